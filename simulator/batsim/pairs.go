@@ -37,7 +37,7 @@ func newPairs(s *session) (*pairs, error) {
 func (p *pairs) extend(jobs []order.Job) { p.process.Extend(jobs) }
 
 func (p *pairs) decide(now float64, events []cores.Event, more int) error {
-	p.process.Take(now, events, more)
+	p.process.HandleEvents(now, events, more)
 	for again := true; again; again = p.process.Close() {
 		if !p.process.Due() {
 			continue

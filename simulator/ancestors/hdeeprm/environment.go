@@ -87,7 +87,7 @@ func (e *Environment) toDecision() ([]float32, bool) {
 			if e.process.Err() != nil || !e.simulation.Next() {
 				break
 			}
-			e.process.Take(e.simulation.Now(), e.simulation.Events(), e.simulation.Arrivals())
+			e.process.HandleEvents(e.simulation.Now(), e.simulation.Events(), e.simulation.Arrivals())
 		}
 		if e.process.Due() {
 			return e.process.Observe(), false

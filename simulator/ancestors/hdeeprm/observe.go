@@ -36,7 +36,7 @@ type progress struct {
 }
 
 // asks are the requests that observations contain.
-var asks = [4]func(*order.Job) float64{keys[Shortest], keys[Smallest], keys[LowMem], keys[LowMemBW]}
+var asks = [4]func(*order.Job) float64{keys[shortestJob], keys[smallestJob], keys[lowMemJob], keys[lowMemBWJob]}
 
 // ObservationSize returns the number of values of an observation.
 func (p *Process) ObservationSize() int {

@@ -137,7 +137,7 @@ func (o *Options) environment(env *section) {
 			env.problem("objective", "%v", err)
 		}
 	}
-	if o.View, err = ParseView(env.text("observation")); err != nil {
+	if o.View, err = parseView(env.text("observation")); err != nil {
 		env.problem("observation", "%v", err)
 	}
 	o.QueueSensitivity = env.number("queue_sensitivity", 0, 1e6)
@@ -175,7 +175,7 @@ func (o *Options) selected(actions *section, key string, entry any) {
 				actions.problem(key, "%s: %s, want the name of a core policy", job, show(name))
 				continue
 			}
-			pair, err := ParsePair(job + "-" + o.meant(text))
+			pair, err := ParsePair(job + "-" + o.canonicalCorePolicy(text))
 			if err != nil {
 				actions.problem(key, "%v", errors.Unwrap(err))
 				continue
@@ -185,8 +185,8 @@ func (o *Options) selected(actions *section, key string, entry any) {
 	}
 }
 
-// meant translates a core policy name that only HDeepRM's documentation uses.
-func (o *Options) meant(core string) string {
+// canonicalCorePolicy translates a core policy name that only HDeepRM's documentation uses.
+func (o *Options) canonicalCorePolicy(core string) string {
 	if core != "high_flops" {
 		return core
 	}
@@ -235,7 +235,7 @@ func (o *Options) agent(agent *section, hasActions bool) {
 // pair translates the policy_pair of old files into a selection of this pair.
 func (o *Options) pair(agent *section, pair string, hasActions bool) {
 	job, core, _ := strings.Cut(pair, "-")
-	p, err := ParsePair(job + "-" + o.meant(core))
+	p, err := ParsePair(job + "-" + o.canonicalCorePolicy(core))
 	switch {
 	case hasActions:
 		agent.problem("policy_pair", "%q stands beside pybatsim.env.actions; only one of them can be meant", pair)

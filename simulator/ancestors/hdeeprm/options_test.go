@@ -34,7 +34,7 @@ func TestEveryOption(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &Options{Seed: 19021285, Resources: 4, Jobs: 2, Workload: "/data/w.swf", Platform: "/p/learning.json", LogLevel: "DEBUG",
-		Objective: EnergyDelay, Actions: []Pair{{Shortest, HighGFLOPS}, {Shortest, HighMemBW}, {Shortest, LowPower}, {First, HighGFLOPS}, {First, HighMemBW}},
+		Objective: EnergyDelay, Actions: []Pair{{shortestJob, highGFLOPS}, {shortestJob, highMemBW}, {shortestJob, lowPower}, {firstJob, highGFLOPS}, {firstJob, highMemBW}},
 		Void: true, View: Minimal, QueueSensitivity: 0.01,
 		Agent: AgentOptions{Learning: true, AgentConfig: AgentConfig{Method: "a2c", Hidden: 16, Rate: 0.005, Gamma: 0.9, Baseline: 3},
 			File: "/data/a.py", InputModel: "/m/in.pt", OutputModel: "/data/out.pt"}}
@@ -78,7 +78,7 @@ func TestPolicyPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(o.Actions, []Pair{{Shortest, HighGFLOPS}}) || o.Void || o.Agent.Learning {
+	if !slices.Equal(o.Actions, []Pair{{shortestJob, highGFLOPS}}) || o.Void || o.Agent.Learning {
 		t.Errorf("got %+v", o)
 	}
 	if len(o.Warnings) != 1 || !strings.Contains(o.Warnings[0], "high_gflops") {
@@ -190,7 +190,7 @@ func TestDocumentedOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o := classic; o.Agent.Learning || !slices.Equal(o.Actions, []Pair{{Shortest, HighGFLOPS}}) || o.Objective != Utilization || len(o.Warnings) != 1 {
+	if o := classic; o.Agent.Learning || !slices.Equal(o.Actions, []Pair{{shortestJob, highGFLOPS}}) || o.Objective != Utilization || len(o.Warnings) != 1 {
 		t.Errorf("got %+v", o)
 	}
 	learning, err := readOptions(fmt.Sprintf(begin, "1995", "WARNING", "makespan", "0.01", `"run": "train", "hidden": 128, "lr": 0.001, "gamma": 0.99`))

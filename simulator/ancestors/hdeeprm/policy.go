@@ -8,34 +8,34 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// JobPolicy selects the next waiting job.
-type JobPolicy uint8
+// jobPolicy selects the next waiting job.
+type jobPolicy uint8
 
 // The job policies, in the order of HDeepRM's table of actions. All but the first stably sort the queue in place,
 // ascending.
 const (
-	RandomJob JobPolicy = iota // random, drawn again for every job
-	First                      // earliest submission
-	Shortest                   // lowest requested time
-	Smallest                   // fewest cores
-	LowMem                     // least memory per core
-	LowMemBW                   // least bandwidth per core
+	randomJob   jobPolicy = iota // random, drawn again for every job
+	firstJob                     // earliest submission
+	shortestJob                  // lowest requested time
+	smallestJob                  // fewest cores
+	lowMemJob                    // least memory per core
+	lowMemBWJob                  // least bandwidth per core
 	jobPolicies
 )
 
-// CorePolicy selects the cores of a job.
-type CorePolicy uint8
+// corePolicy selects the cores of a job.
+type corePolicy uint8
 
-// The core policies, in the order of HDeepRM's table of actions; HighFreeCores is not part of it.
+// The core policies, in the order of HDeepRM's table of actions; highFreeCores is not part of it.
 const (
-	RandomCore CorePolicy = iota
-	HighGFLOPS            // highest speed
-	HighCores             // processor with the most busy cores: the behaviour of HDeepRM's code
-	HighMem               // node with the most free memory
-	HighMemBW             // processor with the most free bandwidth
-	LowPower              // lowest active power
-	// HighFreeCores takes the processor with the most free cores: high_cores as HDeepRM's documentation describes it.
-	HighFreeCores
+	randomCore corePolicy = iota
+	highGFLOPS            // highest speed
+	highCores             // processor with the most busy cores: the behaviour of HDeepRM's code
+	highMem               // node with the most free memory
+	highMemBW             // processor with the most free bandwidth
+	lowPower              // lowest active power
+	// highFreeCores takes the processor with the most free cores: high_cores as HDeepRM's documentation describes it.
+	highFreeCores
 	corePolicies
 )
 
@@ -45,19 +45,19 @@ var (
 	coreNames = [corePolicies]string{"random", "high_gflops", "high_cores", "high_mem", "high_mem_bw", "low_power", "high_free_cores"}
 	// keys are the sort keys of the job policies.
 	keys = [jobPolicies]func(*order.Job) float64{
-		First:    func(j *order.Job) float64 { return j.Submit },
-		Shortest: func(j *order.Job) float64 { return j.Request },
-		Smallest: func(j *order.Job) float64 { return float64(j.Procs) },
-		LowMem:   func(j *order.Job) float64 { return j.Memory },
-		LowMemBW: func(j *order.Job) float64 { return j.Bandwidth },
+		firstJob:    func(j *order.Job) float64 { return j.Submit },
+		shortestJob: func(j *order.Job) float64 { return j.Request },
+		smallestJob: func(j *order.Job) float64 { return float64(j.Procs) },
+		lowMemJob:   func(j *order.Job) float64 { return j.Memory },
+		lowMemBWJob: func(j *order.Job) float64 { return j.Bandwidth },
 	}
 )
 
 // String returns the name in options files.
-func (p JobPolicy) String() string { return jobNames[p] }
+func (p jobPolicy) String() string { return jobNames[p] }
 
 // String returns the name in options files.
-func (p CorePolicy) String() string { return coreNames[p] }
+func (p corePolicy) String() string { return coreNames[p] }
 
 // JobPolicies returns the names of the job policies in the order of the table.
 func JobPolicies() []string { return slices.Clone(jobNames[:]) }
@@ -75,8 +75,8 @@ func parse(what, name string, names []string) (int, error) {
 
 // Pair is an action: a job policy and a core policy.
 type Pair struct {
-	Job  JobPolicy
-	Core CorePolicy
+	job  jobPolicy
+	core corePolicy
 }
 
 // ParsePair parses the form "shortest-high_gflops".
@@ -93,20 +93,20 @@ func ParsePair(s string) (Pair, error) {
 	if err != nil {
 		return Pair{}, fmt.Errorf("policy pair %q: %w", s, err)
 	}
-	return Pair{JobPolicy(j), CorePolicy(c)}, nil
+	return Pair{jobPolicy(j), corePolicy(c)}, nil
 }
 
 // String returns the form that ParsePair accepts.
-func (p Pair) String() string { return p.Job.String() + "-" + p.Core.String() }
+func (p Pair) String() string { return p.job.String() + "-" + p.core.String() }
 
 // Random reports whether the pair draws random numbers.
-func (p Pair) Random() bool { return p.Job == RandomJob || p.Core == RandomCore }
+func (p Pair) Random() bool { return p.job == randomJob || p.core == randomCore }
 
 // Table returns HDeepRM's table of 36 actions; the index of a pair is 6·job + core.
 func Table() []Pair {
 	var table []Pair
 	for j := range jobPolicies {
-		for c := range HighFreeCores {
+		for c := range highFreeCores {
 			table = append(table, Pair{j, c})
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Machinery executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
+// Executor executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
 // Batsim.
-type Machinery interface {
+type Executor interface {
 	Start(job int32, cores []int32) error
 	SetState(cores []int32, state uint8) error
 	Reject(job int32) error
@@ -45,7 +45,7 @@ type Process struct {
 	tree     *platform.Tree
 	jobs     []order.Job
 	machine  *cores.Machine
-	commands Machinery
+	commands Executor
 	choosers [corePolicies]cores.Chooser
 	draws    *workload.Python
 	ready    float64 // relative power of an idle core beside a busy one
@@ -122,7 +122,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 
 // Reset returns to an idle machine and an empty queue. Events refer to jobs by their index in jobs; the process sends
 // its decisions to commands. Memory is reused.
-func (p *Process) Reset(jobs []order.Job, commands Machinery) {
+func (p *Process) Reset(jobs []order.Job, commands Executor) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
 	if p.random() {
@@ -179,9 +179,9 @@ func (p *Process) fail(err error) {
 	}
 }
 
-// Take processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
+// HandleEvents processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
 // action if that is outstanding.
-func (p *Process) Take(now float64, events []cores.Event, more int) {
+func (p *Process) HandleEvents(now float64, events []cores.Event, more int) {
 	p.now, p.more, p.idle = now, more, 0
 	for _, e := range events {
 		switch e.Kind {
@@ -191,7 +191,7 @@ func (p *Process) Take(now float64, events []cores.Event, more int) {
 			p.submitted(e.Job)
 		}
 	}
-	p.pay()
+	p.rewardLast()
 }
 
 func (p *Process) ended(job int32) {
@@ -225,7 +225,7 @@ func (p *Process) submitted(job int32) {
 func (p *Process) takes(j *order.Job) int {
 	n, known := p.capacity[j.Memory]
 	if !known {
-		n = cores.Most(p.tree, j)
+		n = cores.MaxCores(p.tree, j)
 		p.capacity[j.Memory] = n
 	}
 	return n
@@ -234,7 +234,7 @@ func (p *Process) takes(j *order.Job) int {
 func (p *Process) name(job int32) string { return "job " + p.jobs[job].Label() }
 
 // pay rewards the last action, once.
-func (p *Process) pay() {
+func (p *Process) rewardLast() {
 	if p.owed {
 		p.owed = false
 		p.reward = p.Reward()
@@ -272,13 +272,13 @@ func (p *Process) Act(action int) {
 // schedule starts jobs by a pair of policies until one does not fit, and returns their number. The reason for
 // stopping, lack of cores or of memory, is counted.
 func (p *Process) schedule(pair Pair) (started int) {
-	chooser := p.choosers[pair.Core]
+	chooser := p.choosers[pair.core]
 	for ; p.waiting.len() > 0 && p.err == nil; started++ {
 		at := 0
-		if pair.Job == RandomJob {
+		if pair.job == randomJob {
 			at = p.draws.Below(p.waiting.len())
 		} else {
-			p.waiting.sort(pair.Job)
+			p.waiting.sort(pair.job)
 		}
 		job := p.waiting.all()[at]
 		j := &p.jobs[job]
@@ -318,7 +318,7 @@ func (p *Process) Close() (again bool) {
 		return false
 	}
 	if again {
-		p.pay()
+		p.rewardLast()
 	}
 	return again
 }

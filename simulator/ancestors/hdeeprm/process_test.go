@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("action %d is %v, want %s", i, table[i], want)
 		}
 	}
-	for _, p := range append(table, Pair{First, HighFreeCores}) {
+	for _, p := range append(table, Pair{firstJob, highFreeCores}) {
 		if back, err := ParsePair(p.String()); back != p || err != nil {
 			t.Errorf("%v is read as %v, %v", p, back, err)
 		}
@@ -62,10 +62,10 @@ func TestWaitingIsSorted(t *testing.T) {
 					break
 				}
 				at := 0
-				if by := rapid.IntRange(0, int(jobPolicies)-1).Draw(t, "policy"); JobPolicy(by) == RandomJob {
+				if by := rapid.IntRange(0, int(jobPolicies)-1).Draw(t, "policy"); jobPolicy(by) == randomJob {
 					at = rapid.IntRange(0, len(want)-1).Draw(t, "which")
 				} else {
-					w.sort(JobPolicy(by))
+					w.sort(jobPolicy(by))
 					slices.SortStableFunc(want, func(a, b int32) int {
 						return int(keys[by](&jobs[a]) - keys[by](&jobs[b]))
 					})
@@ -120,7 +120,7 @@ func TestObservation(t *testing.T) {
 		"gentle":    {Settings{View: Minimal, QueueSensitivity: 2}, queued, "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 0.25"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.settings.Actions, c.settings.Void = []Pair{{First, HighGFLOPS}}, true
+			c.settings.Actions, c.settings.Void = []Pair{{firstJob, highGFLOPS}}, true
 			e, err := NewEnvironment(example(t, "learning"), jobs, limits, c.settings)
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +141,7 @@ func TestObservationPower(t *testing.T) {
 	for compat, want := range map[bool]float32{false: 0.25, true: 0.15} {
 		jobs := learningJobs()
 		jobs[1].Submit = 1
-		e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{First, HighGFLOPS}}, Void: true, Compat: compat})
+		e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Void: true, Compat: compat})
 		e.Reset()
 		if o, _, _ := e.Step(0); o[13] != want { // power of core 3
 			t.Errorf("compat %v: got %v, want %v", compat, o[13], want)
@@ -167,7 +167,7 @@ func TestRewards(t *testing.T) {
 			if back, err := ParseObjective(o.String()); back != o || err != nil {
 				t.Errorf("read as %v, %v", back, err)
 			}
-			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{First, HighGFLOPS}}, Objective: o})
+			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Objective: o})
 			e.Reset()
 			if _, r, done := e.Step(0); done || math.Abs(r-want) > 1e-12 {
 				t.Errorf("got %v, want %v", r, want)
@@ -182,7 +182,7 @@ func TestRewards(t *testing.T) {
 	}
 	// One core of the fast processor is busy; the idle one has 15 % or 25 % of 50 W.
 	for compat, want := range map[bool]float64{false: -(50 + 12.5 + 4), true: -(50 + 7.5 + 4)} {
-		e := environment(t, example(t, "learning"), learningJobs()[:1], Settings{Actions: []Pair{{First, HighGFLOPS}}, Void: true, Objective: Energy, Compat: compat})
+		e := environment(t, example(t, "learning"), learningJobs()[:1], Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Void: true, Objective: Energy, Compat: compat})
 		e.Reset()
 		if _, r, _ := e.Step(0); math.Abs(r-want) > 1e-12 {
 			t.Errorf("compat %v: got %v, want %v", compat, r, want)
@@ -194,7 +194,7 @@ func TestRewards(t *testing.T) {
 // it cannot start a job; corrected, the latter waits for the next end.
 func TestVoid(t *testing.T) {
 	jobs := append(learningJobs(), order.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
-	pair := []Pair{{First, HighGFLOPS}}
+	pair := []Pair{{firstJob, highGFLOPS}}
 	for name, c := range map[string]struct {
 		settings Settings
 		action   int
@@ -228,11 +228,11 @@ func TestVoid(t *testing.T) {
 func TestImpossibleJob(t *testing.T) {
 	jobs := append([]order.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
 	tree := example(t, "learning")
-	r, c, err := RunPair(tree, jobs, Pair{First, HighMem}, 0, false)
+	r, c, err := RunPair(tree, jobs, Pair{firstJob, highMem}, 0, false)
 	if err != nil || c.Rejected != 2 || r.Jobs[0].State != queue.Rejected || r.Jobs[1].State != queue.Rejected || r.Jobs[3].State != queue.Completed {
 		t.Errorf("got %v, %+v", err, c)
 	}
-	r, _, err = RunPair(tree, jobs, Pair{First, HighMem}, 0, true)
+	r, _, err = RunPair(tree, jobs, Pair{firstJob, highMem}, 0, true)
 	if !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "job 7") || r.Jobs[3].State != queue.Waiting {
 		t.Errorf("compatible: got %v", err)
 	}
@@ -273,7 +273,7 @@ func TestExtend(t *testing.T) {
 	for i := range jobs {
 		jobs[i].ID, jobs[i].Submit = i, float64(i)
 	}
-	pairs := []Pair{{Shortest, HighMemBW}}
+	pairs := []Pair{{shortestJob, highMemBW}}
 	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(func([]float32) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestExtend(t *testing.T) {
 		p.Reset(nil, s)
 		for s.Next() {
 			p.Extend(jobs[:len(jobs)-s.Arrivals()])
-			p.Take(s.Now(), s.Events(), s.Arrivals())
+			p.HandleEvents(s.Now(), s.Events(), s.Arrivals())
 			for again := true; again; again = p.Close() {
 				if p.Due() {
 					p.Observe()
@@ -308,7 +308,7 @@ func TestExtend(t *testing.T) {
 // results, also after Reset.
 func TestAnyAgent(t *testing.T) {
 	tree := example(t, "mini")
-	actions := append(Table(), Pair{First, HighFreeCores}, Pair{Shortest, HighFreeCores})
+	actions := append(Table(), Pair{firstJob, highFreeCores}, Pair{shortestJob, highFreeCores})
 	rapid.Check(t, func(t *rapid.T) {
 		r := workload.NewPython(rapid.Int64Range(0, 1<<40).Draw(t, "seed"))
 		jobs := make([]order.Job, 1+r.Below(40))

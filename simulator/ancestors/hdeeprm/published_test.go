@@ -183,7 +183,7 @@ func TestMiniPairs(t *testing.T) {
 	var by [5]string
 	fewest, most := math.MaxInt, 0
 	for _, p := range Table() {
-		if p.Job == RandomJob || p.Core == RandomCore {
+		if p.job == randomJob || p.core == randomCore {
 			continue
 		}
 		r, c, err := RunPair(tree, jobs, p, 0, true)
@@ -216,7 +216,7 @@ func TestMiniPairs(t *testing.T) {
 
 // The best placement of the learning experiment; requires no published file.
 func TestOptimalLearning(t *testing.T) {
-	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{First, HighMemBW}, 0, false)
+	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{firstJob, highMemBW}, 0, false)
 	if err != nil || summary(r).Makespan != 5.25 {
 		t.Errorf("got %v, %v, want 5.25 s", summary(r).Makespan, err)
 	}

@@ -46,13 +46,13 @@ func (p *Process) Reward() float64 {
 	case Utilization:
 		return float64(p.tree.Cores - p.machine.Free())
 	case Makespan:
-		speed, _ := p.gauge()
+		speed, _ := p.speedAndPower()
 		return speed
 	case Energy:
-		_, power := p.gauge()
+		_, power := p.speedAndPower()
 		return -power
 	}
-	_, power := p.gauge()
+	_, power := p.speedAndPower()
 	return -power * inside / 1000
 }
 
@@ -64,8 +64,8 @@ func requested(j *order.Job) float64 {
 	return 1
 }
 
-// gauge returns the present total speed and power of all cores, GFLOPS and W.
-func (p *Process) gauge() (speed, power float64) {
+// speedAndPower returns the present total speed and power of all cores, GFLOPS and W.
+func (p *Process) speedAndPower() (speed, power float64) {
 	for i := range p.tree.Processors {
 		t := &p.tree.Processors[i]
 		power += p.machine.Power(int32(i), p.ready)

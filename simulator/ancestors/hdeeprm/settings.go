@@ -32,7 +32,7 @@ func LimitsOf(jobs []order.Job) Limits {
 		}
 		return 1
 	}
-	return Limits{of(keys[Shortest]), of(keys[Smallest]), of(keys[LowMem]), of(keys[LowMemBW])}
+	return Limits{of(keys[shortestJob]), of(keys[smallestJob]), of(keys[lowMemJob]), of(keys[lowMemBWJob])}
 }
 
 // View is the part of the machine in an observation; all views include the queue.
@@ -50,8 +50,8 @@ var viewNames = [views]string{"normal", "small", "minimal"}
 // String returns the name in options files.
 func (v View) String() string { return viewNames[v] }
 
-// ParseView returns the view with the given name, Normal for "". The error lists the valid names.
-func ParseView(name string) (View, error) {
+// parseView returns the view with the given name, Normal for "". The error lists the valid names.
+func parseView(name string) (View, error) {
 	if name == "" {
 		return Normal, nil
 	}
@@ -93,7 +93,7 @@ type Settings struct {
 func (s *Settings) Validate() error {
 	var problems []error
 	for i, p := range s.Actions {
-		if p.Job >= jobPolicies || p.Core >= corePolicies {
+		if p.job >= jobPolicies || p.core >= corePolicies {
 			problems = append(problems, fmt.Errorf("action %d is no pair of policies", i))
 		}
 	}

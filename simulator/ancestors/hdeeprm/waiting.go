@@ -14,7 +14,7 @@ type waiting struct {
 	jobs   []order.Job
 	list   []int32 // the queue is list[head:]
 	head   int
-	by     JobPolicy
+	by     jobPolicy
 	sorted int // list[head:sorted] is in the order of by
 	order  []keyed
 }
@@ -26,7 +26,7 @@ type keyed struct {
 }
 
 func (w *waiting) reset(jobs []order.Job) {
-	w.jobs, w.list, w.head, w.by, w.sorted = jobs, w.list[:0], 0, RandomJob, 0
+	w.jobs, w.list, w.head, w.by, w.sorted = jobs, w.list[:0], 0, randomJob, 0
 }
 
 func (w *waiting) len() int { return len(w.list) - w.head }
@@ -44,7 +44,7 @@ func (w *waiting) add(job int32) {
 }
 
 // sort sorts the queue by a policy other than random: by insertion for up to 16 new jobs, otherwise completely.
-func (w *waiting) sort(by JobPolicy) {
+func (w *waiting) sort(by jobPolicy) {
 	key := keys[by]
 	w.sorted = max(w.sorted, w.head)
 	if w.by != by || len(w.list)-w.sorted > 16 {

@@ -8,12 +8,12 @@ import (
 // decider makes the choices of an agent in episodes, one at a time. It is not safe for concurrent use.
 type decider struct {
 	policy *gradient.Policy
-	sight  Sight
+	sight  ObservationKind
 	see    *observer
 }
 
 // newDecider returns a decider for episodes of a trace.
-func newDecider(t *Trace, s Sight, p *gradient.Policy) (*decider, error) {
+func newDecider(t *Trace, s ObservationKind, p *gradient.Policy) (*decider, error) {
 	see, err := newObserver(t, s)
 	if err != nil {
 		return nil, err
@@ -34,9 +34,9 @@ func (d *decider) beginOver(e *Episode, jobs []order.Job) {
 func (d *decider) next(e *Episode) int { return d.see.shown[d.policy.Greedy(d.see.observe(e))] }
 
 // scores appends the scores of all waiting jobs, in their order, and then of the jobs of later, as if they had
-// arrived now; the lowest is next. The episode must have begun. Sights other than WideSight append nothing.
+// arrived now; the lowest is next. The episode must have begun. Sights other than wideSight append nothing.
 func (d *decider) scores(scores []float64, e *Episode, later []order.Job) []float64 {
-	if d.sight != WideSight {
+	if d.sight != wideSight {
 		return scores
 	}
 	for _, v := range d.policy.Logits(d.see.all(e, later)) {

@@ -15,14 +15,14 @@ import (
 type TrainOptions struct {
 	// Method is ppo, as in RLScheduler, or evolution, which scores policies by whole episodes of their most probable
 	// actions; "" means evolution.
-	Method string `json:"method"`
-	Sight  Sight  `json:"sight"`  // "" means wide with evolution, published with ppo
-	Hidden []int  `json:"hidden"` // layers of the policy; nil means none with evolution, 32, 16, 8 with ppo
-	Seed   uint64 `json:"seed"`
+	Method string          `json:"method"`
+	Sight  ObservationKind `json:"sight"`  // "" means wide with evolution, published with ppo
+	Hidden []int           `json:"hidden"` // layers of the policy; nil means none with evolution, 32, 16, 8 with ppo
+	Seed   uint64          `json:"seed"`
 
 	Metric   Metric `json:"metric,omitempty"`
-	Relative bool   `json:"relative,omitempty"` // see AgentSettings
-	// Logarithm: see AgentSettings.
+	Relative bool   `json:"relative,omitempty"` // see agentSettings
+	// Logarithm: see agentSettings.
 	Logarithm bool     `json:"logarithm,omitempty"`
 	Sequence  Sequence `json:"sequence"`
 
@@ -46,9 +46,9 @@ func (o TrainOptions) WithDefaults() TrainOptions {
 	if o.Method == "" {
 		o.Method = "evolution"
 	}
-	hidden, sight, episodes := []int{}, WideSight, 16
+	hidden, sight, episodes := []int{}, wideSight, 16
 	if o.Method == "ppo" {
-		hidden, sight, episodes = []int{32, 16, 8}, PublishedSight, 100
+		hidden, sight, episodes = []int{32, 16, 8}, publishedSight, 100
 	}
 	if o.Hidden == nil {
 		o.Hidden = hidden
@@ -85,8 +85,8 @@ func (o TrainOptions) Validate() error {
 	return errors.Join(errs...)
 }
 
-func (o TrainOptions) settings() AgentSettings {
-	return AgentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative, Logarithm: o.Logarithm}
+func (o TrainOptions) settings() agentSettings {
+	return agentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative, Logarithm: o.Logarithm}
 }
 
 func (o TrainOptions) gradient() gradient.Config {
@@ -131,7 +131,7 @@ func Train(ctx context.Context, t *Trace, o TrainOptions, from *Agent, say func(
 	} else if o.Method == "evolution" {
 		a.initialise(t)
 	}
-	if _, err := NewAgentEnvironment(t, o.Sequence, o.settings()); err != nil {
+	if _, err := newAgentEnvironment(t, o.Sequence, o.settings()); err != nil {
 		return nil, fmt.Errorf("train an agent: %w", err)
 	}
 	update, err := a.updates(t)
@@ -146,7 +146,7 @@ func Train(ctx context.Context, t *Trace, o TrainOptions, from *Agent, say func(
 func (a *Agent) initialise(t *Trace) {
 	request, procs := 0, 1
 	ratio := math.Log(float64(max(2, t.Procs))) / 12 // ratio of weights for equal steps of the two logarithms
-	if a.Options.Sight == PublishedSight {
+	if a.Options.Sight == publishedSight {
 		request, procs, ratio = 1, 2, 1
 	}
 	// Hidden layers become the identity on the features; the output layer weights request and processors by −1 and
@@ -191,7 +191,7 @@ func (a *Agent) copyNetworks(from *Agent) error {
 // of evolution. Environments are created for each worker.
 func (a *Agent) updates(t *Trace) (func(*TrainProgress) error, error) {
 	env := func() gradient.Environment {
-		e, err := NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
+		e, err := newAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
 		if err != nil {
 			panic(err) // the same environment was created before without an error
 		}
@@ -251,7 +251,7 @@ func (a *Agent) train(ctx context.Context, t *Trace, update func(*TrainProgress)
 
 // validate returns the mean return of the validation sequences, played greedily.
 func (a *Agent) validate(t *Trace) (float64, error) {
-	env, err := NewAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
+	env, err := newAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
 	if err != nil {
 		return 0, err
 	}

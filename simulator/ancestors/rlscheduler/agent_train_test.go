@@ -28,7 +28,7 @@ func crowded(n int) *Trace {
 var quick = map[string]TrainOptions{
 	"evolution": {Seed: 3, Updates: 12, Episodes: 4, Sequence: Sequence{Length: 96}, Relative: true,
 		Validation: 2, Every: 4},
-	"ppo": {Method: "ppo", Sight: WideSight, Hidden: []int{16}, Seed: 3, Updates: 12, Episodes: 32,
+	"ppo": {Method: "ppo", Sight: wideSight, Hidden: []int{16}, Seed: 3, Updates: 12, Episodes: 32,
 		Sequence: Sequence{Length: 64}, Relative: true,
 		PPO: gradient.Config{Rate: 0.01, Iterations: 10, ValueIterations: 10, TargetKL: 0.1, ScaleReturns: true}},
 }

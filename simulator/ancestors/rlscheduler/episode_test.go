@@ -262,7 +262,7 @@ func TestRead(t *testing.T) {
 		"no machine": {"1 5 -1 9 17 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n", "want the size of a machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trace, err := Read(strings.NewReader(c.text))
+			trace, err := readTrace(strings.NewReader(c.text))
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got %v, want %s", err, c.want)

@@ -26,18 +26,18 @@ func Load(path string) (*Trace, error) {
 		return nil, err
 	}
 	defer f.Close()
-	t, err := Read(f)
+	t, err := readTrace(f)
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", path, err)
 	}
 	return t, nil
 }
 
-// Read reads a trace from a stream. As in RLScheduler, nearly every record is accepted: processors are the larger of
+// readTrace reads a trace from a stream. As in RLScheduler, nearly every record is accepted: processors are the larger of
 // those requested and allocated, a requested time of −1 is replaced by the run time, and a negative run time by 10 s;
 // jobs of zero run time are omitted. In addition, jobs without processors or with numbers out of range are omitted,
 // and jobs larger than the machine are an error, for which RLScheduler's simulator would never terminate.
-func Read(r io.Reader) (*Trace, error) {
+func readTrace(r io.Reader) (*Trace, error) {
 	in, err := swf.NewReader(r)
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type RolloutOptions struct {
 	// requirement without; negative means no requirement.
 	Sure float64
 	// Agent is a learned policy used as an additional rule and nominee; it scores the jobs once, at the time of the
-	// decision. Its sight must be WideSight. nil means BuiltinAgent, or none if RulesOnly is set.
+	// decision. Its sight must be wideSight. nil means BuiltinAgent, or none if RulesOnly is set.
 	Agent     *Agent `json:"-"`
 	RulesOnly bool
 }
@@ -95,8 +95,8 @@ func NewRollout(o RolloutOptions) (*Rollout, error) {
 				return nil, fmt.Errorf("rollout: %w", err)
 			}
 		}
-		if a.Options.Sight != WideSight {
-			return nil, fmt.Errorf("rollout: the agent sees %s, want %s", a.Options.Sight, WideSight)
+		if a.Options.Sight != wideSight {
+			return nil, fmt.Errorf("rollout: the agent sees %s, want %s", a.Options.Sight, wideSight)
 		}
 		if r.learned[i], err = a.decider(&Trace{}); err != nil {
 			return nil, err

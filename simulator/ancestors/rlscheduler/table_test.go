@@ -58,7 +58,7 @@ func TestPublishedTable(t *testing.T) {
 
 func TestTableHasAllPublished(t *testing.T) {
 	published, ours := 0, 0
-	for _, e := range Table() {
+	for _, e := range table() {
 		if e.Ours {
 			ours++
 		} else {
@@ -81,7 +81,7 @@ func TestTableHasAllPublished(t *testing.T) {
 func reproduce(name string, t *Trace) (entries []Entry) {
 	for _, backfill := range []bool{false, true} {
 		for _, h := range slices.Concat(Published, Further) {
-			var f Figures
+			var f figures
 			n := float64(len(Starts1024))
 			for _, start := range Starts1024 {
 				m := play(t.Episode(start, 1024, backfill), h.Player(t.Jobs[start:start+1024]))

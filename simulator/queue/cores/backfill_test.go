@@ -77,7 +77,7 @@ func TestSchedulesKeepTheirLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, o := range r.Jobs {
-			if Most(tree, o.Job) < o.Job.Procs {
+			if MaxCores(tree, o.Job) < o.Job.Procs {
 				if o.State != queue.Rejected {
 					t.Fatalf("job %d can never run: got state %d", i, o.State)
 				}

@@ -31,7 +31,7 @@ type plan struct {
 func (c *conservative) pass(p *policy, s *state, start func(int32, []int32)) float64 {
 	if c.pools == nil {
 		if c.pools = p.placer.Pools(); len(c.pools) == 1 { // the placer does not distinguish speeds
-			c.pools = upTo(s.Tree, slowness)
+			c.pools = cumulativePools(s.Tree, slowness)
 		}
 	}
 	waiting := s.waiting

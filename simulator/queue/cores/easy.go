@@ -50,7 +50,7 @@ func (e *easy) pass(p *policy, s *state, start func(int32, []int32)) float64 {
 		return inf
 	}
 	last, reserved := len(s.waiting), false
-	if depth := p.looks(); depth > 0 {
+	if depth := p.backfillDepth(); depth > 0 {
 		last = min(last, depth+1)
 	}
 	kept := 1
@@ -61,7 +61,7 @@ func (e *easy) pass(p *policy, s *state, start func(int32, []int32)) float64 {
 			e.reserve(p, s, pool, at)
 			reserved = true
 		}
-		if s.Jobs[w.job].Procs <= free && e.hold.may(s, w.job) {
+		if s.Jobs[w.job].Procs <= free && e.hold.mayFit(s, w.job) {
 			if where, _, _ := p.place(s, w.job, &e.hold); where != nil {
 				s.start(w.job, where)
 				start(w.job, where)
@@ -88,8 +88,8 @@ func (e *easy) reserve(p *policy, s *state, pool int, at float64) {
 	e.hold.reserve(s, job, &pools[pool], at)
 }
 
-// looks returns how many jobs behind the head a pass considers; 0 means all.
-func (p *policy) looks() int {
+// backfillDepth returns how many jobs behind the head a pass considers; 0 means all.
+func (p *policy) backfillDepth() int {
 	switch {
 	case p.depth < 0 || p.depth == 0 && len(p.placer.Pools()) == 1:
 		return 0
@@ -155,7 +155,7 @@ func (h *hold) reserve(s *state, job int32, pool *pool, at float64) {
 
 // may returns false if a job certainly cannot overtake: even at the highest speed it ends after the reserved time,
 // and there are too few cores besides those held.
-func (h *hold) may(s *state, job int32) bool {
+func (h *hold) mayFit(s *state, job int32) bool {
 	return s.Jobs[job].Procs <= h.spare || s.Now+s.secondsAt(job, s.fastest) <= h.at
 }
 

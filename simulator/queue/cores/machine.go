@@ -206,8 +206,8 @@ func byProcessor(tree *platform.Tree, where []int32) iter.Seq2[int32, int32] {
 	}
 }
 
-// Most returns the number of the job's cores that the idle machine can take. A job that requests more can never run.
-func Most(tree *platform.Tree, job *order.Job) int {
+// MaxCores returns the number of the job's cores that the idle machine can take. A job that requests more can never run.
+func MaxCores(tree *platform.Tree, job *order.Job) int {
 	most := 0
 	for i := range tree.Nodes {
 		n, cores := &tree.Nodes[i], 0
@@ -321,7 +321,7 @@ func (m *Machine) take(owner int32, job *order.Job, c, processor int32) {
 	case over:
 		m.set(c, Slowed)
 	default:
-		m.pace(p, Slowed)
+		m.setServing(p, Slowed)
 	}
 }
 
@@ -345,12 +345,12 @@ func (m *Machine) release(job *order.Job, c, processor int32) {
 			m.set(sibling, Asleep)
 		}
 	case over && m.bandwidth[processor] >= 0:
-		m.pace(p, Serving)
+		m.setServing(p, Serving)
 	}
 }
 
-// pace sets the state of all serving cores of a processor.
-func (m *Machine) pace(p *platform.Processor, state uint8) {
+// setServing sets the state of all serving cores of a processor.
+func (m *Machine) setServing(p *platform.Processor, state uint8) {
 	for c := int32(p.First); c < int32(p.First+p.Cores); c++ {
 		if m.owner[c] < 0 {
 			continue

@@ -306,8 +306,8 @@ func TestMost(t *testing.T) {
 		job := randomJob(t, 0, tree.Cores)
 		for _, by := range policies(workload.NewPython(0).Below) {
 			_, fit := cores.NewMachine(tree).TryPlace(0, &job, by.chooser, nil)
-			if (fit == cores.Fits) != (cores.Most(tree, &job) >= job.Procs) {
-				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.Most(tree, &job))
+			if (fit == cores.Fits) != (cores.MaxCores(tree, &job) >= job.Procs) {
+				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.MaxCores(tree, &job))
 			}
 		}
 	})

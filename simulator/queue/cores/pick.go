@@ -98,9 +98,9 @@ func thrifty(s *state, p int32, job *order.Job) [3]float64 {
 // joules returns the energy of a core for 10⁹ operations, J.
 func joules(p *platform.Processor) float64 { return p.Watts / p.GFLOPS }
 
-// careless is for jobs that oversubscribe bandwidth: it prefers the processors where the fewest further jobs are
+// fewestSlowed is for jobs that oversubscribe bandwidth: it prefers the processors where the fewest further jobs are
 // slowed, first those that are slowed already, then idle ones.
-func careless(s *state, p int32, job *order.Job) [3]float64 {
+func fewestSlowed(s *state, p int32, job *order.Job) [3]float64 {
 	k := &s.Tree.Processors[p]
 	busy := float64(k.Cores - s.Machine.FreeOf(p))
 	if s.Machine.Bandwidth(p) < 0 {

@@ -11,7 +11,7 @@ type bandwidthAware struct {
 }
 
 func newBandwidthAware(tree *platform.Tree, _ Objective, _ uint64) placer {
-	return &bandwidthAware{pooled: upTo(tree, slowness), safe: pick{key: packed, safe: true}, rest: pick{key: careless}}
+	return &bandwidthAware{pooled: cumulativePools(tree, slowness), safe: pick{key: packed, safe: true}, rest: pick{key: fewestSlowed}}
 }
 
 // Weigh returns the time until the job ends, slowdown included, plus the time lost by the jobs that it slows.

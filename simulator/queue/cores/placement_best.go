@@ -25,19 +25,19 @@ type best struct {
 func newBest(tree *platform.Tree, objective Objective, _ uint64) placer {
 	b := newScored(tree, objective)
 	if objective == Energy {
-		b.pooled = distinct(append(bySpeed(tree), upTo(tree, joules)...))
-		b.picks = []pick{{key: thrifty, safe: true}, {key: thrifty}, {key: careless}}
+		b.pooled = distinct(append(bySpeed(tree), cumulativePools(tree, joules)...))
+		b.picks = []pick{{key: thrifty, safe: true}, {key: thrifty}, {key: fewestSlowed}}
 		return b
 	}
-	b.pooled = distinct(append(bySpeed(tree), upTo(tree, slowness)...))
-	b.picks = []pick{{key: packed, safe: true}, {key: packed}, {key: careless}}
+	b.pooled = distinct(append(bySpeed(tree), cumulativePools(tree, slowness)...))
+	b.picks = []pick{{key: packed, safe: true}, {key: packed}, {key: fewestSlowed}}
 	return b
 }
 
 // newThrifty returns a best for energy, with pools of low energy per operation.
 func newThrifty(tree *platform.Tree, _ Objective, _ uint64) placer {
 	b := newScored(tree, Energy)
-	b.pooled = upTo(tree, joules)
+	b.pooled = cumulativePools(tree, joules)
 	b.picks = []pick{{key: thrifty}, {key: thrifty, safe: true}}
 	return b
 }

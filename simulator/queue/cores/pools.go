@@ -52,9 +52,9 @@ func bySpeed(tree *platform.Tree) []pool {
 	return distinct(append(pools, newPool(tree, everyProcessor)))
 }
 
-// upTo returns, for each value of a key in ascending order, the pool of all processors up to that value; the last is
+// cumulativePools returns, for each value of a key in ascending order, the pool of all processors up to that value; the last is
 // the whole machine.
-func upTo(tree *platform.Tree, key func(*platform.Processor) float64) []pool {
+func cumulativePools(tree *platform.Tree, key func(*platform.Processor) float64) []pool {
 	var values []float64
 	for i := range tree.Processors {
 		if v := key(&tree.Processors[i]); !slices.Contains(values, v) {

@@ -82,7 +82,7 @@ func (r *rollouts) choose(s *state, p *policy) {
 	if len(s.waiting) > 1 && s.Machine.Free() > 0 && len(r.pairs) > 1 {
 		clear(r.worth)
 		for range r.samples {
-			r.guess(s)
+			r.sampleWork(s)
 			for i, pair := range r.pairs {
 				r.worth[i] += r.try(s, pair)
 			}
@@ -98,8 +98,8 @@ func (r *rollouts) choose(s *state, p *policy) {
 	s.sort(p.order)
 }
 
-// guess samples the true work of each job; that of a running job exceeds the work done.
-func (r *rollouts) guess(s *state) {
+// sampleWork samples the true work of each job; that of a running job exceeds the work done.
+func (r *rollouts) sampleWork(s *state) {
 	// Shares are drawn from the history once it has ten jobs, before that uniformly.
 	share := func() float64 {
 		if n := len(s.history.shares); n >= 10 {
@@ -150,7 +150,7 @@ func (r *rollouts) try(s *state, p *policy) float64 {
 		w.Now = at
 		count(&w.running[i], at)
 		w.finish(w.running[i].job)
-		w.outlasted()
+		w.extendOverdue()
 		p.pass(w, nobody)
 	}
 	for i := range w.running {

@@ -187,7 +187,7 @@ func (d *driver) events() bool {
 		case Woken:
 			news = true
 		case Submitted:
-			if Most(d.config.Tree, &d.config.Jobs[e.Job]) < d.config.Jobs[e.Job].Procs {
+			if MaxCores(d.config.Tree, &d.config.Jobs[e.Job]) < d.config.Jobs[e.Job].Procs {
 				d.done++
 				d.failed(d.simulation.Reject(e.Job))
 				continue
@@ -204,7 +204,7 @@ func (d *driver) decide(start func(int32, []int32)) {
 	if len(d.state.waiting) == 0 {
 		return
 	}
-	d.state.outlasted()
+	d.state.extendOverdue()
 	if d.rollouts != nil {
 		d.rollouts.choose(d.state, &d.policy)
 	}

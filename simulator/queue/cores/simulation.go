@@ -373,8 +373,8 @@ func (s *Simulation) settle() bool {
 	return true
 }
 
-// unsettle marks a job for settle.
-func (s *Simulation) unsettle(job int32) {
+// markUnclear marks a job for settle.
+func (s *Simulation) markUnclear(job int32) {
 	if r := &s.run[job]; !r.unclear {
 		r.unclear = true
 		s.unclear = append(s.unclear, job)

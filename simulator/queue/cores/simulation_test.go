@@ -56,7 +56,7 @@ func (w *world) answer() {
 		switch e.Kind {
 		case cores.Submitted:
 			w.submitted = true
-			if cores.Most(w.tree, &w.jobs[e.Job]) < w.jobs[e.Job].Procs {
+			if cores.MaxCores(w.tree, &w.jobs[e.Job]) < w.jobs[e.Job].Procs {
 				w.must(w.s.Reject(e.Job))
 			} else {
 				w.waiting = append(w.waiting, e.Job)

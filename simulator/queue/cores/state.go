@@ -51,7 +51,7 @@ func newState(tree *platform.Tree, jobs []order.Job) *state {
 	s := &state{Tree: tree, Machine: NewMachine(tree), Jobs: jobs, work: make([]float64, len(jobs)), slot: make([]int32, len(jobs))}
 	for i := range jobs {
 		s.slot[i] = -1
-		s.work[i] = asked(tree, &jobs[i])
+		s.work[i] = requestedWork(tree, &jobs[i])
 	}
 	for _, p := range tree.Processors {
 		s.fastest = max(s.fastest, p.GFLOPS)
@@ -60,9 +60,9 @@ func newState(tree *platform.Tree, jobs []order.Job) *state {
 	return s
 }
 
-// asked returns the requested work of each core of a job: operations, or seconds of a delay. A job without a request
+// requestedWork returns the requested work of each core of a job: operations, or seconds of a delay. A job without a request
 // counts with its true work.
-func asked(tree *platform.Tree, j *order.Job) float64 {
+func requestedWork(tree *platform.Tree, j *order.Job) float64 {
 	switch {
 	case j.Ops == 0 && j.Request > 0:
 		return j.Request
@@ -172,8 +172,8 @@ func (r *running) advance(now float64) {
 	r.last = now
 }
 
-// outlasted extends jobs that exceed their request: each is expected to require a further tenth of its request.
-func (s *state) outlasted() {
+// extendOverdue extends jobs that exceed their request: each is expected to require a further tenth of its request.
+func (s *state) extendOverdue() {
 	for i := range s.running {
 		r := &s.running[i]
 		if r.end <= s.Now {

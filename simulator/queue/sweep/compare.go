@@ -128,7 +128,7 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 	if o.Comparison != nil {
 		for i := range names {
 			if n := rejected[i].Load(); n > 0 {
-				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, NeverFits))
+				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, neverFits))
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 func summary(slowdown, energy, utilization float64, misses int) queue.Summary {
-	return queue.Summary{Jobs: 10, Completed: 10, BoundedSlowdown: queue.Figures{Mean: slowdown}, Energy: energy, Utilization: utilization,
+	return queue.Summary{Jobs: 10, Completed: 10, BoundedSlowdown: queue.MeanMax{Mean: slowdown}, Energy: energy, Utilization: utilization,
 		Deadlines: 10, DeadlineMisses: misses}
 }
 
@@ -74,7 +74,7 @@ func TestUnknown(t *testing.T) {
 	if _, err := FrontOf(map[string]queue.Summary{"x": unfinished}); err == nil || !strings.Contains(err.Error(), "x left 3 of 10 jobs unfinished") {
 		t.Errorf("got %v, want a word on unfinished jobs", err)
 	}
-	for name, of := range map[string]map[string]queue.Summary{"none": nil, "blind": {"a": a, "b": {Jobs: 1, BoundedSlowdown: queue.Figures{Mean: math.NaN()}, Energy: 1, Utilization: math.NaN()}}} {
+	for name, of := range map[string]map[string]queue.Summary{"none": nil, "blind": {"a": a, "b": {Jobs: 1, BoundedSlowdown: queue.MeanMax{Mean: math.NaN()}, Energy: 1, Utilization: math.NaN()}}} {
 		if name == "blind" {
 			delete(of, "a")
 			c := of["b"]

@@ -87,7 +87,7 @@ func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*R
 		return nil, err
 	}
 	for k := range max(1, l.Runs) {
-		run, err := agent.Run(until{env, ctx}, l.Train)
+		run, err := agent.Run(cancellableEnvironment{env, ctx}, l.Train)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -156,13 +156,13 @@ func replace(path string, data []byte) error {
 	return err
 }
 
-// until is an environment whose episode ends when the context is cancelled.
-type until struct {
+// cancellableEnvironment is an environment whose episode ends when the context is cancelled.
+type cancellableEnvironment struct {
 	*hdeeprm.Environment
 	ctx context.Context
 }
 
-func (u until) Step(action int) ([]float32, float64, bool) {
+func (u cancellableEnvironment) Step(action int) ([]float32, float64, bool) {
 	observation, reward, done := u.Environment.Step(action)
 	return observation, reward, done || u.ctx.Err() != nil
 }

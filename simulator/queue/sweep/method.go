@@ -236,8 +236,8 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 		return nil, err
 	}
 	r.CountDropped()
-	if n := len(r.Jobs); err == nil && n > 0 && r.Dropped[NeverFits] == n {
-		return nil, fmt.Errorf("%w: %d jobs are %s", ErrNothing, n, NeverFits)
+	if n := len(r.Jobs); err == nil && n > 0 && r.Dropped[neverFits] == n {
+		return nil, fmt.Errorf("%w: %d jobs are %s", ErrNothing, n, neverFits)
 	}
 	return r, err
 }
@@ -250,10 +250,10 @@ func (r *Run) CountDropped() {
 	}
 	for i := range r.Jobs {
 		if r.Jobs[i].State == queue.Rejected {
-			r.Dropped[NeverFits]++
+			r.Dropped[neverFits]++
 		}
 	}
 }
 
-// NeverFits is the reason for rejections at submission.
-const NeverFits = "larger than the machine or need more memory than it has"
+// neverFits is the reason for rejections at submission.
+const neverFits = "larger than the machine or need more memory than it has"

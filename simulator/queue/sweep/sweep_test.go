@@ -214,7 +214,7 @@ func TestWhatNeverFits(t *testing.T) {
 	w := onMini(t, 20)
 	w.Jobs[3].Memory, w.Jobs[5].Procs = 1e9, 5000
 	for _, p := range []string{"first-high_gflops", "saf"} {
-		if r := mustRun(t, w, Method{Policy: p}, Window{}); r.Dropped[NeverFits] != 2 || r.Summary().Completed != 18 {
+		if r := mustRun(t, w, Method{Policy: p}, Window{}); r.Dropped[neverFits] != 2 || r.Summary().Completed != 18 {
 			t.Errorf("%s: dropped %v, %d ended", p, r.Dropped, r.Summary().Completed)
 		}
 	}
