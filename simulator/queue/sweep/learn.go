@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/hdeeprm"
@@ -132,28 +132,11 @@ func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
 	if l.Output == "" || runs == 0 {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := a.Write(&b, map[string]string{"runs": fmt.Sprint(runs)}); err != nil {
-		return err
-	}
-	return replace(l.Output, b.Bytes())
-}
-
-// replace writes a file atomically, by a temporary file and a rename.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	err := regular.Replace(l.Output, 0o644, func(w io.Writer) error { return a.Write(w, map[string]string{"runs": fmt.Sprint(runs)}) })
 	if err != nil {
-		return fmt.Errorf("write agent: %w", err)
+		return fmt.Errorf("write agent %s: %w", l.Output, err)
 	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("write agent %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return err
+	return nil
 }
 
 // cancellableEnvironment is an environment whose episode ends when the context is cancelled.
