@@ -109,7 +109,7 @@ func loadPrices(stateDir string) ([]Offer, error) {
 func savePrices(stateDir string, offers []Offer) error {
 	data, err := encodePrices(offers)
 	if err == nil {
-		err = os.MkdirAll(stateDir, 0o755)
+		err = os.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
 		err = replaceFile(filepath.Join(stateDir, PriceFile), data)
@@ -120,16 +120,20 @@ func savePrices(stateDir string, offers []Offer) error {
 	return nil
 }
 
-// replaceFile writes a file atomically: temporary file, fsync, rename, fsync of the directory.
+// replaceFile writes a file atomically: temporary file, fsync, rename, fsync of the directory. A new file is private; an
+// existing one keeps its mode.
 func replaceFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
+	dir, mode := filepath.Dir(path), fs.FileMode(0o600)
+	if st, err := os.Stat(path); err == nil {
+		mode = st.Mode().Perm()
+	}
 	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(f.Name()) // no effect after the rename
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	if err := os.Rename(f.Name(), path); err != nil {
