@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/regular"
 )
 
 // PriceFile is the name of the file of imported prices in a state directory.
@@ -112,36 +114,17 @@ func savePrices(stateDir string, offers []Offer) error {
 		err = os.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
-		err = replaceFile(filepath.Join(stateDir, PriceFile), data)
+		path, mode := filepath.Join(stateDir, PriceFile), fs.FileMode(0o600)
+		if st, err := os.Stat(path); err == nil { // an existing file keeps its mode
+			mode = st.Mode().Perm()
+		}
+		err = regular.Replace(path, mode, func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	return nil
-}
-
-// replaceFile writes a file atomically: temporary file, fsync, rename, fsync of the directory. A new file is private; an
-// existing one keeps its mode.
-func replaceFile(path string, data []byte) error {
-	dir, mode := filepath.Dir(path), fs.FileMode(0o600)
-	if st, err := os.Stat(path); err == nil {
-		mode = st.Mode().Perm()
-	}
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no effect after the rename
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
