@@ -99,7 +99,7 @@ func read[F any](data []byte) (F, error) {
 	return form, err
 }
 
-// orZero returns n, or 0 for a limit or price that is not set.
+// orZero returns n, or 0 for a limit that is not set.
 func orZero(n Number) float64 {
 	if n.Known() {
 		return float64(n)
@@ -129,11 +129,11 @@ func (h *Host) UnmarshalJSON(data []byte) error {
 // MarshalJSON writes unknown prices, and instance_hour where the unit prices apply, as null.
 func (p Prices) MarshalJSON() ([]byte, error) {
 	return written(pricesForm{GPUHour: Number(p.GPUHour), CPUHour: Number(p.CPUHour), GiBHour: Number(p.GiBHour),
-		InstanceHour: p.InstanceHour(), Source: p.Source, Dated: p.Dated})
+		InstanceHour: p.instanceHour(), Source: p.Source, Dated: p.Dated})
 }
 
-// InstanceHour returns the hourly price of the whole machine; unknown if the unit prices apply.
-func (p Prices) InstanceHour() Number {
+// instanceHour returns the hourly price of the whole machine; unknown if the unit prices apply.
+func (p Prices) instanceHour() Number {
 	if p.Instance > 0 {
 		return Number(p.Instance)
 	}
@@ -142,10 +142,8 @@ func (p Prices) InstanceHour() Number {
 
 // UnmarshalJSON decodes the form of MarshalJSON.
 func (p *Prices) UnmarshalJSON(data []byte) error {
-	form, err := read[pricesForm](data)
-	*p = Prices{cost.Rates{GPUHour: cost.USD(form.GPUHour), CPUHour: cost.USD(form.CPUHour), GiBHour: cost.USD(form.GiBHour),
-		Instance: cost.USD(orZero(form.InstanceHour)), Source: form.Source, Dated: form.Dated}}
-	return err
+	p.clear()
+	return json.Unmarshal(data, &p.Rates) // null keeps a price unknown
 }
 
 // LimitOf returns the limit of an objective; unknown if it is not set.
