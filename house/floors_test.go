@@ -61,6 +61,9 @@ var below = map[string][]string{
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
+	"optimizer/schedule":                    {},
+	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
+	"optimizer/schedule/round":              {"optimizer/schedule"},
 	"optimizer/schedule/solve":              {},
 	"optimizer/schedule/place":              {},
 	"optimizer/schedule/place/interference": {"optimizer/schedule/place"},
