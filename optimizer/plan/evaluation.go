@@ -1,7 +1,7 @@
 package plan
 
-// board contains the predictions for one decision.
-type board struct {
+// evaluation contains the predictions for one decision.
+type evaluation struct {
 	forecast   *forecast
 	preference Preference
 	outcomes   []outcome
@@ -10,18 +10,18 @@ type board struct {
 	baseline   int         // position of Baseline, -1 when not allowed
 }
 
-// newBoard predicts all allowed allocations, excludes those slower than a held baseline and marks the front.
+// newEvaluation predicts all allowed allocations, excludes those slower than a held baseline and marks the front.
 // O(candidates × draws).
-func newBoard(s Snapshot) *board {
-	b := weigh(s)
-	b.hold()
+func newEvaluation(s Snapshot) *evaluation {
+	b := evaluateCandidates(s)
+	b.excludeSlower()
 	b.mark()
 	return b
 }
 
-// weigh returns the board before hold and mark.
-func weigh(s Snapshot) *board {
-	b := &board{forecast: newForecast(s), preference: s.Preference.normalised(), current: -1, baseline: -1}
+// evaluateCandidates returns the evaluation before excludeSlower and mark.
+func evaluateCandidates(s Snapshot) *evaluation {
+	b := &evaluation{forecast: newForecast(s), preference: s.Preference.normalised(), current: -1, baseline: -1}
 	for _, a := range Allocations(s) {
 		b.add(b.forecast.outcome(a))
 	}
@@ -29,7 +29,7 @@ func weigh(s Snapshot) *board {
 }
 
 // add appends an outcome and returns its position. It records the positions of Current and Baseline.
-func (b *board) add(o outcome) int {
+func (b *evaluation) add(o outcome) int {
 	s, i := b.forecast.s, len(b.cs)
 	if c := s.Current; c != nil && c.SameShape(o.Allocation) {
 		o.Allocation.GPUIDs = c.GPUIDs
@@ -42,7 +42,7 @@ func (b *board) add(o outcome) int {
 	return i
 }
 
-func (b *board) mark() {
+func (b *evaluation) mark() {
 	for i := range b.cs {
 		b.cs[i].OnFront = false
 	}
@@ -52,7 +52,7 @@ func (b *board) mark() {
 }
 
 // plan returns the plan for a choice.
-func (b *board) plan(planner string, chosen int, reason string) Plan {
+func (b *evaluation) plan(planner string, chosen int, reason string) Plan {
 	if b.forecast.perUnit {
 		return b.paces(planner, chosen, reason)
 	}
@@ -63,7 +63,7 @@ func (b *board) plan(planner string, chosen int, reason string) Plan {
 }
 
 // paces returns the plan for a choice when the total work is unknown.
-func (b *board) paces(planner string, chosen int, reason string) Plan {
+func (b *evaluation) paces(planner string, chosen int, reason string) Plan {
 	c := b.cs[chosen]
 	p := Plan{Allocation: c.Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
 		Chosen: Candidate{Allocation: c.Allocation, Throughput: c.Throughput, Resource: c.Resource}}
@@ -75,13 +75,13 @@ func (b *board) paces(planner string, chosen int, reason string) Plan {
 
 // options returns the choices of the four presets among the candidates that break no limit, or among all when every
 // one does.
-func (b *board) options(chosen int) []Option {
+func (b *evaluation) options(chosen int) []Option {
 	among := where(b.cs, func(c Candidate) bool { return len(c.Breaks) == 0 && finite(c) }) // Slower ones included
 	if len(among) == 0 {
 		among = where(b.cs, finite)
 	}
 	var out []Option
-	for _, preset := range Presets {
+	for _, preset := range presets {
 		i := choose(b.cs, among, preset.Preference, -1)
 		if i < 0 {
 			i = chosen
@@ -91,7 +91,7 @@ func (b *board) options(chosen int) []Option {
 	return out
 }
 
-func (b *board) option(prefer string, i, chosen int) Option {
+func (b *evaluation) option(prefer string, i, chosen int) Option {
 	mine, its := objectives(b.cs[chosen]), objectives(b.cs[i])
 	c := b.cs[i]
 	c.Feasible = len(c.Breaks) == 0

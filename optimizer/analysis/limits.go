@@ -8,8 +8,8 @@ import (
 	"trainopt/sla"
 )
 
-// Agreement contains the number of runs that meet given limits, and the violations.
-type Agreement struct {
+// LimitSummary contains the number of runs that meet given limits, and the violations.
+type LimitSummary struct {
 	Terms []Term `json:"terms"`
 	// Broken contains the violations by limit, largest first.
 	Broken []Violation `json:"broken"`
@@ -68,12 +68,12 @@ func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 
 // agreement evaluates all trainings against the limits. It returns nil without limits. Violations are sorted by limit
 // and then by excess.
-func agreement(list []Training, limits sla.Spec) *Agreement {
+func agreement(list []Training, limits sla.Spec) *LimitSummary {
 	agreed := limits.Agreed()
 	if len(agreed) == 0 {
 		return nil
 	}
-	a := &Agreement{Broken: []Violation{}}
+	a := &LimitSummary{Broken: []Violation{}}
 	terms := map[sla.Objective]*Term{}
 	for _, o := range agreed {
 		limit, _, unit, _ := limits.Limit(o)
