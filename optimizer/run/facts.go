@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -43,16 +43,16 @@ type facts struct {
 	observed
 
 	// Written by saveState.
-	MeterState  json.RawMessage     `json:"meter"`
-	GuardState  json.RawMessage     `json:"guard"`
-	Handle      *launch.Handle      `json:"handle"`   // nil while no job runs
-	LogPath     string              `json:"log_path"` // the log file in use; empty for another source of progress
-	LogState    *monitor.TailState  `json:"log"`
-	OutputState []monitor.TailState `json:"output"` // of stdout and stderr
-	Elapsed     time.Duration       `json:"elapsed"`
-	Monotonic   time.Duration       `json:"monotonic"`
-	BootID      string              `json:"boot_id"`
-	Ended       bool                `json:"ended"`
+	MeterState  json.RawMessage      `json:"meter"`
+	GuardState  json.RawMessage      `json:"guard"`
+	Handle      *launch.Handle       `json:"handle"`   // nil while no job runs
+	LogPath     string               `json:"log_path"` // the log file in use; empty for another source of progress
+	LogState    *trainlog.TailState  `json:"log"`
+	OutputState []trainlog.TailState `json:"output"` // of stdout and stderr
+	Elapsed     time.Duration        `json:"elapsed"`
+	Monotonic   time.Duration        `json:"monotonic"`
+	BootID      string               `json:"boot_id"`
+	Ended       bool                 `json:"ended"`
 }
 
 // observed contains the facts that the observer reported.

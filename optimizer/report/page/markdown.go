@@ -103,7 +103,7 @@ func markdownTable(b *bytes.Buffer, g *Table) {
 	}
 }
 
-// escape keeps text from being read as Markdown or HTML.
+// escape escapes text so that it is not interpreted as Markdown or HTML.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range chart.Clean(s) {

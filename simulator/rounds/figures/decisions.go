@@ -128,6 +128,7 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 		theirs := experiment.Line{Name: l.Policy + ", published", Dash: true, Color: i + 1}
 		ours := experiment.Line{Name: l.Policy, Dots: true, Color: i + 1}
 		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
+		// Published, ours, and their ratio.
 		for k := range points {
 			p, m := math.NaN(), took[i][k]
 			if k < len(l.Hours) {
