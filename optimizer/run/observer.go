@@ -132,7 +132,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 			}
 		}
 		row.At = now.Add(min(0, p.At-mono))
-		if column := o.Origin.column(); relative[o.Framework] && o.Origin.Unit != "" {
+		if column := columnOf(o.Origin.Unit); relative[o.Framework] && o.Origin.Unit != "" {
 			if v, ok := row.Value(column); ok {
 				row.Set(column, v+o.Origin.Position)
 			}
@@ -304,14 +304,6 @@ func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
 		position += o.Origin.Position
 	}
 	return position
-}
-
-// column returns the log column of the origin's unit.
-func (p origin) column() trainlog.Column {
-	if p.Unit == "epoch" {
-		return trainlog.Epoch
-	}
-	return trainlog.Step
 }
 
 // takeAnswers processes the answers to requests.

@@ -419,14 +419,18 @@ func (p *Progress) restartCounting() {
 
 // position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
 func (p *Progress) position(row *trainlog.Row) (float64, bool) {
-	column := trainlog.Epoch
-	switch p.Unit {
-	case "":
+	if p.Unit == "" {
 		return 0, false
-	case "step":
-		column = trainlog.Step
 	}
-	return row.Value(column)
+	return row.Value(columnOf(p.Unit))
+}
+
+// columnOf returns the log column of a unit of work.
+func columnOf(unit string) trainlog.Column {
+	if unit == "epoch" {
+		return trainlog.Epoch
+	}
+	return trainlog.Step
 }
 
 // Finished reports whether the total is reached.

@@ -117,21 +117,17 @@ func mean(sum float64, n int) float64 {
 	return sum / float64(n)
 }
 
-// median returns the median of v, NaN if v is empty. Insertion sort, O(n²): v is short.
+// median returns the median of v, NaN if v is empty.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
-	s := append([]float64(nil), v...)
-	for i := 1; i < len(s); i++ {
-		for j := i; j > 0 && s[j] < s[j-1]; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
-		}
+	s, n := slices.Clone(v), len(v)
+	slices.Sort(s)
+	if n%2 == 1 {
+		return s[n/2]
 	}
-	if len(s)%2 == 1 {
-		return s[len(s)/2]
-	}
-	return (s[len(s)/2-1] + s[len(s)/2]) / 2
+	return (s[n/2-1] + s[n/2]) / 2
 }
 
 // interval returns the interval of draws, which it sorts.

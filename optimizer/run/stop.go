@@ -88,12 +88,6 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 	}
 }
 
-func (r *run) kill() {
-	if r.job != nil {
-		r.watchdog.kill()
-	}
-}
-
 // escalate sends SIGTERM to a job that has not exited within half of the grace after the request, so that the request
 // and SIGTERM together take one grace.
 func (r *run) escalate() {
@@ -133,7 +127,7 @@ func (r *run) interrupt(s os.Signal) {
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
-	r.kill()
+	r.watchdog.kill()
 }
 
 // interruptions handles all pending signals.

@@ -167,7 +167,7 @@ func (r *run) guardStep() {
 			r.end(r.stopped(nil))
 			return
 		}
-		r.kill()
+		r.watchdog.kill()
 	}
 }
 
