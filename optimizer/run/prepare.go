@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -151,34 +150,11 @@ func (r *run) resolveLimits() error {
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
 	r.Limits = resources.DefaultLimits(r.Host, r.ins.GPU.Value != "no" || r.ins.Replay)
-	var errs []error
-	whole := func(flag, text string, into *resources.Range) {
-		if text == "" {
-			return
-		}
-		rng, err := resources.ParseRange(text, *into)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		*into = rng
+	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
+		return err
 	}
-	whole("gpus", cfg.GPUs, &r.Limits.GPUs)
-	whole("cpus", cfg.CPUs, &r.Limits.CPUs)
-	whole("batch-size", cfg.BatchSize, &r.Limits.BatchSize)
 	if cfg.CPUs == "" && r.ranks > 1 { // each rank requires a CPU
 		r.Limits.CPUs.Min = min(r.ranks, r.Limits.CPUs.Max)
-	}
-	if cfg.Memory != "" {
-		lo, hi, err := resources.ParseMemoryRange(cfg.Memory, r.Limits.MemoryMin, r.Limits.MemoryMax)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--memory: %w", err))
-		} else {
-			r.Limits.MemoryMin, r.Limits.MemoryMax = lo, hi
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
 	}
 	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
 	r.Baseline = r.Limits.Clip(r.Baseline)
@@ -221,32 +197,21 @@ func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.Argv), r.Config.Dir, journal.Planned
 	rec.Script = scriptRecord(r.ins, r.Resumable)
-	rec.Host = journal.Host{CPUs: r.Host.CPUs, MemoryGiB: journal.Number(r.Host.Memory), GPUs: []journal.GPU{}, Described: r.Host.Described, Notes: r.Host.Notes}
-	for _, g := range r.Host.GPUs {
-		rec.Host.GPUs = append(rec.Host.GPUs, journal.GPU{UUID: g.UUID, Name: g.Name, MemoryGiB: journal.Number(g.Memory)})
-	}
+	rec.Host = journal.Host{Host: r.Host}
 	if r.Host.Described != "" {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.Host.Described))
 	}
 	rec.SLA = slaRecord(r.Config.SLA)
 	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
-	rec.Prices, rec.Preference, rec.Seed = journal.PricesOf(r.Rates), r.Config.Preference, r.Config.Seed
+	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
 	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
 	rec.StartedAt = r.Clock.Now().UTC()
 	return rec
 }
 
-// slaRecord converts the SLA to its form in run.json; limits that are not set are null.
+// slaRecord returns the SLA before anything is measured.
 func slaRecord(s sla.Spec) journal.SLA {
-	n := func(v float64) journal.Number {
-		if v == 0 {
-			return journal.Unknown()
-		}
-		return journal.Number(v)
-	}
-	return journal.SLA{DeadlineS: n(s.TimeMax.Seconds()), BudgetUSD: n(s.CostMaxUSD), MinThroughput: n(s.ThroughputMin),
-		MaxMemoryGiB: n(s.MemoryMaxGiB), MinGPUUtil: n(s.GPUUtilMinPct), MinCPUUtil: n(s.CPUUtilMinPct), Hash: s.Hash(),
-		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
+	return journal.SLA{Spec: s, Hash: s.Hash(), Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
 // scriptRecord converts the findings of inspection to their form in run.json; findings without a value are null.

@@ -138,9 +138,9 @@ func (r *run) probeBudget() (float64, bool) {
 }
 
 // nextProbe returns the most informative allocation among those whose measurement is affordable, and the reason; nil
-// if the run should be planned now. An allocation that plan.Rescue proposes has precedence.
+// if the run should be planned now. An allocation that plan.RescueProbe proposes has precedence.
 func (r *run) nextProbe() (*resources.Allocation, string) {
-	if to, why := plan.Rescue(r.snapshot()); to != nil {
+	if to, why := plan.RescueProbe(r.snapshot()); to != nil {
 		*to = r.withMemory(*to)
 		return to, why
 	}
