@@ -39,7 +39,7 @@ func TestPretrainPlacement(t *testing.T) {
 func TestPretrainPolicyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--env placement --agent metis":                      "unknown, nearest known is",
-		"--env placement --agent improved --gamma 0.5":       "--gamma says nothing with --env placement",
+		"--env placement --agent improved --gamma 0.5":       "--gamma cannot be combined with --env placement",
 		"--env placement --agent improved --steps 0":         "--steps 0: want 1 or more",
 		"--env placement --agent improved --out no/dir/m":    "cannot write",
 		"--env placement --agent improved --table none.csv":  "none.csv",
@@ -93,7 +93,7 @@ func TestPretrainQueue(t *testing.T) {
 		"--backfill easy":                "want none or rlscheduler",
 		"--resume broken.policy":         "broken.policy",
 		"--trace none.swf":               "none.swf",
-		"--table metis":                  "--table says nothing with --env queue",
+		"--table metis":                  "--table cannot be combined with --env queue",
 		"--procs 0":                      "--procs 0: want at least 1",
 		"--agent metis --out queue.file": "unknown, nearest known is",
 	} {

@@ -17,15 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/regular"
 	"trainopt/morl"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training/profile"
 )
-
-// checkpointSuffix is appended to the name of an agent file for the checkpoint of an interrupted training.
-const checkpointSuffix = ".checkpoint"
 
 // saveEvery is the minimum interval between saves of a long training.
 const saveEvery = 30 * time.Second
@@ -57,7 +53,7 @@ Settings default to those of the recipe for the environment and agent. During tr
 exploration; the file contains the agent with the best evaluation (--keep last: the last one).
 
 After an interrupt (Ctrl-C) the current state is saved, and --resume FILE continues the training. Until all steps are done,
-FILE` + checkpointSuffix + ` exists beside the agent file: the current networks and the learning curve. Neither file contains the replay
+FILE` + pretrain.CheckpointSuffix + ` exists beside the agent file: the current networks and the learning curve. Neither file contains the replay
 buffer or the state of the optimizer: after --resume the replay buffer is filled again before learning continues, so that a
 resumed training does not give the same bytes as an uninterrupted one. An uninterrupted one gives the same bytes for the same
 seed on any number of cores.`,
@@ -112,7 +108,7 @@ func (o *pretrainOptions) run() error {
 	}
 	ui := newLearningView(o.Env)
 	options.Now, options.Progress = o.Clock.Monotonic, ui.at
-	files := agentFiles{path: o.Path(o.out), ours: o.out == o.resume}
+	files := &pretrain.Files{Path: o.Path(o.out), Own: o.out == o.resume}
 	saved, warned := o.Clock.Monotonic(), false
 	options.Save = func(agent, present []byte) error {
 		now := o.Clock.Monotonic()
@@ -120,7 +116,7 @@ func (o *pretrainOptions) run() error {
 			return nil
 		}
 		saved = now
-		if err := files.save(agent, present); err != nil && !warned {
+		if err := files.Save(agent, present); err != nil && !warned {
 			warned = true // keep learning: the next save may succeed
 			fmt.Fprintf(o.Stderr, "optimize: save during training: %v\n", err)
 		}
@@ -192,7 +188,9 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 	}
 	var err error
 	if o.resume != "" {
-		out.Resume, out.Checkpoint, err = readResumed(o.Path(o.resume))
+		if out.Resume, out.Checkpoint, err = pretrain.ReadFiles(o.Path(o.resume)); err != nil {
+			err = fmt.Errorf("--resume: %w", err)
+		}
 	}
 	return out, err
 }
@@ -206,24 +204,6 @@ func oneOf(flag, word string, known []string, optional bool) error {
 		return fmt.Errorf("%s is required: one of %s", flag, strings.Join(known, ", "))
 	}
 	return fmt.Errorf("%s %q: unknown, nearest known is %s (known: %s)", flag, word, cli.Nearest(word, known), strings.Join(known, ", "))
-}
-
-// readResumed reads an agent file and its checkpoint, if present.
-func readResumed(path string) (agent, checkpoint []byte, err error) {
-	if agent, err = regular.ReadFile(path, regular.Data); err != nil {
-		return nil, nil, fmt.Errorf("--resume: %w", err)
-	}
-	if agent == nil {
-		agent = []byte{}
-	}
-	checkpoint, err = regular.ReadFile(path+checkpointSuffix, regular.Data)
-	if errors.Is(err, fs.ErrNotExist) {
-		return agent, nil, nil
-	}
-	if err != nil {
-		return nil, nil, fmt.Errorf("--resume: checkpoint: %w", err)
-	}
-	return agent, checkpoint, nil
 }
 
 // checkPaths determines the output paths and checks that they are writable before hours of work.
@@ -268,43 +248,9 @@ var curveFormats = map[string]func(r *pretrain.Result, b *bytes.Buffer) error{
 	".htm":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
 }
 
-// agentFiles is an agent file and its checkpoint. They are consistent even after a crash between the two writes: the
-// checkpoint, if present, is never older than the agent.
-type agentFiles struct {
-	path string
-	ours bool // an existing checkpoint belongs to this training
-}
-
-// save writes both files; a nil present means that the training is complete, and removes the checkpoint.
-func (a *agentFiles) save(agent, present []byte) error {
-	checkpoint := a.path + checkpointSuffix
-	if a.ours && present != nil {
-		if err := pretrain.Replace(checkpoint, present); err != nil {
-			return err
-		}
-		return pretrain.Replace(a.path, agent)
-	}
-	if !a.ours { // of an earlier training that the user overwrites
-		if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	if err := pretrain.Replace(a.path, agent); err != nil {
-		return err
-	}
-	a.ours = true
-	if present != nil {
-		return pretrain.Replace(checkpoint, present)
-	}
-	if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
-}
-
 // write writes agent, checkpoint and curves and prints a summary. A failure of one does not prevent the others.
-func (o *pretrainOptions) write(files agentFiles, r *pretrain.Result) error {
-	errs := []error{files.save(r.Data, r.Present)}
+func (o *pretrainOptions) write(files *pretrain.Files, r *pretrain.Result) error {
+	errs := []error{files.Save(r.Data, r.Present)}
 	for _, curve := range o.curves {
 		var b bytes.Buffer
 		if err := curveFormats[strings.ToLower(filepath.Ext(curve))](r, &b); err != nil {
