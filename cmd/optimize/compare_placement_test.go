@@ -100,7 +100,7 @@ func TestComparePlacementRefusals(t *testing.T) {
 		"--sizes 40 --batch rows.csv":         "--sizes cannot be combined with --batch",
 		"--batch rows.csv":                    "3 counts",
 		"--batch nowhere.csv":                 "nowhere.csv",
-		"--table table.csv":                   "name others by --batch",
+		"--table table.csv":                   "name a file by --batch",
 		"--figure 99":                         `"99": unknown, want one of example`,
 		"--figure":                            "--figure",
 		"--figure example --sizes 40":         "--sizes cannot be combined with --figure",

@@ -135,7 +135,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--rates 1:2:x":                             "want A:B:N",
 		"--rates 1:2:100000":                        "at most",
 		"--rates NaN":                               "above 0",
-		"--static 2.5":                              "2.5 is no number of jobs",
+		"--static 2.5":                              "2.5 is not a number of jobs",
 		"--static 3 --rates 1":                      "--static cannot be combined with --rates",
 		"--static 3 --window 1:2":                   "--window requires --rate",
 		"--cluster v100=2 --cluster v100=2":         "named twice",

@@ -43,7 +43,7 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 		"--env placement --agent improved --steps 0":         "--steps 0: want 1 or more",
 		"--env placement --agent improved --out no/dir/m":    "cannot write",
 		"--env placement --agent improved --table none.csv":  "none.csv",
-		"--env training --agent conditioned --table metis":   "--table metis: want --env placement with it",
+		"--env training --agent conditioned --table metis":   "--table requires --env placement",
 		"--env place --agent improved":                       "nearest known is placement",
 		"--env placement --agent improved --curves pict.png": "want a name that ends in .csv or .html",
 	} {

@@ -418,10 +418,10 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 	w.write("empty.json", "")
 	w.write("broken.policy", "no policy")
 	for want, args := range map[string][]string{
-		"--deadlines -1: want more than 0":     {"--deadlines", "-1"},
-		"compare queue: policy \"saff\" is no": {"--policies", "saff"},
-		"compare queue: backfill \"eazy\"":     {"--backfill", "eazy"},
-		"--deadlines gives jobs some":          {"--prefer", "deadlines=1", "--seeds", "0:1"},
+		"--deadlines -1: want more than 0":          {"--deadlines", "-1"},
+		"compare queue: policy \"saff\" is neither": {"--policies", "saff"},
+		"compare queue: backfill \"eazy\"":          {"--backfill", "eazy"},
+		"--deadlines sets some":                     {"--prefer", "deadlines=1", "--seeds", "0:1"},
 	} {
 		code, _, errs := w.run(append([]string{"compare", "queue", "--jobs-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {
@@ -429,20 +429,20 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"--policy \"saff\" is no policy and no file: nearest known is saf": {"--policy", "saff"},
-		"--backfill \"eazy\": unknown":                                     {"--backfill", "eazy"},
-		"--placement \"bst\": unknown":                                     {"--platform", "mini", "--placement", "bst"},
-		"nearest known is gaia":                                            {"--platform", "giaa"},
-		"the file is empty or cut off":                                     {"--platform", "empty.json"},
-		"--policy: ":                                                       {"--policy", "broken.policy"},
-		"jobs have no deadlines here":                                      {"--prefer", "deadlines=1"},
-		"port 99999: want 1 to 65535":                                      {"--serve-batsim", "tcp://localhost:99999"},
-		"--batsim-endpoint: endpoint \"foo\"":                              {"--batsim-endpoint", "foo"},
-		"--inmodel: ":                                                      {"--platform", "mini", "--agent", "a2c", "--inmodel", "broken.policy"},
-		"--inmodel requires an agent that learns":                          {"--platform", "mini", "--inmodel", "broken.policy"},
-		"--platform-out requires --platform":                               {"--platform-out", "p.xml"},
-		"--workload-version 4":                                             {"--workload-out", "w.json", "--workload-version", "4"},
-		"--workload-version requires --workload-out":                       {"--workload-out", "w.swf", "--workload-version", "5"},
+		"--policy \"saff\" is neither a policy nor a file: nearest known is saf": {"--policy", "saff"},
+		"--backfill \"eazy\": unknown":                                           {"--backfill", "eazy"},
+		"--placement \"bst\": unknown":                                           {"--platform", "mini", "--placement", "bst"},
+		"nearest known is gaia":                                                  {"--platform", "giaa"},
+		"the file is empty or cut off":                                           {"--platform", "empty.json"},
+		"--policy: ":                                                             {"--policy", "broken.policy"},
+		"the jobs have no deadlines":                                             {"--prefer", "deadlines=1"},
+		"port 99999: want 1 to 65535":                                            {"--serve-batsim", "tcp://localhost:99999"},
+		"--batsim-endpoint: endpoint \"foo\"":                                    {"--batsim-endpoint", "foo"},
+		"--inmodel: ":                                                            {"--platform", "mini", "--agent", "a2c", "--inmodel", "broken.policy"},
+		"--inmodel requires an agent that learns":                                {"--platform", "mini", "--inmodel", "broken.policy"},
+		"--platform-out requires --platform":                                     {"--platform-out", "p.xml"},
+		"--workload-version 4":                                                   {"--workload-out", "w.json", "--workload-version", "4"},
+		"--workload-version requires --workload-out":                             {"--workload-out", "w.swf", "--workload-version", "5"},
 	} {
 		code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {
