@@ -193,7 +193,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := w.run("predict", "--like", "latest")
-	if code != runpkg.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is not over (it is running)") {
+	if code != runpkg.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is running, not finished") {
 		t.Errorf("exit %d, %s%s; want that it is not over", code, out, errs)
 	}
 }

@@ -79,7 +79,7 @@ func TestPretrainPolicyInputs(t *testing.T) {
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")
-	if code != run.CodeDone || !strings.Contains(out, "drawn for 64 processors") {
+	if code != run.CodeDone || !strings.Contains(out, "generated for 64 processors") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != run.CodeDone || !strings.Contains(out, "q.policy on") {

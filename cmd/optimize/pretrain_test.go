@@ -65,7 +65,7 @@ func TestPretrainInterrupted(t *testing.T) {
 			w := newWorld(t)
 			w.signals <- s.signal
 			code, out, errs := w.run("pretrain", "--env", "problem:deep-sea-treasure", "--agent", "envelope", "--steps", "500000", "--hidden", "24", "--out", "my agent")
-			if code != s.code || !strings.Contains(errs, s.words) || !strings.Contains(errs, "go on with: optimize pretrain --resume 'my agent'") {
+			if code != s.code || !strings.Contains(errs, s.words) || !strings.Contains(errs, "continue with: optimize pretrain --resume 'my agent'") {
 				t.Fatalf("exit %d, %s\n%s", code, errs, out)
 			}
 			for _, file := range []string{"my agent", "my agent.checkpoint"} {

@@ -311,7 +311,7 @@ func TestCompareQueue(t *testing.T) {
 		if code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
-		if strings.Contains(args, "prefer") && !strings.Contains(out, "picked") {
+		if strings.Contains(args, "prefer") && !strings.Contains(out, "selected") {
 			t.Errorf("%s picks nothing:\n%s", args, out)
 		}
 	}

@@ -116,7 +116,7 @@ const (
 	longestChain  = 3     // maximum number of moves in an exchange
 )
 
-// exchange performs the most profitable exchange among the jobs of the k-th size. It returns false if there is none.
+// exchange performs the most profitable exchange among the jobs of the k-th size. It returns false if none exists.
 func (a *assigner) exchange(k int) bool {
 	n := a.types + 1
 	best, size := a.best[k*n*n:(k+1)*n*n], a.sizes[k]

@@ -240,7 +240,7 @@ func (g *siaProgram) has(i, k int) (z size, worth float64) {
 
 const siaGain = 1e-9 // smaller gains are rounding errors
 
-// improve makes the single change with the largest gain per device. It returns false if there is none.
+// improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
 	g.looks++

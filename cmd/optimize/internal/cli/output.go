@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
+
+	"trainopt/internal/regular"
 )
 
 // JSON writes a value as indented JSON to standard output.
@@ -33,34 +35,23 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 	if err := write(&b); err != nil {
 		return err
 	}
-	var err error
 	if file == "" {
-		_, err = e.Stdout.Write(b.Bytes())
-	} else {
-		err = replace(e.Path(file), b.Bytes())
+		_, err := e.Stdout.Write(b.Bytes())
+		return err
+	}
+	path := e.Path(file)
+	put := func() error { return regular.Replace(path, 0o644, func(w io.Writer) error { _, err := w.Write(b.Bytes()); return err }) }
+	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() { // a pipe, a device, a link
+		put = func() error { return os.WriteFile(path, b.Bytes(), 0o644) }
+	}
+	err := put()
+	if reason := (*fs.PathError)(nil); errors.As(err, &reason) {
+		err = reason.Err
 	}
 	if err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
+		return fmt.Errorf("write %s %s: %w", what, file, err)
 	}
 	return nil
-}
-
-// replace writes a file atomically. An existing path that is not a regular file (a pipe, a device, a link) is written
-// to directly.
-func replace(path string, data []byte) error {
-	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() {
-		return os.WriteFile(path, data, 0o644)
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no effect after the rename
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // OneLine replaces control characters so that hostile text cannot move the cursor.

@@ -14,7 +14,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/run"
@@ -81,8 +81,8 @@ func (f *assumedValues) entry() (history.Entry, error) {
 // logOptions returns the options for reading logs; flag is the name of the flag for their format.
 func (f *assumedValues) logOptions(flag, format string, v *cli.Values) (logs.Options, error) {
 	assume, err := f.entry()
-	if format != "" && !slices.Contains(monitor.Formats(), format) {
-		err = errors.Join(err, fmt.Errorf("--%s %q: unknown, want one of %s", flag, format, strings.Join(monitor.Formats(), ", ")))
+	if format != "" && !slices.Contains(trainlog.Formats(), format) {
+		err = errors.Join(err, fmt.Errorf("--%s %q: unknown, want one of %s", flag, format, strings.Join(trainlog.Formats(), ", ")))
 	}
 	return logs.Options{Format: format, Aliases: v.Table("monitor.columns"), Assume: assume}, err
 }
@@ -108,7 +108,7 @@ of the others (exit code 2).`,
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	fs.StringVar(&o.format, "format", "", "format of the logs: "+strings.Join(monitor.Formats(), "|")+" (default: by their content)")
+	fs.StringVar(&o.format, "format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
 	o.assumedValues.add(fs, "")
 	fs.IntVar(&o.nodes, "nodes", 0, "machines of the training, `N`")
 	fs.StringVar(&o.machine, "machine", "", "`NAME` of the machine, such as aws:p4d.24xlarge")
