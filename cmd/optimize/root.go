@@ -131,12 +131,7 @@ allocation by preference, enforces the deadline and the budget, and reports the 
 		Args: cobra.ArbitraryArgs,
 	}
 	e.AddFlags(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if !slices.Contains(cli.LogLevels, strings.ToLower(e.LogLevel)) {
-			return cli.Usagef("--log-level %q: want debug, info, warn or error", e.LogLevel)
-		}
-		return nil
-	}
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return e.CheckFlags() }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(explainFlag(cmd, err)) })
 	root.AddCommand(runs.Commands(e)...)
 	root.AddCommand(predict.Commands(e)...)

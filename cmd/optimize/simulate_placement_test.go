@@ -188,7 +188,7 @@ func TestSimulatePlacementArrivals(t *testing.T) {
 	if !slices.Equal(p.Counts, []int{1, 1, 0, 0, 0, 0, 13}) || p.Method != "greedy" {
 		t.Errorf("%+v", p)
 	}
-	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "6 containers were refused") || !strings.Contains(text, "1 containers were to go") {
+	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "6 containers were refused") || !strings.Contains(text, "ignored departures of absent containers: 1") {
 		t.Errorf("%s", text)
 	}
 	w.write("existing.csv", "0,0,0,0,0,0,1\n0,0,0,0,0,0,0\n")
@@ -242,7 +242,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--table two.csv":                                 "two.csv",
 		"--table missing.csv --counts 1,1":                "not among the samples",
 		"--table table.csv":                               "--counts or --batch",
-		"--table table.csv --constraints metis":           "--constraints metis",
+		"--table table.csv --constraints metis":           "--constraints: metis",
 		"--table table.csv --counts 1,1 --method metis":   "--model",
 		"--capacity 4 --method metis":                     "--model",
 		"--predictor magic":                               "measured, forest",
@@ -250,11 +250,11 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--predictor forest:table.csv":                    "has apps web, db",
 		"--slo 0":                                         "--slo 0",
 		"--slo NaN":                                       "--slo NaN",
-		"--existing load.csv --nodes 1":                   "node 1: more containers than the 8",
-		"--existing load.csv":                             "1 rows, the cluster has 81",
+		"--existing load.csv --nodes 1":                   "node 1: more containers than its capacity of 8",
+		"--existing load.csv":                             "1 rows for 81 nodes",
 		"--existing rows.csv --nodes 1":                   "3 counts",
 		"--constraints nowhere":                           "nowhere",
-		"--constraints wishes.csv":                        "wish 1 is of apps 9",
+		"--constraints wishes.csv":                        "constraint 1 is of apps 9",
 		"--constraints rows.csv":                          "rows.csv",
 		"--constraints none --method medea":               "there are none",
 		"--constraints none --objective violations":       "no constraints",
@@ -283,7 +283,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--arrivals empty.csv":                            "no lines",
 		"--arrivals events.csv --method exact":            "placed by greedy",
 		"--arrivals events.csv --counts 1,1,1,1,1,1,1":    "--counts cannot be combined with --arrivals",
-		"--migrate 3":                                     "without --arrivals",
+		"--migrate 3":                                     "--migrate requires --arrivals",
 		"--seed -1":                                       "--seed",
 		"--format pdf":                                    "want one of csv, html, json, text",
 		"--metod exact":                                   "nearest known is --method",

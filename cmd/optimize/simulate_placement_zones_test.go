@@ -31,7 +31,7 @@ func TestSimulatePlacementZones(t *testing.T) {
 		"--method george --zones mms=0.1,mms=0.2":   "named twice",
 		"--method george --zone-budget 2":           "--zone-budget 2",
 		"--method george --zone-budget NaN":         "--zone-budget NaN",
-		"--method metis --node-types types.csv":     "divide-conquer takes any",
+		"--method metis --node-types types.csv":     "divide-conquer has no such restriction",
 		"--arrivals types.csv --zones mms=0.5":      "--zones cannot be combined with --arrivals",
 		"--method divide-conquer --zone-budget 0.1": "--zone-budget cannot be combined with --method divide-conquer",
 	} {

@@ -17,9 +17,10 @@ type Output struct {
 	file *os.File
 }
 
-// StandardOutput and ErrorOutput return the standard output and the standard error of the job of a run directory.
-func StandardOutput(dir string) *Output { return &Output{path: filepath.Join(dir, stdoutFile)} }
-func ErrorOutput(dir string) *Output    { return &Output{path: filepath.Join(dir, stderrFile)} }
+// Outputs returns the standard output and the standard error of the job of a run directory.
+func Outputs(dir string) (stdout, stderr *Output) {
+	return &Output{path: filepath.Join(dir, stdoutFile)}, &Output{path: filepath.Join(dir, stderrFile)}
+}
 
 // Open opens the stream at its oldest part or, if n ≥ 0, at its last n lines. found is false if no file exists.
 func (s *Output) Open(n int) (found bool, err error) {

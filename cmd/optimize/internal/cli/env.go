@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -44,9 +45,6 @@ type Env struct {
 	JSON, Quiet                bool
 }
 
-// LogLevels lists the accepted values of --log-level.
-var LogLevels = []string{"debug", "info", "warn", "warning", "error"}
-
 // AddFlags registers the flags of every command.
 func (e *Env) AddFlags(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(Normalize)
@@ -59,6 +57,14 @@ func (e *Env) AddFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&e.JSON, "json", false, "print JSON on standard output")
 	fs.BoolVar(&e.Quiet, "quiet", false, "print only results and errors")
 	fs.StringVar(&e.LogLevel, "log-level", "info", "minimum level of messages on stderr: debug|info|warn|error")
+}
+
+// CheckFlags checks the values of the flags of every command.
+func (e *Env) CheckFlags() error {
+	if !slices.Contains([]string{"debug", "info", "warn", "warning", "error"}, strings.ToLower(e.LogLevel)) {
+		return Usagef("--log-level %q: want debug, info, warn or error", e.LogLevel)
+	}
+	return nil
 }
 
 // alwaysAllowed lists the flags of every command, to which no rule applies.

@@ -11,22 +11,22 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// UsageError is an error in the command line or the configuration: exit code 2.
-type UsageError struct{ Err error }
+// usageError is an error in the command line or the configuration: exit code 2.
+type usageError struct{ Err error }
 
-func (e UsageError) Error() string { return e.Err.Error() }
-func (e UsageError) Unwrap() error { return e.Err }
+func (e usageError) Error() string { return e.Err.Error() }
+func (e usageError) Unwrap() error { return e.Err }
 
-// Usage returns err as a UsageError. It returns nil and errors with an exit code of their own unchanged.
+// Usage returns err as a usageError. It returns nil and errors with an exit code of their own unchanged.
 func Usage(err error) error {
 	var exit ExitError
 	if err == nil || errors.As(err, &exit) {
 		return err
 	}
-	return UsageError{err}
+	return usageError{err}
 }
 
-// Usagef returns a formatted UsageError.
+// Usagef returns a formatted usageError.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
 // ExitError carries an exit code other than 1, with or without a message.
@@ -50,7 +50,7 @@ func Infeasiblef(format string, args ...any) error {
 
 // ExitCode returns the exit code of a command that returned err.
 func ExitCode(err error) run.Code {
-	var usage UsageError
+	var usage usageError
 	var exit ExitError
 	switch {
 	case err == nil:
@@ -63,11 +63,11 @@ func ExitCode(err error) run.Code {
 	return run.CodeOurs
 }
 
-// SignalError is an interrupt by a signal of the user.
-type SignalError struct{ Signal os.Signal }
+// signalError is an interrupt by a signal of the user.
+type signalError struct{ Signal os.Signal }
 
 // Error describes the effect of the signal: "stopped by Ctrl-C".
-func (s SignalError) Error() string {
+func (s signalError) Error() string {
 	switch s.Signal {
 	case os.Interrupt:
 		return "stopped by Ctrl-C"
@@ -80,7 +80,7 @@ func (s SignalError) Error() string {
 }
 
 // Exitf returns a formatted error with the exit code of the signal.
-func (s SignalError) Exitf(format string, args ...any) error {
+func (s signalError) Exitf(format string, args ...any) error {
 	code := run.CodeInterrupt
 	if s.Signal == syscall.SIGTERM || s.Signal == syscall.SIGHUP {
 		code = run.CodeTerminated
@@ -95,7 +95,7 @@ func (e *Env) UntilSignal() (context.Context, func()) {
 	go func() {
 		select {
 		case s := <-signals:
-			cancel(SignalError{s})
+			cancel(signalError{s})
 		case <-ctx.Done():
 		}
 	}()
@@ -106,8 +106,8 @@ func (e *Env) UntilSignal() (context.Context, func()) {
 }
 
 // Interrupted returns the signal that cancelled a context of UntilSignal, nil if no signal did.
-func Interrupted(ctx context.Context) *SignalError {
-	var s SignalError
+func Interrupted(ctx context.Context) *signalError {
+	var s signalError
 	if !errors.As(context.Cause(ctx), &s) {
 		return nil
 	}
@@ -116,7 +116,7 @@ func Interrupted(ctx context.Context) *SignalError {
 
 // Work runs work that takes long, with a progress bar, until it ends or the user interrupts it. interrupt is nil unless
 // a signal arrived; the error is that of work.
-func (e *Env) Work(name string, work func(ctx context.Context, progress func(done, total int)) error) (elapsed time.Duration, interrupt *SignalError, err error) {
+func (e *Env) Work(name string, work func(ctx context.Context, progress func(done, total int)) error) (elapsed time.Duration, interrupt *signalError, err error) {
 	ctx, stop := e.UntilSignal()
 	defer stop()
 	from := e.Clock.Monotonic()

@@ -58,12 +58,13 @@ func (o *logsOptions) run(args []string) error {
 	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		out = &terminalFilter{to: out}
 	}
-	var outputs []*launch.Output
-	if o.stderr || !o.stdout {
-		outputs = append(outputs, launch.ErrorOutput(dir))
-	}
-	if o.stdout || !o.stderr {
-		outputs = append(outputs, launch.StandardOutput(dir))
+	stdout, stderr := launch.Outputs(dir)
+	outputs := []*launch.Output{stderr, stdout}
+	if o.stdout != o.stderr {
+		outputs = []*launch.Output{stderr}
+		if o.stdout {
+			outputs = []*launch.Output{stdout}
+		}
 	}
 	return printLogs(ctx, out, dir, outputs, o.lines, o.follow)
 }

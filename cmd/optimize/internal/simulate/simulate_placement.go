@@ -305,7 +305,7 @@ func (o *simulatePlacementOptions) runArrivals() error {
 		r.Notes = append(r.Notes, fmt.Sprintf("%d containers were refused: no node had room within the limits", got.Refused))
 	}
 	if got.Absent > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%d departures of absent containers were ignored", got.Absent))
+		r.Notes = append(r.Notes, fmt.Sprintf("ignored departures of absent containers: %d", got.Absent))
 	}
 	r.SolveS = (o.Clock.Monotonic() - from).Seconds()
 	return o.write(r)

@@ -51,8 +51,8 @@ func (s *Setup) OnNodes(n int) *Setup {
 	return &out
 }
 
-// ForestShare is the share of the patterns from which a forest predicts the others.
-const ForestShare = 0.2
+// forestShare is the share of the patterns from which a forest predicts the others.
+const forestShare = 0.2
 
 // Predict replaces the throughputs that methods are given by those that a forest predicts: from a share of the measured
 // patterns, or from the samples of a file if it is not "".
@@ -65,7 +65,7 @@ func (s *Setup) Predict(file string) error {
 	var err error
 	if file == "" {
 		s.Predictor = "forest of a fifth of the patterns"
-		t, err = Predicted(truth, ForestShare, 42, true)
+		t, err = Predicted(truth, forestShare, 42, true)
 	} else {
 		samples, readErr := place.ReadSamples(file)
 		if readErr != nil {
