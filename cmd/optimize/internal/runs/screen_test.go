@@ -16,9 +16,9 @@ import (
 	"trainopt/sla"
 )
 
-// glass is a terminal emulator: it interprets the output of the screen and reflows lines when it becomes narrower, as
+// terminalEmulator is a terminal emulator: it interprets the output of the screen and reflows lines when it becomes narrower, as
 // tmux and common terminal emulators do.
-type glass struct {
+type terminalEmulator struct {
 	t        *testing.T
 	width    int
 	rows     [][]rune
@@ -27,11 +27,11 @@ type glass struct {
 	styles   int // number of colours that were set
 }
 
-func newGlass(t *testing.T, width int) *glass {
-	return &glass{t: t, width: width, rows: [][]rune{nil}, wrapped: []bool{false}}
+func newTerminalEmulator(t *testing.T, width int) *terminalEmulator {
+	return &terminalEmulator{t: t, width: width, rows: [][]rune{nil}, wrapped: []bool{false}}
 }
 
-func (g *glass) Write(p []byte) (int, error) {
+func (g *terminalEmulator) Write(p []byte) (int, error) {
 	for text := string(p); text != ""; {
 		if strings.HasPrefix(text, "\x1b[") {
 			end := strings.IndexFunc(text[2:], func(c rune) bool { return c >= '@' && c <= '~' })
@@ -46,7 +46,7 @@ func (g *glass) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (g *glass) control(argument string, final byte) {
+func (g *terminalEmulator) control(argument string, final byte) {
 	switch final {
 	case 'A':
 		n, _ := strconv.Atoi(argument)
@@ -68,7 +68,7 @@ func (g *glass) control(argument string, final byte) {
 	}
 }
 
-func (g *glass) put(c rune) {
+func (g *terminalEmulator) put(c rune) {
 	switch c {
 	case '\r':
 		g.col = 0
@@ -86,7 +86,7 @@ func (g *glass) put(c rune) {
 	}
 }
 
-func (g *glass) down(wrapped bool) {
+func (g *terminalEmulator) down(wrapped bool) {
 	g.row, g.col = g.row+1, 0
 	if g.row == len(g.rows) {
 		g.rows, g.wrapped = append(g.rows, nil), append(g.wrapped, wrapped)
@@ -94,7 +94,7 @@ func (g *glass) down(wrapped bool) {
 }
 
 // resize reflows the lines for another width; the cursor stays in the last line.
-func (g *glass) resize(width int) {
+func (g *terminalEmulator) resize(width int) {
 	if g.col > len("^C") || g.row != len(g.rows)-1 {
 		g.t.Fatalf("the cursor rests at row %d of %d, column %d: want below the block", g.row, len(g.rows), g.col)
 	}
@@ -110,7 +110,7 @@ func (g *glass) resize(width int) {
 	g.width, g.rows, g.wrapped, g.row = width, rows, wrapped, len(rows)-1
 }
 
-func (g *glass) text() string {
+func (g *terminalEmulator) text() string {
 	var lines []string
 	for _, row := range g.rows {
 		lines = append(lines, strings.TrimRight(string(row), " "))
@@ -124,7 +124,7 @@ type still struct{}
 func (still) Now() time.Time           { return time.Date(2026, 3, 1, 12, 0, 46, 0, time.UTC) }
 func (still) Monotonic() time.Duration { return time.Hour }
 
-func screenOn(g *glass, colour bool) *screen {
+func screenOn(g *terminalEmulator, colour bool) *screen {
 	base := &lines{out: g, report: g, every: 10 * time.Second, now: still{}}
 	base.width = func() int { return g.width }
 	return &screen{lines: base, colour: colour}
@@ -142,7 +142,7 @@ func aStatus() run.Status {
 
 // TestScreenShowsWhatIsWatchedFor checks that the facts of a run are visible from its first status.
 func TestScreenShowsWhatIsWatchedFor(t *testing.T) {
-	g := newGlass(t, 100)
+	g := newTerminalEmulator(t, 100)
 	v := screenOn(g, true)
 	v.Status(aStatus())
 	flat := strings.Join(strings.Fields(g.text()), " ")
@@ -164,7 +164,7 @@ func TestScreenWithoutATotal(t *testing.T) {
 	s := aStatus()
 	s.Total, s.Unit, s.ThroughputUnit, s.Throughput = 0, "step", "steps/s", 27
 	for name, text := range map[string]string{"screen": func() string {
-		g := newGlass(t, 100)
+		g := newTerminalEmulator(t, 100)
 		screenOn(g, false).Status(s)
 		return g.text()
 	}(), "line": strings.Join(statusParts(s), " · ")} {
@@ -180,7 +180,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 	const event = "warning: while 2 CPU, 4 GiB was measured, other programs used 1.4 of the machine's 2 CPUs: the prediction holds only under the same load"
 	for _, widths := range [][]int{{80}, {100, 60, 120}, {200, 40, 80, 30}, {60, 61, 59}, {20}} {
 		t.Run(fmt.Sprint(widths), func(t *testing.T) {
-			g := newGlass(t, widths[0])
+			g := newTerminalEmulator(t, widths[0])
 			v := screenOn(g, false)
 			v.Event(run.Warning, strings.TrimPrefix(event, "warning: "))
 			for _, width := range widths {
@@ -215,7 +215,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 func TestScreenBreaksBetweenWords(t *testing.T) {
 	const event = "no further probes: the probe budget (10 % of the predicted cost) is exhausted at 1 CPU, 1 GiB"
 	for width := 24; width <= 130; width += 7 {
-		g := newGlass(t, width)
+		g := newTerminalEmulator(t, width)
 		v := screenOn(g, false)
 		v.Event(run.Info, event)
 		v.Status(aStatus())

@@ -63,8 +63,8 @@ seed on any number of cores.`,
   optimize pretrain --env placement --agent improved --out mine.model
   optimize pretrain --resume agent.bin`,
 		RunE: func(*cobra.Command, []string) error {
-			if p, ok := policyEnvs[o.env]; ok {
-				return o.runPolicy(p)
+			if _, ok := pretrain.PolicyWorlds[o.env]; ok {
+				return o.runPolicy()
 			}
 			return o.run()
 		},
@@ -72,7 +72,7 @@ seed on any number of cores.`,
 	o.Options = e.Options(cmd)
 	fs := o.Flags
 	const ofQueue = "with --env queue: "
-	fs.StringVar(&o.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(policyEnvs)), ", ")+" or problem:`NAME`")
+	fs.StringVar(&o.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(pretrain.PolicyWorlds)), ", ")+" or problem:`NAME`")
 	fs.StringVar(&o.table, "table", place.EmbeddedData, "with --env placement: throughputs, `FILE` or metis (embedded)")
 	fs.StringVar(&o.trace, "trace", "", ofQueue+"train on `FILE` in the Standard Workload Format (default: generated jobs)")
 	fs.StringVar(&o.backfill, "backfill", "none", ofQueue+"none|rlscheduler")
