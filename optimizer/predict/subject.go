@@ -195,9 +195,6 @@ func (s *Subject) NamedMachines(catalogue *cost.Catalogue, names []string) error
 	return nil
 }
 
-// ErrNoOffer is the error for filters that no offer passes.
-var ErrNoOffer = errors.New("no offer of the price catalogue matches")
-
 // SelectMachines sets the machines to the offers of the catalogue that are of one of the clouds and have the GPU model.
 // Empty filters match every offer; a job without GPUs runs on machines without GPUs.
 func (s *Subject) SelectMachines(catalogue *cost.Catalogue, clouds []string, gpu string) error {
@@ -214,7 +211,7 @@ func (s *Subject) SelectMachines(catalogue *cost.Catalogue, clouds []string, gpu
 		s.Machines = append(s.Machines, Machine{Offer: o})
 	}
 	if len(s.Machines) == 0 {
-		return ErrNoOffer
+		return errors.New("no offer of the price catalogue matches")
 	}
 	return nil
 }

@@ -20,20 +20,20 @@ import (
 	"trainopt/simulator/queue/agents"
 )
 
-// PolicyWorld is an environment whose agents have their own training recipes and decide only about queues or placements.
-type PolicyWorld struct {
+// policyWorld is an environment whose agents have their own training recipes and decide only about queues or placements.
+type policyWorld struct {
 	Agents []string // their names
 	Unit   string   // unit of steps
 	train  func(context.Context, PolicyOptions, func(PolicyPoint)) (*Policy, error)
 }
 
 // PolicyWorlds is the registry of these environments: one line each.
-var PolicyWorlds = map[string]PolicyWorld{
+var PolicyWorlds = map[string]policyWorld{
 	"placement": {learned.Recipes(), "episodes", trainPlacement},
 	"queue":     {[]string{"evolution", "ppo"}, "updates", trainQueue},
 }
 
-// PolicyOptions configures the training of an agent of a PolicyWorld.
+// PolicyOptions configures the training of an agent of a policyWorld.
 type PolicyOptions struct {
 	Env, Agent string
 	Seed       uint64
@@ -153,7 +153,7 @@ type InputError struct {
 func (e InputError) Error() string { return e.Option + ": " + e.Err.Error() }
 func (e InputError) Unwrap() error { return e.Err }
 
-// Last returns the last measured value of the curve, NaN if there is none.
+// Last returns the last measured value of the curve, NaN without one.
 func (p *Policy) Last() float64 {
 	for _, x := range slices.Backward(p.Curve) {
 		if !math.IsNaN(x.Value) {
