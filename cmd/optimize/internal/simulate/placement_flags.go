@@ -71,7 +71,7 @@ func (f *placementFlags) setup() (*methods.Setup, error) {
 		return nil, err
 	}
 	if err := f.predict(s); err != nil {
-		return nil, fmt.Errorf("--predictor: %w", err)
+		return nil, fmt.Errorf("--predictor %s: %w", f.predictor, err)
 	}
 	if err := s.Constrain(f.dataPath(f.constraints), f.compat); err != nil {
 		return nil, fmt.Errorf("--constraints: %w", err)
@@ -125,7 +125,7 @@ func (f *placementFlags) predict(s *methods.Setup) error {
 	case kind == "measured" && !named || kind == "forest" && !named && s.Notes != nil: // the table itself is of a forest
 		return nil
 	case kind != "forest" || named && file == "":
-		return fmt.Errorf("%q: want measured, forest, or forest:FILE", f.predictor)
+		return errors.New("want measured, forest, or forest:FILE")
 	case named:
 		file = f.Path(file)
 	}
