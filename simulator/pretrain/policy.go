@@ -17,7 +17,6 @@ import (
 	"trainopt/simulator/ancestors/metis/learned"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/agents"
 )
 
 // policyWorld is an environment whose agents have their own training recipes and decide only about queues or placements.
@@ -83,7 +82,7 @@ func TrainPolicy(ctx context.Context, o PolicyOptions, report func(PolicyPoint))
 // trainQueue trains an agent that selects the next waiting job.
 func trainQueue(ctx context.Context, o PolicyOptions, report func(PolicyPoint)) (*Policy, error) {
 	// Generated sequences are those on which the built-in policies were trained.
-	options := agents.Options{Method: o.Agent, Seed: o.Seed, Hidden: o.Hidden, Updates: o.Steps, Validation: 48,
+	options := rlscheduler.TrainOptions{Method: o.Agent, Seed: o.Seed, Hidden: o.Hidden, Updates: o.Steps, Validation: 48,
 		Sequence: rlscheduler.Sequence{Backfill: o.Backfill, Drawn: &rlscheduler.Drawn{Low: 0.7, High: 1.4, Varied: true}}}
 	if o.Agent == "evolution" {
 		options.Relative, options.Logarithm, options.Episodes, options.Sequence.Length = true, true, 24, 640
@@ -100,18 +99,18 @@ func trainQueue(ctx context.Context, o PolicyOptions, report func(PolicyPoint)) 
 	if options.Logarithm {
 		p.Measure = "mean of ln(bounded slowdown of SJF by its own) on validation sequences"
 	}
-	var from *agents.Agent
+	var from *rlscheduler.Agent
 	if o.Resume != "" {
 		data, err := regular.ReadFile(o.Resume, regular.Data)
 		if err == nil {
-			from, err = agents.Load(bytes.NewReader(data))
+			from, err = rlscheduler.ReadAgent(bytes.NewReader(data))
 		}
 		if err != nil {
 			return nil, InputError{"--resume", err}
 		}
 	}
 	of := options.WithDefaults().Updates
-	a, err := agents.Train(ctx, trace, options, from, func(x agents.Progress) {
+	a, err := rlscheduler.Train(ctx, trace, options, from, func(x rlscheduler.TrainProgress) {
 		p.Steps = x.Update
 		report(PolicyPoint{Step: x.Update, Of: of, Value: x.Validation})
 	})

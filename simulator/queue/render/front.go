@@ -8,7 +8,6 @@ import (
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -33,7 +32,7 @@ func meanSummary(all []queue.Summary) queue.Summary {
 
 // AddFront adds the Pareto front of the methods to the outcome, and the method selected by the preference; a nil
 // preference selects none.
-func AddFront(o *sweep.Outcome, preference *front.Preference) error {
+func AddFront(o *sweep.Outcome, preference *sweep.Preference) error {
 	results := map[string]queue.Summary{}
 	for i, m := range o.Methods {
 		var all []queue.Summary
@@ -46,8 +45,8 @@ func AddFront(o *sweep.Outcome, preference *front.Preference) error {
 			results[m.Name] = meanSummary(all)
 		}
 	}
-	f, err := front.Of(results)
-	if errors.Is(err, front.ErrNothing) {
+	f, err := sweep.FrontOf(results)
+	if errors.Is(err, sweep.ErrNoFront) {
 		return nil
 	}
 	if err != nil {
@@ -57,7 +56,7 @@ func AddFront(o *sweep.Outcome, preference *front.Preference) error {
 	if preference != nil {
 		c, err := f.Choose(f.Restrict(*preference))
 		if err != nil {
-			if preference[front.Deadlines] > 0 && !f.Known[front.Deadlines] {
+			if preference[sweep.ByDeadlines] > 0 && !f.Known[sweep.ByDeadlines] {
 				err = fmt.Errorf("%w; --deadlines sets some", err)
 			}
 			return sweep.PreferenceError{Err: err}
@@ -74,9 +73,9 @@ func AddFront(o *sweep.Outcome, preference *front.Preference) error {
 const longFront = 12
 
 // frontTable returns the points of a front as a table.
-func frontTable(f *front.Front, chosen string) experiment.Table {
+func frontTable(f *sweep.Front, chosen string) experiment.Table {
 	t := experiment.Table{Title: "Pareto front: methods that no other dominates in these metrics", Head: []string{"policy"}}
-	for i, name := range front.Metrics() {
+	for i, name := range sweep.Criteria() {
 		if f.Known[i] {
 			t.Head = append(t.Head, map[string]string{"slowdown": "bounded slowdown", "energy": "energy (MJ)", "utilization": "machine idle (%)",
 				"deadlines": "deadlines missed (%)"}[name])
@@ -90,9 +89,9 @@ func frontTable(f *front.Front, chosen string) experiment.Table {
 			continue
 		}
 		line := []string{p.Name}
-		for i := range front.Metrics() {
+		for i := range sweep.Criteria() {
 			if f.Known[i] {
-				line = append(line, frontCell(front.Metric(i), p.Vector[i]))
+				line = append(line, frontCell(sweep.Criterion(i), p.Vector[i]))
 			}
 		}
 		mark := ""
@@ -110,27 +109,27 @@ func frontTable(f *front.Front, chosen string) experiment.Table {
 	return t
 }
 
-func frontCell(m front.Metric, v float64) string {
+func frontCell(m sweep.Criterion, v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "–"
-	case m == front.Energy:
+	case m == sweep.ByEnergy:
 		return fmt.Sprintf("%.4g", v/1e6)
-	case m == front.Slowdown:
+	case m == sweep.BySlowdown:
 		return fmt.Sprintf("%.2f", v)
 	}
 	return fmt.Sprintf("%.1f", 100*v)
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *front.Front) []experiment.Chart {
-	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
+func frontChart(f *sweep.Front) []experiment.Chart {
+	if !f.Known[sweep.BySlowdown] || !f.Known[sweep.ByEnergy] {
 		return nil
 	}
 	on, off := experiment.Line{Name: "on the front", Dots: true}, experiment.Line{Name: "dominated", Dots: true}
 	var names []string
 	for _, p := range f.Points {
-		q := experiment.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
+		q := experiment.Point{X: p.Vector[sweep.ByEnergy] / 1e6, Y: p.Vector[sweep.BySlowdown]}
 		if p.OnFront {
 			on.Points, names = append(on.Points, experiment.Point{X: math.NaN()}, q), append(names, p.Name)
 		} else {

@@ -10,8 +10,7 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/front"
-	"trainopt/simulator/queue/unequal"
+	"trainopt/simulator/queue/cores"
 )
 
 // candidates returns the methods that Best runs: on equal processors every order with every backfilling; on platforms
@@ -27,12 +26,12 @@ func candidates(platform, compat bool, objective string) []Named {
 		return out
 	}
 	for _, pair := range hdeeprm.Table() {
-		if pair.Job != hdeeprm.RandomJob && pair.Core != hdeeprm.RandomCore {
+		if !pair.Random() {
 			out = append(out, Named{Name: pair.String(), Method: Method{Policy: pair.String(), Compat: compat}})
 		}
 	}
 	for _, order := range []string{"fcfs", "saf", "sjf", "smallest"} {
-		for _, placement := range unequal.Placements() {
+		for _, placement := range cores.Placements() {
 			out = append(out, Named{Name: order + "+easy+" + placement, Method: Method{Policy: order, Backfill: "easy", Placement: placement, Objective: objective}})
 		}
 	}
@@ -48,7 +47,7 @@ func (e PreferenceError) Unwrap() error { return e.Err }
 // Best runs many methods on a window and returns the run that a preference selects from their Pareto front. The seed, the
 // objective and Compat are those of m. Methods that fail are omitted, since they may not terminate because of HDeepRM's
 // defects.
-func (w *Workload) Best(ctx context.Context, m Method, window Window, p front.Preference) (*Run, error) {
+func (w *Workload) Best(ctx context.Context, m Method, window Window, p Preference) (*Run, error) {
 	all := candidates(w.Tree != nil, m.Compat, m.Objective)
 	results, runs := map[string]queue.Summary{}, map[string]*Run{}
 	for i, c := range all {
@@ -64,7 +63,7 @@ func (w *Workload) Best(ctx context.Context, m Method, window Window, p front.Pr
 			results[c.Name], runs[c.Name] = r.Summary(), r
 		}
 	}
-	found, err := front.Of(results)
+	found, err := FrontOf(results)
 	if err != nil {
 		return nil, err
 	}

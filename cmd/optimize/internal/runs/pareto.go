@@ -109,24 +109,24 @@ func (o *paretoOptions) set(v *cli.Values, args []string) (front.Set, error) {
 		if err != nil {
 			return front.Set{}, err
 		}
-		return front.OfModel(dir, d)
+		return front.FromModel(dir, d)
 	}
 	if err := o.Check(cli.Rule{If: true, Flags: modelFlags, Requires: "--model", Reason: "a recorded decision has its own prices and limits"}); err != nil {
 		return front.Set{}, err
 	}
-	return front.OfRun(dir)
+	return front.FromRun(dir)
 }
 
 // described returns the resources, prices, limits and seed with which the user overrides those of the run.
-func (o *paretoOptions) described(dir string, v *cli.Values) (front.Described, error) {
+func (o *paretoOptions) described(dir string, v *cli.Values) (front.Overrides, error) {
 	var errs []error
-	d := front.Described{GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"), BatchSize: v.Text("resource.batch_size")}
+	d := front.Overrides{Ranges: resources.Ranges{GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"), BatchSize: v.Text("resource.batch_size")}}
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return d, err
 	}
 	d.Seed = uint64(rec.Seed)
-	if d.Rates, err = o.Rates(v, func() cost.Rates { return front.RatesOf(rec.Prices) }); err != nil {
+	if d.Rates, err = o.Rates(v, func() cost.Rates { return rec.Prices.Rates }); err != nil {
 		errs = append(errs, err)
 	}
 	if given := v.Limits(&errs, sla.Time, sla.Cost); len(given) > 0 {
@@ -159,7 +159,7 @@ func (o *paretoOptions) measured(v *cli.Values, args []string) (front.Set, error
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return front.Set{}, err
 	}
-	return front.OfFinished(list, rates), nil
+	return front.FromFinished(list, rates), nil
 }
 
 // fallbackAllocation returns the allocation assumed for logs that do not record one.

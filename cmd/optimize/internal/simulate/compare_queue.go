@@ -18,7 +18,6 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -248,7 +247,7 @@ func (o *compareQueueOptions) prepare() (*sweep.Sweep, error) {
 				return nil, err
 			}
 			if o.deadlines != 0 {
-				w.Jobs = front.SetDeadlines(w.Jobs, o.deadlines)
+				w.Jobs = sweep.SetDeadlines(w.Jobs, o.deadlines)
 			}
 		}
 		windows, notes, err := o.windowsOf(w)
@@ -330,11 +329,11 @@ func (o *compareQueueOptions) checkNames(s *sweep.Sweep) error {
 }
 
 // preference returns the preference of --prefer, nil if it is not given.
-func (o *compareQueueOptions) preference() (*front.Preference, error) {
+func (o *compareQueueOptions) preference() (*sweep.Preference, error) {
 	if o.prefer == "" {
 		return nil, nil
 	}
-	p, err := front.ParseNamed(o.prefer)
+	p, err := sweep.ParseNamed(o.prefer)
 	if err != nil {
 		return nil, fmt.Errorf("--prefer %w", err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/figures"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 )
@@ -43,7 +42,7 @@ func (o *compareQueueOptions) figureSeeds() ([]uint64, error) {
 // runRLScheduler runs the published job sequences on each trace, without and with backfilling.
 func (o *compareQueueOptions) runRLScheduler() error {
 	if o.trace == "" {
-		return cli.Usagef("--figure rlscheduler: give --trace FILE[,FILE…]; traces of the table, by file name: %s", strings.Join(figures.TraceNames(), ", "))
+		return cli.Usagef("--figure rlscheduler: give --trace FILE[,FILE…]; traces of the table, by file name: %s", strings.Join(sweep.TraceNames(), ", "))
 	}
 	seeds, err := o.figureSeeds()
 	if err != nil {
@@ -58,11 +57,11 @@ func (o *compareQueueOptions) runRLScheduler() error {
 		sweep    *sweep.Sweep
 	}
 	var rows []row
-	missing := figures.TraceNames()
+	missing := sweep.TraceNames()
 	for _, path := range strings.Split(o.trace, ",") {
-		name, ok := figures.TraceName(path)
+		name, ok := sweep.TraceName(path)
 		if !ok {
-			return cli.Usagef("--trace %s: not the name of a trace of the table: %s", path, strings.Join(figures.TraceNames(), ", "))
+			return cli.Usagef("--trace %s: not the name of a trace of the table: %s", path, strings.Join(sweep.TraceNames(), ", "))
 		}
 		w, err := sweep.Load(o.Path(path), sweep.TraceOptions{AsPublished: true})
 		if err != nil {
@@ -70,7 +69,7 @@ func (o *compareQueueOptions) runRLScheduler() error {
 		}
 		missing = slices.DeleteFunc(missing, func(n string) bool { return n == name })
 		for _, backfill := range []bool{false, true} {
-			s, err := figures.RLScheduler(name, w, backfill, seeds[0])
+			s, err := sweep.RLSchedulerFigure(name, w, backfill, seeds[0])
 			if err != nil {
 				return cli.Usagef("--trace %s: %w", filepath.Base(path), err)
 			}
@@ -97,7 +96,7 @@ func (o *compareQueueOptions) runRLScheduler() error {
 			r.sweep.Progress = func(done, _ int) { progress(i*n+done, n*len(rows)) }
 			out, err := sweep.Compare(ctx, r.sweep)
 			if out.Comparison != nil {
-				figures.Beside(out, r.trace, r.backfill)
+				sweep.AddPublished(out, r.trace, r.backfill)
 				outcomes = append(outcomes, out)
 				all.Also = append(all.Also, out.Comparison)
 				all.Seeds, all.Policies, all.Against = out.Comparison.Seeds, out.Comparison.Policies, out.Comparison.Against
@@ -126,14 +125,14 @@ func (o *compareQueueOptions) runHDeepRM() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	w, err := figures.Learning()
+	w, err := sweep.LearningExperiment()
 	if o.onPlatform() {
 		w, _, err = o.jobs(seeds[0], o.Changed("seeds"))
 	}
 	if err != nil {
 		return cli.Usagef("compare queue: %w", err)
 	}
-	s := figures.HDeepRM(w, o.compat, seeds)
+	s := sweep.HDeepRMFigure(w, o.compat, seeds)
 	s.Notes = append(s.Notes, o.about(w)...)
 	s.Workers, s.Keep = o.workers, true
 	return o.sweep(s, func(out *sweep.Outcome) error { return render.AddFront(out, preference) })

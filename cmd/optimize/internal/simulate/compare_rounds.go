@@ -14,10 +14,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/figures"
-	"trainopt/simulator/rounds/sweep"
 	"trainopt/simulator/workload"
 )
 
@@ -42,7 +42,7 @@ An unstable run has no results, and higher loads of that policy and seed are not
 a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.
 
 --figure NAME runs the experiment of a figure of the paper and prints the published values beside ours. Figures:
-` + figures.List() + `
+` + sweep.Figures() + `
 The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_static.py, sweep_policy_runtimes.py):
 
 ` + gavelOptionTable(),
@@ -148,7 +148,7 @@ func (o *compareRoundsOptions) scenarios(s *sweep.Sweep, source *workloadSource)
 	return nil
 }
 
-func validate(c rounds.Config, policy string) error {
+func validate(c cluster.Config, policy string) error {
 	c.Policy = policy
 	return c.Validate()
 }
@@ -170,8 +170,8 @@ func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, 
 			g := *c.Generate
 			g.Lambda = workload.PerHour(r)
 			c.Generate = &g
-			if c.Window == (rounds.Window{}) {
-				c.Window = rounds.Window{Start: 4000, End: 5000}
+			if c.Window == (cluster.Window{}) {
+				c.Window = cluster.Window{Start: 4000, End: 5000}
 			}
 			out = append(out, sweep.Scenario{Name: fmt.Sprintf("%.4g %s an hour", r, source.description), X: r, Config: c})
 		}
@@ -240,7 +240,7 @@ func (o *compareRoundsOptions) run() error {
 		return cli.Usagef("--points requires --figure")
 	}
 	if slices.Equal(o.policies, []string{"all"}) {
-		o.policies = rounds.PolicyNames()
+		o.policies = share.Names()
 	}
 	s, source, err := o.prepare()
 	if err == nil {

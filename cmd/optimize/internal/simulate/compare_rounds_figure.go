@@ -9,9 +9,8 @@ import (
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds/figures"
-	"trainopt/simulator/rounds/sweep"
 )
 
 // figureRules returns the flags that cannot be combined with --figure.
@@ -24,7 +23,7 @@ func (o *compareRoundsOptions) figureRules() []cli.Rule {
 
 // runFigure reproduces a published figure. --compat is on unless set otherwise.
 func (o *compareRoundsOptions) runFigure() error {
-	figure, err := figures.Find(o.figure)
+	figure, err := sweep.FindFigure(o.figure)
 	if err != nil {
 		err = fmt.Errorf("--figure: %w", err)
 	}
@@ -39,7 +38,7 @@ func (o *compareRoundsOptions) runFigure() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options := figures.Options{Seeds: base.Seeds, Points: o.points, Window: source.base.Window, Compat: o.compat}
+	options := sweep.FigureOptions{Seeds: base.Seeds, Points: o.points, Window: source.base.Window, Compat: o.compat}
 	if o.Changed("policies") {
 		options.Policies = o.policies
 	}
@@ -66,7 +65,7 @@ func (o *compareRoundsOptions) runDecisions() error {
 		return cli.Usage(err)
 	}
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
-		result, err := figures.Decisions(ctx, figures.DecisionOptions{Seeds: base.Seeds, Points: o.points, Limit: cmp.Or(base.Timeout, decisionLimit), Clock: o.Clock.Monotonic, Progress: progress})
+		result, err := sweep.Decisions(ctx, sweep.DecisionOptions{Seeds: base.Seeds, Points: o.points, Limit: cmp.Or(base.Timeout, decisionLimit), Clock: o.Clock.Monotonic, Progress: progress})
 		return result, nil, err
 	})
 }

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/sweep"
 	"trainopt/simulator/workload"
 )
 
@@ -66,7 +68,7 @@ func (f *roundsFlags) add(o cli.Options) {
 
 // workloadSource is the validated source of the jobs of a simulation.
 type workloadSource struct {
-	base        rounds.Config // without Devices, load and policy
+	base        cluster.Config // without Devices, load and policy
 	trace       *workload.Trace
 	description string // of the jobs without the load: "jobs of x.trace"
 	notes       []string
@@ -98,7 +100,7 @@ func (f *roundsFlags) changedOf(flags ...string) string {
 
 // source reads the inputs that do not depend on load and cluster.
 func (f *roundsFlags) source() (*workloadSource, error) {
-	out := &workloadSource{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: f.Clock.Monotonic}}
+	out := &workloadSource{base: cluster.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: f.Clock.Monotonic}}
 	c := &out.base
 	var duration float64
 	var errs []error
@@ -126,7 +128,7 @@ func (f *roundsFlags) source() (*workloadSource, error) {
 		errs = append(errs, cli.WantOne("generate", f.generate, "single", "multi"))
 	}
 	if f.profiled != 1 || f.referenceModels != 0 {
-		c.Profiling = rounds.Profiling{Share: f.profiled, References: f.referenceModels}
+		c.Profiling = cluster.Profiling{Share: f.profiled, References: f.referenceModels}
 	}
 	c.Preemption.Steps = f.preemptionSteps
 	c.Window = window
@@ -164,12 +166,12 @@ func (f *roundsFlags) readTrace(out *workloadSource) error {
 	if len(trace.Jobs) == 0 {
 		return fmt.Errorf("--trace %s: it has no jobs", f.trace)
 	}
-	o := rounds.TraceOptions{Reference: f.reference, Skip: f.skipUnknown}
+	o := cluster.TraceOptions{Reference: f.reference, Skip: f.skipUnknown}
 	if f.Changed("draw-types") {
 		o.Draw = &f.drawTypes
 	}
 	var notes []string
-	if trace.Jobs, notes, err = rounds.CompleteTrace(trace.Jobs, out.base.Throughputs, o); err != nil {
+	if trace.Jobs, notes, err = cluster.CompleteTrace(trace.Jobs, out.base.Throughputs, o); err != nil {
 		if !o.Skip && o.Draw == nil {
 			err = fmt.Errorf("%w; --skip-unknown leaves such jobs out", err)
 		}
@@ -182,13 +184,13 @@ func (f *roundsFlags) readTrace(out *workloadSource) error {
 }
 
 // devices returns the device types of a cluster with their prices, and a note on the prices.
-func (f *roundsFlags) devices(c rounds.Config, text string) ([]rounds.DeviceType, string, error) {
+func (f *roundsFlags) devices(c cluster.Config, text string) ([]schedule.DeviceType, string, error) {
 	known := slices.DeleteFunc(slices.Clone(c.Throughputs.Devices()), func(d string) bool { return strings.HasSuffix(d, "_unconsolidated") })
-	cluster, err := platform.Parse(text, known)
+	machines, err := platform.Parse(text, known)
 	if err != nil {
 		return nil, "", fmt.Errorf("--cluster: %w", err)
 	}
-	if cluster, err = cluster.InServers(f.perServer); err != nil {
+	if machines, err = machines.InServers(f.perServer); err != nil {
 		return nil, "", fmt.Errorf("--gpus-per-server: %w", err)
 	}
 	name := f.prices
@@ -199,8 +201,8 @@ func (f *roundsFlags) devices(c rounds.Config, text string) ([]rounds.DeviceType
 	if err != nil {
 		return nil, "", fmt.Errorf("--prices: %w", err)
 	}
-	note := cluster.PriceNote(cluster.Price(prices))
-	c.Devices = rounds.Devices(cluster)
+	note := machines.PriceNote(machines.Price(prices))
+	c.Devices = cluster.Devices(machines)
 	return c.Devices, note, sweep.Fits(&c)
 }
 
@@ -216,23 +218,23 @@ func parseSeconds(text string) (float64, error) {
 }
 
 // parseWindow parses "A:B"; "" is the zero window.
-func parseWindow(text string) (rounds.Window, error) {
+func parseWindow(text string) (cluster.Window, error) {
 	if text == "" {
-		return rounds.Window{}, nil
+		return cluster.Window{}, nil
 	}
 	lo, hi, ok := strings.Cut(text, ":")
 	a, err1 := strconv.Atoi(lo)
 	b, err2 := strconv.Atoi(hi)
 	if !ok || err1 != nil || err2 != nil || a < 0 || b <= a {
-		return rounds.Window{}, fmt.Errorf("--window %q: want A:B, IDs of jobs with 0 ≤ A < B", text)
+		return cluster.Window{}, fmt.Errorf("--window %q: want A:B, IDs of jobs with 0 ≤ A < B", text)
 	}
-	return rounds.Window{Start: a, End: b}, nil
+	return cluster.Window{Start: a, End: b}, nil
 }
 
 // knownPolicy returns an error that names similar policies if the policy does not exist.
 func knownPolicy(flag, name string) error {
-	_, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
-	left := rounds.PolicyNames()
+	_, err := share.New(name, share.Options{})
+	left := share.Names()
 	if err == nil || slices.Contains(left, strings.SplitN(name, "_alpha=", 2)[0]) {
 		return err
 	}

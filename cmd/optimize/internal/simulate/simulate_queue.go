@@ -16,7 +16,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/morl/gradient"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -211,11 +210,11 @@ func (o *simulateQueueOptions) runner(w *sweep.Workload, window sweep.Window) (q
 			return o.launch(ctx, w, progress)
 		}, nil
 	case o.prefer != "":
-		p, err := front.ParseNamed(o.prefer)
+		p, err := sweep.ParseNamed(o.prefer)
 		if err != nil {
 			return nil, fmt.Errorf("prefer %w", err)
 		}
-		if p[front.Deadlines] > 0 && o.prefer != "balanced" {
+		if p[sweep.ByDeadlines] > 0 && o.prefer != "balanced" {
 			return nil, fmt.Errorf("prefer %s: the jobs have no deadlines; compare queue --deadlines FACTOR --prefer sets some", o.prefer)
 		}
 		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {

@@ -53,7 +53,7 @@ func (f *socketFlags) check() error {
 }
 
 // openTranscript opens the transcript, whose warnings become notes of a workload; done closes it.
-func (f *socketFlags) openTranscript(e *cli.Env, w *sweep.Workload) (t batsim.Talk, done func() error, err error) {
+func (f *socketFlags) openTranscript(e *cli.Env, w *sweep.Workload) (t batsim.Conversation, done func() error, err error) {
 	t.Warn = func(text string) { w.Notes = append(w.Notes, text) }
 	if f.transcript == "" {
 		return t, func() error { return nil }, nil
@@ -95,7 +95,7 @@ func (o *simulateQueueOptions) serve(ctx context.Context) (*sweep.Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	options.Talk = talk
+	options.Conversation = talk
 	result, err := batsim.Serve(ctx, o.listen, options)
 	err = errors.Join(err, done())
 	return remoteRun(w, result, sweep.Method{Policy: policy, Backfill: cmp.Or(o.backfill, "none"), Seed: o.seed, Compat: o.compat}), err
@@ -131,7 +131,7 @@ func (o *simulateQueueOptions) simulateRemoteDecisions(ctx context.Context, w *s
 	if err != nil {
 		return nil, err
 	}
-	result, err := batsim.Simulate(ctx, o.connect, tree, jobs, batsim.SimulateOptions{Talk: talk, RoundPower: o.compat, Progress: progress})
+	result, err := batsim.Simulate(ctx, o.connect, tree, jobs, batsim.SimulateOptions{Conversation: talk, RoundPower: o.compat, Progress: progress})
 	err = errors.Join(err, done())
 	if result != nil && w.Tree == nil {
 		result.Energy = math.NaN()

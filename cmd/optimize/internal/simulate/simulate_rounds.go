@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/render"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/render"
 	"trainopt/simulator/workload"
 )
 
@@ -72,7 +72,7 @@ printed.`,
 }
 
 // config returns the configuration given by the flags, a description of the jobs, and notes.
-func (o *simulateRoundsOptions) config() (c rounds.Config, description string, notes []string, err error) {
+func (o *simulateRoundsOptions) config() (c cluster.Config, description string, notes []string, err error) {
 	if err := knownPolicy("--policy", o.policy); err != nil {
 		return c, "", nil, err
 	}
@@ -94,7 +94,7 @@ func (o *simulateRoundsOptions) config() (c rounds.Config, description string, n
 		return c, "", nil, err
 	}
 	c.Policy, c.Seed = o.policy, o.seed
-	if c.Window != (rounds.Window{}) {
+	if c.Window != (cluster.Window{}) {
 		description += fmt.Sprintf(", figures of jobs %d to %d", c.Window.Start, c.Window.End-1)
 	}
 	if note != "" {
@@ -104,15 +104,15 @@ func (o *simulateRoundsOptions) config() (c rounds.Config, description string, n
 }
 
 // load sets the arrival rate or the number of generated jobs and returns a description.
-func (o *simulateRoundsOptions) load(c *rounds.Config) (string, error) {
+func (o *simulateRoundsOptions) load(c *cluster.Config) (string, error) {
 	if err := errors.Join(o.Want("rate", o.rate > 0 && !math.IsInf(o.rate, 1), "more than 0 jobs per hour"), o.Want("static", o.static >= 1, "at least 1 job")); err != nil {
 		return "", err
 	}
 	c.Generate.Seed = o.seed
 	if o.Changed("rate") {
 		c.Generate.Lambda = workload.PerHour(o.rate)
-		if c.Window == (rounds.Window{}) {
-			c.Window = rounds.Window{Start: 4000, End: 5000}
+		if c.Window == (cluster.Window{}) {
+			c.Window = cluster.Window{Start: 4000, End: 5000}
 		}
 		return fmt.Sprintf("%g an hour:", o.rate), nil
 	}
@@ -132,10 +132,10 @@ func (o *simulateRoundsOptions) run() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	var r *rounds.Result
+	var r *cluster.Result
 	_, interrupt, err := o.Work("simulating", func(ctx context.Context, progress func(done, total int)) (err error) {
-		c.Progress = func(p rounds.Progress) { progress(p.Done, p.Window) }
-		r, err = rounds.Run(ctx, c)
+		c.Progress = func(p cluster.Progress) { progress(p.Done, p.Window) }
+		r, err = cluster.Run(ctx, c)
 		return err
 	})
 	if r == nil {
