@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"trainopt/internal/stat"
 )
 
 // pair is one bare and one wrapped run of the same training, in seconds.
@@ -37,9 +39,7 @@ func (s series) median(of func(pair) float64) float64 {
 	for i, p := range s.pairs {
 		v[i] = of(p)
 	}
-	slices.Sort(v)
-	n := len(v)
-	return (v[(n-1)/2] + v[n/2]) / 2
+	return stat.Median(v)
 }
 
 // overall is the geometric mean over trainings of their geometric means; each resample draws pairs within each training.

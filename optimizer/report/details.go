@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 )
@@ -204,8 +205,7 @@ func unitSeconds(n []journal.Number) string {
 	if len(v) == 0 {
 		return noData
 	}
-	slices.Sort(v)
-	return duration((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
+	return duration(stat.Median(v))
 }
 
 func modelSection(d *Data) section {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/suggest"
 )
 
 // Accelerators are the accelerators of one kind in a cluster.
@@ -72,7 +74,7 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(Nearest(name, known), " or "))
+		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(suggest.Nearest(name, known, 2), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {
@@ -123,33 +125,4 @@ func (c Cluster) String() string {
 		parts[i] = fmt.Sprintf("%s=%d", a.Name, a.Count)
 	}
 	return strings.Join(parts, ",")
-}
-
-// Nearest returns up to two names with the smallest edit distance.
-func Nearest(name string, known []string) []string {
-	sorted := slices.Clone(known)
-	slices.SortStableFunc(sorted, func(a, b string) int { return letters(name, a) - letters(name, b) })
-	return sorted[:min(2, len(sorted))]
-}
-
-// letters returns the edit distance of Levenshtein (1966), ignoring case. O(len(a)·len(b)).
-func letters(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

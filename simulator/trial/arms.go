@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/run"
@@ -135,7 +136,7 @@ func (x *random) settle() (resources.Allocation, string) {
 	var all []tried
 	best := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
 	for _, o := range r.progress.Observations() {
-		u := median(o.UnitSeconds)
+		u := stat.Median(o.UnitSeconds)
 		t := tried{at: o.Allocation, x: [3]float64{r.x.Elapsed + left*u, r.x.SpentUSD + left*u/3600*r.hourly(o.Allocation), perf.ResourceShare(o.Allocation, r.s.Limits)}}
 		for i, limit := range [2]float64{r.s.Spec.TimeMax.Seconds(), r.s.Spec.CostMaxUSD} {
 			if limit > 0 {

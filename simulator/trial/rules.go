@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/run"
@@ -76,20 +77,11 @@ func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
 	}
-	m := median(v)
+	m := stat.Median(v)
 	lo, hi := slices.Min(v), slices.Max(v)
 	n := float64(len(v))
 	widen := 1 + 1/n
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/n), P50: m, P95: m + (hi-m)*widen + 0.5*m/n}
-}
-
-func median(v []float64) float64 {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }
 
 // refit fits the performance model to all measurements.
@@ -119,7 +111,7 @@ func (r *runner) snapshot() plan.Snapshot {
 	s.Current = &current
 	s.GPUUtil = utilisation(r.s.Workload, current)
 	if seg := r.progress.Current(); len(seg.Blocks) > 0 && r.s.UnitSamples > 0 {
-		s.Throughput = r.s.UnitSamples / median(seg.Blocks)
+		s.Throughput = r.s.UnitSamples / stat.Median(seg.Blocks)
 	}
 	return s
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"trainopt/internal/stat"
 )
 
 const (
@@ -65,7 +67,7 @@ func (s *samples) values() []float64 {
 }
 
 // median returns the median of the steady values; NaN if there are none.
-func (s *samples) median() float64 { return median(s.values()) }
+func (s *samples) median() float64 { return stat.Median(s.values()) }
 
 // steady returns the mean of the steady values, their relative standard deviation (NaN for fewer than two) and their
 // number. Values above three times the median or below a third of it are excluded, so that a pause does not distort
@@ -74,7 +76,7 @@ func (s *samples) median() float64 { return median(s.values()) }
 // values.
 func (s *samples) steady() (mean, spread, count float64) {
 	all := s.values()
-	middle := median(all)
+	middle := stat.Median(all)
 	var slow, fast []float64
 	var m moments
 	for _, v := range all {
@@ -88,7 +90,7 @@ func (s *samples) steady() (mean, spread, count float64) {
 		}
 	}
 	for _, odd := range [][]float64{slow, fast} {
-		if alike := like(odd, median(odd)); len(alike) >= recurs {
+		if alike := like(odd, stat.Median(odd)); len(alike) >= recurs {
 			for _, v := range alike {
 				m.add(v)
 			}
@@ -120,19 +122,6 @@ func (m *moments) add(v float64) {
 	d := v - m.mean
 	m.mean += d / m.n
 	m.m2 += d * (v - m.mean)
-}
-
-// median returns the median without changing v; NaN if v is empty.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(v))
-	h := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[h]
-	}
-	return sorted[h-1]/2 + sorted[h]/2
 }
 
 // counter is a cumulative value of a log (time_so_far, cost_so_far). Its total is the last value, or more if the

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/perf"
@@ -162,7 +163,7 @@ func batchModel(similar []history.Similar, config func(resources.Allocation) his
 			}
 			e := history.NewEntry(history.Probe, fmt.Sprintf("%s/%d", s.Run, k))
 			e.Job, e.Observed, e.Unit = s.Job, config(o.Allocation), s.Unit
-			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, middleOf(o.UnitSeconds), float64(len(o.UnitSeconds))
+			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, stat.Median(o.UnitSeconds), float64(len(o.UnitSeconds))
 			e.Throughput = o.UnitSamples / e.UnitTime
 			entries = append(entries, e)
 		}
@@ -209,15 +210,9 @@ func apart(a, b *history.Similar) (sd, difference float64, ok bool) {
 	for _, x := range a.Observations {
 		for _, y := range b.Observations {
 			if x.Allocation.SameShape(y.Allocation) {
-				return math.Sqrt(variance + sameWorkSpread*sameWorkSpread), math.Log(middleOf(x.UnitSeconds) / middleOf(y.UnitSeconds)), true
+				return math.Sqrt(variance + sameWorkSpread*sameWorkSpread), math.Log(stat.Median(x.UnitSeconds) / stat.Median(y.UnitSeconds)), true
 			}
 		}
 	}
 	return 0, 0, false
-}
-
-// middleOf returns the median without changing v.
-func middleOf(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 )
 
@@ -278,8 +279,7 @@ func middle(points []point) point {
 		p.scatter += q.scatter / float64(n*n)
 		p.entries = append(p.entries, q.entries...)
 	}
-	slices.Sort(y)
-	p.y = (y[(n-1)/2] + y[n/2]) / 2
+	p.y = stat.Median(y)
 	return p
 }
 
