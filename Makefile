@@ -61,18 +61,18 @@ scheduler: check-go
 # The embedded models of measured jobs, fitted again to the tables in DATA (docs/learning.md says where they are from).
 models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
-	$(GO) run ./internal/gen/profiles --data $(DATA)
+	$(GO) run ./internal/gen profiles --data $(DATA)
 	$(GO) test ./simulator/training/recurring -run TestModels -update
 
-# The embedded prices, made again from the lists in DATA (internal/gen/prices says where they are from).
+# The embedded prices, made again from the lists in DATA (internal/gen/prices.go says where they are from).
 prices: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make prices DATA=FOLDER with aws_ondemand.csv.gz, azure_ondemand_n_series.csv.gz and cloud-gpus.csv in it"; exit 2; }
-	$(GO) run ./internal/gen/prices --data $(DATA)
+	$(GO) run ./internal/gen prices --data $(DATA)
 
 # The embedded measurements, thinned again from the published tables in DATA (docs/prediction.md says where they are from).
 measurements: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make measurements DATA=FOLDER with pollux-profiles, gavel, elasticflow and mlperf in it"; exit 2; }
-	$(GO) run ./internal/gen/measurements --data $(DATA)
+	$(GO) run ./internal/gen measurements --data $(DATA)
 
 # Conformance with real training frameworks: a virtual environment of 7 GB, built when missing (10–20 minutes), then
 # every training of internal/conformance whole, stopped and resumed. CONFORMANCE adds flags, as in

@@ -52,7 +52,7 @@ type Offer struct {
 //	azure-2026-06  the prices in Azure/karpenter-provider-azure (Apache-2.0), generated 2026-06-18
 //	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), last changed 2025-03-07
 //
-// and are merged by `go run ./internal/gen/prices`.
+// and are merged by `go run ./internal/gen prices`.
 type priceSource struct{ words, dated string }
 
 var priceSources = map[string]priceSource{

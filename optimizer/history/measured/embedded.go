@@ -126,7 +126,7 @@ func Format(entries []history.Entry, date string) ([]byte, error) {
 	}
 	w.Flush()
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Published measurements of trainings, made %s by: go run ./internal/gen/measurements\n", date)
+	fmt.Fprintf(&out, "# Published measurements of trainings, made %s by: go run ./internal/gen measurements\n", date)
 	for _, key := range slices.Sorted(maps.Keys(used)) {
 		o := origins[key]
 		fmt.Fprintf(&out, "# %s: %s; %s @ %s; %s\n", key, o.Title, o.Where, o.Commit, o.Licence)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -82,10 +82,10 @@ func entriesOf(file string, points []point) ([]history.Entry, error) {
 
 // open opens path, or path with ".gz" appended, decompressed, and returns the name of the opened file.
 func open(path string) (io.ReadCloser, string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		path += ".gz"
-		f, err = os.Open(path)
+		f, err = regular.Open(path, regular.Data)
 	}
 	if err != nil || !strings.HasSuffix(path, ".gz") {
 		return f, path, err

@@ -6,7 +6,7 @@
 //
 // The same kinds of job have two sources. [Embedded] returns fitted curves of a few parameters each, made by
 //
-//	go run ./internal/gen/profiles --data DIR
+//	go run ./internal/gen profiles --data DIR
 //
 // from tables under Apache-2.0 and MIT (Pollux, OSDI 2021; Gavel, OSDI 2020), with source, licence, commit and fit
 // error in models.json. [Load] reads the tables themselves from a directory, interpolates only inside the measured

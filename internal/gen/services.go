@@ -1,17 +1,10 @@
-// Command make writes the measurements that are part of the program, metis.table, from Metis's published files:
-//
-//	go run ./internal/gen/services --data FOLDER [--out FILE]
-//
-// FOLDER has datasets/0905-6435results-normed.npz, interference/interference_applist.csv and batches/batch_set_N.npz of the
-// repository lwangbm/Metis (folder Experiments).
 package main
 
 import (
 	"bytes"
 	"encoding/csv"
-	"errors"
-	"flag"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,30 +12,24 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// head says where the measurements are from.
-var head = []string{
-	"Throughput of containers of seven services on one node, by what is beside them. Made by internal/gen/services.",
+// servicesHead says where the measurements are from.
+var servicesHead = []string{
+	"Throughput of containers of seven services on one node, by what is beside them. Made by internal/gen services.",
 	"source: Metis (SC 2020), Experiments/ of github.com/lwangbm/Metis: 0905-6435results-normed, interference_applist, batch_set_N",
 	"commit: 82c76e261b6915b6cad7749534c37702be61efd4 of 2020-05-27",
 	"licence: Apache-2.0",
 	"changed: another order and form, throughput rounded to millionths, response times left out",
 }
 
-func main() {
-	data := flag.String("data", "", "folder with datasets, interference and batches of Metis")
-	out := flag.String("out", "optimizer/schedule/place/metis.table", "file to write")
-	flag.Parse()
-	if err := run(*data, *out); err != nil {
-		fmt.Fprintln(os.Stderr, "make the measurements of Metis:", err)
-		os.Exit(1)
+// makeServices writes metis.table, the measurements of services beside one another, from Metis's published files:
+// datasets/0905-6435results-normed.npz, interference/interference_applist.csv and batches/batch_set_N.npz of the repository
+// lwangbm/Metis (folder Experiments).
+func makeServices(args []string, _ io.Writer) error {
+	s, err := parseSources(args, "datasets, interference and batches of Metis", "optimizer/schedule/place/metis.table", "")
+	if err != nil {
+		return err
 	}
-}
-
-func run(data, out string) error {
-	if data == "" {
-		return errors.New("--data FOLDER is missing")
-	}
-	samples, err := place.ReadSamples(filepath.Join(data, "datasets", "0905-6435results-normed.npz"))
+	samples, err := place.ReadSamples(filepath.Join(s.data, "datasets", "0905-6435results-normed.npz"))
 	if err != nil {
 		return err
 	}
@@ -50,23 +37,23 @@ func run(data, out string) error {
 	if err != nil {
 		return err
 	}
-	constraints, err := readConstraints(filepath.Join(data, "interference", "interference_applist.csv"))
+	constraints, err := readConstraints(filepath.Join(s.data, "interference", "interference_applist.csv"))
 	if err != nil {
 		return err
 	}
 	var batches [][]int
 	for _, size := range []int{200, 300, 400, 1000, 2000} {
-		b, err := place.ReadBatches(filepath.Join(data, "batches", fmt.Sprintf("batch_set_%d.npz", size)), nil)
+		b, err := place.ReadBatches(filepath.Join(s.data, "batches", fmt.Sprintf("batch_set_%d.npz", size)), nil)
 		if err != nil {
 			return err
 		}
 		batches = append(batches, b...)
 	}
 	var b bytes.Buffer
-	if err := place.WriteMetis(&b, head, table, constraints, batches); err != nil {
+	if err := place.WriteMetis(&b, servicesHead, table, constraints, batches); err != nil {
 		return err
 	}
-	return os.WriteFile(out, b.Bytes(), 0o644)
+	return s.write(b.Bytes())
 }
 
 // readConstraints reads app_s, app_c (from 1), less_or_lager and threshold.

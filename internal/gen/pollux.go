@@ -8,6 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
+	"trainopt/optimizer/history/measured"
 	"trainopt/simulator/training/profile"
 )
 
@@ -18,31 +19,31 @@ func fitPollux(dir, model, date string) (profile.StepModel, error) {
 		Origin: profile.PolluxOrigin, Name: model + "/t4", Family: model, GPU: "T4", GPUsPerNode: 4, MaxGPUs: 16,
 	}
 	s.Fitted = date
-	t, err := profile.LoadPolluxTables(filepath.Join(dir, model))
+	t, err := measured.LoadPolluxTables(filepath.Join(dir, model))
 	if err != nil {
 		return s, err
 	}
-	var rows []profile.StepRow
+	var rows []measured.StepRow
 	for _, r := range t.Steps {
 		if r.Packed(s.GPUsPerNode) && r.GPUs() <= s.MaxGPUs {
 			rows = append(rows, r)
 		}
 	}
-	s.Batch = profile.BatchRange(rows)
+	s.Batch = batchRange(rows)
 	first, last := t.Progress[0], t.Progress[len(t.Progress)-1]
 	s.TotalBatch = [2]int{first.Batch, last.Batch}
 	s.DefaultBatch = first.Batch
 	s.ReferenceBatch = float64(first.Batch)
-	s.WorkSamples = round(first.Reference * s.ReferenceBatch)
+	s.WorkSamples = fiveDigits(first.Reference * s.ReferenceBatch)
 	s.Curve = fitCurve(rows)
-	s.Error = profile.CurveError(s.Curve, rows)
+	s.Error = curveError(s.Curve, rows)
 	s.NoiseScale, s.EfficiencyError = fitNoiseScale(t.Progress)
 	return s, nil
 }
 
 // fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from a few starts. Huber, because single
 // measurements between nodes are off by half.
-func fitCurve(rows []profile.StepRow) profile.StepCurve {
+func fitCurve(rows []measured.StepRow) profile.StepCurve {
 	loss := func(x []float64) float64 {
 		c := curveOf(x)
 		sum := 0.0
@@ -59,7 +60,7 @@ func fitCurve(rows []profile.StepRow) profile.StepCurve {
 		// Weakly towards plain values, so that what the rows do not tell stays sensible.
 		return sum/float64(len(rows)) + 1e-5*(x[2]*x[2]+x[9]*x[9])
 	}
-	one := slices.MinFunc(rows, func(a, b profile.StepRow) int {
+	one := slices.MinFunc(rows, func(a, b measured.StepRow) int {
 		return 1000000*(a.GPUs()-b.GPUs()) + int(a.Batch-b.Batch)
 	})
 	t := math.Log(one.Seconds)
@@ -85,17 +86,17 @@ func fitCurve(rows []profile.StepRow) profile.StepCurve {
 
 // curveOf reads the parameters of the search: logarithms, the exponent's and the power's too.
 func curveOf(x []float64) profile.StepCurve {
-	e := func(i int) float64 { return round(math.Exp(max(-30, min(10, x[i])))) }
+	e := func(i int) float64 { return fiveDigits(math.Exp(max(-30, min(10, x[i])))) }
 	return profile.StepCurve{
-		Fixed: e(0), PerBatch: e(1), Exponent: round(math.Exp(max(-1, min(1, x[2])))),
+		Fixed: e(0), PerBatch: e(1), Exponent: fiveDigits(math.Exp(max(-1, min(1, x[2])))),
 		Local: e(3), LocalPerGPU: e(4), Nodes: [3]float64{e(5), e(6), e(7)}, NodesPerGPU: e(8),
-		OverlapPower: round(1 + 9/(1+math.Exp(-x[9]))),
+		OverlapPower: fiveDigits(1 + 9/(1+math.Exp(-x[9]))),
 	}
 }
 
 // fitNoiseScale finds the φ of (φ + M0)/(φ + M) that is nearest to the measured worth of a sample over the whole training,
 // least squares in logarithms, by a search over log φ.
-func fitNoiseScale(ps []profile.Progress) (float64, profile.FitError) {
+func fitNoiseScale(ps []measured.Progress) (float64, profile.FitError) {
 	m0 := ps[0].Batch
 	best, bestLoss := math.NaN(), math.Inf(1)
 	for l := 0.0; l <= 20; l += 0.01 {
@@ -106,18 +107,49 @@ func fitNoiseScale(ps []profile.Progress) (float64, profile.FitError) {
 			sum += e * e
 		}
 		if sum < bestLoss {
-			best, bestLoss = round(phi), sum
+			best, bestLoss = fiveDigits(phi), sum
 		}
 	}
 	var errs []float64
 	for _, p := range ps[1:] {
 		errs = append(errs, math.Abs((best+float64(m0))/(best+float64(p.Batch))/p.Efficiency(m0)-1))
 	}
-	return best, profile.SummariseErrors(errs)
+	return best, summariseErrors(errs)
 }
 
-// round keeps five digits, so that the file is short.
-func round(x float64) float64 {
+// fiveDigits rounds to five digits, so that the file is short.
+func fiveDigits(x float64) float64 {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	return f
+}
+
+// batchRange returns the range of batches per GPU in rows, {0, 0} without rows.
+func batchRange(rows []measured.StepRow) [2]int {
+	lo, hi := math.Inf(1), 0.0
+	for _, r := range rows {
+		lo, hi = min(lo, r.Batch), max(hi, r.Batch)
+	}
+	if hi == 0 {
+		return [2]int{}
+	}
+	return [2]int{int(math.Ceil(lo)), int(hi)}
+}
+
+// curveError returns the error of a curve against measured rows.
+func curveError(c profile.StepCurve, rows []measured.StepRow) profile.FitError {
+	var errs []float64
+	for _, r := range rows {
+		errs = append(errs, math.Abs(c.Seconds(r.GPUs(), len(r.Placement), r.Batch)/r.Seconds-1))
+	}
+	return summariseErrors(errs)
+}
+
+// summariseErrors returns the median and 90 % quantile of relative errors, rounded to four decimals.
+func summariseErrors(errs []float64) profile.FitError {
+	s := slices.Sorted(slices.Values(errs))
+	if len(s) == 0 {
+		return profile.FitError{}
+	}
+	at := func(q float64) float64 { return math.Round(s[int(q*float64(len(s)-1)+0.5)]*1e4) / 1e4 }
+	return profile.FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
 }

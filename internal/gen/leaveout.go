@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/sla"
@@ -42,8 +43,8 @@ type outcome struct {
 	basis            bool // a prediction was possible
 }
 
-// source returns the first part of the id of a published entry.
-func source(e *history.Entry) string {
+// sourceOf returns the first part of the id of a published entry.
+func sourceOf(e *history.Entry) string {
 	s, _, _ := strings.Cut(e.ID, "/")
 	return s
 }
@@ -97,32 +98,32 @@ func hidings(entries []history.Entry, perHiding int) []hiding {
 		case !below && !above:
 			continue
 		}
-		out = append(out, hiding{kind, fmt.Sprint(c), hidden, draw(entries, hidden, perHiding)})
+		out = append(out, hiding{kind, fmt.Sprint(c), hidden, drawHidden(entries, hidden, perHiding)})
 	}
 	for d, hidden := range devices {
 		if len(kinds[d.model]) > 1 {
-			out = append(out, hiding{newDevice, fmt.Sprint(d), hidden, draw(entries, hidden, 2*perHiding)})
+			out = append(out, hiding{newDevice, fmt.Sprint(d), hidden, drawHidden(entries, hidden, 2*perHiding)})
 		}
 		wider := slices.DeleteFunc(slices.Clone(hidden), func(i int) bool { return entries[i].Observed.GPUs == 1 })
 		if len(wider) > 0 && len(wider) < len(hidden) {
-			out = append(out, hiding{profiled, fmt.Sprint(d), wider, draw(entries, wider, 2*perHiding)})
+			out = append(out, hiding{profiled, fmt.Sprint(d), wider, drawHidden(entries, wider, 2*perHiding)})
 		}
 	}
 	for m, hidden := range models {
-		out = append(out, hiding{newModel, m, hidden, draw(entries, hidden, 4*perHiding)})
+		out = append(out, hiding{newModel, m, hidden, drawHidden(entries, hidden, 4*perHiding)})
 	}
 	slices.SortFunc(out, func(a, b hiding) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
 	return out
 }
 
-// draw returns at most n of the entries, ordered by the hash of their ids, hence the same ones in every run.
-func draw(entries []history.Entry, from []int, n int) []int {
+// drawHidden returns at most n of the entries, ordered by the hash of their ids, hence the same ones in every run.
+func drawHidden(entries []history.Entry, from []int, n int) []int {
 	out := slices.Clone(from)
-	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(hash(entries[a].ID), hash(entries[b].ID)) })
+	slices.SortFunc(out, func(a, b int) int { return cmp.Compare(hashID(entries[a].ID), hashID(entries[b].ID)) })
 	return out[:min(n, len(out))]
 }
 
-func hash(s string) uint64 {
+func hashID(s string) uint64 {
 	h := fnv.New64a()
 	h.Write([]byte(s))
 	return h.Sum64()
@@ -136,7 +137,7 @@ func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outc
 	for range min(2, runtime.GOMAXPROCS(0)) {
 		wait.Go(func() {
 			for i := range next {
-				out[i] = one(entries, list[i], o)
+				out[i] = hideOne(entries, list[i], o)
 			}
 		})
 	}
@@ -148,8 +149,8 @@ func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outc
 	return slices.Concat(out...)
 }
 
-// one builds a model of the entries that are visible and predicts the queried ones.
-func one(entries []history.Entry, h hiding, options transfer.Options) []outcome {
+// hideOne builds a model of the entries that are visible and predicts the queried ones.
+func hideOne(entries []history.Entry, h hiding, options transfer.Options) []outcome {
 	hidden := make(map[int]bool, len(h.hidden))
 	for _, i := range h.hidden {
 		hidden[i] = true
@@ -165,7 +166,7 @@ func one(entries []history.Entry, h hiding, options transfer.Options) []outcome 
 	for _, i := range h.asked {
 		e := &entries[i]
 		q, truth := asks(e)
-		o := outcome{kind: h.kind, source: source(e), id: e.ID, truth: truth}
+		o := outcome{kind: h.kind, source: sourceOf(e), id: e.ID, truth: truth}
 		c := e.Observed
 		c.Machine = e.Source // query the machines of that publication
 		if est, err := m.Predict(transfer.Query{Job: e.Job, Config: c}, q); err == nil {
@@ -213,7 +214,7 @@ func tabulate(outcomes []outcome) []row {
 			slices.Sort(errs)
 			r.median, r.ninety = errs[len(errs)/2], errs[len(errs)*9/10]
 			r.coverage = float64(covered) / float64(len(errs))
-			r.low, r.high = wilson(covered, len(errs))
+			r.low, r.high = stat.Wilson(covered, len(errs))
 		}
 		out = append(out, r)
 	}
@@ -221,13 +222,4 @@ func tabulate(outcomes []outcome) []row {
 		return cmp.Or(cmp.Compare(slices.Index(cases, a.kind), slices.Index(cases, b.kind)), cmp.Compare(a.source, b.source))
 	})
 	return out
-}
-
-// wilson returns the 95 % score interval of a share.
-func wilson(k, n int) (low, high float64) {
-	const z = 1.96
-	p, m := float64(k)/float64(n), float64(n)
-	centre := p + z*z/(2*m)
-	half := z * math.Sqrt(p*(1-p)/m+z*z/(4*m*m))
-	return (centre - half) / (1 + z*z/m), (centre + half) / (1 + z*z/m)
 }

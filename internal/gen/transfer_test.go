@@ -25,7 +25,7 @@ func judge(t *testing.T, entries []history.Entry, stride int, floors map[string]
 	}
 	var text strings.Builder
 	rows := tabulate(leaveOut(entries, list, transfer.Options{}))
-	write(&text, rows)
+	writeTable(&text, rows)
 	t.Log("\n" + text.String())
 	for _, r := range rows {
 		if f, ok := floors[r.kind][r.source]; ok && (r.median > f.median || r.coverage < f.low || r.coverage > f.high) {
@@ -35,17 +35,16 @@ func judge(t *testing.T, entries []history.Entry, stride int, floors map[string]
 }
 
 func TestPublishedTables(t *testing.T) {
-	const data = "../../../../../shared/data"
-	if _, err := os.Stat(data); err != nil {
+	if _, err := os.Stat(published); err != nil {
 		t.Skip("the published tables are not beside this checkout")
 	}
-	all, err := measured.Load(data)
+	all, err := measured.Load(published)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var some []history.Entry // one in eight rows of the tables with thousands of rows, to save time
 	for _, e := range all {
-		if s := source(&e); s != "sia" && s != "pollux" || hash(e.ID)%8 == 0 {
+		if s := sourceOf(&e); s != "sia" && s != "pollux" || hashID(e.ID)%8 == 0 {
 			some = append(some, e)
 		}
 	}
@@ -68,11 +67,4 @@ func TestMeasurementsInTheBinary(t *testing.T) {
 		newDevice:     {"all": {0.27, 0.85, 1}, "gavel": {0.30, 0.90, 1}, "pollux": {0.53, 0.75, 1}, "mlperf": {0.08, 0.78, 1}},
 		profiled:      {"all": {0.22, 0.88, 1}, "gavel": {0.22, 0.80, 1}, "pollux": {0.18, 0.85, 1}},
 	})
-}
-
-func TestWilson(t *testing.T) {
-	// Brown, Cai and DasGupta 2001: 9 of 10.
-	if lo, hi := wilson(9, 10); lo < 0.595 || lo > 0.597 || hi < 0.981 || hi > 0.983 {
-		t.Errorf("%.4f…%.4f", lo, hi)
-	}
 }

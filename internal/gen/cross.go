@@ -15,7 +15,7 @@ import (
 // families merge.
 var folds = map[string]func(*history.Entry) string{
 	"source": func(e *history.Entry) string {
-		s := source(e)
+		s := sourceOf(e)
 		if s == "pollux" {
 			return "sia"
 		}

@@ -7,11 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
 )
 
-// Thin takes of all entries those that go into the binary:
+// thin takes of all entries those that go into the binary:
 //
 //	pollux       nodes filled alike with 1, 2 or 4 GPUs, or one node, on 1, 2, 4, 8 or 16 nodes; of each such place the smallest
 //	             and largest batch per GPU, and between them those that are about twice the one before
@@ -20,7 +21,7 @@ import (
 //	mlperf       of v5.0, for each benchmark, accelerator, number of nodes and accelerators and batch, the median over submitters
 //
 // Tables without a licence (Sia, MLPerf v4.1) are left out.
-func Thin(entries []history.Entry) []history.Entry {
+func thin(entries []history.Entry) []history.Entry {
 	irregular := measured.Irregular(entries)
 	polluxModels := map[string]bool{}
 	places := map[string][]history.Entry{}
@@ -51,10 +52,10 @@ func Thin(entries []history.Entry) []history.Entry {
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(places)) {
-		out = append(out, everySecond(places[place])...)
+		out = append(out, thinBatchSizes(places[place])...)
 	}
 	for _, id := range slices.Sorted(maps.Keys(submissions)) {
-		out = append(out, median(id, submissions[id]))
+		out = append(out, medianEntry(id, submissions[id]))
 	}
 	return out
 }
@@ -65,8 +66,8 @@ func alike(c history.Config) bool {
 	return c.Nodes == 1 || int(c.GPUs)%c.Nodes == 0 && slices.Contains([]int{1, 2, 4}, perNode) && slices.Contains([]int{2, 4, 8, 16}, c.Nodes)
 }
 
-// everySecond keeps a geometric grid of batches, factor about 2, with both ends.
-func everySecond(entries []history.Entry) []history.Entry {
+// thinBatchSizes keeps a geometric grid of batches, factor about 2, with both ends.
+func thinBatchSizes(entries []history.Entry) []history.Entry {
 	slices.SortFunc(entries, func(a, b history.Entry) int { return int(a.Observed.Batch - b.Observed.Batch) })
 	var out []history.Entry
 	for i, e := range entries {
@@ -86,9 +87,9 @@ func configID(benchmark string, c history.Config) string {
 	return fmt.Sprintf("mlperf/%s/%s/%s/g%.0f", benchmark, strings.ToLower(strings.ReplaceAll(c.GPU, " ", "-")), place, c.Batch)
 }
 
-// median is the entry of a configuration: the median over submitters of the median of each one's systems. UnitCount is the
+// medianEntry is the entry of a configuration: the median over submitters of the median of each one's systems. UnitCount is the
 // number of submitters, UnitSpread their relative standard deviation; the framework is unknown where they differ.
-func median(id string, submissions []history.Entry) history.Entry {
+func medianEntry(id string, submissions []history.Entry) history.Entry {
 	bySubmitter := map[string][]float64{}
 	out := history.NewEntry(history.Table, id)
 	out.Job, out.Observed = submissions[0].Job, submissions[0].Observed
@@ -101,10 +102,10 @@ func median(id string, submissions []history.Entry) history.Entry {
 	}
 	var each []float64
 	for _, seconds := range bySubmitter {
-		each = append(each, middle(seconds))
+		each = append(each, stat.Median(seconds))
 	}
-	slices.Sort(each)
-	out.Seconds, out.UnitCount = middle(each), float64(len(each))
+	slices.Sort(each) // a fixed order of summation below
+	out.Seconds, out.UnitCount = stat.Median(each), float64(len(each))
 	if len(each) > 1 {
 		mean, squares := 0.0, 0.0
 		for _, s := range each {
@@ -116,10 +117,4 @@ func median(id string, submissions []history.Entry) history.Entry {
 		out.UnitSpread = math.Sqrt(squares/float64(len(each)-1)) / mean
 	}
 	return out
-}
-
-// middle is the median.
-func middle(x []float64) float64 {
-	x = slices.Sorted(slices.Values(x))
-	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }

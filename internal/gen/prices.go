@@ -1,18 +1,9 @@
-// Command make writes the table of offers in the binary from public lists of prices:
-//
-//	go run ./internal/gen/prices --data DIR [--out FILE]
-//
-// DIR holds aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from Karpenter's providers, Apache-2.0, generated 2026-07-20 and
-// 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT, 2025-03-07). Only figures are taken. The same lists give the
-// same table.
 package main
 
 import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,28 +15,19 @@ import (
 	"trainopt/cost"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "make:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string, words io.Writer) error {
-	flags := flag.NewFlagSet("make", flag.ContinueOnError)
-	data := flags.String("data", "", "directory with the lists")
-	out := flags.String("out", "cost/offers.csv", "file to write")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *data == "" {
-		return errors.New("--data is needed")
-	}
-	table, err := makeTable(*data, words)
+// makePrices writes offers.csv from public lists of prices: aws_ondemand.csv.gz and azure_ondemand_n_series.csv.gz (from
+// Karpenter's providers, Apache-2.0, generated 2026-07-20 and 2026-06-18) and cloud-gpus.csv (the-full-stack/website, MIT,
+// 2025-03-07). Only figures are taken.
+func makePrices(args []string, out io.Writer) error {
+	s, err := parseSources(args, "the lists of prices", "cost/offers.csv", "")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(*out, table, 0o644)
+	table, err := offersTable(s.data, out)
+	if err != nil {
+		return err
+	}
+	return s.write(table)
 }
 
 // The keys of the sources; package cost has their words.
@@ -79,25 +61,25 @@ type listed struct {
 	key string
 }
 
-func makeTable(dir string, words io.Writer) ([]byte, error) {
+func offersTable(dir string, out io.Writer) ([]byte, error) {
 	crossText, err := os.ReadFile(filepath.Join(dir, "cloud-gpus.csv"))
 	if err != nil {
 		return nil, err
 	}
-	cross, err := read(bytes.NewReader(corrected(crossText)), nil, "2025-03-07", words)
+	cross, err := readList(bytes.NewReader(corrected(crossText)), nil, "2025-03-07", out)
 	if err != nil {
 		return nil, fmt.Errorf("cloud-gpus.csv: %w", err)
 	}
-	shapes, err := read(strings.NewReader(azureShapes), nil, "", words)
+	shapes, err := readList(strings.NewReader(azureShapes), nil, "", out)
 	if err != nil {
 		return nil, err
 	}
 	known := &cost.Catalogue{Offers: append(slices.Clone(cross), shapes...)}
-	aws, err := readFile(dir, "aws_ondemand.csv.gz", known, "2026-07-20", words)
+	aws, err := readListFile(dir, "aws_ondemand.csv.gz", known, "2026-07-20", out)
 	if err != nil {
 		return nil, err
 	}
-	azure, err := readFile(dir, "azure_ondemand_n_series.csv.gz", known, "2026-06-18", words)
+	azure, err := readListFile(dir, "azure_ondemand_n_series.csv.gz", known, "2026-06-18", out)
 	if err != nil {
 		return nil, err
 	}
@@ -119,41 +101,41 @@ func makeTable(dir string, words io.Writer) ([]byte, error) {
 		list = append(list, listed{o, azureKey})
 	}
 	slices.SortFunc(list, inOrder)
-	return encode(list)
+	return encodeOffers(list)
 }
 
-func readFile(dir, name string, known *cost.Catalogue, dated string, words io.Writer) ([]cost.Offer, error) {
+func readListFile(dir, name string, known *cost.Catalogue, dated string, out io.Writer) ([]cost.Offer, error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	list, err := read(f, known, dated, words)
+	list, err := readList(f, known, dated, out)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return list, nil
 }
 
-func read(r io.Reader, known *cost.Catalogue, dated string, words io.Writer) ([]cost.Offer, error) {
+func readList(r io.Reader, known *cost.Catalogue, dated string, out io.Writer) ([]cost.Offer, error) {
 	list, err := cost.ReadList(r, known, cost.ListOptions{Dated: dated})
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(words, "%s: %d rows, %d offers, %d rows elsewhere, %d refused\n", list.Layout, list.Rows, len(list.Offers), list.Elsewhere, len(list.Rejected))
+	fmt.Fprintf(out, "%s: %d rows, %d offers, %d rows elsewhere, %d refused\n", list.Layout, list.Rows, len(list.Offers), list.Elsewhere, len(list.Rejected))
 	return list.Offers, nil
 }
 
 // corrected is the cross-cloud list without two slips: Lambda rents A10s, not A10Gs; and its row of one RTX 6000 is the machine
 // with eight V100s by its CPUs, memory and price.
 func corrected(text []byte) []byte {
-	var out bytes.Buffer
+	var kept bytes.Buffer
 	for line := range strings.Lines(string(text)) {
 		if !strings.HasPrefix(line, "Lambda,Quadro RTX 6000 (24 GB),Turing,1,24,92,448,") {
-			out.WriteString(strings.Replace(line, "Lambda,A10G ", "Lambda,A10 ", 1))
+			kept.WriteString(strings.Replace(line, "Lambda,A10G ", "Lambda,A10 ", 1))
 		}
 	}
-	return out.Bytes()
+	return kept.Bytes()
 }
 
 func forCPUs(name string) bool {
@@ -172,7 +154,7 @@ func inOrder(a, b listed) int {
 		cmp.Compare(a.OnDemand, b.OnDemand), strings.Compare(a.Type, b.Type))
 }
 
-func encode(list []listed) ([]byte, error) {
+func encodeOffers(list []listed) ([]byte, error) {
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	w.Write([]string{"cloud", "type", "gpu", "gpus", "gpu_gib", "vcpus", "ram_gib", "on_demand", "spot", "source"})

@@ -1,10 +1,3 @@
-// Command evaluate measures the accuracy of package transfer on unseen data: it hides published measurements,
-// predicts them, and prints the errors and the coverage of the 90 % interval.
-//
-//	go run ./optimizer/history/transfer/evaluate --data DIR
-//	go run ./optimizer/history/transfer/evaluate --data DIR --cross source
-//	go run ./optimizer/history/transfer/evaluate --data DIR --fit throughput --sweeps 20
-//	go run ./optimizer/history/transfer/evaluate --state DIR --list    # the runs of a state directory, each from the others
 package main
 
 import (
@@ -20,17 +13,15 @@ import (
 	"trainopt/optimizer/history/transfer"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "evaluate:", err)
-		os.Exit(1)
-	}
-}
-
-// run parses the flags and either evaluates runs (--state), fits hyper-parameters (--fit), or evaluates hidden
-// measurements.
-func run(args []string, w io.Writer) error {
-	flags := flag.NewFlagSet("evaluate", flag.ContinueOnError)
+// evaluateTransfer measures the accuracy of package transfer on unseen data: it hides published measurements, predicts them, and
+// prints the errors and the coverage of the 90 % interval.
+//
+//	go run ./internal/gen transfer --data DIR
+//	go run ./internal/gen transfer --data DIR --cross source
+//	go run ./internal/gen transfer --data DIR --fit throughput --sweeps 20    # prints hyper-parameters, nothing else
+//	go run ./internal/gen transfer --state DIR --list    # the runs of a state directory, each from the others
+func evaluateTransfer(args []string, w io.Writer) error {
+	flags := flag.NewFlagSet("transfer", flag.ContinueOnError)
 	data := flags.String("data", "", "folder with the tables; without it the measurements in the binary")
 	points := flags.Int("points", 6, "measurements asked for of each GPU count that is hidden; of a GPU type twice, of a model four times as many")
 	only := flags.String("case", "", "only cases whose name contains this")
@@ -51,7 +42,7 @@ func run(args []string, w io.Writer) error {
 		}
 		return err
 	}
-	entries, err := tables(*data)
+	entries, err := publishedEntries(*data)
 	if err != nil {
 		return err
 	}
@@ -74,18 +65,19 @@ func run(args []string, w io.Writer) error {
 			fmt.Fprintf(w, "%-20s %-50s measured %10.4g, predicted %10.4g (%.4g…%.4g)\n", o.kind, o.id, o.truth, o.answer.P50, o.answer.P5, o.answer.P95)
 		}
 	}
-	write(w, tabulate(outcomes))
+	writeTable(w, tabulate(outcomes))
 	return nil
 }
 
-func tables(dir string) ([]history.Entry, error) {
+// publishedEntries returns the measurements in the binary, or those of a folder.
+func publishedEntries(dir string) ([]history.Entry, error) {
 	if dir == "" {
 		return measured.Embedded(), nil
 	}
 	return measured.Load(dir)
 }
 
-func write(w io.Writer, rows []row) {
+func writeTable(w io.Writer, rows []row) {
 	fmt.Fprintf(w, "%-20s %-12s %7s %8s %8s %9s  %-15s %s\n", "hidden", "source", "points", "median", "90th", "coverage", "95 % interval", "no basis")
 	for _, r := range rows {
 		if r.points == 0 {
