@@ -6,7 +6,6 @@ import (
 	"os"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/report"
 )
 
@@ -31,7 +30,7 @@ func (e *env) calibration(c *common, format, output string) error {
 	if err != nil {
 		return err
 	}
-	table := calibration.Of(entries)
+	table := history.Calibrate(entries)
 	if output == "" {
 		return report.Calibration(e.stdout, table, format)
 	}

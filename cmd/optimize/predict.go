@@ -15,7 +15,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/predict"
@@ -123,7 +122,7 @@ func (e *env) predict(cmd *cobra.Command, c *common, f *predictFlags) error {
 	if note := predict.FillKnown(&q.Job, entries); note != "" {
 		q.Notes = append(q.Notes, note)
 	}
-	widen := calibration.Of(entries).Widen
+	widen := history.Calibrate(entries).Widen
 	answer, err := predict.Ask(q, entries, func(list []history.Entry) predict.Predictor {
 		return transfer.New(list, transfer.Options{Widen: widen})
 	})

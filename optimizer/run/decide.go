@@ -12,7 +12,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -96,10 +95,10 @@ func (r *run) learnCalibration(entries []history.Entry) {
 	if len(entries) == 0 {
 		return // no run has ended here yet, or recall has said why none is known
 	}
-	scored := calibration.Of(entries)
+	scored := history.Calibrate(entries)
 	family := r.ins.Model.Value
 	r.widen = scored.Widen(family)
-	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
+	if s := scored.All.ByQuantity[history.QuantitySeconds]; math.Abs(r.widen-1) >= 0.005 {
 		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
 	}
 }

@@ -1,4 +1,4 @@
-package calibration
+package history
 
 import (
 	"fmt"
@@ -10,24 +10,23 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/optimizer/history"
 	"trainopt/sla"
 )
 
 // ran returns a run with a prediction of 80…125 s, median 100 s, that took the given number of seconds.
-func ran(k int, family string, seconds float64, change func(*history.Entry)) history.Entry {
-	e := history.NewEntry(history.Run, fmt.Sprintf("run-%03d", k))
+func ran(k int, family string, seconds float64, change func(*Entry)) Entry {
+	e := NewEntry(Run, fmt.Sprintf("run-%03d", k))
 	e.At = time.Date(2026, 3, 1, 0, k, 0, 0, time.UTC)
 	e.State, e.Job.Family, e.Seconds = "done", family, seconds
-	e.Predicted = &history.Forecast{Seconds: sla.Interval{P5: 80, P50: 100, P95: 125}}
+	e.Predicted = &Forecast{Seconds: sla.Interval{P5: 80, P50: 100, P95: 125}}
 	if change != nil {
 		change(&e)
 	}
 	return e
 }
 
-// TestScoreOfOne compares scores with known answers for an interval of 80…125 around 100.
-func TestScoreOfOne(t *testing.T) {
+// TestScorePrediction compares scores with known answers for an interval of 80…125 around 100.
+func TestScorePrediction(t *testing.T) {
 	half := math.Log(1.25)
 	for name, c := range map[string]struct {
 		predicted sla.Interval
@@ -51,7 +50,7 @@ func TestScoreOfOne(t *testing.T) {
 		"endless":             {sla.Interval{P5: 80, P50: 100, P95: math.Inf(1)}, 100, 0, 0, 0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s, ok := score(c.predicted, c.realised)
+			s, ok := scorePrediction(c.predicted, c.realised)
 			if ok == c.none {
 				t.Fatalf("scored %t, want %t", ok, !c.none)
 			}
@@ -65,63 +64,50 @@ func TestScoreOfOne(t *testing.T) {
 	}
 }
 
-// TestOfCounts covers runs that are scored, only counted, or ignored.
-func TestOfCounts(t *testing.T) {
-	table := Of([]history.Entry{
+// TestCalibrateCounts covers runs that are scored, only counted, or ignored.
+func TestCalibrateCounts(t *testing.T) {
+	table := Calibrate([]Entry{
 		ran(1, "resnet", 100, nil),
 		ran(2, "resnet", 130, nil),
 		ran(3, "resnet", 70, nil),
-		ran(4, "resnet", 50, func(e *history.Entry) { e.State = "stopped" }),
-		ran(5, "resnet", 10, func(e *history.Entry) { e.State = "failed" }),
-		ran(6, "", 110, func(e *history.Entry) {
+		ran(4, "resnet", 50, func(e *Entry) { e.State = "stopped" }),
+		ran(5, "resnet", 10, func(e *Entry) { e.State = "failed" }),
+		ran(6, "", 110, func(e *Entry) {
 			e.Predicted.CostUSD = sla.Interval{P5: 1, P50: 2, P95: 3}
 			e.CostUSD = 4
 		}),
-		ran(7, "bert", 100, func(e *history.Entry) { e.Predicted = nil }),
-		ran(8, "bert", 100, func(e *history.Entry) { e.Kind = history.Probe }),
+		ran(7, "bert", 100, func(e *Entry) { e.Predicted = nil }),
+		ran(8, "bert", 100, func(e *Entry) { e.Kind = Probe }),
 		ran(9, "bert", math.NaN(), nil),
 	})
 	if len(table.Families) != 3 || table.Families[0].Family != "bert" || table.Families[1].Family != "resnet" || table.Families[2].Family != "unknown" {
 		t.Fatalf("families %+v, want bert, resnet and unknown", table.Families)
 	}
 	bert, resnet, all := table.Families[0], table.Families[1], table.All
-	if bert.Runs != 1 || bert.Scored != 0 || bert.Of[Seconds].N != 0 || !math.IsNaN(bert.Of[Seconds].Share) {
+	if bert.Runs != 1 || bert.Scored != 0 || bert.ByQuantity[QuantitySeconds].N != 0 || !math.IsNaN(bert.ByQuantity[QuantitySeconds].Share) {
 		t.Errorf("bert %+v, want one run of which nothing came", bert)
 	}
 	if resnet.Runs != 5 || resnet.Scored != 3 || resnet.Stopped != 1 || resnet.Failed != 1 {
 		t.Errorf("resnet %+v, want 5 runs, 3 scored, 1 stopped, 1 failed", resnet)
 	}
-	s := resnet.Of[Seconds]
+	s := resnet.ByQuantity[QuantitySeconds]
 	if s.N != 3 || s.Inside != 1 || s.Above != 1 || s.Below != 1 || math.Abs(s.MedianError-0.3) > 1e-9 || math.Abs(s.Bias) > 1e-9 {
 		t.Errorf("resnet's seconds %+v, want one inside, one above and one below, errors 0, 30, 30 %%", s)
 	}
-	if c := all.Of[CostUSD]; c.N != 1 || c.Above != 1 || all.Scored != 4 || all.Of[Seconds].N != 4 {
+	if c := all.ByQuantity[QuantityCostUSD]; c.N != 1 || c.Above != 1 || all.Scored != 4 || all.ByQuantity[QuantitySeconds].N != 4 {
 		t.Errorf("all %+v, want 4 scored, and one cost, above", all)
 	}
-	if first := table.Scores[0]; first.Run != "run-006" || first.Quantity != Seconds || table.Scores[1].Quantity != CostUSD {
+	if first := table.Scores[0]; first.Run != "run-006" || first.Quantity != QuantitySeconds || table.Scores[1].Quantity != QuantityCostUSD {
 		t.Errorf("the first score is %+v, want the newest run's seconds, then its cost", first)
 	}
 }
 
-// TestWilson compares the interval of 9 of 10 with the formula evaluated by hand, and shares of 0 and 1.
-func TestWilson(t *testing.T) {
-	if lo, hi := wilson(9, 10); math.Abs(lo-0.5958) > 5e-5 || math.Abs(hi-0.9821) > 5e-5 {
-		t.Errorf("9 of 10: %.4f…%.4f, want 0.5958…0.9821", lo, hi)
-	}
-	if lo, hi := wilson(0, 3); lo != 0 || hi >= 1 {
-		t.Errorf("0 of 3: %g…%g", lo, hi)
-	}
-	if lo, hi := wilson(3, 3); hi != 1 || lo <= 0 {
-		t.Errorf("3 of 3: %g…%g", lo, hi)
-	}
-}
-
 // outcomes returns runs of one family whose log errors are times as wide as predicted.
-func outcomes(rng *rand.Rand, family string, n int, times float64) []history.Entry {
-	var out []history.Entry
-	sd := math.Log(1.25) / normal(0.95)
+func outcomes(rng *rand.Rand, family string, n int, times float64) []Entry {
+	var out []Entry
+	sd := math.Log(1.25) / normalQuantile(0.95)
 	for k := range n {
-		out = append(out, ran(k, family, 100*math.Exp(times*sd*rng.NormFloat64()), func(e *history.Entry) { e.ID = family + e.ID }))
+		out = append(out, ran(k, family, 100*math.Exp(times*sd*rng.NormFloat64()), func(e *Entry) { e.ID = family + e.ID }))
 	}
 	return out
 }
@@ -129,7 +115,7 @@ func outcomes(rng *rand.Rand, family string, n int, times float64) []history.Ent
 // TestWiden requires that the factor follows the outcomes slowly and is robust to a single outlier.
 func TestWiden(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	if w := Of(nil).Widen("resnet"); w != 1 {
+	if w := Calibrate(nil).Widen("resnet"); w != 1 {
 		t.Errorf("nothing was scored, and the factor is %g", w)
 	}
 	for name, c := range map[string]struct {
@@ -144,17 +130,17 @@ func TestWiden(t *testing.T) {
 		"far too narrow":        {2000, 50, 3, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if w := Of(outcomes(rng, "resnet", c.n, c.times)).Widen("resnet"); w < c.low || w > c.hig {
+			if w := Calibrate(outcomes(rng, "resnet", c.n, c.times)).Widen("resnet"); w < c.low || w > c.hig {
 				t.Errorf("factor %.3f, want %g…%g", w, c.low, c.hig)
 			}
 		})
 	}
 	accident := append(outcomes(rng, "resnet", 9, 1), ran(99, "resnet", 1e6, nil))
-	if w := Of(accident).Widen("resnet"); w > 1.6 {
+	if w := Calibrate(accident).Widen("resnet"); w > 1.6 {
 		t.Errorf("one accident among ten makes the factor %.2f", w)
 	}
 	mixed := append(outcomes(rng, "bert", 60, 3), outcomes(rng, "resnet", 60, 1)...)
-	table := Of(mixed)
+	table := Calibrate(mixed)
 	bert, resnet, other := table.Widen("bert"), table.Widen("resnet"), table.Widen("vgg")
 	if !(resnet < other && other < bert) {
 		t.Errorf("bert %.2f, a family never seen %.2f, resnet %.2f: want them in this order", bert, other, resnet)
@@ -169,9 +155,9 @@ func TestWidenedIntervalsHold(t *testing.T) {
 		inside, n := 0, 0
 		for range 1000 {
 			past := outcomes(rng, "resnet", 80, times)
-			w := Of(past[:79]).Widen("resnet")
-			z := math.Abs(Of(past[79:]).Scores[0].Z)
-			if n++; z <= w*normal(0.95) {
+			w := Calibrate(past[:79]).Widen("resnet")
+			z := math.Abs(Calibrate(past[79:]).Scores[0].Z)
+			if n++; z <= w*normalQuantile(0.95) {
 				inside++
 			}
 		}
@@ -181,27 +167,27 @@ func TestWidenedIntervalsHold(t *testing.T) {
 	}
 }
 
-// TestOfProperties requires that the order of entries has no effect, that shares are within 0…1, and that the factor
+// TestCalibrateProperties requires that the order of entries has no effect, that shares are within 0…1, and that the factor
 // stays within its bounds and is never below 1 on little evidence.
-func TestOfProperties(t *testing.T) {
+func TestCalibrateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var entries []history.Entry
+		var entries []Entry
 		n := rapid.IntRange(0, 30).Draw(t, "runs")
 		for k := range n {
 			family := rapid.SampledFrom([]string{"", "bert", "resnet"}).Draw(t, "family")
 			seconds := math.Exp(rapid.Float64Range(-3, 12).Draw(t, "log seconds"))
 			state := rapid.SampledFrom([]string{"done", "done", "stopped", "failed"}).Draw(t, "state")
-			entries = append(entries, ran(k, family, seconds, func(e *history.Entry) { e.State = state }))
+			entries = append(entries, ran(k, family, seconds, func(e *Entry) { e.State = state }))
 		}
-		table := Of(entries)
+		table := Calibrate(entries)
 		for _, l := range append(slices.Clone(table.Families), table.All) {
-			if l.Widen < narrowest || l.Widen > widest || l.Scored < leastRuns && l.Widen < 1 {
+			if l.Widen < narrowest || l.Widen > widest || l.Scored < minScoredRuns && l.Widen < 1 {
 				t.Fatalf("%+v: factor out of bounds", l)
 			}
 			if l.Runs != l.Scored+l.Stopped+l.Failed {
 				t.Fatalf("%+v: the counts do not add up", l)
 			}
-			for q, s := range l.Of {
+			for q, s := range l.ByQuantity {
 				if s.N != s.Inside+s.Below+s.Above || s.N > 0 && !(0 <= s.Lo && s.Lo <= s.Share && s.Share <= s.Hi && s.Hi <= 1) {
 					t.Fatalf("%s of %s: %+v", q, l.Family, s)
 				}
@@ -209,7 +195,7 @@ func TestOfProperties(t *testing.T) {
 		}
 		shuffled := slices.Clone(entries)
 		rand.New(rand.NewPCG(uint64(n), 1)).Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
-		if a, b := fmt.Sprintf("%+v", table), fmt.Sprintf("%+v", Of(shuffled)); a != b {
+		if a, b := fmt.Sprintf("%+v", table), fmt.Sprintf("%+v", Calibrate(shuffled)); a != b {
 			t.Fatalf("the order of entries changes\n%s\n%s", a, b)
 		}
 	})

@@ -1,4 +1,4 @@
-package calibration
+package history
 
 import (
 	"cmp"
@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat/distuv"
 
-	"trainopt/optimizer/history"
+	"trainopt/internal/stat"
 	"trainopt/sla"
 )
 
@@ -16,16 +16,16 @@ import (
 type Quantity string
 
 const (
-	Seconds    Quantity = "seconds"
-	CostUSD    Quantity = "cost_usd"
-	Throughput Quantity = "throughput" // samples/s
+	QuantitySeconds    Quantity = "seconds"
+	QuantityCostUSD    Quantity = "cost_usd"
+	QuantityThroughput Quantity = "throughput" // samples/s
 )
 
 // Quantities lists all quantities in display order.
-var Quantities = []Quantity{Seconds, CostUSD, Throughput}
+var Quantities = []Quantity{QuantitySeconds, QuantityCostUSD, QuantityThroughput}
 
-// nominal is the coverage of the interval P5…P95.
-const nominal = 0.90
+// nominalCoverage is the coverage of the interval P5…P95.
+const nominalCoverage = 0.90
 
 // Score compares one prediction with its outcome.
 type Score struct {
@@ -48,9 +48,9 @@ type Score struct {
 	IntervalScore float64
 }
 
-// score scores one prediction; ok is false if a value is unknown or not positive, or if the percentiles are not
+// scorePrediction scores one prediction; ok is false if a value is unknown or not positive, or if the percentiles are not
 // ordered.
-func score(predicted sla.Interval, realised float64) (s Score, ok bool) {
+func scorePrediction(predicted sla.Interval, realised float64) (s Score, ok bool) {
 	for _, v := range []float64{predicted.P5, predicted.P50, predicted.P95, realised} {
 		if !(v > 0) || math.IsInf(v, 0) {
 			return s, false
@@ -65,28 +65,28 @@ func score(predicted sla.Interval, realised float64) (s Score, ok bool) {
 	switch y := math.Log(realised); {
 	case y < lo:
 		s.Side = -1
-		s.IntervalScore += 2 / (1 - nominal) * (lo - y)
+		s.IntervalScore += 2 / (1 - nominalCoverage) * (lo - y)
 	case y > hi:
 		s.Side = 1
-		s.IntervalScore += 2 / (1 - nominal) * (y - hi)
+		s.IntervalScore += 2 / (1 - nominalCoverage) * (y - hi)
 	}
 	width := math.Log(predicted.P95 / predicted.P50)
 	if s.LogError < 0 {
 		width = math.Log(predicted.P50 / predicted.P5)
 	}
-	s.Z = s.LogError / (max(width, leastWidth) / normal(0.95))
+	s.Z = s.LogError / (max(width, minWidth) / normalQuantile(0.95))
 	s.PIT = distuv.UnitNormal.CDF(s.Z)
 	return s, true
 }
 
-// leastWidth is the minimum log distance from P50 to P5 or P95: clocks and prices are not more precise than that.
-const leastWidth = 1e-3
+// minWidth is the minimum log distance from P50 to P5 or P95: clocks and prices are not more precise than that.
+const minWidth = 1e-3
 
-// normal returns a quantile of the standard normal distribution.
-func normal(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
+// normalQuantile returns a quantile of the standard normal distribution.
+func normalQuantile(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
 
-// Summary holds the accuracy of the predictions of one quantity.
-type Summary struct {
+// CalibrationSummary holds the accuracy of the predictions of one quantity.
+type CalibrationSummary struct {
 	N, Inside, Below, Above int
 	// Share is Inside/N, Lo and Hi its 95 % interval (Wilson); NaN for N = 0.
 	Share, Lo, Hi float64
@@ -96,9 +96,9 @@ type Summary struct {
 }
 
 // summarise aggregates the scores of one quantity.
-func summarise(scores []Score) Summary {
+func summarise(scores []Score) CalibrationSummary {
 	nan := math.NaN()
-	s := Summary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
+	s := CalibrationSummary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
 	if s.N == 0 {
 		return s
 	}
@@ -119,72 +119,49 @@ func summarise(scores []Score) Summary {
 		s.Interval += x.IntervalScore / float64(s.N)
 	}
 	s.Share = float64(s.Inside) / float64(s.N)
-	s.Lo, s.Hi = wilson(s.Inside, s.N)
-	s.MedianError, s.Bias, s.Width = median(errs), median(biases), median(widths)
+	s.Lo, s.Hi = stat.Wilson(s.Inside, s.N)
+	s.MedianError, s.Bias, s.Width = stat.Median(errs), stat.Median(biases), stat.Median(widths)
 	return s
 }
 
-// wilson returns the 95 % score interval of a share (Wilson 1927).
-func wilson(k, n int) (lo, hi float64) {
-	z, N := normal(0.975), float64(n)
-	p := float64(k) / N
-	middle := (p + z*z/(2*N)) / (1 + z*z/N)
-	half := z / (1 + z*z/N) * math.Sqrt(p*(1-p)/N+z*z/(4*N*N))
-	lo, hi = middle-half, middle+half
-	if k == 0 {
-		lo = 0 // exact: the formula leaves a rounding error
-	}
-	if k == n {
-		hi = 1
-	}
-	return lo, hi
-}
-
-// median sorts v and returns its median; v must not be empty.
-func median(v []float64) float64 {
-	slices.Sort(v)
-	n := len(v)
-	return (v[(n-1)/2] + v[n/2]) / 2
-}
-
-// Line holds the accuracy of the predictions for one model family.
-type Line struct {
+// FamilyCalibration holds the accuracy of the predictions for one model family.
+type FamilyCalibration struct {
 	Family string
 	// Runs counts the runs with a prediction. Scored finished their work; Stopped and Failed did not and cannot be
 	// scored.
 	Runs, Scored, Stopped, Failed int
-	// Of holds one Summary for each quantity.
-	Of map[Quantity]Summary
+	// ByQuantity holds one summary for each quantity.
+	ByQuantity map[Quantity]CalibrationSummary
 	// Widen is the factor for the log width of the family's next interval.
 	Widen float64
 }
 
-// Table holds the accuracy of predictions per model family and overall.
-type Table struct {
-	Families []Line  // by name
-	All      Line    // Family ""
-	Scores   []Score // newest first, then by run and quantity
+// Calibration holds the accuracy of predictions per model family and overall.
+type Calibration struct {
+	Families []FamilyCalibration // by name
+	All      FamilyCalibration   // Family ""
+	Scores   []Score             // newest first, then by run and quantity
 }
 
-// unknown is the family of entries without a model family.
-const unknown = "unknown"
+// unknownFamily is the family of entries without a model family.
+const unknownFamily = "unknown"
 
-// Of scores the runs of a history that have a prediction. Runs that were stopped or failed are counted but not
+// Calibrate scores the runs of a history that have a prediction. Runs that were stopped or failed are counted but not
 // scored, since their work was not completed. Runs whose allocation was changed are scored: the prediction was made
 // to the user all the same. Entries of other kinds and runs without a prediction are ignored; the order of entries
 // has no effect.
-func Of(entries []history.Entry) *Table {
-	t := &Table{}
-	byFamily := map[string]*Line{}
+func Calibrate(entries []Entry) *Calibration {
+	t := &Calibration{}
+	byFamily := map[string]*FamilyCalibration{}
 	for i := range entries {
 		e := &entries[i]
-		if e.Kind != history.Run || e.Predicted == nil {
+		if e.Kind != Run || e.Predicted == nil {
 			continue
 		}
-		family := cmp.Or(e.Job.Family, unknown)
+		family := cmp.Or(e.Job.Family, unknownFamily)
 		line := byFamily[family]
 		if line == nil {
-			line = &Line{Family: family}
+			line = &FamilyCalibration{Family: family}
 			byFamily[family] = line
 		}
 		line.Runs++
@@ -208,24 +185,24 @@ func Of(entries []history.Entry) *Table {
 		t.All.Stopped, t.All.Failed = t.All.Stopped+line.Stopped, t.All.Failed+line.Failed
 		t.Families = append(t.Families, *line)
 	}
-	slices.SortFunc(t.Families, func(a, b Line) int { return cmp.Compare(a.Family, b.Family) })
+	slices.SortFunc(t.Families, func(a, b FamilyCalibration) int { return cmp.Compare(a.Family, b.Family) })
 	t.All.summarise(t.Scores)
 	for i := range t.Families {
 		t.Families[i].summarise(t.scoresOf(t.Families[i].Family))
 	}
-	t.scale()
+	t.setFactors()
 	return t
 }
 
 // scoresOf scores the quantities of one run that were both predicted and measured.
-func scoresOf(e *history.Entry, family string) []Score {
+func scoresOf(e *Entry, family string) []Score {
 	var out []Score
 	for _, q := range []struct {
 		quantity  Quantity
 		predicted sla.Interval
 		realised  float64
-	}{{Seconds, e.Predicted.Seconds, e.Seconds}, {CostUSD, e.Predicted.CostUSD, e.CostUSD}, {Throughput, e.Predicted.Throughput, e.Throughput}} {
-		if s, ok := score(q.predicted, q.realised); ok {
+	}{{QuantitySeconds, e.Predicted.Seconds, e.Seconds}, {QuantityCostUSD, e.Predicted.CostUSD, e.CostUSD}, {QuantityThroughput, e.Predicted.Throughput, e.Throughput}} {
+		if s, ok := scorePrediction(q.predicted, q.realised); ok {
 			s.Run, s.At, s.Family, s.Quantity = e.ID, e.At, family, q.quantity
 			out = append(out, s)
 		}
@@ -233,7 +210,7 @@ func scoresOf(e *history.Entry, family string) []Score {
 	return out
 }
 
-func (t *Table) scoresOf(family string) []Score {
+func (t *Calibration) scoresOf(family string) []Score {
 	var out []Score
 	for _, s := range t.Scores {
 		if s.Family == family {
@@ -243,8 +220,8 @@ func (t *Table) scoresOf(family string) []Score {
 	return out
 }
 
-func (l *Line) summarise(scores []Score) {
-	l.Of = map[Quantity]Summary{}
+func (l *FamilyCalibration) summarise(scores []Score) {
+	l.ByQuantity = map[Quantity]CalibrationSummary{}
 	for _, q := range Quantities {
 		var of []Score
 		for _, s := range scores {
@@ -252,6 +229,6 @@ func (l *Line) summarise(scores []Score) {
 				of = append(of, s)
 			}
 		}
-		l.Of[q] = summarise(of)
+		l.ByQuantity[q] = summarise(of)
 	}
 }

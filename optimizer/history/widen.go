@@ -1,67 +1,69 @@
-package calibration
+package history
 
 import (
 	"cmp"
 	"math"
+
+	"trainopt/internal/stat"
 )
 
 const (
 	// priorRuns is the weight of the prior on the width, as a number of runs.
 	priorRuns = 10
-	// far bounds the contribution of one run, in (widened) standard deviations, so that an outlier does not widen
+	// maxDeviations bounds the contribution of one run, in (widened) standard deviations, so that an outlier does not widen
 	// everything.
-	far = 3
-	// leastRuns is the number of scored runs required before an interval is made narrower than the model's.
-	leastRuns         = 20
+	maxDeviations = 3
+	// minScoredRuns is the number of scored runs required before an interval is made narrower than the model's.
+	minScoredRuns     = 20
 	narrowest, widest = 0.7, 3.0
 )
 
-// scale sets the factors: for each family the posterior mean of the variance of Z under a scaled inverse-χ² prior
+// setFactors sets the factors: for each family the posterior mean of the variance of Z under a scaled inverse-χ² prior
 // (Gelman et al., Bayesian Data Analysis, section 2.6) centred at the variance of the other families, whose own prior
 // is centred at 1.
-func (t *Table) scale() {
+func (t *Calibration) setFactors() {
 	for i := range t.Families {
 		family := t.Families[i].Family
 		own, others := t.deviations(func(f string) bool { return f == family }), t.deviations(func(f string) bool { return f != family })
-		t.Families[i].Widen = factor(variance(own, variance(others, 1)), len(own))
+		t.Families[i].Widen = widenFactor(posteriorVariance(own, posteriorVariance(others, 1)), len(own))
 	}
 	all := t.deviations(func(string) bool { return true })
-	t.All.Widen = factor(variance(all, 1), len(all))
+	t.All.Widen = widenFactor(posteriorVariance(all, 1), len(all))
 }
 
 // deviations returns |Z| of the seconds of the selected families.
-func (t *Table) deviations(wanted func(family string) bool) []float64 {
+func (t *Calibration) deviations(wanted func(family string) bool) []float64 {
 	var out []float64
 	for _, s := range t.Scores {
-		if s.Quantity == Seconds && wanted(s.Family) {
+		if s.Quantity == QuantitySeconds && wanted(s.Family) {
 			out = append(out, math.Abs(s.Z))
 		}
 	}
 	return out
 }
 
-// variance returns the posterior mean of the variance of deviations, each clipped at far standard deviations. It is
+// posteriorVariance returns the posterior mean of the variance of deviations, each clipped at maxDeviations standard deviations. It is
 // computed by a fixed-point iteration that starts from the robust estimate by the median.
-func variance(z []float64, prior float64) float64 {
+func posteriorVariance(z []float64, prior float64) float64 {
 	v := prior
 	if len(z) > 0 {
-		m := median(append([]float64(nil), z...)) / normal(0.75)
+		m := stat.Median(z) / normalQuantile(0.75)
 		v = max(prior, m*m)
 	}
 	for range 50 {
 		sum := priorRuns * prior
 		for _, x := range z {
-			sum += min(x*x, far*far*v)
+			sum += min(x*x, maxDeviations*maxDeviations*v)
 		}
 		v = sum / float64(priorRuns+len(z))
 	}
 	return v
 }
 
-// factor returns the standard deviation clipped to narrowest…widest, with a lower bound of 1 below leastRuns runs.
-func factor(variance float64, n int) float64 {
+// widenFactor returns the standard deviation clipped to narrowest…widest, with a lower bound of 1 below minScoredRuns runs.
+func widenFactor(variance float64, n int) float64 {
 	least := 1.0
-	if n >= leastRuns {
+	if n >= minScoredRuns {
 		least = narrowest
 	}
 	return min(max(math.Sqrt(variance), least), widest)
@@ -71,8 +73,8 @@ func factor(variance float64, n int) float64 {
 // narrow, shrunk towards the factor of the other families, and that towards 1. It is below 1 only after twenty scored
 // runs of the family (of all families, for a family without scores), and always within 0.7…3. It is 1 if nothing was
 // scored.
-func (t *Table) Widen(family string) float64 {
-	family = cmp.Or(family, unknown)
+func (t *Calibration) Widen(family string) float64 {
+	family = cmp.Or(family, unknownFamily)
 	for i := range t.Families {
 		if t.Families[i].Family == family {
 			return t.Families[i].Widen
