@@ -50,8 +50,7 @@ problems: check-go
 # Trains the agent that is part of the program.
 # The agent in the binary: trained in simulation on jobs drawn from the embedded models, five minutes of one core.
 agent: build
-	@mkdir -p optimizer/plan/pretrained
-	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
+	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
 # The sub-scheduler for placement that is in the binary: half a minute of one core. The two policies for queues are made by three
 # commands, in the head of simulator/queue/agents/agents.go.

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"testing"
 
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/plan/pretrained"
 	"trainopt/optimizer/run"
 	"trainopt/simulator/experiment"
 )
@@ -116,7 +114,7 @@ func TestCompareRefusals(t *testing.T) {
 // TestCompareAgents: an agent from a file is a policy of its own; the one in the binary, from a file, decides as morl.
 func TestCompareAgents(t *testing.T) {
 	w := newWorld(t)
-	data, err := io.ReadAll(pretrained.File())
+	data, err := os.ReadFile("../../optimizer/plan/agent.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

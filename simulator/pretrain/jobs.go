@@ -8,7 +8,7 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/optimizer/perf"
-	"trainopt/optimizer/plan/pretrained"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/simulator/training/profile"
@@ -65,7 +65,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	}
 	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
 	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
-		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
+		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil
 }
 
 // judgedSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.

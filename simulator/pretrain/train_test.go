@@ -19,7 +19,6 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
-	"trainopt/optimizer/plan/pretrained"
 )
 
 // small returns the options of a training that takes one second.
@@ -274,7 +273,7 @@ func TestJobs(t *testing.T) {
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
 				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
 			}
-			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) || m == NewCurriculum().Multiplier() {
+			if m, err := strconv.ParseFloat(r.Meta.Notes["sla_multiplier"], 64); err != nil || !(m > 0) || m == NewCurriculum().Multiplier() {
 				t.Errorf("the multiplier of the agreement was not adapted and kept: notes %v", r.Meta.Notes)
 			}
 			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {
