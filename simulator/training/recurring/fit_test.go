@@ -1,108 +1,33 @@
 package recurring
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 
 	"gonum.org/v1/gonum/optimize"
 )
 
-// model is a fitted truth. At batch size b and power limit w the GPU demands demand(b) watts. The power drawn and the
-// slow-down depend on the ratio r = demand(b) / w alone, through five parameters shared by all batch sizes of a job:
-//
-//	watts   = demand(b) · (1 + (r/Cap)^CapSharp)^(-1/CapSharp)        // at most about Cap·w
-//	seconds = seconds(b) · (1 + (r/Knee)^KneeSharp)^(Slope/KneeSharp) // ∝ r^Slope when starved
-//
-// Each batch size has five parameters of its own: no smooth function of the batch size fits within a few percent,
-// because the kernels change with the shape of a batch.
-type model struct {
-	Throttle throttle   `json:"throttle"`
-	Batches  []perBatch `json:"batches"`
-}
+// The fit of models.json to the published tables: TestModels with -update.
 
-// throttle contains the five parameters shared by all batch sizes of a job.
-type throttle struct {
-	Cap       float64 `json:"cap"`
-	CapSharp  float64 `json:"cap_sharp"`
-	Knee      float64 `json:"knee"`
-	KneeSharp float64 `json:"knee_sharp"`
-	Slope     float64 `json:"slope"`
-}
+// origin is the source of all numbers in models.json.
+const origin = "fitted to the traces of github.com/ml-energy/zeus at 75a8b939 (Apache-2.0): You, Chung, Chowdhury, Zeus, NSDI 2023"
 
-// perBatch contains the five parameters of one batch size.
-type perBatch struct {
-	Batch   int     `json:"batch"`
-	Seconds float64 `json:"epoch_seconds"` // at unlimited power
-	Watts   float64 `json:"demand_watts"`
-	// LogEpochs and LogSpread are the mean and standard deviation of the logarithm of the epochs to the target, over
-	// the runs that reached it. Reached is the share of those runs; if it is 0, LogEpochs and LogSpread are 0 too.
-	LogEpochs float64 `json:"log_epochs"`
-	LogSpread float64 `json:"log_spread"`
-	Reached   float64 `json:"reached"`
-}
-
-// draw returns the power drawn relative to the demand, at the ratio r of demand to limit.
-func (t throttle) draw(r float64) float64 {
-	return math.Pow(1+math.Pow(r/t.Cap, t.CapSharp), -1/t.CapSharp)
-}
-
-// slow returns the seconds relative to unlimited power, at the ratio r of demand to limit.
-func (t throttle) slow(r float64) float64 {
-	return math.Pow(1+math.Pow(r/t.Knee, t.KneeSharp), t.Slope/t.KneeSharp)
-}
-
-// at returns the parameters of a batch size, nil if the model does not contain it.
-func (m *model) at(batch int) *perBatch {
-	i := slices.IndexFunc(m.Batches, func(b perBatch) bool { return b.Batch == batch })
-	if i < 0 {
-		return nil
-	}
-	return &m.Batches[i]
-}
-
-// epoch implements truth; NaN for an unknown batch size or a limit that is not positive.
-func (m *model) epoch(s Setting) (seconds, watts float64) {
-	b := m.at(s.Batch)
-	if b == nil || !(s.Watts > 0) {
-		return math.NaN(), math.NaN()
-	}
-	r := b.Watts / s.Watts
-	return b.Seconds * m.Throttle.slow(r), b.Watts * m.Throttle.draw(r)
-}
-
-// draw implements truth: a log-normal number of epochs with probability Reached, else NaN.
-func (m *model) draw(batch int, rng *rand.Rand) float64 {
-	b, luck, z := m.at(batch), rng.Float64(), rng.NormFloat64()
-	if luck >= b.Reached {
-		return math.NaN()
-	}
-	return math.Exp(b.LogEpochs + b.LogSpread*z)
-}
-
-// mean implements truth: the mean of the log-normal distribution, NaN if Reached is below 1.
-func (m *model) mean(batch int) float64 {
-	b := m.at(batch)
-	if b == nil || b.Reached < 1 {
-		return math.NaN()
-	}
-	return math.Exp(b.LogEpochs + b.LogSpread*b.LogSpread/2)
-}
-
-// Misfit is the error of a fitted job against the measured one: relative errors over all settings, in percent.
-type Misfit struct {
+// misfitted is the error of a fitted job against the measured one: relative errors over all settings, in percent.
+type misfitted struct {
 	SecondsMedian, SecondsMax, JoulesMedian, JoulesMax float64 // per epoch
 }
 
-// Fit replaces the measured tables of a job by a model with few parameters that minimizes the relative errors of time
+// fitJob replaces the measured tables of a job by a model with few parameters that minimizes the relative errors of time
 // and power. It returns an error for a job that was not loaded from tables. Fitting takes about a second per job.
-func Fit(j *Job) (*Job, Misfit, error) {
+func fitJob(j *Job) (*Job, misfitted, error) {
 	measured, ok := j.truth.(*table)
 	if !ok {
-		return nil, Misfit{}, fmt.Errorf("fit %s: it is a fitted model already", j.Name())
+		return nil, misfitted{}, fmt.Errorf("fit %s: it is a fitted model already", j.Name())
 	}
 	f := &fitting{job: j}
 	for _, b := range j.Batches {
@@ -115,7 +40,7 @@ func Fit(j *Job) (*Job, Misfit, error) {
 	}
 	m, err := f.fit()
 	if err != nil {
-		return nil, Misfit{}, fmt.Errorf("fit %s: %w", j.Name(), err)
+		return nil, misfitted{}, fmt.Errorf("fit %s: %w", j.Name(), err)
 	}
 	for i := range m.Batches {
 		mean, sd, share := logNormal(measured.epochs[j.Batches[i]])
@@ -252,7 +177,7 @@ func rounded(t throttle) throttle {
 }
 
 // misfit compares the epochs of a fitted job with the measured ones over all settings.
-func misfit(fitted, measured *Job) Misfit {
+func misfit(fitted, measured *Job) misfitted {
 	var seconds, joules []float64
 	for _, s := range measured.Settings() {
 		fs, fj := fitted.Epoch(s)
@@ -262,5 +187,24 @@ func misfit(fitted, measured *Job) Misfit {
 	slices.Sort(seconds)
 	slices.Sort(joules)
 	n := len(seconds)
-	return Misfit{seconds[n/2], seconds[n-1], joules[n/2], joules[n-1]}
+	return misfitted{seconds[n/2], seconds[n-1], joules[n/2], joules[n-1]}
+}
+
+// writeModels writes fitted jobs in the format of models.json. It returns an error for jobs that are not from fitJob or
+// Fitted.
+func writeModels(w io.Writer, jobs []*Job) error {
+	file := modelsFile{Source: origin}
+	for _, j := range jobs {
+		m, ok := j.truth.(*model)
+		if !ok {
+			return fmt.Errorf("write fitted models: %s: %w", j.Name(), errors.New("it is not fitted"))
+		}
+		file.Jobs = append(file.Jobs, fittedJob{j.Dataset, j.Network, j.GPU, j.Limits, j.Default, j.MaxEpochs, *m})
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", " ")
+	if err := e.Encode(file); err != nil {
+		return fmt.Errorf("write fitted models: %w", err)
+	}
+	return nil
 }
