@@ -2,8 +2,8 @@
 // gradients, and Adam. It allocates no memory in steady state and starts no threads: the same seed yields the same
 // bits on any number of cores. Kernel returns the arithmetic in use, which determines the bits.
 //
-// It is not a general tool for automatic differentiation: one type of network, trained on one core. Package
-// morl/network/graph builds the same networks as Gorgonia graphs, and its tests verify that both agree.
+// It is not a general tool for automatic differentiation: one type of network, trained on one core. The
+// tests build the same networks as Gorgonia graphs and verify that both agree.
 //
 // Example, one step of regression:
 //

@@ -1,4 +1,4 @@
-package graph
+package network_test
 
 import (
 	"fmt"

@@ -1,24 +1,4 @@
-// Package graph builds the networks of the agents as Gorgonia graphs: an actor (softmax policy) and a critic (state
-// and action to one value, or one per objective), with their losses, gradients by automatic differentiation and
-// Gorgonia's own Adam.
-//
-// A graph is built once for a number of rows, reused for every step, and released by Close. Its parameters are copied
-// from and to a network.Network. Dropout masks are inputs: equal masks give equal results, so that gradients can be
-// verified.
-//
-// It is not for production training: network.Trainer computes the same results many times faster, which the tests
-// here verify. Use a graph to try a loss or a layer without a manually derived gradient, and to verify a derived one.
-//
-// Example:
-//
-//	c, err := graph.NewCritic[float32](graph.CriticConfig{Config: n.Config, Rows: 64})
-//	if err != nil { … }
-//	defer c.Close()
-//	err = c.Load(n)
-//	loss, err := c.Loss(states, nil, targets)
-//	norm, err := c.Step()
-//	err = c.Store(n)
-package graph
+package network_test
 
 import (
 	"errors"
@@ -31,6 +11,11 @@ import (
 
 	"trainopt/morl/network"
 )
+
+// The networks of the agents as Gorgonia graphs, against which those of this package are checked: an actor (softmax policy) and a
+// critic (state and action to one value, or one per objective), with their losses, gradients by automatic differentiation and
+// Gorgonia's own Adam. A graph is built once for a number of rows, reused for every step, and released by Close. Its parameters are
+// copied from and to a network.Network. Dropout masks are inputs: equal masks give equal results, so that gradients can be verified.
 
 // Float is the precision of a graph: float32 for training, float64 for the verification of gradients.
 type Float interface{ float32 | float64 }
