@@ -86,6 +86,43 @@ func train(t *testing.T, a Agent, env Environment, steps int, seed uint64) {
 	}
 }
 
+// manyObjectives is a Corridor with as many objectives as an agent file may declare; all but the first two are always 0.
+type manyObjectives struct {
+	Corridor
+	reward [64]float32
+}
+
+func (e *manyObjectives) Shape() Shape {
+	s := e.Corridor.Shape()
+	for len(s.Objectives) < len(e.reward) {
+		s.Objectives = append(s.Objectives, "nothing")
+	}
+	return s
+}
+
+func (e *manyObjectives) Step(action int) Outcome {
+	out := e.Corridor.Step(action)
+	copy(e.reward[:], out.Reward)
+	out.Reward = e.reward[:]
+	return out
+}
+
+func TestEveryAgentTrainsOnManyObjectives(t *testing.T) {
+	for name := range Agents {
+		t.Run(name, func(t *testing.T) {
+			env := &manyObjectives{Corridor: Corridor{Cells: 6, Right: 1, Cost: 0.1}}
+			a, err := New(name, env.Shape(), small, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			train(t, a, env, 400, 1)
+			if a.Stats().Updates == 0 {
+				t.Error("never trained")
+			}
+		})
+	}
+}
+
 func TestSameSeedSameBytes(t *testing.T) {
 	c := small
 	c.Every = 1 // required for both kinds of resets

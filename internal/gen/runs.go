@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
@@ -87,7 +88,7 @@ func onMachineOf(rec *journal.Record) func(resources.Allocation) history.Config 
 	return func(a resources.Allocation) history.Config {
 		c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN()}
 		if a.GPUs > 0 && len(rec.Host.GPUs) > 0 {
-			c.GPU = rec.Host.GPUs[0].Name
+			c.GPU = cost.GPUModel(rec.Host.GPUs[0].Name)
 		}
 		return c
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
@@ -117,11 +118,11 @@ func similarWords(similar []history.Similar) string {
 	return words
 }
 
-// configOf is where an allocation of this machine stands in the runs database.
+// configOf returns an allocation of this machine as the runs database names it: transfer finds the figures of a GPU by its model.
 func (r *run) configOf(a resources.Allocation) history.Config {
 	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: r.host.Described}
 	if a.GPUs > 0 && len(r.host.GPUs) > 0 {
-		c.GPU = r.host.GPUs[0].Name
+		c.GPU = cost.GPUModel(r.host.GPUs[0].Name)
 	}
 	return c
 }
