@@ -1,6 +1,6 @@
 // Package network implements the function approximators of the agents: multilayer perceptrons in float32, their exact
 // gradients, and Adam. It allocates no memory in steady state and starts no threads: the same seed yields the same
-// bits on any number of cores. Kernel returns the arithmetic in use, which determines the bits.
+// bits on any number of cores. The arithmetic of the processor determines the bits (see current).
 //
 // It is not a general tool for automatic differentiation: one type of network, trained on one core. The
 // tests build the same networks as Gorgonia graphs and verify that both agree.

@@ -78,22 +78,6 @@ func Trades(points [][]float64, at int, preference []float64, by Normalisation) 
 	return sc.trades(points, front, at, w), nil
 }
 
-// Utilities returns the Utility of a Choice for every point, on the front or not, −Inf for points that are never
-// selected; errors are those of Select.
-func Utilities(points [][]float64, preference []float64, by Normalisation) ([]float64, error) {
-	sc, _, w, err := by.prepare(points, preference)
-	if err != nil {
-		return nil, fmt.Errorf("utilities of a front: %w", err)
-	}
-	out := make([]float64, len(points))
-	for i, p := range points {
-		if out[i] = math.Inf(-1); finite(p) {
-			out[i] = sc.utility(p, w)
-		}
-	}
-	return out, nil
-}
-
 // prepare validates the arguments of Select and returns the finite part of the front and the weights, normalised to
 // sum 1.
 func (by Normalisation) prepare(points [][]float64, preference []float64) (sc scale, front []int, w []float64, err error) {

@@ -107,15 +107,6 @@ var StateTable = func() [StateSize]StateRow {
 	return t
 }()
 
-// StateNames returns the names of the components, in order.
-func StateNames() [StateSize]string {
-	var names [StateSize]string
-	for i, r := range StateTable {
-		names[i] = r.Name
-	}
-	return names
-}
-
 // BuildState computes the state. Every component is finite for any input.
 func BuildState(in StateInput) State {
 	var s State

@@ -217,12 +217,12 @@ type calibrationSummary struct {
 }
 
 type calibrationLine struct {
-	Family  string                                      `json:"family"`
-	Runs    int                                         `json:"runs"`
-	Scored  int                                         `json:"scored"`
-	Stopped int                                         `json:"stopped"`
-	Failed  int                                         `json:"failed"`
-	Widen   journal.Number                              `json:"widen"`
+	Family  string                                  `json:"family"`
+	Runs    int                                     `json:"runs"`
+	Scored  int                                     `json:"scored"`
+	Stopped int                                     `json:"stopped"`
+	Failed  int                                     `json:"failed"`
+	Widen   journal.Number                          `json:"widen"`
 	Of      map[history.Quantity]calibrationSummary `json:"of"`
 }
 
@@ -238,17 +238,17 @@ func lineJSON(l history.FamilyCalibration) calibrationLine {
 
 func calibrationJSON(w io.Writer, t *history.Calibration) error {
 	type score struct {
-		Run      string               `json:"run"`
-		At       *time.Time           `json:"at"`
-		Family   string               `json:"family"`
+		Run      string           `json:"run"`
+		At       *time.Time       `json:"at"`
+		Family   string           `json:"family"`
 		Quantity history.Quantity `json:"quantity"`
-		P5       journal.Number       `json:"p5"`
-		P50      journal.Number       `json:"p50"`
-		P95      journal.Number       `json:"p95"`
-		Realised journal.Number       `json:"realised"`
-		Inside   bool                 `json:"inside_90"`
-		Z        journal.Number       `json:"z"`
-		PIT      journal.Number       `json:"pit"`
+		P5       journal.Number   `json:"p5"`
+		P50      journal.Number   `json:"p50"`
+		P95      journal.Number   `json:"p95"`
+		Realised journal.Number   `json:"realised"`
+		Inside   bool             `json:"inside_90"`
+		Z        journal.Number   `json:"z"`
+		PIT      journal.Number   `json:"pit"`
 	}
 	out := struct {
 		Schema   int               `json:"schema"`

@@ -22,9 +22,6 @@ type Accelerators struct {
 	Watts     float64 // maximum power of one under load, see PowerLimit; NaN if unknown
 }
 
-// Servers returns the number of servers.
-func (a Accelerators) Servers() int { return (a.Count + a.PerServer - 1) / a.PerServer }
-
 // Cluster is a set of accelerators, sorted by name, each kind once.
 type Cluster []Accelerators
 

@@ -58,8 +58,8 @@ func TestServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k, v := in4[0].Servers(), in4[1].Servers(); k != 2 || v != 3 {
-		t.Errorf("8 and 10 accelerators in fours: got %d and %d servers, want 2 and 3", k, v)
+	if k, v := in4[0].PerServer, in4[1].PerServer; k != 4 || v != 4 {
+		t.Errorf("8 and 10 accelerators in fours: got %d and %d a server, want 4", k, v)
 	}
 	if c[0].PerServer != 1 || in4.Total() != 18 {
 		t.Errorf("the first cluster changed, or accelerators were lost: %+v, %+v", c, in4)

@@ -320,9 +320,6 @@ func (e *Environment) missed() float64 {
 	return 0
 }
 
-// Proposal returns the allocation under consideration.
-func (e *Environment) Proposal() perf.Weighing { return e.proposal }
-
 // Outlook returns the outlook at the present decision. The environment retains ownership.
 func (e *Environment) Outlook() *perf.Outlook { return &e.outlook }
 

@@ -131,7 +131,7 @@ func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var written bytes.Buffer
-	if err := WriteTrace(&written, tr, "gavel"); err != nil {
+	if err := writeTrace(&written, tr, "gavel"); err != nil {
 		t.Fatal(err)
 	}
 	if want := strings.ReplaceAll(original.String(), "-j 2 ", "-j 8 "); written.String() != want {
