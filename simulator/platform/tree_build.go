@@ -2,7 +2,6 @@ package platform
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,14 +72,12 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read platform: %w", err)
 	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(z)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read platform %s: unpack: %w", path, err)
-		}
+	unpacked, err := regular.Gunzip(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(unpacked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read platform %s: %w", path, err)
 	}
 	t, err := l.parseTree(data)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // "null" is the rate alone; another job is paired with it, with both rates. A key without a number of devices means
 // one. Pairs with different numbers of devices, which no simulation forms, are errors.
 func ReadThroughputs(r io.Reader) (*Throughputs, error) {
-	r, err := Unpack(r)
+	r, err := regular.Gunzip(r)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}

@@ -152,7 +152,7 @@ func siaTable(file string, columns ...string) ([][]float64, error) {
 		return nil, err
 	}
 	defer f.Close()
-	r, err := Unpack(f)
+	r, err := regular.Gunzip(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}

@@ -1,7 +1,6 @@
 package measured
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -87,18 +86,18 @@ func open(path string) (io.ReadCloser, string, error) {
 		path += ".gz"
 		f, err = regular.Open(path, regular.Data)
 	}
-	if err != nil || !strings.HasSuffix(path, ".gz") {
-		return f, path, err
+	if err != nil {
+		return nil, path, err
 	}
-	z, err := gzip.NewReader(f)
+	b, err := regular.Gunzip(f)
 	if err != nil {
 		f.Close()
-		return nil, path, fmt.Errorf("decompress %s: %w", path, err)
+		return nil, path, fmt.Errorf("%s: %w", path, err)
 	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{z, f}, path, nil
+	}{b, f}, path, nil
 }
 
 // short formats a number without trailing zeros.
