@@ -1,6 +1,6 @@
 // Package regular opens files that a user or a script has named: plain files of bounded size only, so that
 // a device without an end, a pipe without a writer or a directory is refused in words instead of being
-// read for ever. It is not for files of /proc and /sys, nor for our own.
+// read for ever. Gunzip and EachRow read what is in them. It is not for files of /proc and /sys, nor for our own.
 package regular
 
 import (

@@ -220,12 +220,6 @@ func (t *Trial) values() map[string]float64 {
 // WriteTrials writes one CSV row per trial; unknown numbers are empty.
 func WriteTrials(w io.Writer, trials []*Trial) error {
 	out := monitor.NewCSVWriter(w)
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
 	limit := func(v float64) string {
 		if v <= 0 {
 			return ""
@@ -252,4 +246,12 @@ func WriteTrials(w io.Writer, trials []*Trial) error {
 		return fmt.Errorf("write trials: %w", err)
 	}
 	return nil
+}
+
+// number formats a CSV cell; an unknown number is empty.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
 }

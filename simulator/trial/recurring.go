@@ -254,12 +254,6 @@ func jobLine(of []*Recurred) []string {
 // of settings as expected for one run, joules and seconds of all recurrences.
 func WriteRecurred(w io.Writer, all []*Recurred) error {
 	out := monitor.NewCSVWriter(w)
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
 	lines := [][]string{{"policy", "seed", "job", "gpu", "eta", "recurrences", "default_batch", "default_watts", "default_joules", "optimum_batch", "optimum_watts", "optimum_joules",
 		"settled_batch", "settled_watts", "settled_joules", "joules", "seconds", "runs", "energy_vs_user", "time_vs_user", "cost_vs_user", "settled_energy_vs_user", "gap_points", "needed"}}
 	for _, t := range all {

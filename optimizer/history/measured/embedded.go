@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -39,7 +40,7 @@ func Parse(r io.Reader) ([]history.Entry, error) {
 	reader.Comment = '#'
 	seen := map[string]bool{}
 	var out []history.Entry
-	err := eachRow(reader, columns, func(v []string) error {
+	err := regular.EachRow(reader, columns, func(v []string) error {
 		p, err := parsePoint(v)
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -37,7 +38,7 @@ var submissionColumns = []string{"mlperf_training_version", "submitter", "system
 // readSubmissions reads the table of submissions, one point per row.
 func readSubmissions(r io.Reader) ([]point, error) {
 	var out []point
-	err := eachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
 		nodes, err1 := whole(v[5])
 		gpus, err2 := whole(v[6])
 		runs, err3 := whole(v[8])

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/regular"
 )
 
 // StepRow is one measured step time.
@@ -44,7 +46,7 @@ func (r StepRow) Packed(perNode int) bool {
 // skipped. A table without usable rows is an error.
 func readPlacements(r io.Reader) ([]StepRow, error) {
 	var out []StepRow
-	err := eachRow(csv.NewReader(r), []string{"placement", "local_bsz", "step_time"}, func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), []string{"placement", "local_bsz", "step_time"}, func(v []string) error {
 		var s StepRow
 		for _, d := range v[0] {
 			if d < '1' || d > '9' {
@@ -91,7 +93,7 @@ func (p Progress) Efficiency(reference int) float64 {
 func readProgress(r io.Reader, batch int) (Progress, error) {
 	p := Progress{Batch: batch}
 	var last []string
-	err := eachRow(csv.NewReader(r), []string{"progress", "iteration"}, func(v []string) error { last = v; return nil })
+	err := regular.EachRow(csv.NewReader(r), []string{"progress", "iteration"}, func(v []string) error { last = v; return nil })
 	if err != nil {
 		return p, err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -120,7 +121,7 @@ func placeName(placement []int) string {
 // step_time, in any order. Rows with a non-positive time are failed measurements and are left out.
 func readScalability(r io.Reader) ([]stepRow, error) {
 	var out []stepRow
-	err := eachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
 		nodes, err1 := whole(v[0])
 		gpus, err2 := whole(v[1])
 		local, err3 := whole(v[2])

@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"math"
 	"math/rand/v2"
 
 	"trainopt/simulator/spot"
@@ -74,5 +73,5 @@ func (m SpotModel) Interruptions(rng *rand.Rand, seconds float64) []training.Int
 
 // logUniform draws a log-uniform number in [lo, hi).
 func logUniform(rng *rand.Rand, lo, hi float64) float64 {
-	return lo * math.Exp(rng.Float64()*math.Log(hi/lo))
+	return between(rng.Float64(), lo, hi)
 }

@@ -193,26 +193,7 @@ func readTable(dir, name string, columns ...string) ([]row, error) {
 
 // parseTable selects columns by the names in the first line.
 func parseTable(in io.Reader, columns []string) ([]row, error) {
-	lines, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	if len(lines) == 0 {
-		return nil, errors.New("it is empty")
-	}
-	at := make([]int, len(columns))
-	for i, c := range columns {
-		if at[i] = slices.Index(lines[0], c); at[i] < 0 {
-			return nil, fmt.Errorf("no column %s in %s", c, strings.Join(lines[0], ","))
-		}
-	}
-	out := make([]row, 0, len(lines)-1)
-	for _, line := range lines[1:] {
-		r := make(row, len(at))
-		for i, k := range at {
-			r[i] = line[k]
-		}
-		out = append(out, r)
-	}
-	return out, nil
+	var out []row
+	err := regular.EachRow(csv.NewReader(in), columns, func(v []string) error { out = append(out, v); return nil })
+	return out, err
 }
