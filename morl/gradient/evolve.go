@@ -214,9 +214,6 @@ func (e *Evolver) move(parents [][]float64) {
 	e.sigma *= math.Exp(min(1, cs/ds*(length/chi-1)))
 }
 
-// Sigma returns the global standard deviation of the next generation; each parameter has a further factor.
-func (e *Evolver) Sigma() float64 { return e.sigma }
-
 // write copies parameters to networks, in order.
 func write(nets []*network.Network, x []float64) {
 	for _, n := range nets {

@@ -58,13 +58,9 @@ func New(s Shape, c Config, seed uint64) (*Learner, error) {
 	return l, nil
 }
 
-// Shape, Config and Seed return the arguments of New, with defaults filled in.
-func (l *Learner) Shape() Shape   { return l.shape }
-func (l *Learner) Config() Config { return l.config }
-func (l *Learner) Seed() uint64   { return l.seed }
-
-// Updates returns the number of updates so far.
-func (l *Learner) Updates() int { return int(l.updates) }
+// Shape and Seed return the arguments of New.
+func (l *Learner) Shape() Shape { return l.shape }
+func (l *Learner) Seed() uint64 { return l.seed }
 
 // Policy returns a policy that always uses the current parameters of the learner.
 func (l *Learner) Policy() *Policy {

@@ -60,11 +60,6 @@ func (c Config) Validate() error {
 	return nil
 }
 
-func (c Config) equal(o Config) bool {
-	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
-		slices.Equal(c.Hidden, o.Hidden)
-}
-
 // layer is one fully connected layer within a slice of parameters: in×out weights, row-major, at weights, and out
 // biases after them, at biases.
 type layer struct {

@@ -346,3 +346,8 @@ func TestOldFileStaysAsItWas(t *testing.T) {
 		t.Error("it is written differently now")
 	}
 }
+
+func (c Config) equal(o Config) bool {
+	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
+		slices.Equal(c.Hidden, o.Hidden)
+}

@@ -331,15 +331,6 @@ func checksum(row []any) int64 {
 	return int64(crc32.Checksum(b, castagnoli))
 }
 
-// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
-// again by the next Sync.
-func (db *DB) Delete(id string) error {
-	ctx := context.Background()
-	return db.do(ctx, "delete from", func() error {
-		return db.transaction(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, id) })
-	})
-}
-
 func remove(ctx context.Context, tx *sql.Tx, id string) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM entries WHERE id = ?1 OR parent = ?1 OR id >= ?1 || '/' AND id < ?1 || '0'", id); err != nil { // '0' is the successor of '/'
 		return err

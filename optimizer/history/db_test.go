@@ -280,6 +280,15 @@ func TestEntries(t *testing.T) {
 	}
 }
 
+// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
+// again by the next Sync.
+func (db *DB) Delete(id string) error {
+	ctx := context.Background()
+	return db.do(ctx, "delete from", func() error {
+		return db.transaction(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, id) })
+	})
+}
+
 // TestPutReplaces requires replacement by ID, and that a run that is stored again keeps its probes.
 func TestPutReplaces(t *testing.T) {
 	db := opened(t, t.TempDir())

@@ -215,8 +215,8 @@ func TestReward(t *testing.T) {
 	half := 0.5
 	r := RewardOf(RewardInput{UnitSeconds: 1800, USDPerHour: 4, Allocation: resources.Allocation{CPUs: 8, Memory: 4},
 		Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 16}, MemoryMax: 16}, Verdicts: []sla.Verdict{{Objective: sla.Time, Severity: &half}}})
-	if want := [4]float64{-2, -0.5, -0.5 * 0.375, -0.5}; r.Vector() != want {
-		t.Errorf("%v, want %v", r.Vector(), want)
+	if want := (Reward{Cost: -2, Time: -0.5, Resource: -0.5 * 0.375, SLA: -0.5}); r != want {
+		t.Errorf("%v, want %v", r, want)
 	}
 	if r := RewardOf(RewardInput{UnitSeconds: math.NaN()}); !math.IsNaN(r.Time) {
 		t.Error("an unknown pace must not become a reward of 0")

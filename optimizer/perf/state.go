@@ -178,9 +178,6 @@ type Reward struct {
 	SLA      float64 // -sum of the projected SLA severities, each 0…1
 }
 
-// Vector returns the reward in the order of Objectives: cost, time, resource, SLA.
-func (r Reward) Vector() [4]float64 { return [4]float64{r.Cost, r.Time, r.Resource, r.SLA} }
-
 // RewardInput is the input of RewardOf.
 type RewardInput struct {
 	UnitSeconds float64 // measured or predicted seconds per unit, NaN when unknown

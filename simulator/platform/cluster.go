@@ -105,21 +105,3 @@ func (c Cluster) InServers(text string) (Cluster, error) {
 	}
 	return out, nil
 }
-
-// Total returns the number of accelerators of all kinds.
-func (c Cluster) Total() int {
-	n := 0
-	for _, a := range c {
-		n += a.Count
-	}
-	return n
-}
-
-// String returns the cluster in the format of Parse.
-func (c Cluster) String() string {
-	parts := make([]string, len(c))
-	for i, a := range c {
-		parts[i] = fmt.Sprintf("%s=%d", a.Name, a.Count)
-	}
-	return strings.Join(parts, ",")
-}

@@ -35,15 +35,6 @@ type Training struct {
 	bestAt   Point
 }
 
-// Train trains an agent: Prepare followed by Run.
-func Train(ctx context.Context, o Options) (*Result, error) {
-	t, err := Prepare(o)
-	if err != nil {
-		return nil, err
-	}
-	return t.Run(ctx)
-}
-
 // Prepare validates the options, creates environment and agent, and reads the files to resume from. Every error is
 // caused by the options: an invalid setting, or a file that is damaged (morl.ErrCorrupt), newer (morl.ErrNewer) or of
 // something else (morl.ErrForeign).
@@ -113,9 +104,6 @@ func (t *Training) begin() error {
 	t.meta = morl.Meta{Agent: t.o.Agent, Env: t.o.Env, Shape: a.Shape(), Config: config, Seed: t.o.Seed}
 	return nil
 }
-
-// Steps returns the total number of decisions and the number already made.
-func (t *Training) Steps() (of, done int) { return t.steps, t.agent.Stats().Steps }
 
 // Run trains until all steps are done or ctx is cancelled. In the latter case it returns ctx's error together with a
 // result, the agent kept so far.

@@ -468,3 +468,12 @@ func TestReplace(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 }
+
+// Train trains an agent: Prepare followed by Run.
+func Train(ctx context.Context, o Options) (*Result, error) {
+	t, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.Run(ctx)
+}

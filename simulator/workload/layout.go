@@ -17,7 +17,6 @@ import (
 // layout describes a trace format: detection and reading. Each format is one entry in layouts.
 type layout struct {
 	name    string
-	what    string   // description for users
 	tabs    bool     // tab-separated without a header; else CSV with a header
 	columns []string // tab-separated: all columns in order; CSV: those that identify the format
 	further []string // further columns of CSV, optional
@@ -34,59 +33,50 @@ type layout struct {
 
 // layouts are in order of detection: of two that match, the one with more columns comes first.
 var layouts = []*layout{
-	{
-		name: "gavel", what: "Gavel's trace files, ten columns", tabs: true, strict: true, ordered: true,
+	{ // Gavel's trace files, ten columns
+		name: "gavel", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "weight", "slo", "arrival"},
 		read:    readGavelRow,
 	},
-	{
-		name: "gavel-msr", what: "Gavel's older trace files of the Philly cluster, seven columns", tabs: true, strict: true, ordered: true,
+	{ // Gavel's older trace files of the Philly cluster, seven columns
+		name: "gavel-msr", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "flag", "data", "steps", "arrival", "gpus"},
 		read:    readGavelRow,
 	},
-	{
-		name: "shockwave", what: "Shockwave's trace files, twelve columns", tabs: true, strict: true, ordered: true,
+	{ // Shockwave's trace files, twelve columns
+		name: "shockwave", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "mode", "weight", "slo", "duration", "arrival"},
 		read:    readGavelRow,
 	},
-	{
-		name: "philly-slo", what: "jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)", ids: true,
+	{ // jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)
+		name: "philly-slo", ids: true,
 		columns: []string{"job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration", "expect_time_list", "job_type"},
 		notes:   []string{"this format does not say its unit of time: taken as minutes", "of several deadlines of a job the first is taken"},
 		read:    readPhillySLORow,
 	},
-	{
-		name: "elasticflow", what: "ElasticFlow's traces with deadlines (ASPLOS 2023)", ids: true, fromFirst: true,
+	{ // ElasticFlow's traces with deadlines (ASPLOS 2023)
+		name: "elasticflow", ids: true, fromFirst: true,
 		columns: []string{"job_id", "submit_time", "iteration", "model_name", "ddl", "batch_size", "num_gpu", "duration"},
 		further: []string{"best_effort"},
 		read:    readElasticFlowRow,
 	},
-	{
-		name: "philly", what: "the Philly cluster's log as one CSV", dated: true, fromFirst: true,
+	{ // the Philly cluster's log as one CSV
+		name: "philly", dated: true, fromFirst: true,
 		columns: []string{"timestamp", "duration", "num_gpus", "gpu_time", "cluster"},
 		notes:   []string{"dates are local and without a zone: read as UTC"},
 		read:    readPhillyRow,
 	},
-	{
-		name: "sia", what: "Sia's workloads (SOSP 2023): neither steps nor duration",
+	{ // Sia's workloads (SOSP 2023): neither steps nor duration
+		name:    "sia",
 		columns: []string{"name", "time", "application", "num_replicas", "batch_size"},
 		read:    readSiaRow,
 	},
-	{
-		name: "jobs", what: "our own CSV: every field of a job", strict: true, ids: true,
+	{ // our own CSV: every field of a job
+		name: "jobs", strict: true, ids: true,
 		columns: []string{"id", "type", "arrival_s", "gpus"},
 		further: []string{"steps", "seconds", "weight", "slo", "deadline_s", "user", "queue", "mode"},
 		read:    readJobsRow,
 	},
-}
-
-// Formats returns the names and descriptions of the trace formats.
-func Formats() [][2]string {
-	out := make([][2]string, len(layouts))
-	for i, l := range layouts {
-		out[i] = [2]string{l.name, l.what}
-	}
-	return out
 }
 
 // layoutNamed returns the format of a name, ignoring case.

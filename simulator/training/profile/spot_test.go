@@ -3,9 +3,11 @@ package profile
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"trainopt/internal/stat"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/training"
 )
@@ -34,9 +36,11 @@ func TestSpotFacts(t *testing.T) {
 			}
 		}
 	}
+	slices.Sort(ups)
+	slices.Sort(aways)
 	for what, c := range map[string]struct{ got, want float64 }{
-		"up, low": {spotUpLow, quantileOf(ups, 0.1)}, "up, high": {spotUpHigh, quantileOf(ups, 0.9)},
-		"away, low": {spotAwayLow, quantileOf(aways, 0.1)}, "away, high": {spotAwayHigh, quantileOf(aways, 0.9)},
+		"up, low": {spotUpLow, stat.Quantile(ups, 0.1)}, "up, high": {spotUpHigh, stat.Quantile(ups, 0.9)},
+		"away, low": {spotAwayLow, stat.Quantile(aways, 0.1)}, "away, high": {spotAwayHigh, stat.Quantile(aways, 0.9)},
 	} {
 		if math.Abs(c.got/c.want-1) > 0.005 {
 			t.Errorf("%s: %v, the traces say %v", what, c.got, c.want)
@@ -94,8 +98,10 @@ func TestDrawNoiseFollowsTheQuantiles(t *testing.T) {
 			t.Fatalf("%+v", n)
 		}
 	}
+	slices.Sort(unit)
+	slices.Sort(memory)
 	for i, level := range noiseLevels[1:6] {
-		if u, m := quantileOf(unit, level), quantileOf(memory, level); math.Abs(u/noiseUnit[i+1]-1) > 0.12 || math.Abs(m/noiseMemory[i+1]-1) > 0.12 {
+		if u, m := stat.Quantile(unit, level), stat.Quantile(memory, level); math.Abs(u/noiseUnit[i+1]-1) > 0.12 || math.Abs(m/noiseMemory[i+1]-1) > 0.12 {
 			t.Errorf("quantile %v: drawn %v and %v, want %v and %v", level, u, m, noiseUnit[i+1], noiseMemory[i+1])
 		}
 	}
