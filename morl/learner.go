@@ -25,7 +25,7 @@ type learner struct {
 	discount   float64
 
 	focus [][]float32
-	renew renewer
+	renew resetController
 }
 
 func newLearner(name string, s Shape, c Config, seed uint64) learner {

@@ -125,17 +125,17 @@ func (e *env) compareTraining(cmd *cobra.Command, c *common, f *comparingTrainin
 	}
 	bench := trial.Bench{Policies: f.policies, Draw: draw, Seeds: seeds, Prefer: f.prefer, Agents: agents.planner, Evaluate: experiment.Options{Notes: agents.notes(),
 		Against: f.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", f.kinds, strings.Join(f.prefer, ", "))}}
-	var against []trial.AgainstNothing
+	var against []trial.BaselineComparison
 	err = e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		bench.Evaluate.Progress = progress
 		comparison, trials, err := bench.Run(ctx)
-		against = trial.Against(trials)
+		against = trial.CompareWithBaseline(trials)
 		return comparison, func(w io.Writer) error { return trial.WriteTrials(w, trials) }, err
 	})
 	if err != nil || f.format != "text" || f.output != "" || len(against) == 0 {
 		return err
 	}
-	return trial.WriteAgainst(e.stdout, against)
+	return trial.WriteBaselineComparison(e.stdout, against)
 }
 
 // figureTraining plays a published experiment.
@@ -243,7 +243,7 @@ func (e *env) drawTraining(kinds, dir string, jobs int) (func(uint64) ([]trainin
 	if jobs < 1 || jobs > maxSeeds {
 		return nil, usageError{fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)}
 	}
-	o := profile.DrawOptions{Kinds: profile.Embedded()}
+	o := profile.GeneratorOptions{Kinds: profile.Embedded()}
 	if dir != "" {
 		loaded, err := profile.Load(inDir(e.dir, dir))
 		if err != nil {

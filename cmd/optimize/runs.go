@@ -135,7 +135,7 @@ func (e *env) removeRuns(c *common, refs []string) error {
 
 // remember brings the runs database of a state directory up to date, so far as that goes.
 func (e *env) remember(c *common, stateDir string) {
-	for _, note := range history.Remember(stateDir, 5*time.Second) {
+	for _, note := range history.SyncStateDir(stateDir, 5*time.Second) {
 		e.view(c).Event(run.Warning, note)
 	}
 }
@@ -171,7 +171,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}
-			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
+			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.CalibratedEnvironment}
 			signals, unlisten := e.listen()
 			defer unlisten()
 			res := agent.Resume(cmdContext(), dir, change, signals)

@@ -118,7 +118,7 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 	view := e.view(c)
 	signals, stop := e.listen()
 	defer stop()
-	agent := run.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
+	agent := run.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.CalibratedEnvironment}
 	if f.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if e.ask && !c.json {

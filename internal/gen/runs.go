@@ -40,7 +40,7 @@ func leaveOutRuns(stateDir string, exact bool) ([]carried, error) {
 			continue
 		}
 		found, _ := history.Recall(stateDir, keyOf(e.Record))
-		obs := transfer.Carry(found.Similar, transfer.Carrying{Config: onMachineOf(e.Record), Reference: at})
+		obs := transfer.Carry(found.Similar, transfer.CarryTarget{Config: onMachineOf(e.Record), Reference: at})
 		runs := len(found.Similar)
 		if exact {
 			obs, runs = append(obs, found.Observations...), runs+len(found.Runs)
@@ -76,7 +76,7 @@ func longest(rec *journal.Record) (at resources.Allocation, seconds float64) {
 // keyOf returns the key with which a run would recall its history.
 func keyOf(rec *journal.Record) history.Key {
 	k := history.Key{ScriptSHA256: rec.Script.SHA256, Likeness: rec.Script.Likeness, Script: rec.Script.Path, Command: rec.Command,
-		Epochs: rec.Handed.Epochs, Dataset: rec.Handed.Dataset, CPUs: rec.Host.CPUs, Described: rec.Host.Described, Except: rec.RunID}
+		Epochs: rec.Handed.Epochs, Dataset: rec.Handed.Dataset, CPUs: rec.Host.CPUs, Described: rec.Host.Described, ExcludeRun: rec.RunID}
 	for _, g := range rec.Host.GPUs {
 		k.GPUs = append(k.GPUs, g.Name)
 	}

@@ -54,7 +54,7 @@ func New(s Shape, c Config, seed uint64) (*Learner, error) {
 			return nil, err
 		}
 	}
-	l.nets = l.layout.newNets(spread(seed, forNetworks))
+	l.nets = l.layout.newNets(newRNG(seed, forNetworks))
 	return l, nil
 }
 
@@ -109,9 +109,9 @@ const shards = 8
 
 // over calls f for every chunk of the steps idx, concurrently, and adds up the gradients in the order of the shards
 // and the results of f in the order of the chunks.
-func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) judged) judged {
+func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) lossSums) lossSums {
 	chunks := b.chunks(idx)
-	said := make([]judged, len(chunks))
+	said := make([]lossSums, len(chunks))
 	parts := min(shards, len(chunks))
 	for len(l.passes) < parts {
 		l.passes = append(l.passes, l.newPass())
@@ -131,7 +131,7 @@ func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) j
 			clear(t.Gradient())
 		}
 	}
-	var all judged
+	var all lossSums
 	for _, j := range said {
 		all.add(j)
 	}

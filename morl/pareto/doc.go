@@ -47,8 +47,8 @@ func compare(a, b []float64) int {
 	return 0
 }
 
-// refused reports whether a point has a NaN.
-func refused(p []float64) bool {
+// hasNaN reports whether a point has a NaN.
+func hasNaN(p []float64) bool {
 	for _, v := range p {
 		if math.IsNaN(v) {
 			return true

@@ -42,9 +42,9 @@ func TestFrontIsByDefinition(t *testing.T) {
 		}
 		var want []int
 		for i, p := range points {
-			on := !refused(p)
+			on := !hasNaN(p)
 			for j, q := range points {
-				if !refused(q) && (dominates(q, p) || j < i && slices.Equal(p, q)) {
+				if !hasNaN(q) && (dominates(q, p) || j < i && slices.Equal(p, q)) {
 					on = false
 				}
 			}

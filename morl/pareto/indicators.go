@@ -21,7 +21,7 @@ func bestUtility(points [][]float64, w []float64) float64 {
 	wantLength("point", points, len(w))
 	best := math.NaN()
 	for _, p := range points {
-		if u := dot(w, p); !refused(p) && !(u <= best) {
+		if u := dot(w, p); !hasNaN(p) && !(u <= best) {
 			best = u
 		}
 	}

@@ -10,8 +10,8 @@ var gatheringMap = [5]string{
 	"..H..",
 }
 
-// dying is the probability of being killed per action that ends on an enemy's cell.
-const dying = 0.1
+// deathProbability is the probability of being killed per action that ends on an enemy's cell.
+const deathProbability = 0.1
 
 // ResourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
 // gem or both, and return. Actions are Up, Down, Left, Right; a move into the border stays, which counts as entering
@@ -61,7 +61,7 @@ func gather(carried, cell int, what byte) []branch {
 		carried |= 2
 	case 'E':
 		next := carried*cells + cell
-		return []branch{{dying, next, []float64{-1, 0, 0}, true}, {1 - dying, next, nothing, false}}
+		return []branch{{deathProbability, next, []float64{-1, 0, 0}, true}, {1 - deathProbability, next, nothing, false}}
 	case 'H':
 		return []branch{{1, carried*cells + cell, []float64{0, float64(carried & 1), float64(carried >> 1)}, true}}
 	}

@@ -31,8 +31,8 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 		for _, w := range ways {
 			alive, death := 1.0, 0.0
 			for _, n := range w.enemies {
-				death -= alive * dying * pow(n-1)
-				alive *= 1 - dying
+				death -= alive * deathProbability * pow(n-1)
+				alive *= 1 - deathProbability
 			}
 			for _, g := range w.front {
 				if g == gamma {

@@ -35,7 +35,7 @@ func (r *run) recall() {
 	r.planner() // so that a broken agent file is known from the start
 	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.host.CPUs, Described: r.host.Described}
 	if r.dir != nil {
-		key.Except = r.dir.ID()
+		key.ExcludeRun = r.dir.ID()
 	}
 	for _, g := range r.host.GPUs {
 		key.GPUs = append(key.GPUs, g.Name)

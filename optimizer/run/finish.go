@@ -298,7 +298,7 @@ func (r *run) finish() Result {
 	if err == nil { // they are made from it
 		r.writeReports()
 	}
-	for _, note := range history.Remember(r.Config.StateDir, time.Second) {
+	for _, note := range history.SyncStateDir(r.Config.StateDir, time.Second) {
 		r.View.Event(Warning, note)
 	}
 	r.View.Finished(rec, r.dir.Dir())

@@ -86,7 +86,7 @@ func (r *run) similarPrior(found history.Recalled) *prior {
 			units = append(units, s.Unit)
 		}
 	}
-	for i, o := range transfer.Carry(similar, transfer.Carrying{Config: r.configOf, Reference: r.baseline}) {
+	for i, o := range transfer.Carry(similar, transfer.CarryTarget{Config: r.configOf, Reference: r.baseline}) {
 		p.add(units[i], o)
 	}
 	slices.Reverse(p.observations) // the nearest last: a fit leaves out the first ones when there are too many
@@ -101,7 +101,7 @@ func similarWords(similar []history.Similar) string {
 	text := false
 	for i := range s.Changes {
 		if text = text || s.Changes[i].Name == history.ScriptText; s.Changes[i].Name != history.ScriptText {
-			differs = append(differs, s.Changes[i].Words())
+			differs = append(differs, s.Changes[i].Describe())
 		}
 	}
 	script := "the same script"

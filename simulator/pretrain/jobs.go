@@ -49,7 +49,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 		return nil, err
 	}
 	// The same kinds but never the same jobs as in training: the seeds differ for every Options.Seed.
-	judged, err := drawer(o.Jobs, judgedSeed)
+	judged, err := drawer(o.Jobs, evaluationSeed)
 	if err != nil {
 		return nil, err
 	}
@@ -64,25 +64,25 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 		data = "embedded"
 	}
 	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
-	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
-		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil
+	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: earlierBetterOnJobs, preferences: curriculum.Draw,
+		settle: func() { curriculum.Update(env.TakeTally()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil
 }
 
-// judgedSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
-const judgedSeed = 0x1d6ec
+// evaluationSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
+const evaluationSeed = 0x1d6ec
 
 // drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
-	d, err := profile.NewDraw(profile.DrawOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
+	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
 	return func(rng *rand.Rand) training.Scenario { return d.At(rng.IntN(1 << 30)).Scenario }, nil
 }
 
-// outdoesOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
+// earlierBetterOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
 // Few jobs give little evidence, and of two equivalent agents the one trained longer is kept.
-func outdoesOnJobs(before, now *Measured) bool {
+func earlierBetterOnJobs(before, now *Measured) bool {
 	advantage, se := paired(before.Jobs.byJob, now.Jobs.byJob)
 	return advantage > 2*se
 }
@@ -139,7 +139,7 @@ func (b *bench) prepare(i int) *benchCase {
 		return c
 	}
 	b.reset(i)
-	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.Board(), b.env.Scenario().Baseline, true
+	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.UndominatedCandidates(), b.env.Scenario().Baseline, true
 	weighed := make([]perf.Weighing, len(c.board))
 	for k, a := range c.board {
 		weighed[k] = c.outlook.Weigh(a)

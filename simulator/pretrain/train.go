@@ -113,7 +113,7 @@ func (t *Training) Run(ctx context.Context) (*Result, error) {
 	}
 	t.window = make([]float64, len(t.agent.Shape().Objectives))
 	if t.resumed != nil {
-		t.weighResumed()
+		t.measureResumed()
 	}
 	err := morl.Train(ctx, t.agent, t.world.env, morl.TrainOptions{Steps: t.steps, Seed: t.meta.Seed, Every: t.tick, Report: t.report,
 		Preferences: t.world.preferences})
@@ -177,7 +177,7 @@ func (t *Training) measure(p morl.Progress) error {
 	if t.o.Save == nil {
 		return nil
 	}
-	present, err := t.present()
+	present, err := t.encodeCheckpoint()
 	if err != nil {
 		return err
 	}

@@ -290,11 +290,11 @@ func TestChosenPoints(t *testing.T) {
 		want  int
 	}{{problems.Convex, 10}, {problems.Concave, 2}} {
 		front, _ := problems.DeepSeaTreasure(c.shape).KnownFront(0.99)
-		if got := chosen(front, denseWeights(2)); len(got) != c.want {
+		if got := linearOptima(front, denseWeights(2)); len(got) != c.want {
 			t.Errorf("%d points of %d are chosen, want %d", len(got), len(front), c.want)
 		}
 	}
-	if got := chosen(nil, denseWeights(2)); len(got) != 0 {
+	if got := linearOptima(nil, denseWeights(2)); len(got) != 0 {
 		t.Errorf("of nothing %v is chosen", got)
 	}
 }
@@ -312,7 +312,7 @@ func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
 		"worse":          {of(-0.9, -0.9, -0.9), of(-0.5, -0.5, -0.51), false},
 		"one job":        {of(-0.1), of(-0.5), false},
 	} {
-		if got := outdoesOnJobs(c.before, c.now); got != c.want {
+		if got := earlierBetterOnJobs(c.before, c.now); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}

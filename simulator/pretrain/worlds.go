@@ -24,7 +24,7 @@ type Measured struct {
 	// Jobs is the comparison with references; nil on a problem.
 	Jobs *Comparison
 
-	reached []morl.Reached
+	reached []morl.FrontPoint
 	linear  float64 // hypervolume of the points of Front that are optimal for some linear preference
 }
 
@@ -74,7 +74,7 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 				m.Front = append(m.Front, x.Value)
 			}
 			m.Hypervolume = pareto.Hypervolume(m.Front, p.Reference())
-			m.linear = pareto.Hypervolume(chosen(m.Front, dense), p.Reference())
+			m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), p.Reference())
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
@@ -82,9 +82,9 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 	}, nil
 }
 
-// chosen returns the points that are optimal for at least one of the weights. The others do not count in favour of an
+// linearOptima returns the points that are optimal for at least one of the weights. The others do not count in favour of an
 // agent for linear preferences: it reached them under weights for which another of its points is better.
-func chosen(points, weights [][]float64) [][]float64 {
+func linearOptima(points, weights [][]float64) [][]float64 {
 	if len(points) == 0 {
 		return nil
 	}

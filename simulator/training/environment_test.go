@@ -18,7 +18,7 @@ import (
 
 func drawer(t testing.TB, set profile.Set, seed uint64) func(rng *rand.Rand) training.Scenario {
 	t.Helper()
-	d, err := profile.NewDraw(profile.DrawOptions{Set: set, Seed: seed})
+	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: set, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}

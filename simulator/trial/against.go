@@ -11,9 +11,9 @@ import (
 	"trainopt/optimizer/plan"
 )
 
-// AgainstNothing compares a policy with the unchanged baseline, over the trials of one preference whose baseline meets
+// BaselineComparison compares a policy with the unchanged baseline, over the trials of one preference whose baseline meets
 // the SLA: there every loss is caused by the policy. Shares are relative changes, means over finished jobs.
-type AgainstNothing struct {
+type BaselineComparison struct {
 	Policy, Prefer string
 	Jobs           int
 	// Goal is the relative change of the preferred objective (Truth.Utility), Best that of the oracle.
@@ -24,16 +24,16 @@ type AgainstNothing struct {
 	MostRestarts           int
 }
 
-// Against returns the table in the order of the trials; user and oracle themselves are omitted.
-func Against(trials []*Trial) []AgainstNothing {
-	var rows []AgainstNothing
+// CompareWithBaseline returns the table in the order of the trials; user and oracle themselves are omitted.
+func CompareWithBaseline(trials []*Trial) []BaselineComparison {
+	var rows []BaselineComparison
 	for _, t := range trials {
 		if t.Policy == "user" || t.Policy == "oracle" || !t.Truth.Own.Feasible {
 			continue
 		}
-		i := slices.IndexFunc(rows, func(r AgainstNothing) bool { return r.Policy == t.Policy && r.Prefer == t.Prefer })
+		i := slices.IndexFunc(rows, func(r BaselineComparison) bool { return r.Policy == t.Policy && r.Prefer == t.Prefer })
 		if i < 0 {
-			i, rows = len(rows), append(rows, AgainstNothing{Policy: t.Policy, Prefer: t.Prefer})
+			i, rows = len(rows), append(rows, BaselineComparison{Policy: t.Policy, Prefer: t.Prefer})
 		}
 		rows[i].add(t)
 	}
@@ -50,12 +50,12 @@ func Against(trials []*Trial) []AgainstNothing {
 }
 
 // add counts a trial; the shares are sums until all trials are counted.
-func (r *AgainstNothing) add(t *Trial) {
+func (r *BaselineComparison) add(t *Trial) {
 	o, own := t.Outcome, &t.Truth.Own
 	r.Jobs++
 	r.Restarts += float64(o.Restarts)
 	r.MostRestarts = max(r.MostRestarts, o.Restarts)
-	if !o.Kept() {
+	if !o.MetSLA() {
 		r.Broken++
 		return
 	}
@@ -75,8 +75,8 @@ func (r *AgainstNothing) add(t *Trial) {
 	}
 }
 
-// WriteAgainst writes the table as text.
-func WriteAgainst(w io.Writer, rows []AgainstNothing) error {
+// WriteBaselineComparison writes the table as text.
+func WriteBaselineComparison(w io.Writer, rows []BaselineComparison) error {
 	var b strings.Builder
 	fmt.Fprintln(&b, "\nAgainst doing nothing, where the baseline meets the SLA: changes are means over jobs that kept it")
 	tab := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)

@@ -13,13 +13,13 @@ import (
 
 // Harm is counted only where the baseline meets the SLA.
 func TestAgainstNothing(t *testing.T) {
-	fine := &Truth{Own: Static{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, best: [3]float64{500, 5, 0.5}}
-	broken := &Truth{Own: Static{Seconds: 1000, USD: 10}, Feasible: true, best: [3]float64{500, 5, 0.5}}
-	oracle := Static{Seconds: 500, USD: 5}
+	fine := &Truth{Own: FixedRun{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, best: [3]float64{500, 5, 0.5}}
+	broken := &Truth{Own: FixedRun{Seconds: 1000, USD: 10}, Feasible: true, best: [3]float64{500, 5, 0.5}}
+	oracle := FixedRun{Seconds: 500, USD: 5}
 	done := func(seconds, usd float64, restarts int) *Outcome {
 		return &Outcome{Finished: true, DeadlineMet: true, BudgetMet: true, Seconds: seconds, USD: usd, Restarts: restarts}
 	}
-	rows := Against([]*Trial{
+	rows := CompareWithBaseline([]*Trial{
 		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: done(800, 12, 1)},
 		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: done(1100, 10, 3)},
 		{Policy: "model", Prefer: "time", Truth: fine, Oracle: oracle, Outcome: &Outcome{Seconds: 5000, Restarts: 2}},
@@ -37,7 +37,7 @@ func TestAgainstNothing(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := WriteAgainst(&b, rows); err != nil || !strings.Contains(b.String(), "-5.0 %") {
+	if err := WriteBaselineComparison(&b, rows); err != nil || !strings.Contains(b.String(), "-5.0 %") {
 		t.Errorf("%v, %s", err, b.String())
 	}
 }

@@ -74,7 +74,7 @@ func (fixed) next() (*resources.Allocation, string) { return nil, "" }
 func (f fixed) settle() (resources.Allocation, string) {
 	return f.at, "the best fixed allocation in hindsight"
 }
-func (fixed) look() (*resources.Allocation, string) { return nil, "" }
+func (fixed) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // runOracle runs the oracle's allocation. If it meets the SLA it runs without guard, which would stop it in the last
 // second before a limit that it meets.
@@ -100,8 +100,8 @@ func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }
 
-func (*random) measures() bool                        { return true }
-func (*random) look() (*resources.Allocation, string) { return nil, "" }
+func (*random) measures() bool                              { return true }
+func (*random) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // next returns a random allocation that was neither measured nor refused, nil after Samples probes.
 func (x *random) next() (*resources.Allocation, string) {
@@ -112,7 +112,7 @@ func (x *random) next() (*resources.Allocation, string) {
 	var fresh []resources.Allocation
 	for _, a := range plan.Allocations(r.snapshot()) {
 		measured := slices.ContainsFunc(r.progress.Segments, func(s *run.Segment) bool { return s.Allocation.SameShape(a) })
-		if !measured && !r.runsNot(a) {
+		if !measured && !r.isRefused(a) {
 			fresh = append(fresh, a)
 		}
 	}

@@ -28,8 +28,8 @@ func measuredEnough(s *run.Segment) bool {
 	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit
 }
 
-// probeTooSlow reports whether a probe other than the first has exhausted the budget of all probes.
-func (r *runner) probeTooSlow() bool {
+// probeBudgetExhausted reports whether a probe other than the first has exhausted the budget of all probes.
+func (r *runner) probeBudgetExhausted() bool {
 	if r.probes == 0 || r.model == nil {
 		return false
 	}
@@ -140,7 +140,7 @@ func (p *planned) measures() bool { return p.planner.Name() != "static" }
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
-	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.runsNot(*to) {
+	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.isRefused(*to) {
 		return to, why
 	}
 	budget, ok := r.probeBudget()
@@ -151,15 +151,15 @@ func (p *planned) next() (*resources.Allocation, string) {
 	rest := budget - r.probesUSD
 	var affordable []resources.Allocation
 	for _, c := range plan.Allocations(s) {
-		if r.probeCost(c) <= rest && !r.runsNot(c) {
+		if r.probeCost(c) <= rest && !r.isRefused(c) {
 			affordable = append(affordable, c)
 		}
 	}
 	return plan.NextProbe(s, r.progress.Observations(), affordable)
 }
 
-// runsNot reports whether the job was found not to run at an allocation.
-func (r *runner) runsNot(a resources.Allocation) bool {
+// isRefused reports whether the job was found not to run at an allocation.
+func (r *runner) isRefused(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
@@ -170,9 +170,9 @@ func (p *planned) settle() (resources.Allocation, string) {
 	return d.Allocation, d.Reason
 }
 
-// look returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
+// reevaluate returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
 // choice if the move is worthwhile, or another probe.
-func (p *planned) look() (*resources.Allocation, string) {
+func (p *planned) reevaluate() (*resources.Allocation, string) {
 	r := p.r
 	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
 		return nil, ""
@@ -185,7 +185,7 @@ func (p *planned) look() (*resources.Allocation, string) {
 		return to, why
 	}
 	d, _ := p.decide()
-	if d.Allocation.SameShape(r.x.Current) || r.runsNot(d.Allocation) {
+	if d.Allocation.SameShape(r.x.Current) || r.isRefused(d.Allocation) {
 		return p.probeAgain("nothing allowed is better")
 	}
 	worth, why := plan.Worth(r.snapshot(), d)

@@ -320,8 +320,8 @@ func (r *row) whole(column string) int {
 	return int(x)
 }
 
-// noneBelow0 returns a number; negative values mean NaN, no value.
-func (r *row) noneBelow0(column string) float64 {
+// nonNegative returns a number; negative values mean NaN, no value.
+func (r *row) nonNegative(column string) float64 {
 	if x := r.number(column); !(x < 0) {
 		return x
 	}

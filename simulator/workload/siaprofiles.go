@@ -281,7 +281,7 @@ func siaGoodput(points []siaPoint, gpus int, least float64, trained []siaTrainin
 		if !ok || from > last {
 			continue
 		}
-		best = max(best, siaWorth(trained, total)/(step+(parts-1)*(step-sync)))
+		best = max(best, siaEfficiency(trained, total)/(step+(parts-1)*(step-sync)))
 	}
 	return best
 }
@@ -304,8 +304,8 @@ func siaStep(points []siaPoint, local float64) (step, sync float64, ok bool) {
 	return 0, 0, false
 }
 
-// siaWorth returns the efficiency of a step at a total batch, interpolated linearly in logarithms.
-func siaWorth(trained []siaTraining, total float64) float64 {
+// siaEfficiency returns the efficiency of a step at a total batch, interpolated linearly in logarithms.
+func siaEfficiency(trained []siaTraining, total float64) float64 {
 	for i, b := range trained[1:] {
 		a := trained[i]
 		if total <= float64(b.batch)*(1+1e-9) {

@@ -17,7 +17,7 @@ func readGavelRow(r *row, j *Job) {
 	}
 	j.GPUs = r.whole("gpus")
 	j.Arrival = r.number("arrival")
-	j.SLO = r.noneBelow0("slo")
+	j.SLO = r.nonNegative("slo")
 	j.Seconds = r.number("duration")
 	j.Mode = r.name("mode")
 	if w := r.number("weight"); !math.IsNaN(w) {

@@ -95,7 +95,7 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 			note(": %s: not used", noTimes)
 			continue
 		}
-		if log.silentOnCPUs() {
+		if log.lacksCPUCount() {
 			note(" does not say cpu_count: taken to be made with %s", fallback)
 		}
 		out.Observations = append(out.Observations, found...)
@@ -103,8 +103,8 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 	return out
 }
 
-// silentOnCPUs reports whether a segment with unit times has no CPU count.
-func (log *Log) silentOnCPUs() bool {
+// lacksCPUCount reports whether a segment with unit times has no CPU count.
+func (log *Log) lacksCPUCount() bool {
 	for _, m := range log.stretches {
 		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {
 			return true

@@ -9,13 +9,13 @@ import (
 // maxWords bounds the number of anomalies that are described; all are counted.
 const maxWords = 20
 
-// oddities counts values that were rejected as impossible.
-type oddities struct {
+// anomalies counts values that were rejected as impossible.
+type anomalies struct {
 	n     int
 	words []string
 }
 
-func (o *oddities) add(line int, format string, args ...any) {
+func (o *anomalies) add(line int, format string, args ...any) {
 	if o.n++; len(o.words) < maxWords {
 		o.words = append(o.words, monitor.BadRow{Line: line, Reason: fmt.Sprintf(format, args...)}.String())
 	}

@@ -11,10 +11,10 @@ import (
 const (
 	// maxKept bounds the number of values kept per segment and kind; of more, a uniform sample is kept.
 	maxKept = 1024
-	// pause is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
-	pause = 3
-	// recurs is the minimum number of such values that form a pattern.
-	recurs = 3
+	// outlierFactor is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
+	outlierFactor = 3
+	// minRecurring is the minimum number of such values that form a pattern.
+	minRecurring = 3
 	// seed of the sampling: the same log yields the same bytes.
 	seed = 0x10_95
 )
@@ -55,8 +55,8 @@ func (s *samples) add(v float64) {
 	s.n++
 }
 
-// begin marks the next value as warm-up: the job was restarted, or has returned to this allocation.
-func (s *samples) begin() { s.cold = s.n > 0 }
+// markWarmup marks the next value as warm-up: the job was restarted, or has returned to this allocation.
+func (s *samples) markWarmup() { s.cold = s.n > 0 }
 
 // values returns the steady values; the warm-up value only if there is no other.
 func (s *samples) values() []float64 {
@@ -81,16 +81,16 @@ func (s *samples) steady() (mean, spread, count float64) {
 	var m moments
 	for _, v := range all {
 		switch {
-		case v > pause*middle:
+		case v > outlierFactor*middle:
 			slow = append(slow, v)
-		case v < middle/pause:
+		case v < middle/outlierFactor:
 			fast = append(fast, v)
 		default:
 			m.add(v)
 		}
 	}
 	for _, odd := range [][]float64{slow, fast} {
-		if alike := like(odd, stat.Median(odd)); len(alike) >= recurs {
+		if alike := like(odd, stat.Median(odd)); len(alike) >= minRecurring {
 			for _, v := range alike {
 				m.add(v)
 			}
@@ -111,7 +111,7 @@ func (s *samples) steady() (mean, spread, count float64) {
 
 // like returns the values within the factor pause of middle.
 func like(values []float64, middle float64) []float64 {
-	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > pause*middle || v < middle/pause })
+	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > outlierFactor*middle || v < middle/outlierFactor })
 }
 
 // moments holds a running mean and sum of squared deviations (Welford 1962).

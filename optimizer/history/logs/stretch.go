@@ -73,8 +73,8 @@ func (s *sum) value() float64 {
 	return s.v
 }
 
-// stretch holds the measurements of a segment: the work of a run at one allocation, over all its visits to it.
-type stretch struct {
+// segment holds the measurements of a segment: the work of a run at one allocation, over all its visits to it.
+type segment struct {
 	config
 	mixed     bool // aggregates rows at many allocations
 	rows      int
@@ -94,25 +94,25 @@ type stretch struct {
 	accuracy  float64 // last
 }
 
-func newStretch(c config) *stretch {
+func newStretch(c config) *segment {
 	n := math.NaN()
-	return &stretch{config: c, memory: n, gpuMemory: n, loss: n, accuracy: n}
+	return &segment{config: c, memory: n, gpuMemory: n, loss: n, accuracy: n}
 }
 
 // begin marks the arrival of the job at this allocation, for the first time or again.
-func (s *stretch) begin() {
-	s.epochTime.begin()
-	s.speed.begin()
+func (s *segment) begin() {
+	s.epochTime.markWarmup()
+	s.speed.markWarmup()
 	for p := range s.paces {
 		for c := range s.paces[p] {
-			s.paces[p][c].begin()
+			s.paces[p][c].markWarmup()
 		}
 	}
 }
 
 // gpuCount returns the number of GPUs used: the logged number, 0 on a CPU device, else the number of GPUs that were
 // ever busy. NaN if no GPU was busy: that does not prove that none was allocated.
-func (s *stretch) gpuCount() float64 {
+func (s *segment) gpuCount() float64 {
 	switch {
 	case !math.IsNaN(s.gpus):
 		return s.gpus
@@ -126,7 +126,7 @@ func (s *stretch) gpuCount() float64 {
 
 // gpuUse returns the mean utilisation, in %, of the GPUs used: the mean over GPUs of their means over rows. If the
 // log lists more GPUs than the job used (all of the machine), the busiest ones count.
-func (s *stretch) gpuUse() float64 {
+func (s *segment) gpuUse() float64 {
 	var each []float64
 	for i := range s.gpuUtil {
 		if v := s.gpuUtil[i].value(); !math.IsNaN(v) {
@@ -145,7 +145,7 @@ func (s *stretch) gpuUse() float64 {
 }
 
 // measured reports whether unit times exist for the position.
-func (s *stretch) measured(position int) bool {
+func (s *segment) measured(position int) bool {
 	for c := range s.paces[position] {
 		if s.paces[position][c].n > 0 {
 			return true
@@ -156,7 +156,7 @@ func (s *stretch) measured(position int) bool {
 
 // unitTimes returns the best unit times of the log: epoch_time, else differences of time_so_far, else of timestamps.
 // A segment that aggregates several allocations has none.
-func (s *stretch) unitTimes(position int) *samples {
+func (s *segment) unitTimes(position int) *samples {
 	if s.mixed {
 		return &samples{}
 	}
@@ -172,7 +172,7 @@ func (s *stretch) unitTimes(position int) *samples {
 }
 
 // take records the values of a row other than time and position.
-func (s *stretch) take(r *monitor.Row, o *oddities) {
+func (s *segment) take(r *monitor.Row, o *anomalies) {
 	s.rows++
 	for i, v := range r.GPUUtil {
 		switch {

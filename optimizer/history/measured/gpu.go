@@ -6,8 +6,8 @@ import (
 	"trainopt/cost"
 )
 
-// forms lists GPUs that package cost does not distinguish or contain, by lower-case substrings of their names.
-var forms = []struct {
+// gpuVariants lists GPUs that package cost does not distinguish or contain, by lower-case substrings of their names.
+var gpuVariants = []struct {
 	parts []string
 	name  string
 }{
@@ -22,7 +22,7 @@ var forms = []struct {
 // accelerators without a price ("AMD Instinct MI300X 192GB HBM3" is "MI300X").
 func GPUName(name string) string {
 	text := strings.ToLower(name)
-	for _, f := range forms {
+	for _, f := range gpuVariants {
 		all := true
 		for _, p := range f.parts {
 			all = all && strings.Contains(text, p)

@@ -29,8 +29,8 @@ type Mix struct {
 	CPU      float64 // generated: no GPU
 }
 
-// DrawOptions select the jobs to draw. The zero value draws training jobs from the embedded kinds.
-type DrawOptions struct {
+// GeneratorOptions select the jobs to draw. The zero value draws training jobs from the embedded kinds.
+type GeneratorOptions struct {
 	Set   Set    // empty: Train
 	Kinds []Kind // nil: Embedded
 	Seed  uint64
@@ -74,7 +74,7 @@ type Job struct {
 	onSpot bool
 }
 
-// Draw draws jobs. A job depends on the options and its index alone: jobs may be drawn in any order and on any number
+// Generator draws jobs. A job depends on the options and its index alone: jobs may be drawn in any order and on any number
 // of cores. A Draw is immutable and safe for concurrent use.
 //
 // The distribution, all draws independent:
@@ -98,15 +98,15 @@ type Job struct {
 //	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × baseline / fastest)
 //	budget           (cheapest candidate that meets the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × baseline / cheapest)
 //	impossible       5 % of SLAs: one limit × 0.6–0.95 of the best
-type Draw struct {
-	o     DrawOptions
+type Generator struct {
+	o     GeneratorOptions
 	kinds map[string][]Kind // by family
 	names []string          // families, sorted
 }
 
-// NewDraw validates the options and returns a Draw. The error joins all problems; it wraps ErrNoKinds if the options
+// NewGenerator validates the options and returns a Draw. The error joins all problems; it wraps ErrNoKinds if the options
 // exclude all kinds.
-func NewDraw(o DrawOptions) (*Draw, error) {
+func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	if o.Set == "" {
 		o.Set = Train
 	}
@@ -132,7 +132,7 @@ func NewDraw(o DrawOptions) (*Draw, error) {
 	if o.MaxGPUs < 1 || !(o.Spot <= 1) {
 		problems = append(problems, fmt.Errorf("at most %d GPUs, spot share %g: want 1 GPU at least, a share up to 1", o.MaxGPUs, o.Spot))
 	}
-	d := &Draw{o: o, kinds: map[string][]Kind{}}
+	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
 		if o.Set == Train && k.HeldOut || o.Set == HeldOut && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
 			o.Families != nil && !slices.Contains(o.Families, k.Family) {
@@ -157,9 +157,9 @@ func NewDraw(o DrawOptions) (*Draw, error) {
 var ErrNoKinds = errors.New("no kind is left")
 
 // Scenarios draws n jobs and returns the parts required by a simulation; seed replaces o.Seed.
-func Scenarios(n int, seed uint64, o DrawOptions) ([]training.Scenario, error) {
+func Scenarios(n int, seed uint64, o GeneratorOptions) ([]training.Scenario, error) {
 	o.Seed = seed
-	d, err := NewDraw(o)
+	d, err := NewGenerator(o)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +171,7 @@ func Scenarios(n int, seed uint64, o DrawOptions) ([]training.Scenario, error) {
 }
 
 // At returns job i, counted from 0.
-func (d *Draw) At(i int) Job {
+func (d *Generator) At(i int) Job {
 	rng := rand.New(rand.NewPCG(d.o.Seed, uint64(i)+0x10b5))
 	for {
 		j, ok := d.try(rng)
@@ -183,7 +183,7 @@ func (d *Draw) At(i int) Job {
 }
 
 // try draws one job; false if the draws are incompatible (a batch that does not fit).
-func (d *Draw) try(rng *rand.Rand) (Job, bool) {
+func (d *Generator) try(rng *rand.Rand) (Job, bool) {
 	var j Job
 	var work func(samples float64) training.Workload // units of the given number of samples
 	m := d.o.Mix
@@ -202,7 +202,7 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	if !j.runnable() {
 		return j, false
 	}
-	j.Baseline = own(rng, j.Limits, j.Baseline.BatchSize)
+	j.Baseline = drawBaseline(rng, j.Limits, j.Baseline.BatchSize)
 	seconds := 3600 * logUniform(rng, 0.3, 24)
 	j.Units = math.Round(logUniform(rng, 20, 400)) // one log line per epoch
 	if rng.IntN(2) == 0 {
@@ -215,19 +215,19 @@ func (d *Draw) try(rng *rand.Rand) (Job, bool) {
 	if noise := DrawNoise(rng); !d.o.Quiet {
 		j.Noise = noise
 	}
-	d.capacity(rng, &j)
-	agree(rng, &j)
+	d.drawInterruptions(rng, &j)
+	drawSLA(rng, &j)
 	return j, true
 }
 
 // kind draws a family, then one of its kinds.
-func (d *Draw) kind(rng *rand.Rand) Kind {
+func (d *Generator) kind(rng *rand.Rand) Kind {
 	family := d.kinds[d.names[rng.IntN(len(d.names))]]
 	return family[rng.IntN(len(family))]
 }
 
-// take sets the fields of the job that follow from its kind.
-func (d *Draw) take(rng *rand.Rand, j *Job, k Kind) {
+// applyKind sets the fields of the job that follow from its kind.
+func (d *Generator) applyKind(rng *rand.Rand, j *Job, k Kind) {
 	j.Name, j.Kind, j.Family, j.Scenario.GPUsPerNode, j.Measured, j.Restart = k.Name, k.Name, k.Family, k.GPUsPerNode, k.Measured, k.Restart
 	g := [10]int{4, 4, 8, 8, 8, 8, 8, 16, 16, 16}[rng.IntN(10)]
 	g = min(g, k.MaxGPUs, d.o.MaxGPUs)
@@ -239,13 +239,13 @@ func (d *Draw) take(rng *rand.Rand, j *Job, k Kind) {
 
 // measured draws a job of a kind as measured, with a fixed number of CPUs, and returns the constructor of its
 // workload.
-func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) measured(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
-	d.take(rng, j, k)
+	d.applyKind(rng, j, k)
 	cpus := 4 * j.Limits.GPUs.Max
 	j.Limits.CPUs = resources.Range{Min: cpus, Max: cpus}
 	j.prices(rng, d.o.Spot, k.GPU, func(spot bool) (cost.Rates, bool) {
-		r, ok, err := PricesOf(k.GPU, spot)
+		r, ok, err := GPURates(k.GPU, spot)
 		if err != nil {
 			return cost.Default(k.GPU), !spot
 		}
@@ -255,12 +255,12 @@ func (d *Draw) measured(rng *rand.Rand, j *Job) func(float64) training.Workload 
 }
 
 // pipeline draws a job whose GPUs are fed by an input pipeline on CPUs and returns the constructor of its workload.
-func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	k := d.kind(rng)
 	if s := synthetic(rng); rng.IntN(2) == 0 {
 		k = s
 	}
-	d.take(rng, j, k)
+	d.applyKind(rng, j, k)
 	j.Name += "+input"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
 	one := k.WorkloadOf(1).UnitSeconds(resources.Allocation{GPUs: 1}) // seconds per sample on one GPU
@@ -274,7 +274,7 @@ func (d *Draw) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload 
 }
 
 // cpu draws a job without GPUs and returns the constructor of its workload.
-func (d *Draw) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
 	j.Name, j.Family = "cpu", "cpu"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
 	j.Restart = logUniform(rng, 5, 60)
@@ -318,7 +318,7 @@ func (j *Job) runnable() bool {
 }
 
 // own draws the baseline: the configuration the user runs without optimize.
-func own(rng *rand.Rand, l resources.Limits, batch int) resources.Allocation {
+func drawBaseline(rng *rand.Rand, l resources.Limits, batch int) resources.Allocation {
 	pick := func(r resources.Range) int {
 		all, some := rng.IntN(2) == 0, r.Min+rng.IntN(r.Max-r.Min+1)
 		if all {

@@ -14,9 +14,9 @@ import (
 	"trainopt/simulator/training"
 )
 
-func mustDraw(t testing.TB, o DrawOptions) *Draw {
+func mustDraw(t testing.TB, o GeneratorOptions) *Generator {
 	t.Helper()
-	d, err := NewDraw(o)
+	d, err := NewGenerator(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,7 +25,7 @@ func mustDraw(t testing.TB, o DrawOptions) *Draw {
 
 // The distribution documented at Draw, over 2,000 jobs.
 func TestDrawDistribution(t *testing.T) {
-	d := mustDraw(t, DrawOptions{Seed: 7})
+	d := mustDraw(t, GeneratorOptions{Seed: 7})
 	const n = 2000
 	count := map[string]float64{}
 	for i := range n {
@@ -73,9 +73,9 @@ func TestDrawDistribution(t *testing.T) {
 // Invariants of every drawn job, for any seed.
 func TestDrawnJobsAreSound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := DrawOptions{Seed: rapid.Uint64().Draw(t, "seed"), Set: rapid.SampledFrom([]Set{Train, HeldOut, All}).Draw(t, "set"),
+		o := GeneratorOptions{Seed: rapid.Uint64().Draw(t, "seed"), Set: rapid.SampledFrom([]Set{Train, HeldOut, All}).Draw(t, "set"),
 			MaxGPUs: rapid.IntRange(2, 16).Draw(t, "gpus")}
-		d, err := NewDraw(o)
+		d, err := NewGenerator(o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestDrawnJobsAreSound(t *testing.T) {
 
 // Feasible means that a run without noise at some candidate meets the SLA, with one restart to spare.
 func TestFeasibleIsTrue(t *testing.T) {
-	d := mustDraw(t, DrawOptions{Seed: 3, Quiet: true})
+	d := mustDraw(t, GeneratorOptions{Seed: 3, Quiet: true})
 	checked := 0
 	for i := range 200 {
 		j := d.At(i)
@@ -145,7 +145,7 @@ func TestFeasibleIsTrue(t *testing.T) {
 
 // The same seed yields the same bytes, in any order and on any number of cores.
 func TestDrawIsReproducible(t *testing.T) {
-	print := func(d *Draw, order []int) []byte {
+	print := func(d *Generator, order []int) []byte {
 		var b bytes.Buffer
 		jobs := make([]string, len(order))
 		for _, i := range order {
@@ -164,13 +164,13 @@ func TestDrawIsReproducible(t *testing.T) {
 	for i := range up {
 		up[i], down[i] = i, len(up)-1-i
 	}
-	a := print(mustDraw(t, DrawOptions{Seed: 5}), up)
+	a := print(mustDraw(t, GeneratorOptions{Seed: 5}), up)
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	b := print(mustDraw(t, DrawOptions{Seed: 5}), down)
+	b := print(mustDraw(t, GeneratorOptions{Seed: 5}), down)
 	if !bytes.Equal(a, b) {
 		t.Error("the same seed drew different jobs")
 	}
-	if bytes.Equal(a, print(mustDraw(t, DrawOptions{Seed: 6}), up)) {
+	if bytes.Equal(a, print(mustDraw(t, GeneratorOptions{Seed: 6}), up)) {
 		t.Error("another seed drew the same jobs")
 	}
 }
@@ -178,7 +178,7 @@ func TestDrawIsReproducible(t *testing.T) {
 func TestSetsDoNotOverlap(t *testing.T) {
 	train, held := map[string]bool{}, map[string]bool{}
 	for set, seen := range map[Set]map[string]bool{Train: train, HeldOut: held} {
-		d := mustDraw(t, DrawOptions{Set: set, Mix: Mix{Measured: 1}})
+		d := mustDraw(t, GeneratorOptions{Set: set, Mix: Mix{Measured: 1}})
 		for i := range 300 {
 			seen[d.At(i).Family] = true
 		}
@@ -204,7 +204,7 @@ func TestSetsDoNotOverlap(t *testing.T) {
 }
 
 func TestNewDrawRefuses(t *testing.T) {
-	for name, o := range map[string]DrawOptions{
+	for name, o := range map[string]GeneratorOptions{
 		"set":      {Set: "other"},
 		"mix":      {Mix: Mix{Measured: -1, CPU: 2}},
 		"NaN":      {Mix: Mix{Measured: math.NaN(), CPU: 2}},
@@ -212,20 +212,20 @@ func TestNewDrawRefuses(t *testing.T) {
 		"spot":     {Spot: math.NaN()},
 		"families": {Families: []string{"none such"}},
 	} {
-		if _, err := NewDraw(o); err == nil {
+		if _, err := NewGenerator(o); err == nil {
 			t.Errorf("%s: accepted", name)
 		} else if name == "families" && !errors.Is(err, ErrNoKinds) {
 			t.Errorf("%s: %v, want ErrNoKinds", name, err)
 		}
 	}
-	if _, err := NewDraw(DrawOptions{Families: []string{"none such"}, Mix: Mix{CPU: 1}}); err != nil {
+	if _, err := NewGenerator(GeneratorOptions{Families: []string{"none such"}, Mix: Mix{CPU: 1}}); err != nil {
 		t.Errorf("CPU jobs need no kind: %v", err)
 	}
 }
 
 // More CPUs speed up a pipeline until the GPUs are the bottleneck; they do not affect measured kinds.
 func TestPipelineMatters(t *testing.T) {
-	d := mustDraw(t, DrawOptions{Seed: 9, Mix: Mix{Pipeline: 1}})
+	d := mustDraw(t, GeneratorOptions{Seed: 9, Mix: Mix{Pipeline: 1}})
 	helped := 0
 	for i := range 100 {
 		j := d.At(i)

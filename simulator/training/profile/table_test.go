@@ -64,14 +64,14 @@ func TestLoadKnownRows(t *testing.T) {
 		if !k.HeldOut || !(k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}) > 0) {
 			t.Errorf("%s: held out %v, %v s a unit on all %d GPUs", k.Name, k.HeldOut, k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}), k.MaxGPUs)
 		}
-		if _, ok, err := PricesOf(k.GPU, false); !ok || err != nil {
+		if _, ok, err := GPURates(k.GPU, false); !ok || err != nil {
 			t.Errorf("%s: no price for a %s: %v", k.Name, k.GPU, err)
 		}
 	}
 	if sia != 20 {
 		t.Errorf("%d Sia kinds, want 5 models on 4 machines", sia)
 	}
-	d := mustDraw(t, DrawOptions{Set: HeldOut, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
+	d := mustDraw(t, GeneratorOptions{Set: HeldOut, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
 	for i := range 50 {
 		if j := d.At(i); !j.Measured || !(j.Outcome(j.Baseline).Seconds > 0) {
 			t.Errorf("%s: measured %v", j.Name, j.Measured)

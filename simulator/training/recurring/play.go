@@ -10,7 +10,7 @@ import (
 type Options struct {
 	// Eta weighs energy against time in the cost; see Job.Cost. Zeus's default is 0.5.
 	Eta float64
-	// Recurrences is the number of recurrences; 0 means the published number, Job.Published.
+	// Recurrences is the number of recurrences; 0 means the published number, Job.PublishedRecurrences.
 	Recurrences int
 	Seed        uint64
 }
@@ -50,7 +50,7 @@ func Play(j *Job, p Policy, o Options) (Outcome, error) {
 	}
 	n := o.Recurrences
 	if n == 0 {
-		n = j.Published()
+		n = j.PublishedRecurrences()
 	}
 	enough := j.ExpectedCost(o.Eta, j.Optimum(o.Eta)) + Near*j.ExpectedCost(o.Eta, j.Default)
 	out := Outcome{Needed: -1}
