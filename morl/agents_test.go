@@ -247,14 +247,14 @@ func (e *tagged) Step(action int) Outcome {
 	return Outcome{Observation: e.see(), Reward: e.reward, Done: done, Cut: cut && !done, Work: work}
 }
 
-func replays(a Agent) []*Replay {
+func replays(a Agent) []*replay {
 	switch a := a.(type) {
 	case *Envelope:
-		return []*Replay{a.replay}
-	case *Conditioned:
-		return []*Replay{a.replay}
+		return []*replay{a.replay}
+	case *conditioned:
+		return []*replay{a.replay}
 	case *MultiPolicy:
-		var all []*Replay
+		var all []*replay
 		for _, p := range a.policies {
 			all = append(all, p.replay)
 		}
@@ -287,9 +287,9 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 	}
 }
 
-func checkTags(t *testing.T, env *tagged, r *Replay, c Config) {
+func checkTags(t *testing.T, env *tagged, r *replay, c Config) {
 	t.Helper()
-	var b Batch
+	var b batch
 	r.shapeBatch(&b, r.Len())
 	for k := range r.Len() {
 		r.fetch(&b, k, k)

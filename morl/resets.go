@@ -92,8 +92,8 @@ type Reset struct {
 	Swapped                     bool // the new critic replaced the old one
 }
 
-// Resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
-type Resetter interface{ ResetLog() []Reset }
+// resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
+type resetter interface{ ResetLog() []Reset }
 
 const (
 	heldOutShare = 10  // one slot in heldOutShare is held out
@@ -127,7 +127,7 @@ type resettable interface {
 	learnCritics()
 	// unexplained returns the share of the targets' variance over a batch that the critics leave unexplained; NaN if
 	// the targets do not vary. rng draws the preferences. The batch is overwritten.
-	unexplained(b *Batch, rng *rand.Rand) float64
+	unexplained(b *batch, rng *rand.Rand) float64
 }
 
 // resetController decides on resets. A check costs O(256 × parameters) every Interval transitions, an attempt at most
@@ -141,7 +141,7 @@ type resetController struct {
 	best    float64 // smallest unexplained share so far
 	stale   int     // number of successive checks with a stale critic
 	attempt int     // number of transitions at the last attempt
-	held    Batch
+	held    batch
 	log     []Reset
 }
 
@@ -280,7 +280,7 @@ func (r *resetController) unexplained(a resettable) float64 {
 }
 
 // latestHeldOut writes the most recent held-out transitions to b, newest first; false if there are too few.
-func (r *Replay) latestHeldOut(b *Batch) bool {
+func (r *replay) latestHeldOut(b *batch) bool {
 	var rows []int
 	for back := 1; back <= r.n && len(rows) < heldOutMost; back++ {
 		if i := (r.next - back + r.size) % r.size; heldOut(i) {
@@ -344,7 +344,7 @@ func (p *policy) learnCritics() {
 	p.stats.Updates++
 }
 
-func (p *policy) unexplained(b *Batch, _ *rand.Rand) float64 {
+func (p *policy) unexplained(b *batch, _ *rand.Rand) float64 {
 	kept := p.batch
 	p.batch = *b
 	defer func() { p.batch = kept }()
@@ -362,7 +362,7 @@ func (a *Envelope) ensemble() []*critic { return a.critics }
 
 func (a *Envelope) learnCritics() { a.update() }
 
-func (a *Envelope) unexplained(b *Batch, rng *rand.Rand) float64 {
+func (a *Envelope) unexplained(b *batch, rng *rand.Rand) float64 {
 	kept, sampler := a.batch, a.sampler
 	a.batch, a.sampler = *b, rng
 	defer func() { a.batch, a.sampler = kept, sampler }()
@@ -381,15 +381,15 @@ func (a *Envelope) unexplained(b *Batch, rng *rand.Rand) float64 {
 	return v.share()
 }
 
-func (a *Conditioned) ensemble() []*critic { return a.critics }
+func (a *conditioned) ensemble() []*critic { return a.critics }
 
-func (a *Conditioned) learnCritics() {
+func (a *conditioned) learnCritics() {
 	a.sample(a.config.Batch)
 	a.smooth(a.updateCritics(a.config.Batch))
 	a.stats.Updates++
 }
 
-func (a *Conditioned) unexplained(b *Batch, rng *rand.Rand) float64 {
+func (a *conditioned) unexplained(b *batch, rng *rand.Rand) float64 {
 	kept, sampler := a.batch, a.sampler
 	a.batch, a.sampler = *b, rng
 	defer func() { a.batch, a.sampler = kept, sampler }()

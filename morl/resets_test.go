@@ -16,7 +16,7 @@ func renewing(mode string) Config {
 
 var renewables = []string{"conditioned", "envelope", "multi"}
 
-func logOf(a Agent) []Reset { return a.(Resetter).ResetLog() }
+func logOf(a Agent) []Reset { return a.(resetter).ResetLog() }
 
 // kill makes every hidden unit of the critics inactive: such a network cannot learn any more.
 func kill(a Agent) {

@@ -30,7 +30,7 @@ func (a *Envelope) ask(o Observation, w []float32) ([]*critic, []float32, int, [
 	return a.critics, a.in, 1, a.scale
 }
 
-func (a *Conditioned) ask(o Observation, w []float32) ([]*critic, []float32, int, []float32) {
+func (a *conditioned) ask(o Observation, w []float32) ([]*critic, []float32, int, []float32) {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
 	return a.critics, a.in, 1, a.scale

@@ -420,7 +420,7 @@ func TestDivergenceIsSaid(t *testing.T) {
 		l := made(t, corridorShape, Config{Method: method}, 1)
 		l.nets[len(l.nets)-1].Params()[0] = float32(math.Inf(1))
 		l.nets[0].Params()[0] = float32(math.Inf(1))
-		if _, err := l.Update(newCorridor); !errors.Is(err, ErrDiverged) {
+		if _, err := l.Update(newCorridor); !errors.Is(err, errDiverged) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// ErrDiverged reports that parameters or losses are NaN or infinite.
-var ErrDiverged = errors.New("learning has diverged")
+// errDiverged reports that parameters or losses are NaN or infinite.
+var errDiverged = errors.New("learning has diverged")
 
 // Learner is a policy with its training state. It is not safe for concurrent use.
 type Learner struct {
@@ -72,7 +72,7 @@ func (l *Learner) Policy() *Policy {
 func (l *Learner) Networks() []*network.Network { return slices.Clone(l.nets) }
 
 // Update runs Config.Episodes episodes in environments created by env, one per worker, and trains on them. The error
-// wraps ErrDiverged, or identifies an observation that does not match the shape; in the latter case nothing is
+// wraps errDiverged, or identifies an observation that does not match the shape; in the latter case nothing is
 // changed.
 func (l *Learner) Update(env func() Environment) (Report, error) {
 	b, err := l.collect(env)
@@ -153,7 +153,7 @@ func (l *Learner) newPass() pass {
 func (l *Learner) step(from, to int) error {
 	for _, t := range l.passes[0].trainers()[from:to] {
 		if norm := float64(t.Step()); math.IsNaN(norm) || math.IsInf(norm, 0) {
-			return ErrDiverged
+			return errDiverged
 		}
 	}
 	return nil

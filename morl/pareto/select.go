@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// ErrEmpty reports that no point is available for selection.
-var ErrEmpty = errors.New("no point to select from")
+// errEmpty reports that no point is available for selection.
+var errEmpty = errors.New("no point to select from")
 
 // Normalisation defines the unit step of each objective, so that a preference weighs relative rather than absolute
 // differences. The zero value derives it from the front of the points.
@@ -47,7 +47,7 @@ type Trade struct {
 // Select returns the point of the front with the largest weighted mean of normalised objectives. The preference has
 // one weight ≥ 0 per objective, not all 0; the weights are normalised. Of equal utilities (within rounding) the first
 // point is selected. A weighted sum only finds the supported points of a front; a point in a concave part is never
-// selected, nor are infinite points. The error wraps ErrEmpty if no point remains; an invalid preference or
+// selected, nor are infinite points. The error wraps errEmpty if no point remains; an invalid preference or
 // normalisation is an error too. O(n log n) in addition to Front.
 func Select(points [][]float64, preference []float64, by Normalisation) (Choice, error) {
 	sc, front, w, err := by.prepare(points, preference)
@@ -91,7 +91,7 @@ func (by Normalisation) prepare(points [][]float64, preference []float64) (sc sc
 		}
 	}
 	if len(front) == 0 {
-		return scale{}, nil, nil, ErrEmpty
+		return scale{}, nil, nil, errEmpty
 	}
 	sc, err = by.scale(points, front)
 	return sc, front, w, err

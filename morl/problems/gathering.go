@@ -13,7 +13,7 @@ var gatheringMap = [5]string{
 // deathProbability is the probability of being killed per action that ends on an enemy's cell.
 const deathProbability = 0.1
 
-// ResourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
+// resourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
 // gem or both, and return. Actions are Up, Down, Left, Right; a move into the border stays, which counts as entering
 // the cell again (at home it ends the episode). Objectives: −1 when killed, +1 for gold brought home, +1 for the gem.
 // The state is one-hot over (has gold, has gem) × cell: index (gold + 2·gem)·25 + row·5 + column. Limit 100;
@@ -21,7 +21,7 @@ const deathProbability = 0.1
 //
 // KnownFront discounts the n-th reward by γ^(n−1), as an episode does. The front published with MO-Gymnasium uses
 // γ^n, one factor too many (its issue 104).
-func ResourceGathering() Problem {
+func resourceGathering() Problem {
 	const size, cells = len(gatheringMap), len(gatheringMap) * len(gatheringMap)
 	t := &table{
 		name:       "resource-gathering",

@@ -81,7 +81,7 @@ func (b *board) options(chosen int) []Option {
 		among = where(b.cs, finite)
 	}
 	var out []Option
-	for _, preset := range Presets {
+	for _, preset := range presets {
 		i := choose(b.cs, among, preset.Preference, -1)
 		if i < 0 {
 			i = chosen

@@ -19,7 +19,7 @@ type Accelerators struct {
 	USDHour   float64 // price of one per hour; NaN if unknown
 	// PriceFrom is the source and date of the price; "" if unknown.
 	PriceFrom string
-	Watts     float64 // maximum power of one under load, see PowerLimit; NaN if unknown
+	Watts     float64 // maximum power of one under load, see powerLimit; NaN if unknown
 }
 
 // Cluster is a set of accelerators, sorted by name, each kind once.
@@ -77,7 +77,7 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	if err != nil || n < 0 || n > maxCount {
 		return Accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
 	}
-	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: PowerLimit(name)}, nil
+	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}, nil
 }
 
 // InServers returns the same cluster with a different number of accelerators per server: text is "8" for all kinds or

@@ -14,8 +14,8 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// JobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
-var JobPreferences = [][4]float64{
+// jobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
+var jobPreferences = [][4]float64{
 	{0.60, 0.05, 0.05, 0.30}, // cost
 	{0.05, 0.60, 0.05, 0.30}, // time
 	{0.05, 0.05, 0.60, 0.30}, // resource
@@ -40,7 +40,7 @@ const defaultJobs = 30
 var jobReference = []float64{-2, -2, -2, -2}
 
 // jobWorld returns the environment "training". It measures agents on jobs of the same kinds drawn with another seed.
-func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
+func jobWorld(o *Options, c morl.Config, _ recipe) (*world, error) {
 	if r := o.Config.Resets; r.Mode == "evidence" && r.Ratio == 0 && max(1, c.Updates) < c.Every {
 		return nil, fmt.Errorf("resets on evidence are off below one gradient step a decision, and there is one every %d decisions", c.Every)
 	}
@@ -63,7 +63,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if data == "" {
 		data = "embedded"
 	}
-	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
+	env, curriculum := training.NewEnvironment(trained, e), newCurriculum()
 	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: earlierBetterOnJobs, preferences: curriculum.Draw,
 		settle: func() { curriculum.Update(env.TakeTally()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil
 }
@@ -144,7 +144,7 @@ func (b *bench) prepare(i int) *benchCase {
 	for k, a := range c.board {
 		weighed[k] = c.outlook.Weigh(a)
 	}
-	for _, w := range JobPreferences {
+	for _, w := range jobPreferences {
 		at, most := c.own, math.Inf(-1)
 		for _, x := range weighed {
 			if u := dot(w, x.Potential); u > most {
@@ -205,9 +205,9 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 // measure returns the measurement of an agent over all jobs and preferences. The front consists of the mean returns
 // under each preference.
 func (b *bench) measure(a morl.Agent) Measured {
-	n, p := float64(len(b.cases)), float64(len(JobPreferences))
+	n, p := float64(len(b.cases)), float64(len(jobPreferences))
 	j := &Comparison{Jobs: len(b.cases)}
-	means := make([][]float64, len(JobPreferences))
+	means := make([][]float64, len(jobPreferences))
 	for k := range means {
 		means[k] = make([]float64, len(perf.Objectives))
 	}
@@ -215,7 +215,7 @@ func (b *bench) measure(a morl.Agent) Measured {
 	for i := range b.cases {
 		c := b.prepare(i)
 		var mine, model float64
-		for k, w := range JobPreferences {
+		for k, w := range jobPreferences {
 			earned := b.earns(i, b.choose(i, a, w))
 			for m, v := range earned {
 				means[k][m] += v / n

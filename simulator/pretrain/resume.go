@@ -149,7 +149,7 @@ func (t *Training) history(notes map[string]string) error {
 // restoreAgent creates environment and agent. Schedules of a training with a changed number of steps are scaled; the network
 // shape, the environment's shape and its data must be those of the file.
 func (t *Training) restoreAgent(meta morl.Meta, present morl.Agent) error {
-	t.recipe, _ = RecipeFor(meta.Env, meta.Agent)
+	t.recipe, _ = recipeFor(meta.Env, meta.Agent)
 	planned, err := strconv.Atoi(meta.Notes[noteSteps])
 	if err != nil || planned < 1 {
 		return fmt.Errorf("steps %q: %w", meta.Notes[noteSteps], morl.ErrForeign)

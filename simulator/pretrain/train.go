@@ -14,7 +14,7 @@ import (
 // Training is a prepared training; it can be run once.
 type Training struct {
 	o      Options
-	recipe Recipe
+	recipe recipe
 	world  *world
 	agent  morl.Agent
 	meta   morl.Meta
@@ -83,7 +83,7 @@ func (t *Training) enter(config morl.Config) error {
 // begin creates environment and agent of a new training.
 func (t *Training) begin() error {
 	var ok bool
-	if t.recipe, ok = RecipeFor(t.o.Env, t.o.Agent); !ok {
+	if t.recipe, ok = recipeFor(t.o.Env, t.o.Agent); !ok {
 		return fmt.Errorf("environment %q: no recipe", t.o.Env)
 	}
 	if t.steps = t.o.Steps; t.steps == 0 {

@@ -241,7 +241,7 @@ func TestEveryEnvironmentAndAgentHasARecipe(t *testing.T) {
 	var problemNames []string
 	for _, env := range Environments() {
 		for _, agent := range Agents() {
-			r, ok := RecipeFor(env, agent)
+			r, ok := recipeFor(env, agent)
 			if !ok || r.Steps < 1 || r.Measure < 0 || r.Measure > 0 && r.Steps%r.Measure != 0 || r.Config.Validate() != nil {
 				t.Errorf("%s, %s: recipe %+v", env, agent, r)
 			}
@@ -273,7 +273,7 @@ func TestJobs(t *testing.T) {
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
 				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
 			}
-			if m, err := strconv.ParseFloat(r.Meta.Notes["sla_multiplier"], 64); err != nil || !(m > 0) || m == NewCurriculum().Multiplier() {
+			if m, err := strconv.ParseFloat(r.Meta.Notes["sla_multiplier"], 64); err != nil || !(m > 0) || m == newCurriculum().Multiplier() {
 				t.Errorf("the multiplier of the agreement was not adapted and kept: notes %v", r.Meta.Notes)
 			}
 			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {

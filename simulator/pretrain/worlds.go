@@ -45,7 +45,7 @@ type world struct {
 }
 
 // worlds contains a constructor for each environment. A new environment is one line here and a recipe.
-var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error){
+var worlds = map[string]func(o *Options, c morl.Config, r recipe) (*world, error){
 	"training":                          jobWorld,
 	"problem:deep-sea-treasure":         problemWorld,
 	"problem:deep-sea-treasure-concave": problemWorld,
@@ -59,7 +59,7 @@ var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error
 const problemPrefix = "problem:"
 
 // problemWorld returns the environment of a problem with a known answer.
-func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
+func problemWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 	p := problems.ByName[o.Env[len(problemPrefix):]]()
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)

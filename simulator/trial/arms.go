@@ -24,8 +24,8 @@ type Arm struct {
 // Run runs a job. Only the reference arms oracle and probed use the truth of the job.
 func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(job, t, o) }
 
-// Arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
-var Arms = map[string]Arm{
+// arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
+var arms = map[string]Arm{
 	"user":   {"the user's own configuration from start to end, nothing measured", runPlanner(plan.Static{})},
 	"oracle": {"the best fixed allocation in hindsight, by exhaustive search that costs nothing", runOracle},
 	"probed": {"the measurements of model before its plan, then the best allocation for the rest in hindsight: what those measurements could have been worth", runProbed},
@@ -35,7 +35,7 @@ var Arms = map[string]Arm{
 // Lookup returns an arm by name: one of Arms, a planner, or a planner returned by agents (may be nil), such as an
 // agent loaded from a file. A planner returned by agents must be safe for concurrent use.
 func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, error) {
-	if a, ok := Arms[name]; ok {
+	if a, ok := arms[name]; ok {
 		return a, nil
 	}
 	if p, ok := plan.Planners[name]; ok {
@@ -55,7 +55,7 @@ func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, e
 
 // Names lists the arms that do not have to be loaded.
 func Names() []string {
-	names := slices.Collect(maps.Keys(Arms))
+	names := slices.Collect(maps.Keys(arms))
 	names = append(names, slices.Collect(maps.Keys(plan.Planners))...)
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -109,7 +109,7 @@ func (b *Bench) cases() ([]benchCase, error) {
 		}
 		for n := range jobs {
 			noise := seed*1_000_003 + uint64(n)
-			truth := sync.OnceValue(func() *Truth { return Search(&jobs[n], noise) })
+			truth := sync.OnceValue(func() *Truth { return search(&jobs[n], noise) })
 			for _, text := range b.Prefer {
 				p, err := plan.ParsePreference(text)
 				if err != nil {

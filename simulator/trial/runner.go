@@ -167,7 +167,7 @@ func (r *runner) refuse(a resources.Allocation) {
 	if r.started {
 		r.spend(back, r.s.Restart)
 		r.out.Restarts++
-		r.out.Pieces = append(r.out.Pieces, Piece{Kind: Refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
+		r.out.Pieces = append(r.out.Pieces, Piece{Kind: refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
 		r.beginAgain(back)
 	}
 }

@@ -49,7 +49,7 @@ const (
 	Move    Kind = "move"    // restarts by choice
 	Lost    Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
 	Saving  Kind = "saving"  // the checkpoint of a stopped run
-	Refused Kind = "refused" // a start where the job cannot run, and the return
+	refused Kind = "refused" // a start where the job cannot run, and the return
 )
 
 // Piece is a part of a run at one allocation; the pieces of a run add up to the whole.

@@ -31,7 +31,7 @@ func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth := Search(j.Scenario, j.Seed)
+	truth := search(j.Scenario, j.Seed)
 	out, err := a.Run(j, truth, o)
 	if err != nil {
 		t.Fatal(err)
@@ -255,14 +255,14 @@ func TestPiecesAddUp(t *testing.T) {
 		for at := 300 * rng.Float64(); at < 2000 && rng.Float64() < 0.5; at += 50 + 900*rng.Float64() {
 			s.Interruptions = append(s.Interruptions, training.Interruption{At: at, Away: 40 * rng.Float64()})
 		}
-		own := Search(s, seed).Own
+		own := search(s, seed).Own
 		if rng.Float64() < 0.5 {
 			s.Spec.TimeMax = seconds(own.Seconds * (0.4 + 1.5*rng.Float64()))
 		}
 		if rng.Float64() < 0.5 {
 			s.Spec.CostMaxUSD = own.USD * (0.4 + 1.5*rng.Float64())
 		}
-		truth := Search(s, seed)
+		truth := search(s, seed)
 		prefer := []plan.Preference{forTime, forCost, balanced}[rng.IntN(3)]
 		for _, name := range []string{"user", "oracle", []string{"random", "model", "rules"}[rng.IntN(3)]} {
 			arm, _ := Lookup(name, nil)
@@ -355,7 +355,7 @@ func TestReach(t *testing.T) {
 			s := with(func(s *training.Scenario) {
 				s.Noise, s.Spec.TimeMax, s.Baseline.GPUs = training.Noise{}, test.deadline+30*time.Second, test.gpus
 			})
-			got := Search(s, 1)
+			got := search(s, 1)
 			if got.Feasible != test.feasible || got.Reachable != test.reachable {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
 			}

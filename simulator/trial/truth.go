@@ -43,8 +43,8 @@ type Truth struct {
 	best [3]float64 // lowest seconds, USD and share of the limits among the feasible allocations, or among all if none is
 }
 
-// Search runs every allocation of a scenario twice with one seed. O(candidates × units).
-func Search(scenario *training.Scenario, seed uint64) *Truth {
+// search runs every allocation of a scenario twice with one seed. O(candidates × units).
+func search(scenario *training.Scenario, seed uint64) *Truth {
 	s := withMemory(scenario)
 	t := &Truth{best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
 	for _, a := range s.Candidates() {
@@ -203,7 +203,7 @@ func (t *Truth) Regret(p plan.Preference, o *Outcome) Regret {
 		switch q.Kind {
 		case Probe:
 			out.Probe += v
-		case Move, Refused:
+		case Move, refused:
 			out.Move += v
 		case Lost:
 			out.Lost += v

@@ -8,10 +8,10 @@ import (
 	"trainopt/resources"
 )
 
-// Observations returns the measured unit times of a log, one observation per allocation and batch size, for the
+// observations returns the measured unit times of a log, one observation per allocation and batch size, for the
 // performance model. Missing GPU or CPU counts are taken from fallback. Segments without unit times yield no
 // observation.
-func Observations(log Log, fallback resources.Allocation) []perf.Observation {
+func observations(log Log, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
 	var out []perf.Observation
 	var firsts [][]float64
@@ -90,7 +90,7 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 		if log.Bad > 0 {
 			note(": %s", log.skipped())
 		}
-		found := Observations(log, fallback)
+		found := observations(log, fallback)
 		if len(found) == 0 {
 			note(": %s: not used", noTimes)
 			continue

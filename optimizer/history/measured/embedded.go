@@ -22,7 +22,7 @@ var measurements []byte
 // Embedded returns a new slice of the measurements in the binary, sorted by id. It panics if the embedded file is
 // malformed, which a test excludes.
 func Embedded() []history.Entry {
-	entries, err := Parse(bytes.NewReader(measurements))
+	entries, err := parse(bytes.NewReader(measurements))
 	if err != nil {
 		panic(fmt.Sprintf("embedded measurements.csv: %v", err))
 	}
@@ -34,8 +34,8 @@ func Embedded() []history.Entry {
 // standard deviation. The model and the source are part of the id.
 var columns = []string{"id", "gpu", "gpus", "nodes", "batch", "throughput", "seconds", "count", "spread", "framework"}
 
-// Parse reads a table in the format of Format. Errors contain the line number.
-func Parse(r io.Reader) ([]history.Entry, error) {
+// parse reads a table in the format of Format. Errors contain the line number.
+func parse(r io.Reader) ([]history.Entry, error) {
 	reader := csv.NewReader(r)
 	reader.Comment = '#'
 	seen := map[string]bool{}

@@ -53,7 +53,7 @@ func readSubmissions(r io.Reader) ([]point, error) {
 		}
 		out = append(out, point{
 			id:  fmt.Sprintf("mlperf-v%s/%s/%s/%s", v[0], v[3], v[1], strings.ReplaceAll(v[2], "/", "_")),
-			gpu: GPUName(v[4]), gpus: gpus, nodes: nodes, batch: float64(batch), framework: mlperfFramework(v[3], v[7]), machine: v[2],
+			gpu: gpuName(v[4]), gpus: gpus, nodes: nodes, batch: float64(batch), framework: mlperfFramework(v[3], v[7]), machine: v[2],
 			seconds: 60 * minutes, count: float64(runs), spread: deviation / minutes,
 		})
 		return nil

@@ -15,7 +15,7 @@ import (
 // point is a measurement as a row of the embedded table, from which an entry is made.
 type point struct {
 	id            string // "source/model/…"
-	gpu           string // name according to GPUName
+	gpu           string // name according to gpuName
 	gpus, nodes   int
 	batch         float64 // samples per step over all GPUs
 	framework     string

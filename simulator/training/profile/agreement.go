@@ -37,7 +37,7 @@ func (d *Generator) drawInterruptions(rng *rand.Rand, j *Job) {
 		j.Interruptions = interruptionsOf(d.o.Traces[rng.IntN(n)], rng, horizon)
 		return
 	}
-	j.Interruptions = DrawSpot(rng).Interruptions(rng, horizon)
+	j.Interruptions = drawSpot(rng).Interruptions(rng, horizon)
 }
 
 // drawSLA draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the

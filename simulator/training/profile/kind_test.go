@@ -34,7 +34,7 @@ func TestEmbeddedIsSmallAndLicensed(t *testing.T) {
 		if k.Restart < 15 || k.Restart > 250 || k.MaxGPUs < 8 || k.Measured {
 			t.Errorf("%s: restart %v s, %d GPUs, measured %v", k.Name, k.Restart, k.MaxGPUs, k.Measured)
 		}
-		if _, ok, err := GPURates(k.GPU, false); !ok || err != nil {
+		if _, ok, err := gpuRates(k.GPU, false); !ok || err != nil {
 			t.Errorf("%s: no price for a %s: %v", k.Name, k.GPU, err)
 		}
 	}
@@ -120,16 +120,16 @@ func TestPrices(t *testing.T) {
 		"T4": {0.978, 0.3275}, "V100 16GB": {3.06, 0.9175}, "K80": {0.9, 0.27}, "P100": {1.9325, 0.53},
 	} {
 		for i, spot := range []bool{false, true} {
-			r, ok, err := GPURates(gpu, spot)
+			r, ok, err := gpuRates(gpu, spot)
 			if err != nil || !ok || math.Abs(float64(r.GPUHour)-want[i]) > 1e-6 || r.Validate() != nil {
 				t.Errorf("%s, spot %v: %+v, %v, %v; want %v", gpu, spot, r, ok, err, want[i])
 			}
 		}
 	}
-	if r, ok, err := GPURates("RTX 6000", false); err != nil || !ok || r.Assumed == "" {
+	if r, ok, err := gpuRates("RTX 6000", false); err != nil || !ok || r.Assumed == "" {
 		t.Errorf("a GPU priced as another says so: %+v, %v, %v", r, ok, err)
 	}
-	if _, ok, err := GPURates("abacus", false); err == nil || ok {
+	if _, ok, err := gpuRates("abacus", false); err == nil || ok {
 		t.Error("an unknown GPU has a price")
 	}
 	if _, ok := unitPrices("T4", true); !ok {

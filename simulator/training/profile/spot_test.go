@@ -75,7 +75,7 @@ func TestSpotTraceByHand(t *testing.T) {
 }
 
 func TestSpotModelMeans(t *testing.T) {
-	list := SpotModel{MeanUp: 100, MeanAway: 30}.Interruptions(generator(2), 1e6)
+	list := spotModel{MeanUp: 100, MeanAway: 30}.Interruptions(generator(2), 1e6)
 	up, away, before := 0.0, 0.0, 0.0
 	for _, i := range list {
 		up += i.At - before
@@ -92,7 +92,7 @@ func TestDrawNoiseFollowsTheQuantiles(t *testing.T) {
 	rng := generator(3)
 	var unit, memory []float64
 	for range 4000 {
-		n := DrawNoise(rng)
+		n := drawNoise(rng)
 		unit, memory = append(unit, n.Unit), append(memory, n.Memory)
 		if n.Unit < noiseUnit[0] || n.Memory >= 1 || n.Memory < 0 {
 			t.Fatalf("%+v", n)

@@ -64,7 +64,7 @@ func TestLoadKnownRows(t *testing.T) {
 		if !k.HeldOut || !(k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}) > 0) {
 			t.Errorf("%s: held out %v, %v s a unit on all %d GPUs", k.Name, k.HeldOut, k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}), k.MaxGPUs)
 		}
-		if _, ok, err := GPURates(k.GPU, false); !ok || err != nil {
+		if _, ok, err := gpuRates(k.GPU, false); !ok || err != nil {
 			t.Errorf("%s: no price for a %s: %v", k.Name, k.GPU, err)
 		}
 	}

@@ -56,7 +56,7 @@ func TestSettlesNearTheOptimum(t *testing.T) {
 					for _, policy := range []string{"zeus", "smooth"} {
 						if r := try(t, j, policy, eta, seeds); r.needed[c.sure-1] > j.PublishedRecurrences() {
 							t.Errorf("%s, eta %g, %s: fewer than %d of %d seeds are within %g %% of the optimum after %d recurrences; worst by %.1f points",
-								j.Name(), eta, policy, c.sure, seeds, 100*Near, j.PublishedRecurrences(), r.worst)
+								j.Name(), eta, policy, c.sure, seeds, 100*near, j.PublishedRecurrences(), r.worst)
 						}
 					}
 				}

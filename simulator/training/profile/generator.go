@@ -92,8 +92,8 @@ type Job struct {
 //	baseline time    log-uniform 0.3–24 h; units, the lines of its log: half log-uniform 20–400, half 400–2,000
 //	restart          that of the kind (CPU jobs: log-uniform 5–60 s) × 0.8–1.25; start-up 0.5–1 of it
 //	prices           measured: machine price / GPUs; others: unit rates; spot 20 % of GPU jobs, where a spot price exists
-//	spot             a trace from a random tick, or times up and away exponential with the means of DrawSpot
-//	noise            DrawNoise
+//	spot             a trace from a random tick, or times up and away exponential with the means of drawSpot
+//	noise            drawNoise
 //	SLA              none 25 %, deadline 30 %, budget 20 %, both 25 %
 //	deadline         (fastest candidate + one restart) × log-uniform 1.2…max(1.5, 1.5 × baseline / fastest)
 //	budget           (cheapest candidate that meets the deadline, one restart more) × log-uniform 1.2…max(1.5, 1.3 × baseline / cheapest)
@@ -104,7 +104,7 @@ type Generator struct {
 	names []string          // families, sorted
 }
 
-// NewGenerator validates the options and returns a Draw. The error joins all problems; it wraps ErrNoKinds if the options
+// NewGenerator validates the options and returns a Generator. The error joins all problems; it wraps errNoKinds if the options
 // exclude all kinds.
 func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	if o.Set == "" {
@@ -145,7 +145,7 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	}
 	slices.Sort(d.names)
 	if len(d.names) == 0 && o.Mix.Measured+o.Mix.Pipeline > 0 {
-		problems = append(problems, fmt.Errorf("set %q of %d kinds: %w", o.Set, len(o.Kinds), ErrNoKinds))
+		problems = append(problems, fmt.Errorf("set %q of %d kinds: %w", o.Set, len(o.Kinds), errNoKinds))
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, fmt.Errorf("draw jobs: %w", err)
@@ -153,8 +153,8 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	return d, nil
 }
 
-// ErrNoKinds is returned when the options exclude all kinds.
-var ErrNoKinds = errors.New("no kind is left")
+// errNoKinds is returned when the options exclude all kinds.
+var errNoKinds = errors.New("no kind is left")
 
 // Scenarios draws n jobs and returns the parts required by a simulation; seed replaces o.Seed.
 func Scenarios(n int, seed uint64, o GeneratorOptions) ([]training.Scenario, error) {
@@ -212,7 +212,7 @@ func (d *Generator) try(rng *rand.Rand) (Job, bool) {
 	j.Workload = work(j.UnitSamples)
 	j.Restart *= logUniform(rng, 0.8, 1.25)
 	j.Startup = j.Restart * (0.5 + 0.5*rng.Float64())
-	if noise := DrawNoise(rng); !d.o.Quiet {
+	if noise := drawNoise(rng); !d.o.Quiet {
 		j.Noise = noise
 	}
 	d.drawInterruptions(rng, &j)
@@ -245,7 +245,7 @@ func (d *Generator) measured(rng *rand.Rand, j *Job) func(float64) training.Work
 	cpus := 4 * j.Limits.GPUs.Max
 	j.Limits.CPUs = resources.Range{Min: cpus, Max: cpus}
 	j.prices(rng, d.o.Spot, k.GPU, func(spot bool) (cost.Rates, bool) {
-		r, ok, err := GPURates(k.GPU, spot)
+		r, ok, err := gpuRates(k.GPU, spot)
 		if err != nil {
 			return cost.Default(k.GPU), !spot
 		}

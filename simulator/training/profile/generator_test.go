@@ -214,7 +214,7 @@ func TestNewDrawRefuses(t *testing.T) {
 	} {
 		if _, err := NewGenerator(o); err == nil {
 			t.Errorf("%s: accepted", name)
-		} else if name == "families" && !errors.Is(err, ErrNoKinds) {
+		} else if name == "families" && !errors.Is(err, errNoKinds) {
 			t.Errorf("%s: %v, want ErrNoKinds", name, err)
 		}
 	}
