@@ -1,5 +1,5 @@
-// Package examples_test runs the example trainings as a user does: as programs, with signals,
-// restarts and an environment. What they must give is what the rest of the program relies on.
+// Package examples_test runs the example trainings as users do: as separate processes, with signals, restarts and
+// environment variables. It checks the behaviour that the optimizer relies on.
 package examples_test
 
 import (
@@ -22,7 +22,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// python finds the first interpreter that can import the module; "" asks for any Python 3.
+// python returns the first interpreter that can import the module; an empty module accepts any Python 3.
 func python(t *testing.T, module string) string {
 	t.Helper()
 	for _, p := range []string{"python3", "/usr/bin/python3"} {
@@ -38,7 +38,7 @@ func python(t *testing.T, module string) string {
 	return ""
 }
 
-// program is one example in a folder of its own.
+// program is one example with its own working directory.
 type program struct {
 	t      *testing.T
 	python string
@@ -70,7 +70,7 @@ func (p *program) start(out *bytes.Buffer, env []string, args ...string) *exec.C
 	return cmd
 }
 
-// run runs it to its end; it must exit 0.
+// run executes the program to completion and returns its output. The program must exit with code 0.
 func (p *program) run(env []string, args ...string) string {
 	p.t.Helper()
 	var out bytes.Buffer
@@ -80,7 +80,7 @@ func (p *program) run(env []string, args ...string) string {
 	return out.String()
 }
 
-// listens holds once a process has a handler for sig.
+// listens reports whether the process has installed a handler for sig.
 func listens(pid int, sig syscall.Signal) bool {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, rest, _ := bytes.Cut(data, []byte("SigCgt:"))
@@ -89,8 +89,8 @@ func listens(pid int, sig syscall.Signal) bool {
 	return mask&(1<<(sig-1)) != 0
 }
 
-// interrupted runs it, waits until it handles SIGUSR1, sends sig after a further delay, and returns its
-// exit code (-1: died of a signal).
+// interrupted starts the program, waits until it handles SIGUSR1, sends sig after a further delay and returns the exit
+// code; -1 means that a signal terminated it.
 func (p *program) interrupted(sig syscall.Signal, after time.Duration, env []string, args ...string) int {
 	p.t.Helper()
 	var out bytes.Buffer
@@ -111,7 +111,7 @@ func (p *program) interrupted(sig syscall.Signal, after time.Duration, env []str
 	return exit.ExitCode()
 }
 
-// rows reads a log; every row must have every column of the header.
+// rows reads a CSV log and requires a value for every column of the header in every row.
 func (p *program) rows(file string) []map[string]string {
 	p.t.Helper()
 	f, err := os.Open(filepath.Join(p.dir, file))
@@ -143,7 +143,7 @@ func value(t *testing.T, row map[string]string, column string) float64 {
 	return v
 }
 
-// epochsOnce checks that the log holds the epochs 1 to n, each once and in order, with a clock that adds up.
+// epochsOnce checks that the log contains the epochs 1 to n in order, each exactly once, with consistent timestamps.
 func epochsOnce(t *testing.T, rows []map[string]string, n int) {
 	t.Helper()
 	if len(rows) != n {
@@ -163,7 +163,7 @@ func epochsOnce(t *testing.T, rows []map[string]string, n int) {
 
 func TestDigitsLearns(t *testing.T) {
 	p := newProgram(t, python(t, ""), "train_digits.py")
-	p.run(nil, "--epochs", "8", "--samples", "3840", "--batch-size", "48") // no variables at all: its own log, every CPU there is
+	p.run(nil, "--epochs", "8", "--samples", "3840", "--batch-size", "48") // no environment variables: the script's own log, all available CPUs
 	rows := p.rows("log-digits-mlp.csv")
 	epochsOnce(t, rows, 8)
 	last := rows[7]
@@ -189,7 +189,7 @@ func TestDigitsLearns(t *testing.T) {
 	}
 }
 
-// weights are the parameters in the checkpoint.
+// weights returns the network parameters stored in the checkpoint.
 func (p *program) weights(dir string) []float64 {
 	p.t.Helper()
 	data, err := os.ReadFile(filepath.Join(p.dir, dir, "checkpoint.json"))
@@ -203,8 +203,8 @@ func (p *program) weights(dir string) []float64 {
 	return c.Weights
 }
 
-// TestDigitsInterrupted: whatever stops it, on however many workers it goes on, the same seed gives the same
-// network, and no epoch is lost or written twice.
+// TestDigitsInterrupted checks that a seed determines the network regardless of how the training is interrupted and of
+// the number of workers after the restart, and that no epoch is lost or logged twice.
 func TestDigitsInterrupted(t *testing.T) {
 	p := newProgram(t, python(t, ""), "train_digits.py", "OPTIMIZER_EPOCHS=4", "OPTIMIZER_BATCH_SIZE=96", "OPTIMIZER_RANDOM_SEED=1700000000")
 	small := []string{"--samples", "2400"}
@@ -217,8 +217,8 @@ func TestDigitsInterrupted(t *testing.T) {
 		switch {
 		case code == 75:
 			saved++
-			p.weights("cut") // a checkpoint is there, whole
-		case sig == syscall.SIGKILL && code == -1, code == 0: // a fast machine may be done
+			p.weights("cut") // a complete checkpoint exists
+		case sig == syscall.SIGKILL && code == -1, code == 0: // a fast machine may have finished
 		default:
 			t.Errorf("signal %v: exit %d, want 75", sig, code)
 		}
@@ -259,7 +259,7 @@ func TestDigitsRefusesAnotherRunsCheckpoint(t *testing.T) {
 	}
 }
 
-// children lists the child processes of a process.
+// children returns the pids of the child processes.
 func children(pid int) []int {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	var pids []int
@@ -271,7 +271,7 @@ func children(pid int) []int {
 	return pids
 }
 
-// cpuTicks is the user time of a process in clock ticks.
+// cpuTicks returns the user CPU time of a process in clock ticks.
 func cpuTicks(pid int) int {
 	data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := bytes.Cut(data, []byte(") "))
@@ -292,7 +292,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Errorf("not so after 20 s: %s", what)
 }
 
-// TestDigitsUsesItsCPUs: as many processes compute as it was given threads, and none outlives it.
+// TestDigitsUsesItsCPUs checks that the number of computing processes equals the thread setting and that none outlives
+// the training.
 func TestDigitsUsesItsCPUs(t *testing.T) {
 	if _, err := os.Stat(fmt.Sprintf("/proc/self/task/%d/children", os.Getpid())); err != nil {
 		t.Skip("this kernel does not list children in /proc")
@@ -368,7 +369,7 @@ func TestTorchIsMissing(t *testing.T) {
 	}
 }
 
-// planned is what a profile says of an epoch, by its formula.
+// planned returns the seconds per epoch that the profile's formula predicts.
 func planned(t *testing.T, file string, gpus, batch int) float64 {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -387,7 +388,8 @@ func planned(t *testing.T, file string, gpus, batch int) float64 {
 	return v
 }
 
-// TestReplayProfiles: more GPUs are never slower at the profile's own batch, and never better than linear.
+// TestReplayProfiles checks that at the profile's own batch size more GPUs are never slower and never exceed linear
+// speed-up.
 func TestReplayProfiles(t *testing.T) {
 	for file, batch := range map[string]int{"replay-resnet18.json": 1024, "replay-bert.json": 48} {
 		one, before := planned(t, file, 1, batch), 0.0
@@ -399,7 +401,7 @@ func TestReplayProfiles(t *testing.T) {
 			before = v
 		}
 	}
-	// measured: 512 samples on one T4 take 0.355 s, 4 x 129 take 0.1105 s
+	// Measured: 512 samples on one T4 take 0.355 s, 4 x 129 samples take 0.1105 s.
 	if v := planned(t, "replay-resnet18.json", 1, 512) * 512 / 50000; v < 0.32 || v > 0.43 {
 		t.Errorf("one GPU: %v s an iteration, measured 0.355", v)
 	}
@@ -439,7 +441,7 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestHostDescription: the script reads of the file what a YAML reader does.
+// TestHostDescription checks that the script's own parser reads the file as a YAML parser does.
 func TestHostDescription(t *testing.T) {
 	data, err := os.ReadFile("host-8gpu.yaml")
 	if err != nil {
@@ -450,7 +452,7 @@ func TestHostDescription(t *testing.T) {
 		t.Fatal(err)
 	}
 	if price, ok := want["price"].(map[string]any); ok {
-		price["dated"] = price["dated"].(time.Time).Format(time.DateOnly) // a date in YAML, text for the script
+		price["dated"] = price["dated"].(time.Time).Format(time.DateOnly) // a YAML date, which the script reads as text
 	}
 	out, err := exec.Command(python(t, ""), "-B", "-c", "import json,replay; print(json.dumps(replay.read_host('host-8gpu.yaml')))").Output()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 
 var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	// inRepository are paths below a top-level folder, as people write them in text and in commands.
+	// inRepository matches paths below a top-level folder in prose and in commands.
 	inRepository = regexp.MustCompile("(?m)(?:^|[\\s(\"'`=])(?:\\./)?((?:cmd|cost|docs|examples|house|internal|monitor|morl|optimizer|resources|simulator|sla)/[\\w./*-]+)")
-	// exported is the name in `folder.Name`.
+	// exported matches the name in `folder.Name`.
 	exported   = regexp.MustCompile(`\.[A-Z]\w*$`)
 	testName   = regexp.MustCompile(`\b((?:Test|Benchmark)[A-Z]\w+)\b`)
 	makeTarget = regexp.MustCompile("(?m)(?:`|^)make ([a-z-]+)")
 )
 
-// documents are the texts for people, by path.
+// documents returns README.md and the files of docs by path.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	paths, err := filepath.Glob("../docs/*.md")
@@ -36,7 +36,7 @@ func documents(t *testing.T) map[string]string {
 	return out
 }
 
-// found are what a pattern finds in a text, each once.
+// found returns the distinct submatches of a pattern in a text.
 func found(re *regexp.Regexp, text string) map[string]bool {
 	out := map[string]bool{}
 	for _, m := range re.FindAllStringSubmatch(text, -1) {
@@ -84,7 +84,7 @@ func TestDocumentsNameWhatExists(t *testing.T) {
 	}
 }
 
-// testFunctions are the tests and benchmarks of all packages.
+// testFunctions returns the names of the tests, benchmarks and fuzz targets of all packages.
 func testFunctions(t *testing.T) map[string]bool {
 	t.Helper()
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz)\w+)\(`)
@@ -107,7 +107,7 @@ func testFunctions(t *testing.T) map[string]bool {
 	return out
 }
 
-// TestDocumentsKeepTheHouseRules looks for what only holds on the machine where a text was written.
+// TestDocumentsKeepTheHouseRules rejects paths that exist only on the machine where a text was written.
 func TestDocumentsKeepTheHouseRules(t *testing.T) {
 	own := regexp.MustCompile(`(?:^|[\s"'=(])/(?:work|tmp|home|root|Users)/`)
 	for doc, text := range documents(t) {

@@ -1,4 +1,5 @@
-// Package house checks how the repository is built: which folder may import which.
+// Package house checks repository conventions: import directions, names of files and packages, references in the
+// documentation, and wording.
 package house
 
 import (
@@ -14,12 +15,12 @@ import (
 
 const module = "trainopt/"
 
-// floors lists for each top-level folder the folders that it may import. Imports point down only. Every folder may import
-// foundation.
+// floors lists the top-level folders that each top-level folder may import. Imports point down only. Every folder may
+// import foundation.
 var floors = map[string][]string{
 	"resources": {},
 	"sla":       {},
-	"monitor":   {},
+	"monitor":   {"monitor"},
 	"morl":      {"morl"},
 	"cost":      {"resources"},
 	"optimizer": {"optimizer", "resources", "sla", "monitor", "morl", "cost"},
@@ -33,7 +34,7 @@ var floors = map[string][]string{
 // foundation lists the folders that every folder may import. They import nothing of ours.
 var foundation = []string{"internal/regular", "internal/stat", "internal/suggest"}
 
-// below is the order inside optimizer: a package may import those to its right in the chain only.
+// below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
 	"optimizer/inspect":      {},
 	"optimizer/checkpoint":   {},
@@ -63,7 +64,7 @@ var below = map[string][]string{
 	"optimizer/schedule/place/baseline":     {"optimizer/schedule/place"},
 }
 
-// forbidden words for packages and files: they say nothing about what is inside.
+// forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}
 
 func TestImportsPointDown(t *testing.T) {
@@ -107,6 +108,8 @@ func checkName(t *testing.T, rel string) {
 	}
 }
 
+// checkImports reports every import of one file that floors or below do not allow. Test files may also import simulator
+// and placetest.
 func checkImports(t *testing.T, path, rel string) {
 	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
@@ -127,12 +130,12 @@ func checkImports(t *testing.T, path, rel string) {
 			continue
 		}
 		target := strings.TrimPrefix(p, module)
-		if target == folder || contains(foundation, target) { // the first: an external test of the package itself
+		if target == folder || contains(foundation, target) { // target == folder: external test of the package itself
 			continue
 		}
 		targetTop, _, _ := strings.Cut(target, "/")
 		if strings.HasSuffix(rel, "_test.go") && (targetTop == "simulator" || target == "optimizer/schedule/place/placetest") {
-			continue // tests may need a world
+			continue // tests may use simulated worlds
 		}
 		if !contains(allowed, targetTop) && targetTop != top || len(allowed) == 0 {
 			t.Errorf("%s imports %s: %s may import %v", rel, target, top, allowed)

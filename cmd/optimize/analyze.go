@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
@@ -23,7 +23,7 @@ import (
 	"trainopt/sla"
 )
 
-// analyzeSettings are the settings that analyze takes as flags, with what they mean here.
+// analyzeSettings lists the settings that analyze accepts as flags, with their help for this command.
 var analyzeSettings = map[string]string{
 	"deadline": "say which runs took longer than `DUR`", "budget": "say which runs cost more than `USD`",
 	"min-throughput": "say which runs were slower than `X` samples/s", "max-memory": "say which runs used more than `GiB` of memory",
@@ -33,7 +33,7 @@ var analyzeSettings = map[string]string{
 	"gb-hour": "re-price all runs: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
 }
 
-// repricing are the flags that price all runs anew.
+// repricing lists the flags that reprice all runs.
 var repricing = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour"}
 
 type analyzeFlags struct {
@@ -70,7 +70,7 @@ together; without any, all runs and imported logs of the state directory are loo
 	}
 	for _, n := range importNumbers {
 		f.assumed.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), "of a log that does not say: "+n.help)
-		fs.Lookup(n.flag).DefValue = "0" // help then shows none
+		fs.Lookup(n.flag).DefValue = "0" // hides the default in help
 	}
 	fs.StringVar(&f.assumed.gpuModel, "gpu-model", "", "of a log that does not say: `NAME` of the GPUs")
 	fs.StringVar(&f.assumed.model, "model", "", "of a log that does not say: `NAME` of the model")
@@ -78,6 +78,8 @@ together; without any, all runs and imported logs of the state directory are loo
 	return cmd
 }
 
+// analyze reads the settings, collects runs and logs, and writes the analysis to standard output or to a file. If
+// nothing can be analyzed, it returns a usage error.
 func (e *env) analyze(fs *pflag.FlagSet, c *common, f *analyzeFlags, args []string) error {
 	if c.json && !fs.Changed("format") {
 		f.format = "json"
@@ -125,7 +127,7 @@ func suffix(notes []string) string {
 	return " (" + strings.Join(notes, "; ") + ")"
 }
 
-// analyzeOptions are the limits and prices that the user gives.
+// analyzeOptions returns the limits and prices given by the user.
 func (e *env) analyzeOptions(fs *pflag.FlagSet, v *values) (analysis.Options, error) {
 	var o analysis.Options
 	var errs []error
@@ -151,20 +153,20 @@ func (e *env) analyzeOptions(fs *pflag.FlagSet, v *values) (analysis.Options, er
 	return o, errors.Join(errs...)
 }
 
-// logOptions say how logs are read, and what they do not say themselves.
+// logOptions returns the options for reading logs, with the values that replace missing columns.
 func (f *analyzeFlags) logOptions(v *values) (logs.Options, error) {
 	f.assumed.format = v.text("monitor.log_format")
 	assume, err := f.assumed.assume()
 	if err != nil {
 		if strings.Contains(err.Error(), "--format") {
-			err = fmt.Errorf("--log-format %q: unknown, want one of %s", f.assumed.format, strings.Join(monitor.Formats(), ", "))
+			err = fmt.Errorf("--log-format %q: unknown, want one of %s", f.assumed.format, strings.Join(trainlog.Formats(), ", "))
 		}
 		return logs.Options{}, err
 	}
 	return logs.Options{Format: f.assumed.format, Aliases: v.table("monitor.columns"), Assume: assume}, nil
 }
 
-// collect adds what the arguments name: logs and runs; without any, the whole history.
+// collect adds the logs and runs named by the arguments, or the whole history without arguments.
 func (e *env) collect(c *common, a *analysis.Analyzer, o logs.Options, args []string) error {
 	if len(args) == 0 {
 		entries, err := e.historyEntries(c, history.Filter{})
@@ -189,7 +191,8 @@ func (e *env) collect(c *common, a *analysis.Analyzer, o logs.Options, args []st
 	return nil
 }
 
-// logOrRun is the path of a training log, which may be the directory in which a framework left it, or else the directory of a run.
+// logOrRun resolves a reference to the path of a training log, which may be a framework's output directory, or to a run
+// directory.
 func (e *env) logOrRun(c *common, ref string) (log, run string, err error) {
 	path := inDir(e.dir, ref)
 	if isFile(path) {
@@ -202,7 +205,7 @@ func (e *env) logOrRun(c *common, ref string) (log, run string, err error) {
 	return "", run, err
 }
 
-// addRun adds a run and its probes, from the history of the state directory that it is in.
+// addRun adds a run and its probes from the history of the state directory that contains the run.
 func (e *env) addRun(c *common, a *analysis.Analyzer, dir string) error {
 	of := *c
 	of.stateDir = filepath.Dir(filepath.Dir(dir))

@@ -12,7 +12,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// analysisJSON is what a script reads of `optimize analyze --json`.
+// analysisJSON is the part of `optimize analyze --json` that the tests read.
 type analysisJSON struct {
 	Schema, Runs, Logs int
 	Totals             struct {
@@ -54,7 +54,7 @@ func (w *world) analyze(args ...string) analysisJSON {
 	return a
 }
 
-// trainingLogs are logs of a model on 1, 2 and 4 GPUs, of different lengths, the second with a bad row.
+// trainingLogs writes logs of one model on 1, 2 and 4 GPUs, of different lengths, the second with a bad row.
 func (w *world) trainingLogs() []string {
 	var paths []string
 	for i, c := range []struct {
@@ -152,7 +152,7 @@ func TestAnalyzeHistory(t *testing.T) {
 	}
 }
 
-// checkpoints leaves what Hugging Face's trainer leaves: a directory with its state.
+// checkpoints writes a checkpoint directory as Hugging Face's trainer does, with its state file.
 func (w *world) checkpoints(name string) string {
 	w.t.Helper()
 	if err := os.Mkdir(filepath.Join(w.dir, name), 0o755); err != nil {
@@ -164,7 +164,7 @@ func (w *world) checkpoints(name string) string {
 	return name
 }
 
-// TestDirectoryOfALog: analyze and predict take what runs import takes.
+// TestDirectoryOfALog checks that analyze and predict accept the same log directories as runs import.
 func TestDirectoryOfALog(t *testing.T) {
 	w := newWorld(t)
 	dir := w.checkpoints("checkpoint-300")

@@ -9,8 +9,8 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// learning is a small training that stops when it has learned enough. Large batches make quick epochs but need many: a run
-// takes 0.3 s at batch 16, 0.9 s at 32 and 1.8 s at 64, which is its own.
+// learning is a small training that stops once it has converged. Large batches have fast epochs but need many of them: a
+// run takes 0.3 s at batch size 16, 0.9 s at 32 and 1.8 s at 64, the script's default.
 const learning = `import os, time
 batch = int(os.environ.get("OPTIMIZER_BATCH_SIZE", "64"))
 pace, epochs = {16: (0.1, 3), 32: (0.075, 12), 64: (0.06, 30)}[batch]
@@ -21,8 +21,8 @@ for epoch in range(1, epochs + 1):
     with open(log, "a") as f: f.write("%d,100,%d,%g,%g\n" % (epoch, batch, pace, 1 / epoch))
 `
 
-// TestBanditMovesToTheBetterBatch: over the recurrences of a job, the batch size moves to the one whose whole run is
-// shortest, although its epochs are the slowest.
+// TestBanditMovesToTheBetterBatch checks that over the recurrences of a job the batch size converges to the one with
+// the shortest run, although its epochs are the slowest.
 func TestBanditMovesToTheBetterBatch(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -34,7 +34,7 @@ func TestBanditMovesToTheBetterBatch(t *testing.T) {
 		if code != run.CodeDone {
 			t.Fatalf("exit %d\n%s", code, errs)
 		}
-		chosen, last = append(chosen, int(rec.Training.BatchSize)), rec // as the script's log says
+		chosen, last = append(chosen, int(rec.Training.BatchSize)), rec // as reported in the script's log
 	}
 	if want := []int{64, 32, 16, 16, 16}; !slices.Equal(chosen, want) {
 		t.Errorf("batch sizes %v, want %v: the own, then outwards, then the best", chosen, want)

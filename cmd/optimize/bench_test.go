@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// program is the program as users build it: the test binary is larger and starts slower.
+// program builds the binary as users do and returns its path; the test binary is larger and starts more slowly.
 var program = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "bench")
 	if err != nil {
@@ -26,7 +26,7 @@ var program = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// command is a process of the program.
+// command returns an unstarted process of the binary.
 func command(b *testing.B, dir string, args ...string) *exec.Cmd {
 	b.Helper()
 	path, err := program()
@@ -39,7 +39,7 @@ func command(b *testing.B, dir string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// BenchmarkStartup is the time from exec to exit of `optimize version`: what every command pays.
+// BenchmarkStartup measures the time from exec to exit of `optimize version`, the fixed cost of every command.
 func BenchmarkStartup(b *testing.B) {
 	dir := b.TempDir()
 	if _, err := program(); err != nil {
@@ -52,9 +52,9 @@ func BenchmarkStartup(b *testing.B) {
 	}
 }
 
-// BenchmarkWallTime runs the same training bare and wrapped, in pairs of alternating order, and reports by how many
-// percent the wrapped one took longer by the training's own clock (median of the pairs; aim: below 0.5), and what is
-// added before and after it, in milliseconds.
+// BenchmarkWallTime runs the same training bare and wrapped, in pairs of alternating order. It reports the overhead in
+// percent by the training's own clock (median of the pairs; target: below 0.5) and the time added before and after the
+// training in milliseconds.
 func BenchmarkWallTime(b *testing.B) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		b.Skip("python3 is not installed")
@@ -98,7 +98,7 @@ func middle(v []float64) float64 {
 	return v[len(v)/2]
 }
 
-// timed runs a training and returns its own time (the last time_so_far of its log) and the whole time, in seconds.
+// timed runs a training and returns its own time (the last time_so_far of its log) and the total time, in seconds.
 func timed(b *testing.B, cmd *exec.Cmd, dir string) (training, whole float64) {
 	b.Helper()
 	from := time.Now()

@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/report"
 )
 
-// calibration shows how the predictions of the runs of the state directory held.
+// calibration reports the calibration of the predictions of all runs in the state directory.
 func (e *env) calibration(c *common, format, output string) error {
 	if !report.Known(format) {
 		return usageError{fmt.Errorf("--format %q: unknown, want one of %s", format, report.FormatNames())}
@@ -34,7 +34,7 @@ func (e *env) calibration(c *common, format, output string) error {
 	if output == "" {
 		return report.Calibration(e.stdout, table, format)
 	}
-	var b bytes.Buffer // so that a failure leaves the file that was there
+	var b bytes.Buffer // buffered so that a failure leaves an existing file unchanged
 	if err := report.Calibration(&b, table, format); err != nil {
 		return err
 	}

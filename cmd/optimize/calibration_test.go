@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// foretold records finished runs in a world, of which the first so many kept their interval.
+// foretold records n finished runs, of which the first kept lie inside their predicted interval.
 func foretold(t *testing.T, w *world, n, kept int) {
 	t.Helper()
 	for k := range n {
@@ -41,11 +41,11 @@ func foretold(t *testing.T, w *world, n, kept int) {
 	}
 }
 
-// TestReportCalibration: the runs of a state directory are scored, in every format.
+// TestReportCalibration checks the scores of the runs of a state directory in every format.
 func TestReportCalibration(t *testing.T) {
 	w := newWorld(t)
 	foretold(t, w, 12, 9)
-	unsized := journal.NewRecord() // what an earlier version predicted of one unit of work is not scored as the run
+	unsized := journal.NewRecord() // an earlier version predicted one unit of work; such predictions are not scored
 	unsized.State, unsized.Outcome.Seconds, unsized.Training.Unit = journal.Done, 240, "step"
 	unsized.Plan = &journal.Plan{Planner: "model", Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 1, P50: 1.14, P95: 1.3}}}
 	past, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), "train"))
@@ -102,7 +102,7 @@ func TestReportCalibration(t *testing.T) {
 	}
 }
 
-// TestReportCalibrationRefusals: one line each; nothing to score is no failure.
+// TestReportCalibrationRefusals checks that every refusal is one line and that having nothing to score is not an error.
 func TestReportCalibrationRefusals(t *testing.T) {
 	w := newWorld(t)
 	if code, out, _ := w.run("report", "--calibration"); code != 0 || !strings.Contains(out, "nothing to score") {
@@ -122,8 +122,8 @@ func TestReportCalibrationRefusals(t *testing.T) {
 	}
 }
 
-// TestCalibrationWidensTheNextPrediction: after predictions that did not hold, a run says that its intervals are wider, and
-// its model records by how much; after those that did, it does not.
+// TestCalibrationWidensTheNextPrediction checks that after missed predictions a run reports wider intervals and records
+// the factor in its model, and that after accurate ones it does not.
 func TestCalibrationWidensTheNextPrediction(t *testing.T) {
 	needPython(t)
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestCalibrationWidensTheNextPrediction(t *testing.T) {
 			w := newWorld(t)
 			script := w.write("count.py", counting)
 			foretold(t, w, 12, c.kept)
-			if code, _, stderr := w.run("report", "--calibration"); code != 0 { // takes the runs into the database, as their own end would
+			if code, _, stderr := w.run("report", "--calibration"); code != 0 { // updates the database, as the end of a run does
 				t.Fatal(stderr)
 			}
 			code, rec, stderr := w.record("--train", script, "--epochs", "20", "--cpus", "1")

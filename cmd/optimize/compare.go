@@ -23,7 +23,7 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// compared are the engines whose policies can be compared. A new one is one line here.
+// compared is the registry of engines whose policies can be compared: one line each.
 var compared = map[string]func(*env, *common) *cobra.Command{
 	"placement": comparePlacementCommand,
 	"queue":     compareQueueCommand,
@@ -49,7 +49,7 @@ func compareCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
-// comparing are the flags that every comparison has.
+// comparing holds the flags common to all comparisons.
 type comparing struct {
 	policies, against       []string
 	seeds                   string
@@ -66,7 +66,7 @@ func (f *comparing) add(cmd *cobra.Command, policies []string) {
 	flags.StringVar(&f.jobsOut, "jobs-out", "", "write every single job to `FILE` as CSV")
 }
 
-// resolve checks the flags and fills in what follows from others.
+// resolve checks the flags, fills in dependent values and returns the seeds.
 func (f *comparing) resolve(cmd *cobra.Command, c *common) ([]uint64, error) {
 	switch {
 	case cmd.Flags().Changed("format"):
@@ -100,10 +100,10 @@ func (f *comparing) resolve(cmd *cobra.Command, c *common) ([]uint64, error) {
 	return parseSeeds(f.seeds)
 }
 
-// maxSeeds bounds what one comparison may be asked for.
+// maxSeeds limits the number of seeds of one comparison.
 const maxSeeds = 10000
 
-// parseSeeds reads "A:B", both included, or "A,B,C".
+// parseSeeds parses "A:B", inclusive, or "A,B,C".
 func parseSeeds(text string) ([]uint64, error) {
 	fail := func() ([]uint64, error) {
 		return nil, fmt.Errorf("--seeds %q: want A:B, both included, or a list of different whole numbers, at most %d", text, maxSeeds)
@@ -132,8 +132,8 @@ func parseSeeds(text string) ([]uint64, error) {
 	return out, nil
 }
 
-// runComparison runs a comparison, which writes its single jobs with the function it returns. An interrupt ends it early:
-// what is complete is still written.
+// runComparison runs a comparison and writes its results; the function returned by run writes the individual jobs.
+// After an interrupt, the completed part is still written.
 func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error)) error {
 	ctx, stop := e.untilSignal()
 	defer stop()
@@ -160,7 +160,7 @@ func (e *env) runComparison(c *common, f *comparing, run func(ctx context.Contex
 	return nil
 }
 
-// interruptedBy is the user's signal as the cause of an end.
+// interruptedBy is an interrupt by a signal of the user.
 type interruptedBy struct{ signal os.Signal }
 
 func (i interruptedBy) Error() string { return endedBy(i.signal) }
@@ -197,13 +197,15 @@ func (e *env) writeComparison(f *comparing, comparison *experiment.Comparison, j
 	return nil
 }
 
-// progressBar shows how far long work is; silent where nobody looks.
+// progressBar shows the progress of long work. It prints nothing if stderr is not a terminal.
 type progressBar struct {
 	all *mpb.Progress
 	bar *mpb.Bar
 	new func(total int)
 }
 
+// bar returns a progress bar, which prints nothing with --quiet or without a terminal. It appears at the first call of
+// at.
 func (e *env) bar(c *common, what string) *progressBar {
 	p := &progressBar{}
 	if e.width == nil || e.width() == 0 || c.quiet {
@@ -219,7 +221,7 @@ func (e *env) bar(c *common, what string) *progressBar {
 	return p
 }
 
-// at is told how much is done, from one goroutine at a time.
+// at updates the progress. Calls must not be concurrent.
 func (p *progressBar) at(done, total int) {
 	if p.new != nil {
 		p.new(total)
@@ -237,7 +239,8 @@ func (p *progressBar) done() {
 	}
 }
 
-// untilSignal is a context that ends, with interruptedBy as its cause, at the first signal; call the function when done.
+// untilSignal returns a context that is cancelled at the first signal, with interruptedBy as its cause, and a function
+// that releases its resources.
 func (e *env) untilSignal() (context.Context, func()) {
 	signals, stop := e.listen()
 	ctx, cancel := context.WithCancelCause(cmdContext())

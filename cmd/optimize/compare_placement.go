@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/experiment"
 )
 
-// comparingPlacement are the flags of compare placement.
+// comparingPlacement holds the flags of compare placement.
 type comparingPlacement struct {
 	comparing
 	placementFlags
@@ -25,7 +25,7 @@ type comparingPlacement struct {
 	processes            int
 }
 
-// comparedMethods are those that take seconds.
+// comparedMethods lists the default methods, which run in seconds.
 var comparedMethods = []string{"exact", "greedy", "medea", "paragon", "spread", "random"}
 
 func comparePlacementCommand(e *env, c *common) *cobra.Command {
@@ -65,10 +65,12 @@ optimize simulate placement --methods; figures are of the throughput table for a
 	return cmd
 }
 
-// figurePlacementFlags are those that say something together with --figure.
+// figurePlacementFlags lists the flags that are valid with --figure.
 var figurePlacementFlags = []string{"figure", "methods", "policies", "against", "groups", "seeds", "predictor", "episodes", "model", "processes",
 	"format", "out", "jobs-out", "json", "quiet", "config", "state-dir", "log-level"}
 
+// comparePlacement compares placement methods, either on the data of a published figure or on the workload given by
+// flags.
 func (e *env) comparePlacement(cmd *cobra.Command, common *common, f *comparingPlacement) error {
 	var other error
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -118,7 +120,7 @@ func (e *env) comparePlacement(cmd *cobra.Command, common *common, f *comparingP
 	})
 }
 
-// ofFigure fills in what a figure says and flags do not.
+// ofFigure fills in defaults from a figure for flags that were not set.
 func (f *comparingPlacement) ofFigure(cmd *cobra.Command, figure *figures.Figure) {
 	changed := cmd.Flags().Changed
 	if !changed("methods") && !changed("policies") {
@@ -129,7 +131,7 @@ func (f *comparingPlacement) ofFigure(cmd *cobra.Command, figure *figures.Figure
 	}
 }
 
-// check resolves the flags of comparisons.
+// check resolves the flags common to all comparisons and returns the groups of batches.
 func (f *comparingPlacement) check(cmd *cobra.Command, common *common) ([]uint64, error) {
 	groups, err := f.resolve(cmd, common)
 	if err != nil {
@@ -165,7 +167,7 @@ func (f *comparingPlacement) figureOptions(groups []uint64, p *placing) figures.
 	return o
 }
 
-// comparison is what is compared without a figure.
+// comparison returns the comparison given by the flags, without a figure.
 func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uint64, p *placing) (*methods.Comparison, error) {
 	c := &methods.Comparison{Title: "Ways to place containers", XName: "containers", Methods: f.policies, Against: f.against, Workers: f.processes, Notes: p.notes}
 	if p.told != nil {
@@ -210,7 +212,7 @@ func (f *comparingPlacement) comparison(e *env, cmd *cobra.Command, groups []uin
 	return c, nil
 }
 
-// onNodes is the same with another number of nodes.
+// onNodes returns a copy with a different number of nodes.
 func (p placing) onNodes(n int) placing {
 	resized := func(q *place.Problem) *place.Problem {
 		if q == nil {
@@ -225,7 +227,7 @@ func (p placing) onNodes(n int) placing {
 	return p
 }
 
-// scenario adds batches to a comparison.
+// scenario adds a scenario with the given batches to a comparison.
 func (f *comparingPlacement) scenario(c *methods.Comparison, p *placing, name string, x float64, batches [][]int, groups []uint64) error {
 	s := methods.Scenario{Name: name, X: x, Options: p.options}
 	for _, g := range groups {

@@ -43,7 +43,8 @@ func TestComparePlacementJSON(t *testing.T) {
 	}
 }
 
-// TestComparePlacementAliases: policies and seeds are other words for methods and groups, as in other comparisons.
+// TestComparePlacementAliases checks that --policies and --seeds are accepted for --methods and --groups, as in other
+// comparisons.
 func TestComparePlacementAliases(t *testing.T) {
 	w := newWorld(t)
 	w.write("batches.csv", "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n")
@@ -60,7 +61,7 @@ func TestComparePlacementAliases(t *testing.T) {
 	}
 }
 
-// TestComparePlacementFigure prints the published values beside ours.
+// TestComparePlacementFigure checks that published values are printed beside the computed ones.
 func TestComparePlacementFigure(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "placement", "--figure", "example", "--methods", "exact,medea,greedy")

@@ -17,13 +17,12 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
 )
 
-// comparingQueue are the flags of compare queue.
+// comparingQueue holds the flags of compare queue.
 type comparingQueue struct {
 	comparing
 	queueFlags
@@ -91,7 +90,7 @@ all 36 pairs of HDeepRM, and what is better, on a platform.
 	return cmd
 }
 
-// compareSchedules prints the first eight numbers of two schedules side by side.
+// compareSchedules prints the first eight metrics of two schedules side by side.
 func (e *env) compareSchedules(c *common, f *comparingQueue) error {
 	if len(f.metrics) != 2 {
 		return usageError{fmt.Errorf("--metrics: %d files, want two: A.csv,B.csv", len(f.metrics))}
@@ -128,7 +127,7 @@ func (e *env) compareSchedules(c *common, f *comparingQueue) error {
 	return nil
 }
 
-// shorten cuts a name from the front.
+// shorten truncates a name to most characters by removing its beginning.
 func shorten(s string, most int) string {
 	if r := []rune(s); len(r) > most {
 		return "…" + string(r[len(r)-most+1:])
@@ -136,7 +135,7 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// methods are the combinations of policies, backfills and placements.
+// methods returns the combinations of policies, backfilling and placement.
 func (f *comparingQueue) methods(e *env, w *sweep.Workload) ([]sweep.Named, error) {
 	policies := f.policies
 	if slices.Equal(policies, []string{"all"}) {
@@ -150,7 +149,7 @@ func (f *comparingQueue) methods(e *env, w *sweep.Workload) ([]sweep.Named, erro
 	for _, p := range policies {
 		for i, b := range backfills {
 			for j, place := range placements {
-				if kind := sweep.KindOf(p); w.Tree != nil && kind != sweep.Order { // says itself where, and nothing overtakes
+				if kind := sweep.KindOf(p); w.Tree != nil && kind != sweep.Order { // chooses the placement itself and does not backfill
 					if i > 0 || j > 0 {
 						continue
 					}
@@ -176,7 +175,7 @@ func (f *comparingQueue) methods(e *env, w *sweep.Workload) ([]sweep.Named, erro
 	return out, nil
 }
 
-// windowsOf are the windows that flags ask for.
+// windowsOf returns the windows selected by flags.
 func (f *comparingQueue) windowsOf(cmd *cobra.Command, w *sweep.Workload) (out []sweep.Window, notes []string, err error) {
 	n := len(w.Jobs)
 	if f.length < 1 {
@@ -219,13 +218,13 @@ func (f *comparingQueue) windowsOf(cmd *cobra.Command, w *sweep.Workload) (out [
 	return out, notes, nil
 }
 
-// prepare reads or draws the workloads and makes the cases.
+// prepare reads or generates the workloads and returns the sweep over all cases.
 func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.Sweep, error) {
 	drawn := f.trace == "" && f.workload == "" && f.custom == "" && f.options == ""
 	if !drawn && !cmd.Flags().Changed("seeds") {
 		f.seeds = "0"
 	}
-	policies := f.policies // methods have other names, which --against is of
+	policies := f.policies // --against refers to method names, which differ from policy names
 	f.policies = nil
 	against := f.against
 	f.against = nil
@@ -249,7 +248,7 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 				return nil, err
 			}
 			if f.deadlines != 0 {
-				w.Jobs = front.SetDeadlines(w.Jobs, f.deadlines)
+				w.Jobs = sweep.SetDeadlines(w.Jobs, f.deadlines)
 			}
 		}
 		windows, notes, err := f.windowsOf(cmd, w)
@@ -287,7 +286,7 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 	return s, f.checkNames(s)
 }
 
-// unlike says which backfilling each method has where they differ and names do not say so.
+// unlike returns notes on the backfilling of each method if it differs between methods and is not part of their names.
 func unlike(methods []sweep.Named) []string {
 	by := map[string][]string{}
 	for _, m := range methods {
@@ -305,7 +304,7 @@ func unlike(methods []sweep.Named) []string {
 	return out
 }
 
-// about is what a reader must know of a workload.
+// about returns the notes on a workload that a reader needs.
 func (f *comparingQueue) about(w *sweep.Workload) []string {
 	out := slices.DeleteFunc(slices.Clone(w.Notes), func(n string) bool { return strings.Contains(n, "agent") })
 	if len(w.Dropped) > 0 {
@@ -331,7 +330,7 @@ func (f *comparingQueue) checkNames(s *sweep.Sweep) error {
 }
 
 func (e *env) compareQueue(cmd *cobra.Command, c *common, f *comparingQueue) error {
-	var preference *front.Preference
+	var preference *sweep.Preference
 	if f.prefer != "" {
 		p, err := queuePreference(f.prefer)
 		if err != nil {
@@ -353,7 +352,7 @@ func (e *env) compareQueue(cmd *cobra.Command, c *common, f *comparingQueue) err
 	})
 }
 
-// runQueueSweep runs a comparison and writes it, with what finish adds.
+// runQueueSweep runs a comparison and writes it together with the additions of finish.
 func (e *env) runQueueSweep(c *common, f *comparingQueue, s *sweep.Sweep, finish func(*sweep.Outcome) error) error {
 	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress

@@ -20,7 +20,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// comparingRounds are the flags of compare rounds.
+// comparingRounds holds the flags of compare rounds.
 type comparingRounds struct {
 	comparing
 	roundsFlags
@@ -81,7 +81,7 @@ For the options of the original's sweep scripts (run_sweep_continuous.py, run_sw
 	return cmd
 }
 
-// prepare fills in what loads do not change. Flags are checked.
+// prepare returns the sweep without its scenarios, and the job source. It checks all flags.
 func (f *comparingRounds) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.Sweep, *jobsOf, error) {
 	seeds, err := f.resolve(cmd, c)
 	if err != nil {
@@ -108,12 +108,12 @@ func (f *comparingRounds) prepare(e *env, cmd *cobra.Command, c *common) (*sweep
 	if err != nil {
 		return nil, nil, err
 	}
-	jobs.base.Clock = nil // nothing that depends on the machine
+	jobs.base.Clock = nil // exclude everything that depends on the machine
 	s.Notes = append(s.Notes, jobs.notes...)
 	return s, jobs, nil
 }
 
-// scenarios are the loads on each cluster.
+// scenarios adds every load on every cluster to the sweep.
 func (f *comparingRounds) scenarios(e *env, cmd *cobra.Command, s *sweep.Sweep, jobs *jobsOf) error {
 	loads, err := f.loads(cmd, jobs)
 	if err != nil {
@@ -161,7 +161,8 @@ func validate(c rounds.Config, policy string) error {
 	return c.Validate()
 }
 
-// loads are the scenarios without their cluster.
+// loads returns one scenario per load, without the cluster: a trace, arrival rates, or numbers of jobs present at the
+// start.
 func (f *comparingRounds) loads(cmd *cobra.Command, jobs *jobsOf) ([]sweep.Scenario, error) {
 	if jobs.trace != nil {
 		return []sweep.Scenario{{Name: jobs.words, X: float64(len(jobs.trace.Jobs)), Config: jobs.base}}, nil
@@ -208,7 +209,7 @@ func (f *comparingRounds) loads(cmd *cobra.Command, jobs *jobsOf) ([]sweep.Scena
 	return out, nil
 }
 
-// parseLoads reads "A:B:N", N numbers from A to B without 0, or a list of ascending numbers.
+// parseLoads parses "A:B:N", N numbers from A to B without 0, or a list of ascending numbers.
 func parseLoads(flag, text string) ([]float64, error) {
 	fail := func() ([]float64, error) {
 		return nil, fmt.Errorf("%s %q: want A:B:N, N numbers from A to B, or a list of ascending numbers above 0, at most %d", flag, text, maxLoads)
@@ -241,7 +242,7 @@ func parseLoads(flag, text string) ([]float64, error) {
 	return out, nil
 }
 
-// maxLoads bounds what one comparison may be asked for.
+// maxLoads limits the number of loads of one comparison.
 const maxLoads = 1000
 
 func (e *env) compareRounds(cmd *cobra.Command, c *common, f *comparingRounds) error {
@@ -261,7 +262,8 @@ func (e *env) compareRounds(cmd *cobra.Command, c *common, f *comparingRounds) e
 	return e.runSweep(c, f, s, func(*sweep.Outcome) {})
 }
 
-// runSweep runs a sweep and writes it, with what finish adds. A policy that fails is said when everything else is written.
+// runSweep runs a sweep and writes it together with the additions of finish. The failure of a policy is reported after
+// all other results are written.
 func (e *env) runSweep(c *common, f *comparingRounds, s *sweep.Sweep, finish func(*sweep.Outcome)) error {
 	var failed error
 	err := e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {

@@ -14,11 +14,11 @@ import (
 	"trainopt/simulator/rounds/sweep"
 )
 
-// figureFlags are those that say something together with --figure.
+// figureFlags lists the flags that are valid with --figure.
 var figureFlags = map[string]bool{"figure": true, "policies": true, "points": true, "seeds": true, "window": true, "compat": true, "timeout": true, "processes": true,
 	"format": true, "out": true, "jobs-out": true, "json": true, "quiet": true, "config": true, "state-dir": true, "log-level": true}
 
-// compareFigure runs what a published figure shows. --compat is on unless it is switched off.
+// compareFigure reproduces a published figure. --compat is on unless set otherwise.
 func (e *env) compareFigure(cmd *cobra.Command, c *common, f *comparingRounds) error {
 	var other error
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
@@ -65,10 +65,10 @@ func (e *env) compareFigure(cmd *cobra.Command, c *common, f *comparingRounds) e
 	return e.runSweep(c, f, s, func(o *sweep.Outcome) { figure.Beside(o) })
 }
 
-// decisionLimit is how long a decision may take for a policy to be measured with twice as many jobs.
+// decisionLimit is the decision time above which a policy is not measured with twice as many jobs.
 const decisionLimit = 5 * time.Minute
 
-// compareDecisions measures how long policies take.
+// compareDecisions measures the decision times of policies.
 func (e *env) compareDecisions(cmd *cobra.Command, c *common, f *comparingRounds) error {
 	for _, flag := range []string{"policies", "window", "compat", "processes", "jobs-out"} {
 		if cmd.Flags().Changed(flag) {

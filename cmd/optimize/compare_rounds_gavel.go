@@ -8,15 +8,16 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// gavelFlag is an option of the original's sweep scripts, and what it is here. Its long form is known, to be answered.
+// gavelFlag maps an option of Gavel's sweep scripts to its equivalent here. The long form is registered so that the
+// error can name the equivalent.
 type gavelFlag struct {
 	long, short string
 	here        string
-	takes       bool // a value
-	same        bool // it is called the same here
+	takes       bool // takes a value
+	same        bool // has the same name here
 }
 
-// gavelFlags are all options of the original's sweep scripts.
+// gavelFlags lists all options of Gavel's sweep scripts.
 var gavelFlags = []gavelFlag{
 	{long: "policies", short: "-p", here: "--policies A,B,… or all", same: true},
 	{long: "seeds", here: "--seeds 0:2 or 0,1,2", same: true},
@@ -54,7 +55,7 @@ var gavelFlags = []gavelFlag{
 	{long: "num-reference-models", takes: true, here: "--reference-models N, one in each run"},
 }
 
-// gavelOptionTable is what the help says of them.
+// gavelOptionTable returns the option table of the help text.
 func gavelOptionTable() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %-36s %s\n", "theirs", "here")
@@ -68,7 +69,7 @@ func gavelOptionTable() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// addGavelOptions makes those that are called otherwise known, so that they are answered.
+// addGavelOptions registers the differently named options as hidden flags, for error messages.
 func addGavelOptions(fs *pflag.FlagSet) {
 	for _, g := range gavelFlags {
 		if g.same {
@@ -83,7 +84,7 @@ func addGavelOptions(fs *pflag.FlagSet) {
 	}
 }
 
-// gavelOption says what is asked for instead of the first of them that is given.
+// gavelOption returns an error that names the equivalent of the first such option given.
 func gavelOption(cmd *cobra.Command) error {
 	for _, g := range gavelFlags {
 		if g.same || !cmd.Flags().Changed(g.long) {

@@ -52,7 +52,7 @@ func TestCompareRoundsJSON(t *testing.T) {
 	}
 }
 
-// TestCompareRoundsDeterministic: the same bytes on one core and on many.
+// TestCompareRoundsDeterministic checks that the output is identical on one core and on many.
 func TestCompareRoundsDeterministic(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
@@ -79,7 +79,8 @@ func TestCompareRoundsDeterministic(t *testing.T) {
 	}
 }
 
-// TestCompareRoundsNotStable: a load that is too much has no figures, and says why; the others have.
+// TestCompareRoundsNotStable checks that an unstable load has no figures but a reason, and that the other loads have
+// figures.
 func TestCompareRoundsNotStable(t *testing.T) {
 	code, out, errs := newWorld(t).run("compare", "rounds", "--policies", "fifo_perf", "--rates", "0.01,2,3", "--window", "300:400", "--cluster", "v100=1", "--backlog", "8", "--seeds", "0", "--json", "--fairness=false")
 	if code != run.CodeDone || errs != "" {
@@ -102,7 +103,7 @@ func TestCompareRoundsNotStable(t *testing.T) {
 	}
 }
 
-// TestCompareRoundsFigure: published and ours stand beside each other.
+// TestCompareRoundsFigure checks that published and computed values are shown side by side.
 func TestCompareRoundsFigure(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "rounds", "--figure", "single-fifo", "--points", "1", "--seeds", "0", "--window", "0:3", "--timeout", "60")

@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/spot/sweep"
 )
 
-// comparingSpot are the flags of compare spot.
+// comparingSpot holds the flags of compare spot.
 type comparingSpot struct {
 	comparing
 	spotFlags
@@ -27,7 +27,7 @@ type comparingSpot struct {
 	starts, processes int
 }
 
-// comparedSpot is what is compared where nobody says otherwise.
+// comparedSpot lists the policies that are compared by default.
 var comparedSpot = []string{"on-demand", "greedy", "uniform", "sliced", "optimum"}
 
 func compareSpotCommand(e *env, c *common) *cobra.Command {
@@ -62,7 +62,7 @@ in "also". The same flags give the same bytes on any number of cores (wall_s apa
 	return cmd
 }
 
-// slacks reads --slack.
+// slacks parses --slack. Each value must leave time for the work and one changeover.
 func (f *comparingSpot) slacks(j spot.Job) ([]float64, error) {
 	var out []float64
 	least := (j.WorkS + j.ChangeoverS) / j.WorkS
@@ -79,7 +79,7 @@ func (f *comparingSpot) slacks(j spot.Job) ([]float64, error) {
 	return out, nil
 }
 
-// names are the policies, each once and by its own name.
+// names replaces the policies by their canonical names and requires at least one.
 func (f *comparingSpot) names() error {
 	if slices.Equal(f.policies, []string{"all"}) {
 		f.policies = nil
@@ -102,7 +102,7 @@ func (f *comparingSpot) names() error {
 	return nil
 }
 
-// markets are those of the traces.
+// markets returns the markets of the traces.
 func (f *comparingSpot) markets(e *env, cmd *cobra.Command) ([]spot.Market, error) {
 	if err := notWithTraces(cmd, "--traces"); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (f *comparingSpot) markets(e *env, cmd *cobra.Command) ([]spot.Market, erro
 	return out, nil
 }
 
-// cases are the jobs: a start in a trace, or in drawn capacity, and a seed.
+// cases returns the jobs to compare: a start time in each trace or in generated capacity, and a seed.
 func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot.Job, slack float64) ([]sweep.Case, []string, error) {
 	var out []sweep.Case
 	if f.traces == nil {
@@ -189,7 +189,7 @@ func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot
 	return out, notes, nil
 }
 
-// prepare checks the flags and makes the cases.
+// prepare checks the flags and builds the cases.
 func (f *comparingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.Sweep, error) {
 	if err := f.names(); err != nil {
 		return nil, err

@@ -111,7 +111,8 @@ func TestCompareRefusals(t *testing.T) {
 	}
 }
 
-// TestCompareAgents: an agent from a file is a policy of its own; the one in the binary, from a file, decides as morl.
+// TestCompareAgents checks that an agent from a file is a separate policy and that the embedded agent, loaded from a
+// file, decides as morl does.
 func TestCompareAgents(t *testing.T) {
 	w := newWorld(t)
 	data, err := os.ReadFile("../../optimizer/plan/agent.bin")
@@ -178,7 +179,7 @@ func TestCompareAgents(t *testing.T) {
 	}
 }
 
-// TestCompareRecurring: the recurring jobs, in JSON, as text and as rows.
+// TestCompareRecurring checks the comparison on recurring jobs as JSON, as text and as rows.
 func TestCompareRecurring(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"compare", "training", "--kinds", "zeus", "--seeds", "0:4", "--recurrences", "40"}
@@ -214,7 +215,7 @@ func TestCompareRecurring(t *testing.T) {
 	}
 }
 
-// TestCompareRecurringTables reads measured tables, in the folder itself or one below.
+// TestCompareRecurringTables checks that measured tables are read from the folder or from one below it.
 func TestCompareRecurringTables(t *testing.T) {
 	const shared = "../../../shared/data"
 	dir, err := filepath.Abs(shared)

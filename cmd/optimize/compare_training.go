@@ -22,10 +22,10 @@ import (
 	"trainopt/simulator/trial"
 )
 
-// zeusKind is the kind of jobs that recur; see compareRecurring.
+// zeusKind is the kind of recurring jobs; see compareRecurring.
 const zeusKind = "zeus"
 
-// comparingTraining are the flags of compare training.
+// comparingTraining holds the flags of compare training.
 type comparingTraining struct {
 	comparing
 	prefer, agents    []string
@@ -78,7 +78,7 @@ giving back CPUs or GPUs saves nothing.`,
 	return cmd
 }
 
-// only refuses flags that say nothing for the kinds asked for.
+// only rejects flags that do not apply to the given kinds of jobs.
 func only(cmd *cobra.Command, kinds string, names ...string) error {
 	for _, n := range names {
 		if cmd.Flags().Changed(n) {
@@ -88,7 +88,7 @@ func only(cmd *cobra.Command, kinds string, names ...string) error {
 	return nil
 }
 
-// compareTraining runs the decision benchmark.
+// compareTraining runs the benchmark of decisions on simulated training jobs.
 func (e *env) compareTraining(cmd *cobra.Command, c *common, f *comparingTraining) error {
 	if err := only(cmd, f.kinds, "eta", "recurrences"); err != nil {
 		return usageError{err}
@@ -138,7 +138,7 @@ func (e *env) compareTraining(cmd *cobra.Command, c *common, f *comparingTrainin
 	return trial.WriteBaselineComparison(e.stdout, against)
 }
 
-// figureTraining plays a published experiment.
+// figureTraining reproduces a published experiment.
 func (e *env) figureTraining(cmd *cobra.Command, c *common, f *comparingTraining) error {
 	if f.figure != "slamorl" {
 		return usageError{fmt.Errorf("--figure %q: want slamorl", f.figure)}
@@ -174,7 +174,7 @@ func (e *env) figureTraining(cmd *cobra.Command, c *common, f *comparingTraining
 	return trial.WriteSLAMORL(e.stdout, rows)
 }
 
-// loadedAgent is a policy of --agent.
+// loadedAgent is an agent loaded by --agent, used as a policy.
 type loadedAgent struct {
 	name, file string
 	agent      *plan.Agent
@@ -182,10 +182,10 @@ type loadedAgent struct {
 
 type loadedAgents []loadedAgent
 
-// agentName is what a policy of --agent may be called.
+// agentName matches the permitted names of policies given by --agent.
 var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,39}$`)
 
-// loadAgents reads the files of --agent. Errors begin with the value that is wrong.
+// loadAgents reads the files of --agent. Errors start with the invalid value.
 func (e *env) loadAgents(values []string) (loadedAgents, error) {
 	var out loadedAgents
 	for _, v := range values {
@@ -219,7 +219,7 @@ func readAgent(file string) (*plan.Agent, error) {
 	return plan.LoadAgent(in)
 }
 
-// planner is for trial.Bench.Agents.
+// planner returns the planner of a loaded agent, for trial.Bench.Agents.
 func (l loadedAgents) planner(name string) (plan.Planner, error) {
 	for _, a := range l {
 		if a.name == name {
@@ -229,7 +229,7 @@ func (l loadedAgents) planner(name string) (plan.Planner, error) {
 	return nil, nil
 }
 
-// notes say what the names stand for.
+// notes describes the source of each agent name.
 func (l loadedAgents) notes() []string {
 	var out []string
 	for _, a := range l {
@@ -238,7 +238,7 @@ func (l loadedAgents) notes() []string {
 	return out
 }
 
-// drawTraining gives the jobs of a seed.
+// drawTraining returns a function that draws the jobs of a seed.
 func (e *env) drawTraining(kinds, dir string, jobs int) (func(uint64) ([]training.Scenario, error), error) {
 	if jobs < 1 || jobs > maxSeeds {
 		return nil, usageError{fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)}
@@ -266,10 +266,10 @@ func (e *env) drawTraining(kinds, dir string, jobs int) (func(uint64) ([]trainin
 	return func(seed uint64) ([]training.Scenario, error) { return profile.Scenarios(jobs, seed, o) }, nil
 }
 
-// maxRecurrences bounds what one comparison may be asked for.
+// maxRecurrences limits the number of recurrences of one comparison.
 const maxRecurrences = 100000
 
-// compareRecurring compares on the recurring jobs of the Zeus evaluation.
+// compareRecurring compares policies on the recurring jobs of the Zeus evaluation.
 func (e *env) compareRecurring(cmd *cobra.Command, c *common, f *comparingTraining) error {
 	if err := only(cmd, f.kinds, "prefer", "jobs", "agent"); err != nil {
 		return usageError{err}
@@ -305,7 +305,8 @@ func (e *env) compareRecurring(cmd *cobra.Command, c *common, f *comparingTraini
 	})
 }
 
-// recurringJobs are those of the tables in a folder, or in zeus-nsdi23 below it, or of the fitted models; and where from.
+// recurringJobs returns the jobs of the tables in a folder or in its subfolder zeus-nsdi23, or of the fitted models if
+// dir is "", and a description of the source.
 func (e *env) recurringJobs(dir string) (jobs []*recurring.Job, from string, err error) {
 	if dir == "" {
 		jobs, err = recurring.Fitted()

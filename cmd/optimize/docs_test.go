@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 )
 
@@ -26,7 +26,7 @@ func document(t *testing.T, path string) string {
 	return string(data)
 }
 
-// commandLines are the lines of a text that call the program, cut into words, each behind where it stands.
+// commandLines returns the lines of a text that invoke optimize, split into words, keyed by their location.
 func commandLines(where, text string) map[string][]string {
 	line := regexp.MustCompile("(?m)(?:^[ \\t$]*|`)optimize ((?:\"[^\"\n]*\"|[^\"`\n])+)")
 	word := regexp.MustCompile(`"[^"]*"|\S+`)
@@ -44,8 +44,8 @@ func commandLines(where, text string) map[string][]string {
 	return out
 }
 
-// TestDocumentedCommandsAreUnderstood takes every command line of the documents and of the help texts: the command and its flags
-// must be known.
+// TestDocumentedCommandsAreUnderstood checks that every command line in the documents and help texts uses existing
+// commands and flags.
 func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 	lines := map[string][]string{}
 	add := func(where, text string) {
@@ -83,7 +83,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 	}
 }
 
-// TestFilesListsAllColumnsFormatsAndLayouts keeps docs/files.md complete. A failure prints what belongs there.
+// TestFilesListsAllColumnsFormatsAndLayouts keeps docs/files.md complete. A failure prints the expected text.
 func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
 	files := document(t, "docs/files.md")
 	var columns strings.Builder
@@ -98,7 +98,7 @@ func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
 	if !strings.Contains(files, columns.String()) {
 		t.Errorf("docs/files.md does not have this table of the columns of the runs database:\n%s", columns.String())
 	}
-	for _, name := range monitor.Formats() {
+	for _, name := range trainlog.Formats() {
 		if !strings.Contains(files, "\n| `"+name+"` |") {
 			t.Errorf("docs/files.md has no row for the log format %s", name)
 		}

@@ -10,14 +10,14 @@ import (
 	"unicode"
 )
 
-// errNoDuration is what a text that is no duration gives.
+// errNoDuration is the error for a text that is not a duration.
 var errNoDuration = errors.New("want a duration such as 90m, 2h30m or 5d, or seconds")
 
-// days are at the front of a duration, as 24 hours each.
+// days matches a leading number of days, of 24 hours each.
 var days = regexp.MustCompile(`^([0-9]+(?:\.[0-9]+)?)d(.*)$`)
 
-// parseDuration reads a duration as people write it and the program prints it: 90m, 2h30m, 5d, 1d12h, "5 d 00 h", or a number of
-// seconds.
+// parseDuration parses a duration as users write it and as optimize prints it: 90m, 2h30m, 5d, 1d12h, "5 d 00 h", or a
+// number of seconds.
 func parseDuration(text string) (time.Duration, error) {
 	text = strings.Map(func(r rune) rune {
 		if unicode.IsSpace(r) {
@@ -53,7 +53,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return lasting(sign * (whole + d.Seconds()))
 }
 
-// lasting is a number of seconds, as far as a duration goes.
+// lasting converts seconds to a duration, or fails if they exceed its range.
 func lasting(seconds float64) (time.Duration, error) {
 	if !(math.Abs(seconds) < 9e9) {
 		return 0, errNoDuration
@@ -61,7 +61,7 @@ func lasting(seconds float64) (time.Duration, error) {
 	return time.Duration(seconds * float64(time.Second)), nil
 }
 
-// span is a flag with a duration.
+// span is a flag value that holds a duration.
 type span struct{ into *time.Duration }
 
 func (s span) String() string {

@@ -26,7 +26,7 @@ func TestParseDuration(t *testing.T) {
 	}
 }
 
-// TestDaysAreUnderstood: wherever a duration is given; one that is none is refused once.
+// TestDaysAreUnderstood checks that every duration flag accepts days and reports an invalid duration exactly once.
 func TestDaysAreUnderstood(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)

@@ -13,26 +13,27 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// keeperArg is the hidden first argument by which the binary runs itself again as the keeper of a job.
+// keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
 const keeperArg = "__keeper"
 
-// env is everything that comes from outside, so that the whole command line runs inside a test.
+// env contains all external inputs and outputs, so that the whole command line runs inside a test.
 type env struct {
-	args    []string // without the program's name
+	args    []string // without the program name
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
 	environ []string
 	dir     string   // working directory
-	self    []string // how the binary runs itself as keeper
-	// listen begins to take the user's signals; before, and in commands that run no job, they end the program as usual.
+	self    []string // command that starts the binary as keeper
+	// listen starts to receive the user's signals. Until then, and in commands that run no job, signals have their
+	// default effect.
 	listen func() (signals <-chan os.Signal, stop func())
 	clock  run.Clock
-	// width is the terminal's width on stderr, 0 when it is not a terminal; ask is true when a question
+	// width returns the width of the terminal on stderr, 0 if stderr is not a terminal; ask reports whether a question
 	// can be answered on stdin.
 	width func() int
 	ask   bool
-	// lighten makes the process as small as supervising allows, until heavy is called; nil leaves it as it is.
+	// lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
 	lighten func() (heavy func())
 }
 
@@ -46,23 +47,25 @@ func (e *env) getenv(name string) string {
 	return ""
 }
 
+// listen subscribes to the signals that stop a run and returns a function that ends the subscription.
 func listen() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // under nohup a hang-up stays ignored
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores the hang-up signal; keep it ignored
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	return signals, func() { signal.Stop(signals) }
 }
 
-// lighten leaves one core to this process, because handing little work from thread to thread costs more than the work, and
-// gives back the memory that planning needed.
+// lighten limits the process to one CPU, because passing small work items between threads costs more than the work, and
+// returns the memory used for planning to the system.
 func lighten() (heavy func()) {
 	runtime.GOMAXPROCS(1)
 	launch.ReleaseMemory()
 	return runtime.SetDefaultGOMAXPROCS
 }
 
+// processEnv returns the environment of this process.
 func processEnv() *env {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -13,12 +13,13 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// sampleConfig is the documented configuration file, with every setting commented out: as it is, it changes nothing.
+// sampleConfig is the documented configuration file with every setting commented out, so that it has no effect as
+// written.
 //
 //go:embed sample.yaml
 var sampleConfig string
 
-// projectNames are the names of a project file, in the order in which they are looked for in a directory.
+// projectNames lists the names of a project file in search order.
 var projectNames = []string{"optimize.yaml", "optimize.yml", "optimize.toml", "optimize.json"}
 
 func configCommand(e *env) *cobra.Command {
@@ -52,8 +53,8 @@ directory or below it, up to the next repository root, read it; --config FILE na
 		}}
 }
 
-// projectSettings are the settings of a command that starts or plans trainings: the file named by --config, else the project
-// file.
+// projectSettings returns the settings of a command that starts or plans trainings, from the file given by --config or
+// from the project file.
 func (e *env) projectSettings(flags *pflag.FlagSet, c *common) (*values, error) {
 	if c.config != "" {
 		return loadSettings(e, flags, c.config)
@@ -68,7 +69,7 @@ func (e *env) projectSettings(flags *pflag.FlagSet, c *common) (*values, error) 
 	return loadSettings(e, flags, file)
 }
 
-// shortPath is the path relative to dir where that is shorter.
+// shortPath returns the path relative to dir if that is shorter.
 func shortPath(dir, path string) string {
 	if rel, err := filepath.Rel(dir, path); err == nil && len(rel) < len(path) {
 		return rel
@@ -76,9 +77,10 @@ func shortPath(dir, path string) string {
 	return path
 }
 
-// projectFile finds the project file of a working directory: in it, or in the nearest directory above it that has one, up to
-// the root of its repository, else up to the home directory. Outside of both, only the directory itself is searched. A file
-// that belongs to another user, root apart, is an error: it could name programs to run. "" if none exists.
+// projectFile finds the project file for a working directory: in the directory itself or in the nearest parent that has
+// one, up to the root of its repository, otherwise up to the home directory. Outside both, only the directory itself is
+// searched. A file owned by another user except root is an error because it could name programs to run. The result is
+// "" if no file exists.
 func projectFile(dir, home string, uid int) (string, error) {
 	for _, d := range projectDirs(dir, home) {
 		for _, n := range projectNames {
@@ -101,7 +103,7 @@ func projectFile(dir, home string, uid int) (string, error) {
 	return "", nil
 }
 
-// projectDirs are the directories in which a project file is looked for, the nearest first.
+// projectDirs returns the directories to search for a project file, nearest first.
 func projectDirs(dir, home string) []string {
 	var up []string
 	belowHome := 0

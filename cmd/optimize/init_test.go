@@ -11,10 +11,10 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// TestProjectFile: the nearest file upwards counts, up to the repository's root or the home directory.
+// TestProjectFile checks that the nearest file upwards is used, up to the root of the repository or the home directory.
 func TestProjectFile(t *testing.T) {
 	for name, c := range map[string]struct {
-		files []string // made below the root; a trailing slash makes a directory
+		files []string // created below the root; a trailing slash denotes a directory
 		dir   string
 		home  string
 		want  string
@@ -59,7 +59,8 @@ func TestProjectFile(t *testing.T) {
 	}
 }
 
-// TestProjectFileRefused: a file of another user, and what is no file, are errors that say how to go without.
+// TestProjectFileRefused checks that a file of another user and a path that is not a regular file are errors that name
+// the alternative.
 func TestProjectFileRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "optimize.yaml"), 0o700); err != nil {
@@ -69,7 +70,7 @@ func TestProjectFileRefused(t *testing.T) {
 		t.Errorf("a directory: %v", err)
 	}
 	if os.Getuid() != 0 {
-		return // only root can give a file away
+		return // only root can change the owner of a file
 	}
 	other := t.TempDir()
 	path := filepath.Join(other, "optimize.yaml")
@@ -84,7 +85,7 @@ func TestProjectFileRefused(t *testing.T) {
 	}
 }
 
-// TestInit: the file is written once, changes nothing, and is named when it is read.
+// TestInit checks that the file is written once, has no effect as written, and is named when it is read.
 func TestInit(t *testing.T) {
 	w := newWorld(t)
 	if code, out, errs := w.run("init"); code != run.CodeDone || !strings.Contains(out, "optimize.yaml") {
@@ -107,7 +108,7 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// configOf reads settings as train does.
+// configOf reads settings in the same way as train.
 func configOf(t *testing.T, file string, environ []string, args ...string) (run.Config, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -131,7 +132,7 @@ func configOf(t *testing.T, file string, environ []string, args ...string) (run.
 	return makeConfig(e, &common{}, &trainFlags{}, vals)
 }
 
-// TestPreferenceStated: no preference, and balanced stated by the user, are told apart.
+// TestPreferenceStated checks that a missing preference is distinguished from an explicit balanced one.
 func TestPreferenceStated(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string
@@ -153,7 +154,7 @@ func TestPreferenceStated(t *testing.T) {
 	}
 }
 
-// TestKnobs: the flag adds to the file's table and replaces what it has.
+// TestKnobs checks that the flag adds to the table in the file and overrides its entries.
 func TestKnobs(t *testing.T) {
 	file := "engine:\n  knobs:\n    batch_size: --bs={}\n    workers: -j {}\n"
 	cfg, err := configOf(t, file, nil, "--knob", "batch-size=--batch={}", "--knob=resume=--init_from=resume", "--steps", "300", "--observe=off", "--num_workers", "0:4")
@@ -174,7 +175,7 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
-// TestToggle: a setting that is on or off is read from each source, and a flag can take it back.
+// TestToggle checks that a boolean setting is read from each source and that a flag can override it.
 func TestToggle(t *testing.T) {
 	for name, c := range map[string]struct {
 		file string

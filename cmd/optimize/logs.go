@@ -20,7 +20,7 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// logsPoll is how often a followed log is read.
+// logsPoll is the interval at which a followed log is read.
 const logsPoll = 200 * time.Millisecond
 
 func logsCommand(e *env, c *common) *cobra.Command {
@@ -69,7 +69,7 @@ func logsCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
-// printLogs copies the streams of a run, and with following also what is added until the run ends.
+// printLogs copies the streams of a run; with follow it continues until the run ends or ctx is cancelled.
 func printLogs(ctx context.Context, out io.Writer, dir string, streams []*stream, lines int, follow bool) error {
 	found := false
 	for _, s := range streams {
@@ -83,7 +83,7 @@ func printLogs(ctx context.Context, out io.Writer, dir string, streams []*stream
 		return fmt.Errorf("read the output of %s: its job has printed nothing that is kept", filepath.Base(dir))
 	}
 	for {
-		over := !follow || !stillRuns(dir) // asked before reading, so that the last lines are read
+		over := !follow || !stillRuns(dir) // checked before reading, so that the last lines are included
 		for _, s := range streams {
 			if err := s.copy(out); err != nil {
 				return err
@@ -100,7 +100,7 @@ func printLogs(ctx context.Context, out io.Writer, dir string, streams []*stream
 	}
 }
 
-// stillRuns reports whether an agent works on the run, or its job lives without one.
+// stillRuns reports whether an agent is working on the run or its job is alive without one.
 func stillRuns(dir string) bool {
 	if journal.HolderOf(dir) != nil {
 		return true
@@ -108,13 +108,13 @@ func stillRuns(dir string) bool {
 	return launch.Living(dir)
 }
 
-// stream is one output of a job: PATH.1, the older part that was rotated away, then PATH.
+// stream is one output stream of a job: PATH.1, the older, rotated part, followed by PATH.
 type stream struct {
 	path string
 	file *os.File
 }
 
-// begin opens the oldest part, or the place from which only the last lines follow; n below 0 is all. It is false when nothing is there.
+// begin opens the stream at its oldest part or, if n ≥ 0, at its last n lines. found is false if no file exists.
 func (s *stream) begin(n int) (found bool, err error) {
 	older, err := openRegular(s.path + ".1")
 	if err != nil {
@@ -141,12 +141,12 @@ func (s *stream) begin(n int) (found bool, err error) {
 	}
 	if s.file = newer; older != nil {
 		s.file = older
-		return true, closeFile(newer) // copy comes to it, from its beginning
+		return true, closeFile(newer) // copy opens it later, from the beginning
 	}
 	return true, nil
 }
 
-// copy writes what has come since the last call, across rotations.
+// copy writes the data added since the last call, across rotations.
 func (s *stream) copy(out io.Writer) error {
 	for {
 		if s.file == nil {
@@ -170,7 +170,7 @@ func (s *stream) copy(out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if _, err := io.Copy(out, s.file); err != nil { // what came between the copy and the rename
+		if _, err := io.Copy(out, s.file); err != nil { // written between the copy and the rename
 			return fmt.Errorf("copy %s: %w", s.path, err)
 		}
 		s.file.Close()
@@ -178,7 +178,7 @@ func (s *stream) copy(out io.Writer) error {
 	}
 }
 
-// openRegular opens a plain file; nil if it does not exist.
+// openRegular opens a regular file; the result is nil if it does not exist.
 func openRegular(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOFOLLOW, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -200,7 +200,8 @@ func closeFile(f *os.File) error {
 	return f.Close()
 }
 
-// fromLastLines moves a file to the beginning of its last n lines; missing is how many it lacks.
+// fromLastLines seeks to the beginning of the last n lines; missing is the number of lines by which the file is too
+// short.
 func fromLastLines(f *os.File, n int) (missing int, err error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -219,7 +220,7 @@ func fromLastLines(f *os.File, n int) (missing int, err error) {
 			if i < 0 {
 				break
 			}
-			if from+int64(i)+1 < end { // the end of the last line begins none
+			if from+int64(i)+1 < end { // the end of the last line does not begin a line
 				if n--; n == 0 {
 					_, err = f.Seek(from+int64(i)+1, io.SeekStart)
 					return 0, err
@@ -235,22 +236,23 @@ func fromLastLines(f *os.File, n int) (missing int, err error) {
 		return 0, nil
 	}
 	if end > 0 {
-		n-- // its first line
+		n-- // the first line of the file
 	}
 	_, err = f.Seek(0, io.SeekStart)
 	return n, err
 }
 
-// harmless passes on text without what acts on a terminal: of escape sequences only colours remain, of control characters
-// line feed, carriage return and tab. It is made for a stream: a sequence may come in pieces.
+// harmless is a writer that removes terminal control from text: it passes only colours among escape sequences and only
+// line feed, carriage return and tab among control characters. It is a state machine over a stream, in which a sequence
+// may be split between writes.
 type harmless struct {
 	to    io.Writer
-	state byte   // 0 text, 'e' after ESC, '[' in a control sequence, 's' in a string that ST or BEL ends, 'S' after ESC in one, 'x' in another sequence
-	seq   []byte // the sequence so far
-	c1    bool   // after 0xC2, which may begin a control character in UTF-8
+	state byte   // 0 text, 'e' after ESC, '[' in a control sequence, 's' in a string terminated by ST or BEL, 'S' after ESC in one, 'x' in another sequence
+	seq   []byte // the current sequence
+	c1    bool   // after 0xC2, which may start a control character in UTF-8
 }
 
-// sequenceLimit is more than the longest colour needs.
+// sequenceLimit is the maximum length in bytes of a colour sequence that is passed on.
 const sequenceLimit = 64
 
 func (h *harmless) Write(p []byte) (int, error) {
@@ -264,6 +266,7 @@ func (h *harmless) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// next processes one byte and appends the bytes to be written to out.
 func (h *harmless) next(out []byte, b byte) []byte {
 	if h.c1 {
 		h.c1 = false
@@ -302,7 +305,7 @@ func (h *harmless) next(out []byte, b byte) []byte {
 			h.state = 0
 		} else if b == 0x1b {
 			h.state = 'S'
-		} else if b == '\n' { // no string has one: the job has died within it
+		} else if b == '\n' { // strings contain no line feed: the job died within one
 			h.state = 0
 			return append(out, b)
 		}

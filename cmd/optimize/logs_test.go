@@ -29,7 +29,7 @@ func TestLogs(t *testing.T) {
 		"logs --stdout -n 4":            "2\n3\n4\n5\n",
 		"logs --stdout -n 9":            "1\n2\n3\n4\n5\n",
 		"logs --stdout -n 0":            "",
-		"logs --stdout -f latest":       "1\n2\n3\n4\n5\n", // the run is over
+		"logs --stdout -f latest":       "1\n2\n3\n4\n5\n", // the run has ended
 		"logs " + filepath.Base(dir):    "warn\n1\n2\n3\n4\n5\n",
 		"logs --stdout --stderr -n 1":   "warn\n5\n",
 		"logs --follow --stderr latest": "warn\n",
@@ -45,7 +45,7 @@ func TestLogs(t *testing.T) {
 	}
 }
 
-// A followed log ends with the run, with its last line, though it was rotated meanwhile.
+// TestLogsFollow checks that following ends with the run, with its last line, although the log was rotated meanwhile.
 func TestLogsFollow(t *testing.T) {
 	w := newWorld(t)
 	w.write("talk.sh", "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.1; done\necho last\n")
@@ -76,7 +76,7 @@ func TestHarmless(t *testing.T) {
 		"\x1b]never ended\nnext line":             "\nnext line",
 		"\x1b[" + strings.Repeat("1;", 99) + "mx": "x",
 	} {
-		for _, size := range []int{1, 3, len(text)} { // whatever the pieces in which it comes
+		for _, size := range []int{1, 3, len(text)} { // for any division of the input into writes
 			var b bytes.Buffer
 			h := &harmless{to: &b}
 			for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {

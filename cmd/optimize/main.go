@@ -1,6 +1,6 @@
-// Command optimize trains models for less without breaking promises: it wraps an unmodified training
-// script, measures it, plans under the user's deadline and budget, runs it under control and reports
-// what was promised, predicted and paid. See docs/architecture.md for the house.
+// Command optimize runs unmodified training scripts at lower cost within the user's limits: it measures the training,
+// plans under a deadline and a budget, supervises the run, and reports limits, predictions and actual costs. See
+// docs/architecture.md for the structure of the repository.
 package main
 
 import (

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// counting is a small resumable training with a fixed pace: it saves its epoch on SIGUSR1.
+// counting is a small resumable training with a fixed pace that saves its epoch on SIGUSR1.
 const counting = `import os, signal, sys, time
 ckpt = os.path.join(os.environ.get("OPTIMIZER_CHECKPOINT_DIR", "."), "epoch")
 total = int(os.environ.get("OPTIMIZER_EPOCHS", "40"))
@@ -43,7 +43,7 @@ for epoch in range(start + 1, total + 1):
         sys.exit(75)
 `
 
-// TestMainJobTrainsForReal is the README's first command on a shorter training.
+// TestMainJobTrainsForReal runs the first command of the README on a shorter training.
 func TestMainJobTrainsForReal(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -79,12 +79,13 @@ func TestMainJobTrainsForReal(t *testing.T) {
 	}
 }
 
-// TestBudgetStopsWithACheckpoint: the stop comes before the crossing, with a checkpoint, and the run can go on with more money.
+// TestBudgetStopsWithACheckpoint checks that the run stops with a checkpoint before the budget is exceeded and can be
+// resumed with a higher budget.
 func TestBudgetStopsWithACheckpoint(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
-	rates := []string{"--gpu-hour", "0", "--cpu-hour", "3.6", "--gb-hour", "0", "--cpus", "1"} // $0.001 a second
+	rates := []string{"--gpu-hour", "0", "--cpu-hour", "3.6", "--gb-hour", "0", "--cpus", "1"} // $0.001 per second
 	const budget = 0.005
 	code, rec, errs := w.record(append([]string{"--train", script, "--budget", "0.005", "--epochs", "100"}, rates...)...)
 	if code != run.CodeGuard {
@@ -116,11 +117,11 @@ func TestBudgetStopsWithACheckpoint(t *testing.T) {
 	}
 }
 
-// TestDeadlineStops: the deadline guard stops by itself.
+// TestDeadlineStops checks that the deadline guard stops a run.
 func TestDeadlineStops(t *testing.T) {
 	needPython(t)
 	late := math.Inf(1)
-	for range 3 { // a machine that stalls is late through no fault of the guard
+	for range 3 { // retried because a stalling machine delays the guard
 		w := newWorld(t)
 		code, rec, errs := w.record("--train", w.write("count.py", counting), "--deadline", "3s", "--epochs", "1000", "--cpus", "1")
 		if code != run.CodeGuard || rec.Exit == nil || rec.Exit.Reason != "deadline" {
@@ -133,8 +134,8 @@ func TestDeadlineStops(t *testing.T) {
 	t.Errorf("stopped %.2f s after 3.03 s at best, deadline 3 s", late)
 }
 
-// TestAgentKilled is reliability case 7: the agent dies by kill -9, the job lives on, and another agent goes on with
-// money, deadline and progress.
+// TestAgentKilled checks that the job survives kill -9 of its agent and that another agent adopts it with its cost,
+// deadline and progress.
 func TestAgentKilled(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -160,14 +161,14 @@ func TestAgentKilled(t *testing.T) {
 	if rec.Exit == nil || rec.Exit.Code == nil || *rec.Exit.Code != 0 {
 		t.Errorf("exit of the adopted job %+v, want its own code 0", rec.Exit)
 	}
-	// 80 epochs of 0.1 s at $0.001/s: the time without an agent was paid too, once.
+	// 80 epochs of 0.1 s at $0.001/s: the time without an agent is charged too, exactly once.
 	seconds, paid := float64(rec.Outcome.Seconds), float64(rec.Outcome.CostUSD)
 	if seconds < 8 || math.Abs(paid-seconds*0.001) > 0.1*paid {
 		t.Errorf("%.2f s for $%.5f: want at least 8 s and one tenth of a cent for each", seconds, paid)
 	}
 }
 
-// TestBudgetHoldsWithoutAnAgent: the keeper stops the job at the budget although the agent is dead.
+// TestBudgetHoldsWithoutAnAgent checks that the keeper stops the job at the budget after the agent has died.
 func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -205,7 +206,7 @@ func rows(dir string) int {
 	return strings.Count(string(data), "\n") - 1
 }
 
-// TestInterruptOnceSavesTwiceKills is Ctrl-C (reliability case 6).
+// TestInterruptOnceSavesTwiceKills checks that the first Ctrl-C saves a checkpoint and the second kills the job.
 func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	needPython(t)
 	for name, c := range map[string]struct {
@@ -236,7 +237,8 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	}
 }
 
-// TestTrainingFails: its own code or signal is in the report, and ours says that it was the training.
+// TestTrainingFails checks that the report contains the training's own exit code or signal, and that the exit code of
+// optimize marks a failure of the training.
 func TestTrainingFails(t *testing.T) {
 	needPython(t)
 	for name, c := range map[string]struct {
@@ -268,7 +270,8 @@ func TestTrainingFails(t *testing.T) {
 	}
 }
 
-// TestNoLog: a script that writes no CSV is followed by its output, and without any progress there is "no data", not zero.
+// TestNoLog checks that a script without a CSV log is followed by its output, and that a run without any progress
+// reports "no data" rather than zero.
 func TestNoLog(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -300,8 +303,8 @@ for e in range(1, 5):
 	}
 }
 
-// TestPreferencesDiffer: on a described machine with eight GPUs, a job that replays a measured profile is given more
-// for time than for cost, and the whole path (probes, restarts, plan, report) runs.
+// TestPreferencesDiffer checks that on a described machine with eight GPUs a job that replays a measured profile gets
+// more GPUs for preference time than for cost, through the whole path of probes, restarts, plan and report.
 func TestPreferencesDiffer(t *testing.T) {
 	needPython(t)
 	gpus := map[string]int{}
@@ -324,7 +327,7 @@ func TestPreferencesDiffer(t *testing.T) {
 	}
 }
 
-// TestRefusals: every refusal is one line on stderr, with the right exit code.
+// TestRefusals checks that every refusal is one line on stderr with the right exit code.
 func TestRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.write("bad.yaml", "sla:\n  time_maxx: 3\n")
@@ -369,7 +372,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestInfeasibleFromHistory: what earlier runs show to be impossible is refused before start, with the nearest feasible.
+// TestInfeasibleFromHistory checks that limits which earlier runs show to be infeasible are refused before the start,
+// with the nearest feasible values.
 func TestInfeasibleFromHistory(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -387,14 +391,14 @@ func TestInfeasibleFromHistory(t *testing.T) {
 	if code != run.CodeDone || rec.State != journal.Planned || rec.Plan == nil || rec.Plan.Prediction == nil {
 		t.Fatalf("dry run: exit %d, %+v\n%s", code, rec.Plan, errs)
 	}
-	// 40 epochs of 0.1 s, on a machine that may stall: what was measured counts.
+	// 40 epochs of 0.1 s on a machine that may stall: compare with the measured time.
 	if p, took := rec.Plan.Prediction.Seconds, float64(first.Outcome.ActiveSeconds); took < 4 || float64(p.P5) > 1.15*took || float64(p.P95) < 0.97*min(took, 4.2) {
 		t.Errorf("predicted %+v for what took %.2f s", p, took)
 	}
 }
 
-// TestSampleConfiguration: the documented sample changes nothing as it is, and shows every setting; with its lines uncommented,
-// the real reader accepts all of them.
+// TestSampleConfiguration checks that the documented sample has no effect as written, contains every setting, and is
+// accepted with all its lines uncommented.
 func TestSampleConfiguration(t *testing.T) {
 	w := newWorld(t)
 	_, sample, _ := w.run("config")
@@ -435,7 +439,7 @@ func TestSampleConfiguration(t *testing.T) {
 	}
 }
 
-// TestPrecedence: flag > environment > file > default.
+// TestPrecedence checks the order flag > environment > file > default.
 func TestPrecedence(t *testing.T) {
 	w := newWorld(t)
 	w.write("ok.py", "print('hello')\n")

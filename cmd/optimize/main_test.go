@@ -16,7 +16,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// agentVariable makes the test binary behave as the program itself: a real agent that can be killed.
+// agentVariable makes the test binary act as optimize: a real agent process that can be killed.
 const agentVariable = "TRAINOPT_TEST_AGENT"
 
 func TestMain(m *testing.M) {
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// world is a directory in which the command line is used.
+// world is a directory in which the command line is run.
 type world struct {
 	t       *testing.T
 	dir     string
@@ -43,7 +43,7 @@ func newWorld(t *testing.T) *world {
 	return &world{t: t, dir: t.TempDir(), signals: make(chan os.Signal, 4), environ: cleanEnviron()}
 }
 
-// cleanEnviron is our environment without settings that would change the test.
+// cleanEnviron returns the environment without variables that would affect the test.
 func cleanEnviron() []string {
 	var out []string
 	for _, kv := range os.Environ() {
@@ -54,7 +54,7 @@ func cleanEnviron() []string {
 	return out
 }
 
-// run runs one command line in this process.
+// run executes one command line in this process.
 func (w *world) run(args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
@@ -79,7 +79,7 @@ func hasStateDir(args []string) bool {
 
 func (w *world) state() string { return filepath.Join(w.dir, ".optimize") }
 
-// record runs with --json and returns the record.
+// record runs a command with --json and returns the run record.
 func (w *world) record(args ...string) (run.Code, *journal.Record, string) {
 	w.t.Helper()
 	code, out, errs := w.run(append([]string{"--json"}, args...)...)
@@ -99,7 +99,7 @@ func (w *world) write(name, content string) string {
 	return path
 }
 
-// agent starts a real agent process.
+// agent starts an agent in a process of its own.
 func (w *world) agent(args ...string) *exec.Cmd {
 	w.t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
@@ -113,7 +113,7 @@ func (w *world) agent(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// latest waits until the newest run satisfies ok.
+// latest waits until the newest run satisfies ok and returns its directory.
 func (w *world) latest(what string, ok func(dir string, rec *journal.Record) bool) string {
 	w.t.Helper()
 	deadline := time.Now().Add(60 * time.Second)

@@ -11,8 +11,8 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// The learning planner in a real run: it decides, and the decision log has what an agent saw, how it was asked, what its
-// critics expected and how unsure they were.
+// TestMORLDecidesARun checks that the learning planner decides in a real run and that the decision log contains the
+// agent's observation, preference, expected values of its critics and their uncertainty.
 func TestMORLDecidesARun(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -60,7 +60,8 @@ func TestMORLDecidesARun(t *testing.T) {
 	}
 }
 
-// An agent file that is damaged leaves the decisions to the model; the training is not touched.
+// TestBrokenAgentFileFallsBackToTheModel checks that with a damaged agent file the model decides and the training is
+// unaffected.
 func TestBrokenAgentFileFallsBackToTheModel(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -79,7 +80,7 @@ open(os.environ.get("OPTIMIZER_LOG", "log.csv"), "w").write("epoch,total_epochs,
 	}
 }
 
-// rowsOf reads a table of a run.
+// rowsOf reads a CSV table of a run.
 func rowsOf(t *testing.T, w *world, id, name string) []map[string]string {
 	t.Helper()
 	f, err := os.Open(filepath.Join(w.state(), "runs", id, name))

@@ -17,10 +17,10 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// The price of these tests: one second of the job is $0.001.
+// secondly sets prices such that one second of the job costs $0.001.
 var secondly = []string{"--cpu-hour", "3.6", "--gb-hour", "0", "--gpu-hour", "0", "--cpus", "1:1", "--quiet"}
 
-// orphan starts a training and kills its agent; with keepers, keeper and standby too.
+// orphan starts a training and kills its agent and, with keepers, also keeper and standby.
 func (w *world) orphan(keepers bool, args ...string) (dir string, h launch.Handle) {
 	w.t.Helper()
 	agent := w.agent(append(append([]string{}, secondly...), args...)...)
@@ -40,7 +40,8 @@ func (w *world) orphan(keepers bool, args ...string) (dir string, h launch.Handl
 	return dir, h
 }
 
-// Case 50: rm, stop and resume on living jobs whose agent is dead, and on references that name no run.
+// TestCase50RemoveRefusesALivingJob checks rm, stop and resume on running jobs without an agent and on references to no
+// run.
 func TestCase50RemoveRefusesALivingJob(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
@@ -83,7 +84,8 @@ func TestCase50EmptyAndAmbiguousReferences(t *testing.T) {
 	}
 }
 
-// Case 48: agent and keeper are killed and the job ends: all of its time is paid.
+// TestCase48JobEndsUnwatched checks that the whole time of a job is charged if agent and keeper are killed before it
+// ends.
 func TestCase48JobEndsUnwatched(t *testing.T) {
 	w := newWorld(t)
 	w.write("work.sh", "#!/bin/sh\nsleep 3\n")
@@ -107,7 +109,8 @@ func TestCase48JobEndsUnwatched(t *testing.T) {
 	}
 }
 
-// Case 47: the agent is suspended while the limit passes: the keeper stops the job, and only the time it ran is charged.
+// TestCase47AgentSuspendedOverTheLimit checks that the keeper stops the job if the agent is suspended when the limit
+// passes, and that only its run time is charged.
 func TestCase47AgentSuspendedOverTheLimit(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
@@ -125,7 +128,7 @@ func TestCase47AgentSuspendedOverTheLimit(t *testing.T) {
 		exit = e
 		return ok
 	})
-	time.Sleep(3 * time.Second) // suspended on, over the limit
+	time.Sleep(3 * time.Second) // remain suspended beyond the limit
 	agent.Process.Signal(syscall.SIGCONT)
 	agent.Wait()
 	rec, err := journal.ReadRecord(dir)
@@ -143,7 +146,7 @@ func TestCase47AgentSuspendedOverTheLimit(t *testing.T) {
 	}
 }
 
-// files are the contents of a run directory, but for the lock, which is empty between agents.
+// files returns the contents of a run directory except the lock, which is empty without an agent.
 func files(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -159,7 +162,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// A resume that is refused changes nothing.
+// TestRefusedResumeIsReadOnly checks that a refused resume leaves the run directory unchanged.
 func TestRefusedResumeIsReadOnly(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
@@ -192,7 +195,8 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 	}
 }
 
-// Case 51: the state directory is removed during the run: the training's own end is reported.
+// TestCase51StateDirectoryRemoved checks that the training's own end is reported if the state directory is removed
+// during the run.
 func TestCase51StateDirectoryRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.write("vandal.sh", "#!/bin/sh\nsleep 1; rm -rf .optimize/runs; sleep 1\nexit $1\n")

@@ -18,7 +18,7 @@ import (
 	"trainopt/sla"
 )
 
-// paretoSettings are the settings that pareto takes as flags, with what they mean here.
+// paretoSettings lists the settings that pareto accepts as flags, with their help for this command.
 var paretoSettings = map[string]string{
 	"prefer": "", "rates": "", "instance": "", "gpu-hour": "", "cpu-hour": "", "gb-hour": "", "deadline": "", "budget": "", "batch-size": "",
 	"gpus":   "GPUs: of a log that does not say, `N`; with --model the range to predict, `A:B`",
@@ -26,7 +26,7 @@ var paretoSettings = map[string]string{
 	"memory": "GiB of memory: of a log, `N`; with --model the range to predict, `A:B`",
 }
 
-// forModel are the flags that a recorded decision cannot answer.
+// forModel lists the flags that require --model, because a recorded decision cannot be evaluated for other values.
 var forModel = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour", "deadline", "budget", "batch-size", "gpus", "cpus", "memory", "seed"}
 
 type paretoFlags struct {
@@ -65,6 +65,8 @@ job afresh, on other ranges, prices or limits if you like. Several runs, or trai
 	return cmd
 }
 
+// pareto reads a front from runs or logs, selects a point by preference and writes the result. Without --prefer the
+// preference of the run applies.
 func (e *env) pareto(cmd *cobra.Command, c *common, f *paretoFlags, args []string) error {
 	if c.json && !cmd.Flags().Changed("format") {
 		f.format = "json"
@@ -94,7 +96,7 @@ func (e *env) pareto(cmd *cobra.Command, c *common, f *paretoFlags, args []strin
 	if f.output == "" {
 		return front.Render(e.stdout, chosen, f.format, e.width())
 	}
-	var b bytes.Buffer // so that a failure leaves the file that was there
+	var b bytes.Buffer // buffered so that a failure leaves an existing file unchanged
 	if err := front.Render(&b, chosen, f.format, 0); err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (e *env) pareto(cmd *cobra.Command, c *common, f *paretoFlags, args []strin
 	return nil
 }
 
-// frontSet reads the sources that the arguments name.
+// frontSet reads the sources named by the arguments.
 func (e *env) frontSet(fs *pflag.FlagSet, c *common, f *paretoFlags, v *values, args []string) (front.Set, error) {
 	if len(args) == 0 {
 		args = []string{"latest"}
@@ -142,7 +144,7 @@ func (e *env) runSet(fs *pflag.FlagSet, dir string, model bool, v *values) (fron
 	return front.OfRun(dir)
 }
 
-// described is what the user says differs from the run.
+// described returns the resources, prices, limits and seed with which the user overrides those of the run.
 func (e *env) described(dir string, v *values) (front.Described, error) {
 	var errs []error
 	d := front.Described{GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"), BatchSize: v.text("resource.batch_size")}
@@ -171,7 +173,8 @@ func (e *env) described(dir string, v *values) (front.Described, error) {
 	return d, errors.Join(errs...)
 }
 
-// pricesFor are the prices that the user gives: a file, an instance, or single ones over those of base; nil when none is given.
+// pricesFor returns the prices given by the user: a file, an instance, or single prices that override base; nil if none
+// is given.
 func (e *env) pricesFor(v *values, base func() cost.Rates) (*cost.Rates, error) {
 	rates, err := makeRates(e, v)
 	if err != nil {
@@ -205,7 +208,7 @@ func (e *env) pricesFor(v *values, base func() cost.Rates) (*cost.Rates, error) 
 	return rates, errors.Join(errs...)
 }
 
-// measuredSet makes each log and each finished run one point.
+// measuredSet returns the set in which each log and each finished run is one point.
 func (e *env) measuredSet(c *common, v *values, args []string) (front.Set, error) {
 	fallback, err := fallbackAllocation(v)
 	errs := []error{err}
@@ -228,7 +231,7 @@ func (e *env) measuredSet(c *common, v *values, args []string) (front.Set, error
 	return front.OfFinished(list, rates), nil
 }
 
-// fallbackAllocation is what logs that do not say were made with.
+// fallbackAllocation returns the allocation assumed for logs that do not record one.
 func fallbackAllocation(v *values) (resources.Allocation, error) {
 	var errs []error
 	a := resources.Allocation{}
@@ -249,7 +252,7 @@ func fallbackAllocation(v *values) (resources.Allocation, error) {
 	return a, errors.Join(errs...)
 }
 
-// runOrLog finds a run; what looks like a log that is not there is said to be that.
+// runOrLog finds a run. If the reference looks like a missing log, the error reports that.
 func (e *env) runOrLog(c *common, ref string) (string, error) {
 	dir, err := journal.Find(c.absoluteState(e), ref)
 	if err != nil && isLog(ref) {

@@ -10,7 +10,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// frontJSON is what a script reads of `optimize pareto --json`.
+// frontJSON is the part of `optimize pareto --json` that the tests read.
 type frontJSON struct {
 	Schema     int
 	Source     string
@@ -38,7 +38,7 @@ func (w *world) front(args ...string) frontJSON {
 	return f
 }
 
-// logs are finished trainings at 1, 2 and 8 GPUs, the last one badly used.
+// logs writes logs of finished trainings at 1, 2 and 8 GPUs, the last with poor scaling.
 func (w *world) logs() []string {
 	one := w.write("one.csv", "epoch,time_so_far,gpu_count,cpu_count\n1,3600,1,4\n2,7200,1,4\n")
 	two := w.write("two.csv", "epoch,time_so_far,gpu_count,cpu_count\n1,2100,2,8\n2,4200,2,8\n")
@@ -86,7 +86,7 @@ func TestParetoFormats(t *testing.T) {
 	}
 }
 
-// A run, its model, and the run as one measured point among logs.
+// TestParetoOfARun checks a run, its model, and the run as one measured point among logs.
 func TestParetoOfARun(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -106,7 +106,7 @@ func TestParetoOfARun(t *testing.T) {
 	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs > 2 {
 		t.Errorf("%+v: want a prediction for each of 8 CPU counts, and one of the least, at most what was measured, chosen by cost", again)
 	}
-	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 9.0/3600 { // 1 CPU may never have been measured
+	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 9.0/3600 { // 1 CPU may not have been measured
 		t.Errorf("about 3 s at $1 an hour cost $%v", v)
 	}
 	if g := w.front(rec.RunID, w.logs()[0], "--gpu-hour", "2"); g.Source != "measured" || len(g.Points) != 2 {

@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Planned prints the evidence for a plan.
+// Planned prints the plan with its evidence.
 func (v *lines) Planned(rec *journal.Record) {
 	if v.json {
 		return
@@ -23,6 +23,8 @@ func (v *lines) Planned(rec *journal.Record) {
 	}
 }
 
+// printPlan prints the inputs of the plan (command, detected properties, machine, prices, preference, limits), the
+// prior and the fitted model with its cross-validation, the chosen allocation, and the options if a prediction exists.
 func printPlan(w io.Writer, rec *journal.Record) error {
 	b := &strings.Builder{}
 	field := func(name, format string, args ...any) {
@@ -68,7 +70,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
 		return err
 	}
-	if rec.Plan == nil || rec.Plan.Prediction == nil { // nothing is predicted of the run
+	if rec.Plan == nil || rec.Plan.Prediction == nil { // no prediction exists
 		return nil
 	}
 	return report.Options(w, rec)

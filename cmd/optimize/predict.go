@@ -22,7 +22,7 @@ import (
 	"trainopt/resources"
 )
 
-// predictSettings are the settings that predict takes as flags, with what they mean here.
+// predictSettings lists the settings that predict accepts as flags, with their help for this command.
 var predictSettings = map[string]string{
 	"deadline": "", "budget": "", "prefer": "", "rates": "of this machine, with --here: `FILE` with what it costs",
 	"gpu-hour": "of this machine, with --here: `USD` per GPU and hour", "cpu-hour": "of this machine, with --here: `USD` per CPU and hour",
@@ -91,6 +91,8 @@ Exit code 6: no machine keeps the deadline and the budget with 95 % probability.
 	return cmd
 }
 
+// predict builds the question from flags, settings, and --like or --script, answers it from the runs database and the
+// embedded measurements, and writes the answer. An infeasible answer is written too, with its own exit code.
 func (e *env) predict(cmd *cobra.Command, c *common, f *predictFlags) error {
 	if c.json && !cmd.Flags().Changed("format") {
 		f.format = "json"
@@ -145,7 +147,7 @@ func (e *env) writePrediction(a *predict.Answer, f *predictFlags) error {
 	if f.output == "" {
 		return predict.Render(e.stdout, a, f.format)
 	}
-	var b bytes.Buffer // so that a failure leaves the file that was there
+	var b bytes.Buffer // buffered so that a failure leaves an existing file unchanged
 	if err := predict.Render(&b, a, f.format); err != nil {
 		return err
 	}
@@ -155,8 +157,8 @@ func (e *env) writePrediction(a *predict.Answer, f *predictFlags) error {
 	return nil
 }
 
-// measurements are those of the runs database, brought up to date. A state directory that is not there has none, and is
-// not made.
+// measurements returns the entries of the updated runs database. A state directory that does not exist has none and is
+// not created.
 func (e *env) measurements(c *common) (entries []history.Entry, notes []string, err error) {
 	dir := c.absoluteState(e)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -175,7 +177,7 @@ func (e *env) measurements(c *common) (entries []history.Entry, notes []string, 
 	return entries, append(notes, more...), err
 }
 
-// asked is what the flags say alone, every problem listed at once.
+// asked returns the question given by the flags alone, with all problems in one error.
 func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 	var errs []error
 	q := &predict.Question{Job: history.NewEntry(history.Run, "").Job, Top: f.top}
@@ -236,7 +238,8 @@ func (e *env) asked(f *predictFlags, v *values) (*predict.Question, error) {
 	return q, errors.Join(errs...)
 }
 
-// amount reads a number above 0, with k, M or B for thousands, millions or billions; NaN when none is given.
+// amount parses a number above 0 with an optional suffix k, M or B for thousands, millions or billions; an empty text
+// yields NaN.
 func amount(flag, text string, errs *[]error) float64 {
 	if text == "" {
 		return math.NaN()

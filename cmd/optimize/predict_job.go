@@ -20,15 +20,15 @@ import (
 	"trainopt/resources"
 )
 
-// subject is a job that is asked about, with the measurements that there are.
+// subject is the job to predict and the measurements available for it.
 type subject struct {
 	question *predict.Question
 	entries  []history.Entry
-	usesGPU  *bool // nil: not known
-	own      bool  // a run of this machine did it, so that it runs on CPUs of its architecture
+	usesGPU  *bool // nil: unknown
+	own      bool  // derived from a run of this machine, so that the job runs on CPUs of its architecture
 }
 
-// describe adds to the question what --like or --script say of the job.
+// describe adds the description of the job by --like or --script to the question.
 func (e *env) describe(c *common, f *predictFlags, v *values, s *subject) error {
 	q := s.question
 	switch {
@@ -61,7 +61,7 @@ func (e *env) describe(c *common, f *predictFlags, v *values, s *subject) error 
 	return nil
 }
 
-// likeness takes the job, the batch and the work of a run or a log.
+// likeness copies the job, the batch size and the work of a run or a log.
 func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
 	log, run, err := e.logOrRun(c, ref)
 	if err != nil {
@@ -85,7 +85,7 @@ func (e *env) likeness(c *common, ref string, v *values, s *subject) error {
 	return nil
 }
 
-// likeLog reads a log, adds what it holds to the measurements, and gives its first training.
+// likeLog reads a log, adds its entries to the measurements and returns its first training.
 func (s *subject) likeLog(ref, path string, o logs.Options) (like history.Entry, err error) {
 	log, err := logs.Read(path, o)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *subject) likeLog(ref, path string, o logs.Options) (like history.Entry,
 	return log.Entries[0], nil
 }
 
-// likeRun is the entry of a run that is over.
+// likeRun returns the entry of a finished run.
 func (s *subject) likeRun(ref, dir string) (like history.Entry, err error) {
 	id := filepath.Base(dir)
 	rec, err := journal.ReadRecord(dir)
@@ -131,12 +131,13 @@ func (s *subject) likeRun(ref, dir string) (like history.Entry, err error) {
 	return s.entries[at], nil
 }
 
-// take takes from an earlier run what the flags do not say. Its epochs are those of the whole training, as far as it knows.
+// take copies the values that the flags leave open from an earlier run. The epochs are those of the whole training, as
+// far as known.
 func (s *subject) take(like history.Entry) {
 	q := s.question
 	s.own = like.Kind == history.Run
 	if like.Unit == "epoch" && (like.State == "done" || !(like.Job.Epochs > 0)) {
-		like.Job.Epochs = like.Units // what it did, whatever it was handed
+		like.Job.Epochs = like.Units // the completed epochs, whatever was requested
 	}
 	predict.Fill(&q.Job, like.Job)
 	if !(q.Batch > 0) {
@@ -148,7 +149,7 @@ func (s *subject) take(like history.Entry) {
 	}
 }
 
-// inspected takes what a script shows, and what earlier runs of it knew.
+// inspected copies the values found in a script and in the latest run of the same script.
 func (e *env) inspected(script string, s *subject) error {
 	ins, err := inspect.Inspect(inDir(e.dir, script))
 	if err != nil {
@@ -157,7 +158,7 @@ func (e *env) inspected(script string, s *subject) error {
 	q := s.question
 	q.Subject = filepath.Base(script)
 	q.Job.Script, q.Job.ScriptSHA256 = script, ins.SHA256
-	for _, x := range s.entries { // the newest first
+	for _, x := range s.entries { // newest first
 		if x.Kind == history.Run && x.Job.ScriptSHA256 == ins.SHA256 {
 			s.take(x)
 			break
@@ -166,7 +167,7 @@ func (e *env) inspected(script string, s *subject) error {
 	found := history.NewEntry(history.Run, "").Job
 	found.Framework, found.Family, found.Dataset = ins.Framework.Value, ins.Model.Value, ins.Dataset.Value
 	if q.Job.Model != "" {
-		found.Family = "" // a name that is given says it better
+		found.Family = "" // an explicit name takes precedence
 	}
 	if n, err := strconv.ParseFloat(ins.Epochs.Value, 64); err == nil && n > 0 {
 		found.Epochs = n
@@ -188,7 +189,7 @@ func (e *env) inspected(script string, s *subject) error {
 	return nil
 }
 
-// machines are where the job may run: this machine, those that are named, or the offers of the catalogue.
+// machines returns the candidate machines: this machine, the named ones, or the offers of the catalogue.
 func (e *env) machines(c *common, f *predictFlags, v *values, s *subject) ([]predict.Machine, error) {
 	named := v.text("cost.instance")
 	if f.here {
@@ -229,7 +230,8 @@ func (e *env) machines(c *common, f *predictFlags, v *values, s *subject) ([]pre
 	return out, nil
 }
 
-// arch is the architecture of CPUs that the job is taken to need: that on which it ran here, else that of most machines.
+// arch returns the CPU architecture that the job is assumed to need: that of this machine if it ran here, otherwise the
+// most common one.
 func (s *subject) arch() string {
 	if s.own {
 		return runtime.GOARCH
@@ -237,7 +239,7 @@ func (s *subject) arch() string {
 	return "amd64"
 }
 
-// needArch has a job without GPUs run on CPUs of its architecture only.
+// needArch restricts a job without GPUs to CPUs of its architecture.
 func (s *subject) needArch() {
 	s.question.Arch = s.arch()
 	if s.own {
@@ -253,6 +255,8 @@ func words(before, text string) string {
 	return before + text
 }
 
+// namedMachines looks up the machines of --instance. Either all or none of them may be spot offers, since a question is
+// about one market.
 func namedMachines(catalogue *cost.Catalogue, names, gpu string, s *subject) ([]predict.Machine, error) {
 	if gpu != "" {
 		return nil, errors.New("--instance and --gpu exclude each other: a machine has its own GPUs")
@@ -286,7 +290,7 @@ func namedMachines(catalogue *cost.Catalogue, names, gpu string, s *subject) ([]
 	return out, nil
 }
 
-// thisMachine is what this machine offers, at the rates that are given for it, else at those of its kind.
+// thisMachine returns this machine as an offer, at the given rates or at the default rates for its kind.
 func (e *env) thisMachine(v *values, s *subject) ([]predict.Machine, error) {
 	ctx, cancel := context.WithTimeout(cmdContext(), 30*time.Second)
 	defer cancel()

@@ -16,7 +16,7 @@ import (
 	runpkg "trainopt/optimizer/run"
 )
 
-// epochLog writes a training log of a GPU job: so many epochs of so many seconds, of 50,000 samples.
+// epochLog writes a training log of a GPU job: a number of epochs of the given duration, with 50,000 samples each.
 func (w *world) epochLog(name string, gpus, epochs int, seconds float64) string {
 	var b strings.Builder
 	b.WriteString("epoch,total_epochs,model_name,model_params,model_layers,dataset,data_count,batch_size,device_type,gpu_count,cpu_count,epoch_time,time_so_far,throughput,memory_used_gb,gpu_memory_used_gb\n")
@@ -27,7 +27,7 @@ func (w *world) epochLog(name string, gpus, epochs int, seconds float64) string 
 	return w.write(name, b.String())
 }
 
-// predicted is the JSON form as far as the tests read it.
+// predicted is the part of the JSON format that the tests read.
 type predicted struct {
 	Schema int
 	Work   struct {
@@ -68,7 +68,7 @@ func (w *world) predicted(args ...string) (runpkg.Code, predicted, string) {
 	return code, p, errs
 }
 
-// TestPredictLikeLog: a log in hand is the basis, and what is asked for scales from it.
+// TestPredictLikeLog checks that a given log is the basis from which the prediction scales.
 func TestPredictLikeLog(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
@@ -91,7 +91,7 @@ func TestPredictLikeLog(t *testing.T) {
 	}
 }
 
-// TestPredictFromDatabase: an imported run is found by its model and data set.
+// TestPredictFromDatabase checks that an imported run is found by its model and dataset.
 func TestPredictFromDatabase(t *testing.T) {
 	w := newWorld(t)
 	db, _, err := history.Open(w.state())
@@ -117,7 +117,8 @@ func TestPredictFromDatabase(t *testing.T) {
 	}
 }
 
-// TestPredictLikeRun: a run of ours, on this machine and on machines of the catalogue; then its script.
+// TestPredictLikeRun checks predictions from a recorded run, on this machine and on machines of the catalogue, then
+// from its script.
 func TestPredictLikeRun(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -154,7 +155,8 @@ func TestPredictLikeRun(t *testing.T) {
 	}
 }
 
-// TestPredictArchOfLog: on which CPUs a log's job runs is not known: those of most machines are weighed, and a note says so.
+// TestPredictArchOfLog checks that for a log, whose CPU architecture is unknown, the most common one is assumed with a
+// note.
 func TestPredictArchOfLog(t *testing.T) {
 	w := newWorld(t)
 	w.write("cpu.csv", "epoch,model_name,dataset,data_count,batch_size,gpu_count,cpu_count,epoch_time\n1,mlp,mnist,60000,64,0,4,50\n2,mlp,mnist,60000,64,0,4,51\n3,mlp,mnist,60000,64,0,4,50\n")
@@ -177,7 +179,8 @@ func TestPredictArchOfLog(t *testing.T) {
 	}
 }
 
-// TestPredictLikeUnfinished: a run that is not over says how far it is, and not that it cannot be read.
+// TestPredictLikeUnfinished checks that the error for an unfinished run reports its progress and not that it is
+// unreadable.
 func TestPredictLikeUnfinished(t *testing.T) {
 	w := newWorld(t)
 	run, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), "bert"))
@@ -195,7 +198,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 	}
 }
 
-// TestPredictPublished: a described job rests on published measurements, and says which.
+// TestPredictPublished checks that the prediction of a described job is based on published measurements and names them.
 func TestPredictPublished(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100")
@@ -218,7 +221,7 @@ func TestPredictPublished(t *testing.T) {
 	}
 }
 
-// TestPredictInfeasible: what cannot be kept is answered all the same, and the exit code says so.
+// TestPredictInfeasible checks that infeasible limits are still answered, with their own exit code.
 func TestPredictInfeasible(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
@@ -228,7 +231,7 @@ func TestPredictInfeasible(t *testing.T) {
 	}
 }
 
-// TestPredictRefusals: one line that says what was wrong, exit code 2, and nothing on standard output.
+// TestPredictRefusals checks that refusals are one line with exit code 2 and no standard output.
 func TestPredictRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 3, 40)

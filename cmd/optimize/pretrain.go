@@ -26,10 +26,10 @@ import (
 	"trainopt/simulator/training/profile"
 )
 
-// checkpointSuffix is what is appended to the name of an agent file for what an interrupted training goes on from.
+// checkpointSuffix is appended to the name of an agent file for the checkpoint of an interrupted training.
 const checkpointSuffix = ".checkpoint"
 
-// saveEvery is how often, at least, a long training is saved while it runs.
+// saveEvery is the minimum interval between saves of a long training.
 const saveEvery = 30 * time.Second
 
 type pretrainFlags struct {
@@ -105,6 +105,9 @@ give the same bytes as one that was never interrupted. One that was not does, fo
 	return cmd
 }
 
+// pretrain trains an agent, saves it at most every saveEvery, and writes it with its curves at the end. An interrupt
+// writes the current state and prints the command that continues; a failed save is reported once and does not stop the
+// training.
 func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 	o, err := e.pretrainOptions(cmd, f)
 	if err != nil {
@@ -124,7 +127,7 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 		}
 		saved = now
 		if err := files.save(agent, present); err != nil && !warned {
-			warned = true // what is learned is not given up for it: the next time may do
+			warned = true // keep learning: the next save may succeed
 			fmt.Fprintf(e.stderr, "optimize: save while learning: %v\n", err)
 		}
 		return nil
@@ -153,7 +156,7 @@ func (e *env) pretrain(cmd *cobra.Command, c *common, f *pretrainFlags) error {
 	return nil
 }
 
-// quoted is a file name as a shell takes it.
+// quoted quotes a file name for a shell.
 func quoted(name string) string {
 	if strings.ContainsAny(name, " \t\n'\"$&;|<>()*?[]#~`\\!") {
 		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
@@ -161,7 +164,7 @@ func quoted(name string) string {
 	return name
 }
 
-// pretrainOptions checks the flags and reads what they name.
+// pretrainOptions checks the flags and reads the files that they name.
 func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Options, error) {
 	o := pretrain.Options{Env: f.env, Agent: f.agent, Steps: f.steps, Seed: f.seed, Measure: f.measure, KeepLast: f.keep == "last",
 		Config: morl.Config{Hidden: f.hidden, Gamma: f.gamma, Rate: f.rate, Batch: f.batch, Every: f.every}, Jobs: pretrain.JobOptions{Actions: f.actions}}
@@ -198,7 +201,7 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 	default:
 		o.Config.Resets.Mode = f.resets
 		if !strings.HasPrefix(f.env, "problem:") {
-			o.Config.Resets.Debt = 3 // the agreement
+			o.Config.Resets.Debt = 3 // the SLA objective
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -218,7 +221,7 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 	return o, err
 }
 
-// oneOf names the nearest known word.
+// oneOf returns an error that names the nearest known word if word is not known. With optional, an empty word is valid.
 func oneOf(flag, word string, known []string, optional bool) error {
 	switch {
 	case slices.Contains(known, word) || word == "" && optional:
@@ -233,7 +236,7 @@ func oneOf(flag, word string, known []string, optional bool) error {
 	return fmt.Errorf("%s %q: unknown, nearest known is %s (known: %s)", flag, word, nearest(word, table), strings.Join(known, ", "))
 }
 
-// readResumed reads an agent file and, where there is one, its checkpoint.
+// readResumed reads an agent file and its checkpoint, if present.
 func readResumed(path string) (agent, checkpoint []byte, err error) {
 	if agent, err = regular.ReadFile(path, regular.Data); err != nil {
 		return nil, nil, fmt.Errorf("--resume: %w", err)
@@ -251,7 +254,7 @@ func readResumed(path string) (agent, checkpoint []byte, err error) {
 	return agent, checkpoint, nil
 }
 
-// pretrainPaths settles where results go, and makes sure before hours of work that they can be written.
+// pretrainPaths determines the output paths and checks that they are writable before hours of work.
 func (e *env) pretrainPaths(f *pretrainFlags) error {
 	if f.out == "" {
 		if f.out = f.resume; f.out == "" {
@@ -286,21 +289,21 @@ func writable(flag, path string) error {
 	return errors.Join(probe.Close(), os.Remove(probe.Name()))
 }
 
-// curveFormats by the end of the file's name.
+// curveFormats maps file extensions to the writers of learning curves.
 var curveFormats = map[string]func(r *pretrain.Result, b *bytes.Buffer) error{
 	".csv":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteCSV(b) },
 	".html": func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
 	".htm":  func(r *pretrain.Result, b *bytes.Buffer) error { return r.WriteHTML(b) },
 }
 
-// agentFiles are an agent file and its checkpoint. After a crash between two writes they still fit together: the checkpoint is
-// never older than the agent, but where there is none.
+// agentFiles is an agent file and its checkpoint. They are consistent even after a crash between the two writes: the
+// checkpoint, if present, is never older than the agent.
 type agentFiles struct {
 	path string
-	ours bool // a checkpoint that is there is of this training
+	ours bool // an existing checkpoint belongs to this training
 }
 
-// save writes both; without a present the training is over and the checkpoint goes.
+// save writes both files; a nil present means that the training is complete, and removes the checkpoint.
 func (a *agentFiles) save(agent, present []byte) error {
 	checkpoint := a.path + checkpointSuffix
 	if a.ours && present != nil {
@@ -309,7 +312,7 @@ func (a *agentFiles) save(agent, present []byte) error {
 		}
 		return pretrain.Replace(a.path, agent)
 	}
-	if !a.ours { // of an earlier training that the user writes over
+	if !a.ours { // of an earlier training that the user overwrites
 		if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -327,7 +330,8 @@ func (a *agentFiles) save(agent, present []byte) error {
 	return nil
 }
 
-// writePretrained writes agent, checkpoint and curves, and says what came out. Each is tried even when another failed.
+// writePretrained writes agent, checkpoint and curves and prints a summary. A failure of one does not prevent the
+// others.
 func (e *env) writePretrained(c *common, f *pretrainFlags, files agentFiles, r *pretrain.Result) error {
 	errs := []error{files.save(r.Data, r.Present)}
 	for _, curve := range f.curves {
@@ -347,6 +351,7 @@ func (e *env) writePretrained(c *common, f *pretrainFlags, files agentFiles, r *
 	return writeAll(e.stdout, []byte(pretrainSummary(f, r)))
 }
 
+// pretrainSummary formats the result of a training: the measured quality, the kept agent and the files.
 func pretrainSummary(f *pretrainFlags, r *pretrain.Result) string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
@@ -372,7 +377,7 @@ func pretrainSummary(f *pretrainFlags, r *pretrain.Result) string {
 	return b.String()
 }
 
-// learningView shows a training: a bar on a terminal, else a line now and then.
+// learningView shows the progress of a training: a bar on a terminal, otherwise a line at intervals.
 type learningView struct {
 	e     *env
 	quiet bool
@@ -380,12 +385,12 @@ type learningView struct {
 	bar   *mpb.Bar
 	last  pretrain.Progress
 	from  time.Duration
-	first int // steps when it started to look
+	first int // steps at the start of this view
 	told  time.Duration
-	shown atomic.Pointer[string] // beside the bar, which draws itself
+	shown atomic.Pointer[string] // text beside the bar, which repaints itself
 }
 
-// tellEvery is how often a training tells of itself where there is no terminal.
+// tellEvery is the interval of progress lines without a terminal.
 const tellEvery = 20 * time.Second
 
 func (e *env) learning(c *common) *learningView {
@@ -397,6 +402,7 @@ func (e *env) learning(c *common) *learningView {
 	return v
 }
 
+// at shows the progress of the training; the first call starts the bar and the clock.
 func (v *learningView) at(p pretrain.Progress) {
 	now := v.e.clock.Monotonic()
 	if v.from < 0 {
@@ -423,7 +429,7 @@ func (v *learningView) at(p pretrain.Progress) {
 	}
 }
 
-// words are speed, loss and the last measurement.
+// words formats the speed, the loss and the last measurement.
 func (v *learningView) words(now time.Duration) string {
 	s := ""
 	if took := (now - v.from).Seconds(); took > 0 {

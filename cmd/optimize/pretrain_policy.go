@@ -22,40 +22,39 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/pretrain"
-	"trainopt/simulator/queue/agents"
 )
 
-// policyEnv is an environment whose agents have a recipe of their own: they decide about queues or placements and about nothing else.
+// policyEnv is an environment whose agents have their own training recipes and decide only about queues or placements.
 type policyEnv struct {
 	agents []string // their names
-	only   []string // flags that say something, beside those that always do
-	unit   string   // of steps
+	only   []string // flags that apply, besides the common ones
+	unit   string   // unit of steps
 	train  func(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error)
 }
 
-// policyEnvs by name. A new one is one line here.
+// policyEnvs is the registry of these environments: one line each.
 var policyEnvs = map[string]policyEnv{
 	"placement": {learned.Recipes(), []string{"table"}, "episodes", trainPlacement},
 	"queue":     {[]string{"evolution", "ppo"}, []string{"trace", "procs", "backfill", "resume", "hidden"}, "updates", trainQueue},
 }
 
-// policyPoint is one of a learning curve.
+// policyPoint is one point of a learning curve.
 type policyPoint struct {
 	Step, Of int
 	Seconds  float64
-	Value    float64 // NaN where nothing was measured
+	Value    float64 // NaN if not measured
 }
 
-// trainedPolicy is what came out.
+// trainedPolicy is the result of a training.
 type trainedPolicy struct {
 	file    []byte
-	measure string // what Value is
+	measure string // meaning of Value
 	steps   int
 	facts   [][2]string
-	use     string // a command that uses it
+	use     string // example command that uses the policy
 }
 
-// pretrainPolicy trains an agent of f.env, and writes file, curves and summary.
+// pretrainPolicy trains an agent of f.env and writes its file, curves and summary.
 func (e *env) pretrainPolicy(cmd *cobra.Command, c *common, f *pretrainFlags, p policyEnv) error {
 	if err := e.policyFlags(cmd, f, p); err != nil {
 		return usageError{err}
@@ -100,7 +99,7 @@ func (e *env) pretrainPolicy(cmd *cobra.Command, c *common, f *pretrainFlags, p 
 	return err
 }
 
-// policyFlags checks the flags and settles where results go.
+// policyFlags checks the flags and determines the output paths.
 func (e *env) policyFlags(cmd *cobra.Command, f *pretrainFlags, p policyEnv) error {
 	errs := []error{oneOf("--agent", f.agent, p.agents, false)}
 	always := []string{"env", "agent", "steps", "seed", "out", "curves", "json", "quiet", "config", "log-level", "state-dir"}
@@ -118,6 +117,7 @@ func (e *env) policyFlags(cmd *cobra.Command, f *pretrainFlags, p policyEnv) err
 	return e.pretrainPaths(f)
 }
 
+// writePolicyCurve writes the learning curve as CSV or as an HTML page, by the extension of path.
 func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []policyPoint) error {
 	var b bytes.Buffer
 	if strings.ToLower(filepath.Ext(path)) == ".csv" {
@@ -146,7 +146,7 @@ func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []p
 	return pretrain.Replace(path, b.Bytes())
 }
 
-// policyJSON is the object of pretrain; these agents have one objective and no front.
+// policyJSON writes the JSON object of pretrain; these agents have one objective and no front.
 func (e *env) policyJSON(f *pretrainFlags, t *trainedPolicy, curve []policyPoint, wall float64) error {
 	returns := []experiment.Number{}
 	for _, x := range curve {
@@ -171,7 +171,7 @@ func (e *env) policyJSON(f *pretrainFlags, t *trainedPolicy, curve []policyPoint
 		experiment.Number(lastKnown(curve)), returns, experiment.Number(wall), f.out})
 }
 
-// lastKnown is the last measured value, NaN where there is none.
+// lastKnown returns the last measured value, NaN if there is no measured value.
 func lastKnown(curve []policyPoint) float64 {
 	for _, x := range slices.Backward(curve) {
 		if !math.IsNaN(x.Value) {
@@ -199,7 +199,7 @@ func policySummary(f *pretrainFlags, p policyEnv, t *trainedPolicy, curve []poli
 	return b.String()
 }
 
-// environments are all names for --env.
+// environments returns all names for --env.
 func environments() []string {
 	return slices.Sorted(func(yield func(string) bool) {
 		for _, n := range slices.Concat(pretrain.Environments(), slices.Collect(maps.Keys(policyEnvs))) {
@@ -210,7 +210,7 @@ func environments() []string {
 	})
 }
 
-// trainQueue trains who says which waiting job is next.
+// trainQueue trains an agent that selects the next waiting job.
 func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyPoint)) (*trainedPolicy, error) {
 	if f.backfill != "none" && f.backfill != "rlscheduler" {
 		return nil, usageError{fmt.Errorf("--backfill %q: want none or rlscheduler", f.backfill)}
@@ -218,8 +218,8 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	if f.procs < 1 {
 		return nil, usageError{fmt.Errorf("--procs %d: want at least 1", f.procs)}
 	}
-	// Drawn sequences are those that the built-in policies were trained on.
-	o := agents.Options{Method: f.agent, Seed: f.seed, Hidden: f.hidden, Updates: f.steps, Validation: 48,
+	// Generated sequences are those on which the built-in policies were trained.
+	o := rlscheduler.TrainOptions{Method: f.agent, Seed: f.seed, Hidden: f.hidden, Updates: f.steps, Validation: 48,
 		Sequence: rlscheduler.Sequence{Backfill: f.backfill == "rlscheduler", Drawn: &rlscheduler.Drawn{Low: 0.7, High: 1.4, Varied: true}}}
 	if f.agent == "evolution" {
 		o.Relative, o.Logarithm, o.Episodes, o.Sequence.Length = true, true, 24, 640
@@ -233,13 +233,13 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 		}
 		o.Sequence.Drawn, source = nil, "sequences of "+f.trace
 	}
-	var from *agents.Agent
+	var from *rlscheduler.Agent
 	if f.resume != "" {
 		data, err := regular.ReadFile(inDir(e.dir, f.resume), regular.Data)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--resume: %w", err)}
 		}
-		if from, err = agents.Load(bytes.NewReader(data)); err != nil {
+		if from, err = rlscheduler.ReadAgent(bytes.NewReader(data)); err != nil {
 			return nil, usageError{fmt.Errorf("--resume %s: %w", f.resume, err)}
 		}
 	}
@@ -248,7 +248,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	if o.Logarithm {
 		measure = "mean of ln(bounded slowdown of SJF by its own) on validation sequences"
 	}
-	a, err := agents.Train(ctx, trace, o, from, func(p agents.Progress) {
+	a, err := rlscheduler.Train(ctx, trace, o, from, func(p rlscheduler.TrainProgress) {
 		steps = p.Update
 		tell(policyPoint{Step: p.Update, Of: of, Value: p.Validation})
 	})
@@ -263,7 +263,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 		use: fmt.Sprintf("optimize simulate queue --policy %s --backfill %s", quoted(f.out), f.backfill)}, nil
 }
 
-// policyAgents are the agents of policyEnvs, for the help.
+// policyAgents lists the agents of policyEnvs for the help text.
 func policyAgents() string {
 	words := ""
 	for _, n := range slices.Sorted(maps.Keys(policyEnvs)) {

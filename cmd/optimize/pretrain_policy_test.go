@@ -10,7 +10,8 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// TestPretrainPlacement: a sub-scheduler is trained, described as the contract says, and places containers.
+// TestPretrainPlacement checks that a sub-scheduler is trained, described in the documented JSON, and places
+// containers.
 func TestPretrainPlacement(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "placement", "--agent", "improved", "--steps", "64", "--out", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
@@ -34,7 +35,7 @@ func TestPretrainPlacement(t *testing.T) {
 	}
 }
 
-// TestPretrainPolicyRefuses: what does not belong to the environment is named, before anything is trained.
+// TestPretrainPolicyRefuses checks that options of other environments are rejected before the training starts.
 func TestPretrainPolicyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--env placement --agent metis":                      "unknown, nearest known is",
@@ -56,7 +57,7 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 	}
 }
 
-// TestPretrainPolicyInputs: what is named and cannot be read is a mistake of who names it.
+// TestPretrainPolicyInputs checks that unreadable input files are usage errors.
 func TestPretrainPolicyInputs(t *testing.T) {
 	w := newWorld(t)
 	w.write("empty", "")
@@ -74,7 +75,7 @@ func TestPretrainPolicyInputs(t *testing.T) {
 	}
 }
 
-// TestPretrainQueue: an agent for queues is trained, goes on, and decides in a simulation.
+// TestPretrainQueue checks that an agent for queues is trained, resumed and used in a simulation.
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")

@@ -11,12 +11,12 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// learn is a command line that trains for a moment.
+// learn returns a command line with a very short training.
 func learn(more ...string) []string {
 	return append([]string{"pretrain", "--env", "problem:deep-sea-treasure", "--agent", "conditioned", "--steps", "1200", "--measure", "400", "--hidden", "24", "--batch", "32"}, more...)
 }
 
-// TestPretrain: the agent file is there, the JSON says what the contract promises, the curves are written.
+// TestPretrain checks the agent file, the documented JSON and the curves.
 func TestPretrain(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run(learn("--seed", "4", "--out", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
@@ -43,7 +43,7 @@ func TestPretrain(t *testing.T) {
 	if left, _ := filepath.Glob(filepath.Join(w.dir, ".*")); len(left) != 0 {
 		t.Errorf("left behind: %v", left)
 	}
-	// The same seed gives the same file again.
+	// The same seed gives an identical file.
 	if code, _, errs := w.run(learn("--seed", "4", "--out", "b.bin", "--quiet")...); code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -53,7 +53,8 @@ func TestPretrain(t *testing.T) {
 	}
 }
 
-// TestPretrainInterrupted: an interrupt saves, says how to go on, and that works.
+// TestPretrainInterrupted checks that an interrupt saves and prints the command that continues, and that this command
+// works.
 func TestPretrainInterrupted(t *testing.T) {
 	for name, s := range map[string]struct {
 		signal os.Signal
@@ -86,7 +87,7 @@ func TestPretrainInterrupted(t *testing.T) {
 	}
 }
 
-// TestAgentFiles: whenever a crash comes, what lies there fits together.
+// TestAgentFiles checks that agent and checkpoint are consistent after a crash at any point.
 func TestAgentFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "a")
@@ -110,11 +111,11 @@ func TestAgentFiles(t *testing.T) {
 	}
 	old := &agentFiles{path: path}
 	save(old, "old", "old+")
-	fresh := &agentFiles{path: path} // the user writes over it
+	fresh := &agentFiles{path: path} // the user overwrites it
 	save(fresh, "new", "new+")
 	has("new|new+")
 	resumed := &agentFiles{path: path, ours: true}
-	// The agent cannot be written: the checkpoint alone is newer, which is fine.
+	// The agent cannot be written: only the checkpoint is newer, which is consistent.
 	if err := os.Mkdir(filepath.Join(dir, ".a.tmp"), 0o755); err != nil {
 		t.Fatal(err)
 	}

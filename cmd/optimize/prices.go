@@ -12,7 +12,7 @@ import (
 	"trainopt/cost"
 )
 
-// offer looks up CLOUD:TYPE[:spot] among the prices of the program and those imported into the state directory.
+// offer looks up CLOUD:TYPE[:spot] among the embedded prices and those imported into the state directory.
 func (e *env) offer(v *values, name string) (cost.Offer, error) {
 	catalogue, err := cost.OpenCatalogue(inDir(e.dir, v.stateDir))
 	if err != nil {
@@ -21,7 +21,8 @@ func (e *env) offer(v *values, name string) (cost.Offer, error) {
 	return catalogue.Lookup(name)
 }
 
-// catalogue is for those who want some price: when the imported prices cannot be read, a warning says so and the embedded ones do.
+// catalogue returns the price catalogue. If the imported prices are unreadable, it returns the embedded ones with a
+// warning.
 func (e *env) catalogue(c *common) (*cost.Catalogue, []string, error) {
 	catalogue, err := cost.OpenCatalogue(c.absoluteState(e))
 	if err == nil {
@@ -79,6 +80,7 @@ func pricesListCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
+// listPrices writes the offers that pass the filter as text, JSON or CSV.
 func (e *env) listPrices(cmd *cobra.Command, c *common, f *pricesFlags) error {
 	if c.json && !cmd.Flags().Changed("format") {
 		f.format = "json"
@@ -136,7 +138,7 @@ func sorted(set map[string]bool) []string {
 func sortOffers(offers []cost.Offer, by string) {
 	perGPU := func(o cost.Offer) cost.USD {
 		if o.GPUs == 0 {
-			return 1e9 // after all that have GPUs
+			return 1e9 // sort after all offers with GPUs
 		}
 		return o.Price() / cost.USD(o.GPUs)
 	}
@@ -148,7 +150,7 @@ func sortOffers(offers []cost.Offer, by string) {
 	}
 }
 
-// age is how many days old a price is; false when its date is not known.
+// age returns the age of a price in days; ok is false if its date is unknown.
 func (e *env) age(dated string) (days int, ok bool) {
 	day, err := time.Parse(time.DateOnly, dated)
 	if err != nil {
@@ -162,7 +164,7 @@ func (e *env) stale(dated string) bool {
 	return ok && time.Duration(days)*24*time.Hour > cost.StaleAfter
 }
 
-// offerJSON is an offer for scripts; what is not known is null.
+// offerJSON is the JSON form of an offer; unknown values are null.
 type offerJSON struct {
 	Name         string    `json:"name"`
 	Cloud        string    `json:"cloud"`

@@ -50,6 +50,7 @@ the lowest and the highest noted.`,
 	return cmd
 }
 
+// importJSON returns the JSON object of an import: counts, changes, and rejected and flagged rows.
 func importJSON(file string, got cost.Imported, dry bool) any {
 	type rowJSON struct {
 		Line int    `json:"line"`
@@ -89,9 +90,11 @@ func importJSON(file string, got cost.Imported, dry bool) any {
 		rows(got.Flagged), got.Stale}
 }
 
-// named is how many rows of a kind are named.
+// named is the maximum number of rows printed per category.
 const named = 10
 
+// printImport prints the result of an import: counts, changes by kind, rejected and flagged rows, at most named rows
+// each.
 func (e *env) printImport(file string, got cost.Imported, dry bool) error {
 	b := &strings.Builder{}
 	say := func(format string, args ...any) { fmt.Fprintln(b, oneLine(fmt.Sprintf(format, args...))) }

@@ -38,6 +38,7 @@ func (e *env) shownJSON(o cost.Offer, warnings []string) any {
 	}{1, e.offerJSON(o), r, append(warnings, r.Warnings(e.clock.Now())...)}
 }
 
+// showOffer prints all fields of an offer, with the sources of its on-demand and spot prices.
 func (e *env) showOffer(o cost.Offer) error {
 	b := &strings.Builder{}
 	field := func(name, format string, args ...any) {
@@ -79,7 +80,7 @@ func each(price cost.USD, gpus int) string {
 	return fmt.Sprintf(", %.5g for each GPU", float64(price)/float64(gpus))
 }
 
-// priceFields are the date, the source and the shares of the price that an offer uses.
+// priceFields prints the date, the source and the shares of the price that an offer uses.
 func (e *env) priceFields(field func(name, format string, args ...any), o cost.Offer) {
 	r := o.Rates()
 	_, source, _ := strings.Cut(r.Source, ", ")

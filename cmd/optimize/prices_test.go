@@ -14,12 +14,12 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// onDay is a clock that stands still.
+// onDay is a clock fixed at 2026-08-01.
 type onDay struct{ run.SystemClock }
 
 func (onDay) Now() time.Time { return time.Date(2026, 8, 1, 12, 0, 0, 0, time.UTC) }
 
-// prices runs `optimize prices …` on 2026-08-01 on a screen of the given width; 0 is none.
+// prices runs `optimize prices …` on 2026-08-01 with a terminal of the given width; 0 means no terminal.
 func (w *world) prices(width int, args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
@@ -102,7 +102,7 @@ func TestPricesFormats(t *testing.T) {
 	if _, none, _ := w.prices(0, "list", "--json", "--gpu", "abacus"); !strings.Contains(none, `"offers": []`) {
 		t.Errorf("no offers are\n%s", none)
 	}
-	// What csv prints can be imported.
+	// The CSV output can be imported.
 	_, out, _ = w.prices(0, "list", "--format", "csv", "--cloud", "lambda")
 	code, said, errs := w.prices(0, "import", w.write("again.csv", out))
 	if code != run.CodeDone || !strings.Contains(said, "0 added, 0 replaced, 11 unchanged") {
@@ -158,7 +158,7 @@ func TestImportedPricesCount(t *testing.T) {
 			t.Errorf("%s ours:node-7: %g, %s", flag, price, source)
 		}
 	}
-	// A damaged file: who asks for its prices is refused, who only looks goes on with a warning.
+	// A damaged price file: commands that need its prices fail, listings continue with a warning.
 	path := filepath.Join(w.state(), cost.PriceFile)
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -178,7 +178,7 @@ func TestImportedPricesCount(t *testing.T) {
 	}
 }
 
-// Every refusal is one line and exit code 2.
+// TestPricesRefuse checks that every refusal is one line with exit code 2.
 func TestPricesRefuse(t *testing.T) {
 	w := newWorld(t)
 	undated := w.write("undated.csv", "provider,instance_type,vcpus,memory_gib,ondemand_usd_per_hour\naws,x,2,4,0.1\n")
@@ -211,7 +211,7 @@ func TestPricesRefuse(t *testing.T) {
 	if _, err := os.Stat(w.state()); err == nil {
 		t.Error("a refused call wrote into the state directory")
 	}
-	if err := os.WriteFile(w.state(), nil, 0o600); err != nil { // a file where the directory should be
+	if err := os.WriteFile(w.state(), nil, 0o600); err != nil { // a file in place of the directory
 		t.Fatal(err)
 	}
 	if code, _, errs := w.prices(0, "import", own); code == run.CodeDone || strings.Count(errs, "\n") != 1 {

@@ -10,10 +10,10 @@ import (
 	"trainopt/cost"
 )
 
-// priceWidth is what a list of prices fits where there is no terminal.
+// priceWidth is the width of a price list without a terminal.
 const priceWidth = 100
 
-// priceColumn is a column of the list; of those with a positive rank, the highest goes first when the screen is narrow.
+// priceColumn is a column of the list. On a narrow screen, columns with a positive rank are dropped, the highest first.
 type priceColumn struct {
 	head  string
 	right bool
@@ -21,6 +21,7 @@ type priceColumn struct {
 	cell  func(cost.Offer) string
 }
 
+// priceColumns returns the columns of the list in order. An asterisk marks an outdated price.
 func (e *env) priceColumns() []priceColumn {
 	mark := func(text, dated string) string {
 		if e.stale(dated) {
@@ -50,7 +51,7 @@ func (e *env) priceColumns() []priceColumn {
 	}
 }
 
-// shortName leaves out what every Azure type begins with; names are found without it.
+// shortName returns the name of an offer without the common prefix of Azure types; lookups accept this form.
 func shortName(o cost.Offer) string {
 	o.UseSpot = false
 	return oneLine(o.Cloud + ":" + strings.TrimPrefix(o.Type, "Standard_"))
@@ -63,7 +64,7 @@ func gpuWords(o cost.Offer) string {
 	return fmt.Sprintf("%d×%s (%.3g)", o.GPUs, oneLine(o.GPU), float64(o.GPUMemory))
 }
 
-// hourly is a price in four or five digits.
+// hourly formats a price with four or five digits.
 func hourly(p cost.USD) string {
 	switch {
 	case p >= 100:
@@ -98,7 +99,7 @@ func (e *env) printOffers(offers []cost.Offer, of int, quiet bool) error {
 	return err
 }
 
-// writeColumns writes a table, without the columns that a narrow screen has no room for.
+// writeColumns writes a table without the columns that do not fit the width.
 func writeColumns(w io.Writer, columns []priceColumn, offers []cost.Offer, width int) error {
 	cells := make([][]string, len(columns))
 	widths := make([]int, len(columns))

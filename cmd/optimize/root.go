@@ -21,13 +21,13 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// usageError is a mistake in the command line or the configuration: exit code 2.
+// usageError is an error in the command line or the configuration: exit code 2.
 type usageError struct{ err error }
 
 func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
-// endedBy says what the user's signal did, in words: "stopped by Ctrl-C".
+// endedBy describes the effect of the user's signal: "stopped by Ctrl-C".
 func endedBy(signal os.Signal) string {
 	switch signal {
 	case os.Interrupt:
@@ -54,13 +54,13 @@ func (e exitError) Error() string {
 }
 func (e exitError) Unwrap() error { return e.err }
 
-// common are the flags of every command.
+// common holds the flags of every command.
 type common struct {
 	config, stateDir, logLevel string
 	json, quiet                bool
 }
 
-// run executes one command line and returns its exit code. Every refusal is one line on stderr.
+// execute runs one command line and returns its exit code. Every refusal is one line on stderr.
 func execute(e *env) run.Code {
 	root := newRoot(e)
 	root.SetArgs(rewriteArgs(e.args))
@@ -86,8 +86,8 @@ func execute(e *env) run.Code {
 	return code
 }
 
-// rewriteArgs makes the short forms the long ones: `optimize --train SCRIPT …` and `optimize -- command` are `optimize train
-// …`; `--resumable yes` is `--resumable=yes`; `--offline-logs A B` is `--offline-logs A --offline-logs B`.
+// rewriteArgs expands short forms: `optimize --train SCRIPT …` and `optimize -- command` to `optimize train …`;
+// `--resumable yes` to `--resumable=yes`; `--offline-logs A B` to `--offline-logs A --offline-logs B`.
 func rewriteArgs(args []string) []string {
 	args = joinValues(args)
 	if commandNamed(args) {
@@ -101,7 +101,7 @@ func rewriteArgs(args []string) []string {
 	return args
 }
 
-// flagName is the present name of a flag as it was typed; empty for anything else.
+// flagName returns the current name of a flag as typed, "" for any other argument.
 func flagName(arg string) string {
 	if !strings.HasPrefix(arg, "--") {
 		return ""
@@ -110,6 +110,8 @@ func flagName(arg string) string {
 	return string(normalize(nil, name))
 }
 
+// joinValues attaches separate values to --resumable and repeats --offline-logs for each of its files. After the first
+// file, only names with the extension of a log are taken, so that a script can follow.
 func joinValues(args []string) []string {
 	var out []string
 	for i := 0; i < len(args); i++ {
@@ -138,12 +140,12 @@ func joinValues(args []string) []string {
 	return out
 }
 
-// isLog tells a further log from a script that follows.
+// isLog reports whether a name has the extension of a log, which distinguishes a further log from a script.
 func isLog(name string) bool {
 	return slices.Contains([]string{".csv", ".json", ".jsonl", ".log", ".tsv", ".txt"}, strings.ToLower(filepath.Ext(name)))
 }
 
-// commandNamed reports whether the first word is a command, so that nothing is to be rewritten.
+// commandNamed reports whether the first word is a command, in which case nothing is rewritten.
 func commandNamed(args []string) bool {
 	for i, a := range args {
 		if a == "--" {
@@ -160,6 +162,7 @@ func commandNamed(args []string) bool {
 	return false
 }
 
+// newRoot returns the root command with all subcommands and the common flags. Without a subcommand it prints help.
 func newRoot(e *env) *cobra.Command {
 	c := &common{}
 	root := &cobra.Command{
@@ -210,11 +213,10 @@ cost, picks an allocation by preference, holds the deadline and the budget, and 
 	return root
 }
 
-// helpWidth is what help texts fit.
+// helpWidth is the maximum width of help texts.
 const helpWidth = 100
 
-// wrapHelp breaks the long texts of a command and of those below it where they are wider than helpWidth; what follows of a line
-// is indented as it is.
+// wrapHelp wraps the long texts of a command and its subcommands at helpWidth; continuation lines keep the indentation.
 func wrapHelp(cmd *cobra.Command) {
 	lines := strings.Split(cmd.Long, "\n")
 	for i, line := range lines {
@@ -246,7 +248,7 @@ func wrapLine(line string) string {
 	return strings.Join(append(out, now), "\n")
 }
 
-// meant names the command that one was probably to be, where one is near, or where they are listed.
+// meant returns a hint at the command that was probably intended: the nearest name, or how to list the commands.
 func meant(cmd *cobra.Command, word string) string {
 	known := map[string]string{}
 	for _, sub := range cmd.Commands() {
@@ -260,7 +262,7 @@ func meant(cmd *cobra.Command, word string) string {
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
 }
 
-// wrapArgs makes a wrong number of arguments a usage error, and a word where a further command is expected an unknown one.
+// wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand.
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
@@ -278,7 +280,7 @@ func wrapArgs(cmd *cobra.Command) {
 	}
 }
 
-// explainFlag names the nearest flag that the command has.
+// explainFlag adds the nearest flag of the command to the error for an unknown flag.
 func explainFlag(cmd *cobra.Command, err error) error {
 	text := err.Error()
 	const unknown = "unknown flag: --"
@@ -289,7 +291,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	add := func(f *pflag.Flag) { known[f.Name] = "" }
 	cmd.Flags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
-	if cmd.Parent() == nil { // what is no command is a training
+	if cmd.Parent() == nil { // arguments of the root command are a training
 		for _, s := range settings {
 			if s.flag != "" {
 				known[s.flag] = ""
@@ -300,7 +302,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%s: nearest known is --%s", text, nearest(strings.TrimPrefix(text, unknown), known))
 }
 
-// version is set at link time (-X main.version=…); else the module's own.
+// version is set at link time (-X main.version=…); by default it is that of the module.
 var version string
 
 func versionCommand(e *env, c *common) *cobra.Command {
@@ -323,7 +325,7 @@ func programVersion() string {
 	return "development"
 }
 
-// stateDir is the absolute state directory.
+// absoluteState returns the absolute path of the state directory.
 func (c *common) absoluteState(e *env) string {
 	if filepath.IsAbs(c.stateDir) {
 		return c.stateDir
@@ -336,7 +338,7 @@ func writeAll(w io.Writer, data []byte) error {
 	return err
 }
 
-// put writes what is made whole to a file, or to standard output where path is "".
+// put writes a complete output to a file, or to standard output if path is "".
 func (e *env) put(path, what string, write func(io.Writer) error) error {
 	var b bytes.Buffer
 	err := write(&b)

@@ -35,7 +35,7 @@ func TestRewriteArgs(t *testing.T) {
 	}
 }
 
-// TestUnknownCommands: one line that names the command that was probably meant, or says where they are listed.
+// TestUnknownCommands checks that the error is one line that names the nearest command or how to list the commands.
 func TestUnknownCommands(t *testing.T) {
 	for args, want := range map[string]string{
 		"predct":       "unknown command \"predct\": nearest known is `optimize predict`",
@@ -52,7 +52,8 @@ func TestUnknownCommands(t *testing.T) {
 	}
 }
 
-// TestSeveralScripts: each is optimised in turn, with one summary; the exit code is the first that is not 0.
+// TestSeveralScripts checks that scripts run in sequence with one summary, and that the exit code is the first nonzero
+// one.
 func TestSeveralScripts(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -67,7 +68,7 @@ func TestSeveralScripts(t *testing.T) {
 	}
 }
 
-// TestHelpFits: no description of a command is wider than a hundred columns, and nothing of it is lost.
+// TestHelpFits checks that descriptions of commands are at most a hundred columns wide and complete.
 func TestHelpFits(t *testing.T) {
 	var visit func(cmd *cobra.Command)
 	visit = func(cmd *cobra.Command) {

@@ -17,7 +17,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// findRun turns a run id, a unique part of one, "latest", or a path into a run directory.
+// findRun resolves a run id, a unique part of one, "latest", or a path to a run directory.
 func findRun(e *env, c *common, ref string) (string, error) {
 	dir, err := journal.Find(c.absoluteState(e), ref)
 	if err != nil {
@@ -133,7 +133,7 @@ func (e *env) removeRuns(c *common, refs []string) error {
 	return errors.Join(errs...)
 }
 
-// remember brings the runs database of a state directory up to date, so far as that goes.
+// remember updates the runs database of a state directory. Problems are reported as warnings.
 func (e *env) remember(c *common, stateDir string) {
 	for _, note := range history.SyncStateDir(stateDir, 5*time.Second) {
 		e.view(c).Event(run.Warning, note)

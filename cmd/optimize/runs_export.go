@@ -48,7 +48,7 @@ or null, where nothing is known. Columns:
 	return cmd
 }
 
-// columnList documents the columns for people.
+// columnList returns the documentation of the columns.
 func columnList() string {
 	var b strings.Builder
 	for _, c := range history.Columns() {
@@ -61,7 +61,7 @@ func columnList() string {
 	return b.String()
 }
 
-// inferFormat takes the format from --json, or from the name of the file, when it was not given.
+// inferFormat derives the format from --json or from the extension of the file if no format was given.
 func (f *exportFlags) inferFormat(given, json bool) {
 	ending := strings.TrimPrefix(strings.ToLower(filepath.Ext(f.output)), ".")
 	switch {
@@ -114,7 +114,7 @@ func (e *env) exportRuns(c *common, f *exportFlags) error {
 	return replaceFile(inDir(e.dir, f.output), func(w io.Writer) error { return history.Export(w, entries, f.format) })
 }
 
-// historyEntries are the entries of the state directory as it is now; none of one that does not exist.
+// historyEntries returns the current entries of the state directory, none if it does not exist.
 func (e *env) historyEntries(c *common, f history.Filter) ([]history.Entry, error) {
 	if _, err := os.Stat(c.absoluteState(e)); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -128,7 +128,7 @@ func (e *env) historyEntries(c *common, f history.Filter) ([]history.Entry, erro
 	return entries, err
 }
 
-// openHistory opens the runs database and brings it up to date; what is odd is a warning.
+// openHistory opens and updates the runs database; inconsistencies are reported as warnings.
 func (e *env) openHistory(c *common) (*history.DB, error) {
 	db, notes, err := history.Open(c.absoluteState(e))
 	if err != nil {
@@ -144,8 +144,8 @@ func (e *env) openHistory(c *common) (*history.DB, error) {
 	return db, nil
 }
 
-// replaceFile writes a file: the old content or the new, never half. What is there and no plain file (a pipe, a device) is
-// written to.
+// replaceFile writes a file atomically: it has either the old or the new content. An existing path that is not a
+// regular file (a pipe, a device) is written to directly.
 func replaceFile(path string, write func(io.Writer) error) error {
 	if st, err := os.Stat(path); err == nil && !st.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -158,7 +158,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	defer os.Remove(f.Name()) // nothing is there once it was renamed
+	defer os.Remove(f.Name()) // no effect after the rename
 	if err := errors.Join(write(f), f.Chmod(0o644), f.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/run"
 )
 
-// importFlags say how logs are read, and what they do not say themselves.
+// importFlags holds the flags that control how logs are read and that replace values missing in them.
 type importFlags struct {
 	format             string
 	gpuModel           string
@@ -29,7 +29,7 @@ type importFlags struct {
 	numbers            map[string]*float64
 }
 
-// importNumbers are the flags with a number that a log may not say, and where it goes.
+// importNumbers lists the flags for numbers that a log may lack, with their destinations.
 var importNumbers = []struct {
 	flag, help string
 	least      float64
@@ -59,10 +59,10 @@ cannot be read are named at the end, the others are taken (exit code 2).`,
 	}
 	fs := cmd.Flags()
 	fs.SetNormalizeFunc(normalize)
-	fs.StringVar(&f.format, "format", "", "format of the logs: "+strings.Join(monitor.Formats(), "|")+" (default: by their content)")
+	fs.StringVar(&f.format, "format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
 	for _, n := range importNumbers {
 		f.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), n.help)
-		fs.Lookup(n.flag).DefValue = "0" // help then shows none
+		fs.Lookup(n.flag).DefValue = "0" // hides the default in help
 	}
 	fs.IntVar(&f.nodes, "nodes", 0, "machines that it ran on, `N`")
 	fs.StringVar(&f.gpuModel, "gpu-model", "", "`NAME` of the GPUs")
@@ -73,7 +73,7 @@ cannot be read are named at the end, the others are taken (exit code 2).`,
 	return cmd
 }
 
-// assume is what the flags say of logs that do not say it themselves.
+// assume returns the values to use for logs that lack them.
 func (f *importFlags) assume() (history.Entry, error) {
 	var errs []error
 	out := history.NewEntry(history.Log, "")
@@ -92,13 +92,13 @@ func (f *importFlags) assume() (history.Entry, error) {
 	if f.gpuModel != "" && out.Observed.GPUs == 0 {
 		errs = append(errs, errors.New("--gpu-model with --gpus 0: name the GPUs only where there are some"))
 	}
-	if f.format != "" && !slices.Contains(monitor.Formats(), f.format) {
-		errs = append(errs, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(monitor.Formats(), ", ")))
+	if f.format != "" && !slices.Contains(trainlog.Formats(), f.format) {
+		errs = append(errs, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(trainlog.Formats(), ", ")))
 	}
 	return out, errors.Join(errs...)
 }
 
-// imported is what one log gave, as --json shows it.
+// imported is the result for one log, in the form shown by --json.
 type imported struct {
 	Path    string   `json:"path"`
 	Format  string   `json:"format"`
@@ -109,6 +109,8 @@ type imported struct {
 	Notes   []string `json:"notes"`
 }
 
+// importLogs reads each log, stores the entries of all readable ones in the runs database and prints the results.
+// Unreadable logs are reported together at the end as a usage error.
 func (e *env) importLogs(fs *pflag.FlagSet, c *common, f *importFlags, paths []string) error {
 	assume, err := f.assume()
 	if err != nil {
@@ -155,7 +157,7 @@ func (e *env) importLogs(fs *pflag.FlagSet, c *common, f *importFlags, paths []s
 	return nil
 }
 
-// firstBad is how many bad rows of a log are shown.
+// firstBad is the number of bad rows shown per log.
 const firstBad = 3
 
 func (e *env) showImported(c *common, list []imported) error {

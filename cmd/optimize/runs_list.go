@@ -38,21 +38,22 @@ func (e *env) listRuns(c *common) error {
 	return writeAll(e.stdout, []byte(text))
 }
 
-// mostWhy is how much is shown of why a run cannot be read where the list is wide.
+// mostWhy is the maximum length of the reason why a run is unreadable in a wide list.
 const mostWhy = 24
 
-// terse is how much a list is shortened to fit: each step includes the ones before.
+// terse is the level of abbreviation of a list; each level includes the lower ones.
 type terse int
 
 const (
 	inFull     terse = iota
-	fewerWords       // limits that are met are counted, units of progress are left out
-	noShape          // the allocation is left out
+	fewerWords       // met limits are counted, units of progress are omitted
+	noShape          // allocations are omitted
 	counts           // all verdicts are counted
-	reasonOnly       // of the state only the reason of the end
+	reasonOnly       // the state shows only the reason of the end
 )
 
-// runsTable lists runs within helpWidth columns. Run ids are never cut: they are what other commands take.
+// runsTable lists runs within helpWidth columns, at the lowest level of abbreviation that fits. Run ids are never cut
+// because other commands take them.
 func runsTable(entries []journal.Entry) (string, error) {
 	for t := inFull; ; t++ {
 		text, width, err := drawRuns(entries, t)
@@ -85,7 +86,7 @@ func drawRuns(entries []journal.Entry, t terse) (text string, width int, err err
 	return strings.Join(lines, "\n"), width, nil
 }
 
-// verdictWords are the verdicts in a few words: "✗ deadline  ✓ budget", shorter "✓ 1 ✗ deadline", shortest "✗ 1 ✓ 1".
+// verdictWords abbreviates the verdicts by level: "✗ deadline  ✓ budget", "✓ 1 ✗ deadline", or "✗ 1 ✓ 1".
 func verdictWords(verdicts []sla.Verdict, t terse) string {
 	if len(verdicts) == 0 {
 		return "no limits"
@@ -113,7 +114,7 @@ func verdictWords(verdicts []sla.Verdict, t terse) string {
 	return strings.Join(parts, " ")
 }
 
-// orphanState is the state of a run whose agent has died, with that of its job.
+// orphanState returns the state of a run whose agent has died, including the state of its job.
 func orphanState(dir string) string {
 	if launch.Living(dir) {
 		return "orphaned (running)"
@@ -126,7 +127,7 @@ func orphanState(dir string) string {
 	return "orphaned"
 }
 
-// runRow is a run in the columns of the list.
+// runRow returns a run in the columns of the list.
 func runRow(en journal.Entry, t terse) []string {
 	if errors.Is(en.Err, fs.ErrNotExist) {
 		state := "never began"
@@ -163,7 +164,7 @@ func runRow(en journal.Entry, t terse) []string {
 	return []string{rec.RunID, state, verdictWords(rec.SLA.Verdicts, t), progressWords(rec, t), seconds(float64(rec.Outcome.Seconds)), money(float64(rec.Outcome.CostUSD)), alloc}
 }
 
-// progressWords is "epoch 12/40", shorter "12/40".
+// progressWords returns "epoch 12/40", or "12/40" when abbreviated.
 func progressWords(rec *journal.Record, t terse) string {
 	done := rec.Outcome.Epochs
 	if rec.Training.Unit == "step" {

@@ -19,7 +19,7 @@ import (
 	"trainopt/sla"
 )
 
-// past leaves a run of a model that has ended; it returns its id.
+// past records a finished run of a model and returns its id.
 func (w *world) past(model string, day int) string {
 	w.t.Helper()
 	at := time.Date(2026, 3, day, 12, 0, 0, 0, time.UTC)
@@ -39,7 +39,7 @@ func (w *world) past(model string, day int) string {
 	return run.ID()
 }
 
-// table runs a command that prints CSV and returns its rows by column.
+// table runs a command that prints CSV and returns its rows by column name.
 func (w *world) table(args ...string) []map[string]string {
 	w.t.Helper()
 	code, out, errs := w.run(args...)
@@ -63,7 +63,7 @@ func (w *world) table(args ...string) []map[string]string {
 
 const smallLog = "epoch,epoch_time,total_epochs,train_loss\n1,9,3,0.9\n2,5,3,0.5\nrubbish\n3,5,3,0.4\n"
 
-// TestRunsExport: which rows, in which format, to where.
+// TestRunsExport checks the selection of rows, the formats and the destinations.
 func TestRunsExport(t *testing.T) {
 	w := newWorld(t)
 	old, young := w.past("resnet50", 1), w.past("bert", 2)
@@ -118,7 +118,7 @@ func TestRunsExport(t *testing.T) {
 	}
 }
 
-// TestRunsRefusals: one line that says what is wrong, with the code of a usage error.
+// TestRunsRefusals checks that refusals are one line with the exit code of a usage error.
 func TestRunsRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.write("log.csv", smallLog)
@@ -149,7 +149,7 @@ func TestRunsRefusals(t *testing.T) {
 	}
 }
 
-// TestParquetToATerminal: refused, with what to do.
+// TestParquetToATerminal checks that Parquet output to a terminal is refused with a hint.
 func TestParquetToATerminal(t *testing.T) {
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
@@ -164,8 +164,8 @@ func TestParquetToATerminal(t *testing.T) {
 	}
 }
 
-// TestRunsImport: what was taken and what was not; the same again changes nothing; what a log does not say is taken from the
-// flags; one bad log does not keep the others out.
+// TestRunsImport checks the reported counts, that a repeated import changes nothing, that flags replace values missing
+// in a log, and that a bad log does not prevent the import of the others.
 func TestRunsImport(t *testing.T) {
 	w := newWorld(t)
 	w.write("log.csv", smallLog)
@@ -207,8 +207,8 @@ func TestRunsImport(t *testing.T) {
 	}
 }
 
-// TestRunsListFits: however long the name of a script and however many limits, the list fits a terminal, and run ids are whole.
-// A stopped run has met nothing.
+// TestRunsListFits checks that the list fits a terminal for long names and many limits, with complete run ids, and that
+// a stopped run has met no limit.
 func TestRunsListFits(t *testing.T) {
 	w := newWorld(t)
 	short := w.past("a", 1)
@@ -259,7 +259,8 @@ func TestRunsListFits(t *testing.T) {
 	}
 }
 
-// TestRunsImportOfWhatIsNoLog: a file that is missing, empty, a directory or none of a training is a mistake of who names it.
+// TestRunsImportOfWhatIsNoLog checks that a file that is missing, empty, a directory or not a training log is a usage
+// error.
 func TestRunsImportOfWhatIsNoLog(t *testing.T) {
 	w := newWorld(t)
 	w.write("empty.csv", "")
@@ -278,7 +279,7 @@ func TestRunsImportOfWhatIsNoLog(t *testing.T) {
 	}
 }
 
-// TestRunsRemoveForgets: what is removed is gone from the history too.
+// TestRunsRemoveForgets checks that removed runs disappear from the history too.
 func TestRunsRemoveForgets(t *testing.T) {
 	w := newWorld(t)
 	gone, stays := w.past("a", 1), w.past("b", 2)
@@ -299,7 +300,7 @@ func TestRunsRemoveForgets(t *testing.T) {
 	}
 }
 
-// TestExportMakesNoStateDirectory: looking at nothing leaves nothing behind.
+// TestExportMakesNoStateDirectory checks that an export from a missing state directory does not create it.
 func TestExportMakesNoStateDirectory(t *testing.T) {
 	w := newWorld(t)
 	if rows := w.table("runs", "export"); len(rows) != 0 {

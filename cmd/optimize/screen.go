@@ -14,19 +14,19 @@ import (
 	"trainopt/sla"
 )
 
-// screen is the live view of a terminal: a block of lines that is repainted in place, with events above it. The cursor rests on
-// the empty line below the block, so that what the terminal echoes (^C) is not printed into it. A painting is one write.
+// screen is the live view on a terminal: a block of lines repainted in place, with events above it. The cursor stays on
+// the empty line below the block, so that terminal echo (^C) does not appear inside it. Each repaint is a single write.
 type screen struct {
 	*lines
 	colour  bool
 	status  run.Status
 	begun   bool
-	painted []int // width in columns of each line of the block
+	painted []int // width in columns of each painted line of the block
 }
 
 // Escape sequences (ECMA-48).
 const (
-	eraseLine  = "\x1b[2K" // the whole line: of a line that is erased in part, terminals keep the width for breaking it again
+	eraseLine  = "\x1b[2K" // the whole line: after a partial erase, terminals keep the old width for reflowing
 	eraseBelow = "\x1b[J"
 	resetStyle = "\x1b[0m"
 )
@@ -34,12 +34,13 @@ const (
 const (
 	labelWidth = 10
 	barWidth   = 40
-	// leastWidth is the narrowest terminal that the block is fitted to.
+	// leastWidth is the minimum terminal width to which the block is fitted.
 	leastWidth = 20
 )
 
 func (v *screen) columns() int { return max(v.width()-1, leastWidth) }
 
+// Event prints a new event above the block, wrapped to the width of the terminal.
 func (v *screen) Event(level run.Level, line string) {
 	if level < v.level {
 		return
@@ -58,7 +59,7 @@ func (v *screen) Event(level run.Level, line string) {
 	v.above(strings.Join(out, "\n"))
 }
 
-// above prints text that stays, over the block.
+// above prints permanent text above the block.
 func (v *screen) above(text string) {
 	var b strings.Builder
 	v.home(&b)
@@ -69,6 +70,7 @@ func (v *screen) above(text string) {
 	fmt.Fprint(v.out, b.String())
 }
 
+// Status repaints the block with a new status.
 func (v *screen) Status(s run.Status) {
 	v.status, v.begun = s, true
 	var b strings.Builder
@@ -77,7 +79,7 @@ func (v *screen) Status(s run.Status) {
 	fmt.Fprint(v.out, b.String())
 }
 
-// home moves the cursor to the first line of the block. A terminal that became narrower has broken lines that no longer fit.
+// home moves the cursor to the first line of the block, counting the lines that a narrower terminal has wrapped.
 func (v *screen) home(b *strings.Builder) {
 	width, rows := max(v.width(), 1), 0
 	for _, w := range v.painted {
@@ -90,7 +92,7 @@ func (v *screen) home(b *strings.Builder) {
 	v.painted = nil
 }
 
-// block writes the lines of the status and erases what is left of the painting before.
+// block writes the lines of the status and erases the rest of the previous block.
 func (v *screen) block(b *strings.Builder) {
 	if v.begun {
 		for _, row := range v.rows() {
@@ -111,7 +113,7 @@ type screenRow struct {
 	label, text, colour string
 }
 
-// rows are the lines of the block, before they are fitted to the terminal.
+// rows returns the lines of the block before they are fitted to the terminal.
 func (v *screen) rows() []screenRow {
 	s := v.status
 	colour := map[sla.Objective]string{}
@@ -156,7 +158,7 @@ func (v *screen) rows() []screenRow {
 	return append(rows, screenRow{label: "keys", text: "Ctrl-C stops; output: optimize logs -f " + s.RunID, colour: dim})
 }
 
-// firstWord is the label of a phase.
+// firstWord returns the first word of a phase, which is its label.
 func firstWord(phase string) string {
 	word, _, _ := strings.Cut(phase, " ")
 	return word
@@ -172,7 +174,7 @@ func (v *screen) bar() string {
 	return strings.Repeat("█", full) + strings.Repeat("░", size-full) + " " + progressPart(s)
 }
 
-// Colours with a meaning (SGR); none where NO_COLOR is set.
+// Colours by meaning (SGR); not used if NO_COLOR is set.
 const (
 	red   = "\x1b[31m"
 	amber = "\x1b[33m"
@@ -192,7 +194,7 @@ func (v *screen) paint(colour, text string) string {
 	return colour + text + resetStyle
 }
 
-// Planned prints above the block.
+// Planned prints the plan above the block.
 func (v *screen) Planned(rec *journal.Record) {
 	if !v.begun {
 		v.lines.Planned(rec)

@@ -16,15 +16,15 @@ import (
 	"trainopt/sla"
 )
 
-// glass is a terminal: it interprets what the screen writes, and breaks its lines again when it becomes narrower, as tmux and
-// the usual terminal emulators do.
+// glass is a terminal emulator: it interprets the output of the screen and reflows lines when it becomes narrower, as
+// tmux and common terminal emulators do.
 type glass struct {
 	t        *testing.T
 	width    int
 	rows     [][]rune
-	wrapped  []bool // the row continues the one before
+	wrapped  []bool // the row continues the previous one
 	row, col int
-	styles   int // colours that were set
+	styles   int // number of colours that were set
 }
 
 func newGlass(t *testing.T, width int) *glass {
@@ -93,7 +93,7 @@ func (g *glass) down(wrapped bool) {
 	}
 }
 
-// resize breaks the lines for another width; the cursor stays in the last line.
+// resize reflows the lines for another width; the cursor stays in the last line.
 func (g *glass) resize(width int) {
 	if g.col > len("^C") || g.row != len(g.rows)-1 {
 		g.t.Fatalf("the cursor rests at row %d of %d, column %d: want below the block", g.row, len(g.rows), g.col)
@@ -118,7 +118,7 @@ func (g *glass) text() string {
 	return strings.Join(lines, "\n")
 }
 
-// still is a clock that does not move.
+// still is a clock that does not advance.
 type still struct{}
 
 func (still) Now() time.Time           { return time.Date(2026, 3, 1, 12, 0, 46, 0, time.UTC) }
@@ -140,7 +140,7 @@ func aStatus() run.Status {
 		AtRisk:   12 * time.Second, Checkpoint: &journal.Checkpoint{Units: 8}}
 }
 
-// TestScreenShowsWhatIsWatchedFor: the facts of a run are on screen from its first status on.
+// TestScreenShowsWhatIsWatchedFor checks that the facts of a run are visible from its first status.
 func TestScreenShowsWhatIsWatchedFor(t *testing.T) {
 	g := newGlass(t, 100)
 	v := screenOn(g, true)
@@ -158,7 +158,8 @@ func TestScreenShowsWhatIsWatchedFor(t *testing.T) {
 	}
 }
 
-// TestScreenWithoutATotal: no projection, even where one was handed over, and the line that says how to get one.
+// TestScreenWithoutATotal checks that no projection is shown without a total, even if one is passed, and that a hint
+// explains how to set the total.
 func TestScreenWithoutATotal(t *testing.T) {
 	s := aStatus()
 	s.Total, s.Unit, s.ThroughputUnit, s.Throughput = 0, "step", "steps/s", 27
@@ -173,7 +174,8 @@ func TestScreenWithoutATotal(t *testing.T) {
 	}
 }
 
-// TestScreenLeavesNothingBehind: repainting, events, resizing in both directions and the echo of ^C leave the events and one block.
+// TestScreenLeavesNothingBehind checks that after repaints, events, resizes in both directions and echoed ^C only the
+// events and one block remain.
 func TestScreenLeavesNothingBehind(t *testing.T) {
 	const event = "warning: while 2 CPU, 4 GiB was measured, other programs used 1.4 of the machine's 2 CPUs: the prediction holds only under the same load"
 	for _, widths := range [][]int{{80}, {100, 60, 120}, {200, 40, 80, 30}, {60, 61, 59}, {20}} {
@@ -190,7 +192,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 					s.Done = float64(k)
 					v.Status(s)
 				}
-				g.put('^') // the terminal echoes Ctrl-C where the cursor rests
+				g.put('^') // the terminal echoes Ctrl-C at the cursor
 				g.put('C')
 			}
 			v.Event(run.Info, "Interrupted")
@@ -209,7 +211,7 @@ func TestScreenLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-// TestScreenBreaksBetweenWords: at every width each line fits, and every word of an event is whole.
+// TestScreenBreaksBetweenWords checks that lines fit at every width and that words of events are not broken.
 func TestScreenBreaksBetweenWords(t *testing.T) {
 	const event = "no further probes: the probe budget (10 % of the predicted cost) is exhausted at 1 CPU, 1 GiB"
 	for width := 24; width <= 130; width += 7 {
@@ -228,7 +230,7 @@ func TestScreenBreaksBetweenWords(t *testing.T) {
 	}
 }
 
-// TestEventsAreNotRepeated: a message appears once, and a reason that was given is not given again.
+// TestEventsAreNotRepeated checks that a message appears once and that its reason is not repeated.
 func TestEventsAreNotRepeated(t *testing.T) {
 	var b bytes.Buffer
 	v := &lines{out: &b, every: time.Second, now: still{}}
@@ -245,7 +247,7 @@ func TestEventsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// TestPlainLines: without a terminal the facts of the run are printed once, and no control bytes.
+// TestPlainLines checks that without a terminal the facts of the run are printed once and without control bytes.
 func TestPlainLines(t *testing.T) {
 	var b bytes.Buffer
 	v := &lines{out: &b, every: time.Second, now: still{}}

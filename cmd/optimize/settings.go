@@ -19,7 +19,7 @@ import (
 	"trainopt/optimizer/plan"
 )
 
-// kind is how a setting is written.
+// kind is the syntax of a setting.
 type kind int
 
 const (
@@ -29,21 +29,22 @@ const (
 	length // a duration: 90m, 2h30m, 5d, or a number of seconds
 	list
 	table  // text → text; as a flag NAME=TEXT, repeatable
-	toggle // true or false; as a flag without a value true
+	toggle // true or false; true for a flag without a value
 )
 
-// setting is one thing that can be set by flag, environment (OPTIMIZE_SECTION_KEY) or file
-// (section.key), in that order of precedence, else its default.
+// setting is an option that can be set by flag, environment variable (OPTIMIZE_SECTION_KEY) or file (section.key), in
+// this order of precedence, and has a default.
 type setting struct {
 	key   string   // section.key in the file
-	also  []string // older keys
-	flag  string   // empty: not a flag
+	also  []string // older keys that are still accepted
+	flag  string   // empty: no flag
 	kind  kind
 	value string // default, as text
 	help  string
 }
 
-// settings is the whole configuration: the documentation, the flags, the environment and the file are made from it.
+// settings is the complete configuration, from which documentation, flags, environment variables and file keys are
+// derived.
 var settings = []setting{
 	{key: "sla.time_max", flag: "deadline", kind: length, help: "finish within `DUR`, e.g. 90m (seconds if a plain number)"},
 	{key: "sla.cost_max", flag: "budget", kind: number, help: "spend at most `USD`"},
@@ -87,7 +88,7 @@ var settings = []setting{
 	{key: "engine.python", flag: "python", kind: text, help: "interpreter for .py scripts (default python3 on PATH)"},
 }
 
-// older gives the older names of flags.
+// older maps former names of flags to current ones.
 var older = map[string]string{
 	"time-max": "deadline", "cost-max": "budget", "throughput-min": "min-throughput", "memory-max": "max-memory",
 	"gpu-util-min": "min-gpu-util", "cpu-util-min": "min-cpu-util", "preference": "prefer",
@@ -95,7 +96,7 @@ var older = map[string]string{
 	"cost-per-cpu-hour": "cpu-hour", "cost-per-gb-hour": "gb-hour", "gib-hour": "gb-hour",
 }
 
-// normalize makes underscores and dashes the same and older names the new ones.
+// normalize treats underscores as dashes and replaces former names.
 func normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	name = strings.ReplaceAll(name, "_", "-")
 	if now, ok := older[name]; ok {
@@ -123,16 +124,17 @@ func addSettings(fs *pflag.FlagSet) {
 	fs.Lookup("resumable").NoOptDefVal = "yes"
 }
 
-// values are the settings of one invocation, all sources merged.
+// values holds the settings of one invocation, merged from all sources.
 type values struct {
 	v   *viper.Viper
-	src map[string]string // key → where it came from, for messages
-	// stateDir is the state directory as it was given, where imported prices are.
+	src map[string]string // key → its source, for messages
+	// stateDir is the state directory as given; it contains the imported prices.
 	stateDir string
 }
 
-// loadSettings merges flags over environment over the file over defaults. An unknown key in the file or
-// an unknown OPTIMIZE_… variable is an error that names the nearest known one. No file is read for "" and "none".
+// loadSettings merges the settings in the order of precedence flags, environment, file, defaults. An unknown key in the
+// file or an unknown OPTIMIZE_… variable is an error that names the nearest known one. No file is read if file is "" or
+// "none".
 func loadSettings(e *env, fs *pflag.FlagSet, file string) (*values, error) {
 	v := viper.New()
 	vals := &values{v: v, src: map[string]string{}}
@@ -172,7 +174,7 @@ func loadSettings(e *env, fs *pflag.FlagSet, file string) (*values, error) {
 	return vals, errors.Join(errs...)
 }
 
-// withPairs adds NAME=TEXT pairs to a table; a pair without an equal sign has an empty text.
+// withPairs returns a copy of a table with NAME=TEXT pairs added; a pair without an equals sign has an empty text.
 func withPairs(m map[string]string, pairs []string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, m)
@@ -183,6 +185,8 @@ func withPairs(m map[string]string, pairs []string) map[string]string {
 	return out
 }
 
+// mergeFile reads a configuration file into v and records the sources of its keys in src. It accepts older keys and
+// entries of table settings, and returns an error for every unknown key.
 func mergeFile(v *viper.Viper, src map[string]string, file string, known map[string]string) []error {
 	in := viper.New()
 	in.SetConfigFile(file)
@@ -210,7 +214,7 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 	var errs []error
 	for _, key := range slices.Sorted(slices.Values(in.AllKeys())) {
 		canonical, ok := known[key]
-		if in.Get(key) == nil && (ok || isSection(key)) { // "sla:" with every line below it commented out
+		if in.Get(key) == nil && (ok || isSection(key)) { // "sla:" with all lines of the section commented out
 			continue
 		}
 		if !ok {
@@ -234,7 +238,7 @@ func mergeFile(v *viper.Viper, src map[string]string, file string, known map[str
 	return errs
 }
 
-// isSection holds for the name of a section or of a table.
+// isSection reports whether a key is the name of a section or of a table.
 func isSection(key string) bool {
 	return slices.ContainsFunc(settings, func(s setting) bool { return strings.HasPrefix(s.key, key+".") || s.kind == table && s.key == key })
 }
@@ -271,7 +275,7 @@ func mergeEnvironment(v *viper.Viper, src map[string]string, e *env, known map[s
 	return errs
 }
 
-// nearest returns the known word with the least edit distance; ties by name.
+// nearest returns the known word with the smallest edit distance; ties are broken alphabetically.
 func nearest(word string, known map[string]string) string {
 	best, bestD := "", 1<<30
 	for _, k := range slices.Sorted(maps.Keys(known)) {
@@ -314,7 +318,7 @@ func (v *values) wrong(key, value, want string) error {
 
 func (v *values) text(key string) string { return strings.TrimSpace(v.v.GetString(key)) }
 
-// preference is the preference that was stated, or balanced; stated is false when none was.
+// preference returns the preference given by the user, or balanced; stated is false if none was given.
 func (v *values) preference() (p plan.Preference, stated bool, err error) {
 	text := v.text("multi_objective.prefer")
 	p, err = plan.ParsePreference(cmp.Or(text, "balanced"))
@@ -325,7 +329,7 @@ func (v *values) list(key string) []string { return v.v.GetStringSlice(key) }
 
 func (v *values) table(key string) map[string]string { return v.v.GetStringMapString(key) }
 
-// toggle reads true or false; false when not set.
+// toggle parses true or false; it returns false if the setting is not set.
 func (v *values) toggle(key string, errs *[]error) bool {
 	s := v.text(key)
 	if s == "" {
@@ -338,7 +342,7 @@ func (v *values) toggle(key string, errs *[]error) bool {
 	return on
 }
 
-// number reads a real number; 0 when not set.
+// number parses a real number; it returns 0 if the setting is not set.
 func (v *values) number(key string, errs *[]error) float64 {
 	s := v.text(key)
 	if s == "" {
@@ -363,7 +367,7 @@ func (v *values) whole(key string, errs *[]error) int {
 	return n
 }
 
-// length reads a duration; a plain number is seconds.
+// length parses a duration, with plain numbers as seconds.
 func (v *values) length(key string, errs *[]error) time.Duration {
 	s := v.text(key)
 	if s == "" {

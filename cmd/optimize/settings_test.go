@@ -9,8 +9,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// FuzzConfiguration: whatever is in a configuration file, reading it ends with values or with an error that names the
-// file, never with a panic.
+// FuzzConfiguration checks that reading an arbitrary configuration file returns values or an error that names the file,
+// and never panics.
 func FuzzConfiguration(f *testing.F) {
 	f.Add(sampleConfig, "yaml")
 	f.Add("sla:\n  time_max: 2h\n  cost_maxx: 1\n", "yaml")

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// simulated are the engines that simulate a cluster. A new one is one line here.
+// simulated is the registry of engines that simulate a cluster: one line each.
 var simulated = map[string]func(*env, *common) *cobra.Command{
 	"placement": simulatePlacementCommand,
 	"queue":     simulateQueueCommand,
@@ -35,7 +35,8 @@ func simulateCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
-// roomy has a command that computes for long, and holds little, collect garbage more seldom: it would be a sixth of its time.
+// roomy reduces the frequency of garbage collection of a long-running command with a small heap, where it would take a
+// sixth of the time.
 func roomy(cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

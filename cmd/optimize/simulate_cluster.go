@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// roundsFlags are the flags of a simulation in rounds that do not say how much load there is: the cluster, the kind of jobs, the
+// roundsFlags holds the flags of a simulation in rounds except the load: the cluster, the kind of jobs and the
 // mechanism.
 type roundsFlags struct {
 	trace, traceFormat, generate, window, reference string
@@ -63,15 +63,15 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 	fs.Float64Var(&f.backlog, "backlog", 0, "not stable when jobs ask for so many times the devices, and more and more (default 25, below 0 never)")
 }
 
-// jobsOf is where the jobs of a simulation come from, read and checked.
+// jobsOf is the validated source of the jobs of a simulation.
 type jobsOf struct {
 	base  rounds.Config // without Devices, load and policy
 	trace *workload.Trace
-	words string // the jobs without the load: "jobs of x.trace"
+	words string // description of the jobs without the load: "jobs of x.trace"
 	notes []string
 }
 
-// jobs reads what does not depend on load and cluster.
+// jobs reads the inputs that do not depend on load and cluster.
 func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
 	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: e.clock.Monotonic}}
 	c := &out.base
@@ -144,7 +144,7 @@ func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
 	return out, nil
 }
 
-// conflicts are flags that say nothing together.
+// conflicts returns an error for flags that cannot be combined.
 func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
 	var errs []error
 	if f.generate != "" && f.generate != "single" && f.generate != "multi" {
@@ -175,6 +175,8 @@ func (f *roundsFlags) conflicts(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
+// readTrace loads the trace and completes its jobs with rates of the throughput table. Jobs of unknown types are an
+// error unless flags drop them or draw other types for them.
 func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 	trace, err := workload.LoadTrace(inDir(e.dir, f.trace), f.traceFormat)
 	if err != nil {
@@ -213,7 +215,7 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 	return nil
 }
 
-// devices are those of one cluster, with prices, and what a reader must know of these.
+// devices returns the device types of one cluster with their prices, and a note on the prices.
 func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceType, string, error) {
 	var known []string
 	for _, d := range o.base.Throughputs.Devices() {
@@ -259,10 +261,10 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 	return c.Devices, note, nil
 }
 
-// parseSpan reads a duration, or a number of seconds, from 0.
+// parseSpan parses a non-negative duration or number of seconds.
 func parseSpan(text string) (float64, error) {
 	if v, err := strconv.ParseFloat(text, 64); err == nil && v >= 0 && v < 1e12 {
-		return v, nil // beyond what a duration holds
+		return v, nil // beyond the range of a duration
 	}
 	if d, err := parseDuration(text); err == nil && d >= 0 {
 		return d.Seconds(), nil
@@ -270,7 +272,7 @@ func parseSpan(text string) (float64, error) {
 	return 0, fmt.Errorf("%q: want a duration such as 6m, 2h30m or 5d, or seconds, from 0", text)
 }
 
-// parseWindow reads "A:B"; "" is no window.
+// parseWindow parses "A:B"; "" is the zero window.
 func parseWindow(text string) (rounds.Window, error) {
 	if text == "" {
 		return rounds.Window{}, nil
@@ -284,7 +286,7 @@ func parseWindow(text string) (rounds.Window, error) {
 	return rounds.Window{Start: a, End: b}, nil
 }
 
-// knownPolicy refuses a policy that does not exist, naming the most similar ones.
+// knownPolicy returns an error that names similar policies if the policy does not exist.
 func knownPolicy(flag, name string) error {
 	_, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
 	if err == nil || slices.Contains(rounds.PolicyNames(), strings.SplitN(name, "_alpha=", 2)[0]) {

@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/ancestors/metis/render"
 )
 
-// simulatingPlacement are the flags of optimize simulate placement.
+// simulatingPlacement holds the flags of optimize simulate placement.
 type simulatingPlacement struct {
 	placementFlags
 	counts, batch, method, format, output, nodesOut, arrivals string
@@ -77,7 +77,7 @@ Exit code 6: the batch does not fit, or no placement keeps the limits.`,
 	return cmd
 }
 
-// theBatch is what is placed, and in words.
+// theBatch returns the batch to place and its description.
 func (f *simulatingPlacement) theBatch(e *env, cmd *cobra.Command, apps []string) (batch []int, words string, err error) {
 	named, counted := cmd.Flags().Changed("batch"), cmd.Flags().Changed("counts")
 	switch {
@@ -116,7 +116,7 @@ func parseCounts(text string) ([]int, error) {
 	return out, nil
 }
 
-// readBatch reads FILE, FILE:ROW or metis:SIZE:GROUP.
+// readBatch reads a batch given as FILE, FILE:ROW or metis:SIZE:GROUP.
 func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 	if parts := strings.Split(text, ":"); parts[0] == metisData {
 		var size, group int
@@ -157,7 +157,7 @@ func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 	return batches[row], fmt.Sprintf("row %d of %s", row, file), nil
 }
 
-// config is what the flags ask for, but for the method's outcome.
+// config returns the run given by the flags, without an outcome.
 func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *placing, error) {
 	m, err := methods.Find(f.method)
 	if err != nil {
@@ -225,7 +225,7 @@ func batchWords(from string, apps []string, p *place.Problem) string {
 	return from
 }
 
-// asExit gives errors of placing the exit code that they have.
+// asExit assigns placement errors their exit codes.
 func asExit(err error, fallback func(error) error) error {
 	var exit exitError
 	switch {
@@ -237,6 +237,8 @@ func asExit(err error, fallback func(error) error) error {
 	return fallback(err)
 }
 
+// simulatePlacement places one batch by one method and writes the result. After an interrupt it writes the best
+// placement found so far, if any. With --arrivals it simulates a stream instead.
 func (e *env) simulatePlacement(cmd *cobra.Command, common *common, f *simulatingPlacement) error {
 	format, err := formatOf(cmd, common, f.format, f.output, render.Formats())
 	if err != nil {

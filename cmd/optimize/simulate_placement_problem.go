@@ -22,10 +22,10 @@ import (
 	"trainopt/simulator/ancestors/metis/methods"
 )
 
-// metisData names what is in the binary, where flags want files.
+// metisData is the flag value that selects the embedded data instead of a file.
 const metisData = "metis"
 
-// placementFlags say on what containers are placed, and what for.
+// placementFlags holds the flags that define the placement problem and its objective.
 type placementFlags struct {
 	table, predictor, existing, constraints, nodeTypes, objective, model, zones string
 	nodes, capacity, episodes, maxNodes                                         int
@@ -55,15 +55,15 @@ func (f *placementFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --methods")
 }
 
-// placing is what the flags say; the batch comes later.
+// placing is the problem given by the flags, without a batch.
 type placing struct {
-	problem, told *place.Problem // told: as the method knows it, nil where it knows the throughputs
+	problem, told *place.Problem // told: the problem with predicted throughputs, as seen by the method; nil if the method sees the measured ones
 	predictor     string
 	options       methods.Options
 	notes         []string
 }
 
-// with is the problem for a batch.
+// with returns the problem for a batch, in its measured and its predicted form.
 func (p *placing) with(batch []int) (problem, told *place.Problem) {
 	a := *p.problem
 	a.Batch = batch
@@ -75,10 +75,10 @@ func (p *placing) with(batch []int) (problem, told *place.Problem) {
 	return &a, &b
 }
 
-// apps are the names of the apps.
+// apps returns the names of the apps.
 func (p *placing) apps() []string { return p.problem.Types[0].Table.Apps() }
 
-// prepare reads everything but the batch.
+// prepare reads all inputs except the batch.
 func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
 	changed := cmd.Flags().Changed
 	switch {
@@ -109,7 +109,8 @@ func (f *placementFlags) prepare(e *env, cmd *cobra.Command) (*placing, error) {
 	return p, nil
 }
 
-// types are the nodes. Where the table is not complete and a forest fills it in, it is what everything is measured by.
+// types returns the node types. If the table is incomplete and the predictor is a forest, the forest's completion
+// replaces the table for methods and evaluation alike.
 func (f *placementFlags) types(e *env, p *placing) ([]place.NodeType, error) {
 	if f.nodeTypes != "" {
 		return readNodeTypes(e, inDir(e.dir, f.nodeTypes))
@@ -137,7 +138,7 @@ func (f *placementFlags) capacityOf(s *place.Samples) int {
 	return largest(s)
 }
 
-// largest is the largest number of containers in a sample.
+// largest returns the largest number of containers in a sample.
 func largest(s *place.Samples) int {
 	most := 0
 	for _, counts := range s.Counts {
@@ -150,7 +151,7 @@ func largest(s *place.Samples) int {
 	return most
 }
 
-// readTable reads a throughput table, for nodes that are so many times as fast; capacity 0 is all that it has.
+// readTable reads a throughput table and scales it by speed; capacity 0 keeps the capacity of the table.
 func readTable(e *env, name string, capacity int, speed float64) (*place.Table, error) {
 	t := place.MetisTable()
 	if name != metisData {
@@ -181,11 +182,11 @@ func readTable(e *env, name string, capacity int, speed float64) (*place.Table, 
 	})
 }
 
-// nodeTypeColumns are those of a file of node types; the first two must be there.
+// nodeTypeColumns lists the columns of a file of node types; the first two are required.
 var nodeTypeColumns = []string{"name", "count", "table", "speed", "cost", "capacity"}
 
-// readNodeTypes reads kinds of nodes: name,count and as wished table (a file, or metis), speed (throughputs are multiplied by it), cost
-// and capacity.
+// readNodeTypes reads node types with the columns name, count and optionally table (a file, or metis), speed (a factor
+// on throughputs), cost and capacity.
 func readNodeTypes(e *env, path string) ([]place.NodeType, error) {
 	fail := func(format string, args ...any) ([]place.NodeType, error) {
 		return nil, fmt.Errorf("--node-types: read %s: "+format, append([]any{filepath.Base(path)}, args...)...)
@@ -244,7 +245,7 @@ func readNodeTypes(e *env, path string) ([]place.NodeType, error) {
 	return out, nil
 }
 
-// nodeType is a line of a file of node types.
+// nodeType parses a line of a file of node types.
 func nodeType(e *env, cell func(string) string) (t place.NodeType, err error) {
 	t.Name = cell("name")
 	if t.Count, err = strconv.Atoi(cell("count")); err != nil || t.Count < 0 {
@@ -275,7 +276,7 @@ func nodeType(e *env, cell func(string) string) (t place.NodeType, err error) {
 	return t, err
 }
 
-// predict is what methods know of throughputs.
+// predict sets the throughputs visible to methods: measured ones or those predicted by a forest.
 func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 	kind, file, named := strings.Cut(f.predictor, ":")
 	switch {
@@ -311,7 +312,7 @@ func (f *placementFlags) predict(e *env, _ *cobra.Command, p *placing) error {
 	return nil
 }
 
-// wish are the constraints.
+// wish reads the constraints.
 func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
 	source, metis := f.constraints, slices.Equal(p.apps(), place.MetisApps())
 	if source == "" {
@@ -356,7 +357,7 @@ func (f *placementFlags) wish(e *env, _ *cobra.Command, p *placing) error {
 	return nil
 }
 
-// load is what runs already.
+// load reads the containers that already run.
 func (f *placementFlags) load(e *env, _ *cobra.Command, p *placing) error {
 	if f.existing == "" {
 		return nil
@@ -389,7 +390,7 @@ func (f *placementFlags) load(e *env, _ *cobra.Command, p *placing) error {
 	return nil
 }
 
-// aim is what methods are asked for.
+// aim sets the objective and the limits of the methods.
 func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
 	changed := cmd.Flags().Changed
 	p.options = methods.Options{Compat: f.compat, Episodes: f.episodes, Clock: e.clock.Monotonic}
@@ -436,7 +437,7 @@ func (f *placementFlags) aim(e *env, cmd *cobra.Command, p *placing) error {
 	return nil
 }
 
-// parseObjective reads one word, or weights such as rps=1,vacant=0.5.
+// parseObjective parses one word, or weights such as rps=1,vacant=0.5.
 func parseObjective(text string) (place.Objective, error) {
 	var o place.Objective
 	weights := map[string]*float64{"rps": &o.RPS, "slo": &o.SLO, "vacant": &o.Vacant, "cost": &o.Cost, "violations": &o.Missed}
@@ -459,7 +460,7 @@ func parseObjective(text string) (place.Objective, error) {
 	return o, nil
 }
 
-// fits says that a batch is too large for the cluster: exit code 6.
+// fits returns an error with exit code 6 if a batch exceeds the capacity of the cluster.
 func fits(p *place.Problem) error {
 	room := 0
 	for _, t := range p.Types {

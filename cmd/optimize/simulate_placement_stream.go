@@ -18,13 +18,13 @@ import (
 	"trainopt/simulator/ancestors/metis/render"
 )
 
-// arrival is a line of --arrivals: containers of an app that come (or go, when negative).
+// arrival is a line of --arrivals: the number of containers of an app that arrive or, if negative, depart.
 type arrival struct{ app, containers, line int }
 
-// mostArrivals bounds what one line may ask for.
+// mostArrivals limits the number of containers per line.
 const mostArrivals = 1 << 20
 
-// readArrivals reads lines APP,+1 or APP,-1; a head is left out.
+// readArrivals reads lines APP,+1 or APP,-1 and skips a header.
 func readArrivals(path string, apps []string) ([]arrival, error) {
 	f, err := place.Open(path)
 	if err != nil {
@@ -62,15 +62,15 @@ func readArrivals(path string, apps []string) ([]arrival, error) {
 	return out, nil
 }
 
-// arriving are containers that come and go.
+// arriving is a stream of arriving and departing containers.
 type arriving struct {
 	*greedy.Stream
-	nodes                       [][]int // of the containers of each app, the oldest first
+	nodes                       [][]int // nodes of the containers of each app, oldest container first
 	came, went, refused, absent int
 	moved                       int
 }
 
-// event has the containers of a line come or go.
+// event processes the arrivals or departures of a line.
 func (a *arriving) event(line arrival) error {
 	for range line.containers {
 		node, err := a.Arrive(line.app)
@@ -98,7 +98,7 @@ func (a *arriving) event(line arrival) error {
 	return nil
 }
 
-// migrate moves at most so many containers that each gain more than a move costs.
+// migrate performs at most most moves, each with a gain above its cost.
 func (a *arriving) migrate(cost float64, most int) error {
 	moves, err := a.Migrate(cost, 1, most)
 	for _, m := range moves {
@@ -109,6 +109,8 @@ func (a *arriving) migrate(cost float64, most int) error {
 	return err
 }
 
+// simulateArrivals replays the lines of --arrivals by the greedy method. Containers that run at the start are part of
+// the stream and may depart or migrate.
 func (e *env) simulateArrivals(cmd *cobra.Command, f *simulatingPlacement, format string) error {
 	for _, name := range []string{"batch", "counts", "min-slo", "seed", "episodes", "model", "zones", "zone-budget", "apart"} {
 		if cmd.Flags().Changed(name) {
@@ -158,7 +160,8 @@ func (e *env) simulateArrivals(cmd *cobra.Command, f *simulatingPlacement, forma
 	return e.writePlacement(f, format, r)
 }
 
-// run is the placement at the end. Containers that ran at the start could go and move as well, so that nothing counts as existing.
+// run returns the final placement. No containers count as existing because those that ran at the start could depart and
+// migrate too.
 func (s *arriving) run(p *placing, events int) *render.Run {
 	batch := make([]int, len(s.nodes))
 	for a := range s.nodes {

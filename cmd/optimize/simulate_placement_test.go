@@ -14,7 +14,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// placed is what simulate placement prints as JSON.
+// placed is the JSON output of simulate placement.
 type placed struct {
 	Schema     int
 	Engine     string
@@ -50,7 +50,8 @@ func (w *world) place(args ...string) placed {
 	return p
 }
 
-// TestSimulatePlacementJSON: without any file it places the first batch of Metis, with the throughput that was proved to be the most.
+// TestSimulatePlacementJSON checks that without any file the first batch of Metis is placed with the throughput proved
+// to be optimal.
 func TestSimulatePlacementJSON(t *testing.T) {
 	w := newWorld(t)
 	p := w.place()
@@ -78,7 +79,7 @@ func TestSimulatePlacementJSON(t *testing.T) {
 	}
 }
 
-// solved are the figures of a placement that depend on the machine.
+// solved matches the values of a placement that depend on the machine.
 var solved = regexp.MustCompile(`"(solve_s|seconds)": [^,\n]*`)
 
 func TestSimulatePlacementFormats(t *testing.T) {
@@ -105,7 +106,7 @@ func TestSimulatePlacementFormats(t *testing.T) {
 	}
 }
 
-// TestSimulatePlacementAims: objectives and limits do what they say.
+// TestSimulatePlacementAims checks the effects of objectives and limits.
 func TestSimulatePlacementAims(t *testing.T) {
 	w := newWorld(t)
 	rps := w.place()
@@ -128,7 +129,8 @@ func TestSimulatePlacementAims(t *testing.T) {
 	}
 }
 
-// TestSimulatePlacementNodeTypes: fast nodes get what gains most, and cost is kept.
+// TestSimulatePlacementNodeTypes checks that fast nodes get the containers with the largest gain and that cost is
+// respected.
 func TestSimulatePlacementNodeTypes(t *testing.T) {
 	w := newWorld(t)
 	w.write("nodes.csv", "name,count,speed,cost,capacity\nfast,3,2,5,8\nslow,6,,1,4\n")
@@ -144,7 +146,7 @@ func TestSimulatePlacementNodeTypes(t *testing.T) {
 	}
 }
 
-// TestSimulatePlacementData: tables, samples, load and constraints come from files.
+// TestSimulatePlacementData checks that tables, samples, load and constraints are read from files.
 func TestSimulatePlacementData(t *testing.T) {
 	w := newWorld(t)
 	table := "n_web,n_db,rps_web,rps_db\n1,0,1,\n0,1,,1\n2,0,0.4,\n1,1,1.5,0.9\n0,2,,0.5\n"
@@ -178,7 +180,8 @@ func TestSimulatePlacementData(t *testing.T) {
 	}
 }
 
-// TestSimulatePlacementArrivals: who came first goes first, and what has no room is counted.
+// TestSimulatePlacementArrivals checks that containers depart in order of arrival and that refused containers are
+// counted.
 func TestSimulatePlacementArrivals(t *testing.T) {
 	w := newWorld(t)
 	w.write("events.csv", "app,change\nredis,+3\nmms,1\nredis,-2\nisr,+20\nisr,−1\nchecksum,-1\n")
@@ -310,7 +313,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 	}
 }
 
-// TestReadBatchOfMetis: names of embedded batches are those of the package.
+// TestReadBatchOfMetis checks that the names of embedded batches match those of the package.
 func TestReadBatchOfMetis(t *testing.T) {
 	batches, err := place.MetisBatches(300)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"trainopt/simulator/ancestors/metis/learned"
 )
 
-// zone is where george may place apps.
+// zone sets the zones of george, their budget and the separation of containers of the same app.
 func (f *placementFlags) zone(_ *env, cmd *cobra.Command, p *placing) error {
 	changed := cmd.Flags().Changed
 	if changed("zone-budget") {
@@ -32,7 +32,7 @@ func (f *placementFlags) zone(_ *env, cmd *cobra.Command, p *placing) error {
 	return err
 }
 
-// parseZones reads APP=SHARE,…; none is an empty list, not nil.
+// parseZones parses APP=SHARE,…; "none" yields an empty, non-nil list.
 func parseZones(text string, apps []string) ([]learned.Zone, error) {
 	zones := []learned.Zone{}
 	if text == "none" {

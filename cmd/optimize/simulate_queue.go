@@ -15,14 +15,13 @@ import (
 	"trainopt/morl/gradient"
 	runpkg "trainopt/optimizer/run"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
-// simulatingQueue are the flags of optimize simulate queue.
+// simulatingQueue holds the flags of optimize simulate queue.
 type simulatingQueue struct {
 	queueFlags
 	socketFlags
@@ -100,7 +99,7 @@ Exit code 6: no job can be simulated, or jobs wait for ever.`,
 	return cmd
 }
 
-// positional takes what hdeeprm-launch is given without a flag.
+// positional parses an argument that hdeeprm-launch takes without a flag.
 func (f *simulatingQueue) positional(arg string) error {
 	switch {
 	case strings.EqualFold(filepath.Ext(arg), ".py"):
@@ -112,7 +111,7 @@ func (f *simulatingQueue) positional(arg string) error {
 	return nil
 }
 
-// launched says whether the agent of options decides.
+// launched reports whether the agent of an options file decides.
 func (f *simulatingQueue) launched() bool {
 	return f.policy == "" && f.prefer == "" && f.listen == "" && f.connect == "" && (f.options != "" || f.agent != "" || f.runs > 1 || f.inModel != "" || f.outModel != "")
 }
@@ -142,7 +141,7 @@ func (f *simulatingQueue) check(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// stat prints a number about the jobs, as hdeeprm-jobstat does.
+// stat prints a statistic of the jobs, as hdeeprm-jobstat does.
 func (e *env) stat(f *simulatingQueue, w *sweep.Workload) error {
 	field, stat, _ := strings.Cut(f.jobstat, ":")
 	v, err := batsim.FromJobs(w.Jobs, w.Procs).Stat(field, stat)
@@ -153,6 +152,8 @@ func (e *env) stat(f *simulatingQueue, w *sweep.Workload) error {
 	return err
 }
 
+// simulateQueue checks the flags, reads the jobs and dispatches to the runner they select: a server for a remote
+// simulator, an agent, a preference over all methods, or one policy.
 func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQueue) error {
 	format, err := formatOf(cmd, common, f.format, f.output, render.Formats())
 	if err != nil {
@@ -174,12 +175,12 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	if f.listen != "" {
 		return e.runQueue(common, f, format, "", func(ctx context.Context, _ func(done, total int)) (*sweep.Run, error) { return e.serve(ctx, f) })
 	}
-	var preference front.Preference
+	var preference sweep.Preference
 	if f.prefer != "" {
 		if preference, err = queuePreference(f.prefer); err != nil {
 			return usageError{err}
 		}
-		if preference[front.Deadlines] > 0 && f.prefer != "balanced" {
+		if preference[sweep.ByDeadlines] > 0 && f.prefer != "balanced" {
 			return usageError{fmt.Errorf("--prefer %s: jobs have no deadlines here; compare queue --deadlines FACTOR --prefer gives them some", f.prefer)}
 		}
 	}
@@ -216,8 +217,8 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	return e.runQueue(common, f, format, source, run)
 }
 
-// runner is what the flags ask for.
-func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window, p front.Preference) (func(context.Context, func(done, total int)) (*sweep.Run, error), error) {
+// runner returns the function that runs the simulation given by the flags.
+func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window, p sweep.Preference) (func(context.Context, func(done, total int)) (*sweep.Run, error), error) {
 	switch {
 	case f.launched():
 		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {
@@ -239,7 +240,7 @@ func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window,
 	}, err
 }
 
-// launch runs the agent of options.
+// launch runs the agent of an options file.
 func (e *env) launch(ctx context.Context, f *simulatingQueue, w *sweep.Workload, progress func(done, total int)) (*sweep.Run, error) {
 	a := &w.Options.Agent
 	l := sweep.Launch{Runs: f.runs, Train: a.Train, Input: cmpOr(f.inModel, a.InputModel), Output: cmpOr(f.outModel, a.OutputModel)}
@@ -267,6 +268,8 @@ func (e *env) launch(ctx context.Context, f *simulatingQueue, w *sweep.Workload,
 	return r, err
 }
 
+// runQueue runs the simulation under an interruptible context, maps its errors to exit codes and writes the result,
+// also after an interrupt.
 func (e *env) runQueue(common *common, f *simulatingQueue, format, source string, run func(context.Context, func(done, total int)) (*sweep.Run, error)) error {
 	ctx, stop := e.untilSignal()
 	defer stop()
@@ -286,7 +289,7 @@ func (e *env) runQueue(common *common, f *simulatingQueue, format, source string
 	if r == nil {
 		return err
 	}
-	if !f.launched() { // what is wrong with the agent of options says nothing then
+	if !f.launched() { // notes on the agent of the options file do not apply
 		r.Workload.Notes = slices.DeleteFunc(r.Workload.Notes, func(n string) bool { return strings.Contains(n, "agent") })
 	}
 	out := &render.Run{Run: r, Source: source, WallS: (e.clock.Monotonic() - from).Seconds(), Notes: r.Workload.Notes}

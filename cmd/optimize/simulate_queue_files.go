@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// filesFlags leave what is simulated in files of other simulators.
+// filesFlags holds the flags that write the simulation input in formats of other simulators.
 type filesFlags struct {
 	platformOut, workloadOut string
 	version                  int
@@ -44,12 +44,12 @@ func (f *filesFlags) check(q *simulatingQueue, cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// trace says whether the jobs are written as a trace.
+// trace reports whether the jobs are written as a trace.
 func (f *filesFlags) trace() bool {
 	return strings.HasSuffix(f.workloadOut, ".swf") || strings.HasSuffix(f.workloadOut, ".swf.gz")
 }
 
-// write leaves the platform and the jobs of a window.
+// write writes the platform and the jobs of a window.
 func (f *filesFlags) write(e *env, w *sweep.Workload, window sweep.Window) error {
 	if f.platformOut != "" {
 		var xml bytes.Buffer

@@ -20,7 +20,7 @@ import (
 	"trainopt/simulator/workload/swf"
 )
 
-// queueFlags are the flags that say what is simulated and how, without the policy.
+// queueFlags holds the flags that define the simulation, without the policy.
 type queueFlags struct {
 	trace, generate, options, platform, workload, custom string
 	procs, count                                         int
@@ -31,7 +31,7 @@ type queueFlags struct {
 	set                                                  []string
 }
 
-// What is generated when nobody says anything else.
+// Defaults of generated workloads.
 const (
 	defaultQueueJobs         = 1000
 	defaultQueueLoad         = 0.9
@@ -59,7 +59,7 @@ func (f *queueFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.compat, "compat", false, "with HDeepRM's mistakes")
 }
 
-// normalizeQueue also knows the names that HDeepRM's programs have.
+// normalizeQueue also accepts the flag names of HDeepRM's programs.
 func normalizeQueue(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 	n := normalize(fs, name)
 	if now, ok := map[pflag.NormalizedName]pflag.NormalizedName{"customworkload": "custom-workload", "in-model": "inmodel", "out-model": "outmodel",
@@ -70,10 +70,10 @@ func normalizeQueue(fs *pflag.FlagSet, name string) pflag.NormalizedName {
 	return n
 }
 
-// onPlatform says whether unequal cores are simulated.
+// onPlatform reports whether heterogeneous cores are simulated.
 func (f *queueFlags) onPlatform() bool { return f.options != "" || f.platform != "" }
 
-// only refuses flags that say nothing here.
+// only rejects the named flags if they are set, since they do not apply in the given context.
 func (f *queueFlags) only(cmd *cobra.Command, where string, names ...string) error {
 	var errs []error
 	for _, n := range names {
@@ -110,7 +110,7 @@ func (f *queueFlags) conflicts(cmd *cobra.Command) error {
 	return errors.Join(errs...)
 }
 
-// jobs reads or draws what is simulated; source is the file that they are from.
+// jobs reads or generates the jobs to simulate; source is the file they come from.
 func (f *queueFlags) jobs(e *env, cmd *cobra.Command, seed uint64, seeded bool) (w *sweep.Workload, source string, err error) {
 	if err := f.conflicts(cmd); err != nil {
 		return nil, "", err
@@ -136,7 +136,7 @@ func (f *queueFlags) lublin(seed uint64) swf.Lublin {
 	return swf.Lublin{Jobs: f.count, Procs: f.procs, Seed: seed, Load: f.load, Overestimate: f.overestimate}
 }
 
-// onTree makes ready what HDeepRM's options ask for, those of flags among them.
+// onTree prepares the simulation given by HDeepRM's options, including those set by flags.
 func (f *queueFlags) onTree(e *env, cmd *cobra.Command, seed uint64, seeded bool) (*sweep.Workload, string, error) {
 	set := slices.Clone(f.set)
 	say := func(key, value string) { set = append(set, key+"="+value) }
@@ -222,7 +222,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// method is how a policy by its name decides; a name that is none is a policy file.
+// method returns the method for a policy name; an unknown name is taken as a policy file.
 func (f *queueFlags) method(e *env, w *sweep.Workload, policy, backfill string, seed uint64) (sweep.Method, error) {
 	m := sweep.Method{Policy: policy, Backfill: backfill, AsPublished: f.asPublished, Compat: f.compat, Seed: seed, Placement: f.placement, Objective: f.objective}
 	if sweep.KindOf(policy) == sweep.Unknown {
@@ -241,10 +241,10 @@ func (f *queueFlags) method(e *env, w *sweep.Workload, policy, backfill string, 
 	return m, m.Settle(w)
 }
 
-// defaultPolicy is who decides when nobody says.
+// defaultPolicy is the policy used if none is given.
 const defaultPolicy = "saf"
 
-// parseQueueWindow reads "START:LENGTH".
+// parseQueueWindow parses "START:LENGTH".
 func parseQueueWindow(text string) (sweep.Window, error) {
 	if text == "" {
 		return sweep.Window{}, nil
@@ -258,7 +258,7 @@ func parseQueueWindow(text string) (sweep.Window, error) {
 	return sweep.Window{Start: start, Length: length}, nil
 }
 
-// reasons are what was left out, in words.
+// reasons formats the reasons for which jobs were dropped, with counts.
 func reasons(dropped map[string]int) string {
 	var out []string
 	for _, r := range slices.Sorted(maps.Keys(dropped)) {

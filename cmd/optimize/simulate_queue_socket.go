@@ -18,7 +18,7 @@ import (
 	"trainopt/simulator/queue/sweep"
 )
 
-// socketFlags have the other half of a simulation run elsewhere, over Batsim's protocol.
+// socketFlags holds the flags that delegate one half of the simulation to another process over Batsim's protocol.
 type socketFlags struct{ listen, connect, transcript string }
 
 func (f *socketFlags) add(cmd *cobra.Command) {
@@ -49,7 +49,7 @@ func (f *socketFlags) check(cmd *cobra.Command) error {
 }
 
 // talk opens the transcript; done closes it.
-func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Talk, done func() error, err error) {
+func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Conversation, done func() error, err error) {
 	t.Warn = warn
 	if f.transcript == "" {
 		return t, func() error { return nil }, nil
@@ -62,7 +62,8 @@ func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Talk, done func(
 	return t, file.Close, nil
 }
 
-// serve decides for a simulator elsewhere. The policy needs no jobs of ours, but for agents, which see them relative to those.
+// serve makes decisions for a remote simulator. Only agents need local jobs, relative to which they observe the remote
+// ones.
 func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error) {
 	policy := cmpOr(f.policy, "fcfs")
 	o := batsim.ServeOptions{Listening: func(a net.Addr) { fmt.Fprintln(e.stderr, "listening at", batsim.Endpoint(a)) }}
@@ -90,13 +91,13 @@ func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error)
 	if err != nil {
 		return nil, err
 	}
-	o.Talk = talk
+	o.Conversation = talk
 	result, err := batsim.Serve(ctx, f.listen, o)
 	err = errors.Join(err, done())
 	return elsewhere(w, result, sweep.Method{Policy: policy, Backfill: cmpOr(f.backfill, "none"), Seed: f.seed, Compat: f.compat}), err
 }
 
-// existing is the path when there is such a file, else "".
+// existing returns the path if the file exists, otherwise "".
 func existing(path string) string {
 	if exists(path) {
 		return path
@@ -104,7 +105,7 @@ func existing(path string) string {
 	return ""
 }
 
-// elsewhere is the run of a result that came over a socket; nil when nothing began.
+// elsewhere returns the run of a result received over a socket; nil if the simulation did not start.
 func elsewhere(w *sweep.Workload, result *queue.Result, m sweep.Method) *sweep.Run {
 	if result == nil {
 		return nil
@@ -120,7 +121,7 @@ func elsewhere(w *sweep.Workload, result *queue.Result, m sweep.Method) *sweep.R
 	return r
 }
 
-// askElsewhere simulates what a decision process elsewhere says.
+// askElsewhere simulates the decisions of a remote decision process.
 func (e *env) askElsewhere(ctx context.Context, f *simulatingQueue, w *sweep.Workload, window sweep.Window, progress func(done, total int)) (*sweep.Run, error) {
 	p, err := w.Settle(window)
 	if err != nil {
@@ -134,7 +135,7 @@ func (e *env) askElsewhere(ctx context.Context, f *simulatingQueue, w *sweep.Wor
 	if err != nil {
 		return nil, err
 	}
-	result, err := batsim.Simulate(ctx, f.connect, tree, jobs, batsim.SimulateOptions{Talk: talk, RoundPower: f.compat, Progress: progress})
+	result, err := batsim.Simulate(ctx, f.connect, tree, jobs, batsim.SimulateOptions{Conversation: talk, RoundPower: f.compat, Progress: progress})
 	err = errors.Join(err, done())
 	if result != nil && w.Tree == nil {
 		result.Energy = math.NaN()

@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// tinySWF are four jobs on 4 processors; the last line is damaged, and the fourth job larger than the machine.
+// tinySWF contains jobs for 4 processors; the last line is damaged, and the fourth job is larger than the machine.
 const tinySWF = "; MaxProcs: 4\n" +
 	"1 0 -1 100 4 -1 -1 4 100 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
 	"2 10 -1 50 2 -1 -1 2 60 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
@@ -22,7 +22,7 @@ const tinySWF = "; MaxProcs: 4\n" +
 	"5 40 -1 50 0 -1 -1 0 50 -1 1 -1 -1 -1 -1 -1 -1 -1\n" +
 	"6 zzz\n"
 
-// tinyBatsim are two jobs of HDeepRM's learning experiment.
+// tinyBatsim contains two jobs of HDeepRM's learning experiment.
 const tinyBatsim = `{"nb_res": 4, "jobs": [{"id": 0, "subtime": 0, "res": 1, "profile": "p"}, {"id": 1, "subtime": 0, "res": 1, "profile": "p"}],
 	"profiles": {"p": {"type": "parallel_homogeneous", "com": 0, "cpu": 21e9, "req_time": 5, "req_ops": 21e9, "mem": 8000, "mem_bw": 24}}}`
 
@@ -83,7 +83,8 @@ func TestSimulateQueueJSON(t *testing.T) {
 	}
 }
 
-// TestSimulateQueueAlone: it works without any file, no line is wider than 100, and the same seed gives the same bytes.
+// TestSimulateQueueAlone checks that the command works without files, that no line is wider than 100 columns, and that
+// the same seed gives identical output.
 func TestSimulateQueueAlone(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "queue")
@@ -116,7 +117,7 @@ func TestSimulateQueueAlone(t *testing.T) {
 	}
 }
 
-// TestSimulateQueuePublished: a sequence of RLScheduler's evaluation comes out as its own simulator plays it.
+// TestSimulateQueuePublished checks that a sequence of RLScheduler's evaluation gives the result of its own simulator.
 func TestSimulateQueuePublished(t *testing.T) {
 	const path = "../../../shared/data/swf/lublin_256.swf.gz"
 	full, err := filepath.Abs(path)
@@ -156,7 +157,7 @@ func TestSimulateQueuePublished(t *testing.T) {
 	}
 }
 
-// TestSimulateQueueLaunch: options of HDeepRM with runs, logs and policy files, under the old names too.
+// TestSimulateQueueLaunch checks options of HDeepRM with runs, logs and policy files, including their former names.
 func TestSimulateQueueLaunch(t *testing.T) {
 	w := newWorld(t)
 	w.write("w.json", tinyBatsim)
@@ -319,7 +320,7 @@ func TestCompareQueue(t *testing.T) {
 	}
 }
 
-// TestCompareQueueMetrics: two schedules that simulations left stand side by side.
+// TestCompareQueueMetrics checks the comparison of two schedules written by simulations.
 func TestCompareQueueMetrics(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
@@ -337,7 +338,8 @@ func TestCompareQueueMetrics(t *testing.T) {
 	}
 }
 
-// TestSimulateQueueOverASocket: what one half decides and the other simulates is what one program does alone.
+// TestSimulateQueueOverASocket checks that a simulation split into decisions and simulator over a socket equals that of
+// one process.
 func TestSimulateQueueOverASocket(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -410,7 +412,7 @@ func TestSimulateQueueWritesFiles(t *testing.T) {
 	}
 }
 
-// What a user may get wrong is said with the flag that is wrong, before anything runs.
+// TestSimulateQueueSaysWhichFlag checks that user errors are reported with the flag before anything runs.
 func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 	w := newWorld(t)
 	w.write("empty.json", "")
@@ -449,7 +451,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 	}
 }
 
-// A trace for a platform may be damaged, too.
+// TestSimulateQueueDamagedOnPlatform checks damaged traces on platforms.
 func TestSimulateQueueDamagedOnPlatform(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n2 zzz\n3 50 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n")

@@ -17,7 +17,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// simulating are the flags of optimize simulate rounds.
+// simulating holds the flags of optimize simulate rounds.
 type simulating struct {
 	roundsFlags
 	policy, cluster, format, output, jobsOut string
@@ -27,7 +27,7 @@ type simulating struct {
 	list                                     bool
 }
 
-// defaultStatic is how many jobs there are when nobody says which.
+// defaultStatic is the default number of jobs present at the start.
 const defaultStatic = 100
 
 func simulateRoundsCommand(e *env, c *common) *cobra.Command {
@@ -73,7 +73,7 @@ Exit code 1: not stable (jobs arrive faster than the policy gets them done), wit
 	return cmd
 }
 
-// formatOf is the format that flags ask for.
+// formatOf returns the output format selected by flags.
 func formatOf(cmd *cobra.Command, c *common, format, output string, known []string) (string, error) {
 	switch {
 	case cmd.Flags().Changed("format"):
@@ -91,7 +91,7 @@ func formatOf(cmd *cobra.Command, c *common, format, output string, known []stri
 	return format, nil
 }
 
-// config is what the flags ask for, with the jobs in words and notes.
+// config returns the configuration given by the flags, a description of the jobs, and notes.
 func (f *simulating) config(e *env, cmd *cobra.Command) (c rounds.Config, what string, notes []string, err error) {
 	if err := knownPolicy("--policy", f.policy); err != nil {
 		return c, "", nil, err
@@ -124,7 +124,7 @@ func (f *simulating) config(e *env, cmd *cobra.Command) (c rounds.Config, what s
 	return c, what, jobs.notes, c.Validate()
 }
 
-// load settles how many generated jobs there are.
+// load sets the arrival rate or the number of generated jobs and returns a description.
 func (f *simulating) load(cmd *cobra.Command, c *rounds.Config) (string, error) {
 	rate, static := cmd.Flags().Changed("rate"), cmd.Flags().Changed("static")
 	switch {
@@ -152,6 +152,7 @@ func (f *simulating) load(cmd *cobra.Command, c *rounds.Config) (string, error) 
 	return fmt.Sprintf("%d at once:", c.Total), nil
 }
 
+// simulateRounds runs the simulation and writes its result. After an interrupt it writes the result so far.
 func (e *env) simulateRounds(cmd *cobra.Command, common *common, f *simulating) error {
 	format, err := formatOf(cmd, common, f.format, f.output, render.Formats())
 	if err != nil {

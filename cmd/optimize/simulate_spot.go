@@ -19,7 +19,7 @@ import (
 	"trainopt/simulator/spot/render"
 )
 
-// spotFlags are what a job on spot capacity costs and needs.
+// spotFlags holds the flags for the prices and the requirements of a job on spot capacity.
 type spotFlags struct {
 	availability          string
 	zones                 int
@@ -29,7 +29,7 @@ type spotFlags struct {
 	instance              string
 }
 
-// Where nobody says otherwise: the job of the paper, on the machine of its traces.
+// Defaults: the job of the paper on the machine of its traces.
 const (
 	defaultSpotWork       = 48 * time.Hour
 	defaultSpotDeadline   = 60 * time.Hour
@@ -51,7 +51,7 @@ func (f *spotFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.instance, "instance", defaultSpotInstance, "instead: both prices of a `CLOUD:TYPE` of the catalogue, see optimize prices")
 }
 
-// prices are those of a job: given, or of the catalogue, in words and with their date.
+// prices sets the prices of a job, as given or from the catalogue, and returns their description and date.
 func (f *spotFlags) prices(e *env, cmd *cobra.Command, c *common, j *spot.Job) (words, dated string, warnings []string, err error) {
 	one, other := cmd.Flags().Changed("spot-usd-hour"), cmd.Flags().Changed("on-demand-usd-hour")
 	switch {
@@ -88,7 +88,7 @@ func lacking(o cost.Offer) string {
 	return "on spot capacity"
 }
 
-// job is what the flags say, without its deadline.
+// job returns the job given by the flags, without its deadline.
 func (f *spotFlags) job(e *env, cmd *cobra.Command, c *common) (j spot.Job, words, dated string, warnings []string, err error) {
 	j = spot.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds()}
 	if f.work == 0 {
@@ -98,7 +98,7 @@ func (f *spotFlags) job(e *env, cmd *cobra.Command, c *common) (j spot.Job, word
 	return j, words, dated, warnings, err
 }
 
-// drawn reads --availability and checks that nothing is said twice.
+// drawn parses --availability and validates --tick and --zones.
 func (f *spotFlags) drawn() (spot.Availability, error) {
 	up, down, ok := strings.Cut(f.availability, ":")
 	a, err1 := parseDuration(up)
@@ -115,10 +115,10 @@ func (f *spotFlags) drawn() (spot.Availability, error) {
 	return spot.Availability{UpS: a.Seconds(), DownS: b.Seconds()}, nil
 }
 
-// mostZones bounds what is drawn.
+// mostZones limits the number of generated zones.
 const mostZones = 16
 
-// draw is a market that is long enough for a deadline after a start.
+// draw generates a market that extends beyond a deadline after a start.
 func (f *spotFlags) draw(startS, deadlineS float64, seed uint64) (spot.Market, *spot.Availability, string, error) {
 	a, err := f.drawn()
 	if err != nil {
@@ -147,7 +147,7 @@ func short(seconds float64) string {
 	return text
 }
 
-// simulatingSpot are the flags of simulate spot.
+// simulatingSpot holds the flags of simulate spot.
 type simulatingSpot struct {
 	spotFlags
 	traces          []string
@@ -210,7 +210,7 @@ func (e *env) listSpotPolicies() error {
 	return writeAll(e.stdout, b.Bytes())
 }
 
-// market is the capacity that the flags ask for, and the tick at which the job begins.
+// market sets the capacity given by the flags and the tick at which the job starts.
 func (f *simulatingSpot) market(e *env, cmd *cobra.Command, r *render.Run) error {
 	start := f.start.Seconds()
 	if f.traces == nil {
@@ -254,7 +254,7 @@ func (f *simulatingSpot) market(e *env, cmd *cobra.Command, r *render.Run) error
 	return nil
 }
 
-// notWithTraces refuses what only drawn capacity has.
+// notWithTraces rejects flags that apply only to generated capacity.
 func notWithTraces(cmd *cobra.Command, flag string) error {
 	for _, name := range []string{"availability", "zones", "tick"} {
 		if cmd.Flags().Changed(name) {
@@ -264,7 +264,7 @@ func notWithTraces(cmd *cobra.Command, flag string) error {
 	return nil
 }
 
-// prepare is the run that the flags ask for, not yet run.
+// prepare returns the run given by the flags, not yet executed.
 func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*render.Run, spot.Method, error) {
 	method, err := spot.Find(f.policy)
 	if err != nil {
@@ -289,6 +289,8 @@ func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*render
 	return r, method, nil
 }
 
+// simulateSpot runs every policy on the same job and market, and writes the outcome of the selected one with the others
+// for comparison. Policies that are infeasible for the job are omitted unless selected.
 func (e *env) simulateSpot(cmd *cobra.Command, c *common, f *simulatingSpot) error {
 	format, err := formatOf(cmd, c, f.format, f.output, render.Formats())
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// spotAnswer is what a test reads of the JSON of simulate spot.
+// spotAnswer is the part of the JSON output of simulate spot that the tests read.
 type spotAnswer struct {
 	Schema   int
 	Engine   string
@@ -46,18 +46,18 @@ func (w *world) spot(args ...string) spotAnswer {
 	return a
 }
 
-// hourlyTrace is a trace with ticks of an hour.
+// hourlyTrace returns a trace with ticks of one hour.
 func hourlyTrace(bits string) string {
 	return `{"metadata":{"gap_seconds":3600},"data":[` + strings.Join(strings.Split(bits, ""), ",") + `]}`
 }
 
-// TestSimulateSpotByHand: 4 hours of work in 8, capacity in the hours 2, 3 and 4.
+// TestSimulateSpotByHand checks a case computed by hand: 4 hours of work in 8, with capacity in hours 2, 3 and 4.
 func TestSimulateSpotByHand(t *testing.T) {
 	w := newWorld(t)
 	w.write("one.json", hourlyTrace("00111000"))
 	args := []string{"--trace", "one.json", "--work", "4h", "--deadline", "8h", "--changeover", "0", "--spot-usd-hour", "1", "--on-demand-usd-hour", "3"}
 	a := w.spot(args...)
-	// Behind the line at 1 h: an hour on demand; 3 hours of capacity end the job.
+	// Behind schedule at 1 h: one hour on demand, then 3 hours of spot capacity complete the job.
 	if a.Schema != 1 || a.Engine != "spot" || a.Policy != "uniform" || a.Cost != 6 || a.Alone != 12 || a.Optimum == nil || *a.Optimum != 6 || a.Missed || a.SpotS != 3*3600 || a.DemandS != 3600 {
 		t.Errorf("%+v", a)
 	}
@@ -70,7 +70,7 @@ func TestSimulateSpotByHand(t *testing.T) {
 	if a := w.spot(append(args, "--start", "2h", "--policy", "optimum")...); a.StartS != 7200 || a.Cost != 6 || !strings.Contains(strings.Join(a.Warnings, " "), "ends 2 h before") {
 		t.Errorf("%+v", a)
 	}
-	// A second zone has what the first has not.
+	// The second zone has capacity where the first has none.
 	w.write("two.json", hourlyTrace("11000000"))
 	if a := w.spot(append(args, "--trace", "two.json")...); len(a.Zones) != 2 || a.Cost != 4 || a.Starts != 2 {
 		t.Errorf("%+v", a)

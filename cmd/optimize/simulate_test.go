@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// tinyTrace is a trace in Gavel's form: two jobs of an hour or so, and one that arrives later.
+// tinyTrace is a trace in Gavel's format: two jobs of about an hour, and one that arrives later.
 const tinyTrace = "ResNet-18 (batch size 64)\tpython3 main.py\timage_classification/cifar10\t--num_steps\t1\t100000\t1\t1\t-1\t0\n" +
 	"LM (batch size 20)\tpython3 main.py\tlanguage_modeling\t--steps\t1\t50000\t2\t1\t-1\t0\n" +
 	"A3C\tpython3 main.py\trl\t--max-steps\t0\t20000\t1\t5\t-1\t4000\n"
@@ -54,7 +54,8 @@ func TestSimulateRoundsJSON(t *testing.T) {
 	}
 }
 
-// TestSimulateRoundsAlone: it works without any file, and a published run comes out as its authors published it.
+// TestSimulateRoundsAlone checks that the command works without files and that a published run reproduces the published
+// result.
 func TestSimulateRoundsAlone(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--policy", "fifo_perf", "--compat")
@@ -73,7 +74,7 @@ func TestSimulateRoundsAlone(t *testing.T) {
 	}
 }
 
-// realTime are the figures of a run that depend on the machine.
+// realTime matches the values of a run that depend on the machine.
 var realTime = regexp.MustCompile(`"(wall_s|policy_s)": [^,\n]*`)
 
 func TestSimulateRoundsFormats(t *testing.T) {
@@ -157,7 +158,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 	}
 }
 
-// TestSimulateRoundsNotStable: more jobs than the cluster can do end the run, with the evidence, and with what is known.
+// TestSimulateRoundsNotStable checks that an overloaded cluster ends the run with the evidence and the partial results.
 func TestSimulateRoundsNotStable(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--rate", "2", "--cluster", "k80=1", "--policy", "fifo_perf", "--backlog", "5", "--compat")
@@ -179,7 +180,7 @@ func TestSimulateRoundsInterrupted(t *testing.T) {
 	}
 }
 
-// TestSimulateRoundsPolicies: every policy is listed, with what it does, in a line or two.
+// TestSimulateRoundsPolicies checks that every policy is listed with a description of one or two lines.
 func TestSimulateRoundsPolicies(t *testing.T) {
 	code, out, errs := newWorld(t).run("simulate", "rounds", "--policies")
 	if code != run.CodeDone || errs != "" {
@@ -197,7 +198,7 @@ func TestSimulateRoundsPolicies(t *testing.T) {
 	}
 }
 
-// TestSimulateTraceOfUnknownKinds: jobs of kinds that nobody measured are refused, or run with types that are drawn and said to be.
+// TestSimulateTraceOfUnknownKinds checks that jobs of unmeasured types are refused, or run with drawn types and a note.
 func TestSimulateTraceOfUnknownKinds(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,Llama-7B,60,2,,7200\n")

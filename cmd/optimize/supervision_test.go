@@ -15,21 +15,21 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// The promise of supervision: agent and keeper together stay below both.
+// Limits of the footprint of agent and keeper together, as documented.
 const (
 	promisedPercent = 1.0 // of one core
 	promisedMiB     = 64.0
 )
 
-// footprint is what a process has used and holds.
+// footprint is the resource use of a process.
 type footprint struct {
-	cpu      time.Duration // user and system so far
-	resident float64       // MiB, pages of the program that it shares with other processes counted in full
-	share    float64       // MiB, such pages divided by the processes that share them; 0 where the kernel does not tell
-	peak     float64       // MiB, the highest resident so far
+	cpu      time.Duration // user and system time so far
+	resident float64       // MiB; shared pages are counted in full
+	share    float64       // MiB; shared pages are divided by the number of processes (Pss); 0 if the kernel does not report it
+	peak     float64       // MiB; maximum resident size so far
 }
 
-// footprintOf reads /proc; a process that has ended has none.
+// footprintOf reads /proc; it fails for a process that has ended.
 func footprintOf(pid int) (footprint, error) {
 	var f footprint
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
@@ -50,7 +50,7 @@ func footprintOf(pid int) (footprint, error) {
 	return f, nil
 }
 
-// mebibytes finds a line "name number kB"; 0 when there is none.
+// mebibytes returns the value of a line "name number kB" in MiB, 0 if the line is missing.
 func mebibytes(proc, file, name string) float64 {
 	text, _ := os.ReadFile(filepath.Join(proc, file))
 	for line := range strings.Lines(string(text)) {
@@ -62,7 +62,7 @@ func mebibytes(proc, file, name string) float64 {
 	return 0
 }
 
-// keeperOf is the keeper of the newest job of the only run in a directory; 0 while there is none.
+// keeperOf returns the pid of the keeper of the newest job in the only run of a directory, 0 if none is running.
 func keeperOf(dir string) int {
 	entries, err := journal.List(filepath.Join(dir, ".optimize"))
 	if err != nil || len(entries) == 0 {
@@ -77,7 +77,8 @@ func keeperOf(dir string) int {
 	return pid
 }
 
-// TestSupervisionIsSmall: a real agent, once the job has settled, and its keeper hold less memory than promised.
+// TestSupervisionIsSmall checks that a real agent and its keeper use less memory than documented once the job has
+// settled.
 func TestSupervisionIsSmall(t *testing.T) {
 	needPython(t)
 	if testing.Short() {
@@ -94,9 +95,9 @@ func TestSupervisionIsSmall(t *testing.T) {
 		big, err1 = footprintOf(agent.Process.Pid)
 		small, err2 = footprintOf(keeperOf(w.dir))
 		if err1 != nil || err2 != nil || big.share == 0 || small.share == 0 {
-			continue // it is starting
+			continue // still starting
 		}
-		if big.share+small.share < promisedMiB && big.cpu > 0 && big.resident < big.peak-1 { // what planning needed is given back
+		if big.share+small.share < promisedMiB && big.cpu > 0 && big.resident < big.peak-1 { // the memory used for planning has been released
 			return
 		}
 	}
@@ -104,10 +105,10 @@ func TestSupervisionIsSmall(t *testing.T) {
 		big.share, big.resident, big.peak, small.share, promisedMiB)
 }
 
-// BenchmarkSupervision measures the agent and its keeper while they supervise trainings at 1 Hz: CPU in percent of one core
-// (promise: below 1), and memory together, in MiB (promise: below 64) three ways. Pss counts a page of the program that
-// both have once; resident counts it twice; peak is the highest resident of each since it started, planning included.
-// Rows come every 0.1, 0.4 and 1 s, or as fast as a real network learns.
+// BenchmarkSupervision measures agent and keeper while they supervise trainings at 1 Hz: CPU in percent of one core
+// (limit: below 1) and total memory in MiB (limit: below 64) in three ways. Pss counts a page shared by both once;
+// resident counts it twice; peak is the maximum resident size of each since its start, including planning. Rows arrive
+// every 0.1, 0.4 and 1 s, or at the speed of a real network.
 func BenchmarkSupervision(b *testing.B) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		b.Skip("python3 is not installed")
@@ -122,6 +123,8 @@ func BenchmarkSupervision(b *testing.B) {
 	b.Run("digits", func(b *testing.B) { benchSupervision(b, digits) })
 }
 
+// benchSupervision starts a training under an agent, waits ten seconds for it to settle and measures both processes for
+// one minute.
 func benchSupervision(b *testing.B, script string, environ ...string) {
 	const warm, measure = 10 * time.Second, 60 * time.Second
 	for b.Loop() {

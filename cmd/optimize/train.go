@@ -25,7 +25,7 @@ import (
 	"trainopt/sla"
 )
 
-// trainFlags are the flags of `train` that are not settings.
+// trainFlags holds the flags of `train` that are not settings.
 type trainFlags struct {
 	train                []string
 	host                 string
@@ -56,7 +56,7 @@ func trainCommand(e *env, c *common) *cobra.Command {
 	return cmd
 }
 
-// scripts splits the arguments: scripts to train, and what comes after `--`.
+// scripts splits the arguments into the scripts to train and the arguments after `--`.
 func (f *trainFlags) scripts(cmd *cobra.Command, args []string) (scripts, rest []string, err error) {
 	before := args
 	if at := cmd.ArgsLenAtDash(); at >= 0 {
@@ -74,6 +74,8 @@ func (f *trainFlags) scripts(cmd *cobra.Command, args []string) (scripts, rest [
 	return scripts, rest, nil
 }
 
+// train runs each script in sequence with the same configuration and prints their records. The exit code is that of the
+// first failure; an interrupt skips the remaining scripts.
 func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string) error {
 	scripts, rest, err := f.scripts(cmd, args)
 	if err != nil {
@@ -104,7 +106,7 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 		} else if res.Err != nil && len(scripts) > 1 {
 			fmt.Fprintf(e.stderr, "optimize: %s: %v\n", s, res.Err)
 		}
-		if res.Code >= run.CodeInterrupt { // the user stopped it: the others do not start
+		if res.Code >= run.CodeInterrupt { // stopped by the user: do not start the others
 			break
 		}
 	}
@@ -114,6 +116,8 @@ func (e *env) train(cmd *cobra.Command, c *common, f *trainFlags, args []string)
 	return worst
 }
 
+// trainOne runs one training. If an agent of the same training has died and --fresh is not set, it resumes that run
+// instead, or starts a new one if it is not resumable.
 func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 	view := e.view(c)
 	signals, stop := e.listen()
@@ -137,7 +141,7 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 	return agent.Run(cmdContext(), signals)
 }
 
-// confirm asks a yes/no question; a signal is a no.
+// confirm asks a yes/no question; a signal means no.
 func (e *env) confirm(question string, signals <-chan os.Signal) bool {
 	fmt.Fprintf(e.stderr, "%s [y/N] ", question)
 	answered := make(chan string, 1)
@@ -178,7 +182,7 @@ func printJSON(w io.Writer, v any) error {
 	return writeAll(w, append(data, '\n'))
 }
 
-// makeConfig turns settings into a Config; every problem is listed at once.
+// makeConfig converts settings to a run.Config, with all problems in one error.
 func makeConfig(e *env, c *common, f *trainFlags, v *values) (run.Config, error) {
 	var errs []error
 	cfg := run.Config{
@@ -194,7 +198,7 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (run.Config, error)
 		Steps: v.whole("resource.steps", &errs), NumWorkers: v.text("resource.num_workers"), Observe: v.text("monitor.observe"),
 		PTY: v.toggle("monitor.pty", &errs),
 	}
-	none := func(key string, n *int) { // an explicit 0 means none, not the default
+	none := func(key string, n *int) { // an explicit 0 means none rather than the default
 		if v.set(key) && *n == 0 {
 			*n = -1
 		}
@@ -260,7 +264,7 @@ func makeConfig(e *env, c *common, f *trainFlags, v *values) (run.Config, error)
 	return cfg, errors.Join(errs...)
 }
 
-// knobs are the user's templates by knob name; nil when there are none.
+// knobs returns the user's templates by knob name; nil if none are given.
 func knobs(v *values) (map[string]string, error) {
 	var errs []error
 	var out map[string]string
@@ -279,7 +283,7 @@ func knobs(v *values) (map[string]string, error) {
 	return out, errors.Join(errs...)
 }
 
-// makeRates: a rates file or an instance; nil when neither was given.
+// makeRates returns the rates of a file or an instance; nil if neither is given.
 func makeRates(e *env, v *values) (*cost.Rates, error) {
 	var r *cost.Rates
 	if file := v.text("cost.rates"); file != "" {
@@ -303,7 +307,7 @@ func makeRates(e *env, v *values) (*cost.Rates, error) {
 	return r, nil
 }
 
-// describeHost fills in a machine that is not this one, from a file or a cloud's type.
+// describeHost fills in a machine other than the local one, from a file or a cloud machine type.
 func describeHost(e *env, name string, v *values, cfg *run.Config) error {
 	var host resources.Host
 	priced := cfg.Rates != nil || cfg.GPUHour != nil || cfg.CPUHour != nil || cfg.GiBHour != nil

@@ -19,7 +19,7 @@ import (
 
 func cmdContext() context.Context { return context.Background() }
 
-// view chooses how a run is shown: a live view on a terminal, plain lines elsewhere, little when quiet.
+// view selects the display of a run: a live view on a terminal, plain lines elsewhere, minimal output with --quiet.
 func (e *env) view(c *common) run.View {
 	base := &lines{out: e.stderr, report: e.stdout, level: levelOf(c), json: c.json, quiet: c.quiet, every: 10 * time.Second, now: e.clock}
 	if width := e.width(); width > 0 && !c.quiet && base.level <= run.Info {
@@ -42,7 +42,7 @@ func levelOf(c *common) run.Level {
 	return run.Info
 }
 
-// lines shows a run as plain lines: what it is, once; events, each once; and a status line now and then.
+// lines shows a run as plain lines: its facts once, each event once, and a status line at intervals.
 type lines struct {
 	out, report io.Writer
 	level       run.Level
@@ -52,7 +52,7 @@ type lines struct {
 	width       func() int // nil: not a terminal
 	last        time.Duration
 	shown       bool
-	log         string // the log source that was shown
+	log         string // the displayed log source
 	said        said
 }
 
@@ -66,13 +66,14 @@ func mark(l run.Level) string {
 	return ""
 }
 
-// said keeps what was shown, so that it is not repeated.
+// said holds the displayed messages, to avoid repetition.
 type said map[string]bool
 
-// reasonLength is from which length on the reason of a message counts as a sentence that is not repeated.
+// reasonLength is the minimum length of a message's reason that is not repeated in later messages.
 const reasonLength = 40
 
-// news is what a message adds to the earlier ones: empty when it was shown before, without its reason when that was.
+// news returns the part of a message that is new: "" if it was shown before, without its reason if the reason was shown
+// before.
 func (s *said) news(line string) string {
 	if *s == nil {
 		*s = said{}
@@ -95,6 +96,7 @@ func (s *said) news(line string) string {
 	return line
 }
 
+// Event prints an event unless it was shown before.
 func (v *lines) Event(level run.Level, line string) {
 	if level < v.level {
 		return
@@ -104,6 +106,8 @@ func (v *lines) Event(level run.Level, line string) {
 	}
 }
 
+// Status prints the facts of the run at the first call, changes of the log source, and a status line at most once per
+// interval.
 func (v *lines) Status(s run.Status) {
 	now := v.now.Monotonic()
 	if v.quiet || v.level > run.Info {
@@ -123,6 +127,7 @@ func (v *lines) Status(s run.Status) {
 	fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(statusParts(s), " · ")))
 }
 
+// Finished prints the summary or the first screen of the report, and where the full report is.
 func (v *lines) Finished(rec *journal.Record, dir string) {
 	if v.json {
 		return
@@ -147,7 +152,7 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	}
 }
 
-// oneLine keeps hostile text from moving the cursor.
+// oneLine replaces control characters so that hostile text cannot move the cursor.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' || r == '\t' {
@@ -160,7 +165,7 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// The numbers of the terminal are written as those of the reports, with a fixed blank before a unit until they are printed
+// Numbers are formatted as in reports, with a no-break space before the unit until they are printed
 // ([chart.PlainBlanks]).
 func money(v float64) string { return chart.USD(v) }
 
@@ -168,7 +173,7 @@ func seconds(v float64) string {
 	return strings.ReplaceAll(chart.Duration(v), " ", chart.Blank)
 }
 
-// elapsed is a time that grows while it is shown: whole seconds.
+// elapsed formats a running time in whole seconds.
 func elapsed(d time.Duration) string {
 	if d < time.Minute {
 		return fmt.Sprintf("%d"+chart.Blank+"s", int(math.Min(59, math.Round(d.Seconds()))))
@@ -183,10 +188,10 @@ func show(v float64, format, none string) string {
 	return fmt.Sprintf(format, v)
 }
 
-// totalHint is how to set the total of a job that does not report it.
+// totalHint names the flags that set the total of a job that does not report it.
 const totalHint = "--epochs N or --steps N"
 
-// headerParts identify a run: what stays the same while it runs.
+// headerParts returns the facts that identify a run and do not change while it runs.
 func headerParts(s run.Status) []string {
 	parts := []string{"run " + s.RunID}
 	if s.Script != "" {
@@ -201,12 +206,13 @@ func headerParts(s run.Status) []string {
 	return append(parts, "output: optimize logs -f "+s.RunID)
 }
 
-// deadlineWords is the deadline as a duration and on the clock.
+// deadlineWords formats the deadline as a duration and as a time of day.
 func deadlineWords(s run.Status) string {
 	return seconds(s.Deadline.Seconds()) + " (" + clockAt(s, s.Deadline.Seconds()) + ")"
 }
 
-// clockAt is the local time of day at a number of seconds after the start of the run, with its day where it is not today.
+// clockAt returns the local time of day at a number of seconds after the start of the run, with the date if it is not
+// today.
 func clockAt(s run.Status, at float64) string {
 	when := s.Now.Add(time.Duration((at - s.Elapsed.Seconds()) * float64(time.Second)))
 	if when.YearDay() != s.Now.YearDay() || when.Year() != s.Now.Year() {
@@ -215,7 +221,7 @@ func clockAt(s run.Status, at float64) string {
 	return when.Format("15:04:05")
 }
 
-// statusParts are the pieces of a status line, most important first.
+// statusParts returns the parts of a status line, most important first.
 func statusParts(s run.Status) []string {
 	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Allocation.String(), usePart(s)}
 	if rate := ratePart(s); rate != "" {
@@ -274,7 +280,7 @@ func usePart(s run.Status) string {
 	return text + ", " + chart.GiB(s.MemoryGiB)
 }
 
-// ratePart is the pace and the last quality of the model, as far as they are known.
+// ratePart formats the throughput and the last model quality, as far as known.
 func ratePart(s run.Status) string {
 	var parts []string
 	if !math.IsNaN(s.Throughput) && s.Throughput > 0 {
@@ -289,7 +295,7 @@ func ratePart(s run.Status) string {
 	return strings.Join(parts, ", ")
 }
 
-// riskPart is the work that is lost if the job is stopped now; empty when that is unknown.
+// riskPart formats the work at risk, lost if the job is stopped now; "" if unknown.
 func riskPart(s run.Status) string {
 	if s.AtRisk < 0 {
 		return ""
@@ -306,7 +312,7 @@ func riskPart(s run.Status) string {
 
 var lamp = map[sla.Status]string{sla.Met: "✓", sla.AtRisk: "!", sla.Violated: "✗", sla.Unknown: "?"}
 
-// limitName is the name of a limit in a line: the word of the command line for time and cost.
+// limitName returns the short name of a limit: the flag name for time and cost.
 func limitName(o sla.Objective) string {
 	switch o {
 	case sla.Time:

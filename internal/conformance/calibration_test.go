@@ -12,11 +12,11 @@ var (
 	loadFlag        = flag.Int("load", 30, "computing processes beside the runs of the second half")
 )
 
-// calibrated are trainings whose total is known from their command line or output.
+// calibrated lists trainings whose total is known from the command line or the output.
 var calibrated = []string{"pytorch-loader", "plain", "keras", "hf-trainer", "scikit-learn", "lightning", "plain-slow-start", "torchrun", "xgboost", "accelerate"}
 
-// TestCalibration counts how many outcomes lie in the 90 % interval that was predicted, on the machine as it is and
-// under load. A run without a prediction counts as a miss. It takes an hour or more, so it runs on request only.
+// TestCalibration measures the coverage of the predicted 90 % intervals on a quiet and on a loaded machine. A run
+// without a prediction counts as a miss. It takes an hour or more and therefore runs on request only.
 func TestCalibration(t *testing.T) {
 	if *calibrationFlag == 0 {
 		t.Skip("a benchmark: give -calibration N")
@@ -26,7 +26,7 @@ func TestCalibration(t *testing.T) {
 		name string
 		load int
 		full bool
-	}{{"quiet", 0, true}, {"loaded", *loadFlag, false}} { // under load a short training takes as long as a full one
+	}{{"quiet", 0, true}, {"loaded", *loadFlag, false}} { // under load a short training lasts as long as a full one
 		t.Run(c.name, func(t *testing.T) {
 			stop := func() {}
 			if c.load > 0 {

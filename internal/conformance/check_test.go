@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// rateTolerance is the relative error of a reported rate that is accepted.
+// rateTolerance is the accepted relative error of a reported rate.
 const rateTolerance = 0.02
 
-// cell is one judgement: ok, wrong, or not applicable with a word why.
+// cell is one judgement: correct, wrong, or not applicable with a reason.
 type cell struct {
 	text  string
 	wrong bool
@@ -30,7 +30,7 @@ type judgement struct {
 	predictionShown, predictionHeld                   bool
 }
 
-// cells are the judgements by name, in the order of the table.
+// cells returns the judgements with their names, in column order.
 func (j *judgement) cells() []namedCell {
 	return []namedCell{{"end", j.end}, {"progress", j.progress}, {"total", j.total}, {"rate", j.rate}, {"predicted", j.predicted},
 		{"log", j.log}, {"checkpoint", j.checkpoint}, {"stop and resume", j.stop}}
@@ -41,7 +41,7 @@ type namedCell struct {
 	cell
 }
 
-// judge compares the record of a whole training with the truth.
+// judge compares the record of an uninterrupted training with the training's own counts.
 func judge(t training, length int, code int, r *record, tr truth) judgement {
 	j := judgement{training: t}
 	whole := t.expected(length)
@@ -86,7 +86,8 @@ func judgeEnd(code int, r *record) cell {
 	return right("0, met")
 }
 
-// judgeCount compares a count in the record's unit with the truth. A training without epochs may call its steps epochs.
+// judgeCount compares a count in the record's unit with the truth. For a training without epochs the record may report
+// steps as epochs.
 func judgeCount(t training, unit string, got *float64, whole mark, unknown bool) cell {
 	switch {
 	case unknown && got == nil:
@@ -106,6 +107,9 @@ func judgeCount(t training, unit string, got *float64, whole mark, unknown bool)
 	return right("%g %ss", *got, unit)
 }
 
+// judgeRate compares the reported throughput with the truth in the reported unit, within rateTolerance. Trainings whose
+// samples are countable must be reported in samples/s, hidden ones without a rate. If epochs are not counted, an epoch
+// rate is compared with the step rate.
 func judgeRate(t training, r *record, tr truth) cell {
 	got, unit := r.Outcome.Throughput, r.Outcome.ThroughputUnit
 	if unit == "" {
@@ -138,7 +142,8 @@ func judgeRate(t training, r *record, tr truth) cell {
 	return right("%.4g %s", *got, unit)
 }
 
-// judgePrediction: a prediction of the run exists only with a total. Whether its interval held is judged over the suite.
+// judgePrediction requires that a prediction exists only where the total is known. Coverage is judged over the whole
+// suite.
 func judgePrediction(r *record) cell {
 	shown := r.Plan != nil && r.Plan.Prediction != nil
 	switch {
@@ -157,7 +162,7 @@ func judgePrediction(r *record) cell {
 	return right("%.3g–%.3g s, took %.3g: %s", p.P5, p.P95, r.Outcome.Seconds, verb)
 }
 
-// judgeLog: what was followed is the run's own stream or a log that this training writes.
+// judgeLog requires the followed log to be the run's own stream or a log that this training writes.
 func judgeLog(t training, r *record) cell {
 	path := r.Log.Path
 	if path == "" || strings.HasPrefix(path, r.dir+string(filepath.Separator)) || !strings.Contains(path, "/") {
@@ -188,7 +193,7 @@ func judgeCheckpoint(t training, r *record) cell {
 	return right("%s", filepath.Base(r.Checkpoint.Path))
 }
 
-// matches reports whether the end of a path matches a pattern, whose braces hold alternatives.
+// matches reports whether the end of a path matches a pattern with brace alternatives.
 func matches(pattern, path string) bool {
 	for _, p := range alternatives(pattern) {
 		depth := strings.Count(p, "/") + 1

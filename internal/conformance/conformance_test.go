@@ -18,7 +18,7 @@ func TestReadTruth(t *testing.T) {
 	if len(tr) != 3 || tr.last() != (mark{2, 7, 20, 1, 1280}) || len(tr.lives()) != 2 {
 		t.Errorf("%+v: want three records of two lives, the furthest at step 20", tr)
 	}
-	if got := tr.lost(); got != 5 { // steps 16 to 20 were done twice
+	if got := tr.lost(); got != 5 { // steps 16 to 20 were repeated
 		t.Errorf("lost %g steps, want 5", got)
 	}
 	if _, err := readTruth(strings.NewReader("1.0 7 ten\n2.0 7 20 1.0 1280\n")); err == nil {
@@ -100,7 +100,7 @@ func TestMatches(t *testing.T) {
 	}
 }
 
-// TestJudge changes one field of a right record at a time and names the judgement that must then be wrong.
+// TestJudge changes one field of a correct record at a time and checks which judgement becomes wrong.
 func TestJudge(t *testing.T) {
 	tr := training{name: "x", stepsPer: 10, every: 1, checkpoint: "out/ckpt.pt", resumes: true}
 	var counted truth
@@ -185,7 +185,8 @@ func TestJudgeResume(t *testing.T) {
 	}
 }
 
-// TestTrainingsAreUnaware keeps the program's own names out of the trainings, and every command's files in the folder.
+// TestTrainingsAreUnaware checks that no training mentions the optimizer and that every file used by a command exists
+// in the folder.
 func TestTrainingsAreUnaware(t *testing.T) {
 	files, err := filepath.Glob("trainings/*")
 	if err != nil || len(files) < 15 {

@@ -1,9 +1,10 @@
-// Package conformance holds the conformance suite: small trainings that use the real frameworks as their tutorials do
-// (folder trainings), run under the built program, and what the program reported of each compared with what the training
-// itself counted.
+// Package conformance contains the conformance suite: small trainings that use the real frameworks as their tutorials
+// do (folder trainings), run under the built binary. The suite compares the report of each run with the counts that the
+// training itself recorded.
 //
-// The trainings contain nothing of the program: no OPTIMIZER_* variable, no checkpoint protocol, no log of its format.
-// The package reads the program's public output only (run.json, exit codes) and imports none of its packages.
+// The trainings are not adapted to the optimizer: no OPTIMIZER_* variable, no checkpoint protocol, no log in its
+// format. The package reads only the public output of the binary (run.json, exit codes) and imports none of its
+// packages.
 //
 //	make conformance                                          # every framework, full length
 //	go test ./internal/conformance -run 'TestConformance/keras' -python ~/venv/bin/python

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// loadVariable makes the test binary a process of the load generator.
+// loadVariable is the environment variable that turns the test binary into a load generator process.
 const loadVariable = "CONFORMANCE_LOAD"
 
-// burn computes for most of the time, in stretches of random length, until its parent ends.
+// burn computes most of the time, in bursts of random length, until its parent exits.
 func burn() {
 	for parent := os.Getppid(); os.Getppid() == parent; {
 		for end := time.Now().Add(time.Duration(rand.ExpFloat64() * float64(time.Second))); time.Now().Before(end); {
@@ -23,7 +23,7 @@ func burn() {
 	}
 }
 
-// startLoad runs n computing processes until the test ends or stop is called.
+// startLoad runs n busy processes until the test ends or stop is called.
 func startLoad(t *testing.T, n int) (stop func()) {
 	t.Helper()
 	self, err := os.Executable()

@@ -18,18 +18,18 @@ var (
 	pairsFileFlag = flag.String("pairs-file", "", "file of pairs to append to; TestPairs judges all pairs in it, so that a benchmark can be measured in several sittings")
 )
 
-// paired are the trainings of the never-slower benchmark, each 15–25 s on two quiet CPUs at full length.
+// paired lists the trainings of the overhead benchmark; each takes 15–25 s at full length on two quiet CPUs.
 var paired = []string{"pytorch-loader", "pytorch-steps", "pytorch-transformer", "torchrun", "hf-trainer", "trl-sft", "accelerate", "lightning", "keras",
 	"ultralytics", "xgboost", "lightgbm", "stable-baselines3", "scikit-learn", "plain", "threads", "input-bound"}
 
-// Limits of the benchmark: the cost of measuring is at most 2 % in the mean and 5 % for any training.
+// Limits of the benchmark: mean overhead of at most 2 %, and at most 5 % for any training.
 const (
 	meanLimit = 1.02
 	eachLimit = 1.05
 )
 
-// TestPairs is the never-slower benchmark: bare and wrapped runs alternate, each wrapped one with default settings and
-// no history. It judges times, so it runs on request only and needs a quiet machine.
+// TestPairs is the overhead benchmark: it alternates bare runs and runs under the optimizer, the latter with default
+// settings and no history. It judges wall-clock times and therefore runs on request only, on a quiet machine.
 func TestPairs(t *testing.T) {
 	if *pairsFlag == 0 && *pairsFileFlag == "" {
 		t.Skip("a benchmark: give -pairs N or -pairs-file")
@@ -68,7 +68,7 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// recordedPair is a line of the file of -pairs-file.
+// recordedPair is one line of the file given by -pairs-file.
 type recordedPair struct {
 	Training string  `json:"training"`
 	Bare     float64 `json:"bare_s"`
@@ -77,7 +77,7 @@ type recordedPair struct {
 	Plan     string  `json:"plan,omitempty"`
 }
 
-// readPairs is what earlier sittings measured, by training.
+// readPairs returns the pairs recorded in earlier sessions, by training.
 func readPairs(t *testing.T) map[string][]pair {
 	t.Helper()
 	out := map[string][]pair{}
@@ -132,7 +132,7 @@ func named(t *testing.T, name string) training {
 	return training{}
 }
 
-// onePair runs a training bare and wrapped, in the order that alternates from pair to pair.
+// onePair runs a training once bare and once wrapped; the caller alternates the order.
 func onePair(t *testing.T, tr training, wrappedFirst bool) pair {
 	t.Helper()
 	length := tr.length(t)
@@ -174,7 +174,7 @@ func describe(a allocation) string {
 	return strings.Join(parts, ", ")
 }
 
-// timed is the duration in seconds of a command that must succeed.
+// timed returns the duration in seconds of a command, which must succeed.
 func (w *workplace) timed(argv []string) float64 {
 	w.t.Helper()
 	begin := time.Now()

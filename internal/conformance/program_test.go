@@ -24,10 +24,10 @@ var (
 	updateFlag = flag.Bool("update", false, "write the tables into the documents")
 )
 
-// runLimit ends a run that hangs; a loaded machine may need ten times the usual duration.
+// runLimit is the timeout of a run; on a loaded machine a run may take ten times its usual duration.
 const runLimit = 20 * time.Minute
 
-// interpreter is the Python of the suite; the test is skipped where none was named.
+// interpreter returns the Python interpreter of the suite and skips the test if none was given.
 func interpreter(t *testing.T) string {
 	t.Helper()
 	if *pythonFlag == "" {
@@ -43,7 +43,7 @@ func interpreter(t *testing.T) string {
 	return path
 }
 
-// missingModule is the first module of a list that the interpreter cannot find; empty when it has all.
+// missingModule returns the first module of a list that the interpreter cannot find, or "" if all are present.
 var missingModule = func() func(python, modules string) string {
 	found := map[string]bool{}
 	return func(python, modules string) string {
@@ -60,9 +60,10 @@ var missingModule = func() func(python, modules string) string {
 	}
 }()
 
-// built is the program that buildProgram left; empty when it has not run.
+// built is the path of the binary that buildProgram compiled, "" before it runs.
 var built string
 
+// buildProgram returns the path of the binary: the one given by -binary, or one compiled into a temporary directory.
 var buildProgram = sync.OnceValues(func() (string, error) {
 	if *binaryFlag != "" {
 		return filepath.Abs(*binaryFlag)
@@ -91,7 +92,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// workplace is a fresh folder with the files of one training, and a fresh state directory beside it.
+// workplace is a fresh folder with the files of one training and a fresh state directory beside it.
 type workplace struct {
 	t        *testing.T
 	training training
@@ -100,9 +101,11 @@ type workplace struct {
 	dir      string
 	state    string
 	truth    string
-	counted  bool // the training writes its counts
+	counted  bool // the training records its counts
 }
 
+// newWorkplace copies the trainings into a temporary directory, adds a decoy log of another training and runs the
+// preparation command. It skips the test if a Python module is missing.
 func newWorkplace(t *testing.T, tr training) *workplace {
 	t.Helper()
 	python := interpreter(t)
@@ -119,7 +122,7 @@ func newWorkplace(t *testing.T, tr training) *workplace {
 	if err := os.CopyFS(w.dir, os.DirFS("trainings")); err != nil {
 		t.Fatal(err)
 	}
-	// The finished log of another training, changed a moment ago.
+	// A recently modified, complete log of another training, which must not be followed.
 	decoy := "epoch,total_epochs,data_count,epoch_time,train_loss\n98,99,50000,3.0,0.12\n99,99,50000,3.0,0.11\n"
 	if err := os.WriteFile(filepath.Join(w.dir, "other_run.csv"), []byte(decoy), 0o600); err != nil {
 		t.Fatal(err)
@@ -133,7 +136,8 @@ func newWorkplace(t *testing.T, tr training) *workplace {
 	return w
 }
 
-// command is a command in the workplace, as a user's shell starts it: output to a pipe, no unbuffered Python, no input.
+// command returns a command as a user's shell would start it in the workplace: output to a pipe, buffered Python, no
+// input.
 func (w *workplace) command(argv []string) *exec.Cmd {
 	bin := filepath.Dir(w.python)
 	name := argv[0]
@@ -148,7 +152,7 @@ func (w *workplace) command(argv []string) *exec.Cmd {
 	cmd := exec.Command(name, argv[1:]...)
 	cmd.Dir = w.dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	unset := []string{"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"} // Python as a user's shell starts it
+	unset := []string{"PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "PATH"} // the Python environment of a plain shell
 	for _, v := range os.Environ() {
 		if key, _, _ := strings.Cut(v, "="); !slices.Contains(unset, key) && !strings.HasPrefix(key, "OPTIMIZE") {
 			cmd.Env = append(cmd.Env, v)
@@ -156,14 +160,15 @@ func (w *workplace) command(argv []string) *exec.Cmd {
 	}
 	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=", "HF_HUB_OFFLINE=1", "YOLO_OFFLINE=true",
 		"YOLO_CONFIG_DIR="+filepath.Join(filepath.Dir(w.dir), "yolo"),
-		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(filepath.Dir(w.dir), "inductor")) // a stop amid a compilation damages the cache
+		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(filepath.Dir(w.dir), "inductor")) // an interrupted compilation corrupts a shared cache
 	if w.counted {
 		cmd.Env = append(cmd.Env, "TRUTH_FILE="+w.truth)
 	}
 	return cmd
 }
 
-// wrapped is the command line of the program around the training: the script with its arguments, or the command.
+// wrapped returns the command line that runs the training under the optimizer: flags, then the script with its
+// arguments or the command.
 func (w *workplace) wrapped(length int, flags ...string) []string {
 	argv := w.training.argv(length)
 	out := append([]string{w.program, "--state-dir", w.state, "--quiet", "train"}, flags...)
@@ -173,11 +178,11 @@ func (w *workplace) wrapped(length int, flags ...string) []string {
 	return append(append(out, "--"), argv...)
 }
 
-// process is a started command with what it printed.
+// process is a started command and its captured output.
 type process struct {
 	cmd    *exec.Cmd
 	output *bytes.Buffer
-	done   chan struct{} // closed at its end
+	done   chan struct{} // closed on exit
 }
 
 func (w *workplace) start(argv []string) *process {
@@ -189,14 +194,15 @@ func (w *workplace) start(argv []string) *process {
 		w.t.Fatal(err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the exit code tells
+		_ = p.cmd.Wait() // the exit code is checked by wait
 		close(p.done)
 	}()
 	w.t.Cleanup(p.end)
 	return p
 }
 
-// end interrupts a process that still runs, so that the program ends its training, and kills it after a minute.
+// end interrupts a process that is still running, so that the optimizer stops its training, and kills it after a
+// minute.
 func (p *process) end() {
 	select {
 	case <-p.done:
@@ -212,7 +218,7 @@ func (p *process) end() {
 	}
 }
 
-// wait is the exit code; a process over the limit fails the test.
+// wait returns the exit code; a process that exceeds runLimit fails the test.
 func (w *workplace) wait(p *process) int {
 	w.t.Helper()
 	select {
@@ -267,7 +273,7 @@ func fileExists(path string) bool {
 	return err == nil
 }
 
-// tail is the end of a long output.
+// tail returns the end of a long output.
 func tail(b *bytes.Buffer) string {
 	const most = 3000
 	if s := b.String(); len(s) > most {
@@ -276,7 +282,7 @@ func tail(b *bytes.Buffer) string {
 	return b.String()
 }
 
-// length is the training's length by -length.
+// length returns the length of the training selected by -length.
 func (tr training) length(t *testing.T) int {
 	t.Helper()
 	switch *lengthFlag {

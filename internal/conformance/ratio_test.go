@@ -14,16 +14,16 @@ import (
 type pair struct {
 	bare, wrapped float64
 	moves         int    // changes of allocation
-	plan          string // allocation at the end
+	plan          string // final allocation
 }
 
-// series are the pairs of one training.
+// series holds the pairs of one training.
 type series struct {
 	name  string
 	pairs []pair
 }
 
-// ratio is the geometric mean of wrapped/bare over the pairs with a 95 % bootstrap interval over pairs.
+// ratio returns the geometric mean of wrapped/bare over the pairs with a 95 % bootstrap interval over pairs.
 func (s series) ratio() (mean, lo, hi float64) { return geometric(s.logs()) }
 
 func (s series) logs() []float64 {
@@ -42,7 +42,8 @@ func (s series) median(of func(pair) float64) float64 {
 	return stat.Median(v)
 }
 
-// overall is the geometric mean over trainings of their geometric means; each resample draws pairs within each training.
+// overall returns the geometric mean over trainings of their geometric means; each resample draws pairs within each
+// training.
 func overall(all []series) (mean, lo, hi float64) {
 	groups := make([][]float64, len(all))
 	for i, s := range all {
@@ -51,7 +52,8 @@ func overall(all []series) (mean, lo, hi float64) {
 	return geometric(groups...)
 }
 
-// geometric is the exponential of the mean of the groups' means, with a 95 % percentile bootstrap of 4000 resamples.
+// geometric returns the exponential of the mean of the group means, with a 95 % percentile bootstrap interval of 4000
+// resamples.
 func geometric(groups ...[]float64) (mean, lo, hi float64) {
 	random := rand.New(rand.NewPCG(1, 2))
 	total := 0.0
@@ -72,7 +74,7 @@ func geometric(groups ...[]float64) (mean, lo, hi float64) {
 	return math.Exp(total), math.Exp(means[len(means)/40]), math.Exp(means[len(means)-1-len(means)/40])
 }
 
-// pairsTable is the benchmark as Markdown.
+// pairsTable formats the benchmark results as a Markdown table.
 func pairsTable(all []series) string {
 	var b strings.Builder
 	b.WriteString("| training | pairs | bare, median | wrapped, median | wrapped / bare | 95 % interval | changes of allocation |\n|---|---|---|---|---|---|---|\n")

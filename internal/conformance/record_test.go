@@ -61,7 +61,7 @@ type allocation struct {
 	Workers int `json:"num_workers"`
 }
 
-// readRecord reads the only run of a state directory.
+// readRecord reads the single run of a state directory.
 func readRecord(stateDir string) (*record, error) {
 	paths, err := filepath.Glob(filepath.Join(stateDir, "runs", "*", "run.json"))
 	if err != nil || len(paths) != 1 {
@@ -81,7 +81,7 @@ func readRecord(stateDir string) (*record, error) {
 	return r, nil
 }
 
-// lastStep is the step of the last row of a normalised log; nil where it has none.
+// lastStep returns the step of the last row of a normalised log, or nil if the log has no steps.
 func lastStep(path string) *float64 {
 	f, err := os.Open(path)
 	if err != nil {
@@ -102,7 +102,7 @@ func lastStep(path string) *float64 {
 	return nil
 }
 
-// done is the progress at the end in the record's own unit; nil when unknown.
+// done returns the final progress in the unit of the record, or nil if unknown.
 func (r *record) done() *float64 {
 	if r.Training.Unit == "step" {
 		return r.Outcome.Steps
@@ -110,7 +110,7 @@ func (r *record) done() *float64 {
 	return r.Outcome.Epochs
 }
 
-// verdict is the status of the time limit; empty without one.
+// verdict returns the status of the deadline, or "" if the run has none.
 func (r *record) verdict() string {
 	for _, v := range r.SLA.Verdicts {
 		if v.Objective == "time" {
@@ -120,7 +120,7 @@ func (r *record) verdict() string {
 	return ""
 }
 
-// moves is the number of changes of allocation that took effect.
+// moves returns the number of allocation changes that took effect.
 func (r *record) moves() int {
 	n := 0
 	for _, a := range r.Actions {

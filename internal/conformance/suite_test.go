@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestConformance runs each training whole, then once more with a stop in the middle and a resume, and judges every
-// record against what the training counted.
+// TestConformance runs each training to completion, then once more with a stop in the middle and a resume, and judges
+// every record against the counts of the training.
 func TestConformance(t *testing.T) {
 	interpreter(t)
 	var mu sync.Mutex
@@ -84,8 +84,8 @@ func wholeRun(t *testing.T, tr training, length int) judgement {
 	return j
 }
 
-// stopAndResume stops a run in the middle, by SIGINT or by `runs stop`, and resumes it. A training without a way to
-// continue must be refused with its record unchanged.
+// stopAndResume stops a run in the middle, by SIGINT or by `runs stop`, and resumes it. For a training that cannot
+// resume, the command must fail and leave the record unchanged.
 func stopAndResume(t *testing.T, tr training, length int, interrupt bool) cell {
 	t.Helper()
 	w := newWorkplace(t, tr)
@@ -136,7 +136,7 @@ func stopAndResume(t *testing.T, tr training, length int, interrupt bool) cell {
 	return c
 }
 
-// halfDone waits until the training has done half of its work, and where it keeps checkpoints has written one.
+// halfDone waits until the training has completed half of its work and, if it keeps checkpoints, has written one.
 func (w *workplace) halfDone(p *process, length int) bool {
 	limit := time.After(runLimit)
 	for {
@@ -153,10 +153,10 @@ func (w *workplace) halfDone(p *process, length int) bool {
 	}
 }
 
-// share is the part of the work that the training has done.
+// share returns the fraction of the work that the training has completed.
 func (w *workplace) share(length int) float64 {
 	whole := w.training.expected(length).steps
-	if whole == 0 { // nothing countable: a record says that it began
+	if whole == 0 { // no countable work: a record shows that the training started
 		return float64(min(1, len(w.truthSoFar())))
 	}
 	return w.truthSoFar().last().steps / whole

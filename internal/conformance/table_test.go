@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// table is the judgements as Markdown, a row a training.
+// table formats the judgements as a Markdown table, one row per training.
 func table(rows []judgement) string {
 	var b strings.Builder
 	b.WriteString("| training | end | progress | total | rate | predicted | log | checkpoint | stop and resume | note |\n")
@@ -28,7 +28,7 @@ func table(rows []judgement) string {
 	return b.String()
 }
 
-// replaceBlock puts text between the lines `<!-- name -->` and `<!-- /name -->` of a document.
+// replaceBlock replaces the text between the lines `<!-- name -->` and `<!-- /name -->` of a document.
 func replaceBlock(document, name, text string) (string, error) {
 	open, end := "<!-- "+name+" -->\n", "<!-- /"+name+" -->"
 	before, rest, found := strings.Cut(document, open)
@@ -39,8 +39,8 @@ func replaceBlock(document, name, text string) (string, error) {
 	return before + open + text + end + after, nil
 }
 
-// enoughHeld reports whether held of n outcomes inside 90 % intervals is compatible with a true share of 90 %: fewer have a
-// probability below 1 %.
+// enoughHeld reports whether held of n outcomes inside 90 % intervals is compatible with a true coverage of 90 %: fewer
+// would have a probability below 1 %.
 func enoughHeld(held, n int) bool {
 	const share = 0.9
 	atMost := 0.0

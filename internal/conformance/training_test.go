@@ -5,35 +5,35 @@ import (
 	"strings"
 )
 
-// training is one training of the suite: the files of folder trainings, a command, and the truth that is known beforehand.
+// training describes one training of the suite: its command, its properties and its expected counts.
 type training struct {
 	name      string // of the subtest
 	framework string // row of the table
-	command   string // space-separated; {n} is the length, {m} the steps or epochs of one checkpoint interval
-	prepare   string // command before it, in the same folder; empty: none
-	modules   string // Python modules that it needs, space-separated
+	command   string // space-separated; {n} is the length, {m} the steps or epochs per checkpoint interval
+	prepare   string // command to run first in the same folder; empty: none
+	modules   string // required Python modules, space-separated
 
-	short, full int // lengths: for a quick look, for the suite and the benchmark (15–25 s on two quiet CPUs)
+	short, full int // lengths: for a quick check; for the suite and the benchmark (15–25 s on two quiet CPUs)
 	every       int // length units between two checkpoints
 	stepsPer    float64
 
-	checkpoint string // pattern of the checkpoint files in the training's folder; empty: it keeps none
-	saves      string // pattern of files that it saves at its end, which may count as a checkpoint; empty: none
-	resumes    bool   // the training has a way to continue from its checkpoint
+	checkpoint string // pattern of the checkpoint files in the training's folder; empty: no checkpoints
+	saves      string // pattern of files saved at the end, which may count as a checkpoint; empty: none
+	resumes    bool   // the training can continue from its checkpoint
 	logs       string // pattern of a log in the training's folder that may be followed; empty: none
 	visible    visibility
-	fixable    string // what is wrong with its defaults and may be mended: threads or workers; empty: nothing
-	quick      bool   // part of the subset for every change
+	fixable    string // deficiency of the defaults that the optimizer may correct: threads or workers; empty: none
+	quick      bool   // part of the subset that runs on every change
 }
 
-// visibility is what an observer of the training can know.
+// visibility describes what can be observed of the training from outside.
 type visibility struct {
 	hidden    bool // no progress at all
 	noTotal   bool
 	noSamples bool // steps or epochs only
 }
 
-// trainings are the suite, in the order of the table.
+// trainings lists the suite in table order.
 var trainings = []training{
 	{name: "pytorch-loader", framework: "PyTorch, DataLoader", command: "python conv.py --epochs {n}", modules: "torch",
 		short: 2, full: 5, stepsPer: 200, quick: true},
@@ -123,13 +123,14 @@ var trainings = []training{
 		short: 1, full: 4, stepsPer: 32, quick: true, fixable: "workers"},
 }
 
-// argv is the command at a length.
+// argv returns the command for a length.
 func (t training) argv(length int) []string {
 	r := strings.NewReplacer("{n}", strconv.Itoa(length), "{m}", strconv.Itoa(t.every))
 	return strings.Fields(r.Replace(t.command))
 }
 
-// expected are the counts of a whole training of the given length. A training by steps has no epochs here: its records tell.
+// expected returns the counts of a complete training of the given length. Epochs are not set; they are taken from the
+// training's records.
 func (t training) expected(length int) mark {
 	return mark{steps: t.stepsPer * float64(length)}
 }

@@ -16,7 +16,7 @@ type mark struct {
 	samples float64 // 0: the training has no samples
 }
 
-// truth is what a training counted, over all its processes, in the order of writing.
+// truth is the sequence of counts that all processes of a training recorded, in write order.
 type truth []mark
 
 // readTruth reads the records of trainings/truth.py; an incomplete last line is ignored.
@@ -36,7 +36,7 @@ func readTruth(r io.Reader) (truth, error) {
 	return out, lines.Err()
 }
 
-// last is the furthest record; the zero mark without records.
+// last returns the furthest record, or the zero mark if there are no records.
 func (t truth) last() mark {
 	if len(t) == 0 {
 		return mark{}
@@ -65,8 +65,8 @@ func (t truth) lives() []truth {
 	return out
 }
 
-// lost is the number of steps that a later life did again, at most over all pairs of consecutive lives. A life that
-// began at the first step lost everything of the one before it. The error of one step is that of the records' spacing.
+// lost returns the maximum number of steps repeated between two consecutive processes of the training. A process that
+// began at the first step repeated everything. The result is exact to the spacing of the records, one step.
 func (t truth) lost() float64 {
 	worst, lives := 0.0, t.lives()
 	for i := 1; i < len(lives); i++ {
@@ -75,9 +75,9 @@ func (t truth) lost() float64 {
 	return worst
 }
 
-// rate is the rate of a count: over all lives, what was done between the first record and the last, divided by the time between
-// them. Pauses between steps for evaluation and saving count; what follows the last step does not. ok is false where no life
-// has three records or the training does not have the count.
+// rate returns the rate of a count: the work between the first and the last record of each process divided by the time
+// between them, summed over processes. It includes pauses for evaluation and saving between steps but not the time
+// after the last step. ok is false if no process has three records or the training lacks the count.
 func (t truth) rate(count func(mark) float64) (rate float64, ok bool) {
 	var work, seconds float64
 	for _, life := range t.lives() {

@@ -41,8 +41,8 @@ func fitPollux(dir, model, date string) (profile.StepModel, error) {
 	return s, nil
 }
 
-// fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from a few starts. Huber, because single
-// measurements between nodes are off by half.
+// fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from several starting points. The Huber loss
+// limits the influence of single measurements across nodes that are off by half.
 func fitCurve(rows []measured.StepRow) profile.StepCurve {
 	loss := func(x []float64) float64 {
 		c := curveOf(x)
@@ -57,7 +57,7 @@ func fitCurve(rows []measured.StepRow) profile.StepCurve {
 			}
 			sum += e
 		}
-		// Weakly towards plain values, so that what the rows do not tell stays sensible.
+		// A weak penalty keeps the parameters that the rows do not determine near plain values.
 		return sum/float64(len(rows)) + 1e-5*(x[2]*x[2]+x[9]*x[9])
 	}
 	one := slices.MinFunc(rows, func(a, b measured.StepRow) int {
@@ -84,7 +84,8 @@ func fitCurve(rows []measured.StepRow) profile.StepCurve {
 	return curveOf(best)
 }
 
-// curveOf reads the parameters of the search: logarithms, the exponent's and the power's too.
+// curveOf converts the search parameters to a curve. All of them are logarithms except the last, which is the logit of
+// the overlap power on (1, 10).
 func curveOf(x []float64) profile.StepCurve {
 	e := func(i int) float64 { return fiveDigits(math.Exp(max(-30, min(10, x[i])))) }
 	return profile.StepCurve{
@@ -94,8 +95,8 @@ func curveOf(x []float64) profile.StepCurve {
 	}
 }
 
-// fitNoiseScale finds the φ of (φ + M0)/(φ + M) that is nearest to the measured worth of a sample over the whole training,
-// least squares in logarithms, by a search over log φ.
+// fitNoiseScale returns the φ for which (φ + M0)/(φ + M) best fits the measured efficiency of a sample over the whole
+// training: least squares in logarithms, by grid search over log φ.
 func fitNoiseScale(ps []measured.Progress) (float64, profile.FitError) {
 	m0 := ps[0].Batch
 	best, bestLoss := math.NaN(), math.Inf(1)
@@ -117,7 +118,7 @@ func fitNoiseScale(ps []measured.Progress) (float64, profile.FitError) {
 	return best, summariseErrors(errs)
 }
 
-// fiveDigits rounds to five digits, so that the file is short.
+// fiveDigits keeps five significant digits to shorten the file.
 func fiveDigits(x float64) float64 {
 	f, _ := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 5, 64), 64)
 	return f

@@ -30,14 +30,15 @@ func makePrices(args []string, out io.Writer) error {
 	return s.write(table)
 }
 
-// The keys of the sources; package cost has their words.
+// Keys of the sources; package cost contains their descriptions.
 const (
 	awsKey   = "aws-2026-07"
 	azureKey = "azure-2026-06"
 	crossKey = "list-2025-03"
 )
 
-// azureShapes are those of types that no list has the shape of (Microsoft Learn, sizes of the NC, ND and NV families).
+// azureShapes lists the shapes of machine types that no price list describes (Microsoft Learn, sizes of the NC, ND and
+// NV families).
 const azureShapes = `cloud,type,gpu,gpus,gpu_gib,vcpus,ram_gib,on_demand,dated
 azure,Standard_ND96asr_v4,A100 40GB,8,40,96,900,27.197,2026-06-18
 azure,Standard_NC40ads_H100_v5,H100,1,94,40,320,6.98,2026-06-18
@@ -48,7 +49,7 @@ azure,Standard_NV36ads_A10_v5,A10,1,24,36,440,3.2,2026-06-18
 azure,Standard_NV72ads_A10_v5,A10,2,24,72,880,6.52,2026-06-18
 `
 
-// General-purpose AWS families for jobs without a GPU: Intel, and Graviton; compute, general and memory.
+// General-purpose AWS families for jobs without a GPU, Intel and Graviton: compute, general and memory optimized.
 var (
 	cpuFamilies = []string{"c7i", "m7i", "r7i", "c8i", "m8i", "r8i", "c8g", "m8g", "r8g"}
 	cpuSizes    = []string{"large", "xlarge", "2xlarge", "4xlarge", "8xlarge", "16xlarge"}
@@ -61,6 +62,9 @@ type listed struct {
 	key string
 }
 
+// offersTable merges the lists: on-demand prices of AWS and Azure from the providers' own lists, spot prices and the
+// other clouds from the cross-cloud list. Machine shapes missing in the Azure list come from the cross-cloud list and
+// azureShapes.
 func offersTable(dir string, out io.Writer) ([]byte, error) {
 	crossText, err := os.ReadFile(filepath.Join(dir, "cloud-gpus.csv"))
 	if err != nil {
@@ -126,8 +130,8 @@ func readList(r io.Reader, known *cost.Catalogue, dated string, out io.Writer) (
 	return list.Offers, nil
 }
 
-// corrected is the cross-cloud list without two slips: Lambda rents A10s, not A10Gs; and its row of one RTX 6000 is the machine
-// with eight V100s by its CPUs, memory and price.
+// corrected returns the cross-cloud list with two errors fixed: Lambda rents A10s, not A10Gs; and the row with one RTX
+// 6000 is dropped because its CPUs, memory and price are those of the machine with eight V100s.
 func corrected(text []byte) []byte {
 	var kept bytes.Buffer
 	for line := range strings.Lines(string(text)) {
@@ -144,7 +148,8 @@ func forCPUs(name string) bool {
 		(slices.Contains(cpuSizes, size) || strings.HasSuffix(family, "g") && slices.Contains(cpuLargest, size))
 }
 
-// inOrder: the three large clouds first, machines with GPUs first, then by family, size and name.
+// inOrder compares offers for sorting: the three large clouds first, then machines with GPUs first, then family, price
+// and name.
 func inOrder(a, b listed) int {
 	large := []string{"gcp", "azure", "aws"}
 	family := func(o listed) string { f, _, _ := strings.Cut(o.Type, "."); return f }

@@ -12,7 +12,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// servicesHead says where the measurements are from.
+// servicesHead is the header of the table, which states the source of the measurements.
 var servicesHead = []string{
 	"Throughput of containers of seven services on one node, by what is beside them. Made by internal/gen services.",
 	"source: Metis (SC 2020), Experiments/ of github.com/lwangbm/Metis: 0905-6435results-normed, interference_applist, batch_set_N",
@@ -56,7 +56,7 @@ func makeServices(args []string, _ io.Writer) error {
 	return s.write(b.Bytes())
 }
 
-// readConstraints reads app_s, app_c (from 1), less_or_lager and threshold.
+// readConstraints reads the columns app_s, app_c (from 1), less_or_lager and threshold.
 func readConstraints(path string) ([]place.Constraint, error) {
 	f, err := os.Open(path)
 	if err != nil {

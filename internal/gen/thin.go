@@ -12,15 +12,15 @@ import (
 	"trainopt/optimizer/history/measured"
 )
 
-// thin takes of all entries those that go into the binary:
+// thin returns the entries to embed:
 //
-//	pollux       nodes filled alike with 1, 2 or 4 GPUs, or one node, on 1, 2, 4, 8 or 16 nodes; of each such place the smallest
-//	             and largest batch per GPU, and between them those that are about twice the one before
+//	pollux       one node, or nodes with 1, 2 or 4 GPUs each, on 1, 2, 4, 8 or 16 nodes; of each such placement the smallest
+//	             and largest batch per GPU, and batches between them spaced by a factor of about 2
 //	gavel        all but irregular curves (measured.Irregular)
-//	elasticflow  all on A100; of those on T4, which were computed from the tables of Pollux, the model that those lack
-//	mlperf       of v5.0, for each benchmark, accelerator, number of nodes and accelerators and batch, the median over submitters
+//	elasticflow  all on A100; on T4, where the values were computed from the tables of Pollux, only the model absent there
+//	mlperf       of v5.0, the median over submitters for each benchmark, accelerator, number of nodes and accelerators, and batch
 //
-// Tables without a licence (Sia, MLPerf v4.1) are left out.
+// Tables without a licence (Sia, MLPerf v4.1) are omitted.
 func thin(entries []history.Entry) []history.Entry {
 	irregular := measured.Irregular(entries)
 	polluxModels := map[string]bool{}
@@ -60,13 +60,14 @@ func thin(entries []history.Entry) []history.Entry {
 	return out
 }
 
-// alike tells whether a place is one of those taken.
+// alike reports whether the placement of a configuration is kept: one node, or 2 to 16 nodes with 1, 2 or 4 GPUs each.
 func alike(c history.Config) bool {
 	perNode := int(c.GPUs) / c.Nodes
 	return c.Nodes == 1 || int(c.GPUs)%c.Nodes == 0 && slices.Contains([]int{1, 2, 4}, perNode) && slices.Contains([]int{2, 4, 8, 16}, c.Nodes)
 }
 
-// thinBatchSizes keeps a geometric grid of batches, factor about 2, with both ends.
+// thinBatchSizes thins the batch sizes of entries to a geometric grid with a factor of about 2 and keeps both ends. It
+// sorts entries by batch size.
 func thinBatchSizes(entries []history.Entry) []history.Entry {
 	slices.SortFunc(entries, func(a, b history.Entry) int { return int(a.Observed.Batch - b.Observed.Batch) })
 	var out []history.Entry
@@ -78,7 +79,7 @@ func thinBatchSizes(entries []history.Entry) []history.Entry {
 	return out
 }
 
-// configID is the id of a benchmark on a configuration.
+// configID returns the entry id of a benchmark on a configuration.
 func configID(benchmark string, c history.Config) string {
 	place := fmt.Sprintf("r%.0fn%d", c.GPUs, c.Nodes)
 	if int(c.GPUs)%c.Nodes == 0 {
@@ -87,8 +88,9 @@ func configID(benchmark string, c history.Config) string {
 	return fmt.Sprintf("mlperf/%s/%s/%s/g%.0f", benchmark, strings.ToLower(strings.ReplaceAll(c.GPU, " ", "-")), place, c.Batch)
 }
 
-// medianEntry is the entry of a configuration: the median over submitters of the median of each one's systems. UnitCount is the
-// number of submitters, UnitSpread their relative standard deviation; the framework is unknown where they differ.
+// medianEntry returns the entry of a configuration: the median over submitters of the median over each submitter's systems.
+// UnitCount is the number of submitters and UnitSpread their relative standard deviation; the framework is unknown if
+// they differ.
 func medianEntry(id string, submissions []history.Entry) history.Entry {
 	bySubmitter := map[string][]float64{}
 	out := history.NewEntry(history.Table, id)

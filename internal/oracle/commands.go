@@ -13,33 +13,33 @@ import (
 //go:embed commands.txt
 var commandList string
 
-// scene is a list of commands that run one after the other in one folder, with one state directory.
+// scene is a list of commands that run in sequence in one folder with one state directory.
 type scene struct {
 	name  string
 	short bool
-	// copies and files are pairs: a path in the repository and one in the folder; a name and a content.
+	// copies holds pairs of a path in the repository and a path in the folder, files pairs of a name and its content.
 	copies, files [][2]string
 	commands      []command
-	// help scenes run the help of every command and subcommand, found by walking the help texts.
+	// help marks a scene that runs the help of every command and subcommand, found by walking the help texts.
 	help bool
 }
 
 // command is one command line of the program.
 type command struct {
-	key  string // names the command in the digest file: its scene and its line
+	key  string // identifies the command in the digest file: its scene and its line
 	args []string
 }
 
 // catalogue is the parsed command list.
 type catalogue struct {
 	scenes []scene
-	// skipped are documented command lines that are not run, with the reason.
+	// skipped holds the documented command lines that are not run, with the reason.
 	skipped map[string]string
 }
 
 var tag = regexp.MustCompile(`^\[(json|skip)(?: ([^\]]+))?\]\s+`)
 
-// parseCatalogue reads the format that the head of commands.txt describes.
+// parseCatalogue parses the format described at the head of commands.txt.
 func parseCatalogue(text string) (*catalogue, error) {
 	c := &catalogue{skipped: map[string]string{}}
 	keys := map[string]bool{}
@@ -65,7 +65,7 @@ func parseCatalogue(text string) (*catalogue, error) {
 	return c, nil
 }
 
-// prepare takes a line that begins with @.
+// prepare parses a line that begins with @.
 func (s *scene) prepare(line string) error {
 	kind, rest, _ := strings.Cut(line, " ")
 	first, second, found := strings.Cut(rest, " ")
@@ -80,7 +80,7 @@ func (s *scene) prepare(line string) error {
 	return nil
 }
 
-// add takes one command line with its tag.
+// add parses one command line with its tag.
 func (c *catalogue) add(line string, keys map[string]bool) error {
 	var kind, reason string
 	if m := tag.FindStringSubmatch(line); m != nil {
@@ -111,7 +111,7 @@ func (c *catalogue) add(line string, keys map[string]bool) error {
 	return nil
 }
 
-// withJSON asks for JSON output, before the arguments of a script.
+// withJSON inserts --json before the arguments of a script.
 func withJSON(line string) string {
 	before, after, found := strings.Cut(line, " -- ")
 	if !found {
@@ -122,7 +122,7 @@ func withJSON(line string) string {
 
 var braces = regexp.MustCompile(`\{([^{}]*,[^{}]*)\}`)
 
-// alternatives are the lines that braces stand for.
+// alternatives returns the lines to which braces expand.
 func alternatives(line string) []string {
 	at := braces.FindStringSubmatchIndex(line)
 	if at == nil {
@@ -137,7 +137,7 @@ func alternatives(line string) []string {
 
 var word = regexp.MustCompile(`"[^"]*"|'[^']*'|\S+`)
 
-// words splits a command line at spaces outside quotes. A word that is nothing but quotes is an empty argument.
+// words splits a command line at spaces outside quotes. A word that consists only of quotes is an empty argument.
 func words(line string) []string {
 	out := word.FindAllString(line, -1)
 	for i, w := range out {
@@ -148,13 +148,13 @@ func words(line string) []string {
 	return out
 }
 
-// canonical is a command line with single spaces and without quotes.
+// canonical returns a command line with single spaces and without quotes.
 func canonical(line string) string { return strings.Join(words(line), " ") }
 
-// documented matches a command line of the program in a fenced block or in inline code.
+// documented matches a command line of optimize in a fenced block or in inline code.
 var documented = regexp.MustCompile("(?m)(?:^[ \\t$]*|`)optimize ((?:\"[^\"\n]*\"|[^\"`\n])+)")
 
-// documentedCommands are the command lines of README.md and docs, each with one of the files that contain it.
+// documentedCommands returns the command lines in README.md and docs, each with one of the files that contain it.
 func documentedCommands(root string) (map[string]string, error) {
 	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
@@ -177,7 +177,7 @@ func documentedCommands(root string) (map[string]string, error) {
 	return out, nil
 }
 
-// unlisted are the documented command lines that the catalogue neither runs nor skips.
+// unlisted returns the documented command lines that the catalogue neither runs nor skips.
 func (c *catalogue) unlisted(documented map[string]string) []string {
 	known := map[string]bool{}
 	for _, s := range c.scenes {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// digests are the digests of outputs by key.
+// digests maps the keys of commands to the digests of their outputs.
 type digests map[string]string
 
 func digest(output string) string {
@@ -55,7 +55,7 @@ func (d digests) write(path string) error {
 // outputs is a folder of normalised outputs, named by their digests.
 type outputs string
 
-// openOutputs makes the folder below the cache directory of the user.
+// openOutputs creates the folder below the user's cache directory.
 func openOutputs() (outputs, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -67,7 +67,7 @@ func openOutputs() (outputs, error) {
 
 func (o outputs) path(sum string) string { return filepath.Join(string(o), sum+".txt") }
 
-// keep stores an output and returns its digest. Other processes may store the same one.
+// keep stores an output and returns its digest. It is safe for concurrent use by several processes.
 func (o outputs) keep(output string) (string, error) {
 	sum := digest(output)
 	temp, err := os.CreateTemp(string(o), "new-")
@@ -82,10 +82,10 @@ func (o outputs) keep(output string) (string, error) {
 	return sum, os.Rename(temp.Name(), o.path(sum))
 }
 
-// diffLines is the longest difference that is printed.
+// diffLines is the maximum number of printed lines of a difference.
 const diffLines = 60
 
-// difference is a unified diff of two stored outputs, cut after diffLines lines.
+// difference returns a unified diff of two stored outputs, truncated to diffLines lines.
 func (o outputs) difference(want, got string) string {
 	if _, err := os.Stat(o.path(want)); err != nil {
 		return fmt.Sprintf("no copy of the earlier output is kept here: run the oracle on the commit that wrote its digest\nnow: %s\n", o.path(got))

@@ -19,7 +19,7 @@ import (
 	"unicode/utf8"
 )
 
-// result is what one command printed and wrote, without what is volatile.
+// result is the normalised output of one command: what it printed and the files that it wrote.
 type result struct {
 	key    string
 	output string
@@ -28,12 +28,12 @@ type result struct {
 // runner executes scenes with one binary.
 type runner struct {
 	root, binary string
-	// limit is the longest that one command may take.
+	// limit is the timeout of one command.
 	limit   time.Duration
 	verbose bool
 }
 
-// build compiles the program of the repository to a file in dir, with a version that does not change.
+// build compiles cmd/optimize to a file in dir with a constant version.
 func build(ctx context.Context, root, dir string) (string, error) {
 	binary := filepath.Join(dir, "optimize")
 	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-ldflags", "-X main.version=oracle", "-o", binary, "./cmd/optimize")
@@ -44,9 +44,9 @@ func build(ctx context.Context, root, dir string) (string, error) {
 	return binary, nil
 }
 
-// play runs the commands of a scene in a new folder and returns the results of those that came to an end.
+// play runs the commands of a scene in a new folder and returns the results of those that completed.
 func (r *runner) play(ctx context.Context, s scene) ([]result, error) {
-	dir := fmt.Sprintf("/tmp/oracle-%08x", rand.Uint32()) // lines are broken by the length of paths
+	dir := fmt.Sprintf("/tmp/oracle-%08x", rand.Uint32()) // a path of constant length: outputs are wrapped by length
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (r *runner) play(ctx context.Context, s scene) ([]result, error) {
 	}
 	var out []result
 	var failed error
-	for i := 0; i < len(commands); i++ { // help scenes grow
+	for i := 0; i < len(commands); i++ { // help scenes append commands
 		res, err := r.execute(ctx, commands[i], work, home)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", commands[i].key, err))
@@ -92,7 +92,7 @@ func (r *runner) play(ctx context.Context, s scene) ([]result, error) {
 
 var subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) `)
 
-// subcommands are the help commands of what a help text lists below "Available Commands:".
+// subcommands returns the help commands for the entries that a help text lists below "Available Commands:".
 func subcommands(of command, help string) []command {
 	_, list, _ := strings.Cut(help, "\nAvailable Commands:\n")
 	list, _, _ = strings.Cut(list, "\n\n")
@@ -104,7 +104,7 @@ func subcommands(of command, help string) []command {
 	return out
 }
 
-// copyTree copies a file or a folder, which may add to one that exists.
+// copyTree copies a file or a folder; a folder may be merged into an existing one.
 func copyTree(from, to string) error {
 	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 		return err
@@ -123,7 +123,7 @@ func copyTree(from, to string) error {
 	return os.WriteFile(to, data, info.Mode().Perm())
 }
 
-// execute runs one command in work and returns exit code, output and the files that it wrote there.
+// execute runs one command in work and returns its exit code, its output and the files that it wrote there.
 func (r *runner) execute(ctx context.Context, c command, work, home string) (result, error) {
 	before, err := files(work)
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *runner) execute(ctx context.Context, c command, work, home string) (res
 	return result{key: c.key, output: normalise(out)}, nil
 }
 
-// expand replaces patterns by the files that match, as a shell does.
+// expand replaces patterns by the matching files, as a shell does.
 func expand(args []string, dir string) []string {
 	var out []string
 	for _, a := range args {
@@ -185,7 +185,8 @@ func expand(args []string, dir string) []string {
 	return out
 }
 
-// files are the contents of the files below dir by path; state directories, which hold dates and databases, are left out.
+// files returns the contents of the files below dir by path, except state directories, which contain dates and
+// databases.
 func files(dir string) (map[string]string, error) {
 	out := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -1,11 +1,11 @@
-// Command oracle runs the program's documented commands and quick figures and compares what they print with stored
-// digests, so that a restructuring cannot change an output unnoticed. commands.txt lists the commands and says how;
-// digests.txt has a digest of each output without its volatile parts. The outputs themselves are kept in the cache
-// directory of the user, from which a mismatch is shown as a difference.
+// Command oracle runs the documented commands and quick figures of optimize and compares their output with stored
+// digests, so that a restructuring cannot change an output unnoticed. commands.txt lists the commands and documents its
+// own format; digests.txt contains a digest of each output without its volatile parts. The outputs themselves are kept
+// in the user's cache directory, from which a mismatch is shown as a difference.
 //
 //	go run ./internal/oracle             # compare everything
-//	go run ./internal/oracle -run spot   # only scenes or commands that match
-//	go run ./internal/oracle -update     # store what is printed now
+//	go run ./internal/oracle -run spot   # only matching scenes or commands
+//	go run ./internal/oracle -update     # store the current output
 package main
 
 import (
@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// options select what is run and how.
+// options selects the scenes and how they are run.
 type options struct {
 	root    string // of the repository
 	binary  string // empty: built from root
@@ -60,7 +60,8 @@ func main() {
 
 var errDiffers = errors.New("outputs differ; if they are to, run make oracle-update and say so in the commit")
 
-// oracle runs the selected scenes and compares them with the stored digests, or stores theirs.
+// oracle runs the selected scenes and compares their outputs with the stored digests; with update it stores the new
+// digests.
 func oracle(ctx context.Context, w io.Writer, o options, update bool) error {
 	path := filepath.Join(o.root, "internal", "oracle", "digests.txt")
 	stored, err := readDigests(path)
@@ -97,7 +98,8 @@ func oracle(ctx context.Context, w io.Writer, o options, update bool) error {
 	return failed
 }
 
-// compare prints every difference and returns their number. With whole, stored commands must have been run.
+// compare prints every difference and returns their number. If whole is set, a stored command that was not run is a
+// difference.
 func compare(w io.Writer, kept outputs, stored, found digests, whole bool) int {
 	different := 0
 	for _, key := range sortedKeys(found) {
@@ -120,7 +122,7 @@ func compare(w io.Writer, kept outputs, stored, found digests, whole bool) int {
 	return different
 }
 
-// runAll runs the selected scenes, jobs of them at the same time, and returns their results in the order of the list.
+// runAll runs the selected scenes in parallel, limited by the option jobs, and returns their results in list order.
 func runAll(ctx context.Context, o options) ([]result, error) {
 	list, err := parseCatalogue(commandList)
 	if err != nil {

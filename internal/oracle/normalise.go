@@ -2,7 +2,7 @@ package main
 
 import "regexp"
 
-// volatile are the parts of outputs that differ between runs of the same program.
+// volatile lists the parts of outputs that differ between runs of the same binary.
 var volatile = []struct {
 	why     string
 	pattern *regexp.Regexp
@@ -25,7 +25,7 @@ var volatile = []struct {
 	{"version of the compiler", regexp.MustCompile(`\bgo1\.\d+(?:\.\d+)?\b`), "GO"},
 }
 
-// normalise replaces what is volatile.
+// normalise replaces the volatile parts of an output.
 func normalise(output string) string {
 	for _, v := range volatile {
 		output = v.pattern.ReplaceAllString(output, v.with)

@@ -20,7 +20,7 @@ func catalogueOf(t *testing.T) *catalogue {
 	return c
 }
 
-// TestDocumentedCommandsAreListed: a new command in README.md or docs needs a line in commands.txt.
+// TestDocumentedCommandsAreListed checks that commands.txt lists every command in README.md and docs.
 func TestDocumentedCommandsAreListed(t *testing.T) {
 	commands, err := documentedCommands(root)
 	if err != nil {
@@ -43,7 +43,8 @@ func TestDocumentedCommandsAreListed(t *testing.T) {
 	}
 }
 
-// TestEveryCommandHasADigest: the two files belong together. Help commands are found when they run.
+// TestEveryCommandHasADigest checks that commands.txt and digests.txt agree. Help commands are found only by running
+// them.
 func TestEveryCommandHasADigest(t *testing.T) {
 	stored, err := readDigests("digests.txt")
 	if err != nil {
@@ -64,7 +65,7 @@ func TestEveryCommandHasADigest(t *testing.T) {
 	}
 }
 
-// TestShort runs the scenes marked short and compares what they print with the digests.
+// TestShort runs the scenes marked short and compares their output with the digests.
 func TestShort(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("digests are of amd64: other processors fuse multiplications and additions")
@@ -110,7 +111,8 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestDifferencesAreShown: a changed output is shown against the kept copy, what is new or missing is named.
+// TestDifferencesAreShown checks that a changed output is shown as a diff against the stored copy and that new and
+// missing commands are listed.
 func TestDifferencesAreShown(t *testing.T) {
 	kept := outputs(t.TempDir())
 	was, err1 := kept.keep("same\nold\n")

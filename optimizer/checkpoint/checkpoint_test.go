@@ -61,7 +61,7 @@ func TestProgress(t *testing.T) {
 		"model_epoch_5.pth":          "step NaN epoch 5",
 		"epoch12.pt":                 "step NaN epoch 12",
 		"iter_200.pth":               "step 200 epoch NaN",
-		"ckpt_3.pt":                  "step NaN epoch NaN", // epochs or steps: not said
+		"ckpt_3.pt":                  "step NaN epoch NaN", // ambiguous: epochs or steps
 		"ckpt.pt":                    "step NaN epoch NaN",
 		"step-9" + strings.Repeat("9", 30) + ".pt": "step NaN epoch NaN",
 	} {
@@ -72,7 +72,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// place is a directory in which a training writes, with a clock of its own.
+// place is a directory in which a training writes, with its own clock.
 type place struct {
 	t   *testing.T
 	dir string
@@ -83,7 +83,7 @@ func newPlace(t *testing.T) *place {
 	return &place{t, t.TempDir(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// write makes or changes a file now.
+// write creates or changes a file at the present time.
 func (p *place) write(name, text string) {
 	p.t.Helper()
 	path := filepath.Join(p.dir, name)
@@ -102,7 +102,7 @@ func (p *place) write(name, text string) {
 
 func (p *place) later(d time.Duration) { p.now = p.now.Add(d) }
 
-// find is what a finder sees now, by relative path, incomplete ones with a question mark.
+// find returns the finder's result as relative paths, incomplete ones with a question mark.
 func (p *place) find(f *Finder) string {
 	var names []string
 	for _, c := range f.Find(p.now) {
@@ -122,7 +122,7 @@ func (p *place) finder(o Options) *Finder {
 	return f
 }
 
-// TestFindOnlyWhatIsNew: files that existed at the start count only when they are rewritten.
+// TestFindOnlyWhatIsNew: files that existed at the start count only if they are rewritten.
 func TestFindOnlyWhatIsNew(t *testing.T) {
 	p := newPlace(t)
 	p.write("pretrained.ckpt", "old")
@@ -148,7 +148,7 @@ func TestFindOnlyWhatIsNew(t *testing.T) {
 	}
 }
 
-// TestHuggingFaceDirectory: complete with its trainer_state.json alone, which says step and epoch.
+// TestHuggingFaceDirectory: it is complete only with its trainer_state.json, which contains step and epoch.
 func TestHuggingFaceDirectory(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{})
@@ -175,7 +175,7 @@ func TestHuggingFaceDirectory(t *testing.T) {
 	}
 }
 
-// TestOrder: the newest complete one is last; one kept for its score is not the newest state.
+// TestOrder: the newest complete checkpoint is last; one kept for its score is not the newest state.
 func TestOrder(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{})
@@ -194,7 +194,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestWeakNames: a file that may be data counts once it was reported, or rewritten while the training ran.
+// TestWeakNames: a file that may be data counts if it was reported, or rewritten while the training ran.
 func TestWeakNames(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{})
@@ -222,7 +222,8 @@ func TestWeakNames(t *testing.T) {
 	}
 }
 
-// TestFindIsBounded: state directories, special files, links to directories and deep or large trees do not hold it up.
+// TestFindIsBounded: state directories, special files, links to directories and deep or large trees do not delay the
+// search.
 func TestFindIsBounded(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{Ignore: []string{filepath.Join(p.dir, ".optimize")}, Depth: 2, MaxEntries: 500})
@@ -249,7 +250,7 @@ func TestFindIsBounded(t *testing.T) {
 	}
 }
 
-// TestReplacedByPipe: a state file that became a pipe is not waited for.
+// TestReplacedByPipe: a state file that was replaced by a pipe does not block the search.
 func TestReplacedByPipe(t *testing.T) {
 	p := newPlace(t)
 	f := p.finder(Options{})

@@ -17,47 +17,48 @@ import (
 type File struct {
 	Path  string
 	Kind  Kind
-	Time  time.Time // of the last change
-	Bytes int64     // of a directory: of the files in it
-	// Step and Epoch are the progress in it, as its name or trainer_state.json says; NaN unknown.
+	Time  time.Time // of the last modification
+	Bytes int64     // of a directory: sum over its files
+	// Step and Epoch are the progress in the checkpoint, from its name or trainer_state.json; NaN if unknown.
 	Step, Epoch float64
-	// Complete is false while it is being written: it changed within Options.Settle, or a part of it is missing.
+	// Complete is false while the checkpoint is being written: it changed within Options.Settle, or a part of it is
+	// missing.
 	Complete bool
-	// Reported is true when the observer saw it being saved.
+	// Reported is true if the observer reported the save.
 	Reported bool
 }
 
-// Options of a Finder. The zero value searches nothing.
+// Options configures a Finder. The zero value searches nothing.
 type Options struct {
 	Roots  []string      // directories to search
-	Ignore []string      // directories that are not entered, such as the state directory
-	Settle time.Duration // how long a file must be unchanged to be complete; 0: 2 s
-	Depth  int           // directories below a root that are entered; 0: 4
-	// MaxEntries bounds the entries that one search looks at, over all roots; 0: 20,000.
+	Ignore []string      // directories to skip, such as the state directory
+	Settle time.Duration // time without change after which a file is complete; 0: 2 s
+	Depth  int           // depth of the search below a root; 0: 4
+	// MaxEntries bounds the number of directory entries of one search, over all roots; 0: 20,000.
 	MaxEntries int
 }
 
-// Finder finds the checkpoints that were written since its start. It is not safe for concurrent use. A search costs one stat
-// for each entry whose name may be that of a checkpoint.
+// Finder finds the checkpoints written since its start. It is not safe for concurrent use. A search costs one stat
+// per entry whose name may be that of a checkpoint.
 type Finder struct {
 	o        Options
 	began    time.Time
 	before   map[string]stamp
 	seen     map[string]history
-	reported map[string]time.Time // when each path was last reported
+	reported map[string]time.Time // time of the last report, by path
 }
 
-// stamp tells one state of a file from another.
+// stamp distinguishes states of a file.
 type stamp struct {
 	modified int64
 	bytes    int64
 }
 
-// history is what earlier searches saw of a path.
+// history is the result of earlier searches for a path.
 type history struct {
 	last    stamp
-	since   time.Time // when last was first seen
-	changes int       // after the first sight
+	since   time.Time // time of the first search that saw last
+	changes int       // number of changes since the first search
 }
 
 const (
@@ -68,13 +69,13 @@ const (
 	stateHead         = 16 << 10
 	stateFile         = "trainer_state.json"
 
-	reportSlack = 20 * time.Millisecond // of file times against those of reports
+	reportSlack = 20 * time.Millisecond // tolerance between file times and times of reports
 )
 
-// skipped are directories that hold no checkpoints of a training.
+// skipped contains directories without checkpoints of a training.
 var skipped = map[string]bool{".git": true, ".hg": true, "__pycache__": true, "node_modules": true, ".venv": true, "venv": true, "site-packages": true, ".cache": true, ".mypy_cache": true, ".ipynb_checkpoints": true}
 
-// NewFinder returns a Finder; call Start before the training starts.
+// NewFinder returns a Finder. Call Start before the training starts.
 func NewFinder(o Options) *Finder {
 	if o.Settle == 0 {
 		o.Settle = defaultSettle
@@ -92,7 +93,7 @@ func NewFinder(o Options) *Finder {
 	return f
 }
 
-// Start remembers what exists, so that only what is written after counts. Without it, everything counts.
+// Start records the existing files, so that only later writes count. Without Start, all files count.
 func (f *Finder) Start(now time.Time) {
 	f.began = now
 	for _, c := range f.search() {
@@ -100,12 +101,13 @@ func (f *Finder) Start(now time.Time) {
 	}
 }
 
-// Report names a path that the training was seen to save, completely at the given time. It counts whatever its name is, and wherever it is.
+// Report adds a path whose save the training completed at the given time. It counts regardless of its name and
+// location.
 func (f *Finder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
 
-// Find returns the checkpoints written since the start: incomplete ones before complete ones, those named best before others
-// (they need not be the newest state), then by time, step and path. So the last one is the newest to resume from, if it is
-// complete.
+// Find returns the checkpoints written since the start. The order is: incomplete before complete, names with "best"
+// before others (they need not be the newest state), then time, step and path. The last file is therefore the newest
+// one to resume from, if it is complete.
 func (f *Finder) Find(now time.Time) []File {
 	var out []File
 	found := f.search()
@@ -147,7 +149,7 @@ func (f *Finder) Find(now time.Time) []File {
 	return out
 }
 
-// best is 1 for a checkpoint that is kept for its score.
+// best returns 1 for a checkpoint that is kept for its score, otherwise 0.
 func best(f File) int {
 	if strings.Contains(strings.ToLower(filepath.Base(f.Path)), "best") {
 		return 1
@@ -162,8 +164,8 @@ func step(f File) float64 {
 	return f.Step
 }
 
-// Latest is the newest complete checkpoint whose base name fits one of the patterns (path.Match), or any where there are none;
-// ok is false when no checkpoint fits. files are in the order of Find.
+// Latest returns the newest complete checkpoint whose base name matches one of the patterns (path.Match), or any name
+// if no pattern is given; ok is false if no checkpoint matches. files must be in the order of Find.
 func Latest(files []File, names ...string) (latest File, ok bool) {
 	for _, c := range slices.Backward(files) {
 		fits := len(names) == 0 || slices.ContainsFunc(names, func(pattern string) bool {
@@ -177,17 +179,17 @@ func Latest(files []File, names ...string) (latest File, ok bool) {
 	return File{}, false
 }
 
-// candidate is a path whose name or report makes it a possible checkpoint.
+// candidate is a path that may be a checkpoint by its name or by a report.
 type candidate struct {
 	path     string
 	kind     Kind
 	strength Strength
 	dir      bool
 	stamp    stamp
-	parts    map[string]bool // file names in a directory
+	parts    map[string]bool // names of the files in a directory
 }
 
-// file completes what is known of a candidate.
+// file returns the File of a candidate, with completeness and progress.
 func (f *Finder) file(c candidate, h history, now time.Time) File {
 	modified := time.Unix(0, c.stamp.modified)
 	out := File{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
@@ -204,7 +206,7 @@ func (f *Finder) file(c candidate, h history, now time.Time) File {
 	return out
 }
 
-// isReported holds for a path that was reported, or whose files were.
+// isReported reports whether a path, or a file below it, was reported.
 func (f *Finder) isReported(path string) bool {
 	if _, ok := f.reported[path]; ok {
 		return true
@@ -217,7 +219,7 @@ func (f *Finder) isReported(path string) bool {
 	return false
 }
 
-// reportedOnly are the reported paths that a search did not find.
+// reportedOnly returns the reported paths that a search did not find.
 func (f *Finder) reportedOnly(found []candidate) []string {
 	var out []string
 	for p := range f.reported {
@@ -231,7 +233,7 @@ func (f *Finder) reportedOnly(found []candidate) []string {
 	return out
 }
 
-// search looks through the roots, breadth first, so that a bound cuts off what is deepest.
+// search searches the roots breadth first, so that MaxEntries cuts off the deepest entries.
 func (f *Finder) search() []candidate {
 	type place struct {
 		path  string
@@ -269,7 +271,7 @@ func (f *Finder) search() []candidate {
 	return found
 }
 
-// list reads at most limit entries of a directory.
+// list returns at most limit entries of a directory, sorted by name.
 func list(dir string, limit int) []fs.DirEntry {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -281,7 +283,8 @@ func list(dir string, limit int) []fs.DirEntry {
 	return entries
 }
 
-// look stats a regular file, or a directory and the files in it. Links are followed for files, never for directories.
+// look stats a regular file, or a directory and its files. Symbolic links are followed to files, never to
+// directories.
 func look(path string) (c candidate, ok bool) {
 	c = candidate{path: path}
 	c.kind, c.strength = Recognise(path, false)
@@ -320,7 +323,8 @@ func look(path string) (c candidate, ok bool) {
 	return c, true
 }
 
-// head reads the beginning of a regular file; nil when it cannot. A file that was replaced by a pipe does not hold it up.
+// head returns the beginning of a regular file, nil on an error. A file that was replaced by a pipe does not block
+// it.
 func head(path string) []byte {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {

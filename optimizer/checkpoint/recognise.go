@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind is what wrote a checkpoint, as far as its name tells.
+// Kind is the kind of program that wrote a checkpoint, as indicated by its name.
 type Kind string
 
 // Kinds of checkpoints.
@@ -20,15 +20,15 @@ const (
 	Safetensors Kind = "safetensors"
 	Boosting    Kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
 	SB3         Kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
-	Snapshot    Kind = "snapshot" // any other file that is named a checkpoint or snapshot
+	Snapshot    Kind = "snapshot" // any other file named as a checkpoint or snapshot
 )
 
-// Strength is how much a name says that the file is a checkpoint.
+// Strength is the strength of a name as evidence for a checkpoint.
 type Strength int
 
 const (
 	None   Strength = iota
-	Weak            // may be data: counts with evidence only
+	Weak            // may be data: requires further evidence
 	Strong          // named as a checkpoint
 )
 
@@ -45,8 +45,8 @@ var (
 	stateEpoch    = regexp.MustCompile(`"epoch":\s*([0-9.eE+-]+)`)
 )
 
-// Recognise classifies a path by its name. dir says that it is a directory; a weak one is a checkpoint of accelerate only if it
-// contains random_states_0.pkl.
+// Recognise classifies a path by its name. dir states that it is a directory; a weak directory is a checkpoint of
+// accelerate only if it contains random_states_0.pkl.
 func Recognise(path string, dir bool) (Kind, Strength) {
 	n := filepath.Base(path)
 	if dir {
@@ -93,8 +93,8 @@ func Recognise(path string, dir bool) (Kind, Strength) {
 	return "", None
 }
 
-// Progress reads the step and the epoch out of a name such as epoch=3-step=400.ckpt, or of a directory checkpoint-500; NaN where
-// it has none. The number in ckpt_3.pt may be either and is not read.
+// Progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
+// checkpoint-500; NaN if absent. The number in ckpt_3.pt may be either and is ignored.
 func Progress(path string) (step, epoch float64) {
 	n := filepath.Base(path)
 	if m := checkpointDir.FindStringSubmatch(n); m != nil {
@@ -115,7 +115,8 @@ func Progress(path string) (step, epoch float64) {
 	return step, epoch
 }
 
-// stateProgress reads the step and the epoch from the head of a trainer_state.json, which is sorted by key.
+// stateProgress returns the step and the epoch in the head of a trainer_state.json, which is sorted by key; NaN if
+// absent.
 func stateProgress(head []byte) (step, epoch float64) {
 	step, epoch = math.NaN(), math.NaN()
 	if m := stateGlobal.FindSubmatch(head); m != nil {

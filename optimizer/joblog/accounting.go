@@ -8,29 +8,29 @@ import (
 	"strconv"
 )
 
-// What decides where the kernel does not report writers.
+// Thresholds of the decision where the kernel does not report writers.
 const (
-	chanceSole     = 1e-3 // at most, that all growths fell into moments in which the job wrote, if it did not write the file
+	chanceSole     = 1e-3 // largest probability that all growths coincide by chance with writes of the job
 	chanceNamed    = 0.3  // the same for a file on the command line
-	growthsAgainst = 2    // growths in moments in which the job wrote nothing: another process writes the file
+	growthsAgainst = 2    // growths while the job wrote nothing that show another writer
 )
 
-// accounting compares when files grow with when the job writes. A growth between two looks, in which no process of the job
-// wrote a byte, is another process's.
+// accounting compares the growth of files with the bytes written by the job. A growth between two observations in
+// which no process of the job wrote a byte is caused by another process.
 type accounting struct {
 	proc     string
-	counters map[int]uint64 // bytes written by each process of the job, ended ones included
+	counters map[int]uint64 // bytes written by each process of the job, including ended ones
 	files    map[fileID]*growth
-	known    bool // the counters could be read at the last look
+	known    bool // the counters were readable at the last observation
 	before   uint64
 }
 
-// growth is what was seen of one file.
+// growth is the observed growth of one file.
 type growth struct {
 	size            int64
 	with, denied    int // growths with and without a write of the job
-	windows, active int // between two looks; those in which the job wrote
-	// As of the first look: what the job had written, in all and to its output, and the size.
+	windows, active int // intervals between two observations; those in which the job wrote
+	// At the first observation: bytes written by the job, in total and to its output, and the size of the file.
 	firstWritten uint64
 	firstOutput  int64
 	firstSize    int64
@@ -42,14 +42,14 @@ func newAccounting() *accounting {
 	return &accounting{proc: "/proc", counters: map[int]uint64{}, files: map[fileID]*growth{}}
 }
 
-// total is how many bytes the job has written so far; ok is false when a counter cannot be read.
+// total returns the number of bytes the job has written so far; ok is false if a counter cannot be read.
 func (a *accounting) total(pids []int) (sum uint64, ok bool) {
 	ok = len(pids) > 0
 	for _, pid := range pids {
 		n, readable := writtenBytes(a.proc, pid)
 		if !readable {
 			if _, err := os.Stat(filepath.Join(a.proc, strconv.Itoa(pid))); err == nil {
-				ok = false // it lives and its counter is hidden
+				ok = false // it lives, but its counter is not readable
 			}
 			continue
 		}
@@ -61,7 +61,7 @@ func (a *accounting) total(pids []int) (sum uint64, ok bool) {
 	return sum, ok
 }
 
-// writtenBytes reads wchar of /proc/PID/io.
+// writtenBytes returns wchar of /proc/PID/io.
 func writtenBytes(proc string, pid int) (uint64, bool) {
 	data, err := os.ReadFile(filepath.Join(proc, strconv.Itoa(pid), "io"))
 	if err != nil {
@@ -76,9 +76,9 @@ func writtenBytes(proc string, pid int) (uint64, bool) {
 	return 0, false
 }
 
-// observe takes one look at the sizes of files; output gives the size of what the job has printed. The counters are read
-// before and after the sizes, so that a write which made a file grow between two looks lies between the first reading of
-// the earlier and the second of the later one.
+// observe observes the sizes of files once; output returns the size of the job's output. The counters are read before
+// and after the sizes, so that a write that made a file grow between two observations lies between the first reading
+// of the earlier and the second reading of the later one.
 func (a *accounting) observe(pids []int, paths []string, output func() int64) {
 	before, ok := a.total(pids)
 	looks := make([]look, 0, len(paths))
@@ -103,9 +103,9 @@ func (a *accounting) observe(pids []int, paths []string, output func() int64) {
 	a.known, a.before = ok, before
 }
 
-// add takes one look; last is the counter before the look before, when that is known.
+// add adds one observation; last is the counter before the previous observation, if known.
 func (f *growth) add(size int64, last, before, after uint64, printed int64, known bool) {
-	if !f.seen || printed < f.firstOutput { // output that shrinks was rotated: begin again
+	if !f.seen || printed < f.firstOutput { // shrinking output was rotated: start over
 		*f = growth{size: size, denied: f.denied, firstWritten: before, firstOutput: printed, firstSize: size, seen: true}
 		return
 	}
@@ -128,14 +128,15 @@ func (f *growth) add(size int64, last, before, after uint64, printed int64, know
 	f.size = size
 }
 
-// verdict is the evidence for a file; excluded is true when another process writes it.
+// verdict returns the evidence for a file; excluded is true if another process writes it. The probability of a
+// coincidence is the share of intervals in which the job wrote, to the power of the number of growths.
 func (a *accounting) verdict(id fileID, named bool) (e Evidence, excluded bool) {
 	f := a.files[id]
 	switch {
 	case f == nil || f.denied > 0 || f.with == 0:
 		return NoEvidence, f != nil && f.denied >= growthsAgainst
 	case f.elsewhere < f.size-f.firstSize:
-		return NoEvidence, false // the job printed, but did not write so much to files
+		return NoEvidence, false // the job printed, but wrote fewer bytes than this to files
 	}
 	chance := math.Pow(float64(f.active)/float64(f.windows), float64(f.with))
 	switch {
@@ -147,7 +148,7 @@ func (a *accounting) verdict(id fileID, named bool) (e Evidence, excluded bool) 
 	return NoEvidence, false
 }
 
-// grows reports whether a file was seen to grow.
+// grows reports whether a file was observed to grow.
 func (a *accounting) grows(id fileID) bool {
 	f := a.files[id]
 	return f != nil && f.with+f.denied > 0

@@ -2,28 +2,28 @@ package joblog
 
 import "fmt"
 
-// Evidence ranks what is known of the writer of a log, weakest first. The zero value is no evidence.
+// Evidence ranks the evidence for the writer of a log, weakest first. The zero value is no evidence.
 type Evidence int
 
 const (
-	// NoEvidence: nothing was seen. Such a file is not used.
+	// NoEvidence is the absence of evidence. Such a file is not used.
 	NoEvidence Evidence = iota
 	// Output is the job's own standard output or standard error.
 	Output
-	// SoleWriter: the file is the only one whose every growth fell into a moment in which the job wrote, and no other
-	// process has it open.
+	// SoleWriter means that the file is the only one that grew exclusively in intervals in which the job wrote, and
+	// no other process has it open.
 	SoleWriter
-	// OnCommandLine is SoleWriter for a file that is named in the job's arguments, with fewer observations.
+	// OnCommandLine is SoleWriter for a file named in the job's arguments; it requires fewer observations.
 	OnCommandLine
-	// Wrote: the kernel reported that a process of the job closed the file after writing.
+	// Wrote means that the kernel reported a process of the job closing the file after writing.
 	Wrote
-	// OpenForWriting: a process of the job has, or had, the file open for writing.
+	// OpenForWriting means that a process of the job has, or had, the file open for writing.
 	OpenForWriting
-	// Observed: the observer inside the training reports its progress.
+	// Observed means that the observer inside the training reports the progress.
 	Observed
-	// OwnLog is the file of $OPTIMIZER_LOG.
+	// OwnLog marks the file of $OPTIMIZER_LOG.
 	OwnLog
-	// Named is the log that the user named.
+	// Named marks the log that the user named.
 	Named
 )
 
@@ -33,7 +33,7 @@ var evidenceWords = [...]string{
 	Observed: "observer", OwnLog: "$OPTIMIZER_LOG", Named: "named by the user",
 }
 
-// String is a short reason, such as "opened for writing by the job".
+// String returns a short reason, such as "opened for writing by the job".
 func (e Evidence) String() string {
 	if e < 0 || int(e) >= len(evidenceWords) {
 		return fmt.Sprintf("evidence(%d)", int(e))
@@ -41,19 +41,20 @@ func (e Evidence) String() string {
 	return evidenceWords[e]
 }
 
-// Discovered reports whether the log was found rather than agreed upon: no job may be stopped on what it says.
+// Discovered reports whether the log was discovered rather than given in advance: its content must not cause a job to
+// be stopped.
 func (e Evidence) Discovered() bool { return e < Observed }
 
-// Source is where progress is read.
+// Source is a source of progress.
 type Source struct {
 	Path     string // empty before any progress
-	Format   string // a name of monitor.Formats; empty until recognised
+	Format   string // a name of trainlog.Formats; empty until recognised
 	Evidence Evidence
-	// Others are further files that the job writes and that might be its log, at most 3.
+	// Others are at most 3 other files that the job writes and that might be its log.
 	Others []string
 }
 
-// String is "log: PATH (format, why)", with the other candidates.
+// String returns "log: PATH (format, evidence)", with the other candidates.
 func (s Source) String() string {
 	format := s.Format
 	if format == "" {

@@ -12,14 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// closed is one report of the kernel: a process closed a file that it had open for writing.
+// closed is one report of the kernel: a process closed a file that was open for writing.
 type closed struct {
 	pid  int
 	id   fileID
 	path string
 }
 
-// fanotify reports which process closed which file after writing. It needs CAP_SYS_ADMIN.
+// fanotify reports which process closed which file after writing. It requires CAP_SYS_ADMIN.
 type fanotify struct {
 	file   *os.File
 	marked map[uint64]bool // file systems, by device
@@ -29,9 +29,10 @@ type fanotify struct {
 	buf [16 << 10]byte
 }
 
-// openFanotify calls each with every report that is read. It fails without the privilege; then there is no such evidence.
+// openFanotify returns a fanotify that calls each with every report. It fails without the privilege; this kind of
+// evidence is then unavailable.
 func openFanotify(each func(closed)) (*fanotify, error) {
-	// O_NONBLOCK: the kernel opens each reported file for us, and a pipe must not hold it.
+	// O_NONBLOCK: the kernel opens each reported file for the reader, and a pipe must not block it.
 	fd, err := unix.FanotifyInit(unix.FAN_CLASS_NOTIF|unix.FAN_CLOEXEC|unix.FAN_NONBLOCK, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_LARGEFILE|unix.O_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("open fanotify: %w", err)
@@ -39,7 +40,7 @@ func openFanotify(each func(closed)) (*fanotify, error) {
 	return &fanotify{file: os.NewFile(uintptr(fd), "fanotify"), marked: map[uint64]bool{}, each: each}, nil
 }
 
-// watch reports the closing of all files on the file system that holds a directory.
+// watch adds the file system of a directory: the closing of all its files is reported.
 func (f *fanotify) watch(dir string) error {
 	var st unix.Stat_t
 	if err := unix.Stat(dir, &st); err != nil {
@@ -67,7 +68,7 @@ func (f *fanotify) watch(dir string) error {
 	return fmt.Errorf("watch %s: %w", dir, err)
 }
 
-// read calls each with every report until the file is closed.
+// read calls each with every report until the fanotify is closed.
 func (f *fanotify) read() {
 	conn, err := f.file.SyscallConn()
 	for err == nil {
@@ -75,11 +76,11 @@ func (f *fanotify) read() {
 	}
 }
 
-// drain takes the reports that wait at the call, so that what was written before it is known after it. Other programs may
-// add to the queue faster than it can be read; those reports are left to read.
+// drain processes the reports that are queued at the call, so that the effects of earlier writes are known
+// afterwards. Other programs may add reports faster than they can be read; those are left to read.
 func (f *fanotify) drain() {
 	if conn, err := f.file.SyscallConn(); err == nil {
-		_ = conn.Control(func(fd uintptr) { // fails once the file is closed: nothing waits then
+		_ = conn.Control(func(fd uintptr) { // fails after Close, when no report is queued
 			bytes, err := unix.IoctlGetInt(int(fd), unix.TIOCINQ) // FIONREAD
 			if err == nil {
 				drain(bytes/metadataSize, func() int { return f.take(int(fd)) })
@@ -88,7 +89,7 @@ func (f *fanotify) drain() {
 	}
 }
 
-// drain calls take until it has taken a number of reports, or finds none.
+// drain calls take until it has processed the given number of reports, or finds none.
 func drain(reports int, take func() int) {
 	for n := 1; n > 0 && reports > 0; reports -= n {
 		n = take()
@@ -97,8 +98,8 @@ func drain(reports int, take func() int) {
 
 const metadataSize = int(unsafe.Sizeof(unix.FanotifyEventMetadata{}))
 
-// take reads and handles one piece of the queue, and returns the number of its reports; 0 when the queue is empty. Both are
-// done under the lock, so that whoever finds the queue empty knows that all of it was handled.
+// take reads and processes one piece of the queue, and returns the number of its reports; 0 if the queue is empty.
+// Both are done under the lock, so that an empty queue implies that all reports have been processed.
 func (f *fanotify) take(fd int) (reports int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -112,7 +113,7 @@ func (f *fanotify) take(fd int) (reports int) {
 			break
 		}
 		m := (*unix.FanotifyEventMetadata)(unsafe.Pointer(&b[0]))
-		if m.Fd >= 0 { // else the queue was full, and reports are lost
+		if m.Fd >= 0 { // otherwise the queue was full, and reports are lost
 			if c, ok := describe(int(m.Fd)); ok && int(m.Pid) != os.Getpid() {
 				c.pid = int(m.Pid)
 				f.each(c)

@@ -9,23 +9,23 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// maxTrials bounds how many candidates are read to judge them.
+// maxTrials bounds the number of candidates that are read.
 const maxTrials = 8
 
-// trial is a candidate under judgement: it is read, and its rows are held until it is chosen.
+// trial is a candidate that is being evaluated: it is read, and its rows are held until it is chosen.
 type trial struct {
 	candidate
-	tail *monitor.Tail
-	rows []monitor.Row
+	tail *trainlog.Tail
+	rows []trainlog.Row
 	seen reached
-	// others are further candidates, when this one is chosen.
+	// others are the remaining candidates, set when this one is chosen.
 	others []string
 }
 
-// finder looks for the log among the files that the job writes.
+// finder searches for the log among the files that the job writes.
 type finder struct {
 	options *Options
 	start   time.Time // on the file system's clock
@@ -35,10 +35,11 @@ type finder struct {
 	states  stateDirs
 	trials  map[string]*trial
 	refused map[fileID]string // why a file is not the log
-	notes   []string          // to be said
+	notes   []string          // messages not yet returned by Notes
 }
 
-// look brings the evidence up to date and returns the candidates that may be the log, best first.
+// look updates the evidence and returns the candidates that may be the log, best first: files with training results,
+// then by evidence, then by modification time.
 func (f *finder) look(now time.Time, out *output, took time.Duration, last bool) []*trial {
 	found := f.gather(out)
 	if len(found) > maxTrials {
@@ -52,7 +53,7 @@ func (f *finder) look(now time.Time, out *output, took time.Duration, last bool)
 		}
 	}
 	slices.SortFunc(ready, func(a, b *trial) int {
-		if isDocument(a.path) && isDocument(b.path) { // places of one log: the newest, however each was seen to be written
+		if isDocument(a.path) && isDocument(b.path) { // locations of one log: the newest, regardless of the evidence
 			return b.look.modified.Compare(a.look.modified)
 		}
 		return cmp.Or(boolean(b.seen.results, a.seen.results), int(b.evidence-a.evidence), b.look.modified.Compare(a.look.modified), strings.Compare(a.path, b.path))
@@ -60,6 +61,7 @@ func (f *finder) look(now time.Time, out *output, took time.Duration, last bool)
 	return ready
 }
 
+// boolean compares booleans as cmp.Compare compares numbers, with false before true.
 func boolean(a, b bool) int {
 	switch {
 	case a == b:
@@ -70,10 +72,10 @@ func boolean(a, b bool) int {
 	return -1
 }
 
-// sharedWords is the reason not to use a file with several writers.
+// sharedWords is the reason for refusing a file with several writers.
 const sharedWords = "other processes write it too"
 
-// gather lists the files with evidence.
+// gather returns the files with evidence, without refused ones.
 func (f *finder) gather(out *output) []candidate {
 	pids := f.writers.scan()
 	found := f.writers.candidates()
@@ -92,7 +94,8 @@ func (f *finder) gather(out *output) []candidate {
 	})
 }
 
-// accounted adds what the comparison of growths gives: a file on the command line, or the only one left.
+// accounted adds the candidate that write accounting identifies: a file on the command line, or the only one not
+// excluded. It is used where the kernel does not report writers.
 func (f *finder) accounted(pids []int, out *output, known []candidate) []candidate {
 	var paths []string
 	entries := 0
@@ -129,7 +132,7 @@ func (f *finder) accounted(pids []int, out *output, known []candidate) []candida
 	return fit
 }
 
-// onCommandLine reports whether the job's arguments name a file, alone or behind "=".
+// onCommandLine reports whether the job's arguments name a file, alone or after "=".
 func (f *finder) onCommandLine(path string) bool {
 	for _, arg := range f.options.Args {
 		if _, value, ok := strings.Cut(arg, "="); ok && absolute(f.options.Dir, value) == path {
@@ -149,7 +152,7 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// judge reads on in a candidate; nil while it has no row, or when it is not the log.
+// judge continues reading a candidate; it returns nil while the candidate has no row, or if it is not the log.
 func (f *finder) judge(c candidate, now time.Time, printed reached, took time.Duration, last bool) *trial {
 	t := f.trials[c.path]
 	if t == nil {
@@ -187,14 +190,14 @@ func (f *finder) judge(c candidate, now time.Time, printed reached, took time.Du
 	return t
 }
 
-// Bounds of what is read of a candidate: rows before it is chosen, and bytes without a row.
+// Limits for reading a candidate: rows before it is chosen, and bytes without a row.
 const (
 	maxHeld   = 1 << 14
 	maxSilent = 4 << 20
 )
 
-// open opens a file behind what it held before the start.
-func (f *finder) open(path string, l look) (*monitor.Tail, error) {
+// open opens a file after the content that predates the start.
+func (f *finder) open(path string, l look) (*trainlog.Tail, error) {
 	at, ok := f.past.offset(path, l, f.start)
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -202,18 +205,18 @@ func (f *finder) open(path string, l look) (*monitor.Tail, error) {
 	return openAt(path, f.options.tail(), at)
 }
 
-// openAt follows a log from an offset on; what stands before gives the header only.
-func openAt(path string, o monitor.TailOptions, at int64) (*monitor.Tail, error) {
+// openAt follows a log from an offset; the content before it is only used for the header.
+func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, error) {
 	if at > 0 {
-		s, err := monitor.StateAt(path, o, at)
-		if err != nil && !errors.Is(err, monitor.ErrNoData) {
+		s, err := trainlog.StateAt(path, o, at)
+		if err != nil && !errors.Is(err, trainlog.ErrNoData) {
 			return nil, err
 		}
 		if err == nil {
 			o.Resume = &s
 		}
 	}
-	return monitor.Open(path, o)
+	return trainlog.Open(path, o)
 }
 
 func (f *finder) refuse(c candidate, why string) {
@@ -229,7 +232,7 @@ func (f *finder) drop(path string) {
 	}
 }
 
-// take gives a trial away, with its tail.
+// take removes a trial from the finder and returns it with its tail, which the caller then owns.
 func (f *finder) take(path string) *trial {
 	t := f.trials[path]
 	delete(f.trials, path)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestWritersForget: other programs that replace their tables for ever cost the evidence of none of the job's logs, and room
-// for many files is made at once.
+// TestWritersForget: other programs that replace their tables continually do not displace the evidence about the
+// job's logs, and many records are removed at a time.
 func TestWritersForget(t *testing.T) {
 	w := newWriters(nil, false)
 	defer w.close()

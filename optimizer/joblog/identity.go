@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileID names a file for good: an inode number alone may be used again for another file.
+// fileID identifies a file permanently: an inode number alone may be reused.
 type fileID struct {
 	major, minor uint32
 	inode        uint64
-	birth        int64 // ns since 1970; 0 where the file system does not tell
+	birth        int64 // ns since 1970; 0 if the file system does not record it
 }
 
-// look is what is known of a regular file without reading it.
+// look is the metadata of a regular file.
 type look struct {
 	id       fileID
 	size     int64
@@ -26,7 +26,7 @@ type look struct {
 
 var errNotRegular = errors.New("not a regular file")
 
-// lookAt examines the file at a path, through symbolic links. It opens nothing.
+// lookAt returns the metadata of the file at a path, following symbolic links. It does not open the file.
 func lookAt(path string) (look, error) { return lookAtFD(unix.AT_FDCWD, path, 0) }
 
 func lookAtFD(fd int, path string, flags int) (look, error) {
@@ -44,16 +44,16 @@ func lookAtFD(fd int, path string, flags int) (look, error) {
 	return l, nil
 }
 
-// bornSince reports whether the file was made at or after a time; false where the file system does not tell.
+// bornSince reports whether the file was created at or after t; false if the file system does not record it.
 func (l look) bornSince(t time.Time) bool { return l.id.birth != 0 && l.id.birth >= t.UnixNano() }
 
-// maxRunsChecked bounds how many runs are looked at to recognise a state directory.
+// maxRunsChecked bounds the number of runs that are checked to recognise a state directory.
 const maxRunsChecked = 64
 
-// stateDirs recognises state directories: those that contain runs/*/run.json.
+// stateDirs recognises state directories: those that contain runs/*/run.json. known caches positive results.
 type stateDirs struct{ known map[string]bool }
 
-// contain reports whether a file lies below a state directory.
+// contain reports whether a file is below a state directory.
 func (s *stateDirs) contain(path string) bool {
 	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
 		if s.is(dir) {
@@ -65,6 +65,7 @@ func (s *stateDirs) contain(path string) bool {
 	}
 }
 
+// is reports whether dir is a state directory. Only positive results are cached: a directory may become one.
 func (s *stateDirs) is(dir string) bool {
 	if s.known[dir] {
 		return true
@@ -87,7 +88,8 @@ func (s *stateDirs) is(dir string) bool {
 	return false
 }
 
-// mayBeLog reports whether a path could be that of a training log: by its name, and not in a directory of programs.
+// mayBeLog reports whether a path may be that of a training log: by its name, and outside directories of installed
+// packages.
 func mayBeLog(path string) bool {
 	name := strings.ToLower(filepath.Base(path))
 	switch filepath.Ext(name) {

@@ -15,10 +15,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// The test binary is the training too: re-executed with this variable it writes a log as the words of its value say.
+// The test binary is also the training: re-executed with this variable, it writes a log as specified by the
+// variable's value.
 const roleVariable = "JOBLOG_TEST_TRAINING"
 
 func TestMain(m *testing.M) {
@@ -90,7 +91,7 @@ func train(words []string) error {
 	return wait()
 }
 
-// wait says that all is written and waits for the end of the standard input.
+// wait reports that everything is written and waits for the end of the standard input.
 func wait() error {
 	fmt.Println("done")
 	os.Stdin.Read(make([]byte, 1))
@@ -148,12 +149,12 @@ type job struct {
 	cmd    *exec.Cmd
 	stdin  interface{ Close() error }
 	reader *Reader
-	rows   []monitor.Row
+	rows   []trainlog.Row
 	now    time.Time
 	source Source
 }
 
-// PIDs is the process tree of the training: one process.
+// PIDs returns the process tree of the training: one process.
 func (j *job) PIDs() ([]int, error) {
 	if j.cmd == nil || j.cmd.Process == nil {
 		return nil, errors.New("not started")
@@ -195,7 +196,7 @@ func startJob(t *testing.T, o Options, role string) *job {
 	return j
 }
 
-// poll advances the reader's clock by a second, so that it looks again, and reads.
+// poll advances the reader's clock by a second, so that it scans again, and reads.
 func (j *job) poll() {
 	j.now = j.now.Add(2 * time.Second)
 	rows, err := j.reader.Poll(j.now)
@@ -205,9 +206,9 @@ func (j *job) poll() {
 	j.take(rows)
 }
 
-func (j *job) take(rows []monitor.Row) {
+func (j *job) take(rows []trainlog.Row) {
 	for _, r := range rows {
-		if _, ok := r.Value(monitor.Epoch); ok {
+		if _, ok := r.Value(trainlog.Epoch); ok {
 			j.rows = append(j.rows, r)
 		}
 	}
@@ -255,9 +256,9 @@ func reportsPermitted() bool {
 	return err == nil
 }
 
-// Twenty trainings at once in one directory, each with a log of its own, of which half is opened for each row and half held
-// open: each reader follows its own training's log, with all its rows. A wrong log is never read; without the kernel's
-// reports, a log that is opened for each row may stay unknown.
+// Twenty concurrent trainings in one directory, each with its own log; half of the logs are opened for each row, half
+// are held open. Each reader follows its own training's log and returns all its rows. A wrong log is never read;
+// without the kernel's reports, a log that is opened for each row may remain undetected.
 func TestTwentyTrainingsInOneDirectory(t *testing.T) {
 	for name, without := range map[string]bool{"with reports": false, "without reports": true} {
 		t.Run(name, func(t *testing.T) {
@@ -294,7 +295,8 @@ func TestTwentyTrainingsInOneDirectory(t *testing.T) {
 	}
 }
 
-// A log that another program appends to is not read for a job that writes no file, also without the kernel's reports.
+// A log that another program appends to is not read for a job that writes no file, with or without the kernel's
+// reports.
 func TestUnrelatedWriterIsNotRead(t *testing.T) {
 	for _, without := range []bool{false, true} {
 		for _, kind := range []string{"append", "open"} {
@@ -311,7 +313,7 @@ func TestUnrelatedWriterIsNotRead(t *testing.T) {
 	}
 }
 
-// Two jobs that append to one file: neither reads it, and both say why.
+// Two jobs that append to one file: neither reader reads it, and both report why.
 func TestSharedLogIsRefused(t *testing.T) {
 	if !reportsPermitted() {
 		t.Skip("fanotify is not permitted here")
@@ -332,7 +334,7 @@ func TestSharedLogIsRefused(t *testing.T) {
 	}
 }
 
-// A file below a state directory is never used as a log, also when the job itself writes there.
+// A file below a state directory is never used as a log, even if the job itself writes there.
 func TestStateDirectoryIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
 	run := filepath.Join(dir, "states", "runs", "r1")
@@ -351,7 +353,7 @@ func TestStateDirectoryIsLeftOut(t *testing.T) {
 	}
 }
 
-// What stood in a log before the start is not this run's, whatever its size.
+// Content of a log from before the start does not belong to this run, whatever its size.
 func TestEarlierRowsAreLeftOut(t *testing.T) {
 	for name, before := range map[string]string{
 		"short": "epoch,train_loss,model_name\n1,0.5,old\n2,0.4,old\n",
@@ -372,7 +374,7 @@ func TestEarlierRowsAreLeftOut(t *testing.T) {
 		j.finish()
 		got := ""
 		for _, r := range j.rows {
-			e, _ := r.Value(monitor.Epoch)
+			e, _ := r.Value(trainlog.Epoch)
 			got += fmt.Sprintf("%g %s ", e, r.Model)
 		}
 		if want := strings.Replace("1 log.csv 2 log.csv 3 log.csv 4 log.csv 5 log.csv ", "", "", 1); got != want {
@@ -381,7 +383,7 @@ func TestEarlierRowsAreLeftOut(t *testing.T) {
 	}
 }
 
-// Before the start, a bounded part of few files is read, and nothing that is no file, whatever lies in the directory.
+// Before the start, a bounded part of a few files is read, and no special files, whatever the directory contains.
 func TestStartReadsLittle(t *testing.T) {
 	dir := t.TempDir()
 	sparse, err := os.Create(filepath.Join(dir, "train.csv"))
@@ -421,7 +423,7 @@ func TestStartReadsLittle(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d files read, %d entries seen", named, p.read, len(p.files), p.seen)
 		}
 		for range 3 {
-			if _, err := r.Poll(time.Now().Add(10 * time.Second)); err != nil && !errors.Is(err, monitor.ErrNotRegular) {
+			if _, err := r.Poll(time.Now().Add(10 * time.Second)); err != nil && !errors.Is(err, errNotRegular) {
 				t.Errorf("%s: %v", named, err)
 			}
 		}

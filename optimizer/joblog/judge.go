@@ -4,40 +4,40 @@ import (
 	"fmt"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// reached is how far a source of progress has come.
+// reached is the progress contained in a source.
 type reached struct {
 	rows          int
-	epoch, epochs float64 // complete epochs and how many there are; 0 when unknown
+	epoch, epochs float64 // completed epochs and their total; 0 if unknown
 	step, steps   float64
-	results       bool // a row had a loss, an accuracy, a time or a total
+	results       bool // a row contained a loss, an accuracy, a time or a total
 }
 
-// resultColumns are those that a training log has beside its position; a table of data has none of them.
-var resultColumns = []monitor.Column{monitor.TrainLoss, monitor.TestLoss, monitor.TrainAccuracy, monitor.TestAccuracy, monitor.EpochTime,
-	monitor.TimeSoFar, monitor.Throughput, monitor.TotalEpochs, monitor.TotalSteps}
+// resultColumns are the columns of a training log other than its position; a table of data has none of them.
+var resultColumns = []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy, trainlog.EpochTime,
+	trainlog.TimeSoFar, trainlog.Throughput, trainlog.TotalEpochs, trainlog.TotalSteps}
 
-func (p *reached) add(rows []monitor.Row) {
+func (p *reached) add(rows []trainlog.Row) {
 	p.rows += len(rows)
 	for i := range rows {
 		r := &rows[i]
-		raise(&p.epoch, r, monitor.Epoch)
-		raise(&p.epochs, r, monitor.TotalEpochs)
-		raise(&p.step, r, monitor.Step)
-		raise(&p.steps, r, monitor.TotalSteps)
+		raise(&p.epoch, r, trainlog.Epoch)
+		raise(&p.epochs, r, trainlog.TotalEpochs)
+		raise(&p.step, r, trainlog.Step)
+		raise(&p.steps, r, trainlog.TotalSteps)
 		p.results = p.results || hasAny(r, resultColumns)
 	}
 }
 
-func raise(to *float64, r *monitor.Row, c monitor.Column) {
+func raise(to *float64, r *trainlog.Row, c trainlog.Column) {
 	if v, ok := r.Value(c); ok {
 		*to = max(*to, v)
 	}
 }
 
-func hasAny(r *monitor.Row, columns []monitor.Column) bool {
+func hasAny(r *trainlog.Row, columns []trainlog.Column) bool {
 	for _, c := range columns {
 		if _, ok := r.Value(c); ok {
 			return true
@@ -46,18 +46,18 @@ func hasAny(r *monitor.Row, columns []monitor.Column) bool {
 	return false
 }
 
-// advances reports whether the source tells where the training is.
+// advances reports whether the source contains a position of the training.
 func (p reached) advances() bool { return p.epoch > 0 || p.step > 0 || p.epochs > 0 || p.steps > 0 }
 
-// Bounds of what a training log may say.
+// Plausibility bounds of a training log.
 const (
-	bareRate    = 100.0 // epochs or steps a second of a table without a result
+	bareRate    = 100.0 // epochs or steps per second of a table without results
 	bareAtLeast = 1000.0
-	aheadFactor = 10.0 // how many times further than the output a log may be
+	aheadFactor = 10.0 // ratio by which a log may be ahead of the output
 )
 
-// doubt gives the reason why a discovered file is not the log of this training; empty when it may be. output is what the
-// training has printed, took how long it has run.
+// doubt returns why a discovered file is not the log of this training; empty if it may be. output is the progress
+// printed by the training, took its run time.
 func doubt(file, output reached, took time.Duration) string {
 	most := max(file.epoch, file.step)
 	switch {
@@ -73,5 +73,5 @@ func doubt(file, output reached, took time.Duration) string {
 	return ""
 }
 
-// stalled reports whether a source has stopped while the output advances.
+// stalled reports whether a source has stopped growing while the output advances.
 func stalled(file, output reached) bool { return file.epoch > 0 && output.epoch > 2*file.epoch+2 }

@@ -6,22 +6,24 @@ import (
 	"regexp"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// output reads progress lines on standard output and standard error. Of each count, epochs and steps, one of the two leads:
-// the first that gives it, or the one that knows its total. From the other the count is left out: a bar on standard error
-// and a table on standard output may both say "step" and mean different things.
+// output reads progress lines on standard output and standard error. For each count, epochs and steps, one of the two
+// streams is the leader: the first that contains it, or the one that contains its total. The count of the other
+// stream is ignored: a progress bar on standard error and a table on standard output may both contain "step" with
+// different meanings.
 type output struct {
-	tails  [2]*monitor.Tail
+	tails  [2]*trainlog.Tail
 	seen   [2]reached
-	epochs int // stream that leads in epochs; -1 while neither gave any
-	steps  int // likewise in steps
+	epochs int // stream that leads in epochs; -1 while neither contains any
+	steps  int // the same for steps
 }
 
-func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.TailState) (*output, error) {
+// openOutput opens both streams, at the positions of states if it has any. A pattern replaces the built-in ones.
+func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []trainlog.TailState) (*output, error) {
 	o := &output{epochs: -1, steps: -1}
-	t := monitor.TailOptions{Format: "stdout", MaxTime: pollTime}
+	t := trainlog.TailOptions{Format: "stdout", MaxTime: pollTime}
 	if pattern != nil {
 		t.Patterns = []*regexp.Regexp{pattern}
 	}
@@ -30,7 +32,7 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.
 		if i < len(states) {
 			t.Resume = &states[i]
 		}
-		tail, err := monitor.Open(path, t)
+		tail, err := trainlog.Open(path, t)
 		if err != nil {
 			return nil, err
 		}
@@ -40,8 +42,8 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.
 }
 
 // poll returns the new rows of both streams.
-func (o *output) poll(now time.Time, last bool) (out []monitor.Row, err error) {
-	var rows [2][]monitor.Row
+func (o *output) poll(now time.Time, last bool) (out []trainlog.Row, err error) {
+	var rows [2][]trainlog.Row
 	for i, t := range o.tails {
 		more, e := read(t, now, last)
 		if rows[i] = more; err == nil {
@@ -60,7 +62,8 @@ func (o *output) poll(now time.Time, last bool) (out []monitor.Row, err error) {
 	return out, err
 }
 
-// leader decides whether a stream takes the lead in a count that it gives.
+// leader returns the leading stream of a count, given the current leader and whether stream contains the count, its
+// total, and the other stream a total.
 func leader(now, stream int, gives, total, otherTotal bool) int {
 	if gives && (now < 0 || total && !otherTotal) {
 		return stream
@@ -68,14 +71,14 @@ func leader(now, stream int, gives, total, otherTotal bool) int {
 	return now
 }
 
-// leading leaves out of rows the counts in which the other stream leads, and rows in which nothing is left.
-func (o *output) leading(stream int, rows []monitor.Row) []monitor.Row {
-	var out []monitor.Column
+// leading removes from rows the counts in which the other stream leads, and rows that are then empty.
+func (o *output) leading(stream int, rows []trainlog.Row) []trainlog.Row {
+	var out []trainlog.Column
 	if o.epochs == 1-stream {
-		out = append(out, monitor.Epoch, monitor.TotalEpochs)
+		out = append(out, trainlog.Epoch, trainlog.TotalEpochs)
 	}
 	if o.steps == 1-stream {
-		out = append(out, monitor.Step, monitor.TotalSteps)
+		out = append(out, trainlog.Step, trainlog.TotalSteps)
 	}
 	if len(out) == 0 {
 		return rows
@@ -92,10 +95,10 @@ func (o *output) leading(stream int, rows []monitor.Row) []monitor.Row {
 	return kept
 }
 
-// positionColumns are those that tell where a training is.
-var positionColumns = []monitor.Column{monitor.Epoch, monitor.TotalEpochs, monitor.Step, monitor.TotalSteps}
+// positionColumns are the columns that contain the position of a training.
+var positionColumns = []trainlog.Column{trainlog.Epoch, trainlog.TotalEpochs, trainlog.Step, trainlog.TotalSteps}
 
-// reached is how far the output has come.
+// reached returns the progress contained in the output.
 func (o *output) reached() (p reached) {
 	p.rows = o.seen[0].rows + o.seen[1].rows
 	if o.epochs >= 0 {
@@ -107,15 +110,15 @@ func (o *output) reached() (p reached) {
 	return p
 }
 
-// main is the tail of the stream that tells the progress, or of standard output.
-func (o *output) main() *monitor.Tail {
+// main returns the tail of the stream that leads, or of standard output.
+func (o *output) main() *trainlog.Tail {
 	if o.epochs >= 0 {
 		return o.tails[o.epochs]
 	}
 	return o.tails[max(o.steps, 0)]
 }
 
-// size is how many bytes the job has printed.
+// size returns the number of bytes that the job has printed.
 func (o *output) size() (n int64) {
 	for _, t := range o.tails {
 		if info, err := os.Stat(t.Stats().Path); err == nil {
@@ -132,12 +135,12 @@ func (o *output) behind() (n int64) {
 	return n
 }
 
-// states are how far both streams were read.
-func (o *output) states() []monitor.TailState {
-	out := make([]monitor.TailState, len(o.tails))
+// states returns the reading positions of both streams.
+func (o *output) states() []trainlog.TailState {
+	out := make([]trainlog.TailState, len(o.tails))
 	for i, t := range o.tails {
 		out[i] = t.State()
-		out[i].Seen = nil // lines of progress may repeat
+		out[i].Seen = nil // progress lines may repeat
 	}
 	return out
 }
@@ -148,8 +151,8 @@ func (o *output) close() {
 	}
 }
 
-// read polls a tail; last takes a line without an end too. The rows are dated by the last change of their file.
-func read(t *monitor.Tail, now time.Time, last bool) (rows []monitor.Row, err error) {
+// read polls a tail; last includes an unterminated last line. The rows are dated by the last change of their file.
+func read(t *trainlog.Tail, now time.Time, last bool) (rows []trainlog.Row, err error) {
 	poll := t.Poll
 	if last {
 		poll = t.Finish
@@ -169,5 +172,5 @@ func read(t *monitor.Tail, now time.Time, last bool) (rows []monitor.Row, err er
 	return rows, err
 }
 
-// maxLate is the longest delay of a read with which file times are trusted. A longer one is a change of the clock.
+// maxLate is the longest delay of a read for which file times are trusted. A longer one indicates a clock change.
 const maxLate = time.Minute

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/internal/regular"
 )
 
-// Bounds of what is looked at before the job begins.
+// Limits for the files examined before the job starts.
 const (
 	headBytes  = 64 << 10
 	maxOld     = 200   // files whose beginning is read
@@ -19,22 +19,22 @@ const (
 	lookBudget = 100 * time.Millisecond
 )
 
-// old is a log as it was before the job began: its rows are not this run's.
+// old is a log as it was before the job started: its rows do not belong to this run.
 type old struct {
 	id   fileID
 	size int64
 	head [sha256.Size]byte // of the first headBytes
 }
 
-// past are the logs that were there before the job began, by path. Of each, size, time and beginning are known: reading a
-// file to its end is nothing that a start can wait for.
+// past contains the logs that existed before the job started, by path, with size, time and a hash of the beginning of
+// each: reading whole files would delay the start.
 type past struct {
 	files map[string]old
 	read  int64 // bytes, for tests
-	seen  int   // directory entries
+	seen  int   // number of directory entries
 }
 
-// remember looks at the logs below the directories, and at named ones.
+// remember examines the logs below the directories and the named ones.
 func remember(named []string, dirs []string) past {
 	p := past{files: map[string]old{}}
 	for _, path := range named {
@@ -63,9 +63,9 @@ func (p *past) add(path string) {
 	}
 }
 
-// headOf hashes the first headBytes of the first size bytes.
+// headOf returns the hash of the first headBytes of the first size bytes.
 func headOf(path string, size int64) (sum [sha256.Size]byte, n int, err error) {
-	f, _, err := monitor.OpenRegular(path)
+	f, err := regular.Open(path, regular.NoLimit)
 	if err != nil {
 		return sum, 0, err
 	}
@@ -77,8 +77,9 @@ func headOf(path string, size int64) (sum [sha256.Size]byte, n int, err error) {
 	return sha256.Sum256(buf), n, nil
 }
 
-// offset is where the rows of this run begin in a file: behind what it held before, or at 0 when it was made or rewritten
-// since the start. ok is false when the file is as it was, or older than the start and not remembered.
+// offset returns where the rows of this run begin in a file: after its earlier content, or at 0 if the file was
+// created or rewritten since the start. ok is false if the file is unchanged, or is older than the start and was not
+// recorded.
 func (p *past) offset(path string, l look, start time.Time) (at int64, ok bool) {
 	o, known := p.files[path]
 	switch {
@@ -95,8 +96,9 @@ func (p *past) offset(path string, l look, start time.Time) (at int64, ok bool) 
 	return o.size, l.size > o.size
 }
 
-// walk calls each with every file below a directory, down to a depth, until it returns false. Links to directories and
-// hidden directories are not followed. It reads directories in pieces, so that a large one is not listed whole.
+// walk calls each with every file below a directory, down to a depth, until it returns false. It follows neither
+// symbolic links nor hidden directories. Directories are read in pieces, so that a large one is not listed as a
+// whole.
 func walk(root string, depth int, each func(path string) bool) bool {
 	f, err := os.Open(root)
 	if err != nil {

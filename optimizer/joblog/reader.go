@@ -7,53 +7,55 @@ import (
 	"regexp"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// Rows is a further source of progress that the job itself provides, such as an observer inside the training.
+// Rows is a further source of progress provided by the job itself, such as an observer inside the training.
 type Rows interface {
 	// Poll returns the new rows, oldest first; last is true after the end of the job.
-	Poll(now time.Time, last bool) ([]monitor.Row, error)
-	// Stats says what was read so far: with Rows above 0 the source is in use.
-	Stats() monitor.TailStats
-	// Sized reports whether the rows lead to a total. Those that do not give way to output that counts epochs.
+	Poll(now time.Time, last bool) ([]trainlog.Row, error)
+	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use.
+	Stats() trainlog.TailStats
+	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
+	// without one.
 	Sized() bool
 	Close() error
 }
 
-// Options say where a job's log may be. The zero value reads nothing but Stdout and Stderr, which must be given.
+// Options locates the possible logs of a job. The zero value reads only Stdout and Stderr, which are required.
 type Options struct {
 	// Dir is the job's working directory, absolute. Script is the directory of its script; empty means Dir.
 	Dir, Script string
-	// Args is the job's command, for files that it names.
+	// Args is the command of the job; files that it names are candidates.
 	Args []string
-	// Stdout and Stderr are files with the job's output.
+	// Stdout and Stderr are the files with the job's output.
 	Stdout, Stderr string
-	// Named is the log that the user named, absolute; empty means none. Own is the file of $OPTIMIZER_LOG; empty means none.
+	// Named is the absolute path of the log that the user named, Own that of the file of $OPTIMIZER_LOG; empty means
+	// none.
 	Named, Own string
-	// Format and Columns are those of monitor.TailOptions, for log files.
+	// Format and Columns apply to log files, as in trainlog.TailOptions.
 	Format  string
 	Columns map[string]string
-	// Pattern recognises progress lines in the output; nil means the built-in ones.
+	// Pattern matches progress lines in the output; nil means the built-in patterns.
 	Pattern *regexp.Regexp
-	// Observer is optional. It is closed with the Reader.
+	// Observer is optional. The Reader closes it.
 	Observer Rows
-	// Epochs says that the total number of epochs is known, so that output that counts them leads to a total.
+	// Epochs states that the total number of epochs is known, so that output that counts epochs determines a total.
 	Epochs bool
-	// Output is how far an agent before this one read Stdout and Stderr; nil means not at all.
-	Output []monitor.TailState
-	// WithoutReports leaves the kernel's reports of writers unused.
+	// Output contains the positions up to which an earlier agent read Stdout and Stderr; nil means the beginning.
+	Output []trainlog.TailState
+	// WithoutReports disables the kernel's reports of writers (fanotify).
 	WithoutReports bool
 }
 
-// pollTime bounds how long one Poll of one file parses; a Reader polls up to four.
+// pollTime limits the parsing time of one Poll of one file; a Reader polls up to four files.
 const pollTime = 25 * time.Millisecond
 
-func (o *Options) tail() monitor.TailOptions {
-	return monitor.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
+func (o *Options) tail() trainlog.TailOptions {
+	return trainlog.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
 }
 
-// dirs are the directories below which a log is looked for.
+// dirs returns the directories below which logs are searched.
 func (o *Options) dirs() []string {
 	if o.Script == "" || o.Script == o.Dir {
 		return []string{o.Dir}
@@ -61,39 +63,39 @@ func (o *Options) dirs() []string {
 	return []string{o.Dir, o.Script}
 }
 
-// settle is how long the job may take to write its named log or $OPTIMIZER_LOG before a discovered file is used.
+// settle is the time that the job has to write its named log or $OPTIMIZER_LOG before a discovered file is used.
 const settle = 3 * time.Second
 
-// Reader reads the progress of one job from the best source.
+// Reader reads the progress of one job from its best source.
 type Reader struct {
 	options Options
 	find    finder
 	out     *output
-	began   time.Time // of the job, on the caller's clock
+	began   time.Time // start of the job, on the caller's clock
 	lookAt  time.Time
 
 	named, own *file
-	found      *trial // the discovered log; nil until there is one
-	hold       []monitor.Row
+	found      *trial // the discovered log; nil if none
+	hold       []trainlog.Row
 	source     Source
-	given      reached // all rows that were returned
-	lastStep   float64 // up to which a document that moves was read at its place before
+	given      reached // totals of all returned rows
+	lastStep   float64 // last step read from the previous location of a document that moves
 }
 
-// file is a log whose path was agreed upon.
+// file is a log at a path given in advance: by the user or as $OPTIMIZER_LOG.
 type file struct {
 	path string
-	tail *monitor.Tail
+	tail *trainlog.Tail
 }
 
-// Open begins to collect evidence and takes note of the logs that are there before the job begins: of each, at most 64 KiB
-// are read. The error says that an option makes no sense.
+// Open starts collecting evidence and records the logs that exist before the job starts; it reads at most 64 KiB of
+// each. The error reports an invalid option.
 func Open(o Options, now time.Time) (*Reader, error) {
 	out, err := openOutput(o.Stdout, o.Stderr, o.Pattern, o.Output)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := monitor.Open("", o.tail()); err != nil {
+	if _, err := trainlog.Open("", o.tail()); err != nil {
 		out.close()
 		return nil, err
 	}
@@ -103,10 +105,11 @@ func Open(o Options, now time.Time) (*Reader, error) {
 	return r, nil
 }
 
+// begin records the logs that exist before a job starts, and resets the evidence.
 func (r *Reader) begin(now time.Time) {
 	r.began = now
 	f := &r.find
-	f.start = time.Now() // file times are compared with it
+	f.start = time.Now() // compared with file times
 	f.past = remember([]string{r.options.Named}, r.options.dirs())
 	f.account, f.trials, f.refused = newAccounting(), map[string]*trial{}, map[fileID]string{}
 	r.named, r.own = agreed(r.options.Named), agreed(r.options.Own)
@@ -119,17 +122,17 @@ func agreed(path string) *file {
 	return &file{path: path}
 }
 
-// Continue takes over a run that began earlier: what its logs hold since then is its own.
+// Continue takes over a run that began earlier: everything written to its logs since then belongs to it.
 func (r *Reader) Continue(own string, began time.Time) {
 	r.options.Own = own
 	r.own = agreed(own)
 	r.find.start, r.find.past = began, past{files: map[string]old{}}
 }
 
-// Attach names the job whose processes write the log: at each launch, and when a running job is adopted.
+// Attach sets the job whose processes write the log. Call it at each launch, and when a running job is adopted.
 func (r *Reader) Attach(job interface{ PIDs() ([]int, error) }) { r.find.writers.attach(job.PIDs) }
 
-// Restart forgets the log of a job that begins again from nothing, with another file for $OPTIMIZER_LOG.
+// Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
 func (r *Reader) Restart(own string, now time.Time) {
 	r.closeLogs()
 	for path := range r.find.trials {
@@ -140,20 +143,22 @@ func (r *Reader) Restart(own string, now time.Time) {
 	r.begin(now)
 }
 
-// Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error comes with
-// the rows that could be read; the next Poll tries again.
-func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, false)) }
+// Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error is
+// returned with the rows that could be read; the next Poll tries again.
+func (r *Reader) Poll(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, false)) }
 
-// Finish is a Poll after the end of the job: a line without an end is taken too. Call it until it returns no rows and Behind
-// is 0, or it returns an error and no rows.
-func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, true)) }
+// Finish is a Poll after the end of the job; it includes an unterminated last line. Call it until it returns no rows
+// and Behind is 0, or it returns an error and no rows.
+func (r *Reader) Finish(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, true)) }
 
-func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
+func (r *Reader) counted(rows []trainlog.Row, err error) ([]trainlog.Row, error) {
 	r.given.add(rows)
 	return rows, err
 }
 
-func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
+// poll polls the sources in order of precedence and returns the rows of the first one in use. The output is always
+// read, because it is evidence for and against the other sources.
+func (r *Reader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	printed, err := r.out.poll(now, last)
 	for _, f := range []*file{r.named, r.own} {
 		if f == nil {
@@ -162,7 +167,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 		rows, e := r.pollFile(f, now, last)
 		if f.tail != nil && f.tail.Stats().Rows > 0 {
 			r.use(f.path, f.tail, map[bool]Evidence{true: Named, false: OwnLog}[f == r.named], nil)
-			return rows, e // what the others failed at is of no interest
+			return rows, e // errors of the other sources are irrelevant
 		}
 		err = errors.Join(err, e)
 	}
@@ -187,22 +192,22 @@ func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
 	return printed, err
 }
 
-// outputSized reports whether the job's output leads to a total, in epochs.
+// outputSized reports whether the job's output determines a total, in epochs.
 func (r *Reader) outputSized() bool {
 	seen := r.out.reached()
 	return seen.epochs > 0 || r.options.Epochs && seen.epoch > 0
 }
 
-func (r *Reader) use(path string, t *monitor.Tail, e Evidence, others []string) {
+func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string) {
 	r.source = Source{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
 }
 
-// pollFile reads a log whose path was agreed upon, from where this run's rows begin.
-func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]monitor.Row, error) {
+// pollFile reads a log at a path given in advance, beginning with the rows of this run.
+func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
 	if f.tail == nil {
 		l, err := lookAt(f.path)
 		if errors.Is(err, errNotRegular) {
-			return nil, fmt.Errorf("read training log %s: %w", f.path, monitor.ErrNotRegular)
+			return nil, fmt.Errorf("read training log %s: %w", f.path, err)
 		}
 		if err != nil {
 			return nil, nil
@@ -218,8 +223,9 @@ func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]monitor.Row, err
 	return read(f.tail, now, last)
 }
 
-// pollFound reads the discovered log, and looks for one.
-func (r *Reader) pollFound(now time.Time, last bool) (rows []monitor.Row, err error) {
+// pollFound searches for a log if none is in use, and reads the discovered one. It drops a log that doubt or stalled
+// rejects.
+func (r *Reader) pollFound(now time.Time, last bool) (rows []trainlog.Row, err error) {
 	took := now.Sub(r.began)
 	if (took >= settle && !now.Before(r.lookAt)) || last && r.found == nil {
 		began := time.Now()
@@ -253,7 +259,7 @@ func (r *Reader) pollFound(now time.Time, last bool) (rows []monitor.Row, err er
 	return rows, err
 }
 
-// check brings the evidence for the log in use up to date, and leaves one that another process writes too.
+// check updates the evidence for the log in use, and drops a log that another process writes too.
 func (r *Reader) check() {
 	w := r.find.writers
 	w.scan()
@@ -266,11 +272,11 @@ func (r *Reader) check() {
 	}
 }
 
-// isDocument reports whether a file is written whole at each checkpoint, and elsewhere each time. It tells less than the
-// output, and later.
+// isDocument reports whether the file is rewritten as a whole at each checkpoint, in a new directory each time. It
+// contains less than the output, and later.
 func isDocument(path string) bool { return filepath.Base(path) == "trainer_state.json" }
 
-// choose takes the best candidate when there is no log yet, and follows a document to its newest place.
+// choose uses the best candidate if no log is in use, and follows a document to its newest location.
 func (r *Reader) choose(ready []*trial) {
 	if len(ready) == 0 || isDocument(ready[0].path) && r.out.reached().advances() {
 		return
@@ -291,32 +297,32 @@ func (r *Reader) choose(ready []*trial) {
 	}
 }
 
-// passed leaves out rows of a document that an earlier place of it has given.
-func (r *Reader) passed(rows []monitor.Row) []monitor.Row {
+// passed removes the rows of a document that its previous location has already contained.
+func (r *Reader) passed(rows []trainlog.Row) []trainlog.Row {
 	if !isDocument(r.found.path) {
 		return rows
 	}
 	kept := rows[:0]
 	for _, row := range rows {
-		if step, ok := row.Value(monitor.Step); !ok || step > r.lastStep {
+		if step, ok := row.Value(trainlog.Step); !ok || step > r.lastStep {
 			kept = append(kept, row)
 		}
 	}
 	return kept
 }
 
-// Notes returns what was found out since the last call about files that are not used, one sentence each.
+// Notes returns the findings since the last call about files that are not used, one sentence each.
 func (r *Reader) Notes() []string {
 	notes := r.find.notes
 	r.find.notes = nil
 	return notes
 }
 
-// Source is where progress is read at present.
+// Source returns the current source of progress.
 func (r *Reader) Source() Source { return r.source }
 
-// Tail is the log file in use; nil while progress is read elsewhere.
-func (r *Reader) Tail() *monitor.Tail {
+// Tail returns the log file in use; nil if progress is read from another source.
+func (r *Reader) Tail() *trainlog.Tail {
 	switch {
 	case r.source.Evidence == Named:
 		return r.named.tail
@@ -328,8 +334,8 @@ func (r *Reader) Tail() *monitor.Tail {
 	return nil
 }
 
-// Stats says what was read of the source in use.
-func (r *Reader) Stats() monitor.TailStats {
+// Stats returns the statistics of the source in use.
+func (r *Reader) Stats() trainlog.TailStats {
 	if t := r.Tail(); t != nil {
 		return t.Stats()
 	}
@@ -339,7 +345,7 @@ func (r *Reader) Stats() monitor.TailStats {
 	return r.out.main().Stats()
 }
 
-// Behind is how many bytes are there and not yet read, of all sources that are read.
+// Behind returns the number of bytes not yet read, over all sources.
 func (r *Reader) Behind() int64 {
 	n := r.out.behind()
 	for _, f := range []*file{r.named, r.own} {
@@ -356,14 +362,14 @@ func (r *Reader) Behind() int64 {
 	return n
 }
 
-// OutputStates are how far the job's output was read, for Options.Output.
-func (r *Reader) OutputStates() []monitor.TailState { return r.out.states() }
+// OutputStates returns the positions up to which the job's output was read, for Options.Output.
+func (r *Reader) OutputStates() []trainlog.TailState { return r.out.states() }
 
-// Resume continues with the log at a path where a state says, after a restart of the agent.
-func (r *Reader) Resume(path string, s monitor.TailState) error {
+// Resume continues reading the log at path from a saved position, after a restart of the agent.
+func (r *Reader) Resume(path string, s trainlog.TailState) error {
 	o := r.options.tail()
 	o.Resume = &s
-	t, err := monitor.Open(path, o)
+	t, err := trainlog.Open(path, o)
 	if err != nil {
 		return err
 	}
@@ -372,7 +378,7 @@ func (r *Reader) Resume(path string, s monitor.TailState) error {
 		r.named.tail = t
 	case r.own != nil && r.own.path == path:
 		r.own.tail = t
-	default: // who writes it is seen again later
+	default: // its writers are detected again later
 		r.found = &trial{candidate: candidate{path: path, evidence: SoleWriter}, tail: t}
 		r.found.look, _ = lookAt(path)
 		r.use(path, t, SoleWriter, nil)
@@ -380,6 +386,7 @@ func (r *Reader) Resume(path string, s monitor.TailState) error {
 	return nil
 }
 
+// closeLogs closes and drops all log files.
 func (r *Reader) closeLogs() {
 	for _, f := range []*file{r.named, r.own} {
 		if f != nil && f.tail != nil {
@@ -392,7 +399,7 @@ func (r *Reader) closeLogs() {
 	r.named, r.own, r.found, r.hold = nil, nil, nil, nil
 }
 
-// Close ends the reading.
+// Close closes all sources.
 func (r *Reader) Close() error {
 	r.closeLogs()
 	r.find.close()

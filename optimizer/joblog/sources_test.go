@@ -9,20 +9,21 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-func epochsOf(rows []monitor.Row) []float64 {
+func epochsOf(rows []trainlog.Row) []float64 {
 	out := []float64{}
 	for i := range rows {
-		if e, ok := rows[i].Value(monitor.Epoch); ok {
+		if e, ok := rows[i].Value(trainlog.Epoch); ok {
 			out = append(out, e)
 		}
 	}
 	return out
 }
 
-// A data file with a column epoch is no log, although the job itself writes it: the printed progress says otherwise.
+// A data file with a column epoch is not a log, although the job itself writes it: the printed progress contradicts
+// it.
 func TestDataFileIsNoLog(t *testing.T) {
 	j := startJob(t, Options{Dir: t.TempDir()}, "data dataset_out.csv 8 20")
 	j.waitFor("end", j.done)
@@ -37,7 +38,7 @@ func TestDataFileIsNoLog(t *testing.T) {
 	}
 }
 
-// Of the places of a log that moves, the newest comes first, also when an older one was seen better.
+// Of the locations of a log that moves, the newest comes first, even if the evidence for an older one is better.
 func TestNewestDocumentFirst(t *testing.T) {
 	dir := t.TempDir()
 	j := startJob(t, Options{Dir: dir}, "")
@@ -64,7 +65,7 @@ func TestNewestDocumentFirst(t *testing.T) {
 	}
 }
 
-// A log that is written under another name and renamed is the job's all the same.
+// A log that is written under another name and then renamed is recognised as the job's.
 func TestRenamedLogIsFollowed(t *testing.T) {
 	if !reportsPermitted() {
 		t.Skip("fanotify is not permitted here")
@@ -77,8 +78,8 @@ func TestRenamedLogIsFollowed(t *testing.T) {
 	}
 }
 
-// The state of a Hugging Face Trainer moves with each checkpoint: it is followed to the newest, each entry given once, and
-// left when the output tells more.
+// The state of a Hugging Face Trainer moves with each checkpoint: the reader follows it to the newest location,
+// returns each entry once, and drops it when the output contains more.
 func TestTrainerStateMoves(t *testing.T) {
 	if !reportsPermitted() {
 		t.Skip("fanotify is not permitted here")
@@ -113,7 +114,7 @@ func appendFile(t *testing.T, path, text string) {
 	}
 }
 
-// All rows are read at the end, also those behind a line that is longer than what one poll reads.
+// All rows are read at the end, including those after a line longer than one poll reads.
 func TestLastRowsBehindALongLine(t *testing.T) {
 	dir := t.TempDir()
 	for _, named := range []string{"", filepath.Join(dir, "log.csv")} {
@@ -129,8 +130,8 @@ func TestLastRowsBehindALongLine(t *testing.T) {
 	}
 }
 
-// Without the kernel's reports, the only file that grows when the job writes is its log; one on the command line is so
-// after fewer growths.
+// Without the kernel's reports, the only file that grows when the job writes is its log; a file on the command line
+// requires fewer growths.
 func TestSoleWriter(t *testing.T) {
 	for evidence, args := range map[Evidence][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
 		j := startJob(t, Options{Dir: t.TempDir(), WithoutReports: true, Args: args}, "append log.csv 40 60")
@@ -149,7 +150,7 @@ func TestSoleWriter(t *testing.T) {
 	}
 }
 
-// A job that prints in step with another's log, and writes no file, does not read that log.
+// A job that prints in step with the log of another, and writes no file, does not read that log.
 func TestPrintingInStepIsNoWriting(t *testing.T) {
 	a := newAccounting()
 	id := fileID{inode: 1}
@@ -175,7 +176,8 @@ func TestPrintingInStepIsNoWriting(t *testing.T) {
 	}
 }
 
-// The better source takes over: the log that the user named before $OPTIMIZER_LOG, this before an observer, before output.
+// A better source takes over: the log that the user named before $OPTIMIZER_LOG, this before an observer, that before
+// output.
 func TestPriorityOfSources(t *testing.T) {
 	dir := t.TempDir()
 	seen := &rowsOf{}
@@ -191,8 +193,8 @@ func TestPriorityOfSources(t *testing.T) {
 	step()
 	appendFile(t, j.reader.options.Stdout, "Epoch 1/4 loss 0.1\n")
 	step()
-	seen.rows = make([]monitor.Row, 1)
-	seen.rows[0].Set(monitor.Step, 5)
+	seen.rows = make([]trainlog.Row, 1)
+	seen.rows[0].Set(trainlog.Step, 5)
 	step()
 	appendFile(t, o.Own, "epoch,loss\n1,0.5\n")
 	step()
@@ -207,23 +209,25 @@ func TestPriorityOfSources(t *testing.T) {
 	}
 }
 
-// rowsOf is an observer that gives its rows once.
+// rowsOf is an observer that returns its rows once.
 type rowsOf struct {
-	rows  []monitor.Row
+	rows  []trainlog.Row
 	given int
 }
 
-func (r *rowsOf) Poll(time.Time, bool) ([]monitor.Row, error) {
+func (r *rowsOf) Poll(time.Time, bool) ([]trainlog.Row, error) {
 	out := r.rows
 	r.given, r.rows = r.given+len(out), nil
 	return out, nil
 }
 func (r *rowsOf) Sized() bool { return true }
 
-func (r *rowsOf) Stats() monitor.TailStats { return monitor.TailStats{Path: "observer", Rows: r.given} }
-func (r *rowsOf) Close() error             { return nil }
+func (r *rowsOf) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: "observer", Rows: r.given}
+}
+func (r *rowsOf) Close() error { return nil }
 
-// A log that grows by far more than can be read at once does not hold its caller: one poll reads a bounded part.
+// A log that grows by far more than one poll can read does not block its caller: one poll reads a bounded part.
 func TestFastLogDoesNotHoldThePoll(t *testing.T) {
 	dir := t.TempDir()
 	j := startJob(t, Options{Dir: dir, Named: filepath.Join(dir, "fast.csv")}, "")
@@ -239,7 +243,8 @@ func TestFastLogDoesNotHoldThePoll(t *testing.T) {
 	}
 }
 
-// Steps of a bar on standard error and epochs on standard output are one progress; two counts of steps are not mixed.
+// Steps of a bar on standard error and epochs on standard output form one progress; two counts of steps are not
+// mixed.
 func TestOutputStreamsAreNotMixed(t *testing.T) {
 	for name, c := range map[string]struct{ stdout, stderr, want string }{
 		"epochs and steps":     {"{'loss': '0.5', 'epoch': '0.5'}\n", "10%|# | 3/30 [00:09<01:00]\r", "epoch=0.5 step=3/30"},
@@ -256,11 +261,11 @@ func TestOutputStreamsAreNotMixed(t *testing.T) {
 		}
 		var got []string
 		for _, r := range rows {
-			if e, ok := r.Value(monitor.Epoch); ok {
+			if e, ok := r.Value(trainlog.Epoch); ok {
 				got = append(got, fmt.Sprintf("epoch=%g", e))
 			}
-			if s, ok := r.Value(monitor.Step); ok {
-				total, _ := r.Value(monitor.TotalSteps)
+			if s, ok := r.Value(trainlog.Step); ok {
+				total, _ := r.Value(trainlog.TotalSteps)
 				got = append(got, fmt.Sprintf("step=%g/%g", s, total))
 			}
 		}
@@ -270,8 +275,8 @@ func TestOutputStreamsAreNotMixed(t *testing.T) {
 	}
 }
 
-// An agent that takes over a run reads on in the log where the one before it stopped, and counts what was written since the
-// run began as the run's, also in a log that had not been found.
+// An agent that takes over a run continues in the log where its predecessor stopped. Everything written since the run
+// began belongs to the run, even in a log that had not been discovered.
 func TestContinue(t *testing.T) {
 	dir := t.TempDir()
 	began := time.Now()
@@ -298,7 +303,8 @@ func TestContinue(t *testing.T) {
 	}
 }
 
-// TestRowsAreDatedByTheirFile: a row that is read late is as old as its file; file times of another clock are ignored.
+// TestRowsAreDatedByTheirFile: a row that is read late has the time of its file; file times of another clock are
+// ignored.
 func TestRowsAreDatedByTheirFile(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for name, c := range map[string]struct{ changed, want time.Duration }{

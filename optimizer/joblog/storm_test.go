@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestDrainEndsWhileTheQueueIsFilled: reports that come while the queue is read are left to the reader.
+// TestDrainEndsWhileTheQueueIsFilled: reports that arrive while the queue is read are left to the reader.
 func TestDrainEndsWhileTheQueueIsFilled(t *testing.T) {
 	for name, c := range map[string]struct{ waiting, piece, queued, calls int }{
 		"never empty":     {1000, 100, math.MaxInt, 10},
@@ -32,8 +32,8 @@ func TestDrainEndsWhileTheQueueIsFilled(t *testing.T) {
 	}
 }
 
-// TestReportsOfUnknownProcessesAreBounded: a build on the same file system starts many short processes that write files.
-// The processes of the job are not read for each of them.
+// TestReportsOfUnknownProcessesAreBounded: a build on the same file system starts many short processes that write
+// files. The processes of the job are not read for each of them.
 func TestReportsOfUnknownProcessesAreBounded(t *testing.T) {
 	readings := 0
 	w := newWriters(nil, false)
@@ -51,7 +51,7 @@ func TestReportsOfUnknownProcessesAreBounded(t *testing.T) {
 	}
 }
 
-// TestReportOfAYoungProcessCounts: a process of the job that was not known at its report is found at the next scan.
+// TestReportOfAYoungProcessCounts: a process of the job that was unknown at its report is found at the next scan.
 func TestReportOfAYoungProcessCounts(t *testing.T) {
 	job := []int{os.Getpid()}
 	w := newWriters(nil, false)

@@ -11,37 +11,38 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of what is kept and looked at.
+// Limits.
 const (
 	maxRecords     = 4096 // files with a known writer
-	maxPending     = 4096 // reports whose process could not be classified yet
-	maxProcesses   = 256  // processes of the job whose descriptors are looked at
-	maxDescriptors = 1024 // of one process
+	maxPending     = 4096 // reports whose process could not be classified
+	maxProcesses   = 256  // processes of the job whose descriptors are read
+	maxDescriptors = 1024 // per process
 )
 
-// written is what is known of the writers of one file.
+// written is the evidence about the writers of one file.
 type written struct {
-	path     string // where it was when it was last seen
+	path     string // last known path
 	evidence Evidence
-	foreign  bool // another process wrote it too
+	foreign  bool // another process wrote the file too
 }
 
-// writers collects which files the job writes, from the descriptors of its processes and, where permitted, from the
-// kernel's reports. Its methods may be called by several goroutines.
+// writers collects the files that the job writes, from the descriptors of its processes and, where permitted, from
+// the kernel's reports. Its methods are safe for concurrent use.
 type writers struct {
 	proc string // /proc
 
 	mu      sync.Mutex
 	pids    func() ([]int, error) // of the job; nil before its start
-	job     map[int]bool          // processes that were seen in the job
-	foreign map[int]bool          // processes that were seen outside of it; forgotten at each scan, as numbers are used again
+	job     map[int]bool          // processes observed in the job
+	foreign map[int]bool          // processes observed outside the job; cleared at each scan, because pids are reused
 	files   map[fileID]*written
-	pending []closed  // reports that wait for the next reading of the job's processes
-	notify  *fanotify // nil where it is not permitted
+	pending []closed  // reports waiting for the next reading of the job's processes
+	notify  *fanotify // nil if not permitted
 	done    chan struct{}
 }
 
-// newWriters begins to collect. Reports are wanted for the file systems of the directories.
+// newWriters starts collecting. If reports is set, the kernel's reports for the file systems of the directories are
+// used.
 func newWriters(dirs []string, reports bool) *writers {
 	w := &writers{proc: "/proc", job: map[int]bool{}, foreign: map[int]bool{}, files: map[fileID]*written{}, done: make(chan struct{})}
 	if reports {
@@ -53,13 +54,14 @@ func newWriters(dirs []string, reports bool) *writers {
 	return w
 }
 
+// listen opens fanotify for the file systems of all directories, or for none.
 func (w *writers) listen(dirs []string) {
 	f, err := openFanotify(w.report)
 	if err != nil {
 		return
 	}
 	for _, dir := range dirs {
-		if f.watch(dir) != nil { // evidence for some directories only would be read as evidence against others
+		if f.watch(dir) != nil { // partial evidence would count as evidence against files in the other directories
 			f.Close()
 			return
 		}
@@ -78,10 +80,10 @@ func (w *writers) close() {
 	<-w.done
 }
 
-// reports tells whether the kernel reports writers.
+// reports reports whether the kernel reports writers.
 func (w *writers) reports() bool { return w.notify != nil }
 
-// attach names the processes of the job that runs from now on.
+// attach sets the processes of the running job.
 func (w *writers) attach(pids func() ([]int, error)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,8 +108,8 @@ func (w *writers) refresh() []int {
 	return list
 }
 
-// report takes one report of the kernel. It reads the job's processes only for a file that may be a log, while the writer
-// may still live; other reports of unknown processes wait for the next scan.
+// report processes one report of the kernel. It reads the job's processes only for a file that may be a log, while
+// the writer may still live; other reports of unknown processes wait for the next scan.
 func (w *writers) report(c closed) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -126,7 +128,7 @@ func (w *writers) report(c closed) {
 	}
 }
 
-// settle classifies the reports that wait.
+// settle classifies the pending reports.
 func (w *writers) settle() {
 	for _, c := range w.pending {
 		w.classify(c)
@@ -134,12 +136,12 @@ func (w *writers) settle() {
 	w.pending = w.pending[:0]
 }
 
-// classify stores a report. A process that has ended and was never seen says nothing about the file.
+// classify stores a report. A process that has ended and was never observed is no evidence for either side.
 func (w *writers) classify(c closed) {
 	switch {
 	case w.job[c.pid]:
 		w.note(c.id, c.path, Wrote)
-	case c.pid == 0, w.foreign[c.pid], w.alive(c.pid): // 0: in another namespace
+	case c.pid == 0, w.foreign[c.pid], w.alive(c.pid): // 0: a process in another namespace
 		w.foreign[c.pid] = true
 		if f := w.files[c.id]; f != nil || mayBeLog(c.path) {
 			w.note(c.id, c.path, NoEvidence)
@@ -153,6 +155,7 @@ func (w *writers) alive(pid int) bool {
 	return err == nil
 }
 
+// note records evidence for a file. Evidence never decreases.
 func (w *writers) note(id fileID, path string, e Evidence) {
 	f := w.files[id]
 	if f == nil {
@@ -166,8 +169,8 @@ func (w *writers) note(id fileID, path string, e Evidence) {
 	f.evidence = max(f.evidence, e)
 }
 
-// forget makes room for as many files again, so that its cost does not come with each report: what is no log by its name goes
-// first, then what the job was not seen to write.
+// forget removes half of the records, so that its cost is not incurred with each report: first files whose name is
+// not that of a log, then files that the job was not observed to write, then any.
 func (w *writers) forget() {
 	for _, kept := range []func(f *written) bool{
 		func(f *written) bool { return mayBeLog(f.path) },
@@ -182,7 +185,7 @@ func (w *writers) forget() {
 	}
 }
 
-// scan brings the evidence up to date, and returns the processes of the job.
+// scan updates the evidence and returns the processes of the job.
 func (w *writers) scan() []int {
 	if w.notify != nil {
 		w.notify.drain()
@@ -198,7 +201,7 @@ func (w *writers) scan() []int {
 	return list
 }
 
-// heldElsewhere reports whether a process outside of the job has a file open for writing, as far as may be seen.
+// heldElsewhere reports whether a process outside the job has a file open for writing, as far as /proc is readable.
 func (w *writers) heldElsewhere(id fileID) bool {
 	entries, err := os.ReadDir(w.proc)
 	if err != nil {
@@ -221,7 +224,7 @@ func (w *writers) heldElsewhere(id fileID) bool {
 	return held
 }
 
-// eachWritable calls each with every regular file that a process has open for writing.
+// eachWritable calls each for every regular file that a process has open for writing.
 func eachWritable(proc string, pid int, each func(path string, l look)) {
 	root := filepath.Join(proc, strconv.Itoa(pid))
 	dir, err := os.Open(filepath.Join(root, "fd"))
@@ -244,7 +247,8 @@ func eachWritable(proc string, pid int, each func(path string, l look)) {
 	}
 }
 
-// writable reads the access mode of a descriptor: the line "flags:\t0100001" of /proc/PID/fdinfo/FD, octal.
+// writable reports whether a descriptor is open for writing, from the line "flags:\t0100001" (octal) of
+// /proc/PID/fdinfo/FD.
 func writable(fdinfo string) bool {
 	data, err := os.ReadFile(fdinfo)
 	if err != nil {
@@ -258,7 +262,7 @@ func writable(fdinfo string) bool {
 	return err == nil && flags&unix.O_ACCMODE != unix.O_RDONLY
 }
 
-// of returns what is known of the writers of one file.
+// of returns the evidence about the writers of one file.
 func (w *writers) of(id fileID) (e Evidence, foreign bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -276,7 +280,7 @@ type candidate struct {
 	foreign  bool
 }
 
-// candidates lists the files that the job was seen to write, where they are now.
+// candidates returns the files that the job was observed to write, at their current paths.
 func (w *writers) candidates() []candidate {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -300,7 +304,7 @@ func (w *writers) candidates() []candidate {
 	return out
 }
 
-// moved finds files of a directory that were written under another name.
+// moved returns the files of a directory that were written under another name.
 func (w *writers) moved(dir string) (out []candidate) {
 	f, err := os.Open(dir)
 	if err != nil {
@@ -322,5 +326,6 @@ func (w *writers) moved(dir string) (out []candidate) {
 	return out
 }
 
-// since is a file's age limit against clocks that differ: kernel times come from the tick, a few milliseconds late.
+// since returns the lower bound for times of files created since start, allowing for the few milliseconds by which
+// kernel file times, taken from the tick, lag behind.
 func since(start time.Time) time.Time { return start.Add(-50 * time.Millisecond) }

@@ -8,7 +8,7 @@ import (
 	"trainopt/sla"
 )
 
-// NewRecord is an empty record of this schema: every number unknown, every list empty, no state yet.
+// NewRecord returns an empty record of this schema: every number unknown, every list empty, state Planned.
 func NewRecord() *Record {
 	r := Blank[Record]()
 	r.Schema = Schema
@@ -16,8 +16,8 @@ func NewRecord() *Record {
 	return &r
 }
 
-// Blank is the value of a part of a record about which nothing is known: every Number unknown (its zero
-// value would claim a measured 0) and every list empty rather than null.
+// Blank returns an empty part of a record: every Number is unknown (its zero value would be a measured 0) and every
+// list empty instead of null.
 //
 //	p := journal.Blank[journal.Probe]()
 func Blank[T any]() T {
@@ -31,6 +31,7 @@ var (
 	intervalType = reflect.TypeFor[sla.Interval]()
 )
 
+// blank makes every Number of v unknown and every list empty, recursively. Pointers stay nil.
 func blank(v reflect.Value) {
 	switch {
 	case v.Type() == numberType:
@@ -46,12 +47,13 @@ func blank(v reflect.Value) {
 	}
 }
 
-// tidy copies a value as it is written: lists empty instead of null, floats with nine significant
-// digits, and what JSON has no word for made unknown: a Number or pointer null, an Interval the zero
-// one ("not measured"), a plain float 0. So a stray NaN never costs the record.
+// tidy returns a copy of a value in the form in which it is written: lists empty instead of null, floats with nine
+// significant digits, and values that JSON cannot represent as unknown: a Number or pointer as null, an Interval as
+// the zero Interval ("not measured"), a plain float as 0. A stray NaN therefore never prevents the writing of a
+// record.
 func tidy(v reflect.Value) reflect.Value {
 	if v.Type() == numberType {
-		return v // knows how to write itself
+		return v // has its own MarshalJSON
 	}
 	if v.Type() == intervalType && !finite(v) {
 		return reflect.Zero(v.Type())
@@ -91,7 +93,7 @@ func tidy(v reflect.Value) reflect.Value {
 	return v
 }
 
-// finite is false for a float, or an Interval with one, that is NaN or infinite; true for all else.
+// finite reports whether v is not a float, or Interval with a float, that is NaN or infinite.
 func finite(v reflect.Value) bool {
 	switch {
 	case v.Kind() == reflect.Float64:

@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// files are the file operations of a save, each of which can fail and between any two of which a
-// machine can lose its power. Tests put their own in place to do both.
+// files contains the file operations of a save. Tests replace it to let any operation fail, or to cut the power
+// between two operations.
 type files interface {
-	// Create makes an empty file, in place of one that an earlier crash may have left.
+	// Create creates an empty file, replacing one that a crash may have left.
 	Create(path string) (file, error)
 	ReadFile(path string) ([]byte, error)
 	Rename(from, to string) error
@@ -19,20 +19,21 @@ type files interface {
 	SyncDir(dir string) error
 }
 
+// file is an open file of files.
 type file interface {
 	Write(p []byte) (int, error)
 	Sync() error
 	Close() error
 }
 
-// disk is the real thing.
+// disk is the implementation on the real file system.
 type disk struct{}
 
 func (disk) Create(path string) (file, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	// O_EXCL: a link that somebody puts there in between is not followed.
+	// O_EXCL: a symbolic link created in between is not followed.
 	return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
@@ -48,8 +49,8 @@ func (disk) SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// write puts data into a temporary file beside path and brings it to the disk; it returns the name of
-// that file. On an error nothing is left behind, as far as the disk allows.
+// write writes data to a temporary file beside path, syncs it, and returns the name of that file. On an error it
+// removes the file, as far as possible.
 func write(fsys files, path string, data []byte) (tmp string, err error) {
 	tmp = filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".tmp")
 	f, err := fsys.Create(tmp)
@@ -73,7 +74,7 @@ func write(fsys files, path string, data []byte) (tmp string, err error) {
 	return tmp, nil
 }
 
-// replace makes path hold data: the old content or the new, whatever happens.
+// replace replaces the content of path by data atomically and durably.
 func replace(fsys files, path string, data []byte) error {
 	tmp, err := write(fsys, path, data)
 	if err != nil {

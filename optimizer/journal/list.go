@@ -17,25 +17,25 @@ import (
 type Entry struct {
 	ID  string
 	Dir string
-	// Record is nil when it cannot be read; Err then says why.
+	// Record is nil if it cannot be read; Err is then the reason.
 	Record *Record
 	Err    error
-	// Agent is the agent at work on the run now, nil when there is none. A record in state "running"
-	// without an agent was interrupted and can be resumed.
+	// Agent is the agent that holds the run, nil if none does. A record in state "running" without an agent is of an
+	// interrupted run, which can be resumed.
 	Agent *Holder
 }
 
-// RunsDir is where a state directory keeps its run directories.
+// RunsDir returns the directory that contains the run directories of a state directory.
 func RunsDir(stateDir string) string { return filepath.Join(stateDir, runsDir) }
 
-// List lists the runs of a state directory, the newest first. A run that cannot be read is listed with
-// the reason. A state directory that does not exist has no runs.
+// List returns the runs of a state directory, newest first. A run that cannot be read is included with the reason. A
+// state directory that does not exist has no runs.
 func List(stateDir string) ([]Entry, error) {
 	return list(stateDir, func(string) bool { return true })
 }
 
-// ListRunning lists the runs of which the record says that they run, the newest first: with an agent, or left by one that died.
-// Only their records are decoded, so that it stays fast, and small, among many that have ended.
+// ListRunning returns the runs whose record is in state running, newest first: those with an agent, and orphaned
+// ones. It decodes only their records, which keeps time and memory small among many ended runs.
 func ListRunning(stateDir string) ([]Entry, error) {
 	var buffer bytes.Buffer
 	word := []byte(strconv.Quote(string(Running)))
@@ -52,6 +52,7 @@ func ListRunning(stateDir string) ([]Entry, error) {
 	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Record == nil || e.Record.State != Running }), err
 }
 
+// list returns the runs whose directory is wanted, newest first.
 func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 	runs := RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
@@ -74,9 +75,9 @@ func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 	return list, nil
 }
 
-// Find gives the directory of the run that a person means: the path of a run directory, a run id, the beginning of one
-// that no other run shares, or "latest" for the newest. An empty reference is refused, and so is an ambiguous one, with
-// the candidates named: commands stop and remove what Find returns.
+// Find returns the directory of the run that a reference denotes: the path of a run directory, a run id, a unique
+// prefix of one, or "latest" for the newest. An empty or ambiguous reference is an error, the latter with the
+// candidates: commands stop and remove the runs that Find returns.
 func Find(stateDir, ref string) (string, error) {
 	if strings.TrimSpace(ref) == "" {
 		return "", errors.New("find run: the reference is empty: give a run id, the beginning of one, or latest")
@@ -116,7 +117,7 @@ func Find(stateDir, ref string) (string, error) {
 	return "", fmt.Errorf("find run %q: %d runs begin with it: %s; give more of the id", ref, len(hits), named(hits))
 }
 
-// runNames are the names of the run directories, the oldest first.
+// runNames returns the names of the run directories, oldest first.
 func runNames(stateDir string) ([]string, error) {
 	dirs, err := os.ReadDir(RunsDir(stateDir))
 	if err != nil && !absent(err) {
@@ -131,7 +132,7 @@ func runNames(stateDir string) ([]string, error) {
 	return names, nil
 }
 
-// named lists names for a sentence: all, or the first few of many.
+// named formats names for a message: all of them, or the first eight and the number of further ones.
 func named(names []string) string {
 	const most = 8
 	if len(names) <= most {
@@ -147,8 +148,8 @@ func findPath(path string) (string, error) {
 	return path, nil
 }
 
-// Remove deletes a run directory and all that is in it. It refuses when an agent is at work on it, when
-// its job still lives, and when the directory is not one that Create made.
+// Remove deletes a run directory with its content. It refuses if an agent holds the run, if its job still lives, and
+// if the directory was not made by Create.
 func Remove(dir string) error {
 	run, err := Open(dir)
 	if err != nil {
@@ -168,7 +169,7 @@ func Remove(dir string) error {
 	} else if err != nil {
 		return fmt.Errorf("remove %s: %w", run.dir, err)
 	}
-	// Out of sight first, so that an interrupted removal is not listed as a broken run.
+	// Renamed first, so that an interrupted removal is not listed as a damaged run.
 	gone := filepath.Join(runs, ".removed-"+run.ID())
 	if err := os.Rename(run.dir, gone); err != nil {
 		return fmt.Errorf("remove run: %w", err)

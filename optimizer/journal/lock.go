@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Holder is the agent that works, or worked last, on a run directory.
+// Holder is the agent that holds a run directory, or held it last.
 type Holder struct {
 	PID     int       `json:"pid"`
-	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22: tells a process from a later one with the same pid
+	Start   uint64    `json:"start"` // clock ticks since boot, /proc/PID/stat field 22: distinguishes processes with the same pid
 	BootID  string    `json:"boot_id"`
 	Host    string    `json:"host"`
 	Started time.Time `json:"started"` // start of that process
-	Since   time.Time `json:"since"`   // when it took the run
+	Since   time.Time `json:"since"`   // when it locked the run
 }
 
-// Alive reports whether that very process exists on this machine.
+// Alive reports whether that very process is alive on this machine.
 func (h *Holder) Alive() bool {
 	if h == nil || h.PID <= 0 || h.BootID != bootID() {
 		return false
@@ -33,6 +33,7 @@ func (h *Holder) Alive() bool {
 	return err == nil && start == h.Start
 }
 
+// String describes the holder for an error message.
 func (h *Holder) String() string {
 	const form = "2006-01-02 15:04:05 MST"
 	s := fmt.Sprintf("process %d", h.PID)
@@ -45,8 +46,8 @@ func (h *Holder) String() string {
 	return s + ", at work on it since " + h.Since.Format(form)
 }
 
-// LockedError says that another agent is at work on a run. Holder is nil in the moment in which the other
-// one has taken the lock but not yet written its name.
+// LockedError reports that another agent holds a run. Holder is nil if that agent has taken the lock but not yet
+// written its identity.
 type LockedError struct {
 	Dir    string
 	Holder *Holder
@@ -59,12 +60,11 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("run %s is in use: %s; stop that one first", e.Dir, e.Holder)
 }
 
-// Lock takes the run directory for this process. When an other agent is at work on it the error is a
-// *LockedError that names it. The lock of a dead agent is taken over (see Previous). Unlock may be
-// called more than once.
+// Lock locks the run directory for this process. If another agent holds it, the error is a *LockedError that
+// identifies that agent. The lock of a dead agent is taken over. unlock may be called more than once.
 //
-// The lock is an flock(2), which the kernel drops when its holder dies; where the file system has
-// none, the holder's pid and start time decide.
+// The lock is an flock(2), which the kernel releases when its holder dies; on a file system without flock, the
+// holder's pid and start time decide.
 func (r *Run) Lock() (unlock func(), err error) {
 	path := r.Path(lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -77,7 +77,7 @@ func (r *Run) Lock() (unlock func(), err error) {
 		return nil, &LockedError{Dir: r.dir, Holder: patientHolder(f)}
 	}
 	last := readHolder(f)
-	kernel := err == nil // the kernel keeps the lock; the name in the file is only for people
+	kernel := err == nil // the kernel holds the lock; the identity in the file is informative only
 	switch {
 	case kernel:
 	case errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOLCK):
@@ -96,13 +96,13 @@ func (r *Run) Lock() (unlock func(), err error) {
 	var once sync.Once
 	return func() {
 		once.Do(func() {
-			_ = f.Truncate(0) // nobody's; closing drops the lock itself
+			_ = f.Truncate(0) // no holder; closing releases the lock
 			_ = f.Close()
 		})
 	}, nil
 }
 
-// HolderOf names the agent that is at work on a run directory now; nil when there is none.
+// HolderOf returns the living agent that holds a run directory; nil if none does.
 func HolderOf(dir string) *Holder {
 	f, err := os.Open((&Run{dir: dir}).Path(lockFile))
 	if err != nil {
@@ -123,7 +123,8 @@ func flock(f *os.File, how int) error {
 	}
 }
 
-// patientHolder reads the holder; it waits a moment for one that has just begun.
+// patientHolder reads the holder; it retries for up to 100 ms while an agent that has just taken the lock writes its
+// identity.
 func patientHolder(f *os.File) *Holder {
 	for range 20 {
 		if h := readHolder(f); h != nil {
@@ -134,6 +135,7 @@ func patientHolder(f *os.File) *Holder {
 	return nil
 }
 
+// readHolder returns the identity in a lock file, nil if it contains none.
 func readHolder(f *os.File) *Holder {
 	data, err := io.ReadAll(io.NewSectionReader(f, 0, 4096))
 	if err != nil {
@@ -146,6 +148,7 @@ func readHolder(f *os.File) *Holder {
 	return &h
 }
 
+// writeHolder replaces the identity in a lock file and syncs it.
 func writeHolder(f *os.File, h Holder) error {
 	data, err := json.Marshal(h)
 	if err != nil {
@@ -160,7 +163,7 @@ func writeHolder(f *os.File, h Holder) error {
 	return f.Sync()
 }
 
-// self is this process as the holder of a lock.
+// self returns the identity of this process as a holder.
 func self(now time.Time) Holder {
 	h := Holder{PID: os.Getpid(), BootID: bootID(), Since: now.Round(0)}
 	h.Host, _ = os.Hostname()
@@ -182,8 +185,8 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// startTicks is field 22 of /proc/PID/stat. The second field is a name in parentheses that may itself
-// contain anything, so the fields are counted from the last ")". A zombie counts as gone.
+// startTicks returns field 22 of /proc/PID/stat. The second field is a name in parentheses that may contain any
+// character, so the fields are counted from the last ")". A zombie counts as ended.
 func startTicks(pid int) (uint64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

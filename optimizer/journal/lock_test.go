@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain turns this binary into an agent that holds the lock of a run until it is killed.
+// TestMain makes this binary an agent that holds the lock of a run until it is killed.
 func TestMain(m *testing.M) {
 	if dir := os.Getenv("JOURNAL_TEST_HOLD"); dir != "" {
 		os.Exit(hold(dir))
@@ -48,7 +48,7 @@ func holder(t *testing.T, dir string) *exec.Cmd {
 	return cmd
 }
 
-// Case 23: two agents on one run directory.
+// Two agents on one run directory: the second one is refused.
 func TestSecondAgentIsRefusedAndNamesTheFirst(t *testing.T) {
 	before := time.Now().Add(-2 * time.Second)
 	r := onDisk(t)

@@ -8,17 +8,17 @@ import (
 	"path/filepath"
 )
 
-// memory is a disk that can lose its power: what was not synced may be gone afterwards. The data of a file
-// reaches the disk with Sync, its name and renames with SyncDir; before that, any prefix of the renames may
-// have got there, in their order, as on a journaling file system.
+// memory is a disk that can lose its power: unsynced content may then be lost. The data of a file is stored by Sync,
+// its name and renames by SyncDir; before that, any prefix of the renames may be stored, in their order, as on a
+// journaling file system.
 type memory struct {
-	names   map[string]*content // as the running program sees it
+	names   map[string]*content // as visible to the running program
 	stable  map[string]*content // names as of the last SyncDir
 	pending []func(map[string]*content)
 
 	steps  int   // operations done so far
-	stopAt int   // the operation at which fail happens; 0 never
-	fail   error // errPower: this and every later operation does nothing
+	stopAt int   // the operation that fails; 0 means never
+	fail   error // errPower: this and every later operation has no effect
 	dead   bool
 	log    []string
 }
@@ -34,7 +34,7 @@ func newMemory() *memory {
 	return &memory{names: map[string]*content{}, stable: map[string]*content{}}
 }
 
-// step counts an operation and says whether it is to fail.
+// step counts an operation and reports whether it is to fail.
 func (m *memory) step(what string) error {
 	if m.dead {
 		return errPower
@@ -116,7 +116,7 @@ type memoryFile struct {
 func (f *memoryFile) Write(p []byte) (int, error) {
 	if err := f.m.step("write"); err != nil {
 		if f.m.fail == errFull {
-			f.c.data = append(f.c.data, p[:len(p)/2]...) // half fitted
+			f.c.data = append(f.c.data, p[:len(p)/2]...) // half of it fitted
 			return len(p) / 2, err
 		}
 		return 0, err
@@ -135,8 +135,8 @@ func (f *memoryFile) Sync() error {
 
 func (f *memoryFile) Close() error { return f.m.step("close") }
 
-// afterPowerLoss gives every disk that may be found when the machine starts again: each prefix of the pending
-// changes of names, and for data never synced none of it, half of it and all of it.
+// afterPowerLoss returns every disk content possible after a restart: each prefix of the pending changes of names,
+// and for unsynced data none, half or all of it.
 func (m *memory) afterPowerLoss() []*memory {
 	var disks []*memory
 	for n := 0; n <= len(m.pending); n++ {

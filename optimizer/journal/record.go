@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// Schema is the version of Record; it changes only when a field changes its meaning or goes away.
+// Schema is the version of Record; it changes only if a field changes its meaning or is removed.
 const Schema = 1
 
 // Number is a measured or derived number; NaN and infinities are written as null, others with nine
@@ -22,7 +22,7 @@ type Number float64
 // Unknown is the Number that is written as null.
 func Unknown() Number { return Number(math.NaN()) }
 
-// Known reports whether there is a number.
+// Known reports whether n is a number: neither NaN nor infinite.
 func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
 // MarshalJSON writes null for an unknown number.
@@ -48,7 +48,7 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// State of a run.
+// State is the state of a run.
 type State string
 
 const (
@@ -59,7 +59,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Record is run.json: all times in seconds, money in USD, memory in GiB, utilisation in percent.
+// Record is the content of run.json. Times are in seconds, money in USD, memory in GiB, utilisation in percent.
 type Record struct {
 	Schema       int             `json:"schema"`
 	RunID        string          `json:"run_id"`
@@ -71,25 +71,25 @@ type Record struct {
 	FinishedAt   *time.Time      `json:"finished_at"`
 	State        State           `json:"state"`
 	Exit         *Exit           `json:"exit"`
-	ExitCode     *int            `json:"exit_code"` // what optimize itself exited with; null while running
+	ExitCode     *int            `json:"exit_code"` // exit code of optimize; null while running
 	Host         Host            `json:"host"`
 	SLA          SLA             `json:"sla"`
 	Prices       Prices          `json:"prices"`
 	Preference   plan.Preference `json:"preference"`
 	Seed         int64           `json:"seed"`
-	Handed       Handed          `json:"handed"`   // what was handed to the script beside its allocation
-	Measured     []Probe         `json:"measured"` // every stretch at one allocation that was timed, probes included
+	Handed       Handed          `json:"handed"`   // settings passed to the script in addition to its allocation
+	Measured     []Probe         `json:"measured"` // every timed segment, probes included
 	Overheads    Overheads       `json:"overheads"`
 	Probes       []Probe         `json:"probes"`
 	Plan         *Plan           `json:"plan"`
-	Prior        *Prior          `json:"prior,omitempty"` // what was known before the run; nil when nothing was
+	Prior        *Prior          `json:"prior,omitempty"` // knowledge from before the run; nil if none
 	Model        *Model          `json:"model"`           // the performance model and its leave-one-out check
-	Enforced     []string        `json:"enforced"`        // what of the allocation is enforced here and what is not
+	Enforced     []string        `json:"enforced"`        // the enforced and unenforced parts of the allocation
 	Actions      []Action        `json:"actions"`
 	CriticResets []CriticReset   `json:"critic_resets"`
 	Outcome      Outcome         `json:"outcome"`
-	Checkpoint   *Checkpoint     `json:"checkpoint"` // the last one known; null when none is known
-	Baseline     *Baseline       `json:"baseline"`   // the baseline configuration, measured by the first probe
+	Checkpoint   *Checkpoint     `json:"checkpoint"` // the newest known one; null if none is known
+	Baseline     *Baseline       `json:"baseline"`   // the baseline, measured by the first probe
 	Comparison   Comparison      `json:"comparison"`
 	Waste        Waste           `json:"waste_usd"`
 	Training     Training        `json:"training"` // model information and last values read from the log
@@ -97,13 +97,14 @@ type Record struct {
 	Warnings     []string        `json:"warnings"`
 }
 
-// Handed is what the user gave the script through us; runs that differ in it did different work.
+// Handed contains the settings that the user passed to the script through optimize; runs that differ in it did
+// different work.
 type Handed struct {
 	Epochs  int    `json:"epochs"`  // 0: the script's own
 	Dataset string `json:"dataset"` // path; empty: the script's own
 }
 
-// Script is what inspection found.
+// Script is the result of the inspection of the script.
 type Script struct {
 	Path      string            `json:"path"`
 	SHA256    string            `json:"sha256"`
@@ -113,10 +114,10 @@ type Script struct {
 	UsesGPU   *bool             `json:"uses_gpu"`
 	Resumable *bool             `json:"resumable"`
 	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"
-	Likeness  string            `json:"likeness,omitempty"` // to compare the text with later versions (inspect.CompareLikeness)
+	Likeness  string            `json:"likeness,omitempty"` // for comparing the text with later versions (inspect.CompareLikeness)
 }
 
-// Exit is how the training ended. Code is the training's own exit code, null when it died of a signal.
+// Exit is the end of the training. Code is the training's exit code, null if it died of a signal.
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
@@ -129,27 +130,27 @@ type Host struct {
 	CPUs      float64  `json:"cpus"`
 	MemoryGiB Number   `json:"memory_gib"`
 	GPUs      []GPU    `json:"gpus"`
-	Described string   `json:"described,omitempty"` // not measured: a described machine
+	Described string   `json:"described,omitempty"` // name of a described machine; empty if the machine is the real one
 	Notes     []string `json:"notes,omitempty"`
 }
 
-// Checkpoint is the last checkpoint of the job, and the work that would be lost if the job ended now.
+// Checkpoint is the newest checkpoint of the job, and the work that would be lost if the job ended now.
 type Checkpoint struct {
-	Path        string `json:"path"`  // empty when only the time is known
+	Path        string `json:"path"`  // empty if only the time is known
 	AtS         Number `json:"at_s"`  // seconds from the start of the run
-	Units       Number `json:"units"` // progress that it holds, in units of Training.Unit
+	Units       Number `json:"units"` // progress in it, in units of Training.Unit
 	RiskSeconds Number `json:"at_risk_s"`
 	RiskUnits   Number `json:"at_risk_units"`
 }
 
-// GPU of a host.
+// GPU is a GPU of a host.
 type GPU struct {
 	UUID      string `json:"uuid"`
 	Name      string `json:"name"`
 	MemoryGiB Number `json:"memory_gib"`
 }
 
-// SLA is the limits of a run and their verdicts. Only a finished run meets a limit.
+// SLA contains the limits of a run and their verdicts. Only a finished run meets a limit.
 type SLA struct {
 	DeadlineS     Number        `json:"deadline_s"`
 	BudgetUSD     Number        `json:"budget_usd"`
@@ -162,7 +163,7 @@ type SLA struct {
 	Compliance    Number        `json:"compliance"` // share of the limits with data that are met, 0…1
 }
 
-// Prices are the rates that were used.
+// Prices contains the rates of the run, USD per hour.
 type Prices struct {
 	GPUHour      Number `json:"gpu_hour"`
 	CPUHour      Number `json:"cpu_hour"`
@@ -172,7 +173,7 @@ type Prices struct {
 	Dated        string `json:"dated"`
 }
 
-// PricesOf converts rates.
+// PricesOf converts rates to their form in run.json.
 func PricesOf(r cost.Rates) Prices {
 	p := Prices{GPUHour: Number(r.GPUHour), CPUHour: Number(r.CPUHour), GiBHour: Number(r.GiBHour),
 		InstanceHour: Unknown(), Source: r.Source, Dated: r.Dated}
@@ -182,7 +183,7 @@ func PricesOf(r cost.Rates) Prices {
 	return p
 }
 
-// Probe is one short measurement at one allocation.
+// Probe is one measurement at one allocation.
 type Probe struct {
 	Allocation     resources.Allocation `json:"allocation"`
 	Rows           int                  `json:"rows"`
@@ -195,17 +196,17 @@ type Probe struct {
 	UnitSamples    Number               `json:"unit_samples"`
 	CPUUtil        Number               `json:"cpu_util"`
 	GPUUtil        Number               `json:"gpu_util"`
-	InJob          bool                 `json:"in_job"`   // true when its work was kept (resumable job)
-	LiveCut        bool                 `json:"live_cut"` // on fewer CPUs than its processes were launched with: no measurement of a launch at Allocation
+	InJob          bool                 `json:"in_job"`   // true if its work was kept (resumable job)
+	LiveCut        bool                 `json:"live_cut"` // on fewer CPUs than its processes were launched with: not a measurement of a launch at Allocation
 }
 
-// Overheads are the measured seconds of each start and of each restart.
+// Overheads contains the measured seconds of each start and of each restart.
 type Overheads struct {
 	StartupSeconds []Number `json:"startup_seconds"` // launch to the first unit of work, less that unit
 	RestartSeconds []Number `json:"restart_seconds"` // request for a checkpoint to work resumed
 }
 
-// Plan is the last decision for the whole job.
+// Plan is the latest decision for the whole job.
 type Plan struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Planner    string               `json:"planner"`
@@ -217,7 +218,7 @@ type Plan struct {
 	Options    []plan.Option        `json:"options"`
 }
 
-// Prediction of the whole run, made at AtS. A run of unknown total has none.
+// Prediction is the prediction of the whole run, made at AtS. A run of unknown total has none.
 type Prediction struct {
 	AtS        Number       `json:"at_s"` // when it was made: with the run's first plan
 	Seconds    sla.Interval `json:"seconds"`
@@ -225,16 +226,16 @@ type Prediction struct {
 	Throughput sla.Interval `json:"throughput"`
 }
 
-// Prior is what was known of a training before this run measured it.
+// Prior is the knowledge about a training before this run measured it.
 type Prior struct {
-	Words       string               `json:"words"` // in words: which runs and logs, and the relative half-width of UnitSeconds
+	Words       string               `json:"words"` // description: runs and logs, and the relative half-width of UnitSeconds
 	Runs        []string             `json:"runs"`  // ids
 	Allocation  resources.Allocation `json:"allocation"`
-	UnitSeconds sla.Interval         `json:"unit_seconds"` // seconds of a unit of work that it predicts at Allocation
+	UnitSeconds sla.Interval         `json:"unit_seconds"` // predicted seconds per unit of work at Allocation
 	Unit        string               `json:"unit"`         // epoch|step; empty: unknown
 	Spread      Number               `json:"spread"`       // relative half-width of the 90 % interval of UnitSeconds
 	Prediction  *Prediction          `json:"prediction"`   // of the whole run; null without a known total
-	Dropped     []string             `json:"dropped"`      // sources that this run's measurements contradicted, and how
+	Dropped     []string             `json:"dropped"`      // sources contradicted by this run's measurements, with the reason
 }
 
 // Model describes the performance model.
@@ -243,7 +244,7 @@ type Model struct {
 	Params  map[string]Number `json:"params"` // by name, with unit in the name
 	Checks  []Check           `json:"leave_one_out"`
 	Ignored []string          `json:"ignored"` // knobs with no measured effect
-	Basis   string            `json:"basis"`   // in words: which measurements
+	Basis   string            `json:"basis"`   // description of the measurements used
 }
 
 // Check is one leave-one-out prediction, seconds per unit of work.
@@ -253,10 +254,10 @@ type Check struct {
 	Measured   Number               `json:"measured"`
 }
 
-// Action is one change of allocation, or advice to make one.
+// Action is one change of allocation, or the recommendation of one.
 type Action struct {
 	AtS         Number               `json:"at_s"`
-	Action      int                  `json:"action"` // index in the 27-action space, -1 when not one step
+	Action      int                  `json:"action"` // index in the space of 27 actions, -1 if the change is not a single step
 	Description string               `json:"description"`
 	From        resources.Allocation `json:"from"`
 	To          resources.Allocation `json:"to"`
@@ -264,23 +265,23 @@ type Action struct {
 	Applied     string               `json:"applied"` // live|restart|recommended
 }
 
-// CriticReset of a learning planner.
+// CriticReset is one renewal of the critics of a learning planner.
 type CriticReset struct {
 	AtS     Number `json:"at_s"`
 	Policy  string `json:"policy"`
 	Trigger string `json:"trigger"`
 }
 
-// Outcome is what was measured of the whole run.
+// Outcome contains the measurements of the whole run.
 type Outcome struct {
-	Seconds         Number `json:"seconds"`          // start of the run to its end
-	ActiveSeconds   Number `json:"active_seconds"`   // a job process was alive
+	Seconds         Number `json:"seconds"`          // from start to end of the run
+	ActiveSeconds   Number `json:"active_seconds"`   // time in which a process of the job was alive
 	OverheadSeconds Number `json:"overhead_seconds"` // restarts: checkpoint, exit, start, until work resumed
 	CostUSD         Number `json:"cost_usd"`
 	ProbeCostUSD    Number `json:"probe_cost_usd"`
 	Rows            int    `json:"rows"`
 	Epochs          Number `json:"epochs"`
-	Steps           Number `json:"steps"`           // of a job that counts steps instead of epochs
+	Steps           Number `json:"steps"`           // for a job that counts steps instead of epochs
 	Throughput      Number `json:"throughput"`      // in ThroughputUnit
 	ThroughputUnit  string `json:"throughput_unit"` // samples/s, steps/s or epochs/s, also of Prediction and Baseline; empty: samples/s
 	GPUUtil         Number `json:"gpu_util"`
@@ -290,7 +291,7 @@ type Outcome struct {
 	EnergyJoules    Number `json:"energy_joules"`
 }
 
-// Baseline is what the baseline configuration needs for the same work: its measured pace, projected.
+// Baseline contains the time and cost of the baseline for the same work, projected from its measured pace.
 type Baseline struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    sla.Interval         `json:"seconds"`
@@ -299,21 +300,21 @@ type Baseline struct {
 	Compliance Number               `json:"compliance"`
 }
 
-// Comparison of a finished run with its baseline for the same work; positive is more. The numbers are null unless the
-// allocation differed and both sides were measured in this run.
+// Comparison compares a finished run with its baseline for the same work; positive means more. The numbers are null
+// unless the allocations differ and both sides were measured in this run.
 type Comparison struct {
 	Against             *string       `json:"against"`
-	Basis               string        `json:"basis"` // this-run|same|earlier|disturbed, empty: the baseline was not measured; numbers only for this-run
+	Basis               string        `json:"basis"` // this-run|same|earlier|disturbed, empty if the baseline was not measured; numbers only for this-run
 	SecondsChangePct    Number        `json:"seconds_change_pct"`
 	CostChangePct       Number        `json:"cost_change_pct"`
 	ThroughputChangePct Number        `json:"throughput_change_pct"`
 	ComplianceChangePct Number        `json:"compliance_change_pct"`
 	Quality             string        `json:"quality"`                     // excellent|good|unchanged|questionable|bad|undecided: total cost against time
-	SecondsChange       *sla.Interval `json:"seconds_change_interval_pct"` // with the baseline's own uncertainty
+	SecondsChange       *sla.Interval `json:"seconds_change_interval_pct"` // with the uncertainty of the baseline
 	CostChange          *sla.Interval `json:"cost_change_interval_pct"`
 }
 
-// Waste is money by cause.
+// Waste contains wasted money by cause, USD.
 type Waste struct {
 	Idle            Number `json:"idle"`
 	InputBound      Number `json:"input_bound"`
@@ -322,7 +323,7 @@ type Waste struct {
 	Failed          Number `json:"failed"`
 }
 
-// Training is what the log says of the job.
+// Training contains the information in the log about the job.
 type Training struct {
 	Model         *string `json:"model"`
 	ModelParams   Number  `json:"model_params"`
@@ -339,7 +340,7 @@ type Training struct {
 	TestAccuracy  Number  `json:"test_accuracy"`
 }
 
-// Log is where the training rows came from.
+// Log describes the source of the training rows.
 type Log struct {
 	Path    string   `json:"path"`
 	Format  string   `json:"format"`
@@ -348,10 +349,10 @@ type Log struct {
 	Bad     []string `json:"bad,omitempty"` // the first few, "line 41: 3 fields, want 7"
 }
 
-// SamplesPerSecond is the measured throughput where it counts samples; unknown where it counts steps or epochs.
+// SamplesPerSecond returns the measured throughput if it counts samples, otherwise an unknown number.
 func (o *Outcome) SamplesPerSecond() Number { return inSamples(o.Throughput, o.ThroughputUnit) }
 
-// SamplesPerSecond is the measured throughput where it counts samples; unknown where it counts steps or epochs.
+// SamplesPerSecond returns the measured throughput if it counts samples, otherwise an unknown number.
 func (p *Probe) SamplesPerSecond() Number { return inSamples(p.Throughput, p.ThroughputUnit) }
 
 func inSamples(n Number, unit string) Number {

@@ -15,7 +15,7 @@ import (
 	"trainopt/sla"
 )
 
-// full sets every field of a value to something: pointers, one element in every list and map.
+// full sets every field of a value: pointers, one element in every list and map.
 func full(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -66,7 +66,7 @@ func fullRecord() *Record {
 func TestRecordsFitTheSchema(t *testing.T) {
 	running := fullRecord()
 	running.Exit, running.ExitCode, running.FinishedAt, running.Model, running.Baseline, running.Plan.Prediction = nil, nil, nil, nil, nil, nil
-	bare := &Record{Schema: 1, State: Planned} // nobody called NewRecord: lists are still lists
+	bare := &Record{Schema: 1, State: Planned} // made without NewRecord: lists must still be lists
 	odd := NewRecord()
 	odd.Preference.Time, odd.Outcome.CostUSD = math.NaN(), Number(math.Inf(1))
 	odd.Plan = &Plan{Candidates: []plan.Candidate{{Chance: math.NaN(), Throughput: sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}}}}
@@ -114,7 +114,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// section6 is section 6 of the contract: every path that must be in run.json.
+// section6 contains every path that run.json must have, as documented.
 const section6 = `schema run_id name command script.path script.sha256 script.framework script.model script.dataset script.uses_gpu script.resumable
 started_at finished_at state exit.code exit.signal exit.reason host.cpus host.memory_gib host.gpus.uuid host.gpus.name host.gpus.memory_gib
 sla.deadline_s sla.budget_usd sla.min_throughput sla.max_memory_gib sla.min_gpu_util sla.min_cpu_util
@@ -153,7 +153,7 @@ func TestContractFieldsAreThere(t *testing.T) {
 	}
 }
 
-// TestSchemaDescribesEveryField finds a field added to Record but not to schema/run.schema.json.
+// TestSchemaDescribesEveryField fails for a field of Record that schema/run.schema.json lacks.
 func TestSchemaDescribesEveryField(t *testing.T) {
 	var whole map[string]any
 	must(t, json.Unmarshal(schema.Record, &whole))
@@ -215,7 +215,7 @@ func TestRecordComesBack(t *testing.T) {
 	r := onDisk(t)
 	want := fullRecord()
 	want.Outcome.CostUSD = Unknown()
-	want.Comparison.Basis = BasisThisRun // what a settled record may hold: two allocations were measured
+	want.Comparison.Basis = BasisThisRun // required for a settled record: two allocations were measured
 	want.Measured = append(want.Measured, want.Measured[0])
 	want.Measured[1].Allocation.CPUs++
 	want.Measured[0].LiveCut, want.Measured[1].LiveCut = false, false

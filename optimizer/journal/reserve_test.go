@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// fullDisk has no space for a file but what the removal of the reserve gives back.
+// fullDisk has no space except that released by the removal of the reserve.
 type fullDisk struct {
 	disk
 	freed *bool
@@ -27,7 +27,7 @@ func (d fullDisk) Remove(path string) error {
 	return d.disk.Remove(path)
 }
 
-// Case 18: the disk is full when the run ends: its end is recorded all the same.
+// The end of a run is recorded even if the disk is full.
 func TestCase18EndIsRecordedOnAFullDisk(t *testing.T) {
 	run, err := Create(t.TempDir(), "a")
 	must(t, err)

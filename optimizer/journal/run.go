@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// Names of the files of a run that this package writes.
+// Names of the files of a run that are written by this package.
 const (
 	RecordFile = "run.json"
 	StateFile  = "state"
 	lockFile   = "lock"
-	// reserveFile holds space for the last record and state of a run, should the disk be full by then.
+	// reserveFile reserves disk space for the last record and state of a run, in case the disk is full by then.
 	reserveFile = ".reserve"
 	runsDir     = "runs"
 )
 
-// Run is one run directory, <state directory>/runs/<run id>. Its methods may be used by several goroutines.
+// Run is a run directory, <state directory>/runs/<run id>. Its methods are safe for concurrent use.
 type Run struct {
 	dir string
 	fs  files
@@ -33,15 +33,15 @@ type Run struct {
 	keep keeping
 }
 
-// NewRunID makes the name of a run that starts at the given time: it sorts by time, reads well
-// ("20261120-221235-train_digits-3f9a1c"), and is a safe file name whatever the script is called.
+// NewRunID returns the id of a run that starts at the given time: it sorts by time, is readable
+// ("20261120-221235-train_digits-3f9a1c"), and is a safe file name for any script name.
 func NewRunID(at time.Time, script string) string {
 	var r [3]byte
 	_, _ = rand.Read(r[:]) // never fails
 	return fmt.Sprintf("%s-%s-%s", at.UTC().Format("20060102-150405"), shortName(script), hex.EncodeToString(r[:]))
 }
 
-// shortName is the script's base name without its ending, in a-z, 0-9 and _, at most 24 long.
+// shortName returns the base name of the script without extension, in a-z, 0-9 and _, at most 24 characters long.
 func shortName(script string) string {
 	base := filepath.Base(script)
 	if ext := filepath.Ext(base); ext != base {
@@ -65,7 +65,7 @@ func shortName(script string) string {
 	return "run"
 }
 
-// checkID refuses names that are not plain, visible file names.
+// checkID rejects ids that are not plain, visible file names.
 func checkID(id string) error {
 	const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	switch {
@@ -84,20 +84,21 @@ func checkID(id string) error {
 	return nil
 }
 
-// MakeStateDir makes a state directory that is not there yet, with a .gitignore, so that nobody commits it unawares.
+// MakeStateDir creates the state directory if it does not exist, with a .gitignore that keeps it out of version
+// control.
 func MakeStateDir(stateDir string) error {
 	_, statErr := os.Lstat(stateDir)
 	if err := os.MkdirAll(stateDir, 0o755); err != nil {
 		return err
 	}
 	if errors.Is(statErr, fs.ErrNotExist) {
-		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // a courtesy: no harm without
+		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // optional: an error is ignored
 	}
 	return nil
 }
 
-// Create makes the directory of a new run below stateDir, and that if need be. A run of that name that is already there is
-// an error (fs.ErrExist).
+// Create creates the directory of a new run below stateDir, and stateDir itself if necessary. An existing run of that
+// id is an error (fs.ErrExist).
 func Create(stateDir, runID string) (*Run, error) {
 	if err := checkID(runID); err != nil {
 		return nil, fmt.Errorf("create run in %s: %w", stateDir, err)
@@ -116,13 +117,13 @@ func Create(stateDir, runID string) (*Run, error) {
 	if err := (disk{}).SyncDir(runs); err != nil {
 		return nil, fmt.Errorf("create run %s: sync %s: %w", runID, runs, err)
 	}
-	_ = os.WriteFile(filepath.Join(dir, reserveFile), make([]byte, reserveBytes), 0o600) // on a disk that is full already: without
+	_ = os.WriteFile(filepath.Join(dir, reserveFile), make([]byte, reserveBytes), 0o600) // omitted on a disk that is already full
 	return &Run{dir: dir, fs: disk{}}, nil
 }
 
 const reserveBytes = 256 << 10
 
-// Open opens a run directory that is there. It reads nothing yet.
+// Open opens an existing run directory. It reads no file.
 func Open(dir string) (*Run, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -138,15 +139,15 @@ func Open(dir string) (*Run, error) {
 	return &Run{dir: abs, fs: disk{}}, nil
 }
 
-// Dir is the absolute path of the run directory.
+// Dir returns the absolute path of the run directory.
 func (r *Run) Dir() string { return r.dir }
 
-// ID is the name of the run.
+// ID returns the id of the run.
 func (r *Run) ID() string { return filepath.Base(r.dir) }
 
-// Path is the path of a file of the run. Whatever the name is (it may come from a log or a script) the
-// path lies below the run directory: "..", absolute paths, control characters and names too long for a
-// file system are turned into harmless ones. Sub-directories are kept; the empty name is the directory.
+// Path returns the path of a file of the run. It is always below the run directory, whatever name contains (it may
+// come from a log or a script): "..", absolute paths, control characters and names too long for a file system are
+// replaced. Sub-directories are kept; the empty name is the directory itself.
 func (r *Run) Path(name string) string {
 	clean := filepath.Clean("/" + name)
 	parts := strings.Split(strings.TrimPrefix(clean, "/"), "/")
@@ -156,6 +157,7 @@ func (r *Run) Path(name string) string {
 	return filepath.Join(append([]string{r.dir}, parts...)...)
 }
 
+// safePart replaces control characters, and shortens a name above 200 bytes to a prefix and a hash.
 func safePart(p string) string {
 	p = strings.Map(func(c rune) rune {
 		if c < ' ' || c == 0x7f {
@@ -170,7 +172,7 @@ func safePart(p string) string {
 	return strings.ToValidUTF8(p[:150], "") + "-" + hex.EncodeToString(sum[:8])
 }
 
-// WriteFile replaces a file of the run (report.html, report.md): the old content or the new, never half.
+// WriteFile replaces a file of the run (report.html, report.md) atomically.
 func (r *Run) WriteFile(name string, data []byte) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

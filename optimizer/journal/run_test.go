@@ -68,7 +68,7 @@ func TestCreateRefusesUnsafeAndTakenNames(t *testing.T) {
 	if b, _ := os.ReadFile(filepath.Join(state, ".gitignore")); string(b) != "*\n" {
 		t.Errorf(".gitignore of a new state directory: %q", b)
 	}
-	own := t.TempDir() // a directory that the user already had stays as it is
+	own := t.TempDir() // an existing directory of the user stays unchanged
 	_, err = Create(own, "a")
 	must(t, err)
 	if _, err := os.Stat(filepath.Join(own, ".gitignore")); err == nil {
@@ -82,7 +82,7 @@ func TestCreateRefusesUnsafeAndTakenNames(t *testing.T) {
 	}
 }
 
-// Promise 9: file names from logs and scripts never leave the run directory.
+// File names from logs and scripts never leave the run directory.
 func TestPathNeverLeavesTheRunDirectory(t *testing.T) {
 	r := onDisk(t)
 	for name, want := range map[string]string{
@@ -248,7 +248,7 @@ func TestRemoveRefusesWhatIsNoRun(t *testing.T) {
 	if _, err := os.Stat(precious); err != nil {
 		t.Error(err)
 	}
-	must(t, os.Symlink(precious, r.Path("to-precious"))) // inside a run a link is removed, not what it shows
+	must(t, os.Symlink(precious, r.Path("to-precious"))) // a link in a run is removed, not its target
 	must(t, Remove(r.Dir()))
 	if _, err := os.Stat(precious); err != nil {
 		t.Error(err)

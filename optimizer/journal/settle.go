@@ -5,15 +5,15 @@ import "trainopt/sla"
 // The values of Comparison.Basis.
 const (
 	BasisThisRun   = "this-run"  // both sides were measured in this run
-	BasisSame      = "same"      // the run never left the baseline configuration
+	BasisSame      = "same"      // the run never left the baseline
 	BasisEarlier   = "earlier"   // the baseline was measured in an earlier run, under unknown conditions
 	BasisDisturbed = "disturbed" // other programs used the machine in one of the two measurements
 )
 
-// Over reports whether the run will not change any more.
+// Over reports whether the run has ended, so that its record is final.
 func (r *Record) Over() bool { return r.State == Done || r.State == Failed || r.State == Stopped }
 
-// EndedBy is the limit that ended the run early; empty when none did.
+// EndedBy returns the limit that ended the run early; empty if none did.
 func (r *Record) EndedBy() sla.Objective {
 	if r.State != Stopped || r.Exit == nil {
 		return ""
@@ -21,14 +21,15 @@ func (r *Record) EndedBy() sla.Objective {
 	return map[string]sla.Objective{"deadline": sla.Time, "budget": sla.Cost}[r.Exit.Reason]
 }
 
-// Settle removes from a record what its end does not support, also from one that an earlier version wrote:
+// Settle removes from a record the statements that its end does not support; it also corrects records of earlier
+// versions:
 //
 //   - a limit is met by a finished run only (see [sla.Unfinished]);
-//   - a comparison with the baseline is kept for a finished run only, and only where the allocation differed and both sides
-//     were measured in the run (Comparison.Basis says why not);
-//   - a prediction is kept only where the total amount of work is known: otherwise it was for one unit of work.
+//   - a comparison with the baseline is kept for a finished run only, and only if the allocations differ and both sides
+//     were measured in the run (Comparison.Basis states the reason);
+//   - a prediction is kept only if the total amount of work is known: otherwise it applied to one unit of work.
 //
-// It may be called more than once.
+// It is idempotent.
 func (r *Record) Settle() {
 	if r.State != Done {
 		r.Comparison = Blank[Comparison]()
@@ -53,14 +54,14 @@ func (r *Record) Settle() {
 	}
 }
 
-// withoutTotal removes what is said of the whole run.
+// withoutTotal removes the statements about the whole run.
 func (p *Plan) withoutTotal() {
 	p.Prediction = nil
 	p.Options = p.Options[:0]
 	p.Candidates = p.Candidates[:0]
 }
 
-// comparisonBasis is what the comparison of a finished run rests on; empty when the baseline was not measured.
+// comparisonBasis returns the basis for the comparison of a finished run; empty if the baseline was not measured.
 func (r *Record) comparisonBasis() string {
 	if r.Baseline == nil {
 		return r.Comparison.Basis

@@ -14,7 +14,7 @@ func cpuProbe(n int) Probe {
 	return p
 }
 
-// ended is a record of a run with a deadline, a baseline of 2 CPUs, and a comparison, before it is settled.
+// ended returns the unsettled record of a run with a deadline, a baseline of 2 CPUs, and a comparison.
 func ended(state State, reason string, measured ...Probe) *Record {
 	r := NewRecord()
 	r.State, r.Exit = state, &Exit{Reason: reason}
@@ -32,7 +32,7 @@ func ended(state State, reason string, measured ...Probe) *Record {
 	return r
 }
 
-// TestSettleVerdicts: what each end of a run supports.
+// TestSettleVerdicts: verdicts supported by each end of a run.
 func TestSettleVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		state  State
@@ -55,7 +55,7 @@ func TestSettleVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := ended(c.state, c.reason, cpuProbe(2), cpuProbe(1))
-			for range 2 { // settling a settled record changes nothing
+			for range 2 { // settling is idempotent
 				r.Settle()
 				if got := r.SLA.Verdicts; got[0].Status != c.time || got[1].Status != c.cost {
 					t.Errorf("time %s, cost %s; want %s, %s", got[0].Status, got[1].Status, c.time, c.cost)
@@ -71,7 +71,7 @@ func TestSettleVerdicts(t *testing.T) {
 	}
 }
 
-// TestSettleComparison: a saving needs a different allocation and two measurements within the run.
+// TestSettleComparison: a saving requires a different allocation and two measurements in the run.
 func TestSettleComparison(t *testing.T) {
 	for name, c := range map[string]struct {
 		measured []Probe
@@ -97,7 +97,7 @@ func TestSettleComparison(t *testing.T) {
 	}
 }
 
-// TestSettlePrediction: a prediction of a run of unknown length was for one unit of work.
+// TestSettlePrediction: the prediction of a run of unknown length is for one unit of work, and is removed.
 func TestSettlePrediction(t *testing.T) {
 	for name, c := range map[string]struct {
 		total  Number

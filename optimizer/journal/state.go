@@ -19,20 +19,20 @@ const StateVersion = 1
 
 const (
 	stateMagic  = "trainopt-state"
-	headerLimit = 200 // bytes; a first line longer than this is not ours
+	headerLimit = 200 // bytes; a longer first line is not a header
 )
 
-// keeping says whether the state on disk is worth keeping as the previous one.
+// keeping is the condition of the state on disk, which decides whether a save keeps it as the previous state.
 type keeping int
 
 const (
 	unseen keeping = iota
 	worthKeeping
-	damaged // it must not push out a good one
+	damaged // must not replace a good previous state
 )
 
-// SaveState replaces the state of the agent by v (as JSON) and keeps the one before as state.prev. After a
-// crash or an error at any point LoadState gives the old state or the new one.
+// SaveState replaces the state of the agent by v (as JSON) and keeps the previous one as state.prev. After a crash or
+// an error at any point, LoadState returns the old or the new state.
 func (r *Run) SaveState(v any) error {
 	payload, err := json.Marshal(v)
 	if err != nil {
@@ -48,6 +48,8 @@ func (r *Run) SaveState(v any) error {
 	return nil
 }
 
+// saveState writes the temporary file, keeps an intact current state as the previous one, and renames the new one
+// into place.
 func (r *Run) saveState(data []byte) error {
 	path := r.Path(StateFile)
 	if r.keep == unseen {
@@ -75,12 +77,12 @@ func (r *Run) saveState(data []byte) error {
 	return nil
 }
 
-// inspectState finds out whether the state on disk is whole. It is an error only when it was
-// written by a newer version, which must not be overwritten.
+// inspectState determines whether the state on disk is intact. It returns an error only if that was written by a
+// newer version, which must not be overwritten.
 func (r *Run) inspectState(path string) error {
 	data, err := r.fs.ReadFile(path)
 	if err != nil {
-		return nil // not there or not readable
+		return nil // missing or unreadable
 	}
 	if _, err = decodeState(path, data); err == nil {
 		r.keep = worthKeeping
@@ -92,9 +94,9 @@ func (r *Run) inspectState(path string) error {
 	return nil
 }
 
-// LoadState fills v, a pointer, with the state that was saved last. When that one is damaged or was
-// never completed, v is the state before it and note says so in words. Without any state it returns
-// ErrNoState; with none that can be read a *Damage; a state of a newer version is refused (*NewerError).
+// LoadState sets v, a pointer, to the last saved state. If that is damaged or incomplete, v is the previous state and
+// note describes the reason. It returns ErrNoState if no state was saved, and a *Damage if none is readable; a state
+// of a newer version is refused (*NewerError).
 func (r *Run) LoadState(v any) (note string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,6 +127,7 @@ func (r *Run) LoadState(v any) (note string, err error) {
 	return "", fmt.Errorf("load state: %w; the one before it: %w", first, second)
 }
 
+// loadState reads one state file into v.
 func (r *Run) loadState(path string, v any) error {
 	data, err := r.fs.ReadFile(path)
 	if err != nil {
@@ -134,7 +137,7 @@ func (r *Run) loadState(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	// Into a fresh value first: v is either filled or untouched.
+	// Decode into a new value first, so that v is either complete or untouched.
 	target := reflect.ValueOf(v)
 	if target.Kind() != reflect.Pointer || target.IsNil() {
 		return fmt.Errorf("%T is not a pointer to fill", v)
@@ -147,8 +150,8 @@ func (r *Run) loadState(path string, v any) error {
 	return nil
 }
 
-// encodeState puts a header line before the payload: magic, version, length and SHA-256 of the
-// payload, and a CRC of these four, so that a flipped bit in the version is not taken for a newer one.
+// encodeState prepends a header line to the payload: magic, version, length and SHA-256 of the payload, and a CRC of
+// these four, so that a flipped bit in the version is not mistaken for a newer version.
 func encodeState(payload []byte) []byte {
 	sum := sha256.Sum256(payload)
 	head := fmt.Sprintf("%s %d %d %s", stateMagic, StateVersion, len(payload), hex.EncodeToString(sum[:]))
@@ -158,7 +161,7 @@ func encodeState(payload []byte) []byte {
 	return b.Bytes()
 }
 
-// decodeState checks a state file and returns its payload, or a *Damage or *NewerError.
+// decodeState verifies a state file and returns its payload, or a *Damage or *NewerError.
 func decodeState(path string, data []byte) ([]byte, error) {
 	bad := func(offset int, format string, args ...any) ([]byte, error) {
 		return nil, &Damage{File: path, Offset: int64(offset), What: fmt.Sprintf(format, args...)}

@@ -34,7 +34,7 @@ func saved(t *testing.T) *Run {
 	return r
 }
 
-// operationsOfASave counts them, for a save that keeps the one before.
+// operationsOfASave returns the number of operations of a save that keeps the previous state.
 func operationsOfASave(t *testing.T) int {
 	r := saved(t)
 	m := r.fs.(*memory)
@@ -43,7 +43,7 @@ func operationsOfASave(t *testing.T) int {
 	return m.steps - before
 }
 
-// Case 21: power is lost at each operation of a save, with all that may then be on the disk.
+// Power loss at each operation of a save, with every possible content of the disk.
 func TestPowerLossBetweenEachPairOfOperations(t *testing.T) {
 	operations := operationsOfASave(t)
 	if operations < 7 {
@@ -53,7 +53,7 @@ func TestPowerLossBetweenEachPairOfOperations(t *testing.T) {
 		for at := 1; at <= operations+1; at++ {
 			r := saved(t)
 			m := r.fs.(*memory)
-			if firstInProcess { // a new agent that saves without having loaded
+			if firstInProcess { // a new agent that saves before it loads
 				r = &Run{dir: r.dir, fs: m}
 			}
 			m.stopAt, m.fail = m.steps+at, errPower
@@ -111,7 +111,7 @@ func TestPowerLossWhileWritingTheRecord(t *testing.T) {
 	}
 }
 
-// Case 18 for the state: the disk is full, or fails in another way, at each call in turn.
+// The disk is full, or fails in another way, at each operation in turn.
 func TestErrorAtEveryCallOfASave(t *testing.T) {
 	operations := operationsOfASave(t)
 	for at := 1; at <= operations; at++ {
@@ -140,7 +140,7 @@ func TestErrorAtEveryCallOfASave(t *testing.T) {
 	}
 }
 
-// reheaded gives a whole state file another version.
+// reheaded returns an intact state file with another version.
 func reheaded(data []byte, version string) []byte {
 	line, payload, _ := bytes.Cut(data, []byte("\n"))
 	f := strings.Fields(string(line))
@@ -149,7 +149,7 @@ func reheaded(data []byte, version string) []byte {
 	return append(fmt.Appendf(nil, "%s %08x\n", head, crc32.ChecksumIEEE([]byte(head))), payload...)
 }
 
-// Case 22: torn, flipped, empty, wrong- and newer-version state.
+// Truncated, bit-flipped, empty, wrong-version and newer-version states.
 func TestDamagedState(t *testing.T) {
 	whole := encodeState([]byte(`{"Turn":2}`))
 	header := bytes.IndexByte(whole, '\n')
@@ -160,7 +160,7 @@ func TestDamagedState(t *testing.T) {
 	}
 	cases := map[string]struct {
 		state []byte
-		note  string // part of what must be said
+		note  string // part of the expected note
 		newer bool
 	}{
 		"empty":                    {[]byte{}, "empty", false},
@@ -209,8 +209,8 @@ func TestDamagedState(t *testing.T) {
 			if !strings.Contains(note, c.note) || !strings.Contains(note, "before it is used") {
 				t.Errorf("note %q does not say %q", note, c.note)
 			}
-			// A damaged state must not push out the good one.
-			fresh := r // knows the shape of the state
+			// A damaged state must not replace a good one.
+			fresh := r // has inspected the state
 			if name != "payload of another shape" {
 				fresh = &Run{dir: r.dir, fs: disk{}}
 			}
@@ -269,7 +269,7 @@ func FuzzState(f *testing.F) {
 		case !errors.As(err, &damage):
 			t.Errorf("error of an unknown kind: %v", err)
 		}
-		// Any payload comes back, and no single changed byte goes unseen.
+		// Any payload is returned unchanged, and every changed byte is detected.
 		enc := encodeState(data)
 		if back, err := decodeState("state", enc); err != nil || !bytes.Equal(back, data) {
 			t.Errorf("round trip: %v", err)

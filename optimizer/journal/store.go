@@ -9,8 +9,8 @@ import (
 	"reflect"
 )
 
-// Encode writes a record as it stands in run.json. Lists that are nil become empty, and a NaN where JSON
-// has no room for one never costs the record.
+// Encode returns a record in the format of run.json. Nil lists become empty, and a NaN that JSON cannot represent
+// becomes unknown instead of an error.
 func Encode(r *Record) ([]byte, error) {
 	data, err := json.MarshalIndent(tidy(reflect.ValueOf(*r)).Interface(), "", "  ")
 	if err != nil {
@@ -19,8 +19,8 @@ func Encode(r *Record) ([]byte, error) {
 	return append(data, '\n'), nil
 }
 
-// WriteRecord replaces run.json: the old one or the new one, never half. The record of a run that is over may use the space
-// that Create has set aside for a full disk.
+// WriteRecord replaces run.json atomically. On a full disk, the record of a run that is over uses the space that
+// Create has reserved.
 func (r *Run) WriteRecord(rec *Record) error {
 	data, err := Encode(rec)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *Run) WriteRecord(rec *Record) error {
 	defer r.mu.Unlock()
 	over := rec.State != Running && rec.State != Planned
 	err = replace(r.fs, r.Path(RecordFile), data)
-	if over { // the space is needed no more, or now
+	if over { // the reserve is not required any more, or required now
 		if removed := r.fs.Remove(r.Path(reserveFile)); removed == nil && err != nil {
 			err = replace(r.fs, r.Path(RecordFile), data)
 		}
@@ -41,10 +41,11 @@ func (r *Run) WriteRecord(rec *Record) error {
 	return nil
 }
 
-// ReadRecord reads run.json of a run directory. A file of a newer schema is refused (*NewerError); one
-// that cannot be read as JSON is a *Damage. Keys that are absent are unknown. The record is settled ([Record.Settle]).
+// ReadRecord reads the run.json of a run directory. A file of a newer schema is refused (*NewerError); one that is
+// not valid JSON is a *Damage. Absent keys are unknown. The record is settled ([Record.Settle]).
 func ReadRecord(dir string) (*Record, error) { return readRecord(disk{}, dir) }
 
+// readRecord is ReadRecord on a replaceable file system.
 func readRecord(fsys files, dir string) (*Record, error) {
 	path := filepath.Join(dir, RecordFile)
 	data, err := fsys.ReadFile(path)
@@ -87,11 +88,11 @@ func jsonDamage(path string, err error) *Damage {
 	return d
 }
 
-// Damage says that a file of a run is there but is not what was written.
+// Damage reports that a file of a run exists but its content is invalid.
 type Damage struct {
 	File   string
-	Offset int64  // where, in bytes; 0 when the whole file is meant
-	What   string // in words
+	Offset int64  // position of the damage in bytes; 0 for the whole file
+	What   string // description
 }
 
 func (d *Damage) Error() string {
@@ -101,7 +102,7 @@ func (d *Damage) Error() string {
 	return fmt.Sprintf("%s is damaged: %s", d.File, d.What)
 }
 
-// NewerError says that a file was written by a newer version of this program. Nothing was changed.
+// NewerError reports that a file was written by a newer version of this program. The file is unchanged.
 type NewerError struct {
 	File           string
 	Version, Known int
@@ -112,8 +113,8 @@ func (e *NewerError) Error() string {
 		"use the newer version; nothing was changed", e.File, e.Version, e.Known)
 }
 
-// ErrNoState says that a run has not saved a state yet.
+// ErrNoState reports that a run has no saved state.
 var ErrNoState = errors.New("no state was saved")
 
-// absent reports whether an error says that a file is not there.
+// absent reports whether err means that a file does not exist.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

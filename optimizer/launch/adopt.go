@@ -13,11 +13,10 @@ import (
 	"time"
 )
 
-// Adopt implements Launcher. The returned Job is attached when the keeper lives; has ended when the
-// exit record is there; and is Lost when neither is, its Done closed as soon as no process of it
-// lives (see Leftovers). A process that merely has the number of the keeper or of the job is never
-// touched. The error is for a record that cannot be read, and ErrBusy for a keeper that lives in
-// another container or on another machine, from where it can be adopted.
+// Adopt implements Launcher. The returned Job is attached if the keeper lives; has ended if the exit is recorded; and
+// is Lost otherwise, its Done closed as soon as no process of it lives (see Leftovers). A process that merely reuses
+// the pid of the keeper or of the job is never touched. The error reports a record that cannot be read, or ErrBusy
+// for a keeper that lives in another container or on another machine, from where the job can be adopted.
 func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
@@ -42,13 +41,13 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		j.lose(false)
 		return j, nil
 	}
-	j.watch() // finds the keeper gone and follows the rest
+	j.watch() // detects the dead keeper and follows the remaining processes
 	return j, nil
 }
 
-// Find returns the handle of the job that was last started in a run directory, as its keeper wrote
-// it down: what an agent needs that died before it could save the handle itself. The error is
-// fs.ErrNotExist when no job was started there.
+// Find returns the handle of the job that was last started in a run directory, as recorded by its keeper. It serves
+// an agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if no job was started
+// there.
 func Find(runDir string) (Handle, error) {
 	var s started
 	err := readJSON(filepath.Join(runDir, startedFile), &s)
@@ -62,9 +61,9 @@ func Find(runDir string) (Handle, error) {
 	return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
 }
 
-// Leftovers lists the living processes of a job whose keeper is dead: those of its cgroup, of its
-// session, and those that carry its run id in their environment. It is empty while the keeper lives
-// (see Job.PIDs), and for a handle from before the machine was restarted.
+// Leftovers lists the living processes of a job whose keeper is dead: those of its cgroup, of its session, and those
+// with its run id in their environment. It is empty while the keeper lives (see Job.PIDs), and for a handle from
+// before a restart of the machine.
 func Leftovers(h Handle) []int {
 	if _, alive := newJob(h, memory{}).supervisor(); alive {
 		return nil
@@ -80,8 +79,8 @@ func Leftovers(h Handle) []int {
 	return pids
 }
 
-// keeperElsewhere reports whether some keeper holds the lock of the run directory. One that is leaving, or a process that is
-// just being started and has not closed what it inherited, holds it for a moment only.
+// keeperElsewhere reports whether a keeper holds the lock of the run directory. An exiting keeper, or a process that
+// is being started and has not yet closed inherited descriptors, holds it briefly only.
 func keeperElsewhere(dir string) bool {
 	for end := time.Now().Add(lockMoment); ; time.Sleep(lockMoment / 20) {
 		lock, err := lockRunDir(dir)
@@ -96,14 +95,14 @@ func keeperElsewhere(dir string) bool {
 
 const lockMoment = 400 * time.Millisecond
 
-// here reports whether the handle is from this run of the machine.
+// here reports whether the handle is from this boot of the machine.
 func (j *job) here() bool {
 	now := bootID()
 	return j.handle.BootID == "" || now == "" || j.handle.BootID == now
 }
 
-// recall reads what the files of the run directory say of the job of h. Missing files leave the
-// usual values, and so do those of a later start in the same directory: they are not of this job.
+// recall reads the facts about the job of h from the run directory. Missing files leave the defaults, and so do the
+// files of a later start in the same directory.
 func recall(h Handle) (memory, error) {
 	m := memory{grace: defaultGrace, want: control{Schema: fileSchema}}
 	var s started
@@ -139,7 +138,7 @@ func sameJob(a, b Handle) bool {
 	return a.KeeperPID == b.KeeperPID && a.KeeperStart == b.KeeperStart && a.BootID == b.BootID
 }
 
-// ReadExit reads the exit record of the job of h; false when its run directory holds none.
+// ReadExit reads the exit record of the job of h; false if its run directory has none.
 func ReadExit(h Handle) (Exit, bool) {
 	var e ended
 	if readJSON(filepath.Join(h.RunDir, exitFile), &e) != nil || !sameJob(e.Handle, h) {
@@ -148,8 +147,8 @@ func ReadExit(h Handle) (Exit, bool) {
 	return e.Exit, true
 }
 
-// lost is the end of a job of which there is no record. It began at began, zero when that is not
-// known, and ended at at, of which sign says in words what it rests on; empty when we saw the end.
+// lost is the exit of a job without a record. began is zero if unknown; sign describes the evidence for the end time
+// at, and is empty if the agent observed the end.
 func lost(h Handle, began, at time.Time, sign string) Exit {
 	e := Exit{Reason: Lost, Code: -1, At: at}
 	if !began.IsZero() && at.After(began) {
@@ -169,8 +168,8 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	return e
 }
 
-// lastSign is when a job that has ended unseen last wrote to its run directory, or when it was
-// started where it wrote nothing; sign names what the time is of.
+// lastSign returns the time at which a job whose end was not observed last wrote to its run directory, or was started
+// if it wrote nothing; sign formats that time with the name of the file.
 func lastSign(dir string) (at time.Time, sign string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -191,8 +190,8 @@ func lastSign(dir string) (at time.Time, sign string) {
 	return at, fmt.Sprintf("%s (%s)", at.Format(time.DateTime), sign)
 }
 
-// leftovers finds the processes of a job without the help of its keeper. Parents tell nothing then:
-// orphans belong to init. What began before the job cannot be of it, whatever else it looks like.
+// leftovers finds the processes of a job without its keeper. Parents identify nothing then: orphans belong to init.
+// Processes that started before the job are excluded.
 func leftovers(h Handle, runID string, e enforcer) []stat {
 	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		return nil
@@ -208,7 +207,7 @@ func leftovers(h Handle, runID string, e enforcer) []stat {
 		if s.gone() || s.Start < h.Start || s.PID == os.Getpid() {
 			continue
 		}
-		// While its leader lives, the session's number is certainly the job's; later it may be another's.
+		// While its leader lives, the session id is certainly the job's; afterwards it may be reused.
 		if s.process == own || (leader && s.Session == h.PID) || (runID != "" && carries(s.PID, runIDVariable+runID)) {
 			list = append(list, s)
 		}
@@ -220,7 +219,7 @@ func leftovers(h Handle, runID string, e enforcer) []stat {
 func carries(pid int, variable string) bool {
 	env, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/environ")
 	if err != nil {
-		return false // another user's
+		return false // a process of another user
 	}
 	return bytes.Contains(append([]byte{0}, env...), append(append([]byte{0}, variable...), 0))
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// P1, case 7: the agent is killed, another adopts the job and reports its end exactly.
+// The agent is killed; another one adopts the job and reports its end exactly.
 func TestCase07AgentKilledJobAdopted(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "42"))
@@ -84,7 +84,7 @@ func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
 	}
 }
 
-// The limit that the agent had set holds after its death, and the next agent can move it.
+// The agent's time limit holds after its death, and the next agent can move it.
 func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "save", "75")
@@ -122,7 +122,7 @@ func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
 	}
 }
 
-// An agent that died before it could save the handle is no reason to lose the job.
+// A job survives an agent that died before it saved the handle.
 func TestCase07HandleFoundInRunDirectory(t *testing.T) {
 	c := testCommand(t, "sleep")
 	if _, err := Find(c.RunDir); !errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +138,7 @@ func TestCase07HandleFoundInRunDirectory(t *testing.T) {
 	adopt(t, found)
 }
 
-// A keeper that only its lock shows, as from another container, is not taken for dead.
+// A keeper detectable only by its lock, as from another container, is not considered dead.
 func TestAdoptFindsKeeperElsewhere(t *testing.T) {
 	c := testCommand(t, "exit", "0")
 	j := start(t, testLocal(), c)
@@ -163,7 +163,7 @@ func TestAdoptFindsKeeperElsewhere(t *testing.T) {
 	}
 }
 
-// A second job in the run directory of a living one is refused, and the refusal names the first.
+// A second job in the run directory of a living one is refused with an error that names the first.
 func TestSecondStartInOneRunDirectory(t *testing.T) {
 	c := testCommand(t, "sleep")
 	j := start(t, testLocal(), c)
@@ -195,7 +195,7 @@ func mustStop(t *testing.T, j Job) Exit {
 	return e
 }
 
-// Case 6: what the terminal sends to the agent's group reaches neither keeper nor job.
+// Signals from the terminal to the agent's group reach neither keeper nor job.
 func TestCase06TerminalSignals(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
@@ -209,7 +209,7 @@ func TestCase06TerminalSignals(t *testing.T) {
 			if strings.Contains(output(t, h.RunDir, stdoutFile), "term ") {
 				t.Errorf("%s to the agent reached the job", signalName(sig))
 			}
-			unix.Kill(h.KeeperPID, sig) // nor does the keeper die of it
+			unix.Kill(h.KeeperPID, sig) // the keeper survives it too
 			if e, err := j.Stop(context.Background(), 10*time.Second); err != nil || e.Code != 4 {
 				t.Errorf("exit = %+v, %v; want the job's own code 4", e, err)
 			}
@@ -217,7 +217,7 @@ func TestCase06TerminalSignals(t *testing.T) {
 	}
 }
 
-// Case 6: the second Ctrl-C comes while the first one waits.
+// The second Ctrl-C arrives while the first one is being handled.
 func TestCase06StopTwiceQuickly(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
@@ -243,7 +243,7 @@ func TestCase06StopTwiceQuickly(t *testing.T) {
 	}
 }
 
-// A stop that nobody waits for any more is completed all the same.
+// A stop whose caller no longer waits is completed nevertheless.
 func TestCase06StopAbandoned(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
@@ -257,7 +257,7 @@ func TestCase06StopAbandoned(t *testing.T) {
 	}
 }
 
-// Case 6: TERM during start-up. Whatever point the start has reached, nothing of it is left.
+// SIGTERM during start-up: at every point of the start, no process is left.
 func TestCase06StopDuringStart(t *testing.T) {
 	for name, self := range map[string][]string{
 		"before the keeper":     {selfExe(), asSlowKeeper},
@@ -296,7 +296,7 @@ func children(t *testing.T) int {
 	return len(list)
 }
 
-// bystander is a process that has nothing to do with any job, leader of its own session.
+// bystander is a process unrelated to any job, leader of its own session.
 func bystander(t *testing.T) process {
 	c := exec.Command(selfExe(), asChild, "deaf")
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -311,7 +311,7 @@ func bystander(t *testing.T) process {
 	return s.process
 }
 
-// Case 8: another program now has the pid of the keeper, of the job, or of both.
+// Another program has reused the pid of the keeper, of the job, or of both.
 func TestCase08PidReused(t *testing.T) {
 	other := bystander(t)
 	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start - 1,
@@ -339,7 +339,7 @@ func TestCase08PidReused(t *testing.T) {
 	}
 }
 
-// Without a keeper, a process is known by the run id in its environment, if it is not older than the job.
+// Without a keeper, a process is identified by the run id in its environment, unless it is older than the job.
 func TestCase08StrayKnownByRunID(t *testing.T) {
 	c := exec.Command(selfExe(), asChild, "deaf")
 	c.Env = []string{runIDVariable + "stray-test"}
@@ -369,8 +369,7 @@ func TestCase08StrayKnownByRunID(t *testing.T) {
 	}
 }
 
-// A handle from before the machine was restarted names nothing that runs now, even if pid and start
-// time agree.
+// A handle from before a restart of the machine matches no running process, even if pid and start time agree.
 func TestCase08HandleFromBeforeRestart(t *testing.T) {
 	other := bystander(t)
 	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start, PID: other.PID, Start: other.Start, BootID: "another"}
@@ -422,7 +421,7 @@ func TestKeeperAndStandbyKilled(t *testing.T) {
 	}
 }
 
-// Close lets go: the job runs on, and no goroutine stays (goleak looks after all tests).
+// Close releases the job: the job continues, and no goroutine is left (goleak checks all tests).
 func TestCloseLeavesTheJob(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "sleep"))
 	says(t, j, "ready")
@@ -435,7 +434,7 @@ func TestCloseLeavesTheJob(t *testing.T) {
 	if e, err := adopt(t, j.Handle()).Stop(context.Background(), 0); err != nil || e.Reason != Stopped {
 		t.Errorf("exit = %+v, %v", e, err)
 	}
-	unix.Wait4(j.Handle().StandbyPID, nil, 0, nil) // it is this process's child, and was let go
+	unix.Wait4(j.Handle().StandbyPID, nil, 0, nil) // a child of this process that Close has released
 }
 
 func TestHandleSurvivesJSON(t *testing.T) {
@@ -450,7 +449,8 @@ func TestHandleSurvivesJSON(t *testing.T) {
 	}
 }
 
-// A newer program's files are refused in words, an unreadable record of one is not guessed at.
+// Files of a newer program are refused with a clear error, and one of its records that cannot be decoded is not
+// interpreted.
 func TestAdoptRefusesNewerFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, startedFile), []byte(`{"schema":99}`), 0o600); err != nil {

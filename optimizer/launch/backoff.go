@@ -6,32 +6,31 @@ import (
 	"time"
 )
 
-// Backoff decides when a job that has failed is started again, and when no more. It is a plain
-// value: it can be stored, and the same failures give the same delays. The zero value waits 1 s
-// after the first failure, twice as long after each further one up to 1 min, and gives up after 6
-// in a row that each lived less than 10 s.
+// Backoff decides when a failed job is restarted, and when no more. It is a plain value: it can be stored, and the
+// same failures give the same delays. The zero value waits 1 s after the first failure, doubles the delay after each
+// further one up to 1 min, and stops after 6 failures in a row that each occurred within 10 s of the start.
 type Backoff struct {
 	First    time.Duration `json:"first_ns"`     // delay after the first failure; 0 means 1 s
 	Max      time.Duration `json:"max_ns"`       // longest delay before jitter; 0 means 1 min
 	Factor   float64       `json:"factor"`       // from one delay to the next; below 1 means 2
-	Jitter   float64       `json:"jitter"`       // share of the delay by which it varies up and down, 0…1; 0 means 0.2, negative none
-	MinLife  time.Duration `json:"min_life_ns"`  // a job that lived as long did not fail at once; 0 means 10 s
-	Failures int           `json:"max_failures"` // in a row, each shorter than MinLife, after which to give up; 0 means 6
+	Jitter   float64       `json:"jitter"`       // relative variation of the delay up and down, 0…1; 0 means 0.2, negative none
+	MinLife  time.Duration `json:"min_life_ns"`  // a job that ran this long resets the count of failures; 0 means 10 s
+	Failures int           `json:"max_failures"` // failures in a row, each before MinLife, after which the job is not restarted; 0 means 6
 	Seed     uint64        `json:"seed"`         // of the jitter
 
 	// Row counts the failures in a row so far that were shorter than MinLife.
 	Row int `json:"row"`
 }
 
-// Retry is what to do after a failure.
+// Retry is the decision after a failure.
 type Retry struct {
-	After  time.Duration // wait so long, then start again
-	GiveUp bool          // or never again
-	Reason string        // for people, either way
+	After  time.Duration // the delay until the restart
+	GiveUp bool          // no restart
+	Reason string        // for the user, in both cases
 }
 
-// Next takes one failure into account: how the job ended, e.Ran being how long it lived. It returns
-// the Backoff for the next failure. Call it for failures only, not for an end that was wanted.
+// Next takes one failure into account, e.Ran being the run time, and returns the Backoff for the next failure. Call
+// it for failures only, not for an end that was requested.
 func (b Backoff) Next(e Exit) (Backoff, Retry) {
 	d := b.withDefaults()
 	if e.Ran >= d.MinLife {
@@ -50,6 +49,7 @@ func (b Backoff) Next(e Exit) (Backoff, Retry) {
 		e.words(), rounded(e.Ran), b.Row, d.Failures, rounded(delay))}
 }
 
+// withDefaults returns b with zero and out-of-range fields replaced. The receiver, which is stored, keeps them.
 func (b Backoff) withDefaults() Backoff {
 	set := func(d *time.Duration, usual time.Duration) {
 		if *d <= 0 {
@@ -76,13 +76,13 @@ func (b Backoff) withDefaults() Backoff {
 	return b
 }
 
-// delay before jitter after the n-th failure in a row, n from 1.
+// delay returns the delay before jitter after the n-th failure in a row, n from 1.
 func (b Backoff) delay(n int) time.Duration {
 	d := float64(b.First) * math.Pow(b.Factor, float64(n-1))
 	return time.Duration(min(d, float64(b.Max)))
 }
 
-// jittered moves d by up to ±Jitter, the same way each time for one seed and n.
+// jittered varies d by up to ±Jitter, deterministically in seed and n.
 func (b Backoff) jittered(d time.Duration, n uint64) time.Duration {
 	// SplitMix64 (Steele, Lea, Flood 2014): one well-mixed number for each (seed, n).
 	x := b.Seed + (n+1)*0x9e3779b97f4a7c15
@@ -93,7 +93,7 @@ func (b Backoff) jittered(d time.Duration, n uint64) time.Duration {
 	return time.Duration(float64(d) * (1 + b.Jitter*unit))
 }
 
-// words is how a job ended, for a sentence.
+// words describes the exit within a sentence.
 func (e Exit) words() string {
 	if e.Detail != "" {
 		return e.Detail
@@ -101,6 +101,7 @@ func (e Exit) words() string {
 	return string(e.Reason)
 }
 
+// rounded rounds a duration for display: to 1 s from 10 s on, to 0.1 s from 1 s on, otherwise to 1 ms.
 func rounded(d time.Duration) time.Duration {
 	switch {
 	case d >= 10*time.Second:

@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Case 5: a job that dies within 10 ms, six times, as it really does.
+// A job that dies within 10 ms, six times, with real processes.
 func TestCase05DiesAtOnceSixTimes(t *testing.T) {
 	t.Parallel()
 	b := Backoff{First: 10 * time.Millisecond, Max: 40 * time.Millisecond, Seed: 1}

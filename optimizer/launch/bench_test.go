@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// BenchmarkKeeperIdle reports what one keeper costs while its job runs: resident memory, of it the
-// part that is not shared with the file of the program, and the share of one processor over 3 s.
-// The program is the test binary here; a larger program has more of its file resident.
+// BenchmarkKeeperIdle reports the cost of one keeper while its job runs: resident memory, the part of it that is not
+// shared with the program's file, and the share of one processor over 3 s. The program is the test binary; a larger
+// program has more resident pages of its file.
 func BenchmarkKeeperIdle(b *testing.B) {
 	j := start(b, testLocal(), testCommand(b, "sleep"))
 	says(b, j, "ready")
@@ -26,7 +26,7 @@ func BenchmarkKeeperIdle(b *testing.B) {
 	b.ReportMetric(statusMiB(b, pid, "RssAnon:"), "anon-MiB")
 }
 
-// processorTime is what all threads of a process have used so far.
+// processorTime returns the CPU time used by all threads of a process.
 func processorTime(b *testing.B, pid int) time.Duration {
 	files, _ := filepath.Glob("/proc/" + strconv.Itoa(pid) + "/task/*/schedstat")
 	if len(files) == 0 {
@@ -47,8 +47,8 @@ func processorTime(b *testing.B, pid int) time.Duration {
 	return sum
 }
 
-// BenchmarkStartStop is the time from Start of a job to the end of Stop: all that a restart costs
-// besides the job's own start and end.
+// BenchmarkStartStop measures the time from Start of a job to the end of Stop: the cost of a restart, excluding the
+// job's own start and end.
 func BenchmarkStartStop(b *testing.B) {
 	for b.Loop() {
 		j := start(b, testLocal(), testCommand(b, "exit", "0"))
@@ -56,7 +56,7 @@ func BenchmarkStartStop(b *testing.B) {
 	}
 }
 
-// BenchmarkPump is the output that the keeper can take from a job, in bytes a second.
+// BenchmarkPump measures the output that the keeper can copy, in bytes per second.
 func BenchmarkPump(b *testing.B) {
 	b.SetBytes(100 << 20)
 	for b.Loop() {
@@ -65,7 +65,7 @@ func BenchmarkPump(b *testing.B) {
 	}
 }
 
-// BenchmarkPIDs is what one look at the tree costs the agent, without a cgroup.
+// BenchmarkPIDs measures the agent's cost of listing the tree once, without a cgroup.
 func BenchmarkPIDs(b *testing.B) {
 	for b.Loop() {
 		if _, err := tree(os.Getpid()); err != nil {

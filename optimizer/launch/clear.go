@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 )
 
-// Clear prepares a run directory for its removal: it refuses with ErrBusy while a process of its last
-// job lives, or may live where it cannot be seen (another container or machine), and removes the
-// cgroups that a dead keeper left. A directory in which no job was started needs nothing.
+// Clear prepares a run directory for its removal: it returns ErrBusy while a process of its last job lives, or may
+// live out of sight (in another container or on another machine), and removes the cgroups left by a dead keeper. A
+// directory in which no job was started needs no preparation.
 func Clear(runDir string) error {
 	h, err := Find(runDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -32,13 +32,13 @@ func Clear(runDir string) error {
 	return nil
 }
 
-// Living reports whether a process of the last job of a run directory lives, or of those that look after it.
+// Living reports whether a process of the last job of a run directory, its keeper or its standby lives.
 func Living(runDir string) bool {
 	h, err := Find(runDir)
 	return err == nil && living(h) > 0
 }
 
-// living is the pid of a living process of a job; 0 when there is none.
+// living returns the pid of a living process of a job, its keeper or its standby; 0 if none lives.
 func living(h Handle) int {
 	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		return 0

@@ -1,32 +1,29 @@
-// Package launch starts a training job as a process tree under control, finds it again after the
-// agent's death, and says exactly how it ended.
+// Package launch starts a training job as a supervised process tree, finds it again after the agent has died, and
+// reports exactly how it ended.
 //
-// Between the agent and the job stands a keeper: a small process of the same binary, leader of its
-// own session, that outlives the agent. It is the job's parent and the subreaper of all that the job
-// starts; it moves the job's output into rotated files, stops the job when the dead-man's switch runs
-// out, clears away what the job leaves behind, and puts the end on record. Its own parent, the
-// standby, sleeps; should the keeper be killed, the standby takes its place with the job's pipes
-// unbroken. Only when both are killed is the end of a job not recorded; it is then Lost. The agent
-// talks to the keeper through files in the run directory:
+// A keeper runs between the agent and the job: a small process of the same binary, leader of its own session, that
+// outlives the agent. It is the parent of the job and the subreaper of every process that the job starts; it copies
+// the job's output into rotated files, stops the job when the dead-man's switch expires, kills the processes that
+// outlive the job, and records the exit. Its own parent, the standby, sleeps; if the keeper is killed, the standby
+// replaces it with the job's pipes unbroken. The exit of a job goes unrecorded only if both are killed; its reason is
+// then Lost. The agent and the keeper communicate through files in the run directory:
 //
-//	keeper.json   agent  → people   what was started; never the environment, which may hold keys
-//	control.json  agent  → keeper   what is wanted: stop, checkpoint, time limit
+//	keeper.json   agent  → people   the command; never the environment, which may hold keys
+//	control.json  agent  → keeper   the requested state: stop, checkpoint, time limit
 //	enforce.json  agent  → both     how the allocation is enforced
 //	started.json  keeper → agent    process ids with their start times
-//	exit.json     keeper → agent    how it ended
-//	keeper.lock   held as long as keeper or standby live
-//	keeper.log    what the keeper says when it fails itself
+//	exit.json     keeper → agent    the exit record
+//	keeper.lock   held while the keeper or the standby lives
+//	keeper.log    errors of the keeper itself
 //
-// The job itself is the leader of a session and a process group of its own, has /dev/null as stdin,
-// and gets the environment of the Command and nothing else.
+// The job is the leader of its own session and process group, has /dev/null as stdin, and receives exactly the
+// environment of the Command.
 //
-// The keeper survives what kills the agent, but not what kills the agent's whole cgroup: a service
-// manager's stop, the end of a container or of a batch job. The job is then gone too, or found by
-// Leftovers.
+// The keeper survives whatever kills the agent alone, but not what kills the agent's whole cgroup: a stop by the
+// service manager, the end of a container or of a batch job. The job then dies too, or Leftovers finds its processes.
 //
-// What happens when is decided in watch.go, a step machine without clock or processes; how an end is
-// named is decided in exit.go. The package decides nothing about allocations, and it starts no shell.
-// It needs Linux.
+// The keeper's decisions are in watch.go, a state machine without clock or processes; exit.go derives the reason and
+// description of an exit. The package makes no decision about allocations and starts no shell. It requires Linux.
 //
 //	launcher := launch.Local{Self: []string{exe, "__keeper"}} // main: launch.KeeperMain(args after it)
 //	job, err := launcher.Start(ctx, launch.Command{Args: []string{"python3", "train.py"}, Dir: dir,

@@ -6,7 +6,7 @@ import (
 	"trainopt/resources"
 )
 
-// enforcer keeps a running tree within its allocation; *resources.Enforcer is the real one.
+// enforcer keeps a running tree within its allocation; *resources.Enforcer implements it.
 type enforcer interface {
 	State() []byte
 	Recipe() resources.Recipe
@@ -21,7 +21,7 @@ type enforcer interface {
 	Remove() error
 }
 
-// openEnforcer takes over what another process of ours enforces.
+// openEnforcer restores an enforcer from the State of another process.
 func openEnforcer(state []byte) (enforcer, error) {
 	e, err := resources.OpenEnforcer(state)
 	if err != nil {
@@ -30,8 +30,8 @@ func openEnforcer(state []byte) (enforcer, error) {
 	return e, nil
 }
 
-// withCgroup adds to list what e's cgroup holds and list does not: processes that /proc hides from
-// a walk, or whose parent is no longer ours.
+// withCgroup adds to list the processes of e's cgroup that it lacks: those that are hidden from a walk over /proc, or
+// whose parent is no longer in the tree.
 func withCgroup(list []stat, e enforcer) []stat {
 	if e == nil {
 		return list

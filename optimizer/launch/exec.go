@@ -17,31 +17,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File descriptors of the trampoline, besides its streams, which are already the job's.
+// File descriptors of the trampoline, in addition to its streams, which are already those of the job.
 const (
-	execSpecFD   = 3 // the spec, to its end
+	execSpecFD   = 3 // the spec, read until EOF
 	execReportFD = 4 // execReports to the keeper; closed by a successful exec
 )
 
-// execReport is one message of the trampoline. The first says that it is about to become the job;
-// a second one that it could not.
+// execReport is one message of the trampoline. The first one precedes exec; a second one reports that exec failed.
 type execReport struct {
-	Missing []string      `json:"missing,omitempty"` // of the recipe
+	Missing []string      `json:"missing,omitempty"` // parts of the recipe that could not be applied
 	Failure *startFailure `json:"failure,omitempty"`
 }
 
-// startFailure says why a job never ran.
+// startFailure is why a job never ran.
 type startFailure struct {
-	Reason string `json:"reason"` // what was wrong with what
-	Advice string `json:"advice"` // what to do about it; may be empty
-	// Errno is the system's own number for it, 0 when there is none.
+	Reason string `json:"reason"` // the object and what is wrong with it
+	Advice string `json:"advice"` // the remedy; may be empty
+	// Errno is the system's error number, 0 if the failure is not a system error.
 	Errno syscall.Errno `json:"errno,omitempty"`
 }
 
-// ExecMain is the trampoline: a process that limits itself by the recipe and then becomes the job
-// by exec. It is only ever started by the keeper. It returns the exit code when it could not.
+// ExecMain is the trampoline: a process that applies the recipe to itself and then becomes the job by exec. Only the
+// keeper starts it. It returns, with an exit code, only if exec failed.
 func ExecMain(args []string) int {
-	runtime.LockOSThread() // affinity belongs to a thread, and exec keeps that of the calling one
+	runtime.LockOSThread() // affinity belongs to a thread, and exec keeps that of the calling thread
 	syscall.CloseOnExec(execSpecFD)
 	syscall.CloseOnExec(execReportFD)
 	report := json.NewEncoder(os.NewFile(execReportFD, "report"))
@@ -70,14 +69,14 @@ func ExecMain(args []string) int {
 		ready.Missing = s.Recipe.Apply()
 	}
 	if err := report.Encode(ready); err != nil {
-		return 127 // the keeper is gone: nothing would look after the job
+		return 127 // the keeper is dead: the job would run unsupervised
 	}
 	return fail(explainExec(path, string(s.Dir), syscall.Exec(path, argv, env)))
 }
 
-// lookup finds a program as execvp does: a name with a slash is a path, any other is sought on the
-// PATH of the job's own environment. A file that is found but cannot be executed is returned too,
-// when nothing better is: the error of exec says more than "not found".
+// lookup finds a program as execvp does: a name with a slash is a path, any other is searched on the PATH of the
+// job's environment. A file that cannot be executed is returned if no executable one exists: the error of exec is
+// then more specific than "not found".
 func lookup(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -105,7 +104,7 @@ func lookup(name string, env []string) (string, error) {
 	return "", fs.ErrNotExist
 }
 
-// pathOf is the last PATH of env, as a program would see it, or the usual one when there is none.
+// pathOf returns the last PATH of env, or the usual default if env has none.
 func pathOf(env []string) string {
 	path, found := "", false
 	for _, v := range env {
@@ -144,7 +143,7 @@ func explainDir(dir string, err error) startFailure {
 	return f
 }
 
-// explainExec puts in words why path could not be executed from the directory dir.
+// explainExec describes why path could not be executed from the directory dir.
 func explainExec(path, dir string, err error) startFailure {
 	f := startFailure{Reason: fmt.Sprintf("%q: %v", path, bare(err)), Errno: errnoOf(err)}
 	switch f.Errno {
@@ -165,7 +164,7 @@ func explainExec(path, dir string, err error) startFailure {
 	return f
 }
 
-// explainShortage adds the advice for what a process cannot start for want of.
+// explainShortage adds the advice for errors caused by an exhausted resource or limit.
 func explainShortage(f *startFailure) {
 	switch f.Errno {
 	case unix.EAGAIN:
@@ -190,6 +189,8 @@ func explainShortage(f *startFailure) {
 	}
 }
 
+// explainMissing explains ENOENT of exec: a dangling link, a missing file, a missing interpreter of a script, or a
+// missing loader of a binary.
 func explainMissing(f *startFailure, path, dir string) {
 	if target, err := os.Readlink(path); err == nil {
 		if _, err := os.Stat(path); err != nil {
@@ -218,6 +219,7 @@ func explainMissing(f *startFailure, path, dir string) {
 	f.Advice = "it was built for another system (C library or processor): build or install it for this one"
 }
 
+// explainDenied explains EACCES and EPERM of exec.
 func explainDenied(f *startFailure, path string) {
 	info, err := os.Stat(path)
 	switch {
@@ -244,6 +246,7 @@ func explainDenied(f *startFailure, path string) {
 	}
 }
 
+// explainFormat explains ENOEXEC: a binary for another processor, an empty file, or a text without a #! line.
 func explainFormat(f *startFailure, path string) {
 	f.Reason = fmt.Sprintf("%q is not a program that this machine can run", path)
 	f.Advice = "name the interpreter in the command, or begin the script with a #! line"
@@ -261,7 +264,7 @@ func explainFormat(f *startFailure, path string) {
 	}
 }
 
-// shebang is the interpreter that the first line of a script names.
+// shebang returns the interpreter named in the first line of a script.
 func shebang(path string) (string, bool) {
 	rest, ok := strings.CutPrefix(string(firstBytes(path)), "#!")
 	if !ok {
@@ -275,6 +278,7 @@ func shebang(path string) (string, bool) {
 	return line, line != ""
 }
 
+// firstBytes returns at most the first 256 bytes of a file, nil on an error.
 func firstBytes(path string) []byte {
 	f, err := os.Open(path)
 	if err != nil {
@@ -286,14 +290,14 @@ func firstBytes(path string) []byte {
 	return head[:n]
 }
 
-// errnoOf is the system's number inside err, 0 when there is none.
+// errnoOf returns the system error number inside err, 0 if it has none.
 func errnoOf(err error) syscall.Errno {
 	var n syscall.Errno
 	errors.As(err, &n)
 	return n
 }
 
-// bare is the innermost error: the path that wraps it is already in the sentence.
+// bare returns the innermost error, without the path that the caller's message already contains.
 func bare(err error) error {
 	var p *fs.PathError
 	if errors.As(err, &p) {

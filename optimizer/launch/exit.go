@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// outcome is everything that the verdict on an ended job rests on.
+// outcome holds the facts from which the exit of a job is derived.
 type outcome struct {
 	status syscall.WaitStatus
 	reaped bool // status is known; false when the main process could not be killed
@@ -17,19 +17,20 @@ type outcome struct {
 	unseen bool // the main process has ended, and its status was lost with the keeper that reaped it
 
 	cause     cause
-	killed    bool          // SIGKILL of the main process was ours
+	killed    bool          // SIGKILL of the main process was sent by the keeper
 	hurried   bool          // a stop without grace was requested
-	sinceAsk  time.Duration // from the last checkpoint request to the end; 0 when there was none
+	sinceAsk  time.Duration // from the last checkpoint request to the end; 0 means no request
 	oomKills  uint64        // processes of the job that the kernel killed for memory, by its cgroup
-	oomNearby bool          // the kernel killed some process of the machine for memory in the same moment
-	stuck     []stat        // what could not be killed
+	oomNearby bool          // the kernel killed a process of the machine for lack of memory at the same time
+	stuck     []stat        // processes that could not be killed
 	lostBytes int64         // output that could not be written
 }
 
-// codeSaved is what a script exits with after a checkpoint that it was asked for, besides 0.
+// codeSaved is, besides 0, the exit code of a script that has saved a checkpoint on request.
 const codeSaved = 75
 
-// verdict says how a job ended: Reason, Code, Signal and Detail of an Exit.
+// verdict derives Reason, Code, Signal and Detail of the Exit. An orderly stop overrides the reason that the wait
+// status alone would give.
 func (o outcome) verdict() Exit {
 	e := Exit{Reason: Exited, Code: -1}
 	var detail string
@@ -62,6 +63,8 @@ func (o outcome) verdict() Exit {
 	return e
 }
 
+// signalled describes a death by signal, and sets e.Reason if the signal was sent by the kernel for lack of memory or
+// by a checkpoint request.
 func (o outcome) signalled(e *Exit) string {
 	sig := o.status.Signal()
 	switch {
@@ -92,6 +95,8 @@ func (o outcome) signalled(e *Exit) string {
 	return fmt.Sprintf("ended by %s from someone else", e.Signal)
 }
 
+// exited describes an exit with a code, and sets e.Reason if it follows a checkpoint request or the kernel killed a
+// process of the job.
 func (o outcome) exited(e *Exit) string {
 	switch code := e.Code; {
 	case o.sinceAsk > 0 && (code == 0 || code == codeSaved):
@@ -125,7 +130,7 @@ var crashes = map[syscall.Signal]string{
 	syscall.SIGXFSZ: "file size limit",
 }
 
-// signalName is "SIGTERM", or "signal 40" for one without a name.
+// signalName returns "SIGTERM", or "signal 40" for a signal without a name.
 func signalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
@@ -133,7 +138,7 @@ func signalName(sig syscall.Signal) string {
 	return fmt.Sprintf("signal %d", int(sig))
 }
 
-// describe names processes for people: "123 (python3, state D)".
+// describe formats up to eight processes for messages: "123 (python3, state D)".
 func describe(list []stat) string {
 	const most = 8
 	var b strings.Builder

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// P2: code and signal are reported exactly, for every code.
+// Code and signal are reported exactly, for every code.
 func TestP2ExitCode(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{0, 1, 2, 75, 126, 127, 137, 255} {
@@ -70,7 +70,7 @@ func TestVerdict(t *testing.T) {
 		reason ExitReason
 		code   int
 		signal string
-		detail string // is part of it
+		detail string // a part of it
 	}{
 		"exit 0":                  {outcome{reaped: true, status: exitStatus(0)}, Exited, 0, "", "code 0"},
 		"out of its memory limit": {outcome{reaped: true, status: signalStatus(9), oomKills: 1}, OOM, -1, "SIGKILL", "memory limit"},

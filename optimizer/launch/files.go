@@ -13,28 +13,27 @@ import (
 	"trainopt/resources"
 )
 
-// Files in a run directory. Each is replaced as a whole, so a reader finds the old one or the new
-// one and never half of one.
+// Files in a run directory. Each is replaced atomically, so a reader sees the old or the new content, never a part.
 const (
 	stdoutFile  = "job.stdout"
 	stderrFile  = "job.stderr"
-	specFile    = "keeper.json"  // what was started, for people; written by the agent
+	specFile    = "keeper.json"  // the command, for people; written by the agent
 	startedFile = "started.json" // the running job; written by the keeper
-	exitFile    = "exit.json"    // how it ended; written by the keeper
-	controlFile = "control.json" // what is wanted of it; written by the agent
+	exitFile    = "exit.json"    // the exit record; written by the keeper
+	controlFile = "control.json" // the requested state; written by the agent
 	enforceFile = "enforce.json" // how its allocation is enforced; written by the agent
-	lockFile    = "keeper.lock"  // held by the keeper as long as it lives
-	keeperLog   = "keeper.log"   // what the keeper says when it fails itself
+	lockFile    = "keeper.lock"  // held by the keeper while it lives
+	keeperLog   = "keeper.log"   // errors of the keeper itself
 )
 
 // fileSchema is the version of these files; it changes when a field changes its meaning.
 const fileSchema = 1
 
-// ErrNewer says that a file was written by a later version of this program.
+// ErrNewer reports that a file was written by a later version of this program.
 var ErrNewer = errors.New("written by a newer version of this program")
 
-// text is a string that may hold any bytes, as arguments, paths and environments do. JSON has only
-// valid UTF-8, so anything else is written as {"base64": …}.
+// text is a string of arbitrary bytes, as in arguments, paths and environments. JSON requires valid UTF-8, so any
+// other string is written as {"base64": …}.
 type text string
 
 func (t text) MarshalJSON() ([]byte, error) {
@@ -44,6 +43,7 @@ func (t text) MarshalJSON() ([]byte, error) {
 	return json.Marshal(map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(t))})
 }
 
+// UnmarshalJSON accepts both forms.
 func (t *text) UnmarshalJSON(data []byte) error {
 	var s string
 	if json.Unmarshal(data, &s) == nil {
@@ -78,20 +78,20 @@ func plain(in []text) []string {
 	return out
 }
 
-// pace are the times of an orderly end that the user does not choose.
+// pace holds the timeouts of an orderly end that the user does not choose.
 type pace struct {
-	Linger   time.Duration `json:"linger_ns"`    // what others may go on after the main process has ended
-	Clear    time.Duration `json:"clear_ns"`     // then SIGTERM, and this long until SIGKILL
-	KillWait time.Duration `json:"kill_wait_ns"` // how long a killed process may take to die
+	Linger   time.Duration `json:"linger_ns"`    // run time granted to other processes after the main process has ended
+	Clear    time.Duration `json:"clear_ns"`     // from the SIGTERM that follows to SIGKILL
+	KillWait time.Duration `json:"kill_wait_ns"` // the time a killed process may take to die
 }
 
 var usualPace = pace{Linger: 3 * time.Second, Clear: 5 * time.Second, KillWait: 10 * time.Second}
 
-// spec is what the keeper is told. The environment and the recipe go through a pipe only: keys and
-// tokens in an environment have no business on disk.
+// spec is the keeper's input. Environment and recipe are passed through a pipe only: the keys and tokens of an
+// environment must not be stored on disk.
 type spec struct {
 	Schema     int                  `json:"schema"`
-	Self       []text               `json:"self"` // how to run this program as the trampoline
+	Self       []text               `json:"self"` // the command that runs this program as the trampoline
 	Args       []text               `json:"args"`
 	Dir        text                 `json:"dir"`
 	RunDir     text                 `json:"run_dir"`
@@ -100,50 +100,52 @@ type spec struct {
 	Grace      time.Duration        `json:"grace_ns"`
 	LogLimit   int64                `json:"log_limit_bytes"`
 	Pace       pace                 `json:"pace"`
-	// RunID is the job's OPTIMIZER_RUN_ID, by which stray processes are known after the keeper's death.
+	// RunID is the job's OPTIMIZER_RUN_ID, which identifies stray processes after the keeper's death.
 	RunID text `json:"run_id,omitempty"`
-	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty: its output goes to pipes.
+	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty means pipes.
 	Terminal string `json:"terminal,omitempty"`
 
 	Env    []text            `json:"env,omitempty"`
 	Recipe *resources.Recipe `json:"recipe,omitempty"`
 }
 
-// started is the keeper's record of a job that runs.
+// started is the keeper's record of a running job.
 type started struct {
 	Schema int       `json:"schema"`
 	Handle Handle    `json:"handle"`
 	At     time.Time `json:"at"`
-	// Missing says what of the recipe the job could not do to itself.
+	// Missing lists the parts of the recipe that could not be applied.
 	Missing []string `json:"missing,omitempty"`
 }
 
-// control is what the agent wants of the keeper. It is a state and not a message: reading it twice
-// does nothing twice.
+// control is the state that the agent requests of the keeper. It is a state and not a message: reading it twice has
+// no further effect.
 type control struct {
 	Schema int `json:"schema"`
-	// StopAt is when the dead-man's switch stops the job, on the machine's monotonic clock; 0 is never.
+	// StopAt is when the dead-man's switch stops the job, on the machine's monotonic clock; 0 means never.
 	StopAt time.Duration `json:"stop_at_ns"`
 	// Checkpoints counts the checkpoint requests so far.
 	Checkpoints int `json:"checkpoints"`
-	// Stop, when not nil, ends the job: SIGTERM now, SIGKILL after it.
+	// Stop, when not nil, ends the job: SIGTERM immediately, SIGKILL after this grace.
 	Stop *time.Duration `json:"stop_grace_ns,omitempty"`
 }
 
-// ended is exit.json.
+// ended is the content of exit.json.
 type ended struct {
 	Schema int    `json:"schema"`
 	Handle Handle `json:"handle"`
 	Exit   Exit   `json:"exit"`
-	// Start says what kept the job from starting; nil when it did start.
+	// Start is why the job did not start; nil if it did.
 	Start *startFailure `json:"start_failure,omitempty"`
 }
 
-// schemaOf lets readJSON refuse a newer file whatever it is.
+// schemaOf is the part that every file has in common; readJSON uses it to reject a newer file before decoding the
+// rest.
 type schemaOf struct {
 	Schema int `json:"schema"`
 }
 
+// readJSON reads a file of a run directory. A schema above fileSchema is ErrNewer, a missing one an error.
 func readJSON(path string, into any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -173,13 +175,13 @@ func writeJSON(path string, v any, durable bool) error {
 	return writeFile(path, append(data, '\n'), durable)
 }
 
-// writeFile replaces a file in one step. Durable means that it is on the disk when writeFile
-// returns; a file that only lives as long as the processes it speaks of need not be.
+// writeFile replaces a file atomically. durable means that it is synced to disk when writeFile returns; a file that
+// is only valid while the processes it describes live needs no sync.
 func writeFile(path string, data []byte, durable bool) error {
 	return replaceFile(path, path+".new", os.O_TRUNC, data, durable)
 }
 
-// reserve sets disk space aside for a file that must still be written when the disk is full.
+// reserve allocates disk space for a file that must be written even when the disk is full.
 func reserve(path string) error {
 	f, err := os.OpenFile(path+".reserved", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -189,11 +191,13 @@ func reserve(path string) error {
 	return errors.Join(err, f.Close())
 }
 
-// writeReserved is writeFile, durable, into the space that reserve has set aside.
+// writeReserved is a durable writeFile into the space that reserve has allocated.
 func writeReserved(path string, data []byte) error {
 	return replaceFile(path, path+".reserved", 0, data, true)
 }
 
+// replaceFile writes data to temp and renames it to path. Without O_TRUNC in flags, temp keeps its reserved blocks
+// until the data is written. On an error temp is removed.
 func replaceFile(path, temp string, flags int, data []byte, durable bool) (err error) {
 	defer func() {
 		if err != nil {
@@ -221,6 +225,6 @@ func replaceFile(path, temp string, flags int, data []byte, durable bool) (err e
 	if err != nil {
 		return err
 	}
-	dir.Sync() // some file systems have no directory sync; the rename stands without it
+	dir.Sync() // some file systems have no directory sync; the rename is done nevertheless
 	return dir.Close()
 }

@@ -70,7 +70,7 @@ func FuzzParseStat(f *testing.F) {
 	})
 }
 
-// Any bytes come back through JSON, as arguments and environments need.
+// Arbitrary bytes survive JSON, as required for arguments and environments.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"", "plain", "ü\n", "a\xff", `{"base64":"x"}`} {
 		f.Add(s)
@@ -87,7 +87,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// Whatever somebody writes into the control file: it is taken or refused, and the watch goes on.
+// Arbitrary content of the control file is accepted or refused, and the watch continues.
 func FuzzControlFile(f *testing.F) {
 	f.Add([]byte(`{"schema":1,"stop_at_ns":5,"checkpoints":1,"stop_grace_ns":7}`))
 	f.Add([]byte(`{"schema":1,"stop_grace_ns":-9223372036854775808}`))
@@ -110,7 +110,7 @@ func FuzzControlFile(f *testing.F) {
 	})
 }
 
-// Case 22: a record that is torn, empty, foreign or newer is refused in words and never half taken.
+// A record that is truncated, empty, foreign or newer is refused with a clear error and never partly used.
 func TestCase22DamagedRecords(t *testing.T) {
 	good := `{"schema":1,"handle":{"keeper_pid":1},"exit":{"reason":"exited","code":3,"at":"2024-01-01T00:00:00Z","ran_ns":1,"peak_memory_gib":null,"cpu_seconds":1.5}}`
 	for name, tc := range map[string]struct {

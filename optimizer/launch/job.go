@@ -15,51 +15,51 @@ import (
 	"trainopt/resources"
 )
 
-// ErrNoCheckpoint says that the job's main process has no handler for SIGUSR1 now. The signal would
-// kill it, so it was not sent.
+// ErrNoCheckpoint reports that the job's main process has no handler for SIGUSR1. The signal would kill it, so it was
+// not sent.
 var ErrNoCheckpoint = errors.New("its main process does not handle the checkpoint signal SIGUSR1")
 
-// ErrNoKeeper says that the keeper of a job has died, so what only it can do is not done.
+// ErrNoKeeper reports that the keeper and the standby of a job are dead, so a request that only they can carry out
+// was not carried out.
 var ErrNoKeeper = errors.New("the keeper of the job is gone")
 
-// stopSlack is how much longer than the grace Stop may take.
+// stopSlack is the time that Stop may take in addition to the grace.
 const stopSlack = 15 * time.Second
 
-// keeperSlack is how much longer than the grace the keeper may take until the agent ends the tree
-// itself.
+// keeperSlack is the time that the keeper may take in addition to the grace before the agent kills the tree itself.
 const keeperSlack = 12 * time.Second
 
-// job is one job under a keeper, seen from the agent.
+// job is the agent's side of a job under a keeper. It implements Job.
 type job struct {
 	handle  Handle
 	keeper  process
-	standby process // PID 0: none
+	standby process // PID 0: no standby
 	main    process
 	dir     string
 	grace   time.Duration
 	runID   string
-	enforce enforcer // nil when unknown
+	enforce enforcer // nil if unknown
 	missing []string
-	began   time.Time // wall clock; zero when unknown
-	answer  *answer   // nil when another agent started the job
+	began   time.Time // wall clock; zero if unknown
+	answer  *answer   // nil if another agent started the job
 
-	life   context.Context // ends with Close
+	life   context.Context // cancelled by Close
 	cancel context.CancelFunc
-	left   sync.WaitGroup // the watcher
+	left   sync.WaitGroup // the goroutine of watch
 	done   chan struct{}
-	exit   Exit // set before done is closed
+	exit   Exit // written before done is closed
 
 	mu   sync.Mutex
 	want control
-	// byUs says that we ended it with our own hands, which the keeper cannot know.
+	// byUs is set when the agent has signalled the tree itself, which the keeper's record does not show.
 	byUs bool
 }
 
 var _ Job = (*job)(nil)
 
-// memory is what is known of a job besides its handle.
+// memory holds the facts about a job that its handle does not contain.
 type memory struct {
-	known   bool // the run directory speaks of this job
+	known   bool // the run directory describes this job and not a later one
 	grace   time.Duration
 	runID   string
 	missing []string
@@ -75,7 +75,7 @@ func newJob(h Handle, m memory) *job {
 		life: life, cancel: cancel, done: make(chan struct{})}
 }
 
-// watch follows the keeper, and the standby that replaces it, until the end is on record.
+// watch follows the keeper, and then the standby that replaces it, until the exit is recorded.
 func (j *job) watch() {
 	j.left.Go(func() {
 		if j.answer != nil {
@@ -87,7 +87,7 @@ func (j *job) watch() {
 			}
 			if e, ok := j.recorded(); ok {
 				leaving, cancel := context.WithTimeout(j.life, standbyWithin)
-				j.standby.wait(leaving) // so that nothing of ours is left when Done is closed
+				j.standby.wait(leaving) // no process of this package remains when Done is closed
 				cancel()
 				j.end(e)
 				return
@@ -97,8 +97,8 @@ func (j *job) watch() {
 	})
 }
 
-// recorded is the end as the keeper has put it on record: in the run directory, or, where that is
-// gone or full, in its last message.
+// recorded returns the exit as recorded by the keeper: from the run directory or, where that is deleted or full, from
+// the keeper's last message.
 func (j *job) recorded() (Exit, bool) {
 	if e, ok := ReadExit(j.handle); ok {
 		return e, true
@@ -113,13 +113,13 @@ func (j *job) recorded() (Exit, bool) {
 	return h.Ended.Exit, true
 }
 
-// standbyWithin is how long a standby may take to follow its keeper.
+// standbyWithin is the time a standby is given to exit after its keeper.
 const standbyWithin = 500 * time.Millisecond
 
-// lastMessageWithin is how long the last message of a keeper that has ended may take.
+// lastMessageWithin limits the wait for the last message of a keeper that has ended.
 const lastMessageWithin = 200 * time.Millisecond
 
-// supervisor is the keeper, or the standby that has replaced it; false when neither lives.
+// supervisor returns the keeper, or the standby that has replaced it; false when both are dead.
 func (j *job) supervisor() (process, bool) {
 	for _, p := range []process{j.keeper, j.standby} {
 		if p.alive() {
@@ -129,6 +129,7 @@ func (j *job) supervisor() (process, bool) {
 	return process{}, false
 }
 
+// end sets the exit and closes done. It is called once.
 func (j *job) end(e Exit) {
 	j.mu.Lock()
 	if j.byUs {
@@ -139,7 +140,7 @@ func (j *job) end(e Exit) {
 	close(j.done)
 }
 
-// wanted is e for a job that was stopped past its keeper.
+// wanted returns e as the exit of a job that the agent stopped without its keeper.
 func (e Exit) wanted() Exit {
 	switch {
 	case e.Reason == Killed && (e.Signal == "SIGTERM" || e.Signal == "SIGKILL"):
@@ -151,11 +152,11 @@ func (e Exit) wanted() Exit {
 	return e
 }
 
-// lose ends a job of which nothing is left, and no record. It ended now when we have watched it,
-// else at the last sign of it that the run directory holds.
+// lose ends a job that has neither processes nor an exit record. The time of the end is now if the agent observed it
+// (watched), otherwise the last modification that the run directory shows.
 func (j *job) lose(watched bool) {
 	if j.enforce != nil {
-		j.enforce.Remove() // which was the keeper's to do
+		j.enforce.Remove() // the keeper's task, but the keeper is dead
 	}
 	at, sign := time.Now(), ""
 	if !watched {
@@ -164,7 +165,7 @@ func (j *job) lose(watched bool) {
 	j.end(lost(j.handle, j.began, at, sign))
 }
 
-// watchOrphans follows a tree that has lost its keeper, until nothing of it is left.
+// watchOrphans follows the processes of a tree without keeper until none is left.
 func (j *job) watchOrphans() {
 	tick := time.NewTicker(orphanTick)
 	defer tick.Stop()
@@ -201,7 +202,7 @@ func (j *job) Handle() Handle { return j.handle }
 // Done implements Job.
 func (j *job) Done() <-chan struct{} { return j.done }
 
-// Exit implements Job; before Done is closed it is the zero Exit.
+// Exit implements Job; it returns the zero Exit before Done is closed.
 func (j *job) Exit() Exit {
 	if j.hasEnded() {
 		return j.exit
@@ -218,15 +219,14 @@ func (j *job) hasEnded() bool {
 	}
 }
 
-// Close implements Job. Done is not closed by it, and a Stop that waits, or comes later, returns
-// os.ErrClosed.
+// Close implements Job. It does not close Done, and a Stop that is waiting or is called later returns os.ErrClosed.
 func (j *job) Close() error {
 	j.cancel()
 	j.left.Wait()
 	return nil
 }
 
-// PIDs implements Job. After the end it is empty.
+// PIDs implements Job. It returns no pids after the end.
 func (j *job) PIDs() ([]int, error) {
 	list, err := j.processes()
 	pids := make([]int, len(list))
@@ -236,11 +236,13 @@ func (j *job) PIDs() ([]int, error) {
 	return pids, err
 }
 
+// processes lists the tree from its cgroup if possible, else below the supervisor, else by leftovers; empty after the
+// end.
 func (j *job) processes() ([]stat, error) {
 	if j.hasEnded() {
 		return nil, nil
 	}
-	if j.enforce != nil { // the kernel's own list costs one read, the walk one for each process of the machine
+	if j.enforce != nil { // reading the cgroup costs one read, the walk over /proc one per process of the machine
 		if list := withCgroup(nil, j.enforce); len(list) > 0 {
 			return list, nil
 		}
@@ -285,7 +287,8 @@ func (j *job) Apply(a resources.Allocation) ([]string, error) {
 	return not, nil
 }
 
-// demand tells the keeper what is wanted now. change edits a copy of what was wanted before.
+// demand writes the requested state to control.json and wakes the keeper. change edits a copy of the previous
+// request. A disk that does not respond within demandWithin, or a dead keeper (ErrNoKeeper), is an error.
 func (j *job) demand(change func(*control)) error {
 	if j.hasEnded() {
 		return os.ErrProcessDone
@@ -301,11 +304,11 @@ func (j *job) demand(change func(*control)) error {
 		if err != nil {
 			return err
 		}
-	case <-time.After(demandWithin): // the caller does what it can without the keeper
+	case <-time.After(demandWithin): // the caller then acts without the keeper
 		return fmt.Errorf("write %s: no answer from the disk within %v", controlFile, demandWithin)
 	}
 	j.want = want
-	for _, p := range []process{j.keeper, j.standby} { // a standby that sleeps reads control.json when it wakes
+	for _, p := range []process{j.keeper, j.standby} { // a sleeping standby reads control.json when it wakes
 		if p.signal(unix.SIGUSR2) == nil {
 			return nil
 		}
@@ -313,10 +316,10 @@ func (j *job) demand(change func(*control)) error {
 	return ErrNoKeeper
 }
 
-// demandWithin is how long a disk may take to store what is wanted of the keeper.
+// demandWithin limits the time for writing control.json.
 const demandWithin = 500 * time.Millisecond
 
-// wants is what the keeper was last told.
+// wants returns the last request to the keeper.
 func (j *job) wants() control {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -337,8 +340,8 @@ func (j *job) SetStopAfter(d time.Duration) error {
 	return nil
 }
 
-// Checkpoint implements Job. It fails with ErrNoCheckpoint, and does nothing, while the main process
-// has no handler for the signal: a script that never saves, or one that is still starting.
+// Checkpoint implements Job. It fails with ErrNoCheckpoint, without sending anything, while the main process has no
+// handler for the signal: a script that never saves, or one that is still starting.
 func (j *job) Checkpoint() error {
 	err := func() error {
 		if !j.main.alive() {
@@ -370,7 +373,7 @@ func (j *job) Signal(sig os.Signal) error {
 	return nil
 }
 
-// signalGroup needs the main process alive: only then is the number of the group certainly its own.
+// signalGroup requires that the main process is alive: otherwise the id of its process group may have been reused.
 func (j *job) signalGroup(sig syscall.Signal) error {
 	if !j.main.alive() {
 		return os.ErrProcessDone
@@ -378,10 +381,9 @@ func (j *job) signalGroup(sig syscall.Signal) error {
 	return unix.Kill(-j.main.PID, sig)
 }
 
-// Stop implements Job. A grace of 0 kills at once after SIGTERM; a negative one means that of the
-// Command. A second Stop with a shorter grace shortens the first. When ctx ends, Stop returns the zero
-// Exit and ctx's error, and the keeper completes the stop alone. Any other error names processes that
-// could not be killed.
+// Stop implements Job. A grace of 0 sends SIGKILL immediately after SIGTERM; a negative one means the grace of the
+// Command. A second Stop with a shorter grace shortens the first. When ctx ends, Stop returns the zero Exit and ctx's
+// error, and the keeper completes the stop alone. Any other error names processes that could not be killed.
 func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	if grace < 0 {
 		grace = j.grace
@@ -396,7 +398,7 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	defer limit.Stop()
 	escalate := grace
 	if err := j.demand(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
-		j.keeper.signal(unix.SIGCONT) // should they have been stopped
+		j.keeper.signal(unix.SIGCONT) // in case they are stopped
 		j.standby.signal(unix.SIGCONT)
 		escalate += keeperSlack
 	} else {
@@ -437,7 +439,7 @@ func (j *job) endedByUs() {
 	j.mu.Unlock()
 }
 
-// termAll is what the keeper would do at the beginning of a stop.
+// termAll sends the signals with which the keeper begins a stop.
 func (j *job) termAll() {
 	j.endedByUs()
 	inGroup := j.signalGroup(unix.SIGTERM) == nil
@@ -453,6 +455,7 @@ func (j *job) termAll() {
 	}
 }
 
+// killAll sends SIGKILL to the cgroup and to every process of the tree.
 func (j *job) killAll() {
 	j.endedByUs()
 	if j.enforce != nil {

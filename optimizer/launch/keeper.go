@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeperTick is how often the keeper looks at what the agent wants, should a signal have been lost.
+// keeperTick is the interval at which the keeper reads control.json, in case a signal was lost.
 const keeperTick = time.Second
 
-// KeeperMain runs the processes between the agent and the job: the standby, which the agent starts,
-// its keeper, and the trampoline. args are what follows Local.Self on the command line. It returns
-// the exit code of the process: 0 when the end of the job is recorded.
+// KeeperMain runs the processes between the agent and the job: the standby, which the agent starts, its keeper, and
+// the trampoline. args are the arguments that follow Local.Self on the command line. It returns the exit code of the
+// process: 0 if the exit of the job is recorded.
 func KeeperMain(args []string) int {
-	runtime.GOMAXPROCS(1) // it only waits and copies
+	runtime.GOMAXPROCS(1) // the process only waits and copies
 	debug.SetGCPercent(50)
 	role := ""
 	if len(args) > 0 {
@@ -49,7 +49,7 @@ func keeperMain() int {
 	return k.finish()
 }
 
-// keeper looks after one job.
+// keeper supervises one job.
 type keeper struct {
 	spec    spec
 	dir     string
@@ -62,24 +62,24 @@ type keeper struct {
 	out, err  *rotated
 	pumps     sync.WaitGroup
 	readers   []*os.File // stdout and stderr of the job
-	writers   []int      // the job's ends of the same pipes, until it has them
+	writers   []int      // the job's ends of the same pipes, until the job has inherited them
 	main      process
 	began     time.Duration
 	watch     watch
-	seen      unix.Stat_t // of the control file when it was last read
+	seen      unix.Stat_t // of the control file at the last read
 	poke      chan os.Signal
-	ended     chan event // from the reaper
+	ended     chan event // sent by reap
 	oomStart  uint64     // of the job's cgroup
 	oomNear   oomCounter
-	oomLately []uint64 // of oomNear, at the last two ticks
-	samples   int      // of memory
+	oomLately []uint64 // oomNear at the last two ticks
+	samples   int      // number of memory samples
 
-	mu     sync.Mutex // holds the reaper off while a signal is sent
+	mu     sync.Mutex // excludes the reaper while a signal is sent
 	reaped bool
 	status syscall.WaitStatus
 }
 
-// run announces the job and keeps it until nothing of it is left.
+// run announces the job and supervises it until its tree is empty.
 func (k *keeper) run() {
 	k.began = monotonic()
 	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now(), Missing: k.missing}
@@ -91,7 +91,8 @@ func (k *keeper) run() {
 	k.keep()
 }
 
-// keep looks after the running job until nothing of it is left.
+// keep supervises the running job until its tree is empty. Each signal, exit or tick becomes one step of the watch,
+// whose actions are carried out.
 func (k *keeper) keep() {
 	k.ended = make(chan event, 2)
 	go k.reap()
@@ -117,18 +118,18 @@ func (k *keeper) keep() {
 	}
 }
 
-// sample notes what the verdict and the totals need from before the end.
+// sample records the values of the running job that the verdict and the totals need.
 func (k *keeper) sample() {
 	if n, ok := k.oomNear.read(); ok {
 		k.oomLately = append(k.oomLately[max(len(k.oomLately)-1, 0):], n)
 	}
 	if k.enforce != nil {
-		k.enforce.Memory() // which keeps the peak
+		k.enforce.Memory() // updates the peak
 		k.samples++
 	}
 }
 
-// wanted is what the agent wants, nil when that has not changed.
+// wanted returns the agent's request, nil if it has not changed since the last call.
 func (k *keeper) wanted() *control {
 	path := filepath.Join(k.dir, controlFile)
 	var st unix.Stat_t
@@ -138,13 +139,13 @@ func (k *keeper) wanted() *control {
 	k.seen = st
 	var c control
 	if err := readJSON(path, &c); err != nil {
-		fmt.Fprintln(os.Stderr, err) // what was wanted before still holds
+		fmt.Fprintln(os.Stderr, err) // the previous request remains in force
 		return nil
 	}
 	return &c
 }
 
-// act does to the tree what the watch has decided.
+// act carries out the actions that the watch has decided.
 func (k *keeper) act(do []action) {
 	for _, a := range do {
 		switch a {
@@ -154,7 +155,7 @@ func (k *keeper) act(do []action) {
 			}
 		case termGroup:
 			k.mu.Lock()
-			if !k.reaped { // else the number of the group may already be another's
+			if !k.reaped { // otherwise the id of the group may have been reused
 				unix.Kill(-k.main.PID, unix.SIGTERM)
 				unix.Kill(-k.main.PID, unix.SIGCONT) // a stopped process cannot die of SIGTERM
 			}
@@ -183,7 +184,7 @@ func (k *keeper) termEach(which func(stat) bool) {
 	}
 }
 
-// left lists what lives of the job: everything below the keeper, and what its cgroup holds.
+// left lists the living processes of the job: those below the keeper and those in its cgroup.
 func (k *keeper) left() []stat {
 	list, err := tree(k.self.PID)
 	if err != nil {
@@ -192,8 +193,8 @@ func (k *keeper) left() []stat {
 	return withCgroup(list, k.enforce)
 }
 
-// reap collects every process that ends, until the tree is empty: as subreaper the keeper becomes
-// the parent of all orphans, so "no children" means that nothing of the job is left.
+// reap reaps every process that ends, until the tree is empty: the keeper, a subreaper, becomes the parent of all
+// orphans, so "no children" means that no process of the job is left.
 func (k *keeper) reap() {
 	for {
 		var info unix.Siginfo
@@ -218,7 +219,7 @@ func (k *keeper) reap() {
 	}
 }
 
-// finish puts the end on record.
+// finish drains the output and records the exit.
 func (k *keeper) finish() int {
 	now := monotonic()
 	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.left()}
@@ -244,12 +245,12 @@ func (k *keeper) finish() int {
 	return code
 }
 
-// fewSamples of memory, one a second, may have missed the peak.
+// fewSamples is the number of memory samples, one a second, below which the peak may have been missed.
 const fewSamples = 10
 
-// oomKills counts the processes of the job that the kernel has killed for memory, by the job's own
-// cgroup, which counts them whoever ran short. Without one, nearby tells whether the kernel has
-// killed some process near the job in the last two ticks.
+// oomKills counts the processes of the job that the kernel has killed for lack of memory, as counted by the job's
+// cgroup, whether the limit or the machine was exhausted. Without a cgroup, nearby reports whether the kernel has
+// killed any process near the job in the last two ticks.
 func (k *keeper) oomKills() (own uint64, nearby bool) {
 	if k.enforce != nil {
 		if n, ok := k.enforce.OOMKills(); ok {
@@ -260,8 +261,8 @@ func (k *keeper) oomKills() (own uint64, nearby bool) {
 	return 0, ok && len(k.oomLately) > 0 && n > k.oomLately[0]
 }
 
-// drain waits for the last output, and returns how much was lost in all. A file system that hangs
-// does not hold up the exit record.
+// drain waits for the last output and returns the total number of bytes lost. A hanging file system does not delay
+// the exit record beyond three times drainWithin.
 func (k *keeper) drain() (lost int64) {
 	for _, r := range k.readers {
 		r.SetReadDeadline(time.Now().Add(drainWithin))
@@ -279,16 +280,15 @@ func (k *keeper) drain() (lost int64) {
 	}
 }
 
-// drainWithin is how long output is still read after the end; only a writer outside the tree, or
-// one that cannot be killed, makes it last so long.
+// drainWithin limits the reading of output after the end; it expires only if a writer outside the tree, or one that
+// cannot be killed, keeps the pipe open.
 const drainWithin = time.Second
 
-// usage is the kernel's total of memory and processor time.
+// usage returns the job's peak memory in GiB and its processor time in seconds.
 //
-// The memory is what the cgroup held without page cache, sampled each second, or the kernel's own
-// mark when the limit was reached. Without a cgroup it is the largest single process, and so it is,
-// where that is more, for a job too short to sample well; it is never below the few MiB of the
-// process that became the job.
+// The memory is the cgroup's without page cache, sampled each second, or the kernel's own peak if the limit was
+// reached. Without a cgroup, and for a job too short to sample well if it is larger, it is the peak of the largest
+// single process, which is never below the few MiB of the trampoline.
 func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	var ru unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_CHILDREN, &ru) == nil {
@@ -315,10 +315,11 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 	return peakGiB, cpuSeconds
 }
 
+// record sends the end to the agent and writes exit.json into the reserved space. It returns the keeper's exit code.
 func (k *keeper) record(e ended) int {
 	e.Schema, e.Handle = fileSchema, k.handle
 	if e.Start == nil {
-		json.NewEncoder(k.hello).Encode(hello{Ended: &e}) // reaches the agent where the file cannot be written
+		json.NewEncoder(k.hello).Encode(hello{Ended: &e}) // also reaches the agent when the file cannot be written
 	}
 	data, err := json.Marshal(e)
 	if err == nil {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File descriptors of the standby, from the agent, and of the keeper, from the standby. Stdin and
+// File descriptors of the standby, inherited from the agent, and of the keeper, inherited from the standby. Stdin and
 // stdout of both are /dev/null, stderr is keeper.log.
 const (
-	helloFD  = 3 // hellos to the agent
-	lockFD   = 4 // the locked lock file: the lock lasts as long as one of the two lives
-	ordersFD = 5 // the spec, to its end
+	helloFD  = 3 // messages to the agent
+	lockFD   = 4 // the locked lock file: the lock lasts while one of the two lives
+	ordersFD = 5 // the spec, read until EOF
 
-	// The following are the keeper's only.
+	// The following descriptors are the keeper's only.
 	outReadFD  = 6 // the two ends of the pipe that is the job's stdout
 	outWriteFD = 7
 	errReadFD  = 8 // and of its stderr
@@ -30,20 +30,21 @@ const (
 	lastFD     = briefFD
 )
 
-// hello is a message to the agent that started the job: first Started or Failure, at the end Ended.
+// hello is a message to the agent that started the job: first Started or Failure, finally Ended.
 type hello struct {
 	Started *started      `json:"started,omitempty"`
 	Failure *startFailure `json:"failure,omitempty"`
 	Ended   *ended        `json:"ended,omitempty"`
 }
 
-// execTrampoline is the argument that makes the keeper's program the trampoline.
+// execTrampoline is the argument that selects the role of the trampoline.
 const execTrampoline = "exec"
 
-// startWithin is how long exec may take, for instance from a slow network file system.
+// startWithin limits the time for exec, for instance from a slow network file system.
 const startWithin = 30 * time.Second
 
-// setUp makes this process fit to look after a job.
+// setUp reads the spec and prepares this process to supervise a job: descriptors, signals, subreaper, disk space for
+// the exit record.
 func (k *keeper) setUp() error {
 	closeInherited(lastFD)
 	data, err := io.ReadAll(os.NewFile(ordersFD, "orders"))
@@ -78,7 +79,7 @@ func (k *keeper) setUp() error {
 	return nil
 }
 
-// attach prepares what the keeper and a standby that replaces it need alike.
+// attach sets up the state that a keeper and a standby that replaces it have in common.
 func (k *keeper) attach(self process) {
 	k.self, k.dir = self, string(k.spec.RunDir)
 	k.oomNear = nearestOOMCounter()
@@ -93,8 +94,8 @@ func (k *keeper) attach(self process) {
 	}
 }
 
-// closeInherited closes what the agent had inherited from whoever started it, which would otherwise
-// stay open as long as the job. Our own descriptors are all close-on-exec, those are not.
+// closeInherited closes the descriptors that the agent inherited from its own parent, which would otherwise stay open
+// as long as the job. They differ from the package's own in that they are not close-on-exec.
 func closeInherited(last int) {
 	for fd := helloFD; fd <= last; fd++ {
 		syscall.CloseOnExec(fd)
@@ -114,11 +115,11 @@ func closeInherited(last int) {
 	}
 }
 
-// catchSignals lets nothing but SIGKILL end this process; SIGUSR2 arrives on poke. Signals are caught
-// and not ignored, because the job would inherit that; one that was already ignored (nohup) stays so,
-// for the job too.
+// catchSignals makes this process survive every signal but SIGKILL; SIGUSR2 arrives on poke. Signals are caught and
+// not ignored, because the job would inherit that; a signal that was already ignored (nohup) stays ignored, also in
+// the job.
 func catchSignals() (poke chan os.Signal) {
-	deaf := make(chan os.Signal, 1) // never read: what does not fit is dropped
+	deaf := make(chan os.Signal, 1) // never read: signals that do not fit are dropped
 	for _, sig := range []os.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGTERM, unix.SIGQUIT, unix.SIGUSR1, unix.SIGPIPE, unix.SIGALRM,
 		unix.SIGXFSZ, unix.SIGXCPU} {
 		if !signal.Ignored(sig) {
@@ -157,7 +158,7 @@ func (k *keeper) start() *startFailure {
 	}
 	k.main.PID = pid
 	if s, err := readStat(pid); err == nil {
-		k.main.Start = s.Start // it does not change with exec
+		k.main.Start = s.Start // exec does not change it
 	}
 	k.handle.PID, k.handle.Start = k.main.PID, k.main.Start
 	k.copyOutput()
@@ -173,7 +174,7 @@ func (k *keeper) start() *startFailure {
 	return k.awaitExec(json.NewDecoder(reportRead))
 }
 
-// copyOutput begins to copy the job's output into its files.
+// copyOutput starts copying the job's output into its files.
 func (k *keeper) copyOutput() {
 	k.pumps.Go(func() { pump(k.readers[0], k.out) })
 	k.pumps.Go(func() { pump(k.readers[1], k.err) })
@@ -201,17 +202,17 @@ func (k *keeper) awaitExec(reports *json.Decoder) *startFailure {
 	}
 }
 
-// startFailed records and reports that there is no job.
+// startFailed records and reports that the job did not start.
 func (k *keeper) startFailed(f *startFailure) int {
 	if k.main.PID > 0 {
 		k.main.signal(unix.SIGKILL)
-		for range 50 { // it is our child; a hung file system may keep it
+		for range 50 { // it is a child; a hanging file system may delay its death
 			if pid, err := unix.Wait4(k.main.PID, nil, unix.WNOHANG, nil); pid != 0 && err != unix.EINTR {
 				break
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
-		k.drain() // its last words
+		k.drain() // for its last output
 	}
 	code := k.record(ended{Exit: Exit{Reason: StartFailed, Code: -1, Detail: f.String(), At: time.Now()}, Start: f})
 	json.NewEncoder(k.hello).Encode(hello{Failure: f})

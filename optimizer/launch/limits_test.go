@@ -9,7 +9,7 @@ import (
 	"trainopt/resources"
 )
 
-// heldMemory starts a job with a hard memory limit, and skips where no cgroup can hold it.
+// heldMemory starts a job with a hard memory limit; it skips the test if no cgroup can enforce one.
 func heldMemory(t *testing.T, gib resources.GiB, args ...string) Job {
 	c := testCommand(t, args...)
 	c.Limits.MemoryMax, c.Allocation.Memory = gib, gib
@@ -22,7 +22,7 @@ func heldMemory(t *testing.T, gib resources.GiB, args ...string) Job {
 	return j
 }
 
-// Case 26: the job outgrows its cgroup. SIGKILL was the kernel's, and that is what is reported.
+// The job exceeds its cgroup's limit: the SIGKILL is attributed to the kernel.
 func TestCase26OutOfMemory(t *testing.T) {
 	t.Parallel()
 	t.Run("the main process", func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestCase26OutOfMemory(t *testing.T) {
 	})
 }
 
-// Totals of memory and processor time come from the kernel, with or without a cgroup.
+// The totals of memory and processor time are the kernel's, with or without a cgroup.
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	t.Run("memory", func(t *testing.T) {

@@ -20,17 +20,18 @@ import (
 	"trainopt/resources"
 )
 
-// Local starts jobs on this machine, each under a keeper of its own.
+// Local starts jobs on this machine, each under its own keeper.
 type Local struct {
-	// Self runs this program as keeper: its path and the arguments with which main calls KeeperMain
-	// with what follows, such as {os.Executable(), "__keeper"}.
+	// Self is the command that runs this program as keeper, such as {os.Executable(), "__keeper"}: main must call
+	// KeeperMain with the arguments that follow it.
 	Self []string
-	// Host is the machine, whose CPUs the job may be given; zero means every CPU that we may use.
+	// Host describes the machine and the CPUs that the job may be given; zero means every CPU available to this
+	// process.
 	Host resources.Host
-	// Roots is where the kernel's file systems are; zero is right except in tests.
+	// Roots locates the kernel's file systems; zero is right except in tests.
 	Roots resources.Roots
-	// LogLimit is the size in bytes at which job.stdout and job.stderr are each renamed to *.1 and
-	// begun anew; 0 means 32 MiB, so at most 128 MiB of output are kept.
+	// LogLimit is the size in bytes at which job.stdout and job.stderr are each renamed to *.1 and started empty; 0
+	// means 32 MiB, which keeps at most 128 MiB of output.
 	LogLimit int64
 
 	pace pace // zero: usualPace
@@ -44,15 +45,15 @@ const (
 	answerWithin    = startWithin + 5*time.Second
 )
 
-// ErrBusy says that a job is still running in the run directory.
+// ErrBusy reports that a job is still running in the run directory.
 var ErrBusy = errors.New("a job is still running there")
 
-// Name is "local".
+// Name returns "local".
 func (l Local) Name() string { return "local" }
 
-// Start starts c and returns when the program itself runs (exec has succeeded). An earlier job of
-// the same RunDir must have ended; its output is appended to, its exit record is removed. The error
-// is a *StartError. When ctx ends before the job runs, nothing of it is left.
+// Start starts c and returns when the program itself runs (exec has succeeded). An earlier job of the same RunDir
+// must have ended; its output is appended to, its exit record is removed. The error is a *StartError. If ctx ends
+// before the job runs, all processes started so far are killed.
 func (l Local) Start(ctx context.Context, c Command) (Job, error) {
 	j, fail := l.start(ctx, c)
 	if fail != nil {
@@ -65,7 +66,7 @@ func (l Local) Start(ctx context.Context, c Command) (Job, error) {
 	return j, nil
 }
 
-// failed is why start did not, with the error to unwrap to when it is not the system's.
+// failed is the failure of start; err, when not nil, is the error to unwrap to instead of the system's.
 type failed struct {
 	failure startFailure
 	err     error
@@ -73,6 +74,8 @@ type failed struct {
 
 func because(f *startFailure) *failed { return &failed{failure: *f} }
 
+// start validates the command, locks and clears the run directory, sets up the enforcer, and launches. A keeper that
+// is about to exit after its job may hold the lock for up to leavesWithin.
 func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err := ctx.Err(); err != nil {
 		return nil, &failed{startFailure{Reason: "stopped before it began"}, err}
@@ -112,7 +115,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	return j, nil
 }
 
-// spec checks the command and completes it.
+// spec validates the command and fills in defaults.
 func (l Local) spec(c Command) (spec, *startFailure) {
 	var none spec
 	if len(l.Self) == 0 {
@@ -164,7 +167,7 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 	return s, nil
 }
 
-// launch writes what later agents need, starts the keeper and waits for its answer.
+// launch writes the files that a later agent requires, starts the keeper and waits for its first message.
 func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.File) (*job, *failed) {
 	dir := string(s.RunDir)
 	want := control{Schema: fileSchema}
@@ -219,19 +222,19 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	return j, nil
 }
 
-// child is the standby that we have just started, with the keeper below it.
+// child is the standby, a child of this process, with the keeper below it.
 type child struct {
 	process
 	answer *answer
 }
 
-// answer is the pipe on which keeper and standby tell the agent that started them.
+// answer is the pipe on which keeper and standby send messages to the agent that started them.
 type answer struct {
 	from *os.File
 	json *json.Decoder
 }
 
-// next is the next message.
+// next returns the next message, waiting no longer than within.
 func (a *answer) next(ctx context.Context, within time.Duration) (hello, error) {
 	var h hello
 	a.from.SetReadDeadline(time.Now().Add(within))
@@ -244,7 +247,7 @@ func (a *answer) next(ctx context.Context, within time.Duration) (hello, error) 
 	return h, err
 }
 
-// close lets go of the pipe, and reaps the standby, our child, when it has ended.
+// close closes the pipe and reaps the standby, a child of this process, once it has ended.
 func (a *answer) close(ctx context.Context, standby process) {
 	a.from.Close()
 	ctx, cancel := context.WithTimeout(ctx, leavesWithin)
@@ -253,7 +256,8 @@ func (a *answer) close(ctx context.Context, standby process) {
 	unix.Wait4(standby.PID, nil, unix.WNOHANG, nil)
 }
 
-// spawn starts the standby, and with it the keeper, in a session of its own, where no signal of our terminal reaches it.
+// spawn starts the standby, which starts the keeper, in its own session, so that no signal of the agent's terminal
+// reaches it.
 func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
@@ -302,13 +306,13 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 		from.Close()
 		return nil, shortage("tell the keeper what to start", err)
 	}
-	return k, nil // a keeper that has died already is seen by its answer
+	return k, nil // the death of a keeper is detected when its answer is read
 }
 
-// abort ends a keeper that has not answered, and all that it may have started. It is stopped first,
-// so that it starts nothing more while its processes are killed.
+// abort kills a keeper that has not answered and every process it may have started. It is stopped first, so that it
+// starts no further process meanwhile.
 func (k *child) abort() {
-	unix.Kill(k.PID, unix.SIGSTOP) // our own child, not yet reaped: the number is still its own
+	unix.Kill(k.PID, unix.SIGSTOP) // a child that is not yet reaped keeps its pid
 	for range 100 {
 		list, err := tree(k.PID)
 		if err != nil || len(list) == 0 {
@@ -323,7 +327,7 @@ func (k *child) abort() {
 	k.reap()
 }
 
-// reap collects a keeper that is ending.
+// reap waits up to 5 s for an ending keeper and reaps it.
 func (k *child) reap() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -332,17 +336,17 @@ func (k *child) reap() {
 	}
 }
 
-// leavesWithin is how long the keeper of a job that has ended may take to be gone.
+// leavesWithin limits the wait for the keeper of an ended job to exit.
 const leavesWithin = 2 * time.Second
 
-// hasEnded reports whether the exit of the directory's last job is on record: its keeper is leaving.
+// hasEnded reports whether the exit of the directory's last job is recorded; its keeper is then about to exit.
 func hasEnded(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, exitFile))
 	return err == nil
 }
 
-// lockRunDir takes the lock that tells whether a keeper lives. A file system without locks gives
-// one that tells nothing.
+// lockRunDir takes the lock that a living keeper holds, or returns ErrBusy. On a file system without locks it always
+// succeeds.
 func lockRunDir(dir string) (*os.File, error) {
 	path := filepath.Join(dir, lockFile)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -370,7 +374,7 @@ func removeAll(dir string, names ...string) error {
 	return nil
 }
 
-// uniqueName names the cgroup of one start of a run.
+// uniqueName returns a cgroup name that is unique to this start of the run.
 func uniqueName(dir string) string {
 	b := make([]byte, 4)
 	rand.Read(b) // never fails
@@ -388,7 +392,7 @@ func runIDOf(env []string) string {
 	return ""
 }
 
-// lastWords is the first line that the keeper wrote before it failed.
+// lastWords returns the first line of the keeper's log.
 func lastWords(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, keeperLog))
 	if err != nil {
@@ -398,8 +402,8 @@ func lastWords(dir string) string {
 	return line
 }
 
-// pipe makes a pipe of which one end is ours, with deadlines, and the other a plain descriptor for
-// a child: blocking, as programs expect their streams.
+// pipe makes a pipe with one end for this process, which supports deadlines, and one for a child, a plain blocking
+// descriptor as programs expect of their streams.
 func pipe(ourEndReads bool) (ours *os.File, theirs int, err error) {
 	var fd [2]int
 	if err := unix.Pipe2(fd[:], unix.O_CLOEXEC); err != nil {

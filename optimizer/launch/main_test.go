@@ -24,7 +24,7 @@ import (
 	"trainopt/resources"
 )
 
-// The test binary is also the keeper, the jobs and the agents of its tests.
+// The test binary also serves as keeper, jobs and agents of its tests.
 const (
 	asKeeper = "__keeper"
 	asChild  = "__child"
@@ -33,7 +33,7 @@ const (
 	asPoorAgent = "__poor-agent" // with a resource limit
 
 	asSlowKeeper     = "__slow-keeper"     // sleeps before it is the keeper
-	asSlowTrampoline = "__slow-trampoline" // is a keeper whose trampoline sleeps
+	asSlowTrampoline = "__slow-trampoline" // a keeper whose trampoline sleeps
 )
 
 func TestMain(m *testing.M) {
@@ -57,16 +57,16 @@ func TestMain(m *testing.M) {
 			os.Exit(agentMain(os.Args[2:]))
 		}
 	}
-	if signal.Ignored(unix.SIGHUP) { // under nohup; what is caught here is at its default in the processes of the tests
+	if signal.Ignored(unix.SIGHUP) { // under nohup; signals caught here have their default action in the processes of the tests
 		signal.Notify(make(chan os.Signal, 1), unix.SIGHUP)
 	}
-	os.Setenv("GORACE", noRaceSleep) // else each keeper built with -race waits a second before it exits
+	os.Setenv("GORACE", noRaceSleep) // otherwise each keeper built with -race waits a second before it exits
 	goleak.VerifyTestMain(m)
 }
 
 const noRaceSleep = "atexit_sleep_ms=0"
 
-// quick makes the orderly end fast enough for tests.
+// quick shortens the timeouts of the orderly end for tests.
 var quick = pace{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
 
 func testLocal() Local {
@@ -95,7 +95,7 @@ func testCommand(t testing.TB, args ...string) Command {
 	}
 }
 
-// start starts c and makes sure that nothing of it outlives the test.
+// start starts c and ensures that none of its processes outlives the test.
 func start(t testing.TB, l Local, c Command) Job {
 	t.Helper()
 	j, err := l.Start(context.Background(), c)
@@ -118,7 +118,7 @@ func cleanUp(t testing.TB, j Job) {
 	})
 }
 
-// waitEnd waits for the end of a job, generously.
+// waitEnd waits for the end of a job, with a generous timeout.
 func waitEnd(t testing.TB, j Job) Exit {
 	t.Helper()
 	select {
@@ -177,7 +177,7 @@ func mustEnd(t testing.TB, p process, what string) {
 	p.signal(unix.SIGKILL)
 }
 
-// childMain is what jobs do in these tests.
+// childMain implements the behaviours of the jobs in these tests.
 func childMain(args []string) int {
 	arg := func(i int) string {
 		if i < len(args) {
@@ -199,7 +199,7 @@ func childMain(args []string) int {
 		for _, a := range args[1:] {
 			fmt.Printf("arg %q\n", a)
 		}
-	case "term": // says when SIGTERM came, leaves with the code
+	case "term": // prints when SIGTERM arrives, exits with the code
 		caught := make(chan os.Signal, 1)
 		signal.Notify(caught, unix.SIGTERM)
 		fmt.Println("ready")
@@ -223,7 +223,7 @@ func childMain(args []string) int {
 		return 1
 	case "die":
 		dieOf(syscall.Signal(number(1)))
-	case "double": // starts a daemon by a child that exits, and goes on
+	case "double": // starts a daemon through a child that exits, and continues
 		c := exec.Command(selfExe(), asChild, "daemon", "0")
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		if err := c.Run(); err != nil {
@@ -232,7 +232,7 @@ func childMain(args []string) int {
 		}
 		fmt.Println("ready")
 		time.Sleep(time.Minute)
-	case "daemon": // leaves behind a process in another session that is deaf to SIGTERM, and exits
+	case "daemon": // leaves a process in another session that ignores SIGTERM, and exits
 		c := exec.Command(selfExe(), asChild, "deaf")
 		c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 		if err := c.Start(); err != nil {
@@ -241,7 +241,7 @@ func childMain(args []string) int {
 		}
 		fmt.Println("daemon", c.Process.Pid)
 		return number(1)
-	case "worker": // leaves behind a worker of its group that holds stdout, and exits
+	case "worker": // leaves a worker of its group that holds stdout, and exits
 		c := exec.Command(selfExe(), asChild, arg(2))
 		c.Stdout, c.Stderr = os.Stdout, os.Stderr
 		if err := c.Start(); err != nil {
@@ -253,14 +253,14 @@ func childMain(args []string) int {
 			c.Wait()
 		}
 		return number(1)
-	case "late": // leaves behind a worker that still has something to say
+	case "late": // leaves a worker that has output to print
 		c := exec.Command(selfExe(), asChild, "later", arg(1))
 		c.Stdout = os.Stdout
 		c.Start()
 	case "later":
 		time.Sleep(time.Duration(number(1)) * time.Millisecond)
 		fmt.Println("late words")
-	case "chatter": // prints lines, a little pause after each, and leaves with the code
+	case "chatter": // prints lines with a short pause after each, and exits with the code
 		for i := range number(1) {
 			fmt.Println("chatter", i)
 			time.Sleep(20 * time.Millisecond)
@@ -274,7 +274,7 @@ func childMain(args []string) int {
 			io.WriteString(os.Stderr, block)
 		}
 		fmt.Fprintln(os.Stderr)
-	case "eat": // memory, in MiB
+	case "eat": // allocates memory, in MiB
 		held, err := unix.Mmap(-1, 0, number(1)<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE)
 		if err != nil {
 			fmt.Println(err)
@@ -284,7 +284,7 @@ func childMain(args []string) int {
 			held[i] = 1
 		}
 		time.Sleep(time.Duration(number(2)) * time.Millisecond)
-	case "feed": // a worker eats; main notices its death and leaves with the code
+	case "feed": // a worker allocates memory; main detects its death and exits with the code
 		if err := exec.Command(selfExe(), asChild, "eat", arg(2), "0").Run(); err == nil {
 			return 0
 		}
@@ -299,7 +299,7 @@ func childMain(args []string) int {
 		for _, c := range all {
 			c.Wait()
 		}
-	case "rewrite": // replaces a file again and again, with two versions of different length
+	case "rewrite": // replaces a file repeatedly by two versions of different length
 		for i := 0; ; i++ {
 			v := map[string]any{"Schema": fileSchema, "N": i, "Pad": strings.Repeat("x", 4096*(i%2)), "Same": i}
 			if err := writeJSON(arg(1), v, i%3 == 0); err != nil {
@@ -310,7 +310,7 @@ func childMain(args []string) int {
 				fmt.Println("ready")
 			}
 		}
-	case "burn": // processor time, in ms
+	case "burn": // uses processor time, in ms
 		for used := time.Duration(0); used < time.Duration(number(1))*time.Millisecond; {
 			var ru unix.Rusage
 			if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
@@ -325,7 +325,8 @@ func childMain(args []string) int {
 	return 0
 }
 
-// dieOf ends this process by a signal. The runtime's handler is taken away first, below the runtime.
+// dieOf ends this process by a signal. It first resets the signal's action by a system call, bypassing the runtime's
+// handler.
 func dieOf(sig syscall.Signal) {
 	unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{})
 	var byDefault [32]byte // struct sigaction: SIG_DFL, no flags, empty mask
@@ -334,7 +335,7 @@ func dieOf(sig syscall.Signal) {
 	time.Sleep(time.Minute)
 }
 
-// flood prints n lines on stderr, a hundred at a time, at rate lines a second (0: as fast as it can).
+// flood prints n lines on stderr in blocks of a hundred, at rate lines per second (0: as fast as possible).
 func flood(n, rate int) {
 	w := bufio.NewWriter(os.Stderr)
 	began := time.Now()
@@ -350,8 +351,8 @@ func flood(n, rate int) {
 	w.Flush()
 }
 
-// agentMain is an agent of its own: it starts the command that it is given as JSON, prints the
-// handle, waits for the end and prints the exit.
+// agentMain is an agent process: it starts the command given as JSON, prints the handle, waits for the end and prints
+// the exit.
 func agentMain(args []string) int {
 	var c Command
 	if err := json.Unmarshal([]byte(args[0]), &c); err != nil {
@@ -370,7 +371,7 @@ func agentMain(args []string) int {
 	return 0
 }
 
-// agent starts an agent in a process and group of its own, and returns it with the handle of its job.
+// agent starts an agent in its own process and group, and returns it with the handle of its job.
 func agent(t testing.TB, c Command) (*exec.Cmd, Handle) {
 	t.Helper()
 	text, err := json.Marshal(c)

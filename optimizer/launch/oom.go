@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// oomCounter is a file of the kernel in which a line "oom_kill N" counts processes killed for memory.
+// oomCounter is a kernel file in which a line "oom_kill N" counts the processes killed for lack of memory.
 type oomCounter string
 
 // wholeMachine counts every such kill on the machine.
 const wholeMachine oomCounter = "/proc/vmstat"
 
-// nearestOOMCounter is that of the cgroup in which this process and a job without a cgroup of its own
-// live: that of the container, where there is one. It is the machine's where there is no nearer one.
+// nearestOOMCounter returns the counter of the cgroup of this process, in which a job without its own cgroup also
+// runs: that of the container, if any. Without one it returns wholeMachine.
 func nearestOOMCounter() oomCounter {
 	text, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -28,8 +28,8 @@ func nearestOOMCounter() oomCounter {
 	return wholeMachine
 }
 
-// oomCounters lists where the counter may be for a process with these cgroups (the text of
-// /proc/self/cgroup), the likelier first.
+// oomCounters lists the possible counters of a process with these cgroups (the text of /proc/self/cgroup), the
+// likelier first.
 func oomCounters(cgroups string) []oomCounter {
 	var v1, v2 []oomCounter
 	for line := range strings.Lines(cgroups) {
@@ -47,7 +47,7 @@ func oomCounters(cgroups string) []oomCounter {
 	return append(v1, v2...)
 }
 
-// read is the count now; false when the kernel keeps none there.
+// read returns the current count; false if the kernel keeps none in this file.
 func (c oomCounter) read() (uint64, bool) {
 	text, err := os.ReadFile(string(c))
 	if err != nil {

@@ -18,14 +18,14 @@ import (
 	"pgregory.net/rapid"
 )
 
-// keeperPeakMiB is the most memory that a keeper has held so far.
+// keeperPeakMiB returns the peak memory of a keeper so far.
 func keeperPeakMiB(t testing.TB, h Handle) float64 { return statusMiB(t, h.KeeperPID, "VmHWM:") }
 
 func statusMiB(t testing.TB, pid int, key string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) {
-		return 0 // it has ended in this moment
+		return 0 // it has just ended
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func statusMiB(t testing.TB, pid int, key string) float64 {
 	return kib / 1024
 }
 
-// Case 11: 10,000 lines a second on stderr. All of them arrive, and the keeper's memory is bounded.
+// 10,000 lines per second on stderr: all of them arrive, and the keeper's memory is bounded.
 func TestCase11TenThousandLinesASecond(t *testing.T) {
 	t.Parallel()
 	const lines = 20000
@@ -68,7 +68,7 @@ func TestCase11TenThousandLinesASecond(t *testing.T) {
 	}
 }
 
-// Case 11: a line of 100 MB costs no memory, and its file is cut at the limit all the same.
+// A line of 100 MB needs no additional memory, and its file is rotated at the limit.
 func TestCase11HundredMegabyteLine(t *testing.T) {
 	l := testLocal()
 	l.LogLimit = 8 << 20
@@ -104,7 +104,7 @@ func TestCase11HundredMegabyteLine(t *testing.T) {
 	}
 }
 
-// The job's disk is full: it goes on, the loss is counted, and its end is known.
+// The disk of the job's output is full: the job continues, the loss is counted, and the exit is recorded.
 func TestCase18DiskFull(t *testing.T) {
 	c := testCommand(t, "flood", "20000", "0")
 	if err := os.MkdirAll(c.RunDir, 0o700); err != nil {
@@ -119,7 +119,7 @@ func TestCase18DiskFull(t *testing.T) {
 	}
 }
 
-// A really full file system: even the end goes on record, in the space that was set aside.
+// A full file system: the exit is recorded in the reserved space.
 func TestCase18FileSystemFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -145,7 +145,7 @@ func TestCase18FileSystemFull(t *testing.T) {
 	}
 }
 
-// On a full disk Stop still works, though nothing can be written for the keeper to read.
+// Stop works on a full disk, although no request to the keeper can be written.
 func TestStopOnFullDisk(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
@@ -174,8 +174,8 @@ func TestOutputIsAppendedAcrossStarts(t *testing.T) {
 	}
 }
 
-// Whatever is written in whatever pieces: the two files together are the end of it, the bound holds,
-// and a file is cut inside a line only when the line is longer than the overrun.
+// For arbitrary writes: the two files together contain the end of the output, the bound holds, and a file ends inside
+// a line only if the line exceeds the overrun.
 func TestRotation(t *testing.T) {
 	base := t.TempDir()
 	n := 0
@@ -210,7 +210,7 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// After a time without space the gap is marked in the file.
+// After a period without disk space the gap is marked in the file.
 func TestGapIsMarked(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "out")
@@ -232,8 +232,7 @@ func TestGapIsMarked(t *testing.T) {
 	}
 }
 
-// P4: a reader finds the old file or the new one, never half of one, even when the writer is killed
-// at any moment.
+// A reader finds the old or the new file, never a part of one, even if the writer is killed at any moment.
 func TestP4FilesAreOldOrNew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")

@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// process is a process that cannot be mistaken for a later one with the same number: the kernel
-// never gives the same start time to two processes with one pid.
+// process identifies a process beyond pid reuse: the kernel never gives two processes with one pid the same start
+// time.
 type process struct {
 	PID   int
 	Start uint64 // clock ticks since boot
 }
 
-// stat is what is needed of /proc/PID/stat.
+// stat holds the fields of /proc/PID/stat that the package uses.
 type stat struct {
 	process
 	Name    string
@@ -32,11 +32,11 @@ type stat struct {
 	Session int
 }
 
-// gone reports a process that has ended and only waits to be reaped.
+// gone reports whether the process has ended and only waits to be reaped.
 func (s stat) gone() bool { return s.State == 'Z' || s.State == 'X' || s.State == 'x' }
 
-// parseStat reads the text of /proc/PID/stat. The name stands in parentheses and may itself hold
-// spaces, parentheses and newlines, so the fields count from the last closing one.
+// parseStat parses the text of /proc/PID/stat. The name is in parentheses and may itself contain spaces, parentheses
+// and newlines, so the fields count from the last closing parenthesis.
 func parseStat(text []byte) (stat, error) {
 	open, end := bytes.IndexByte(text, '('), bytes.LastIndexByte(text, ')')
 	if open < 1 || end < open {
@@ -66,7 +66,7 @@ func parseStat(text []byte) (stat, error) {
 	return s, nil
 }
 
-// readStat reads one process. The error is os.ErrNotExist when there is none with that pid.
+// readStat reads one process. The error is os.ErrNotExist if no process has that pid.
 func readStat(pid int) (stat, error) {
 	var buf [1024]byte
 	n, err := readSmall("/proc/"+strconv.Itoa(pid)+"/stat", buf[:])
@@ -79,8 +79,8 @@ func readStat(pid int) (stat, error) {
 	return parseStat(buf[:n])
 }
 
-// readSmall reads the beginning of a file into buf with the fewest system calls: the walk over all
-// processes runs while a training does.
+// readSmall reads the beginning of a file into buf with the fewest system calls: the walk over all processes happens
+// while a training runs.
 func readSmall(path string, buf []byte) (int, error) {
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -95,7 +95,7 @@ func readSmall(path string, buf []byte) (int, error) {
 	}
 }
 
-// alive reports whether p itself, and not a later process with its pid, is still running.
+// alive reports whether p itself, and not a later process with its pid, is running.
 func (p process) alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -104,7 +104,7 @@ func (p process) alive() bool {
 	return err == nil && s.Start == p.Start && !s.gone()
 }
 
-// signal sends sig to p and to nobody else: the pid is pinned before the start time is compared.
+// signal sends sig to p only: a pidfd pins the pid before the start time is compared.
 func (p process) signal(sig syscall.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	switch {
@@ -123,7 +123,7 @@ func (p process) signal(sig syscall.Signal) error {
 	return unix.PidfdSendSignal(fd, sig, nil, 0)
 }
 
-// catches reports whether p has a handler of its own for sig.
+// catches reports whether p has installed a handler for sig.
 func (p process) catches(sig syscall.Signal) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(p.PID) + "/status")
 	if err != nil || !p.alive() {
@@ -138,8 +138,8 @@ func (p process) catches(sig syscall.Signal) bool {
 	return err == nil && mask&(1<<(uint(sig)-1)) != 0
 }
 
-// wait returns nil once p has ended, or ctx's error. It uses no thread and no timer where the
-// kernel has pidfd (5.3), else it looks ten times a second.
+// wait returns nil once p has ended, or ctx's error. It uses no thread and no timer where the kernel has pidfd (5.3),
+// otherwise it polls ten times a second.
 func (p process) wait(ctx context.Context) error {
 	if done, err := p.waitPidfd(ctx); done {
 		return err
@@ -156,7 +156,7 @@ func (p process) wait(ctx context.Context) error {
 	return nil
 }
 
-// waitPidfd is false when this kernel or sandbox has no pollable pidfd.
+// waitPidfd is wait by pidfd; it returns false if the kernel or sandbox has no pollable pidfd.
 func (p process) waitPidfd(ctx context.Context) (bool, error) {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
@@ -191,7 +191,7 @@ func (p process) waitPidfd(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// processes lists every process that can be seen, in the order of their pids.
+// processes lists all visible processes, in the order of /proc, which is that of their pids.
 func processes() ([]stat, error) {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -218,7 +218,7 @@ func processes() ([]stat, error) {
 	return all, nil
 }
 
-// descendants picks the living ones below root out of all; root itself is not among them.
+// descendants returns the living processes of all below root, without root itself.
 func descendants(root int, all []stat) []stat {
 	children := make(map[int][]int, len(all))
 	for i, s := range all {
@@ -240,7 +240,7 @@ func descendants(root int, all []stat) []stat {
 	return found
 }
 
-// tree lists the living processes below root now.
+// tree lists the living processes below root.
 func tree(root int) ([]stat, error) {
 	all, err := processes()
 	if err != nil {
@@ -249,7 +249,7 @@ func tree(root int) ([]stat, error) {
 	return descendants(root, all), nil
 }
 
-// bootID names this run of the kernel; empty when the machine does not say.
+// bootID identifies this boot of the kernel; empty if the machine does not provide it.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -258,8 +258,8 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// monotonic is the kernel's monotonic clock. It is one clock for all processes until the machine
-// restarts, no step of the wall clock moves it, and it stands still while the machine is suspended.
+// monotonic reads the kernel's monotonic clock. It is common to all processes until the machine restarts, unaffected
+// by steps of the wall clock, and stops while the machine is suspended.
 func monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
@@ -268,8 +268,8 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// pidOf is si_pid of a siginfo that waitid has filled: the first member of its union, which is
-// aligned as a pointer is.
+// pidOf returns si_pid of a siginfo filled by waitid: the first member of its union, which has the alignment of a
+// pointer.
 func pidOf(info *unix.Siginfo) int {
 	const head, word = 12, unsafe.Sizeof(uintptr(0))
 	return int(*(*int32)(unsafe.Add(unsafe.Pointer(info), (head+word-1)/word*word)))

@@ -9,10 +9,10 @@ import (
 // terminalRole is the argument that makes the standby give the job pseudo-terminals of the size that follows it.
 const terminalRole = "terminal"
 
-// defaultTerminal is the size of a pseudo-terminal, columns × rows, where the agent has no terminal of its own.
+// defaultTerminal is the size of a pseudo-terminal, columns × rows, if the agent has no terminal.
 const defaultTerminal = "80x24"
 
-// terminalSize is the size of the agent's terminal as "COLUMNSxROWS".
+// terminalSize returns the size of the agent's terminal as "COLUMNSxROWS".
 func terminalSize() string {
 	for _, fd := range []int{unix.Stderr, unix.Stdout, unix.Stdin} {
 		if w, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ); err == nil && w.Col > 0 && w.Row > 0 {
@@ -22,9 +22,9 @@ func terminalSize() string {
 	return defaultTerminal
 }
 
-// openPTY makes a pseudo-terminal of a size as terminalSize returns it: programs whose library buffers whole blocks in a pipe
-// write each line at once. It passes bytes on unchanged (no output processing, no echo) and becomes the controlling terminal of
-// no process, so neither a hangup nor job control reaches the job through it.
+// openPTY opens a pseudo-terminal of a size in the format of terminalSize. Programs whose library buffers whole
+// blocks on a pipe write each line immediately to it. It passes bytes unchanged (no output processing, no echo) and
+// becomes the controlling terminal of no process, so neither a hangup nor job control reaches the job through it.
 func openPTY(size string) (master, slave int, err error) {
 	var w unix.Winsize
 	if _, err := fmt.Sscanf(size, "%dx%d", &w.Col, &w.Row); err != nil {
@@ -41,6 +41,7 @@ func openPTY(size string) (master, slave int, err error) {
 	return master, slave, nil
 }
 
+// openSlave unlocks the slave of a pseudo-terminal, disables output processing and echo, sets its size, and opens it.
 func openSlave(master int, size *unix.Winsize) (int, error) {
 	if err := unix.IoctlSetPointerInt(master, unix.TIOCSPTLCK, 0); err != nil {
 		return -1, fmt.Errorf("unlock the pseudo-terminal: %w", err)

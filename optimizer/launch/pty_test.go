@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buffering is a C program whose library buffers a whole block of a pipe. It prints two lines, waits for a file "on", prints
-// a third, and ends with code 3.
+// buffering is a C program whose library buffers whole blocks on a pipe. It prints two lines, waits for a file "on",
+// prints a third, and ends with code 3.
 const buffering = `
 #include <stdio.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ int main(void) {
 }
 `
 
-// bufferingCommand is the command that runs buffering, with a pseudo-terminal.
+// bufferingCommand returns the command that runs buffering, with a pseudo-terminal.
 func bufferingCommand(t *testing.T) Command {
 	t.Helper()
 	cc, err := exec.LookPath("cc")
@@ -45,7 +45,7 @@ func bufferingCommand(t *testing.T) Command {
 	return c
 }
 
-// awaitOutput waits until a stream of a run has a text.
+// awaitOutput waits until a stream of a run contains a text.
 func awaitOutput(t *testing.T, dir, name, text string) bool {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -64,8 +64,8 @@ func letGo(t *testing.T, c Command) {
 	}
 }
 
-// A program that buffers in a pipe is read line by line from a pseudo-terminal, byte for byte as it was written, its two
-// streams apart, to the end of its last line.
+// The output of a program that buffers on a pipe is read line by line from a pseudo-terminal, unchanged, with
+// separate streams, to the end of its last line.
 func TestPTYReadsABufferingProgramByLine(t *testing.T) {
 	t.Parallel()
 	c := bufferingCommand(t)
@@ -87,7 +87,7 @@ func TestPTYReadsABufferingProgramByLine(t *testing.T) {
 	}
 }
 
-// The same program in a pipe prints nothing before its end: without it the test above tests nothing.
+// On a pipe the same program prints nothing before its end, which validates the previous test.
 func TestPipeHoldsABufferingProgramBack(t *testing.T) {
 	t.Parallel()
 	c := bufferingCommand(t)
@@ -101,7 +101,7 @@ func TestPipeHoldsABufferingProgramBack(t *testing.T) {
 	waitEnd(t, j)
 }
 
-// The death of the keeper does not end the pseudo-terminals: the standby reads them on.
+// The pseudo-terminals survive the death of the keeper: the standby continues to read them.
 func TestPTYOutlivesTheKeeper(t *testing.T) {
 	t.Parallel()
 	c := bufferingCommand(t)
@@ -115,7 +115,7 @@ func TestPTYOutlivesTheKeeper(t *testing.T) {
 	awaitOutput(t, c.RunDir, stdoutFile, "third without an end")
 }
 
-// The job sees terminals of a stated size, none of which controls it.
+// The job has terminals of the given size, none of which is its controlling terminal.
 func TestPTYOfTheJob(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t)
@@ -129,7 +129,7 @@ func TestPTYOfTheJob(t *testing.T) {
 	}
 }
 
-// What is left in a pseudo-terminal when the last process ends is read, however much it is.
+// All data left in a pseudo-terminal when the last process ends is read.
 func TestPTYReadsAFloodToItsEnd(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "flood", "20000", "0")

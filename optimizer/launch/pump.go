@@ -11,17 +11,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// pump moves the job's output from its pipe or pseudo-terminal into a file until all writers have closed it. It knows
-// no lines, so a line of any length takes one buffer; and it goes on reading when nothing can be
-// written, so the job never waits for a full disk.
+// pump copies the job's output from its pipe or pseudo-terminal into a file until all writers have closed it. It is
+// not line-oriented, so a line of any length needs one buffer only; and it continues to read when the file cannot be
+// written, so the job never blocks on a full disk.
 func pump(from *os.File, to *rotated) {
 	buf := make([]byte, 32<<10)
-	to.open() // a job that says nothing leaves an empty file, not none
+	to.open() // a job without output leaves an empty file, not a missing one
 	for {
 		n, err := from.Read(buf)
 		to.write(buf[:n])
 		if err != nil && !errors.Is(err, unix.EINTR) {
-			ended := errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) // of a pipe, of a pseudo-terminal
+			ended := errors.Is(err, io.EOF) || errors.Is(err, unix.EIO) // end of a pipe, of a pseudo-terminal
 			if !ended && !errors.Is(err, os.ErrDeadlineExceeded) {
 				fmt.Fprintf(os.Stderr, "read the output of the job: %v\n", err)
 			}
@@ -30,8 +30,8 @@ func pump(from *os.File, to *rotated) {
 	}
 }
 
-// rotated is a file that is renamed to PATH.1 when it has reached its limit, at the end of a line
-// where one comes soon. So the two together never hold more than twice the limit and overrun.
+// rotated is a file that is renamed to PATH.1 when it has reached its limit, at the end of a line if one follows
+// within overrun bytes. The two files together never exceed twice the limit and overrun.
 type rotated struct {
 	path  string
 	limit int64
@@ -39,16 +39,17 @@ type rotated struct {
 	file   *os.File
 	size   int64
 	opened time.Duration // the last attempt
-	lost   int64         // bytes in all that could not be written
-	gap    int64         // of them those not yet marked in the file
+	lost   int64         // total number of bytes that could not be written
+	gap    int64         // the part of lost that is not yet marked in the file
 }
 
-// overrun is how much longer than its limit a file may get while the end of a line is awaited.
+// overrun is the number of bytes by which a file may exceed its limit until the end of a line.
 const overrun = 1 << 20
 
-// openAgain is the pause between attempts to open a file that cannot be opened.
+// openAgain is the pause between attempts to open a file.
 const openAgain = time.Second
 
+// write appends p, rotating the file as determined by cut. Bytes that cannot be written are counted in lost and gap.
 func (r *rotated) write(p []byte) {
 	for len(p) > 0 {
 		if r.file == nil && !r.open() {
@@ -66,7 +67,7 @@ func (r *rotated) write(p []byte) {
 	}
 }
 
-// cut is the part of p that still belongs to this file, and whether the next file begins after it.
+// cut returns the part of p that belongs to this file, and whether the next file begins after it.
 func (r *rotated) cut(p []byte) ([]byte, bool) {
 	from := max(r.limit-r.size-1, 0) // the first byte with which the limit is reached
 	if i := bytes.IndexByte(p[from:], '\n'); i >= 0 {
@@ -78,6 +79,7 @@ func (r *rotated) cut(p []byte) ([]byte, bool) {
 	return p, false
 }
 
+// put writes p to the open file, preceded by a mark if earlier output is missing.
 func (r *rotated) put(p []byte) {
 	if r.gap > 0 {
 		mark := fmt.Sprintf("\n[%d bytes of output are missing here: they could not be written]\n", r.gap)
@@ -98,12 +100,13 @@ func (r *rotated) put(p []byte) {
 
 func (r *rotated) rotate() {
 	if err := os.Rename(r.path, r.path+".1"); err != nil {
-		return // go on in the same file rather than lose output; the next line tries again
+		return // continue in the same file rather than lose output; the next line tries again
 	}
 	r.file.Close()
 	r.file, r.size, r.opened = nil, 0, 0
 }
 
+// open opens the file for appending, at most once per openAgain after a failure; false if it cannot be opened.
 func (r *rotated) open() bool {
 	now := monotonic()
 	if r.opened > 0 && now < r.opened+openAgain {

@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// redacted stands in place of a secret.
+// redacted replaces a secret.
 const redacted = "[redacted]"
 
-// secretName matches the last words of the name of a flag, a setting or a variable whose value is a secret. A bare "key"
-// is not: most such arguments name a column.
+// secretName matches the last words of the name of a flag, a setting or a variable whose value is a secret. A bare
+// "key" is excluded: most such arguments name a column.
 var secretName = regexp.MustCompile(`(?i)(^|[-_.])((api|access|secret|private|account|service|license|auth|ssh|encryption|wandb|hf|openai|comet|neptune|aws|azure|gcp)[-_]?key|apikey|token|auth[-_]?token|secret|password|passwd|pwd|passphrase|credentials?|bearer)$`)
 
 // secretVariable matches the name of an environment variable whose value is a secret.
 var secretVariable = regexp.MustCompile(`^([A-Z0-9_]*_)?(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS)$`)
 
-// secretValue matches secrets that are known by their form, wherever they are.
+// secretValue matches secrets of a known form, wherever they occur.
 var secretValue = regexp.MustCompile(`\bhf_[A-Za-z0-9]{20,}|\bsk-[A-Za-z0-9_-]{16,}|\b(AKIA|ASIA)[A-Z0-9]{16}\b|\bgh[pousr]_[A-Za-z0-9]{20,}|\bgithub_pat_[A-Za-z0-9_]{20,}|` +
 	`\bglpat-[A-Za-z0-9_-]{16,}|\bxox[abprs]-[A-Za-z0-9-]{10,}|\bAIza[A-Za-z0-9_-]{30,}|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+`)
 
@@ -25,12 +25,12 @@ var userInfo = regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/@\s:]*:[^/@\s]
 // bearer matches an authorisation header.
 var bearer = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
 
-// Redact returns arguments as they may be stored and shown: values that look like secrets, by the name of
-// their flag, setting or variable (--api-key X, --password=X, wandb.api_key=X, HF_TOKEN=X) or by
-// their own form (hf_…, sk-…, AKIA…, https://user:password@…), are replaced.
+// Redact returns arguments in the form in which they may be stored and shown: values that look like secrets, by the
+// name of their flag, setting or variable (--api-key X, --password=X, wandb.api_key=X, HF_TOKEN=X) or by their own
+// form (hf_…, sk-…, AKIA…, https://user:password@…), are replaced.
 func Redact(args []string) []string {
 	out := make([]string, len(args))
-	next := false // the argument before was the name of a secret
+	next := false // the previous argument was the name of a secret
 	for i, arg := range args {
 		name, value, assigned := strings.Cut(arg, "=")
 		bare := strings.TrimLeft(name, "-")
@@ -48,7 +48,7 @@ func Redact(args []string) []string {
 	return out
 }
 
-// RedactText replaces what looks like a secret by its own form in a text.
+// RedactText replaces in a text what has the form of a secret.
 func RedactText(text string) string {
 	text = secretValue.ReplaceAllString(text, redacted)
 	text = bearer.ReplaceAllString(text, "$1 "+redacted)

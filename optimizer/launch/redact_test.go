@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Case 52: arguments that look like secrets.
+// Arguments that look like secrets.
 func TestCase52Redact(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"nothing":            {"train.py --epochs 3 --lr=0.1", "train.py --epochs 3 --lr=0.1"},
@@ -40,7 +40,7 @@ func TestCase52Redact(t *testing.T) {
 	}
 }
 
-// Case 52: no file of a run that people read or send around holds the secret, and the job gets it all the same.
+// No file of a run that users read or send contains the secret, and the job receives it nevertheless.
 func TestCase52SecretsStayOffTheDisk(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "env", "--api-key", "s3cr3t-value")

@@ -9,9 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ReleaseMemory gives back to the system what start-up and planning needed and looking after a job does not: free heap, and
-// the pages of the program's own file, most of which only initialisation has touched. What is needed again is read
-// again, from the page cache as a rule. It costs a few milliseconds, and never fails: what cannot be given back stays.
+// ReleaseMemory returns to the system the memory that start-up and planning needed and supervision does not: free
+// heap, and the pages of the program's own file, most of which only initialisation has touched. Pages needed later
+// are read again, as a rule from the page cache. It costs a few milliseconds and never fails: memory that cannot be
+// released stays.
 func ReleaseMemory() {
 	debug.FreeOSMemory()
 	if self, err := os.Readlink("/proc/self/exe"); err == nil {
@@ -19,8 +20,8 @@ func ReleaseMemory() {
 	}
 }
 
-// dropPages lets go of the pages of a file that is mapped to be read or executed. What is needed again comes page by page
-// where the kernel lets us choose, not 2 MiB for the sake of one: speed is not what looking after a job needs.
+// dropPages releases the pages of a file that is mapped for reading or execution. Later accesses load single pages
+// instead of 2 MiB where the kernel supports that: supervision does not depend on speed.
 func dropPages(file string) {
 	maps, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
@@ -28,24 +29,25 @@ func dropPages(file string) {
 	}
 	for _, r := range unchangedPages(maps, file) {
 		unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, unix.MADV_NOHUGEPAGE)
-		// The range is one mapping of a file that was never written to, so its pages can be had again from there.
+		// The mapping was never written to, so its pages can be read again from the file.
 		unix.Syscall(unix.SYS_MADVISE, r.start, r.end-r.start, unix.MADV_DONTNEED)
 	}
 }
 
-// addresses is a range of memory, the end not included.
+// addresses is a half-open range of memory.
 type addresses struct{ start, end uintptr }
 
-// unchangedPages picks from the text of /proc/self/smaps the mappings of a file that may not be written to and of which no
-// page differs from the file. A page does differ where the loader has put addresses in and then taken the right to write
-// away (RELRO), or where a debugger has put a breakpoint: such a mapping is left alone, its content is nowhere else.
+// unchangedPages returns from the text of /proc/self/smaps the read-only mappings of a file without a page that
+// differs from the file. A page differs where the loader has inserted addresses and then removed the write permission
+// (RELRO), or where a debugger has set a breakpoint: the content of such a mapping exists nowhere else, so it is
+// excluded.
 func unchangedPages(smaps []byte, file string) []addresses {
 	var found []addresses
 	candidate, have := addresses{}, false
 	for line := range bytes.Lines(smaps) {
 		line = bytes.TrimSuffix(line, []byte("\n"))
 		name, value, _ := bytes.Cut(line, []byte(" "))
-		if !bytes.HasSuffix(name, []byte(":")) { // the head of a mapping: range, rights, offset, device, inode, path
+		if !bytes.HasSuffix(name, []byte(":")) { // header of a mapping: range, rights, offset, device, inode, path
 			candidate, have = mappingOf(line, file)
 			continue
 		}
@@ -59,7 +61,7 @@ func unchangedPages(smaps []byte, file string) []addresses {
 	return found
 }
 
-// mappingOf reads the head of a mapping; false when it is not one of the file, or one that may be written to.
+// mappingOf parses the header of a mapping; false if it maps another file or is writable.
 func mappingOf(line []byte, file string) (addresses, bool) {
 	fields := bytes.SplitN(line, []byte(" "), 6)
 	if len(fields) < 6 || string(bytes.TrimLeft(fields[5], " ")) != file {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapping is one of a program, as the kernel writes it.
+// mapping returns the smaps text of one mapping in the kernel's format.
 func mapping(head string, anonymous int) string {
 	return head + "\nSize:              17260 kB\nRss:                9000 kB\nAnonymous:         " + strconv.Itoa(anonymous) + " kB\nVmFlags: rd ex mr mw me\n"
 }
@@ -46,7 +46,7 @@ func TestUnchangedPages(t *testing.T) {
 	}
 }
 
-// The process goes on after its own pages are gone, and what it knows is as it was.
+// The process continues with intact data after its own pages are dropped.
 func TestReleaseMemory(t *testing.T) {
 	kept := strings.Repeat("kept", 1000)
 	ReleaseMemory()
@@ -88,7 +88,7 @@ func TestDropPages(t *testing.T) {
 	}
 }
 
-// residentOf is what this process holds of a mapped file, in KiB.
+// residentOf returns the resident memory of a mapped file in this process, in KiB.
 func residentOf(t *testing.T, path string) int {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/smaps")

@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepRole is the argument that makes the standby's program the keeper.
+// keepRole is the argument that selects the role of the keeper.
 const keepRole = "keep"
 
-// briefing is what the standby needs to replace the keeper.
+// briefing holds the keeper's state that the standby requires to replace it.
 type briefing struct {
 	Spec     spec          `json:"spec"` // without environment and recipe
 	Started  started       `json:"started"`
@@ -22,13 +22,12 @@ type briefing struct {
 	OOMStart uint64        `json:"oom_start"`
 }
 
-// standby is the parent of the keeper. It sleeps until the keeper ends. Should the keeper be killed,
-// the job's processes become its children (it is a subreaper), it has held their pipes all the while,
-// and it keeps the job in the keeper's place: output, time limit and exit record do not depend on
-// one process.
+// standby is the parent of the keeper. It sleeps until the keeper ends. If the keeper is killed, the job's processes
+// become children of the standby (a subreaper), which has held their pipes open, and it supervises the job in the
+// keeper's place: output, time limit and exit record do not depend on a single process.
 type standby struct {
-	self     []string // how to run this program as keeper, without the role
-	terminal string   // size of the job's pseudo-terminals; empty: pipes
+	self     []string // the command that runs this program, without the role
+	terminal string   // size of the job's pseudo-terminals; empty means pipes
 	keeper   int      // pid
 	read     [2]int
 	brief    briefing
@@ -36,7 +35,7 @@ type standby struct {
 	poke     chan os.Signal
 }
 
-// standbyMain takes no arguments, or terminalRole and a size.
+// standbyMain runs the standby. args are empty, or terminalRole and a size.
 func standbyMain(args []string) int {
 	closeInherited(ordersFD)
 	s := &standby{poke: catchSignals(), self: os.Args[: len(os.Args)-len(args) : len(os.Args)-len(args)]}
@@ -65,7 +64,7 @@ func standbyMain(args []string) int {
 	return s.replace()
 }
 
-// start starts the keeper and waits until the job runs or will not.
+// start starts the keeper and waits until the job runs or has failed to start.
 func (s *standby) start() *startFailure {
 	var out, errs, news [2]int
 	for _, p := range []*[2]int{&out, &errs} {
@@ -103,7 +102,7 @@ func (s *standby) start() *startFailure {
 	return nil
 }
 
-// openStream makes one output of the job: the end that is read, and the job's.
+// openStream opens one output of the job as a pipe or pseudo-terminal: the end to read and the job's end.
 func (s *standby) openStream(p *[2]int) (err error) {
 	if s.terminal == "" {
 		return unix.Pipe2(p[:], unix.O_CLOEXEC)
@@ -112,7 +111,7 @@ func (s *standby) openStream(p *[2]int) (err error) {
 	return err
 }
 
-// replace does what is left of the keeper's work.
+// replace continues the keeper's work from its briefing.
 func (s *standby) replace() int {
 	b := s.brief
 	k := &keeper{spec: b.Spec, handle: b.Started.Handle, missing: b.Started.Missing, began: b.Began, oomStart: b.OOMStart,
@@ -128,7 +127,7 @@ func (s *standby) replace() int {
 	k.attach(self.process)
 	var c control
 	if readJSON(filepath.Join(k.dir, controlFile), &c) == nil && c.Checkpoints > 0 {
-		// The keeper has passed the requests on: another signal might tear what the job writes.
+		// The keeper has delivered the requests: a second signal might interrupt the job's writing.
 		k.watch.checkpoints, k.watch.askedAt = c.Checkpoints, monotonic()
 	}
 	k.copyOutput()
@@ -136,7 +135,7 @@ func (s *standby) replace() int {
 	return k.finish()
 }
 
-// brief tells the standby what it needs to replace this keeper.
+// brief sends the standby the state that it requires to replace this keeper.
 func (k *keeper) brief(s started) {
 	to := os.NewFile(briefFD, "briefing")
 	defer to.Close()

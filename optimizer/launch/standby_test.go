@@ -21,7 +21,7 @@ func killKeepers(t *testing.T, h Handle) {
 	}
 	for what, p := range map[string]process{"the standby": {h.StandbyPID, h.StandbyStart}, "the keeper": {h.KeeperPID, h.KeeperStart}} {
 		p.signal(unix.SIGKILL)
-		unix.Wait4(p.PID, nil, 0, nil) // the standby may be our child
+		unix.Wait4(p.PID, nil, 0, nil) // the standby may be a child of this process
 		mustEnd(t, p, what)
 	}
 }
@@ -35,8 +35,8 @@ func killKeeper(t *testing.T, h Handle) {
 	mustEnd(t, p, "the keeper")
 }
 
-// Case 49: the keeper alone is killed while the job prints. The job goes on, nothing that it prints
-// later is lost, and how it ended is known.
+// Only the keeper is killed while the job prints: the job continues, none of its later output is lost, and its exit
+// is recorded.
 func TestCase49KeeperKilledWhileTheJobPrints(t *testing.T) {
 	t.Parallel()
 	j := start(t, testLocal(), testCommand(t, "chatter", "40", "7"))
@@ -59,7 +59,7 @@ func TestCase49KeeperKilledWhileTheJobPrints(t *testing.T) {
 	}
 }
 
-// Case 48: agent and keeper are dead, the job ends: its end is on record with its own time.
+// Agent and keeper are dead and the job ends: its exit is recorded with its own time.
 func TestCase48EndsWithoutAgentAndKeeper(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "9"))
@@ -84,7 +84,7 @@ func TestCase48EndsWithoutAgentAndKeeper(t *testing.T) {
 	}
 }
 
-// Case 48: agent and keeper are dead, the job lives: its time limit still holds.
+// Agent and keeper are dead and the job lives: its time limit still holds.
 func TestCase48LimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "deaf")
@@ -100,7 +100,7 @@ func TestCase48LimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	}
 }
 
-// An agent that adopts the job of a dead keeper commands the standby.
+// An agent that adopts the job of a dead keeper controls the standby.
 func TestStandbyObeysTheNextAgent(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "42"))
@@ -120,7 +120,7 @@ func TestStandbyObeysTheNextAgent(t *testing.T) {
 	}
 }
 
-// The standby alone is killed: the keeper and the job do not notice.
+// Only the standby is killed: keeper and job are unaffected.
 func TestStandbyKilled(t *testing.T) {
 	t.Parallel()
 	j := start(t, testLocal(), testCommand(t, "chatter", "20", "3"))
@@ -133,7 +133,7 @@ func TestStandbyKilled(t *testing.T) {
 	}
 }
 
-// Keeper, standby and agent are dead and the job has ended unseen: it is counted up to its last sign of life.
+// Keeper, standby and agent are dead and the end of the job was not observed: it counts until its last write.
 func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "sleep"))
@@ -142,7 +142,7 @@ func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
 	killKeepers(t, h)
 	(process{h.PID, h.Start}).signal(unix.SIGKILL)
 	mustEnd(t, process{h.PID, h.Start}, "the job")
-	last := time.Now().Add(7 * time.Second) // a log that the job wrote to until then
+	last := time.Now().Add(7 * time.Second) // time of the job's last write to a log
 	log := filepath.Join(h.RunDir, "training.csv")
 	if err := os.WriteFile(log, []byte("epoch\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
 	}
 }
 
-// Case 51: the run directory is removed while the job runs: how it ended is known all the same.
+// The run directory is removed while the job runs: the agent still receives the exit.
 func TestCase51RunDirectoryRemoved(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"by the keeper": false, "by its standby": true} {

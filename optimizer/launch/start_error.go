@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// StartError says that a job never ran: what was wrong with what, and what to do about it. It
-// unwraps to the system's error where there is one (syscall.ENOENT, syscall.EACCES …).
+// StartError reports that a job never ran, why, and the remedy. It unwraps to the system's error if there is one
+// (syscall.ENOENT, syscall.EACCES …).
 type StartError struct {
 	Args   []string
 	Reason string
@@ -25,12 +25,12 @@ func (e *StartError) Error() string {
 
 func (e *StartError) Unwrap() error { return e.Err }
 
-// Exit is the same as the end of a job, with Reason StartFailed.
+// Exit returns the failure as the exit of a job, with Reason StartFailed.
 func (e *StartError) Exit() Exit {
 	return Exit{Reason: StartFailed, Code: -1, Detail: startFailure{Reason: e.Reason, Advice: e.Advice}.String(), At: e.At}
 }
 
-// String is one line for people.
+// String formats the failure as one line for the user.
 func (f startFailure) String() string {
 	if f.Advice == "" {
 		return f.Reason
@@ -46,7 +46,7 @@ func (f startFailure) err(args []string, at time.Time) *StartError {
 	return e
 }
 
-// shortage explains why we ourselves could not do what.
+// shortage describes why the package itself could not perform the action what.
 func shortage(what string, err error) *startFailure {
 	f := &startFailure{Reason: fmt.Sprintf("%s: %v", what, err), Errno: errnoOf(err)}
 	explainShortage(f)

@@ -23,7 +23,7 @@ import (
 	"trainopt/resources"
 )
 
-// startFails starts c and returns the refusal; nothing of the job may be left.
+// startFails starts c and returns the error; no process of the job may be left.
 func startFails(t *testing.T, c Command) *StartError {
 	t.Helper()
 	before := children(t)
@@ -75,7 +75,7 @@ func TestCase10CannotStart(t *testing.T) {
 	clear(elfOfOther[60:64])
 	for name, tc := range map[string]struct {
 		args   []string
-		words  string // in the error
+		words  string // part of the error
 		advice string
 		is     error
 	}{
@@ -143,7 +143,7 @@ func TestCase10BadCommand(t *testing.T) {
 	}
 }
 
-// The job gets its arguments and its environment byte by byte, in its directory, and nothing else.
+// The job receives exactly its arguments and its environment, byte by byte, in its directory.
 func TestCase10OddNames(t *testing.T) {
 	for name, odd := range map[string]string{"spaces": "a b  c", "newline": "a\nb", "UTF-8": "Größe 训练 🚂",
 		"not UTF-8": "a\xffb\xfe", "dash": "-rf", "quotes": `a"b'c$d\e`, "star": "*?[a]"} {
@@ -218,14 +218,14 @@ func TestEnvironmentStaysOffTheDisk(t *testing.T) {
 	}
 }
 
-// What the agent inherited stays out of keeper and job: a lock or a pipe of whoever started it.
+// Descriptors inherited by the agent, such as a lock or a pipe of its parent, do not reach keeper and job.
 func TestInheritedDescriptorsAreClosed(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETFD, 0); err != nil { // as a descriptor from a shell would be
+	if _, err := unix.FcntlInt(w.Fd(), unix.F_SETFD, 0); err != nil { // like a descriptor inherited from a shell
 		t.Fatal(err)
 	}
 	j := start(t, testLocal(), testCommand(t, "sleep"))
@@ -242,35 +242,35 @@ func TestInheritedDescriptorsAreClosed(t *testing.T) {
 	for _, fd := range fds {
 		if n, _ := strconv.Atoi(fd.Name()); n > 2 {
 			target, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", j.Handle().PID, n))
-			if !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") { // its Go runtime's own
+			if !strings.HasPrefix(target, "anon_inode:") && !strings.HasPrefix(target, "/sys/fs/cgroup/") { // of the child's Go runtime
 				t.Errorf("the job has descriptor %d open: %s", n, target)
 			}
 		}
 	}
 }
 
-// Case 12: an agent with 64 descriptors starts jobs one after the other and loses none of them.
+// An agent limited to 64 descriptors starts jobs one after the other without leaking any.
 func TestCase12DescriptorLimit(t *testing.T) {
 	poor(t, "descriptors", testCommand(t, "exit", "7"))
 }
 
-// Case 12: with no descriptor left the refusal says so, and the next start works.
+// Without a free descriptor the error states that, and the next start works.
 func TestCase12NoDescriptorLeft(t *testing.T) {
 	poor(t, "no-descriptor", testCommand(t, "exit", "7"))
 }
 
-// Case 12: with no process left the refusal says so.
+// Without a free process the error states that.
 func TestCase12ProcessLimit(t *testing.T) {
 	poor(t, "no-process", testCommand(t, "exit", "7"))
 }
 
-// A limit on the size of files bounds the output that is kept, not the keeper.
+// A limit on the size of files limits the stored output, not the keeper.
 func TestFileSizeLimit(t *testing.T) {
 	poor(t, "file-size", testCommand(t, "flood", "20000", "0"))
 }
 
-// poor runs a part of a test in an agent process with a limit of its own; root has no limit on
-// processes, so there it is run as nobody.
+// poor runs a part of a test in an agent process with a resource limit; root has no limit on processes, so it then
+// runs as an unprivileged user.
 func poor(t *testing.T, what string, c Command) {
 	t.Helper()
 	text, err := json.Marshal(c)
@@ -294,7 +294,7 @@ func poor(t *testing.T, what string, c Command) {
 	}
 }
 
-// forNobody makes the test binary and the job's directory reachable for an ordinary user.
+// forNobody makes the test binary and the job's directory accessible to an ordinary user.
 func forNobody(t *testing.T, c Command) string {
 	for dir := c.Dir; strings.HasPrefix(dir, os.TempDir()+"/"); dir = filepath.Dir(dir) {
 		if err := os.Chmod(dir, 0o777); err != nil {
@@ -406,7 +406,7 @@ func noDescriptor(c Command) error {
 }
 
 func noProcess(c Command) error {
-	warmThreads() // the runtime cannot make any under the limit
+	warmThreads() // the runtime cannot create any under the limit
 	if err := limit(unix.RLIMIT_NPROC, 1); err != nil {
 		return err
 	}
@@ -421,7 +421,7 @@ func noProcess(c Command) error {
 	return nil
 }
 
-// warmThreads leaves the runtime some idle threads.
+// warmThreads makes the runtime keep some idle threads.
 func warmThreads() {
 	var wg sync.WaitGroup
 	for range 8 {
@@ -462,7 +462,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// The job runs under its recipe from its first instruction.
+// The recipe applies to the job from its first instruction.
 func TestRecipeHoldsBeforeTheJobBegins(t *testing.T) {
 	c := testCommand(t, "sleep")
 	c.Allocation = resources.Allocation{CPUs: 1}

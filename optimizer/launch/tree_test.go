@@ -13,9 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// P3: SIGTERM reaches the job within 100 ms of Stop. The bound here is for a machine that is busy
-// with other tests, and the best of three counts; still it is below the second after which the keeper
-// would look by itself. What was measured is in the log.
+// SIGTERM reaches the job within 100 ms of Stop. The bound here allows for a machine that is busy with other tests,
+// and the best of three counts; it is still below the second after which the keeper would poll. The measured times
+// are logged.
 func TestP3TermReachesJobAtOnce(t *testing.T) {
 	best := time.Hour
 	for range 3 {
@@ -41,7 +41,7 @@ func TestP3TermReachesJobAtOnce(t *testing.T) {
 	}
 }
 
-// SIGTERM goes to the whole group at once, not to the main process first.
+// SIGTERM is sent to the whole group simultaneously, not to the main process first.
 func TestP3TermReachesTheGroup(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "worker", "0", "term", "wait"))
 	worker := saysPID(t, j, "worker ")
@@ -50,13 +50,13 @@ func TestP3TermReachesTheGroup(t *testing.T) {
 	if err != nil || e.Reason != Stopped || e.Signal != "SIGTERM" {
 		t.Errorf("exit = %+v, %v; want the main process ended by SIGTERM", e, err)
 	}
-	says(t, j, "term ") // the worker's word
+	says(t, j, "term ") // printed by the worker
 	if worker.alive() || e.Ran > 10*time.Second {
 		t.Errorf("the worker needed %s; want it to end at once", e.Ran)
 	}
 }
 
-// P3: the agent gets away within grace + 15 s, whatever the job does; here long before.
+// The agent returns within grace + 15 s, whatever the job does; in this test long before.
 func TestCase01ChildIgnoresTerm(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
@@ -105,7 +105,7 @@ func TestCase02GrandchildLeavesTheSession(t *testing.T) {
 	})
 }
 
-// Without a cgroup the tree is found by parent alone; the walk must be enough by itself.
+// Without a cgroup the tree is found by parent pids alone, which must suffice.
 func TestCase02DaemonFoundByParentAlone(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "double"))
 	daemon := saysPID(t, j, "daemon ")
@@ -139,7 +139,7 @@ func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
 	}
 }
 
-// A worker that ends in its own time after the main process is left to do so.
+// A worker that ends soon after the main process is not signalled.
 func TestCase03WorkerMayFinish(t *testing.T) {
 	t.Parallel()
 	l := testLocal()
@@ -154,7 +154,7 @@ func TestCase03WorkerMayFinish(t *testing.T) {
 	}
 }
 
-// A frozen process cannot be killed: the kernel's freezer stands in for a hung driver.
+// A frozen process cannot be killed: the kernel's freezer simulates a hanging driver.
 func TestCase09UnkillableChild(t *testing.T) {
 	t.Parallel()
 	freezer := freezerGroup(t)
@@ -225,7 +225,7 @@ func TestP1NothingOutlivesTheJob(t *testing.T) {
 	}
 }
 
-// A job that was stopped in its tracks (SIGSTOP) can still be ended in order.
+// A job stopped by SIGSTOP can be ended in order.
 func TestStopReachesAStoppedJob(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "term", "6"))
 	says(t, j, "ready")
@@ -238,7 +238,7 @@ func TestStopReachesAStoppedJob(t *testing.T) {
 	}
 }
 
-// A keeper that somebody has stopped is woken by Stop.
+// Stop wakes a stopped keeper.
 func TestStopWakesTheKeeper(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "term", "6"))
 	says(t, j, "ready")
@@ -295,7 +295,7 @@ func TestDeadMansSwitch(t *testing.T) {
 	t.Run("asks for a checkpoint first", func(t *testing.T) {
 		t.Parallel()
 		c := testCommand(t, "save", "75")
-		c.StopAfter = 2 * time.Second // by then it has its handler, on a busy machine too
+		c.StopAfter = 2 * time.Second // enough time for its handler, also on a busy machine
 		j := start(t, testLocal(), c)
 		e := waitEnd(t, j)
 		if e.Reason != Stopped || e.Code != 75 || !strings.Contains(e.Detail, "time limit") {

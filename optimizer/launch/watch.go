@@ -2,72 +2,72 @@ package launch
 
 import "time"
 
-// phase is how far a job is on its way out.
+// phase is the stage of a job on its way to its end.
 type phase int
 
 const (
 	running       phase = iota
-	checkpointing       // the dead-man's switch has asked it to save
+	checkpointing       // the dead-man's switch has requested a checkpoint
 	terminating         // SIGTERM is sent
-	lingering           // the main process has ended by itself, others go on
-	clearing            // those others were sent SIGTERM
-	killing             // SIGKILL is sent, again and again
-	over                // there is nothing more to wait for
+	lingering           // the main process has ended by itself, other processes continue
+	clearing            // those other processes were sent SIGTERM
+	killing             // SIGKILL is sent repeatedly
+	over                // the tree is empty, or the wait for it has expired
 )
 
-// cause is who ended the job.
+// cause is what ended the job.
 type cause int
 
 const (
 	itself  cause = iota
-	byStop        // somebody called Stop
+	byStop        // a call of Stop
 	byLimit       // the dead-man's switch
 )
 
-// action is what the keeper does to the tree.
+// action is an operation of the keeper on the tree.
 type action int
 
 const (
 	askCheckpoint action = iota // SIGUSR1 to the main process, if it has a handler
 	termGroup                   // SIGTERM to the process group
-	termOutside                 // SIGTERM to what is left and has left the group
-	termOthers                  // SIGTERM to everything that is left
-	killAll                     // SIGKILL to everything that is left
+	termOutside                 // SIGTERM to the remaining processes outside the group
+	termOthers                  // SIGTERM to all remaining processes
+	killAll                     // SIGKILL to all remaining processes
 )
 
-// event is one thing that happened; the zero event is only the passing of time.
+// event is one occurrence; the zero event is the passing of time alone.
 type event struct {
-	control      *control // the agent wants something
+	control      *control // a new request of the agent
 	noCheckpoint bool     // the main process does not handle the checkpoint signal
 	mainEnded    bool
 	allEnded     bool
 }
 
-// watch decides what the keeper does and when. It has no clock and touches no process: times are
-// readings of the monotonic clock that come in with each step.
+// watch decides what the keeper does and when. It has no clock and accesses no process: each step receives the
+// reading of the monotonic clock.
 type watch struct {
 	grace time.Duration
 	pace  pace
 
 	phase phase
-	until time.Duration // when the phase escalates; meaningless while running
+	until time.Duration // when the phase escalates; unused while running
 
-	stopAt      time.Duration // the dead-man's switch; 0 is none
-	checkpoints int           // requests acted on
-	askedAt     time.Duration // the last request for a checkpoint; 0 is never
+	stopAt      time.Duration // the dead-man's switch; 0 means none
+	checkpoints int           // number of requests carried out
+	askedAt     time.Duration // the last request for a checkpoint; 0 means never
 	cause       cause
 	mainEnded   bool
-	killed      bool // we sent SIGKILL while the main process lived
+	killed      bool // SIGKILL was sent while the main process lived
 	hurried     bool // a stop without grace was requested
 }
 
-// killAgain is the time between two sweeps of SIGKILL: a process may fork while we look.
+// killAgain is the interval between two rounds of SIGKILL: a process may fork during a round.
 const killAgain = 50 * time.Millisecond
 
-// step takes one event at time now and says what to do, in order.
+// step applies one event at time now and returns the actions to take, in order.
 func (w *watch) step(now time.Duration, e event) []action {
 	var do []action
-	if e.mainEnded { // first: a stop that comes with it did not end it
+	if e.mainEnded { // first: a simultaneous stop is not its cause
 		do = append(do, w.others(now)...)
 	}
 	if e.control != nil {
@@ -86,7 +86,7 @@ func (w *watch) step(now time.Duration, e event) []action {
 	return append(do, w.escalate(now)...)
 }
 
-// obey carries out what the agent wants.
+// obey carries out the agent's request.
 func (w *watch) obey(now time.Duration, c control) []action {
 	var do []action
 	w.stopAt = c.StopAt
@@ -110,12 +110,12 @@ func (w *watch) obey(now time.Duration, c control) []action {
 		w.phase, w.until = clearing, now+min(grace, w.pace.Clear)
 		do = append(do, termOthers)
 	case terminating, clearing:
-		w.until = min(w.until, now+grace) // a second request may only be more urgent
+		w.until = min(w.until, now+grace) // a second request may only shorten the grace
 	}
 	return do
 }
 
-// others begins the end of what the main process has left behind.
+// others starts the end of the processes that outlive the main process.
 func (w *watch) others(now time.Duration) []action {
 	w.mainEnded = true
 	switch w.phase {
@@ -125,20 +125,20 @@ func (w *watch) others(now time.Duration) []action {
 		w.cause = byLimit
 		w.phase, w.until = clearing, now+w.pace.Clear
 		return []action{termOthers}
-	case terminating: // what had left the group hears of it now; the grace goes on
+	case terminating: // processes outside the group get SIGTERM now, with the remaining grace
 		return []action{termOutside}
 	}
 	return nil
 }
 
-// escalate does what the time says.
+// escalate takes the next step if the time for it has come.
 func (w *watch) escalate(now time.Duration) []action {
 	switch {
 	case w.phase == running && w.stopAt > 0 && now >= w.stopAt:
 		w.cause = byLimit
 		w.phase, w.until = checkpointing, now+w.grace
 		if w.askedAt > 0 {
-			return nil // it is saving already: a second signal might tear what it writes
+			return nil // it is saving already: a second signal might interrupt its writing
 		}
 		w.askedAt = now
 		return []action{askCheckpoint}
@@ -154,7 +154,7 @@ func (w *watch) escalate(now time.Duration) []action {
 		w.phase, w.until = killing, now+w.pace.KillWait
 		return []action{killAll}
 	}
-	w.phase = over // killed, and it has not died
+	w.phase = over // killed, but it has not died
 	return nil
 }
 
@@ -163,7 +163,7 @@ func (w *watch) terminate(now, grace time.Duration) []action {
 	return append([]action{termGroup}, w.escalate(now)...)
 }
 
-// wake is how long the keeper may sleep before the next step, at most limit.
+// wake returns how long the keeper may sleep before the next step, at most limit.
 func (w *watch) wake(now, limit time.Duration) time.Duration {
 	next := now + limit
 	switch w.phase {

@@ -27,8 +27,8 @@ type at struct {
 
 func stop(grace time.Duration) event { return event{control: &control{Stop: &grace}} }
 
-// Each script is played, with the passing of time in between as the keeper would let it pass, and
-// what the watch does is compared line by line.
+// Each script is played, with the passing of time between events as in the keeper's loop, and the actions of the
+// watch are compared line by line.
 func TestWatch(t *testing.T) {
 	main, all := event{mainEnded: true}, event{allEnded: true}
 	for name, tc := range map[string]struct {
@@ -88,7 +88,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// play lets the script happen. Repeated sweeps of SIGKILL are one line.
+// play plays the script. Repeated rounds of SIGKILL are one line.
 func play(w *watch, script []at, until time.Duration) []string {
 	var did []string
 	swept := false
@@ -112,7 +112,7 @@ func play(w *watch, script []at, until time.Duration) []string {
 	return did
 }
 
-// advance lets time pass until end, as the keeper's loop does, and returns what time it is then.
+// advance lets time pass until end, as the keeper's loop does, and returns the time then.
 func advance(w *watch, now, end time.Duration, note func(time.Duration, []action)) time.Duration {
 	for stuck := 0; w.phase != over; {
 		d := w.wake(now, second)
@@ -130,8 +130,8 @@ func advance(w *watch, now, end time.Duration, note func(time.Duration, []action
 	return now
 }
 
-// Whatever happens in whatever order: once a stop is asked for, it is over within the grace and the
-// time that killing may take; no SIGKILL comes before the grace is up; and SIGTERM comes first.
+// For any sequence of events: after a request to stop, the watch is over within the grace and the time for killing;
+// no SIGKILL precedes the end of the grace; and SIGTERM comes first.
 func TestWatchAlwaysEnds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWatch()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stepCost prints the CPU nanoseconds of one step of a training that does nothing else: a batch and an optimizer step.
+// stepCost prints the CPU nanoseconds per step of a training that does nothing else: a batch and an optimizer step.
 const stepCost = `
 import time, torch
 n = 200000
@@ -20,7 +20,8 @@ for batch in loader: optimizer.step()
 print(int((time.process_time() - begun) / n * 1e9))
 `
 
-// BenchmarkStep is the CPU time that the observer adds to a step with a batch of a loader; 0.2 % of a step of 1 ms is 2000 ns.
+// BenchmarkStep measures the CPU time that the observer adds to a step with a batch of a loader; 0.2 % of a step of 1
+// ms is 2000 ns.
 func BenchmarkStep(b *testing.B) {
 	in, bare, script := benchJob(b, stepCost)
 	cost := func(env []string) float64 {
@@ -45,7 +46,8 @@ func BenchmarkStep(b *testing.B) {
 	b.ReportMetric(without/float64(b.N), "bare-ns/step")
 }
 
-// BenchmarkStart is the CPU time that the observer adds to the start of an interpreter, and to one that imports a framework.
+// BenchmarkStart measures the CPU time that the observer adds to the start of an interpreter, without and with the
+// import of a framework.
 func BenchmarkStart(b *testing.B) {
 	for name, text := range map[string]string{"interpreter": "pass", "framework": "import torch"} {
 		b.Run(name, func(b *testing.B) {
@@ -88,7 +90,7 @@ func benchJob(b *testing.B, text string) (Installation, []string, string) {
 	return in, []string{"PATH=/usr/bin:/bin", "HOME=" + b.TempDir(), "PYTHONPATH=" + fakes}, script
 }
 
-// BenchmarkPoll is the time to read the reports of a long training.
+// BenchmarkPoll measures the time to read the reports of a long training.
 func BenchmarkPoll(b *testing.B) {
 	dir := b.TempDir()
 	lines := make([]string, 20000)

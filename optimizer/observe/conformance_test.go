@@ -11,14 +11,14 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// conformanceVariable names the python of an environment with the real frameworks.
+// conformanceVariable names the variable with the python of an environment that contains the real frameworks.
 const conformanceVariable = "OPTIMIZE_CONFORMANCE_PYTHON"
 
-// newReal prepares a job for a real framework; the trainings in testdata/frameworks are written as tutorials are, without
-// a thought of the observer.
+// newReal prepares a job for a real framework; the trainings in testdata/frameworks are written like tutorials,
+// without regard to the observer.
 func newReal(t *testing.T, python string) *observed {
 	t.Helper()
 	o := newObserved(t)
@@ -60,8 +60,8 @@ func (o *observed) ran(argv ...string) (Facts, string) {
 func TestRealFrameworks(t *testing.T) {
 	python := conformancePython(t)
 	cases := map[string]struct {
-		argv        []string // the interpreter first unless a console script
-		before      string   // a script that makes the data
+		argv        []string // the interpreter first, unless it is a console script
+		before      string   // a script that creates the data
 		framework   string
 		last        string // step, total_steps, epoch, total_epochs, batch_size
 		samples     float64
@@ -116,7 +116,7 @@ func TestRealFrameworks(t *testing.T) {
 			want(t, "samples", fmt.Sprint(f.Samples), fmt.Sprint(c.samples))
 			want(t, "checkpoints", written(f), c.checkpoints)
 			want(t, "trainings", f.Training, max(1, c.trainings))
-			if n := len(f.Checkpoints); n > 0 { // earlier ones may be gone: frameworks keep the best
+			if n := len(f.Checkpoints); n > 0 { // earlier ones may be deleted: frameworks keep the best
 				if _, err := os.Stat(f.Checkpoints[n-1].Path); err != nil {
 					t.Errorf("checkpoint: %v", err)
 				}
@@ -128,7 +128,8 @@ func TestRealFrameworks(t *testing.T) {
 	}
 }
 
-// A training that is saved and stopped on request is continued by the framework's own way and makes the steps that were left.
+// A training that is saved and stopped on request is resumed in the framework's own way and makes the remaining
+// steps.
 func TestRealSaveAndResume(t *testing.T) {
 	python := conformancePython(t)
 	torchrun := filepath.Join(filepath.Dir(python), "torchrun")
@@ -187,17 +188,17 @@ func TestRealSaveAndResume(t *testing.T) {
 			}
 			o.in, o.reader, o.rows = second, NewReader(second.Reports), nil
 			f, _ = o.ran(c.resume(o, a)...)
-			first, _ := o.rows[0].Row.Value(monitor.Step)
+			first, _ := o.rows[0].Row.Value(trainlog.Step)
 			if first > a.Step+1 && name != "yolo" || len(f.Failures) > 0 {
 				t.Errorf("stopped at %g, saved at %g, continued at %g; failures %+v", stopped, a.Step, first, f.Failures)
 			}
-			total, _ := o.rows[0].Row.Value(monitor.TotalSteps)
-			epochs, _ := o.rows[0].Row.Value(monitor.TotalEpochs)
-			want(t, "last epoch", o.last(monitor.Epoch), epochs)
+			total, _ := o.rows[0].Row.Value(trainlog.TotalSteps)
+			epochs, _ := o.rows[0].Row.Value(trainlog.TotalEpochs)
+			want(t, "last epoch", o.last(trainlog.Epoch), epochs)
 			if total > 0 {
-				want(t, "last step", o.last(monitor.Step), total)
+				want(t, "last step", o.last(trainlog.Step), total)
 			}
-			t.Logf("stopped at step %g in %v, continued at %g to %g", a.Step, a.Took, first, o.last(monitor.Step))
+			t.Logf("stopped at step %g in %v, continued at %g to %g", a.Step, a.Took, first, o.last(trainlog.Step))
 		})
 	}
 }
@@ -227,7 +228,7 @@ print("threads", torch.get_num_threads())
 	want(t, "output", strings.TrimSpace(out), "threads 1")
 }
 
-// The observer changes no result: the same loss to the last digit.
+// The observer does not change the result: the loss is identical to the last digit.
 func TestRealSameResult(t *testing.T) {
 	o := newReal(t, conformancePython(t))
 	for _, script := range []string{"torch_loop.py", "lightning_fit.py"} {
@@ -244,7 +245,7 @@ func lastLine(text string) string {
 	return lines[len(lines)-1]
 }
 
-// Debian's PyTorch is older than the global optimizer hooks.
+// Debian's PyTorch predates the global optimizer hooks.
 func TestSystemTorch(t *testing.T) {
 	const python = "/usr/bin/python3"
 	if err := exec.Command(python, "-c", "import torch").Run(); err != nil {

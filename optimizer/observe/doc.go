@@ -1,9 +1,9 @@
-// Package observe reports what happens inside an unmodified Python training.
+// Package observe reports events inside an unmodified Python training.
 //
-// It puts a module before the script by PYTHONPATH, as ddtrace-run and coverage do. The module hooks frameworks when the
-// script imports them and appends lines of JSON to one file for each process; a Reader follows those files. Requests
-// (save, stop, thread count) go to the process by a file and are answered by a line. The package starts no process and
-// decides nothing; docs/observer.md describes the files.
+// It adds a module to the script by PYTHONPATH, as ddtrace-run and coverage do. The module hooks frameworks when the
+// script imports them, and appends JSON lines to one file per process; a Reader follows these files. A request (save,
+// stop, thread count) is passed to the process in a file, and answered by a line. The package starts no process and
+// makes no decisions; docs/observer.md specifies the files.
 //
 //	in, err := observe.Install(filepath.Join(stateDir, "observer"), filepath.Join(runDir, "reports"))
 //	cmd.Env = in.Environ(os.Environ())

@@ -9,62 +9,67 @@ import (
 	"time"
 )
 
-// Facts is what the job's processes have reported so far. The zero value is that of a job that reported nothing.
+// Facts contains the reports of the job's processes so far. The zero value is that of a job without reports.
 type Facts struct {
-	// Framework is what drives the training ("torch" for a loop of the script's own), empty before a training began.
+	// Framework is the framework that runs the training ("torch" for a loop in the script), empty before a training
+	// begins.
 	Framework string
-	// Versions are those of the hooked frameworks, by name.
+	// Versions contains the versions of the hooked frameworks, by name.
 	Versions map[string]string
-	// Unit is what Step counts: "step" (of the optimizer), "round", "call" or "timestep".
+	// Unit is the unit of Step: "step" (of the optimizer), "round", "call" or "timestep".
 	Unit string
-	// PID is the process that trains, rank 0 of a distributed training; Training counts its trainings from 1.
+	// PID is the training process, rank 0 of a distributed training; Training is the number of its current training,
+	// from 1.
 	PID, Training int
-	// Finished is true when the present training has ended, Ended when its process has.
+	// Finished is true if the current training has ended, Ended if its process has.
 	Finished, Ended bool
 	// WorldSize is the number of ranks, 1 for an undistributed training.
 	WorldSize int
-	// Step is the last one reported; Samples, SamplesPerStep and EpochSamples count over all ranks. NaN where unknown.
+	// Step is the last reported step; Samples, SamplesPerStep and EpochSamples count over all ranks. NaN if unknown.
 	Step, Samples, SamplesPerStep, EpochSamples float64
-	// Threads is the size of the numeric thread pool of a rank, Workers that of its data loader; -1 where unknown.
+	// Threads is the size of the numeric thread pool of a rank, Workers the number of its data-loader workers; -1 if
+	// unknown.
 	Threads, Workers int
-	// StepTime is the median of the recent steps; CPUStepTime the CPU time of rank 0 for each step. 0 where unknown.
+	// StepTime is the median of the recent steps; CPUStepTime is the CPU time of rank 0 per step. 0 if unknown.
 	StepTime, CPUStepTime time.Duration
-	// Closing is how long the framework is expected to work after the last epoch, such as on a final evaluation. 0 where unknown.
+	// Closing is the expected time for the framework's work after the last epoch, such as a final evaluation. 0 if
+	// unknown.
 	Closing time.Duration
-	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN where unknown.
+	// DataWait, Optimizer and Saving are shares of the time between steps, 0 to 1; NaN if unknown.
 	DataWait, Optimizer, Saving float64
-	// Stepping is the time between steps so far, and Waiting the part of it that was spent waiting for data.
+	// Stepping is the time between steps so far, Waiting the part of it spent waiting for data.
 	Stepping, Waiting time.Duration
-	// CanSave, CanStop, CanSetThreads and CanSetWorkers say which requests the training can answer.
+	// CanSave, CanStop, CanSetThreads and CanSetWorkers report which requests the training supports.
 	CanSave, CanStop, CanSetThreads, CanSetWorkers bool
-	// Checkpoints are what was written, in the order of time; the oldest are dropped after 1000.
+	// Checkpoints are the written checkpoints in order of time; the oldest are dropped beyond 1000.
 	Checkpoints []Checkpoint
-	// Failures are hooks that switched themselves off.
+	// Failures are the hooks that have failed and are off.
 	Failures []Failure
-	// Processes are those that train, by process id; each has its own answers.
+	// Processes are the training processes, by process id.
 	Processes []Process
 }
 
-// Checkpoint is a file or directory that the training wrote as its state. The training may have replaced or removed it since.
+// Checkpoint is a file or directory to which the training wrote its state. The training may have replaced or removed
+// it since.
 type Checkpoint struct {
 	Path string
-	// Step and Epoch are those of the training when it was written, NaN where unknown.
+	// Step and Epoch are the progress of the training at the write, NaN if unknown.
 	Step, Epoch float64
-	// At is the end of the write, on CLOCK_MONOTONIC; Wall the same on the wall clock; Took how long it was.
+	// At is the end of the write on CLOCK_MONOTONIC, Wall the same on the wall clock, Took its duration.
 	At   time.Duration
 	Wall time.Time
 	Took time.Duration
-	// Kind is the framework whose save it was; "torch.save" for one of the script's own.
+	// Kind is the framework that saved it; "torch.save" for a save by the script.
 	Kind string
 }
 
-// Failure is a hook that failed and is off.
+// Failure is a hook that has failed and is off.
 type Failure struct {
 	PID          int
 	Hook, Reason string
 }
 
-// Process is one process that trains.
+// Process is one training process.
 type Process struct {
 	PID, Parent, Rank int
 	Step              float64
@@ -72,32 +77,32 @@ type Process struct {
 	Ended             bool
 }
 
-// process is what is known of one process.
+// process is the state of one process, derived from its lines.
 type process struct {
 	Process
-	foreign  bool // of another boot: its times mean nothing
+	foreign  bool // of another boot: its times are not comparable
 	lastAt   float64
-	training *line // the line that began the present training
-	first    *line // first and last progress of it
+	training *line // the line that began the current training
+	first    *line // first and last progress of the current training
 	last     *line
 	finished bool
 	versions map[string]string
 }
 
-// bootID names this boot of the machine, empty where unknown.
+// bootID identifies this boot of the machine, empty if unknown.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))
 }
 
-// take adds a line to the facts and reports whether it is progress of the job.
+// take processes a line, and reports whether it is progress of the job.
 func (r *Reader) take(l *line) bool {
 	p := r.processes[l.PID]
 	if p == nil || l.Event == "start" {
 		p = &process{Process: Process{PID: l.PID, Parent: l.PPID}}
 		p.foreign = l.Event == "start" && l.Boot != "" && r.boot != "" && l.Boot != r.boot
 		if r.speaker != nil && r.speaker.PID == l.PID {
-			r.speaker.Ended = true // replaced by exec, or its id used again
+			r.speaker.Ended = true // replaced by exec, or its pid was reused
 		}
 		r.processes[l.PID] = p
 	}
@@ -125,7 +130,7 @@ func (r *Reader) take(l *line) bool {
 	return false
 }
 
-// speaks reports whether p is the process that trains; one takes over from another that has ended or is silent.
+// speaks reports whether p is the training process; a process takes over from one that has ended or is silent.
 func (r *Reader) speaks(p *process, l *line) bool {
 	s := r.speaker
 	if l.Rank == 0 && !p.foreign && (s == nil || s == p || s.Ended || s.foreign || l.Mono-s.lastAt > silence) {
@@ -134,6 +139,7 @@ func (r *Reader) speaks(p *process, l *line) bool {
 	return r.speaker == p
 }
 
+// progress stores a line of progress, and reports whether it is of the training process.
 func (r *Reader) progress(p *process, l *line) bool {
 	if p.training == nil {
 		p.training = l
@@ -146,10 +152,12 @@ func (r *Reader) progress(p *process, l *line) bool {
 	return r.speaks(p, l)
 }
 
+// checkpoint stores a checkpoint of rank 0. A torch.save counts only in a training loop of the script, because
+// frameworks also use it for other files.
 func (r *Reader) checkpoint(p *process, l *line) {
 	own := l.Training > 0 && p.training != nil && p.training.Framework == "torch"
 	if l.Path == "" || l.Rank != 0 || l.Kind == "torch.save" && !own {
-		return // a save that is not a checkpoint of the framework that trains, such as its arguments
+		return // not a checkpoint of the training framework, for instance its arguments
 	}
 	if len(r.saved) >= maxCheckpoints {
 		r.saved = slices.Delete(r.saved, 0, len(r.saved)-maxCheckpoints+1)
@@ -161,7 +169,7 @@ func (r *Reader) checkpoint(p *process, l *line) {
 	r.saved = append(r.saved, c)
 }
 
-// Facts returns what was reported up to the last Poll.
+// Facts returns the reports up to the last Poll.
 func (r *Reader) Facts() Facts {
 	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
 		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
@@ -188,7 +196,7 @@ func (r *Reader) Facts() Facts {
 	return f
 }
 
-// measured adds what follows from the first and the last progress of a training.
+// measured sets the fields that follow from the first and the last progress of a training.
 func (f *Facts) measured(first, last *line) {
 	f.Step, f.Samples, f.WorldSize = value(last.Step), value(last.Samples), max(1, last.World)
 	f.StepTime, f.Closing = duration(value(last.StepSeconds)), duration(last.Closing)
@@ -214,7 +222,7 @@ func (f *Facts) measured(first, last *line) {
 	}
 }
 
-// clip bounds a text of a report.
+// clip limits the length of a text in a report.
 func clip(s string) string {
 	const most = 500
 	if len(s) > most {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// chunk is how much of one file is read at once.
+// chunk is the number of bytes of a file read at a time.
 const chunk = 256 << 10
 
 // follower reads the complete lines of one process's file, in order.
@@ -18,15 +18,15 @@ type follower struct {
 	pid     int
 	offset  int64
 	number  int
-	pending []line // read and not yet taken
+	pending []line // read, but not yet taken
 	last    float64
-	more    bool // the file held more than was read
-	skip    bool // inside a line that is too long
-	lost    int  // lines that were too long or made no sense
+	more    bool // the file contained more than was read
+	skip    bool // inside an overlong line
+	lost    int  // number of overlong or invalid lines
 }
 
-// fill reads the next chunk if no line is pending and returns how many bytes it read. A file that cannot be read has no
-// lines for now.
+// fill reads the next chunk if no line is pending, and returns the number of bytes read. An unreadable file yields no
+// lines until the next call.
 func (f *follower) fill() int {
 	f.more = false
 	file, err := os.OpenFile(f.path, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
@@ -49,8 +49,8 @@ func (f *follower) fill() int {
 	return n
 }
 
-// lines takes the complete lines of text and returns how much of it they are. Of a line that is longer than maxLine the
-// beginning counts as complete, so that reading always proceeds.
+// lines processes the complete lines of text and returns their total length. The beginning of a line longer than
+// maxLine counts as complete, so that reading always advances.
 func (f *follower) lines(text []byte) (used int) {
 	for {
 		end := bytes.IndexByte(text[used:], '\n')
@@ -82,7 +82,7 @@ func (f *follower) lines(text []byte) (used int) {
 	}
 }
 
-// processFiles returns the files below dir that processes report in, at most limit of them.
+// processFiles adds to known the files below dir that contain reports of processes, up to limit files.
 func processFiles(dir string, known map[int]*follower, limit int) error {
 	d, err := os.Open(dir)
 	if err != nil {

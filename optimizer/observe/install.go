@@ -17,7 +17,7 @@ import (
 //go:embed python/*.py python/optimize_observer/*.py
 var module embed.FS
 
-// Environment variables between the agent and the module. Children of the script that are not Python see none of them.
+// Environment variables for the module. Children of the script other than Python do not receive them.
 const (
 	pathVariable   = "PYTHONPATH"
 	switchVariable = "OPTIMIZE_OBSERVE" // "off" switches the observer off
@@ -25,31 +25,31 @@ const (
 	loaderPrefix   = "OPTIMIZE_OBSERVE_"
 )
 
-// Installation is the module on disk and the directory of a launch's reports.
+// Installation is the installed module and the directory for the reports of a launch.
 type Installation struct {
-	// Home is the directory that goes first on PYTHONPATH.
+	// Home is the directory to be placed first on PYTHONPATH.
 	Home string
-	// Reports is the directory that processes report in, for NewReader.
+	// Reports is the directory in which processes write reports, for NewReader.
 	Reports string
-	// Loader sets the workers of the script's data loaders; nil leaves them as the script made them.
+	// Loader sets the workers of the script's data loaders; nil leaves them unchanged.
 	Loader *Loader
 }
 
-// Loader is the number of workers of PyTorch data loaders over map-style datasets, with what belongs to workers. The
-// sampler, batch size, shuffling and generator of a loader are never changed. Random augmentation that workers draw for
-// themselves differs with their number.
+// Loader contains the number of workers of PyTorch data loaders over map-style datasets, and the settings of workers.
+// The sampler, batch size, shuffling and generator of a loader never change. Random augmentation drawn in the workers
+// depends on their number.
 type Loader struct {
 	// Workers is num_workers; 0 loads in the training process.
 	Workers int
-	// Prefetch is prefetch_factor, batches for each worker; 0 leaves it.
+	// Prefetch is prefetch_factor, in batches per worker; 0 leaves it unchanged.
 	Prefetch int
-	// Persistent and PinMemory are the arguments of those names; nil leaves them.
+	// Persistent and PinMemory are the arguments of the same names; nil leaves them unchanged.
 	Persistent, PinMemory *bool
 }
 
-// Install writes the module below home and creates reports; both are private (directories 0700, files 0600). Home may be
-// shared by runs: files that are there already stay, and with them the bytecode that Python cached beside them, which
-// spares a training 0.1 s of compilation. Each version of the module has a directory of its own, named by its digest.
+// Install writes the module below home and creates reports; both are private (directories 0700, files 0600). Runs may
+// share home: existing files are kept, with the bytecode that Python cached beside them, which saves a training 0.1 s
+// of compilation. Each version of the module has its own directory, named by its digest.
 func Install(home, reports string) (Installation, error) {
 	in, err := install(home, reports)
 	if err != nil {
@@ -58,6 +58,7 @@ func Install(home, reports string) (Installation, error) {
 	return in, nil
 }
 
+// install writes the missing or changed files of the module to a directory named by its digest.
 func install(home, reports string) (in Installation, err error) {
 	if home, err = filepath.Abs(home); err != nil {
 		return in, err
@@ -104,12 +105,12 @@ var moduleDigest = sync.OnceValue(func() string {
 		return err
 	})
 	if err != nil {
-		panic(err) // embedded files can be read
+		panic(err) // embedded files are readable
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
 })
 
-// replaceFile writes a private file so that a reader finds the old or the new text, never a part.
+// replaceFile atomically replaces a private file.
 func replaceFile(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*") // 0600
 	if err != nil {
@@ -128,8 +129,8 @@ func replaceFile(path string, text []byte) error {
 	return err
 }
 
-// Environ returns base, a list of NAME=value, with what a job needs to be observed. Where base says OPTIMIZE_OBSERVE=off
-// it is returned as it is.
+// Environ returns base, a list of NAME=value, with the variables required for observation. If base contains
+// OPTIMIZE_OBSERVE=off, it is returned unchanged.
 func (in Installation) Environ(base []string) []string {
 	out := make([]string, 0, len(base)+6)
 	path := in.Home
@@ -142,7 +143,7 @@ func (in Installation) Environ(base []string) []string {
 			if value != "" {
 				path = in.Home + string(os.PathListSeparator) + value
 			}
-		case strings.HasPrefix(name, loaderPrefix): // of an agent around this one
+		case strings.HasPrefix(name, loaderPrefix): // set by an enclosing agent
 		default:
 			out = append(out, item)
 		}
@@ -154,6 +155,7 @@ func (in Installation) Environ(base []string) []string {
 	return out
 }
 
+// environ returns the environment variables of the loader settings.
 func (l *Loader) environ() []string {
 	out := []string{loaderPrefix + "WORKERS=" + strconv.Itoa(l.Workers)}
 	if l.Prefetch > 0 {

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Off returns why a job with this command and environment will not be observed, empty where it will be if it runs
-// Python: the observer is switched off, or the interpreter ignores PYTHONPATH (-I, -E) or sitecustomize (-S, -I).
+// Off returns why a job with this command and environment cannot be observed; empty if it can be, provided that it
+// runs Python. The observer may be switched off, or the interpreter may ignore PYTHONPATH (-I, -E) or sitecustomize
+// (-S, -I).
 func Off(argv, env []string) string {
 	for _, item := range env {
 		if item == switchVariable+"=off" {
@@ -47,7 +48,7 @@ func isPython(word string) bool {
 	return false
 }
 
-// isolating returns the option among an interpreter's that keeps the observer out, empty where none does.
+// isolating returns the interpreter option that disables the observer, empty if none does.
 func isolating(args []string) string {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
@@ -64,7 +65,7 @@ func isolating(args []string) string {
 			switch c {
 			case 'I', 'E', 'S':
 				return "-" + string(c)
-			case 'c', 'm': // the program; what follows is its own
+			case 'c', 'm': // the program; later arguments belong to it
 				return ""
 			case 'W', 'X':
 				if j == len(a)-2 {
@@ -79,7 +80,7 @@ func isolating(args []string) string {
 	return ""
 }
 
-// interpreterLine returns the words of the "#!" line of a program, nil where it has none.
+// interpreterLine returns the words of the "#!" line of a program, nil if it has none.
 func interpreterLine(program string) []string {
 	path, err := exec.LookPath(program)
 	if err != nil {

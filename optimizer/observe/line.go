@@ -5,13 +5,13 @@ import (
 	"math"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// maxLine is the longest line that is read; the module's own stay below 8 KiB.
+// maxLine is the largest accepted length of a line in bytes; lines of the module are below 8 KiB.
 const maxLine = 64 << 10
 
-// line is one line of a process's file, as the module writes it. Absent numbers are nil.
+// line is one line of a process's file, in the format of the module. Absent numbers are nil.
 type line struct {
 	Event string  `json:"event"`
 	Mono  float64 `json:"mono"` // CLOCK_MONOTONIC, s
@@ -21,7 +21,7 @@ type line struct {
 	// start
 	Boot string `json:"boot"`
 	PPID int    `json:"ppid"`
-	// training, and in part the others
+	// training, some of them also in the others
 	Training      int               `json:"training"`
 	Framework     string            `json:"framework"`
 	Versions      map[string]string `json:"versions"`
@@ -74,7 +74,7 @@ type line struct {
 	number int // of the line in its file, from 1
 }
 
-// decode reads one line; ok is false for one that the module cannot have written.
+// decode parses one line; ok is false for a line that the module cannot have written.
 func decode(text []byte, pid int) (l line, ok bool) {
 	if json.Unmarshal(text, &l) != nil || l.Event == "" || l.PID != pid {
 		return line{}, false
@@ -82,10 +82,10 @@ func decode(text []byte, pid int) (l line, ok bool) {
 	return l, l.Mono > 0 && l.Mono < maxSeconds && l.Time >= 0 && l.Time < 1e11 && l.Rank >= 0 && l.World >= 0
 }
 
-// maxSeconds bounds what is taken for a monotonic time or a duration: 100 years.
+// maxSeconds is the largest plausible monotonic time or duration: 100 years.
 const maxSeconds = 100 * 365 * 24 * 3600
 
-// duration is seconds as a Duration, 0 where they make no sense.
+// duration converts seconds to a Duration, implausible values to 0.
 func duration(seconds float64) time.Duration {
 	if !(seconds > 0 && seconds < maxSeconds) {
 		return 0
@@ -93,7 +93,7 @@ func duration(seconds float64) time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
-// value is a number of the line, NaN where absent.
+// value returns a number of the line, NaN if absent.
 func value(v *float64) float64 {
 	if v == nil {
 		return math.NaN()
@@ -101,20 +101,20 @@ func value(v *float64) float64 {
 	return *v
 }
 
-// row is a line of progress as a row of a training log, read at now.
-func (l *line) row(now time.Time) monitor.Row {
-	r := monitor.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
-	for c, v := range map[monitor.Column]*float64{
-		monitor.Step: l.Step, monitor.TotalSteps: l.TotalSteps, monitor.Epoch: l.Epoch, monitor.TotalEpochs: l.TotalEpochs,
-		monitor.BatchSize: l.BatchSize, monitor.DataCount: l.DataCount, monitor.TrainLoss: l.TrainLoss, monitor.TestLoss: l.TestLoss,
-		monitor.TrainAccuracy: l.TrainAccuracy, monitor.TestAccuracy: l.TestAccuracy, monitor.GPUMemoryUsed: l.GPUMemory,
+// row converts a line of progress, read at now, to a row of a training log.
+func (l *line) row(now time.Time) trainlog.Row {
+	r := trainlog.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
+	for c, v := range map[trainlog.Column]*float64{
+		trainlog.Step: l.Step, trainlog.TotalSteps: l.TotalSteps, trainlog.Epoch: l.Epoch, trainlog.TotalEpochs: l.TotalEpochs,
+		trainlog.BatchSize: l.BatchSize, trainlog.DataCount: l.DataCount, trainlog.TrainLoss: l.TrainLoss, trainlog.TestLoss: l.TestLoss,
+		trainlog.TrainAccuracy: l.TrainAccuracy, trainlog.TestAccuracy: l.TestAccuracy, trainlog.GPUMemoryUsed: l.GPUMemory,
 	} {
-		if v != nil && (*v >= 0 || c == monitor.TrainLoss || c == monitor.TestLoss) {
+		if v != nil && (*v >= 0 || c == trainlog.TrainLoss || c == trainlog.TestLoss) {
 			r.Set(c, *v)
 		}
 	}
 	if s, b := value(l.StepSeconds), value(l.BatchSize); s > 0 && b > 0 {
-		r.Set(monitor.Throughput, b/s)
+		r.Set(trainlog.Throughput, b/s)
 	}
 	return r
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// patience bounds a wait for an event; a test never judges how long something took.
+// patience bounds the wait for an event; no test asserts a duration.
 const patience = 2 * time.Minute
 
 // pythonPath is the interpreter of the tests with stand-ins for frameworks.
@@ -38,7 +38,7 @@ type observed struct {
 	rows   []Progress
 }
 
-// newObserved prepares a job in a directory of its own, with the stand-ins on the user's PYTHONPATH.
+// newObserved prepares a job in its own directory, with the stand-ins on the user's PYTHONPATH.
 func newObserved(t *testing.T) *observed {
 	t.Helper()
 	python := pythonPath()
@@ -61,7 +61,7 @@ func newObserved(t *testing.T) *observed {
 	return &observed{t: t, dir: t.TempDir(), in: in, env: env, python: python, reader: NewReader(in.Reports)}
 }
 
-// write makes a file in the job's directory and returns its path.
+// write writes a file in the job's directory and returns its path.
 func (o *observed) write(name, text string) string {
 	o.t.Helper()
 	path := filepath.Join(o.dir, name)
@@ -106,7 +106,7 @@ func (o *observed) exec(env []string, argv ...string) (string, int) {
 	return out.String(), cmd.ProcessState.ExitCode()
 }
 
-// must runs a script that has to succeed and reads its reports.
+// must runs a script that must succeed and reads its reports.
 func (o *observed) must(script string, args ...string) Facts {
 	o.t.Helper()
 	if out, code := o.run(script, args...); code != 0 {
@@ -115,7 +115,7 @@ func (o *observed) must(script string, args ...string) Facts {
 	return o.poll()
 }
 
-// poll reads all reports that are there.
+// poll reads all available reports.
 func (o *observed) poll() Facts {
 	o.t.Helper()
 	for {
@@ -142,8 +142,8 @@ func (o *observed) await(what string, done func(Facts) bool) Facts {
 	return Facts{}
 }
 
-// last is a column of the last row of progress, NaN where it has none.
-func (o *observed) last(c monitor.Column) float64 {
+// last returns a column of the last row of progress, NaN if absent.
+func (o *observed) last(c trainlog.Column) float64 {
 	o.t.Helper()
 	if len(o.rows) == 0 {
 		o.t.Fatal("no progress was reported")
@@ -159,7 +159,7 @@ func want[T comparable](t *testing.T, what string, got, want T) {
 	}
 }
 
-// reports is the text of all reports.
+// reports returns the text of all reports.
 func (o *observed) reports() string {
 	o.t.Helper()
 	var out strings.Builder

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // trainScript makes a given number of steps.
@@ -17,7 +17,7 @@ optimizer = torch.optim.SGD()
 for i in range(int(sys.argv[1])): optimizer.step()
 `
 
-// What a script sees of its environment is the same with and without the observer.
+// The environment visible to a script is the same with and without the observer.
 func TestScriptSeesNothing(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -53,7 +53,7 @@ except ImportError as e: print(e)
 	want(t, "output without PYTHONPATH", got, bare)
 }
 
-// setPath puts directories before the PYTHONPATH of env; an empty one removes the variable.
+// setPath prepends directories to the PYTHONPATH of env; an empty value removes the variable.
 func setPath(env []string, dir string) []string {
 	var out []string
 	for _, item := range env {
@@ -82,10 +82,10 @@ func TestFailingSitecustomize(t *testing.T) {
 		t.Errorf("the user's sitecustomize did not run: %s", got)
 	}
 	o.poll()
-	want(t, "step", o.last(monitor.Step), 3)
+	want(t, "step", o.last(trainlog.Step), 3)
 }
 
-// Python children are observed however they are started; those that do not train report no progress.
+// Python children are observed regardless of how they are started; those that do not train report no progress.
 func TestChildren(t *testing.T) {
 	cases := map[string]string{
 		"subprocess":             `subprocess.run([sys.executable, "train.py", "5"], check=True)`,
@@ -115,14 +115,15 @@ func TestChildren(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := o.must("import multiprocessing, os, subprocess, sys, threading, train\nif __name__ == '__main__':\n    " + call + "\n")
-			want(t, "step", o.last(monitor.Step), 5)
+			want(t, "step", o.last(trainlog.Step), 5)
 			want(t, "processes that train", len(f.Processes), 1)
 			want(t, "ended", f.Ended, true)
 		})
 	}
 }
 
-// A launcher's children are not observed where the script asks for it, and a clean environment stays clean for others.
+// A launcher's children are not observed if the script disables it, and a clean environment stays clean for other
+// programs.
 func TestChildSwitchedOff(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -136,7 +137,7 @@ assert out == "A=1\n", out
 	want(t, "progress", len(o.rows), 0)
 }
 
-// The last state is reported however the process ends.
+// The last state is reported regardless of how the process ends.
 func TestEnds(t *testing.T) {
 	for name, c := range map[string]struct {
 		ending string
@@ -154,7 +155,7 @@ func TestEnds(t *testing.T) {
 			_, code := o.run("import os, sys, time"+trainScript+c.ending, "50")
 			want(t, "exit code", code, c.code)
 			f := o.poll()
-			want(t, "step", o.last(monitor.Step), 50)
+			want(t, "step", o.last(trainlog.Step), 50)
 			want(t, "ended", f.Ended, true)
 		})
 	}
@@ -196,7 +197,7 @@ func TestOff(t *testing.T) {
 	}
 }
 
-// A hook that fails is off and reported once; the training does not notice.
+// A failing hook is switched off and reported once; the training is unaffected.
 func TestHookFailure(t *testing.T) {
 	broken := map[string]struct{ file, text, hook string }{
 		"a part is missing": {"torch/utils/data/dataloader.py", "class DataLoader: pass\nclass IterableDataset: pass\n", "torch.utils.data"},
@@ -238,7 +239,7 @@ for epoch in range(3):
         try: list(torch.utils.data.DataLoader([1, 2]))
         except ZeroDivisionError: pass
 `)
-			want(t, "step", o.last(monitor.Step), 12)
+			want(t, "step", o.last(trainlog.Step), 12)
 			if len(f.Failures) != 1 || f.Failures[0].Hook != b.hook {
 				t.Errorf("failures: %+v", f.Failures)
 			}
@@ -247,7 +248,7 @@ for epoch in range(3):
 	}
 }
 
-// The steps of a process whose reports cannot be written are made all the same.
+// The steps of a process whose reports cannot be written are unaffected.
 func TestReportsGone(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -290,7 +291,7 @@ print(l.num_workers, l.prefetch_factor, l.persistent_workers, l.pin_memory)
 	}
 }
 
-// Ranks of one job: rank 0 speaks for it.
+// Ranks of one job: the progress is that of rank 0.
 func TestRanks(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)
@@ -300,7 +301,7 @@ import os, subprocess, sys
 ps = [subprocess.Popen([sys.executable, "train.py", str(10 + r)], env={**os.environ, "RANK": str(r), "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}) for r in range(3)]
 sys.exit(sum(p.wait() for p in ps))
 `)
-	want(t, "step", o.last(monitor.Step), 10)
+	want(t, "step", o.last(trainlog.Step), 10)
 	want(t, "world", f.WorldSize, 3)
 	want(t, "processes", len(f.Processes), 3)
 	ranks := ""

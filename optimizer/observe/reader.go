@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-// Bounds of what one Reader takes, whatever the files hold.
+// Limits of a Reader, independent of the content of the files.
 const (
 	maxProcesses   = 256
 	pollBudget     = 4 << 20 // bytes read in one Poll
@@ -22,25 +22,26 @@ const (
 	maxAnswers     = 100
 )
 
-// silence is how long the process that trains may report nothing while another one reports, before that one is taken
-// for the training: what was killed writes no end.
+// silence is the number of seconds without a report of the training process after which another reporting process
+// takes over: a killed process reports no end.
 const silence = 60.0
 
 // Progress is one report of the job's progress.
 type Progress struct {
-	// Row holds the columns that the framework gives; Throughput is samples per second of the recent steps.
-	Row monitor.Row
-	// At is when the process wrote it, on CLOCK_MONOTONIC. Reached is when the counts were reached, the end of the last step: a
-	// report at the end of an epoch may follow its evaluation. 0 where unknown.
+	// Row contains the columns that the framework provides; Throughput is in samples per second, over the recent
+	// steps.
+	Row trainlog.Row
+	// At is the time of the report on CLOCK_MONOTONIC. Reached is the time at which the counts were reached, the end
+	// of the last step: a report at the end of an epoch may follow its evaluation. 0 if unknown.
 	At, Reached time.Duration
-	// Samples is the number of training samples so far, NaN where unknown.
+	// Samples is the number of training samples so far, NaN if unknown.
 	Samples float64
-	// PID is the process, Training which of its trainings, from 1: a step may be below the last one's only where either changes.
+	// PID is the process, Training the number of its training, from 1: steps decrease only if one of the two changes.
 	PID, Training int
 }
 
-// Reader follows the reports of a job's processes. It keeps nothing on disk: another Reader of the same directory comes
-// to the same facts. It is not safe for concurrent use.
+// Reader follows the reports of a job's processes. It stores nothing on disk: another Reader of the same directory
+// derives the same facts. It is not safe for concurrent use.
 type Reader struct {
 	dir       string
 	boot      string
@@ -53,12 +54,12 @@ type Reader struct {
 	lastID    int
 }
 
-// NewReader follows the reports in dir, which need not exist yet.
+// NewReader returns a Reader of the reports in dir, which need not exist yet.
 func NewReader(dir string) *Reader {
 	return &Reader{dir: dir, boot: bootID(), files: map[int]*follower{}, processes: map[int]*process{}}
 }
 
-// processID is the process that a file name such as 4711.jsonl belongs to.
+// processID returns the process id in a file name such as 4711.jsonl.
 func processID(name string) (int, bool) {
 	digits, ok := strings.CutSuffix(name, ".jsonl")
 	if !ok {
@@ -68,8 +69,8 @@ func processID(name string) (int, bool) {
 	return pid, err == nil && pid > 0 && strconv.Itoa(pid) == digits
 }
 
-// Poll reads what was written since the last call, a bounded part of it where there is much, and returns the progress of
-// the job in the order of time: that of rank 0, never that of data-loader workers or other helpers.
+// Poll reads the reports written since the last call, at most a bounded number, and returns the progress of the job
+// in order of time: that of rank 0, never that of data-loader workers or other helpers.
 func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 	if err := processFiles(r.dir, r.files, maxProcesses); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read observer reports: %w", err)
@@ -100,8 +101,8 @@ func (r *Reader) Poll(now time.Time) ([]Progress, error) {
 	return out, nil
 }
 
-// earliest returns the file whose next line is the oldest, nil where none is pending, or where a file that is not read to
-// its end might hold an older one and the budget is spent.
+// earliest returns the file with the oldest pending line. It returns nil if no line is pending, or if the budget is
+// spent while an incompletely read file may contain an older one.
 func (r *Reader) earliest(pids []int, budget *int) (next *follower) {
 	for _, pid := range pids {
 		f := r.files[pid]
@@ -118,7 +119,7 @@ func (r *Reader) earliest(pids []int, budget *int) (next *follower) {
 	return next
 }
 
-// Lost is the number of lines that were left out because they were too long or not the module's.
+// Lost returns the number of discarded lines: too long, or not written by the module.
 func (r *Reader) Lost() (lines int) {
 	for _, f := range r.files {
 		lines += f.lost

@@ -14,12 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-// report writes lines of a process; each gets its event and id put in.
+// report writes lines of a process, each completed with its event and pid.
 func report(t testing.TB, dir string, pid int, lines ...string) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(dir, itoa(pid)+".jsonl"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -35,7 +35,7 @@ func report(t testing.TB, dir string, pid int, lines ...string) {
 
 func steps(rows []Progress) (out []float64) {
 	for _, p := range rows {
-		v, _ := p.Row.Value(monitor.Step)
+		v, _ := p.Row.Value(trainlog.Step)
 		out = append(out, v)
 	}
 	return out
@@ -66,11 +66,11 @@ func TestFacts(t *testing.T) {
 	want(t, "steps", fmt.Sprint(steps(rows)), "[10 20]")
 	want(t, "at", rows[1].At, 5*time.Second)
 	want(t, "stamp", rows[1].Row.Stamp.Unix(), 9)
-	for c, w := range map[monitor.Column]float64{monitor.Epoch: 1.5, monitor.TotalSteps: 80, monitor.BatchSize: 8, monitor.Throughput: 32} {
+	for c, w := range map[trainlog.Column]float64{trainlog.Epoch: 1.5, trainlog.TotalSteps: 80, trainlog.BatchSize: 8, trainlog.Throughput: 32} {
 		v, _ := rows[1].Row.Value(c)
 		want(t, c.String(), v, w)
 	}
-	if v, _ := rows[0].Row.Value(monitor.TrainLoss); v != -1.5 {
+	if v, _ := rows[0].Row.Value(trainlog.TrainLoss); v != -1.5 {
 		t.Errorf("loss %v", v)
 	}
 	f := r.Facts()
@@ -87,7 +87,7 @@ func TestFacts(t *testing.T) {
 	want(t, "finished", r.Facts().Finished && !r.Facts().CanSave, true)
 }
 
-// Another process takes over when the one that trains has ended, was replaced, or is silent; helpers never do.
+// Another process takes over if the training process has ended, was replaced, or is silent; helpers never do.
 func TestSpeaker(t *testing.T) {
 	progress := func(mono, step int, rest string) string {
 		return fmt.Sprintf(`progress "mono":%d,"time":1,"training":1,"step":%d%s`, mono, step, rest)
@@ -121,7 +121,7 @@ func TestSpeaker(t *testing.T) {
 	}
 }
 
-// What one Reader sees in pieces is what another reads at once.
+// A Reader that reads in pieces returns the same as one that reads everything at once.
 func TestReadAgain(t *testing.T) {
 	dir := t.TempDir()
 	live := NewReader(dir)
@@ -152,7 +152,7 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
-// Files that the module did not write do no harm.
+// Files that the module did not write have no effect.
 func TestHostileReports(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {

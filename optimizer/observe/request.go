@@ -9,61 +9,64 @@ import (
 	"time"
 )
 
-// Op is what a training can be asked to do.
+// Op is the operation of a request to a training.
 type Op string
 
 const (
-	// Save writes a checkpoint by the framework's own way.
+	// Save writes a checkpoint in the framework's own way.
 	Save Op = "save"
-	// SaveAndStop writes a checkpoint and ends the training as the framework does early; the script then continues.
+	// SaveAndStop writes a checkpoint and ends the training in the framework's way of stopping early; the script then
+	// continues.
 	SaveAndStop Op = "save_and_stop"
 	// SetThreads sets the numeric thread pools.
 	SetThreads Op = "threads"
-	// SetWorkers sets the workers of the data loader that the training reads, from its next pass on; it is answered then.
+	// SetWorkers sets the workers of the training's data loader from its next pass on; it is answered then.
 	SetWorkers Op = "workers"
-	// Trial compares the present thread count with another inside the training and returns to the present one.
+	// Trial compares the current thread count with another one inside the training, and restores the current one.
 	Trial Op = "trial"
 )
 
-// Request is one request to the process that trains.
+// Request is one request to the training process.
 type Request struct {
 	Op Op `json:"op"`
-	// Path is where to save; empty leaves the choice to the framework. Hugging Face and Ultralytics always choose.
+	// Path is the target of a save; empty leaves the choice to the framework. Hugging Face and Ultralytics always
+	// choose it.
 	Path string `json:"path,omitempty"`
-	// Threads is the count to set or to try.
+	// Threads is the thread count to set or to try.
 	Threads int `json:"threads,omitempty"`
 	// Workers is the number of loader workers to set; 0 loads in the training process.
 	Workers int `json:"workers"`
-	// Limit bounds a trial, 30 s where 0; a step that is running is not interrupted.
+	// Limit bounds the duration of a trial, 0 means 30 s; a running step is not interrupted.
 	Limit time.Duration `json:"-"`
 }
 
-// Answer is what became of a request.
+// Answer is the result of a request.
 type Answer struct {
 	ID     int
 	Op     Op
 	OK     bool
-	Reason string // why not
+	Reason string // reason of a failure
 	Took   time.Duration
-	// Path, Step and Stopped are of a save.
+	// Path, Step and Stopped are set for a save.
 	Path    string
 	Step    float64
 	Stopped bool
-	// Threads holds now, ThreadsBefore held before; the same of loader workers.
+	// Threads is the count in force, ThreadsBefore the previous one; likewise for loader workers.
 	Threads, ThreadsBefore int
 	Workers, WorkersBefore int
-	// Tried is the thread count of a trial; Before, During and After are median step times at the present, the tried and
-	// again the present count, 0 where not measured. GivenUp is true where the tried count was clearly slower.
+	// Tried is the thread count of a trial; Before, During and After are the median step times at the current count,
+	// at the tried count, and at the current count again, 0 if not measured. GivenUp is true if the trial was aborted
+	// because the tried count was clearly slower.
 	Tried                 int
 	Before, During, After time.Duration
 	GivenUp               bool
 }
 
-// ErrUnable is returned for a request that the training cannot answer now.
+// ErrUnable reports a request that the training does not support at present.
 var ErrUnable = errors.New("the training cannot do this on request")
 
-// Request asks the process that trains and returns the id that Answer takes. It does not wait: the process looks at the
-// end of a step, at most twice a second. A later request replaces one that was not yet read.
+// Request sends a request to the training process and returns its id for Answer. It does not wait: the process checks
+// for requests at the end of a step, at most twice a second. A later request replaces one that has not been read.
 func (r *Reader) Request(q Request) (id int, err error) {
 	f := r.Facts()
 	able := map[Op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
@@ -88,7 +91,8 @@ func (r *Reader) Request(q Request) (id int, err error) {
 	return id, nil
 }
 
-// lastRequest is the id of the request in a file, 0 where there is none: an agent that was started again continues it.
+// lastRequest returns the id of the request in a file, 0 if it has none, so that a restarted agent continues the
+// numbering.
 func lastRequest(path string) int {
 	var q struct{ ID int }
 	s, err := os.Lstat(path)
@@ -102,7 +106,7 @@ func lastRequest(path string) int {
 	return max(0, q.ID)
 }
 
-// Answer returns the answer to a request, ok false while none was read by Poll.
+// Answer returns the answer to a request; ok is false if Poll has not read it yet.
 func (r *Reader) Answer(id int) (a Answer, ok bool) {
 	for _, a := range r.answers {
 		if a.ID == id {
@@ -112,8 +116,9 @@ func (r *Reader) Answer(id int) (a Answer, ok bool) {
 	return Answer{}, false
 }
 
+// answer stores an answer; the oldest one is dropped beyond maxAnswers.
 func (r *Reader) answer(l *line) {
-	const largest = 1 << 30 // ids beyond it are not ours
+	const largest = 1 << 30 // larger ids are not from this package
 	if l.ID <= 0 || l.ID > largest {
 		return
 	}

@@ -47,11 +47,11 @@ func (o *observed) answer(q Request) Answer {
 	return a
 }
 
-// Saving and stopping on request, against the stand-ins: the training ends early by the framework's own way.
+// Save and stop on request, against the stand-ins: the training ends early in the framework's own way.
 func TestSaveAndStop(t *testing.T) {
 	cases := map[string]struct {
 		script string
-		path   string // as asked
+		path   string // of the request
 		saved  string // base name of the checkpoint; * is any number
 	}{
 		"transformers": {script: `
@@ -109,7 +109,7 @@ a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timestep
 			if len(f.Failures) > 0 {
 				t.Errorf("failures: %+v", f.Failures)
 			}
-			// An agent that starts again finds the same answers and goes on with other ids.
+			// A restarted agent finds the same answers and continues with higher ids.
 			again := NewReader(o.in.Reports)
 			again.Poll(time.Now())
 			if b, ok := again.Answer(a.ID); !ok || b != a {
@@ -158,7 +158,7 @@ func TestThreadRequests(t *testing.T) {
 	}
 }
 
-// A training that ends in a trial answers it and keeps its thread count.
+// A training that ends during a trial answers it and keeps its thread count.
 func TestTrialAbandoned(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// loading is a training that makes passes over a loader until a file stop exists, each of them noted as
-// "workers prefetch generator".
+// loading is a training that makes passes over a loader until a file stop exists, and records each pass as "workers
+// prefetch generator".
 const loading = `
 import os, time, torch
 class Stream(torch.utils.data.IterableDataset):
@@ -22,12 +22,12 @@ while not os.path.exists("stop"):
     print(loader.num_workers, loader.prefetch_factor, torch.default_generator.state, file=passes, flush=True)
 `
 
-// Workers are changed from one pass to the next, and where that is impossible the training continues as it was.
+// Workers change between two passes; if that is impossible, the training continues unchanged.
 func TestWorkersOfARunningTraining(t *testing.T) {
 	cases := map[string]struct {
 		loader  string
 		workers int
-		reason  string // of a refusal
+		reason  string // reason of a refusal
 		after   string // workers and prefetch of the passes after the answer
 	}{
 		"more":       {"list(range(6)), 2", 2, "", "2 2"},
@@ -64,7 +64,7 @@ func TestWorkersOfARunningTraining(t *testing.T) {
 			}
 			passes := strings.Split(strings.TrimSpace(string(text)), "\n")
 			last := passes[len(passes)-1]
-			if want := c.after + " " + itoa(len(passes)); last != want { // each pass drew one seed, as without a change
+			if want := c.after + " " + itoa(len(passes)); last != want { // each pass drew one seed, as without the change
 				t.Errorf("the last pass had %q, want %q", last, want)
 			}
 			if f := o.poll(); len(f.Failures) > 0 {
@@ -74,7 +74,7 @@ func TestWorkersOfARunningTraining(t *testing.T) {
 	}
 }
 
-// A request that no pass follows changes nothing and is not answered.
+// A request that is not followed by a pass changes nothing and is not answered.
 func TestWorkersOfTheLastPass(t *testing.T) {
 	t.Parallel()
 	o := newObserved(t)

@@ -10,7 +10,7 @@ import (
 	"trainopt/sla"
 )
 
-// build puts the whole report together.
+// build assembles the document of the whole report.
 func build(d *Data) document {
 	r := d.Record
 	state, l := verdict(d)
@@ -59,7 +59,7 @@ func stateOf(d *Data) (string, light) {
 	return "interrupted", warn
 }
 
-// verdict is the state with the outcome of the SLA.
+// verdict returns the state of the run and the outcome of its SLA, with the light of both.
 func verdict(d *Data) (string, light) {
 	state, l := stateOf(d)
 	if d.Record.State != journal.Done {
@@ -120,7 +120,7 @@ func join(parts ...string) string {
 	return strings.Join(kept, "; ")
 }
 
-// progress is "12 of 40 epochs", empty when unknown.
+// progress returns, for example, "12 of 40 epochs", and "" if the progress is unknown.
 func progress(r *journal.Record) string {
 	done, unit := r.Outcome.Epochs, r.Training.Unit
 	switch unit {
@@ -140,7 +140,8 @@ func progress(r *journal.Record) string {
 	return ""
 }
 
-// infeasible is the exit code of a run that was refused or given up because no allocation was predicted to meet its limits.
+// infeasible is the exit code of a run that was refused or stopped because no allocation was predicted to meet its
+// limits.
 const infeasible = 6
 
 func exitWords(r *journal.Record) string {
@@ -170,8 +171,8 @@ func exitWords(r *journal.Record) string {
 	return words
 }
 
-// newDetail is what the detail of an exit adds to its words: the parts that name the signal or the exit code again are left
-// out, and so are repeated ones.
+// newDetail returns the parts of an exit's detail that words does not contain already. Parts that repeat the signal,
+// the exit code or each other are dropped.
 func newDetail(words string, e *journal.Exit) string {
 	var parts []string
 	for _, part := range strings.Split(e.Detail, "; ") {
@@ -184,6 +185,7 @@ func newDetail(words string, e *journal.Exit) string {
 	return strings.Join(parts, "; ")
 }
 
+// slaAnswer lists the limits grouped by status, the worst status first. The light is that of the worst status.
 func slaAnswer(d *Data) answer {
 	a := answer{Question: "SLA"}
 	r := d.Record
@@ -219,7 +221,8 @@ func slaAnswer(d *Data) answer {
 	return a
 }
 
-// statusWord is a status in words. A limit is met or missed by a finished run; one that is still running is on track at best.
+// statusWord returns the display form of a status. Only a run that is over meets or misses a limit; a running one is at
+// best on track.
 func statusWord(r *journal.Record, s sla.Status) string {
 	switch {
 	case s == sla.Met && r.Over():
@@ -263,6 +266,8 @@ func costAnswer(d *Data) answer {
 	return a
 }
 
+// predictionAnswer shows the predicted time and cost. For a finished run it adds how many outcomes lie inside their 90
+// % intervals.
 func predictionAnswer(d *Data) answer {
 	a := answer{Question: "Predicted", Light: muted, Text: "nothing was predicted"}
 	if totalUnknown(d.Record) {
@@ -306,12 +311,12 @@ func predictionAnswer(d *Data) answer {
 // NoTotal is the line for a run whose total amount of work is unknown.
 const NoTotal = "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)"
 
-// totalUnknown reports whether a run that did some work never told how much there is.
+// totalUnknown reports whether a run did some work but its total was neither reported by the job nor given by the user.
 func totalUnknown(r *journal.Record) bool {
 	return r.Training.Unit != "" && !r.Training.TotalUnits.Known() && r.Handed.Epochs == 0
 }
 
-// realisation is one prediction and its outcome.
+// realisation pairs a prediction with its outcome.
 type realisation struct {
 	name       string
 	predicted  sla.Interval
@@ -352,7 +357,7 @@ func savingAnswer(d *Data) answer {
 	return a
 }
 
-// noComparison says why a run is not compared with its baseline.
+// noComparison returns the reason why a run is not compared with its baseline.
 func noComparison(r *journal.Record) string {
 	switch {
 	case r.State == journal.Planned:
@@ -375,7 +380,8 @@ func noComparison(r *journal.Record) string {
 	return "not measured: the baseline configuration was not timed"
 }
 
-// moreOrLess writes a change with its 90 % interval: "−39.4 % (90 % CI −41.7 to −36.9 %)"; from ten times on as a factor.
+// moreOrLess formats a change with its 90 % interval: "−39.4 % (90 % CI −41.7 to −36.9 %)"; changes of ten times and
+// more are written as a factor.
 func moreOrLess(n journal.Number, i *sla.Interval) string {
 	if !n.Known() {
 		return "not measured"
@@ -386,8 +392,8 @@ func moreOrLess(n journal.Number, i *sla.Interval) string {
 	return change(float64(n)) + " (90" + nb + "% CI " + between(*i, change) + ")"
 }
 
-// changeLight judges a change of something that should become less: good and bad only when the whole interval
-// says so.
+// changeLight rates the change of a quantity that should decrease: good or bad only if the sign holds over the whole
+// interval.
 func changeLight(n journal.Number, i *sla.Interval) light {
 	lo, hi := float64(n), float64(n)
 	if i != nil && known(i.P5) && known(i.P95) {
@@ -404,7 +410,7 @@ func changeLight(n journal.Number, i *sla.Interval) light {
 	return dark
 }
 
-// trade judges two changes together: one good and one bad is a trade, neither.
+// trade combines the lights of two changes: one good and one bad make a trade-off, which is neither.
 func trade(a, b light) light {
 	switch {
 	case a == b:
@@ -437,7 +443,7 @@ func tiles(d *Data) []tile {
 		switch v := list[i].Value; {
 		case v == noData || v == notMeasured:
 			list[i].Light, list[i].Note = muted, ""
-		case list[i].Light == muted: // measured, only not judged
+		case list[i].Light == muted: // measured but not rated
 			list[i].Light = dark
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// calibrationFormats are the formats of a calibration page.
+// calibrationFormats maps the names of formats to the writers of a calibration page.
 var calibrationFormats = map[string]func(io.Writer, *history.Calibration) error{
 	"text":     func(w io.Writer, t *history.Calibration) error { return page.Text(w, calibrationPage(t)) },
 	"markdown": func(w io.Writer, t *history.Calibration) error { return page.Markdown(w, calibrationPage(t)) },
@@ -24,7 +24,7 @@ var calibrationFormats = map[string]func(io.Writer, *history.Calibration) error{
 	"csv":      calibrationCSV,
 }
 
-// Calibration writes how well the predictions of past runs were calibrated, in one of the formats of a report.
+// Calibration writes the calibration of the predictions of past runs in one of the formats of a report.
 func Calibration(w io.Writer, t *history.Calibration, format string) error {
 	render := calibrationFormats[format]
 	if render == nil {
@@ -36,8 +36,8 @@ func Calibration(w io.Writer, t *history.Calibration, format string) error {
 	return nil
 }
 
-// fewRuns is the number of scored runs below which coverage is not judged: of 10 intervals of 90 %, between 7 and 10 contain
-// the outcome in 99 cases of 100.
+// fewRuns is the number of scored runs below which coverage is not rated: of ten 90 % intervals, between 7 and 10
+// contain the outcome with a probability of 99 %.
 const fewRuns = 10
 
 func calibrationPage(t *history.Calibration) document {
@@ -149,7 +149,7 @@ func scoreTable(t *history.Calibration) *grid {
 	return g
 }
 
-// calibrationHTML adds the pictures.
+// calibrationHTML writes the calibration page with its charts.
 func calibrationHTML(w io.Writer, t *history.Calibration) error {
 	doc := calibrationPage(t)
 	if t.All.ByQuantity[history.QuantitySeconds].N > 0 {
@@ -158,7 +158,7 @@ func calibrationHTML(w io.Writer, t *history.Calibration) error {
 	return page.HTML(w, doc)
 }
 
-// times are the scores of the time, the oldest first.
+// times returns the scores of run times, oldest first.
 func times(t *history.Calibration) []history.Score {
 	var out []history.Score
 	for i := len(t.Scores) - 1; i >= 0; i-- {
@@ -169,7 +169,7 @@ func times(t *history.Calibration) []history.Score {
 	return out
 }
 
-// ratioChart is the time of each run relative to its prediction, with the interval.
+// ratioChart shows the time of each run relative to its predicted median, with the interval.
 func ratioChart(t *history.Calibration) *chart.Chart {
 	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
 	came := chart.Series{Name: "actual / predicted median", Class: "s1", One: ratio}
@@ -182,11 +182,11 @@ func ratioChart(t *history.Calibration) *chart.Chart {
 		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
 }
 
-// pitBins is the number of bars of the histogram.
+// pitBins is the number of bars of the PIT histogram.
 const pitBins = 10
 
-// pitChart is the histogram of where outcomes fell in their predictive distributions: flat when calibrated, a U when the
-// intervals are too narrow, a hill when they are too wide.
+// pitChart is the histogram of the probability integral transform, the quantile of each outcome in its predictive
+// distribution: flat if calibrated, U-shaped if the intervals are too narrow, hump-shaped if they are too wide.
 func pitChart(t *history.Calibration) *chart.Chart {
 	scores := times(t)
 	var bars [pitBins]float64
@@ -236,6 +236,8 @@ func lineJSON(l history.FamilyCalibration) calibrationLine {
 	return out
 }
 
+// calibrationJSON writes the coverage overall and by family and every single score as one object, schema 1. Unknown
+// numbers are null.
 func calibrationJSON(w io.Writer, t *history.Calibration) error {
 	type score struct {
 		Run      string           `json:"run"`
@@ -272,7 +274,7 @@ func calibrationJSON(w io.Writer, t *history.Calibration) error {
 	return enc.Encode(out)
 }
 
-// calibrationCSV writes one score a line.
+// calibrationCSV writes one score per line.
 func calibrationCSV(w io.Writer, t *history.Calibration) error {
 	out := monitor.NewCSVWriter(w)
 	if err := out.Write([]string{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}); err != nil {

@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// pictures draws everything there is to see of a run over its time.
+// pictures returns all charts of a run.
 func pictures(d *Data) []chart.Picture {
 	marks := moments(d)
 	list := []chart.Picture{frontPicture(d)}
@@ -21,14 +21,14 @@ func pictures(d *Data) []chart.Picture {
 	for _, c := range []func(*Data) *chart.Chart{lossChart, accuracyChart} {
 		list = append(list, c(d).Picture())
 	}
-	if power := powerChart(d); !power.Empty() { // only a machine with accelerators has one
+	if power := powerChart(d); !power.Empty() { // only machines with accelerators report power
 		power.Moments = marks
 		list = append(list, power.Picture())
 	}
 	return list
 }
 
-// moments are the restarts, live changes and pieces of advice.
+// moments returns the restarts, live changes and recommendations.
 func moments(d *Data) []chart.Moment {
 	var list []chart.Moment
 	t := d.allocations
@@ -69,7 +69,7 @@ func limit(name string, n journal.Number) []chart.Level {
 	return []chart.Level{{Name: name, Value: float64(n), Class: "limit"}}
 }
 
-// bands are the projections of an objective with their 90 % interval.
+// bands returns the projections of an objective over time with their 90 % intervals.
 func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) {
 	t := d.slaMetrics
 	for i := range t.rows {
@@ -88,7 +88,7 @@ func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) 
 	return line, around
 }
 
-// wholeWork reports whether the baseline, which is projected to the work that was done, covers the whole job.
+// wholeWork reports whether the baseline, which is projected to the completed work, covers the whole job.
 func wholeWork(r *journal.Record) bool { return r.State == journal.Done }
 
 // compared reports whether the baseline can be shown beside the run.
@@ -174,7 +174,7 @@ func memoryChart(d *Data) *chart.Chart {
 		Levels: limit("SLA maximum", d.Record.SLA.MaxMemoryGiB)}
 }
 
-// allocationChart shows the allocated processors, from the samples, or from the history when there are none.
+// allocationChart shows the allocated processors, from the samples or, without samples, from the allocation history.
 func allocationChart(d *Data) *chart.Chart {
 	t := d.samples
 	if t.len() == 0 {
@@ -202,7 +202,7 @@ func powerChart(d *Data) *chart.Chart {
 		Series: []chart.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
 }
 
-// progressAxis is the column that counts the work: epochs, else steps, else time.
+// progressAxis returns the column that measures progress: epochs if present, otherwise steps, otherwise time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
 		if chart.HasValue(t.series(c, c)) {

@@ -13,7 +13,7 @@ import (
 	"trainopt/sla"
 )
 
-// fact is one line of the CSV format. An empty value is "no data".
+// fact is one line of the CSV format. An empty value means "no data".
 type fact struct {
 	section, name string
 	value         string
@@ -22,8 +22,8 @@ type fact struct {
 	kind          string // agreed, measured, predicted, derived, given
 }
 
-// renderCSV writes one fact a line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units
-// of run.json; a number that nobody measured or predicted is an empty field.
+// renderCSV writes one fact per line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units of
+// run.json; a number that was neither measured nor predicted is an empty field.
 func renderCSV(w io.Writer, d *Data) error {
 	out := monitor.NewCSVWriter(w)
 	if err := out.Write([]string{"section", "name", "value", "p5", "p95", "unit", "kind"}); err != nil {
@@ -69,7 +69,7 @@ func (l *ledger) allocation(prefix string, a resources.Allocation) {
 
 func rateUnit(unit string) string { return cmp.Or(unit, journal.SamplesPerSecond) }
 
-// plain writes a number for machines; an unknown one is empty.
+// plain formats a number for programs; an unknown number is "".
 func plain(v float64) string {
 	if !known(v) {
 		return ""
@@ -77,6 +77,7 @@ func plain(v float64) string {
 	return strconv.FormatFloat(v, 'g', 9, 64)
 }
 
+// facts lists the whole report as facts, section by section in the order of the other formats.
 func facts(d *Data) []fact {
 	r := d.Record
 	state, _ := stateOf(d)
@@ -152,6 +153,8 @@ func (l *ledger) change(name string, n journal.Number, i *sla.Interval) {
 	l.list = append(l.list, f)
 }
 
+// planFacts adds the plan, its prediction, whether the outcomes lie inside their intervals, and the choices of other
+// preferences.
 func planFacts(l *ledger, r *journal.Record) {
 	p := r.Plan
 	if p == nil {
@@ -188,6 +191,7 @@ func (l *ledger) candidate(prefix string, c plan.Candidate) {
 	l.add(prefix+"feasible", strconv.FormatBool(c.Feasible), "", "predicted")
 }
 
+// detailFacts adds actions, probes, training results, recommendations, warnings and missing tables.
 func detailFacts(l *ledger, d *Data) {
 	r := d.Record
 	l.section = "actions"

@@ -1,9 +1,9 @@
-// Package report shows what one run did: whether it finished, kept the agreement, what it cost, what was
-// predicted, and what was saved against the user's own configuration. It reads the run directory only (run.json
-// and the CSV tables), finished or not, whole or damaged.
+// Package report shows the results of one run: whether it finished and met its SLA, its cost, the predictions, and the
+// savings against the baseline. It reads only the run directory (run.json and the CSV tables), whether the run is
+// finished or not and the files are complete or damaged.
 //
-// It measures and decides nothing, and it makes up nothing: what was not measured is "no data", and what was
-// predicted says so. A format is one file and one line in the registry of formats.go.
+// It measures nothing, decides nothing and invents nothing: unmeasured numbers are "no data" and predictions are
+// labelled. A format is one file and one line in the registry in formats.go.
 //
 //	data, err := report.Load(".optimize/runs/20261120-221235-train-3f9a1c")
 //	if err != nil {

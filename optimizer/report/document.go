@@ -4,7 +4,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// The parts of a report are those of every page.
+// Parts of a report are the parts of every page.
 type (
 	document = page.Document
 	light    = page.Light

@@ -16,20 +16,21 @@ import (
 )
 
 const (
-	tailLines = 20       // last lines of output that are shown of a failed training
-	tailBytes = 16 << 10 // from which they are taken
-	tailWidth = 500      // characters of one line
+	tailLines = 20       // number of last output lines shown for a failed training
+	tailBytes = 16 << 10 // read from the end of the output
+	tailWidth = 500      // maximum characters per line
 )
 
-// output is the end of what a training printed.
+// output is the end of the output of a training.
 type output struct {
 	stream string // stderr or stdout
 	path   string
 	lines  []string // without control characters
-	cut    bool     // there is more before them
+	cut    bool     // earlier lines were omitted
 }
 
-// readTail reads the last lines of a training's stderr, or of its stdout where stderr is empty. Zero when neither has any.
+// readTail returns the last lines of a training's stderr, or of its stdout if stderr is empty. The result is zero if
+// both are empty.
 func readTail(dir string) output {
 	for _, stream := range []string{"stderr", "stdout"} {
 		path := filepath.Join(dir, "job."+stream)
@@ -41,7 +42,7 @@ func readTail(dir string) output {
 	return output{}
 }
 
-// lastBytes reads the end of a regular file, and reports whether there is more before it.
+// lastBytes returns the end of a regular file and reports whether the file has more data before it.
 func lastBytes(path string) (data []byte, cut bool) {
 	info, err := os.Lstat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -60,11 +61,11 @@ func lastBytes(path string) (data []byte, cut bool) {
 	return data, from > 0
 }
 
-// lastLines are the last lines of a text that are not blank, safe to print.
+// lastLines returns the last non-blank lines of a text, safe to print, and whether there are more.
 func lastLines(data []byte) (lines []string, more bool) {
 	for _, line := range bytes.Split(data, []byte{'\n'}) {
 		if i := bytes.LastIndexByte(bytes.TrimRight(line, "\r"), '\r'); i >= 0 {
-			line = line[i+1:] // a progress bar: what was visible last
+			line = line[i+1:] // a progress bar: keep the text that was visible last
 		}
 		text := printable(string(line))
 		if strings.TrimSpace(text) != "" {
@@ -77,7 +78,8 @@ func lastLines(data []byte) (lines []string, more bool) {
 	return lines, false
 }
 
-// printable is a line without escape sequences and control characters, its indentation kept, cut to tailWidth characters.
+// printable returns a line without escape sequences and control characters, with its indentation, cut to tailWidth
+// characters.
 func printable(line string) string {
 	line = stripEscapes(strings.ReplaceAll(line, "\t", "    "))
 	indent := len(line) - len(strings.TrimLeft(line, " "))
@@ -104,7 +106,7 @@ func stripEscapes(s string) string {
 	return b.String()
 }
 
-// outputSection is the end of what a failed training printed.
+// outputSection shows the end of the output of a failed training.
 func outputSection(d *Data) section {
 	s := section{ID: "output", Title: "Last output of the training"}
 	r := d.Record
@@ -125,7 +127,7 @@ func outputSection(d *Data) section {
 	return s
 }
 
-// lastLine is the last line that a training printed, empty when there is none.
+// lastLine returns the last output line of a training, "" if it printed none.
 func lastLine(d *Data) string {
 	if d.Dir == "" {
 		return ""
@@ -138,7 +140,7 @@ func lastLine(d *Data) string {
 	return string(last[:min(len(last), 120)])
 }
 
-// runName names a run on a command line: by its id, or by its path where it is not in the default state directory.
+// runName returns the command-line name of a run: its id, or its path if it is not in the default state directory.
 func runName(d *Data) string {
 	standard := filepath.Join(d.Record.Dir, ".optimize", "runs", d.Record.RunID)
 	if filepath.IsAbs(d.Dir) && d.Record.Dir != "" && d.Dir != standard {
@@ -147,7 +149,7 @@ func runName(d *Data) string {
 	return d.Record.RunID
 }
 
-// riskAnswer is the work since the last checkpoint of a run that has not finished.
+// riskAnswer shows the work at risk, done since the last checkpoint, of a run that has not finished.
 func riskAnswer(d *Data) (answer, bool) {
 	c, r := d.Record.Checkpoint, d.Record
 	if c == nil || r.State == journal.Done || r.State == journal.Planned {
@@ -179,7 +181,7 @@ func unitsOf(r *journal.Record, n journal.Number) string {
 	return count(float64(n)) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
 }
 
-// resumeAnswer is how to continue a run that ended early or lost its agent.
+// resumeAnswer shows how to continue a run that ended early or whose agent is gone.
 func resumeAnswer(d *Data) (answer, bool) {
 	r := d.Record
 	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
@@ -192,8 +194,9 @@ func resumeAnswer(d *Data) (answer, bool) {
 	}
 }
 
-// ResumeLine is the command that continues a run, or why there is none and what would make it possible. The deadline or
-// budget that ended the run is raised in it: to the predicted need where it is known, else doubled.
+// ResumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A
+// deadline or budget that ended the run is raised in the command, to the predicted need if known, otherwise to twice
+// its value.
 func ResumeLine(r *journal.Record, name string) (line, why string) {
 	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
 		return "", "the script is not known to load a checkpoint when it starts; --resumable yes if it does"

@@ -10,7 +10,8 @@ import (
 	"trainopt/sla"
 )
 
-// TestOutputOfAFailedRun: the last lines, without escape sequences, and where the rest is.
+// TestOutputOfAFailedRun checks that the last lines are shown without escape sequences, with the location of the full
+// output.
 func TestOutputOfAFailedRun(t *testing.T) {
 	text := render(t, load(t, "failed"), "text")
 	for _, want := range []string{"Last 20 lines of stderr", "optimize logs 20260315-110000-train-c0ffee", "job.stderr", "  Traceback (most recent call last):", `    File "train.py", line 12`,
@@ -30,7 +31,8 @@ func TestOutputOfAFailedRun(t *testing.T) {
 	}
 }
 
-// TestTailIsBounded: special files are not read, long lines and long files are cut, stdout is used where stderr is empty.
+// TestTailIsBounded checks that special files are not read, that long lines and files are cut, and that stdout is used
+// if stderr is empty.
 func TestTailIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -58,7 +60,7 @@ func TestTailIsBounded(t *testing.T) {
 	}
 }
 
-// TestResumeLine: the exact command, or why there is none.
+// TestResumeLine checks the exact command, or the reason why a run cannot be resumed.
 func TestResumeLine(t *testing.T) {
 	resumable, not := pointer(true), pointer(false)
 	for want, r := range map[string]*journal.Record{

@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// formats is the registry: one file and one line each.
+// formats is the registry of formats: one file and one line each.
 var formats = map[string]func(io.Writer, *Data) error{
 	"text":     renderText,
 	"markdown": func(w io.Writer, d *Data) error { return page.Markdown(w, build(d)) },
@@ -18,10 +18,10 @@ var formats = map[string]func(io.Writer, *Data) error{
 	"csv":      renderCSV,
 }
 
-// Known reports whether Render knows the format.
+// Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
-// FormatNames lists the formats for people: "csv, html, json, markdown, text".
+// FormatNames returns the names of the formats for display: "csv, html, json, markdown, text".
 func FormatNames() string {
 	names := []string{}
 	for name := range formats {
@@ -31,7 +31,7 @@ func FormatNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Render writes the report in one of the formats. Its bytes depend on the run directory alone.
+// Render writes the report in one of the formats. The output depends only on the contents of the run directory.
 func Render(w io.Writer, data *Data, format string) error {
 	render := formats[format]
 	if render == nil {

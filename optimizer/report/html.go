@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// renderHTML writes one file that needs nothing else: no network, no script.
+// renderHTML writes a self-contained HTML file, without scripts or network access.
 func renderHTML(w io.Writer, d *Data) error {
 	doc := build(d)
 	list := pictures(d)

@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// renderJSON writes one object: the record as it stands in run.json, and what the report concludes from it.
+// renderJSON writes one object: the record of run.json and the conclusions of the report.
 func renderJSON(w io.Writer, d *Data) error {
 	rec, err := journal.Encode(d.Record)
 	if err != nil {
@@ -17,7 +17,7 @@ func renderJSON(w io.Writer, d *Data) error {
 		What       string         `json:"what"`
 		Realised   journal.Number `json:"realised"`
 		Comparable bool           `json:"comparable"`
-		Inside     *bool          `json:"inside_90"` // null when not comparable
+		Inside     *bool          `json:"inside_90"` // null if not comparable
 	}
 	type line struct {
 		Question string `json:"question"`
@@ -26,7 +26,7 @@ func renderJSON(w io.Writer, d *Data) error {
 	state, _ := stateOf(d)
 	out := struct {
 		Schema          int              `json:"schema"`
-		State           string           `json:"state"` // in words: finished, failed, stopped, running, interrupted, planned only
+		State           string           `json:"state"` // finished, failed, stopped, running, interrupted or planned only
 		Answers         []line           `json:"answers"`
 		Prediction      []held           `json:"predicted_vs_realised"`
 		Recommendations []Recommendation `json:"recommendations"`

@@ -16,20 +16,19 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Data is what a run directory holds.
+// Data is the content of a run directory.
 type Data struct {
 	Record *journal.Record
 	Dir    string
-	// Agent is at work on the run now; nil when none is.
+	// Agent is the agent currently working on the run; nil if none.
 	Agent *journal.Holder
-	// Missing says in words which tables are absent, damaged or empty; the report is complete without only
-	// when it is empty.
+	// Missing describes the tables that are absent, damaged or empty. The report is complete only if it is empty.
 	Missing []string
 
 	samples, performance, allocations, slaMetrics, pareto *table
 }
 
-// The tables that a report uses, as package monitor names them.
+// Names of the tables that a report reads, as written by package monitor.
 const (
 	samplesFile     = "samples.csv"
 	performanceFile = "performance_metrics.csv"
@@ -38,8 +37,8 @@ const (
 	paretoFile      = "pareto_front.csv"
 )
 
-// Load reads a run directory. Only a run.json that cannot be read is an error; a table that is missing or
-// damaged is said in Data.Missing, and what of it can be read is used.
+// Load reads a run directory. Only an unreadable run.json is an error. A missing or damaged table is listed in
+// Data.Missing, and its readable rows are used.
 func Load(dir string) (*Data, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
@@ -62,13 +61,13 @@ func Load(dir string) (*Data, error) {
 	return d, nil
 }
 
-// table is a CSV file by column name.
+// table is a CSV file indexed by column name.
 type table struct {
 	columns map[string]int
 	rows    [][]string
 }
 
-// loadTable never fails: it gives what can be read, and says in words what could not.
+// loadTable returns the readable part of a table and a description of any problem. It never fails.
 func loadTable(path string) (*table, string) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,6 +80,8 @@ func loadTable(path string) (*table, string) {
 	return readTable(f)
 }
 
+// readTable reads a CSV table with a header. It skips rows that cannot be parsed or have the wrong number of fields,
+// and returns a description of the first problem, or "" if all rows are valid.
 func readTable(r io.Reader) (*table, string) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = -1
@@ -111,7 +112,7 @@ func readTable(r io.Reader) (*table, string) {
 			}
 			var parse *csv.ParseError
 			if !errors.As(err, &parse) && len(row) == 0 {
-				break // the file itself can no longer be read
+				break // the file itself is no longer readable
 			}
 			continue
 		}
@@ -126,10 +127,10 @@ func readTable(r io.Reader) (*table, string) {
 	return t, ""
 }
 
-// noRows is what readTable returns of a table with nothing but its header.
+// noRows is the description that readTable returns for a table with only a header.
 const noRows = "no rows"
 
-// mayBeEmpty reports whether a run such as this one writes no rows into a table.
+// mayBeEmpty reports whether such a run may legitimately leave a table without rows.
 func mayBeEmpty(r *journal.Record, name string) bool {
 	switch name {
 	case slaFile:
@@ -142,10 +143,10 @@ func mayBeEmpty(r *journal.Record, name string) bool {
 	return false
 }
 
-// len is the number of rows.
+// len returns the number of rows.
 func (t *table) len() int { return len(t.rows) }
 
-// number is NaN where there is none.
+// number returns the value of a cell, NaN if it is missing or not finite.
 func (t *table) number(row int, column string) float64 {
 	v, err := strconv.ParseFloat(t.text(row, column), 64)
 	if err != nil || math.IsInf(v, 0) {
@@ -167,7 +168,7 @@ func (t *table) yes(row int, column string) bool {
 	return b
 }
 
-// series is a column against time_s, or against x; rows without both are gaps (NaN).
+// series returns a column against time_s, or against column x; rows without both values are gaps (NaN).
 func (t *table) series(x, column string) []chart.Point {
 	points := make([]chart.Point, 0, t.len())
 	for i := range t.rows {

@@ -10,7 +10,7 @@ import (
 	"trainopt/sla"
 )
 
-// optionsSection is what each preference would choose, with its trade-offs, and all candidates.
+// optionsSection shows the choice of each preference with its trade-offs, and all candidates.
 func optionsSection(d *Data) section {
 	s := section{ID: "options", Title: "Alternatives and trade-offs"}
 	r := d.Record
@@ -37,12 +37,12 @@ func optionsSection(d *Data) section {
 	return s
 }
 
-// hasChance reports whether there is a limit whose probability a plan predicts.
+// hasChance reports whether the SLA has a limit for which plans predict a probability.
 func hasChance(s journal.SLA) bool {
 	return s.DeadlineS.Known() && s.DeadlineS > 0 || s.BudgetUSD.Known() && s.BudgetUSD > 0
 }
 
-// slaColumns are the columns of a table of candidates that judge it by the SLA, where there are limits.
+// slaColumns returns the columns of a table of candidates that rate them against the SLA; none without limits.
 func slaColumns(s journal.SLA) []string {
 	var names []string
 	if hasChance(s) {
@@ -65,7 +65,7 @@ func slaCells(s journal.SLA, c plan.Candidate) []string {
 	return cells
 }
 
-// briefOptions is what other preferences would choose, in few columns; empty when all choose the same.
+// briefOptions shows the choices of other preferences in few columns; it is empty if all preferences agree.
 func briefOptions(d *Data) section {
 	r := d.Record
 	if r.Plan == nil {
@@ -111,7 +111,7 @@ func optionTable(r *journal.Record) *grid {
 	return g
 }
 
-// candidateRow is a row with the light of its feasibility, where there are limits.
+// candidateRow returns a row; if the SLA has limits, its light shows the feasibility of the candidate.
 func candidateRow(s journal.SLA, c plan.Candidate, cells []string) []cell {
 	switch {
 	case !limited(s):
@@ -146,7 +146,7 @@ func optionChange(p *float64) string {
 	return change(*p)
 }
 
-// feasibility says whether a candidate is predicted to meet the SLA.
+// feasibility describes whether a candidate is predicted to meet the SLA.
 func feasibility(c plan.Candidate) string {
 	if c.Feasible {
 		return "feasible"
@@ -164,6 +164,7 @@ func feasibility(c plan.Candidate) string {
 	return strings.Join(names, ", ") + " at risk"
 }
 
+// candidates returns the table of all candidates, the Pareto front first, then by predicted time.
 func candidates(r *journal.Record) block {
 	p := r.Plan
 	list := slices.Clone(p.Candidates)

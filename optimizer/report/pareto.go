@@ -13,7 +13,7 @@ import (
 	"trainopt/sla"
 )
 
-// offer is a candidate as the picture of the front needs it.
+// offer is a candidate with the values that the picture of the front shows.
 type offer struct {
 	name                      string
 	seconds, cost             sla.Interval
@@ -21,8 +21,8 @@ type offer struct {
 	feasible, onFront, chosen bool
 }
 
-// lastDecision is the first row of the last decision in the table. A decision is written within a moment and weighs
-// each allocation once: where time passes or an allocation comes again, the next one begins.
+// lastDecision returns the index of the first row of the last decision in the table. The rows of one decision have
+// nearly the same time and each allocation once; a later time or a repeated allocation starts the next decision.
 func lastDecision(t *table) int {
 	const moment = 2.0 // s
 	first := 0
@@ -37,7 +37,7 @@ func lastDecision(t *table) int {
 	return first
 }
 
-// offers come from the table, of the last decision in it, or else from the plan.
+// offers returns the candidates of the last decision in the table or, without a table, of the plan.
 func offers(d *Data) []offer {
 	t := d.pareto
 	var list []offer
@@ -71,8 +71,8 @@ func offers(d *Data) []offer {
 	return kept
 }
 
-// frontPicture is time × cost of all candidates: the front joined, the choice, the user's own configuration and the
-// outcome marked, resource use as the size of a point.
+// frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
+// marked; the size of a point is the resource use.
 func frontPicture(d *Data) chart.Picture {
 	r := d.Record
 	p := chart.Picture{ID: "front", Title: "Time and cost of every candidate (predicted)"}
@@ -119,15 +119,15 @@ func frontPicture(d *Data) chart.Picture {
 	return p
 }
 
-// frontDrawing is a picture of a front.
+// frontDrawing draws a Pareto front.
 type frontDrawing struct{ *chart.Drawing }
 
-// frontOf draws the candidates, and above them what is marked.
+// frontOf draws the candidates and the marked points above them.
 func (d frontDrawing) frontOf(r *journal.Record, list []offer, b *journal.Baseline, ran bool, x, y *chart.Scale) {
 	d.Axes(x, y, "time of the whole run, "+x.Unit, "cost of the whole run, USD")
 	d.limits(r, x, y)
 	d.front(list, x, y)
-	for _, pass := range []bool{false, true} { // those on the front above the others
+	for _, pass := range []bool{false, true} { // points on the front above the others
 		for _, o := range list {
 			if o.onFront == pass {
 				d.offer(o, x, y)
@@ -177,7 +177,7 @@ func countFront(list []offer) int {
 }
 
 func frontAxes(xs, ys []float64) (x, y *chart.Scale) {
-	const wide = 25 // a range of more than this factor is drawn on a logarithmic axis
+	const wide = 25 // a larger ratio of largest to smallest value makes the axis logarithmic
 	spreadOut := func(v []float64) bool { lo := chart.Least(v); return lo > 0 && chart.Most(v)/lo > wide }
 	if spreadOut(xs) {
 		x = chart.NewScale(xs, 6, false, true)
@@ -191,7 +191,7 @@ func frontAxes(xs, ys []float64) (x, y *chart.Scale) {
 	return x, y
 }
 
-// limits draws deadline and budget where they are in sight.
+// limits draws deadline and budget if they lie within the axes.
 func (d frontDrawing) limits(r *journal.Record, x, y *chart.Scale) {
 	if v := float64(r.SLA.DeadlineS); v > 0 && v > x.Min && v < x.Max {
 		at := chart.Px(x.At(v))
@@ -241,7 +241,7 @@ func (d frontDrawing) offer(o offer, x, y *chart.Scale) {
 		chart.Esc("resources "+share(o.resource)), chart.Esc(words))
 }
 
-// chosen draws the choice with the 90 % intervals of its time and cost.
+// chosen draws the chosen candidate with the 90 % intervals of its time and cost.
 func (d frontDrawing) chosen(o offer, x, y *chart.Scale) {
 	cx, cy := x.At(o.seconds.P50), y.At(o.cost.P50)
 	at := func(s *chart.Scale, v float64) float64 {

@@ -8,28 +8,27 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// Recommendation is advice for the next run of the same script, each with the measurement behind it.
+// Recommendation is advice for the next run of the same script, with the measurement that supports it.
 type Recommendation struct {
-	Flag string `json:"flag"` // what to add to the command line; empty when it is only advice
+	Flag string `json:"flag"` // what to add to the command line; empty for general advice
 	Why  string `json:"why"`
 }
 
 const (
-	memorySlack  = 1.2  // asked for above the measured peak
-	limitSlack   = 1.1  // deadline and budget above what the run took (the forecast rule of package sla)
-	lowUtil      = 50.0 // %: below it, fewer would have done
+	memorySlack  = 1.2  // requested memory relative to the measured peak
+	limitSlack   = 1.1  // deadline and budget relative to the values of this run (the forecast rule of package sla)
+	lowUtil      = 50.0 // %: below it, fewer processors would have sufficed
 	memoryStepGB = 0.25
 )
 
-// Recommend draws on what was measured and what the model predicts, and on nothing else; a run that
-// measured nothing gives no advice.
+// Recommend derives advice only from measurements and model predictions. A run without measurements yields no advice.
 func Recommend(r *journal.Record) []Recommendation {
 	var list []Recommendation
 	add := func(flag, why string, args ...any) {
 		list = append(list, Recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
 	}
 	o := r.Outcome
-	whole := r.Prices.InstanceHour.Known() // the machine is paid for as a whole: CPUs and memory given back are worth nothing
+	whole := r.Prices.InstanceHour.Known() // the machine is billed as a whole: releasing CPUs and memory saves nothing
 	if oom := r.Exit != nil && r.Exit.Reason == "oom"; o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
@@ -53,7 +52,7 @@ func Recommend(r *journal.Record) []Recommendation {
 	return list
 }
 
-// recommendProcessors compares what was given with what was used.
+// recommendProcessors compares the allocated processors with their utilization.
 func recommendProcessors(r *journal.Record, add func(flag, why string, args ...any)) {
 	if r.Plan == nil {
 		return
@@ -86,7 +85,7 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 	}
 }
 
-// recommendSwitch names what the other preferences would have bought, where the model says that it is much.
+// recommendSwitch lists the choices of other preferences where the model predicts a large gain.
 func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any)) {
 	if r.Plan == nil {
 		return
@@ -131,7 +130,7 @@ func recommendationSection(d *Data) section {
 	return s
 }
 
-// trim writes a number for a command line: no trailing zeros.
+// trim formats a number for a command line, without trailing zeros.
 func trim(v float64) string {
 	s := fmt.Sprintf("%.6f", v)
 	return strings.TrimSuffix(strings.TrimRight(s, "0"), ".")
@@ -143,9 +142,9 @@ func ceilDigits(v float64) float64 {
 	return math.Ceil(v/unit-1e-9) * unit
 }
 
-// flagDuration is a duration as --deadline reads it, rounded up.
+// flagDuration formats a duration in the syntax of --deadline, rounded up.
 func flagDuration(s float64) string {
-	whole := int64(math.Ceil(s - 1e-6)) // 1.1 × 7200 is a hair above 7920
+	whole := int64(math.Ceil(s - 1e-6)) // 1.1 × 7200 is slightly above 7920 in floating point
 	switch {
 	case whole < 120:
 		return fmt.Sprintf("%ds", whole)

@@ -21,7 +21,7 @@ import (
 
 var update = flag.Bool("update", false, "write testdata again: the run directories and the expected reports")
 
-// recordings are the run directories of testdata, by name.
+// recordings maps names to the run directories of testdata.
 var recordings = map[string]func() *recording{
 	"finished":   finishedRun,
 	"gpu":        gpuRun,
@@ -79,7 +79,7 @@ func around(v, down, up float64) sla.Interval {
 	return sla.Interval{P5: v * (1 - down), P50: v, P95: v * (1 + up)}
 }
 
-// stage is a stretch of a made-up run at one allocation.
+// stage is a period of a synthetic run at one allocation.
 type stage struct {
 	from, to float64 // s
 	alloc    resources.Allocation
@@ -90,22 +90,22 @@ type stage struct {
 
 type script struct {
 	stages          []stage
-	samples         float64 // in an epoch
+	samples         float64 // per epoch
 	cpuHour         float64
 	gibHour         float64
 	gpuHour         float64
 	deadline        float64
 	budget          float64
 	memory          float64
-	cpuUtil         float64 // % of those given
+	cpuUtil         float64 // % of the allocated CPUs
 	gpuUtil         float64
-	total           float64 // predicted seconds at the end
+	total           float64 // predicted total duration in seconds
 	totalUSD        float64
 	lossFrom, decay float64
-	step            float64 // s between samples; 0 is 1
+	step            float64 // s between samples; 0 means 1
 }
 
-// play writes the tables of a run, with a fixed seed.
+// play writes the tables of a run with a fixed seed.
 func (s script) play(r *recording) (spent, epochs float64) {
 	rnd := rand.New(rand.NewSource(7))
 	noise := func(scale float64) float64 { return 1 + scale*rnd.NormFloat64() }
@@ -155,7 +155,7 @@ func cpus(n int, memory float64) resources.Allocation {
 	return resources.Allocation{CPUs: n, Memory: resources.GiB(memory)}
 }
 
-// baseRecord is what every run of these recordings has.
+// baseRecord returns a record with the fields common to all recordings.
 func baseRecord(id, name string) *journal.Record {
 	r := journal.NewRecord()
 	r.RunID, r.Name, r.Dir = id, name, "/home/ada/digits"
@@ -171,6 +171,7 @@ func baseRecord(id, name string) *journal.Record {
 	return r
 }
 
+// finishedRun is a CPU training that met its SLA after probes and restarts.
 func finishedRun() *recording {
 	out := &recording{record: baseRecord("20260314-092653-train-3f9a1c", "train")}
 	r := out.record
@@ -232,7 +233,7 @@ func agree(r *journal.Record, deadline, budget, seconds, spent float64, running 
 	r.SLA.Verdicts = v
 }
 
-// frontCandidates weighs 1 to 8 CPUs with an Amdahl pace.
+// frontCandidates adds a plan with candidates of 1 to 8 CPUs whose speed follows Amdahl's law.
 func frontCandidates(r *journal.Record, out *recording, choice resources.Allocation) {
 	p := &journal.Plan{Allocation: choice, Planner: "model", Reason: "cheapest allocation that meets the deadline with 95 % probability", Binding: "none: all agreed limits have room", AtS: 33,
 		Candidates: []plan.Candidate{}}
@@ -366,7 +367,7 @@ func unfinishedRun() *recording {
 	r.Plan.Prediction = &journal.Prediction{Seconds: sla.Interval{P5: 160, P50: 176, P95: 195}, CostUSD: sla.Interval{P5: .0051, P50: .0056, P95: .0063}}
 	r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Rows, r.Outcome.Epochs, r.Outcome.CPUUtil, r.Outcome.PeakMemoryGiB = 77, journal.Number(spent), int(epochs), journal.Number(epochs), 89, .63
 	training(r, 40, int(epochs), .6, .8)
-	torn := out.tables[performanceFile] // the machine stopped in the middle of a line
+	torn := out.tables[performanceFile] // the machine stopped while writing a line
 	torn.WriteString("78,16,,5.")
 	return out
 }
@@ -377,7 +378,8 @@ func nothingRun() *recording {
 	return &recording{record: r}
 }
 
-// stoppedRun was stopped at its deadline by a version that called its limits met and compared it with its baseline.
+// stoppedRun was stopped at its deadline by a version that reported its limits as met and compared it with its
+// baseline.
 func stoppedRun() *recording {
 	out := finishedRun()
 	r := out.record
@@ -389,7 +391,7 @@ func stoppedRun() *recording {
 	return out
 }
 
-// unsizedRun finished 300 steps of an unknown number at the baseline configuration; the machine is paid as a whole.
+// unsizedRun finished 300 steps of an unknown total at the baseline configuration, on a machine billed as a whole.
 func unsizedRun() *recording {
 	out := &recording{record: baseRecord("20260320-101500-gpt-5ca1ed", "gpt")}
 	r := out.record
@@ -417,7 +419,7 @@ func unsizedRun() *recording {
 	return out
 }
 
-// hostileRun has names and log text that try to break out of every format.
+// hostileRun has names and log text crafted to break out of every format.
 func hostileRun() *recording {
 	out := failedRun()
 	r := out.record
@@ -438,7 +440,7 @@ func hostileRun() *recording {
 	return out
 }
 
-// TestRecordings writes testdata with -update; otherwise it checks that the recordings are whole.
+// TestRecordings writes testdata with -update; otherwise it checks that the recordings are complete.
 func TestRecordings(t *testing.T) {
 	for name, make := range recordings {
 		dir := filepath.Join("testdata", name)

@@ -39,7 +39,7 @@ func render(t testing.TB, d *Data, format string) string {
 	return b.String()
 }
 
-// TestGolden compares whole reports with recorded ones; -update writes them again.
+// TestGolden compares whole reports with golden files; -update rewrites them.
 func TestGolden(t *testing.T) {
 	for _, name := range []string{"finished", "unfinished", "failed", "nothing", "gpu", "stopped", "unsized"} {
 		for format, ending := range map[string]string{"text": "txt", "markdown": "md", "csv": "csv"} {
@@ -115,7 +115,7 @@ func TestTextFitsATerminal(t *testing.T) {
 	}
 }
 
-// The first lines answer what everybody asks first.
+// TestFirstLinesAnswer checks that the first lines answer the main questions.
 func TestFirstLinesAnswer(t *testing.T) {
 	cases := map[string][]string{
 		"finished":   {"train: finished, SLA met", "yes after 2 m 52 s; 31 of 31 epochs", "3 of 3 met", "$0.0062", "inside the 90 % intervals", "cost −39.4 % (90 % CI −41.7 to −36.9 %)"},
@@ -138,7 +138,7 @@ func TestFirstLinesAnswer(t *testing.T) {
 	}
 }
 
-// Nothing measured, nothing claimed: no digit may stand where a number was not measured.
+// TestNoNumberWithoutAMeasurement checks that no digit appears where a number was not measured.
 func TestNoNumberWithoutAMeasurement(t *testing.T) {
 	d := load(t, "nothing")
 	for _, a := range answers(d) {
@@ -162,7 +162,7 @@ func TestNoNumberWithoutAMeasurement(t *testing.T) {
 			t.Errorf("CSV claims %s %s = %s", f.section, f.name, f.value)
 		}
 	}
-	// The agreement of a failed run was not broken by what never ran.
+	// Phases that never ran do not count against the SLA of a failed run.
 	for _, c := range realised(load(t, "unfinished").Record) {
 		if c.comparable {
 			t.Errorf("%s of an unfinished run was held against the prediction", c.name)
@@ -175,7 +175,7 @@ var (
 	outside   = regexp.MustCompile(`(?i)@import|url\(|<(?:script|iframe|link|object|embed|img|base|form)\b|\son\w+\s*=\s*["']`)
 )
 
-// TestNothingFalse: what a report must not say of a run that ended early, or whose total is unknown, in any format.
+// TestNothingFalse lists statements that no format may make about a run that ended early or whose total is unknown.
 func TestNothingFalse(t *testing.T) {
 	for name, never := range map[string][]string{
 		"stopped": {"✓ met", `"met"`, "all 3", "kept", "−39.4", "SLA met", "was used up"},
@@ -186,7 +186,7 @@ func TestNothingFalse(t *testing.T) {
 			text := render(t, load(t, name), format)
 			for _, word := range never {
 				if format == "csv" && word == "samples/s" || format == "html" && word == "samples/s" {
-					continue // the empty chart of the log's samples/s is named so
+					continue // the title of the empty chart of samples/s contains it
 				}
 				if strings.Contains(text, word) {
 					at := strings.Index(text, word)
@@ -224,12 +224,12 @@ func TestHTMLIsOneSafeFile(t *testing.T) {
 	}
 }
 
-// tagsOf is a page without its text.
+// tagsOf returns a page without its text.
 func tagsOf(page string) string {
 	return strings.Join(regexp.MustCompile(`<[^>]*>`).FindAllString(page, -1), "\n") + regexp.MustCompile(`(?s)<style>.*</style>`).FindString(page)
 }
 
-// wellFormed checks that tags nest, attributes are quoted, ids are unique, and no number in a picture is NaN.
+// wellFormed checks that tags nest, attributes are quoted, ids are unique and no number in a picture is NaN.
 func wellFormed(t *testing.T, name, page string) {
 	t.Helper()
 	dec := xml.NewDecoder(strings.NewReader(page))
@@ -262,7 +262,7 @@ func wellFormed(t *testing.T, name, page string) {
 	}
 }
 
-// Names and log text are hostile: they must stay text in every format.
+// TestHostileTextStaysText checks that hostile names and log text remain text in every format.
 func TestHostileTextStaysText(t *testing.T) {
 	d := load(t, "hostile")
 	page := render(t, d, "html")
@@ -420,7 +420,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-// BenchmarkHTML renders a run of ten hours with one sample a second.
+// BenchmarkHTML renders a run of ten hours with one sample per second.
 func BenchmarkHTML(b *testing.B) {
 	d := load(b, "finished")
 	rows := make([][]string, 0, 36000)

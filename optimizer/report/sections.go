@@ -7,6 +7,7 @@ import (
 	"trainopt/sla"
 )
 
+// slaSection compares each limit with the measured or projected value and shows its verdict.
 func slaSection(d *Data) section {
 	s := section{ID: "sla", Title: "SLA"}
 	r := d.Record
@@ -46,6 +47,7 @@ func complianceWords(r *journal.Record) string {
 	return number(r.SLA.Compliance, share) + " of the limits that have a verdict."
 }
 
+// comparisonSection compares time, cost, throughput and compliance of the run with the baseline, for the same work.
 func comparisonSection(d *Data) section {
 	s := section{ID: "comparison", Title: "Comparison with the baseline"}
 	r := d.Record
@@ -85,7 +87,7 @@ func comparisonSection(d *Data) section {
 	return s
 }
 
-// slaChangeSection is the SLA at the baseline configuration and in this run.
+// slaChangeSection compares the SLA results of the baseline configuration and of this run.
 func slaChangeSection(d *Data) section {
 	s := section{ID: "sla-change", Title: "SLA: baseline and this run"}
 	r := d.Record
@@ -122,7 +124,8 @@ func changeWord(before, after sla.Status) string {
 	return "worse"
 }
 
-// baselineStatus judges the baseline by its projection, and what is not projected by its measured segment.
+// baselineStatus returns the status of the baseline for an objective, from its projection or, for an objective without
+// one, from its measured segment.
 func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	b, one := r.Baseline, quantity(v.Objective)
 	var p sla.Interval
@@ -175,7 +178,7 @@ func broken(o sla.Objective, x, limit float64) bool {
 	return x < limit
 }
 
-// stretches are all timed stretches at one allocation.
+// stretches returns all timed segments at one allocation.
 func stretches(r *journal.Record) []journal.Probe {
 	if len(r.Measured) > 0 {
 		return r.Measured
@@ -183,6 +186,7 @@ func stretches(r *journal.Record) []journal.Probe {
 	return r.Probes
 }
 
+// predictionSection compares each predicted quantity with its outcome. Only finished runs are scored.
 func predictionSection(d *Data) section {
 	s := section{ID: "prediction", Title: "Predicted and actual"}
 	r := d.Record
@@ -245,7 +249,7 @@ func resourceSection(d *Data) section {
 	return s
 }
 
-// ownOr is a setting of the script, where 0 or nothing leaves its own value.
+// ownOr formats a setting of the script; 0 and unknown mean that the script's own value applies.
 func ownOr(v float64) string {
 	if !known(v) || v <= 0 {
 		return "script's own"
@@ -253,6 +257,7 @@ func ownOr(v float64) string {
 	return count(v)
 }
 
+// decisionSection shows the plan, the actions on the allocation and the critic resets.
 func decisionSection(d *Data) section {
 	s := section{ID: "decisions", Title: "Decisions"}
 	r := d.Record
@@ -290,6 +295,8 @@ func at(n journal.Number) string {
 	return number(n, duration) + " after the start"
 }
 
+// wasteSection lists the wasted spend by cause. Causes may overlap and therefore have no total. Idle processors and
+// unused memory of a machine billed as a whole are omitted because releasing them saves nothing.
 func wasteSection(d *Data) section {
 	s := section{ID: "waste", Title: "Wasted spend"}
 	r := d.Record
@@ -301,7 +308,7 @@ func wasteSection(d *Data) section {
 		name    string
 		money   journal.Number
 		what    string
-		perUnit bool // saved only by whoever pays per CPU, GPU and GiB
+		perUnit bool // a saving only if CPUs, GPUs and GiB are billed separately
 	}{
 		{"idle", w.Idle, "idle processors", true},
 		{"input-bound", w.InputBound, "GPUs waiting for data", false},
@@ -310,7 +317,7 @@ func wasteSection(d *Data) section {
 		{"failed", w.Failed, "work that was lost", false},
 	} {
 		if c.perUnit && wholeMachine(r) && !c.money.Known() {
-			continue // idle CPUs and unused memory of a machine that is paid as a whole cost nothing more
+			continue // idle CPUs and unused memory of a machine billed as a whole cost nothing extra
 		}
 		part := noData
 		if c.money.Known() && r.Outcome.CostUSD > 0 {
@@ -337,7 +344,7 @@ func wholeMachine(r *journal.Record) bool {
 	return r.Prices.InstanceHour.Known() && r.Prices.InstanceHour > 0
 }
 
-// payerWords says to whom unused resources are worth something.
+// payerWords describes how the machine is billed and therefore which unused resources could be saved.
 func payerWords(r *journal.Record) string {
 	if wholeMachine(r) {
 		return "The machine is paid as a whole: " + number(r.Prices.InstanceHour, usd) + "/h" + sourceWords(r.Prices) +

@@ -10,7 +10,7 @@ import (
 	"trainopt/sla"
 )
 
-// Summary writes one table over several runs, one line each and a total, for a terminal.
+// Summary writes one table over several runs for a terminal, with one line per run and a total.
 func Summary(w io.Writer, records []*journal.Record) error {
 	g := &grid{Columns: append(left("Script", "State", "SLA"), right("Time", "Cost", "Time vs. baseline", "Cost vs. baseline")...)}
 	g.Columns = append(g.Columns, left("Allocation")...)
@@ -51,7 +51,7 @@ func Summary(w io.Writer, records []*journal.Record) error {
 	return err
 }
 
-// compliance in a few words: "3 of 3 met".
+// compliance returns the number of met limits: "3 of 3 met".
 func compliance(r *journal.Record) string {
 	n := len(r.SLA.Verdicts)
 	if n == 0 {

@@ -17,7 +17,8 @@ func TestFrontMarksWhatMatters(t *testing.T) {
 	}
 }
 
-// Of a table with several decisions the last one counts; without a table the plan does.
+// TestLastDecisionIsDrawn checks that the last of several decisions in a table is drawn, and the plan if there is no
+// table.
 func TestLastDecisionIsDrawn(t *testing.T) {
 	head := headers[paretoFile] + "\n"
 	line := func(at, cpus string) string { return at + ",0," + cpus + ",1,,1,2,3,1,2,3,.5,1,1,0\n" }

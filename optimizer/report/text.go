@@ -10,8 +10,8 @@ import (
 // renderText writes the report for a terminal.
 func renderText(w io.Writer, d *Data) error { return page.Text(w, build(d)) }
 
-// Brief writes the first screen of the report for a terminal of a width (0: the usual one): the answers, the last output of
-// a failed training, and what other preferences would choose.
+// Brief writes the first screen of the report for a terminal of width columns (0: the default width): the answers, the
+// last output of a failed training, and the choices of other preferences.
 func Brief(w io.Writer, d *Data, width int) error {
 	doc := build(d)
 	doc.Sections = nil
@@ -26,7 +26,7 @@ func Brief(w io.Writer, d *Data, width int) error {
 	return page.Text(w, doc)
 }
 
-// Options writes what each preference would choose with its trade-offs, and all candidates.
+// Options writes the choice of each preference with its trade-offs, and all candidates.
 func Options(w io.Writer, rec *journal.Record) error {
 	return page.TextSections(w, optionsSection(&Data{Record: rec}))
 }

@@ -10,7 +10,7 @@ import (
 	"trainopt/sla"
 )
 
-// The words for numbers are those of every page.
+// Numbers are formatted as on every other page.
 const (
 	noData = chart.NoData
 	nb     = chart.Blank
@@ -33,15 +33,16 @@ var (
 	plainBlanks = chart.PlainBlanks
 )
 
-// predicted reports whether an interval says anything: the zero Interval stands for "not predicted".
+// predicted reports whether an interval contains a prediction. The zero Interval means "not predicted".
 func predicted(i sla.Interval) bool {
 	return i != sla.Interval{} && known(i.P5) && known(i.P50) && known(i.P95)
 }
 
-// notMeasured stands for a change that was not measured.
+// notMeasured is shown for a change that was not measured.
 const notMeasured = "not measured"
 
-// change writes a percentage with its sign: "+12.3 %", "−0.4 %"; from ten times on the factor: "18.9 times".
+// change formats a percentage with its sign: "+12.3 %", "−0.4 %"; changes of ten times and more are written as a
+// factor: "18.9 times".
 func change(v float64) string {
 	if !known(v) {
 		return notMeasured
@@ -59,7 +60,7 @@ func change(v float64) string {
 	return strings.Replace(s, "-", "−", 1) + nb + "%"
 }
 
-// interval writes "80.1 s (75.0 s to 92.3 s)" with the given way to write one number.
+// interval formats an interval as "80.1 s (75.0 s to 92.3 s)", each number with one.
 func interval(i sla.Interval, one func(float64) string) string {
 	if !predicted(i) {
 		return noData
@@ -72,14 +73,14 @@ func between(i sla.Interval, one func(float64) string) string {
 	if lo == hi {
 		return lo
 	}
-	// Say a unit once: "75.0 to 92.3 s".
+	// Write a common unit once: "75.0 to 92.3 s".
 	if a, unit, ok := strings.Cut(lo, nb); ok && !strings.Contains(unit, nb) && strings.HasSuffix(hi, nb+unit) && strings.Count(hi, nb) == 1 {
 		lo = a
 	}
 	return lo + " to " + hi
 }
 
-// given writes an allocation so that "8 CPU, 4 GiB" is broken after the comma only.
+// given formats an allocation such that "8 CPU, 4 GiB" can be broken only after the comma.
 func given(a resources.Allocation) string {
 	return strings.ReplaceAll(strings.ReplaceAll(a.String(), " ", nb), ","+nb, ", ")
 }
@@ -104,10 +105,10 @@ func yesNo(b *bool) string {
 	return "no"
 }
 
-// rate writes throughputs of a run in their unit.
+// rate returns the formatter of a run's throughput in its unit.
 func rate(r *journal.Record) func(float64) string { return chart.Rate(r.Outcome.ThroughputUnit) }
 
-// objectiveName is an objective in words.
+// objectiveName returns the display name of an objective.
 func objectiveName(o sla.Objective) string {
 	names := map[sla.Objective]string{sla.Time: "finish within", sla.Cost: "spend at most", sla.Throughput: "throughput at least",
 		sla.Memory: "memory at most", sla.GPUUtil: "GPU utilization at least", sla.CPUUtil: "CPU utilization at least"}
@@ -117,7 +118,7 @@ func objectiveName(o sla.Objective) string {
 	return string(o)
 }
 
-// quantity gives the way to write a value of an objective.
+// quantity returns the formatter for values of an objective.
 func quantity(o sla.Objective) func(float64) string {
 	switch o {
 	case sla.Time:

@@ -111,7 +111,7 @@ func TestBaselineAgainstTheAgreement(t *testing.T) {
 			t.Errorf("%s %v: %s (%s), want %s", c.o, c.limit, got, text, c.want)
 		}
 	}
-	r.State = journal.Stopped // then the baseline is for less than the whole job
+	r.State = journal.Stopped // the baseline then covers less than the whole job
 	if got, _ := baselineStatus(r, sla.Verdict{Objective: sla.Time, Limit: 120}); got != sla.Unknown {
 		t.Errorf("the whole deadline was held against part of the work: %s", got)
 	}

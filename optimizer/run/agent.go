@@ -21,35 +21,36 @@ import (
 	"trainopt/sla"
 )
 
-// Agent runs one training job. The zero values of View and Clock are silent and the machine's own.
+// Agent runs one training job. A zero View shows nothing, a zero Clock is the system clock.
 type Agent struct {
 	Config   Config
 	Launcher launch.Launcher
 	View     View
 	Clock    Clock
-	// Environ is the environment that the job inherits.
+	// Environ is the environment inherited by the job.
 	Environ []string
-	// Discover reads this machine; nil means resources.Discover.
+	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
-	// Confirm asks the user a yes/no question; nil means that nobody can be asked.
+	// Confirm asks the user a yes/no question; nil means that the run is not interactive.
 	Confirm func(question string) bool
-	// Lighten is called when all that is left to do for a while is to look after the job: one core and little memory are
-	// enough from then on. What it returns is called before there is more to do; between the two it may be called again.
-	// nil: the process stays as it is.
+	// Lighten is called when only supervision remains for a while: the process can reduce itself to one core and
+	// little memory. The function that it returns is called before the next larger computation; Lighten may be called
+	// again in between. nil leaves the process as it is.
 	Lighten func() (heavy func())
-	// Simulate makes the environments in which fresh critics learn; nil: critics are never renewed in a run.
+	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
+	// a run.
 	Simulate plan.Simulate
 }
 
-// Result is how a run ended for the caller.
+// Result is the outcome of a run for the caller.
 type Result struct {
 	Record *journal.Record
-	Dir    string // run directory; empty when the run never began
+	Dir    string // run directory; empty if the run was refused or failed before it was created
 	Code   Code
-	Err    error // what went wrong, for codes 1, 2, 5 and 6
+	Err    error // the failure, for codes 1, 2, 5 and 6
 }
 
-// phase is what the run is doing.
+// phase is the activity of the run.
 type phase string
 
 const (
@@ -57,7 +58,7 @@ const (
 	working phase = "working" // at the planned allocation
 )
 
-// run is the state of one run in progress. It belongs to one goroutine.
+// run is the state of one run in progress. It is owned by a single goroutine.
 type run struct {
 	Agent
 	dir    *journal.Run
@@ -69,8 +70,8 @@ type run struct {
 	command    *inspect.Command
 	mapping    inspect.Mapping
 	resumption inspect.Resumption
-	ranks      int        // training processes that the command starts here
-	observer   *observing // nil: off
+	ranks      int        // training processes that the command starts on this machine
+	observer   *observing // nil if off
 	saves      saves
 	threading  threading
 	loading    loading
@@ -79,46 +80,46 @@ type run struct {
 	rates      cost.Rates
 	baseline   resources.Allocation
 	resumable  bool
-	priors     []*prior // what was known before this run: of similar runs, of this very training
+	priors     []*prior // sources of earlier measurements: similar runs, then runs of this very training
 
-	recalledUnit string    // unit of work of recalled: "epoch" or "step"
-	restartS     []float64 // measured seconds of restarts, recalled ones first
-	startupS     []float64 // recalled
+	recalledUnit string    // unit of the recalled observations: "epoch" or "step"
+	restartS     []float64 // measured seconds per restart, recalled ones first
+	startupS     []float64 // recalled seconds per start-up
 	needMemory   resources.GiB
 
 	recurrences []plan.Recurrence // recalled
-	widen       float64           // factor on the width of intervals that past predictions ask for; 0 is 1
-	learner     *plan.MORL        // with the agent file that was named
-	weights     *[4]float64       // with which the agent was last asked
+	widen       float64           // factor on the width of intervals, from the coverage of past predictions; 0 means 1
+	learner     *plan.MORL        // planner with the user's agent file
+	weights     *[4]float64       // weights of the agent's last decision
 	doubt       doubt             // evidence against its critics
-	renewing    *renewing         // fresh ones are being trained; nil: none
-	criticReset bool              // they were replaced since the last decision was logged
+	renewing    *renewing         // the renewal in progress; nil if none
+	criticReset bool              // the critics were replaced after the last logged decision
 
 	progress Progress
 	meter    *cost.Meter
 	guard    *sla.Guard
-	guardAt  time.Duration // when the guard must be asked again; 0: not for its own sake
+	guardAt  time.Duration // elapsed time of the guard's next step; 0 means no timer
 	job      launch.Job
 	current  resources.Allocation
 	phase    phase
 	leaving  *leaving
 	backoff  launch.Backoff
-	failures int           // that were followed, or could have been, by another start
-	retryAt  time.Duration // when to start again after a failure; 0: not waiting
+	failures int           // failures that led, or could have led, to a restart
+	retryAt  time.Duration // elapsed time of the restart after a failure; 0 means none pending
 
 	log     *logReader
 	sampler *sampling
 
 	model       *perf.Model
-	modelRows   int           // log rows that the model has seen
-	thinkAgain  time.Duration // monotonic clock before which the agent does not fit or plan again
-	thought     time.Duration // that it has spent on that so far
+	modelRows   int           // log rows included in the last fit
+	thinkAgain  time.Duration // monotonic clock before which the agent neither fits nor plans
+	thought     time.Duration // total time spent fitting and planning
 	plan        plan.Plan
-	adaptedAt   float64 // progress at the last look for a better allocation
+	adaptedAt   float64 // progress at the last search for a better allocation
 	lastAction  string
-	lightAt     *Segment // at which Lighten was called
-	heavy       func()   // takes it back; nil: nothing to take back
-	broken      bool     // a part of the optimiser has failed
+	lightAt     *Segment // segment in which Lighten was called
+	heavy       func()   // reverts Lighten; nil if not lightened
+	broken      bool     // a part of the optimizer has panicked
 	watching    watching
 	advised     map[string]bool
 	verdicts    []sla.Verdict
@@ -127,20 +128,20 @@ type run struct {
 	lastSave    time.Duration
 	lastRecord  time.Duration
 
-	base     time.Duration // elapsed time of earlier agents
-	started  time.Duration // monotonic clock when this agent took the run
-	saved    savedState    // what the earlier agent left; zero for a fresh run
+	base     time.Duration // elapsed time accumulated by earlier agents
+	started  time.Duration // monotonic clock when this agent began or took over the run
+	saved    savedState    // state saved by the earlier agent; zero for a new run
 	ended    *ending
 	endedAt  time.Duration // elapsed time at the end
-	exitAt   time.Duration // elapsed time at which the last job ended; 0 while one runs
+	exitAt   time.Duration // elapsed time at which the last job ended; 0 while a job runs
 	watchdog *watchdog
 	userCode Code
 }
 
-// ending is how the run ended.
+// ending is the outcome of the run.
 type ending struct {
 	state  journal.State
-	reason string // of run.json's exit
+	reason string // Exit.Reason of run.json
 	detail string
 	exit   *launch.Exit
 	code   Code
@@ -161,7 +162,7 @@ func (a Agent) withDefaults() Agent {
 	return a
 }
 
-// Run wraps one training from start to end. Interrupts are the user's signals: the first saves a
+// Run supervises one training from start to end. interrupts carries the user's signals: the first one saves a
 // checkpoint and stops, the second kills. Run returns when the job and all its processes have ended.
 func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	a = a.withDefaults()
@@ -188,7 +189,7 @@ func (a Agent) Run(ctx context.Context, interrupts <-chan os.Signal) Result {
 	defer r.watchdog.close()
 	first, label := r.firstAllocation()
 	r.announcePrior()
-	r.started = r.Clock.Monotonic() // the deadline counts from the launch, not from the preparations
+	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	if r.interruptions(); r.ended == nil {
 		r.launch(ctx, first, label, false)
 	}
@@ -201,8 +202,8 @@ func newRun(a Agent) *run {
 		watchdog: newWatchdog(a.Clock, a.Config.Grace)}
 }
 
-// elapsed is the run's own time: supervised time, outages of the agent with no living job left out.
-// After the end it stands still: what we do then is not the job's time.
+// elapsed returns the run's own time: supervised time without the outages of the agent in which no job lived. It does
+// not advance after the end of the run.
 func (r *run) elapsed() time.Duration {
 	if r.ended != nil && r.endedAt > 0 {
 		return r.endedAt
@@ -210,6 +211,7 @@ func (r *run) elapsed() time.Duration {
 	return r.base + r.Clock.Monotonic() - r.started
 }
 
+// event reports a line to the view; warnings and problems also enter the record.
 func (r *run) event(level Level, format string, args ...any) {
 	line := fmt.Sprintf(format, args...)
 	if level != Info && r.rec != nil {
@@ -218,7 +220,7 @@ func (r *run) event(level Level, format string, args ...any) {
 	r.View.Event(level, line)
 }
 
-// maxWarnings bounds run.json.
+// maxWarnings bounds the number of warnings in run.json.
 const maxWarnings = 200
 
 func (r *run) warn(line string) {
@@ -227,8 +229,8 @@ func (r *run) warn(line string) {
 	}
 }
 
-// prepare does everything that needs no run directory: inspection, inventory, rates, recall, and
-// the refusals. stop is true when the run ends here.
+// prepare carries out all steps that need no run directory: inspection, inventory, rates, recall, and refusals. stop
+// is true if the run ends here.
 func (r *run) prepare(ctx context.Context) (Result, bool) {
 	fail := func(code Code, err error) (Result, bool) { return Result{Code: code, Err: err, Record: r.rec}, true }
 	cfg := &r.Config
@@ -272,7 +274,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	return Result{}, false
 }
 
-// readCommand reads what the command line says of the job: its length, its processes, and the arguments that knobs reach it by.
+// readCommand derives from the command line the job's length, its processes, and the arguments that set knobs.
 func (r *run) readCommand() {
 	r.command = inspect.ReadCommand(r.argv, r.Config.Dir)
 	r.mapping = r.command.Mapping(r.Config.Knobs)
@@ -280,8 +282,8 @@ func (r *run) readCommand() {
 	r.ranks = r.command.LocalRanks(len(r.host.GPUs), int(r.host.CPUs))
 }
 
-// suggestLengths collects the totals that are known before the log gives one: stated by the user, of a finished run of
-// the same command, then what the script declares.
+// suggestLengths collects the totals known before the log contains one, in order of precedence: stated by the user,
+// of a finished run of the same command, declared by the script.
 func (r *run) suggestLengths(finished func()) {
 	lengths := r.command.Lengths()
 	suggest := func(stated bool) {
@@ -298,7 +300,7 @@ func (r *run) suggestLengths(finished func()) {
 	suggest(false)
 }
 
-// lookup reads a variable of an environment; the last one counts.
+// lookup returns a variable of an environment, the last one if it is repeated.
 func lookup(environ []string, name string) string {
 	value := ""
 	for _, kv := range environ {
@@ -309,11 +311,12 @@ func lookup(environ []string, name string) string {
 	return value
 }
 
+// runName returns the base name of the script, or of the program if the command names no script.
 func runName(train string, argv []string) string {
 	name := train
 	if name == "" && len(argv) > 0 {
 		name = argv[0]
-		for _, a := range argv[1:] { // python3 train.py: the script names the run
+		for _, a := range argv[1:] { // python3 train.py: the script gives the name
 			if strings.HasSuffix(a, ".py") || strings.HasSuffix(a, ".sh") {
 				name = a
 				break
@@ -324,11 +327,11 @@ func runName(train string, argv []string) string {
 	return strings.TrimSuffix(name, filepath.Ext(name))
 }
 
-// refuseIfHopeless refuses before start when earlier runs of the same training show that no allowed
-// allocation can keep the agreement.
+// refuseIfHopeless refuses the run before its start if earlier runs of the same training show that no allowed
+// allocation can meet the SLA.
 func (r *run) refuseIfHopeless() (Result, bool) {
 	all := r.model
-	r.fit(r.recalled()) // a similar run refuses nothing
+	r.fit(r.recalled()) // similar runs are not evidence enough for a refusal
 	_, err := r.decide()
 	r.model = all
 	var no *plan.Infeasible
@@ -345,10 +348,12 @@ func (r *run) refuseIfHopeless() (Result, bool) {
 		no.Why, r.rec.Model.Basis), Record: r.rec}, true
 }
 
+// resolveLimits derives the allowed allocations from the machine and the user's ranges, and from them the baseline.
+// It joins the errors of all ranges.
 func (r *run) resolveLimits() error {
 	cfg := r.Config
-	// A job that may use a GPU, for all that inspection can see, keeps those of the machine: to train on CPUs by mistake
-	// costs more than an idle device.
+	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
+	// mistake costs more than an idle device.
 	r.limits = resources.DefaultLimits(r.host, r.ins.GPU.Value != "no" || r.ins.Replay)
 	var errs []error
 	whole := func(flag, text string, into *resources.Range) {
@@ -365,7 +370,7 @@ func (r *run) resolveLimits() error {
 	whole("gpus", cfg.GPUs, &r.limits.GPUs)
 	whole("cpus", cfg.CPUs, &r.limits.CPUs)
 	whole("batch-size", cfg.BatchSize, &r.limits.BatchSize)
-	if cfg.CPUs == "" && r.ranks > 1 { // a rank needs a CPU of its own
+	if cfg.CPUs == "" && r.ranks > 1 { // each rank requires a CPU
 		r.limits.CPUs.Min = min(r.ranks, r.limits.CPUs.Max)
 	}
 	if cfg.Memory != "" {
@@ -387,12 +392,12 @@ func (r *run) resolveLimits() error {
 	return nil
 }
 
-// memoryCounts reports whether the memory of an allocation is a decision: it was limited, or is paid by the GiB. Otherwise the
-// job has the machine's.
+// memoryCounts reports whether the memory of an allocation is a decision: the user limited it, or pays for it by the
+// GiB. Otherwise the job has all memory of the machine.
 func (r *run) memoryCounts() bool { return r.Config.Memory != "" || r.rates.Instance == 0 }
 
-// startMemory is what a job is given before its need has been measured: 2 GiB a CPU, as the clouds'
-// compute-optimised machines have, or all there is where memory is no decision.
+// startMemory returns the memory of a job whose requirement has not been measured yet: 2 GiB per CPU, as in the
+// compute-optimized machine types of cloud providers, or all memory if it is not a decision.
 func (r *run) startMemory(cpus int) resources.GiB {
 	if !r.memoryCounts() {
 		return r.limits.MemoryMax
@@ -400,6 +405,8 @@ func (r *run) startMemory(cpus int) resources.GiB {
 	return resources.GiB(math.Min(math.Max(2*float64(cpus), float64(r.limits.MemoryMin)), float64(r.limits.MemoryMax)))
 }
 
+// resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates
+// of the user, otherwise the price of the whole machine.
 func (r *run) resolveRates() {
 	if r.Config.Rates != nil {
 		r.rates = *r.Config.Rates
@@ -425,10 +432,11 @@ func (r *run) resolveRates() {
 		r.rates.Source = "given by the user, the rest " + r.rates.Source
 		return
 	}
-	// Unless the user says otherwise the machine is paid for as a whole, so that what a job leaves unused saves nothing.
+	// By default the machine is paid for as a whole, so that unused resources save nothing.
 	r.rates = r.rates.WholeMachine(resources.Allocation{GPUs: len(r.host.GPUs), CPUs: int(math.Ceil(r.host.CPUs)), Memory: r.host.Memory})
 }
 
+// open creates the run directory and the state of a run that is about to start.
 func (r *run) open() error {
 	id := journal.NewRunID(r.Clock.Now(), r.Config.Name)
 	dir, err := journal.Create(r.Config.StateDir, id)

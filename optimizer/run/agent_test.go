@@ -18,7 +18,7 @@ import (
 	"trainopt/sla"
 )
 
-// wantSpent checks money and time of a run that paid $0.001 for each second.
+// wantSpent checks the cost and time of a run at $0.001 per second.
 func wantSpent(t *testing.T, rec *journal.Record, seconds float64) {
 	t.Helper()
 	if got := float64(rec.Outcome.Seconds); math.Abs(got-seconds) > 1e-6 {
@@ -29,7 +29,7 @@ func wantSpent(t *testing.T, rec *journal.Record, seconds float64) {
 	}
 }
 
-// TestAgentRunsAJob: the plain way from start to end, by the stage's own clock.
+// TestAgentRunsAJob: a complete run without incidents, by the stage's clock.
 func TestAgentRunsAJob(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, resumable(6, 2))
@@ -57,8 +57,8 @@ func TestAgentRunsAJob(t *testing.T) {
 	}
 }
 
-// TestCase18RunDirectoryFails: the run directory cannot be written any more, from the start or later. Training and guard go
-// on, and one warning says so.
+// TestCase18RunDirectoryFails: the run directory becomes unwritable, at the start or later. Training and guard
+// continue, and a single warning reports it.
 func TestCase18RunDirectoryFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		later   bool
@@ -74,7 +74,7 @@ func TestCase18RunDirectoryFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var s *stage
-			fail := func(dir string) { // a file in the place of the directory: writing fails for root too
+			fail := func(dir string) { // a file in place of the directory: writing fails for root too
 				if err := os.Rename(dir, filepath.Join(s.cfg.Dir, "moved")); err != nil {
 					t.Error(err)
 				}
@@ -120,7 +120,8 @@ func TestCase18RunDirectoryFails(t *testing.T) {
 	}
 }
 
-// TestCase23TwoAgents: the second agent on a run directory refuses, names the first, and disturbs nothing.
+// TestCase23TwoAgents: the second agent on a run directory is refused with an error that names the first, which is
+// unaffected.
 func TestCase23TwoAgents(t *testing.T) {
 	t.Parallel()
 	var s *stage
@@ -154,7 +155,7 @@ func TestCase23TwoAgents(t *testing.T) {
 	}
 }
 
-// TestCase24ClockSteps: what the wall clock does changes neither time nor money nor a deadline.
+// TestCase24ClockSteps: steps of the wall clock change neither time nor cost nor a deadline.
 func TestCase24ClockSteps(t *testing.T) {
 	for name, step := range map[string]time.Duration{"an hour back": -time.Hour, "a day forward": 24 * time.Hour} {
 		for end, deadline := range map[string]time.Duration{"to the end of the job": 15 * time.Second, "until the deadline": 8 * time.Second} {
@@ -177,7 +178,7 @@ func TestCase24ClockSteps(t *testing.T) {
 				res := s.run()
 				seconds, code := 10.0, CodeDone
 				if deadline < 10*time.Second {
-					seconds, code = 7, CodeGuard // the checkpoint is given a second
+					seconds, code = 7, CodeGuard // the checkpoint gets a second
 				}
 				if res.Code != code || code == CodeGuard && res.Record.Exit.Reason != "deadline" {
 					t.Errorf("exit %d %+v (%v), want %d", res.Code, res.Record.Exit, res.Err, code)
@@ -191,8 +192,8 @@ func TestCase24ClockSteps(t *testing.T) {
 	}
 }
 
-// TestCase31ResumeRefused: a run whose deadline is past or whose budget is spent is not started again, and stays as it was;
-// with more of both it goes on from its checkpoint with the time and money that it had used.
+// TestCase31ResumeRefused: a run whose deadline has passed or whose budget is spent is not resumed and stays
+// unchanged; with higher limits it resumes from its checkpoint with the time and money already used.
 func TestCase31ResumeRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   sla.Spec
@@ -209,7 +210,7 @@ func TestCase31ResumeRefused(t *testing.T) {
 					if !a.work(10, 1) {
 						s := a.stage
 						if a.n == 1 {
-							s.clock.advance(1100 * time.Millisecond) // saving takes longer than thought
+							s.clock.advance(1100 * time.Millisecond) // saving takes longer than estimated
 						}
 						return a.leave()
 					}
@@ -231,7 +232,7 @@ func TestCase31ResumeRefused(t *testing.T) {
 			if rec, err := journal.ReadRecord(first.Dir); err != nil || rec.State != journal.Stopped || rec.Exit == nil || rec.Exit.Reason != c.reason {
 				t.Errorf("after the refusal the record is %+v (%v), want stopped by the %s", rec, err, c.reason)
 			}
-			s.clock.advance(time.Hour) // nothing ran: it is neither time nor money of the run
+			s.clock.advance(time.Hour) // nothing ran: the outage counts as neither time nor money of the run
 			res := s.resume(first.Dir, c.more)
 			if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 10 || res.Record.Outcome.Rows != 10 {
 				t.Errorf("with more: exit %d (%v) after %v epochs in %d rows, want 0, 10, 10", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Outcome.Rows)
@@ -241,7 +242,8 @@ func TestCase31ResumeRefused(t *testing.T) {
 	}
 }
 
-// TestCase31Infeasible: earlier runs show that neither limit can be met: nothing is started, and the answer names what would do.
+// TestCase31Infeasible: if earlier runs show that a limit cannot be met, nothing is started, and the error names the
+// limits that would suffice.
 func TestCase31Infeasible(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, resumable(12, 2))
@@ -257,7 +259,7 @@ func TestCase31Infeasible(t *testing.T) {
 	}
 	_ = no
 	words := res.Err.Error()
-	for _, want := range []string{"24", "0.02", "--yes"} { // 24 s and $0.024 are what it takes
+	for _, want := range []string{"24", "0.02", "--yes"} { // 24 s and $0.024 are required
 		if !strings.Contains(words, want) {
 			t.Errorf("the refusal does not say %q: %s", want, words)
 		}
@@ -267,8 +269,8 @@ func TestCase31Infeasible(t *testing.T) {
 	}
 }
 
-// TestCase32BudgetCrossedWhileLeaving: the budget is reached while the job saves in order to go elsewhere. It is asked once,
-// not started again, and every second is paid once.
+// TestCase32BudgetCrossedWhileLeaving: the budget is reached while the job saves before a move. It is asked to exit
+// once, is not restarted, and every second is charged once.
 func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
 	for name, c := range map[string]struct {
 		saving float64 // seconds
@@ -322,8 +324,8 @@ func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
 	}
 }
 
-// TestCase32DeadlineCrossedWhileWaiting: the deadline is reached between a crash and the next start; the pause costs
-// no money, because nothing runs.
+// TestCase32DeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
+// nothing, because nothing runs.
 func TestCase32DeadlineCrossedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
@@ -347,13 +349,13 @@ func TestCase32DeadlineCrossedWhileWaiting(t *testing.T) {
 	if at := float64(res.Record.Outcome.Seconds); at < 2.3 || at > 3.5 {
 		t.Errorf("ended after %g s, want at the deadline", at)
 	}
-	worked := 2 * 0.001 // s of one CPU
+	worked := 2 * 0.001 // seconds of one CPU
 	if spent := float64(res.Record.Outcome.CostUSD); math.Abs(spent-worked) > 1e-9 {
 		t.Errorf("spent $%g, want $%g for the time the job ran", spent, worked)
 	}
 }
 
-// breaking is a planner that fails in a way of its choice.
+// breaking is a planner that fails in a configurable way.
 type breaking struct {
 	name   string
 	decide func(plan.Snapshot) (plan.Plan, error)
@@ -362,8 +364,8 @@ type breaking struct {
 func (b breaking) Name() string                              { return b.name }
 func (b breaking) Decide(s plan.Snapshot) (plan.Plan, error) { return b.decide(s) }
 
-// TestPlannerFails is promise 8: whatever the planner does, the training ends well at the user's own settings, and one
-// warning says why.
+// TestPlannerFails: for any failure of the planner the training completes at the baseline, and one warning states the
+// reason.
 func TestPlannerFails(t *testing.T) {
 	known := plan.Planners
 	plan.Planners = maps.Clone(known)
@@ -399,11 +401,11 @@ func TestPlannerFails(t *testing.T) {
 	}
 }
 
-// TestJobDiesOfTheCheckpointSignal: a job that was taken for resumable is started once more, and then left in peace.
+// TestJobDiesOfTheCheckpointSignal: a job wrongly considered resumable is restarted once, and then runs undisturbed.
 func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
-		for a.epoch < 20 { // of many, so that measuring elsewhere would pay
+		for a.epoch < 20 { // enough epochs that probes are worthwhile
 			if !a.work(90, 1) {
 				if asks, _ := a.counts(); asks > 0 {
 					return died("SIGUSR1")
@@ -437,8 +439,8 @@ func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
 	}
 }
 
-// TestCrashesBackOff: a resumable job that crashes is started again from its checkpoint, later each time, and given up
-// when it gets no further, however long each attempt lives.
+// TestCrashesBackOff: a resumable job that crashes is restarted from its checkpoint with increasing delays, and no
+// more when it makes no progress, however long each attempt runs.
 func TestCrashesBackOff(t *testing.T) {
 	for name, seconds := range map[string]float64{"at once": 1, "after a while": 15} {
 		t.Run(name, func(t *testing.T) {
@@ -482,7 +484,7 @@ func TestCrashesBackOff(t *testing.T) {
 	}
 }
 
-// TestCrashesWithoutACheckpoint: a job that keeps none, or that has done nothing yet, is not started again.
+// TestCrashesWithoutACheckpoint: a job without checkpoints, or without any progress, is not restarted.
 func TestCrashesWithoutACheckpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		resume Resumable
@@ -508,7 +510,8 @@ func TestCrashesWithoutACheckpoint(t *testing.T) {
 	}
 }
 
-// TestLeavesWithTryAgain: exit 75 that nobody asked for is a wish of a resumable job, and of another one a failure.
+// TestLeavesWithTryAgain: an unrequested exit with code 75 is a restart request of a resumable job, and a failure of
+// any other job.
 func TestLeavesWithTryAgain(t *testing.T) {
 	play := func(a *actor) launch.Exit {
 		for a.begin(); a.epoch < 6; {

@@ -10,9 +10,10 @@ import (
 	"trainopt/sla"
 )
 
-// compareWithBaseline predicts what the baseline configuration would have needed for the work of this run, by its measured
-// pace, and compares the run with it, probes and restarts included. Both are priced with the memory that was measured, so
-// that memory that was never requested is no saving. What of it a record may claim is decided by [journal.Record.Settle].
+// compareWithBaseline predicts time and cost of the baseline for the work of this run, from the baseline's measured
+// pace, and compares the run with it, probes and restarts included. Both are priced with the measured memory, so that
+// memory that was never requested is no saving. [journal.Record.Settle] decides which of the results a record may
+// claim.
 func (r *run) compareWithBaseline() {
 	rec := r.rec
 	measured := false
@@ -56,7 +57,8 @@ func (r *run) compareWithBaseline() {
 	}
 }
 
-// compared is the change of time and cost against the baseline. Its intervals carry the uncertainty of the baseline alone.
+// compared returns the relative change of time and cost against the baseline. Its intervals contain the uncertainty
+// of the baseline only.
 func compared(seconds, usd float64, b *journal.Baseline) journal.Comparison {
 	name := "baseline (" + b.Allocation.String() + ")"
 	change := func(now float64, before sla.Interval) *sla.Interval {
@@ -70,9 +72,9 @@ func compared(seconds, usd float64, b *journal.Baseline) journal.Comparison {
 	return c
 }
 
-// judged is the judgement of the trade of time against cost that holds everywhere within the two intervals of change, in
-// percent; undecided where the ends are judged differently. Time and cost move together at a fixed price, so the lower ends
-// belong together and the upper ends do.
+// judged returns the judgement of the trade of time against cost that holds everywhere within the two intervals of
+// change, in percent; Undecided if the ends are judged differently. Time and cost move together at a fixed price, so
+// the lower ends form a pair, and so do the upper ends.
 func judged(seconds, usd sla.Interval) cost.Quality {
 	at := func(c, t float64) cost.Quality { return cost.Judge(1+c/100, 1+t/100) }
 	low, high := at(usd.P5, seconds.P5), at(usd.P95, seconds.P95)
@@ -82,11 +84,11 @@ func judged(seconds, usd sla.Interval) cost.Quality {
 	return low
 }
 
-// foreignTolerance is by how many CPUs the load of other programs may differ between two measurements that are compared.
+// foreignTolerance is the largest difference in load by other programs, in CPUs, between two comparable measurements.
 const foreignTolerance = 0.5
 
-// sameConditions reports whether other programs loaded the machine about equally while the baseline and the other
-// allocations were measured, or left the job its CPUs in both.
+// sameConditions reports whether other programs loaded the machine about equally during the measurements of the
+// baseline and of the other allocations, or left the job its CPUs in both cases.
 func (r *run) sameConditions() bool {
 	var foreign, samples, short [2]float64
 	for _, s := range r.progress.Segments {
@@ -106,11 +108,12 @@ func (r *run) sameConditions() bool {
 	return math.Abs(foreign[0]/samples[0]-foreign[1]/samples[1]) <= foreignTolerance
 }
 
-// foreignSlack is how far the free CPUs may fall short of the allocation before the job is taken to be disturbed.
+// foreignSlack is the number of CPUs by which the free CPUs may fall short of the allocation before the job counts as
+// disturbed.
 const foreignSlack = 0.25
 
-// throughputUnit is the factor from units of work to what a throughput counts, and its unit: samples/s where the samples in
-// a unit are known, else steps/s or epochs/s; empty while the unit is unknown.
+// throughputUnit returns the factor from units of work to the unit of throughput, and that unit: samples/s if the
+// samples per unit are known, otherwise steps/s or epochs/s; empty if the unit of work is unknown.
 func (p *Progress) throughputUnit() (per float64, unit string) {
 	switch {
 	case p.UnitSamples > 0:
@@ -121,9 +124,9 @@ func (p *Progress) throughputUnit() (per float64, unit string) {
 	return 1, p.Unit + "s/s"
 }
 
-// throughput is the throughput of all work between the end of the first step and the end of the last one of each launch, with
-// its unit. Pauses between steps for evaluation and saving count; what follows the last step does not. Without an observer,
-// rows of the log take the place of steps. NaN when nothing was timed.
+// throughput returns the throughput of all work between the ends of the first and of the last step of each launch,
+// with its unit. Pauses between steps for evaluation and saving count; time after the last step does not. Without an
+// observer, log rows replace the steps. NaN if nothing was timed.
 func (p *Progress) throughput() (rate float64, unit string) {
 	var units, seconds float64
 	var counted Counted
@@ -145,8 +148,8 @@ func (p *Progress) throughput() (rate float64, unit string) {
 	return units * per / seconds, unit
 }
 
-// knownTotal is the total amount of work, 0 when it is unknown. unit is the unit of work where the log has not shown it yet:
-// a number of epochs says nothing of a job that counts steps.
+// knownTotal returns the total amount of work, 0 if unknown. unit is the expected unit of work, used while the log
+// has not shown it: a number of epochs does not apply to a job that counts steps.
 func (p *Progress) knownTotal(unit string) float64 {
 	if p.Total > 0 {
 		return p.Total

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
@@ -14,7 +14,7 @@ import (
 	"trainopt/sla"
 )
 
-// TestJudgedByTheInterval: a judgement is given only where it holds at both ends of the intervals.
+// TestJudgedByTheInterval: a trade is judged only if the judgement is the same at both ends of the intervals.
 func TestJudgedByTheInterval(t *testing.T) {
 	for name, c := range map[string]struct {
 		seconds, usd sla.Interval
@@ -32,7 +32,7 @@ func TestJudgedByTheInterval(t *testing.T) {
 	}
 }
 
-// TestThroughputUnit: what is not known to be samples is not called so.
+// TestThroughputUnit: the unit is samples only if the number of samples is known.
 func TestThroughputUnit(t *testing.T) {
 	for name, c := range map[string]struct {
 		p    Progress
@@ -52,8 +52,8 @@ func TestThroughputUnit(t *testing.T) {
 	}
 }
 
-// TestThroughputOfSteps: the observer's own counts give the rate, also where another source counts the epochs; what follows the
-// last step is no part of it.
+// TestThroughputOfSteps: the throughput is computed from the observer's counts, even if another source counts the
+// epochs; time after the last step is excluded.
 func TestThroughputOfSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		p       Progress
@@ -76,11 +76,12 @@ func TestThroughputOfSteps(t *testing.T) {
 	}
 }
 
-// TestCountedBetweenReports: counts are taken from one training of one process, up to the end of its last step.
+// TestCountedBetweenReports: counts are differences within one training of one process, up to the end of its last
+// step.
 func TestCountedBetweenReports(t *testing.T) {
 	report := func(step, samples, reached float64) observe.Progress {
 		p := observe.Progress{PID: 1, Training: 1, Samples: samples, At: time.Hour, Reached: time.Duration(reached * float64(time.Second))}
-		p.Row.Set(monitor.Step, step)
+		p.Row.Set(trainlog.Step, step)
 		return p
 	}
 	a, unknown := report(1, 32, 100), math.NaN()
@@ -108,7 +109,7 @@ func TestCountedBetweenReports(t *testing.T) {
 	}
 }
 
-// TestKnownTotal: a number of epochs is no total of a job that counts steps.
+// TestKnownTotal: a number of epochs is not the total of a job that counts steps.
 func TestKnownTotal(t *testing.T) {
 	epochs := func(n float64) map[string]Hint { return map[string]Hint{"epoch": {Units: n}} }
 	for want, p := range map[float64]Progress{
@@ -123,7 +124,7 @@ func TestKnownTotal(t *testing.T) {
 	}
 }
 
-// TestSameConditions: measurements are compared only under like load of other programs.
+// TestSameConditions: measurements are compared only under similar load of other programs.
 func TestSameConditions(t *testing.T) {
 	segment := func(cpus int, foreign float64) *Segment {
 		return &Segment{Allocation: resources.Allocation{CPUs: cpus}, Blocks: []float64{1}, CPUN: 10, Foreign: 10 * foreign}
@@ -147,7 +148,7 @@ func TestSameConditions(t *testing.T) {
 	}
 }
 
-// epochs is a job of epochs of a second each, that leaves when it is asked to.
+// epochs is a job with epochs of one second that exits on request.
 func epochs(n int, exit launch.Exit) func(*actor) launch.Exit {
 	return func(a *actor) launch.Exit {
 		for range n {
@@ -159,7 +160,7 @@ func epochs(n int, exit launch.Exit) func(*actor) launch.Exit {
 	}
 }
 
-// TestVerdictsOfEachEnd: a run that ends early has met nothing, in its record and in its exit code.
+// TestVerdictsOfEachEnd: a run that ends early meets no limit, in its record and in its exit code.
 func TestVerdictsOfEachEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		play       func(*actor) launch.Exit

@@ -10,8 +10,8 @@ import (
 	"trainopt/resources"
 )
 
-// growMemory raises the memory of a job that has nearly used what it was given: the request was too small, and the
-// training must not suffer for our estimate. The hard limit stays.
+// growMemory raises the memory of a job that has nearly used its allocation, up to limits.MemoryMax: the estimate was
+// too low, and the training must not suffer for it.
 func (r *run) growMemory() {
 	used := r.sampler.last.Tree.MemoryGiB
 	if math.IsNaN(used) || used < 0.9*float64(r.current.Memory) || r.current.Memory >= r.limits.MemoryMax {
@@ -24,7 +24,7 @@ func (r *run) growMemory() {
 	}
 }
 
-// memoryMargin is what is given above the measured peak.
+// memoryMargin is the ratio of allocated memory to the measured peak.
 const memoryMargin = 1.25
 
 // roundMemory rounds up to a quarter of a GiB.
@@ -32,8 +32,9 @@ func roundMemory(g resources.GiB) resources.GiB {
 	return resources.GiB(math.Max(0.25, math.Ceil(float64(g)*4-1e-9)/4))
 }
 
-// enforced is the part of an allocation that the job is held to. Memory is, only where the user limited it: a limit of ours
-// would slow a training that reads much, as cached files count, or kill one that bare would live.
+// enforced returns the part of an allocation that is enforced on the job. Memory is enforced only if the user limited
+// it: any other limit would slow a training that reads much data, because cached files count, or kill one that would
+// otherwise survive.
 func (r *run) enforced(a resources.Allocation) resources.Allocation {
 	if r.Config.Memory == "" {
 		a.Memory = 0
@@ -77,7 +78,7 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 	}
 }
 
-// act records a change of allocation, or the advice to make one.
+// act records a change of allocation, or the recommendation of one.
 func (r *run) act(to resources.Allocation, why, applied string) {
 	r.checkBatch(to)
 	index, ok := r.actions().IndexOf(r.current, to)
@@ -95,7 +96,7 @@ func (r *run) act(to resources.Allocation, why, applied string) {
 	}
 }
 
-// stay records the decision to leave things as they are.
+// stay records the decision to change nothing.
 func (r *run) stay(why string) {
 	r.writeDecision(journal.Action{Action: r.actions().Stay(), Description: "no change", From: r.current, To: r.current, Reason: why})
 }
@@ -111,6 +112,8 @@ func threadCount(n int) string {
 	return strconv.Itoa(n)
 }
 
+// describeChange lists the differing resources of two allocations, such as "CPUs 4 → 2"; "no change" if they are
+// equal.
 func describeChange(from, to resources.Allocation) string {
 	parts := ""
 	add := func(name string, a, b float64, unit string) {

@@ -12,23 +12,23 @@ import (
 	"trainopt/sla"
 )
 
-// Resumable says whether the job may be stopped and started again.
+// Resumable states whether the job may be stopped and resumed.
 type Resumable string
 
-// Auto decides by inspection of the script.
+// ResumableAuto decides by inspection of the script.
 const (
 	ResumableAuto Resumable = "auto"
 	ResumableYes  Resumable = "yes"
 	ResumableNo   Resumable = "no"
 )
 
-// Config is everything that one run needs to know. It is plain data: the run directory keeps it, so that
-// another agent can go on with the run.
+// Config is the complete configuration of a run. It is plain data: it is stored in the run directory, so that another
+// agent can continue the run.
 type Config struct {
 	// Train is the script; empty when Args is the whole command.
 	Train string   `json:"train"`
 	Args  []string `json:"args"`
-	// Dir is the job's working directory; Name defaults to the script's base name.
+	// Dir is the job's working directory; Name defaults to the base name of the script.
 	Dir      string `json:"dir"`
 	Name     string `json:"name"`
 	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
@@ -36,61 +36,64 @@ type Config struct {
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
-	// PreferenceGiven is true when the user stated the preference.
+	// PreferenceGiven is true if the user stated the preference.
 	PreferenceGiven bool        `json:"preference_given"`
-	Planner         string      `json:"planner"` // a name of plan.Planners; empty: model
-	Agent           string      `json:"agent"`   // agent file of the morl planner; empty: the agent in the binary
-	Rates           *cost.Rates `json:"rates"`   // nil: default rates for the GPU model found
+	Planner         string      `json:"planner"` // a key of plan.Planners; empty: model
+	Agent           string      `json:"agent"`   // agent file of the morl planner; empty: the embedded agent
+	Rates           *cost.Rates `json:"rates"`   // nil: default rates of the detected GPU model
 
-	// GPUHour, CPUHour and GiBHour replace single default rates, USD; nil: the default. Not with Rates.
+	// GPUHour, CPUHour and GiBHour replace single default rates, USD per hour; nil: the default. They cannot be
+	// combined with Rates.
 	GPUHour *cost.USD `json:"gpu_hour"`
 	CPUHour *cost.USD `json:"cpu_hour"`
 	GiBHour *cost.USD `json:"gib_hour"`
 
-	// GPUs, CPUs, Memory and BatchSize narrow what may be used, in the form "A:B"; empty means what the machine offers.
+	// GPUs, CPUs, Memory and BatchSize restrict the allocations, in the form "A:B"; empty means the resources of the
+	// machine.
 	GPUs      string `json:"gpus"`
 	CPUs      string `json:"cpus"`
 	Memory    string `json:"memory"`
 	BatchSize string `json:"batch_size"`
-	// NumWorkers are the loader workers that may be tried, "A:B"; empty: the script's own alone.
+	// NumWorkers is the range of loader workers that may be tried, "A:B"; empty: the script's own number only.
 	NumWorkers string `json:"num_workers"`
-	// Knobs are the user's templates of arguments by knob name, as inspect.ParseKnob returns them.
+	// Knobs maps knob names to the user's argument templates, as returned by inspect.ParseKnob.
 	Knobs map[string]string `json:"knobs"`
-	// Observe is "auto" or "off": the observer inside Python trainings; empty: auto.
+	// Observe is "auto" or "off" for the observer inside Python trainings; empty: auto.
 	Observe string `json:"observe"`
-	// PTY gives the job pseudo-terminals instead of pipes: programs that buffer in a pipe write each line at once.
+	// PTY gives the job pseudo-terminals instead of pipes, so that programs that buffer on a pipe write each line
+	// immediately.
 	PTY bool `json:"pty,omitempty"`
 
 	Epochs    int    `json:"epochs"` // 0: the script's own
-	Steps     int    `json:"steps"`  // 0: as the script says
+	Steps     int    `json:"steps"`  // 0: the script's own
 	Dataset   string `json:"dataset"`
 	Seed      int64  `json:"seed"`
 	SeedGiven bool   `json:"seed_given"` // false: the script's own seed
 
-	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else a table that the job was seen to write
-	Format   string            `json:"log_format"` // empty: by content
-	Columns  map[string]string `json:"columns"`    // further column aliases
+	Log      string            `json:"log"`        // empty: $OPTIMIZER_LOG, else a table that the job is observed to write
+	Format   string            `json:"log_format"` // empty: detected from the content
+	Columns  map[string]string `json:"columns"`    // additional column aliases
 	Pattern  string            `json:"pattern"`    // progress pattern for stdout
 	Offline  []string          `json:"offline"`    // logs of earlier runs
 	Resume   Resumable         `json:"resumable"`
-	Samples  int               `json:"baseline_samples"`           // probes at most; 0: as many as pay, up to 4; negative: none
-	Ratio    float64           `json:"baseline_ratio"`             // share of the job's predicted cost that all probes together may take; 0: 0.10
-	Interval time.Duration     `json:"interval"`                   // sampling; 0: 1 s
+	Samples  int               `json:"baseline_samples"`           // maximum number of probes; 0: as many as are worthwhile, up to 4; negative: none
+	Ratio    float64           `json:"baseline_ratio"`             // share of the job's predicted cost that all probes together may spend; 0: 0.10
+	Interval time.Duration     `json:"interval"`                   // sampling interval; 0: 1 s
 	Every    int               `json:"epoch_adjustment_frequency"` // units of work between adaptations; 0: 5
 	Grace    time.Duration     `json:"grace"`                      // SIGTERM to SIGKILL; 0: 30 s
 	Restarts int               `json:"max_restarts"`               // after failures of a resumable job; negative: none; 0: 5
 	Warn     []float64         `json:"warn_at"`                    // shares of a limit at which to warn; nil: 0.8, 0.95
 
-	// Described is a machine that is not this one; only plans are made for it, unless the script declares
-	// itself a replay of a measured profile.
+	// Described is the description of another machine; only plans are made for it, unless the script declares itself
+	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
-	// Anyway is the user's consent to start, and go on, although no allocation keeps the agreement.
+	// Anyway is the user's consent to start and continue although no allocation meets the SLA.
 	Anyway  bool `json:"anyway"`
 	DryRun  bool `json:"dry_run"`
 	Explain bool `json:"explain"`
 }
 
-// Defaults that the zero value stands for.
+// Values of zero fields.
 const (
 	defaultRatio    = 0.10
 	defaultSamples  = 4
@@ -100,7 +103,7 @@ const (
 	defaultRestarts = 5
 )
 
-// WithDefaults fills what was left zero.
+// WithDefaults returns c with zero fields replaced by their defaults.
 func (c Config) WithDefaults() Config {
 	if c.Ratio == 0 {
 		c.Ratio = defaultRatio
@@ -135,7 +138,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Validate lists every problem at once.
+// Validate returns all problems of the configuration, joined.
 func (c Config) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }

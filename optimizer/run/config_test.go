@@ -12,7 +12,7 @@ import (
 	"trainopt/sla"
 )
 
-// TestConfigValidate: every setting that makes no sense is refused, by the name under which the user knows it.
+// TestConfigValidate: every invalid setting is refused, with the name known to the user.
 func TestConfigValidate(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Config)
@@ -64,7 +64,7 @@ func TestConfigValidate(t *testing.T) {
 	}
 }
 
-// TestConfigListsAllProblems: the user mends all of them at once.
+// TestConfigListsAllProblems: one error contains all problems.
 func TestConfigListsAllProblems(t *testing.T) {
 	err := Config{Planner: "oracle", Resume: "maybe", Ratio: 2, Epochs: -1, Interval: time.Millisecond, Grace: -1, Pattern: "(",
 		Warn: []float64{2, -1}, SLA: sla.Spec{CostMaxUSD: -1, TimeMax: -1}, Rates: &cost.Rates{GPUHour: -1, CPUHour: -1}}.Validate()
@@ -79,7 +79,7 @@ func TestConfigListsAllProblems(t *testing.T) {
 	}
 }
 
-// TestConfigDefaults: the zero value is a whole configuration, valid, and what the user has set stays.
+// TestConfigDefaults: the zero value is a complete valid configuration, and settings of the user are kept.
 func TestConfigDefaults(t *testing.T) {
 	got := Config{Train: "train.py"}.WithDefaults()
 	if err := got.Validate(); err != nil {

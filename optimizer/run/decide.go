@@ -30,9 +30,10 @@ func plannerNames() string {
 	return strings.Join(names, ", ")
 }
 
-// recall looks for earlier runs of the same training and fits the model on them.
+// recall finds earlier runs of the same and of similar trainings, and offline logs; it derives priors, total,
+// start-up times and memory from them and fits the model.
 func (r *run) recall() {
-	r.planner() // so that a broken agent file is known from the start
+	r.planner() // so that a damaged agent file is reported at the start
 	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.host.CPUs, Described: r.host.Described}
 	if r.dir != nil {
 		key.ExcludeRun = r.dir.ID()
@@ -90,10 +91,10 @@ func (r *run) recall() {
 	r.refit()
 }
 
-// learnCalibration takes over by how much earlier predictions of this family of models were too sure of themselves.
+// learnCalibration sets the width of intervals from the coverage of earlier predictions for this family of models.
 func (r *run) learnCalibration(entries []history.Entry) {
 	if len(entries) == 0 {
-		return // no run has ended here yet, or recall has said why none is known
+		return // no run has ended here yet, or recall has reported why none is readable
 	}
 	scored := history.Calibrate(entries)
 	family := r.ins.Model.Value
@@ -110,7 +111,7 @@ func plural(n int) string {
 	return "s"
 }
 
-// learnMemory sets what the job needs: the measured peak with a margin.
+// learnMemory sets the memory requirement of the job: the measured peak with a margin.
 func (r *run) learnMemory(peakGiB float64) {
 	if !r.memoryCounts() {
 		return
@@ -120,15 +121,17 @@ func (r *run) learnMemory(peakGiB float64) {
 	r.baseline.Memory = r.needMemory
 }
 
-// refit fits the performance model to all that was measured, of this run and of earlier ones.
+// refit fits the performance model to all measurements, of this run and of earlier ones.
 func (r *run) refit() {
 	r.weighPriors()
 	r.fit(append(r.progress.Observations(), r.priorObservations()...))
 }
 
+// fit fits the performance model to observations. If all of them are live cuts, no model exists; a failed fit keeps the
+// previous one.
 func (r *run) fit(obs []perf.Observation) {
 	if !slices.ContainsFunc(obs, func(o perf.Observation) bool { return !o.LiveCut }) {
-		r.model = nil // what was timed in another unit of work predicts nothing
+		r.model = nil // measurements in another unit of work predict nothing
 		return
 	}
 	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
@@ -142,6 +145,7 @@ func (r *run) fit(obs []perf.Observation) {
 	}
 }
 
+// modelRecord converts a model, with its leave-one-out checks, to its form in run.json.
 func modelRecord(m *perf.Model) *journal.Model {
 	form, params, basis := m.Describe()
 	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.Ignored(), Checks: []journal.Check{}}
@@ -157,7 +161,7 @@ func modelRecord(m *perf.Model) *journal.Model {
 	return out
 }
 
-// snapshot is what a planner may look at now.
+// snapshot returns the input of a planner: the current state of the run.
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.limits, Spec: r.Config.SLA, Rates: r.rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.progress.Done, Total: r.progress.knownTotal(r.recalledUnit), Baseline: r.baseline, Resumable: r.resumable,
@@ -177,20 +181,21 @@ func (r *run) snapshot() plan.Snapshot {
 	return s
 }
 
-// holdsBaseline reports whether nothing slower than the user's own configuration may be chosen: no preference was stated,
-// and either there is no limit to meet or the machine is paid for as a whole, so that slower is never cheaper.
+// holdsBaseline reports whether no allocation slower than the baseline may be chosen: no preference was stated, and
+// either no limit is set or the machine is paid for as a whole, so that slower is never cheaper.
 func (r *run) holdsBaseline() bool {
 	return !r.Config.PreferenceGiven && (len(r.Config.SLA.Agreed()) == 0 || r.rates.Instance > 0)
 }
 
-// maySizeThreads reports whether the thread pools of the job can be sized at a launch: by its libraries, on CPUs, one process,
-// and not by the user.
+// maySizeThreads reports whether a launch may size the thread pools of the job: its libraries support it, it runs on
+// CPUs in one process, and the user has not sized them.
 func (r *run) maySizeThreads() bool {
 	return slices.Contains(r.ins.Reads, "OMP_NUM_THREADS") && r.baseline.GPUs == 0 && r.ranks <= 1 && len(resources.UserThreads(r.Environ)) == 0
 }
 
-// maySqueeze reports whether CPUs may be taken from the running job: where they are paid for one by one, and no process of it
-// has a thread pool. A pool keeps the size it had at the launch and spins on too few CPUs, up to a hundred times as slow.
+// maySqueeze reports whether CPUs may be taken from the running job: they are priced individually, and no process of
+// the job has a thread pool. A pool keeps its size from the launch and spins on too few CPUs, up to a hundred times
+// slower.
 func (r *run) maySqueeze() bool {
 	if r.job == nil || r.rates.Instance > 0 {
 		return false
@@ -212,8 +217,8 @@ func (r *run) startup() sla.Interval {
 	return spread(append(append([]float64(nil), r.startupS...), r.progress.StartupSeconds()...))
 }
 
-// restartCost is what one more restart costs: measured ones; before the first, the start-up that was
-// measured, and a checkpoint of up to as long again.
+// restartCost returns the seconds of one more restart from measured restarts; before the first, from the measured
+// start-up, plus a checkpoint that takes up to the same time again.
 func (r *run) restartCost() sla.Interval {
 	if all := append(append([]float64(nil), r.restartS...), r.progress.RestartSeconds()...); len(all) > 0 {
 		return spread(all)
@@ -225,7 +230,7 @@ func (r *run) restartCost() sla.Interval {
 	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
 }
 
-// spread makes an interval of a few measurements: their range, widened for how few they are.
+// spread returns an interval for a few measurements: their range, widened for a small number of them.
 func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
@@ -236,7 +241,7 @@ func spread(v []float64) sla.Interval {
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
 }
 
-// planner is the one that was asked for. An agent file that cannot be read leaves the decisions to the model (P8).
+// planner returns the requested planner. If its agent file cannot be read, the performance model decides.
 func (r *run) planner() plan.Planner {
 	if r.Config.Planner != "morl" || r.Config.Agent == "" && r.learner == nil {
 		return plan.Planners[r.Config.Planner]
@@ -256,9 +261,10 @@ func (r *run) planner() plan.Planner {
 	return *r.learner
 }
 
-// decide asks the planner. On Infeasible the error is returned with the plan for the nearest allocation.
+// decide calls the planner. If no allocation is feasible, it returns an Infeasible error with the plan for the
+// nearest allocation. Any other failure of the planner yields the baseline.
 func (r *run) decide() (p plan.Plan, err error) {
-	failed := func(why any) (plan.Plan, error) { // the optimiser may fail; the training never fails because of it (P8)
+	failed := func(why any) (plan.Plan, error) { // a failure of the optimizer must not stop the training
 		r.once(Warning, "planner", "the %s planner failed (%v): the baseline is kept", r.Config.Planner, why)
 		return r.ownSettings(), nil
 	}
@@ -289,8 +295,8 @@ func (r *run) ownSettings() plan.Plan {
 	return plan.Plan{Allocation: r.baseline, Planner: "static", Reason: "the baseline, unchanged", Binding: "none"}
 }
 
-// firstAllocation is where the run begins: at the planned point when earlier runs already answer, else at
-// the user's own configuration, which is measured first.
+// firstAllocation returns the allocation and the label of the first launch: the plan if earlier runs suffice for one,
+// otherwise the baseline, which is measured first.
 func (r *run) firstAllocation() (resources.Allocation, string) {
 	if r.Config.Planner == "static" || r.Config.Samples < 0 {
 		r.adopt(r.ownPlan())
@@ -317,6 +323,7 @@ func (r *run) ownPlan() plan.Plan {
 	return p
 }
 
+// measuredAllocations returns the number of different allocation shapes in obs, live cuts excluded.
 func measuredAllocations(obs []perf.Observation) int {
 	n := 0
 	for i, o := range obs {
@@ -327,7 +334,7 @@ func measuredAllocations(obs []perf.Observation) int {
 	return n
 }
 
-// adopt makes a plan the run's plan.
+// adopt makes p the plan of the run.
 func (r *run) adopt(p plan.Plan) {
 	r.plan, r.phase = p, working
 	if r.model != nil {
@@ -342,6 +349,7 @@ func (r *run) adopt(p plan.Plan) {
 	r.writeFront(p)
 }
 
+// planRecord converts a plan made at the elapsed second at to its form in run.json.
 func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	out := &journal.Plan{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, AtS: journal.Number(at),
 		Candidates: p.Candidates, Options: p.Options}
@@ -351,7 +359,7 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if out.Options == nil {
 		out.Options = []plan.Option{}
 	}
-	if r.progress.knownTotal(r.recalledUnit) == 0 { // what the planner compares then is one unit of work, and no statement about the run
+	if r.progress.knownTotal(r.recalledUnit) == 0 { // without a total the planner compares single units of work, which predict nothing about the run
 		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
 	} else if p.Predicted {
 		sec, usd := r.wholeRun(p.Chosen.Seconds, p.Chosen.CostUSD, at, float64(r.rates.Hourly(p.Allocation)))

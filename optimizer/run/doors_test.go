@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// report writes a line as the observer inside the training does.
+// report writes a line in the format of the observer inside the training.
 func (a *actor) report(fields map[string]any) {
 	dir := a.setting("OPTIMIZE_OBSERVE_DIR")
 	pid := 5000 + a.n
@@ -36,7 +36,7 @@ func (a *actor) report(fields map[string]any) {
 	f.Write(append(text, '\n'))
 }
 
-// request is the latest request to the training, nil if none was made.
+// request returns the latest request to the training, nil if none was made.
 func (a *actor) request() map[string]any {
 	text, err := os.ReadFile(filepath.Join(a.setting("OPTIMIZE_OBSERVE_DIR"), fmt.Sprintf("request-%d.json", 5000+a.n)))
 	if err != nil {
@@ -47,7 +47,7 @@ func (a *actor) request() map[string]any {
 	return q
 }
 
-// step is one step of an observed training of a second; false when it must go.
+// step is one step of an observed training, of one second; false if the job must exit.
 func (a *actor) step(total int, seconds float64) bool {
 	s := a.stage
 	_, ticks := s.seen()
@@ -59,7 +59,7 @@ func (a *actor) step(total int, seconds float64) bool {
 	}) && !a.mustGo()
 }
 
-// checkpoint writes a checkpoint of the script's own and reports it.
+// checkpoint writes a checkpoint of the script and reports it.
 func (a *actor) checkpoint() string {
 	path := filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
 	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
@@ -84,7 +84,7 @@ func (a *actor) begins(extra map[string]any) {
 	a.report(training)
 }
 
-// observedStage is a stage whose job is observed, takes --resume PATH and may not be resumed by the protocol.
+// observedStage is a stage whose job is observed, accepts --resume PATH and is not resumable by the protocol.
 func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	s := newStage(t, play)
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
@@ -95,7 +95,7 @@ func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	return s
 }
 
-// TestObservedTraining: a training that prints nothing has progress and a total by the observer alone.
+// TestObservedTraining: for a training without output, the observer alone provides progress and total.
 func TestObservedTraining(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -113,8 +113,8 @@ func TestObservedTraining(t *testing.T) {
 	}
 }
 
-// TestSaveOnRequestAndResume: a stop asks the framework to save; the run is resumed with the script's own argument, on a
-// pseudo-terminal again.
+// TestSaveOnRequestAndResume: a stop requests a save from the framework; the run is resumed with the script's own
+// argument, again on a pseudo-terminal.
 func TestSaveOnRequestAndResume(t *testing.T) {
 	t.Parallel()
 	var resumed []string
@@ -158,7 +158,8 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 	}
 }
 
-// TestRewoundJobIsStopped: a job that begins again although it was given a checkpoint is stopped, and says why.
+// TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
+// reason is reported.
 func TestRewoundJobIsStopped(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -190,8 +191,8 @@ func TestRewoundJobIsStopped(t *testing.T) {
 	}
 }
 
-// TestStopsAfterItsLastCheckpoint: a job that cannot keep the deadline is stopped at the last checkpoint before it, not at the
-// deadline with work that no checkpoint holds.
+// TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
+// deadline, not at the deadline with unsaved work.
 func TestStopsAfterItsLastCheckpoint(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -216,7 +217,8 @@ func TestStopsAfterItsLastCheckpoint(t *testing.T) {
 	}
 }
 
-// TestRefusedResumeChangesNothing: without a checkpoint a resume is refused, and the record stays byte for byte.
+// TestRefusedResumeChangesNothing: a resume without a checkpoint is refused, and the record is unchanged byte for
+// byte.
 func TestRefusedResumeChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, func(a *actor) launch.Exit {
@@ -238,8 +240,8 @@ func TestRefusedResumeChangesNothing(t *testing.T) {
 	}
 }
 
-// TestSlowFirstEpochsAreNoReason: three slow epochs do not stop a job that keeps its deadline; a hopeless one is stopped
-// once half of the deadline is used, unless the user said otherwise.
+// TestSlowFirstEpochsAreNoReason: three slow epochs do not stop a job that meets its deadline; a hopeless one is
+// stopped after half of the deadline, unless the user consented.
 func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 	for name, c := range map[string]struct {
 		pace   func(epoch int) float64
@@ -278,7 +280,7 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 	}
 }
 
-// runWithSignals is run with the stage's own signals.
+// runWithSignals is run with the stage's signals.
 func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

@@ -8,8 +8,9 @@ import (
 	"trainopt/optimizer/plan"
 )
 
-// dryRun plans without starting anything. Without an earlier run, or without a known total, it reports what a run would
-// measure: a plan compares whole runs, and one unit of work is no statement about a deadline or a budget.
+// dryRun plans without starting anything. Without an earlier run, or without a known total, it reports what a run
+// would measure: a plan compares whole runs, and the pace of a single unit of work does not determine a deadline or a
+// budget.
 func (r *run) dryRun() Result {
 	if r.model == nil {
 		r.event(Warning, "no prediction: no earlier run of this training on this machine, and a dry run measures nothing")
@@ -40,7 +41,7 @@ func (r *run) dryRun() Result {
 	return Result{Code: CodeDone, Record: r.rec}
 }
 
-// rateEvents shows the pace of each allocation that was measured in earlier runs.
+// rateEvents shows the pace of each allocation that earlier runs measured.
 func (r *run) rateEvents() {
 	unit := cmp.Or(r.progress.Unit, r.recalledUnit, "unit")
 	for _, a := range r.model.Measured() {
@@ -49,7 +50,7 @@ func (r *run) rateEvents() {
 	}
 }
 
-// wouldMeasure says what a run would measure before it plans.
+// wouldMeasure describes the measurements of a run before its plan.
 func (r *run) wouldMeasure() string {
 	if r.Config.Samples < 0 || r.Config.Planner == "static" {
 		return fmt.Sprintf("a run would start at %s and stay there: probes are off", r.baseline)

@@ -17,7 +17,7 @@ import (
 	"trainopt/sla"
 )
 
-// newRecord is run.json as far as it is known before the start. Each limit has a verdict, unknown, from the beginning.
+// newRecord returns the part of run.json that is known before the start. Each limit has a verdict, initially unknown.
 func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.argv), r.Config.Dir, journal.Planned
@@ -37,6 +37,7 @@ func (r *run) newRecord() *journal.Record {
 	return rec
 }
 
+// slaRecord converts the SLA to its form in run.json; limits that are not set are null.
 func slaRecord(s sla.Spec) journal.SLA {
 	n := func(v float64) journal.Number {
 		if v == 0 {
@@ -49,6 +50,7 @@ func slaRecord(s sla.Spec) journal.SLA {
 		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
+// scriptRecord converts the findings of inspection to their form in run.json; findings without a value are null.
 func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 	s := journal.Script{Path: ins.Path, SHA256: ins.SHA256, Resumable: &resumable, Evidence: map[string]string{}, Likeness: ins.Likeness}
 	text := func(name string, f inspect.Finding) *string {
@@ -69,7 +71,7 @@ func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 	return s
 }
 
-// probeRecord is a segment as run.json shows it.
+// probeRecord converts a segment to its form in run.json.
 func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	if s.EndedAt > 0 {
 		until = s.EndedAt
@@ -94,7 +96,7 @@ func (r *run) probeRecord(s *Segment, until time.Duration) journal.Probe {
 	return p
 }
 
-// refresh brings run.json's derived parts up to date.
+// refresh updates the derived parts of run.json.
 func (r *run) refresh(final bool) {
 	now := r.elapsed()
 	rec := r.rec
@@ -165,6 +167,7 @@ func numbers(v []float64) []journal.Number {
 	return out
 }
 
+// launches returns the number of launches of the run so far.
 func (r *run) launches() int {
 	n := 0
 	for _, s := range r.progress.Segments {
@@ -175,8 +178,8 @@ func (r *run) launches() int {
 	return n
 }
 
-// countWaste attributes spend that bought nothing to its causes, as far as they were measured. Idle CPUs and unused memory are
-// counted only where resources are priced by unit.
+// countWaste attributes spend without benefit to its causes, as far as they were measured. Idle CPUs and unused
+// memory count only if resources are priced by unit.
 func (r *run) countWaste(overheadSeconds float64) {
 	w := &r.rec.Waste
 	w.Restarts = journal.Number(overheadSeconds / 3600 * r.meanRate())
@@ -197,7 +200,7 @@ func (r *run) countWaste(overheadSeconds float64) {
 		if s.GPUN > 0 {
 			unused := math.Max(0, 1-mean(s.GPUSum, s.GPUN)/100)
 			lost := unused * float64(s.Allocation.GPUs) * float64(r.rates.GPUHour) * hours
-			if r.rates.Instance > 0 { // the machine is paid for its GPUs
+			if r.rates.Instance > 0 { // the machine is rented for its GPUs
 				lost = unused * s.Spent
 			}
 			if s.CPUN > 0 && mean(s.CPUSum, s.CPUN) > 80 {
@@ -218,7 +221,7 @@ func (r *run) countWaste(overheadSeconds float64) {
 	}
 }
 
-// meanRate is what an hour of this run cost on average, USD.
+// meanRate returns the average cost of an hour of this run, USD.
 func (r *run) meanRate() float64 {
 	if hours := r.elapsed().Hours(); hours > 0 {
 		return r.spent() / hours
@@ -226,11 +229,12 @@ func (r *run) meanRate() float64 {
 	return 0
 }
 
-// lostMoney is what was paid for work that was not kept: that of starts given up for another allocation, and all of a run
-// that ended early without a checkpoint. What a resumable job lost since its last checkpoint is not known.
+// lostMoney returns the cost of work that was not kept: of launches abandoned for another allocation, and of the
+// whole run if it ended early without a checkpoint. It is unknown for work that a resumable job lost since its last
+// checkpoint.
 func (r *run) lostMoney() journal.Number {
 	if e := r.ended; e != nil && e.state != journal.Done {
-		saved := e.exit != nil && r.leaving != nil && r.leaving.Checkpoint && savedCheckpoint(*e.exit)
+		saved := e.exit != nil && r.leaving != nil && r.leaving.savedBy(*e.exit)
 		switch {
 		case !r.resumable:
 			return journal.Number(r.spent())
@@ -248,7 +252,7 @@ func (r *run) lostMoney() journal.Number {
 	return journal.Number(lost)
 }
 
-// finish writes the run's last words.
+// finish closes the last segment, evaluates the SLA, and writes the final record, tables and reports.
 func (r *run) finish() Result {
 	e := r.ended
 	now := r.elapsed()
@@ -295,7 +299,7 @@ func (r *run) finish() Result {
 		r.View.Event(Problem, err.Error())
 	}
 	r.saveState()
-	if err == nil { // they are made from it
+	if err == nil { // they are rendered from the record
 		r.writeReports()
 	}
 	for _, note := range history.SyncStateDir(r.Config.StateDir, time.Second) {
@@ -305,6 +309,7 @@ func (r *run) finish() Result {
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
 }
 
+// finalTables writes the table with one row per run and flushes all tables.
 func (r *run) finalTables() {
 	rec := r.rec
 	line := monitor.Values{"run_id": rec.RunID, "planner": r.Config.Planner, "preference_time": rec.Preference.Time,
@@ -329,6 +334,7 @@ func (r *run) finalTables() {
 	}
 }
 
+// writeReports renders report.html and report.md. Failures are warnings: the record is already written.
 func (r *run) writeReports() {
 	data, err := report.Load(r.dir.Dir())
 	if err != nil {

@@ -10,12 +10,13 @@ import (
 	"trainopt/sla"
 )
 
-// hopelessShare is the share of a limit that must be used up before a projection may stop a job.
+// hopelessShare is the share of a limit that must be used before a projection may stop a job.
 const hopelessShare = 0.5
 
-// stopHopeless stops a job that cannot keep a limit and would lose all its work when the guard stops it at that limit. It
-// is a matter of not paying for the rest, so every doubt lets the job go on: the user's consent (--yes), work that a
-// checkpoint would keep, a log that was only found, a length or pace that is not certain, half of the limit still left.
+// stopHopeless stops a job that cannot meet a limit and would lose all its work when the guard stops it at that
+// limit. It only saves the cost of the remainder, so any doubt lets the job continue: the user's consent (--yes),
+// work that a checkpoint would keep, a log that was only discovered, an uncertain total or pace, less than half of
+// the limit used.
 func (r *run) stopHopeless() {
 	if r.Config.Anyway || r.Config.Planner == "static" || r.leaving != nil || r.ended != nil || r.keepsWork() || !r.trusted() {
 		return
@@ -50,13 +51,14 @@ func (r *run) hopeless() (string, bool) {
 	return "", false
 }
 
-// missed: a limit of which enough is used, and that neither the most favourable end nor the interval of the projection reaches.
+// missed reports whether a limit is missed: enough of it is used, and both the most favourable end and the projected
+// interval lie beyond it.
 func (r *run) missed(limit, used, best float64, projected *sla.Interval) bool {
 	return limit > 0 && used >= hopelessShare*limit && best > limit && (projected == nil || projected.P5 > limit)
 }
 
-// trusted reports whether the progress is the job's beyond doubt: from a log that was agreed upon, the observer, or output whose
-// total another source confirms.
+// trusted reports whether the progress certainly belongs to the job: it comes from a log that the user named or the
+// script was given, from the observer, or from output whose total another source confirms.
 func (r *run) trusted() bool {
 	e := r.log.Source().Evidence
 	return !e.Discovered() || e == joblog.Output && r.progress.Hints[r.progress.Unit].Units == r.progress.Total

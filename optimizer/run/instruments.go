@@ -15,21 +15,21 @@ import (
 	"trainopt/sla"
 )
 
-// sampling reads the machine and the job.
+// sampling samples the machine and the job.
 type sampling struct {
 	sampler *monitor.Sampler
 	job     launch.Job
 	alloc   resources.Allocation
 	last    monitor.Sample
-	energy  map[string]float64 // first reading per device
+	energy  map[string]float64 // last reading per device, joules
 	joules  float64
-	// machineCPUs is the number of CPUs of the whole machine, of which the host's utilisation is a share.
+	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
 	machineCPUs float64
 	haveJ       bool
 	said        map[string]bool
 }
 
-// machineCPUs counts the CPUs of the machine, those that we may not use included.
+// machineCPUs counts the CPUs of the machine, including those that this process may not use.
 func machineCPUs() float64 {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -52,6 +52,7 @@ func (s *sampling) detach() {
 	s.last = monitor.NoSample(s.last.At)
 }
 
+// openInstruments opens the observer, the finder of checkpoints, the log, the sampler and the tables of the run.
 func (r *run) openInstruments() {
 	r.openObserver()
 	r.openSaves()
@@ -75,7 +76,7 @@ func (r *run) closeInstruments() {
 	r.tables.Close()
 }
 
-// sample reads host, process tree and devices once.
+// sample reads host, process tree and devices once, and adds the readings to the current segment.
 func (r *run) sample(ctx context.Context) {
 	s, errs := r.sampler.sampler.Sample(ctx, r.Clock.Now())
 	for _, err := range errs {
@@ -107,6 +108,8 @@ func (r *run) sample(ctx context.Context) {
 	}
 }
 
+// addEnergy adds the increase of each device's energy counter since the last sample. Decreasing counters (a driver
+// restart) add nothing.
 func (s *sampling) addEnergy(gpus []monitor.GPUSample) {
 	for _, g := range gpus {
 		if math.IsNaN(g.EnergyJ) {
@@ -119,18 +122,20 @@ func (s *sampling) addEnergy(gpus []monitor.GPUSample) {
 	}
 }
 
-// projection is the run seen to its end from now; nil where it cannot be.
+// projection predicts the end of the run; its fields are nil if it cannot be predicted.
 type projection struct {
 	seconds, cost *sla.Interval
 }
 
-// project predicts the finish and the bill at the present allocation, and judges the agreement.
+// project predicts finish and cost at the current allocation, and evaluates the SLA.
 func (r *run) project() {
 	r.projected.seconds, r.projected.cost = nil, nil
 	r.safely(r.projectToEnd)
 	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
 }
 
+// projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows
+// it.
 func (r *run) projectToEnd() {
 	if r.progress.Rows > r.modelRows && r.rested() {
 		r.think(r.refit)
@@ -140,11 +145,13 @@ func (r *run) projectToEnd() {
 	}
 }
 
+// toTheEnd projects the elapsed seconds and the cost in USD at the end of the run, given the remaining units of work,
+// from the model's draws at the current allocation.
 func (r *run) toTheEnd(rest float64) (*sla.Interval, *sla.Interval) {
 	now := r.elapsed()
 	from := now
 	if seg := r.progress.Current(); seg != nil && seg.LastRowAt > 0 && r.job != nil {
-		from = seg.LastRowAt // the unit in progress began there
+		from = seg.LastRowAt // start of the unit in progress
 	}
 	rate, spent := float64(r.rates.Hourly(r.current)), r.spent()
 	draws := slices.Clone(r.model.Draws(r.current))
@@ -158,7 +165,7 @@ func (r *run) toTheEnd(rest float64) (*sla.Interval, *sla.Interval) {
 	return &sec, &usd
 }
 
-// quantile of an ascending slice, linear between points; NaN when empty.
+// quantile returns the q-quantile of an ascending slice, interpolated linearly; NaN if v is empty.
 func quantile(v []float64, q float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
@@ -171,7 +178,7 @@ func quantile(v []float64, q float64) float64 {
 	return v[i] + (x-float64(i))*(v[i+1]-v[i])
 }
 
-// measures is what the agreement is judged on.
+// measures returns the values on which the SLA is evaluated.
 func (r *run) measures(final bool) map[sla.Objective]sla.Measure {
 	var cpuSum, gpuSum, peak float64
 	var cpuN, gpuN int
@@ -194,7 +201,7 @@ func (r *run) measures(final bool) map[sla.Objective]sla.Measure {
 	return m
 }
 
-// throughput is samples per second of the timed work of the whole run; NaN when samples are unknown.
+// throughput returns the samples per second of the timed work of the whole run; NaN if the samples are unknown.
 func (r *run) throughput() float64 {
 	if r.progress.UnitSamples == 0 {
 		return math.NaN()
@@ -203,6 +210,7 @@ func (r *run) throughput() float64 {
 	return rate
 }
 
+// status returns the current picture of the run for the view.
 func (r *run) status() Status {
 	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.current, Done: r.progress.Done, Total: r.progress.Total,
 		Unit: r.progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
@@ -231,7 +239,7 @@ func (r *run) status() Status {
 	return s
 }
 
-// logSource is where progress is read from, and why; empty until it is known.
+// logSource returns the source of progress and the evidence for it; empty until known.
 func (r *run) logSource() string {
 	if r.log.Source().Path == "" {
 		return ""
@@ -239,14 +247,15 @@ func (r *run) logSource() string {
 	return strings.TrimPrefix(r.log.Source().String(), "log: ")
 }
 
-// jobEnvironment is what the script gets (contract, section 3).
+// jobEnvironment returns the environment of the job: the inherited one with the allocation, the log file and the
+// checkpoint directory of the run.
 func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	price := func(v cost.USD) *float64 { f := float64(v); return &f }
 	log := r.log.own
 	if r.log.named != "" {
 		log = r.log.named
 	}
-	if a.NumWorkers == 0 { // as many loaders as there are CPUs to run them, at most 8
+	if a.NumWorkers == 0 { // one loader worker per CPU, at most 8
 		a.NumWorkers = min(8, a.CPUs)
 	}
 	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: log,
@@ -266,7 +275,8 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 	return env
 }
 
-// threadsOf is the size of the thread pools of each process at an allocation: the physical cores, divided by the ranks.
+// threadsOf returns the size of the thread pools of each process at an allocation: the physical cores, divided by the
+// ranks.
 func (r *run) threadsOf(a resources.Allocation) int {
 	if a.Threads > 0 {
 		return a.Threads

@@ -16,51 +16,52 @@ import (
 	"trainopt/resources"
 )
 
-// leaving is a job that has been asked to go, and what follows.
+// leaving is a job that has been asked to exit, and the next step of the run.
 type leaving struct {
 	Why        string                `json:"why"`  // restart, budget, deadline, user, infeasible
-	Next       *resources.Allocation `json:"next"` // nil: the run ends
+	Next       *resources.Allocation `json:"next"` // the allocation of the next launch; nil: the run ends
 	Label      string                `json:"label"`
 	AskedAt    time.Duration         `json:"asked_at"`
-	Checkpoint bool                  `json:"checkpoint"` // asked by SIGUSR1; SIGTERM follows after the grace
+	Checkpoint bool                  `json:"checkpoint"` // requested by SIGUSR1; SIGTERM follows after the grace
 	Terminated bool                  `json:"terminated"`
-	Words      string                `json:"words,omitempty"`    // why, for people
-	Observed   bool                  `json:"observed,omitempty"` // asked through the observer
-	Saved      string                `json:"saved,omitempty"`    // checkpoint that was written on request
+	Words      string                `json:"words,omitempty"`    // the reason, for the user
+	Observed   bool                  `json:"observed,omitempty"` // requested through the observer
+	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
 }
 
-// leave asks the job to go, by the door that loses least: a save on request, by signal or by the observer; SIGINT where the
-// script ends its training loop in order on it; else SIGTERM. After half of the grace escalate goes on to SIGTERM.
+// leave asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
+// SIGINT if the script handles it by ending its training loop in order; otherwise SIGTERM. After half of the grace,
+// escalate sends SIGTERM.
 func (r *run) leave(l *leaving) {
 	l.AskedAt = r.elapsed()
 	r.leaving = l
 	defer r.saveState()
-	if r.job == nil { // between two launches: nothing to stop
+	if r.job == nil { // no process to stop between two launches
 		r.retryAt = 0
 		r.end(r.stopped(nil))
 		return
 	}
 	r.publish()
 	how := r.watchdog.ask()
-	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have been earlier
+	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
 	l.Checkpoint, l.Observed, l.Terminated = how.door == bySignal, how.door == byObserver, how.terminated
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) {
 		r.event(Warning, "ask for a checkpoint: %v", how.err)
 	}
 }
 
-// door is the way by which a job is asked to leave before SIGTERM.
+// door is the way in which a job is asked to exit before SIGTERM.
 type door int
 
 const (
 	noDoor      door = iota
-	bySignal         // it saves on SIGUSR1
-	byObserver       // its framework saves and stops on a request
-	byInterrupt      // it ends its training loop in order on SIGINT
+	bySignal         // the job saves on SIGUSR1
+	byObserver       // its framework saves and stops on request
+	byInterrupt      // the job ends its training loop in order on SIGINT
 )
 
-// askGently returns the function that asks the present job to leave by the door that loses least. It may be called by the
-// watchdog while the loop is held.
+// askGently returns a function that asks the current job to exit in the way that loses least work. The watchdog may
+// call it while the loop is blocked.
 func (r *run) askGently() func() (door, error) {
 	j, o := r.job, r.observer
 	protocol := r.resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
@@ -89,7 +90,8 @@ func (r *run) kill() {
 	}
 }
 
-// escalate turns a checkpoint that does not come into SIGTERM, so that the two together take one grace.
+// escalate sends SIGTERM to a job that has not exited within half of the grace after the request, so that the request
+// and SIGTERM together take one grace.
 func (r *run) escalate() {
 	l := r.leaving
 	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
@@ -102,7 +104,7 @@ func (r *run) escalate() {
 	r.watchdog.stop(r.Config.Grace / 2)
 }
 
-// interrupt is the user's signal: once = checkpoint and stop, twice = kill.
+// interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
 func (r *run) interrupt(s os.Signal) {
 	r.watchdog.take()
 	if r.ended != nil {
@@ -118,7 +120,7 @@ func (r *run) interrupt(s os.Signal) {
 			how = "saving a checkpoint and stopping"
 		}
 		r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
-		if r.leaving != nil && r.job != nil { // on its way out already: do not come back
+		if r.leaving != nil && r.job != nil { // already exiting: do not relaunch
 			r.leaving.Why, r.leaving.Next = "user", nil
 			r.saveState()
 			return
@@ -130,7 +132,7 @@ func (r *run) interrupt(s os.Signal) {
 	r.kill()
 }
 
-// interruptions takes all signals that have come so far.
+// interruptions handles all pending signals.
 func (r *run) interruptions() {
 	for {
 		select {
@@ -156,7 +158,8 @@ func signalName(s os.Signal) string {
 	return s.String()
 }
 
-// exited handles the end of the job's processes, asked for or not.
+// exited handles the exit of the job, requested or not. It settles time and cost, reads the remaining rows, and then
+// ends the run or starts the next launch.
 func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	r.settleJob(exit)
 	now := r.exitAt
@@ -175,9 +178,9 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	}
 	switch {
 	case r.progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
-		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // finished while being asked to go is finished
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // a job that finishes while it is asked to exit counts as finished
 	case r.progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
-		// An interpreter gives up its handlers as it ends: our request met it there.
+		// An interpreter removes its handlers while it exits, so that the request killed it.
 		r.event(Warning, "the job had done all its work when the checkpoint request (SIGUSR1) ended it")
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 	case l == nil:
@@ -190,8 +193,8 @@ func (r *run) exited(ctx context.Context, exit launch.Exit) {
 	}
 }
 
-// settleJob takes the time and the money of a job that has ended to its true end: by the keeper's record, however late the
-// agent notices it. Between jobs nothing is charged. A job without a record has lived at least as long as it was seen.
+// settleJob dates the end of a job by the keeper's record, however late the agent notices it. Nothing is charged
+// between jobs. A job without a record ended no earlier than the last saved state.
 func (r *run) settleJob(exit launch.Exit) {
 	r.exitAt = r.elapsed()
 	charged := r.exitAt
@@ -208,12 +211,13 @@ func (r *run) settleJob(exit launch.Exit) {
 	}
 }
 
-// startNext launches what follows a wanted exit, and notices a job that did not keep the protocol.
+// startNext launches the job again after a requested exit, and detects a job that did not follow the checkpoint
+// protocol.
 func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 	if l.Checkpoint && exit.Signal == "SIGUSR1" {
 		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
 		r.resumable = false
-		if r.phase == probing { // nothing more is measured elsewhere
+		if r.phase == probing { // no more measurements at other allocations
 			r.adopt(r.ownSettings())
 			l.Next, l.Label = &r.plan.Allocation, "run"
 		}
@@ -221,7 +225,7 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 		return
 	}
 	kept := l.Checkpoint && !l.Observed || l.Saved != ""
-	if !kept { // what it had done is lost
+	if !kept { // the work done so far is lost
 		for _, s := range r.progress.Segments {
 			s.Lost = s.Spent
 		}
@@ -237,11 +241,12 @@ func (r *run) startNext(ctx context.Context, l *leaving, exit launch.Exit) {
 	}
 }
 
-// leftByItself is the end of a job that nobody asked to go.
+// leftByItself handles an exit that was not requested: a normal end, the keeper's dead-man's switch, or a failure,
+// after which the job may be restarted.
 func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Exited && exit.Code == 0 {
 		if rest, ok := r.progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
-			// Lines such as "Epoch 4/4" announce a unit: the last one was under way, and the job ended well.
+			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
 			r.progress.Done = r.progress.Total
 		} else if ok && rest > 0 {
 			r.event(Warning, "the training ended with %g of %g %ss", r.progress.Done, r.progress.Total, r.progress.Unit)
@@ -250,7 +255,8 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		return
 	}
 	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
-		// The keeper's dead-man's switch: our timer was late, or the limit came while no agent, or not even a keeper, ran.
+		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
+		// a keeper, ran.
 		r.leaving = &leaving{Why: why, AskedAt: now, Checkpoint: r.resumable}
 		r.end(r.stopped(&exit))
 		return
@@ -259,7 +265,7 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		r.failures++
 		life := exit
 		if seg := r.progress.Current(); r.progress.Done <= seg.StartDone {
-			life.Ran = 0 // however long it lived, it got nowhere
+			life.Ran = 0 // a launch without progress counts as an immediate failure
 		}
 		next, retry := r.backoff.Next(life)
 		if r.failures > r.Config.Restarts && !retry.GiveUp {
@@ -279,8 +285,9 @@ func (r *run) leftByItself(exit launch.Exit, now time.Duration) {
 		err: errors.New("the training failed: " + describeExit(exit))})
 }
 
-// mayRestart: only a resumable job that has made progress, or was killed from outside, is worth another start; a
-// script that fails at once fails for a reason that another start does not mend.
+// mayRestart reports whether a failed job is restarted: it must be resumable, and have made progress, been killed
+// from outside, or requested a restart by its exit code. A script that fails before it logs any progress is not
+// restarted.
 func (r *run) mayRestart(exit launch.Exit) bool {
 	if !r.resumable || r.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
 		return false
@@ -288,9 +295,10 @@ func (r *run) mayRestart(exit launch.Exit) bool {
 	return r.progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
 }
 
-// exitTryAgain is EX_TEMPFAIL: a job says that it wants to be started again.
+// exitTryAgain is EX_TEMPFAIL, the exit code by which a job requests a restart.
 const exitTryAgain = 75
 
+// retry restarts a failed job when its delay has passed.
 func (r *run) retry(ctx context.Context) {
 	if r.retryAt == 0 || r.ended != nil || r.elapsed() < r.retryAt {
 		return
@@ -303,7 +311,7 @@ func (r *run) retry(ctx context.Context) {
 	r.launch(ctx, r.current, label, true)
 }
 
-// stopped is the ending of a run that the guard or the user ended.
+// stopped returns the ending of a run that was stopped by the guard or the user.
 func (r *run) stopped(exit *launch.Exit) *ending {
 	e := &ending{state: journal.Stopped, reason: r.leaving.Why, exit: exit}
 	switch r.leaving.Why {
@@ -329,16 +337,19 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 	return e
 }
 
-// savedBy reports whether the job saved before it left: by the answer of the observer, or by the protocol.
+// savedBy reports whether the job saved before its exit, according to the observer's answer or the checkpoint
+// protocol.
 func (l *leaving) savedBy(exit launch.Exit) bool {
 	return l.Saved != "" || l.Checkpoint && !l.Observed && savedCheckpoint(exit)
 }
 
-// savedCheckpoint: by the protocol, a job that was asked to save exits with 0 or 75.
+// savedCheckpoint reports whether e confirms a save: by the protocol, a job that was asked to save exits with 0 or
+// 75.
 func savedCheckpoint(e launch.Exit) bool {
 	return e.Signal == "" && (e.Code == 0 || e.Code == exitTryAgain)
 }
 
+// end records the first ending of the run and its elapsed time; later ones are ignored.
 func (r *run) end(e *ending) {
 	if r.ended == nil {
 		r.endedAt = r.elapsed()
@@ -349,6 +360,7 @@ func (r *run) end(e *ending) {
 	}
 }
 
+// describeExit describes an exit in one line, without repeating what its Detail contains.
 func describeExit(e launch.Exit) string {
 	text := ""
 	switch {
@@ -366,7 +378,7 @@ func describeExit(e launch.Exit) string {
 	return joinDetail(text, e.Detail)
 }
 
-// length is a duration in the form of the report.
+// length formats a duration as in the report.
 func length(d time.Duration) string { return chart.PlainBlanks(chart.Duration(d.Seconds())) }
 
 func joinDetail(a, b string) string {

@@ -15,8 +15,8 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// LeftBehind finds a run of the same training (script, arguments, working directory) that an agent left
-// when it died: its state says running, and no agent holds it. Empty when there is none.
+// LeftBehind returns the directory of an orphaned run of the same training (script, arguments, working directory):
+// its state is running, and no agent holds it. Empty if no such run exists.
 func LeftBehind(cfg Config) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
@@ -36,8 +36,8 @@ func LeftBehind(cfg Config) string {
 	return ""
 }
 
-// StopRun stops a run from outside: its agent is told, or, when the agent is dead, its job is found and
-// stopped. The answer says in words what was done.
+// StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
+// it. The returned text describes what was done.
 func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
@@ -83,6 +83,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(exit)), nil
 }
 
+// stopAdopted asks a resumable job for a checkpoint and stops the job if it has not exited within the grace.
 func stopAdopted(ctx context.Context, j launch.Job, resumable bool, grace time.Duration) (launch.Exit, error) {
 	if resumable && j.Checkpoint() == nil {
 		select {
@@ -94,7 +95,7 @@ func stopAdopted(ctx context.Context, j launch.Job, resumable bool, grace time.D
 	return j.Stop(ctx, grace)
 }
 
-// markStopped writes into run.json that the run was stopped without an agent.
+// markStopped records in run.json and in the state that the run was stopped without an agent.
 func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	rec, err := journal.ReadRecord(run.Dir())
 	if err != nil {
@@ -105,7 +106,7 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
 	end, charged, ok := s.Progress.jobEnd(exit.Ran)
-	if !ok || exit.Reason == launch.Lost { // it lived at least as long as it was seen
+	if !ok || exit.Reason == launch.Lost { // it lived at least until the last saved state
 		end = max(end, s.Elapsed)
 		charged = end
 	}
@@ -126,6 +127,7 @@ func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
 	return errors.Join(run.WriteRecord(rec), run.SaveState(s))
 }
 
+// waitGone waits until the holder has ended; false if the limit passes or ctx ends first.
 func waitGone(ctx context.Context, h *journal.Holder, limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()

@@ -10,7 +10,8 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// TestLatestJob: between two jobs, what the keeper has on record of the one before is not the one that was being started.
+// TestLatestJob: between two jobs, the keeper's record of the previous one is not attributed to the one being
+// started.
 func TestLatestJob(t *testing.T) {
 	dir := t.TempDir()
 	started := func(at time.Duration) {

@@ -2,10 +2,10 @@ package run
 
 import "time"
 
-// settled is how long the job must have been at one place before the agent makes itself small.
+// settled is the time that the job must have run at one allocation before the agent reduces its footprint.
 const settled = 3 * time.Second
 
-// makeLight tells the program, once after each change of the job's place, that only supervision is left.
+// makeLight calls Lighten, once per segment, when only supervision remains.
 func (r *run) makeLight() {
 	seg := r.progress.Current()
 	if r.Lighten == nil || r.lightAt == seg || r.phase != working || r.renewing != nil || r.leaving != nil || r.elapsed()-seg.LaunchedAt < settled {
@@ -14,7 +14,7 @@ func (r *run) makeLight() {
 	r.heavy, r.lightAt = r.Lighten(), seg
 }
 
-// makeHeavy takes that back, before work beside the loop.
+// makeHeavy reverts Lighten before work beside the loop.
 func (r *run) makeHeavy() {
 	if r.heavy != nil {
 		r.heavy()
@@ -22,19 +22,20 @@ func (r *run) makeHeavy() {
 	}
 }
 
-// Fitting and planning while the job runs may take thinkingShare of one CPU: after a piece of work of d, the next one waits
-// for d divided by it. In a long run there is less and less to learn, and all of them together may take thinkingLong of
-// the time it has been supervised, beyond thinkingFree: from the second minute and a half on that is the closer bound.
+// Fitting and planning while the job runs may use thinkingShare of one CPU: after a computation of duration d, the
+// next one waits for d divided by it. A long run has less and less to learn: all computations together may use
+// thinkingFree plus thinkingLong of the supervised time, which is the tighter bound after about two and a half
+// minutes.
 const (
 	thinkingShare = 0.005
 	thinkingLong  = 0.002
 	thinkingFree  = 300 * time.Millisecond
 )
 
-// rested reports whether the agent may think again, so that short units of work do not keep it busy.
+// rested reports whether the agent may fit and plan again, so that short units of work do not keep it busy.
 func (r *run) rested() bool { return r.Clock.Monotonic() >= r.thinkAgain }
 
-// think runs a piece of work and takes note of what it cost.
+// think runs a computation and charges its duration.
 func (r *run) think(work func()) {
 	from := r.Clock.Monotonic()
 	work()
@@ -43,8 +44,8 @@ func (r *run) think(work func()) {
 	r.thinkAgain = now + restAfter(now-from, r.thought, now-r.started)
 }
 
-// restAfter is how long not to think after a piece of work of d, when that makes thought in all in a run that has been
-// supervised for so long.
+// restAfter returns the minimum delay before the next computation, after one of duration d that brings the total of a
+// run to thought; supervised is the time since this agent began or took over the run.
 func restAfter(d, thought, supervised time.Duration) time.Duration {
 	rest := time.Duration(float64(d) / thinkingShare)
 	earned := time.Duration(float64(thought-thinkingFree)/thinkingLong) - supervised

@@ -7,10 +7,10 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// alive is a job of which only the existence matters.
+// alive is a job that only exists.
 type alive struct{ launch.Job }
 
-// stoppedClock goes on when it is told to.
+// stoppedClock advances only when it is set.
 type stoppedClock struct{ now time.Duration }
 
 func (c *stoppedClock) Now() time.Time           { return time.Unix(1_700_000_000, 0).Add(c.now) }
@@ -57,7 +57,7 @@ func TestMakeLight(t *testing.T) {
 	}
 }
 
-// Whatever a piece of thinking costs, all of them together stay below the shares of the time.
+// For any duration of single computations, their total stays below both shares.
 func TestThinkingIsBounded(t *testing.T) {
 	for _, d := range []time.Duration{time.Millisecond, 8 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 		var now, thought time.Duration

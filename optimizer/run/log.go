@@ -9,23 +9,25 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
 )
 
-// ownLog is the file that the script may write its CSV to ($OPTIMIZER_LOG).
+// ownLog is the file offered to the script for its CSV log ($OPTIMIZER_LOG).
 const ownLog = "training.csv"
 
-// logReader reads the training's progress and says which source it comes from.
+// logReader reads the progress of the training and reports its source.
 type logReader struct {
 	*joblog.Reader
-	named, own string // absolute paths; named is empty when the user named none
+	named, own string // absolute paths; named is empty if the user named none
 	dirs       []string
 	lastRow    time.Time
-	failed     string // last error, said once
+	failed     string // last error, reported once
 }
 
+// openLog opens the reader of progress with every candidate source: the named log, $OPTIMIZER_LOG, the job's output,
+// and the observer.
 func (r *run) openLog() *logReader {
 	l := &logReader{own: r.dir.Path(ownLog), dirs: []string{r.dir.Dir(), r.Config.Dir}}
 	o := joblog.Options{Dir: r.Config.Dir, Args: r.argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: l.own,
@@ -41,11 +43,11 @@ func (r *run) openLog() *logReader {
 	if r.observer != nil {
 		o.Observer = r.observer
 	}
-	if re, err := regexp.Compile(r.Config.Pattern); err == nil && r.Config.Pattern != "" { // Validate has refused a bad one
+	if re, err := regexp.Compile(r.Config.Pattern); err == nil && r.Config.Pattern != "" { // Validate rejects an invalid pattern
 		o.Pattern = re
 	}
 	var err error
-	if l.Reader, err = joblog.Open(o, r.Clock.Now()); err != nil { // Validate has refused bad options
+	if l.Reader, err = joblog.Open(o, r.Clock.Now()); err != nil { // Validate rejects invalid options
 		r.event(Warning, "%v", err)
 		o.Format, o.Columns = "", nil
 		l.Reader, _ = joblog.Open(o, r.Clock.Now())
@@ -60,14 +62,14 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// restart looks for the log of a job that begins again from nothing: $OPTIMIZER_LOG is then another file, so that its rows
-// are not taken for those of the start before.
+// restart prepares for the log of a job that starts from scratch: $OPTIMIZER_LOG is then a new file, so that rows of
+// the previous launch are not attributed to it.
 func (l *logReader) restart(own string, now time.Time) {
 	l.own = own
 	l.Restart(own, now)
 }
 
-// resume continues with the logs of a run that began earlier, where an agent before this one left them.
+// resume continues reading at the positions that an earlier agent has saved.
 func (l *logReader) resume(s *savedState, began time.Time) error {
 	if s.OwnLog != "" {
 		l.own = s.OwnLog
@@ -79,8 +81,8 @@ func (l *logReader) resume(s *savedState, began time.Time) error {
 	return l.Resume(s.LogPath, *s.Log)
 }
 
-// state says which log file is read and how far; nil while progress is read elsewhere.
-func (l *logReader) state() (path string, s *monitor.TailState) {
+// state returns the log file and the reading position; nil if progress is read from another source.
+func (l *logReader) state() (path string, s *trainlog.TailState) {
 	t := l.Tail()
 	if t == nil {
 		return "", nil
@@ -89,27 +91,28 @@ func (l *logReader) state() (path string, s *monitor.TailState) {
 	return at.Path, &at
 }
 
-// watch gives hints that a log may have grown; polling is what counts.
+// watch returns a channel of hints that a log may have grown; polling remains authoritative.
 func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	runDir := filepath.Dir(l.own)
-	hints, err := monitor.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
+	hints, err := trainlog.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
 	if err != nil {
 		return nil, cancel
 	}
 	return hints, cancel
 }
 
-// writtenByUs is true of the files that the agent itself keeps in the run directory, several a second: all but the job's.
+// writtenByUs reports whether the agent itself writes the file, several times a second: every file of the run
+// directory except those of the job.
 func writtenByUs(runDir, path string) bool {
 	dir, name := filepath.Split(path)
 	return filepath.Clean(dir) == runDir && !strings.HasPrefix(name, "training") && !strings.HasPrefix(name, "job.")
 }
 
-// readLog takes in new rows of the training log, a bounded number.
+// readLog reads new rows of the training log, at most a bounded number.
 func (r *run) readLog() { r.takeRows(r.log.Poll) }
 
-// readLastRows takes in all that is left of a log that is no longer written.
+// readLastRows reads the remaining rows of a log after its last write.
 func (r *run) readLastRows() {
 	for {
 		n, err := r.takeRows(r.log.Finish)
@@ -119,7 +122,9 @@ func (r *run) readLastRows() {
 	}
 }
 
-func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error) {
+// takeRows reads rows and dates each by elapsed time: no later than now or the job's end, no earlier than its launch.
+// It returns the number of rows.
+func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error) {
 	now, elapsed := r.Clock.Now(), r.elapsed()
 	was := r.log.Source().Evidence
 	rows, err := read(now)
@@ -138,7 +143,7 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	}
 	for i := range rows {
 		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
-		if r.exitAt > 0 { // rows that are read late are not later than the job
+		if r.exitAt > 0 { // late reading does not date rows after the job's end
 			at = min(at, r.exitAt)
 		}
 		at = max(at, r.launchedAt())
@@ -149,8 +154,8 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 	return len(rows), err
 }
 
-// learnTraining keeps what the log says of the model, and its latest results.
-func (r *run) learnTraining(row *monitor.Row) {
+// learnTraining records what the row contains about the model, and its latest results.
+func (r *run) learnTraining(row *trainlog.Row) {
 	t := &r.rec.Training
 	if row.Model != "" {
 		t.Model = &row.Model
@@ -159,17 +164,17 @@ func (r *run) learnTraining(row *monitor.Row) {
 		t.Dataset = &row.Dataset
 	}
 	for _, c := range [...]struct {
-		column monitor.Column
+		column trainlog.Column
 		into   *journal.Number
 	}{
-		{monitor.ModelParams, &t.ModelParams}, {monitor.ModelLayers, &t.ModelLayers}, {monitor.DataCount, &t.DataCount},
-		{monitor.DataSizeMB, &t.DataSizeMB}, {monitor.BatchSize, &t.BatchSize}, {monitor.TrainLoss, &t.TrainLoss},
-		{monitor.TrainAccuracy, &t.TrainAccuracy}, {monitor.TestLoss, &t.TestLoss}, {monitor.TestAccuracy, &t.TestAccuracy}} {
+		{trainlog.ModelParams, &t.ModelParams}, {trainlog.ModelLayers, &t.ModelLayers}, {trainlog.DataCount, &t.DataCount},
+		{trainlog.DataSizeMB, &t.DataSizeMB}, {trainlog.BatchSize, &t.BatchSize}, {trainlog.TrainLoss, &t.TrainLoss},
+		{trainlog.TrainAccuracy, &t.TrainAccuracy}, {trainlog.TestLoss, &t.TestLoss}, {trainlog.TestAccuracy, &t.TestAccuracy}} {
 		if v, ok := row.Value(c.column); ok {
 			*c.into = journal.Number(v)
 		}
 	}
-	for _, v := range []monitor.Column{monitor.TrainLoss, monitor.TestLoss} {
+	for _, v := range []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss} {
 		if x, ok := row.Value(v); ok && (math.IsInf(x, 0) || x > 1e300) {
 			r.warn(fmt.Sprintf("the loss is infinite at line %d of the log", row.Line))
 		}

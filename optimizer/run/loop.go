@@ -13,8 +13,8 @@ import (
 	"trainopt/sla"
 )
 
-// loop runs until the run has ended: one goroutine, one event at a time.
-// The user's signals, and the end of ctx, come by way of the watchdog.
+// loop processes events until the run has ended, in one goroutine, one event at a time. The user's signals, and the
+// end of ctx, arrive through the watchdog.
 func (r *run) loop(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	ticker := time.NewTicker(r.Config.Interval)
@@ -46,7 +46,7 @@ func (r *run) loop(ctx context.Context) {
 		case err := <-r.watchdog.failed:
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
 		case <-done:
-			r.interruptions() // so that the end is known for the user's when it is
+			r.interruptions() // so that an end caused by the user's signal is attributed to it
 			r.exited(ctx, r.job.Exit())
 		case s := <-r.watchdog.forward:
 			r.interrupt(s)
@@ -54,7 +54,7 @@ func (r *run) loop(ctx context.Context) {
 	}
 }
 
-// publish tells the watchdog what there is to guard.
+// publish passes the job and its limits to the watchdog.
 func (r *run) publish() {
 	_, left := r.nearestLimit()
 	if r.job == nil {
@@ -63,7 +63,7 @@ func (r *run) publish() {
 	r.watchdog.guard(r.job, r.askGently(), left, r.reserve())
 }
 
-// nextAlarm is how long until the guard or a pending restart must be looked at, between 1 ms and 1 s: the guard
+// nextAlarm returns the time until the next step of the guard or a pending restart, between 1 ms and 1 s. The guard
 // has its own timer, so that neither a slow tick nor a missing log delays a stop.
 func (r *run) nextAlarm() time.Duration {
 	d := time.Second
@@ -76,7 +76,8 @@ func (r *run) nextAlarm() time.Duration {
 	return max(d, time.Millisecond)
 }
 
-// launch starts the job at an allocation. A failure to start ends the run.
+// launch starts the job at an allocation: it opens a segment, completes the command line and environment, and hands
+// both to the Launcher. A failure to start ends the run.
 func (r *run) launch(ctx context.Context, a resources.Allocation, label string, resume bool) {
 	if a.GPUs > 0 && len(a.GPUIDs) != a.GPUs {
 		a.GPUIDs = r.host.Pick(a.GPUs, nil)
@@ -92,7 +93,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.beginSegment(now, a, label, true)
-	r.save(true) // before the start: an agent that dies now must leave a run that can be found
+	r.save(true) // before the start: the run of an agent that dies now must be findable
 	if r.observer != nil {
 		r.observer.installed.Loader = r.loaderAt(a)
 		r.loading = loading{own: r.loading.own}
@@ -111,7 +112,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	if err != nil {
 		r.meter.Settle(now)
 		r.closeSegment(now)
-		if r.interruptions(); r.ended != nil { // the user's signal ended the start
+		if r.interruptions(); r.ended != nil { // the user's signal cancelled the start
 			return
 		}
 		r.end(&ending{state: journal.Failed, reason: "start-failed", detail: err.Error(), code: CodeTraining,
@@ -131,8 +132,8 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.save(true)
 }
 
-// deadMan is how long the job may run if this agent dies: until the budget or the deadline is nearly reached. It is
-// half the reserve later than the guard's own stop, so that a living agent always acts first.
+// deadMan returns how long the job may run if this agent dies: until the budget or the deadline is nearly reached. It
+// is half the reserve later than the guard's own stop, so that a living agent always acts first. 0 means no limit.
 func (r *run) deadMan() time.Duration {
 	_, left := r.nearestLimit()
 	if left == math.MaxInt64 {
@@ -141,8 +142,8 @@ func (r *run) deadMan() time.Duration {
 	return max(left-r.reserve()/2, time.Millisecond)
 }
 
-// nearestLimit is the limit that the run will reach first at the present price, and how long until then; the longest
-// duration when there is none.
+// nearestLimit returns the limit that the run will reach first at the present rate, and the time until then;
+// math.MaxInt64 if it has no limit.
 func (r *run) nearestLimit() (why string, left time.Duration) {
 	left = math.MaxInt64
 	if d := r.Config.SLA.TimeMax; d > 0 {
@@ -156,8 +157,8 @@ func (r *run) nearestLimit() (why string, left time.Duration) {
 	return why, left
 }
 
-// safely runs a part of the optimiser. The optimiser may fail; the training never fails because of it (P8): from then on
-// the run stays where it is.
+// safely runs a part of the optimizer and recovers its panics, which must not stop the training: afterwards the
+// optimizer stays off and the job keeps its allocation.
 func (r *run) safely(part func()) {
 	if r.broken {
 		return
@@ -171,7 +172,7 @@ func (r *run) safely(part func()) {
 	part()
 }
 
-// beginSegment opens a stretch at one allocation, after closing the one before.
+// beginSegment closes the open segment and opens one at an allocation.
 func (r *run) beginSegment(now time.Duration, a resources.Allocation, label string, launch bool) {
 	r.closeSegment(now)
 	r.progress.Begin(now, a, label, launch).StartUSD = r.spent()
@@ -186,7 +187,8 @@ func (r *run) closeSegment(now time.Duration) {
 
 func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) }
 
-// tick is one sampling interval.
+// tick carries out the work of one sampling interval: read log, observer and samples, project, check the guard, then
+// adapt.
 func (r *run) tick(ctx context.Context) {
 	r.readLog()
 	r.observe()
@@ -220,8 +222,8 @@ func (r *run) tick(ctx context.Context) {
 	r.save(false)
 }
 
-// reserve is the time that an orderly exit is expected to take: the slowest checkpoint measured with half as much
-// again, at least a second; for a job that keeps none, what a process needs to end on SIGTERM.
+// reserve returns the expected time of an orderly exit: one and a half times the slowest measured checkpoint, at
+// least a second; for a job that keeps no checkpoint, the time that a process needs to exit on SIGTERM.
 func (r *run) reserve() time.Duration {
 	if !r.resumable {
 		return 300 * time.Millisecond
@@ -239,14 +241,14 @@ func (r *run) reserve() time.Duration {
 	return time.Duration(math.Max(1.5*worst, 1) * float64(time.Second))
 }
 
-// guardStep asks the guard what to do now, and does it.
+// guardStep passes time and spend to the guard and carries out its decision.
 func (r *run) guardStep() {
 	if r.ended != nil || r.endedUnseen() {
 		return
 	}
 	rate, _ := r.meter.Running() // nothing is charged between jobs
 	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.leaving != nil}
-	if r.projected.seconds != nil && (len(r.progress.Observations()) > 0 || len(r.recalled()) > 0) { // a similar run warns of nothing
+	if r.projected.seconds != nil && (len(r.progress.Observations()) > 0 || len(r.recalled()) > 0) { // similar runs are not evidence enough for a warning
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
 	d := r.guard.Step(t)
@@ -280,8 +282,8 @@ func (r *run) guardStep() {
 	}
 }
 
-// endedUnseen reports whether the job has ended at or before a limit that only the present moment lies beyond, as
-// after a suspended agent wakes: its end is about to arrive through Done, with its own time.
+// endedUnseen reports whether a limit has passed but the job has already ended, as after a suspended agent wakes: its
+// exit is about to arrive through Done, with its own time.
 func (r *run) endedUnseen() bool {
 	if r.job == nil {
 		return false
@@ -293,7 +295,7 @@ func (r *run) endedUnseen() bool {
 	return ended
 }
 
-// newGuard makes the guard of the agreement.
+// newGuard creates the guard of the SLA.
 func (r *run) newGuard() error {
 	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn, Latency: 100 * time.Millisecond})
 	r.guard = g

@@ -9,45 +9,46 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/observe"
 )
 
-// observing is the observer inside a Python training: a source of rows, of checkpoints, and a door for requests.
+// observing is the agent's side of the observer in a Python training: a source of rows and checkpoints, and a channel
+// for requests.
 type observing struct {
 	installed  observe.Installation
-	reports    string // directory of the directories of reports, one for each launch
+	reports    string // parent directory of the report directories, one per launch
 	reader     *observe.Reader
 	clock      Clock
-	framework  string // of the latest training; kept over launches
+	framework  string // of the latest training; kept across launches
 	rows       int
-	epochSteps float64       // steps of an epoch, 0 where unknown
-	sized      bool          // its rows lead to a total: they give epochs or a number of steps, or the steps are known
-	since      time.Duration // on the monotonic clock: reports up to then were taken in by an earlier agent
+	epochSteps float64       // steps of an epoch, 0 if unknown
+	sized      bool          // its rows determine a total: they contain epochs or a total number of steps, or the number of steps is hinted
+	since      time.Duration // on the monotonic clock: earlier reports were processed by a previous agent
 	facts      observe.Facts
 	last       observe.Progress // latest report
-	counted    Counted          // since observe took it in last
+	counted    Counted          // since the last call of observe
 
-	positions map[string]float64 // progress in each checkpoint that it reported, in units of work
-	reported  int                // checkpoints of the facts that were taken in
-	base      base               // where the running process continues
-	failures  int                // hook failures that were said
+	positions map[string]float64 // progress in units of work, by path of the reported checkpoint
+	reported  int                // number of checkpoints in facts already processed
+	base      base               // position from which the running process continued
+	failures  int                // number of hook failures already reported
 
-	mu      sync.Mutex // guards the reader, which the watchdog uses too, and saving
-	saving  request    // save and stop
-	threads request    // thread trial, or a change of threads
-	workers request    // change of loader workers
+	mu      sync.Mutex // guards saving and reader; the watchdog uses the reader too
+	saving  request    // request to save and stop
+	threads request    // request for a thread trial or a change of threads
+	workers request    // request for a change of loader workers
 }
 
-// base is the progress in the checkpoint that a process was resumed from.
+// base is the progress in the checkpoint from which a process was resumed.
 type base struct {
-	Unit     string  `json:"unit"` // empty: it was not resumed, or from an unknown position
+	Unit     string  `json:"unit"` // empty: not resumed, or from an unknown position
 	Position float64 `json:"position"`
 }
 
-// request is a request to the training that awaits its answer.
+// request is a request to the training that has not been answered.
 type request struct {
 	id int
 	at time.Duration // elapsed time
@@ -55,10 +56,10 @@ type request struct {
 
 var _ joblog.Rows = (*observing)(nil)
 
-// relative are the frameworks that count steps and epochs from the start of the process, not of the training.
+// relative contains the frameworks that count steps and epochs from the start of the process instead of the training.
 var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
 
-// openObserver installs the observer, unless it is off; then the reason is said where a user would expect it.
+// openObserver installs the observer. If it cannot be used, the reason is reported as an event.
 func (r *run) openObserver() {
 	if r.Config.Observe == "off" || r.Config.Described != nil {
 		return
@@ -76,8 +77,8 @@ func (r *run) openObserver() {
 	r.observer.begin(r.launches())
 }
 
-// begin follows the reports of one launch of the job, with a directory of its own: a process that was killed reports no end,
-// and must not be taken for the training any longer.
+// begin follows the reports of one launch, in a separate directory: a killed process reports no end, and its last
+// reports must not be attributed to the next launch.
 func (o *observing) begin(launch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -85,11 +86,11 @@ func (o *observing) begin(launch int) {
 	o.reader = observe.NewReader(o.installed.Reports)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers, o.base = observe.Facts{}, 0, 0, request{}, request{}, request{}, base{}
 	o.last, o.counted = observe.Progress{}, Counted{}
-	_ = os.MkdirAll(o.installed.Reports, 0o700) // where it fails, the module reports nothing
+	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
 }
 
-// Poll implements joblog.Rows. At of a row is when the training reported it.
-func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
+// Poll implements joblog.Rows. The At of a row is the time at which the training reported it.
+func (o *observing) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
 	if f := o.reader.Facts().Framework; f != "" {
@@ -97,7 +98,7 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	}
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
-	rows := make([]monitor.Row, 0, len(reports))
+	rows := make([]trainlog.Row, 0, len(reports))
 	for _, p := range reports {
 		fresh := p.At > o.since
 		if fresh {
@@ -108,11 +109,11 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 			continue
 		}
 		row := p.Row
-		_, epochs := row.Value(monitor.Epoch)
-		_, total := row.Value(monitor.TotalSteps)
+		_, epochs := row.Value(trainlog.Epoch)
+		_, total := row.Value(trainlog.TotalSteps)
 		o.sized = o.sized || epochs || total
-		if e, _ := row.Value(monitor.Epoch); e > 0 {
-			if step, ok := row.Value(monitor.Step); ok {
+		if e, _ := row.Value(trainlog.Epoch); e > 0 {
+			if step, ok := row.Value(trainlog.Step); ok {
 				o.epochSteps = step / e
 			}
 		}
@@ -128,14 +129,14 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	return rows, err
 }
 
-// between is the work of one training that was counted between two reports of it; zero where they are of different ones, or
-// where only the second one knows the number of samples.
+// between returns the work that one training counted between two of its reports; zero if they are of different
+// trainings, or if only the second one contains the number of samples.
 func between(a, b *observe.Progress) Counted {
 	if a.PID != b.PID || a.Training != b.Training || a.Reached == 0 || math.IsNaN(a.Samples) && !math.IsNaN(b.Samples) {
 		return Counted{}
 	}
-	from, _ := a.Row.Value(monitor.Step)
-	to, _ := b.Row.Value(monitor.Step)
+	from, _ := a.Row.Value(trainlog.Step)
+	to, _ := b.Row.Value(trainlog.Step)
 	c := Counted{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
 	if !math.IsNaN(b.Samples) {
 		c.Samples = b.Samples - a.Samples
@@ -147,8 +148,8 @@ func between(a, b *observe.Progress) Counted {
 }
 
 // Stats implements joblog.Rows.
-func (o *observing) Stats() monitor.TailStats {
-	return monitor.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
+func (o *observing) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
 }
 
 // Sized implements joblog.Rows.
@@ -157,7 +158,7 @@ func (o *observing) Sized() bool { return o.sized }
 // Close implements joblog.Rows.
 func (o *observing) Close() error { return nil }
 
-// observe takes in what the observer reports beside rows: checkpoints, answers, abilities.
+// observe processes the observer's reports other than rows: failures, checkpoints, capabilities, answers.
 func (r *run) observe() {
 	o := r.observer
 	if o == nil {
@@ -195,7 +196,7 @@ func (r *run) observe() {
 	}
 	if n := o.samples(r.progress.Unit); n > 0 {
 		r.progress.UnitSamples = n
-	} else if done := o.epochsSinceLaunch(&r.progress); done > 0 { // counted by another source
+	} else if done := o.epochsSinceLaunch(&r.progress); done > 0 { // progress is counted by another source
 		if o.facts.Samples > 0 {
 			r.progress.UnitSamples = o.facts.Samples / done
 		}
@@ -207,7 +208,7 @@ func (r *run) observe() {
 	r.noteInput()
 }
 
-// epochsSinceLaunch is the progress of the running process; 0 where it is not known or counted in steps.
+// epochsSinceLaunch returns the epochs done by the running process; 0 if unknown or counted in steps.
 func (o *observing) epochsSinceLaunch(p *Progress) float64 {
 	switch {
 	case p.Unit != "epoch" || p.anyPosition:
@@ -218,7 +219,7 @@ func (o *observing) epochsSinceLaunch(p *Progress) float64 {
 	return p.Done
 }
 
-// renamed is where a checkpoint is that was written under a temporary name and then renamed.
+// renamed returns the final path of a checkpoint that was written under a temporary name and then renamed.
 func renamed(path string) string {
 	if _, err := os.Lstat(path); err == nil {
 		return path
@@ -231,14 +232,14 @@ func renamed(path string) string {
 	return path
 }
 
-// savesOnRequest reports whether a checkpoint that the framework writes on request is one that the training resumes from: a
-// script that loads its own snapshot knows none of it, unless the framework keeps both in one place.
+// savesOnRequest reports whether the training can resume from a checkpoint that its framework writes on request: a
+// script that loads its own snapshot ignores it, unless the framework stores both in one place.
 func (r *run) savesOnRequest() bool {
 	o := r.observer
 	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || o.framework == "transformers" || o.framework == "ultralytics")
 }
 
-// samples is the number of samples in a unit of work, over all ranks; 0 where it is not known.
+// samples returns the number of samples in a unit of work over all ranks; 0 if unknown.
 func (o *observing) samples(unit string) float64 {
 	n := o.facts.SamplesPerStep
 	if unit == "epoch" {
@@ -252,7 +253,7 @@ func (o *observing) samples(unit string) float64 {
 	return n
 }
 
-// askToSave asks the training to save and stop; false where it cannot.
+// askToSave asks the training to save and stop; false if it cannot.
 func (o *observing) askToSave() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -275,7 +276,7 @@ func (o *observing) answer(id int) (a observe.Answer, ok bool) {
 	return o.reader.Answer(id)
 }
 
-// position is the progress in a checkpoint, in a unit of work.
+// position returns the progress in a checkpoint, in a unit of work.
 func (o *observing) position(unit string, c observe.Checkpoint) float64 {
 	position := c.Step
 	if unit == "epoch" {
@@ -287,15 +288,15 @@ func (o *observing) position(unit string, c observe.Checkpoint) float64 {
 	return position
 }
 
-// column is where rows have the base's unit.
-func (b base) column() monitor.Column {
+// column returns the log column of the base's unit.
+func (b base) column() trainlog.Column {
 	if b.Unit == "epoch" {
-		return monitor.Epoch
+		return trainlog.Epoch
 	}
-	return monitor.Step
+	return trainlog.Step
 }
 
-// observedPosition is the progress that the observer reported with a checkpoint.
+// observedPosition returns the progress that the observer reported with a checkpoint.
 func (r *run) observedPosition(path string) (float64, bool) {
 	if r.observer == nil {
 		return 0, false
@@ -304,7 +305,7 @@ func (r *run) observedPosition(path string) (float64, bool) {
 	return v, ok
 }
 
-// takeAnswers handles what became of requests.
+// takeAnswers processes the answers to requests.
 func (r *run) takeAnswers() {
 	o := r.observer
 	o.mu.Lock()
@@ -326,7 +327,7 @@ func (r *run) takeAnswers() {
 	r.takeWorkers()
 }
 
-// noteInput reports once that a training waits for its data and would be faster with more workers than it may have.
+// noteInput reports once that a training waits for its data and would be faster with more loader workers.
 func (r *run) noteInput() {
 	f, seg := &r.observer.facts, r.progress.Current()
 	if !(f.DataWait >= inputBound) || f.Workers < 0 || seg == nil || !seg.settled() {
@@ -347,5 +348,5 @@ func (r *run) noteInput() {
 		100*f.DataWait, f.Workers, enough, few, advice)
 }
 
-// inputBound is the share of a step spent waiting for data from which a training counts as input-bound.
+// inputBound is the share of a step spent waiting for data at and above which a training counts as input-bound.
 const inputBound = 0.3

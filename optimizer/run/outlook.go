@@ -6,19 +6,20 @@ import (
 	"trainopt/sla"
 )
 
-// What a prediction of the whole run adds to that of its units of work. The model knows the scatter of units and of
-// stretches that it has seen; a short measurement shows neither the slow drift of a machine nor the end of the process.
+// Terms that the prediction of the whole run adds to that of its units of work. The model represents the scatter
+// between observed units and segments; a short measurement shows neither the slow drift of a machine nor the end of
+// the process.
 const (
-	driftShare  = 0.03 // of the remaining time, the 5 and 95 % quantiles of slow drift
-	endShare    = 0.12 // of the start-up, the median time from the last unit of work to the end: final save, interpreter exit
+	driftShare  = 0.03 // of the remaining time: 5 and 95 % quantiles of slow drift
+	endShare    = 0.12 // of the start-up: median time from the last unit of work to the exit (final save, interpreter exit)
 	endShareMax = 0.35 // its 95 % quantile
-	endLeast    = 0.3  // seconds added to that quantile: polling, a process without a start-up
+	endLeast    = 0.3  // seconds added to that quantile, for polling and for a process without start-up
 
-	closingSpread = 0.6 // by what share the framework's work after the last epoch may differ from the observer's estimate
+	closingSpread = 0.6 // relative error of the observer's estimate of the framework's work after the last epoch
 )
 
-// wholeRun extends an interval of the time at which the last unit of work is done, and of its cost, to the end of the run. now
-// is the elapsed time, s; hourly is the price of what follows, USD.
+// wholeRun extends the interval of the completion time of the last unit of work, and of its cost, to the end of the
+// run. now is the elapsed time in s; hourly is the price of the remaining time in USD.
 func (r *run) wholeRun(sec, usd sla.Interval, now, hourly float64) (sla.Interval, sla.Interval) {
 	startup, closing := r.startup().P50, 0.0
 	if r.observer != nil {

@@ -8,7 +8,7 @@ import (
 	"trainopt/sla"
 )
 
-// TestWholeRunAddsFinalEvaluation: what the framework does after the last epoch moves the whole interval, and its cost.
+// TestWholeRunAddsFinalEvaluation: the framework's work after the last epoch shifts the whole interval, and its cost.
 func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	sec, usd := sla.Interval{P5: 90, P50: 100, P95: 110}, sla.Interval{P5: 0.9, P50: 1, P95: 1.1}
 	r := &run{}

@@ -17,16 +17,16 @@ import (
 	"trainopt/resources"
 )
 
-// prior is one source of what was known of a training before it ran.
+// prior is one source of measurements from before the run.
 type prior struct {
-	words        string // in words: "run 2026… of the same script with other arguments (width 64, now 128)"
+	words        string // description: "run 2026… of the same script with other arguments (width 64, now 128)"
 	runs         []string
-	units        []string // of each observation: "epoch", "step"; "" unknown
+	units        []string // of each observation: "epoch", "step"; "" if unknown
 	observations []perf.Observation
 	dropped      string // why its measurements no longer count; "" while they do
 
-	alone   *perf.Model // of its observations alone, nil before it was needed
-	aloneIn string      // unit of alone, with its samples
+	alone   *perf.Model // model of its observations alone; nil until required
+	aloneIn string      // unit, and samples per unit, of alone
 }
 
 // add appends observations in a unit of work.
@@ -36,7 +36,7 @@ func (p *prior) add(unit string, obs ...perf.Observation) {
 	}
 }
 
-// in are the observations in a unit of work.
+// in returns the observations in a unit of work; those of unknown unit are included.
 func (p *prior) in(unit string) []perf.Observation {
 	var out []perf.Observation
 	for i, o := range p.observations {
@@ -48,14 +48,15 @@ func (p *prior) in(unit string) []perf.Observation {
 }
 
 const (
-	// contradicts is how many standard deviations a measurement of this run may be off what a prior predicts of it before the
-	// prior is dropped, agrees where one that was dropped counts again: the first epochs of a run are not its pace.
+	// contradicts is the number of standard deviations between a measurement of this run and a prior's prediction
+	// above which the prior is dropped; agrees is the number below which a dropped one counts again, because the
+	// first epochs of a run are not its steady pace.
 	contradicts, agrees = 3, 2
-	// ownDrift is the relative standard deviation of a brief measurement of this run against its long run.
+	// ownDrift is the relative standard deviation between a brief measurement of this run and its long-run pace.
 	ownDrift = 0.05
 )
 
-// exactPrior is what earlier runs of this very training, and logs that the user named, measured.
+// exactPrior returns the measurements of earlier runs of this very training, and of the logs that the user named.
 func exactPrior(found history.Recalled, offline []perf.Observation) *prior {
 	p := &prior{runs: found.Runs}
 	p.add(found.MeasuredUnit, found.Observations...)
@@ -72,7 +73,8 @@ func exactPrior(found history.Recalled, offline []perf.Observation) *prior {
 	return p
 }
 
-// similarPrior is what runs of the same script with other arguments, or of earlier versions of it, measured.
+// similarPrior returns the measurements of runs of the same script with other arguments, or of earlier versions of
+// it, transferred to this run.
 func (r *run) similarPrior(found history.Recalled) *prior {
 	similar := found.Similar
 	if len(similar) == 0 {
@@ -89,12 +91,13 @@ func (r *run) similarPrior(found history.Recalled) *prior {
 	for i, o := range transfer.Carry(similar, transfer.CarryTarget{Config: r.configOf, Reference: r.baseline}) {
 		p.add(units[i], o)
 	}
-	slices.Reverse(p.observations) // the nearest last: a fit leaves out the first ones when there are too many
+	slices.Reverse(p.observations) // nearest last: a fit with too many observations omits the first ones
 	slices.Reverse(p.units)
 	p.words = similarWords(similar)
 	return p
 }
 
+// similarWords describes the most similar run, its differing arguments, and the number of further ones.
 func similarWords(similar []history.Similar) string {
 	s := &similar[0]
 	var differs []string
@@ -118,7 +121,7 @@ func similarWords(similar []history.Similar) string {
 	return words
 }
 
-// configOf returns an allocation of this machine as the runs database names it: transfer finds the figures of a GPU by its model.
+// configOf returns the coordinates of an allocation of this machine in the runs database, which names GPUs by their model.
 func (r *run) configOf(a resources.Allocation) history.Config {
 	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: r.host.Described}
 	if a.GPUs > 0 && len(r.host.GPUs) > 0 {
@@ -127,7 +130,7 @@ func (r *run) configOf(a resources.Allocation) history.Config {
 	return c
 }
 
-// priorObservations are what still counts of what was known before, the surest last.
+// priorObservations returns the observations of the priors that count, the most relevant last.
 func (r *run) priorObservations() []perf.Observation {
 	var out []perf.Observation
 	unit := cmp.Or(r.progress.Unit, r.recalledUnit)
@@ -139,7 +142,7 @@ func (r *run) priorObservations() []perf.Observation {
 	return out
 }
 
-// recalled is what earlier runs of this very training measured, unless this run contradicts it.
+// recalled returns the measurements of earlier runs of this very training, unless this run contradicts them.
 func (r *run) recalled() []perf.Observation {
 	if len(r.priors) == 0 {
 		return nil
@@ -151,8 +154,7 @@ func (r *run) recalled() []perf.Observation {
 	return p.in(cmp.Or(r.progress.Unit, r.recalledUnit))
 }
 
-// weighPriors drops what this run's own measurements contradict, and takes it up again when they no longer do: what was
-// measured wins.
+// weighPriors drops the priors that this run's own measurements contradict, and uses them again when they agree.
 func (r *run) weighPriors() {
 	own := r.shownPaces()
 	if len(own) == 0 {
@@ -172,13 +174,13 @@ func (r *run) weighPriors() {
 	r.recordDropped()
 }
 
-// pace is the measured seconds per unit at an allocation of this run.
+// pace is the measured number of seconds per unit at an allocation of this run.
 type pace struct {
 	at      resources.Allocation
 	seconds float64
 }
 
-// shownPaces are the paces of this run where it was measured long enough.
+// shownPaces returns the paces of this run's sufficiently measured segments.
 func (r *run) shownPaces() []pace {
 	var out []pace
 	for _, s := range r.progress.Segments {
@@ -189,8 +191,9 @@ func (r *run) shownPaces() []pace {
 	return out
 }
 
-// contradiction is by how many standard deviations this run is off what a prior alone predicts, at most: of the first pace,
-// and of the others relative to it. 0 where the prior says nothing.
+// contradiction returns the largest deviation of this run from the prediction of a prior alone, in standard
+// deviations: for the first pace the absolute one, for the others relative to the first. It returns 0 if the prior
+// makes no prediction.
 func (r *run) contradiction(p *prior, own []pace) (off float64, why string) {
 	unit := r.progress.Unit
 	obs := p.in(unit)
@@ -230,7 +233,7 @@ func perUnit(seconds float64, unit string) string {
 	return fmt.Sprintf("%.3g s per %s", seconds, cmp.Or(unit, "unit"))
 }
 
-// inOwnUnit converts observations to this run's samples per unit, where both are known.
+// inOwnUnit converts observations to this run's samples per unit, if both are known.
 func (r *run) inOwnUnit(obs []perf.Observation) []perf.Observation {
 	if r.progress.UnitSamples <= 0 {
 		return obs
@@ -248,7 +251,7 @@ func (r *run) inOwnUnit(obs []perf.Observation) []perf.Observation {
 	return out
 }
 
-// recordDropped keeps in the record what no longer counts.
+// recordDropped records the dropped priors and the reasons.
 func (r *run) recordDropped() {
 	if r.rec.Prior == nil {
 		return
@@ -261,7 +264,7 @@ func (r *run) recordDropped() {
 	}
 }
 
-// recordPrior notes where the model of a run that has not begun comes from, and how wide it is.
+// recordPrior records the sources and the width of the model of a run that has not begun.
 func (r *run) recordPrior() {
 	if r.model == nil {
 		return
@@ -280,7 +283,7 @@ func (r *run) recordPrior() {
 	r.rec.Prior = out
 }
 
-// announcePrior shows what is predicted of a run before it is measured.
+// announcePrior shows the prediction made before the first measurement.
 func (r *run) announcePrior() {
 	if r.rec.Prior == nil {
 		return
@@ -295,12 +298,12 @@ func (r *run) announcePrior() {
 		chart.PlainBlanks(chart.Duration(p.Seconds.P5)), chart.PlainBlanks(chart.Duration(p.Seconds.P95)), p.CostUSD.P50)
 }
 
-// priorPlan is the plan of a run that begins at the user's own configuration to measure it.
+// priorPlan records the prediction for a run that begins with the measurement of the baseline.
 func (r *run) priorPlan() {
 	if r.model == nil {
 		return
 	}
-	p, _ := plan.Static{}.Decide(r.snapshot()) // infeasible or not, this is where it begins
+	p, _ := plan.Static{}.Decide(r.snapshot()) // the run begins there even if it is infeasible
 	if !p.Predicted || !p.Allocation.SameShape(r.baseline) {
 		return
 	}

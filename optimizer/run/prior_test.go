@@ -41,8 +41,8 @@ func first(t *testing.T, args ...string) (*stage, *journal.Record) {
 
 func inside(v float64, i sla.Interval) bool { return v >= i.P5 && v <= i.P95 }
 
-// TestPriorShownAtTheStart: a run with other arguments is predicted before its first measurement, from the run that was
-// measured, as wide as what differs asks for; a learning rate or another length changes nothing.
+// TestPriorShownAtTheStart: a run with other arguments is predicted before its first measurement from the measured
+// run, with a width that depends on the differences; a different learning rate or length has no effect.
 func TestPriorShownAtTheStart(t *testing.T) {
 	for name, c := range map[string]struct {
 		args           []string
@@ -85,8 +85,8 @@ func TestPriorShownAtTheStart(t *testing.T) {
 	}
 }
 
-// TestContradictedPrior: a prior that the first measurement contradicts is dropped, and the run is predicted by its own pace,
-// no matter how sure the prior was.
+// TestContradictedPrior: a prior that the first measurement contradicts is dropped, and the run is predicted by its
+// own pace, regardless of the prior's width.
 func TestContradictedPrior(t *testing.T) {
 	for name, c := range map[string]struct {
 		args    []string
@@ -124,7 +124,7 @@ func TestContradictedPrior(t *testing.T) {
 	}
 }
 
-// TestSimilarRunRefusesNothing: only measurements of this very training refuse it before the start.
+// TestSimilarRunRefusesNothing: only measurements of this very training can refuse it before the start.
 func TestSimilarRunRefusesNothing(t *testing.T) {
 	before, _ := first(t, "--width", "32")
 	for name, c := range map[string]struct {

@@ -11,8 +11,8 @@ import (
 	"trainopt/resources"
 )
 
-// measuredEnough reports whether the current segment shows its pace: two timed blocks, or one long unit; of steps, which are
-// timed while libraries still warm up and before anything periodic has come, a few seconds.
+// measuredEnough reports whether the pace of a segment is measured: two timed blocks, or one long unit. For short
+// steps, which are timed while libraries still warm up and before any periodic work, a few seconds are required.
 func (r *run) measuredEnough(s *Segment) bool {
 	if r.progress.Unit == "step" && len(s.Blocks) > 0 && s.Blocks[0] < 1 {
 		return len(s.Blocks) >= settledBlocks && s.LastRowAt-s.FirstRowAt >= stepsShown
@@ -20,13 +20,13 @@ func (r *run) measuredEnough(s *Segment) bool {
 	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit.Seconds()
 }
 
-// stepsShown is how long steps are timed before they count as measured.
+// stepsShown is the time for which steps are timed before they count as measured.
 const stepsShown = 5 * time.Second
 
-// probeStep decides, while measuring, whether to measure somewhere else or to plan.
+// probeStep decides, during the probes, whether to measure another allocation or to plan.
 func (r *run) probeStep(ctx context.Context) {
 	if r.progress.Finished() {
-		return // it only has to write its last words
+		return // the job only writes its last output
 	}
 	seg := r.progress.Current()
 	if !r.measuredEnough(seg) {
@@ -46,11 +46,11 @@ func (r *run) probeStep(ctx context.Context) {
 	r.settle(ctx)
 }
 
-// giveUpSlowProbe ends a probe that has used up what all probes may cost without telling its pace: the
-// plan is then made without it.
+// giveUpSlowProbe ends a probe that has used up the budget of all probes without measuring its pace; the plan is then
+// made without it.
 func (r *run) giveUpSlowProbe(ctx context.Context, seg *Segment) {
 	if len(r.rec.Probes) == 0 || r.model == nil {
-		return // the user's own configuration is never cut short
+		return // the measurement of the baseline is never cut short
 	}
 	if budget, ok := r.probeBudget(); !ok || r.probesSpent()+r.spent()-seg.StartUSD < budget {
 		return
@@ -76,8 +76,8 @@ func (r *run) closeProbe(seg *Segment) {
 	}
 }
 
-// noteDisturbance says when other programs used so much of the machine while something was measured that the job cannot
-// have had the CPUs that it was given.
+// noteDisturbance warns if other programs used so much of the machine during a measurement that the job cannot have
+// had the CPUs of its allocation.
 func (r *run) noteDisturbance(seg *Segment) {
 	foreign := mean(seg.Foreign, seg.CPUN)
 	if free := r.sampler.machineCPUs - foreign; free < float64(seg.Allocation.CPUs)-0.25 {
@@ -86,8 +86,8 @@ func (r *run) noteDisturbance(seg *Segment) {
 	}
 }
 
-// probesSpent is what the finished probes cost, without the first: what is done at the user's own configuration would
-// have been done anyway.
+// probesSpent returns the cost of the finished probes, USD, without the first: work at the baseline would have been
+// done anyway.
 func (r *run) probesSpent() float64 {
 	sum := 0.0
 	for i, p := range r.rec.Probes {
@@ -98,8 +98,8 @@ func (r *run) probesSpent() float64 {
 	return sum
 }
 
-// probeBudget is the money that probes may take: a share of the job's predicted cost at the best allocation known. ok is
-// false when the job's length is not known.
+// probeBudget returns the money that probes may spend, USD: a share of the job's predicted cost at the best known
+// allocation. ok is false if the job's length is unknown.
 func (r *run) probeBudget() (float64, bool) {
 	total := r.progress.Total
 	if total <= 0 || r.model == nil {
@@ -120,8 +120,8 @@ func (r *run) withMemory(a resources.Allocation) resources.Allocation {
 	return a
 }
 
-// nextProbe is the allocation whose measurement tells most, among those whose measurement is affordable; nil
-// when the job should be planned now.
+// nextProbe returns the most informative allocation among those whose measurement is affordable, and the reason; nil
+// if the run should be planned now. An allocation that plan.Rescue proposes has precedence.
 func (r *run) nextProbe() (*resources.Allocation, string) {
 	if to, why := plan.Rescue(r.snapshot()); to != nil {
 		*to = r.withMemory(*to)
@@ -154,7 +154,7 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 	return next, why
 }
 
-// probeCost is what measuring at an allocation is predicted to cost: leaving, start-up, one unit to warm up and the
+// probeCost returns the predicted cost of measuring an allocation, USD: the restart, one unit of warm-up, and the
 // units of two timed blocks.
 func (r *run) probeCost(a resources.Allocation) float64 {
 	unit := r.model.UnitSeconds(a).P50
@@ -166,7 +166,7 @@ func (r *run) probeCost(a resources.Allocation) float64 {
 	return seconds / 3600 * float64(r.rates.Hourly(r.withMemory(a)))
 }
 
-// settle makes the plan and goes there.
+// settle makes the plan and moves the job to its allocation.
 func (r *run) settle(ctx context.Context) {
 	p, err := r.decide()
 	var no *plan.Infeasible
@@ -182,7 +182,8 @@ func (r *run) settle(ctx context.Context) {
 	r.moveTo(ctx, p)
 }
 
-// moveTo brings the job to the plan's allocation by the gentlest way that is allowed: nothing, live, or restart.
+// moveTo brings the job to the plan's allocation by the least intrusive way that is allowed: no change, a live
+// change, or a restart. If none is allowed, the allocation is recommended only.
 func (r *run) moveTo(ctx context.Context, p plan.Plan) {
 	to, s := p.Allocation, r.snapshot()
 	if to.SameShape(r.current) {
@@ -221,7 +222,7 @@ func (r *run) advise(to resources.Allocation, why string) {
 	}
 }
 
-// probeAgain measures at another allocation during the work, where that is worth it, or else stays.
+// probeAgain starts another probe during the work if that is worthwhile, and otherwise records the decision to stay.
 func (r *run) probeAgain(ctx context.Context, why string) {
 	var next *resources.Allocation
 	var reason string
@@ -237,7 +238,8 @@ func (r *run) probeAgain(ctx context.Context, why string) {
 	r.leave(&leaving{Why: "restart", Next: next, Label: "probe"})
 }
 
-// adaptStep looks, every few units of work, for an allocation that is better for what remains.
+// adaptStep searches, every few units of work, for an allocation that is better for the remaining work. It refits the
+// model, lets the planner decide, and moves the job if the gain is worth the move.
 func (r *run) adaptStep(ctx context.Context) {
 	if r.progress.Rewound && r.resumable {
 		r.resumable = false
@@ -290,7 +292,7 @@ func (r *run) adaptStep(ctx context.Context) {
 	r.plan = p
 	before := r.rec.Plan
 	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
-	if before != nil && before.Prediction != nil { // what is compared with the outcome stays the first one
+	if before != nil && before.Prediction != nil { // the outcome is compared with the first prediction
 		r.rec.Plan.Prediction = before.Prediction
 	}
 	r.writeFront(p)

@@ -5,60 +5,61 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 )
 
-// minBlock is the shortest stretch that is timed as one observation: shorter units of work are
-// grouped, because the clock of a poll is coarser than they are.
+// minBlock is the shortest time that forms one observation: shorter units of work are grouped, because the resolution
+// of polling is coarser.
 const minBlock = 400 * time.Millisecond
 
-// longUnit is the length from which one unit of work, warm-up included, is measurement enough.
+// longUnit is the length at and above which one unit of work, warm-up included, suffices as a measurement.
 const longUnit = plan.LongUnit
 
-// maxStated bounds the stated times that are kept.
+// maxStated bounds the number of stated times that are kept.
 const maxStated = 32
 
-// maxBlocks bounds the memory of one segment; older blocks are merged pairwise away.
+// maxBlocks bounds the number of blocks of a segment; beyond it, older blocks are averaged pairwise.
 const maxBlocks = 400
 
-// Segment is one stretch of the run at one allocation: from a launch, or from a live change, to the next.
+// Segment is a stretch of the run at one allocation: from a launch or a live change to the next one. Times are
+// elapsed times of the run.
 type Segment struct {
 	Allocation  resources.Allocation `json:"allocation"`
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
-	StartedAt   time.Duration        `json:"started_at"`   // when the launched job ran; 0 for a live change
-	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until there is one
+	StartedAt   time.Duration        `json:"started_at"`   // start of the launched job; 0 for a live change
+	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until the first row
 	LastRowAt   time.Duration        `json:"last_row_at"`
-	RestartFrom time.Duration        `json:"restart_from"` // when the job before was asked to leave; 0 for a first start
-	EndedAt     time.Duration        `json:"ended_at"`     // 0 while it runs
-	Launch      bool                 `json:"launch"`       // false when it began with a live change
+	RestartFrom time.Duration        `json:"restart_from"` // request to the previous job to exit; 0 for a first launch
+	EndedAt     time.Duration        `json:"ended_at"`     // 0 while the segment is open
+	Launch      bool                 `json:"launch"`       // false if it began with a live change
 	LiveCut     bool                 `json:"live_cut"`     // on fewer CPUs than its processes were launched with
-	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value a timed block
-	Stated      []float64            `json:"stated"`       // the log's own seconds of the first units, for a stretch too short to be timed
-	Units       float64              `json:"units"`        // units of work between the first row and the last
+	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value per timed block
+	Stated      []float64            `json:"stated"`       // seconds of the first units as stated by the log, for a segment too short to be timed
+	Units       float64              `json:"units"`        // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`      // seconds between them
-	Counted     Counted              `json:"counted"`      // what the observer counted
-	StartDone   float64              `json:"start_done"`   // progress when it began
+	Counted     Counted              `json:"counted"`      // work counted by the observer
+	StartDone   float64              `json:"start_done"`   // progress at the beginning
 	Rows        int                  `json:"rows"`
-	PeakGiB     float64              `json:"peak_gib"` // 0 when not measured
+	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
 	CPUN        int                  `json:"cpu_n"`
-	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs that other programs used
+	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs used by other programs
 	GPUSum      float64              `json:"gpu_sum"`
 	GPUN        int                  `json:"gpu_n"`
-	StartUSD    float64              `json:"start_usd"`    // money of the run when it began
-	Spent       float64              `json:"spent_usd"`    // in this stretch, once it has ended
-	Lost        float64              `json:"lost_usd"`     // of Spent, for work that was not kept
-	CheckpointS float64              `json:"checkpoint_s"` // how long the checkpoint that ended it took, 0 when none
+	StartUSD    float64              `json:"start_usd"`    // cost of the run at the beginning
+	Spent       float64              `json:"spent_usd"`    // cost of the segment, once it has ended
+	Lost        float64              `json:"lost_usd"`     // the part of Spent for work that was not kept
+	CheckpointS float64              `json:"checkpoint_s"` // seconds of the checkpoint that ended it, 0 if none
 }
 
-// Counted is work that the observer inside the training counted, between the ends of two steps.
+// Counted is work counted by the observer in the training, between the ends of two steps.
 type Counted struct {
 	Steps   float64 `json:"steps"`
-	Samples float64 `json:"samples"` // 0 where the observer does not know them
+	Samples float64 `json:"samples"` // 0 if unknown to the observer
 	Seconds float64 `json:"seconds"`
 }
 
@@ -66,7 +67,7 @@ func (c *Counted) add(o Counted) {
 	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
 }
 
-// Observation is the segment as the performance model wants it; ok is false when nothing was timed.
+// Observation returns the segment in the form required by the performance model; ok is false if nothing was timed.
 func (s *Segment) Observation(unitSamples float64) (perf.Observation, bool) {
 	if len(s.Blocks) == 0 {
 		return perf.Observation{}, false
@@ -79,12 +80,12 @@ func (s *Segment) Observation(unitSamples float64) (perf.Observation, bool) {
 }
 
 const (
-	settledBlocks = 3   // steady blocks after which slower ones at the beginning count as warm-up
-	warmUpFactor  = 1.5 // by how much a block of the warm-up is slower than the median of those after it
+	settledBlocks = 3   // number of steady blocks after which slower ones at the beginning count as warm-up
+	warmUpFactor  = 1.5 // ratio of a warm-up block to the median of the later blocks
 )
 
-// warmUp is the number of leading blocks that are not the steady pace: compilation, filled caches, first-epoch effects. It
-// is 0 until settledBlocks steady ones follow.
+// warmUp returns the number of leading blocks slower than the steady pace: compilation, caches being filled,
+// first-epoch effects. It is 0 until settledBlocks steady ones follow.
 func (s *Segment) warmUp() int {
 	n := 0
 	for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
@@ -95,8 +96,8 @@ func (s *Segment) warmUp() int {
 	return n
 }
 
-// settled reports whether the pace can be projected: enough steady blocks, the newest no faster than the rest by
-// warmUpFactor.
+// settled reports whether the pace can be projected: enough steady blocks, of which the newest are not faster than
+// the median by more than warmUpFactor.
 func (s *Segment) settled() bool {
 	steady := s.Blocks[s.warmUp():]
 	if len(steady) < settledBlocks {
@@ -106,7 +107,7 @@ func (s *Segment) settled() bool {
 	return median(steady) <= warmUpFactor*newest
 }
 
-// Mean is the mean of utilisation samples; NaN when there are none.
+// mean returns the mean of utilisation samples; NaN if there are no samples.
 func mean(sum float64, n int) float64 {
 	if n == 0 {
 		return math.NaN()
@@ -114,42 +115,42 @@ func mean(sum float64, n int) float64 {
 	return sum / float64(n)
 }
 
-// Progress turns log rows into units of work done, and times them. It is a pure step machine: time
-// comes in with each call, as the run's elapsed time.
+// Progress derives from log rows the units of work done and their times. It is a pure state machine: time is passed
+// with each call, as the run's elapsed time.
 type Progress struct {
 	Unit        string  `json:"unit"`         // "epoch" or "step"; empty until known
 	Done        float64 `json:"done"`         // highest unit finished
-	Total       float64 `json:"total"`        // 0 when the job does not say
-	UnitSamples float64 `json:"unit_samples"` // training samples in a unit, 0 when unknown
-	UnitSteps   float64 `json:"unit_steps"`   // steps of the observer in a unit, 0 when unknown
+	Total       float64 `json:"total"`        // 0 if unknown
+	UnitSamples float64 `json:"unit_samples"` // training samples per unit, 0 if unknown
+	UnitSteps   float64 `json:"unit_steps"`   // steps, as counted by the observer, per unit; 0 if unknown
 	Rows        int     `json:"rows"`
-	// Backwards counts rows whose progress was below what had been reached: a restart from scratch,
-	// a second writer, a repeated header.
+	// Backwards counts rows with less progress than already reached: a restart from scratch, a second writer, a
+	// repeated header.
 	Backwards int `json:"backwards"`
-	// Rewound is set when the first row after a restart shows that the work was not continued.
+	// Rewound is set when the first row after a restart shows that the job did not continue its work.
 	Rewound  bool       `json:"rewound"`
 	Segments []*Segment `json:"segments"`
 
-	// Hints are totals by unit ("epoch", "step") from outside the log: the command line, the script, an earlier run. The
-	// log's own total counts before them.
+	// Hints are totals by unit ("epoch", "step") from sources other than the log: the command line, the script, an
+	// earlier run. A total in the log has precedence.
 	Hints map[string]Hint `json:"hints"`
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
-	reachedAt time.Duration // Done was reached
+	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
 
 	anyPosition bool // the launch continues from a checkpoint of unknown position
 }
 
-// Hint is a total that the log does not give.
+// Hint is a total from a source other than the log.
 type Hint struct {
 	Units  float64 `json:"units"`
-	Source string  `json:"source"` // in words: "--max_iters=300 on the command line"
+	Source string  `json:"source"` // description: "--max_iters=300 on the command line"
 }
 
-// Suggest takes a total for a unit, unless one is known already: the better source comes first.
+// Suggest sets the hint of a unit, unless one is known already: callers suggest the better source first.
 func (p *Progress) Suggest(unit string, h Hint) {
 	if h.Units <= 0 || p.Hints[unit].Units > 0 {
 		return
@@ -160,7 +161,8 @@ func (p *Progress) Suggest(unit string, h Hint) {
 	p.Hints[unit] = h
 }
 
-// Begin opens a segment. launch is true for a new process, false for a live change of the running one.
+// Begin closes the open segment and opens a new one. launch is true for a new process, false for a live change of the
+// running one.
 func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string, launch bool) *Segment {
 	p.End(at)
 	s := &Segment{Allocation: a, Label: label, LaunchedAt: at, Launch: launch, LiveCut: !launch && a.CPUs < p.launchedCPUs(), StartDone: p.Done}
@@ -172,7 +174,7 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	return s
 }
 
-// launchedCPUs is the number of CPUs at the last launch, 0 before the first.
+// launchedCPUs returns the number of CPUs at the last launch, 0 before the first.
 func (p *Progress) launchedCPUs() int {
 	for _, s := range slices.Backward(p.Segments) {
 		if s.Launch {
@@ -182,11 +184,12 @@ func (p *Progress) launchedCPUs() int {
 	return 0
 }
 
-// End closes the open segment, if any.
+// End closes the open segment, if any. A segment too short to be timed receives the median of its stated times as its
+// only block.
 func (p *Progress) End(at time.Duration) {
 	if s := p.Current(); s != nil && s.EndedAt == 0 {
 		s.EndedAt = at
-		if n := len(s.Stated) - 1; len(s.Blocks) == 0 && n >= settledBlocks { // the first one warms up
+		if n := len(s.Stated) - 1; len(s.Blocks) == 0 && n >= settledBlocks { // the first unit contains the warm-up
 			s.addBlock(median(s.Stated[1:]))
 			if s.Timed == 0 {
 				s.Units, s.Timed = float64(n), s.Blocks[0]*float64(n)
@@ -195,8 +198,9 @@ func (p *Progress) End(at time.Duration) {
 	}
 }
 
-// jobEnd is the run's elapsed time at which the current job ended, given how long it ran, and the time up to which it is
-// charged: starting its supervisor takes time and no money. False when no job was launched or that is not known.
+// jobEnd returns the elapsed time at which the current job ended, given its run time, and the time until which it is
+// charged: starting its supervisor takes time but costs nothing. ok is false if no job was launched or ran is
+// unknown.
 func (p *Progress) jobEnd(ran time.Duration) (end, charged time.Duration, ok bool) {
 	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
 		if s := p.Segments[i]; s.Launch {
@@ -206,7 +210,7 @@ func (p *Progress) jobEnd(ran time.Duration) (end, charged time.Duration, ok boo
 	return 0, 0, false
 }
 
-// Current is the latest segment; nil before the first.
+// Current returns the latest segment; nil before the first.
 func (p *Progress) Current() *Segment {
 	if len(p.Segments) == 0 {
 		return nil
@@ -214,8 +218,8 @@ func (p *Progress) Current() *Segment {
 	return p.Segments[len(p.Segments)-1]
 }
 
-// ResumeFrom makes the position of a checkpoint the progress from which a restart is expected to continue: what was done
-// after the checkpoint is done again. NaN means that the position is unknown: any position above 0 continues.
+// ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
+// work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
 	p.haveMark = false
 	if position < p.Done {
@@ -224,11 +228,12 @@ func (p *Progress) ResumeFrom(position float64) {
 	p.anyPosition = math.IsNaN(position)
 }
 
-// Restarted forgets the progress: the job begins from nothing (a probe of a job that cannot be resumed).
+// Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
 func (p *Progress) Restarted() { p.Done, p.haveMark = 0, false }
 
-// Add takes one row that arrived at the given elapsed time.
-func (p *Progress) Add(row *monitor.Row, at time.Duration) {
+// Add processes one row that arrived at the given elapsed time. It advances Done, and closes a timed block when
+// enough work is done since the last mark. Rows at or below the reached progress are not timed.
+func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.Rows++
 	seg := p.Current()
 	if seg == nil {
@@ -246,7 +251,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt = at
 	}
-	if p.anyPosition && first && done < p.Done { // what was done after the checkpoint is done again
+	if p.anyPosition && first && done < p.Done { // work after the checkpoint is done again
 		p.Rewound, p.Done = done <= 1, done
 		p.mark(at, done)
 		return
@@ -264,10 +269,10 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		return
 	}
 	if !p.haveMark {
-		// The first row after a launch holds start-up and warm-up: it sets the mark and is not timed, unless a
-		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own
-		// time of a unit begun from nothing counts.
-		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
+		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
+		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
+		// the first unit counts.
+		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
 			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
 				seg.addBlock(sec)
 				seg.Units, seg.Timed = 1, sec
@@ -277,14 +282,14 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		p.mark(at, done)
 		return
 	}
-	if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
+	if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
 		seg.Stated = append(seg.Stated, sec)
 	}
 	seg.Units, seg.Timed = seg.Units+done-p.Done, seg.Timed+(at-p.reachedAt).Seconds()
 	p.Done, p.reachedAt = done, at
 	p.outgrow()
 	switch {
-	case seg.Timed == 0: // read together with the first row: when that was reached is not known
+	case seg.Timed == 0: // read together with the first row: the time of that one is unknown
 		seg.Units = 0
 		p.mark(at, done)
 	case p.blockEnds(at, done):
@@ -293,11 +298,11 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 	}
 }
 
-// partBlock is the length from which a part of an epoch is timed as one observation. Shorter ones would miss what comes once in
-// an epoch: validation, a checkpoint, the restart of the loader.
+// partBlock is the length at and above which a part of an epoch forms one observation. Shorter parts would miss what
+// occurs once per epoch: validation, a checkpoint, the restart of the loader.
 const partBlock = 10 * time.Second
 
-// blockEnds reports whether what was done since the mark is one observation.
+// blockEnds reports whether the work since the mark forms one observation.
 func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 	took := at - p.markAt
 	switch {
@@ -313,29 +318,30 @@ func (p *Progress) mark(at time.Duration, done float64) {
 	p.markAt, p.markDone, p.haveMark, p.reachedAt = at, done, true, at
 }
 
+// addBlock appends a block. Beyond maxBlocks it averages older blocks pairwise into a new slice.
 func (s *Segment) addBlock(secondsPerUnit float64) {
 	s.Blocks = append(s.Blocks, secondsPerUnit)
 	if len(s.Blocks) > maxBlocks {
-		half := make([]float64, 0, maxBlocks) // a new slice: observations share the one before
+		half := make([]float64, 0, maxBlocks) // a new slice: observations share the old one
 		for len(s.Blocks) > 1 {
 			half = append(half, (s.Blocks[0]+s.Blocks[1])/2)
 			s.Blocks = s.Blocks[2:]
 		}
-		s.Blocks = append(half, s.Blocks...) // the newest stays as it is
+		s.Blocks = append(half, s.Blocks...) // the newest block stays unmerged
 	}
 }
 
-// learnUnit fixes what is counted: epochs when the log has them, else steps; a log that only gives a total
-// number of steps counts steps.
-func (p *Progress) learnUnit(row *monitor.Row) {
-	_, hasEpoch := row.Value(monitor.Epoch)
-	totalEpochs, hasTotalEpochs := row.Value(monitor.TotalEpochs)
-	_, hasStep := row.Value(monitor.Step)
-	totalSteps, hasTotalSteps := row.Value(monitor.TotalSteps)
-	if p.Unit == "step" && p.Total == 0 && hasEpoch { // a log that names its epochs only from the end of the first
+// learnUnit determines the unit of work: epochs if the log contains them, otherwise steps; a log with a total only
+// for its steps counts steps. It also updates Total and UnitSamples.
+func (p *Progress) learnUnit(row *trainlog.Row) {
+	_, hasEpoch := row.Value(trainlog.Epoch)
+	totalEpochs, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
+	_, hasStep := row.Value(trainlog.Step)
+	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
+	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
 		p.forgetSteps()
 	}
-	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // epochs without a number of them: steps with one say more
+	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // steps with a total are preferred to epochs without one
 		p.forgetSteps()
 	}
 	if p.Unit == "" {
@@ -357,27 +363,28 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		p.Total = p.Hints[p.Unit].Units
 	}
 	if p.Unit == "epoch" {
-		if n, ok := row.Value(monitor.DataCount); ok && n > 0 {
+		if n, ok := row.Value(trainlog.DataCount); ok && n > 0 {
 			p.UnitSamples = n
-		} else if rate, ok := row.Value(monitor.Throughput); ok && p.UnitSamples == 0 {
-			if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && rate > 0 {
+		} else if rate, ok := row.Value(trainlog.Throughput); ok && p.UnitSamples == 0 {
+			if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && rate > 0 {
 				p.UnitSamples = rate * sec
 			}
 		}
-	} else if n, ok := row.Value(monitor.BatchSize); ok && n > 0 && p.Unit == "step" {
+	} else if n, ok := row.Value(trainlog.BatchSize); ok && n > 0 && p.Unit == "step" {
 		p.UnitSamples = n
 	}
 }
 
-// changeSource starts counting by a better source of progress than the job's output. A total that the output gave stays a hint.
+// changeSource restarts counting from a better source of progress than the job's output. A total from the output
+// remains as a hint.
 func (p *Progress) changeSource() {
 	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.forgetSteps()
 }
 
-// outgrow drops a total that the log does not give and that the training has passed. One unit more is a loop whose last
-// index counts: "while iter <= max_iters".
+// outgrow drops a hinted total that the training has exceeded. One excess unit is a loop that includes its last
+// index: "while iter <= max_iters".
 func (p *Progress) outgrow() {
 	hint := p.Hints[p.Unit].Units
 	if hint == 0 || p.Total != hint || p.Done <= hint {
@@ -389,7 +396,7 @@ func (p *Progress) outgrow() {
 	}
 }
 
-// forgetSteps starts counting in another unit: what was timed in the one before says nothing of it.
+// forgetSteps restarts counting in another unit: times in the old unit do not apply to it.
 func (p *Progress) forgetSteps() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
 	for _, s := range p.Segments {
@@ -397,21 +404,22 @@ func (p *Progress) forgetSteps() {
 	}
 }
 
-func (p *Progress) position(row *monitor.Row) (float64, bool) {
-	column := monitor.Epoch
+// position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
+func (p *Progress) position(row *trainlog.Row) (float64, bool) {
+	column := trainlog.Epoch
 	switch p.Unit {
 	case "":
 		return 0, false
 	case "step":
-		column = monitor.Step
+		column = trainlog.Step
 	}
 	return row.Value(column)
 }
 
-// Finished reports whether all announced work is done.
+// Finished reports whether the total is reached.
 func (p *Progress) Finished() bool { return p.Total > 0 && p.Done >= p.Total }
 
-// Remaining is the units of work left; ok is false when the total is unknown.
+// Remaining returns the remaining units of work; ok is false if the total is unknown.
 func (p *Progress) Remaining() (float64, bool) {
 	if p.Total <= 0 {
 		return 0, false
@@ -419,8 +427,8 @@ func (p *Progress) Remaining() (float64, bool) {
 	return math.Max(0, p.Total-p.Done), true
 }
 
-// Observations of all segments that timed something, oldest first. Segments of the same allocation stay
-// apart: each carries its own drift.
+// Observations returns those of all timed segments, oldest first. Segments of the same allocation stay separate: each
+// has its own drift.
 func (p *Progress) Observations() []perf.Observation {
 	var out []perf.Observation
 	for _, s := range p.Segments {
@@ -431,9 +439,9 @@ func (p *Progress) Observations() []perf.Observation {
 	return out
 }
 
-// RestartSeconds are the measured costs of each restart: from asking the job to leave, or from its last row where it
-// finished its unit first, until the first row after it, less the work that this row holds (the rest of the unit that
-// was interrupted). Work that the job lost and did again counts as cost.
+// RestartSeconds returns the measured seconds of each restart: from the request to exit, or from the last row if the
+// job first finished its unit, to the first row after it, less the work of this row (the rest of the interrupted
+// unit). Work that was lost and done again counts as part of the restart.
 func (p *Progress) RestartSeconds() []float64 {
 	var out []float64
 	for i, s := range p.Segments {
@@ -451,8 +459,8 @@ func (p *Progress) RestartSeconds() []float64 {
 	return out
 }
 
-// StartupSeconds are the measured times from each launch to its first row, less one unit of work at that
-// pace: process start, imports, data loading, warm-up.
+// StartupSeconds returns the measured seconds from each launch to its first row, less one unit of work at its pace:
+// process start, imports, data loading, warm-up.
 func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
@@ -463,6 +471,7 @@ func (p *Progress) StartupSeconds() []float64 {
 	return out
 }
 
+// median returns the median of v, NaN if v is empty. Insertion sort, O(n²): v is short.
 func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()

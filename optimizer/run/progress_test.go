@@ -7,40 +7,40 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/resources"
 )
 
-// at makes an elapsed time of seconds.
+// at converts seconds to an elapsed time.
 func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// row makes a log row of columns and their values in turn.
-func row(pairs ...float64) *monitor.Row {
-	r := &monitor.Row{}
+// row returns a log row from alternating columns and values.
+func row(pairs ...float64) *trainlog.Row {
+	r := &trainlog.Row{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		r.Set(monitor.Column(pairs[i]), pairs[i+1])
+		r.Set(trainlog.Column(pairs[i]), pairs[i+1])
 	}
 	return r
 }
 
-// epochRow is the usual row: so many epochs of so many.
-func epochRow(done, total float64) *monitor.Row {
+// epochRow is the usual row: epoch and total epochs.
+func epochRow(done, total float64) *trainlog.Row {
 	if total == 0 {
-		return row(float64(monitor.Epoch), done)
+		return row(float64(trainlog.Epoch), done)
 	}
-	return row(float64(monitor.Epoch), done, float64(monitor.TotalEpochs), total)
+	return row(float64(trainlog.Epoch), done, float64(trainlog.TotalEpochs), total)
 }
 
-func stepRow(done, total float64) *monitor.Row {
+func stepRow(done, total float64) *trainlog.Row {
 	if total == 0 {
-		return row(float64(monitor.Step), done)
+		return row(float64(trainlog.Step), done)
 	}
-	return row(float64(monitor.Step), done, float64(monitor.TotalSteps), total)
+	return row(float64(trainlog.Step), done, float64(trainlog.TotalSteps), total)
 }
 
 var fourCPUs = resources.Allocation{CPUs: 4, Memory: 8}
 
-// begin opens a launch, the script's first output being rows at the given times.
+// begin begins a launch with the given rows as its first output.
 func begin(p *Progress, seconds float64) *Segment { return p.Begin(at(seconds), fourCPUs, "run", true) }
 
 func wantBlocks(t *testing.T, s *Segment, want ...float64) {
@@ -56,13 +56,13 @@ func wantBlocks(t *testing.T, s *Segment, want ...float64) {
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 
-// arrival is a row that came at a time.
+// arrival is a row with its time of arrival.
 type arrival struct {
 	at  float64
-	row *monitor.Row
+	row *trainlog.Row
 }
 
-// TestProgressTimes: what one launch's rows say of progress and pace.
+// TestProgressTimes: progress and pace derived from the rows of one launch.
 func TestProgressTimes(t *testing.T) {
 	for name, c := range map[string]struct {
 		hint   float64
@@ -74,7 +74,7 @@ func TestProgressTimes(t *testing.T) {
 		units  float64
 	}{
 		"nothing":                {},
-		"a row without progress": {rows: []arrival{{1, row(float64(monitor.TrainLoss), 0.5)}}},
+		"a row without progress": {rows: []arrival{{1, row(float64(trainlog.TrainLoss), 0.5)}}},
 		"the first row holds start-up and is not timed": {
 			rows: []arrival{{5, epochRow(1, 10)}}, unit: "epoch", done: 1, total: 10},
 		"each unit after it is": {
@@ -93,33 +93,33 @@ func TestProgressTimes(t *testing.T) {
 			rows: []arrival{{1, epochRow(1, 0)}, {5, epochRow(3, 0)}},
 			unit: "epoch", done: 3, blocks: []float64{2}, units: 2},
 		"a long first unit is measurement enough, by the script's own time": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 40)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 1, float64(trainlog.EpochTime), 40)}},
 			unit: "epoch", done: 1, blocks: []float64{40}, units: 1},
 		"not when it is not the first": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 7, float64(monitor.EpochTime), 40)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 7, float64(trainlog.EpochTime), 40)}},
 			unit: "epoch", done: 7},
 		"nor when it is short": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 29)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 1, float64(trainlog.EpochTime), 29)}},
 			unit: "epoch", done: 1},
 		"duplicate and backwards rows": {
 			rows: []arrival{{1, epochRow(4, 9)}, {2, epochRow(5, 9)}, {2.5, epochRow(5, 9)}, {2.6, epochRow(2, 9)}, {3, epochRow(6, 9)}},
 			unit: "epoch", done: 6, total: 9, blocks: []float64{1, 1}, units: 2},
 		"epochs go before steps": {
-			rows: []arrival{{1, row(float64(monitor.Epoch), 1, float64(monitor.Step), 100)}, {3, row(float64(monitor.Epoch), 2, float64(monitor.Step), 200)}},
+			rows: []arrival{{1, row(float64(trainlog.Epoch), 1, float64(trainlog.Step), 100)}, {3, row(float64(trainlog.Epoch), 2, float64(trainlog.Step), 200)}},
 			unit: "epoch", done: 2, blocks: []float64{2}, units: 1},
 		"steps where only they have a total": {
-			rows: []arrival{{1, row(float64(monitor.Epoch), 0.1, float64(monitor.Step), 100, float64(monitor.TotalSteps), 900)},
-				{3, row(float64(monitor.Epoch), 0.2, float64(monitor.Step), 200, float64(monitor.TotalSteps), 900)}},
+			rows: []arrival{{1, row(float64(trainlog.Epoch), 0.1, float64(trainlog.Step), 100, float64(trainlog.TotalSteps), 900)},
+				{3, row(float64(trainlog.Epoch), 0.2, float64(trainlog.Step), 200, float64(trainlog.TotalSteps), 900)}},
 			unit: "step", done: 200, total: 900, blocks: []float64{0.02}, units: 100},
 		"steps alone": {
 			rows: []arrival{{1, stepRow(10, 100)}, {2, stepRow(20, 100)}},
 			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
-		"epochs named late": { // the seconds of a step say nothing of the seconds of an epoch
-			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(monitor.Step), 30, float64(monitor.Epoch), 1)},
-				{6, row(float64(monitor.Step), 60, float64(monitor.Epoch), 2)}},
+		"epochs named late": { // seconds per step do not apply to epochs
+			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(trainlog.Step), 30, float64(trainlog.Epoch), 1)},
+				{6, row(float64(trainlog.Step), 60, float64(trainlog.Epoch), 2)}},
 			unit: "epoch", done: 2, blocks: []float64{3}, units: 1},
 		"steps with a total stay steps": {
-			rows: []arrival{{1, stepRow(10, 100)}, {2, row(float64(monitor.Step), 20, float64(monitor.Epoch), 1)}},
+			rows: []arrival{{1, stepRow(10, 100)}, {2, row(float64(trainlog.Step), 20, float64(trainlog.Epoch), 1)}},
 			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
 		"no total": {rows: []arrival{{1, epochRow(1, 0)}}, unit: "epoch", done: 1},
 		"the total that the user names, where the log has none": {
@@ -150,7 +150,7 @@ func TestProgressTimes(t *testing.T) {
 	}
 }
 
-// TestProgressTotals: without a total there is no rest, not a rest of zero, and nothing is finished.
+// TestProgressTotals: without a total the remaining work is unknown, not zero, and the run is never finished.
 func TestProgressTotals(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -162,26 +162,26 @@ func TestProgressTotals(t *testing.T) {
 	if rest, ok := p.Remaining(); !ok || rest != 2 || p.Finished() {
 		t.Errorf("%g (%t) of 2 remain, finished %t", rest, ok, p.Finished())
 	}
-	p.Add(epochRow(7, 6), at(3)) // more than announced
+	p.Add(epochRow(7, 6), at(3)) // exceeds the announced total
 	if rest, ok := p.Remaining(); !ok || rest != 0 || !p.Finished() {
 		t.Errorf("%g (%t) remain, finished %t", rest, ok, p.Finished())
 	}
 }
 
-// TestProgressSamples: how many samples a unit has, by the log.
+// TestProgressSamples: samples per unit, from the log.
 func TestProgressSamples(t *testing.T) {
 	for name, c := range map[string]struct {
-		rows []*monitor.Row
+		rows []*trainlog.Row
 		want float64
 	}{
-		"unknown":                 {[]*monitor.Row{epochRow(1, 2)}, 0},
-		"data count":              {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500)}, 500},
-		"rate and time":           {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 200},
-		"a batch for a step":      {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32)}, 32},
-		"a batch is no epoch":     {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.BatchSize), 32)}, 0},
-		"a batch is not, later":   {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32), row(float64(monitor.Epoch), 1)}, 0},
-		"a count of nothing":      {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 0)}, 0},
-		"the count before a rate": {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500), row(float64(monitor.Epoch), 2, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 500},
+		"unknown":                 {[]*trainlog.Row{epochRow(1, 2)}, 0},
+		"data count":              {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 500)}, 500},
+		"rate and time":           {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.Throughput), 50, float64(trainlog.EpochTime), 4)}, 200},
+		"a batch for a step":      {[]*trainlog.Row{row(float64(trainlog.Step), 1, float64(trainlog.BatchSize), 32)}, 32},
+		"a batch is no epoch":     {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.BatchSize), 32)}, 0},
+		"a batch is not, later":   {[]*trainlog.Row{row(float64(trainlog.Step), 1, float64(trainlog.BatchSize), 32), row(float64(trainlog.Epoch), 1)}, 0},
+		"a count of nothing":      {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 0)}, 0},
+		"the count before a rate": {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 500), row(float64(trainlog.Epoch), 2, float64(trainlog.Throughput), 50, float64(trainlog.EpochTime), 4)}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
@@ -196,10 +196,10 @@ func TestProgressSamples(t *testing.T) {
 	}
 }
 
-// TestProgressAfterARestart: the first row of the next launch says whether the work was continued.
+// TestProgressAfterARestart: the first row of the next launch shows whether the work was continued.
 func TestProgressAfterARestart(t *testing.T) {
 	for name, c := range map[string]struct {
-		next      []float64 // epochs, one a second from second 20
+		next      []float64 // epochs, one per second from second 20 on
 		done      float64
 		rewound   bool
 		backwards int
@@ -207,7 +207,7 @@ func TestProgressAfterARestart(t *testing.T) {
 	}{
 		"continued":                 {[]float64{11, 12}, 12, false, 0, []float64{1}},
 		"the last epoch told again": {[]float64{10, 11}, 11, false, 0, []float64{1}},
-		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for the epochs 10 and 11
+		"one epoch done again":      {[]float64{9, 10, 11}, 11, false, 1, []float64{1}}, // 2 s for epochs 10 and 11
 		"began from nothing":        {[]float64{1, 2, 3}, 3, true, 1, []float64{1, 1}},
 		"began from an older save":  {[]float64{8, 9}, 9, true, 1, []float64{1}},
 	} {
@@ -232,8 +232,8 @@ func TestProgressAfterARestart(t *testing.T) {
 	}
 }
 
-// TestProgressLiveChange: a live change of the running job is a segment of its own, whose first row is not timed (part of
-// its unit ran at the allocation before), and is no restart.
+// TestProgressLiveChange: a live change of the running job begins a segment whose first row is not timed (part of its
+// unit ran at the previous allocation), and is not a restart.
 func TestProgressLiveChange(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -266,7 +266,7 @@ func TestProgressLiveChange(t *testing.T) {
 	}
 }
 
-// TestProgressRestarted: a job that begins from nothing on purpose is not taken for one that lost its work.
+// TestProgressRestarted: a job restarted from scratch on purpose is not considered to have lost its work.
 func TestProgressRestarted(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
@@ -281,24 +281,25 @@ func TestProgressRestarted(t *testing.T) {
 	}
 }
 
-// TestProgressOverheads: known answers for what starts and restarts cost.
+// TestProgressOverheads: known answers for the cost of starts and restarts.
 func TestProgressOverheads(t *testing.T) {
 	for name, c := range map[string]struct {
-		last    float64 // last row of the first launch; its rows come at 3, 4, 5 … (1 s a unit, start-up 2 s)
+		last    float64 // last row of the first launch; its rows arrive at 3, 4, 5 … (1 s per unit, start-up 2 s)
 		asked   float64 // 0: not asked, it crashed
 		started float64
 		rows    []arrival
 		startup []float64
 		restart []float64
 	}{
-		// asked in the middle of a unit, which is finished by the next launch at 2 s a unit: 0.5 s to leave, 1.5 s to start,
-		// half a unit of 2 s
+		// asked in the middle of a unit, which the next launch finishes at 2 s per unit: 0.5 s to exit, 1.5 s to
+		// start, half a unit of 2 s
 		"unit interrupted and continued": {last: 10, asked: 10.5, started: 11, rows: []arrival{{13.5, epochRow(9, 0)}, {15.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{2}},
-		// the same, but the half unit is done again from its start: 1 s more
+		// the same, but the unit is done again from its start: 1 s more
 		"unit lost": {last: 10, asked: 10.5, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{3}},
-		// asked at 9.4, it finished its unit at 10 (0.6 s of work, no cost) and left: 1 s to leave, 1.5 s to start, a unit of 2 s
+		// asked at 9.4, it finished its unit at 10 (0.6 s of work, no cost) and exited: 1 s to exit, 1.5 s to start,
+		// a unit of 2 s
 		"unit finished before leaving": {last: 10, asked: 9.4, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
 			startup: []float64{2}, restart: []float64{2.5}},
 		"started again after a crash": {last: 10, started: 11, rows: []arrival{{14.5, epochRow(9, 0)}, {16.5, epochRow(10, 0)}},
@@ -326,7 +327,7 @@ func TestProgressOverheads(t *testing.T) {
 	}
 }
 
-// TestProgressOutgrowsItsTotal: a total from outside the log that the training passes was not its total.
+// TestProgressOutgrowsItsTotal: a hinted total that the training exceeds is dropped.
 func TestProgressOutgrowsItsTotal(t *testing.T) {
 	for name, c := range map[string]struct {
 		rows  []float64
@@ -352,11 +353,12 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	}
 }
 
-// TestProgressOfTwoTrainings: the total of a second, shorter training of the job is none of what was done in the first.
+// TestProgressOfTwoTrainings: the total of a second, shorter training of the job does not apply to the work of the
+// first.
 func TestProgressOfTwoTrainings(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
-	for i, row := range []*monitor.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
+	for i, row := range []*trainlog.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
 		p.Add(row, at(float64(i+1)))
 	}
 	if p.Done != 6 || p.Total != 6 {
@@ -364,7 +366,7 @@ func TestProgressOfTwoTrainings(t *testing.T) {
 	}
 }
 
-// TestProgressJobEnd: a job's own time counts from when it ran, not from when it was asked for.
+// TestProgressJobEnd: the run time of a job counts from its start, not from the request to start it.
 func TestProgressJobEnd(t *testing.T) {
 	var p Progress
 	begin(&p, 1).StartedAt = at(1.5)
@@ -374,7 +376,7 @@ func TestProgressJobEnd(t *testing.T) {
 	}
 }
 
-// TestProgressMergesBlocks: a long segment keeps bounded memory, its exact mean pace, and its newest block.
+// TestProgressMergesBlocks: a long segment has bounded memory, and keeps its exact mean pace and its newest block.
 func TestProgressMergesBlocks(t *testing.T) {
 	var p Progress
 	s := begin(&p, 0)
@@ -382,7 +384,7 @@ func TestProgressMergesBlocks(t *testing.T) {
 	p.Add(epochRow(1, 0), at(now))
 	const n = 5000
 	for e := 2; e <= n; e++ {
-		took := 1 + 0.001*float64(e) // slower and slower, so that dropping or favouring any shows
+		took := 1 + 0.001*float64(e) // increasing, so that dropping or favouring any block is detected
 		now, sum = now+took, sum+took
 		before := slices.Clone(s.Blocks)
 		shared, _ := s.Observation(0)
@@ -405,7 +407,7 @@ func TestProgressMergesBlocks(t *testing.T) {
 	}
 }
 
-// TestProgressSurvivesTheAgent: progress that went through the state file goes on without a jump or an invented block.
+// TestProgressSurvivesTheAgent: progress restored from the state file continues without a jump or a spurious block.
 func TestProgressSurvivesTheAgent(t *testing.T) {
 	var before, p Progress
 	begin(&before, 0)
@@ -419,8 +421,8 @@ func TestProgressSurvivesTheAgent(t *testing.T) {
 	if err := json.Unmarshal(data, &p); err != nil {
 		t.Fatal(err)
 	}
-	p.Add(epochRow(4, 9), at(60)) // the log's last row, read again
-	p.Add(epochRow(5, 9), at(61)) // the next agent comes a minute later
+	p.Add(epochRow(4, 9), at(60)) // the last row of the log, read again
+	p.Add(epochRow(5, 9), at(61)) // the next agent starts a minute later
 	p.Add(epochRow(6, 9), at(62))
 	if p.Done != 6 || p.Rewound {
 		t.Errorf("done %g, rewound %t, want 6, no", p.Done, p.Rewound)
@@ -428,14 +430,14 @@ func TestProgressSurvivesTheAgent(t *testing.T) {
 	wantBlocks(t, p.Current(), 1, 1, 1, 1, 1)
 }
 
-// TestProgressRowsBeforeALaunch are counted and nothing else.
+// TestProgressRowsBeforeALaunch: rows before a launch are only counted.
 func TestProgressRowsBeforeALaunch(t *testing.T) {
 	var p Progress
 	p.Add(epochRow(3, 9), at(1))
 	if p.Rows != 1 || p.Done != 0 || p.Current() != nil || p.Observations() != nil {
 		t.Errorf("%+v", p)
 	}
-	p.End(at(2)) // nothing to end
+	p.End(at(2)) // no segment to end
 }
 
 func TestMedian(t *testing.T) {
@@ -453,7 +455,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// A log that gives epochs without a number of them is counted in steps as soon as it gives these with one.
+// A log with epochs but without their total is counted in steps as soon as it contains steps with a total.
 func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	p := &Progress{}
 	p.Begin(0, resources.Allocation{CPUs: 1}, "run", true)

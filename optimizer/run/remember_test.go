@@ -12,7 +12,7 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// TestRunsAreRemembered: however a run ends, it is in the runs database.
+// TestRunsAreRemembered: every run is stored in the runs database, however it ends.
 func TestRunsAreRemembered(t *testing.T) {
 	for name, c := range map[string]struct {
 		play  func(*actor) launch.Exit
@@ -47,7 +47,7 @@ func TestRunsAreRemembered(t *testing.T) {
 	}
 }
 
-// TestRunWithoutDatabase: a runs database that cannot be used costs a run one warning and nothing else.
+// TestRunWithoutDatabase: an unusable runs database causes one warning and has no other effect on a run.
 func TestRunWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, resumable(4, 2))

@@ -10,26 +10,27 @@ import (
 	"trainopt/sla"
 )
 
-// doubt collects the evidence against a learning agent's critics: an agreement that is projected to be missed look
-// after look, and a pace that the critics foresaw worse than the performance model alone did.
+// doubt accumulates the evidence against a learning agent's critics: consecutive checks with a severe projected
+// violation of the SLA, and a pace that the critics predicted worse than the performance model alone.
 type doubt struct {
-	missing int     // looks in a row at which a severe violation was projected
-	looks   int     // at which the critics' correction could be checked
-	worse   float64 // sum of how much further off they were than the model, in log seconds
-	// said is what was expected at the last decision, seconds per unit of work: by the model, and as corrected.
+	missing int     // consecutive checks with a severe projected violation
+	looks   int     // checks of the critics' correction
+	worse   float64 // sum of their additional error over the model's, in log seconds
+	// model and corrected are the seconds per unit of work expected at the last decision: by the model, and as
+	// corrected by the critics.
 	model, corrected float64
-	// rest is how many looks must pass before the next attempt.
+	// rest is the number of checks before the next attempt.
 	rest int
 }
 
 const (
 	severeViolation = 0.3
 	missingLooks    = 3
-	worseBy         = 0.05 // mean log error beyond the model's
-	renewCooldown   = 20   // looks
+	worseBy         = 0.05 // mean log error in excess of the model's
+	renewCooldown   = 20   // in checks
 )
 
-// expect takes note of what a decision of the agent expects at the place where the job then runs.
+// expect stores the pace that an agent's decision predicts at its allocation.
 func (d *doubt) expect(p plan.Plan, remaining float64) {
 	d.model, d.corrected = math.NaN(), math.NaN()
 	if p.Learned == nil || p.Learned.Agent == "" || !(remaining > 0) || !(p.Learned.Shift > 0) {
@@ -39,8 +40,8 @@ func (d *doubt) expect(p plan.Plan, remaining float64) {
 	d.corrected = d.model * p.Learned.Shift
 }
 
-// look judges the last decision by the measured seconds per unit of work, and the agreement by its verdicts. It returns
-// the trigger of a renewal in words, empty when there is none.
+// look compares the last decision with the measured seconds per unit of work, and evaluates the verdicts. It returns
+// the reason for a renewal, empty if none is due.
 func (d *doubt) look(measured float64, verdicts []sla.Verdict) string {
 	severe := 0.0
 	for _, v := range verdicts {
@@ -67,19 +68,22 @@ func (d *doubt) look(measured float64, verdicts []sla.Verdict) string {
 		100*severe, d.missing, 100*(math.Exp(d.worse/float64(d.looks))-1))
 }
 
-// renewing is a renewal under way, beside the agent's loop: it takes seconds, and guard, signals and samples do not wait.
+// renewing is a renewal in progress. It runs beside the agent's loop: it takes seconds, and guard, signals and
+// samples must not wait.
 type renewing struct {
 	trigger string
-	done    chan renewed // of one, so that nobody waits for a run that has ended
+	done    chan renewed // buffered, so that the goroutine does not block if the run has ended
 }
 
+// renewed is the result of a renewal.
 type renewed struct {
 	agent *plan.Agent
 	how   plan.Renewal
 	err   error
 }
 
-// checkAgent renews the critics of a learning planner when the evidence is against them; every attempt is recorded.
+// checkAgent renews the critics of a learning planner if the evidence is against them. The renewal runs in a
+// goroutine and is collected by a later call; every attempt is recorded.
 func (r *run) checkAgent(ctx context.Context) {
 	if r.Config.Planner != "morl" || r.model == nil {
 		return
@@ -113,7 +117,7 @@ func (r *run) checkAgent(ctx context.Context) {
 	go func() {
 		var got renewed
 		defer func() {
-			if x := recover(); x != nil { // the optimiser may fail; the training never fails because of it (P8)
+			if x := recover(); x != nil { // a panic of the optimizer must not stop the training
 				got.err = fmt.Errorf("renew the agent: %v", x)
 			}
 			done <- got
@@ -122,7 +126,7 @@ func (r *run) checkAgent(ctx context.Context) {
 	}()
 }
 
-// finishRenewal takes the better critics and records the attempt.
+// finishRenewal adopts the better critics and records the attempt.
 func (r *run) finishRenewal(trigger string, got renewed) {
 	if got.err != nil {
 		r.event(Warning, "%v", got.err)

@@ -13,8 +13,8 @@ import (
 	"trainopt/sla"
 )
 
-// A renewal needs both: a severe violation projected at several looks in a row, and critics that foresaw the pace worse than
-// the model alone.
+// A renewal requires both: a severe projected violation at several consecutive checks, and critics that predicted the
+// pace worse than the model alone.
 func TestDoubtNeedsAllItsEvidence(t *testing.T) {
 	severity := func(x float64) []sla.Verdict { return []sla.Verdict{{Objective: sla.Time, Severity: &x}} }
 	for name, c := range map[string]struct {
@@ -40,14 +40,14 @@ func TestDoubtNeedsAllItsEvidence(t *testing.T) {
 			t.Errorf("%s: triggered %v, want %v", name, got, c.want)
 		}
 	}
-	var d doubt // violations with a good look between them are not in a row
+	var d doubt // violations with a good check between them are not consecutive
 	for k := range 9 {
 		d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: 2}}, 50)
 		if why := d.look(10, severity(float64(k%3)/2)); why != "" {
 			t.Errorf("look %d: %s", k, why)
 		}
 	}
-	d = doubt{rest: 6} // an attempt was made lately
+	d = doubt{rest: 6} // a recent attempt
 	for k := range 9 {
 		d.expect(plan.Plan{Learned: &plan.Learned{Agent: "conditioned", UnitSeconds: 10, Shift: 2}}, 50)
 		if got := d.look(10, severity(1)) != ""; got != (k >= 6) {
@@ -55,7 +55,7 @@ func TestDoubtNeedsAllItsEvidence(t *testing.T) {
 		}
 	}
 	d = doubt{}
-	d.expect(plan.Plan{}, 50) // the model decided: nothing of the critics to check
+	d.expect(plan.Plan{}, 50) // the model decided: no prediction of the critics to check
 	for range 9 {
 		if why := d.look(math.NaN(), severity(1)); why != "" {
 			t.Error(why)
@@ -63,8 +63,8 @@ func TestDoubtNeedsAllItsEvidence(t *testing.T) {
 	}
 }
 
-// A renewal runs beside the agent's loop: the look that starts it returns at once, a later one takes the result, and
-// nothing is started twice.
+// A renewal runs beside the agent's loop: the check that starts it returns immediately, a later one takes the result,
+// and no second renewal is started meanwhile.
 func TestRenewalDoesNotHoldTheLoop(t *testing.T) {
 	agent := newStage(t, nil).agent()
 	agent.Config.Planner = "morl"
@@ -90,7 +90,7 @@ func TestRenewalDoesNotHoldTheLoop(t *testing.T) {
 	if r.renewing != nil && r.renewing != first {
 		t.Error("another renewal was started while one is under way")
 	}
-	if r.renewing != nil { // not taken yet: wait for it, and leave it to the next look
+	if r.renewing != nil { // not taken yet: wait for it, and leave it to the next check
 		first.done <- <-first.done
 		r.checkAgent(t.Context())
 	}

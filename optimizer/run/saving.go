@@ -14,29 +14,30 @@ import (
 	"trainopt/resources"
 )
 
-// saves follows the checkpoints that the training writes by itself.
+// saves tracks the checkpoints that the training writes.
 type saves struct {
 	finder *checkpoint.Finder
-	files  []checkpoint.File // as of the last look, newest complete one last
+	files  []checkpoint.File // at the last scan, newest complete one last
 	newest string            // path and time of the newest complete one
-	times  []time.Duration   // elapsed time at which each was seen, newest last; a few
-	done   float64           // progress at the newest, in units of work; NaN unknown
-	took   []float64         // seconds that saves took
+	times  []time.Duration   // elapsed time at which each appeared, newest last; at most keptSaveTimes
+	done   float64           // progress at the newest, in units of work; NaN if unknown
+	took   []float64         // measured seconds per save
 
-	fresh   bool          // the newest one was seen in this tick
-	asked   string        // the checkpoint that the last job wrote on request when it left; empty: none
-	resumed bool          // the running process was started to continue from a checkpoint of the script's own
-	lookAt  time.Duration // elapsed time of the next look
+	fresh   bool          // the newest one appeared in this tick
+	asked   string        // the checkpoint that the last job wrote on request before its exit; empty if none
+	resumed bool          // the running process was started from a checkpoint of the script
+	lookAt  time.Duration // elapsed time of the next scan
 }
 
-// Bounds of the look-out for checkpoints.
+// Parameters of the scan for checkpoints.
 const (
 	saveLookEvery = 2 * time.Second
 	keptSaveTimes = 8
-	settledSave   = 10 * time.Second // longer than a checkpoint must be unchanged to count as complete
+	settledSave   = 10 * time.Second // longer than the time for which a complete checkpoint must be unchanged
 )
 
-// openSaves begins to look for checkpoints below the working directory and the run's own checkpoint directory.
+// openSaves creates the finder of checkpoints below the working directory, the script's directory, and the run's own
+// checkpoint directory.
 func (r *run) openSaves() {
 	roots := []string{r.Config.Dir, r.dir.Path("checkpoint")}
 	if r.Config.Train != "" {
@@ -50,7 +51,7 @@ func (r *run) openSaves() {
 	r.saves = saves{finder: checkpoint.NewFinder(checkpoint.Options{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
 }
 
-// lookForSaves takes note of new checkpoints, every few seconds or at once when forced.
+// lookForSaves scans for new checkpoints, every few seconds or immediately if forced.
 func (r *run) lookForSaves(force bool) {
 	s, now := &r.saves, r.elapsed()
 	if now < s.lookAt && !force {
@@ -58,7 +59,7 @@ func (r *run) lookForSaves(force bool) {
 	}
 	began := r.Clock.Monotonic()
 	look := r.Clock.Now()
-	if r.job == nil { // whatever was being written is not any more
+	if r.job == nil { // nothing is being written any more
 		look = look.Add(settledSave)
 	}
 	s.files = slices.DeleteFunc(s.finder.Find(look), func(f checkpoint.File) bool { return f.Time.Before(r.rec.StartedAt) })
@@ -75,7 +76,8 @@ func (r *run) lookForSaves(force bool) {
 	r.noteCheckpoint()
 }
 
-// positionOf is the progress in a checkpoint, in units of work; NaN where neither its name nor the training says.
+// positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer
+// determines it.
 func (r *run) positionOf(f checkpoint.File) float64 {
 	if position, ok := r.observedPosition(f.Path); ok {
 		return position
@@ -89,7 +91,7 @@ func (r *run) positionOf(f checkpoint.File) float64 {
 	return math.NaN()
 }
 
-// saveInterval is the usual time between two checkpoints of the script's own; 0 while fewer than two were seen.
+// saveInterval returns the median time between the script's checkpoints; 0 if fewer than two were seen.
 func (s *saves) saveInterval() time.Duration {
 	if len(s.times) < 2 {
 		return 0
@@ -101,7 +103,7 @@ func (s *saves) saveInterval() time.Duration {
 	return time.Duration(median(gaps) * float64(time.Second))
 }
 
-// nextSave is when the next checkpoint is expected, as elapsed time; ok is false while nothing suggests one.
+// nextSave returns the elapsed time at which the next checkpoint is expected; ok is false without an estimate.
 func (s *saves) nextSave() (at time.Duration, ok bool) {
 	every := s.saveInterval()
 	if every <= 0 {
@@ -110,8 +112,8 @@ func (s *saves) nextSave() (at time.Duration, ok bool) {
 	return s.times[len(s.times)-1] + every, true
 }
 
-// atRisk is the time whose work is lost if the job is stopped now: since the newest checkpoint or the launch; negative for a job
-// that saves on request and of which no checkpoint is known.
+// atRisk returns the run time whose work is lost if the job is stopped now: since the newest checkpoint or the
+// launch. Without a known checkpoint it is negative while no job runs, and for a job that saves on request.
 func (r *run) atRisk() time.Duration {
 	switch n := len(r.saves.times); {
 	case n > 0:
@@ -122,7 +124,7 @@ func (r *run) atRisk() time.Duration {
 	return r.elapsed() - r.launchedAt()
 }
 
-// noteCheckpoint keeps the newest checkpoint and the work since in the record.
+// noteCheckpoint records the newest checkpoint and the work at risk.
 func (r *run) noteCheckpoint() {
 	n := len(r.saves.times)
 	if n == 0 {
@@ -135,7 +137,7 @@ func (r *run) noteCheckpoint() {
 		RiskSeconds: journal.Number(r.atRisk().Seconds()), RiskUnits: journal.Number(math.Max(0, r.progress.Done-r.saves.done))}
 }
 
-// launchedAt is the elapsed time at which the current process was started.
+// launchedAt returns the elapsed time at which the current process was started.
 func (r *run) launchedAt() time.Duration {
 	for i := len(r.progress.Segments) - 1; i >= 0; i-- {
 		if s := r.progress.Segments[i]; s.Launch {
@@ -145,7 +147,8 @@ func (r *run) launchedAt() time.Duration {
 	return 0
 }
 
-// resumeFrom is the checkpoint from which the job can continue now. ok is true without one for a job that finds its own.
+// resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok
+// may be true with a zero f.
 func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 	switch r.resumption.How {
 	case inspect.ResumeProtocol:
@@ -161,7 +164,7 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.WantsNothing && directory != (r.resumption.Wants == inspect.WantsDirectory)
 	})
 	for _, f := range usable {
-		if f.Path == r.saves.asked && f.Complete { // written on request, as the last act of the job before
+		if f.Path == r.saves.asked && f.Complete { // written on request by the previous launch before its exit
 			return f, true
 		}
 	}
@@ -171,18 +174,19 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 	return checkpoint.File{}, r.resumption.How == inspect.ResumeItself && r.resumable
 }
 
-// keepsWork reports whether what the job has done survives a stop at a limit: it saves when it is asked to, or writes
+// keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
 // checkpoints from which it can continue.
 func (r *run) keepsWork() bool {
 	return r.resumable || r.canResume() && len(r.saves.times) > 0
 }
 
-// canResume reports whether the job continues from a checkpoint of its own, once there is one.
+// canResume reports whether the job can continue from a checkpoint of its own, if it has one.
 func (r *run) canResume() bool {
 	return r.Config.Resume != ResumableNo && (r.resumption.How == inspect.ResumeArgument || r.resumption.How == inspect.ResumeItself)
 }
 
-// arguments is the command line of a launch: the user's own, with what was decided about it in the script's own arguments.
+// arguments returns the command line of a launch: the user's, with the values of decided knobs in the script's own
+// arguments.
 func (r *run) arguments(a resources.Allocation, from *checkpoint.File) ([]string, error) {
 	values := map[string]string{}
 	set := func(name, value string, wanted bool) {
@@ -204,8 +208,8 @@ func (r *run) arguments(a resources.Allocation, from *checkpoint.File) ([]string
 	return r.mapping.Apply(r.argv, values)
 }
 
-// commandLine is what is started at an allocation, and the checkpoint that it continues from: nil for a first start, or where
-// the job keeps the protocol and its checkpoint itself.
+// commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
+// or if the job follows the checkpoint protocol and keeps the checkpoint itself.
 func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *checkpoint.File, error) {
 	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
 		argv, err := r.arguments(a, nil)
@@ -219,14 +223,14 @@ func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *check
 	return argv, &f, err
 }
 
-// continueFrom makes progress continue at a checkpoint.
+// continueFrom sets the progress to that of a checkpoint.
 func (r *run) continueFrom(f *checkpoint.File) {
 	if f == nil {
 		return
 	}
 	position := r.positionOf(*f)
 	if r.resumption.How == inspect.ResumeItself && (r.observer == nil || !relative[r.observer.framework]) {
-		position = math.NaN() // which snapshot it loads is its own affair
+		position = math.NaN() // the script decides which snapshot it loads
 	}
 	r.saves.resumed = true
 	r.progress.ResumeFrom(position)
@@ -238,8 +242,9 @@ func (r *run) continueFrom(f *checkpoint.File) {
 	}
 }
 
-// stopAfterSave stops a job just after a checkpoint of its own when it cannot finish before the limit, and the next checkpoint
-// would come too late: what it would compute until then would be lost. A job that saves on request needs no such care.
+// stopAfterSave stops a job immediately after one of its own checkpoints if it cannot finish before the limit and its
+// next checkpoint would come too late, so that no further work is lost. It does not apply to a job that saves on
+// request.
 func (r *run) stopAfterSave() {
 	fresh := r.saves.fresh
 	r.saves.fresh = false
@@ -257,7 +262,8 @@ func (r *run) stopAfterSave() {
 	r.leave(&leaving{Why: why, Words: words})
 }
 
-// stopRewound stops a job that began again although it was resumed from a checkpoint of its own, before it overwrites that.
+// stopRewound stops a job that started from scratch although it was resumed from a checkpoint of its own, before it
+// overwrites that checkpoint.
 func (r *run) stopRewound() {
 	if !r.progress.Rewound || !r.saves.resumed || r.leaving != nil {
 		return
@@ -270,7 +276,7 @@ func (r *run) stopRewound() {
 	r.watchdog.stop(r.Config.Grace)
 }
 
-// resumptionWords names the way by which the job continues.
+// resumptionWords describes how the job resumes.
 func (r *run) resumptionWords() string {
 	switch r.resumption.How {
 	case inspect.ResumeArgument:

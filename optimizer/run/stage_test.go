@@ -18,10 +18,10 @@ import (
 	"trainopt/resources"
 )
 
-// patience bounds what a test waits for; it is reached only when the test fails.
+// patience bounds the waits of a test; it expires only if the test fails.
 const patience = 20 * time.Second
 
-// hand is a clock that stands still until the test moves it.
+// hand is a clock that advances only when the test sets it.
 type hand struct {
 	mu   sync.Mutex
 	mono time.Duration
@@ -44,7 +44,7 @@ func (h *hand) Monotonic() time.Duration {
 	return h.mono
 }
 
-// advance lets time pass.
+// advance advances the clock.
 func (h *hand) advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,37 +52,37 @@ func (h *hand) advance(d time.Duration) {
 	h.wall = h.wall.Add(d)
 }
 
-// step sets the wall clock, as a person or a time server does.
+// step sets the wall clock, as a user or a time server does.
 func (h *hand) step(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.wall = h.wall.Add(d)
 }
 
-// stage is a machine of four CPUs on which a scripted job runs under a real agent. The job and the agent move in step: a
-// job that has written a row goes on when the agent has seen it.
+// stage is a machine of four CPUs on which a scripted job runs under a real agent. Job and agent are synchronised: a
+// job that has written a row continues when the agent has read it.
 type stage struct {
 	t     *testing.T
 	clock *hand
 	cfg   Config
-	// play is the job: it runs from its start to its end.
+	// play is the job, from its start to its end.
 	play func(*actor) launch.Exit
-	// onStart is called before each start, with its number from 1.
+	// onStart is called before each start, with the number of the start from 1.
 	onStart func(n int, c launch.Command)
 	// onStatus is called after each tick of the agent.
 	onStatus func(Status)
 
 	mu     sync.Mutex
-	events []string // with their level, "1 words"
+	events []string // with their level, "1 text"
 	status Status
 	ticks  int
 	actors []*actor
 	saved  int // the epoch in the job's checkpoint
 
-	interrupts chan os.Signal // the signals of runWithSignals
+	interrupts chan os.Signal // the signals sent by runWithSignals
 }
 
-// newStage makes a run of train.sh on one CPU at $0.001 a second, with the planner that changes nothing.
+// newStage creates a run of train.sh on one CPU at $0.001 per second, with the planner that changes nothing.
 func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	t.Helper()
 	dir := t.TempDir()
@@ -117,7 +117,7 @@ func (s *stage) resume(dir string, c Change) Result {
 	return s.agent().Resume(ctx, dir, c, nil)
 }
 
-// Event, Status, Planned and Finished make the stage the agent's View.
+// Event, Status, Planned and Finished implement the agent's View.
 func (s *stage) Event(level Level, line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *stage) Planned(*journal.Record) {}
 
 func (s *stage) Finished(*journal.Record, string) {}
 
-// said are the events of at least a level that have a text.
+// said returns the events of at least a level that contain a text.
 func (s *stage) said(least Level, text string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,7 +151,7 @@ func (s *stage) said(least Level, text string) []string {
 	return out
 }
 
-// seen is the last status and how many there were.
+// seen returns the last status and the number of statuses.
 func (s *stage) seen() (Status, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,14 +169,14 @@ func (s *stage) wait(what string, ok func(st Status, ticks int) bool) bool {
 	return false
 }
 
-// started are the actors so far.
+// started returns the actors so far.
 func (s *stage) started() []*actor {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.actors)
 }
 
-// Name, Start and Adopt make the stage the agent's Launcher.
+// Name, Start and Adopt implement the agent's Launcher.
 func (s *stage) Name() string { return "stage" }
 
 func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
@@ -188,7 +188,7 @@ func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
 	if s.onStart != nil {
 		s.onStart(a.n, c)
 	}
-	a.write() // so that the agent's first look finds it
+	a.write() // so that the agent's first read finds it
 	go func() {
 		exit := s.play(a)
 		exit.At, exit.Ran = s.clock.Now(), s.clock.Monotonic()-a.from
@@ -213,18 +213,18 @@ type actor struct {
 	n       int
 	command launch.Command
 	from    time.Duration
-	epoch   int // the last one finished
+	epoch   int // the last finished one
 
 	asked, stopped, done chan struct{}
 	exit                 launch.Exit
 
 	mu    sync.Mutex
 	asks  int
-	stops []time.Duration // the grace of each
+	stops []time.Duration // the grace of each stop
 	limit time.Duration
 }
 
-// setting is a variable of the job's environment.
+// setting returns a variable of the job's environment.
 func (a *actor) setting(name string) string {
 	for _, kv := range a.command.Env {
 		if v, ok := strings.CutPrefix(kv, name+"="); ok {
@@ -234,7 +234,7 @@ func (a *actor) setting(name string) string {
 	return ""
 }
 
-// begin is the epoch from which to go on: that of the checkpoint on a restart.
+// begin returns the epoch from which the job continues: that of the checkpoint after a restart.
 func (a *actor) begin() int {
 	if a.setting("OPTIMIZER_RESUME") == "1" {
 		a.epoch = a.stage.saved
@@ -242,7 +242,8 @@ func (a *actor) begin() int {
 	return a.epoch
 }
 
-// work is one epoch of some seconds, written to the log and seen by the agent. It is false when the job must go.
+// work is one epoch of the given seconds, written to the log and read by the agent. It returns false if the job must
+// exit.
 func (a *actor) work(total int, seconds float64) bool {
 	s := a.stage
 	before, ticks := s.seen()
@@ -251,7 +252,7 @@ func (a *actor) work(total int, seconds float64) bool {
 	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch)))
 	e := float64(a.epoch)
 	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
-		if before.Done < e { // the row brings news
+		if before.Done < e { // the row contains progress
 			return a.mustGo() || st.Done >= e && n > ticks
 		}
 		return a.mustGo() || n >= ticks+2
@@ -301,7 +302,7 @@ func died(signal string) launch.Exit {
 	return launch.Exit{Reason: launch.Killed, Code: -1, Signal: signal, Detail: "died of " + signal}
 }
 
-// leave saves and goes as it was asked to.
+// leave saves and exits as requested.
 func (a *actor) leave() launch.Exit {
 	select {
 	case <-a.stopped:
@@ -319,7 +320,7 @@ func (a *actor) leave() launch.Exit {
 	return left
 }
 
-// resumable plays a training that saves when it is asked to and goes on from there.
+// resumable plays a training that saves on request and continues from there.
 func resumable(total int, seconds float64) func(*actor) launch.Exit {
 	return func(a *actor) launch.Exit {
 		for a.begin(); a.epoch < total; {
@@ -378,7 +379,7 @@ func (a *actor) Exit() launch.Exit {
 
 func (a *actor) Close() error { return nil }
 
-// counts are how often the job was asked to save and told to stop.
+// counts returns how often the job was asked to save and to stop.
 func (a *actor) counts() (asks, stops int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

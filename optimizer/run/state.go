@@ -11,14 +11,14 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
 )
 
-// savedState is the file `state`: all that another agent needs to go on with the run.
+// savedState is the content of the file `state`: everything that another agent requires to continue the run.
 type savedState struct {
 	Config    Config               `json:"config"`
 	Argv      []string             `json:"argv"`
@@ -43,21 +43,21 @@ type savedState struct {
 	OwnLog    string               `json:"own_log"`
 	Joules    float64              `json:"joules"`
 	LogPath   string               `json:"log_path"`
-	Output    []monitor.TailState  `json:"output"` // of standard output and standard error
-	Log       *monitor.TailState   `json:"log"`
+	Output    []trainlog.TailState `json:"output"` // of stdout and stderr
+	Log       *trainlog.TailState  `json:"log"`
 	Elapsed   time.Duration        `json:"elapsed"`
 	Monotonic time.Duration        `json:"monotonic"`
 	BootID    string               `json:"boot_id"`
 	Ended     bool                 `json:"ended"`
 
-	Positions map[string]float64 `json:"positions,omitempty"` // progress in checkpoints that the observer reported
-	Framework string             `json:"framework,omitempty"` // that the observer saw
-	Asked     string             `json:"asked,omitempty"`     // checkpoint written on request
-	Base      base               `json:"base"`                // where the running process continued
+	Positions map[string]float64 `json:"positions,omitempty"` // progress in the checkpoints that the observer reported
+	Framework string             `json:"framework,omitempty"` // as reported by the observer
+	Asked     string             `json:"asked,omitempty"`     // path of the checkpoint written on request
+	Base      base               `json:"base"`                // position from which the running process continued
 }
 
-// bootID names this boot of the machine: monotonic times of another boot mean nothing here. It is in every state that is
-// saved, and read once.
+// bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,
+// because every saved state contains it.
 var bootID = sync.OnceValue(func() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -66,7 +66,7 @@ var bootID = sync.OnceValue(func() string {
 	return strings.TrimSpace(string(data))
 })
 
-// save writes state at most once a second, and run.json every few seconds, or both at once when forced.
+// save writes state at most once a second and run.json at most every five seconds; force writes both immediately.
 func (r *run) save(force bool) {
 	now := r.elapsed()
 	if force || now-r.lastSave >= time.Second {
@@ -82,11 +82,12 @@ func (r *run) save(force bool) {
 	}
 }
 
-// saidOnce reports a failing disk once: the training and the guard go on.
+// saidOnce reports a disk error once; the training and the guard continue.
 func (r *run) saidOnce(err error) {
 	r.once(Warning, "disk", "%v (the training continues)", err)
 }
 
+// saveState writes the state file with the positions of all sources.
 func (r *run) saveState() {
 	s := savedState{Config: r.Config, Argv: r.argv, Host: r.host, Limits: r.limits, Rates: r.rates, Baseline: r.baseline, Current: r.current,
 		Resumable: r.resumable, Need: r.needMemory, RestartS: r.restartS, StartupS: r.startupS, Progress: r.progress,
@@ -107,18 +108,18 @@ func (r *run) saveState() {
 	}
 }
 
-// ErrNotResumable says that a run cannot be continued: it is over, or its job keeps no checkpoint.
+// ErrNotResumable reports that a run cannot be continued: it has finished, or its job keeps no checkpoint.
 var ErrNotResumable = errors.New("cannot be resumed")
 
-// Change is what may be changed when a run is resumed; zero fields stay as they were.
+// Change contains new limits for a resumed run; zero fields keep the old limit.
 type Change struct {
 	TimeMax    time.Duration
 	CostMaxUSD float64
 }
 
-// Resume goes on with a run whose agent is gone: it adopts the job if it still runs, takes note of how it ended if it
-// does not, and starts it again from its checkpoint where that is possible. Money and time go on from what was
-// saved; the time of an outage counts only while the job was alive.
+// Resume continues a run whose agent has died: it adopts the job if that still runs, otherwise it records how the job
+// ended and restarts it from its checkpoint if possible. Elapsed time and cost continue from the saved state; the
+// time of an outage counts only while the job lived.
 func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts <-chan os.Signal) Result {
 	r := newRun(a)
 	unlock, err := r.reopen(dir, change)
@@ -140,6 +141,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	return r.finish()
 }
 
+// reopen locks the run directory and restores the run from it. The returned function releases the lock.
 func (r *run) reopen(dir string, change Change) (func(), error) {
 	jd, err := journal.Open(dir)
 	if err != nil {
@@ -156,6 +158,8 @@ func (r *run) reopen(dir string, change Change) (func(), error) {
 	return unlock, nil
 }
 
+// restore rebuilds the run from its saved state and record, with the new limits of change. It refuses, before any
+// file is written, a run that is done, has no checkpoint to resume from, or has used up its limits.
 func (r *run) restore(jd *journal.Run, change Change) error {
 	var s savedState
 	note, err := jd.LoadState(&s)
@@ -211,7 +215,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if r.meter, err = cost.RestoreMeter(s.Meter); err != nil {
 		return fmt.Errorf("resume %s: money spent so far: %w", jd.ID(), err)
 	}
-	if s.Ended { // refused here, before anything is written
+	if s.Ended { // refuse before any file is written
 		if err := r.Config.SLA.Exhausted(s.Elapsed, float64(r.meter.Total(s.Elapsed))); err != nil {
 			return fmt.Errorf("resume %s: %w: %w", jd.ID(), err, ErrNotResumable)
 		}
@@ -250,7 +254,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	return nil
 }
 
-// pickUp finds the job again, or starts it again.
+// pickUp adopts the job of the run, or restarts it.
 func (r *run) pickUp(ctx context.Context) error {
 	s := &r.saved
 	s.Handle = latestJob(r.dir.Dir(), s)
@@ -265,13 +269,13 @@ func (r *run) pickUp(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, _, ok := r.progress.jobEnd(exit.Ran); ok { // it lived on without an agent
+		if end, _, ok := r.progress.jobEnd(exit.Ran); ok { // it continued to run without an agent
 			r.base = max(r.base, end)
 		}
 		return r.afterOutage(ctx, exit)
 	default:
 	}
-	if s.BootID == bootID() { // it has run and cost money all the while
+	if s.BootID == bootID() { // it ran, and cost money, during the outage
 		r.base += r.started - s.Monotonic
 	}
 	r.job = j
@@ -285,8 +289,9 @@ func (r *run) pickUp(ctx context.Context) error {
 	return nil
 }
 
-// latestJob is the job that the keeper itself has on record, when an agent died between starting it and saving that.
-// What the keeper has on record from before a state that knows of no job is the job before, which has ended.
+// latestJob returns the handle recorded by the keeper, because an agent may die between starting a job and saving its
+// handle. If the state contains no job, a record that predates it belongs to the previous job, which has ended, and
+// is ignored.
 func latestJob(dir string, s *savedState) *launch.Handle {
 	h, err := launch.Find(dir)
 	if err != nil || s.Handle == nil && time.Duration(h.KeeperStart)*clockTick < s.Monotonic-clockTick {
@@ -298,7 +303,7 @@ func latestJob(dir string, s *savedState) *launch.Handle {
 // clockTick is the unit of process start times (USER_HZ is 100 on Linux).
 const clockTick = 10 * time.Millisecond
 
-// afterOutage handles a job that ended while no agent watched.
+// afterOutage handles a job that ended without an agent.
 func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	r.event(Info, "the job ended while no agent was attached: %s", describeExit(exit))
 	r.readLog()
@@ -315,12 +320,12 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	return nil
 }
 
-// noCheckpoint is the refusal to start a job again that saves nothing.
+// noCheckpoint is the refusal to restart a job that saves no checkpoint.
 func noCheckpoint(why string) error {
 	return fmt.Errorf("%s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", why, ErrNotResumable)
 }
 
-// giveUp writes into run.json that the run is over.
+// giveUp records in run.json that the run has failed.
 func (r *run) giveUp(why string) {
 	r.refresh(true)
 	now, code := r.Clock.Now().UTC(), int(CodeTraining)
@@ -344,7 +349,7 @@ func (r *run) startAgain(ctx context.Context, why string) error {
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
 	}
-	if r.rec.Plan != nil { // it was of a run without the interruption
+	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil
 	}
 	label := "run"

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
@@ -12,15 +13,16 @@ import (
 	"trainopt/sla"
 )
 
-// append adds a row to a table; a disk that fails is said once, whatever was to be written, and the run goes on.
+// append appends a row to a table; a disk error is reported once for all files, and the run continues.
 func (r *run) append(t *monitor.Table, v monitor.Values) {
 	if err := t.Append(v); err != nil {
 		r.saidOnce(err)
 	}
 }
 
-// tabulate writes a training row to the tables that have one for each, or, of many, those that are due and the last.
-func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
+// tabulate writes a training row to the tables of training rows, or, of several rows, those that are due and the last
+// one.
+func (r *run) tabulate(row *trainlog.Row, at time.Duration, last bool) {
 	for _, t := range []struct {
 		table  *monitor.Table
 		values func() monitor.Values
@@ -33,7 +35,8 @@ func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
 	}
 }
 
-// appendDue appends a row to a thinned table when it is due; the last one of several is held in case that none follows.
+// appendDue appends a row to a thinned table if it is due; the last one of several rows is held back in case it is
+// the final one.
 func (r *run) appendDue(t *monitor.Table, last bool, values func() monitor.Values) {
 	if t.Due() {
 		r.append(t, values())
@@ -61,11 +64,12 @@ func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
 	return v
 }
 
+// writeSample writes the last sample to the table of samples, and the verdicts.
 func (r *run) writeSample() {
 	at := r.elapsed()
 	v := r.sampler.last.Values()
 	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.current.GPUs, r.current.CPUs, r.current.Memory, r.spent()
-	delete(v, "gpu_energy_j") // the driver counts from its start; ours counts from the run's
+	delete(v, "gpu_energy_j") // the driver counts from its start, the column from the start of the run
 	if r.sampler.haveJ {
 		v["gpu_energy_j"] = r.sampler.joules
 	}
@@ -90,17 +94,19 @@ func (r *run) writeVerdicts(at time.Duration) {
 	}
 }
 
+// saidVerdict is the last written verdict of an objective.
 type saidVerdict struct {
 	at     time.Duration
 	status sla.Status
 }
 
-func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
-	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
+// performance returns the values of a training row for the table of performance, with the utilisation of the segment.
+func (r *run) performance(row *trainlog.Row, at time.Duration) monitor.Values {
+	get := func(c trainlog.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
-	line := monitor.Values{"time_s": at, "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
-		"throughput": get(monitor.Throughput), "train_loss": get(monitor.TrainLoss), "train_accuracy": get(monitor.TrainAccuracy),
-		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
+	line := monitor.Values{"time_s": at, "epoch": get(trainlog.Epoch), "step": get(trainlog.Step), "epoch_time_s": get(trainlog.EpochTime),
+		"throughput": get(trainlog.Throughput), "train_loss": get(trainlog.TrainLoss), "train_accuracy": get(trainlog.TrainAccuracy),
+		"test_loss": get(trainlog.TestLoss), "test_accuracy": get(trainlog.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
 	if seg != nil {
 		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 	}
@@ -111,6 +117,7 @@ func (r *run) noteAllocation(a resources.Allocation, applied, reason string) {
 	r.append(r.tables.Allocation, allocationValues(monitor.Values{"time_s": r.elapsed(), "applied": applied, "reason": reason}, a))
 }
 
+// writeFront appends every candidate of a plan to the table of the Pareto front.
 func (r *run) writeFront(p plan.Plan) {
 	for _, c := range p.Candidates {
 		v := allocationValues(monitor.Values{"time_s": r.elapsed(), "resource": c.Resource, "feasible": c.Feasible, "on_front": c.OnFront,
@@ -121,7 +128,7 @@ func (r *run) writeFront(p plan.Plan) {
 	}
 }
 
-// state is the decision state of 21 numbers (simulator/training).
+// state returns the decision state of 21 numbers (simulator/training).
 func (r *run) state() perf.State {
 	in := perf.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: r.sampler.last.GPUMean(),
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
@@ -138,7 +145,7 @@ func (r *run) writeDecision(a journal.Action) {
 	at := r.elapsed()
 	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
 	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
-	line := monitor.Values{"time_s": at, "state": monitor.FormatState(state[:]), "action": a.Action, "action_description": a.Description,
+	line := monitor.Values{"time_s": at, "state": state[:], "action": a.Action, "action_description": a.Description,
 		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.criticReset,
 		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
 	if a.To.BatchSize > 0 {
@@ -158,14 +165,14 @@ func (r *run) writeDecision(a journal.Action) {
 		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
 }
 
-// learnedValues adds what a learning agent thought: the weights with which it was asked, what its critics expect of the rest
-// of the run (relative to the user's own configuration), how far they differ, its own next step, and why the model
-// decided instead.
+// learnedValues adds the values of a learning agent: the weights of the decision, the critics' expectation for the
+// remaining run (relative to the baseline) and its uncertainty, the agent's own action, and the reason of a fallback
+// to the model.
 func learnedValues(line monitor.Values, l *plan.Learned) {
 	if l.Fallback != "" {
 		line["fallback"] = l.Fallback
 	}
-	if l.Agent == "" { // it was not asked
+	if l.Agent == "" { // the agent was not evaluated
 		return
 	}
 	line["policy"] = "morl: " + l.Agent
@@ -178,7 +185,7 @@ func learnedValues(line monitor.Values, l *plan.Learned) {
 	line["uncertainty"] = math.Sqrt(sum)
 }
 
-// reward is the vector reward of being at an allocation, per unit of work.
+// reward returns the vector reward per unit of work at an allocation.
 func (r *run) reward(a resources.Allocation) perf.Reward {
 	unit := math.NaN()
 	if r.model != nil {

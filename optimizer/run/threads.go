@@ -8,26 +8,27 @@ import (
 	"trainopt/resources"
 )
 
-// The thread trial: a training whose numeric library can change its threads while it runs compares one thread with all of
-// them, inside the process, for a small share of the time that it has run. Small models are often many times as fast on one.
+// The thread trial: a training whose numeric library can change its thread count at run time compares one thread with
+// all threads, inside the process, for a small share of the elapsed time. Small models are often many times faster on
+// one thread.
 const (
-	trialShare = 0.01             // of the elapsed time that one trial may take
-	trialSteps = 12               // steps that a trial should have time for
-	trialFirst = 3 * time.Second  // of training before the first trial
+	trialShare = 0.01             // share of the elapsed time that one trial may use
+	trialSteps = 12               // minimum number of steps that fit into a trial
+	trialFirst = 3 * time.Second  // training time before the first trial
 	trialMost  = 2 * time.Second  // the longest trial
-	trialGain  = 0.85             // a thread count is adopted when its steps take less than this share of the time
-	trialLimit = 60 * time.Second // after which an answer is no longer expected
+	trialGain  = 0.85             // a thread count is adopted if its steps take less than this share of the time
+	trialLimit = 60 * time.Second // time after which no answer is expected any more
 )
 
-// threading is what was learnt of thread counts in this run.
+// threading is the state of the thread trials of a run.
 type threading struct {
-	tried map[int]int // trials of each thread count
-	of    int         // threads that the job began with
-	why   string      // the reason for the change that was requested
-	back  bool        // a change was taken back: no more changes
+	tried map[int]int // trials by thread count
+	of    int         // threads at the start of the job
+	why   string      // reason of the requested change
+	back  bool        // a change was reverted: no more changes
 }
 
-// tryThreads starts a trial when one may pay and its cost is bounded.
+// tryThreads starts a trial if one may be worthwhile and its cost is bounded.
 func (r *run) tryThreads() {
 	o, seg := r.observer, r.progress.Current()
 	if o == nil || r.leaving != nil || r.job == nil || seg == nil || !r.mayTryThreads() || o.threads.id != 0 {
@@ -48,15 +49,15 @@ func (r *run) tryThreads() {
 	r.threading.tried[n]++
 }
 
-// mayTryThreads: on CPUs, by a framework that can, one rank, where the user did not size the thread pools and something may
-// be decided at all.
+// mayTryThreads reports whether thread counts may be tried: on CPUs, by a framework that supports it, with one rank,
+// if the user did not size the thread pools and the planner may decide.
 func (r *run) mayTryThreads() bool {
 	o := r.observer
 	return o.facts.CanSetThreads && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.current.GPUs == 0 &&
 		r.current.Threads == 0 && len(resources.UserThreads(r.Environ)) == 0 && r.Config.Planner != "static" && r.Config.Samples >= 0
 }
 
-// nextThreads is the thread count to try next: one, then half of the present ones; 0 when there is nothing to try.
+// nextThreads returns the next thread count to try: one, then half of the present count; 0 if both were tried.
 func (r *run) nextThreads(now int) int {
 	if r.threading.tried == nil {
 		r.threading.tried = map[int]int{}
@@ -69,7 +70,7 @@ func (r *run) nextThreads(now int) int {
 	return 0
 }
 
-// takeTrial handles the answer to a trial, or to a change of threads.
+// takeTrial handles the answer to a trial or to a change of threads.
 func (r *run) takeTrial() {
 	o := r.observer
 	if o.threads.id == 0 {
@@ -93,6 +94,8 @@ func (r *run) takeTrial() {
 	}
 }
 
+// judgeTrial requests the tried thread count if its steps took less than trialGain of the time of the faster of the
+// measurements before and after it.
 func (r *run) judgeTrial(a observe.Answer) {
 	before := a.Before
 	if a.After > 0 && a.After < before {
@@ -111,11 +114,11 @@ func (r *run) judgeTrial(a observe.Answer) {
 	r.threading.why = words
 }
 
-// threadsSet takes note of a change of threads that is in force.
+// threadsSet records a change of threads that is in force.
 func (r *run) threadsSet(a observe.Answer) {
 	to := r.current
 	to.Threads = a.Threads
-	if r.threading.back { // to what the job had
+	if r.threading.back { // the job's original count
 		to.Threads = 0
 	}
 	r.beginSegment(r.elapsed(), to, "run", false)
@@ -123,7 +126,7 @@ func (r *run) threadsSet(a observe.Answer) {
 	r.current = to
 }
 
-// watchThreads takes a change of threads back when the steps are slower than before it, beyond noise.
+// watchThreads reverts a change of threads if the steps have become slower beyond noise.
 func (r *run) watchThreads() {
 	n := len(r.progress.Segments)
 	if n < 2 || r.current.Threads == 0 || r.threading.back || r.observer == nil || r.observer.threads.id != 0 {

@@ -2,7 +2,7 @@ package run
 
 import "trainopt/optimizer/plan"
 
-// Trials are the segments as the planner's rules of moving see them.
+// Trials returns the segments in the form required by the planner's rules for moves.
 func (p *Progress) Trials() []plan.Trial {
 	out := make([]plan.Trial, len(p.Segments))
 	for i, s := range p.Segments {

@@ -11,13 +11,13 @@ import (
 	"trainopt/sla"
 )
 
-// Code is what `optimize` exits with.
+// Code is the exit code of `optimize`.
 type Code int
 
-// The exit codes that users' scripts rely on.
+// The exit codes; scripts of users rely on them.
 const (
 	CodeDone       Code = 0 // done, SLA met
-	CodeOurs       Code = 1 // our own failure
+	CodeOurs       Code = 1 // internal failure
 	CodeUsage      Code = 2 // usage or configuration
 	CodeMissed     Code = 3 // done, SLA missed
 	CodeGuard      Code = 4 // stopped by the budget or deadline guard
@@ -27,21 +27,21 @@ const (
 	CodeTerminated Code = 143
 )
 
-// Clock is time as the agent sees it: wall clock for what people read, a monotonic clock that all
-// processes of one boot share for everything that is measured or limited.
+// Clock is the agent's source of time: the wall clock for display, and for every measurement and limit a monotonic
+// clock that all processes of one boot share.
 type Clock interface {
 	Now() time.Time
 	Monotonic() time.Duration
 }
 
-// SystemClock is the machine's clock.
+// SystemClock is the clock of the machine.
 type SystemClock struct{}
 
-// Now is the wall clock.
+// Now returns the wall clock.
 func (SystemClock) Now() time.Time { return time.Now() }
 
-// Monotonic is CLOCK_MONOTONIC: steps of the wall clock do not touch it, and it means the same in the
-// next agent.
+// Monotonic returns CLOCK_MONOTONIC: it is unaffected by steps of the wall clock and comparable between agents of one
+// boot.
 func (SystemClock) Monotonic() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -50,12 +50,12 @@ func (SystemClock) Monotonic() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// Status is what a view shows of a running job. Unknown numbers are NaN, unknown intervals nil, unknown texts empty.
+// Status is a view's picture of a running job. Unknown numbers are NaN, unknown intervals nil, unknown texts empty.
 type Status struct {
 	RunID      string
 	Name       string
 	Script     string // path, or the program of a command
-	Log        string // where progress is read from: path and format
+	Log        string // source of progress: path and format
 	Phase      string // "measuring", "training", "saving", "stopping", "waiting to start again"
 	Allocation resources.Allocation
 	Done       float64
@@ -79,14 +79,14 @@ type Status struct {
 	Verdicts       []sla.Verdict
 	LastAction     string
 	LogSilent      time.Duration // since the last training row
-	// Checkpoint is the last known checkpoint with the work since; nil: none is known.
+	// Checkpoint is the newest known checkpoint with the work since then; nil if none is known.
 	Checkpoint *journal.Checkpoint
-	// AtRisk is the time whose work is lost if the job is stopped now: since Checkpoint, or since the launch of a job that
-	// keeps none. Negative: unknown.
+	// AtRisk is the run time whose work is lost if the job is stopped now: since Checkpoint, or since the launch of a
+	// job that keeps none. Negative: unknown.
 	AtRisk time.Duration
 }
 
-// Severity of an event line.
+// Level is the severity of an event line.
 type Level int
 
 // Levels of events.
@@ -96,19 +96,19 @@ const (
 	Problem
 )
 
-// View shows a run. Calls come from one goroutine.
+// View displays a run. Its methods are called from one goroutine.
 type View interface {
-	// Event is one line that stays on the screen.
+	// Event appends a line to the display.
 	Event(level Level, line string)
 	// Status replaces the previous status.
 	Status(Status)
-	// Planned shows the evidence for a plan: for a dry run, and when the user asked why.
+	// Planned shows the evidence for a plan: for a dry run, and if the user asked for an explanation.
 	Planned(rec *journal.Record)
-	// Finished is the last call: the run's record, complete.
+	// Finished receives the complete record of the run; it is the last call.
 	Finished(rec *journal.Record, dir string)
 }
 
-// Quiet shows nothing.
+// Quiet is a View that shows nothing.
 type Quiet struct{}
 
 // Event does nothing.

@@ -13,22 +13,22 @@ import (
 	"trainopt/resources"
 )
 
-// watching is what is looked at beside the agreement: pace and price against the run's own beginning, and
-// whether the GPUs that are paid for are used.
+// watching is the state of the checks outside the SLA: pace and price relative to the beginning of the segment, and
+// the use of the allocated GPUs.
 type watching struct {
 	efficiency *cost.EfficiencyMonitor
-	seen       int // blocks of the segment that it has seen
+	seen       int // number of blocks already observed
 	of         *Segment
-	gpuAt      time.Duration // when the GPUs were last looked at
+	gpuAt      time.Duration // elapsed time of the last check of the GPUs
 }
 
-// gpuGrace is how long a job may take to reach its devices; gpuEvery is how often they are looked at.
+// gpuGrace is the time that a job is given to use its devices; gpuEvery is the interval of the checks.
 const (
 	gpuGrace = 60 * time.Second
 	gpuEvery = 10 * time.Second
 )
 
-// watchEfficiency says when the run becomes slower or dearer per unit of work than it was at this allocation.
+// watchEfficiency reports when a unit of work becomes slower or more expensive than before at this allocation.
 func (r *run) watchEfficiency() {
 	seg := r.progress.Current()
 	if r.phase != working || len(seg.Blocks) == 0 {
@@ -46,7 +46,7 @@ func (r *run) watchEfficiency() {
 		rate := float64(r.rates.Hourly(r.current))
 		for _, d := range w.efficiency.Observe(cost.Work{Units: 1, Time: time.Duration(took * float64(time.Second)), Cost: cost.USD(took / 3600 * rate)}) {
 			if d.Kind == "dearer" && r.rates.Instance > 0 {
-				continue // the same as slower
+				continue // equivalent to slower
 			}
 			level := Warning
 			if d.Over {
@@ -57,7 +57,7 @@ func (r *run) watchEfficiency() {
 	}
 }
 
-// watchGPUs validates the devices and looks for reasons why they do nothing.
+// watchGPUs validates the devices and diagnoses idle ones.
 func (r *run) watchGPUs() {
 	now := r.elapsed()
 	if r.current.GPUs == 0 || r.host.Described != "" || r.job == nil || now-r.watching.gpuAt < gpuEvery {
@@ -94,17 +94,17 @@ func (r *run) watchGPUs() {
 	}
 }
 
-// checkBatch warns of a change of GPUs and batch that changes what is learnt.
+// checkBatch warns of a change of GPUs and batch size that changes the training result.
 func (r *run) checkBatch(to resources.Allocation) {
 	for _, p := range cost.CheckGPUBatch(r.current, to) {
 		r.once(Warning, "batch "+fmt.Sprint(p), "%s", p.Words)
 	}
 }
 
-// stateBatch states once, where a job is launched with a batch size of ours, what that does to the training and the rule
-// for its learning rate: proportional to the batch for SGD (Goyal et al., "Accurate, Large Minibatch SGD", 2017), to its
-// square root for adaptive optimizers (Malladi et al., "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms",
-// NeurIPS 2022).
+// stateBatch warns once, if a job is launched with a batch size other than its own, that the result of the training
+// changes, and states the rule for the learning rate: proportional to the batch size for SGD (Goyal et al.,
+// "Accurate, Large Minibatch SGD", 2017), to its square root for adaptive optimizers (Malladi et al., "On the SDEs
+// and Scaling Rules for Adaptive Gradient Algorithms", NeurIPS 2022).
 func (r *run) stateBatch(a resources.Allocation) {
 	k, _ := r.mapping.Knob(inspect.KnobBatchSize)
 	own, err := strconv.Atoi(cmp.Or(k.Present, r.ins.BatchSize.Value))
@@ -120,7 +120,7 @@ func (r *run) stateBatch(a resources.Allocation) {
 		a.BatchSize, rate)
 }
 
-// once says something one time in a run.
+// once emits an event at most once per run and key.
 func (r *run) once(level Level, key, format string, args ...any) {
 	if !r.advised[key] {
 		r.advised[key] = true

@@ -11,40 +11,40 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// loopPatience is how long the loop may leave undone what is due before the watchdog does it.
+// loopPatience is the time that the loop has for an action that is due before the watchdog takes it.
 const loopPatience = 300 * time.Millisecond
 
-// sameSignal is the time within which a second SIGTERM counts as the first: timeout(1) and service managers send it to the
-// process and to its group.
+// sameSignal is the time within which a second SIGTERM counts as the same one: timeout(1) and service managers send
+// it to the process and to its group.
 const sameSignal = 300 * time.Millisecond
 
-// watchdog takes the user's signals and stops a job whose limit is reached when the loop does not: when it is held by a
-// flood of log rows, a plan, a disk or a terminal. It has a goroutine and a small state of its own. All that asks a job
-// to leave goes through it, so a job is asked once, whoever does it; the loop then finds that it was asked, or has
-// ended, and does the rest.
+// watchdog receives the user's signals, and stops a job whose limit is reached if the loop does not, because it is
+// blocked by a flood of log rows, a plan, a disk or a terminal. It has its own goroutine and a small state. Every
+// request to a job to exit goes through it, so a job is asked once, by either goroutine; the loop then finds that the
+// job was asked, or has ended, and completes the stop.
 type watchdog struct {
 	clock   Clock
 	grace   time.Duration
-	forward chan os.Signal // the user's signals, to the loop
-	failed  chan error     // of one: a stop that failed
-	poke    chan struct{}  // of one: the state has changed
+	forward chan os.Signal // the user's signals, for the loop
+	failed  chan error     // capacity 1: the error of a failed stop
+	poke    chan struct{}  // capacity 1: the state has changed
 	quit    chan struct{}
 	left    sync.WaitGroup
 
 	mu       sync.Mutex
-	job      launch.Job           // nil while none runs
-	gently   func() (door, error) // asks it to leave before SIGTERM; nil: no such way
+	job      launch.Job           // nil while no job runs
+	gently   func() (door, error) // asks the job to exit before SIGTERM; nil: not possible
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
-	termAt   time.Time     // of the last SIGTERM
-	received int           // signals of the user
-	taken    int           // of them, those that the loop has taken
+	termAt   time.Time     // time of the last SIGTERM
+	received int           // number of the user's signals
+	taken    int           // number of signals that the loop has handled
 	starting context.CancelFunc
 	asked    *asked
 	killed   bool
 }
 
-// asked is how a job was asked to leave.
+// asked records how a job was asked to exit.
 type asked struct {
 	at         time.Duration // monotonic
 	door       door          // noDoor: by SIGTERM
@@ -57,13 +57,14 @@ func newWatchdog(clock Clock, grace time.Duration) *watchdog {
 		quit: make(chan struct{})}
 }
 
-// watch begins to take signals; the end of ctx counts as SIGTERM.
+// watch starts receiving signals; the end of ctx counts as SIGTERM. An action of due is taken when the loop has left
+// it undone for loopPatience.
 func (w *watchdog) watch(ctx context.Context, interrupts <-chan os.Signal) {
 	w.left.Go(func() {
 		timer := time.NewTimer(time.Hour)
 		defer timer.Stop()
 		cancelled := ctx.Done()
-		var late time.Time // since when something is due
+		var late time.Time // time since which an action is due; zero if none
 		for {
 			select {
 			case <-w.quit:
@@ -97,12 +98,13 @@ func (w *watchdog) watch(ctx context.Context, interrupts <-chan os.Signal) {
 	})
 }
 
-// close ends the watch.
+// close stops the goroutine of watch.
 func (w *watchdog) close() {
 	close(w.quit)
 	w.left.Wait()
 }
 
+// receive counts a signal, cancels a start in progress, and forwards the signal to the loop.
 func (w *watchdog) receive(s os.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,26 +120,26 @@ func (w *watchdog) receive(s os.Signal) {
 	}
 	select {
 	case w.forward <- s:
-	default: // the loop has more of them than it needs
+	default: // the channel is full: more signals than the loop requires
 		w.taken++
 	}
 }
 
-// take tells that the loop has taken a forwarded signal.
+// take records that the loop has handled a forwarded signal.
 func (w *watchdog) take() {
 	w.mu.Lock()
 	w.taken++
 	w.mu.Unlock()
 }
 
-// interrupted reports whether a signal waits for the loop.
+// interrupted reports whether signals wait for the loop.
 func (w *watchdog) interrupted() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.received > w.taken
 }
 
-// starts says that a job is being started, which the user's signal cancels; the returned function ends that.
+// starts announces the start of a job, which a signal of the user cancels; the returned function ends that state.
 func (w *watchdog) starts(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	w.mu.Lock()
@@ -154,8 +156,8 @@ func (w *watchdog) starts(ctx context.Context) (context.Context, func()) {
 	}
 }
 
-// guard says which job to stop, and when it is due: left is how long it may go on, math.MaxInt64 for ever, and reserve
-// how much before that it is asked to leave.
+// guard sets the job to stop and its times: left is the time until it is killed, math.MaxInt64 for no limit; it is
+// asked to exit earlier by reserve.
 func (w *watchdog) guard(j launch.Job, gently func() (door, error), left, reserve time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -176,7 +178,7 @@ func (w *watchdog) guard(j launch.Job, gently func() (door, error), left, reserv
 	}
 }
 
-// due is what must be done now, nil for nothing, and how long until there may be something.
+// due returns the action to take now, nil if none, and the time until the next one may be due.
 func (w *watchdog) due() (do func(), next time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -185,7 +187,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 		return nil, next
 	}
 	if w.killAt > 0 {
-		next = time.Second // timers and the clock of the limits may part, in a suspended machine say
+		next = time.Second // timers and the clock of the limits may diverge, for instance in a suspended machine
 	}
 	now, waiting := w.clock.Monotonic(), w.received > w.taken
 	at := func(when time.Duration) bool {
@@ -194,7 +196,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 		}
 		return when > 0 && when <= now
 	}
-	// Each is asked even when an earlier one is due: next must know of all.
+	// Each condition is evaluated even if an earlier one holds: next must cover all of them.
 	kill := at(w.killAt) || waiting && w.received > 1
 	ask := at(w.askAt) || waiting
 	escalate := w.asked != nil && w.asked.door != noDoor && !w.asked.terminated && at(w.asked.at+w.grace/2)
@@ -209,8 +211,8 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	return nil, next
 }
 
-// ask asks the job to leave: gently where there is a way, else by SIGTERM. A job is asked once; later calls
-// return how it was.
+// ask asks the job to exit: gently if possible, otherwise by SIGTERM. A job is asked once; later calls return the
+// record of the first.
 func (w *watchdog) ask() asked {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -224,7 +226,7 @@ func (w *watchdog) ask() asked {
 	if w.gently != nil {
 		w.asked.door, w.asked.err = w.gently()
 	}
-	if w.asked.door == noDoor { // a job may save on SIGTERM as well
+	if w.asked.door == noDoor { // the job may save on SIGTERM as well
 		w.terminate(w.grace)
 	}
 	return *w.asked
@@ -239,7 +241,7 @@ func (w *watchdog) stop(grace time.Duration) {
 	}
 }
 
-// kill ends them at once. It does nothing a second time.
+// kill ends the job's processes by SIGKILL. A second call has no effect.
 func (w *watchdog) kill() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -249,7 +251,7 @@ func (w *watchdog) kill() {
 	}
 }
 
-// terminate stops the job beside the caller, who holds the lock; a stop that fails arrives at failed.
+// terminate stops the job in a goroutine; the caller holds the lock. The error of a failed stop is sent to failed.
 func (w *watchdog) terminate(grace time.Duration) {
 	if w.asked == nil {
 		w.asked = &asked{at: w.clock.Monotonic()}

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// heldStage is a stage whose view holds the agent's loop from its second status on, until release is called.
+// heldStage is a stage whose view blocks the agent's loop from its second status on, until release is called.
 func heldStage(t *testing.T, play func(*actor) launch.Exit) (s *stage, held chan struct{}, release func()) {
 	s = newStage(t, play)
 	held = make(chan struct{})
@@ -26,7 +26,7 @@ func heldStage(t *testing.T, play func(*actor) launch.Exit) (s *stage, held chan
 	return s, held, func() { close(let) }
 }
 
-// await waits until something has happened, generously.
+// await waits for an event, with a generous timeout.
 func await(t *testing.T, what string, happened <-chan struct{}) {
 	t.Helper()
 	select {
@@ -36,7 +36,7 @@ func await(t *testing.T, what string, happened <-chan struct{}) {
 	}
 }
 
-// A loop that is held, by a terminal here, delays neither the user's signals nor the limits.
+// A blocked loop, here by a terminal, delays neither the user's signals nor the limits.
 func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 	t.Parallel()
 	untilTold := func(saves bool) func(a *actor) launch.Exit {
@@ -108,7 +108,7 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 	}
 }
 
-// A signal while the job is being started ends the start; nothing runs afterwards.
+// A signal during the start of the job cancels the start; nothing runs afterwards.
 func TestSignalDuringStart(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit { return a.leave() })
@@ -121,7 +121,7 @@ func TestSignalDuringStart(t *testing.T) {
 	}
 }
 
-// starting is a launcher that takes for ever, from a slow file system say, unless its start is cancelled.
+// starting is a launcher that blocks forever, as on a slow file system, unless its start is cancelled.
 type starting struct {
 	*stage
 	begun func()

@@ -12,28 +12,28 @@ import (
 	"trainopt/resources"
 )
 
-// Loader workers are a knob within the range that the user allows: where a training waits for its data, another number is
-// tried from the next pass over the data on, in the running process. What it brings is judged as every other move is.
+// Loader workers are a knob within the range that the user allows: if a training waits for its data, another number
+// is tried from the next pass over the data on, in the running process. The change is judged like every other move.
 
-// loading is what was learnt of loader workers in this run.
+// loading is the state of the trials of loader workers in a run.
 type loading struct {
-	own    *int             // workers of the script itself, nil until they are known
-	marked [2]time.Duration // time between steps, and waiting of it, when the present number came into force
-	why    string           // the reason for the change that was requested
-	asked  *int             // the number that was requested last in this launch
-	judged *Segment         // the stretch that was judged last
+	own    *int             // the script's own number of workers, nil until known
+	marked [2]time.Duration // time between steps, and waiting time within it, at the last change
+	why    string           // reason of the requested change
+	asked  *int             // the last number requested in this launch
+	judged *Segment         // the last segment that was judged
 }
 
-// workerRange is the range of loader workers that the user allows; the zero Range is none.
+// workerRange returns the range of loader workers that the user allows; the zero Range if none.
 func (r *run) workerRange() resources.Range {
 	allowed, err := resources.ParseRange(r.Config.NumWorkers, resources.Range{Max: int(r.host.CPUs)})
-	if r.Config.NumWorkers == "" || err != nil { // Validate has refused a bad one
+	if r.Config.NumWorkers == "" || err != nil { // Validate rejects an invalid range
 		return resources.Range{}
 	}
 	return allowed
 }
 
-// ownWorkers is the number of workers of the user's own configuration: the one that is allowed, 0 for that of the script.
+// ownWorkers returns the number of workers of the baseline: the only allowed number, or 0 for that of the script.
 func (r *run) ownWorkers() int {
 	if allowed := r.workerRange(); allowed.Min == allowed.Max {
 		return allowed.Min
@@ -41,8 +41,8 @@ func (r *run) ownWorkers() int {
 	return 0
 }
 
-// loaderAt sets the loaders of a launch where the script has no argument for their workers. Pinned memory changes no result;
-// workers that outlive a pass may, and are left to the script.
+// loaderAt returns the loader settings of a launch if the script has no argument for loader workers. Pinned memory
+// does not change results; persistent workers may, and are left to the script.
 func (r *run) loaderAt(a resources.Allocation) *observe.Loader {
 	if _, ok := r.mapping.Knob(inspect.KnobWorkers); ok || a.NumWorkers == 0 {
 		return nil
@@ -62,8 +62,8 @@ func (r *run) liveWorkers() bool {
 		allowed.Max > allowed.Min && r.Config.Planner != "static" && r.Config.Samples >= 0
 }
 
-// dataWait is the share of the time between steps spent waiting for data since the present number of workers, NaN where
-// unknown.
+// dataWait returns the share of the time between steps spent waiting for data since the last change of workers, NaN
+// if unknown.
 func (r *run) dataWait() float64 {
 	f := &r.observer.facts
 	between := f.Stepping - r.loading.marked[0]
@@ -73,8 +73,8 @@ func (r *run) dataWait() float64 {
 	return min(1, (f.Waiting-r.loading.marked[1]).Seconds()/between.Seconds())
 }
 
-// workersNeeded is the number of workers with which the loader would keep up with the training, and how many of them this
-// machine can run beside it.
+// workersNeeded returns the number of workers with which the loader would keep up with the training, and how many of
+// them this machine can run beside it.
 func (r *run) workersNeeded(wait float64) (enough, need int) {
 	f := &r.observer.facts
 	load := wait * math.Max(1, float64(f.Workers))
@@ -82,7 +82,8 @@ func (r *run) workersNeeded(wait float64) (enough, need int) {
 	return max(1, enough), min(max(1, enough), max(1, r.current.CPUs-1))
 }
 
-// tryWorkers requests another number of workers where the training waits for its data and the user's range has a better one.
+// tryWorkers requests another number of workers if the training waits for its data and the user's range contains a
+// better one.
 func (r *run) tryWorkers() {
 	seg := r.progress.Current()
 	if !r.liveWorkers() || r.leaving != nil || seg == nil || !seg.settled() || r.observer.workers.id != 0 || r.unjudged() || r.lastPass() {
@@ -101,13 +102,14 @@ func (r *run) tryWorkers() {
 	r.askWorkers(n, fmt.Sprintf("input-bound: %.0f %% of each step waits for the loader with %d workers", 100*wait, has))
 }
 
-// triedWorkers reports whether a number of workers was requested last in this launch, or held before in this run.
+// triedWorkers reports whether a number of workers was the last one requested in this launch, or was used before in
+// this run.
 func (r *run) triedWorkers(n int) bool {
 	return r.loading.asked != nil && *r.loading.asked == n ||
 		slices.ContainsFunc(r.progress.Segments, func(s *Segment) bool { return s.Allocation.NumWorkers == n })
 }
 
-// unjudged reports whether the present stretch began with a change of workers that was not judged yet.
+// unjudged reports whether the current segment began with a change of workers that has not been judged.
 func (r *run) unjudged() bool {
 	n := len(r.progress.Segments)
 	if n < 2 {
@@ -117,7 +119,7 @@ func (r *run) unjudged() bool {
 	return !seg.Launch && seg != r.loading.judged && seg.Allocation.NumWorkers != before.Allocation.NumWorkers
 }
 
-// lastPass reports whether no pass over the data follows the present one.
+// lastPass reports whether the current pass over the data is the last one.
 func (r *run) lastPass() bool {
 	left, ok := r.progress.Remaining()
 	return ok && r.progress.Unit == "epoch" && left <= 1
@@ -163,7 +165,8 @@ func (r *run) takeWorkers() {
 	r.current = to
 }
 
-// watchWorkers judges a change of workers once it is measured, and takes it back where the training is slower, beyond noise.
+// watchWorkers judges a change of workers once it is measured, and reverts it if the training has become slower
+// beyond noise.
 func (r *run) watchWorkers() {
 	if !r.unjudged() || !r.liveWorkers() || r.model == nil || r.observer.workers.id != 0 || r.leaving != nil || !r.progress.Current().settled() {
 		return
@@ -175,7 +178,7 @@ func (r *run) watchWorkers() {
 	}
 }
 
-// workersAlone reports whether an allocation differs from the present one in loader workers alone.
+// workersAlone reports whether an allocation differs from the current one in loader workers only.
 func (r *run) workersAlone(a resources.Allocation) bool {
 	here := r.current
 	here.NumWorkers = a.NumWorkers
@@ -187,7 +190,7 @@ func (r *run) moveWorkers(to resources.Allocation, why string) {
 	n := to.NumWorkers
 	if n == r.baseline.NumWorkers {
 		if r.loading.own == nil {
-			return // the script's own number is not known
+			return // the script's own number is unknown
 		}
 		n = *r.loading.own
 	}

@@ -11,8 +11,9 @@ import (
 	"trainopt/resources"
 )
 
-// loadingJob plays a training of steps in passes of 8 over its data, which waits for two of three seconds of a step with the
-// workers of the script, and otherwise takes what pace returns; waited is the part of it that is waiting.
+// loadingJob plays a training of steps in passes of 8 over its data, which waits for two of the three seconds of a
+// step with the script's own workers, and otherwise takes the time that pace returns; waited is the waiting part of
+// it.
 func loadingJob(total int, own int, pace func(workers int) (seconds, waited float64)) func(*actor) launch.Exit {
 	return func(a *actor) launch.Exit {
 		workers := own
@@ -50,7 +51,7 @@ func loadingStage(t *testing.T, pace func(workers int) (seconds, waited float64)
 	return s
 }
 
-// workersOf are the loader workers of the actions of a run, in order.
+// workersOf returns the loader workers of the actions of a run, in order.
 func workersOf(rec *journal.Record) string {
 	var out []string
 	for _, a := range rec.Actions {
@@ -61,8 +62,8 @@ func workersOf(rec *journal.Record) string {
 	return strings.Join(out, ", ")
 }
 
-// TestInputBoundTrainingGetsWorkers: a training that waits for its data is given workers between two passes, keeps them where
-// it is faster, and has them from its start in the next run.
+// TestInputBoundTrainingGetsWorkers: a training that waits for its data gets workers between two passes, keeps them
+// if it is faster, and starts with them in the next run.
 func TestInputBoundTrainingGetsWorkers(t *testing.T) {
 	t.Parallel()
 	pace := func(workers int) (float64, float64) {
@@ -90,7 +91,7 @@ func TestInputBoundTrainingGetsWorkers(t *testing.T) {
 	}
 }
 
-// TestUselessWorkersAreTakenBack: workers that make the training slower are taken back, and not tried again.
+// TestUselessWorkersAreTakenBack: workers that make the training slower are reverted, and not tried again.
 func TestUselessWorkersAreTakenBack(t *testing.T) {
 	t.Parallel()
 	s := loadingStage(t, func(workers int) (float64, float64) {
@@ -105,7 +106,7 @@ func TestUselessWorkersAreTakenBack(t *testing.T) {
 	}
 }
 
-// TestWorkersWithoutConsent: without a range, with a single number and under the static planner no number is tried.
+// TestWorkersWithoutConsent: without a range, with a single number, or with the static planner, no number is tried.
 func TestWorkersWithoutConsent(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"no range":     func(c *Config) { c.NumWorkers = "" },
@@ -134,8 +135,8 @@ func TestWorkersWithoutConsent(t *testing.T) {
 	}
 }
 
-// TestBatchSizeStatesItsRule: a launch with a batch size of ours states that the result changes, and the factor of the
-// learning rate where the script's own size is known.
+// TestBatchSizeStatesItsRule: a launch with a changed batch size reports that the result changes, and the factor for
+// the learning rate if the script's batch size is known.
 func TestBatchSizeStatesItsRule(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, loadingJob(3, 0, func(int) (float64, float64) { return 1, 0 }))

@@ -46,17 +46,17 @@ func arriving(perHour float64) *workload.Options {
 	return &workload.Options{Lambda: workload.PerHour(perHour)}
 }
 
-// The original took 58 s.
+// The original takes 58 s.
 func BenchmarkFIFOPerf5000(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "fifo_perf", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
 }
 
-// The original took 64 s.
+// The original takes 64 s.
 func BenchmarkIsolated5000(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "isolated", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
 }
 
-// The original took 88 s.
+// The original takes 88 s.
 func BenchmarkAlloX5000(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "allox", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
 }
@@ -66,19 +66,19 @@ func BenchmarkGandiva5000(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "gandiva", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
 }
 
-// A million jobs, each of an hour on a V100, at two thirds of what the cluster can do.
+// A million jobs, each of an hour on a V100, at two thirds of the capacity of the cluster.
 func BenchmarkFIFOPerfMillion(b *testing.B) {
 	g := arriving(40)
 	g.Seconds = 3600
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "fifo_perf", Generate: g, Total: 1_000_000})
 }
 
-// A million jobs as long as those of Gavel's simulations.
+// A million jobs with the durations of Gavel's simulations.
 func BenchmarkFIFOPerfMillionLong(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "fifo_perf", Generate: arriving(4), Total: 1_000_000})
 }
 
-// The original took 82 s.
+// The original takes 82 s.
 func BenchmarkMaxMin5000(b *testing.B) {
 	benchmark(b, rounds.Config{Devices: simulated, Policy: "max_min_fairness_perf", Generate: arriving(4), Window: rounds.Window{Start: 4000, End: 5000}})
 }

@@ -11,73 +11,80 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Config is a simulation. Devices, Policy and one of Jobs and Generate are needed; the zero value of anything else is useful.
+// Config is the input of a simulation. Devices, Policy and one of Jobs and Generate are required; all other zero
+// values are useful.
 type Config struct {
-	Devices []DeviceType // see Devices; types of which there are none are left out
-	// Jobs arrive in this order, with steps (see workload.Complete). They are read only.
+	Devices []DeviceType // see Devices; types with a count of 0 are ignored
+	// Jobs in order of arrival, with steps (see workload.Complete). They are not modified.
 	Jobs []workload.Job
-	// Generate draws jobs instead, until Window is complete, or Total jobs.
+	// Generate draws jobs instead of Jobs, until Window is complete or Total jobs have been drawn.
 	Generate *workload.Options
 	Total    int
-	// Filled has the cluster begin full: of the jobs that Generate draws, the first arrive at 0, for each type of device until they
-	// ask for as many as there are of it; the others come after that as drawn. Needs Generate with a Lambda above 0.
+	// Filled starts with a full cluster: of the jobs drawn by Generate, the first arrive at time 0, until for each
+	// device type in turn they request at least as many devices as exist. The remaining jobs follow with the
+	// interarrival times drawn. Requires Generate with a Lambda above 0.
 	Filled bool
-	// Window are the IDs over which jobs are reported, and whose end ends the run. The zero value is all jobs.
+	// Window is the range of IDs of the jobs that are reported; the run ends when all of them have ended. Zero: all
+	// jobs.
 	Window Window
-	// Throughputs say how fast jobs run; nil is workload.GavelTable.
+	// Throughputs are the throughputs of the jobs; nil: workload.GavelTable.
 	Throughputs *workload.Throughputs
-	// Profiling is what is known of pairs of jobs before they share devices; the zero value is everything.
+	// Profiling determines which rates of pairs are known before they are co-located; zero: all.
 	Profiling Profiling
 
 	Policy string // see NewPolicy
-	// Custom is a policy that is used instead of the one that Policy names; Policy is then its name in the Result.
+	// Custom replaces the policy named by Policy, which is then only its name in the Result.
 	Custom Policy
-	Seed   int64 // of the policy and of the order of device types; that of jobs is in Generate
-	// Compat simulates as the published code of Gavel does, to its last quirk.
+	Seed   int64 // of the policy and of the order of device types; the seed of the jobs is in Generate
+	// Compat reproduces the published code of Gavel, including its defects.
 	Compat bool
-	// GlobalQueue has the mechanism of Compat choose the entries of a round from one queue of all types of devices together, by how
-	// much they are owed, instead of type by type: the option of the original of that name. Only with Compat, and without Ideal.
+	// GlobalQueue makes the mechanism of Compat choose the entries of a round from one queue of all device types, by
+	// time owed, instead of one queue per type: the option of the same name in the original. Requires Compat without
+	// Ideal.
 	GlobalQueue bool
-	// Ideal has no rounds: every job gets exactly its shares, and completions are noticed at the next arrival.
+	// Ideal simulates without rounds: every job receives exactly its shares, and completions take effect at the next
+	// arrival.
 	Ideal bool
 
-	Interval     float64 // length of a round, seconds; 0 is 360
-	MinRecompute float64 // least time between two decisions, seconds; 0 is 1920 in compat mode and else that of the policy, if any (Traits.Settled), below 0 is none
-	restless     bool    // MinRecompute was below 0
-	// WholeRounds has every round last to its end, with devices idle that become free before; compat mode always does that.
+	Interval     float64 // length of a round in seconds; 0: 360
+	MinRecompute float64 // minimum seconds between decisions; 0: 1920 with Compat or Ideal, else Traits.Settled; negative: none
+	restless     bool    // MinRecompute was negative
+	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then;
+	// compat mode always does so.
 	WholeRounds bool
 	Preemption  Preemption
 
-	Limit float64 // simulated seconds after which the run ends; 0 is none
-	// Backlog ends a run as not stable when jobs that ask for so many times the devices are in the cluster, and their number
-	// has kept growing; 0 is 25, below 0 never. Only runs with Generate and without Total can be unstable.
+	Limit float64 // simulated seconds after which the run is stopped; 0: none
+	// Backlog stops a run as not stable when the active jobs request this multiple of the devices in the cluster and
+	// the demand keeps growing; 0: 25, negative: never. Only runs with Generate and without Total can be unstable.
 	Backlog float64
-	// PolicyLimit is real time that one decision may take; 0 is ten minutes.
+	// PolicyLimit is the limit on the real time of one decision; 0: ten minutes.
 	PolicyLimit time.Duration
-	// Clock is monotonic time, to measure what the run takes; nil leaves that unknown.
+	// Clock is a monotonic clock for measuring the run; nil: real times are unknown.
 	Clock func() time.Duration
-	// Progress is called now and then from the goroutine of Run; nil is never.
+	// Progress is called periodically from the goroutine of Run; nil: never.
 	Progress func(Progress)
 }
 
-// Window are the jobs with IDs Start ≤ ID < End.
+// Window is the set of jobs with IDs Start ≤ ID < End.
 type Window struct{ Start, End int }
 
 func (w Window) has(id int) bool { return w == Window{} || w.Start <= id && id < w.End }
 
-// Preemption is what a job loses each time it goes on after a pause or on other devices. Gavel's simulation has none.
+// Preemption is the loss of a job each time it continues after a pause or on other devices. Gavel's simulation has
+// none.
 type Preemption struct {
-	Seconds float64 // on its new devices before it goes on
-	Steps   float64 // since its last checkpoint, done again
+	Seconds float64 // seconds on the new devices before it continues
+	Steps   float64 // steps since the last checkpoint, which are repeated
 }
 
-// Progress is how far a run is.
+// Progress is the progress of a run.
 type Progress struct {
-	Now     float64 // simulated seconds
-	Arrived int     // jobs
-	Done    int     // jobs of the window
-	Window  int     // jobs in the window
-	Active  int     // jobs in the cluster
+	Now     float64 // simulated time in seconds
+	Arrived int     // number of jobs
+	Done    int     // number of jobs of the window
+	Window  int     // size of the window
+	Active  int     // number of active jobs
 }
 
 const (
@@ -87,7 +94,7 @@ const (
 	defaultPolicyLimit  = 10 * time.Minute
 )
 
-// withDefaults fills in what is zero, and leaves out device types of which there are none.
+// withDefaults replaces zero values by defaults and removes device types with a count of 0.
 func (c Config) withDefaults() Config {
 	if c.Interval == 0 {
 		c.Interval = defaultInterval
@@ -117,10 +124,10 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// maxJobs bounds the jobs that are drawn, since all of them are kept: a million that are there at once take 1.1 GiB.
+// maxJobs limits the number of drawn jobs, all of which are retained: a million active jobs take 1.1 GiB.
 const maxJobs = 5_000_000
 
-// Validate names all that is wrong, in one line.
+// Validate returns all problems of the configuration in one line, or nil.
 func (c Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -175,6 +182,7 @@ func (c Config) Validate() error {
 	if len(errs) == 0 {
 		return nil
 	}
+	// Sorted, since the order of a map range above varies.
 	words := make([]string, len(errs))
 	for i, err := range errs {
 		words[i] = err.Error()
@@ -183,6 +191,7 @@ func (c Config) Validate() error {
 	return errors.New(strings.Join(words, "; "))
 }
 
+// validateDevices returns the problems of the device types.
 func validateDevices(devices []DeviceType) (errs []error) {
 	all := 0
 	for i, d := range devices {
@@ -202,7 +211,7 @@ func validateDevices(devices []DeviceType) (errs []error) {
 	return errs
 }
 
-// validateJobs finds the first job that cannot be simulated.
+// validateJobs returns the first problem of the jobs.
 func validateJobs(jobs []workload.Job) []error {
 	if jobs != nil && len(jobs) == 0 {
 		return []error{errors.New("the list of jobs is empty")}
@@ -236,6 +245,7 @@ func validateJobs(jobs []workload.Job) []error {
 	return nil
 }
 
+// requireRates checks that the throughput table contains the jobs on the device types of the cluster.
 func requireRates(c Config) error {
 	table := c.Throughputs
 	if table == nil {

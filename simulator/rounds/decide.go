@@ -8,13 +8,13 @@ import (
 	"time"
 )
 
-// PolicyError says that a policy failed, and ended the run: it returned an error or shares that cannot be, panicked, or took
-// longer than it may.
+// PolicyError reports that a policy failed and ended the run: it returned an error or an invalid allocation,
+// panicked, or exceeded its time limit.
 type PolicyError struct {
 	Policy string
 	At     float64 // simulated seconds
-	// Job is the ID of the job that the reason is about or, when it is about none, of the one that arrived last; −1 when there
-	// is no job.
+	// Job is the ID of the job that the error concerns or, if it concerns none, of the one that arrived last; −1
+	// without jobs.
 	Job int
 	Err error
 }
@@ -23,12 +23,13 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("policy %s at %.0f s, job %d: %v", e.Policy, e.At, e.Job, e.Err)
 }
 
+// Unwrap returns the reason.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
-// ErrPolicyTime says that a decision took longer than Config.PolicyLimit.
+// ErrPolicyTime reports that a decision exceeded Config.PolicyLimit.
 var ErrPolicyTime = errors.New("no decision in time")
 
-// decide asks the policy for shares and checks them.
+// decide calls the policy and checks its allocation.
 func (s *simulation) decide() (Allocation, error) {
 	s.decisions++
 	if len(s.active) == 0 {
@@ -43,6 +44,7 @@ func (s *simulation) decide() (Allocation, error) {
 	if s.Clock != nil {
 		s.deciding += s.Clock() - began
 	}
+	// Without a better candidate, an error is attributed to the latest arrival.
 	about := s.active[len(s.active)-1].ID
 	if err == nil {
 		var i int
@@ -59,7 +61,7 @@ func (s *simulation) decide() (Allocation, error) {
 	return a, nil
 }
 
-// look brings the snapshot up to date.
+// look updates the snapshot.
 func (s *simulation) look() {
 	s.snapshot.Now = s.now
 	s.snapshot.Jobs = s.snapshot.Jobs[:0]
@@ -71,6 +73,7 @@ func (s *simulation) look() {
 	}
 }
 
+// pairRate implements Snapshot.Pair. The job that arrived first comes first in the estimates.
 func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
 	if a > b {
 		rb, ra = s.pairRate(b, a, device)
@@ -80,13 +83,14 @@ func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
 	return p.a[device], p.b[device]
 }
 
-// call runs the policy in a goroutine of its own, so that one that never returns cannot hold up the run. It is left behind then,
-// with the snapshot.
+// call runs the policy in a separate goroutine, so that a policy that does not return cannot block the run. In that
+// case the goroutine is leaked with the snapshot.
 func (s *simulation) call() (Allocation, error) {
 	type answer struct {
 		Allocation
 		error
 	}
+	// Buffered, so that an abandoned goroutine can terminate.
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
@@ -110,17 +114,17 @@ func (s *simulation) call() (Allocation, error) {
 	}
 }
 
-// shareSlack is how much shares may exceed what there is: solvers are precise to about 1e-8.
+// shareSlack is the tolerance for shares that exceed a limit: solvers are accurate to about 1e-8.
 const shareSlack = 1e-6
 
-// Check says what is wrong with an allocation for a snapshot: an entry of a job that is not there or is there twice, a share that is not
-// a number in 0…1, a job with more than all its time, a device type with more work than devices (unless traits allow it).
+// Check returns an error for an invalid allocation: an entry with an unknown or repeated job, a share outside 0…1, a
+// job with more than all of its time, or a device type with more work than devices (unless traits allow it).
 func (a Allocation) Check(s *Snapshot, t Traits) error {
 	_, err := a.check(s, t)
 	return err
 }
 
-// check also says which job, as an index into s.Jobs, the error is about; −1 for none.
+// check also returns the index in s.Jobs of the job that the error concerns; −1: none.
 func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
 	timeOf := make([]float64, len(s.Jobs))
 	load := make([]float64, len(s.Devices))
@@ -143,6 +147,7 @@ func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
 			return e.A, err
 		}
 	}
+	// Totals by job and by device type.
 	for i, x := range timeOf {
 		if x > 1+shareSlack {
 			return i, fmt.Errorf("shares of one job add up to %v of its time", x)
@@ -156,6 +161,7 @@ func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
 	return -1, nil
 }
 
+// check validates an entry and adds its shares to the time of its jobs and to the load of the device types.
 func (e *Entry) check(s *Snapshot, t Traits, timeOf, load []float64) error {
 	if len(e.X) != len(s.Devices) {
 		return fmt.Errorf("%d shares for %d device types", len(e.X), len(s.Devices))

@@ -9,8 +9,8 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// documented are the names in the first cell of each row of the page's table of policies: after a name, "…_perf" is the name with
-// that behind it; alone, it is every name that ends so.
+// documented returns the policies in the first cell of each row of the page's table. After a name, "…_perf" is the
+// name with that suffix; alone, it means every name with that suffix.
 func documented(t *testing.T) map[string]bool {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/rounds.md")

@@ -9,15 +9,15 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// DrawTypes gives a type to the jobs of a trace that a throughput table has no rate for, so that traces that say only how long jobs
-// ran, and on how many devices (Philly), or that have kinds of jobs that were not measured (gavel-msr), can be run at all. What comes
-// out is no longer that trace: note says what was done, and belongs beside every figure.
+// DrawTypes assigns a type to the jobs of a trace for which a throughput table has no rate. It makes traces usable
+// that contain only durations and numbers of devices (Philly) or types of jobs that were not measured (gavel-msr).
+// The result is no longer that trace; note describes the changes and must accompany every figure.
 //
-// A type is drawn by seed, each as likely, from Gavel's templates that the table has on reference with as many devices; a number
-// of devices that was not measured becomes the next higher one that was, or the highest. Durations stay as they are and
-// steps follow from them. A job that has steps of a type that the table knows with fewer devices gets the duration that they
-// take with as many as were measured. Jobs that the table has are left alone, and so is the list that is passed in.
-// The error names a job that says neither steps nor a duration, as those of Sia do.
+// Types are drawn uniformly, by seed, from Gavel's templates that the table contains on reference with the same
+// number of devices. A number of devices that was not measured is replaced by the next larger one that was, or by the
+// largest. Durations are kept and determine the steps. A job with steps of a type that the table contains with fewer
+// devices receives the duration of these steps on the largest measured number. Jobs in the table and the given list
+// are not modified. The error names a job with neither steps nor a duration, as in the traces of Sia.
 func DrawTypes(jobs []workload.Job, table *workload.Throughputs, reference string, seed int64) (out []workload.Job, note string, err error) {
 	d := drawing{table: table, reference: reference, python: workload.NewPython(seed), choices: map[int][]string{}}
 	for g := range maxDevicesOfJob(table) {
@@ -43,7 +43,7 @@ func DrawTypes(jobs []workload.Job, table *workload.Throughputs, reference strin
 	return out, d.note(len(out), seed), nil
 }
 
-// maxDevicesOfJob is the largest number of devices that a table has rates for.
+// maxDevicesOfJob returns the largest number of devices for which a table contains rates.
 func maxDevicesOfJob(table *workload.Throughputs) int {
 	most := 0
 	for _, n := range table.Counts() {
@@ -52,17 +52,18 @@ func maxDevicesOfJob(table *workload.Throughputs) int {
 	return most
 }
 
-// drawing is what DrawTypes knows.
+// drawing is the state of DrawTypes.
 type drawing struct {
 	table     *workload.Throughputs
 	reference string
 	python    *workload.Python
-	counts    []int            // of devices that were measured, ascending
+	counts    []int            // measured numbers of devices, ascending
 	choices   map[int][]string // types by number of devices
 
 	drawn, resized int
 }
 
+// typesFor returns the templates that the table contains with a number of devices.
 func (d *drawing) typesFor(gpus int) []string {
 	types, known := d.choices[gpus]
 	if !known {
@@ -76,6 +77,7 @@ func (d *drawing) typesFor(gpus int) []string {
 	return types
 }
 
+// draw assigns a measured number of devices and a type to a job.
 func (d *drawing) draw(j *workload.Job) error {
 	if math.IsNaN(j.Seconds) {
 		if math.IsNaN(j.Steps) {
@@ -90,6 +92,7 @@ func (d *drawing) draw(j *workload.Job) error {
 			return fmt.Errorf("job %d (%s) on %d: it has no duration, and the table no rate to turn its steps into one", j.ID, j.Type, j.GPUs)
 		}
 	}
+	// The smallest measured number of devices that suffices, or the largest one.
 	gpus := d.counts[len(d.counts)-1]
 	for _, n := range slices.Backward(d.counts) {
 		if n >= j.GPUs {

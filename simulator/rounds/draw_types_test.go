@@ -72,7 +72,7 @@ func TestTypesThatCannotBeDrawn(t *testing.T) {
 	}
 }
 
-// TestTracesWithDrawnTypesRun: real logs, which have no types of Gavel's, can be run.
+// Real traces without Gavel's job types can be simulated.
 func TestTracesWithDrawnTypesRun(t *testing.T) {
 	var files []string
 	for _, pattern := range []string{"gavel/traces/msr/seed0/103959.trace.gz", "philly/philly.csv.gz", "philly-slo/*SLO.csv.gz", "elasticflow/philly_*.csv.gz"} {
@@ -101,7 +101,7 @@ func TestTracesWithDrawnTypesRun(t *testing.T) {
 	}
 }
 
-// TestFilled: as many jobs as fill each type are there at 0, and the others come after them as far apart as otherwise.
+// The jobs that fill each type arrive at time 0, and the others follow with unchanged interarrival times.
 func TestFilled(t *testing.T) {
 	o := &workload.Options{Lambda: workload.PerHour(4), SLOs: true, MultiGPU: true}
 	c := rounds.Config{Devices: cluster(t, "10:6:4"), Policy: "fifo_perf", Generate: o, Total: 60, Filled: true}

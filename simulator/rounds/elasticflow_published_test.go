@@ -16,10 +16,11 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// elasticFlowFiles are the traces and measurements of ElasticFlow (ASPLOS 2023), Apache-2.0.
+// elasticFlowFiles contains the traces and measurements of ElasticFlow (ASPLOS 2023), Apache-2.0.
 const elasticFlowFiles = "../../../shared/data/elasticflow"
 
-// elasticFlowTable reads the measurements of a type of device: a file a model, iterations per second by batch size and number of devices.
+// elasticFlowTable reads the measurements of a device type: one file per model, iterations per second by batch size
+// and number of devices.
 func elasticFlowTable(t *testing.T, device string) *workload.Throughputs {
 	t.Helper()
 	files, _ := filepath.Glob(filepath.Join(elasticFlowFiles, "throughputs_"+device, "*.csv.gz"))
@@ -51,7 +52,7 @@ func elasticFlowTable(t *testing.T, device string) *workload.Throughputs {
 		model := strings.TrimSuffix(filepath.Base(file), ".csv.gz")
 		for _, row := range rows[1:] {
 			for k, v := range row[1:] {
-				if v == "" || !(number(v) > 0) { // nan: it did not fit
+				if v == "" || !(number(v) > 0) { // nan: it did not fit into memory
 					continue
 				}
 				rates = append(rates, workload.Rate{
@@ -67,7 +68,7 @@ func elasticFlowTable(t *testing.T, device string) *workload.Throughputs {
 	return table
 }
 
-// earliestDeadline gives jobs the devices that they ask for, by deadline.
+// earliestDeadline assigns the requested devices to jobs in order of deadlines.
 type earliestDeadline struct{}
 
 func (earliestDeadline) Traits() rounds.Traits {
@@ -90,9 +91,9 @@ func (earliestDeadline) Decide(s *rounds.Snapshot) (a rounds.Allocation, err err
 	return a, nil
 }
 
-// TestElasticFlowOnItsOwnTraces: on the traces and measurements that were published with it, ElasticFlow keeps more deadlines than those
-// that take jobs in order of deadline or of arrival, on as many devices as they ask for. The paper's ratios for these
-// traces are not in its repository; it says 1.46 to 7.65 times as many as others on its own clusters.
+// On the traces and measurements published with it, ElasticFlow meets more deadlines than policies that assign the
+// requested devices in order of deadline or arrival. The paper's ratios for these traces are not in its repository;
+// on its own clusters it reports 1.46 to 7.65 times as many met deadlines as other policies.
 func TestElasticFlowOnItsOwnTraces(t *testing.T) {
 	for name, c := range map[string]struct {
 		trace, device string

@@ -8,13 +8,14 @@ import (
 	"trainopt/simulator/rounds/estimate"
 )
 
-// Profiling says how much is measured of jobs that share devices, before they do. Policies that pack then see estimates of a pair's
-// rates on a device type until it has run there; how fast it runs follows from the table of throughputs. Rates of jobs alone are known.
-// The zero value is that everything is known. See package estimate.
+// Profiling determines how much is measured about co-located jobs in advance. Packing policies then receive estimates
+// of a pair's rates on a device type until the pair has run there; the actual rates follow from the throughput table.
+// Rates of single jobs are always known. The zero value means that all rates are known. See package estimate.
 type Profiling struct {
-	// Share is the probability with which a new job is measured beside a reference model on a device type; 0 is 1.
+	// Share is the probability with which a new job is measured beside a reference model on a device type; 0: 1.
 	Share float64
-	// References is how many reference models there are, all of which are measured beside each other; 0 is every kind of job.
+	// References is the number of reference models, all of which are measured beside each other; 0: all kinds of
+	// jobs.
 	References int
 }
 
@@ -25,7 +26,7 @@ func (p Profiling) options(seed int64, compat bool) estimate.Options {
 	return estimate.Options{Profiled: p.Share, References: p.References, Seed: seed + 4, Compat: compat, FactorSeed: seed}
 }
 
-// validateProfiling says why rates of pairs cannot be estimated.
+// validateProfiling returns the reasons for which rates of pairs cannot be estimated.
 func validateProfiling(c Config) (errs []error) {
 	if c.Profiling == (Profiling{}) {
 		return nil
@@ -53,14 +54,16 @@ func validateProfiling(c Config) (errs []error) {
 	return errs
 }
 
-// beliefs are what is thought of the rates of pairs of jobs in the cluster; nil when the truth is known.
+// beliefs contains the estimated rates of pairs of active jobs; nil when the actual rates are known.
 type beliefs struct {
 	estimator *estimate.Estimator
-	devices   []int                     // as the estimator numbers them
-	profiles  map[int]*estimate.Profile // by number of the job
-	pairs     map[int]map[int]pairRates // by number of the later job, then of the earlier, which is a
+	devices   []int                     // device numbers of the estimator
+	profiles  map[int]*estimate.Profile // by job number
+	pairs     map[int]map[int]pairRates // by number of the later job, then of the earlier one, whose rate is a
 }
 
+// newBeliefs returns nil without error when estimates are not needed: for policies that do not pack, and when
+// everything is measured.
 func newBeliefs(c Config, t Traits) (*beliefs, error) {
 	if c.Profiling == (Profiling{}) || !t.Packs {
 		return nil, nil
@@ -95,7 +98,7 @@ func (s *simulation) profile(j *job) {
 	b.profiles[j.number] = p
 }
 
-// forget drops what is thought of a job that has ended.
+// forget drops the estimates for a job that has ended.
 func (b *beliefs) forget(j *job) {
 	if b != nil {
 		delete(b.profiles, j.number)
@@ -103,7 +106,8 @@ func (b *beliefs) forget(j *job) {
 	}
 }
 
-// of are the rates of a pair as they are thought to be; the first job came first. What is learned later shows in them.
+// of returns the estimated rates of a pair; first is the job that arrived earlier. Corrections by learn apply to the
+// returned slices.
 func (b *beliefs) of(first, second *job) pairRates {
 	pairs := b.pairs[second.number]
 	if p, ok := pairs[first.number]; ok {
@@ -121,7 +125,8 @@ func (b *beliefs) of(first, second *job) pairRates {
 	return p
 }
 
-// believed are the rates of a pair, the earlier job first, as policies and the choice of what runs see them.
+// believed returns the rates of a pair as used by policies and by the choice of entries. The job that arrived earlier
+// comes first.
 func (s *simulation) believed(first, second *job) pairRates {
 	if s.beliefs == nil {
 		return s.rates.pair(first.kind, second.kind)
@@ -129,7 +134,7 @@ func (s *simulation) believed(first, second *job) pairRates {
 	return s.beliefs.of(first, second)
 }
 
-// pace is how fast an entry really runs on a device type.
+// pace returns the actual rates of an entry on a device type.
 func (s *simulation) pace(e *entry, device int) (a, b float64) {
 	switch {
 	case e.b == nil:
@@ -141,7 +146,7 @@ func (s *simulation) pace(e *entry, device int) (a, b float64) {
 	return p.a[device], p.b[device]
 }
 
-// mistaken says whether an entry runs otherwise on a device type than is believed.
+// mistaken reports whether the actual rates of an entry on a device type differ from the estimates.
 func (s *simulation) mistaken(e *entry, device int) bool {
 	if s.beliefs == nil || e.b == nil {
 		return false
@@ -150,7 +155,8 @@ func (s *simulation) mistaken(e *entry, device int) bool {
 	return a != e.rate[device] || b != e.rateB[device]
 }
 
-// learn replaces what is believed of an entry on a device type where it has run by the truth, and says whether that is news.
+// learn replaces the estimates for an entry that has run on a device type by the actual rates and reports whether
+// they changed.
 func (s *simulation) learn(e *entry, device int) bool {
 	if !s.mistaken(e, device) {
 		return false
@@ -159,7 +165,8 @@ func (s *simulation) learn(e *entry, device int) bool {
 	return true
 }
 
-// observe learns from the pairs that have run since the last round; the policy decides anew when one was mistaken.
+// observe learns from the pairs that have run since the last round and requests a new decision if an estimate was
+// wrong.
 func (m *improved) observe() {
 	for _, t := range m.running {
 		if m.now > math.Max(t.since, t.resumes) && m.learn(&t.entry, t.device) {
@@ -168,7 +175,7 @@ func (m *improved) observe() {
 	}
 }
 
-// surprise says whether something runs otherwise than is believed, which the end of the round will show.
+// surprise reports whether a running entry has wrong estimates, which the end of the round will reveal.
 func (m *improved) surprise() bool {
 	for _, t := range m.running {
 		if m.mistaken(&t.entry, t.device) {

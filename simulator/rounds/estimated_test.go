@@ -10,7 +10,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// estimating is a small cluster under jobs that arrive, as in Gavel's measurement of its estimator (figure 14).
+// estimating simulates a small cluster with arrivals, as in Gavel's evaluation of its estimator (figure 14).
 func estimating(t *testing.T, policy string, seed int64, compat bool, p rounds.Profiling) *rounds.Result {
 	t.Helper()
 	return run(t, rounds.Config{
@@ -19,7 +19,7 @@ func estimating(t *testing.T, policy string, seed int64, compat bool, p rounds.P
 	})
 }
 
-// bytesOf is the result of a few jobs that share one device of each type.
+// bytesOf returns the encoded result of a few jobs that share one device of each type.
 func bytesOf(t *testing.T, compat bool, p rounds.Profiling) string {
 	t.Helper()
 	out, err := json.Marshal(run(t, rounds.Config{
@@ -31,8 +31,8 @@ func bytesOf(t *testing.T, compat bool, p rounds.Profiling) string {
 	return string(out)
 }
 
-// TestEstimatesCostLessThanPackingGains: in the mean over seeds, a policy that packs by estimates is worse than one that knows, and
-// better than one that does not pack. With -long (see long) also in the mechanism of Gavel.
+// In the mean over seeds, a packing policy with estimated rates is worse than one with known rates and better than
+// one without packing. With -long (see long) also under the mechanism of Gavel.
 func TestEstimatesCostLessThanPackingGains(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes some seconds")
@@ -73,7 +73,8 @@ func TestEstimatesAreTheSameAgainAndTheTruthWhenAllIsMeasured(t *testing.T) {
 	}
 }
 
-// pairing has the first two jobs share a device when it believes that they can, and else gives the first all.
+// pairing co-locates the first two jobs if their estimated rates are positive, and otherwise assigns everything to
+// the first.
 type pairing struct{ asked, believed int }
 
 func (p *pairing) Traits() rounds.Traits {
@@ -95,7 +96,7 @@ func (p *pairing) Decide(s *rounds.Snapshot) (rounds.Allocation, error) {
 	return rounds.Allocation{Entries: []rounds.Entry{e}}, nil
 }
 
-// TestPairsThatDoNotFit are believed to until they have run once, get nothing done then, and are not tried again.
+// Pairs that do not fit are co-located once because of their estimates, make no progress, and are not tried again.
 func TestPairsThatDoNotFit(t *testing.T) {
 	small, large := "small", "large"
 	table, err := workload.NewThroughputs([]workload.Rate{
@@ -113,7 +114,7 @@ func TestPairsThatDoNotFit(t *testing.T) {
 	}
 	for _, compat := range []bool{false, true} {
 		tried := 0
-		for seed := range int64(8) { // half of them have the small one as the only reference
+		for seed := range int64(8) { // half of the seeds draw the small job as the only reference
 			p := &pairing{}
 			got := run(t, rounds.Config{
 				Devices: []rounds.DeviceType{{Name: "v100", Count: 1, PerServer: 1}}, Jobs: []workload.Job{job(0), job(1)}, Custom: p, Policy: "pairing",

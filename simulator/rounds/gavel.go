@@ -8,41 +8,43 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// gavel is the round-based mechanism of Gavel (OSDI 2020, section 5) exactly as the published code simulates it: commit
-// c4fa4009 of stanford-futuredata/gavel. In each round of 6 minutes the entries (jobs and, under policies that pack, pairs)
-// with the highest share received so far relative to the share due are chosen greedily, type by type. Its quirks decide results
-// to the last digit, and are kept:
+// gavel is the round-based mechanism of Gavel (OSDI 2020, section 5) exactly as simulated by the published code:
+// commit c4fa4009 of stanford-futuredata/gavel. In each round of 6 minutes, the entries (jobs and, under packing
+// policies, pairs) with the highest ratio of share due to share received are chosen greedily, type by type. Its
+// defects affect results to the last digit and are reproduced:
 //
-//   - Shares are decided anew only when jobs came or went and 1920 s after the last time; a job that came since waits.
-//   - Times received start at half a round, for a pair that has just become possible at 0.
-//   - Entries without a share fill devices that would stay idle, unless the policy has OnlyShares; those that the last decision
-//     did not know hold devices without running.
-//   - A round ends with its last piece of work: devices of a job that ends earlier stay idle, and when nothing ran, what starts
-//     next is charged from the end of the last round.
-//   - Steps of a round are rounded down, and split over devices by whole numbers: a job with less than one step per device left
-//     fails, and is given up after five times.
+//   - Shares are recomputed only after arrivals or completions and at least 1920 s after the last decision; jobs that
+//     arrive in between wait.
+//   - The time received starts at half a round, and at 0 for pairs that were just created.
+//   - Entries without a share fill idle devices, unless the policy has OnlyShares. Entries that the last decision did
+//     not include hold devices without running.
+//   - A round ends with its last piece of work: devices of a job that ends earlier stay idle, and after a round
+//     without work, the next work is charged from the end of the last round.
+//   - Steps of a round are rounded down and distributed over devices in whole numbers: a job with less than one step
+//     per device left fails, and is abandoned after five failures.
 //
-// Sums are done in the order of the original, which needs explicit conversions: a fused multiply-add would break ties otherwise.
+// Sums follow the order of the original and need explicit conversions: fused multiply-add would resolve ties
+// differently.
 type gavel struct {
 	*simulation
-	entries []*entry          // in the order in which they became possible
-	pairs   map[[2]int]*entry // by number of both jobs, the lower one first
-	total   []float64         // time received by everybody since the last decision, by device type
+	entries []*entry          // in order of creation
+	pairs   map[[2]int]*entry // by numbers of both jobs, the lower one first
+	total   []float64         // time received by all entries since the last decision, by device type
 
 	shuffle   *workload.Python
-	order     []int // device types, as they are filled in this round
-	decideNow bool  // jobs came or went since the last decision
+	order     []int // device types in the order in which they are filled in this round
+	decideNow bool  // jobs arrived or completed since the last decision
 	reset     float64
 	round     int
-	turns     int // entries that ever became possible
+	turns     int // number of entries ever created
 
 	roundStart, roundEnd float64
-	running              []piece // the latest finish first
+	running              []piece // in descending order of finish time
 	latest               stretches[piece]
 	placed               []*entry
 	ran                  bool // a round was run before
-	stuck                bool // nothing ran in the last round, and nobody comes any more
-	foregone             bool // what was chosen last is all that may be chosen
+	stuck                bool // nothing ran in the last round, and no further job arrives
+	foregone             bool // the last choice contained every entry that may be chosen
 
 	selection
 	placement
@@ -52,15 +54,15 @@ type gavel struct {
 type piece struct {
 	entry       *entry
 	finish      float64
-	steps, both float64 // of the first job, and of the second
+	steps, both float64 // steps of the first and of the second job
 }
 
-// before puts the latest finish first.
+// before orders pieces by descending finish time.
 func (p *piece) before(o *piece) bool {
 	return p.finish > o.finish || p.finish == o.finish && p.entry.a.number < o.entry.a.number
 }
 
-// maxFailures is how many rounds in a row a job may get nothing done.
+// maxFailures is the number of consecutive rounds without progress after which a job is abandoned.
 const maxFailures = 5
 
 func newGavel(s *simulation) *gavel {
@@ -74,6 +76,8 @@ func newGavel(s *simulation) *gavel {
 	return g
 }
 
+// step simulates one round: it books the work of the previous round, admits arrivals, decides if due, and chooses,
+// places and starts the entries of the next round.
 func (g *gavel) step() error {
 	g.advance()
 	for i := range g.running {
@@ -131,11 +135,13 @@ func (g *gavel) complete(p *piece) {
 	g.total[e.device] += seconds
 }
 
-// worked says whether every device had a step to do, and time: all get the same whole number, the last one gets the rest.
+// worked reports whether every device had a step to perform and time for it. Steps are distributed in equal whole
+// numbers, with the remainder on the last device.
 func worked(steps float64, gpus int, seconds float64) bool {
 	return steps > 0 && (gpus == 1 || steps >= float64(gpus)) && seconds > 0
 }
 
+// fail counts a round without progress of a single job and abandons the job after maxFailures of them.
 func (g *gavel) fail(e *entry, at float64) {
 	g.decideNow = true
 	if e.b != nil {
@@ -147,6 +153,7 @@ func (g *gavel) fail(e *entry, at float64) {
 	}
 }
 
+// progress adds completed steps to a job and ends it when none remain.
 func (g *gavel) progress(j *job, steps, at float64) {
 	j.done += steps
 	if j.remaining() <= 0 {
@@ -170,7 +177,7 @@ func (g *gavel) forget() {
 	g.selection.forget()
 }
 
-// enter adds a job, and the pairs with jobs of its size.
+// enter adds a job, and the pairs with active jobs of its size.
 func (g *gavel) enter(j *job) {
 	g.decideNow = true
 	j.alone = newEntry(j, nil, j.kind.rate, nil, g.Interval/2)
@@ -194,7 +201,7 @@ func (g *gavel) append(e *entry) {
 	g.entries = append(g.entries, e)
 }
 
-// maybeDecide settles accounts and has the policy decide, when it is time to.
+// maybeDecide updates the deficits and calls the policy, if a decision is due.
 func (g *gavel) maybeDecide() error {
 	if !g.decideNow || g.reset != 0 && g.now-g.reset < g.MinRecompute {
 		return nil
@@ -219,6 +226,7 @@ func (g *gavel) maybeDecide() error {
 	return nil
 }
 
+// entryOf returns the entry for the jobs of an allocation's entry.
 func (g *gavel) entryOf(e Entry) *entry {
 	if e.B < 0 {
 		return g.active[e.A].alone
@@ -226,7 +234,7 @@ func (g *gavel) entryOf(e Entry) *entry {
 	return g.pairs[[2]int{g.active[min(e.A, e.B)].number, g.active[max(e.A, e.B)].number}]
 }
 
-// settle adds what everybody should have got since the last decision, and did not, to its deficit.
+// settle adds the difference between time due and time received since the last decision to the deficit of each entry.
 func (g *gavel) settle() {
 	elapsed, half := g.now-g.reset, g.Interval/2
 	for d := range g.total {
@@ -245,8 +253,8 @@ func (g *gavel) settle() {
 	g.reset = g.now
 }
 
-// typeOrder is the order in which device types are filled: from the last name to the first, shuffled when the policy does not
-// know that types differ.
+// typeOrder computes the order in which device types are filled: descending by name, shuffled for policies that do
+// not distinguish types.
 func (g *gavel) typeOrder() {
 	g.order = g.order[:0]
 	for d := len(g.Devices) - 1; d >= 0; d-- {
@@ -257,7 +265,7 @@ func (g *gavel) typeOrder() {
 	}
 }
 
-// choose selects what runs in this round.
+// choose selects the entries that run in this round.
 func (g *gavel) choose() {
 	g.round++
 	g.selection.start(g.round, len(g.active), g.Devices)
@@ -275,7 +283,8 @@ func (g *gavel) choose() {
 	g.foregone = g.traits.OnlyShares && g.selection.everyone
 }
 
-// repeat runs what ran in the last round and has not ended on the same devices, as choosing and placing would come to.
+// repeat continues the entries of the last round that have not ended on the same devices, which choosing and placing
+// would yield as well.
 func (g *gavel) repeat() {
 	g.running = slices.DeleteFunc(g.running, func(p piece) bool { return p.entry.gone() })
 	g.countChances()
@@ -289,7 +298,7 @@ func (g *gavel) repeat() {
 	g.latest.sort(g.running)
 }
 
-// place puts what was chosen onto devices.
+// place assigns devices to the chosen entries.
 func (g *gavel) place() {
 	g.countChances()
 	g.placement.start(g.round)
@@ -310,7 +319,7 @@ func (g *gavel) place() {
 	}
 }
 
-// countChances counts who ran in the last round and has not ended.
+// countChances counts the entries of the last round that have not ended.
 func (g *gavel) countChances() {
 	for _, e := range g.placed {
 		if !e.a.gone || e.b != nil && !e.b.gone {
@@ -323,7 +332,7 @@ func (g *gavel) countChances() {
 func (g *gavel) dispatch() {
 	before := g.running
 	g.running = g.running[:0]
-	for i := range before { // in the order of the last round, which is about that of this one
+	for i := range before { // in the order of the last round, which is nearly sorted
 		if e := before[i].entry; e.device >= 0 {
 			g.launch(e)
 		}
@@ -342,7 +351,8 @@ func (g *gavel) launch(e *entry) {
 	g.running = append(g.running, g.piece(e, g.resume(e)))
 }
 
-// piece is what an entry does in this round after a delay. It ends when the last of its jobs has done its steps.
+// piece returns the work of an entry in this round after a delay. It ends when the last of its jobs has completed its
+// steps.
 func (g *gavel) piece(e *entry, delay float64) piece {
 	p := piece{entry: e, finish: g.now}
 	rate, rateB := g.pace(e, e.device)
@@ -353,6 +363,7 @@ func (g *gavel) piece(e *entry, delay float64) piece {
 	return p
 }
 
+// plan returns the whole number of steps that a job performs in this round, and extends the finish time of the piece.
 func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
 	if rate <= 0 {
 		return 0
@@ -362,7 +373,8 @@ func (g *gavel) plan(p *piece, j *job, rate, delay float64) float64 {
 	return steps
 }
 
-// resume charges a job for going on elsewhere, and returns the seconds that it takes.
+// resume charges the preemption loss of the jobs of an entry that continue elsewhere and returns the delay in
+// seconds.
 func (g *gavel) resume(e *entry) float64 {
 	delay := 0.0
 	for _, j := range []*job{e.a, e.b} {
@@ -380,8 +392,8 @@ func (g *gavel) resume(e *entry) float64 {
 	return delay
 }
 
-// unblock lets the policy decide at once when nothing runs and nobody comes any more, which the original does by setting its
-// timer back; if even then nothing runs, nothing ever will.
+// unblock forces a decision when nothing runs and no further job arrives, which the original does by resetting its
+// timer. If nothing runs even then, the policy has failed.
 func (g *gavel) unblock() error {
 	if len(g.running) > 0 || len(g.active) == 0 || g.source.peek() != nil {
 		g.stuck = false

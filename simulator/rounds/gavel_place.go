@@ -2,12 +2,12 @@ package rounds
 
 import "slices"
 
-// placement puts the chosen entries of a round onto devices: the largest first; of equal size first those that keep the devices
-// of the last round, then the others from the first device that is free. Devices of a server have consecutive numbers, so that
-// this fills one server after the other.
+// placement assigns devices to the chosen entries of a round in descending order of size. Among entries of equal
+// size, those that keep the devices of the last round come first; the others are assigned the lowest free devices.
+// Devices of a server have consecutive numbers, so servers are filled one after the other.
 type placement struct {
 	placed []*entry
-	taken  [][]int // by device type and device: round in which it was taken last
+	taken  [][]int // by device type and device: last round in which it was taken
 	round  int
 }
 
@@ -20,8 +20,8 @@ func (p *placement) init(devices []DeviceType) {
 
 func (p *placement) start(round int) { p.round, p.placed = round, p.placed[:0] }
 
-// put places the chosen entries of a device type. Who is not known to the last decision gets nothing, though its devices
-// are counted as taken: they stay idle.
+// put places the chosen entries of a device type. Entries that were not part of the last decision receive no devices
+// although their devices were counted as taken, so these stay idle.
 func (p *placement) put(device int, chosen []*entry) {
 	slices.SortStableFunc(chosen, func(a, b *entry) int { return b.gpus - a.gpus })
 	next := 0
@@ -63,7 +63,7 @@ func (p *placement) take(e *entry, device int, where []int32) {
 	p.placed = append(p.placed, e)
 }
 
-// fromFirst takes the first free devices from next on, and returns where it stopped.
+// fromFirst takes the first free devices from next on and returns the position after them.
 func (p *placement) fromFirst(e *entry, device, next int) int {
 	e.next.device, e.stays = device, false
 	for ; len(e.next.where) < e.gpus; next++ {

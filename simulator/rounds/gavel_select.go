@@ -2,32 +2,32 @@ package rounds
 
 import "slices"
 
-// selection chooses what runs in a round: by priority (share due over share received), then by deficit, then by share, each
-// entry that still fits onto the devices that are left and whose jobs are not chosen yet. Device types have a queue each, which are
-// gone through one after the other, or all have one (Config.GlobalQueue).
+// selection chooses the entries of a round: by priority (share due over share received), then deficit, then share,
+// each entry that fits the remaining devices and whose jobs have not been chosen yet. Device types have separate
+// queues that are processed one after the other, or a common one (Config.GlobalQueue).
 type selection struct {
 	chosen [][]*entry // by device type
 	queues [][]candidate
-	idle   []candidate // of those without a share
-	taken  []candidate // of those that are chosen already
+	idle   []candidate // candidates without a share
+	taken  []candidate // candidates with jobs already chosen
 	sorter stretches[candidate]
 	round  int
-	free   []int   // devices left, by type
-	place  []int32 // of each type among those that are being filled
-	left   int     // jobs that are not chosen yet
-	// everyone says that every entry with a share was chosen.
+	free   []int   // remaining devices by type
+	place  []int32 // position of each type among those being filled
+	left   int     // number of jobs not yet chosen
+	// everyone reports that every entry with a share was chosen.
 	everyone bool
 }
 
-// candidate is an entry that may get a device type, with what it is ordered by.
+// candidate is an entry that may receive a device type, with its sort keys.
 type candidate struct {
 	priority, deficit, share float64
 	entry                    *entry
 	device                   int32
-	place                    int32 // of the type in the order of types, in a queue of several
+	place                    int32 // position of the type in the fill order, in a common queue
 }
 
-// before is a total order: it is that of a stable sort.
+// before is a total order that reproduces a stable sort.
 func (c *candidate) before(o *candidate) bool {
 	switch {
 	case c.priority != o.priority:
@@ -51,7 +51,7 @@ func (s *selection) init(devices []DeviceType, global bool) {
 	}
 }
 
-// line queues those that the last decision gave a share.
+// line queues the entries with a share in the last decision.
 func (s *selection) line(entries []*entry) {
 	for q := range s.queues {
 		s.queues[q] = s.queues[q][:0]
@@ -80,11 +80,11 @@ func (s *selection) start(round, jobs int, devices []DeviceType) {
 	}
 }
 
-// noTime stands for an infinite priority: a share, and nothing received.
+// noTime represents an infinite priority: a share, and no time received.
 const noTime = 1e9
 
-// fill chooses among those with a share of these device types, which are those of a queue. total is the time that all entries
-// received, by device type. The queue stays in the order that it gets, which is about that of the next round.
+// fill chooses among the entries with a share of the given types, which are those of one queue. total is the time
+// received by all entries, by device type. The queue remains sorted, which is nearly the order of the next round.
 func (s *selection) fill(types []int, total []float64) {
 	queue := s.queues[0]
 	if len(s.queues) > 1 {
@@ -97,6 +97,7 @@ func (s *selection) fill(types []int, total []float64) {
 	for place, d := range types {
 		s.place[d] = int32(place)
 	}
+	// Move the candidates to consider to the front, in their previous order.
 	open, taken := 0, s.taken[:0]
 	for i := range queue {
 		c := &queue[i]
@@ -117,7 +118,7 @@ func (s *selection) fill(types []int, total []float64) {
 	s.take(queue[:open], types)
 }
 
-// weigh brings up to date what a candidate is ordered by. total is the time that all entries received on the type.
+// weigh updates the sort keys of a candidate. total is the time received by all entries on the type.
 func (c *candidate) weigh(total float64) {
 	c.priority, c.deficit = c.share*noTime, c.entry.deficit[c.device]
 	if got := c.entry.got[c.device]; total != 0 && got/total > 0 {
@@ -125,7 +126,7 @@ func (c *candidate) weigh(total float64) {
 	}
 }
 
-// fillUp chooses among those without a share for the devices that are left.
+// fillUp chooses among the entries without a share for the remaining devices.
 func (s *selection) fillUp(types []int, entries []*entry) {
 	if s.left == 0 {
 		return
@@ -144,7 +145,7 @@ func (s *selection) fillUp(types []int, entries []*entry) {
 	s.take(s.idle, types)
 }
 
-// take chooses from a list, first to last, until nothing is left to be had.
+// take chooses from a list in sorted order until no devices or jobs remain.
 func (s *selection) take(list []candidate, types []int) {
 	s.sorter.sort(list)
 	room := 0
@@ -172,14 +173,15 @@ func (s *selection) take(list []candidate, types []int) {
 	}
 }
 
-// stretches sorts by merging: stretches of a list that are in order stay so, and what is nearly in order takes few steps.
-// O(n log stretches).
+// stretches is a natural merge sort: ordered runs of a list are kept and merged, so nearly sorted lists take few
+// steps. O(n log runs).
 type stretches[T any] struct {
 	before func(a, b *T) bool
-	ends   []int // of the stretches
+	ends   []int // end positions of the runs
 	spare  []T
 }
 
+// sort sorts a list in place.
 func (r *stretches[T]) sort(list []T) {
 	r.ends = r.ends[:0]
 	for i := 1; i < len(list); i++ {
@@ -202,7 +204,7 @@ func (r *stretches[T]) sort(list []T) {
 	}
 }
 
-// merge merges the first n of a list with the others, both in order.
+// merge merges the first n elements of a list with the others; both parts are sorted.
 func (r *stretches[T]) merge(list []T, n int) {
 	r.spare = append(r.spare[:0], list[:n]...)
 	first, i := r.spare, 0

@@ -12,7 +12,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// chosenAsWritten is how the original chooses: lists of (type, entry) sorted stably, by type or all together, and gone through once.
+// chosenAsWritten chooses like the original: it sorts lists of (type, entry) stably, by type or all together, and
+// passes over them once.
 func chosenAsWritten(g *gavel, entries []*entry) [][]*entry {
 	type line struct {
 		device                   int
@@ -65,7 +66,7 @@ func chosenAsWritten(g *gavel, entries []*entry) [][]*entry {
 	return chosen
 }
 
-// Over several rounds, in which queues keep their order, jobs end and shares are decided anew.
+// The choices agree over several rounds, in which queues keep their order, jobs end and shares change.
 func TestChoiceIsThatOfTheOriginal(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		pick := func(name string, from ...float64) float64 { return rapid.SampledFrom(from).Draw(r, name) }
@@ -124,7 +125,7 @@ func turnsOf(entries []*entry) (turns []int) {
 	return turns
 }
 
-// Of two jobs that are owed time on both types, the one that is owed more gets to choose, of whichever type that is.
+// Of two jobs that are owed time on both types, the one that is owed more is chosen first, regardless of the type.
 func TestGlobalQueueGoesByWhatIsOwed(t *testing.T) {
 	for global, want := range map[bool]int{false: 1, true: 0} {
 		c := Config{Devices: []DeviceType{{Name: "p100", Count: 1}, {Name: "v100", Count: 1}}, Compat: true, GlobalQueue: global}

@@ -11,8 +11,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// In every round no device is used twice, no job runs twice, nobody holds more devices than there are, time does not go
-// back, and no job does more than its steps.
+// Invariants of every round: no device and no job is used twice, no job holds more devices than exist, time is
+// monotone, and no job exceeds its steps.
 func TestRoundsAreSound(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		count := rapid.IntRange(1, 12)
@@ -23,7 +23,7 @@ func TestRoundsAreSound(t *testing.T) {
 			Generate: &workload.Options{
 				Seed: rapid.Int64Range(0, 99).Draw(r, "seed"), MultiGPU: rapid.Bool().Draw(r, "multi"),
 				Lambda: rapid.SampledFrom([]float64{0, 300, 3000, 30000}).Draw(r, "lambda"),
-				// A whole number of steps per device would hide that they are rounded down.
+				// A whole number of steps per device would hide that steps are rounded down.
 				Seconds: rapid.SampledFrom([]float64{0, 1234.5}).Draw(r, "seconds"),
 			},
 			Total: 40,
@@ -41,7 +41,7 @@ func TestRoundsAreSound(t *testing.T) {
 			before := g.now
 			if err := g.step(); err != nil {
 				if c.Policy == "fifo" && errors.As(err, new(*PolicyError)) {
-					return // the published FIFO puts jobs for good onto types that have too few devices
+					return // the published FIFO assigns jobs permanently to types that have too few devices
 				}
 				r.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func soundRound(r *rapid.T, g *gavel) {
 	}
 }
 
-// A round that is repeated is the one that choosing and placing again comes to.
+// A repeated round equals the result of choosing and placing again.
 func TestRepeatedRoundsAreThoseThatWouldBeChosen(t *testing.T) {
 	for _, name := range []string{"fifo", "fifo_perf", "fifo_packed"} {
 		for _, multi := range []bool{false, true} {

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// ideal is a mechanism without rounds: between two arrivals every job gets exactly its shares of every device type at once. It is
-// what Gavel compares its rounds with. Completions are noticed at the next arrival, so that completion times are rounded up to
-// arrivals, until the last job has come; in compat mode the steps of each period are rounded down on each type, as in the
-// original. Preemption costs nothing here.
+// ideal is a mechanism without rounds: between two arrivals, every job receives exactly its shares of all device
+// types simultaneously. Gavel uses it as the reference for its rounds. Completions take effect at the next arrival,
+// so completion times are rounded up to arrivals until the last job has arrived. In compat mode the steps of each
+// period are rounded down on each type, as in the original. Preemption is free.
 type ideal struct {
 	*simulation
 	shares    []idealShare
@@ -17,15 +17,17 @@ type ideal struct {
 	ever      bool
 }
 
-// idealShare is what a job, or a pair, gets.
+// idealShare is the share of a job or a pair.
 type idealShare struct {
-	a, b        *job // b is nil for a job alone
+	a, b        *job // b is nil for a single job
 	rate, rateB []float64
 	x           []float64
 }
 
 func newIdeal(s *simulation) *ideal { return &ideal{simulation: s, decideNow: true} }
 
+// step advances to the next arrival or, after the last one, to the first completion. It performs the work until then
+// and makes a new decision if the jobs have changed.
 func (m *ideal) step() error {
 	next := m.source.peek()
 	at := m.now + m.untilFirst()
@@ -49,7 +51,7 @@ func (m *ideal) step() error {
 	return m.share()
 }
 
-// untilFirst is the time in which the first job ends at its shares.
+// untilFirst returns the time until the first completion at the current shares.
 func (m *ideal) untilFirst() float64 {
 	speed := map[*job]float64{}
 	for i := range m.shares {
@@ -70,7 +72,7 @@ func (m *ideal) untilFirst() float64 {
 	return first
 }
 
-// work does what is done in some seconds.
+// work performs the work of a period. If whole is set, steps are rounded down.
 func (m *ideal) work(seconds float64, whole bool) {
 	steps := func(x, rate float64) float64 {
 		n := x * seconds * rate
@@ -98,9 +100,10 @@ func (m *ideal) work(seconds float64, whole bool) {
 	}
 }
 
-// negligible is the part of a job's steps that rounding may leave when it has just ended.
+// negligible is the part of a job's steps below which a remainder is attributed to rounding.
 const negligible = 1e-12
 
+// finish ends the completed jobs. exact accepts a remainder due to rounding.
 func (m *ideal) finish(exact bool) {
 	for _, j := range m.active {
 		if left := j.remaining(); left <= 0 || exact && left <= negligible*j.Steps {
@@ -111,6 +114,7 @@ func (m *ideal) finish(exact bool) {
 	m.sweep()
 }
 
+// share calls the policy and stores its shares with the actual rates of the entries.
 func (m *ideal) share() error {
 	a, err := m.decide()
 	if err != nil {

@@ -8,69 +8,72 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// improved is the mechanism that is used unless Gavel's is asked for. It keeps Gavel's rounds (OSDI 2020, section 5), where time is
-// shared by giving each device to one job, or pair, for some minutes, and does without what costs Gavel time:
+// improved is the default mechanism. It keeps Gavel's rounds (OSDI 2020, section 5), which share time by assigning
+// each device to one job or pair for some minutes, without the restrictions that cost Gavel time:
 //
-//   - A decision is made as soon as jobs come or go, and a round ends when that happens: nobody waits for the next decision,
-//     and devices that become free are given on at once (Config.WholeRounds keeps them to the end of the round).
-//   - Who has devices in a round is who has been owed most time there, so that shares are kept to within a round; whoever could
-//     change devices keeps them for as long as no one else is owed more by a lease.
-//   - Devices that are left go to whom they help most, compared with the device that would be best for that job, and not to the
-//     fastest type first; jobs move up to better devices that would stay idle.
-//   - Devices of a job stand in as few servers as possible; where they do not, and the throughput table has rates for that
-//     ("v100_unconsolidated"), it is slower.
-//   - Steps are done continuously: nothing is rounded down, and what a job did counts to the instant.
+//   - Decisions are made as soon as jobs arrive or complete, which also ends the round: no job waits for the next
+//     decision, and released devices are reassigned immediately (Config.WholeRounds keeps them until the end of the
+//     round).
+//   - The entries with the largest time owed receive the devices of a round, so shares are accurate to within a
+//     round; a holder keeps its devices unless another entry is owed more by at least a lease.
+//   - Remaining devices are assigned where they help most, relative to the best device type of each job, rather than
+//     in order of speed of the type; jobs move up to better devices that would be idle.
+//   - Devices of a job are spread over as few servers as possible. Where they are not, and the throughput table has
+//     rates for that case ("v100_unconsolidated"), the job is slower.
+//   - Progress is continuous: steps are not rounded down, and completions take effect immediately.
 //
-// It is a step machine of events: jobs arrive, end, and rounds end where somebody has only a part of a device's time. While everybody
-// has devices for all their time there are no rounds. O(jobs · types) at a decision or the end of a round, else O(1).
+// It is a discrete-event state machine: jobs arrive and end, and rounds end if some entry has a partial share of a
+// device. While all entries have full shares, there are no rounds. O(jobs · types) per decision or end of a round,
+// else O(1).
 type improved struct {
 	*simulation
 	ends    engine.Queue[ending]
-	tenants map[[2]int]*tenant // by number of both jobs; of a job alone the second is −1
-	list    []*tenant          // in the order in which they were made
+	tenants map[[2]int]*tenant // by numbers of both jobs; the second is −1 for a single job
+	list    []*tenant          // in order of creation
 	running []*tenant
-	sized   *sized  // nil when jobs run on as many devices as they ask for
-	every   float64 // least seconds between decisions although nobody comes or goes; +Inf never
+	sized   *sized  // nil: jobs run on the number of devices that they request
+	every   float64 // minimum seconds between decisions without arrivals and completions; +Inf: never
 
-	changed    bool    // jobs came or went since the last decision
-	came       bool    // jobs came
-	decided    float64 // when; −Inf never
+	changed    bool    // jobs arrived or completed since the last decision
+	came       bool    // jobs arrived
+	decided    float64 // time of the last decision; −Inf: none
 	roundStart float64
-	tick       float64 // when the round ends though nobody comes or goes; +Inf it does not
-	shared     bool    // somebody has a part of a device's time
+	tick       float64 // scheduled end of the round; +Inf: none
+	shared     bool    // some entry has a partial share
 
 	floor
 	chooser
 }
 
-// tenant is a job, or a pair of jobs that share devices, and how it stands with its devices.
+// tenant is a job, or a pair of co-located jobs, and its current lease.
 type tenant struct {
 	entry
-	want       int // type that it is to have in this round; −1 none
-	counted    int // type whose share its time counts for; −1 it is extra
+	want       int // device type assigned in this round; −1: none
+	counted    int // device type whose share its time counts for; −1: surplus time
 	since      float64
-	resumes    float64 // from when on it gets something done
-	pace       float64 // steps/s of a where it is
+	resumes    float64 // time from which it makes progress
+	pace       float64 // steps/s of a on its devices
 	paceB      float64
-	best       float64 // of a alone where it is fastest
-	generation int     // of the end that is expected
+	best       float64 // of a alone on its fastest type
+	generation int     // of the scheduled end
 	spread     bool
-	asked      bool // by the last decision
+	asked      bool // included in the last decision
 }
 
-// ending is an expected end of a job.
+// ending is a scheduled end of a job.
 type ending struct {
 	tenant     *tenant
 	generation int
 }
 
-// Restless is a policy that wants to decide again though nobody came or went.
+// Restless is a policy that requests periodic decisions even without arrivals and completions.
 type Restless interface {
 	Policy
-	// Every is the least time between two such decisions, seconds, above 0.
+	// Every returns the minimum time between two such decisions in seconds, above 0.
 	Every() float64
 }
 
+// newImproved returns the mechanism and configures it for elastic, periodic and informed policies.
 func newImproved(s *simulation) *improved {
 	m := &improved{
 		simulation: s, tenants: map[[2]int]*tenant{}, changed: true, decided: math.Inf(-1), tick: math.Inf(1), every: math.Inf(1),
@@ -91,6 +94,8 @@ func newImproved(s *simulation) *improved {
 	return m
 }
 
+// step advances to the next event: it ends completed jobs, admits arrivals and, at the end of a round or after a
+// change, begins the next round.
 func (m *improved) step() error {
 	if err := m.advance(); err != nil {
 		return err
@@ -128,7 +133,7 @@ func (m *improved) advance() error {
 	return nil
 }
 
-// finish ends those jobs of a tenant that are done now.
+// finish ends the completed jobs of a tenant and releases its devices.
 func (m *improved) finish(t *tenant) {
 	m.settle(t)
 	m.events++
@@ -141,7 +146,7 @@ func (m *improved) finish(t *tenant) {
 	m.changed = true
 }
 
-// patience is the least time since the last decision after which there may be another, seconds.
+// patience returns the minimum time in seconds between the last decision and the next.
 func (m *improved) patience() float64 {
 	if m.MinRecompute == 0 && !m.restless && !m.came {
 		return m.traits.Settled
@@ -149,7 +154,7 @@ func (m *improved) patience() float64 {
 	return m.MinRecompute
 }
 
-// turn begins a round: it settles what was owed, has the policy decide when jobs came or went, and hands out devices.
+// turn begins a round: it updates the time owed, calls the policy if a decision is due, and assigns devices.
 func (m *improved) turn() error {
 	m.account()
 	m.observe()
@@ -169,8 +174,8 @@ func (m *improved) turn() error {
 	return nil
 }
 
-// account adds what everybody should have had of the round that ends, less what it had, to what it is owed. What is owed stays
-// within a few rounds: it is for order, and no debt grows while there are too few devices.
+// account adds the difference between the time due and the time received in the past round to the deficit of each
+// tenant. Deficits are limited to a few rounds: they serve for ordering and must not grow while devices are scarce.
 func (m *improved) account() {
 	length := m.now - m.roundStart
 	m.roundStart = m.now
@@ -191,7 +196,7 @@ func (m *improved) account() {
 
 const longestDebt = 20 // rounds
 
-// redecide brings all jobs up to date and takes over the shares that the policy decides.
+// redecide settles all running tenants, calls the policy and applies its shares.
 func (m *improved) redecide() error {
 	for _, t := range m.running {
 		m.settle(t)
@@ -207,6 +212,7 @@ func (m *improved) redecide() error {
 		clear(t.x)
 		t.asked = false
 	}
+	// Create tenants as needed, and detect partial shares.
 	for i, e := range a.Entries {
 		t := m.tenantOf(m.active[e.A], nil)
 		if e.B >= 0 {
@@ -225,11 +231,11 @@ func (m *improved) redecide() error {
 }
 
 const (
-	leastShare = 1e-6 // below it a share is rounding
+	leastShare = 1e-6 // smaller shares are rounding errors
 	wholeShare = 1 - 1e-6
 )
 
-// forget drops tenants whose jobs have ended, and pairs that the last decision did not ask for.
+// forget removes tenants with ended jobs, and pairs without devices that the last decision did not include.
 func (m *improved) forget() {
 	kept := m.list[:0]
 	for _, t := range m.list {
@@ -243,7 +249,8 @@ func (m *improved) forget() {
 	m.list = kept
 }
 
-// tenantOf is the tenant of a job alone (b is nil) or of a pair, in order of arrival.
+// tenantOf returns the tenant of a single job (b is nil) or of a pair in order of arrival, and creates it if
+// necessary.
 func (m *improved) tenantOf(a, b *job) *tenant {
 	key := [2]int{a.number, -1}
 	if b != nil {

@@ -4,19 +4,19 @@ import (
 	"slices"
 )
 
-// assigner gives jobs whole devices so that the sum of their values is high: the jobs with most value per device first, each where
-// its value is highest among the types with room, then exchanges between jobs of equal size, over two or three types, for
-// as long as they gain. It is a heuristic: with jobs of one size nearly always optimal; with several sizes the first step
-// decides which sizes fit. O(jobs) for each exchange.
+// assigner assigns whole devices to jobs so that the sum of their values is high. Jobs are placed in descending order
+// of value per device, each on the type with enough free devices where its value is highest; then jobs of equal size
+// are exchanged over two or three types while this gains. It is a heuristic: with jobs of one size it is nearly
+// always optimal; with several sizes the first step determines which sizes fit. O(jobs) for each exchange.
 type assigner struct {
 	types, jobs int
 	gpus        []int     // by job
-	value       []float64 // job × type; at most 0 is no
-	room        []int     // by type
-	at          []int     // by job: type; types is none
-	sizes       []int     // that there are, ascending
+	value       []float64 // job × type; not possible where not positive
+	room        []int     // free devices by type
+	at          []int     // by job: its type; types: none
+	sizes       []int     // distinct sizes, ascending
 	best        []mover   // size × from × to
-	in          [][]int   // size × type: jobs there
+	in          [][]int   // size × type: jobs of the size on the type
 
 	path, chain []int
 	most        float64
@@ -29,9 +29,9 @@ type rankedJob struct {
 	density float64
 }
 
-// mover is the job that gains most by going from one type to another.
+// mover is the job with the largest gain from a move between two types.
 type mover struct {
-	job  int // −1 none
+	job  int // −1: none
 	gain float64
 }
 
@@ -41,7 +41,7 @@ func newAssigner(s *Snapshot) *assigner {
 	return a
 }
 
-// reset begins anew with the jobs of a snapshot, none of which is worth anything yet.
+// reset starts with the jobs of a snapshot, all unassigned and without value.
 func (a *assigner) reset(s *Snapshot) {
 	a.types, a.jobs = len(s.Devices), len(s.Jobs)
 	a.gpus, a.at = a.gpus[:0], a.at[:0]
@@ -60,7 +60,7 @@ func (a *assigner) reset(s *Snapshot) {
 	a.room, _ = freeDevices(s)
 }
 
-// of is what a job is worth of a job on a type; 0 on none.
+// of returns the value of a job on a type; 0 if unassigned.
 func (a *assigner) of(job, device int) float64 {
 	if device == a.types {
 		return 0
@@ -68,6 +68,7 @@ func (a *assigner) of(job, device int) float64 {
 	return a.value[job*a.types+device]
 }
 
+// run computes the assignment; the number of exchanges is limited.
 func (a *assigner) run() {
 	a.fill()
 	a.findMovers()
@@ -82,7 +83,7 @@ func (a *assigner) run() {
 	}
 }
 
-// fill takes jobs by value per device.
+// fill assigns jobs in descending order of value per device.
 func (a *assigner) fill() {
 	a.queue = a.queue[:0]
 	for i := range a.jobs {
@@ -111,11 +112,11 @@ func (a *assigner) fill() {
 }
 
 const (
-	leastExchange = 1e-12 // relative to what a job is worth
-	longestChain  = 3     // moves of an exchange
+	leastExchange = 1e-12 // relative to the value of the job
+	longestChain  = 3     // maximum number of moves in an exchange
 )
 
-// exchange does the exchange among jobs of a size, the k-th, that gains most, and says whether there was one.
+// exchange performs the most profitable exchange among the jobs of the k-th size. It returns false if none exists.
 func (a *assigner) exchange(k int) bool {
 	n := a.types + 1
 	best, size := a.best[k*n*n:(k+1)*n*n], a.sizes[k]
@@ -127,6 +128,7 @@ func (a *assigner) exchange(k int) bool {
 	if last < 1 {
 		return false
 	}
+	// The movers are recorded first, since relocate changes the table.
 	var moved [longestChain]int
 	for c := range last {
 		moved[c] = best[a.chain[c]*n+a.chain[c+1]].job
@@ -134,6 +136,7 @@ func (a *assigner) exchange(k int) bool {
 	for c := range last {
 		a.relocate(k, moved[c], a.chain[c+1])
 	}
+	// Only the ends of an open path change the free devices.
 	if a.chain[0] != a.chain[last] {
 		if a.chain[0] < a.types {
 			a.room[a.chain[0]] += size
@@ -145,8 +148,8 @@ func (a *assigner) exchange(k int) bool {
 	return true
 }
 
-// search goes on from the end of a path of types, along which jobs move one step each. It is complete where there is room, or where
-// it began.
+// search extends a path of types along which jobs move one step each. A path is complete if its last type has enough
+// free devices or is its first one.
 func (a *assigner) search(best []mover, path []int, gain float64, size int) {
 	first, end := path[0], path[len(path)-1]
 	if len(path) > 1 && gain > a.most && (end == first || end == a.types || a.room[end] >= size) {
@@ -162,7 +165,7 @@ func (a *assigner) search(best []mover, path []int, gain float64, size int) {
 	}
 }
 
-// findMovers lists who is where, and who gains most by each way to go.
+// findMovers computes the jobs on each type, and the best mover between each two types.
 func (a *assigner) findMovers() {
 	n := a.types + 1
 	a.best = slices.Grow(a.best[:0], len(a.sizes)*n*n)[:len(a.sizes)*n*n]
@@ -185,7 +188,7 @@ func (a *assigner) findMovers() {
 	}
 }
 
-// offer makes that of some jobs on a type the one to go to another that gains most, if it gains more than the one so far.
+// offer replaces a mover by the job with the largest gain from the move, if that gain is larger.
 func (a *assigner) offer(b *mover, jobs []int, from, to int) {
 	if from == to {
 		return
@@ -214,7 +217,7 @@ func (a *assigner) offer(b *mover, jobs []int, from, to int) {
 	*b = most
 }
 
-// relocate moves a job of the k-th size. O(jobs there) for each way that it would have gone first.
+// relocate moves a job of the k-th size. O(jobs on its type) for each move of which it was the best mover.
 func (a *assigner) relocate(k, i, device int) {
 	n, from := a.types+1, a.at[i]
 	left := a.in[k*n+from]
@@ -238,7 +241,7 @@ func (a *assigner) relocate(k, i, device int) {
 	}
 }
 
-// shares is the allocation: all the time of a type for each job that has one.
+// shares returns the allocation of full shares.
 func (a *assigner) shares(s *Snapshot) Allocation {
 	placed := make([]whole, 0, a.jobs)
 	for i, d := range a.at {

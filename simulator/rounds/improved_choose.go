@@ -5,23 +5,23 @@ import (
 	"slices"
 )
 
-// chooser hands out device types in a round.
+// chooser assigns device types in a round.
 type chooser struct {
 	chosen []*tenant
-	left   []int // devices by type that nobody has yet
+	left   []int // unassigned devices by type
 	round  int
 	owed   []claim
 	gains  []claim
 	order  []weighed
 }
 
-// weighed is a claim, by its place in a list, with its weight.
+// weighed is the index of a claim and its weight.
 type weighed struct {
 	weight float64
 	claim  int
 }
 
-// claim is what a tenant can say for getting a device type.
+// claim is a candidate assignment of a device type to a tenant with its sort keys.
 type claim struct {
 	tenant *tenant
 	device int
@@ -29,7 +29,7 @@ type claim struct {
 	debt   float64
 }
 
-// compare puts the strongest claim first. It is a total order.
+// compare orders claims by descending strength. It is a total order.
 func (a claim) compare(b claim) int {
 	switch {
 	case a.weight != b.weight:
@@ -51,8 +51,8 @@ func number(j *job) int {
 	return j.number
 }
 
-// choose decides who has which device type in this round: first those that have one for all their time, then those that are owed
-// most, then, unless the policy forbids it, whoever gains most from what is left.
+// choose assigns device types for this round: first to tenants with a full share, then in descending order of time
+// owed and, unless the policy forbids it, the remaining devices in descending order of gain.
 func (m *improved) choose() {
 	m.round++
 	m.chosen, m.left = m.chosen[:0], m.left[:0]
@@ -76,7 +76,7 @@ func (m *improved) choose() {
 	}
 }
 
-// sorted are claims, the strongest first. What is sorted is their weights, which nearly always decide.
+// sorted returns the claims in descending order of strength. It sorts weights, which nearly always suffice.
 func (c *chooser) sorted(claims []claim) []weighed {
 	c.order = c.order[:0]
 	for i := range claims {
@@ -94,7 +94,7 @@ func (c *chooser) sorted(claims []claim) []weighed {
 	return c.order
 }
 
-// claimShares gives a tenant the type that is its own, or else lists its claims to each.
+// claimShares assigns the type of a full share, or else lists the tenant's claims on each type.
 func (m *improved) claimShares(t *tenant) {
 	for d, x := range t.x {
 		switch {
@@ -112,9 +112,10 @@ func (m *improved) claimShares(t *tenant) {
 	}
 }
 
-// leaseSeconds is how much more than the holder of a device somebody must be owed to get it.
+// leaseSeconds returns the advantage in time owed of the current holder of a device.
 func (m *improved) leaseSeconds() float64 { return m.Interval/2 + 20*m.Preemption.Seconds }
 
+// give assigns a device type to a tenant if enough devices are left and its jobs have not been chosen.
 func (m *improved) give(t *tenant, device int) bool {
 	if t.gpus > m.left[device] || t.chosen(m.round) {
 		return false
@@ -126,7 +127,8 @@ func (m *improved) give(t *tenant, device int) bool {
 	return true
 }
 
-// fill gives what is left to jobs that have nothing, by how fast they are there compared with where they are fastest.
+// fill assigns remaining devices to jobs without any, in descending order of their rate relative to that on their
+// fastest type.
 func (m *improved) fill() {
 	if !m.anyLeft() {
 		return
@@ -156,7 +158,7 @@ func (m *improved) anyLeft() bool {
 	return slices.ContainsFunc(m.left, func(n int) bool { return n > 0 })
 }
 
-// best is what a job alone gets done where it is fastest.
+// best returns the rate of a single job on its fastest type with enough devices.
 func (m *improved) best(t *tenant) float64 {
 	most := 0.0
 	for d, r := range t.rate {
@@ -167,7 +169,8 @@ func (m *improved) best(t *tenant) float64 {
 	return most
 }
 
-// moveUp moves the job that gains most onto a better type that would stay idle, and says whether there was one.
+// moveUp moves the job with the largest gain to a better device type that would be idle. It returns false if none
+// exists.
 func (m *improved) moveUp() bool {
 	if !m.anyLeft() {
 		return false
@@ -200,7 +203,7 @@ func (m *improved) moveUp() bool {
 	return true
 }
 
-// leastGain is by how much a job must be faster elsewhere to move: nothing, unless moving costs time.
+// leastGain returns the minimum relative gain for a move: nearly 0, unless a move costs time.
 func (m *improved) leastGain(t *tenant, device int) float64 {
 	if t.device == device || t.device < 0 {
 		return 1e-9

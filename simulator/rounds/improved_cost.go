@@ -7,25 +7,26 @@ import (
 	"slices"
 )
 
-// cheapest runs every job on the type of device where the rest of it costs least, by price and rate, and pays more only as far as
-// deadlines ask for it. Dear devices stay idle while nobody needs them. It plans all jobs that are there, each without
-// interruption, in the order of deadlines: the cheapest type on which a job ends in time, given those before it. When one cannot
-// be in time, it and those before it are planned where they end first instead; if it still cannot, the longest of them is given up, so that as many as can be are in time (Moore, "An n job, one
-// machine sequencing algorithm for minimizing the number of late jobs", 1968; with several types of devices that is a heuristic).
-// Jobs without a deadline, or given up, follow on their cheapest type, the shortest first. What the plan starts now is decided;
-// everybody is planned anew at the next decision.
+// cheapest runs every job on the device type with the lowest cost of its remaining work, by price and throughput, and
+// pays more only as far as deadlines require. Expensive devices stay idle unless needed. It plans all active jobs
+// without preemption in order of deadlines, each on the cheapest type on which it completes in time, given the jobs
+// before it. If a job cannot meet its deadline, that job and those before it are planned for the earliest completion
+// instead. If it still cannot, the longest of them is abandoned, so that as many deadlines as possible are met
+// (Moore, "An n job, one machine sequencing algorithm for minimizing the number of late jobs", 1968; a heuristic with
+// several device types). Jobs without deadline and abandoned jobs follow on their cheapest type, the shortest first.
+// Jobs that the plan starts now receive devices; all jobs are planned again at the next decision.
 //
-// It knows prices, deadlines and the steps that are left. O(n² · types) for n jobs, times those given up.
+// It uses prices, deadlines and remaining steps. O(n² · types) for n jobs, times the number of abandoned jobs.
 type cheapest struct{}
 
 var _ Described = cheapest{}
 
 func newCheapest(PolicyOptions) Policy { return cheapest{} }
 
-// Traits say that devices may stay idle.
+// Traits sets OnlyShares: devices may stay idle.
 func (cheapest) Traits() Traits { return Traits{Name: "Cheapest", FixedOrder: true, OnlyShares: true} }
 
-// Decide plans, and gives devices to those who start now.
+// Decide computes the plan and assigns devices to the jobs that start now.
 func (cheapest) Decide(s *Snapshot) (Allocation, error) {
 	for d := range s.Devices {
 		if math.IsNaN(s.Devices[d].USDHour) {
@@ -49,24 +50,27 @@ func (cheapest) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, now), nil
 }
 
-// costPlan is when and where jobs are to run.
+// costPlan contains the planned start and device type of each job.
 type costPlan struct {
 	*Snapshot
-	hurried int         // how many of the first jobs run where they end first
-	jobs    []costJob   // by deadline
-	free    [][]float64 // by type: when each device becomes free, ascending
+	hurried int         // number of first jobs that are planned for the earliest completion
+	jobs    []costJob   // in order of deadlines
+	free    [][]float64 // by type: time at which each device becomes free, ascending
 }
 
+// costJob is a job of the plan.
 type costJob struct {
 	index    int
 	deadline float64
-	shortest float64 // seconds, where it is fastest
-	types    []int   // on which it runs, the cheapest first
+	shortest float64 // seconds on its fastest type
+	types    []int   // types on which it runs, the cheapest first
 	late     bool
-	device   int // −1 not planned
+	device   int // −1: not planned
 	start    float64
 }
 
+// newCostPlan sorts the jobs that can run by deadline. Jobs whose deadline cannot be met even if they start now on
+// their fastest type are late from the start.
 func newCostPlan(s *Snapshot) *costPlan {
 	p := &costPlan{Snapshot: s, free: make([][]float64, len(s.Devices))}
 	for d := range s.Devices {
@@ -84,7 +88,7 @@ func newCostPlan(s *Snapshot) *costPlan {
 	return p
 }
 
-// byCost are the types on which a job runs, by what the rest of it costs, then by speed.
+// byCost returns the types on which a job runs, by cost of its remaining work and then by speed.
 func (p *costPlan) byCost(i int) []int {
 	j := &p.Jobs[i]
 	var types []int
@@ -102,7 +106,7 @@ func (p *costPlan) byCost(i int) []int {
 	return types
 }
 
-// run plans the jobs that are to be in time, and returns the first that cannot be, −1 when all are.
+// run plans the jobs with deadlines that are to be met, and returns the first that cannot meet its own; −1: all can.
 func (p *costPlan) run() int {
 	for d := range p.free {
 		for g := range p.free[d] {
@@ -122,7 +126,8 @@ func (p *costPlan) run() int {
 	return -1
 }
 
-// inTime is the cheapest type, or with first the one where it ends first, on which a job ends in time; −1 none.
+// inTime returns the cheapest type on which a job completes in time or, with first, the type with the earliest
+// completion; −1: none.
 func (p *costPlan) inTime(j *costJob, first bool) int {
 	best, end := -1, math.Inf(1)
 	for _, d := range j.types {
@@ -137,15 +142,17 @@ func (p *costPlan) inTime(j *costJob, first bool) int {
 	return best
 }
 
+// seconds returns the remaining run time of a job on a type.
 func (p *costPlan) seconds(j *costJob, device int) float64 {
 	return p.Jobs[j.index].Remaining / p.Jobs[j.index].Rate[device]
 }
 
-// starts is when enough devices of a type are free.
+// starts returns the time at which enough devices of a type are free.
 func (p *costPlan) starts(j *costJob, device int) float64 {
 	return p.free[device][p.Jobs[j.index].GPUs-1]
 }
 
+// put schedules a job on a type and updates the times at which its devices become free.
 func (p *costPlan) put(j *costJob, device int) {
 	j.device, j.start = device, p.starts(j, device)
 	end := j.start + p.seconds(j, device)
@@ -159,7 +166,7 @@ func (p *costPlan) put(j *costJob, device int) {
 	}
 }
 
-// giveUp drops the longest of the jobs up to one that cannot be in time.
+// giveUp abandons the longest job up to one that cannot meet its deadline.
 func (p *costPlan) giveUp(last int) {
 	longest := last
 	for i := range last {
@@ -170,7 +177,7 @@ func (p *costPlan) giveUp(last int) {
 	p.jobs[longest].late, p.jobs[longest].device = true, -1
 }
 
-// runLate plans the jobs that cannot be in time, or need not be, on their cheapest types.
+// runLate plans the jobs without deadline and the abandoned jobs on their cheapest types.
 func (p *costPlan) runLate() {
 	var late []*costJob
 	for i := range p.jobs {

@@ -7,26 +7,27 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Elastic is a policy that also decides on how many devices jobs run, among the numbers for which the throughput table has rates.
-// Its Decide, which mechanisms without elasticity call, keeps to what jobs ask for.
+// Elastic is a policy that also decides the number of devices of each job, among those for which the throughput table
+// has rates. Its Decide, which is called by mechanisms without elasticity, keeps the numbers that jobs request.
 type Elastic interface {
 	Policy
-	// DecideSizes decides shares and, for each entry, the number of devices. Entries are jobs alone. rate is steps/s of a job on
-	// so many devices of a type (an index into Snapshot.Devices), 0 when it does not run there or the table does not say.
+	// DecideSizes decides shares and, for each entry, the number of devices. Entries are single jobs. rate returns
+	// the throughput of a job on a number of devices of a type (an index into Snapshot.Devices), 0 if it does not run
+	// there or the table has no rate.
 	DecideSizes(s *Snapshot, rate SizedRate) (Allocation, []int, error)
 }
 
-// SizedRate is steps/s of a job on so many devices of a type.
+// SizedRate returns the throughput in steps/s of a job on a number of devices of a type.
 type SizedRate func(j *workload.Job, device, gpus int) float64
 
-// sized makes an ordinary policy of an elastic one, and keeps the numbers.
+// sized adapts an elastic policy to Policy and stores its numbers of devices.
 type sized struct {
 	Elastic
 	rate   SizedRate
 	counts []int
 }
 
-// Decide keeps the numbers of devices for the mechanism, and checks them.
+// Decide checks the numbers of devices and stores them for the mechanism.
 func (p *sized) Decide(s *Snapshot) (Allocation, error) {
 	a, counts, err := p.DecideSizes(s, p.rate)
 	if err != nil {
@@ -53,7 +54,7 @@ func (p *sized) Decide(s *Snapshot) (Allocation, error) {
 	return a, nil
 }
 
-// ask has the policy decide. counts are the numbers of devices by entry; nil when jobs run on as many as they ask for.
+// ask calls the policy. counts are the numbers of devices by entry; nil: jobs run on the number that they request.
 func (m *improved) ask() (a Allocation, counts []int, err error) {
 	a, err = m.decide()
 	if m.sized != nil {
@@ -62,7 +63,7 @@ func (m *improved) ask() (a Allocation, counts []int, err error) {
 	return a, counts, err
 }
 
-// Every is that of the policy that chooses sizes; +Inf when it never decides though nobody comes or goes.
+// Every returns the interval of the elastic policy; +Inf if it requests no periodic decisions.
 func (p *sized) Every() float64 {
 	if r, ok := p.Elastic.(Restless); ok {
 		return r.Every()
@@ -70,7 +71,7 @@ func (p *sized) Every() float64 {
 	return math.Inf(1)
 }
 
-// resize has a tenant run on so many devices from now on.
+// resize changes the number of devices of a tenant.
 func (m *improved) resize(t *tenant, gpus int) {
 	if t.gpus == gpus {
 		return

@@ -12,7 +12,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// anyPolicies are policies that need no solver.
+// anyPolicies are the policies without a solver.
 var anyPolicies = []string{"best_match", "best_match_packed", "srtf_packed", "elasticflow", "fifo_packed", "fifo_perf", "gandiva", "isolated", "sia", "sia_exploring", "srtf", "themis", "tiresias", "cheapest"}
 
 func drawConfig(r *rapid.T) Config {
@@ -36,19 +36,19 @@ func drawConfig(r *rapid.T) Config {
 
 func TestImprovedKeepsItsBooks(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) { checkBooks(r, drawConfig(r)) })
-	// Jobs that move up leave devices that somebody else waits for.
+	// Jobs that move up release devices for which another job waits.
 	checkBooks(t, Config{
 		Policy: "gandiva", Total: 8, Generate: &workload.Options{Seed: 1, MultiGPU: true},
 		Devices: []DeviceType{{Name: "p100", Count: 1, PerServer: 1, USDHour: 1, Watts: math.NaN()}, {Name: "v100", Count: 8, PerServer: 1, USDHour: 2, Watts: math.NaN()}},
 	})
 }
 
-// failer is what both testing.T and rapid.T can do.
+// failer is implemented by testing.T and rapid.T.
 type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// checkBooks looks at everything after every event.
+// checkBooks checks all invariants after every event.
 func checkBooks(r failer, c Config) {
 	s, err := newSimulation(context.Background(), c.withDefaults())
 	if err != nil {
@@ -71,7 +71,7 @@ func checkBooks(r failer, c Config) {
 	checkWork(r, m)
 }
 
-// checkFloor checks that no device and no job is anywhere twice.
+// checkFloor checks that no device and no job is used twice.
 func checkFloor(r failer, m *improved) {
 	taken := make([]map[int32]bool, len(m.Devices))
 	for d := range taken {
@@ -106,7 +106,7 @@ func checkFloor(r failer, m *improved) {
 	}
 }
 
-// checkIdle checks that no device is idle that a waiting job could use, unless the policy wants that.
+// checkIdle checks that no device is idle that a waiting job could use, unless the policy permits it.
 func checkIdle(r failer, m *improved) {
 	if m.traits.OnlyShares {
 		return
@@ -123,7 +123,7 @@ func checkIdle(r failer, m *improved) {
 	}
 }
 
-// checkWork checks that nobody ended sooner than the best devices allow, and that what was used was charged.
+// checkWork checks that no job ended sooner than the fastest devices allow, and that all use was charged.
 func checkWork(r failer, m *improved) {
 	usd := 0.0
 	g, err := workload.NewGenerator(*m.Generate, m.Throughputs)
@@ -153,7 +153,7 @@ func checkWork(r failer, m *improved) {
 	}
 }
 
-// With jobs of one size the assignment is nearly always that of least cost; what it is worth is compared with the optimum.
+// With jobs of one size the assignment is nearly always optimal; its value is compared with the optimum.
 func TestAssignerIsNearTheOptimum(t *testing.T) {
 	worst, exact, n, gotAll, bestAll := 1.0, 0, 0, 0.0, 0.0
 	rapid.Check(t, func(r *rapid.T) {
@@ -197,7 +197,7 @@ func TestAssignerIsNearTheOptimum(t *testing.T) {
 	}
 }
 
-// optimum is the highest value of an assignment of jobs of one device.
+// optimum returns the highest value of an assignment of single-device jobs.
 func optimum(s *Snapshot, a *assigner) float64 {
 	var types []int
 	for d := range s.Devices {
@@ -210,7 +210,7 @@ func optimum(s *Snapshot, a *assigner) float64 {
 		for _, d := range types {
 			cost[i] = append(cost[i], -a.of(i, d))
 		}
-		cost[i] = append(cost[i], make([]float64, a.jobs)...) // no device
+		cost[i] = append(cost[i], make([]float64, a.jobs)...) // unassigned
 	}
 	sum := 0.0
 	for i, k := range solve.Assign(cost) {
@@ -219,7 +219,7 @@ func optimum(s *Snapshot, a *assigner) float64 {
 	return sum
 }
 
-// What Sia's prices prove is an upper bound, and what is chosen is near it.
+// The prices of Sia prove an upper bound, and the solution is close to it.
 func TestSiaIsNearItsBound(t *testing.T) {
 	total, bound := 0.0, 0.0
 	rapid.Check(t, func(r *rapid.T) {

@@ -2,20 +2,21 @@ package rounds
 
 import "math"
 
-// bestMatch gives jobs whole devices so that together they get most done, each measured by what it would get done on the type that
-// is best for it, and counted once per device: a device goes to whom it helps most compared with the alternatives, so that
-// a job that is nearly as fast elsewhere makes room for one that is not. This is the assignment that Gavel's maximum
-// throughput with normalised rates would give, with whole devices.
+// bestMatch assigns whole devices so that the total normalized throughput is high: each job's throughput is relative
+// to that on its best device type and counts once per device. A device is assigned where it helps most compared with
+// the alternatives, so a job that is nearly as fast elsewhere yields to one that is not. This is the assignment of
+// Gavel's maximum throughput policy with normalized rates, restricted to whole devices.
 //
-// It knows rates alone; with shortest it also knows how many steps are left, and when there are too few devices those with the
-// longest rest wait, as shortest remaining time first would have it, which has the least mean completion time on one device (Schrage,
-// "A proof of the optimality of the shortest remaining processing time discipline", 1968). That order alone, with 1/(time left) as the
-// value of a job, gives good types to short jobs that would hardly miss them, and near saturation it starves long jobs.
+// It uses the throughputs of single jobs. With shortest it also uses the remaining steps: when devices are scarce,
+// the jobs with the longest remaining time wait, as under shortest remaining time first, which minimizes the mean
+// completion time on one device (Schrage, "A proof of the optimality of the shortest remaining processing time
+// discipline", 1968). That order alone, with 1/(time left) as the value of a job, would assign good types to short
+// jobs that gain little from them, and starves long jobs near saturation.
 //
 // O(jobs) for each exchange of the assignment.
 type bestMatch struct {
 	shortest bool
-	assigner *assigner // its memory
+	assigner *assigner // reused between decisions
 }
 
 var _ Described = bestMatch{}
@@ -24,7 +25,7 @@ func newBestMatch(PolicyOptions) Policy { return bestMatch{assigner: &assigner{}
 
 func newSRTF(PolicyOptions) Policy { return bestMatch{shortest: true, assigner: &assigner{}} }
 
-// Traits say that all is decided here.
+// Traits sets OnlyShares: the assignment is complete.
 func (p bestMatch) Traits() Traits {
 	if p.shortest {
 		return Traits{Name: "SRTF", FixedOrder: true, OnlyShares: true}
@@ -32,8 +33,8 @@ func (p bestMatch) Traits() Traits {
 	return Traits{Name: "BestMatch", FixedOrder: true, OnlyShares: true}
 }
 
-// Weights of waiting in bestMatch: e times less time left counts like running faster by a tenth of the best rate. No job takes longer
-// than longestRest, so that values are above 0.
+// Weights of waiting in bestMatch: a remaining time shorter by a factor of e counts like a tenth of the best rate. No
+// job takes longer than longestRest, so values are positive.
 const (
 	shortnessWeight = 0.1
 	longestRest     = 1e9 // seconds
@@ -45,6 +46,7 @@ func (p bestMatch) Decide(s *Snapshot) (Allocation, error) {
 	return p.assigner.shares(s), nil
 }
 
+// assign computes the values of all jobs on all types and runs the assigner.
 func (p bestMatch) assign(s *Snapshot) {
 	a := p.assigner
 	a.reset(s)
@@ -64,7 +66,7 @@ func (p bestMatch) assign(s *Snapshot) {
 	a.run()
 }
 
-// best is the highest rate of a job alone on a type with enough devices; 0 when it runs nowhere.
+// best returns the highest rate of a job alone on a type with enough devices; 0 if it runs on no type.
 func (j *JobState) best(s *Snapshot) float64 {
 	most := 0.0
 	for d, r := range j.Rate {

@@ -2,28 +2,30 @@ package rounds
 
 import "math"
 
-// bestMatchPacked is bestMatch in which jobs may share devices once somebody has to wait. While all have devices of their own it
-// decides as bestMatch does. Else it looks for the jobs and pairs, on whole devices, that are worth most: a job alone on a
-// type is worth what it gets done there compared with the type that is best for it, and a little more the more it is to be preferred;
-// beside another it is worth the part of that at which it is slowed down. So a job joins another when both together are worth more
-// than the one was: when the other loses less than it gains.
+// bestMatchPacked extends bestMatch by co-location when devices are scarce. While every job has devices of its own,
+// it decides like bestMatch. Otherwise it searches for the jobs and pairs on whole devices with the largest total
+// value: the value of a job alone on a type is its throughput relative to its best type, plus a small preference; a
+// co-located job has this value times its relative rate. A job therefore joins another if the pair is worth more than
+// the other job alone, that is, if the other loses less than the job gains.
 //
-// What gets most done now is not what gets most done in the long run: kinds of jobs that share badly would wait, and gather, until no
-// good pairs are left. So what a job gets done is worth more the more jobs of its kind there are, as in MaxWeight scheduling,
-// which keeps up with any load that can be kept up with (Tassiulas and Ephremides, "Stability properties of constrained queueing
-// systems", 1992), but by a root only: long queues are not what counts. Without it, who waits in Gavel's largest simulation asks for more
-// than twelve times the devices at 7.6 jobs an hour.
+// The highest current throughput is not the highest in the long run: kinds of jobs that share badly would wait and
+// accumulate until no good pairs are left. The throughput of a job is therefore weighted by the number of jobs of its
+// kind, as in MaxWeight scheduling, which is stable under any load that can be sustained (Tassiulas and Ephremides,
+// "Stability properties of constrained queueing systems", 1992). Only a root of that number is used, since long
+// queues are not an objective. Without the weight, the waiting jobs in Gavel's largest simulation request more than
+// twelve times the devices at 7.6 jobs an hour.
 //
-// A job is worth a little more the more it is to be preferred. To be preferred is who has had least so far (as if always on its best
-// type), which is fair and, since the lengths of training jobs differ by orders of magnitude, is who is likely to end soon (Nuyens
-// and Wierman, "The foreground-background queue: a survey", 2008); with shortest, whose rest is shortest. A strong preference has short jobs
-// take types and partners that others would use better, and long ones wait for ever.
+// The preference is for jobs with the least service so far (as if always on their best type). This is fair and, since
+// the lengths of training jobs differ by orders of magnitude, favours jobs that are likely to end soon (Nuyens and
+// Wierman, "The foreground-background queue: a survey", 2008). With shortest, it is for jobs with the shortest
+// remaining time. A strong preference makes short jobs take types and partners that others would use better, and
+// starves long jobs.
 //
-// It knows rates, also of pairs, or estimates of these; with shortest also how many steps are left. The pairing is a search from what
-// was decided last, see pairing: O(jobs · kinds of job) for each change.
+// It uses throughputs, including those of pairs or estimates of them; with shortest also the remaining steps. The
+// pairing is a local search from the previous decision, see pairing: O(jobs · kinds of job) for each change.
 type bestMatchPacked struct {
 	shortest bool
-	pairing  *pairing // its memory
+	pairing  *pairing // reused between decisions
 }
 
 var _ interface {
@@ -37,7 +39,7 @@ func newSRTFPacked(PolicyOptions) Policy {
 	return bestMatchPacked{shortest: true, pairing: newPairing()}
 }
 
-// Traits say that all is decided here, and that pairs may share devices.
+// Traits sets OnlyShares and Packs.
 func (p bestMatchPacked) Traits() Traits {
 	if p.shortest {
 		return Traits{Name: "SRTF_Packing", Packs: true, FixedOrder: true, OnlyShares: true}
@@ -45,8 +47,9 @@ func (p bestMatchPacked) Traits() Traits {
 	return Traits{Name: "BestMatch_Packing", Packs: true, FixedOrder: true, OnlyShares: true}
 }
 
-// informed is a policy that the mechanism tells, before the first decision, whether rates of pairs depend on nothing but the kinds of
-// both jobs, as measured ones do and estimates do not, and what a job loses when it goes on after a pause or elsewhere.
+// informed is a policy that receives two properties from the mechanism before the first decision: whether rates of
+// pairs depend only on the kinds of both jobs, as measured rates do and estimates do not, and the preemption loss of
+// a job.
 type informed interface {
 	inform(byKind bool, lost Preemption)
 }
@@ -56,16 +59,16 @@ func (p bestMatchPacked) inform(byKind bool, lost Preemption) {
 }
 
 const (
-	fewerCounts   = 0.025  // what e times less time so far counts, in parts of the best rate
-	shorterCounts = 0.05   // what an e times shorter rest counts
-	crowdCounts   = 1. / 2 // power of the number of jobs of a kind
-	crowdShortest = 1. / 3 // the same when it is known who is short
-	longTime      = 1e6    // seconds from which on nothing is preferred
-	newcomer      = 3600.  // seconds that each job counts as having had already: who is new, and who nearly, are alike
-	nearEnd       = 60.    // seconds of rest below which jobs are alike
+	fewerCounts   = 0.025  // weight of e times less service, relative to the best rate
+	shorterCounts = 0.05   // weight of an e times shorter remaining time
+	crowdCounts   = 1. / 2 // exponent of the number of jobs of a kind
+	crowdShortest = 1. / 3 // the same with known remaining times
+	longTime      = 1e6    // seconds above which the preference is 0
+	newcomer      = 3600.  // seconds added to the service of each job, so that new and almost new jobs are equal
+	nearEnd       = 60.    // seconds added to remaining times, so that nearly complete jobs are equal
 )
 
-// Decide assigns whole devices, to jobs and pairs.
+// Decide assigns whole devices to jobs and pairs.
 func (p bestMatchPacked) Decide(s *Snapshot) (Allocation, error) {
 	k := p.pairing
 	k.reset(s)
@@ -79,7 +82,7 @@ func (p bestMatchPacked) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, k.units()), nil
 }
 
-// appraise says what a job is worth alone.
+// appraise computes the value of a job alone on each type.
 func (p bestMatchPacked) appraise(i int) {
 	k := p.pairing
 	j, best := &k.Jobs[i], k.best[i]

@@ -8,8 +8,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// The published values of Gavel with pairs (least attained service, figures 8 and 9): mean completion time in hours on 36:36:36, jobs
-// 4000 to 4999, mean of seeds 0, 1 and 2.
+// Gavel's published values with pairs (least attained service, figures 8 and 9): mean completion time in hours on
+// 36:36:36, jobs 4000 to 4999, mean of seeds 0, 1 and 2.
 func TestPackedIsBetterThanGavelPacked(t *testing.T) {
 	if !*long {
 		t.Skip("runs of thousands of jobs: -long")
@@ -39,7 +39,7 @@ func TestPackedIsBetterThanGavelPacked(t *testing.T) {
 	}
 }
 
-// Policies with pairs are those without while there are devices for all, and no worse where there nearly are.
+// Policies with pairs equal those without while devices suffice, and are no worse where they almost suffice.
 func TestPairsDoNoHarmAtLowLoad(t *testing.T) {
 	for rate, slack := range map[float64]float64{1: 1e-9, 4: 0.01} {
 		for _, policy := range []string{"best_match", "srtf"} {
@@ -56,7 +56,7 @@ func TestPairsDoNoHarmAtLowLoad(t *testing.T) {
 	}
 }
 
-// Estimated rates of pairs serve too, and what is learned of those that ran is used.
+// Policies with pairs work with estimated rates and use the rates learned from pairs that ran.
 func TestPackedByEstimates(t *testing.T) {
 	c := rounds.Config{
 		Devices: roundstest.Cluster(4, 4, 4), Policy: "srtf_packed", Window: rounds.Window{Start: 100, End: 200}, Generate: &workload.Options{Lambda: workload.PerHour(0.8)},

@@ -6,69 +6,70 @@ import (
 	"slices"
 )
 
-// pairing looks for the jobs and pairs on whole devices that are worth most together, which with types and sizes is a matching in a
-// general graph with several capacities: hard to have exactly, and not needed exactly when a job comes or goes every few minutes. It
-// begins with what it found the last time, and changes it as long as that gains: a job goes to idle devices, joins another, changes places with another,
-// takes the devices of a pair, or of several smaller jobs. Only whom something happened to is looked at: who came, whose partner
-// left, who waits, and whom a change concerned. What is found is 0.99 of the optimum on average in small random cases
-// (TestPairingIsNearTheOptimum). A change must gain a hundredth of what the job that goes first is worth, and what restarts lose, so that
-// pairs last.
+// pairing searches for jobs and pairs on whole devices with the largest total value. With several types and sizes
+// this is a capacitated matching in a general graph, which is hard to solve exactly and need not be exact when jobs
+// arrive or complete every few minutes. The search starts from the previous solution and applies changes while they
+// gain: a job moves to idle devices, joins another, swaps with another, or replaces a pair or several smaller jobs.
+// Only jobs affected by an event are examined: those that arrived, lost their partner, wait, or were involved in a
+// change. On average the result reaches 0.99 of the optimum in small random cases (TestPairingIsNearTheOptimum). A
+// change must gain at least one hundredth of the value of the moving job plus the loss from restarts, so that pairs
+// are stable.
 //
-// O(jobs · kinds) for each change, in which waiting jobs of a kind, of which only the most preferred matters, count as one.
+// O(jobs · kinds) for each change; waiting jobs of a kind count as one, since only the most valuable of them matters.
 type pairing struct {
 	*Snapshot
-	byKind bool       // rates of pairs depend on nothing but the kinds of jobs
-	lost   Preemption // at each restart
+	byKind bool       // rates of pairs depend only on the kinds of the jobs
+	lost   Preemption // per restart
 
 	types    int
-	best     []float64 // by job: highest rate alone; 0 it runs nowhere
-	value    []float64 // job × type: worth alone; 0 is no
-	at, mate []int     // by job: type, −1 waits; job beside it, −1 none
-	before   []int     // by job: type at the last decision, −1 it waited or is new
-	room     []int     // by type
-	mixed    bool      // there are jobs of several sizes
+	best     []float64 // by job: highest rate alone; 0: it runs on no type
+	value    []float64 // job × type: value alone; 0: not possible
+	at, mate []int     // by job: type, −1: waiting; co-located job, −1: none
+	before   []int     // by job: type at the last decision, −1: it waited or is new
+	room     []int     // free devices by type
+	mixed    bool      // jobs have different sizes
 
 	group  []int // by job: its kind, as numbered in kinds
 	kinds  map[kindName]int
-	crowd  []float64 // by group: number of its jobs
-	kind   []int     // by job: its group or, where pairs of a group differ, itself
-	wide   int       // room for kinds in slowed
-	slowed []float64 // kind × kind × type: rate of the first beside the second by its rate alone; 0 no pair, NaN not looked at
+	crowd  []float64 // by group: number of jobs
+	kind   []int     // by job: its group, or the job itself where pairs of a group differ
+	wide   int       // number of kinds for which slowed has room
+	slowed []float64 // kind × kind × type: relative rate of the first beside the second; 0: no pair, NaN: not yet computed
 
-	index  map[int]int   // of jobs in the snapshot, by ID
-	places map[int]place // by ID, of the last decision
+	index  map[int]int   // index in the snapshot, by job ID
+	places map[int]place // of the last decision, by job ID
 
 	assigner assigner
-	queue    []int // of jobs to look at
+	queue    []int // jobs to examine
 	queued   []bool
-	waiting  []int // of each kind the waiting job that is worth most, by worth of a device
-	first    []int // by kind, for waiting
+	waiting  []int // most valuable waiting job of each kind, in descending order of value per device
+	first    []int // by kind: scratch of findWaiting
 	cleared  []int // see clearing
 	sorted   []int
 	density  []float64
 }
 
-// place is where a job was.
+// place is the position of a job at the last decision.
 type place struct {
 	device int
-	mate   int // ID of the job beside it; −1 none
+	mate   int // ID of the co-located job; −1: none
 }
 
-// leastPairing is by how much the relative throughputs of a pair must exceed 1: less is not worth the trouble.
+// leastPairing is the minimum by which the sum of relative throughputs of a pair must exceed 1.
 const leastPairing = 0.1
 
 func newPairing() *pairing {
 	return &pairing{kinds: map[kindName]int{}, index: map[int]int{}, places: map[int]place{}}
 }
 
-// zeros is a slice of so many zeros in the memory of another.
+// zeros returns a slice of n zeros that reuses the memory of s.
 func zeros[T any](s []T, n int) []T {
 	s = slices.Grow(s[:0], n)[:n]
 	clear(s)
 	return s
 }
 
-// reset begins with a cluster in which all jobs wait.
+// reset starts from a cluster in which all jobs wait.
 func (p *pairing) reset(s *Snapshot) {
 	p.Snapshot, p.types = s, len(s.Devices)
 	n := len(s.Jobs)
@@ -112,7 +113,7 @@ func (p *pairing) join(i int) {
 	p.kind = append(p.kind, k)
 }
 
-// widen makes room for all kinds, and forgets what is known of pairs where it may have changed.
+// widen makes room for all kinds and invalidates cached rates of pairs that may have changed.
 func (p *pairing) widen() {
 	n := len(p.kinds)
 	if !p.byKind {
@@ -131,7 +132,7 @@ func (p *pairing) widen() {
 	}
 }
 
-// alone has a policy place all jobs without pairs, and says whether all have devices then.
+// alone applies a policy that places all jobs without pairs and reports whether every job then has devices.
 func (p *pairing) alone(b bestMatch) bool {
 	asked, left := 0, 0
 	for i := range p.Jobs {
@@ -164,6 +165,7 @@ func (p *pairing) put(i, device int) {
 	p.room[device] -= p.Jobs[i].GPUs
 }
 
+// remember stores the positions of all jobs for the next decision.
 func (p *pairing) remember() {
 	clear(p.places)
 	for i, d := range p.at {
@@ -178,7 +180,7 @@ func (p *pairing) remember() {
 	}
 }
 
-// units are the jobs and pairs that have devices.
+// units returns the jobs and pairs with devices.
 func (p *pairing) units() (placed []whole) {
 	for i, d := range p.at {
 		if d >= 0 && p.mate[i] < i && p.mate[i] >= 0 {
@@ -191,10 +193,10 @@ func (p *pairing) units() (placed []whole) {
 	return placed
 }
 
-// of is what a job alone on a type is worth; 0 is no.
+// of returns the value of a job alone on a type; 0: not possible.
 func (p *pairing) of(i, device int) float64 { return p.value[i*p.types+device] }
 
-// both is what two jobs are worth beside each other on a type; 0 is no.
+// both returns the total value of two jobs co-located on a type; 0: not possible.
 func (p *pairing) both(i, k, device int) float64 {
 	a, b := p.kind[i], p.kind[k]
 	x := p.slowed[(a*p.wide+b)*p.types+device]
@@ -207,7 +209,7 @@ func (p *pairing) both(i, k, device int) float64 {
 	return p.of(i, device)*x + p.of(k, device)*p.slowed[(b*p.wide+a)*p.types+device]
 }
 
-// look finds how much two kinds slow each other down, and returns that of the first.
+// look computes the relative rates of two co-located kinds, caches them and returns that of the first.
 func (p *pairing) look(i, k, device int) float64 {
 	x, y := 0.0, 0.0
 	if one, other := p.Jobs[i].Rate[device], p.Jobs[k].Rate[device]; one > 0 && other > 0 {
@@ -220,7 +222,7 @@ func (p *pairing) look(i, k, device int) float64 {
 	return x
 }
 
-// worth is of the job, and the one beside it, where it is.
+// worth returns the value of a job and its partner at their current position.
 func (p *pairing) worth(i int) float64 {
 	switch {
 	case p.at[i] < 0:
@@ -238,7 +240,8 @@ func (p *pairing) push(i int) {
 	}
 }
 
-// pair searches.
+// pair runs the search. It repeats passes over the queue until a pass makes no change; the number of changes is
+// limited.
 func (p *pairing) pair() {
 	p.queue, p.queued = p.queue[:0], zeros(p.queued, len(p.Jobs))
 	p.restore()
@@ -261,7 +264,7 @@ func (p *pairing) pair() {
 	}
 }
 
-// restore places everybody as the last time, as far as they still are there.
+// restore places all jobs as at the last decision, as far as they are still present.
 func (p *pairing) restore() {
 	for i := range p.Jobs {
 		w, ok := p.places[p.Jobs[i].ID]
@@ -280,7 +283,7 @@ func (p *pairing) restore() {
 	}
 }
 
-// findWaiting lists of each kind the waiting job that is worth most: any other of the kind gains less wherever it goes.
+// findWaiting finds the most valuable waiting job of each kind: others of the kind gain less on every type.
 func (p *pairing) findWaiting() {
 	for k := range p.first {
 		p.first[k] = -1
@@ -304,5 +307,5 @@ func (p *pairing) findWaiting() {
 	})
 }
 
-// most is what a job is worth where it is worth most.
+// most returns the value of a job on its best type.
 func (p *pairing) most(i int) float64 { return slices.Max(p.value[i*p.types : (i+1)*p.types]) }

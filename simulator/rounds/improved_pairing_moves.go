@@ -5,29 +5,30 @@ import (
 	"slices"
 )
 
-// change is what can be done with a job.
+// change is a candidate change of a job's position.
 type change struct {
 	how    step
-	k      int // the other job; −1 none
+	k      int // the other job; −1: none
 	device int
 	gain   float64
 }
 
+// step is a kind of change.
 type step int
 
 const (
 	stays  step = iota
-	alone       // to idle devices
-	joins       // beside k, who is alone
-	swaps       // to where k is, who goes to where it was, or waits
-	ousts       // to where k and the one beside it were, who wait
-	clears      // to where several were, who wait
+	alone       // moves to idle devices
+	joins       // joins k, which is alone
+	swaps       // swaps with k, which moves to the job's place or waits
+	ousts       // takes the devices of k and its partner, which wait
+	clears      // takes the devices of several jobs, which wait
 )
 
-// leastChange is what a change must gain, in parts of what the job is worth where it is worth most.
+// leastChange is the minimum gain of a change, relative to the value of the job on its best type.
 const leastChange = 0.01
 
-// improve does with a job what gains most, and says whether there was anything.
+// improve applies the change of a job with the largest gain. It returns false if none exists.
 func (p *pairing) improve(i int) bool {
 	best := change{gain: leastChange * p.most(i)}
 	better := func(c change) {
@@ -50,7 +51,7 @@ func (p *pairing) improve(i int) bool {
 	return true
 }
 
-// leaving is what is gained when a job leaves its devices: the one beside it runs alone, or who waits takes what it leaves.
+// leaving returns the gain when a job leaves its devices: its partner runs alone, or a waiting job takes the devices.
 func (p *pairing) leaving(i int) float64 {
 	d, m := p.at[i], p.mate[i]
 	switch {
@@ -63,7 +64,7 @@ func (p *pairing) leaving(i int) float64 {
 	return most - p.of(i, d)
 }
 
-// filler is the waiting job that is worth most on so many devices of a type, but one; −1 none.
+// filler returns the waiting job, other than but, with the largest value on at most room devices of a type; −1: none.
 func (p *pairing) filler(device, room, but int) (job int, most float64) {
 	job = -1
 	for _, w := range p.waiting {
@@ -74,6 +75,7 @@ func (p *pairing) filler(device, room, but int) (job int, most float64) {
 	return job, most
 }
 
+// tryAlone evaluates moves of a job to idle devices.
 func (p *pairing) tryAlone(i int, better func(change)) {
 	for d := range p.types {
 		if v := p.of(i, d); v > 0 && p.room[d] >= p.Jobs[i].GPUs && (d != p.at[i] || p.mate[i] >= 0) {
@@ -82,6 +84,7 @@ func (p *pairing) tryAlone(i int, better func(change)) {
 	}
 }
 
+// tryOthers evaluates changes that involve one job with devices: joining it, replacing its pair, or swapping with it.
 func (p *pairing) tryOthers(i int, better func(change)) {
 	here, left := p.worth(i), p.leaving(i)
 	for k, d := range p.at {
@@ -104,7 +107,7 @@ func (p *pairing) tryOthers(i int, better func(change)) {
 	}
 }
 
-// swapped is what two jobs and those beside them are worth when they change places.
+// swapped returns the value of two jobs and their partners after they exchange places.
 func (p *pairing) swapped(i, k int) (worth float64, ok bool) {
 	for range 2 {
 		if d := p.at[k]; d >= 0 {
@@ -124,7 +127,7 @@ func (p *pairing) swapped(i, k int) (worth float64, ok bool) {
 	return worth, true
 }
 
-// tryClearing looks at what a job is worth in the place of several, with those that wait on what is left of their devices.
+// tryClearing evaluates a job in the place of several others, with waiting jobs on the remainder of their devices.
 func (p *pairing) tryClearing(i int, better func(change)) {
 	for d := range p.types {
 		v := p.of(i, d)
@@ -145,8 +148,8 @@ func (p *pairing) tryClearing(i int, better func(change)) {
 	}
 }
 
-// clearing lists in p.cleared who leaves so that a job has room on a type, one job of each unit: those worth least by device, and no more
-// than needed. rest is how many devices are idle then.
+// clearing selects in p.cleared the units that make room for a job on a type, one job of each: those with the least
+// value per device, and no more than necessary. rest is the number of devices idle afterwards.
 func (p *pairing) clearing(i, device int) (rest int) {
 	p.sorted, p.density = p.sorted[:0], zeros(p.density, len(p.Jobs))
 	for k, d := range p.at {
@@ -174,10 +177,10 @@ func (p *pairing) clearing(i, device int) (rest int) {
 	return rest
 }
 
-// lasting is for how long a change is thought to last, seconds: what restarts lose counts over that time.
+// lasting is the expected duration of a change in seconds, over which restart losses are amortized.
 const lasting = 1800
 
-// restarts is what is lost when a change has jobs go on elsewhere that ran until now.
+// restarts returns the loss from jobs that a change moves off their current type.
 func (p *pairing) restarts(i int, c change) float64 {
 	if p.lost == (Preemption{}) {
 		return 0
@@ -200,7 +203,7 @@ func (p *pairing) restarts(i int, c change) float64 {
 	return loss
 }
 
-// restart is what is lost when a job leaves the type on which it ran until now.
+// restart returns the loss when a job leaves the type on which it ran until now.
 func (p *pairing) restart(i int) float64 {
 	d := p.at[i]
 	if d < 0 || d != p.before[i] {
@@ -210,7 +213,7 @@ func (p *pairing) restart(i int) float64 {
 	return p.of(i, d) * seconds / lasting
 }
 
-// do does it.
+// do applies a change.
 func (p *pairing) do(i int, c change) {
 	from, wasAlone := p.at[i], p.mate[i] < 0
 	p.push(i)
@@ -244,6 +247,7 @@ func (p *pairing) do(i int, c change) {
 			}
 		}
 	}
+	// A waiting job takes the devices that the job left, if any fits.
 	if from >= 0 && wasAlone && c.how != swaps {
 		if w, _ := p.filler(from, p.room[from], i); w >= 0 {
 			p.put(w, from)
@@ -252,7 +256,7 @@ func (p *pairing) do(i int, c change) {
 	}
 }
 
-// leave has a job wait; who was beside it runs alone.
+// leave removes a job from its devices; its partner continues alone.
 func (p *pairing) leave(i int) {
 	d, m := p.at[i], p.mate[i]
 	if d < 0 {
@@ -268,7 +272,7 @@ func (p *pairing) leave(i int) {
 	p.room[d] += p.Jobs[i].GPUs
 }
 
-// swap has two jobs, of which the second has devices, change places.
+// swap exchanges the positions of two jobs, the second of which has devices.
 func (p *pairing) swap(i, k int) {
 	a, b := p.mate[i], p.mate[k]
 	p.at[i], p.at[k] = p.at[k], p.at[i]

@@ -10,8 +10,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// pairedJobs is a snapshot of jobs a, b, … that ask for so many devices, do a step a second on every type, and are slowed down to
-// slow[kind][other kind] beside each other; kinds are by number.
+// pairedJobs returns a snapshot of jobs a, b, … with the given numbers of devices. Each performs one step per second
+// on every type, slowed down to slow[kind][other kind] when co-located; kinds are numbered.
 func pairedJobs(devices []DeviceType, gpus, kinds []int, slow [][]float64) *Snapshot {
 	s := &Snapshot{Devices: devices}
 	for i, g := range gpus {
@@ -30,7 +30,7 @@ func pairedJobs(devices []DeviceType, gpus, kinds []int, slow [][]float64) *Snap
 	return s
 }
 
-// unitsOf has a policy decide, and returns who has devices: {job, −1} or {job, job}.
+// unitsOf returns the jobs and pairs with devices: {job, −1} or {job, job}.
 func unitsOf(t *testing.T, p Policy, s *Snapshot) (out [][2]int) {
 	t.Helper()
 	a, err := p.Decide(s)
@@ -74,10 +74,11 @@ func TestWhoSharesDevices(t *testing.T) {
 	}
 }
 
-// Of two that could wait, srtf_packed has the one wait whose rest is longer, best_match_packed the one that has had more.
+// If one of two jobs must wait, it is the one with the longer remaining time under srtf_packed and the one with more
+// service under best_match_packed.
 func TestWhoWaits(t *testing.T) {
 	s := pairedJobs([]DeviceType{{Name: "x", Count: 1}}, []int{1, 1}, []int{0, 0}, [][]float64{{0}})
-	s.Jobs[0].Steps, s.Jobs[0].Remaining = 100000, 20000 // had 80000
+	s.Jobs[0].Steps, s.Jobs[0].Remaining = 100000, 20000 // received 80000
 	s.Jobs[1].Steps, s.Jobs[1].Remaining = 50000, 50000
 	if got := unitsOf(t, newSRTFPacked(PolicyOptions{}), s); !slices.Equal(got, [][2]int{{0, -1}}) {
 		t.Errorf("srtf_packed runs %v", got)
@@ -87,7 +88,7 @@ func TestWhoWaits(t *testing.T) {
 	}
 }
 
-// Of two kinds that cannot share devices that runs of which more wait.
+// Of two kinds that cannot be co-located, the one with more waiting jobs runs.
 func TestKindsThatGatherCountMore(t *testing.T) {
 	s := pairedJobs([]DeviceType{{Name: "x", Count: 1}}, []int{1, 1, 1, 1}, []int{0, 1, 1, 1}, [][]float64{{0, 0}, {0, 0}})
 	for name, p := range map[string]Policy{"best_match_packed": newBestMatchPacked(PolicyOptions{}), "srtf_packed": newSRTFPacked(PolicyOptions{})} {
@@ -97,7 +98,7 @@ func TestKindsThatGatherCountMore(t *testing.T) {
 	}
 }
 
-// A pair lasts while nothing is much better, and longer when restarts cost time.
+// A pair persists unless an alternative is much better, and longer when restarts cost time.
 func TestPairsLast(t *testing.T) {
 	slow := [][]float64{{0, 0.80, 0.83}, {0.80, 0, 0}, {0.83, 0, 0}}
 	for lost, want := range map[float64][2]int{0: {0, 2}, 300: {0, 1}} {
@@ -116,7 +117,7 @@ func TestPairsLast(t *testing.T) {
 	}
 }
 
-// pairingCase is a pairing in a random cluster, in which jobs have worths but none has devices.
+// pairingCase returns a pairing on a random cluster in which jobs have values but no devices.
 func pairingCase(r *rapid.T, jobs int, mixed bool) *pairing {
 	count := rapid.IntRange(1, 3)
 	devices := []DeviceType{{Name: "x", Count: count.Draw(r, "x")}, {Name: "y", Count: count.Draw(r, "y")}}
@@ -153,7 +154,8 @@ func pairingCase(r *rapid.T, jobs int, mixed bool) *pairing {
 	return p
 }
 
-// mostWorth is the highest worth of pairs and jobs alone from a job on, with this room, by trying all.
+// mostWorth returns the highest value of pairs and single jobs, from a job on, with the given devices, by
+// enumeration.
 func mostWorth(p *pairing, from int, taken []bool, room []int) float64 {
 	for from < len(taken) && taken[from] {
 		from++
@@ -162,7 +164,7 @@ func mostWorth(p *pairing, from int, taken []bool, room []int) float64 {
 		return 0
 	}
 	taken[from] = true
-	most := mostWorth(p, from+1, taken, room) // it waits
+	most := mostWorth(p, from+1, taken, room) // the job waits
 	for d := range room {
 		g := p.Jobs[from].GPUs
 		if room[d] < g || p.of(from, d) <= 0 {
@@ -212,8 +214,8 @@ func TestPairingIsNearTheOptimum(t *testing.T) {
 	}
 }
 
-// checkPairing checks that nobody is anywhere twice, that pairs fit, that devices are counted, and that nobody waits beside devices
-// that are idle and of use.
+// checkPairing checks that no job is placed twice, that pairs are possible, that free devices are counted correctly,
+// and that no job waits beside usable idle devices.
 func checkPairing(r failer, p *pairing) {
 	room, _ := freeDevices(p.Snapshot)
 	for i, d := range p.at {
@@ -240,7 +242,7 @@ func checkPairing(r failer, p *pairing) {
 	}
 }
 
-// What is decided is checked in a cluster where jobs come, go and get on.
+// The invariants hold while jobs arrive, complete and progress.
 func TestPairingKeepsItsBooks(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		p := pairingCase(r, 9, rapid.Bool().Draw(r, "mixed"))

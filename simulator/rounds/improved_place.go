@@ -2,15 +2,16 @@ package rounds
 
 import "slices"
 
-// floor is which devices are free, by type and server. Devices of a server have consecutive numbers.
+// floor tracks the free devices by type and server. Devices of a server have consecutive numbers.
 type floor struct {
 	kinds []floorKind
 }
 
+// floorKind contains the devices of one type.
 type floorKind struct {
 	perServer int
 	taken     []bool
-	idle      []int // devices by server
+	idle      []int // number of free devices by server
 }
 
 func (f *floor) init(devices []DeviceType) {
@@ -25,6 +26,7 @@ func (f *floor) init(devices []DeviceType) {
 	}
 }
 
+// free releases the devices of a tenant.
 func (f *floor) free(t *tenant) {
 	k := &f.kinds[t.device]
 	for _, g := range t.where {
@@ -33,8 +35,9 @@ func (f *floor) free(t *tenant) {
 	}
 }
 
-// take chooses devices: those of last where all are still free, else in as few servers as possible, of which those that are left
-// with the fewest idle devices. spread says that there are more servers than so many devices need. O(servers · log servers).
+// take allocates devices: those of last if all of them are free, else on as few servers as possible, preferring
+// servers that are left with the fewest free devices. spread reports that more servers are used than the number of
+// devices requires. O(servers · log servers).
 func (f *floor) take(device, gpus int, where []int32, last spot) (taken []int32, spread bool) {
 	k := &f.kinds[device]
 	if last.device == device && len(last.where) == gpus && !slices.ContainsFunc(last.where, func(g int32) bool { return k.taken[g] }) {
@@ -59,6 +62,7 @@ func (k *floorKind) take(g int) {
 	k.idle[g/k.perServer]--
 }
 
+// fresh allocates devices on the tightest servers.
 func (f *floor) fresh(k *floorKind, gpus int, where []int32) []int32 {
 	for left := gpus; left > 0; {
 		server := k.tightest(left)
@@ -73,7 +77,8 @@ func (f *floor) fresh(k *floorKind, gpus int, where []int32) []int32 {
 	return where
 }
 
-// tightest is the first server with as few idle devices as are enough or, when none has enough, with the most.
+// tightest returns the first server with the smallest sufficient number of free devices or, if none suffices, with
+// the largest number.
 func (k *floorKind) tightest(gpus int) int {
 	best := 0
 	for s, n := range k.idle {

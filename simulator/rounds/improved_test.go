@@ -17,7 +17,7 @@ import (
 
 func TestImprovedResults(t *testing.T) {
 	few := workload.Options{Lambda: workload.PerHour(4)}
-	for name, c := range map[string]struct { // own results, so that a change is seen
+	for name, c := range map[string]struct { // own results, to detect changes
 		policy string
 		multi  bool
 		whole  bool
@@ -54,14 +54,14 @@ func TestImprovedResults(t *testing.T) {
 	}
 }
 
-// The numbers of Gavel that the default is to beat: mean completion time in hours on 36:36:36, jobs 4000 to 4999, seed 0. With
-// -long (see long) also at the highest loads, where queues are long.
+// Gavel's values that the default mechanism must beat: mean completion time in hours on 36:36:36, jobs 4000 to 4999,
+// seed 0. With -long (see long) also at the highest loads, which have long queues.
 func TestBetterThanGavel(t *testing.T) {
 	for _, c := range []struct {
 		policy string
 		rate   float64
 		multi  bool
-		gavel  float64 // best of Gavel without sharing devices
+		gavel  float64 // best value of Gavel without co-location
 		want   float64
 		long   bool
 	}{
@@ -107,7 +107,7 @@ func TestSameBytesOnOneAndTwoCores(t *testing.T) {
 	}
 }
 
-// byRank gives one device to whoever is first in a fixed order.
+// byRank assigns a single device to the first job in a fixed order.
 type byRank []int
 
 func (byRank) Traits() rounds.Traits { return rounds.Traits{Name: "ByRank", OnlyShares: true} }
@@ -122,7 +122,7 @@ func (p byRank) Decide(s *rounds.Snapshot) (rounds.Allocation, error) {
 	return rounds.Allocation{Entries: []rounds.Entry{{A: first, B: -1, X: []float64{1}}}}, nil
 }
 
-// On one device no order of jobs, with preemption, has a lower mean than shortest remaining time first.
+// On one device, no preemptive order of jobs has a lower mean than shortest remaining time first.
 func TestShortestFirstIsOptimalOnOneDevice(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var jobs []workload.Job
@@ -141,7 +141,8 @@ func TestShortestFirstIsOptimalOnOneDevice(t *testing.T) {
 	})
 }
 
-// deadlineCosts is what each job costs at least, alone in the cluster, and by how many jobs no scheduler can be in time.
+// deadlineCosts returns the minimum total cost of the jobs, each alone in the cluster, and the number of deadlines
+// that no scheduler can meet.
 func deadlineCosts(devices []rounds.DeviceType, jobs []workload.Job) (usd float64, late int) {
 	table := workload.GavelTable()
 	for _, j := range jobs {
@@ -160,8 +161,9 @@ func deadlineCosts(devices []rounds.DeviceType, jobs []workload.Job) (usd float6
 	return usd, late
 }
 
-// Gavel's experiment on cost: 100 jobs at once on 16:16:16 at Google Cloud's prices with deadlines of 1.2, 2 and 10 times their
-// durations. Gavel's own policies cost 998 to 1019 USD and miss 23 to 26 deadlines, its FIFO costs 890 and misses 32.
+// Gavel's cost experiment: 100 jobs that arrive simultaneously on 16:16:16 at Google Cloud's prices with deadlines of
+// 1.2, 2 and 10 times their durations. Gavel's policies cost 998 to 1019 USD and miss 23 to 26 deadlines; its FIFO
+// costs 890 USD and misses 32.
 func TestCheapestSavesAndKeepsDeadlines(t *testing.T) {
 	for seed, want := range []struct {
 		usd    float64
@@ -187,7 +189,7 @@ func TestCheapestSavesAndKeepsDeadlines(t *testing.T) {
 	}
 }
 
-// Jobs stand in as few servers as possible, and are slower where they do not.
+// Jobs occupy as few servers as possible, and are slower otherwise.
 func TestConsolidation(t *testing.T) {
 	table, err := workload.NewThroughputs([]workload.Rate{
 		{Device: "a", Job: "x", GPUs: 1, PerSecond: 1}, {Device: "a", Job: "x", GPUs: 2, PerSecond: 2},
@@ -213,7 +215,7 @@ func TestConsolidation(t *testing.T) {
 	}
 }
 
-// A throughput table may say how jobs scale: Sia and ElasticFlow then choose how many devices each has.
+// With a throughput table by number of devices, Sia and ElasticFlow choose the number of devices of each job.
 func TestElasticJobsTakeWhatIsIdle(t *testing.T) {
 	var rates []workload.Rate
 	for _, n := range []int{1, 2, 4} {
@@ -250,7 +252,7 @@ func BenchmarkDefault5000(b *testing.B) {
 	}
 }
 
-// A job that is paused twice loses the time of both restarts, and nothing of what it did.
+// A job that is paused twice loses the time of both restarts, and no progress.
 func TestRestartsTakeTheirTime(t *testing.T) {
 	table, err := workload.NewThroughputs([]workload.Rate{{Device: "a", Job: "x", GPUs: 1, PerSecond: 1}})
 	if err != nil {
@@ -269,8 +271,8 @@ func TestRestartsTakeTheirTime(t *testing.T) {
 	}
 }
 
-// TestPackedMakespanDecidesSeldom: with pairs the makespan is decided again half an hour after the last time when jobs only left, which
-// takes fewer decisions and costs next to nothing; and at once when a job comes.
+// With pairs, the makespan policy decides again half an hour after the last decision when jobs only complete, which
+// takes fewer decisions at almost no cost, and immediately when a job arrives.
 func TestPackedMakespanDecidesSeldom(t *testing.T) {
 	c := rounds.Config{Devices: cluster(t, "4:4:4"), Policy: "min_total_duration_packed", Generate: &workload.Options{Seed: 3, Seconds: 7200}, Total: 30}
 	seldom := run(t, c)

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// jobs are the job of a tenant, or both.
+// jobs returns the jobs of a tenant.
 func (t *tenant) jobs() []*job {
 	if t.b != nil {
 		return []*job{t.a, t.b}
@@ -13,7 +13,7 @@ func (t *tenant) jobs() []*job {
 	return []*job{t.a}
 }
 
-// settle books what a tenant did with its devices until now.
+// settle accounts the work of a tenant up to now.
 func (m *improved) settle(t *tenant) {
 	seconds := m.now - t.since
 	if t.device < 0 || seconds <= 0 {
@@ -31,7 +31,8 @@ func (m *improved) settle(t *tenant) {
 	}
 }
 
-// work adds what is done in a time. Whoever has less than a millionth of a second left is done: sums of times are rounded.
+// work adds the progress during a time. A job with less than a microsecond of work left is complete, since sums of
+// times are rounded.
 func (j *job) work(seconds, pace float64) {
 	j.done += float64(seconds * pace)
 	if j.remaining() <= pace*1e-6 {
@@ -39,7 +40,7 @@ func (j *job) work(seconds, pace float64) {
 	}
 }
 
-// move takes devices from all who are not to keep them, and gives them to those who are to have them.
+// move revokes the devices of tenants that lose them and assigns devices to the chosen tenants.
 func (m *improved) move() {
 	kept := 0
 	for _, t := range slices.Clone(m.running) {
@@ -59,7 +60,7 @@ func (m *improved) move() {
 	}
 }
 
-// leave frees the devices of a tenant.
+// leave releases the devices of a tenant.
 func (m *improved) leave(t *tenant) {
 	m.floor.free(t)
 	t.generation++
@@ -70,11 +71,11 @@ func (m *improved) leave(t *tenant) {
 	m.running = slices.DeleteFunc(m.running, func(r *tenant) bool { return r == t })
 }
 
-// enter gives a tenant devices of the type that it is to have, and works out when the first of its jobs ends.
+// enter allocates devices of the assigned type to a tenant and schedules the end of the first of its jobs.
 func (m *improved) enter(t *tenant) {
 	t.device = t.want
 	last := t.a.last
-	if t.b != nil && (t.a.stopped < m.now || last.device != t.device) { // whoever is there need not move
+	if t.b != nil && (t.a.stopped < m.now || last.device != t.device) { // the job already running there keeps its devices
 		last = t.b.last
 	}
 	t.where, t.spread = m.floor.take(t.device, t.gpus, t.where[:0], last)
@@ -90,7 +91,8 @@ func (m *improved) enter(t *tenant) {
 	}
 }
 
-// resume charges jobs that go on after a pause or elsewhere, and returns the seconds that it takes.
+// resume charges the preemption loss of jobs that continue after a pause or elsewhere, and returns the delay in
+// seconds.
 func (m *improved) resume(t *tenant) float64 {
 	delay := 0.0
 	for _, j := range t.jobs() {
@@ -105,8 +107,8 @@ func (m *improved) resume(t *tenant) float64 {
 	return delay
 }
 
-// paces are steps/s on the devices that a tenant has. Where a table has jobs a little faster on more servers, that is taken for the
-// noise of its measurements.
+// paces returns the throughput in steps/s on the devices of a tenant. Where a table has slightly higher rates on more
+// servers, the difference is attributed to measurement noise and ignored.
 func (m *improved) paces(t *tenant) (a, b float64) {
 	a, b = m.pace(&t.entry, t.device)
 	if t.b != nil {

@@ -4,39 +4,39 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// kind is what all jobs of a type that ask for the same number of devices have in common.
+// kind contains the properties shared by all jobs of one type with the same number of devices.
 type kind struct {
 	number int
 	name   string
 	gpus   int
-	rate   []float64 // steps/s alone, by device type; 0 where there are too few devices
-	runs   bool      // on some type
+	rate   []float64 // steps/s alone, by device type; includes types with too few devices
+	runs   bool      // on at least one type
 }
 
-// job is a job in the cluster.
+// job is an active job.
 type job struct {
 	*workload.Job
-	number   int // in the order of arrival, from 0
+	number   int // in order of arrival, from 0
 	kind     *kind
 	done     float64 // steps
-	failures int     // rounds in a row in which nothing got done
+	failures int     // consecutive rounds without progress
 	started  bool
 	attained float64 // device-seconds
 	usd      float64
 	joules   float64
 	alone    *entry
-	chosen   int     // round in which it was last chosen
-	last     spot    // that it had before it was stopped
-	stopped  float64 // when
+	chosen   int     // last round in which it was chosen
+	last     spot    // devices held before it was stopped
+	stopped  float64 // time at which it was stopped
 	gone     bool
 }
 
 func (j *job) remaining() float64 { return j.Steps - j.done }
 
-// pairRates are steps/s of two kinds that share devices, by device type.
+// pairRates contains the throughputs, in steps/s, of two co-located kinds by device type.
 type pairRates struct{ a, b []float64 }
 
-// rates finds throughputs, and remembers what it has found.
+// rates looks up throughputs and caches them.
 type rates struct {
 	table   *workload.Throughputs
 	devices []DeviceType
@@ -44,6 +44,7 @@ type rates struct {
 	pairs   map[[2]int]pairRates
 }
 
+// kindName identifies a kind.
 type kindName struct {
 	name string
 	gpus int
@@ -53,6 +54,7 @@ func newRates(table *workload.Throughputs, devices []DeviceType) *rates {
 	return &rates{table: table, devices: devices, kinds: map[kindName]*kind{}, pairs: map[[2]int]pairRates{}}
 }
 
+// kind returns the kind of a job.
 func (r *rates) kind(j *workload.Job) *kind {
 	name := kindName{j.Type, j.GPUs}
 	if k, ok := r.kinds[name]; ok {
@@ -67,7 +69,7 @@ func (r *rates) kind(j *workload.Job) *kind {
 	return k
 }
 
-// pair are the rates of two kinds of equal size; all 0 when the table does not have them.
+// pair returns the rates of two co-located kinds of equal size; all are 0 if the table does not contain them.
 func (r *rates) pair(a, b *kind) pairRates {
 	key := [2]int{a.number, b.number}
 	if p, ok := r.pairs[key]; ok {
@@ -85,34 +87,35 @@ func (r *rates) pair(a, b *kind) pairRates {
 	return p
 }
 
-// entry is a job, or a pair of jobs that share devices: what a mechanism chooses from.
+// entry is a job, or a pair of co-located jobs: the unit that a mechanism schedules.
 type entry struct {
-	a, b    *job // b is nil for a job alone
+	a, b    *job // b is nil for a single job
 	gpus    int
-	rate    []float64 // of a, by device type; those of a job alone on a type with too few devices are there too
+	rate    []float64 // of a, by device type; includes types with too few devices for a job alone
 	rateB   []float64
-	x       []float64 // share that the last decision gave
-	got     []float64 // seconds since the last decision, and half a round
+	x       []float64 // shares of the last decision
+	got     []float64 // seconds since the last decision, plus half a round
 	deficit []float64 // seconds
-	known   bool      // to the last decision
-	turn    int       // place in the order in which entries became possible
-	spot              // in this round
-	next    spot      // in the next one, while it is worked out
-	begun   int       // round in which it ran last
-	stays   bool      // on the same devices as in the last round
+	known   bool      // present at the last decision
+	turn    int       // position in the order in which entries were created
+	spot              // devices in this round
+	next    spot      // devices in the next round, while it is computed
+	begun   int       // last round in which it ran
+	stays   bool      // on the same devices as in the previous round
 }
 
-// spot are the devices that an entry has in a round.
+// spot is the devices of an entry in a round (its slot).
 type spot struct {
-	device int     // type; −1 none
-	where  []int32 // which ones
+	device int     // type; −1: none
+	where  []int32 // indices of the devices
 }
 
-// settleDown makes the spot that was worked out that of this round.
+// settleDown makes the computed slot the current one.
 func (e *entry) settleDown() {
 	e.spot, e.next = e.next, e.spot
 }
 
+// newEntry returns an entry without devices that has received got seconds on every type.
 func newEntry(a, b *job, rate, rateB []float64, got float64) *entry {
 	n := len(rate)
 	f := make([]float64, 3*n)
@@ -123,14 +126,15 @@ func newEntry(a, b *job, rate, rateB []float64, got float64) *entry {
 	return e
 }
 
-// runs says whether everyone in it gets something done on a device type.
+// runs reports whether all jobs of the entry make progress on a device type.
 func (e *entry) runs(device int) bool {
 	return e.rate[device] > 0 && (e.b == nil || e.rateB[device] > 0)
 }
 
-// gone says whether one of its jobs has left the cluster.
+// gone reports whether a job of the entry has left the cluster.
 func (e *entry) gone() bool { return e.a.gone || e.b != nil && e.b.gone }
 
+// chosen reports whether a job of the entry was chosen in a round.
 func (e *entry) chosen(round int) bool {
 	return e.a.chosen == round || e.b != nil && e.b.chosen == round
 }

@@ -2,7 +2,7 @@ package rounds_test
 
 import "flag"
 
-// long has tests take their long form too: more load, more policies and both mechanisms, in a minute or so.
+// long runs tests in their long form: more load, more policies and both mechanisms, in about a minute.
 //
 //	go test ./simulator/rounds -long
 var long = flag.Bool("long", false, "also the long form of tests")

@@ -5,16 +5,18 @@ import (
 	"slices"
 )
 
-// elasticFlow meets deadlines with as few devices as are enough, and gives the rest to whom they help most (Gu et al., "ElasticFlow: An
-// elastic serverless training platform for distributed deep learning", ASPLOS 2023, sections 4.2 and 4.3). A job that arrives is admitted
-// if it and all that were admitted before can be in time; the least number of devices with which it is, in what those with
-// earlier deadlines leave, is its minimum satisfactory share. What is left now goes, by doublings, to the job whose device-time grows
-// least for it. Jobs that are not admitted, which the paper turns away, and jobs without deadline get devices after all others, and
-// are tried again at each decision. Simplified: a share begins now and is the same until the job ends, where the paper fills
-// time slots one by one, so that fewer jobs are admitted at once.
+// elasticFlow meets deadlines with the minimum number of devices and assigns the remaining devices where they help
+// most (Gu et al., "ElasticFlow: An elastic serverless training platform for distributed deep learning", ASPLOS 2023,
+// sections 4.2 and 4.3). An arriving job is admitted if it and all jobs admitted before can meet their deadlines. Its
+// minimum satisfactory share is the smallest number of devices with which it does, given the devices that jobs with
+// earlier deadlines leave. The remaining devices are assigned by doubling the number of devices of the job whose
+// device-time grows least. Jobs that are not admitted, which the paper rejects, and jobs without deadline receive
+// devices after all others; admission is tried again at each decision. Simplification: a share starts immediately and
+// is constant until the job ends, whereas the paper fills time slots individually, so fewer jobs are admitted
+// simultaneously.
 //
-// It knows deadlines, rates by number of devices and the steps that are left. Numbers of devices are powers of two.
-// O(n² · types · log devices).
+// It uses deadlines, throughputs by number of devices and remaining steps. Numbers of devices are powers of two. O(n²
+// · types · log devices).
 type elasticFlow struct{ admitted map[int]bool }
 
 var (
@@ -24,12 +26,12 @@ var (
 
 func newElasticFlow(PolicyOptions) Policy { return &elasticFlow{map[int]bool{}} }
 
-// Traits say that who has no device waits.
+// Traits sets OnlyShares: jobs without devices wait.
 func (*elasticFlow) Traits() Traits {
 	return Traits{Name: "ElasticFlow", FixedOrder: true, OnlyShares: true}
 }
 
-// Decide decides for jobs that run on as many devices as they ask for.
+// Decide keeps the number of devices that jobs request.
 func (p *elasticFlow) Decide(s *Snapshot) (Allocation, error) {
 	a, _ := p.decide(s, rigid(s))
 	return a, nil
@@ -41,13 +43,13 @@ func (p *elasticFlow) DecideSizes(s *Snapshot, rate SizedRate) (Allocation, []in
 	return a, gpus, nil
 }
 
-// size is a number of devices of a type on which a job runs.
+// size is a device type and number of devices on which a job can run.
 type size struct {
 	device, gpus int
 	rate         float64 // steps/s
 }
 
-// rigid are the sizes by job when each runs on as many devices as it asks for.
+// rigid returns the sizes of each job with the number of devices that it requests.
 func rigid(s *Snapshot) [][]size {
 	out := make([][]size, len(s.Jobs))
 	for i := range s.Jobs {
@@ -60,7 +62,7 @@ func rigid(s *Snapshot) [][]size {
 	return out
 }
 
-// elastic are the sizes by job, by number of devices and then the fastest first; numbers are powers of two.
+// elastic returns the sizes of each job in ascending number of devices (powers of two), the fastest type first.
 func elastic(s *Snapshot, rate SizedRate) [][]size {
 	out := make([][]size, len(s.Jobs))
 	most := 0
@@ -81,6 +83,8 @@ func elastic(s *Snapshot, rate SizedRate) [][]size {
 	return out
 }
 
+// decide admits jobs, plans the minimum shares of admitted jobs with deadlines, and distributes the remaining
+// devices.
 func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 	var timed []int
 	for i := range s.Jobs {
@@ -88,6 +92,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			timed = append(timed, i)
 		}
 	}
+	// Admission in order of arrival.
 	for i := range s.Jobs {
 		id := s.Jobs[i].ID
 		if p.admitted[id] || !(s.Jobs[i].Deadline > s.Now) {
@@ -99,6 +104,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			p.admitted[id] = true
 		}
 	}
+	// Minimum satisfactory shares.
 	plan, _ := minimumShares(s, sizes, timed)
 	free, _ := freeDevices(s)
 	held := make([]*size, len(s.Jobs))
@@ -112,13 +118,14 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 	return sizedShares(s, held)
 }
 
-// minimumShares plans jobs in the order of deadlines, each with the fewest devices with which it is in time from now on, of what is
-// free until its deadline. Jobs that cannot be in time get nothing; ok says that there is none.
+// minimumShares plans jobs in order of deadlines, each with the smallest number of devices with which it meets its
+// deadline when it starts now, among those that stay free until then. Jobs that cannot meet their deadlines receive
+// nothing; ok reports that no such job exists.
 func minimumShares(s *Snapshot, sizes [][]size, jobs []int) (plan []*size, ok bool) {
 	order := slices.Clone(jobs)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Jobs[a].Deadline, s.Jobs[b].Deadline) })
 	plan = make([]*size, len(s.Jobs))
-	used := make([]int, len(s.Devices)) // now: all shares begin now, and later there is only more room
+	used := make([]int, len(s.Devices)) // now: all shares start now, so more devices are free later
 	ok = true
 	for _, i := range order {
 		j := &s.Jobs[i]
@@ -135,7 +142,8 @@ func minimumShares(s *Snapshot, sizes [][]size, jobs []int) (plan []*size, ok bo
 	return plan, ok
 }
 
-// giveRest gives free devices to those who have none, the shortest rest first, and then to whose device-time grows least by it.
+// giveRest assigns free devices first to jobs without any, in ascending order of remaining device-time, and then to
+// the job whose device-time grows least.
 func giveRest(s *Snapshot, sizes [][]size, held []*size, free []int) {
 	for {
 		best, most := -1, 0.0
@@ -159,8 +167,8 @@ func giveRest(s *Snapshot, sizes [][]size, held []*size, free []int) {
 	}
 }
 
-// gainOf is what a job gains by another size; 0 when there is no room or it would not be faster. The first devices of a job count more
-// than any others of another.
+// gainOf returns the gain of a job from another size; 0 if the devices are not free or the job would not be faster.
+// The first devices of a job rank above additional devices of any other.
 func gainOf(s *Snapshot, i int, h, z *size, free []int) float64 {
 	room := free[z.device]
 	if h == nil {
@@ -178,7 +186,7 @@ func gainOf(s *Snapshot, i int, h, z *size, free []int) float64 {
 	return z.rate / h.rate * float64(h.gpus) / float64(z.gpus)
 }
 
-// sizedShares are all the time of the devices that jobs hold.
+// sizedShares returns full shares of the devices held by jobs, and their numbers.
 func sizedShares(s *Snapshot, held []*size) (Allocation, []int) {
 	var placed []whole
 	var gpus []int

@@ -5,50 +5,54 @@ import (
 	"slices"
 )
 
-// sia chooses a type and a number of devices for every job together (Jayaram Subramanya et al., "Sia: Heterogeneity-aware,
-// goodput-optimized ML-cluster scheduling", SOSP 2023, section 3): it minimises Σ_i (r_i·G_i)^p over jobs with devices plus λ for each
-// without, with p = −1/2 and λ = 1.1. G is the rate of a job in a size, relative to its least. r is 1 in the size that the job has now,
-// and elsewhere its restart factor (T − N·S)/(T + S), T the age of the job, N its restarts and S what one takes; a job that waits has
-// nothing to lose, and younger than S it is 1. Sizes are those of the paper: powers of two within a server, then whole servers.
+// sia jointly chooses a device type and a number of devices for every job (Jayaram Subramanya et al., "Sia:
+// Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP 2023, section 3). It minimizes Σ_i (r_i·G_i)^p
+// over the jobs with devices plus λ for each job without, with p = −1/2 and λ = 1.1. G is the rate of a job at a
+// size, relative to its lowest rate. r is 1 at the current size of the job and elsewhere its restart factor (T −
+// N·S)/(T + S), where T is the age of the job, N its number of restarts and S the duration of a restart; r is 1 for
+// waiting jobs and for jobs younger than S. Sizes are those of the paper: powers of two within a server, then whole
+// servers.
 //
-// Rates are known beforehand here, as in the paper's runs with oracle profiles. newSiaExploring has the paper's rule for jobs whose rates
-// nobody knows: on each type a job gets at most twice as many devices as it had there for a round, at first the least with which it runs.
+// Rates are known in advance, as in the paper's runs with oracle profiles. newSiaExploring adds the paper's rule for
+// jobs with unknown rates: on each type a job receives at most twice the number of devices that it held there for a
+// round, starting at the smallest number on which it runs.
 //
-// The paper solves the integer program by branch and bound to 10⁻⁴. Here prices of devices give a bound (the Lagrangian dual) and a
-// choice, which is mended by exchanges, see siaProgram. It further differs in this: it decides at once when jobs come or go, and else
-// every 6 minutes, since only restart factors have changed then (the paper every 60 s, as newSiaExploring while jobs may grow); S is
-// the same for all models; a job may be moved while it still restarts. Rates stand for goodput: they are that when the throughput
-// table has goodput in it, as that of workload.LoadSiaProfiles has. Nothing keeps jobs that scale badly from waiting for very long under load.
+// The paper solves the integer program by branch and bound to 10⁻⁴. Here, prices of devices yield a bound (the
+// Lagrangian dual) and a solution that is improved by local search, see siaProgram. Further differences: it decides
+// immediately after arrivals and completions, and otherwise every 6 minutes, since only restart factors have changed
+// then (the paper: every 60 s, as newSiaExploring does while jobs may grow); S is the same for all models; and a job
+// may be moved while it restarts. Rates take the place of goodput; they are goodput if the throughput table contains
+// it, as that of workload.LoadSiaProfiles does. Under load, jobs that scale badly may wait for a very long time.
 //
-// It knows rates by number of devices, not how long jobs are.
+// It uses rates by number of devices, not the length of jobs.
 type sia struct {
-	explores bool            // jobs may at most double
+	explores bool            // limits growth to doubling
 	jobs     map[int]*siaJob // by ID
 	sizes    map[string]*siaSizes
-	prices   []float64 // of the last decision
+	prices   []float64 // dual prices of the last decision
 	round    int
 
-	chosen  []*size // by the last program
-	ids     []int   // for which jobs
-	decided float64 // when
+	chosen  []*size // solution of the last program
+	ids     []int   // IDs of its jobs
+	decided float64 // time of the last program
 }
 
-// siaJob is what is remembered of a job.
+// siaJob is the state of a job between decisions.
 type siaJob struct {
-	held     size // none when gpus is 0
+	held     size // gpus is 0 without devices
 	since    float64
-	ran      bool // at any time
+	ran      bool // has run at some time
 	restarts int
-	most     []int // by type: the most devices that it had for a round
-	round    int   // decision in which it was last there
+	most     []int // by type: largest number of devices held for a round
+	round    int   // last decision at which the job was active
 }
 
-// siaSizes are the sizes in which jobs of a type run, by number of devices, and λ − G^p of each.
+// siaSizes contains the sizes at which jobs of a type run, by number of devices, and the value λ − G^p of each.
 type siaSizes struct {
 	all   []size
 	value []float64
 	power []float64 // G^p
-	least []int     // by type of device: the smallest number on which it runs
+	least []int     // by device type: smallest number of devices on which the job runs
 }
 
 var (
@@ -62,22 +66,22 @@ const (
 	siaPenalty     = 1.1 // λ
 	siaRestart     = 60  // S, seconds
 	siaRoundLength = 60  // seconds
-	siaPatience    = 360 // seconds
+	siaPatience    = 360 // interval of decisions without arrivals and completions, seconds
 )
 
 func newSia(PolicyOptions) Policy {
 	return &sia{jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
 }
 
-// newSiaExploring is Sia for jobs whose rates are not known beforehand, as far as that decides how fast they may grow.
+// newSiaExploring returns the variant for jobs with unknown rates, as far as these limit growth.
 func newSiaExploring(PolicyOptions) Policy {
 	return &sia{explores: true, jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
 }
 
-// Traits say that who has no device waits.
+// Traits sets OnlyShares: jobs without devices wait.
 func (*sia) Traits() Traits { return Traits{Name: "Sia", FixedOrder: true, OnlyShares: true} }
 
-// Every is the length of a round.
+// Every returns the decision interval.
 func (p *sia) Every() float64 {
 	if p.explores {
 		return siaRoundLength
@@ -85,7 +89,7 @@ func (p *sia) Every() float64 {
 	return siaPatience
 }
 
-// Decide decides for jobs that run on as many devices as they ask for.
+// Decide keeps the number of devices that jobs request.
 func (p *sia) Decide(s *Snapshot) (Allocation, error) {
 	a, _ := p.decide(s, func(i int) *siaSizes {
 		var sizes []size
@@ -112,12 +116,12 @@ func (p *sia) DecideSizes(s *Snapshot, rate SizedRate) (Allocation, []int, error
 	return a, gpus, nil
 }
 
-// siaConfigurations are powers of two in a server, then whole servers.
+// siaConfigurations returns sizes with powers of two within a server, then whole servers.
 func siaConfigurations(s *Snapshot, i int, rate SizedRate) []size {
 	var out []size
 	for d, t := range s.Devices {
 		server := t.PerServer
-		if server < 2 { // nothing is known of servers
+		if server < 2 { // the size of servers is unknown
 			server = t.Count
 		}
 		for g := 1; g <= t.Count; {
@@ -138,6 +142,7 @@ func siaConfigurations(s *Snapshot, i int, rate SizedRate) []size {
 	return out
 }
 
+// newSiaSizes computes the values of sizes, which must be sorted by number of devices.
 func newSiaSizes(all []size, types int) *siaSizes {
 	z := &siaSizes{all: all, value: make([]float64, len(all)), power: make([]float64, len(all)), least: make([]int, types)}
 	least := math.Inf(1)
@@ -154,6 +159,8 @@ func newSiaSizes(all []size, types int) *siaSizes {
 	return z
 }
 
+// decide builds and solves the program and updates the state of the jobs. Waiting jobs with the same sizes are equal
+// and evaluated once. The last solution is reused if nothing but restart factors has changed recently.
 func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []int) {
 	p.round++
 	if p.nothingNew(s) {
@@ -167,7 +174,7 @@ func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []
 		z := sizes(i)
 		j := p.job(s, i)
 		g.same[i], g.before[i] = i, -1
-		if j.held.gpus == 0 && (!j.ran || !p.explores) { // no restart to lose
+		if j.held.gpus == 0 && (!j.ran || !p.explores) { // no restart to account for
 			if first, ok := waiting[z]; ok {
 				g.same[i], g.sizes[i], g.value[i] = first, g.sizes[first], g.value[first]
 				continue
@@ -178,6 +185,7 @@ func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []
 	}
 	held := g.solve()
 	p.prices, p.chosen, p.ids, p.decided = g.prices, held, p.ids[:0], s.Now
+	// Record the devices held from now on.
 	for i, z := range held {
 		p.jobs[s.Jobs[i].ID].take(z, s.Now)
 		p.ids = append(p.ids, s.Jobs[i].ID)
@@ -186,8 +194,8 @@ func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []
 	return sizedShares(s, held)
 }
 
-// nothingNew says that the same jobs are there and none may have more devices than at the last program, so that only restart factors
-// have changed, and that this was not long ago.
+// nothingNew reports whether the last program was solved recently for the same jobs and none of them may have more
+// devices since, so that only restart factors have changed.
 func (p *sia) nothingNew(s *Snapshot) bool {
 	if len(s.Jobs) != len(p.ids) || s.Now-p.decided >= siaPatience {
 		return false
@@ -208,7 +216,7 @@ func (p *sia) nothingNew(s *Snapshot) bool {
 	return same
 }
 
-// job is what is remembered of a job, with what it had until now.
+// job returns the state of a job, updated with the devices that it has held for a round.
 func (p *sia) job(s *Snapshot, i int) *siaJob {
 	j := p.jobs[s.Jobs[i].ID]
 	if j == nil {
@@ -222,13 +230,13 @@ func (p *sia) job(s *Snapshot, i int) *siaJob {
 	return j
 }
 
-// options are the sizes that a job may have, what each is worth, and which of them it has now; −1 none.
+// options returns the sizes available to a job, their values, and the index of its current size; −1: none.
 func (j *siaJob) options(age float64, z *siaSizes, explores bool) (sizes []size, value []float64, before int) {
 	before = -1
 	worse := 1.0 // r^p
 	if j.held.gpus > 0 && age >= siaRestart {
 		r := max(age-float64(j.restarts)*siaRestart, 0) / (age + siaRestart)
-		worse = math.Pow(r, siaPower) // +Inf: it stays
+		worse = math.Pow(r, siaPower) // +Inf: the job is not moved
 	}
 	sizes, value = make([]size, 0, len(z.all)), make([]float64, 0, len(z.all))
 	for k, c := range z.all {
@@ -250,7 +258,7 @@ func (j *siaJob) options(age float64, z *siaSizes, explores bool) (sizes []size,
 	return sizes, value, before
 }
 
-// take gives a job a size from now on; nil none.
+// take assigns a size to a job from now on; nil: none.
 func (j *siaJob) take(z *size, now float64) {
 	switch {
 	case z == nil:
@@ -265,7 +273,7 @@ func (j *siaJob) take(z *size, now float64) {
 	j.held, j.since, j.ran = *z, now, true
 }
 
-// forget drops jobs that have gone, now and then.
+// forget occasionally removes the state of ended jobs.
 func (p *sia) forget(there int) {
 	if len(p.jobs) < 2*there+64 {
 		return

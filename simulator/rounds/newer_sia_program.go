@@ -6,42 +6,43 @@ import (
 	"slices"
 )
 
-// siaProgram gives each job at most one size, so that the total value is high, within the room there is: a knapsack with several
-// capacities and one choice a job.
+// siaProgram assigns each job at most one size so that the total value is high, subject to the number of devices of
+// each type: a multiple-choice knapsack with several capacities.
 //
-// For any prices of devices from 0, what jobs would gain by their best choices, plus the prices of all devices, is a bound. The prices with
-// the least bound are looked for by subgradients with Polyak's steps, from those of the last decision, and stop when the bound is
-// as near to what was found as tolerated. What was found is the better of two: what jobs have now, and what they choose at these
-// prices as far as there is room; both mended by changes of one job, and of a second that makes room. Jobs that are equal are looked at
-// once. O(steps · (devices + kinds) · sizes).
+// For any nonnegative prices of devices, the total gain of all jobs by their best sizes at these prices, plus the
+// prices of all devices, is an upper bound. The prices with the lowest bound are sought by subgradient steps with
+// Polyak's step length, starting from the prices of the last decision, until the bound is within the tolerance of the
+// best solution. Two candidate solutions are improved by local search, in which one job changes its size, and
+// possibly a second one frees the devices for it: the current sizes, and the best sizes at these prices as far as
+// devices suffice. The better one is returned. Equal jobs are evaluated once. O(steps · (devices + kinds) · sizes).
 type siaProgram struct {
 	sizes [][]size
 	value [][]float64
-	room  []int // by type
-	// before is the size that a job has now, −1 none; nil nobody.
+	room  []int // number of devices by type
+	// before contains the current size of each job, −1: none; nil: no job has devices.
 	before []int
-	// same is the first job with the same sizes and values; nil when there is none.
+	// same contains the first job with the same sizes and values; nil: all jobs are distinct.
 	same   []int
-	prices []float64 // to begin with, nil unknown; afterwards those of the bound
-	bound  float64   // no choice is worth more
+	prices []float64 // initial prices, nil: unknown; afterwards the prices of the bound
+	bound  float64   // upper bound on the value of any solution
 
 	group []siaGroup
-	stamp []int // by job: the look in which one of its kind was looked at
+	stamp []int // by job: last pass in which a job of its kind was evaluated
 	looks int
 }
 
-// siaGroup are equal jobs.
+// siaGroup is a set of equal jobs.
 type siaGroup struct {
-	job   int // the first
+	job   int // the first one
 	count int
 }
 
 const (
 	siaPriceSteps = 60
-	siaTolerance  = 1e-3 // of the bound
+	siaTolerance  = 1e-3 // relative to the bound
 )
 
-// solve returns a size by job, nil for none, and sets bound and prices.
+// solve returns the size of each job, nil for none, and sets bound and prices.
 func (g *siaProgram) solve() []*size {
 	g.prepare()
 	best, left := g.keep()
@@ -64,6 +65,7 @@ func (g *siaProgram) solve() []*size {
 	return held
 }
 
+// prepare collects groups of equal jobs and initializes missing inputs.
 func (g *siaProgram) prepare() {
 	n := len(g.sizes)
 	g.stamp = make([]int, n)
@@ -86,7 +88,7 @@ func (g *siaProgram) prepare() {
 	}
 }
 
-// keep is what jobs have now.
+// keep returns the current sizes, as far as devices suffice.
 func (g *siaProgram) keep() (chosen, left []int) {
 	left = slices.Clone(g.room)
 	chosen = make([]int, len(g.sizes))
@@ -103,6 +105,7 @@ func (g *siaProgram) keep() (chosen, left []int) {
 	return chosen, left
 }
 
+// worth returns the total value of a solution.
 func (g *siaProgram) worth(chosen []int) float64 {
 	sum := 0.0
 	for i, k := range chosen {
@@ -113,7 +116,8 @@ func (g *siaProgram) worth(chosen []int) float64 {
 	return sum
 }
 
-// lower looks for the prices with the least bound; worth is what something that was found is worth.
+// lower seeks the prices with the lowest bound. worth is the value of a known solution. The step length is halved after
+// four steps without improvement.
 func (g *siaProgram) lower(worth float64) {
 	price := slices.Clone(g.prices)
 	spare := make([]float64, len(price))
@@ -130,6 +134,7 @@ func (g *siaProgram) lower(worth float64) {
 			g.bound = dual
 			copy(g.prices, price)
 		}
+		// Subgradient, projected on the nonnegative prices.
 		length := 0.0
 		for d, x := range spare {
 			if price[d] == 0 && x > 0 {
@@ -140,6 +145,7 @@ func (g *siaProgram) lower(worth float64) {
 		if length == 0 || g.bound-worth <= siaTolerance*g.bound || pace < 0.02 {
 			return
 		}
+		// Polyak's step length.
 		step := pace * (dual - worth) / length
 		for d := range price {
 			price[d] = max(0, price[d]-step*spare[d])
@@ -147,7 +153,7 @@ func (g *siaProgram) lower(worth float64) {
 	}
 }
 
-// choice is the size that is worth most above its price; −1 when none is worth it.
+// choice returns the size with the largest value above its price; −1 if none is positive.
 func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 	size = -1
 	value := g.value[i]
@@ -159,7 +165,8 @@ func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 	return size, worth
 }
 
-// dual is the bound that prices give, and by type how many devices nobody wants at these prices.
+// dual returns the bound at the given prices, and in spare the number of devices of each type without demand at these
+// prices (negative: excess demand).
 func (g *siaProgram) dual(price, spare []float64) (bound float64) {
 	for d, n := range g.room {
 		spare[d] = float64(n)
@@ -175,11 +182,12 @@ func (g *siaProgram) dual(price, spare []float64) (bound float64) {
 	return bound
 }
 
-// choose takes choices by what they are worth above their price per device, while there is room.
+// choose assigns the best sizes at the current prices in descending order of value above price per device, while
+// devices suffice.
 func (g *siaProgram) choose() (chosen, left []int) {
 	type wish struct {
 		job, size int
-		worth     float64 // for each device
+		worth     float64 // per device
 	}
 	wishes := make([]wish, 0, len(g.sizes))
 	chosen = make([]int, len(g.sizes))
@@ -200,7 +208,7 @@ func (g *siaProgram) choose() (chosen, left []int) {
 	return chosen, left
 }
 
-// mend makes changes for as long as they gain.
+// mend improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) mend(chosen, left []int) {
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
@@ -209,7 +217,7 @@ func (g *siaProgram) mend(chosen, left []int) {
 	}
 }
 
-// fresh says that no job of this kind without devices was looked at in this look.
+// fresh reports whether a job has devices or is the first of its kind in this pass.
 func (g *siaProgram) fresh(i int, chosen []int) bool {
 	if chosen[i] >= 0 {
 		return true
@@ -222,7 +230,7 @@ func (g *siaProgram) fresh(i int, chosen []int) bool {
 	return true
 }
 
-// has is what a job has and what that is worth.
+// has returns a size of a job and its value.
 func (g *siaProgram) has(i, k int) (z size, worth float64) {
 	if k < 0 {
 		return size{device: -1}, 0
@@ -230,9 +238,9 @@ func (g *siaProgram) has(i, k int) (z size, worth float64) {
 	return g.sizes[i][k], g.value[i][k]
 }
 
-const siaGain = 1e-9 // less is rounding
+const siaGain = 1e-9 // smaller gains are rounding errors
 
-// improve makes the change of one job that gains most per device, and says whether there was one.
+// improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
 	g.looks++
@@ -257,7 +265,7 @@ func (g *siaProgram) improve(chosen, left []int) bool {
 	return true
 }
 
-// roomFor is how many devices of its type a size could have, with those that the job has there now.
+// roomFor returns the number of free devices of a size's type, including those that the job holds there.
 func roomFor(z, had size, left []int) int {
 	if z.device == had.device {
 		return left[z.device] + had.gpus
@@ -265,7 +273,7 @@ func roomFor(z, had size, left []int) int {
 	return left[z.device]
 }
 
-// change gives a job another size; −1 none.
+// change assigns another size to a job; −1: none.
 func (g *siaProgram) change(chosen, left []int, job, to int) {
 	if z, _ := g.has(job, chosen[job]); z.device >= 0 {
 		left[z.device] += z.gpus
@@ -276,14 +284,15 @@ func (g *siaProgram) change(chosen, left []int, job, to int) {
 	chosen[job] = to
 }
 
-// loss is what a job loses when it leaves a type, or has so many devices less there at least.
+// loss is the loss of value when a job leaves a type or reduces its devices there.
 type loss struct {
 	job, to int
 	worth   float64
 }
 
-// exchange has one job change to a size for which there is no room, and another make that room, if both together gain; it makes the
-// exchange that gains most. O((jobs + kinds) · sizes · number of devices that one may miss).
+// exchange makes the most profitable exchange, in which one job changes to a size without enough free devices and
+// another job frees them. It returns false if no exchange has a gain. O((jobs + kinds) · sizes · number of missing
+// devices).
 func (g *siaProgram) exchange(chosen, left []int) bool {
 	most := siaGain
 	var up, down loss
@@ -318,8 +327,8 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 	return true
 }
 
-// losses are, by type and number of devices, the two jobs that lose least by freeing so many there; a job of −1 is none. A job may go
-// to another type with room.
+// losses returns, by type and number of devices, the two jobs with the smallest loss from freeing that many; a job of
+// −1 is absent. A job may move to another type with free devices.
 func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 	out := make([][][2]loss, len(g.room))
 	for i, k := range chosen {
@@ -330,6 +339,7 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 		for len(out[had.device]) <= had.gpus {
 			out[had.device] = append(out[had.device], [2]loss{{job: -1}, {job: -1}})
 		}
+		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
 		by := out[had.device]
 		note(by, had.gpus, loss{i, -1, now})
 		for to, z := range g.sizes[i] {
@@ -341,7 +351,7 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 			}
 		}
 	}
-	for _, by := range out { // whoever frees more frees less as well
+	for _, by := range out { // freeing more devices includes freeing fewer
 		for n := len(by) - 2; n > 0; n-- {
 			for _, l := range by[n+1] {
 				if l.job >= 0 {
@@ -353,7 +363,7 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 	return out
 }
 
-// note keeps the two jobs that lose least, of each job its least loss.
+// note inserts a loss into the two smallest of distinct jobs.
 func note(by [][2]loss, n int, l loss) {
 	two := &by[n]
 	switch {

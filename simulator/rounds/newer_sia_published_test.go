@@ -13,26 +13,28 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// siaFiles are Sia's profiles and workloads, which carry no licence: for evaluation only.
+// siaFiles contains Sia's profiles and workloads, which have no licence: for evaluation only.
 const siaFiles = "../../../shared/data/sia-profiles"
 
-// siaPublished are the mean completion times of the paper's table 3, in hours: Sia, Pollux, and Gavel with tuned jobs.
+// siaPublished contains the mean completion times of the paper's table 3, in hours: Sia, Pollux, and Gavel with tuned
+// jobs.
 var siaPublished = map[string][3]float64{"philly": {0.6, 1.0, 1.9}, "saturn": {0.7, 1.0, 2.5}, "newtrace": {0.7, 1.5, 11.3}}
 
-// siaPolicies are the policies that are compared.
+// siaPolicies are the policies under comparison.
 var siaPolicies = map[string]func(PolicyOptions) Policy{
 	"sia": newSia, "sia, at most twice as many": newSiaExploring, "elasticflow": newElasticFlow,
 	"fifo_perf": newFIFOPerf, "srtf": newSRTF, "tiresias": newTiresias, "themis": newThemis,
 }
 
-// siaConfig is Sia's heterogeneous cluster of 64 devices. A restart takes 50 s, as cifar10, which most jobs are, does in the paper.
+// siaConfig returns Sia's heterogeneous cluster of 64 devices. A restart takes 50 s, the value of the paper for
+// cifar10, the most frequent model.
 func siaConfig(t *testing.T, table *workload.Throughputs, file string) Config {
 	t.Helper()
 	tr, err := workload.LoadTrace(file, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	// yolov3 has no published profile here.
+	// No profile of yolov3 is published.
 	jobs := slices.DeleteFunc(tr.Jobs, func(j workload.Job) bool { return strings.HasPrefix(j.Type, "yolov3") })
 	if err := workload.Complete(jobs, table, "t4"); err != nil {
 		t.Fatal(err)
@@ -45,10 +47,11 @@ func siaConfig(t *testing.T, table *workload.Throughputs, file string) Config {
 	return c
 }
 
-// TestSiaOnItsOwnWorkloads: on its own profiles, workloads and cluster Sia has shorter mean completion times than policies that give
-// jobs the devices that they ask for, and near to the published ones. All choose the batch that is best for the number of
-// devices, so those who ask for a number are better off than the tuned jobs of the paper. What the runs here leave out
-// is in the comments of LoadSiaProfiles, siaConfig and sia. The first workload of each kind is run, with -long all that are there.
+// On its own profiles, workloads and cluster, Sia has shorter mean completion times than policies that assign the
+// requested devices, and close to the published ones. All policies choose the best batch size for the number of
+// devices, so jobs with requested numbers are better off than the tuned jobs of the paper. The simplifications of
+// these runs are described at LoadSiaProfiles, siaConfig and sia. The first workload of each kind is run; with -long,
+// all of them.
 func TestSiaOnItsOwnWorkloads(t *testing.T) {
 	table, err := workload.LoadSiaProfiles(siaFiles)
 	if err != nil {

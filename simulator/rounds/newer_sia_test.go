@@ -11,7 +11,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// drawSiaProgram draws jobs whose values are λ − (r·G)^p with rates that grow with the number of devices.
+// drawSiaProgram draws jobs with values λ − (r·G)^p and rates that increase with the number of devices.
 func drawSiaProgram(r *rapid.T, jobs, devices int) *siaProgram {
 	g := &siaProgram{}
 	for range rapid.IntRange(1, 3).Draw(r, "types") {
@@ -37,7 +37,7 @@ func drawSiaProgram(r *rapid.T, jobs, devices int) *siaProgram {
 	return g
 }
 
-// most is the highest value of all choices from a job on.
+// most returns the highest value of all solutions from a job on, by enumeration.
 func (g *siaProgram) most(i int, left []int) float64 {
 	if i == len(g.sizes) {
 		return 0
@@ -53,7 +53,7 @@ func (g *siaProgram) most(i int, left []int) float64 {
 	return best
 }
 
-// check returns what a solution is worth; it fails when it takes more than there is.
+// check returns the value of a solution and fails if it exceeds the devices.
 func (g *siaProgram) check(r failer, held []*size) float64 {
 	worth, left := 0.0, slices.Clone(g.room)
 	for i, z := range held {
@@ -70,7 +70,7 @@ func (g *siaProgram) check(r failer, held []*size) float64 {
 	return worth
 }
 
-// What Sia chooses is compared with the best of all choices, of few jobs.
+// Solutions are compared with the optimum for few jobs.
 func TestSiaIsNearTheBestChoice(t *testing.T) {
 	total, best, worst, exact, runs := 0.0, 0.0, 1.0, 0, 0
 	rapid.Check(t, func(r *rapid.T) {
@@ -94,7 +94,7 @@ func TestSiaIsNearTheBestChoice(t *testing.T) {
 	}
 }
 
-// With as many jobs and devices as in the paper, what is chosen is near the bound.
+// With as many jobs and devices as in the paper, solutions are close to the bound.
 func TestSiaIsNearItsBoundAtScale(t *testing.T) {
 	total, bound := 0.0, 0.0
 	rapid.Check(t, func(r *rapid.T) {
@@ -108,7 +108,7 @@ func TestSiaIsNearItsBoundAtScale(t *testing.T) {
 	}
 }
 
-// Equal jobs are looked at once, with the same result.
+// Evaluating equal jobs once does not change the result.
 func TestSiaLooksAtEqualJobsOnce(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		one := drawSiaProgram(r, 1, 16)
@@ -125,7 +125,7 @@ func TestSiaLooksAtEqualJobsOnce(t *testing.T) {
 	})
 }
 
-// The restart factor of the paper, and how many devices a job may have.
+// The restart factor of the paper, and the numbers of devices available to a job.
 func TestSiaOptions(t *testing.T) {
 	z := newSiaSizes([]size{{0, 1, 1}, {1, 1, 4}, {0, 2, 2}, {1, 2, 9}, {0, 4, 4}, {1, 4, 16}}, 2)
 	for name, c := range map[string]struct {
@@ -134,7 +134,7 @@ func TestSiaOptions(t *testing.T) {
 		want map[size]float64
 	}{
 		"new": {siaJob{most: []int{0, 0}}, 0, map[size]float64{{0, 1, 1}: 0.1, {1, 1, 4}: 0.6}},
-		// Twice as many as it ran on; (600 − 2·60)/(600 + 60) = 8/11 elsewhere.
+		// Twice the number that it ran on; the restart factor elsewhere is (600 − 2·60)/(600 + 60) = 8/11.
 		"runs": {siaJob{most: []int{2, 0}, held: size{0, 2, 2}, restarts: 2}, 600, map[size]float64{
 			{0, 2, 2}: 1.1 - math.Pow(2, -0.5), {0, 4, 4}: 1.1 - math.Pow(4*8./11, -0.5), {1, 1, 4}: 1.1 - math.Pow(4*8./11, -0.5),
 		}},
@@ -157,7 +157,7 @@ func TestSiaOptions(t *testing.T) {
 	}
 }
 
-// Going on after a pause or in another size is a restart; to begin, to wait and to stay is none.
+// Continuing after a pause or at another size is a restart; starting, waiting and continuing unchanged are not.
 func TestSiaCountsRestarts(t *testing.T) {
 	var j siaJob
 	one, two := &size{0, 1, 1}, &size{0, 2, 2}
@@ -196,7 +196,8 @@ func TestSiaConfigurations(t *testing.T) {
 	}
 }
 
-// BenchmarkSiaDecision is one decision for 64 devices. Sia (SOSP 2023, section 5.6) takes 96 ms at the median there, with GLPK.
+// BenchmarkSiaDecision measures one decision for 64 devices. Sia (SOSP 2023, section 5.6) takes a median of 96 ms
+// with GLPK.
 func BenchmarkSiaDecision(b *testing.B) {
 	g := rapid.Custom(func(r *rapid.T) *siaProgram { return drawSiaProgram(r, 60, 24) }).Example(3)
 	b.ReportMetric(float64(len(g.sizes)), "jobs")

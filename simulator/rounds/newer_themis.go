@@ -5,21 +5,24 @@ import (
 	"slices"
 )
 
-// themis offers devices to the jobs that are treated worst: the worst finish-time fairness first, ρ = (time since arrival + rest
-// with the devices it asks for) / (time alone on an equal part of the cluster), as Themis does (Mahajan et al., "Themis: Fair and efficient
-// GPU cluster scheduling", NSDI 2020). Devices are leased for 20 minutes; only those are offered that are free or whose lease has ended.
-// It is simplified: the paper auctions the devices among the worst share 1 − f of the jobs, which bid with ρ for every subset of them, takes
-// the winners by the largest product of gains (partial allocation), holds back a part as payment, so that false bids gain nothing, and
-// gives what is left to others at random. Here that share is served first, within it the job whose ρ falls most for each device, by
-// all devices that it asks for or none; then the others by ρ. Nobody lies here. How far apart devices stand is not looked at. A
-// lease that ends between two decisions is noticed at the next one, at most 5 minutes later. It knows rates and the steps that are left.
-// O(n log n).
+// themis offers devices to the jobs with the worst finish-time fairness ρ = (time since arrival + remaining time with
+// the requested devices) / (time alone on an equal part of the cluster) (Mahajan et al., "Themis: Fair and efficient
+// GPU cluster scheduling", NSDI 2020). Devices are leased for 20 minutes; only devices that are free or whose lease
+// has expired are offered.
+//
+// Simplification: the paper auctions the devices among the worst fraction 1 − f of the jobs, which bid with their ρ
+// for every subset of devices. It selects the winners by the largest product of gains (partial allocation), withholds
+// a part as payment so that false bids do not pay, and distributes the remaining devices at random. Here that
+// fraction is served first, in descending order of the reduction of ρ per device, with all requested devices or none;
+// the other jobs follow in descending order of ρ. Reported rates are truthful. The distance between devices is
+// ignored. A lease that expires between two decisions ends at the next one, at most 5 minutes later. It uses
+// throughputs and remaining steps. O(n log n).
 type themis struct {
 	offered float64
 	leases  map[int]themisHeld // by job ID
 }
 
-// themisHeld is what a job has leased.
+// themisHeld is the lease of a job.
 type themisHeld struct {
 	device int
 	until  float64
@@ -31,21 +34,21 @@ var (
 )
 
 const (
-	// themisOffered is the share of jobs to which devices are offered first: 1 − f with the paper's f = 0.8.
+	// themisOffered is the fraction of jobs to which devices are offered first: 1 − f with the paper's f = 0.8.
 	themisOffered = 0.2
-	themisLease   = 1200 // seconds
-	themisLook    = 300  // seconds
+	themisLease   = 1200 // lease duration in seconds
+	themisLook    = 300  // decision interval in seconds
 )
 
 func newThemis(PolicyOptions) Policy { return &themis{themisOffered, map[int]themisHeld{}} }
 
-// Traits say that who has no device waits.
+// Traits sets OnlyShares: jobs without devices wait.
 func (*themis) Traits() Traits { return Traits{Name: "Themis", FixedOrder: true, OnlyShares: true} }
 
-// Every is how long a lease may go on after its end.
+// Every returns the maximum time by which a lease may overrun.
 func (*themis) Every() float64 { return themisLook }
 
-// Decide leases whole devices to the worst off.
+// Decide leases whole devices to the jobs that are worst off.
 func (p *themis) Decide(s *Snapshot) (Allocation, error) {
 	free, left := freeDevices(s)
 	leases := make(map[int]themisHeld, len(s.Jobs))
@@ -69,7 +72,7 @@ func (p *themis) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// order are the jobs in the order in which they are offered devices.
+// order sorts the jobs in place by the order in which they are offered devices.
 func (p *themis) order(s *Snapshot, jobs []int) []int {
 	waits, falls := make([]float64, len(s.Jobs)), make([]float64, len(s.Jobs))
 	for _, i := range jobs {
@@ -81,7 +84,8 @@ func (p *themis) order(s *Snapshot, jobs []int) []int {
 	return jobs
 }
 
-// finishTimeRatio is ρ of a job that runs from now on, and how much more it would be after a lease of waiting, for each device. 0 when the job runs nowhere.
+// finishTimeRatio returns ρ of a job that runs from now on, and the increase of ρ per device if it waits for one
+// lease instead; 0, 0 if the job runs on no type.
 func finishTimeRatio(s *Snapshot, i int) (ratio, falls float64) {
 	j := &s.Jobs[i]
 	best := j.best(s)

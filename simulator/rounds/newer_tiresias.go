@@ -4,19 +4,20 @@ import (
 	"slices"
 )
 
-// tiresias serves the jobs that have had least first: two-dimensional least attained service in discrete queues (Gu et al., "Tiresias:
-// A GPU cluster manager for distributed deep learning", NSDI 2019, section 3.2). What a job has had is its device-seconds; when that
-// reaches the bound of a queue it goes to the end of the next one. Queues are served in order; within a queue those who run come
-// first, so that nobody is stopped for another of the same queue, then those who wait in the order in which they were stopped or
-// came. Who does not fit is passed over. Bounds and order are those of the published simulator (SymbioticLab/Tiresias, jobs.py and
-// run_sim.py with the schedule dlas-gpu, commit b0ef844), which leaves it switched off, as here, that jobs that have starved for long
-// are promoted. It further differs in this: a job that passes a bound between two decisions goes on until the next one, at most 6 minutes
-// later; and of the types with room, which the paper does not have, a job takes the one where it is fastest.
+// tiresias serves the jobs with the least service first: two-dimensional least attained service with discrete queues
+// (Gu et al., "Tiresias: A GPU cluster manager for distributed deep learning", NSDI 2019, section 3.2). The attained
+// service of a job is its device-seconds; at the bound of a queue, the job moves to the end of the next one. Queues
+// are served in order. Within a queue, running jobs come first, so that no job is preempted by another of the same
+// queue, followed by waiting jobs in the order in which they were stopped or arrived. Jobs that do not fit are
+// skipped. Bounds and order are those of the published simulator (SymbioticLab/Tiresias, jobs.py and run_sim.py with
+// the schedule dlas-gpu, commit b0ef844); the promotion of starving jobs is disabled there and here. Differences: a
+// job that passes a bound between two decisions continues until the next one, at most 6 minutes later; and of several
+// device types with free devices, which the paper does not consider, a job uses its fastest.
 //
-// It knows neither durations nor, but for that, rates.
+// It uses no durations, and rates only for the choice of type.
 type tiresias struct {
-	bounds []float64 // device-seconds at which each queue but the last ends
-	queues [][]int   // IDs of jobs
+	bounds []float64 // device-seconds at which each queue except the last ends
+	queues [][]int   // job IDs
 }
 
 var (
@@ -24,22 +25,22 @@ var (
 	_ Restless  = (*tiresias)(nil)
 )
 
-// tiresiasBounds are those of three queues in the published simulator.
+// tiresiasBounds are the bounds of the three queues of the published simulator.
 var tiresiasBounds = []float64{3250, 7200}
 
 func newTiresias(PolicyOptions) Policy {
 	return &tiresias{tiresiasBounds, make([][]int, len(tiresiasBounds)+1)}
 }
 
-// Traits say that who has no device waits.
+// Traits sets OnlyShares: jobs without devices wait.
 func (*tiresias) Traits() Traits {
 	return Traits{Name: "Tiresias", FixedOrder: true, OnlyShares: true}
 }
 
-// Every is how long a job may go on after it has passed a bound.
+// Every returns the maximum time by which a job may exceed a bound.
 func (*tiresias) Every() float64 { return defaultInterval }
 
-// Decide gives whole devices in the order of queues.
+// Decide assigns whole devices in the order of the queues.
 func (p *tiresias) Decide(s *Snapshot) (Allocation, error) {
 	index := make(map[int]int, len(s.Jobs))
 	for i := range s.Jobs {
@@ -57,6 +58,7 @@ func (p *tiresias) Decide(s *Snapshot) (Allocation, error) {
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}
+	// Running jobs move to the front of their queue, waiting ones keep their order.
 	for _, queue := range p.queues {
 		slices.SortStableFunc(queue, func(a, b int) int {
 			switch {
@@ -71,7 +73,7 @@ func (p *tiresias) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// update drops jobs that have gone from the queues, takes in new ones and moves on those that have passed a bound.
+// update removes ended jobs from the queues, appends new ones and moves jobs that have passed a bound.
 func (p *tiresias) update(s *Snapshot, index map[int]int) {
 	known := make(map[int]bool, len(index))
 	var passed []int
@@ -98,13 +100,13 @@ func (p *tiresias) update(s *Snapshot, index map[int]int) {
 	}
 }
 
-// placeByOrder gives each job in turn, if there is room, the type with room where it is fastest.
+// placeByOrder assigns each job in turn its fastest type among those with enough free devices.
 func placeByOrder(s *Snapshot, order []int) []whole {
 	free, left := freeDevices(s)
 	return placeInto(s, order, free, left)
 }
 
-// placeInto is placeByOrder with the devices that are free by type, and how many that are.
+// placeInto is placeByOrder with the given free devices by type and in total.
 func placeInto(s *Snapshot, order, free []int, left int) []whole {
 	var placed []whole
 	for _, i := range order {

@@ -9,7 +9,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// oneType is a snapshot of jobs on one type of device, at one step a second.
+// oneType returns a snapshot of jobs on one device type, at one step per second.
 func oneType(now float64, devices int, jobs ...JobState) *Snapshot {
 	for i := range jobs {
 		jobs[i].Rate = []float64{1}
@@ -24,7 +24,7 @@ func aJob(id int, arrival float64, gpus int, steps, done, attained float64) JobS
 	}
 }
 
-// running are the IDs of the jobs that get devices.
+// running returns the IDs of the jobs with devices.
 func running(t *testing.T, p Policy, s *Snapshot) string {
 	t.Helper()
 	a, err := p.Decide(s)
@@ -42,7 +42,7 @@ func running(t *testing.T, p Policy, s *Snapshot) string {
 	return fmt.Sprint(ids)
 }
 
-// The queues of Tiresias, one decision after the other.
+// The queues of Tiresias over consecutive decisions.
 func TestTiresiasQueues(t *testing.T) {
 	p := newTiresias(PolicyOptions{})
 	for _, c := range []struct {
@@ -65,7 +65,7 @@ func TestTiresiasQueues(t *testing.T) {
 	}
 }
 
-// Leases of Themis are kept, and the worst off come first.
+// Leases of Themis are kept, and the jobs that are worst off come first.
 func TestThemisLeases(t *testing.T) {
 	p := newThemis(PolicyOptions{})
 	for _, c := range []struct {
@@ -84,7 +84,7 @@ func TestThemisLeases(t *testing.T) {
 	}
 }
 
-// Alone on its own part of the cluster a job has a finish-time ratio of 1.
+// A job alone on its own part of the cluster has a finish-time ratio of 1.
 func TestFinishTimeRatio(t *testing.T) {
 	for name, c := range map[string]struct {
 		s    *Snapshot

@@ -28,7 +28,7 @@ func policy(t testing.TB, name string, compat bool) rounds.Policy {
 	return p
 }
 
-// written is an allocation by "7" for a job and "7,9" for a pair, without those that get nothing.
+// written returns an allocation keyed by "7" for a job and "7,9" for a pair, without entries that receive nothing.
 func written(s *rounds.Snapshot, a rounds.Allocation) map[string][]float64 {
 	out := map[string][]float64{}
 	for _, e := range a.Entries {
@@ -43,7 +43,7 @@ func written(s *rounds.Snapshot, a rounds.Allocation) map[string][]float64 {
 	return out
 }
 
-// instance is a small input with what the original's policies decided.
+// instance is a small input with the decisions of the original's policies.
 type instance struct {
 	ID      string
 	Cluster struct{ V100, P100, K80 int }
@@ -95,7 +95,7 @@ func TestPoliciesDecideAsGavels(t *testing.T) {
 				compare(t, got, in.Results[name].Allocation)
 			})
 		}
-		// The original sorts by age, and here arrivals are not in the order of IDs.
+		// The original sorts by age; arrivals are not in the order of IDs here.
 		t.Run(in.ID+" allox", func(t *testing.T) {
 			slices.SortStableFunc(s.Jobs, func(a, b rounds.JobState) int { return int(math.Copysign(1, a.Arrival-b.Arrival)) })
 			compare(t, written(s, roundstest.Decide(t, policy(t, "allox", true), s)), in.Results["allox"].Allocation)
@@ -135,7 +135,7 @@ func TestPolicyNames(t *testing.T) {
 	}
 }
 
-// Every policy gives what there is, and its allocation is the same for the same seed.
+// Allocations of every policy respect the capacities and are reproducible with the same seed.
 func TestPoliciesGiveWhatThereIs(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		name := rapid.SampledFrom([]string{"fifo", "fifo_perf", "fifo_packed", "isolated", "proportional", "gandiva", "allox", "best_match", "best_match_packed", "srtf", "srtf_packed"}).Draw(r, "policy")
@@ -157,7 +157,7 @@ func TestPoliciesGiveWhatThereIs(t *testing.T) {
 	})
 }
 
-// First come, first served: nobody gets devices while somebody who came before waits for as few.
+// First come, first served: no job receives devices while an earlier one waits.
 func TestFIFOKeepsTheOrder(t *testing.T) {
 	s := roundstest.Snapshot(t, roundstest.Cluster(2, 2, 2), roundstest.Jobs(t, 20, 3, true))
 	for _, name := range []string{"fifo", "fifo_perf"} {
@@ -176,7 +176,7 @@ func TestFIFOKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// The published FIFO puts jobs that wait at once on one type, the intended one on all.
+// The published FIFO assigns simultaneously waiting jobs to one type, the intended one to all.
 func TestFIFOAsItWasMeant(t *testing.T) {
 	s := roundstest.Snapshot(t, roundstest.Cluster(8, 8, 8), roundstest.Jobs(t, 30, 0, false))
 	for _, compat := range []bool{false, true} {
@@ -192,7 +192,7 @@ func TestFIFOAsItWasMeant(t *testing.T) {
 	}
 }
 
-// Jobs that have started stay where they are under FIFO and AlloX, whoever comes.
+// Running jobs keep their device type under FIFO and AlloX when others arrive.
 func TestStartedJobsStay(t *testing.T) {
 	jobs := roundstest.Jobs(t, 40, 5, false)
 	for _, name := range []string{"fifo", "allox"} {

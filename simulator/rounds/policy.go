@@ -1,9 +1,10 @@
-// Package rounds simulates clusters that divide time among jobs in rounds, as Gavel does (Narayanan et al., "Heterogeneity-Aware
-// Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020), and holds the policies that decide the shares.
+// Package rounds simulates clusters that are time-shared in rounds, as in Gavel (Narayanan et al.,
+// "Heterogeneity-Aware Cluster Scheduling Policies for Deep Learning Workloads", OSDI 2020), and contains the
+// policies that compute the shares.
 //
-// A policy says which share of time each job should spend on each type of device; a mechanism turns shares into rounds of a
-// few minutes, in which a device runs one job, or a pair of jobs that share it. Nothing here reads a file or a clock: the same
-// Config gives the same Result.
+// A policy computes the fraction of time (share) that each job spends on each device type. A mechanism turns shares
+// into rounds of a few minutes, in which a device runs one job, or two jobs that are co-located on it. The package
+// reads neither files nor a clock: the same Config yields the same Result.
 //
 //	result, err := rounds.Run(ctx, rounds.Config{
 //		Devices:    rounds.Devices(cluster),
@@ -19,16 +20,16 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// DeviceType is a kind of accelerator in a cluster.
+// DeviceType is a type of accelerator in a cluster.
 type DeviceType struct {
 	Name      string
 	Count     int
-	PerServer int     // devices of one server, at least 1
-	USDHour   float64 // price of one; NaN unknown
-	Watts     float64 // of one at work; NaN unknown
+	PerServer int     // number of devices per server, at least 1
+	USDHour   float64 // price of one device; NaN: unknown
+	Watts     float64 // power of one device under load; NaN: unknown
 }
 
-// Devices are the accelerators of a cluster, sorted by name.
+// Devices returns the device types of a cluster, sorted by name.
 func Devices(c platform.Cluster) []DeviceType {
 	out := make([]DeviceType, len(c))
 	for i, a := range c {
@@ -37,68 +38,70 @@ func Devices(c platform.Cluster) []DeviceType {
 	return out
 }
 
-// JobState is a job that has arrived and is not finished.
+// JobState is an active job: arrived and not finished.
 type JobState struct {
 	*workload.Job
-	// Rate is steps/s of the whole job alone, by device type in the order of Snapshot.Devices; 0 where it does not run.
+	// Rate is the throughput of the whole job alone, in steps/s, by device type in the order of Snapshot.Devices; 0
+	// where the job cannot run.
 	Rate      []float64
 	Remaining float64 // steps
-	Attained  float64 // device-seconds so far
-	Seconds   float64 // alone on the reference device, for the work that remains; NaN unknown
+	Attained  float64 // device-seconds received so far
+	Seconds   float64 // remaining run time alone on the reference device; NaN: unknown
 }
 
-// Snapshot is all that a policy may look at. It must not change it or keep it.
+// Snapshot is the input of a policy. The policy must neither modify nor retain it.
 type Snapshot struct {
 	Now     float64      // seconds
 	Devices []DeviceType // sorted by name
-	// Jobs in the order in which they arrived, which is that of their IDs unless a trace numbers them otherwise.
+	// Jobs are in order of arrival, which is the order of their IDs unless a trace numbers them differently.
 	Jobs []JobState
-	// Pair is steps/s of two jobs (indices into Jobs) that share devices of a type; 0, 0 when they cannot. Nil when nothing is
-	// known of pairs.
+	// Pair returns the throughputs, in steps/s, of two jobs (indices into Jobs) co-located on devices of a type; 0, 0
+	// if they cannot be co-located. It is nil when rates of pairs are not available.
 	Pair func(a, b, device int) (ra, rb float64)
 }
 
-// Entry is a job, or a pair of jobs that share devices, with its share of each device type.
+// Entry is a job, or a pair of co-located jobs, and its share of each device type.
 type Entry struct {
-	A, B int       // indices into Snapshot.Jobs; B is −1 for a job alone
+	A, B int       // indices into Snapshot.Jobs; B is −1 for a single job
 	X    []float64 // share of time, 0…1, by device type
 }
 
-// Allocation is what a policy decides: shares of time. Jobs that are not in it get nothing.
+// Allocation is the decision of a policy. Jobs without an entry receive nothing.
 type Allocation struct {
 	Entries []Entry
 }
 
-// Policy decides shares. It may keep what it needs from call to call; Decide is called whenever jobs come or go, or as often
-// as the mechanism allows.
+// Policy computes shares. It may keep state between calls. Decide is called when jobs arrive or complete, subject to
+// the minimum interval of the mechanism.
 type Policy interface {
 	Decide(s *Snapshot) (Allocation, error)
 }
 
-// Traits are what a mechanism has to know of a policy. Gavel reads them out of the display name.
+// Traits are the properties of a policy that a mechanism depends on. Gavel derives them from the display name.
 type Traits struct {
-	Name string // for display
-	// Packs: two jobs that ask for as many devices may share them, and Snapshot.Pair is there.
+	Name string // display name
+	// Packs: two jobs with the same number of devices may be co-located; Snapshot.Pair is then set.
 	Packs bool
-	// FixedOrder: device types are filled from the last name to the first (V100, P100, K80); without, in a new random order in
-	// each round.
+	// FixedOrder: device types are filled in descending order of name (V100, P100, K80). Without it, the order is
+	// random in each round.
 	FixedOrder bool
-	// OnlyShares: who has no share of a device type never runs there, though devices stay idle.
+	// OnlyShares: jobs never run on device types of which they have no share, even if devices stay idle.
 	OnlyShares bool
-	// Settled is the least time between two decisions when jobs only left, seconds, unless Config.MinRecompute says another: for
-	// policies that take long to decide and plan for jobs that leave. Gavel's mechanism does not look at it.
+	// Settled is the minimum time in seconds between two decisions after completions without arrivals, unless
+	// Config.MinRecompute is set. It is meant for expensive policies whose shares remain good when jobs complete.
+	// Gavel's mechanism ignores it.
 	Settled float64
-	// Overcommits: shares may add up to more devices than there are. Without, such an allocation ends the run.
+	// Overcommits: shares may sum to more devices than exist. Without it, such an allocation ends the run.
 	Overcommits bool
 }
 
-// Described is a policy that says its traits. The traits of any other are zero.
+// Described is a policy with traits. The traits of other policies are zero.
 type Described interface {
 	Policy
 	Traits() Traits
 }
 
-// traitsOf are the traits of a policy, with a name in any case.
+// traitsOf returns the traits of a policy; the name defaults to the given one.
 func traitsOf(p Policy, name string) Traits {
 	var t Traits
 	if d, ok := p.(Described); ok {

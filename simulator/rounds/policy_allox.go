@@ -7,12 +7,12 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// alloX gives single-device jobs to devices so that the mean completion time is least if nobody else comes (Le et al., "AlloX:
-// Compute Allocation in Hybrid Clusters", EuroSys 2020, as Gavel implements it): a minimum-cost assignment of jobs to (device,
-// position from the end) where a job in position k counts k times its processing time. A job that has started stays where it
-// is. O(jobs³ · devices).
+// alloX assigns single-device jobs to devices so that the mean completion time is minimal without further arrivals
+// (Le et al., "AlloX: Compute Allocation in Hybrid Clusters", EuroSys 2020, as implemented by Gavel): a minimum-cost
+// assignment of jobs to (device, position from the end), where position k counts the processing time k times. Running
+// jobs do not move. O(jobs³ · devices).
 type alloX struct {
-	alpha float64     // share of the waiting jobs, oldest first, that are looked at
+	alpha float64     // share of the waiting jobs, oldest first, that are considered
 	held  map[int]int // device type by job ID
 }
 
@@ -26,10 +26,10 @@ func newAlloX(o PolicyOptions) Policy {
 	return p
 }
 
-// Traits are those of Gavel's AlloX_Perf.
+// Traits returns those of Gavel's AlloX_Perf.
 func (*alloX) Traits() Traits { return Traits{Name: "AlloX_Perf", FixedOrder: true} }
 
-// Decide gives every job that is to run now one device type for all its time.
+// Decide assigns one device type at full share to every job that runs now.
 func (p *alloX) Decide(s *Snapshot) (Allocation, error) {
 	free, _ := freeDevices(s)
 	held := make(map[int]int, len(p.held))
@@ -54,6 +54,7 @@ func (p *alloX) Decide(s *Snapshot) (Allocation, error) {
 			devices = append(devices, d)
 		}
 	}
+	// Alpha limits the waiting jobs to the oldest, but never below the number of free devices.
 	oldest := max(int(p.alpha*float64(len(waiting))), len(devices))
 	first, err := firstOnEach(s, waiting[:min(oldest, len(waiting))], devices)
 	if err != nil {
@@ -69,14 +70,14 @@ func (p *alloX) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// slowestRate stands for a device type on which a job does not run.
+// slowestRate is the rate assumed on a device type on which a job does not run.
 const slowestRate = 1e-10
 
-// maxAssignment bounds the entries of the cost matrix (half a gigabyte). Above, as many positions of each device are looked at
-// as it allows, which are the last ones to run.
+// maxAssignment limits the size of the cost matrix (half a gigabyte). In larger problems, only as many positions of
+// each device, counted from the end, are considered as fit.
 const maxAssignment = 1 << 26
 
-// firstOnEach is the job that runs first on each device, −1 for none.
+// firstOnEach returns the job that runs first on each device; −1: none.
 func firstOnEach(s *Snapshot, jobs, devices []int) ([]int, error) {
 	first := make([]int, len(devices))
 	for g := range first {
@@ -99,6 +100,7 @@ func firstOnEach(s *Snapshot, jobs, devices []int) ([]int, error) {
 			}
 			alone[g] = j.Remaining / rate
 		}
+		// Cost: k times the processing time plus the time waited so far.
 		row := all[r*n*positions : (r+1)*n*positions]
 		for k := range positions {
 			for g, t := range alone {
@@ -107,13 +109,14 @@ func firstOnEach(s *Snapshot, jobs, devices []int) ([]int, error) {
 		}
 		cost[r] = row
 	}
+	// The job in the last position from the end runs first.
 	columns := solve.Assign(cost)
 	if columns == nil {
 		return nil, errors.New("the assignment of jobs to devices has no solution")
 	}
 	earliest := make([]int, n)
 	for r, c := range columns {
-		g, k := c%n, c/n+1 // counted from the end
+		g, k := c%n, c/n+1 // position counted from the end
 		if k > earliest[g] {
 			earliest[g], first[g] = k, jobs[r]
 		}

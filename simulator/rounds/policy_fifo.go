@@ -6,9 +6,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// fifo gives whole devices to jobs in the order in which they arrived, each on a random type among those that have room, and
-// leaves it there until it ends: first come, first served by someone who does not know that devices differ. The first job for
-// which no type has room blocks those behind it. O(jobs · types).
+// fifo assigns whole devices to jobs in order of arrival, each on a random type among those with enough free devices,
+// until the job ends: first come, first served, without distinction of device types. The first job that fits on no
+// type blocks those behind it. O(jobs · types).
 type fifo struct {
 	random *workload.Python
 	held   map[int]int // device type by job ID
@@ -23,14 +23,15 @@ func newFIFO(o PolicyOptions) Policy {
 	return &fifo{random: workload.NewPython(o.Seed), held: map[int]int{}}
 }
 
-// Traits are those of Gavel's FIFO.
+// Traits returns those of Gavel's FIFO.
 func (*fifo) Traits() Traits { return Traits{Name: "FIFO", OnlyShares: true} }
 
-// Decide gives every job that fits one device type for all its time.
+// Decide assigns one device type at full share to every job that fits.
 func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
 	free, _ := freeDevices(s)
 	held := make(map[int]int, len(p.held))
 	var placed []whole
+	// Running jobs keep their type.
 	for i := range s.Jobs {
 		if d, ok := p.held[s.Jobs[i].ID]; ok {
 			held[s.Jobs[i].ID] = d
@@ -39,6 +40,7 @@ func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
 		}
 	}
 	p.held = held
+	// Waiting jobs draw one of the types with enough free devices.
 	var room []int
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
@@ -62,24 +64,26 @@ func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// publishedFIFO is Gavel's FIFO as its code is. The type is drawn, but the one that is given is the last in the alphabet that
-// is not taken out of the list, also when it has no room; and what is taken out, when a type has exactly none left, is the drawn
-// one. When many jobs wait at once, most of them end up on one type for good.
+// publishedFIFO is Gavel's FIFO as published. The device type is drawn at random, but the job is assigned the last
+// type in alphabetical order that remains in the list, even if it lacks free devices; and when a type has exactly
+// none left, the drawn type is removed from the list instead. When many jobs wait simultaneously, most of them end up
+// permanently on one type.
 type publishedFIFO struct {
 	random *workload.Python
 	held   map[int]holding // by job ID
 }
 
+// holding is the device type and number of devices of a running job.
 type holding struct{ device, gpus int }
 
 var _ Described = (*publishedFIFO)(nil)
 
-// Traits are those of Gavel's FIFO, whose shares may add up to more than there is.
+// Traits returns those of Gavel's FIFO, whose shares may exceed the devices.
 func (*publishedFIFO) Traits() Traits {
 	return Traits{Name: "FIFO", OnlyShares: true, Overcommits: true}
 }
 
-// Decide gives jobs one device type for all their time.
+// Decide assigns one device type at full share to jobs.
 func (p *publishedFIFO) Decide(s *Snapshot) (Allocation, error) {
 	index := make(map[int]int, len(s.Jobs)) // by ID
 	var queue []int
@@ -101,8 +105,8 @@ func (p *publishedFIFO) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// replace gives the place of each job that ended to the head of the queue, if it runs there and fits into what jobs with lower
-// IDs have left.
+// replace assigns the device type of each ended job to the head of the queue, if the head runs on that type and fits
+// the devices left by jobs with lower IDs.
 func (p *publishedFIFO) replace(s *Snapshot, index map[int]int, queue, free []int) []int {
 	ids := make([]int, 0, len(p.held))
 	for id := range p.held {
@@ -128,6 +132,7 @@ func (p *publishedFIFO) replace(s *Snapshot, index map[int]int, queue, free []in
 	return queue
 }
 
+// fill assigns device types to the queue until no type has enough free devices for its head.
 func (p *publishedFIFO) fill(s *Snapshot, queue, free []int) {
 	var types []int
 	for d, n := range free {

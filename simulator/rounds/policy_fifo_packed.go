@@ -1,13 +1,14 @@
 package rounds
 
-// packingGain is the sum of the two relative throughputs that a pair must exceed for fifoPacked to form it.
+// packingGain is the minimum sum of relative throughputs for which fifoPacked forms a pair.
 const packingGain = 1.5
 
-// fifoPacked is fifoPerf that goes on when devices are taken: the next job in the queue joins the running job of its size with
-// which the pair gets most done, until one finds no partner (Gavel, section 4.4). O(jobs²) pairs are looked at.
+// fifoPacked extends fifoPerf: when all devices are taken, the next job in the queue is co-located with the running
+// job of its size that maximizes the pair's relative throughput, until a job has no partner (Gavel, section 4.4). It
+// evaluates O(jobs²) pairs.
 type fifoPacked struct {
-	// dropsBlocked: a job that blocks the queue because no type has room for it is not packed either, but is passed over, as in
-	// Gavel's code.
+	// dropsBlocked skips a job that blocks the queue because no type has enough free devices, instead of packing it,
+	// as in Gavel's code.
 	dropsBlocked bool
 }
 
@@ -15,12 +16,12 @@ var _ Described = fifoPacked{}
 
 func newFIFOPacked(o PolicyOptions) Policy { return fifoPacked{dropsBlocked: o.Compat} }
 
-// Traits are those of Gavel's FIFO_Packing.
+// Traits returns those of Gavel's FIFO_Packing.
 func (fifoPacked) Traits() Traits {
 	return Traits{Name: "FIFO_Packing", Packs: true, FixedOrder: true, OnlyShares: true}
 }
 
-// Decide gives every job that fits, and every pair, one device type for all its time.
+// Decide assigns one device type at full share to every job that fits and to every pair.
 func (p fifoPacked) Decide(s *Snapshot) (Allocation, error) {
 	placed, next := placeInOrder(s)
 	if p.dropsBlocked && next < len(s.Jobs) && !full(s, placed) {
@@ -37,7 +38,7 @@ func (p fifoPacked) Decide(s *Snapshot) (Allocation, error) {
 	return wholeShares(s, placed), nil
 }
 
-// full says whether every device is taken.
+// full reports whether every device is taken.
 func full(s *Snapshot, placed []whole) bool {
 	_, left := freeDevices(s)
 	for _, w := range placed {
@@ -46,7 +47,7 @@ func full(s *Snapshot, placed []whole) bool {
 	return left == 0
 }
 
-// bestPartner is the index in placed of the single job that job is best paired with; −1 when no pair gains enough.
+// bestPartner returns the index in placed of the best single job to pair with job; −1 when no pair gains enough.
 func bestPartner(s *Snapshot, placed []whole, job int) int {
 	best, most := -1, packingGain
 	for i, w := range placed {
@@ -60,7 +61,7 @@ func bestPartner(s *Snapshot, placed []whole, job int) int {
 	return best
 }
 
-// relativeRate is what two jobs get done beside each other, each as a part of what it does alone, added up.
+// relativeRate returns the sum of the two jobs' throughputs when co-located, each relative to its throughput alone.
 func relativeRate(s *Snapshot, a, b, device int) float64 {
 	ra, rb := s.Pair(a, b, device)
 	sum := 0.0

@@ -1,31 +1,31 @@
 package rounds
 
-// fifoPerf gives whole devices to jobs in the order in which they arrived, each on the type where it is fastest among those that
-// have room (Gavel, section 4.4 "FIFO"). The first job for which no type has room blocks those behind it. O(jobs · types).
+// fifoPerf assigns whole devices to jobs in order of arrival, each on its fastest type among those with enough free
+// devices (Gavel, section 4.4 "FIFO"). The first job that fits on no type blocks those behind it. O(jobs · types).
 type fifoPerf struct{}
 
 var _ Described = fifoPerf{}
 
 func newFIFOPerf(PolicyOptions) Policy { return fifoPerf{} }
 
-// Traits are those of Gavel's FIFO_Perf.
+// Traits returns those of Gavel's FIFO_Perf.
 func (fifoPerf) Traits() Traits {
 	return Traits{Name: "FIFO_Perf", FixedOrder: true, OnlyShares: true}
 }
 
-// Decide gives every job that fits one device type for all its time.
+// Decide assigns one device type at full share to every job that fits.
 func (fifoPerf) Decide(s *Snapshot) (Allocation, error) {
 	placed, _ := placeInOrder(s)
 	return wholeShares(s, placed), nil
 }
 
-// whole is a job, or a pair, that has all the time of the devices it asks for.
+// whole is a job, or a pair, with a full share of one device type.
 type whole struct {
-	a, b, device int // b is −1 for a job alone
+	a, b, device int // b is −1 for a single job
 }
 
-// placeInOrder places jobs by arrival until one finds no room. next is the first job that was not looked at, or the one that
-// blocks the rest. A job that cannot run on any type with room is passed over.
+// placeInOrder places jobs in order of arrival until one does not fit. next is the first job that was not considered,
+// or the one that blocks the queue. Jobs that cannot run on any type with free devices are skipped.
 func placeInOrder(s *Snapshot) (placed []whole, next int) {
 	free, left := freeDevices(s)
 	for i := range s.Jobs {
@@ -51,6 +51,7 @@ func placeInOrder(s *Snapshot) (placed []whole, next int) {
 	return placed, len(s.Jobs)
 }
 
+// freeDevices returns the number of devices by type and in total.
 func freeDevices(s *Snapshot) (free []int, all int) {
 	free = make([]int, len(s.Devices))
 	for d := range s.Devices {
@@ -60,7 +61,7 @@ func freeDevices(s *Snapshot) (free []int, all int) {
 	return free, all
 }
 
-// wholeShares is the allocation in which each has its device type for all its time.
+// wholeShares returns the allocation of full shares.
 func wholeShares(s *Snapshot, placed []whole) Allocation {
 	n := len(s.Devices)
 	shares := make([]float64, n*len(placed))

@@ -6,9 +6,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// gandiva shares the cluster evenly, and when it is too small for all jobs, puts random pairs of equal size onto the same devices
-// and breaks up those that get too little done (Xiao et al., "Gandiva", OSDI 2018, as Gavel implements it for comparison).
-// O(jobs · types) and one draw per job without a partner.
+// gandiva divides the cluster equally. When it cannot hold all jobs, random pairs of equal size are co-located, and
+// pairs with insufficient throughput are dissolved (Xiao et al., "Gandiva", OSDI 2018, as implemented by Gavel for
+// comparison). O(jobs · types), and one draw per job without a partner.
 type gandiva struct {
 	random *workload.Python
 	paired map[int]int // ID of the partner, in both directions
@@ -20,12 +20,12 @@ func newGandiva(o PolicyOptions) Policy {
 	return &gandiva{random: workload.NewPython(o.Seed), paired: map[int]int{}}
 }
 
-// Traits are those of Gavel's Gandiva_Packing.
+// Traits returns those of Gavel's Gandiva_Packing.
 func (*gandiva) Traits() Traits {
 	return Traits{Name: "Gandiva_Packing", Packs: true, FixedOrder: true}
 }
 
-// Decide shares evenly over jobs, or over pairs and those without a partner.
+// Decide divides the cluster equally among the jobs, or among pairs and single jobs.
 func (p *gandiva) Decide(s *Snapshot) (Allocation, error) {
 	index := make(map[int]int, len(s.Jobs)) // by ID
 	asked := 0
@@ -51,8 +51,9 @@ func (p *gandiva) Decide(s *Snapshot) (Allocation, error) {
 	return equalShares(s, who), nil
 }
 
-// dissolve breaks up pairs of which one job has ended, and those that get less than 1 done: Gavel's code adds the relative
-// throughputs over all device types, so that 1 is little, and takes a type on which the pair does not fit for 0 in all.
+// dissolve breaks up pairs with an ended job, and those with a quality below 1. Gavel's code sums the relative
+// throughputs over all device types, so 1 is a low threshold, and sets the sum to 0 if the pair does not fit on some
+// type.
 func (p *gandiva) dissolve(s *Snapshot, index map[int]int) {
 	var broken []int
 	for id, partner := range p.paired {
@@ -67,6 +68,8 @@ func (p *gandiva) dissolve(s *Snapshot, index map[int]int) {
 	}
 }
 
+// pairQuality returns the sum of relative throughputs over all device types, or 0 if the pair does not run on some
+// type.
 func pairQuality(s *Snapshot, a, b int) float64 {
 	sum := 0.0
 	for d := range s.Devices {
@@ -80,7 +83,8 @@ func pairQuality(s *Snapshot, a, b int) float64 {
 	return sum
 }
 
-// match draws two jobs without a partner as often as there are such jobs, and pairs those of equal size.
+// match draws two jobs without a partner as many times as there are such jobs, and pairs them if their sizes are
+// equal.
 func (p *gandiva) match(s *Snapshot) {
 	var alone []int
 	for i := range s.Jobs {

@@ -1,17 +1,17 @@
 package rounds
 
-// isolated gives every job an equal part of the cluster: y_ij = N_j / (m s_i), scaled down where a job would get more than all its
-// time (Gavel, section 4.1, the share that fairness is measured against). O(jobs · types).
+// isolated assigns every job an equal part of the cluster: y_ij = N_j / (m s_i), scaled down where the shares of a
+// job exceed 1 (Gavel, section 4.1: the reference allocation for fairness). O(jobs · types).
 type isolated struct{}
 
 var _ Described = isolated{}
 
 func newIsolated(PolicyOptions) Policy { return isolated{} }
 
-// Traits are those of Gavel's Isolated.
+// Traits returns those of Gavel's Isolated.
 func (isolated) Traits() Traits { return Traits{Name: "Isolated"} }
 
-// Decide gives every job its part.
+// Decide assigns equal parts.
 func (isolated) Decide(s *Snapshot) (Allocation, error) {
 	alone := make([]whole, len(s.Jobs))
 	for i := range alone {
@@ -20,7 +20,8 @@ func (isolated) Decide(s *Snapshot) (Allocation, error) {
 	return equalShares(s, alone), nil
 }
 
-// equalShares divides the cluster evenly over jobs and pairs: N_j / (m s_c), scaled down where that is more than all the time.
+// equalShares divides the cluster equally among jobs and pairs: N_j / (m s_c), scaled down where the shares of an
+// entry exceed 1.
 func equalShares(s *Snapshot, who []whole) Allocation {
 	n := len(s.Devices)
 	shares := make([]float64, n*len(who))

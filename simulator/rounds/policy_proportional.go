@@ -1,17 +1,18 @@
 package rounds
 
-// proportional has every job spend its time on device types in proportion to how many there are: x_ij = N_j / Σ_k N_k. It is the
-// normaliser of Gavel's fairness policies rather than a policy: with more jobs than devices, shares add up to more than there is.
+// proportional assigns every job shares in proportion to the number of devices of each type: x_ij = N_j / Σ_k N_k. It
+// is the normalization of Gavel's fairness policies rather than a policy: with more jobs than devices, the shares
+// exceed the devices.
 type proportional struct{}
 
 var _ Described = proportional{}
 
 func newProportional(PolicyOptions) Policy { return proportional{} }
 
-// Traits say that shares add up to more than there is.
+// Traits sets Overcommits, since shares may exceed the devices.
 func (proportional) Traits() Traits { return Traits{Name: "Proportional", Overcommits: true} }
 
-// Decide gives every job the same shares.
+// Decide assigns the same shares to every job.
 func (proportional) Decide(s *Snapshot) (Allocation, error) {
 	_, all := freeDevices(s)
 	x := make([]float64, len(s.Devices))

@@ -10,17 +10,18 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// sight is what a policy that solves a program knows of how fast jobs are.
+// sight is the view of throughputs on which a policy that solves a program is based (Gavel's heterogeneity-agnostic,
+// heterogeneity-aware and packed variants).
 type sight int
 
 const (
-	measured  sight = iota // as fast as they are
-	alike                  // one step per second everywhere: all that counts is time
-	reference              // as fast everywhere as on the reference device
-	paired                 // as fast as they are, and how fast beside each other
+	measured  sight = iota // actual throughputs
+	alike                  // one step per second on every type: only time counts
+	reference              // the throughput on the reference device, on every type
+	paired                 // actual throughputs, including those of pairs
 )
 
-// suffix of the names that Gavel gives to policies.
+// suffix returns the suffix of Gavel's policy names.
 func (s sight) suffix() string {
 	switch s {
 	case measured:
@@ -31,28 +32,27 @@ func (s sight) suffix() string {
 	return ""
 }
 
-// solver is what policies that solve a program have in common.
+// solver contains the properties common to policies that solve a program.
 type solver struct {
-	name   string // Gavel's display name without what it sees
+	name   string // Gavel's display name without the suffix
 	sees   sight
 	compat bool
 }
 
-// Traits are those of the policy in Gavel.
+// Traits returns those of the policy in Gavel.
 func (p solver) Traits() Traits {
 	return Traits{Name: p.name + p.sees.suffix(), Packs: p.sees == paired, FixedOrder: p.sees == measured || p.sees == paired}
 }
 
-// program is the cluster of a snapshot as shares of time: the jobs that can get something done, and pairs of them.
+// program is the cluster of a snapshot as a time-sharing program: the jobs that can run, and pairs of them.
 type program struct {
 	solve.Sharing
 	jobs     []int // index into Snapshot.Jobs, by job of the program
 	snapshot *Snapshot
 }
 
-// program leaves out jobs that run nowhere: no program can do anything for them. Without compat it also knows that a job cannot
-// run on a type of which there are fewer devices than it takes, and leaves out pairs that get less done than their jobs would by
-// taking turns, so that nothing is lost.
+// program omits jobs that run on no type. Without compat, it also excludes types with fewer devices than a job
+// requires, and pairs whose relative throughputs sum to at most 1, since time-sharing is then at least as good.
 func (p solver) program(s *Snapshot) *program {
 	n := len(s.Jobs)
 	g := &program{snapshot: s, jobs: make([]int, 0, n)}
@@ -77,7 +77,7 @@ func (p solver) program(s *Snapshot) *program {
 	return g
 }
 
-// rate is steps/s by device type as the policy sees them.
+// rate returns the throughput in steps/s by device type in the policy's view.
 func (p solver) rate(s *Snapshot, j *JobState) []float64 {
 	if p.sees == measured || p.sees == paired {
 		if p.compat || fitsEverywhere(s, j) {
@@ -101,6 +101,7 @@ func (p solver) rate(s *Snapshot, j *JobState) []float64 {
 	return out
 }
 
+// fitsEverywhere reports whether every type on which the job has a rate has enough devices for it.
 func fitsEverywhere(s *Snapshot, j *JobState) bool {
 	for d := range s.Devices {
 		if s.Devices[d].Count < j.GPUs && j.Rate[d] > 0 {
@@ -110,11 +111,11 @@ func fitsEverywhere(s *Snapshot, j *JobState) bool {
 	return true
 }
 
-// referenceDevice is the one that Gavel's policies without knowledge of device types take all others for.
+// referenceDevice is the type by which Gavel's heterogeneity-agnostic policies represent all others.
 const referenceDevice = "v100"
 
-// referenceRate is the rate on the reference device. In a cluster without it, that follows from the time that the rest of the job
-// would take there, or is the highest.
+// referenceRate returns the rate on the reference device. In a cluster without it, the rate follows from the
+// remaining time on the reference device, or is the highest rate if that is unknown.
 func referenceRate(s *Snapshot, j *JobState) float64 {
 	most := 0.0
 	for d, r := range j.Rate {
@@ -129,7 +130,8 @@ func referenceRate(s *Snapshot, j *JobState) float64 {
 	return most
 }
 
-// addPairs adds all pairs of jobs that take as many devices. Gavel keeps rates of packed policies in 32 bits.
+// addPairs adds all pairs of jobs of equal size. In compat mode, rates are rounded to 32 bits, as in Gavel's packed
+// policies.
 func (p solver) addPairs(g *program) {
 	s, J := g.snapshot, len(g.Devices)
 	ra, rb := make([]float64, J), make([]float64, J)
@@ -158,6 +160,7 @@ func (p solver) addPairs(g *program) {
 	}
 }
 
+// round32 rounds all rates to 32 bits.
 func (g *program) round32() {
 	round := func(list []float64) []float64 {
 		out := make([]float64, len(list))
@@ -174,10 +177,10 @@ func (g *program) round32() {
 	}
 }
 
-// job is the state of a job of the program.
+// job returns the state of a job of the program.
 func (g *program) job(i int) *JobState { return &g.snapshot.Jobs[g.jobs[i]] }
 
-// allocation gives the shares of a solution to the jobs of the snapshot.
+// allocation converts the shares of a solution to those of the snapshot's jobs.
 func (g *program) allocation(sol solve.Solution) Allocation {
 	entries := make([]Entry, 0, len(g.snapshot.Jobs)+len(sol.Pairs))
 	for i, x := range sol.X {
@@ -196,7 +199,7 @@ func (g *program) allocation(sol solve.Solution) Allocation {
 	return Allocation{entries}
 }
 
-// clip takes rounding away from shares.
+// clip removes rounding errors from shares, in place.
 func clip(x []float64) []float64 {
 	for d := range x {
 		x[d] = min(max(x[d], 0), 1)
@@ -204,7 +207,7 @@ func clip(x []float64) []float64 {
 	return x
 }
 
-// done is what job i gets done per second, alone and beside others.
+// done returns the throughput of each job, alone and in pairs.
 func (g *program) done(sol solve.Solution) []float64 {
 	out := make([]float64, len(g.Rate))
 	for i, x := range sol.X {
@@ -222,7 +225,7 @@ func (g *program) done(sol solve.Solution) []float64 {
 	return out
 }
 
-// proportionalRate is what a job gets done when it spends its time on device types in proportion to how many there are.
+// proportionalRate returns the throughput of a job under shares proportional to the number of devices of each type.
 func (g *program) proportionalRate(i int) float64 {
 	all, rate := 0.0, 0.0
 	for d, n := range g.Devices {
@@ -232,7 +235,7 @@ func (g *program) proportionalRate(i int) float64 {
 	return rate / all
 }
 
-// isolatedRate is what a job gets done with an equal part of the cluster.
+// isolatedRate returns the throughput of a job with an equal part of the cluster.
 func (g *program) isolatedRate(i int) float64 {
 	time, rate := 0.0, 0.0
 	for d, n := range g.Devices {
@@ -243,7 +246,7 @@ func (g *program) isolatedRate(i int) float64 {
 	return rate / max(time, 1)
 }
 
-// bestRate is the most that a job gets done alone.
+// bestRate returns the maximum throughput of a job alone.
 func (g *program) bestRate(i int) float64 {
 	most := 0.0
 	for d, n := range g.Devices {
@@ -254,7 +257,7 @@ func (g *program) bestRate(i int) float64 {
 	return most
 }
 
-// priority is the weight of a job; one of which the trace says nothing is normal.
+// priority returns the weight of a job; 1 if the trace contains none.
 func priority(j *workload.Job) (float64, error) {
 	switch {
 	case math.IsNaN(j.Weight):
@@ -265,8 +268,8 @@ func priority(j *workload.Job) (float64, error) {
 	return j.Weight, nil
 }
 
-// fairWeights are what Gavel's fairness multiplies rates by: s_i / (w_i P_i), where P_i is the rate of proportional shares (1
-// for a policy that sees only time).
+// fairWeights returns the factors of the rates in Gavel's fairness objective: s_i / (w_i P_i), where P_i is the
+// throughput under proportional shares (1 for a view that only counts time).
 func (p solver) fairWeights(g *program) ([]float64, error) {
 	weight := make([]float64, len(g.jobs))
 	for i := range g.jobs {
@@ -282,9 +285,9 @@ func (p solver) fairWeights(g *program) ([]float64, error) {
 	return weight, nil
 }
 
-// spread solves for shares by which the worst of weight_i · (rate of job i) is best. They are in the middle of all such shares, where
-// interior-point solvers end, so that what is left over is spread. Without compat, jobs that wait then get the time of devices
-// that would stay idle.
+// spread maximizes min_i weight_i · throughput_i. The shares are at the centre of the optimal face, where
+// interior-point solvers end, so excess capacity is distributed. Without compat, idle device time is then assigned to
+// waiting jobs.
 func (p solver) spread(g *program, weight []float64) (solve.Solution, error) {
 	if len(g.jobs) == 0 {
 		return solve.Solution{}, nil
@@ -299,8 +302,8 @@ func (p solver) spread(g *program, weight []float64) (solve.Solution, error) {
 	return sol, err
 }
 
-// allBest has every job on its fastest device type for all its time, which no other shares can beat for any job, when there is
-// room.
+// allBest assigns every job its fastest device type at full share, if enough devices exist. No other allocation is
+// better for any job.
 func (p solver) allBest(g *program) (sol solve.Solution, ok bool) {
 	if p.compat || p.sees == alike || p.sees == reference {
 		return sol, false
@@ -321,7 +324,7 @@ func (p solver) allBest(g *program) (sol solve.Solution, ok bool) {
 	return sol, true
 }
 
-// fastest is the first of the types with devices on which a rate is highest.
+// fastest returns the first type with devices on which a rate is highest.
 func (g *program) fastest(rate []float64) int {
 	best := 0
 	for d, n := range g.Devices {
@@ -332,10 +335,11 @@ func (g *program) fastest(rate []float64) int {
 	return best
 }
 
-// useIdle gives devices that are not shared out to the jobs that wait and can use them: on each type, from the last to the first,
-// all of them wait less by the same part.
+// useIdle assigns unused device time to waiting jobs that can use it: on each type, from the last to the first, the
+// waiting time of all of them shrinks by the same fraction.
 func (g *program) useIdle(sol solve.Solution) {
 	wait, idle := make([]float64, len(g.jobs)), slices.Clone(g.Devices)
+	// Subtract the shares from the unused devices and the waiting time.
 	take := func(x []float64, who ...int) {
 		for d, v := range x {
 			idle[d] -= v * g.Scale[who[0]]
@@ -371,8 +375,8 @@ func (g *program) useIdle(sol solve.Solution) {
 	}
 }
 
-// solve solves a program. One that rounding keeps from its end leaves shares that can be, of which Gap says how good they are; with
-// pairs, they are compared with those without, of which the program is easier.
+// solve solves a program. If rounding prevents the promised gap, a feasible solution with a larger Gap is accepted;
+// with pairs, it is compared with the solution without pairs, whose program is easier.
 func (g *program) solve(with func(solve.Sharing) (solve.Solution, error)) (solve.Solution, error) {
 	sol, err := with(g.Sharing)
 	if !errors.Is(err, solve.ErrUnfinished) || sol.X != nil && sol.Gap <= closeGap {
@@ -390,7 +394,7 @@ func (g *program) solve(with func(solve.Sharing) (solve.Solution, error)) (solve
 
 const closeGap = 1e-4
 
-// usable takes shares that are not proven to be the best.
+// usable accepts feasible shares that are not proven optimal.
 func usable(sol solve.Solution, err error) (solve.Solution, error) {
 	if errors.Is(err, solve.ErrUnfinished) && sol.X != nil {
 		return sol, nil
@@ -398,11 +402,11 @@ func usable(sol solve.Solution, err error) (solve.Solution, error) {
 	return sol, err
 }
 
-// margins are left below floors that have just been found to be all that is possible.
+// margins are the relative amounts by which floors are lowered when they are the maximum that is feasible.
 var margins = []float64{1e-7, 1e-6, 1e-5, 1e-4, 1e-3}
 
-// above solves a program with floors that can be met. Where they are all that is possible they leave a program no room, and it
-// takes some to be solved: the margin below them is the first with which it is.
+// above solves a program with feasible floors. Floors at their maximum leave no interior, which the solver requires,
+// so the smallest margin is used for which the program is solved.
 func (g *program) above(floor []float64, with func(s solve.Sharing, floor []float64) (solve.Solution, error)) (sol solve.Solution, err error) {
 	lower := make([]float64, len(floor))
 	for _, m := range margins {

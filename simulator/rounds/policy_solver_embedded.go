@@ -4,8 +4,8 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// embedded solves a program as Gavel's solver does, so that of the many shares that are best those are taken that it takes (see
-// solve.EmbeddedMaxMin). ok is false where that does not end; then any best shares have to do.
+// embedded solves a program like Gavel's solver, which selects the same solution among the many optimal ones (see
+// solve.EmbeddedMaxMin). ok is false if the method does not converge; callers then use any optimal solution.
 func (g *program) embedded(with func(solve.Sharing) (solve.Solution, error)) (sol solve.Solution, ok bool) {
 	if len(g.jobs) == 0 {
 		return sol, true
@@ -22,8 +22,8 @@ func (g *program) embedded(with func(solve.Sharing) (solve.Solution, error)) (so
 	return sol, true
 }
 
-// withIdlePairs are the pairs, and after them those that get nothing done: Gavel's programs have shares for them too, which move
-// the middle of what is best.
+// withIdlePairs returns the pairs, followed by those without throughput. Gavel's programs contain shares for the
+// latter as well, which affect the centre of the optimal face.
 func (g *program) withIdlePairs() []solve.Pair {
 	known := make(map[[2]int]bool, len(g.Pairs))
 	for i := range g.Pairs {

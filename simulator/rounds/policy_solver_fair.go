@@ -4,8 +4,8 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// maxMinFairness makes the job that is worst off as well off as can be, as least attained service does over time (Gavel, section
-// 4.1): it maximises min_i s_i X_i / (w_i P_i). One program in each decision.
+// maxMinFairness maximizes the throughput of the job that is worst off, the time-shared form of least attained
+// service (Gavel, section 4.1): it maximizes min_i s_i X_i / (w_i P_i). One program per decision.
 type maxMinFairness struct{ solver }
 
 var _ Described = maxMinFairness{}

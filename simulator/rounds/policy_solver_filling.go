@@ -9,8 +9,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// waterFilling is max-min fairness that goes on above the worst: jobs that cannot get more keep what they have, the others rise
-// (Gavel, section 4.3 "Weighted fairness"). Its cost is that of solve.WaterFill; with compat one program for each step.
+// waterFilling extends max-min fairness beyond the worst job: jobs that cannot improve keep their level while the
+// others rise (Gavel, section 4.3 "Weighted fairness"). Its cost is that of solve.WaterFill; in compat mode, one
+// program per step.
 type waterFilling struct{ solver }
 
 var _ Described = waterFilling{}
@@ -40,7 +41,7 @@ func (p waterFilling) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
-// filled takes, where rounding has kept filling from its end, shares that are only best for the worst job.
+// filled falls back to max-min shares if rounding prevented water filling from completing.
 func (p solver) filled(g *program, weight []float64) func(solve.Solution, error) (solve.Solution, error) {
 	return func(sol solve.Solution, err error) (solve.Solution, error) {
 		if errors.Is(err, solve.ErrUnfinished) && sol.X == nil {
@@ -50,14 +51,15 @@ func (p solver) filled(g *program, weight []float64) func(solve.Solution, error)
 	}
 }
 
-// fullAt is the relative distance to its level at which a job is full. In the analytic centre of a polytope no slack is smaller
-// than the largest it can have by more than the number of rows, so that who could rise by 1e-4 is seen among hundreds of jobs.
+// fullAt is the relative distance from its level at which a job is full. At the analytic centre of a polytope, each
+// slack is at least its maximum divided by the number of rows, so a job that could rise by 1e-4 is recognized among
+// hundreds of jobs.
 const fullAt = 1e-6
 
-// fillAsGavel raises jobs in the steps of Gavel: all that are not full rise as far as they can, and those that cannot get more in
-// any shares that are as good are full. Gavel's test for that has no answer when a job is full whose share of proportional
-// rates is below 0.1, and is then taken to say that all are. The shares of the last step stand, in the middle of all that
-// are as good.
+// fillAsGavel raises the levels in the steps of Gavel: all jobs that are not full rise as far as possible, and those
+// that cannot exceed their level in any optimal solution become full. Gavel's test for this has no answer when a full
+// job has less than 0.1 of its proportional throughput, which is then interpreted as all jobs being full. The result
+// is the solution of the last step, at the centre of its optimal face.
 func (g *program) fillAsGavel(weight []float64) (best solve.Solution, err error) {
 	rising := slices.Clone(weight)
 	floor := make([]float64, len(weight))
@@ -96,21 +98,21 @@ func (g *program) fillAsGavel(weight []float64) (best solve.Solution, err error)
 	return best, nil
 }
 
-// Hierarchy is a cluster that is divided among entities, such as the teams of a company, and what an entity gets among its jobs
-// (Gavel, section 4.3 "Hierarchical scheduling policies").
+// Hierarchy describes the division of a cluster among entities, such as the teams of a company, and of each entity's
+// part among its jobs (Gavel, section 4.3 "Hierarchical scheduling policies").
 type Hierarchy struct {
-	// Of names the entity of a job; nil is its Queue, or its User where it has none.
+	// Of returns the entity of a job; nil: its Queue, or its User if it has none.
 	Of func(*workload.Job) string
-	// Weight is that of an entity, above 0; those that are not there have 1.
+	// Weight contains the weights of entities, above 0; entities that are not in it have weight 1.
 	Weight map[string]float64
-	// FIFO are the entities that give all they have to the first of their jobs that can use it. The others divide by the weights
-	// of jobs.
+	// FIFO contains the entities that assign everything to the first of their jobs that can use it. The others divide
+	// their part by the weights of jobs.
 	FIFO map[string]bool
-	// AllFIFO: all entities are like that.
+	// AllFIFO applies FIFO to all entities.
 	AllFIFO bool
 }
 
-// hierarchical fills like waterFilling, by entities: what jobs that are full can no longer use goes to their own entity first.
+// hierarchical is water filling by entities: what full jobs cannot use goes to their own entity first.
 type hierarchical struct {
 	solver
 	Hierarchy
@@ -118,7 +120,7 @@ type hierarchical struct {
 
 var _ Described = hierarchical{}
 
-// NewHierarchical is a policy for Config.Custom that sees how fast jobs are on each device type.
+// NewHierarchical returns a policy for Config.Custom that accounts for the throughputs of jobs on each device type.
 func NewHierarchical(h Hierarchy) Policy {
 	return hierarchical{solver{"Hierarchical", measured, false}, h}
 }
@@ -129,7 +131,7 @@ func newHierarchical(sees sight, fifo bool) func(PolicyOptions) Policy {
 	}
 }
 
-// Decide fills until no job can get more.
+// Decide fills until no job can rise.
 func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	g := p.program(s)
 	weight, err := p.fairWeights(g)
@@ -139,6 +141,7 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	if best, ok := p.allBest(g); ok {
 		return g.allocation(best), nil
 	}
+	// Entities in order of their first job.
 	number := map[string]int{}
 	var entities []solve.Entity
 	for i := range g.jobs {
@@ -151,7 +154,7 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 			entities = append(entities, p.entity(name))
 		}
 		w, _ := priority(j)
-		weight[i] *= w // it counts inside the entity
+		weight[i] *= w // counts within the entity
 		e := &entities[k]
 		e.Jobs, e.Part = append(e.Jobs, i), append(e.Part, w)
 	}
@@ -159,6 +162,7 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
+// of returns the name of the entity that owns a job.
 func (p hierarchical) of(j *workload.Job) string {
 	switch {
 	case p.Of != nil:
@@ -169,6 +173,7 @@ func (p hierarchical) of(j *workload.Job) string {
 	return j.User
 }
 
+// entity returns an entity without jobs, with its weight.
 func (p hierarchical) entity(name string) solve.Entity {
 	w, named := p.Weight[name]
 	if !named {

@@ -7,10 +7,10 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// strategyProof maximises the geometric mean of what jobs get (Nash welfare), and takes from each job the part by which it keeps
-// the others from more, so that no job gains by claiming wrong rates (Cole, Gkatzelis and Goel, "Mechanism Design for Fair Division",
-// EC 2013; a class without a name in Gavel). What is taken stays unused: to give it to others would undo the proof. One program
-// for each kind of job in each decision.
+// strategyProof maximizes the geometric mean of the throughputs (Nash welfare) and withholds from each job the
+// fraction by which it reduces the others, so that no job gains by misreporting rates (Cole, Gkatzelis and Goel,
+// "Mechanism Design for Fair Division", EC 2013; an unnamed class in Gavel). The withheld shares stay unused:
+// redistributing them would invalidate the proof. One program for each kind of job per decision.
 type strategyProof struct{ solver }
 
 var _ Described = strategyProof{}
@@ -44,8 +44,8 @@ func (p strategyProof) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
-// discounts are, by job, the product over all others of what they get with it by what they get without it. Jobs that are equal
-// in all numbers have the same.
+// discounts returns, by job, the product over all other jobs of the ratio of their throughput with the job to that
+// without it. Jobs that are equal in all numbers share a discount.
 func (g *program) discounts(with solve.Solution, weight []float64) ([]float64, error) {
 	all := g.done(with)
 	known := map[string]float64{}
@@ -65,6 +65,7 @@ func (g *program) discounts(with solve.Solution, weight []float64) ([]float64, e
 	return out, nil
 }
 
+// discount solves the program without job i and returns its discount, at most 1.
 func (g *program) discount(i int, all, weight []float64) (float64, error) {
 	rest := program{Sharing: solve.Sharing{Devices: g.Devices}}
 	var w, before []float64

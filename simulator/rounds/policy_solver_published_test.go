@@ -18,7 +18,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// decided is an input of the original's policies, and what each of them decided.
+// decided is an input of the original's policies with the decision of each.
 type decided struct {
 	ID      string
 	Cluster map[string]int
@@ -40,7 +40,7 @@ type decided struct {
 	}
 }
 
-// metrics are what the original's allocations come to, by names of its own.
+// metrics are the metrics of the original's allocations, under the original's names.
 type metrics struct {
 	Rates        []float64 `json:"effective_throughput"`
 	MaxMinPerf   float64   `json:"maxmin_perf"`
@@ -74,7 +74,7 @@ func decidedInstances(t *testing.T) []decided {
 	return list
 }
 
-// snapshot is at 0: jobs have arrived before.
+// snapshot returns the input at time 0; arrivals are in the past.
 func (in *decided) snapshot() *rounds.Snapshot {
 	s := &rounds.Snapshot{}
 	for _, name := range []string{"k80", "p100", "v100"} {
@@ -110,7 +110,7 @@ func (in *decided) snapshot() *rounds.Snapshot {
 	return s
 }
 
-// measure is what an allocation comes to.
+// measure computes the metrics of an allocation.
 func measure(s *rounds.Snapshot, a rounds.Allocation) metrics {
 	n := len(s.Jobs)
 	v100 := len(s.Devices) - 1
@@ -154,7 +154,8 @@ func measure(s *rounds.Snapshot, a rounds.Allocation) metrics {
 	return m
 }
 
-// onlyV100 is what a policy sees that takes all devices for V100s.
+// onlyV100 returns a snapshot in which all devices have the rates of V100s, the view of heterogeneity-agnostic
+// policies.
 func onlyV100(s *rounds.Snapshot) *rounds.Snapshot {
 	out := *s
 	out.Jobs = slices.Clone(s.Jobs)
@@ -165,10 +166,10 @@ func onlyV100(s *rounds.Snapshot) *rounds.Snapshot {
 	return &out
 }
 
-// objectives are, by policy, what is optimised, and in which way.
+// objectives contains, by policy, the objective and its direction.
 var objectives = map[string]struct {
 	least bool
-	slack float64 // how far, relative, the original may be off
+	slack float64 // relative tolerance for the original
 	of    func(metrics) float64
 	see   func(*rounds.Snapshot) *rounds.Snapshot
 }{
@@ -226,7 +227,7 @@ func TestObjectivesAreThoseOfTheOriginal(t *testing.T) {
 	}
 }
 
-// rounded are stored shares, of jobs alone.
+// rounded returns the stored shares, of single jobs.
 func rounded(t *testing.T, shares map[string][]float64) (a rounds.Allocation) {
 	for id, x := range shares {
 		i, err := strconv.Atoi(id)
@@ -238,7 +239,7 @@ func rounded(t *testing.T, shares map[string][]float64) (a rounds.Allocation) {
 	return a
 }
 
-// decide has a new policy decide, and checks that the shares can be.
+// decide returns the decision of a new policy and checks that it is feasible.
 func decide(t *testing.T, name string, compat bool, s *rounds.Snapshot) rounds.Allocation {
 	t.Helper()
 	p, err := rounds.NewPolicy(name, rounds.PolicyOptions{Compat: compat})
@@ -255,7 +256,7 @@ func decide(t *testing.T, name string, compat bool, s *rounds.Snapshot) rounds.A
 	return a
 }
 
-// totals are, by job, the part of its time that it has devices, and by type, how many devices are shared out.
+// totals returns, by job, its total share of time and, by type, the number of devices in use.
 func totals(s *rounds.Snapshot, a rounds.Allocation) (time, used []float64) {
 	time, used = make([]float64, len(s.Jobs)), make([]float64, len(s.Devices))
 	for _, e := range a.Entries {
@@ -270,7 +271,7 @@ func totals(s *rounds.Snapshot, a rounds.Allocation) (time, used []float64) {
 	return time, used
 }
 
-// feasible says what is wrong with shares beyond rounding.
+// feasible returns an error if shares violate a constraint beyond rounding.
 func feasible(s *rounds.Snapshot, a rounds.Allocation) error {
 	const slack = 1e-9
 	for _, e := range a.Entries {

@@ -7,9 +7,9 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Mean times to completion are those of the original. Where a policy's program is linear ours ends where its solver does, and they are
-// the same to what was printed, as a rule, and to half a percent where roundings decide between jobs that tie; finish times, fillings and sums have other
-// points of equal value, and are within 2 %.
+// Mean completion times equal those of the original. Where a policy's program is linear, our solution is that of its
+// solver and the times usually agree to the printed digits, or to half a percent where rounding resolves ties between
+// jobs. Finish-time, water-filling and sum policies have other optimal solutions and agree within 2 %.
 func TestMeanTimesAreThoseOfTheOriginal(t *testing.T) {
 	static := workload.Options{}
 	four := workload.Options{Lambda: workload.PerHour(4)}
@@ -48,11 +48,11 @@ func TestMeanTimesAreThoseOfTheOriginal(t *testing.T) {
 	}
 }
 
-// The traces of Gavel's physical cluster, with the program of the makespan and that of fairness.
+// The traces of Gavel's physical cluster under the makespan and the fairness policy.
 func TestTracesEndAsInTheOriginal(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy, trace   string
-		hours, makespan float64 // 0: not known
+		hours, makespan float64 // 0: unknown
 	}{
 		"makespan":             {"min_total_duration_perf", "minimize_makespan.trace", 17.72, 17.98},
 		"makespan, continuous": {"min_total_duration_perf", "max_min_fairness.trace", 6.38, 0},

@@ -10,9 +10,9 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// maxSumThroughput maximises the steps per second of all jobs together, or those per dollar of the device's price (Gavel, section
-// 4.2), where with deadlines every job that has one gets at least R_i / D_i, steps that remain by seconds that are left. One program
-// in each decision, and a few more when deadlines cannot all be met.
+// maxSumThroughput maximizes the total throughput of all jobs, or the throughput per dollar of device price (Gavel,
+// section 4.2). With deadlines, every job with a deadline has a minimum throughput of R_i / D_i, remaining steps by
+// remaining seconds. One program per decision, and a few more when not all deadlines can be met.
 type maxSumThroughput struct {
 	solver
 	perDollar bool
@@ -31,7 +31,7 @@ func newMaxSumPerDollar(sees sight, deadlines bool) func(PolicyOptions) Policy {
 	}
 }
 
-// Traits are those of the policy in Gavel, whose names do not follow the rule of the others.
+// Traits returns those of the policy in Gavel, whose names are irregular.
 func (p maxSumThroughput) Traits() Traits {
 	t := p.solver.Traits()
 	switch {
@@ -43,7 +43,8 @@ func (p maxSumThroughput) Traits() Traits {
 	return t
 }
 
-// Decide solves the program. With compat, deadlines are met all or are disregarded all. Else as many as possible are met.
+// Decide solves the program. In compat mode, either all deadlines are met or all are ignored; otherwise as many as
+// possible are met.
 func (p maxSumThroughput) Decide(s *Snapshot) (Allocation, error) {
 	g := p.program(s)
 	if len(g.jobs) == 0 {
@@ -59,7 +60,7 @@ func (p maxSumThroughput) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
-// solve chooses the floors of a program.
+// solve selects the floors of a program and solves it.
 func (p maxSumThroughput) solve(g *program, with func(s solve.Sharing, floor []float64) (solve.Solution, error)) (solve.Solution, error) {
 	pace := g.paces()
 	switch {
@@ -79,8 +80,8 @@ func (p maxSumThroughput) solve(g *program, with func(s solve.Sharing, floor []f
 	return g.above(floor, with)
 }
 
-// values are what the time of a job, and of a pair, on a device type is worth. A cluster of which no price is known has equal
-// prices.
+// values returns the objective coefficients of jobs and pairs by device type. If no price of the cluster is known,
+// all prices are 1.
 func (p maxSumThroughput) values(g *program) (alone, pairs [][]float64, err error) {
 	price := make([]float64, len(g.Devices))
 	unknown := 0
@@ -94,6 +95,7 @@ func (p maxSumThroughput) values(g *program) (alone, pairs [][]float64, err erro
 			return nil, nil, fmt.Errorf("steps per dollar: %s costs %v USD/h, want a number above 0", g.snapshot.Devices[d].Name, price[d])
 		}
 	}
+	// Either all prices are known or none is.
 	if unknown > 0 && unknown < len(price) {
 		return nil, nil, fmt.Errorf("steps per dollar: the price of %d of %d device types is unknown", unknown, len(price))
 	}
@@ -114,7 +116,7 @@ func (p maxSumThroughput) values(g *program) (alone, pairs [][]float64, err erro
 	return alone, pairs, nil
 }
 
-// paces are the steps/s that deadlines ask for; 0 where there is none, or where it has passed.
+// paces returns the throughput in steps/s required by each deadline; 0 without a deadline or after it has passed.
 func (g *program) paces() []float64 {
 	pace := make([]float64, len(g.jobs))
 	for i := range pace {
@@ -126,13 +128,13 @@ func (g *program) paces() []float64 {
 	return pace
 }
 
-// almost is what is taken for all of a pace.
+// almost is the fraction of a pace that counts as all of it.
 const almost = 1 - 1e-8
 
-// meetable are floors that can be met: the paces of as many deadlines as possible. It goes through deadlines from the earliest,
-// and where they cannot all be met it gives up the one that takes most of the cluster (Moore's rule for the fewest late jobs).
-// Jobs that are given up get what the objective gives them: floors in proportion to their paces made more jobs late (125 of
-// 600 instead of 116), because what is spread over all of them saves none.
+// meetable returns feasible floors: the paces of as many deadlines as possible. It adds deadlines in ascending order
+// and, when they become infeasible, drops the one with the largest load on the cluster (Moore's rule for the minimum
+// number of late jobs). Dropped jobs receive what the objective assigns to them: floors in proportion to their paces
+// made more jobs late (125 of 600 instead of 116), because the capacity spread over all of them saved none.
 func (g *program) meetable(pace []float64) ([]float64, error) {
 	var open []int
 	for i, v := range pace {
@@ -167,10 +169,11 @@ func (g *program) meetable(pace []float64) ([]float64, error) {
 	return floor, nil
 }
 
-// load is the part of a device type that a pace takes where the job is fastest.
+// load returns the number of devices that a pace occupies where the job is fastest.
 func (g *program) load(i int, pace []float64) float64 { return g.Scale[i] * pace[i] / g.bestRate(i) }
 
-// prefix is how many of the deadlines can be met together, from the first; the first n are known to be.
+// prefix returns the number of deadlines, from the first, that can be met together; the first n are known to be
+// feasible. Found by bisection.
 func (g *program) prefix(pace []float64, order []int, n int) (int, error) {
 	lo, hi := n, len(order)
 	for try := hi; lo < hi; try = lo + (hi-lo+1)/2 {
@@ -187,7 +190,8 @@ func (g *program) prefix(pace []float64, order []int, n int) (int, error) {
 	return lo, nil
 }
 
-// meets says whether some jobs can all have their paces. The program without pairs is the smaller one, and often enough.
+// meets reports whether the given jobs can all have their paces. The program without pairs is tried first: it is
+// smaller and often sufficient.
 func (g *program) meets(pace []float64, who []int) (bool, error) {
 	weight := make([]float64, len(pace))
 	for _, i := range who {

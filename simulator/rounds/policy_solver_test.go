@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// solverPolicies are the names of policies that solve programs.
+// solverPolicies returns the names of policies that solve programs.
 func solverPolicies() []string {
 	names := slices.Collect(maps.Keys(objectives))
 	names = append(names, "strategy_proof", "strategy_proof_perf", "hierarchical_fairness_perf", "hierarchical_fifo_perf",
@@ -22,7 +22,7 @@ func solverPolicies() []string {
 	return names
 }
 
-// anySnapshot has jobs of the published types, without deadlines that have passed.
+// anySnapshot draws a snapshot of jobs of the published types without deadlines in the past.
 func anySnapshot(t *rapid.T) *rounds.Snapshot {
 	table := workload.GavelTable()
 	types := table.Types()
@@ -58,7 +58,7 @@ func anySnapshot(t *rapid.T) *rounds.Snapshot {
 	return s
 }
 
-// Whatever the cluster, shares are there and can be; decisions go on as jobs come and go.
+// Shares are present and feasible on any cluster, over consecutive decisions with arrivals and completions.
 func TestSharesCanBe(t *testing.T) {
 	for _, name := range solverPolicies() {
 		t.Run(name, func(t *testing.T) {
@@ -87,7 +87,7 @@ func TestSharesCanBe(t *testing.T) {
 	}
 }
 
-// permuted is a snapshot with its jobs in another order.
+// permuted returns a snapshot with its jobs in another order.
 func permuted(s *rounds.Snapshot, order []int) *rounds.Snapshot {
 	out := *s
 	out.Jobs = nil
@@ -98,7 +98,7 @@ func permuted(s *rounds.Snapshot, order []int) *rounds.Snapshot {
 	return &out
 }
 
-// value is the objective of a new policy's decision, 0 or infinite where there is nothing to decide.
+// value returns the objective value of a new policy's decision; 0 or infinite without jobs.
 func value(t *rapid.T, name string, s *rounds.Snapshot) float64 {
 	p, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
 	if err != nil {
@@ -115,7 +115,7 @@ func value(t *rapid.T, name string, s *rounds.Snapshot) float64 {
 	return o.of(measure(s, a))
 }
 
-// runnable keeps jobs that get something done on each type of device, so that all can be compared.
+// runnable returns a snapshot with the jobs that run on every device type, so that all policies are comparable.
 func runnable(s *rounds.Snapshot) *rounds.Snapshot {
 	out := *s
 	var order []int
@@ -213,7 +213,7 @@ func TestNobodyWaitsForADeviceThatStaysIdle(t *testing.T) {
 	}
 }
 
-// jobsOf are jobs of a type on one device each, with as many V100s.
+// jobsOf returns a snapshot of jobs of one type and the given number of V100s.
 func jobsOf(v100s int, jobs ...*workload.Job) *rounds.Snapshot {
 	s := &rounds.Snapshot{Devices: []rounds.DeviceType{{Name: "v100", Count: v100s, PerServer: 1, USDHour: 1}}}
 	for i, j := range jobs {
@@ -233,7 +233,8 @@ func sharesOf(t *testing.T, p rounds.Policy, s *rounds.Snapshot) []float64 {
 	return time
 }
 
-// A job on two devices needs half the time for as many device-seconds; one of weight 3 gets three times as much.
+// A job on two devices needs half the time for the same device-seconds; a job of weight 3 receives three times as
+// much.
 func TestFairnessCountsDevicesAndWeights(t *testing.T) {
 	for name, c := range map[string]struct {
 		jobs []*workload.Job
@@ -281,8 +282,8 @@ func TestEntitiesDivideByWeightThenInside(t *testing.T) {
 	}
 }
 
-// Two deadlines that take more than 80 % of the device each: the lighter one is met, and what is left is the fastest job's. With
-// compat none counts.
+// Two deadlines that take more than 80 % of the device each: the one with less work is met, and the rest goes to the
+// fastest job. In compat mode both are ignored.
 func TestAsManyDeadlinesAsPossible(t *testing.T) {
 	s := jobsOf(1, &workload.Job{Steps: 160, Deadline: 100}, &workload.Job{Steps: 170, Deadline: 100}, &workload.Job{Steps: 1, Deadline: math.NaN()})
 	s.Jobs[2].Rate = []float64{50}
@@ -296,14 +297,14 @@ func TestAsManyDeadlinesAsPossible(t *testing.T) {
 	}
 }
 
-// A job that got less than its part of the cluster before has a claim on more.
+// A job that received less than its part of the cluster before receives more now.
 func TestFinishTimeFairnessRemembers(t *testing.T) {
 	p := newPolicy(t, "finish_time_fairness_perf", false)
 	s := jobsOf(1, &workload.Job{Steps: 1000}, &workload.Job{Steps: 1000})
 	if got := sharesOf(t, p, s); math.Abs(got[0]-got[1]) > 1e-6 {
 		t.Errorf("shares of equal jobs are %v", got)
 	}
-	s.Now, s.Jobs[0].Remaining = 400, 200 // the first got everything
+	s.Now, s.Jobs[0].Remaining = 400, 200 // the first job received everything
 	if got := sharesOf(t, p, s); got[1] < 0.6 {
 		t.Errorf("shares are %v after the first job got everything", got)
 	}
@@ -327,7 +328,7 @@ func newPolicy(t *testing.T, name string, compat bool) rounds.Policy {
 	return p
 }
 
-// What the original discounts, it writes with 6 decimals.
+// The discounts of the original are stored with 6 decimals.
 func TestDiscountsAreThoseOfTheOriginal(t *testing.T) {
 	for _, in := range decidedInstances(t) {
 		want, stored := in.Results["strategy_proof"]
@@ -345,7 +346,7 @@ func TestDiscountsAreThoseOfTheOriginal(t *testing.T) {
 	}
 }
 
-// A decision among 70 jobs, as many as 4 jobs an hour leave in a cluster of 108 GPUs.
+// A decision for 70 jobs, the number active at 4 jobs an hour in a cluster of 108 GPUs.
 func BenchmarkMaxMinFairnessPerf(b *testing.B) {
 	for name, compat := range map[string]bool{"compat": true, "default": false} {
 		b.Run(name, func(b *testing.B) {

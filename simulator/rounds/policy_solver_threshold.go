@@ -2,15 +2,15 @@ package rounds
 
 import "math"
 
-// bounds are two numbers between which something is.
+// bounds is an interval that contains an unknown.
 type bounds struct{ lo, hi float64 }
 
 func (b bounds) and(c bounds) bounds { return bounds{max(b.lo, c.lo), min(b.hi, c.hi)} }
 
 func (b bounds) middle() float64 { return b.lo + (b.hi-b.lo)/2 }
 
-// probe is what demands at one level tell: how many times all of them can be met, and where that makes the level lie at which they
-// can be met exactly once.
+// probe is the result of evaluating demands at one level: the common factor by which they can be multiplied, and the
+// bounds that it implies for the level at which the factor is 1.
 type probe struct {
 	factor float64
 	within bounds
@@ -18,11 +18,11 @@ type probe struct {
 
 const (
 	levelGap  = 1e-9 // relative
-	maxProbes = 100  // halving the bounds takes less
+	maxProbes = 100  // bisection converges earlier
 )
 
-// threshold finds the level, within bounds, at which demands can be met exactly once. try is asked about levels: the first; then
-// where the line through the logarithms of the last two factors says; the middle, where that is out of bounds.
+// threshold finds the level, within bounds, at which the factor of the demands is 1. It evaluates first, then follows
+// the secant through the logarithms of the last two factors, and bisects where that leaves the bounds.
 func threshold(within bounds, first float64, try func(level float64) (probe, error)) (float64, error) {
 	level := first
 	var before, logBefore float64

@@ -6,21 +6,22 @@ import (
 	"trainopt/optimizer/schedule/solve"
 )
 
-// finishTimeFairness keeps the worst finish time small in proportion to what it would be with an equal part of the cluster, as
-// Themis does (Mahajan et al., NSDI 2020; Gavel, section 4.2): it minimises max_i ρ_i, ρ_i = (A_i + R_i/X_i) / (C_i + R_i/I_i), where
-// A_i is the time since arrival, R_i the steps that remain, I_i the rate of an equal part, and C_i the time that what is done would
-// have taken with it. ρ is found by programs that ask whether it can be reached; a handful in each decision.
+// finishTimeFairness minimizes the worst ratio of the finish time to that under an equal part of the cluster, as
+// Themis does (Mahajan et al., NSDI 2020; Gavel, section 4.2). It minimizes max_i ρ_i, ρ_i = (A_i + R_i/X_i) / (C_i +
+// R_i/I_i), where A_i is the time since arrival, R_i the remaining steps, I_i the throughput under an equal part, and
+// C_i the time that the completed steps would have taken with it. ρ is found by feasibility programs, a handful per
+// decision.
 type finishTimeFairness struct {
 	solver
 	before map[int]fairShare // by job ID
-	ratio  float64           // of the decision before; 0 none
+	ratio  float64           // of the previous decision; 0: none
 }
 
-// fairShare is what a job would have had of an equal part of the cluster.
+// fairShare is the hypothetical progress of a job with an equal part of the cluster.
 type fairShare struct {
-	remaining float64 // steps at the last decision
-	rate      float64 // of an equal part, then
-	seconds   float64 // that what was done until then would have taken
+	remaining float64 // remaining steps at the last decision
+	rate      float64 // throughput with an equal part at that time
+	seconds   float64 // time that the steps completed until then would have taken
 }
 
 var _ Described = &finishTimeFairness{}
@@ -31,7 +32,7 @@ func newFinishTimeFairness(sees sight) func(PolicyOptions) Policy {
 	}
 }
 
-// Decide finds the least ratio, then shares that reach it.
+// Decide finds the minimum ratio, then shares that attain it.
 func (p *finishTimeFairness) Decide(s *Snapshot) (Allocation, error) {
 	g := p.program(s)
 	terms, err := p.terms(g)
@@ -49,16 +50,17 @@ func (p *finishTimeFairness) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
-// finishTerms are, by job, what ρ is made of.
+// finishTerms contains the terms of ρ by job.
 type finishTerms struct {
-	work   []float64 // steps that remain
+	work   []float64 // remaining steps
 	waited []float64 // A, seconds
 	fair   []float64 // C + R/I, seconds
-	best   []float64 // steps/s, the most it can get
-	equal  []float64 // steps/s of an equal part
+	best   []float64 // steps/s, maximum throughput
+	equal  []float64 // steps/s with an equal part
 }
 
-// terms also remembers them for the next decision. Gavel's packed policy divides rates by priority weights.
+// terms computes the terms and stores the equal parts for the next decision. As in Gavel's packed policy, rates are
+// divided by priority weights in compat mode with pairs.
 func (p *finishTimeFairness) terms(g *program) (*finishTerms, error) {
 	t := &finishTerms{}
 	now := make(map[int]fairShare, len(g.jobs))
@@ -86,7 +88,7 @@ func (p *finishTimeFairness) terms(g *program) (*finishTerms, error) {
 	return t, nil
 }
 
-// weights are the inverse of the rates that a ratio asks for.
+// weights returns the reciprocals of the throughputs required for a ratio.
 func (t *finishTerms) weights(ratio float64) []float64 {
 	out := make([]float64, len(t.work))
 	for i := range out {
@@ -95,7 +97,8 @@ func (t *finishTerms) weights(ratio float64) []float64 {
 	return out
 }
 
-// least is the smallest ratio that can be reached. It lies between that of a cluster for each job alone and that of equal parts.
+// least returns the smallest attainable ratio. It lies between the ratio with a dedicated cluster for each job and
+// that of equal parts.
 func (t *finishTerms) least(g *program, guess float64) (float64, error) {
 	within := bounds{}
 	offset := bounds{lo: math.Inf(1)}
@@ -114,15 +117,16 @@ func (t *finishTerms) least(g *program, guess float64) (float64, error) {
 		if err != nil {
 			return probe{}, err
 		}
-		// Whoever gets factor times what the ratio asks for has ρ = waited/fair + (ratio − waited/fair) / factor.
+		// With factor times the throughput required for the ratio, ρ = waited/fair + (ratio − waited/fair) / factor.
 		f := sol.Value
 		a, b := ratio/f+(1-1/f)*offset.lo, ratio/f+(1-1/f)*offset.hi
 		return probe{f, bounds{min(a, b), max(a, b)}}, nil
 	})
 }
 
-// minTotalDuration lets all jobs that are there end as early as possible (makespan; Gavel, section 4.2): the smallest T for which
-// X_i ≥ R_i / T can be met. One program in each decision. With compat T is only found to 5 %, as by Gavel's bisection.
+// minTotalDuration minimizes the completion time of all active jobs (makespan; Gavel, section 4.2): the smallest T
+// for which X_i ≥ R_i / T is feasible. One program per decision. In compat mode T is only found to 5 %, as by Gavel's
+// bisection.
 type minTotalDuration struct{ solver }
 
 var _ Described = minTotalDuration{}
@@ -131,11 +135,11 @@ func newMinTotalDuration(sees sight) func(PolicyOptions) Policy {
 	return func(o PolicyOptions) Policy { return minTotalDuration{solver{"MinTotalDuration", sees, o.Compat}} }
 }
 
-// settled is how long shares of pairs stay when jobs only left, seconds: the end of all jobs hardly moves, and pairs of many jobs take
-// a while to solve.
+// settled is the time in seconds for which shares with pairs are kept after completions: the makespan hardly changes,
+// and programs with pairs of many jobs are expensive.
 const settled = 1920
 
-// Traits are those of Gavel; with pairs, what was decided holds for a while.
+// Traits returns those of Gavel; with pairs, decisions are kept for a while (Settled).
 func (p minTotalDuration) Traits() Traits {
 	t := p.solver.Traits()
 	if p.sees == paired {
@@ -158,6 +162,7 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 		sol, err := p.spread(g, weight)
 		return g.allocation(sol), err
 	}
+	// As in Gavel: bisect T, then solve the feasibility problem at T.
 	best, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.MaxMin(s, weight, nil) })
 	if err != nil {
 		return Allocation{}, err
@@ -174,7 +179,8 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 	return g.allocation(sol), err
 }
 
-// bisectSeconds is where Gavel's search for the smallest feasible time, of which all from least on are, ends.
+// bisectSeconds returns the result of Gavel's bisection for the smallest feasible time when all times from least on
+// are feasible.
 func bisectSeconds(least float64) float64 {
 	lo, hi := 100.0, 1e6
 	for {

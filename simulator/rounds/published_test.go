@@ -16,7 +16,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// published is where the reference runs of the original Gavel lie, and its traces.
+// published is the directory of the reference runs of the original Gavel and its traces.
 const published = "../../../shared/data/gavel"
 
 // reference is one run of the original.
@@ -50,7 +50,7 @@ func loadReference(t *testing.T, name string) reference {
 	return r
 }
 
-// cluster is "8:16:24" as Gavel writes it: V100, P100, K80.
+// cluster parses "8:16:24", Gavel's notation for V100, P100, K80.
 func cluster(t *testing.T, counts string) []rounds.DeviceType {
 	t.Helper()
 	n := strings.Split(counts, ":")

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// PolicyOptions are what a new policy is told.
+// PolicyOptions are the parameters of a new policy.
 type PolicyOptions struct {
 	Seed int64
-	// Compat asks for the behaviour of Gavel's code where it differs from what the code intends.
+	// Compat selects the behaviour of Gavel's code where it deviates from its intention.
 	Compat bool
-	// Alpha is the parameter that a name ends with ("allox_alpha=0.5"); nil when it has none.
+	// Alpha is the parameter given as a suffix of the name ("allox_alpha=0.5"); nil: none.
 	Alpha *float64
 }
 
-// Policies are the policies by name, each with what makes a new one. A new policy is used by one run.
+// Policies contains the constructors of all policies by name. A policy instance serves a single run.
 var Policies = map[string]func(PolicyOptions) Policy{
 	"allox":             newAlloX,
 	"best_match":        newBestMatch,
@@ -61,10 +61,10 @@ var Policies = map[string]func(PolicyOptions) Policy{
 	"strategy_proof_perf":                               newStrategyProof(measured),
 }
 
-// PolicyNames are the names of Policies, sorted.
+// PolicyNames returns the names of Policies, sorted.
 func PolicyNames() []string { return slices.Sorted(maps.Keys(Policies)) }
 
-// NewPolicy makes a policy by its name, which may end with "_alpha=" and a number from 0 to 1.
+// NewPolicy returns a policy by name. The name of "allox" may end with "_alpha=" and a number from 0 to 1.
 func NewPolicy(name string, o PolicyOptions) (Policy, error) {
 	plain, number, hasAlpha := strings.Cut(name, "_alpha=")
 	if hasAlpha {

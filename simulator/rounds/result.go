@@ -8,10 +8,10 @@ import (
 	"strconv"
 )
 
-// Number is a figure of a Result; NaN is unknown and is written as null.
+// Number is a figure of a Result. NaN means unknown and is encoded as null.
 type Number float64
 
-// MarshalJSON writes null for what is unknown.
+// MarshalJSON encodes NaN and infinities as null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if f := float64(n); !math.IsNaN(f) && !math.IsInf(f, 0) {
 		return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
@@ -19,15 +19,16 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// JobResult is what became of a job.
+// JobResult is the outcome of a job.
 type JobResult struct {
 	ID        int    `json:"id"`
 	ArrivalS  Number `json:"arrival_s"`
-	JCTS      Number `json:"jct_s"` // from arrival to completion; unknown when the job was given up
+	JCTS      Number `json:"jct_s"` // from arrival to completion; unknown if the job was abandoned
 	DeadlineS Number `json:"deadline_s"`
 	Missed    *bool  `json:"missed"`   // null without a deadline
-	CostUSD   Number `json:"cost_usd"` // of the devices while it had them
-	// EnergyJoules is the most that its devices drew while it had them, if what is known of them holds.
+	CostUSD   Number `json:"cost_usd"` // cost of its devices while it held them
+	// EnergyJoules is an upper bound on the energy drawn by its devices while it held them, provided that their power
+	// ratings hold.
 	EnergyJoules Number `json:"energy_joules"`
 }
 
@@ -46,7 +47,7 @@ func newJobResult(j *job, at float64) JobResult {
 	return r
 }
 
-// Result is what came out of a run.
+// Result is the outcome of a run.
 type Result struct {
 	Schema  int            `json:"schema"`
 	Engine  string         `json:"engine"`
@@ -55,35 +56,36 @@ type Result struct {
 	Compat  bool           `json:"compat"`
 	Cluster map[string]int `json:"cluster"`
 
-	Jobs     []JobResult `json:"jobs"` // of the window, by ID
+	Jobs     []JobResult `json:"jobs"` // jobs of the window, sorted by ID
 	MeanJCTS Number      `json:"mean_jct_s"`
 	P50JCTS  Number      `json:"p50_jct_s"`
 	P99JCTS  Number      `json:"p99_jct_s"`
-	// MakespanS is when the run ended.
+	// MakespanS is the time at which the run ended.
 	MakespanS Number `json:"makespan_s"`
-	// Utilization is the mean over devices of the share of the time during which they were taken.
+	// Utilization is the mean share of the time during which devices were in use.
 	Utilization Number `json:"utilization"`
-	// Timeline is how Utilization came about, over time.
+	// Timeline is the utilization over time.
 	Timeline *Timeline `json:"timeline"`
-	// CostUSD is of all jobs that ran, not only those of the window.
+	// CostUSD includes all jobs that ran, not only those of the window.
 	CostUSD        Number `json:"cost_usd"`
 	EnergyJoules   Number `json:"energy_joules"`
-	DeadlineMisses int    `json:"deadline_misses"` // in the window
-	// LeaseExtensions is how many of those that ran in a round kept their devices in the next, as a share of those that had not ended.
+	DeadlineMisses int    `json:"deadline_misses"` // of the jobs of the window
+	// LeaseExtensions is the share of entries that kept their devices in the next round, among those that had not
+	// ended.
 	LeaseExtensions Number `json:"lease_extensions"`
-	Pauses          int    `json:"pauses"` // times that a job went on after a pause or on other devices
+	Pauses          int    `json:"pauses"` // number of times that a job continued after a pause or on other devices
 	PauseS          Number `json:"pause_s"`
 
-	Allocations int       `json:"allocations"` // decisions of the policy
-	PolicyS     Number    `json:"policy_s"`    // real time of all of them
-	Events      int       `json:"events"`      // arrivals and pieces of work
+	Allocations int       `json:"allocations"` // number of decisions of the policy
+	PolicyS     Number    `json:"policy_s"`    // total real time of the decisions
+	Events      int       `json:"events"`      // number of arrivals and pieces of work
 	WallS       Number    `json:"wall_s"`
-	Stopped     string    `json:"stopped,omitempty"` // why the run ended before its jobs
+	Stopped     string    `json:"stopped,omitempty"` // reason for which the run was stopped early
 	NotStable   *Unstable `json:"not_stable,omitempty"`
 	Warnings    []string  `json:"warnings"`
 }
 
-// EventsPerSecond of real time; unknown without a clock.
+// EventsPerSecond returns the number of events per second of real time; NaN without a clock.
 func (r *Result) EventsPerSecond() float64 {
 	if !(r.WallS > 0) {
 		return math.NaN()
@@ -91,6 +93,7 @@ func (r *Result) EventsPerSecond() float64 {
 	return float64(r.Events) / float64(r.WallS)
 }
 
+// result assembles the Result of a run; stopped is the reason for an early end, or nil.
 func (s *simulation) result(stopped error) *Result {
 	r := &Result{
 		Schema: 1, Engine: "rounds", Policy: s.Policy, Seed: s.Seed, Compat: s.Compat, Cluster: map[string]int{},
@@ -104,6 +107,7 @@ func (s *simulation) result(stopped error) *Result {
 	if stopped != nil {
 		r.Stopped = stopped.Error()
 	}
+	// Devices without use do not require known power.
 	busy, joules := 0.0, 0.0
 	for d, t := range s.Devices {
 		r.Cluster[t.Name] = t.Count
@@ -123,6 +127,7 @@ func (s *simulation) result(stopped error) *Result {
 	return r
 }
 
+// summarise computes the mean and percentiles of the completion times and counts missed deadlines.
 func (r *Result) summarise() {
 	var jcts []float64
 	sum := 0.0
@@ -143,7 +148,7 @@ func (r *Result) summarise() {
 	}
 }
 
-// percentile interpolates between the two nearest of sorted numbers; NaN when there are none.
+// percentile interpolates linearly between the two nearest of the sorted values; NaN without values.
 func percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -156,9 +161,9 @@ func percentile(sorted []float64, p float64) float64 {
 	return sorted[i] + float64((at-float64(i))*(sorted[i+1]-sorted[i]))
 }
 
-// FinishTimeFairness is, for the jobs of a result, completion time divided by that of the same job in a run with the policy
-// "isolated", in the order of r.Jobs; NaN where one of both did not end. Themis's measure (NSDI 2020): above 1 a job would
-// have been better off with its own part of the cluster.
+// FinishTimeFairness returns, in the order of r.Jobs, the completion time of each job divided by that of the same job
+// in a run with the policy "isolated"; NaN where either did not end. This is the measure of Themis (NSDI 2020): a job
+// with a value above 1 would have been better off with its own part of the cluster.
 func FinishTimeFairness(r, isolated *Result) []float64 {
 	alone := make(map[int]float64, len(isolated.Jobs))
 	for i := range isolated.Jobs {
@@ -174,9 +179,10 @@ func FinishTimeFairness(r, isolated *Result) []float64 {
 	return out
 }
 
-// warnings counts what is worth knowing, and remembers the first job of each.
+// warnings counts warnings by text and stores the first job of each.
 type warnings []warning
 
+// warning is a text with the number of jobs concerned.
 type warning struct {
 	about string
 	count int

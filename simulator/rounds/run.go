@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Run simulates until every job of the window, or of the list, has ended. The Result is there, with what is known so far, also when
-// the error says that the run was interrupted (ctx), was stopped at its limit (ErrLimit) or is not stable (ErrNotStable), or
-// that the policy failed (*PolicyError).
+// Run simulates until every job of the window, or of the list, has ended. It returns a partial Result together with
+// the error when the run was interrupted (ctx), reached its limit (ErrLimit) or is not stable (ErrNotStable), or when
+// the policy failed (*PolicyError).
 func Run(ctx context.Context, c Config) (*Result, error) {
 	if err := c.Validate(); err != nil {
 		return nil, fmt.Errorf("simulate rounds: %w", err)
@@ -24,13 +24,13 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	return s.result(err), err
 }
 
-// mechanism turns shares into work. It owns the order of things and the entries; the simulation owns jobs, time and money.
+// mechanism turns shares into work. It owns the events and entries; the simulation owns jobs, time and accounting.
 type mechanism interface {
-	// step goes on to the next point in time at which something is decided.
+	// step advances to the next point in time at which the state changes.
 	step() error
 }
 
-// newMechanism is the mechanism that a Config asks for.
+// newMechanism returns the mechanism selected by the configuration.
 func newMechanism(s *simulation) mechanism {
 	switch {
 	case s.Ideal:
@@ -41,7 +41,7 @@ func newMechanism(s *simulation) mechanism {
 	return newImproved(s)
 }
 
-// simulation is the state that every mechanism shares.
+// simulation is the state shared by all mechanisms.
 type simulation struct {
 	Config
 	ctx     context.Context
@@ -51,14 +51,14 @@ type simulation struct {
 	beliefs *beliefs
 	source  *source
 	now     float64
-	active  []*job // by arrival
+	active  []*job // in order of arrival
 	arrived int
-	demand  int // devices that active jobs ask for
+	demand  int // devices requested by active jobs
 	devices int
-	used    []float64 // device-seconds, by type
+	used    []float64 // device-seconds by type
 	usage   usage
 
-	ended    []JobResult // of the window
+	ended    []JobResult // jobs of the window
 	inWindow int         // jobs of the window that have ended
 	expected int         // jobs of the window
 	usd      float64
@@ -74,15 +74,18 @@ type simulation struct {
 	began, deciding time.Duration
 }
 
-// leases count how often who ran in a round was still there in the next one, and how often on the same devices.
+// leases counts how often an entry of a round was still present in the next one (chances), and how often it kept its
+// devices (extended).
 type leases struct{ chances, extended int }
 
-// pauses count how often jobs went on after a pause or elsewhere, and what that took.
+// pauses counts how often jobs continued after a pause or on other devices, and the time lost.
 type pauses struct {
 	count   int
 	seconds float64 // device-seconds
 }
 
+// newSimulation creates the policy, the source of jobs and the shared state. c must be valid and have its defaults
+// set.
 func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	policy := c.Custom
 	if policy == nil {
@@ -106,6 +109,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		return nil, err
 	}
 	s.snapshot.Devices = c.Devices
+	// Policies receive rates of pairs only if they pack.
 	if s.traits.Packs {
 		s.snapshot.Pair = s.pairRate
 	}
@@ -116,7 +120,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 	return s, nil
 }
 
-// expectedJobs is how many jobs the window has.
+// expectedJobs returns the number of jobs in the window.
 func expectedJobs(c Config) int {
 	if c.Jobs == nil {
 		if c.Window != (Window{}) {
@@ -133,9 +137,11 @@ func expectedJobs(c Config) int {
 	return n
 }
 
-// stepsBetweenChecks is how many steps pass between looks at ctx and calls of Progress.
+// stepsBetweenChecks is the number of steps between checks of ctx and calls of Progress.
 const stepsBetweenChecks = 256
 
+// run steps the mechanism until all jobs of the window have ended. It checks the context, the limit of simulated time
+// and the stability of the run.
 func (s *simulation) run(m mechanism) error {
 	for i := 0; s.inWindow < s.expected; i++ {
 		if i%stepsBetweenChecks == 0 {
@@ -159,7 +165,8 @@ func (s *simulation) run(m mechanism) error {
 	return nil
 }
 
-// arrive takes in the jobs that have arrived by now, and calls enter for each that can run.
+// arrive admits the jobs that have arrived by now and calls enter for each that can run. Jobs that cannot run are
+// recorded without a completion time.
 func (s *simulation) arrive(enter func(*job)) {
 	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
 		j := &job{Job: s.source.take(), number: s.arrived, chosen: -1}
@@ -179,7 +186,7 @@ func (s *simulation) arrive(enter func(*job)) {
 	}
 }
 
-// end takes a job out of the cluster; its time of completion is NaN when it was given up.
+// end removes a job from the cluster. The completion time is NaN if the job was abandoned.
 func (s *simulation) end(j *job, at float64) {
 	j.gone = true
 	s.beliefs.forget(j)
@@ -187,7 +194,7 @@ func (s *simulation) end(j *job, at float64) {
 	s.record(j, at)
 }
 
-// record reports a job of the window.
+// record adds a job of the window to the results.
 func (s *simulation) record(j *job, at float64) {
 	if !s.Window.has(j.ID) {
 		return
@@ -196,7 +203,7 @@ func (s *simulation) record(j *job, at float64) {
 	s.ended = append(s.ended, newJobResult(j, at))
 }
 
-// sweep forgets jobs that have ended.
+// sweep removes ended jobs from the active ones.
 func (s *simulation) sweep() {
 	kept := s.active[:0]
 	for _, j := range s.active {
@@ -208,8 +215,9 @@ func (s *simulation) sweep() {
 	s.active = kept
 }
 
-// charge books devices of a type on the jobs that had them: from a time on, for some seconds, a share of each. As Gavel counts,
-// each job of a pair pays the full price in compat mode; otherwise they share it.
+// charge accounts the use of devices of a type by the jobs of an entry: for some seconds from a point in time, at a
+// share of each device. In compat mode each job of a pair pays the full price, as in Gavel; otherwise the jobs share
+// it.
 func (s *simulation) charge(e *entry, device int, from, seconds, share float64) {
 	s.usage.add(device, from, from+seconds, float64(share*float64(e.gpus)))
 	seconds *= share

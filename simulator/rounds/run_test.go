@@ -16,12 +16,13 @@ import (
 
 func contains(err error, s string) bool { return strings.Contains(err.Error(), s) }
 
-// static is a short run of jobs that all wait at the start.
+// static returns a short run of jobs that all arrive at the start.
 func static(n int, policy string) rounds.Config {
 	return rounds.Config{Devices: roundstest.Cluster(4, 4, 4), Generate: &workload.Options{}, Total: n, Policy: policy, Compat: true}
 }
 
-// The first ten of a hundred jobs at once on 36 devices of each type in runs of the original, whose seed is 0, in seconds.
+// The first ten of a hundred simultaneous jobs on 36 devices of each type in runs of the original with seed 0, in
+// seconds.
 func TestFirstJobsOfTheOriginal(t *testing.T) {
 	for name, want := range map[string][]float64{
 		"allox":       {70838.1359, 33899.2199, 1535.9959, 4662.4767, 7956.563, 447761.5444, 7723.9723, 4208.3703},
@@ -106,7 +107,7 @@ func TestPreemptionCosts(t *testing.T) {
 		t.Errorf("without: mean %.0f s, %d pauses of %.0f s; with: mean %.0f s, %d pauses of %.0f s",
 			free.MeanJCTS, free.Pauses, free.PauseS, dear.MeanJCTS, dear.Pauses, dear.PauseS)
 	}
-	c = static(8, "fifo_perf") // nobody ever moves
+	c = static(8, "fifo_perf") // no job ever moves
 	free = run(t, c)
 	c.Preemption = rounds.Preemption{Seconds: 30}
 	if dear = run(t, c); dear.MeanJCTS != free.MeanJCTS || dear.Pauses != 0 {
@@ -204,7 +205,7 @@ func TestJobsThatFitNowhereAreLeftOut(t *testing.T) {
 	}
 }
 
-// In the original a job with less than one step per device left is given up after five rounds.
+// In the original, a job with less than one step per device left is abandoned after five rounds.
 func TestJobsWithLessThanAStepPerDevice(t *testing.T) {
 	c := static(0, "fifo_perf")
 	c.Generate, c.Total = nil, 0
@@ -251,7 +252,7 @@ func TestInterruptedRunsSayWhatTheyKnow(t *testing.T) {
 	}
 }
 
-// decision is a policy that a test writes.
+// decision is a policy defined by a function.
 type decision func(*rounds.Snapshot) (rounds.Allocation, error)
 
 func (d decision) Decide(s *rounds.Snapshot) (rounds.Allocation, error) { return d(s) }
@@ -289,7 +290,7 @@ func TestFaultyPoliciesEndTheRun(t *testing.T) {
 				config.PolicyLimit = 20 * time.Millisecond
 			}
 			got, err := rounds.Run(context.Background(), config)
-			if c.want == "" { // devices that stay idle go to anybody
+			if c.want == "" { // idle devices go to any job
 				if err != nil || len(got.Jobs) != 8 {
 					t.Errorf("%v", err)
 				}
@@ -303,7 +304,7 @@ func TestFaultyPoliciesEndTheRun(t *testing.T) {
 	}
 }
 
-// idle is a policy that never gives anything, and whose jobs never run without.
+// idle is a policy that never assigns shares and does not permit surplus time.
 type idle struct{ decision }
 
 func (idle) Traits() rounds.Traits { return rounds.Traits{Name: "Idle", OnlyShares: true} }

@@ -4,18 +4,20 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// source hands out jobs by arrival.
+// source provides jobs in order of arrival.
 type source struct {
-	jobs []workload.Job // the rest of a list
+	jobs []workload.Job // remaining jobs of a list
 	draw *workload.Generator
-	next *workload.Job // drawn and not taken
-	left int           // jobs that may still be drawn; −1 no end
-	// fill are the devices, by type, that jobs at 0 are still to ask for; since is when the last of those would have come.
+	next *workload.Job // drawn and not yet taken
+	left int           // number of jobs still to be drawn; −1: unlimited
+	// fill contains the devices, by type, that jobs at time 0 have yet to request; since is the original arrival time
+	// of the last of them.
 	fill   []int
 	since  float64
 	filled bool
 }
 
+// newSource returns a source of the listed or generated jobs of a configuration.
 func newSource(c Config) (*source, error) {
 	if c.Generate == nil {
 		return &source{jobs: c.Jobs}, nil
@@ -37,7 +39,7 @@ func newSource(c Config) (*source, error) {
 	return s, nil
 }
 
-// shift has the jobs that fill the cluster arrive at 0, and the others as long after each other as they were drawn.
+// shift moves the jobs that fill the cluster to time 0 and preserves the interarrival times of the others.
 func (s *source) shift(j *workload.Job) {
 	at := 0.0
 	if len(s.fill) > 0 {
@@ -52,7 +54,7 @@ func (s *source) shift(j *workload.Job) {
 	j.Arrival = at
 }
 
-// peek is the job that arrives next, nil when there is none.
+// peek returns the next job to arrive, or nil.
 func (s *source) peek() *workload.Job {
 	switch {
 	case s.draw == nil && len(s.jobs) > 0:
@@ -70,7 +72,7 @@ func (s *source) peek() *workload.Job {
 	return s.next
 }
 
-// take is peek, and goes on to the one behind it.
+// take returns the next job and advances to the one after it.
 func (s *source) take() *workload.Job {
 	j := s.peek()
 	if s.draw == nil {
@@ -80,5 +82,5 @@ func (s *source) take() *workload.Job {
 	return j
 }
 
-// endless says that jobs never end.
+// endless reports whether the number of jobs is unlimited.
 func (s *source) endless() bool { return s.left < 0 }

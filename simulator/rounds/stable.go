@@ -7,36 +7,38 @@ import (
 	"slices"
 )
 
-// ErrLimit says that a run reached Config.Limit.
+// ErrLimit reports that a run reached Config.Limit.
 var ErrLimit = errors.New("stopped at the limit of simulated time")
 
-// ErrNotStable says that jobs arrive faster than the cluster gets them done under the policy.
+// ErrNotStable reports that jobs arrive faster than the cluster completes them under the policy.
 var ErrNotStable = errors.New("not stable")
 
-// Unstable is the evidence that a run is not stable: the devices that jobs in the cluster ask for, at three times.
+// Unstable is the evidence that a run is not stable: the number of devices requested by active jobs at three points
+// in time.
 type Unstable struct {
-	AtS     [3]float64 `json:"at_s"`    // a quarter of the time, half of it, the end
-	Demand  [3]int     `json:"demand"`  // devices asked for by the jobs that are in the cluster
-	Devices int        `json:"devices"` // in the cluster
-	// Load is the least that jobs which arrived so far need, on the device type where each needs least, as a share of what the
-	// cluster could have given so far. Above 1 no policy is stable.
+	AtS     [3]float64 `json:"at_s"`    // at a quarter of the time, at half of it, and at the end
+	Demand  [3]int     `json:"demand"`  // devices requested by active jobs
+	Devices int        `json:"devices"` // number of devices in the cluster
+	// Load is the minimum work of all jobs that arrived, each on the device type where it needs least, as a share of
+	// the capacity of the cluster so far. Above 1 no policy is stable.
 	Load float64 `json:"load"`
 }
 
-// backlog watches whether the demand of the jobs in the cluster keeps growing.
+// backlog detects continued growth of the demand of active jobs.
 type backlog struct {
 	on     bool
 	times  []float64
 	demand []int
-	every  int // arrivals between two samples
-	next   int // arrivals at which the next sample is due
+	every  int // number of arrivals between samples
+	next   int // number of arrivals at which the next sample is due
 	found  *Unstable
-	work   float64 // least device-seconds of all jobs that arrived
+	work   float64 // minimum device-seconds of all jobs that arrived
 }
 
 const backlogSamples = 256
 
-// growth is how much the demand must grow from a quarter of the time to half of it, and from there to the end.
+// growth is the factor by which the demand must grow from a quarter of the time to half of it, and again until the
+// end.
 const growth = 4.0 / 3
 
 func (b *backlog) init(s *simulation) {
@@ -44,7 +46,7 @@ func (b *backlog) init(s *simulation) {
 	b.every = 16
 }
 
-// add counts the work of a job that arrived.
+// add adds the work of a job that arrived.
 func (b *backlog) add(j *job) {
 	if !b.on {
 		return
@@ -53,6 +55,8 @@ func (b *backlog) add(j *job) {
 	b.work += j.Steps / fastest * float64(j.GPUs)
 }
 
+// check samples the demand and returns ErrNotStable if it exceeds the limit of Config.Backlog and has kept growing.
+// When the samples are full, every second one is dropped.
 func (b *backlog) check(s *simulation) error {
 	if !b.on || s.arrived < b.next {
 		return nil
@@ -69,6 +73,7 @@ func (b *backlog) check(s *simulation) error {
 	if float64(s.demand) < s.Backlog*float64(s.devices) {
 		return nil
 	}
+	// The first samples after a quarter of the time, after half of it, and the last one.
 	u := Unstable{Devices: s.devices, Load: b.work / (s.now * float64(s.devices))}
 	for k, part := range []float64{0.25, 0.5, 1} {
 		i, _ := slices.BinarySearch(b.times, part*s.now)

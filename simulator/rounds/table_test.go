@@ -10,15 +10,15 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// row is a run whose mean completion time or makespan the original's own runs gave, to two or three digits after the point.
+// row is a run with the mean completion time or makespan of the original, to two or three decimals.
 type row struct {
 	cluster       string
 	jobs          string // a trace, or "single" or "multi"
 	rate          float64
 	start, end    int
 	policy        string
-	jct, makespan float64 // hours; 0 not given
-	cost          float64 // USD; 0 not given
+	jct, makespan float64 // hours; 0: not given
+	cost          float64 // USD; 0: not given
 }
 
 var table = []row{
@@ -93,7 +93,7 @@ func TestTheRunsOfTheOriginal(t *testing.T) {
 	}
 }
 
-// printed compares with a number that was printed with two or three digits after the point, or none for large ones.
+// printed compares with a value that was printed with two or three decimals, or none for large values.
 func printed(t *testing.T, what string, got, want float64) {
 	t.Helper()
 	if want == 0 {

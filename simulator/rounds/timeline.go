@@ -1,15 +1,15 @@
 package rounds
 
-// Timeline is what was in use over time: device-seconds of each device type in steps of equal length from time 0 on. There are at
-// most 500 steps, so that a run of any length has a short one; the last step ends with the run, at MakespanS.
+// Timeline contains the device-seconds in use of each device type, in steps of equal length from time 0. The number
+// of steps is at most 500, regardless of the length of the run. The last step ends with the run, at MakespanS.
 type Timeline struct {
 	StepS Number `json:"step_s"` // a power of two
-	// UsedS are device-seconds by device type and step, 0 where nothing ran. All of them together are Utilization of the
-	// devices over the run.
+	// UsedS contains device-seconds by device type and step; 0 where nothing ran. Their sum is Utilization times the
+	// device-seconds of the run.
 	UsedS map[string][]Number `json:"used_device_s"`
 }
 
-// Steps is how many there are.
+// Steps returns the number of steps.
 func (t *Timeline) Steps() int {
 	for _, used := range t.UsedS {
 		return len(used)
@@ -17,10 +17,11 @@ func (t *Timeline) Steps() int {
 	return 0
 }
 
-// maxSteps bounds a Timeline.
+// maxSteps limits the length of a Timeline.
 const maxSteps = 500
 
-// usage gathers a Timeline. Steps are of one second at first; each time that there would be too many, pairs become one.
+// usage accumulates a Timeline. Steps start at one second; when their number exceeds the limit, pairs of steps are
+// merged.
 type usage struct {
 	step float64     // seconds
 	used [][]float64 // by device type and step
@@ -28,7 +29,7 @@ type usage struct {
 
 func newUsage(devices int) usage { return usage{1, make([][]float64, devices)} }
 
-// add books n devices of a type, or parts of them, between two times. O(steps between them).
+// add records the use of n devices of a type, or fractions of them, during an interval. O(steps in the interval).
 func (u *usage) add(device int, from, to, n float64) {
 	for to > u.step*maxSteps {
 		u.merge()
@@ -56,7 +57,7 @@ func (u *usage) merge() {
 	}
 }
 
-// timeline is what was in use until a time, the end of the run.
+// timeline returns the use of devices until end, the time at which the run ended.
 func (u *usage) timeline(devices []DeviceType, end float64) *Timeline {
 	for end > u.step*maxSteps {
 		u.merge()

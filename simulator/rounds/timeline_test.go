@@ -9,8 +9,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// TestTimelineIsUtilization: in every mechanism what is in use over time adds up to the utilisation, and is never more than
-// there is.
+// In every mechanism, the use of devices over time sums to the utilization and never exceeds the number of devices.
 func TestTimelineIsUtilization(t *testing.T) {
 	for name, set := range map[string]func(*rounds.Config){
 		"as Gavel":              func(c *rounds.Config) { c.Compat = true },
@@ -51,7 +50,7 @@ func TestTimelineIsUtilization(t *testing.T) {
 	}
 }
 
-// TestTimelineOfOneJob: a job on two of three devices, after a while in which there is none.
+// A job on two of three devices that arrives some time after the start.
 func TestTimelineOfOneJob(t *testing.T) {
 	const kind = "ResNet-18 (batch size 32)"
 	rate := workload.GavelTable().Alone("v100", kind, 2)

@@ -1,10 +1,10 @@
-// Package schema is the JSON schema of run.json, and checks a text against it.
+// Package schema contains the JSON schema of run.json and validates documents against it.
 //
-// It is not part of package journal, because the program itself never checks what it writes: tests do, and so may a
-// program that reads run.json. Its library compiles the schemas of all drafts when a process starts, which the agent and
-// the keeper of a job should not pay for.
+// It is separate from package journal because the program does not validate its own output: tests do, and so may a
+// program that reads run.json. Its library compiles the schemas of all drafts when a process starts, a cost that the
+// agent and the keeper of a job avoid.
 //
-//	if err := schema.Validate(data); err != nil { // every place that does not fit
+//	if err := schema.Validate(data); err != nil { // lists every violation
 package schema
 
 import (
@@ -36,8 +36,7 @@ var compiled = sync.OnceValues(func() (*jsonschema.Schema, error) {
 	return c.Compile(name)
 })
 
-// Validate checks the text of a run.json against Record; the error lists every place that does not
-// fit, one a line.
+// Validate validates the text of a run.json against Record; the error lists every violation, one per line.
 func Validate(data []byte) error {
 	c, err := compiled()
 	if err != nil {
@@ -60,7 +59,7 @@ func Validate(data []byte) error {
 	return fmt.Errorf("validate record: %s", strings.Join(lines, "\n"))
 }
 
-// places yields the innermost complaints, each with where it is in the document.
+// places yields the innermost violations, each with its location in the document.
 func places(u *jsonschema.OutputUnit, yield func(line string)) {
 	if len(u.Errors) == 0 && u.Error != nil {
 		at := strings.ReplaceAll(strings.TrimPrefix(u.InstanceLocation, "/"), "/", ".")

@@ -1,7 +1,7 @@
-"""Starts the observer in a Python process, then runs the sitecustomize that this file hides.
+"""Start the observer in a Python process, then run the sitecustomize that this file shadows.
 
-The agent puts this directory first on PYTHONPATH. The directory is removed from sys.path and from PYTHONPATH again
-before the script starts; optimize_observer.children gives it to Python children.
+The agent places this directory first on PYTHONPATH. It is removed from sys.path and PYTHONPATH before the script starts;
+optimize_observer.children adds it to the environment of Python children.
 """
 
 
@@ -16,7 +16,7 @@ def _start():
 
             optimize_observer.start(here)
     except Exception:
-        pass  # the observer never prevents a training
+        pass  # a failure of the observer must not prevent the training
     sys.path[:] = [p for p in sys.path if p != here]
     rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != here]
     if rest and rest != [""]:
@@ -26,7 +26,7 @@ def _start():
 
 
 def _hidden():
-    """Run the sitecustomize that Python would have found without this one; its exceptions are its own."""
+    """Run the sitecustomize that Python would have found without this one. Its exceptions propagate."""
     import importlib.machinery
     import importlib.util
     import sys

@@ -9,76 +9,77 @@ import (
 	"strings"
 )
 
-// Series is one line of a chart. The class picks its colour from the style sheet.
+// Series is one line of a chart. Class selects its colour in the style sheet.
 type Series struct {
 	Name   string
 	Class  string // s1 … s4
 	Points []Point
 	One    func(float64) string
-	Dashed bool // predicted
+	Dashed bool // drawn dashed: a prediction
 	Area   bool
 	Step   bool
-	Dense  bool // sampled: single points need no dot
+	Dense  bool // sampled data: points get no dots
 	Keep   Keep
-	Band   []Band // around it, may be empty
-	// Whiskers draws the band as one whisker at each of its points, for measurements that are apart.
+	Band   []Band // interval around the line; may be empty
+	// Whiskers draws the band as one whisker per point, for separate measurements.
 	Whiskers bool
 }
 
-// Keep says what stays of a stretch of points that is drawn as one.
+// Keep selects the value that represents several points drawn as one.
 type Keep int
 
 const (
 	Mean    Keep = iota
-	Last         // what accumulates
-	Largest      // where the peak counts
+	Last         // for accumulating quantities
+	Largest      // for quantities whose peak matters
 )
 
+// Band is an interval [Lo, Hi] at X.
 type Band struct{ X, Lo, Hi float64 }
 
-// Level is a horizontal line: an agreed limit, the baseline.
+// Level is a horizontal line: a limit or the baseline.
 type Level struct {
 	Name  string
 	Value float64
 	Class string // limit, base
 }
 
-// Moment is a vertical mark: a restart, a change, advice.
+// Moment is a vertical mark: a restart, a live change or a recommendation.
 type Moment struct {
 	X     float64
 	Class string // restart, live, recommended
 	Title string
 }
 
-// Chart is one picture with a time (or epoch) axis.
+// Chart is one picture with a horizontal axis of time or, if XName is set, of another quantity.
 type Chart struct {
 	ID, Title string
 	Unit      string // of the vertical axis
 	Series    []Series
 	Levels    []Level
 	Moments   []Moment
-	XName     string // of the horizontal axis when it is not time
-	Zero      bool   // 0 is on the vertical axis
-	TimeY     bool   // seconds
-	Whole     bool   // only whole numbers
+	XName     string // name of the horizontal axis; empty: time
+	Zero      bool   // include 0 in the vertical axis
+	TimeY     bool   // the vertical axis is in seconds
+	Whole     bool   // only integer ticks
 	Top       float64
-	Why       string // why there is nothing to see
+	Why       string // reason shown when the chart is empty
 }
 
 // Size is the drawing area of a picture, in the units of its view box; the page scales it.
 type Size struct{ Width, Height float64 }
 
-// NormalSize is that of a picture of half the page or a narrow one, WideSize that of the whole width.
+// NormalSize is the size of a picture of half the page width or on a narrow page, WideSize that of the full width.
 var NormalSize, WideSize = Size{560, 264}, Size{1090, 380}
 
 const (
 	marginLeft, marginRight = 58.0, 16.0
 	marginTop, marginBottom = 28.0, 40.0
-	maxPoints               = 220 // of one line; more cannot be seen
+	maxPoints               = 220 // per line; more cannot be distinguished
 	hoverSlices             = 80
 )
 
-// Fit gives the axes their pixels.
+// Fit sets the pixel ranges of both axes.
 func (z Size) Fit(x, y *Scale) {
 	x.From, x.To = marginLeft, z.Width-marginRight
 	y.From, y.To = z.Height-marginBottom, marginTop
@@ -87,12 +88,12 @@ func (z Size) Fit(x, y *Scale) {
 // Key is an entry of the legend.
 type Key struct{ Class, Name string }
 
-// Picture is a chart as HTML wants it.
+// Picture is a rendered chart for the HTML templates.
 type Picture struct {
 	ID, Title string
 	Keys      []Key
 	SVG       template.HTML
-	Narrow    template.HTML // the same for a narrow page, empty when SVG does for both
+	Narrow    template.HTML // variant for a narrow page; empty if SVG serves both
 	Empty     string
 }
 
@@ -108,7 +109,7 @@ func (c *Chart) Empty() bool {
 	return true
 }
 
-// Picture draws the chart. Of long series it keeps what can be seen: see Keep.
+// Picture renders the chart. Long series are thinned according to Keep.
 func (c *Chart) Picture() Picture {
 	p := Picture{ID: c.ID, Title: c.Title}
 	if c.Empty() {
@@ -159,7 +160,7 @@ func (c *Chart) Picture() Picture {
 	return p
 }
 
-// HasValue reports whether any of the points is known.
+// HasValue reports whether any point has a known value.
 func HasValue(points []Point) bool {
 	for _, p := range points {
 		if Known(p.Y) {
@@ -169,6 +170,8 @@ func HasValue(points []Point) bool {
 	return false
 }
 
+// axes returns the scales for the points, bands and moments. Levels above three times the data are ignored so that a
+// distant limit does not flatten the lines. Top, if positive, fixes the upper end of the vertical axis.
 func (c *Chart) axes() (x, y *Scale) {
 	var xs, ys []float64
 	for _, s := range c.Series {
@@ -188,7 +191,7 @@ func (c *Chart) axes() (x, y *Scale) {
 		xs = append(xs, m.X)
 	}
 	data := Most(ys)
-	for _, l := range c.Levels { // a limit far above the data would flatten it
+	for _, l := range c.Levels { // a limit far above the data would flatten the lines
 		if l.Value <= 3*data {
 			ys = append(ys, l.Value)
 		}
@@ -231,7 +234,7 @@ func (c *Chart) xTitle(x *Scale) string {
 	return x.Unit + " since the start"
 }
 
-// describe says in words what a picture shows.
+// describe returns a textual description of the chart for screen readers.
 func (c *Chart) describe() string {
 	var parts []string
 	for _, s := range c.Series {
@@ -251,7 +254,7 @@ func (c *Chart) describe() string {
 	return strings.Join(parts, "; ")
 }
 
-// Least is the smallest known value, +Inf of none.
+// Least returns the smallest known value, +Inf if there are no known values.
 func Least(v []float64) float64 {
 	m := math.Inf(1)
 	for _, x := range v {
@@ -262,7 +265,7 @@ func Least(v []float64) float64 {
 	return m
 }
 
-// Most is the largest known value, −Inf of none.
+// Most returns the largest known value, −Inf if there are no known values.
 func Most(v []float64) float64 {
 	m := math.Inf(-1)
 	for _, x := range v {
@@ -273,8 +276,8 @@ func Most(v []float64) float64 {
 	return m
 }
 
-// thin makes one Point of a stretch where there are more than can be seen; a stretch without a value stays a gap.
-// Of steps it keeps those where something changes.
+// thin reduces a series to at most n points, each representing a range of points according to Keep; a range without a
+// known value remains a gap. A step series keeps all its changes instead.
 func (s Series) thin(n int) []Point {
 	points := s.Points
 	if s.Step {

@@ -10,7 +10,7 @@ import (
 
 var nan = math.NaN()
 
-// Axes: whatever the data, ticks ascend, are not many, and everything lies inside the frame.
+// TestScales checks for arbitrary data that ticks ascend, are few, and lie inside the frame.
 func TestScales(t *testing.T) {
 	finite := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(-1e9, 1e9), rapid.Float64Range(1e-9, 1e-6), rapid.SampledFrom([]float64{0, 1, 1e12, math.NaN()}))
 	rapid.Check(t, func(t *rapid.T) {

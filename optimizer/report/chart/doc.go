@@ -1,9 +1,9 @@
-// Package chart draws the pictures of the HTML pages: a chart is series, levels and moments over one horizontal axis, and
-// becomes inline SVG that follows the reader's light or dark page through CSS classes, names every point on hover and
-// speaks to screen readers. It also has the page's style sheet and the way numbers and text are written for people, so that
-// all pages and terminals read alike.
+// Package chart renders the charts of HTML pages. A chart consists of series, levels and moments over one horizontal
+// axis and is rendered to inline SVG that adapts to light and dark pages through CSS classes, shows a tooltip for every
+// point and is accessible to screen readers. The package also contains the style sheet and the formatting of numbers
+// and text, so that all pages and terminals use the same conventions.
 //
-// It knows nothing of runs, jobs or money, computes no statistics, and draws no files: a page embeds what it returns.
+// It is independent of runs, jobs and money, computes no statistics and writes no files: a page embeds what it returns.
 //
 //	c := chart.Chart{ID: "speed", Title: "Throughput", Unit: "samples/s", XName: "GPUs", Zero: true,
 //		Series: []chart.Series{{Name: "measured", Class: "s1", Points: points, One: chart.Throughput}}}

@@ -2,7 +2,7 @@ package chart
 
 import "strings"
 
-// EscLines makes several lines safe inside SVG; they stay several.
+// EscLines escapes multi-line text for SVG and keeps the line breaks.
 func EscLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
@@ -11,34 +11,35 @@ func EscLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Labels places words beside points so that they do not lie over each other.
+// Labels places text beside points without overlaps.
 type Labels struct {
 	d     *Drawing
 	taken [][4]float64
 }
 
-// Labels returns a placer for words on the drawing.
+// Labels returns a label placer for the drawing.
 func (d *Drawing) Labels() *Labels { return &Labels{d: d} }
 
-// Avoid keeps words off a point and so much on either side of it, in pixels.
+// Avoid reserves the box of half-widths dx and dy around a point, in pixels.
 func (l *Labels) Avoid(cx, cy, dx, dy float64) {
 	l.taken = append(l.taken, [4]float64{cx - dx, cy - dy, cx + dx, cy + dy})
 }
 
-// Put writes a text above, below or beside a point, a gap away, where nothing lies yet, else above. The class picks its colour.
+// Put writes a text at distance gap above, below or beside a point, at the first free position, or above the point if
+// no position is free. Class selects the colour.
 func (l *Labels) Put(cx, cy, gap float64, text, class string) {
 	best, _ := l.place(cx, cy, gap, text)
 	l.write(best, text, class)
 }
 
-// Try is Put for a text that is left out where there is no room.
+// Try is like Put but omits the text if no position is free.
 func (l *Labels) Try(cx, cy, gap float64, text, class string) {
 	if best, free := l.place(cx, cy, gap, text); free {
 		l.write(best, text, class)
 	}
 }
 
-// spot is where a text begins, ends or has its middle.
+// spot is an anchor position of a text: its start, middle or end.
 type spot struct {
 	x, y   float64
 	anchor string
@@ -48,7 +49,8 @@ func (l *Labels) write(at spot, text, class string) {
 	l.d.F(`<text class="mark halo %s %s" x="%s" y="%s">%s</text>`, at.anchor, class, Px(at.x), Px(at.y), Esc(text))
 }
 
-// place finds room for a text and takes it.
+// place returns the first of eight positions around a point at which the text fits the drawing and overlaps no reserved
+// box, and reserves it. If none is free, it returns the first position and false.
 func (l *Labels) place(cx, cy, gap float64, text string) (best spot, free bool) {
 	width, height := 7*float64(len(text)), 13.0
 	spots := []spot{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},

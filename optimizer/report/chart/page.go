@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Style is the style sheet of a page with pictures, tables and tiles, in light and dark: the classes of this package and
-// those of package page.
+// Style is the style sheet of a page with pictures, tables and tiles, for light and dark mode. It contains the classes
+// of this package and of package page.
 //
 //go:embed page.css
 var Style string
 
-// Figures are the templates "keys", the legend of a Picture, and "picture", the inside of its <figure>. Their set needs the
-// function "clean", which is Clean.
+// Figures contains the templates "keys", the legend of a Picture, and "picture", the content of its <figure>. The
+// template set must provide the function "clean", which is Clean.
 //
 //go:embed figures.html.tmpl
 var Figures string
 
-// File is the picture as an SVG file of its own, for the wide page, with the style sheet in it; empty when there is nothing
-// to see.
+// File returns the wide picture as a self-contained SVG file with the style sheet embedded, or "" if the picture is
+// empty.
 func (p Picture) File() string {
 	rest, ok := strings.CutPrefix(string(p.SVG), "<svg ")
 	head, body, found := strings.Cut(rest, ">")

@@ -5,17 +5,17 @@ import (
 	"strconv"
 )
 
-// Scale maps data to pixels along one axis.
+// Scale maps data values to pixels along one axis.
 type Scale struct {
 	Min, Max float64
 	Log      bool
 	From, To float64 // pixels
 	Ticks    []float64
 	Label    func(float64) string
-	Unit     string // in words, for the title of the axis
+	Unit     string // spelled out, for the axis title
 }
 
-// At is the pixel of a value.
+// At returns the pixel position of a value.
 func (s *Scale) At(v float64) float64 {
 	lo, hi := s.Min, s.Max
 	if s.Log {
@@ -27,7 +27,7 @@ func (s *Scale) At(v float64) float64 {
 	return s.From + (v-lo)/(hi-lo)*(s.To-s.From)
 }
 
-// NewScale makes an axis over values; zero asks for 0 to be on it, headroom for room above. About n ticks.
+// NewScale returns an axis over the known values with about n ticks. If zero is set, the axis includes 0.
 func NewScale(values []float64, n int, zero, log bool) *Scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range values {
@@ -55,7 +55,7 @@ func NewScale(values []float64, n int, zero, log bool) *Scale {
 	return s
 }
 
-// widen gives room to values that are all the same, or so close that floating Point cannot count between them.
+// widen extends an axis whose values are equal or too close to be distinguished in floating point.
 func (s *Scale) widen() {
 	size := math.Max(math.Abs(s.Min), math.Abs(s.Max))
 	if s.Max-s.Min > 1e-9*size {
@@ -68,7 +68,7 @@ func (s *Scale) widen() {
 	s.Min, s.Max = s.Min-.1*size, s.Max+.1*size
 }
 
-// ticksEvery widens the axis to whole steps and sets ticks there.
+// ticksEvery extends the axis to multiples of step and sets ticks there.
 func (s *Scale) ticksEvery(step float64) {
 	first, last := math.Floor(s.Min/step+1e-9), math.Ceil(s.Max/step-1e-9)
 	s.Min, s.Max, s.Ticks = first*step, last*step, nil
@@ -87,7 +87,7 @@ func (s *Scale) ticksEvery(step float64) {
 	}
 }
 
-// niceStep is 1, 2 or 5 times a power of ten, at least v.
+// niceStep returns the smallest 1, 2 or 5 times a power of ten that is at least v.
 func niceStep(v float64) float64 {
 	p := math.Pow(10, math.Floor(math.Log10(v)))
 	for _, m := range []float64{1, 2, 5} {
@@ -98,7 +98,7 @@ func niceStep(v float64) float64 {
 	return 10 * p
 }
 
-// logTicks sets ticks at 1, 2 and 5 times powers of ten, and the ends at the ticks around the data.
+// logTicks sets ticks at 1, 2 and 5 times powers of ten and the ends of the axis at the ticks around the data.
 func (s *Scale) logTicks() {
 	var all []float64
 	for e := math.Floor(math.Log10(s.Min)) - 1; e <= math.Ceil(math.Log10(s.Max)); e++ {
@@ -118,7 +118,7 @@ func (s *Scale) logTicks() {
 	s.Ticks = all[lo : max(hi, lo+1)+1]
 	s.Min, s.Max = s.Ticks[0], s.Ticks[len(s.Ticks)-1]
 	s.Label = func(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
-	for len(s.Ticks) > 8 { // only the powers of ten, or every other tick
+	for len(s.Ticks) > 8 { // keep only the powers of ten, or every other tick
 		var fewer []float64
 		for i, t := range s.Ticks {
 			if i%2 == 0 {
@@ -129,8 +129,8 @@ func (s *Scale) logTicks() {
 	}
 }
 
-// NewTimeScale is an axis of seconds with ticks at whole seconds, minutes, hours or days. When tight,
-// it ends where the data ends.
+// NewTimeScale returns an axis of seconds with ticks at whole seconds, minutes, hours or days. If tight is set, it ends
+// where the data ends.
 func NewTimeScale(values []float64, n int, zero, tight bool) *Scale {
 	s := NewScale(values, n, zero, false)
 	lo, hi := Least(values), Most(values)
@@ -179,7 +179,7 @@ func NewTimeScale(values []float64, n int, zero, tight bool) *Scale {
 	return s
 }
 
-// timeUnit is what an axis up to so many seconds is written in.
+// timeUnit returns the unit for an axis that ends at most seconds, and its length in seconds.
 func timeUnit(most float64) (seconds float64, name string) {
 	switch {
 	case most > 3*86400:
@@ -192,7 +192,7 @@ func timeUnit(most float64) (seconds float64, name string) {
 	return 1, "seconds"
 }
 
-// newLogTimeScale is a logarithmic axis of seconds with round numbers of one unit.
+// newLogTimeScale returns a logarithmic axis of seconds with round numbers of one unit.
 func newLogTimeScale(values []float64) *Scale {
 	unit, name := timeUnit(Most(values))
 	inUnit := make([]float64, len(values))

@@ -13,36 +13,36 @@ type Mark struct {
 	X, Y float64
 	// Class is "on-front", "quiet" or "hollow".
 	Class string
-	Title string // shown on hover, may have lines
-	// Radius in pixels; 0: 5.
+	Title string // tooltip; may have several lines
+	// Radius is in pixels; 0 means 5.
 	Radius float64
-	// Name is a word beside the point, left out where it would lie on another; empty for none.
+	// Name is a label beside the point, omitted if it would overlap another; empty for none.
 	Name string
-	// Ring is a word beside a ring around the point; empty for none.
+	// Ring labels a ring around the point; empty for no ring.
 	Ring string
-	// Whiskers are the intervals of both values, drawn where a ring is; nil for none.
+	// Whiskers holds the intervals of both values, drawn if the mark has a ring; nil for none.
 	Whiskers *Whiskers
-	// Sign is the point in a Sketch, "·" if empty.
+	// Sign represents the point in a Sketch; empty means "·".
 	Sign string
 }
 
-// Whiskers are the ends of the intervals of a Mark.
+// Whiskers holds the ends of the intervals of a Mark.
 type Whiskers struct{ XLo, XHi, YLo, YHi float64 }
 
-// Scatter is a picture of points in the plane, such as the time and cost of runs; later marks lie above earlier ones. Axes
-// whose values differ by more than a factor of 25 are logarithmic.
+// Scatter is a picture of points in the plane, such as the time and cost of runs; later marks are drawn above earlier
+// ones. An axis is logarithmic if its values span more than a factor of 25.
 type Scatter struct {
 	ID, Title    string
-	About        string // what the picture says, for who cannot see it; empty: the number of points
+	About        string // description for screen readers; empty: the number of points
 	XName, YName string
 	TimeX        bool // X is in seconds
 	Marks        []Mark
-	Edge         []Point // joined by a line, below the marks
+	Edge         []Point // points joined by a line below the marks
 	Keys         []Key
-	Why          string // why there is nothing to see
+	Why          string // reason shown when the picture is empty
 }
 
-// known are the marks that can be drawn.
+// known returns the marks that have known values.
 func (s *Scatter) known() []Mark {
 	var list []Mark
 	for _, m := range s.Marks {
@@ -53,7 +53,7 @@ func (s *Scatter) known() []Mark {
 	return list
 }
 
-// Picture draws the scatter for a wide and for a narrow page; points that are not known are left out.
+// Picture renders the scatter for a wide and for a narrow page. Marks with unknown values are omitted.
 func (s *Scatter) Picture() Picture {
 	p := Picture{ID: s.ID, Title: s.Title, Keys: s.Keys}
 	marks := s.known()
@@ -81,7 +81,7 @@ func (s *Scatter) Picture() Picture {
 	return p
 }
 
-// plane is a drawing with its axes.
+// plane is a drawing with its scales.
 type plane struct {
 	*Drawing
 	x, y *Scale
@@ -97,7 +97,7 @@ func (d plane) edge(points []Point) {
 	}
 }
 
-// marks draws the points, above them the rings, above those the words: those of the rings first.
+// marks draws the points, then the rings, then the labels, those of rings first.
 func (d plane) marks(marks []Mark) {
 	words := d.Labels()
 	for _, m := range marks {
@@ -126,7 +126,7 @@ func (d plane) marks(marks []Mark) {
 
 func (d plane) at(m Mark) Point { return Point{d.x.At(m.X), d.y.At(m.Y)} }
 
-// whiskers draws both intervals, cut at the edges of the picture.
+// whiskers draws both intervals, clipped to the picture.
 func (d plane) whiskers(m Mark) {
 	if m.Whiskers == nil {
 		return
@@ -143,7 +143,7 @@ func (m Mark) radius() float64 {
 	return 5
 }
 
-// axes are those of the marks, about so many ticks on each, and their names.
+// axes returns the scales for the marks, with about nx and ny ticks, and the axis titles.
 func (s *Scatter) axes(marks []Mark, nx, ny int) (x, y *Scale, xName, yName string) {
 	var xs, ys []float64
 	for _, m := range marks {
@@ -171,10 +171,10 @@ func (s *Scatter) axes(marks []Mark, nx, ny int) (x, y *Scale, xName, yName stri
 	return x, y, name(s.XName, x), name(s.YName, y)
 }
 
-// wideSpread is the factor between values beyond which an axis is logarithmic.
+// wideSpread is the ratio of largest to smallest value above which an axis is logarithmic.
 const wideSpread = 25
 
-// spread is the largest over the smallest value; 0 where that says nothing.
+// spread returns the ratio of the largest to the smallest value, or 0 if not all values are positive.
 func spread(v []float64) float64 {
 	if lo := Least(v); lo > 0 {
 		return Most(v) / lo
@@ -182,7 +182,7 @@ func spread(v []float64) float64 {
 	return 0
 }
 
-// looseScale is an axis with some room around the data.
+// looseScale returns an axis with a margin around the data.
 func looseScale(v []float64, n int) *Scale {
 	lo, hi := Least(v), Most(v)
 	log := spread(v) > wideSpread
@@ -196,17 +196,17 @@ func looseScale(v []float64, n int) *Scale {
 type Bar struct {
 	Name  string
 	Parts []Part
-	Text  string // the value in words, right of the bar
-	Title string // shown on hover
+	Text  string // the formatted value, to the right of the bar
+	Title string // tooltip
 }
 
-// Part is a stretch of a bar.
+// Part is a segment of a bar.
 type Part struct {
-	Value float64 // ≥ 0; unknown is drawn as nothing
+	Value float64 // ≥ 0; an unknown value is not drawn
 	Class string  // s1 … s4
 }
 
-// Bars is a picture of one horizontal bar a row, from 0.
+// Bars is a picture with one horizontal bar per row, starting at 0.
 type Bars struct {
 	ID, Title string
 	Rows      []Bar
@@ -217,12 +217,12 @@ type Bars struct {
 const (
 	barStep   = 26.0
 	barHeight = 13.0
-	barName   = 170.0 // room for the names
-	barText   = 96.0  // and for the values
+	barName   = 170.0 // width of the names
+	barText   = 96.0  // width of the values
 	nameRunes = 26
 )
 
-// Picture draws the bars; its height grows with the rows.
+// Picture renders the bars. Its height is proportional to the number of rows.
 func (b *Bars) Picture() Picture {
 	p := Picture{ID: b.ID, Title: b.Title, Keys: b.Keys}
 	most := 0.0
@@ -267,7 +267,7 @@ func (r Bar) length() float64 {
 	return sum
 }
 
-// shorten cuts a name in its middle, where names differ least.
+// shorten removes the middle of a long name, where names differ least.
 func shorten(s string) string {
 	r := []rune(Clean(s))
 	if len(r) <= nameRunes {

@@ -31,7 +31,7 @@ func TestScatter(t *testing.T) {
 	}
 }
 
-// Wherever the points are, they lie inside the picture.
+// TestScatterKeepsPointsInside checks that all points are drawn inside the picture.
 func TestScatterKeepsPointsInside(t *testing.T) {
 	value := rapid.OneOf(rapid.Float64Range(0, 1), rapid.Float64Range(1e-9, 1e9), rapid.SampledFrom([]float64{0, 1, 1e12}))
 	rapid.Check(t, func(t *rapid.T) {
@@ -68,7 +68,7 @@ func TestWhiskersStandAlone(t *testing.T) {
 	}
 }
 
-// runs are three on an edge, one ringed, and one off it, an hour to two days.
+// runs returns three marks on an edge, one of them ringed, and one off it, from an hour to two days.
 func runs() *Scatter {
 	return &Scatter{ID: "a", Title: "a", XName: "time", YName: "USD", TimeX: true, Edge: []Point{{3600, 32}, {7200, 20}},
 		Marks: []Mark{{X: 170000, Y: 40, Class: "quiet"}, {X: 3600, Y: 32, Class: "on-front", Name: "A", Sign: "A"}, {X: 3610, Y: 32.01, Class: "on-front", Name: "B", Sign: "B"},

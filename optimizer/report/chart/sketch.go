@@ -9,8 +9,8 @@ import (
 
 const sketchRows = 14
 
-// Sketch draws the scatter in characters, so many columns wide: each mark its Sign, rings in brackets above the others, "*"
-// where several letters fall together. Nil when there is nothing to see.
+// Sketch draws the scatter in characters, width columns wide: each mark as its Sign, rings in brackets above the
+// others, "*" where several signs coincide. It returns nil if there is nothing to draw.
 func (s *Scatter) Sketch(width int) []string {
 	marks := s.known()
 	if len(marks) == 0 {
@@ -51,7 +51,7 @@ func (s *Scatter) Sketch(width int) []string {
 	return append(lines, indent+"└"+base, indent+" "+names, fmt.Sprintf("%*s", width, xName))
 }
 
-// sketch puts the sign of a mark into a line.
+// sketch writes the sign of the mark into a line.
 func (m Mark) sketch(line []rune, at int) {
 	sign := []rune(m.Sign)
 	switch {
@@ -69,7 +69,7 @@ func (m Mark) sketch(line []rune, at int) {
 
 func letter(r rune) bool { return r >= 'A' && r <= 'Z' }
 
-// sketchAxis is the horizontal axis with the numbers below it that find room.
+// sketchAxis returns the horizontal axis and, below it, the tick labels that fit.
 func sketchAxis(x *Scale, columns int) (base, names string) {
 	line, below := []rune(strings.Repeat("─", columns)), []rune(strings.Repeat(" ", columns))
 	free := 0
@@ -85,7 +85,7 @@ func sketchAxis(x *Scale, columns int) (base, names string) {
 	return string(line), strings.TrimRight(string(below), " ")
 }
 
-// cell is the character in which a value lies.
+// cell returns the character position of a value.
 func cell(s *Scale, v float64) int {
 	return int(math.Round(Clamp(s.At(v), min(s.From, s.To), max(s.From, s.To))))
 }

@@ -9,19 +9,19 @@ import (
 	"strings"
 )
 
-// The pictures are written here rather than with gonum/plot: its SVG has fixed colours, sizes and no titles, while these
-// follow the reader's light or dark page through CSS classes, name every Point on hover, and speak to screen readers.
+// Charts are written here rather than with gonum/plot, whose SVG has fixed colours and sizes and no titles. These adapt
+// to light and dark pages through CSS classes, show a tooltip for every Point and are accessible to screen readers.
 
-// Point is a pair of data; a Y that is not a number is a gap.
+// Point is a data point; a NaN Y is a gap.
 type Point struct{ X, Y float64 }
 
-// Drawing writes SVG. All text in it goes through Esc.
+// Drawing is an SVG writer. All text in it is escaped by Esc.
 type Drawing struct {
 	b strings.Builder
 	Size
 }
 
-// NewDrawing begins a picture; its title and description are what a screen reader says. The id is unique in the page.
+// NewDrawing starts a picture with a title and a description for screen readers. The id must be unique in the page.
 func NewDrawing(z Size, id, title, description string) *Drawing {
 	d := &Drawing{Size: z}
 	d.F(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, z.Width, z.Height, id, id)
@@ -29,7 +29,7 @@ func NewDrawing(z Size, id, title, description string) *Drawing {
 	return d
 }
 
-// F adds SVG, formatted as by fmt.
+// F appends SVG formatted as by fmt.Fprintf.
 func (d *Drawing) F(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
 // Finish closes the picture and returns it.
@@ -38,13 +38,13 @@ func (d *Drawing) Finish() template.HTML {
 	return template.HTML(d.b.String()) // every text in it was escaped by Esc
 }
 
-// Esc makes text safe inside SVG.
+// Esc escapes text for SVG and removes control characters.
 func Esc(s string) string { return html.EscapeString(Clean(s)) }
 
-// Px writes a coordinate.
+// Px formats a coordinate.
 func Px(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".0") }
 
-// Axes draws both axes with their ticks and names; Size.Fit has set their pixels.
+// Axes draws both axes with their ticks and titles. Size.Fit must have set their pixel ranges.
 func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
 	for _, t := range y.Ticks {
 		if t > y.Max*(1+1e-9) {
@@ -67,6 +67,8 @@ func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
 	d.F(`<text class="unit end" x="%g" y="%g">%s</text>`, d.Width-marginRight, d.Height-6, Esc(xTitle))
 }
 
+// bandOf draws the interval of a series, as whiskers or as a filled band clipped to the vertical axis. A band is
+// thinned to maxPoints.
 func (d *Drawing) bandOf(s Series, x, y *Scale) {
 	if s.Whiskers {
 		for _, b := range s.Band {
@@ -97,10 +99,10 @@ func (d *Drawing) bandOf(s Series, x, y *Scale) {
 	d.F(`Z"/>`)
 }
 
-// Clamp is v within lo and hi.
+// Clamp returns v limited to [lo, hi].
 func Clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
 
-// levels draws the lines and returns their names, which belong above everything.
+// levels draws the horizontal lines and returns their labels, which the caller draws on top of everything.
 func (d *Drawing) levels(c *Chart, x, y *Scale) string {
 	names, levels := &Drawing{}, c.Levels
 	sort.SliceStable(levels, func(i, j int) bool { return levels[i].Value > levels[j].Value })
@@ -125,7 +127,8 @@ func (d *Drawing) levels(c *Chart, x, y *Scale) string {
 	return names.b.String()
 }
 
-// clearance is how far the lines keep from a height, in pixels, over a part of the axis.
+// clearance returns the minimum distance in pixels between the lines of the chart and a height, over a range of the
+// horizontal axis.
 func (c *Chart) clearance(height, from, to float64, x, y *Scale) float64 {
 	free := math.Inf(1)
 	for _, s := range c.Series {
@@ -143,13 +146,15 @@ func (d *Drawing) moment(m Moment, x *Scale) {
 	d.F(`<line class="moment %s" x1="%s" x2="%s" y1="%g" y2="%g"/>`, m.Class, at, at, marginTop, d.Height-marginBottom)
 }
 
-// momentHandle is what one points at: it lies above everything.
+// momentHandle draws the hover target of a moment, which must be on top of everything.
 func (d *Drawing) momentHandle(m Moment, x *Scale) {
 	at := x.At(m.X)
 	d.F(`<g class="handle %s"><title>%s</title><rect class="reach" x="%s" y="%g" width="14" height="16"/>`, m.Class, Esc(m.Title), Px(at-7), marginTop-12)
 	d.F(`<path d="M%s %gl4 -6h-8z"/></g>`, Px(at), marginTop)
 }
 
+// lineOf draws a series as a path, with the area below it if Area is set. An unknown value, or a value ≤ 0 on a
+// logarithmic axis, interrupts the line. Short series of separate measurements get dots.
 func (d *Drawing) lineOf(s Series, x, y *Scale) {
 	path, open := &strings.Builder{}, false
 	var first, last, before Point
@@ -199,7 +204,7 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 	}
 }
 
-// hover lays invisible slices over a chart; each names the values below it.
+// hover covers the chart with transparent slices; the tooltip of each lists the values below it.
 func (d *Drawing) hover(c *Chart, x *Scale) {
 	n := hoverSlices
 	width := (x.To - x.From) / float64(n)

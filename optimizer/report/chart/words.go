@@ -8,20 +8,20 @@ import (
 	"unicode"
 )
 
-// NoData stands wherever a number was not measured or predicted.
+// NoData replaces every number that was not measured or predicted.
 const NoData = "no data"
 
-// Blank is the fixed blank between a number and its unit: no line is broken there. PlainBlanks takes it back.
+// Blank is the no-break space between a number and its unit. PlainBlanks replaces it.
 const Blank = "\u00a0"
 
-// PlainBlanks makes every fixed blank a usual one, for terminals and files.
+// PlainBlanks replaces no-break spaces by plain ones, for terminals and files.
 func PlainBlanks(s string) string { return strings.ReplaceAll(s, Blank, " ") }
 
 // Known reports whether v is a number: neither NaN nor infinite.
 func Known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// Significant writes v with three significant digits, and whole numbers from 100 up with thousands separated. Only below
-// 1e-9 the exponent is written.
+// Significant formats v with three significant digits; from 100 up it writes whole numbers with thousands separators.
+// An exponent is used only below 1e-9.
 func Significant(v float64) string {
 	switch a := math.Abs(v); {
 	case !Known(v):
@@ -40,7 +40,7 @@ func Significant(v float64) string {
 	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-// Thousands writes a whole number, its thousands separated: "12,345".
+// Thousands formats a whole number with thousands separators: "12,345".
 func Thousands(v float64) string {
 	s := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -52,7 +52,7 @@ func Thousands(v float64) string {
 	return s
 }
 
-// WithUnit writes a number of a unit: "42.3 GiB".
+// WithUnit formats a number with its unit: "42.3 GiB".
 func WithUnit(v float64, unit string) string {
 	if !Known(v) {
 		return NoData
@@ -60,7 +60,7 @@ func WithUnit(v float64, unit string) string {
 	return Significant(v) + Blank + unit
 }
 
-// Duration writes seconds: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
+// Duration formats seconds: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
 func Duration(s float64) string {
 	if !Known(s) {
 		return NoData
@@ -86,7 +86,7 @@ func Duration(s float64) string {
 	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
 }
 
-// USD writes money: cents from a dollar up, three significant digits below, without trailing zeros.
+// USD formats money: with cents from one dollar up, with three significant digits and no trailing zeros below.
 func USD(v float64) string {
 	switch a := math.Abs(v); {
 	case !Known(v):
@@ -109,7 +109,7 @@ func USD(v float64) string {
 	return "$" + s
 }
 
-// GiB writes memory given in GiB; below 0.1 GiB in MiB.
+// GiB formats memory given in GiB, in MiB below 0.1 GiB.
 func GiB(v float64) string {
 	if v != 0 && math.Abs(v) < 0.09995 {
 		return WithUnit(v*1024, "MiB")
@@ -117,13 +117,13 @@ func GiB(v float64) string {
 	return WithUnit(v, "GiB")
 }
 
-// Percent writes a number that counts percent.
+// Percent formats a number of percent.
 func Percent(v float64) string { return WithUnit(v, "%") }
 
-// Throughput writes samples per second.
+// Throughput formats samples per second.
 func Throughput(v float64) string { return WithUnit(v, "samples/s") }
 
-// Rate is a throughput in another unit, such as steps/s; empty is samples/s.
+// Rate returns the formatter of a throughput in a unit such as steps/s; an empty unit means samples/s.
 func Rate(unit string) func(float64) string {
 	if unit == "" {
 		return Throughput
@@ -131,7 +131,7 @@ func Rate(unit string) func(float64) string {
 	return func(v float64) string { return WithUnit(v, unit) }
 }
 
-// Share writes a share of 1 as whole percent.
+// Share formats a fraction of 1 as whole percent.
 func Share(v float64) string {
 	if !Known(v) {
 		return NoData
@@ -139,7 +139,7 @@ func Share(v float64) string {
 	return strconv.FormatFloat(100*v, 'f', 0, 64) + Blank + "%"
 }
 
-// Count writes a number of things: whole numbers without decimals.
+// Count formats a count; whole numbers have no decimals.
 func Count(v float64) string {
 	if Known(v) && v == math.Trunc(v) {
 		return Thousands(v)
@@ -147,7 +147,7 @@ func Count(v float64) string {
 	return Significant(v)
 }
 
-// Plural writes a number of things, the word in its plural where there is not one: "3 runs".
+// Plural formats a count with its noun, in the plural unless n is 1: "3 runs".
 func Plural(n int, word string) string {
 	if n != 1 {
 		word += "s"
@@ -155,8 +155,8 @@ func Plural(n int, word string) string {
 	return Thousands(float64(n)) + " " + word
 }
 
-// Clean makes text from scripts and logs safe to print on any terminal and in one line: control characters
-// (escape sequences), and the marks that turn the direction of writing, become spaces or go.
+// Clean makes text from scripts and logs safe to print on any terminal on a single line: control characters (escape
+// sequences) and bidirectional formatting characters are replaced by spaces or removed.
 func Clean(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {

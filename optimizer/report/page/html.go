@@ -16,7 +16,7 @@ var pageText string
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"clean": chart.Clean,
 	"mark":  func(l Light) string { return l.Mark() },
-	"split": func(v string) [2]string { // a figure and its unit
+	"split": func(v string) [2]string { // a number and its unit
 		figure, unit, ok := strings.Cut(chart.Clean(v), chart.Blank)
 		if !ok || strings.Contains(unit, chart.Blank) || v == chart.NoData {
 			return [2]string{chart.Clean(v)}
@@ -34,7 +34,7 @@ type titledCell struct {
 
 type titledRow []titledCell
 
-// titled gives each cell the name of its column, and puts the interval of a figure below it.
+// titled returns the rows with the column name of each cell and with the interval of a number below it.
 func (g *Table) titled() []titledRow {
 	rows := make([]titledRow, len(g.Rows))
 	for i, r := range g.Rows {
@@ -55,7 +55,7 @@ func (g *Table) titled() []titledRow {
 	return rows
 }
 
-// HTML writes one file that needs nothing else: no network, no script.
+// HTML writes a self-contained HTML file, without scripts or network access.
 func HTML(w io.Writer, doc Document) error {
 	var b bytes.Buffer
 	err := page.Execute(&b, struct {
@@ -70,7 +70,7 @@ func HTML(w io.Writer, doc Document) error {
 	return err
 }
 
-// heading is the title with the state, where there is one.
+// heading returns the title, followed by the state if set.
 func (d *Document) heading() string {
 	if d.State == "" {
 		return d.Title

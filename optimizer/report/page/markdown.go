@@ -10,7 +10,7 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Markdown writes a document as GitHub's Markdown.
+// Markdown writes a document as GitHub-flavoured Markdown.
 func Markdown(w io.Writer, doc Document) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", escape(doc.heading()))
@@ -66,7 +66,7 @@ func Markdown(w io.Writer, doc Document) error {
 	return err
 }
 
-// verbatim is a line within <pre>: also where a renderer reads Markdown there, none of it is live.
+// verbatim escapes a line within <pre> so that it stays inert even where a renderer interprets Markdown there.
 func verbatim(line string) string {
 	var b strings.Builder
 	for _, c := range chart.Clean(line) {
@@ -103,7 +103,7 @@ func markdownTable(b *bytes.Buffer, g *Table) {
 	}
 }
 
-// escape keeps text from being read as Markdown or HTML.
+// escape escapes text so that it is not interpreted as Markdown or HTML.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range chart.Clean(s) {

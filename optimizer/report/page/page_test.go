@@ -24,7 +24,8 @@ func TestWrap(t *testing.T) {
 	})
 }
 
-// TestHostileText: what comes from scripts and logs neither moves the cursor nor becomes Markdown or HTML, in any part.
+// TestHostileText checks that text from scripts and logs neither moves the cursor nor becomes Markdown or HTML in any
+// part of a document.
 func TestHostileText(t *testing.T) {
 	const hostile = "a\x1b[31m<script>alert(1)</script>|*b*\n# c"
 	doc := Document{Title: hostile, Subtitle: hostile, State: "done", Light: Good, Footer: hostile,
@@ -60,7 +61,8 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestLongTables: text shows the first rows and says how many more there are; Markdown and HTML have all of them.
+// TestLongTables checks that text shows the first rows and the number of omitted ones, and that Markdown and HTML show
+// all rows.
 func TestLongTables(t *testing.T) {
 	table := &Table{Columns: Left("name"), Long: true}
 	for range longRows + 3 {
@@ -82,7 +84,7 @@ func TestLongTables(t *testing.T) {
 	}
 }
 
-// TestPictures: what is only a picture leaves no trace in text and Markdown, and stands where it belongs in HTML.
+// TestPictures checks that pictures leave no trace in text and Markdown and appear at the right place in HTML.
 func TestPictures(t *testing.T) {
 	plain := Document{Title: "Runs", Sections: []Section{{ID: "a", Title: "One", Blocks: []Block{{Notes: []string{"first"}}, {Caption: "Numbers", Table: &Table{Columns: Left("name"), Rows: [][]Cell{Row("value")}}}}}}}
 	drawn := plain
@@ -114,7 +116,8 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// TestTextWithin: words and tables keep to any width, and every word is there; a sketch is drawn as it is.
+// TestTextWithin checks that text and tables fit any width without losing a word, and that a sketch is copied
+// unchanged.
 func TestTextWithin(t *testing.T) {
 	doc := Document{Title: "Some runs of a model", Subtitle: "that took their time", Answers: []Answer{{Question: "Chosen", Text: "two of them, at last"}},
 		Sections: []Section{{Title: "All of the runs that there were", Blocks: []Block{{Sketch: []string{"a|", " |"}}, {Caption: "What they say of themselves", Fields: Fields("cost", "not a dollar"), Notes: []string{"nothing more is known of them"}},
@@ -138,7 +141,7 @@ func TestTextWithin(t *testing.T) {
 	}
 }
 
-// TestSubordinate: what is below a figure is there where there is room.
+// TestSubordinate checks that the secondary text of a cell appears in the formats that have room for it.
 func TestSubordinate(t *testing.T) {
 	doc := Document{Title: "Costs", Sections: []Section{{Title: "All", Blocks: []Block{{Table: &Table{Columns: Right("USD"), Rows: [][]Cell{{{Text: "5", Sub: "4 to 7"}}}}}}}}}
 	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": Markdown, "<span>5</span><small>4 to 7</small>": HTML} {

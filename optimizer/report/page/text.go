@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	textWidth = 96 // the widest line of the text format, unless another is asked for
-	longRows  = 12 // what is shown of a long table
+	textWidth = 96 // default width of the text format, in columns
+	longRows  = 12 // number of rows shown of a long table
 )
 
 // Text writes a document for a terminal, at most 96 columns wide.
 func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth) }
 
-// TextWithin writes a document for a terminal of so many columns.
+// TextWithin writes a document for a terminal of width columns.
 func TextWithin(w io.Writer, doc Document, width int) error {
 	t := terminal{width: width}
 	t.hang("", chart.Clean(doc.heading()))
@@ -43,22 +43,22 @@ func TextWithin(w io.Writer, doc Document, width int) error {
 	return t.sections(w, doc.Sections)
 }
 
-// TextSections writes sections alone.
+// TextSections writes only sections.
 func TextSections(w io.Writer, sections ...Section) error {
 	t := terminal{width: textWidth}
 	return t.sections(w, sections)
 }
 
-// TextTable writes a table alone.
+// TextTable writes only a table.
 func TextTable(w io.Writer, g *Table) error { return textTable(w, g, textWidth) }
 
-// terminal is text of a width.
+// terminal is a text buffer with a maximum line width.
 type terminal struct {
 	bytes.Buffer
 	width int
 }
 
-// sections adds sections and writes everything.
+// sections appends sections and writes the buffer to w.
 func (t *terminal) sections(w io.Writer, sections []Section) error {
 	for _, s := range sections {
 		if err := t.section(s); err != nil {
@@ -93,6 +93,8 @@ func (t *terminal) section(s Section) error {
 	return nil
 }
 
+// block writes the parts of a block in the order of its fields: caption, sketch, fields with aligned values, notes,
+// verbatim lines and the table, of which a long one is truncated to longRows.
 func (t *terminal) block(bl Block) error {
 	if bl.Caption != "" {
 		t.hang("", chart.Clean(bl.Caption)+":")
@@ -135,7 +137,7 @@ func (t *terminal) block(bl Block) error {
 	return nil
 }
 
-// hang writes a text after a head, wrapped, the further lines indented as far as the head.
+// hang writes a head followed by wrapped text, with continuation lines indented to the width of the head.
 func (t *terminal) hang(head, text string) {
 	indent := twwidth.Width(head)
 	for i, line := range wrap(text, max(t.width-indent, 1)) {
@@ -146,14 +148,15 @@ func (t *terminal) hang(head, text string) {
 	}
 }
 
-// Wrap breaks a text into lines of at most width columns, between words; only a word that is wider than that is broken.
+// Wrap breaks a text into lines of at most width columns between words; a word is broken only if it is wider than
+// width.
 func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
 
-// wrap breaks a text into lines of at most width columns, within a word only where it must.
+// wrap breaks a text into lines of at most width columns, within a word only if necessary.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Split(text, " ") { // not at the fixed blanks between a number and its unit
+	for _, word := range strings.Split(text, " ") { // not at the no-break spaces between a number and its unit
 		for twwidth.Width(word) > width {
 			if line != "" {
 				lines, line = append(lines, line), ""
@@ -173,7 +176,7 @@ func wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// fitting is how many bytes of a word fit into width columns: whole characters, at least one.
+// fitting returns the number of bytes of a word that fit into width columns: whole characters, at least one.
 func fitting(word string, width int) int {
 	columns := 0
 	for i, c := range word {
@@ -187,7 +190,7 @@ func fitting(word string, width int) int {
 
 const columnGap = 2
 
-// textTable lays a table out within a width: the columns that are too wide are wrapped.
+// textTable lays out a table within a width; columns that are too wide are wrapped.
 func textTable(w io.Writer, g *Table, width int) error {
 	cells := make([][]string, 0, len(g.Rows)+1)
 	head := make([]string, len(g.Columns))
@@ -232,8 +235,8 @@ func textTable(w io.Writer, g *Table, width int) error {
 	return t.Render()
 }
 
-// fit gives each column its natural width, then takes from the widest until the sum fits; words are
-// broken only when there is no other way.
+// fit gives each column its natural width, then shrinks the widest column until the sum fits. Words are broken only if
+// the table does not fit otherwise.
 func fit(cells [][]string, total int) []int {
 	widths, least := make([]int, len(cells[0])), make([]int, len(cells[0]))
 	for _, line := range cells {
@@ -251,7 +254,7 @@ func fit(cells [][]string, total int) []int {
 				widest = i
 			}
 		}
-		if widest < 0 { // words must be broken: the longest first
+		if widest < 0 { // words must be broken, the longest first
 			widest = slices.Index(widths, slices.Max(widths))
 			least[widest]--
 		}
@@ -271,7 +274,7 @@ func sum(v []int) int {
 	return s
 }
 
-// trimmed takes the blanks at the ends of lines away, and the lines that are nothing but blanks.
+// trimmed is a writer that removes trailing spaces from every line.
 type trimmed struct {
 	w io.Writer
 }

@@ -6,7 +6,8 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// A cache makes a reader twice as fast on nodes that hold two containers; two of a kind disturb each other.
+// A cache doubles the throughput of a reader on nodes that hold two containers; two containers of the same app
+// interfere.
 func Example() {
 	table, err := place.NewTable([]string{"reader", "cache"}, 2, func(counts []uint8, rps []float64) {
 		rps[0], rps[1] = 1, 1

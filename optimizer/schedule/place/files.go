@@ -13,16 +13,16 @@ import (
 	"strings"
 )
 
-// Samples are measured patterns, as they come: some may be missing, some be there more than once.
+// Samples contains measured patterns in file order. Patterns may be missing or repeated.
 type Samples struct {
 	Apps   []string
-	Counts [][]uint8   // containers of each app
-	RPS    [][]float64 // throughput of one container of each app, relative to one alone; NaN where there is none
+	Counts [][]uint8   // number of containers of each app
+	RPS    [][]float64 // throughput of one container of each app, relative to a container alone; NaN for absent apps
 }
 
-// ReadSamples reads measurements from an .npz file of Metis (arrays alloc and rps) or a CSV file (columns n_* and rps_*; others are
-// left out). Columns of alloc that are 0 everywhere at the end are no apps; an .npz file names none, so seven are those of Metis and
-// others app1, app2 and so on.
+// ReadSamples reads measurements from an .npz file of Metis (arrays alloc and rps) or a CSV file (columns n_* and
+// rps_*; others are ignored). Trailing columns of alloc that are 0 everywhere are not apps. An .npz file contains no
+// names: seven apps are named as in Metis, others app1, app2 and so on.
 func ReadSamples(path string) (*Samples, error) {
 	s, err := readSamples(path)
 	if err != nil {
@@ -47,6 +47,7 @@ func readSamples(path string) (*Samples, error) {
 	return samplesOfCSV(f)
 }
 
+// samplesOfNpz reads measurements from the arrays alloc and rps of an archive.
 func samplesOfNpz(z *zip.Reader) (*Samples, error) {
 	alloc, err := npzArray(z, "alloc")
 	if err != nil {
@@ -74,7 +75,7 @@ func samplesOfNpz(z *zip.Reader) (*Samples, error) {
 	return s, nil
 }
 
-// appNames are those of Metis for as many apps as it has.
+// appNames returns the names of Metis for as many apps as it has, else app1, app2 and so on.
 func appNames(n int) []string {
 	if n == len(metisApps) {
 		return MetisApps()
@@ -86,7 +87,7 @@ func appNames(n int) []string {
 	return names
 }
 
-// add appends a measurement.
+// add validates and appends a measurement.
 func (s *Samples) add(counts, rps []float64) error {
 	c := make([]uint8, len(counts))
 	r := make([]float64, len(counts))
@@ -106,6 +107,7 @@ func (s *Samples) add(counts, rps []float64) error {
 	return nil
 }
 
+// samplesOfCSV parses measurements with one column n_APP and one column rps_APP for each app.
 func samplesOfCSV(r io.Reader) (*Samples, error) {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
@@ -125,6 +127,7 @@ func samplesOfCSV(r io.Reader) (*Samples, error) {
 			s.Apps, from = append(s.Apps, app), append(from, i)
 		}
 	}
+	// Every app needs a column of throughputs.
 	for _, app := range s.Apps {
 		i, ok := columns["rps_"+app]
 		if !ok {
@@ -162,7 +165,8 @@ func samplesOfCSV(r io.Reader) (*Samples, error) {
 	}
 }
 
-// Table is the table of all patterns; the error names patterns that are missing. Of several rows of a pattern the last one holds.
+// Table builds the table of all patterns. Of repeated patterns the last one is used. It returns an error that lists
+// missing patterns.
 func (s *Samples) Table(capacity int) (*Table, error) {
 	rows := map[string]int{}
 	for i, c := range s.Counts {
@@ -194,10 +198,11 @@ func (s *Samples) Table(capacity int) (*Table, error) {
 	return t, nil
 }
 
-// ReadBatches reads batches, one row of counts each, from an .npz file of Metis (array batch_set) or a CSV file with or without a
-// head. Where a head names apps, with or without n_ before them, columns are taken in the order of apps and others left out; nil apps
-// take them as they come. A file named batch_set_N must have N containers in each row: the published one for 3000 has 6, and
-// MetisBatches draws others.
+// ReadBatches reads batches, one row of counts each, from an .npz file of Metis (array batch_set) or a CSV file with
+// or without a header. Where a header contains the names of apps, with or without the prefix n_, columns are
+// reordered to match apps and other columns are ignored; with nil apps, all columns are used in file order. Each row
+// of a file named batch_set_N must contain N containers: the published file for 3000 contains 6, and MetisBatches
+// draws other batches.
 func ReadBatches(path string, apps []string) ([][]int, error) {
 	b, err := readBatches(path, apps)
 	if err == nil {
@@ -209,6 +214,7 @@ func ReadBatches(path string, apps []string) ([][]int, error) {
 	return b, nil
 }
 
+// readBatches selects the parser by the name of the file.
 func readBatches(path string, apps []string) ([][]int, error) {
 	f, err := Open(path)
 	if err != nil {
@@ -238,6 +244,7 @@ func readBatches(path string, apps []string) ([][]int, error) {
 	return batches, nil
 }
 
+// batchesOfCSV parses batches. The first row is a header if its first cell is not a number.
 func batchesOfCSV(r io.Reader, apps []string) ([][]int, error) {
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
@@ -275,13 +282,14 @@ func batchesOfCSV(r io.Reader, apps []string) ([][]int, error) {
 	}
 }
 
-// number tells a cell of a row, even a wrong one, from a name.
+// number reports whether a cell is numeric, even if it is not a valid count.
 func number(cell string) bool {
 	_, err := strconv.ParseFloat(strings.TrimSpace(cell), 64)
 	return err == nil
 }
 
-// columnsOf are the columns of the apps by a head; those of a head that names none of them are as they come.
+// columnsOf returns the column of each app according to a header. If the header contains none of the apps, it returns
+// all columns in file order.
 func columnsOf(head, apps []string) ([]int, error) {
 	asTheyCome := make([]int, len(head))
 	at := map[string]int{}
@@ -313,7 +321,7 @@ func columnsOf(head, apps []string) ([]int, error) {
 
 var namedSize = regexp.MustCompile(`batch_set_(\d+)\.[^.]*(?:\.gz)?$`)
 
-// asNamed tells rows that are not of the size in the file's name.
+// asNamed returns an error if a row does not have the number of containers given in the file name.
 func asNamed(path string, batches [][]int) error {
 	name := namedSize.FindStringSubmatch(filepath.Base(path))
 	if name == nil {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// npy is an .npy file of float64 or int64 cells.
+// npy encodes an .npy file of float64 or int64 cells.
 func npy(descr, order string, rows, cols int, cells any) []byte {
 	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': %s, 'shape': (%d, %d), }", descr, order, rows, cols)
 	head += strings.Repeat(" ", (64-(11+len(head))%64)%64) + "\n"
@@ -182,7 +182,7 @@ func TestProblemsThatAreWrong(t *testing.T) {
 	}
 }
 
-// TestReadBatchesByHead: columns are of the apps that a head names, wherever they are.
+// Columns are matched to apps by the names in the header, in any order.
 func TestReadBatchesByHead(t *testing.T) {
 	apps := []string{"web", "db"}
 	for text, want := range map[string][]int{
@@ -199,7 +199,7 @@ func TestReadBatchesByHead(t *testing.T) {
 	}
 }
 
-// TestReadPacked: gzip is told by its bytes, in files of both kinds; what is damaged is refused.
+// Gzip data are detected by content in both file formats, and damaged data are rejected.
 func TestReadPacked(t *testing.T) {
 	packed := func(text string) string {
 		var b bytes.Buffer
@@ -239,7 +239,7 @@ func TestReadPacked(t *testing.T) {
 	if b, err := ReadBatches(file(t, "b.npz", string(data)), nil); err != nil || !slices.Equal(b[0], []int{3, 4}) {
 		t.Errorf("%v, %v", b, err)
 	}
-	data[bytes.Index(data, array)+len(array)-2] ^= 0x08 // 4 becomes another whole number
+	data[bytes.Index(data, array)+len(array)-2] ^= 0x08 // changes a 4 into another whole number
 	if b, err := ReadBatches(file(t, "b.npz", string(data)), nil); !errors.Is(err, zip.ErrChecksum) {
 		t.Errorf("%v, %v", b, err)
 	}

@@ -19,10 +19,10 @@ var metisFile string
 
 var metisApps = []string{"redis", "mms", "checksum", "ycsb_a", "ycsb_b", "scenedetect", "isr"}
 
-// MetisApps are the seven services that Metis measured, in the order of its tables.
+// MetisApps returns the seven services measured by Metis, in the order of its tables.
 func MetisApps() []string { return slices.Clone(metisApps) }
 
-// metisData is what metis.table holds.
+// metisData is the content of metis.table.
 type metisData struct {
 	table       *Table
 	constraints []Constraint
@@ -32,25 +32,27 @@ type metisData struct {
 var metis = sync.OnceValue(func() *metisData {
 	d, err := readMetis(strings.NewReader(metisFile))
 	if err != nil {
-		panic("the embedded measurements of Metis: " + err.Error()) // a test reads them
+		panic("the embedded measurements of Metis: " + err.Error()) // a test parses the embedded file
 	}
 	return d
 })
 
-// MetisTable is the throughput of every one of the 6435 patterns of Metis's seven services on a node of 8 containers (EC2
-// m5.4xlarge), as measured, from the binary. The head of metis.table says where it is from.
+// MetisTable returns the measured throughput of all 6435 patterns of Metis's seven services on a node of 8 containers
+// (EC2 m5.4xlarge), embedded in the binary. The head of metis.table states its source. O(1) after the first call.
 func MetisTable() *Table { return metis().table }
 
-// MetisConstraints are the 39 wishes that Metis derived for Medea and Paragon from its measurements, with Medea's weights: 2 for
-// what Redis wants of MMS and of ISR, 1 for others. MMS and ISR want a Redis beside them; all others tolerate so many neighbours.
-// The threshold for neighbours of an app's own kind counts the container itself and Medea's program does not, so that one more is
-// free; kept, since published counts have it.
+// MetisConstraints returns the 39 constraints that Metis derived for Medea and Paragon from its measurements, with
+// Medea's weights: 2 for those of Redis on MMS and on ISR, 1 for all others. MMS and ISR require at least one Redis
+// beside them; all other constraints are upper limits. The threshold for neighbours of the same app counts the
+// container itself, while Medea's program does not, so one more container is permitted than was measured. This is
+// kept because the published counts include it.
 func MetisConstraints() []Constraint { return slices.Clone(metis().constraints) }
 
-// MetisBatches are 100 batches of so many containers: for 200, 300, 400 (81 nodes), 1000 and 2000 (729 nodes) those of Metis, whose
-// experiments use the first 30. For other sizes, 3000 among them, whose published file is broken, they are drawn as those seem to
-// be: each container is of one of the seven apps with equal chance, the same ones in every call. The error tells a size that is not
-// positive.
+// MetisBatches returns 100 batches with the given number of containers. For 200, 300, 400 (81 nodes), 1000 and 2000
+// (729 nodes) they are those of Metis, whose experiments use the first 30. Other sizes, including 3000, whose
+// published file is broken, are drawn in the apparent manner of the originals: each container belongs to one of the
+// seven apps with equal probability. The result is the same in every call. It returns an error unless containers is
+// between 1 and mostContainers.
 func MetisBatches(containers int) ([][]int, error) {
 	if containers < 1 || containers > mostContainers {
 		return nil, fmt.Errorf("batches of %d containers: want 1 to %d", containers, mostContainers)
@@ -75,10 +77,10 @@ func MetisBatches(containers int) ([][]int, error) {
 	return batches, nil
 }
 
-// WriteMetis writes what metis.table holds: lines of comment, then, packed by gzip, lines of
+// WriteMetis writes the format of metis.table: comment lines followed by gzip-compressed lines of the form
 //
 //	8                  the capacity of a node
-//	612345 918273      by pattern, in the order of Table: RPS of the apps that are there, in millionths
+//	612345 918273      by pattern, in the order of Table: RPS of the apps present, in millionths
 //	constraint 0 1 0 2 app, neighbour, 1 for at least, threshold
 //	batch 27 32 12 37 30 34 28
 func WriteMetis(w io.Writer, head []string, t *Table, constraints []Constraint, batches [][]int) error {
@@ -119,7 +121,7 @@ func WriteMetis(w io.Writer, head []string, t *Table, constraints []Constraint, 
 	return z.Close()
 }
 
-// readMetis reads what WriteMetis writes.
+// readMetis reads the format written by WriteMetis.
 func readMetis(r io.Reader) (*metisData, error) {
 	in := bufio.NewReader(r)
 	for {
@@ -137,6 +139,7 @@ func readMetis(r io.Reader) (*metisData, error) {
 	return parseMetis(z)
 }
 
+// numbers parses decimal integers.
 func numbers(fields []string) ([]int, error) {
 	out := make([]int, len(fields))
 	for i, f := range fields {
@@ -149,6 +152,7 @@ func numbers(fields []string) ([]int, error) {
 	return out, nil
 }
 
+// parseMetis parses the uncompressed lines of the format.
 func parseMetis(r io.Reader) (*metisData, error) {
 	s := bufio.NewScanner(r)
 	next := func() []string {
@@ -163,7 +167,7 @@ func parseMetis(r io.Reader) (*metisData, error) {
 	d.table, err = NewTable(MetisApps(), capacity[0], func(counts []uint8, rps []float64) {
 		row, rowErr := numbers(next())
 		for a, k := range counts {
-			rps[a] = math.NaN() // refused where a number is missing
+			rps[a] = math.NaN() // NewTable rejects NaN where a number is missing
 			if k > 0 && rowErr == nil && len(row) > 0 {
 				rps[a], row = float64(row[0])/1e6, row[1:]
 			}
@@ -172,6 +176,7 @@ func parseMetis(r io.Reader) (*metisData, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Constraints and batches follow the patterns.
 	for s.Scan() {
 		what, rest, _ := strings.Cut(s.Text(), " ")
 		row, err := numbers(strings.Fields(rest))

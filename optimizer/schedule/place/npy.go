@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// mostCells bounds an array of a file: 16 Mi numbers.
+// mostCells limits an array in a file to 16 Mi numbers.
 const mostCells = 16 << 20
 
-// matrix is a table of numbers in C order.
+// matrix is a two-dimensional array in C order.
 type matrix struct {
 	rows, cols int
 	cells      []float64
@@ -24,7 +24,7 @@ type matrix struct {
 
 func (m *matrix) row(i int) []float64 { return m.cells[i*m.cols : (i+1)*m.cols] }
 
-// npzArray reads one two-dimensional array of an .npz file, which is a zip file of .npy files.
+// npzArray reads a two-dimensional array from an .npz file, a zip archive of .npy files.
 func npzArray(z *zip.Reader, name string) (*matrix, error) {
 	f, err := z.Open(name + ".npy")
 	if err != nil {
@@ -32,7 +32,7 @@ func npzArray(z *zip.Reader, name string) (*matrix, error) {
 	}
 	defer f.Close()
 	m, err := readNpy(f)
-	if err == nil { // the checksum is compared at the end
+	if err == nil { // the checksum is verified at the end of the file
 		_, err = io.Copy(io.Discard, io.LimitReader(f, 1<<20))
 	}
 	if err != nil {
@@ -43,8 +43,8 @@ func npzArray(z *zip.Reader, name string) (*matrix, error) {
 
 var npyHead = regexp.MustCompile(`^\{'descr': '([^']*)', 'fortran_order': (True|False), 'shape': \((\d+), (\d+)\),? *\}\s*$`)
 
-// readNpy reads a two-dimensional array of int64 or float64, little-endian and in C order: the parts of NumPy's format 1.0 and 2.0
-// that published tables use. Pickled objects are refused.
+// readNpy reads a two-dimensional array of int64 or float64, little-endian and in C order: the subset of NumPy's
+// format versions 1.0 and 2.0 that the published tables use. Pickled objects are rejected.
 func readNpy(r io.Reader) (*matrix, error) {
 	b := bufio.NewReader(r)
 	magic := make([]byte, 8)
@@ -92,6 +92,7 @@ func readNpy(r io.Reader) (*matrix, error) {
 	return npyCells(b, parts[1] == "<i8", rows, cols)
 }
 
+// npyCells reads the elements of an array; whole selects int64 instead of float64.
 func npyCells(b io.Reader, whole bool, rows, cols int) (*matrix, error) {
 	m := &matrix{rows: rows, cols: cols}
 	raw := make([]byte, 8*cols)

@@ -6,17 +6,17 @@ import (
 	"math"
 )
 
-// Objective is what a method maximises: the weighted sum
+// Objective is the quantity that a method maximizes, the weighted sum
 //
 //	RPS · MeanRPS + SLO · SLOShare + Vacant · (Worth.Vacant / nodes) − Cost · Worth.Cost − Missed · Magnitude
 //
-// The zero value is the mean RPS. Vacant is the β of Metis's study of fragmentation; Missed alone is the objective of Medea. All of
-// it is a sum over nodes, which is what the methods build on.
+// The zero value is the mean RPS. Vacant is the β of Metis's study of fragmentation; Missed alone is the objective of
+// Medea. All terms are sums over nodes, on which the methods rely.
 type Objective struct {
 	RPS, SLO, Vacant, Cost, Missed float64
 }
 
-// orRPS is the objective itself, the mean RPS when it is zero.
+// orRPS returns the objective with its default: the mean RPS if all weights are 0.
 func (o Objective) orRPS() Objective {
 	if o == (Objective{}) {
 		o.RPS = 1
@@ -24,7 +24,7 @@ func (o Objective) orRPS() Objective {
 	return o
 }
 
-// Validate tells weights that are no numbers; negative ones are allowed.
+// Validate returns an error if a weight is not finite. Negative weights are allowed.
 func (o Objective) Validate() error {
 	for _, w := range []float64{o.RPS, o.SLO, o.Vacant, o.Cost, o.Missed} {
 		if math.IsNaN(w) || math.IsInf(w, 0) {
@@ -34,7 +34,8 @@ func (o Objective) Validate() error {
 	return nil
 }
 
-// Value is what a placement is worth by the objective, on a cluster of so many nodes. Means over no containers count 0.
+// Value returns the objective value of metrics on a cluster with the given number of nodes. Means over no containers
+// count as 0.
 func (o Objective) Value(w Worth, nodes int) float64 {
 	o = o.orRPS()
 	v := -o.Cost*w.Cost - o.Missed*w.Magnitude
@@ -47,7 +48,7 @@ func (o Objective) Value(w Worth, nodes int) float64 {
 	return v
 }
 
-// Sums are the weights of the objective for sums over containers and nodes instead of means.
+// Sums returns the weights of the objective for sums over containers and nodes instead of means.
 func (o Objective) Sums(containers, nodes int) Objective {
 	o = o.orRPS()
 	o.RPS /= float64(max(containers, 1))
@@ -56,15 +57,15 @@ func (o Objective) Sums(containers, nodes int) Objective {
 	return o
 }
 
-// PatternValues is what each pattern adds to the objective on a node of a type of the problem, by the pattern's number; the sum over
-// all nodes is Value. O(patterns × (apps + constraints)).
+// PatternValues returns the contribution of each pattern, by number, to the objective on a node of a type of the
+// problem. The sum over all nodes equals Value. O(patterns × (apps + constraints)).
 func (p *Problem) PatternValues(o Objective, kind int) []float64 {
 	return p.PatternSums(o.Sums(p.Containers(), p.Nodes()), kind)
 }
 
-// PatternSums is what each pattern adds to
+// PatternSums returns the contribution of each pattern to
 //
-//	RPS · Σ throughput + SLO · containers served + Vacant · nodes left empty − Cost · Worth.Cost − Missed · Magnitude
+//	RPS · Σ throughput + SLO · containers served + Vacant · empty nodes − Cost · Worth.Cost − Missed · Magnitude
 func (p *Problem) PatternSums(o Objective, kind int) []float64 {
 	t := p.Types[kind].Table
 	values := make([]float64, t.Patterns())
@@ -83,15 +84,15 @@ func (p *Problem) PatternSums(o Objective, kind int) []float64 {
 	return values
 }
 
-// Limits are what a placement must keep. The zero value limits nothing.
+// Limits are constraints on a placement. The zero value imposes none.
 type Limits struct {
-	Missed   *float64 // at most this Magnitude; nil: any, 0: the constraints are hard
-	SLOShare float64  // at least this share of containers is served; 0: any
-	Nodes    int      // at most so many nodes are in use; 0: all
-	Cost     float64  // at most this cost; 0: any
+	Missed   *float64 // upper limit on Magnitude; nil: none, 0: the constraints are hard
+	SLOShare float64  // minimum share of containers served; 0: none
+	Nodes    int      // maximum number of nodes in use; 0: none
+	Cost     float64  // maximum cost; 0: none
 }
 
-// Validate names what is no limit.
+// Validate returns all invalid limits as a joined error.
 func (l Limits) Validate() error {
 	var errs []error
 	if l.Missed != nil && !(*l.Missed >= 0) {
@@ -109,10 +110,11 @@ func (l Limits) Validate() error {
 	return errors.Join(errs...)
 }
 
-// slack is how far rounding may take a sum of floating-point numbers beyond a limit.
+// slack is the tolerance for rounding of floating-point sums at a limit.
 const slack = 1e-9
 
-// Check is nil when a placement of this worth keeps the limits, else an ErrInfeasible that says which it does not.
+// Check returns nil if a placement with these metrics satisfies the limits, else an error that wraps ErrInfeasible
+// and describes the violation.
 func (l Limits) Check(w Worth) error {
 	switch {
 	case l.Missed != nil && w.Magnitude > *l.Missed+slack*max(1, *l.Missed):
@@ -127,13 +129,13 @@ func (l Limits) Check(w Worth) error {
 	return nil
 }
 
-// Row is a limit as a sum over nodes: what patterns use of it adds up to at most Most.
+// Row is a limit in additive form: the uses of the patterns of all nodes sum to at most Most.
 type Row struct {
 	Most float64
 	Uses [][]float64 // by node type and pattern
 }
 
-// Rows are the limits that are set, each as a row. O(patterns × (apps + constraints)) for each.
+// Rows returns one row for each limit that is set. O(patterns × (apps + constraints)) each.
 func (p *Problem) Rows(l Limits) []Row {
 	var rows []Row
 	add := func(most float64, use func(t *NodeType, pattern int) float64) {

@@ -11,17 +11,17 @@ import (
 	"trainopt/internal/regular"
 )
 
-// mostPacked bounds an .npz file: 256 MiB.
+// mostPacked limits an .npz file to 256 MiB.
 const mostPacked = 256 << 20
 
-// opened is what Open opens: reads may be unpacked, closing is of the file.
+// opened reads from a possibly decompressing reader and closes the underlying file.
 type opened struct {
 	io.Reader
 	io.Closer
 }
 
-// Open opens a file for reading; what is compressed by gzip, told by its first bytes, is unpacked. Errors of the operating system come
-// as they are.
+// Open opens a file for reading and decompresses gzip data, detected by their first bytes. Errors of the operating
+// system are returned unchanged.
 func Open(path string) (io.ReadCloser, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
@@ -35,13 +35,13 @@ func Open(path string) (io.ReadCloser, error) {
 	return opened{b, f}, nil
 }
 
-// isNpz tells the files of NumPy by name.
+// isNpz reports whether a path has the extension of NumPy archives, .npz or .npz.gz.
 func isNpz(path string) bool {
 	path = strings.ToLower(path)
 	return filepath.Ext(strings.TrimSuffix(path, ".gz")) == ".npz"
 }
 
-// unzip reads all of an archive.
+// unzip reads a whole archive into memory, up to mostPacked bytes.
 func unzip(r io.Reader) (*zip.Reader, error) {
 	data, err := io.ReadAll(io.LimitReader(r, mostPacked+1))
 	if err != nil {

@@ -7,61 +7,64 @@ import (
 	"slices"
 )
 
-// mostContainers and mostNodes bound a problem.
+// Limits on the size of a problem.
 const (
 	mostContainers = 1 << 24
 	mostNodes      = 1 << 24
 )
 
-// ErrInfeasible says that no placement keeps the limits, or that a method found none; the message says which.
+// ErrInfeasible reports that no placement satisfies the limits, or that a method found none; the message
+// distinguishes the two.
 var ErrInfeasible = errors.New("no placement keeps the limits")
 
-// NodeType is so many equal nodes.
+// NodeType is a number of identical nodes.
 type NodeType struct {
 	Name  string
 	Count int
-	Table *Table  // how fast containers are on it; the apps are those of every other type
-	Cost  float64 // of a node that is in use, in whatever unit; 0 is free
+	Table *Table  // throughput of containers on the node; all types must have the same apps
+	Cost  float64 // cost of a node in use, in any unit; 0 is free
 }
 
-// Problem is a batch of containers for a cluster.
+// Problem is the placement of a batch of containers on a cluster.
 type Problem struct {
-	Types []NodeType // nodes are numbered through all types, in order
-	Batch []int      // containers of each app that are to be placed
-	// Existing is what runs already and does not move, one row of counts a node; nil is nothing.
+	Types []NodeType // nodes are numbered across all types, in order
+	Batch []int      // number of containers of each app to be placed
+	// Existing contains the running containers, which do not move: one row of counts per node; nil: none.
 	Existing [][]uint8
-	// Constraints are wishes of apps about their neighbours; they are counted, and methods may minimise or bound them.
+	// Constraints are affinities and anti-affinities between apps. Violations are counted, and methods may minimize
+	// or bound them.
 	Constraints []Constraint
-	// SLO is the throughput of a container, relative to one alone, from which on it counts as served; 0 is 0.95.
+	// SLO is the minimum throughput, relative to a container alone on a node, at which a container counts as served;
+	// 0: 0.95.
 	SLO float64
 }
 
-// Constraint is a wish of each container of App about the containers of Neighbour on its node (others than itself): at most
-// Threshold of them, or at least that many when AtLeast is set.
+// Constraint limits the number of containers of Neighbour beside each container of App on a node (not counting the
+// container itself): at most Threshold of them, or at least Threshold if AtLeast is set.
 type Constraint struct {
 	App, Neighbour int
 	AtLeast        bool
 	Threshold      int
-	Weight         float64 // of a violation; 0 is 1
+	Weight         float64 // of a violation; 0: 1
 }
 
-// Placement is the number of containers of each app on each node, existing ones included.
+// Placement is the number of containers of each app on each node, including existing ones.
 type Placement [][]uint8
 
-// Solution is what a method found.
+// Solution is the result of a placement method.
 type Solution struct {
 	Placement Placement
-	Value     float64 // of the method's objective
-	// Bound is what no placement exceeds in the method's objective, NaN when it proves nothing. Gap is (Bound − Value) / |Bound|, 0
-	// when both are 0; NaN without a bound.
+	Value     float64 // value of the method's objective
+	// Bound is an upper bound on the method's objective over all placements, NaN if the method proves none. Gap is
+	// (Bound − Value) / |Bound|: 0 when both are 0, NaN without a bound.
 	Bound, Gap float64
 	Notes      []string
 }
 
-// Apps is the number of apps.
+// Apps returns the number of apps.
 func (p *Problem) Apps() int { return len(p.Batch) }
 
-// Nodes is the number of nodes.
+// Nodes returns the number of nodes.
 func (p *Problem) Nodes() int {
 	n := 0
 	for i := range p.Types {
@@ -70,7 +73,7 @@ func (p *Problem) Nodes() int {
 	return n
 }
 
-// TypeOf is by node the number of its type.
+// TypeOf returns the type index of each node.
 func (p *Problem) TypeOf() []int {
 	of := make([]int, 0, p.Nodes())
 	for i := range p.Types {
@@ -81,7 +84,7 @@ func (p *Problem) TypeOf() []int {
 	return of
 }
 
-// Containers is the number of all containers, existing ones included.
+// Containers returns the number of all containers, including existing ones.
 func (p *Problem) Containers() int {
 	n := sum(p.Batch)
 	for _, node := range p.Existing {
@@ -92,7 +95,7 @@ func (p *Problem) Containers() int {
 	return n
 }
 
-// Threshold is the SLO that holds: 0.95 where none is set.
+// Threshold returns the effective SLO: 0.95 if none is set.
 func (p *Problem) Threshold() float64 {
 	if p.SLO == 0 {
 		return 0.95
@@ -100,7 +103,8 @@ func (p *Problem) Threshold() float64 {
 	return p.SLO
 }
 
-// Validate names all that is wrong. Where nothing is but that the batch is too large for the cluster, the error wraps ErrInfeasible.
+// Validate returns all errors of the problem, joined. If the batch merely exceeds the capacity of the cluster, the
+// error wraps ErrInfeasible.
 func (p *Problem) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf("placement: "+format, args...)) }
@@ -134,6 +138,7 @@ func (p *Problem) Validate() error {
 	return errors.Join(errs...)
 }
 
+// validateTypes validates the node types and returns their total capacity in containers and number of nodes.
 func (p *Problem) validateTypes(wrong func(string, ...any)) (room, nodes int) {
 	if len(p.Types) == 0 {
 		wrong("no nodes")
@@ -165,6 +170,7 @@ func (p *Problem) validateTypes(wrong func(string, ...any)) (room, nodes int) {
 	return room, nodes
 }
 
+// validateExisting validates the existing containers and returns their number.
 func (p *Problem) validateExisting(wrong func(string, ...any)) (containers int) {
 	typeOf := p.TypeOf()
 	for n, counts := range p.Existing {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// published is a file of the published data, which a checkout need not have.
+// published returns the path of a file of the published data and skips the test if the checkout does not contain it.
 func published(t testing.TB, path string) string {
 	t.Helper()
 	full := filepath.Join("../../../../shared/data/metis", path)
@@ -22,7 +22,7 @@ func published(t testing.TB, path string) string {
 	return full
 }
 
-// sixNodes is the paper's example: two of each service on six nodes.
+// sixNodes returns the paper's example: two containers of each service on six nodes.
 func sixNodes() *Problem {
 	return &Problem{
 		Types:       []NodeType{{Count: 6, Table: MetisTable()}},
@@ -31,7 +31,7 @@ func sixNodes() *Problem {
 	}
 }
 
-// The placements of the paper's figure 3 and table I (0.93 with 4 of 468 and 1.16 with 6), and the best one.
+// Placements of the paper's figure 3 and table I (0.93 with 4 of 468 violations and 1.16 with 6), and the optimum.
 func TestEvaluatePublishedExample(t *testing.T) {
 	for name, c := range map[string]struct {
 		at        Placement
@@ -60,7 +60,8 @@ func TestEvaluatePublishedExample(t *testing.T) {
 	}
 }
 
-// A balanced placement of the first groups has the throughput, violations and served shares of the reference results.
+// A balanced placement of the first batches has the throughput, violations and served shares of the reference
+// results.
 func TestEvaluateSpreadAsPublished(t *testing.T) {
 	f, err := os.Open(published(t, "expected/results_groups_0-4.csv"))
 	if err != nil {
@@ -109,7 +110,8 @@ func TestEvaluateSpreadAsPublished(t *testing.T) {
 	}
 }
 
-// The table in the binary is the measured one to half a millionth, on the same side of every SLO; both forms of the files are equal.
+// The embedded table equals the measurements to half a millionth and lies on the same side of every SLO. Both file
+// formats are equal.
 func TestMetisTableAsMeasured(t *testing.T) {
 	for _, name := range []string{"npz", "csv"} {
 		s, err := ReadSamples(published(t, "datasets/0905-6435results-normed."+name))
@@ -156,7 +158,7 @@ func TestMetisBatchesAsPublished(t *testing.T) {
 	}
 }
 
-// Three samples of the paper leave patterns out: as many as the notes on the data say.
+// Three sample files of the paper are incomplete; the numbers of distinct patterns match the notes on the data.
 func TestSamplesWithHoles(t *testing.T) {
 	for name, unique := range map[string]int{"0905-2008results-median-normed": 1324, "1212-322results-normed": 316, "1212-5792results-normed": 3791} {
 		s, err := ReadSamples(published(t, "datasets/"+name+".npz"))

@@ -1,10 +1,12 @@
-// Package place puts long-running services that disturb each other onto nodes.
+// Package place places long-running services that interfere with each other on nodes.
 //
-// A service (app) runs in containers; how fast each one is depends on what else is on its node, which a Table says for every
-// pattern of containers a node can hold. A Problem is a batch of containers for nodes of some types, a Placement says what each node
-// gets, and Evaluate what that is worth. Nothing is placed here: the ways to do it are in the packages below, all by name in methods
-// (exact and greedy by throughput, medea and baseline by rules, learned by agents). Tables come from measurements (ReadSamples) or,
-// where some are missing, from package forest; Constraints from package interference.
+// A service (app) runs in containers. The throughput of each container depends on the other containers of its node; a
+// Table contains it for every combination of containers (pattern) that a node can hold. A Problem is a batch of
+// containers for nodes of several types, a Placement is the assignment of containers to nodes, and Evaluate computes
+// its metrics. This package does not search for placements: the methods are in the packages below (exact and greedy
+// maximize throughput, baseline is rule-based) and in simulator/ancestors/metis (medea is rule-based, learned uses
+// trained agents), whose package methods lists all of them by name. Tables come from measurements (ReadSamples) or,
+// where some are missing, from package forest there; Constraints come from package interference.
 //
 // The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
 //
@@ -20,29 +22,32 @@ import (
 	"sync"
 )
 
-// Table says how fast containers are on a node of one type, for every pattern: how many containers of each app are there. It does
-// not change and may be used by several goroutines.
+// Table contains the throughput of containers on a node of one type for every pattern, that is, every number of
+// containers of each app. It is immutable and safe for concurrent use.
 //
-// Patterns are numbered from 0, the empty node, by size and then in lexicographic order; there are C(apps+capacity, apps).
+// Patterns are numbered from 0, the empty node, by size and then in lexicographic order. There are C(apps+capacity,
+// apps) of them.
 type Table struct {
 	apps     []string
 	capacity int
 	counts   []uint8   // patterns × apps
 	rps      []float64 // patterns × apps
 	total    []float64
-	ways     [][]int // ways[a][s]: patterns of a apps of exactly s containers
-	size     []int   // patterns of fewer containers
-	before   []int   // app, containers from it on, containers of it: patterns with fewer of it
+	ways     [][]int // ways[a][s]: number of patterns of a apps with exactly s containers
+	size     []int   // by number of containers: number of smaller patterns
+	before   []int   // by app, containers from it on, containers of it: number of patterns with fewer of it
 
 	once        sync.Once
-	plus, minus []int32 // patterns × apps: the pattern with one more, one less; −1: none
+	plus, minus []int32 // patterns × apps: pattern with one container more or less; −1: none
 }
 
-// maxPatterns bounds a table: 64 Mi numbers.
+// maxPatterns limits a table to 4 Mi patterns.
 const maxPatterns = 4 << 20
 
-// NewTable asks rate for every pattern: it fills rps with the throughput of one container of each app, relative to one alone on a
-// node; what it says of apps that are not there is not used. Capacity is the number of containers a node holds, at most 255.
+// NewTable builds a table by calling rate for every pattern. rate fills rps with the throughput of one container of
+// each app, relative to a container alone on a node; its values for absent apps are ignored. capacity is the number
+// of containers per node, 1 to 255. It returns an error for more than 4 Mi patterns and for throughputs that are
+// negative, infinite or NaN.
 func NewTable(apps []string, capacity int, rate func(counts []uint8, rps []float64)) (*Table, error) {
 	n := len(apps)
 	if n == 0 || capacity < 1 || capacity > 255 {
@@ -104,7 +109,7 @@ func NewTable(apps []string, capacity int, rate func(counts []uint8, rps []float
 	return t, nil
 }
 
-// number fills size and before.
+// number computes size and before, which Index adds up.
 func (t *Table) number() {
 	n, width := len(t.apps), t.capacity+1
 	t.size, t.before = make([]int, width), make([]int, n*width*width)
@@ -121,31 +126,32 @@ func (t *Table) number() {
 	}
 }
 
-// Apps are the names of the apps.
+// Apps returns the names of the apps. The caller must not modify them.
 func (t *Table) Apps() []string { return t.apps }
 
-// Capacity is the number of containers that a node holds.
+// Capacity returns the number of containers that a node holds.
 func (t *Table) Capacity() int { return t.capacity }
 
-// Patterns is the number of patterns.
+// Patterns returns the number of patterns.
 func (t *Table) Patterns() int { return len(t.total) }
 
-// Counts are the containers of each app in a pattern; not to be changed.
+// Counts returns the number of containers of each app in a pattern. The caller must not modify it.
 func (t *Table) Counts(pattern int) []uint8 {
 	n := len(t.apps)
 	return t.counts[pattern*n : (pattern+1)*n : (pattern+1)*n]
 }
 
-// RPS is the throughput of one container of each app in a pattern, relative to one alone; 0 where there is none. Not to be changed.
+// RPS returns the throughput of one container of each app in a pattern, relative to a container alone; 0 for absent
+// apps. The caller must not modify it.
 func (t *Table) RPS(pattern int) []float64 {
 	n := len(t.apps)
 	return t.rps[pattern*n : (pattern+1)*n : (pattern+1)*n]
 }
 
-// Throughput is the sum over the containers of a pattern.
+// Throughput returns the total throughput of the containers of a pattern.
 func (t *Table) Throughput(pattern int) float64 { return t.total[pattern] }
 
-// Index is the number of the pattern with these counts, −1 when there is none. O(apps).
+// Index returns the number of the pattern with the given counts, or −1 if none exists. O(apps).
 func (t *Table) Index(counts []uint8) int {
 	if len(counts) != len(t.apps) {
 		return -1
@@ -166,19 +172,20 @@ func (t *Table) Index(counts []uint8) int {
 	return at
 }
 
-// Plus is the number of the pattern with one more container of an app, −1 when the node is full. O(1) after the first call.
+// Plus returns the pattern with one more container of an app, or −1 if the node is full. O(1) after the first call.
 func (t *Table) Plus(pattern, app int) int {
 	t.once.Do(t.link)
 	return int(t.plus[pattern*len(t.apps)+app])
 }
 
-// Minus is the number of the pattern with one container less of an app, −1 when there is none. O(1) after the first call.
+// Minus returns the pattern with one container less of an app, or −1 if the pattern contains none. O(1) after the
+// first call.
 func (t *Table) Minus(pattern, app int) int {
 	t.once.Do(t.link)
 	return int(t.minus[pattern*len(t.apps)+app])
 }
 
-// link fills plus and minus. O(patterns × apps × (apps + capacity)).
+// link computes plus and minus. O(patterns × apps × (apps + capacity)).
 func (t *Table) link() {
 	n := len(t.apps)
 	t.plus, t.minus = make([]int32, len(t.counts)), make([]int32, len(t.counts))

@@ -5,21 +5,21 @@ import (
 	"math"
 )
 
-// Worth is what a placement is worth.
+// Worth contains the metrics of a placement.
 type Worth struct {
-	MeanRPS  float64 // throughput a container, relative to one alone; the mean over all containers, NaN when there are none
-	SLOShare float64 // of containers whose throughput is at least the SLO, NaN when there are none
-	// Magnitude is the weighted sum over constraints and containers of by how much a constraint is missed (Medea's objective);
-	// Instances is the number of (constraint, container) that miss one.
+	MeanRPS  float64 // mean relative throughput of a container; NaN without containers
+	SLOShare float64 // share of containers with a throughput of at least the SLO; NaN without containers
+	// Magnitude is the weighted sum of violations over constraints and containers (Medea's objective). Instances is
+	// the number of violating (constraint, container) pairs.
 	Magnitude float64
 	Instances int
 	NodesUsed int
-	Cost      float64
-	Vacant    int // nodes left empty
+	Cost      float64 // of the nodes in use, in the unit of NodeType.Cost
+	Vacant    int     // number of empty nodes
 }
 
-// Evaluate computes what a placement is worth; the error says what is wrong with it: a node that is too full, containers that
-// are missing or too many, existing ones that moved. O(nodes × (apps + constraints)).
+// Evaluate computes the metrics of a placement. It returns an error for an invalid placement: an overfull node,
+// missing or surplus containers, or existing containers that moved. O(nodes × (apps + constraints)).
 func (p *Problem) Evaluate(at Placement) (Worth, error) {
 	if err := p.Validate(); err != nil {
 		return Worth{}, err
@@ -62,6 +62,7 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 		w.Magnitude += magnitude
 		w.Instances += instances
 	}
+	// Every container of the batch must be placed exactly once.
 	for a, k := range p.Batch {
 		if got := placed[a] - moved[a]; got != k {
 			return Worth{}, fmt.Errorf("%d containers of app %s are placed, the batch has %d", got, p.Types[0].Table.Apps()[a], k)
@@ -74,7 +75,7 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 	return w, nil
 }
 
-// Served is how many containers of a pattern have at least the SLO's throughput.
+// Served returns the number of containers of a pattern whose throughput is at least the SLO.
 func (p *Problem) Served(t *Table, pattern int) int {
 	n, slo := 0, p.Threshold()
 	rps := t.RPS(pattern)
@@ -86,8 +87,9 @@ func (p *Problem) Served(t *Table, pattern int) int {
 	return n
 }
 
-// Missed is by how much the containers of one node miss the constraints, weighted, and how many (constraint, container) do. A
-// container does not count as its own neighbour. (Garefalakis et al., Medea, EuroSys 2018, as Metis wrote it down.)
+// Missed returns the weighted violation of the constraints by the containers of one node, and the number of violating
+// (constraint, container) pairs. A container is not its own neighbour. (Garefalakis et al., Medea, EuroSys 2018, as
+// formulated by Metis.)
 func (p *Problem) Missed(counts []uint8) (magnitude float64, instances int) {
 	for i := range p.Constraints {
 		c := &p.Constraints[i]

@@ -2,14 +2,15 @@ package solve
 
 import "math"
 
-// Assign is a minimum-cost assignment of every row to a column of its own; cost is rows × columns, rows ≤ columns, and an
-// entry of +Inf forbids. The result is the column of each row; nil when there are more rows than columns, when a row is
-// ragged, or when every complete assignment uses a forbidden entry.
+// Assign solves the rectangular assignment problem: every row is assigned to a column of its own at minimum total
+// cost. cost is rows × columns with rows ≤ columns; +Inf forbids an entry. It returns the column of each row, or nil
+// when there are more rows than columns, when a row is ragged, or when every complete assignment uses a forbidden
+// entry.
 //
-// The method is the shortest augmenting path of Jonker and Volgenant in the order of operations of Crouse ("On implementing
-// 2D rectangular assignment algorithms", 2016), rows first to last and free columns last to first, a free column before a
-// taken one at equal distance: among equal optima it takes the one that scipy.optimize.linear_sum_assignment takes.
-// O(rows² · columns) time, O(columns) memory.
+// The method is the shortest augmenting path of Jonker and Volgenant in the order of operations of Crouse ("On
+// implementing 2D rectangular assignment algorithms", 2016): rows in ascending order, free columns in descending
+// order, and a free column before an assigned one at equal distance. Ties between optima are therefore resolved as in
+// scipy.optimize.linear_sum_assignment. It takes O(rows² · columns) time and O(columns) memory.
 func Assign(cost [][]float64) []int {
 	rows := len(cost)
 	if rows == 0 {
@@ -33,14 +34,15 @@ func Assign(cost [][]float64) []int {
 	return a.colOf
 }
 
+// assignment is the state of the algorithm: the partial assignment, the dual prices and the tree of shortest paths.
 type assignment struct {
 	cost         [][]float64
 	rowPrice     []float64
 	colPrice     []float64
-	colOf, rowOf []int // −1: none
-	from         []int // the row from which the shortest path enters a column
+	colOf, rowOf []int // −1: unassigned
+	from         []int // row from which the shortest path enters a column
 	distance     []float64
-	left         []int // columns not yet on the tree
+	left         []int // columns outside the tree
 	treeRows     []int
 	treeCols     []int
 }
@@ -60,7 +62,8 @@ func newAssignment(cost [][]float64, cols int) *assignment {
 	return a
 }
 
-// add finds the shortest augmenting path from an unassigned row to a free column and assigns along it.
+// add finds the shortest augmenting path from an unassigned row to a free column, updates the prices and augments
+// along the path. It returns false when no free column is reachable.
 func (a *assignment) add(row int) bool {
 	sink, reach := a.path(row)
 	if sink < 0 {
@@ -85,10 +88,12 @@ func (a *assignment) add(row int) bool {
 	}
 }
 
-// path grows a tree of shortest paths until it meets a free column; −1 when none can be reached.
+// path grows a shortest-path tree from a row until it contains a free column. It returns that column and its
+// distance, or −1 when none is reachable.
 func (a *assignment) path(row int) (sink int, reach float64) {
 	cols := len(a.colPrice)
 	left := a.left[:cols]
+	// Descending order of columns, as in scipy.
 	for k := range left {
 		left[k] = cols - 1 - k
 	}
@@ -100,6 +105,7 @@ func (a *assignment) path(row int) (sink int, reach float64) {
 		a.treeRows = append(a.treeRows, i)
 		price, costs := a.rowPrice[i], a.cost[i]
 		lowest, at := math.Inf(1), -1
+		// Relax all columns outside the tree and find the nearest; ties prefer free columns.
 		for k, j := range left {
 			d := a.distance[j]
 			if r := reach + costs[j] - price - a.colPrice[j]; r < d {

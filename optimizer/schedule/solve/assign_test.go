@@ -58,7 +58,7 @@ func TestAssignIsCheapest(t *testing.T) {
 	})
 }
 
-// cheapest tries every assignment.
+// cheapest returns the minimum cost by enumeration of all assignments.
 func cheapest(cost [][]float64, row int, taken uint) float64 {
 	if row == len(cost) {
 		return 0

@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// Times of others for the same kind of program, seconds for one solve. Gavel: published in figure 12 of the paper (OSDI 2020; one
-// job in four devices of each of three types) and, for pairs, after its later rewrite. HiGHS 1.x through gohighs, on the machine
-// where these benchmarks were written (2 shared cores, AMD EPYC): BenchmarkHiGHS with the build tag highs. Ours there, at the same
-// time: all jobs of different types / of 26 types as in Gavel's study.
+// Published and measured times of other solvers for the same kind of program, in seconds per solve. Gavel: figure 12
+// of the paper (OSDI 2020; a quarter as many devices of each of three types as jobs) and, for pairs, after its later
+// rewrite. HiGHS 1.x through gohighs: BenchmarkHiGHS with the build tag highs, on the machine where these benchmarks
+// were written (2 shared cores, AMD EPYC). Our times were measured there at the same time: all jobs of distinct types
+// / of 26 types as in Gavel's study.
 //
 //	                      jobs   Gavel           HiGHS ipm/simplex   ours
 //	max-min                128   0.013           0.008 / 0.020       –
@@ -22,11 +23,12 @@ import (
 //	                      1024   296 (39.2)      –                   0.058  / 0.0098
 //	AlloX (assignment)     256   7.2             –                   0.15
 //
-// Rows of ours with – have changed since. On another machine (2 cores, Intel Xeon): max-min, 2048 jobs 0.0031 / 0.0004, by the
-// interior-point method alone 0.0129 / 0.0007 under load; 512 different jobs 0.00086, before 0.0034; 128 0.0002, before 0.0007.
-// Water filling by entities, 2048 jobs: 0.34 / 0.040.
+// Entries of ours marked – have changed since. On another machine (2 cores, Intel Xeon): max-min with 2048 jobs
+// 0.0031 / 0.0004, by the interior-point method alone 0.0129 / 0.0007 under load; 512 distinct jobs 0.00086, before
+// 0.0034; 128 jobs 0.0002, before 0.0007. Water filling by entities with 2048 jobs: 0.34 / 0.040.
 
-// instance is a cluster as in Gavel's runtime study: n jobs of so many types, n/4 devices of each of three kinds.
+// instance returns a cluster as in Gavel's runtime study: n jobs of the given number of types, n/4 devices of each of
+// three types.
 func instance(n, types int, scales []float64) (Sharing, []float64) {
 	r := rand.New(rand.NewPCG(uint64(n), uint64(types)))
 	s := Sharing{Devices: []float64{float64(n) / 4, float64(n) / 4, float64(n) / 4}}
@@ -47,7 +49,7 @@ func instance(n, types int, scales []float64) (Sharing, []float64) {
 
 var oneTo8 = []float64{1, 1, 1, 1, 1, 1, 1, 2, 4, 8}
 
-// packed adds pairs of all types of an instance: of each what it gets done beside the other, or nothing.
+// packed adds pairs of all types of an instance with random rates; some types cannot be co-located.
 func packed(s Sharing, types int) Sharing {
 	r := rand.New(rand.NewPCG(7, uint64(types)))
 	rates := map[[2]int][2][]float64{}
@@ -173,7 +175,8 @@ func BenchmarkPacked(b *testing.B) {
 	}
 }
 
-// AlloX assigns m jobs to the places on n free devices: m rows, n·m columns.
+// BenchmarkAssign measures the program of AlloX, which assigns m jobs to the queue positions of n free devices: m
+// rows, n·m columns.
 func BenchmarkAssign(b *testing.B) {
 	for _, c := range []struct{ jobs, free int }{{64, 8}, {256, 4}, {100, 108}} {
 		r := rand.New(rand.NewPCG(1, 2))

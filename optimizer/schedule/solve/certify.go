@@ -2,16 +2,16 @@ package solve
 
 import "math"
 
-// point is a feasible point of a program: shares by column, per job of the group.
+// point is a feasible point of a program: shares by column, for one job of the group.
 type point struct {
 	x            []float64
-	value, bound float64 // bound: no feasible point is better
-	latest       float64 // the bound of the last prices
-	unit         float64 // what the distance is measured by, at least
+	value, bound float64 // bound: dual bound on the objective
+	latest       float64 // bound from the most recent duals
+	unit         float64 // lower bound of the unit in which gaps are measured
 }
 
-// gap is the relative distance of the value to the bound. A value above the bound, which only floors missed by a rounding allow,
-// counts as far as it is above.
+// gap returns the relative distance of the value from the bound. A value above the bound, which occurs only where
+// floors are missed by rounding, counts by its excess.
 func (p *point) gap() float64 {
 	d := math.Abs(p.bound - p.value)
 	if d == 0 {
@@ -23,7 +23,7 @@ func (p *point) gap() float64 {
 	return d / max(math.Abs(p.bound), math.Abs(p.value), p.unit)
 }
 
-// repair copies the shares of the iterate, without the rounding that would break a row of time or capacity.
+// repair copies the shares of the iterate and removes rounding errors that would violate a time or capacity row.
 func (s *interior) repair(x []float64) {
 	for k := range x {
 		x[k] = max(0, s.x[k])
@@ -31,7 +31,7 @@ func (s *interior) repair(x []float64) {
 	s.fit(x)
 }
 
-// fit shrinks shares where they break a row of time or capacity.
+// fit shrinks shares where they violate a time or capacity row.
 func (p *program) fit(x []float64) {
 	usage := make([]float64, len(p.capacity))
 	for g, m := range p.count {
@@ -48,6 +48,7 @@ func (p *program) fit(x []float64) {
 			usage[p.kind[k]] += m * p.use[k] * x[k]
 		}
 	}
+	// Factors by which the columns of each kind must shrink.
 	over := false
 	for j, c := range p.capacity {
 		usage[j] = min(1, c/usage[j])
@@ -60,7 +61,7 @@ func (p *program) fit(x []float64) {
 	}
 }
 
-// valueOf is the objective at x.
+// valueOf returns the objective at x.
 func (p *program) valueOf(x []float64) float64 {
 	sum, least := 0.0, math.Inf(1)
 	for g, m := range p.count {
@@ -82,9 +83,10 @@ func (p *program) valueOf(x []float64) float64 {
 	return sum
 }
 
-// dualBound is the value that the prices of the iterate prove to be out of reach: for any prices ≥ 0 of capacities, progress
-// and least progress it is Σ capacity·price + what every job would pay for its time − the floors. The price of a job's time is
-// taken as low as its columns allow. A logarithm is bounded by its tangent, log v ≤ price·v − 1 − log price.
+// dualBound returns the upper bound on the objective that the duals of the iterate prove. For any nonnegative prices
+// of capacities, progress and minimum progress it is Σ capacity·price + Σ price of each job's time − the priced
+// floors. The price of a job's time is the lowest that its columns allow. A logarithm is bounded by its tangent, log
+// v ≤ price·v − 1 − log price.
 func (s *interior) dualBound() float64 {
 	bound, level := 0.0, 0.0
 	for j, c := range s.capacity {
@@ -104,7 +106,7 @@ func (s *interior) dualBound() float64 {
 	return bound
 }
 
-// timePrice is the lowest price of a job's time at which none of its columns is worth more than it costs.
+// timePrice returns the lowest price of a job's time at which no column has a positive reduced profit.
 func (s *interior) timePrice(g int) float64 {
 	best := 0.0
 	both := s.z[s.v0+g] + s.z[s.w0+g]
@@ -118,7 +120,7 @@ func (s *interior) timePrice(g int) float64 {
 	return best
 }
 
-// levelPrice is Σ count · level · price of progress, by which bounds of t are divided.
+// levelPrice returns Σ count · level · price of progress, the divisor of bounds on t.
 func (s *interior) levelPrice() float64 {
 	sum := 0.0
 	for g, m := range s.count {
@@ -127,8 +129,8 @@ func (s *interior) levelPrice() float64 {
 	return sum
 }
 
-// optimise runs a linear program until the certified gap is small, and returns the best certified point. enough may end it
-// earlier (nil: never).
+// optimise runs a linear program until the certified gap is at most wanted, and returns the best certified point. It
+// stops earlier when enough returns true (nil: never).
 func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
 	s.triple = newTriple(s)
 	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
@@ -156,8 +158,9 @@ func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
 	return best
 }
 
-// unit is what gaps are measured by at least, since floors may leave nothing to the objective: a thousandth of about what equal
-// parts give. Logarithms are compared per job, so that the gap is that of their geometric mean.
+// unit returns the smallest unit in which gaps are measured, since floors may reduce the objective to nearly 0: one
+// thousandth of about the value of an equal split. Logarithms are compared per job, so that the gap is that of their
+// geometric mean.
 func (p *program) unit() float64 {
 	if !p.logs {
 		return 1e-3
@@ -171,7 +174,7 @@ func (p *program) unit() float64 {
 	return jobs
 }
 
-// meetsFloors says whether least progress is made up to slackGap.
+// meetsFloors reports whether the minimum progress is met up to slackGap, or slackPairsGap with links.
 func (p *program) meetsFloors(x []float64) bool {
 	slack := slackGap
 	if p.links > 0 {
@@ -192,8 +195,8 @@ func (p *program) meetsFloors(x []float64) bool {
 	return true
 }
 
-// begin places the iterate: shares as if the cluster were cut into equal parts, prices that value the whole cluster like the
-// objective there.
+// begin places the iterate: shares from an equal split of the cluster, and prices at which the value of the whole
+// cluster equals the objective of that split.
 func (s *interior) begin() {
 	jobs := 0.0
 	for _, m := range s.count {
@@ -216,8 +219,8 @@ func (s *interior) begin() {
 	}
 }
 
-// beginShares sets the columns and the slacks of the groups; the usage of a capacity is left in the place of its slack. It
-// returns the objective there.
+// beginShares sets the columns and the slacks of the groups and returns the objective at that point. The usage of
+// each capacity is left in the entry of its slack.
 func (s *interior) beginShares(inside, jobs float64) float64 {
 	least, sum := math.Inf(1), 0.0
 	for g, m := range s.count {
@@ -234,7 +237,7 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 			s.x[s.c0+int(s.kind[k])] += m * s.use[k] * s.x[k]
 		}
 		s.x[s.u0+g] = 1 - time*shrink
-		s.x[s.v0+g] = rate // t is subtracted once it is known
+		s.x[s.v0+g] = rate // t is subtracted below
 		if s.levelled[g] && s.level[g] > 0 {
 			least = min(least, (rate-s.base[g])/s.level[g])
 		}
@@ -242,6 +245,7 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 			s.x[s.w0+g] = max(rate-s.floor[g], 0.1*s.floor[g])
 		}
 	}
+	// Place t below the level of every group, so that all slacks are positive.
 	if s.rising {
 		s.t = least - 0.5*max(1, math.Abs(least))
 		for g := range s.count {
@@ -255,6 +259,8 @@ func (s *interior) beginShares(inside, jobs float64) float64 {
 	return max(sum, 1e-3)
 }
 
+// beginPrices sets the duals of a group so that its columns are dual feasible with positive slacks; for centred
+// programs it sets them to the reciprocals of the primal variables.
 func (s *interior) beginPrices(g int, worth, jobs float64) {
 	u, v, w := s.u0+g, s.v0+g, s.w0+g
 	share := worth / jobs
@@ -271,6 +277,7 @@ func (s *interior) beginPrices(g int, worth, jobs float64) {
 	if s.floored[g] {
 		s.z[w] = 0.1 * share / s.floor[g]
 	}
+	// The price of time makes the duals of all columns positive.
 	most := 0.0
 	for k := s.start[g]; k < s.start[g+1]; k++ {
 		s.z[k] = s.use[k]*s.z[s.c0+int(s.kind[k])] - (s.z[v]+s.z[w])*s.rate[k] - s.gain[k]
@@ -292,7 +299,7 @@ func (s *interior) beginPrices(g int, worth, jobs float64) {
 	}
 }
 
-// columnsOf counts the columns of a group on a kind.
+// columnsOf returns the number of columns of a group on a kind.
 func (p *program) columnsOf(g int, kind int32) int {
 	n := 0
 	for _, k := range p.kind[p.start[g]:p.start[g+1]] {

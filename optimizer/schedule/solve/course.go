@@ -6,23 +6,24 @@ import (
 	"slices"
 )
 
-// course is how the levels of an entity rise when nothing but the limits of its jobs stops them. Time t runs for all entities
-// together; inside an entity the jobs that can rise divide its weight.
+// course describes how the levels of an entity rise when only the limits of its jobs bind. A common time t runs for
+// all entities; within an entity, the jobs that can still rise divide its weight.
 type course struct {
 	weight float64
 	fifo   bool
-	riders []rider // fifo: in order; else by the time at which they reach their limits
+	riders []rider // fifo: in order; otherwise sorted by the time at which they reach their limits
 }
 
+// rider is the course of one job.
 type rider struct {
 	job  int
-	rate float64 // fifo: per weight · t; else per unit of the entity's own time
-	from float64 // fifo: begins at this weight · t
+	rate float64 // fifo: rise per weight · t; otherwise per unit of the entity's own time
+	from float64 // fifo: starts at this weight · t
 	end  float64 // reaches its limit at this weight · t
-	own  float64 // not fifo: the same in the entity's own time
+	own  float64 // not fifo: end in the entity's own time
 }
 
-// plan begins the courses anew from the present levels.
+// plan rebuilds the courses from the present levels.
 func (f *filling) plan() {
 	f.courses = f.courses[:0]
 	if f.entities == nil {
@@ -36,6 +37,9 @@ func (f *filling) plan() {
 	}
 }
 
+// addCourse computes the times at which the jobs of an entity reach their limits. FIFO entities serve one job after
+// another. Otherwise jobs are sorted by their own time, and the entity's clock advances in proportion to the parts of
+// the jobs that have not finished.
 func (f *filling) addCourse(e Entity) {
 	if e.Weight == 0 {
 		return
@@ -80,7 +84,7 @@ func (f *filling) addCourse(e Entity) {
 	f.courses = append(f.courses, c)
 }
 
-// top is when the last job reaches its limit.
+// top returns the time at which the last job reaches its limit.
 func (f *filling) top() float64 {
 	most := 0.0
 	for _, c := range f.courses {
@@ -89,7 +93,7 @@ func (f *filling) top() float64 {
 	return most
 }
 
-// at raises the levels to what they are at time t.
+// at raises the given levels to those at time t.
 func (f *filling) at(t float64, level []float64) {
 	for k := range f.courses {
 		c := &f.courses[k]
@@ -111,7 +115,7 @@ func (f *filling) at(t float64, level []float64) {
 	}
 }
 
-// ownTime is the time of an entity that divides its weight among the jobs that are left.
+// ownTime converts weight · t to the entity's own time by linear interpolation between completions.
 func (c *course) ownTime(clock float64) float64 {
 	k, _ := slices.BinarySearchFunc(c.riders, clock, func(r rider, clock float64) int { return cmp.Compare(r.end, clock) })
 	if k == len(c.riders) {

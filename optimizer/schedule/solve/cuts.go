@@ -5,40 +5,42 @@ import (
 	"slices"
 )
 
-// cutting solves max-min programs in which the capacities alone hold everything back: for given prices of the capacities every
-// job reaches its level on its own, at the least cost, by one or two of its columns (an edge of the lower convex hull of the points
-// rate and cost). What all jobs then use of the capacities is one list of a game over prices, and the height t is right where
-// its value is 0. Every round asks all jobs at new prices, which is a pass of O(columns), adds the list and solves the game;
-// prices tried lie between the best so far and those of the game (Kelley 1960; Wentges 1997). Jobs that answered alike for some
-// rounds are asked no more before the end; there all are asked, and the bound that their answers prove is what Gap is measured by.
-// The optimum is a mixture of at most as many answers as there are capacities, so all but a few jobs have one answer.
+// cutting solves max-min programs in which only the capacities bind, by price decomposition. At given prices of the
+// capacities, each job reaches its level independently at minimum cost with one or two of its columns, which form an
+// edge of the lower convex hull of the points (rate, cost). The resulting capacity usage of all jobs is one list of a
+// matrix game over prices, and the height t is attained where the value of the game is 0. Each round evaluates all
+// jobs at new prices in O(columns), adds the list and solves the game. The prices tried lie between the best so far
+// and those of the game (Kelley 1960; Wentges 1997). Groups whose response did not change for several rounds are
+// settled and not evaluated again until the final round, which evaluates all groups and proves the bound from which
+// Gap is computed. The optimum is a mixture of at most as many responses as there are capacities, so all but a few
+// jobs have a single response.
 //
-// It ends without a point where that is not the whole answer: where t is limited by the time of a job, or where a job could
-// get more done at no price, so that many points are optimal; interior then returns the middle of them.
+// It returns no point where this description is incomplete: where the time of a job limits t, or where a job could
+// progress further at no cost, so that many points are optimal. The interior-point method then returns their centre.
 type cutting struct {
 	*program
 	game  *game
-	tried [][]uint16 // by list of the game: the edges of all groups
-	most  float64    // t at most, by the time of the jobs
+	tried [][]uint16 // by list of the game: edges of all groups
+	most  float64    // upper bound on t due to the time of the jobs
 
-	open        []int32 // groups that are asked
+	open        []int32 // groups that are evaluated
 	edge        []uint16
-	alike       []uint8 // by group: for how many rounds its edge is the same
-	settled     line    // what the others use
+	alike       []uint8 // by group: number of rounds since its edge changed
+	settled     line    // usage of the settled groups
 	cost        []float64
-	bound       float64 // no t above it is possible, if the settled are right
+	bound       float64 // upper bound on t, valid if the settled responses are optimal
 	best, price []float64
 }
 
 const (
-	settles    = 6    // rounds after which a group is settled
-	mostRounds = 100  // of which 30 are usual with three kinds
-	inward     = 0.3  // how far prices are tried from those of the game towards the best
-	mostKinds  = 200  // that edges can be written with
-	nearPrices = 1e-4 // relative distance of the bounds at which prices of the game are tried as they are
+	settles    = 6    // rounds without change after which a group is settled
+	mostRounds = 100  // about 30 are usual with three device types
+	inward     = 0.3  // weight of the best prices against those of the game
+	mostKinds  = 200  // limit of the encoding of edges
+	nearPrices = 1e-4 // relative distance of the bounds below which the prices of the game are used unchanged
 )
 
-// newCutting is nil for programs of another shape.
+// newCutting returns nil if the program has another shape.
 func newCutting(p *program) *cutting {
 	J := len(p.capacity)
 	if p.links > 0 || !p.rising || p.logs || p.centred || p.rise || J > mostKinds {
@@ -66,6 +68,7 @@ func newCutting(p *program) *cutting {
 	return c
 }
 
+// openAll marks all groups for evaluation.
 func (c *cutting) openAll() {
 	c.open = c.open[:len(c.edge)]
 	for g := range c.open {
@@ -73,8 +76,8 @@ func (c *cutting) openAll() {
 	}
 }
 
-// ask asks the open groups at the prices, adds a list to the game, and returns the bound on t that it proves if the settled are
-// right: costs of reaching t are convex in t.
+// ask evaluates the open groups at the prices, adds a list to the game, and returns the bound on t that the list
+// proves if the settled responses are optimal. The bound is valid because the cost of reaching t is convex in t.
 func (c *cutting) ask(t float64) float64 {
 	J := len(c.capacity)
 	l := line{make([]float64, J), make([]float64, J)}
@@ -96,6 +99,7 @@ func (c *cutting) ask(t float64) float64 {
 		c.add(&l, int(g), edge)
 	}
 	c.open = stay
+	// Total cost of exceeding the capacities at t, and its slope: one Newton step to the t where it is 0.
 	left, slope := 0.0, 0.0
 	for j, p := range c.price {
 		l.base[j] -= c.capacity[j]
@@ -107,7 +111,8 @@ func (c *cutting) ask(t float64) float64 {
 	return t + left/slope
 }
 
-// cheapest is the edge of the lower hull of a group's columns at its level: mostly that of last time.
+// cheapest returns the edge of the lower hull of a group's columns at its level. The edge of the previous round is
+// checked first.
 func (c *cutting) cheapest(g int, t float64) uint16 {
 	from := c.start[g]
 	rates := c.rate[from:c.start[g+1]]
@@ -122,7 +127,7 @@ func (c *cutting) cheapest(g int, t float64) uint16 {
 	return walk(rates, cost, goal)
 }
 
-// stays says that an edge reaches a goal and no column is below it.
+// stays reports whether an edge reaches the goal and no column lies below it.
 func stays(rates, cost []float64, goal float64, edge uint16) bool {
 	at, next := int(edge>>8)-1, int(edge&255)-1
 	rate, paid := 0.0, 0.0
@@ -141,7 +146,7 @@ func stays(rates, cost []float64, goal float64, edge uint16) bool {
 	return true
 }
 
-// walk goes along the lower hull of the columns, from idle time on, to the edge that reaches a goal.
+// walk follows the lower hull of the columns from idle time to the edge that reaches the goal.
 func walk(rates, cost []float64, goal float64) uint16 {
 	at, rate, paid := -1, 0.0, 0.0
 	for {
@@ -157,7 +162,7 @@ func walk(rates, cost []float64, goal float64) uint16 {
 			}
 		}
 		switch {
-		case next < 0: // rounding: the last column is the best
+		case next < 0: // rounding: use the last column
 			return edgeOf(at, at)
 		case rates[next] >= goal:
 			return edgeOf(at, next)
@@ -166,10 +171,11 @@ func walk(rates, cost []float64, goal float64) uint16 {
 	}
 }
 
-// edgeOf writes an edge between two columns, −1 for idle time, as a number above 0.
+// edgeOf encodes an edge between two columns (−1: idle time) as a positive number.
 func edgeOf(first, second int) uint16 { return uint16((first+1)<<8 | second + 1) }
 
-// shares are what an edge gives its two columns at t: base + slope · t for the second, the rest of 1 for the first.
+// shares returns the columns of an edge and their shares at t: base + slope · t for the second column, and the
+// remainder of 1 for the first.
 func (c *cutting) shares(g int, edge uint16) (first, second int, base, slope float64) {
 	first, second = c.start[g]+int(edge>>8)-1, c.start[g]+int(edge&255)-1
 	rate := 0.0
@@ -185,7 +191,7 @@ func (c *cutting) shares(g int, edge uint16) (first, second int, base, slope flo
 	return first, second, -rate * way, c.level[g] * way
 }
 
-// add adds what an edge uses.
+// add adds the capacity usage of an edge to l.
 func (c *cutting) add(l *line, g int, edge uint16) {
 	first, second, base, slope := c.shares(g, edge)
 	u, j := c.count[g]*c.use[second], c.kind[second]
@@ -198,18 +204,20 @@ func (c *cutting) add(l *line, g int, edge uint16) {
 	}
 }
 
-// solve returns a point whose proven gap is at most wanted; nil: there is none of this kind, or rounding was in the way.
+// solve returns a point with a certified gap of at most wanted. It returns nil when the optimum is not of this form
+// or rounding prevents the proof.
 func (c *cutting) solve(wanted float64) *point {
 	if c.groups() == 0 || !(c.most > 0) {
 		return nil
 	}
+	// Equal prices to start with; capacities are scaled to 1.
 	for j := range c.price {
 		c.price[j] = 1 / float64(len(c.price))
 	}
 	copy(c.best, c.price)
 	t := min(1, c.most)
 	c.bound = c.most
-	whole := true // the pass that is next asks all
+	whole := true // the next round evaluates all groups
 	before := 0.0
 	for range mostRounds {
 		b := c.ask(t)
@@ -220,6 +228,7 @@ func (c *cutting) solve(wanted float64) *point {
 			c.bound = min(b, c.most)
 			copy(c.best, c.price)
 		}
+		// The mixtures found so far prove a lower bound on t, the prices an upper one.
 		reached, ok := c.height()
 		if !ok || reached >= c.most {
 			return nil
@@ -232,6 +241,8 @@ func (c *cutting) solve(wanted float64) *point {
 			return c.point(reached, wanted)
 		}
 		whole = done
+		// Stabilization: move only part of the way to the prices of the game, unless that makes no progress or the
+		// bounds are close.
 		part := inward
 		if whole || reached == before || c.bound-reached < nearPrices*c.bound {
 			part = 0
@@ -248,7 +259,7 @@ func (c *cutting) solve(wanted float64) *point {
 	return nil
 }
 
-// reopen has all groups asked.
+// reopen marks all groups for evaluation and resets the usage of the settled ones.
 func (c *cutting) reopen() {
 	c.openAll()
 	clear(c.settled.base)
@@ -258,7 +269,7 @@ func (c *cutting) reopen() {
 	}
 }
 
-// height is the t that mixtures of the answers reach, where the value of the game is 0.
+// height returns the t that mixtures of the responses reach, found by Newton's method on the value of the game.
 func (c *cutting) height() (t float64, ok bool) {
 	t = c.bound
 	for range 4 {
@@ -275,7 +286,8 @@ func (c *cutting) height() (t float64, ok bool) {
 	return t, true
 }
 
-// point is the mixture of answers that the game ended with, shrunk by what rounding takes over a row.
+// point returns the mixture of responses at the final basis of the game, shrunk where rounding exceeds a row. It
+// returns nil when the gap exceeds wanted.
 func (c *cutting) point(t, wanted float64) *point {
 	p := &point{x: make([]float64, len(c.rate)), bound: c.bound, latest: c.bound, unit: c.unit()}
 	for i, k := range c.game.basis {
@@ -300,8 +312,8 @@ func (c *cutting) point(t, wanted float64) *point {
 	return p
 }
 
-// held says that every group pays for progress at the last prices, so that no point is optimal in which one has more, and how
-// many groups could do as well by other columns.
+// held reports whether every group has a positive price on its progress, so that no optimal point gives a group more
+// than its level, and counts the groups' columns that would be equally good.
 func (c *cutting) held() (held bool, ties int) {
 	const tied, nothing = 1e-9, 1e-6
 	sum, least := 0.0, math.Inf(1)
@@ -316,7 +328,7 @@ func (c *cutting) held() (held bool, ties int) {
 		steep := (cost - paid) / (c.rate[second] - rate)
 		sum += c.count[g] * c.level[g] * steep
 		least = min(least, c.count[g]*c.level[g]*steep)
-		if first >= 0 && paid-steep*rate > -tied*cost { // idle time does as well
+		if first >= 0 && paid-steep*rate > -tied*cost { // idle time is equally good
 			ties++
 		}
 		for k := from; k < to; k++ {
@@ -328,8 +340,8 @@ func (c *cutting) held() (held bool, ties int) {
 	return least*float64(len(c.edge)) > nothing*sum, ties
 }
 
-// alone says that the point of the last prices is the only optimum: every capacity has a price, and no more groups could do as
-// well otherwise than the capacities decide about.
+// alone reports whether the point at the last prices is the unique optimum: every capacity has a positive price, and
+// there are fewer ties than capacities.
 func (c *cutting) alone() bool {
 	_, ties := c.held()
 	return slices.Min(c.price) > 1e-9 && ties < len(c.price)

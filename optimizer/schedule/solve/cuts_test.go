@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// awkward jobs by name: what a job gets done on each kind.
+// awkward contains generators of degenerate rates by name. A generator fills in the rates of one job on all device
+// types.
 var awkward = map[string]func(r *rand.Rand, row []float64){
 	"different": func(r *rand.Rand, row []float64) {
 		for j := range row {
@@ -63,7 +64,7 @@ var awkward = map[string]func(r *rand.Rand, row []float64){
 	},
 }
 
-// awkwardSharing has n jobs and so many devices of each kind per job.
+// awkwardSharing returns a cluster of n jobs with about perJob devices per job.
 func awkwardSharing(r *rand.Rand, n, kinds int, perJob float64, rates func(*rand.Rand, []float64)) (s Sharing, weight []float64) {
 	for range kinds {
 		s.Devices = append(s.Devices, math.Max(1, math.Round(perJob*float64(n)*(0.5+r.Float64())/float64(kinds))))
@@ -90,7 +91,7 @@ func total(list []float64) float64 {
 	return sum
 }
 
-// What the prices give is what the interior-point method gives, and no bound of either is below a point of the other.
+// The cutting-plane method and the interior-point method agree, and no bound of either is below a point of the other.
 func TestCuttingAgainstInterior(t *testing.T) {
 	for name, rates := range awkward {
 		t.Run(name, func(t *testing.T) {
@@ -129,7 +130,7 @@ func compareCutting(t *testing.T, r *rand.Rand, n, kinds int, perJob float64, ra
 	}
 }
 
-// The case that cutting is for is solved by it, to the last digits.
+// The intended case is solved to full precision without the interior-point method.
 func TestCuttingSolves(t *testing.T) {
 	for _, n := range []int{26, 512, 2048} {
 		s, weight := instance(n, n, oneTo8)
@@ -156,7 +157,8 @@ func TestCuttingSolves(t *testing.T) {
 	}
 }
 
-// Where a job could have more for nothing the point is left to the interior-point method, which shares out what is left.
+// Where a job could progress further at no cost, the program is left to the interior-point method, which distributes
+// the remaining capacity.
 func TestCuttingLeavesWhatIsLeft(t *testing.T) {
 	for name, s := range map[string]Sharing{
 		"more devices than jobs":   {Rate: [][]float64{{1, 2}, {1, 3}}, Scale: []float64{1, 1}, Devices: []float64{4, 4}},
@@ -171,7 +173,7 @@ func TestCuttingLeavesWhatIsLeft(t *testing.T) {
 	}
 }
 
-// The game against the simplex method of the tests.
+// The game agrees with the reference simplex method.
 func TestGameAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size, lists := rapid.IntRange(1, 6).Draw(t, "size"), rapid.IntRange(1, 12).Draw(t, "lists")
@@ -187,7 +189,8 @@ func TestGameAgainstReference(t *testing.T) {
 			if !ok {
 				t.Fatal("no answer")
 			}
-			// max 50 − s with Σ λ V_j ≤ s; s is split, Σ λ ≤ 1 is met since all V are made positive by 20.
+			// max 50 − s with Σ λ V_j ≤ s; s is split, and Σ λ ≤ 1 binds because all V are shifted by 20 to be
+			// positive.
 			r := &reference{cost: make([]float64, len(g.lists)+1)}
 			for j := range size {
 				row := r.row()

@@ -5,10 +5,10 @@ import (
 	"math"
 )
 
-// Demand finds shares by which every job gets at least its demand done per second (met to 1e-9 relative, with pairs to 1e-6), with as much spare as
-// can be spread evenly, or says ErrInfeasible. The shares are the analytic centre of all that are feasible, as an
-// interior-point solver without an objective returns (with pairs: over those that were needed); the value is min_i (what job
-// i gets done / its demand), over jobs with a demand; 0 when no job has one.
+// Demand returns shares that give each job at least its demanded throughput (met to 1e-9 relative, with pairs to
+// 1e-6), or ErrInfeasible. The shares are the analytic centre of the feasible set, as returned by an interior-point
+// solver without an objective; with pairs, the centre is taken over the pairs that have columns. Value is min_i
+// throughput_i / demand_i over the jobs with a demand, or 0 when no job has one.
 func Demand(s Sharing, asked []float64) (Solution, error) {
 	const what = "demand"
 	if err := s.check(what, asked); err != nil {
@@ -21,7 +21,8 @@ func Demand(s Sharing, asked []float64) (Solution, error) {
 	return demand(what, &s, pairing, asked)
 }
 
-// demand is Demand on checked input; nil asks for nothing.
+// demand implements Demand on validated input; nil means no demands. It first finds a point that meets the demands
+// and then moves it to the analytic centre, unless the demands leave no slack.
 func demand(what string, s *Sharing, pairing *pairing, asked []float64) (Solution, error) {
 	first, err := meet(what, s, pairing, asked)
 	if err != nil {
@@ -40,7 +41,7 @@ func demand(what string, s *Sharing, pairing *pairing, asked []float64) (Solutio
 		return Solution{X: zeros(len(s.Rate), len(s.Devices)), Pairs: zeros(len(s.Pairs), len(s.Devices))}, nil
 	}
 	if first.asked() && first.factor < 1+1e-7 {
-		return first.solution(), nil // nothing to spread
+		return first.solution(), nil // no slack to distribute
 	}
 	it := newInterior(c.program)
 	it.begin()
@@ -50,6 +51,7 @@ func demand(what string, s *Sharing, pairing *pairing, asked []float64) (Solutio
 	now := it.run(func(now progress) bool { return now.primal < 1e-11 && now.dual < 1e-7 && now.spread < 1e-7 })
 	p := &point{x: make([]float64, it.cols)}
 	it.repair(p.x)
+	// Without convergence, the point found first still meets the demands.
 	if !(now.primal < 1e-9) || !it.meetsFloors(p.x) {
 		if first.asked() {
 			return first.solution(), nil
@@ -61,11 +63,11 @@ func demand(what string, s *Sharing, pairing *pairing, asked []float64) (Solutio
 	return sol, nil
 }
 
-// met is a point that meets demands.
+// met is a point that meets the demands.
 type met struct {
-	*maxMinProgram // nil: nothing was demanded
+	*maxMinProgram // nil: no demands
 	point          *point
-	factor         float64 // every demand can be multiplied by at least this
+	factor         float64 // lower bound on the common factor by which all demands could be multiplied
 }
 
 func (m *met) asked() bool { return m.maxMinProgram != nil }
@@ -76,8 +78,8 @@ func (m *met) solution() Solution {
 	return sol
 }
 
-// meet looks for the largest factor by which every demand can be multiplied, until it is known whether that is at least 1, with
-// some way to go.
+// meet maximizes the common factor by which every demand can be multiplied. It stops early once the factor is known
+// to be below 1 or comfortably (5 %) above it.
 func meet(what string, s *Sharing, pairing *pairing, asked []float64) (met, error) {
 	inverse := make([]float64, len(s.Rate))
 	any := false
@@ -105,8 +107,9 @@ func meet(what string, s *Sharing, pairing *pairing, asked []float64) (met, erro
 	}
 }
 
-// beginAt moves a fresh iterate of a centred program to a point that meets the floors with a factor above 1: the shares are
-// cut by its square root, which leaves room in every row, and a little of the room goes to every column.
+// beginAt moves a fresh iterate of a centred program to an interior point derived from a point that meets the floors
+// with a factor above 1. The shares are divided by the square root of the factor, which leaves slack in every row,
+// and part of that slack is distributed over all columns.
 func (s *interior) beginAt(c *layout, from *met) {
 	cut := 1 / math.Sqrt(from.factor)
 	room := 0.5 * (1 - cut)
@@ -139,7 +142,7 @@ func (s *interior) beginAt(c *layout, from *met) {
 	}
 }
 
-// leastRatio is the smallest part of a floor that is met.
+// leastRatio returns the smallest ratio of progress to floor over the floored groups, or 0 without floors.
 func (p *program) leastRatio(x []float64) float64 {
 	least := math.Inf(1)
 	for g := range p.count {

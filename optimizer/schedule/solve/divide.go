@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// solution gives the shares of a point of the program to the jobs, alone and in pairs. The value is that of the program.
+// solution converts a point of the program into shares of the jobs, alone and in pairs. The value is that of the
+// program.
 func (l *layout) solution(p *point) Solution {
 	s := l.sharing
 	sol := Solution{X: zeros(len(s.Rate), len(s.Devices)), Value: p.value, Gap: p.gap()}
@@ -30,7 +31,8 @@ func (l *layout) solution(p *point) Solution {
 	return sol
 }
 
-// revalue replaces the value by that of the shares, which dividing them into pairs rounded, and measures the gap by it.
+// revalue replaces the value by that of the shares, which the division into pairs rounded, and adds the loss to the
+// gap.
 func (l *layout) revalue(sol *Solution, value float64) {
 	if sol.Value > 0 && value < sol.Value {
 		sol.Gap += (sol.Value - value) / sol.Value
@@ -38,7 +40,7 @@ func (l *layout) revalue(sol *Solution, value float64) {
 	sol.Value = value
 }
 
-// done is what every job gets done per second.
+// done returns the throughput of every job.
 func (sol *Solution) done(s *Sharing) []float64 {
 	out := make([]float64, len(s.Rate))
 	for i, row := range sol.X {
@@ -66,7 +68,7 @@ func (sol *Solution) done(s *Sharing) []float64 {
 	return out
 }
 
-// together are the times of pairs of jobs, the smaller index first.
+// together accumulates the co-located times of pairs of jobs. The smaller index comes first.
 type together struct {
 	kinds int
 	at    map[[2]int]int
@@ -87,13 +89,14 @@ func (t *together) add(a, b, kind int, x float64) {
 	t.pairs[at].X[kind] += x
 }
 
-// list is in the order of the jobs.
+// list returns the pairs sorted by job.
 func (t *together) list() []PairShare {
 	slices.SortFunc(t.pairs, func(a, b PairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
 	return t.pairs
 }
 
-// listed is in the order of the list of pairs. Of two jobs listed twice the first counts.
+// listed returns the times in the order of Sharing.Pairs. Of two entries for the same jobs, the first receives the
+// time.
 func (t *together) listed(s *Sharing) [][]float64 {
 	out := zeros(len(s.Pairs), len(s.Devices))
 	for q := range s.Pairs {
@@ -106,13 +109,14 @@ func (t *together) listed(s *Sharing) [][]float64 {
 	return out
 }
 
-// spending is a job and the time that it spends on an option.
+// spending is a job and the time it spends on an option.
 type spending struct {
 	job  int
 	time float64
 }
 
-// divide divides the time that classes spend beside each other into pairs of jobs: at most as many pairs as there are jobs in both.
+// divide splits the co-located time of classes into pairs of jobs. An option yields at most as many pairs as the two
+// classes have jobs.
 func (l *layout) divide(x []float64) *together {
 	t := &together{kinds: len(l.sharing.Devices), at: map[[2]int]int{}}
 	next := l.optionColumns()
@@ -132,7 +136,7 @@ func (l *layout) divide(x []float64) *together {
 	return t
 }
 
-// spent is what the jobs of a class spend on the option whose columns come next.
+// spent appends to list the time that each job of a class spends on the option of the next columns.
 func (l *layout) spent(list []spending, x []float64, next []int, class int) []spending {
 	for _, i := range l.pairing.jobs[class] {
 		if g := l.groupOf[i]; g >= 0 && x[next[g]] > 1e-12 {
@@ -142,7 +146,8 @@ func (l *layout) spent(list []spending, x []float64, next []int, class int) []sp
 	return list
 }
 
-// sideBySide pairs two lists of equal sums in order (the north-west corner rule); what rounding leaves over is dropped.
+// sideBySide pairs two lists with equal sums in order (the north-west corner rule). Remainders due to rounding are
+// dropped.
 func sideBySide(a, b []spending, pair func(i, k int, v float64)) {
 	for len(a) > 0 && len(b) > 0 {
 		v := min(a[0].time, b[0].time)
@@ -157,8 +162,8 @@ func sideBySide(a, b []spending, pair func(i, k int, v float64)) {
 	}
 }
 
-// acrossCircle pairs the jobs of one list: laid along a circle, what stands opposite is a pair. Nobody stands opposite itself
-// unless it has more than half of the circle; such time is dropped.
+// acrossCircle pairs the jobs of one list by laying their times along a circle and pairing opposite points. A job is
+// opposite itself only if it covers more than half of the circle; that time is dropped.
 func acrossCircle(a []spending, pair func(i, k int, v float64)) {
 	total := 0.0
 	for _, s := range a {
@@ -184,7 +189,7 @@ func acrossCircle(a []spending, pair func(i, k int, v float64)) {
 	})
 }
 
-// fitInto shrinks all shares together where rounding took a row of time or capacity over its limit.
+// fitInto shrinks all shares by a common factor where rounding exceeded a time or capacity row.
 func (sol *Solution) fitInto(s *Sharing) {
 	time := make([]float64, len(s.Rate))
 	used := make([]float64, len(s.Devices))

@@ -5,10 +5,11 @@ import (
 	"math"
 )
 
-// EmbeddedMaxMin is a solution of MaxMin without floors, all weights above 0, where ECOS ends, the solver that Gavel's policies use
-// (see embedding): of the many shares that are best, those that it gives, to about 1e-6. Pairs are taken as a list. The value
-// is optimal to 1e-8 or so; ErrUnfinished says that the method did not get there, as it sometimes does not.
-// O(n) per step for three kinds and no pairs, else O(n³ + pairs).
+// EmbeddedMaxMin returns the solution of MaxMin, without floors and with positive weights, at which ECOS terminates,
+// the solver used by Gavel's policies (see embedding). Among the many optimal allocations it reproduces that of ECOS
+// to about 1e-6. Pairs must be given as a list. The value is optimal to about 1e-8. ErrUnfinished reports that the
+// method did not converge, which occasionally happens. A step costs O(n) for three device types without pairs, else
+// O(n³ + pairs).
 func EmbeddedMaxMin(s Sharing, weight []float64) (Solution, error) {
 	const what = "embedded max-min"
 	if err := s.check(what, weight); err != nil {
@@ -22,8 +23,9 @@ func EmbeddedMaxMin(s Sharing, weight []float64) (Solution, error) {
 	return embed(what, &s, weight, nil)
 }
 
-// EmbeddedDemand is Demand where ECOS ends when it is asked for any shares by which every job gets at least its demand done per
-// second. ErrInfeasible says that there are none; the value is that of Demand.
+// EmbeddedDemand is Demand at the point where ECOS terminates for the feasibility problem of giving each job at least
+// its demanded throughput. It returns ErrInfeasible when no allocation meets the demands. The value is that of
+// Demand.
 func EmbeddedDemand(s Sharing, asked []float64) (Solution, error) {
 	const what = "embedded demand"
 	if err := s.check(what, asked); err != nil {
@@ -35,6 +37,8 @@ func EmbeddedDemand(s Sharing, asked []float64) (Solution, error) {
 	return embed(what, &s, nil, asked)
 }
 
+// embed implements both. It builds the program in a pooled embedding, runs it, divides the solution by τ and computes
+// the value from the resulting shares.
 func embed(what string, s *Sharing, weight, floor []float64) (Solution, error) {
 	if s.Beside != nil {
 		return Solution{}, fmt.Errorf("%s: pairs by class, want a list", what)

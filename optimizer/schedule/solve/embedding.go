@@ -6,64 +6,65 @@ import (
 	"sync"
 )
 
-// embedding solves a program as ECOS does (Domahidi, Chu and Boyd, ECC 2013; version 2.0): the homogeneous self-dual embedding, from
-// its starting point, with its step rules and tolerances. Best solutions of the programs here are rarely unique, and
-// interior-point methods that begin outside of the feasible set end at a point that depends on where they began. Whoever wants
-// the very shares that Gavel gives must end where its solver does. In exact arithmetic the iterates are those of ECOS; the
-// linear algebra is ours and uses the structure. The proven optimum of the other methods is not promised, a gap of 1e-8 is.
+// embedding solves a program as ECOS does (Domahidi, Chu and Boyd, ECC 2013; version 2.0): by the homogeneous
+// self-dual embedding, with the starting point, step rules and tolerances of ECOS. The optima of these programs are
+// rarely unique, and infeasible-start interior-point methods end at a point that depends on the starting point.
+// Reproducing the allocations of Gavel therefore requires its solver's iterates. In exact arithmetic the iterates
+// equal those of ECOS; the linear algebra is our own and exploits the structure. The promised gap is 1e-8; the
+// solution is not certified like those of the other methods.
 //
-// A program is min c'x with Gx + s = h·τ, s ≥ 0, its dual G'z + c·τ = 0, z ≥ 0, and τ, κ ≥ 0. Lines of G are first −x ≤ 0 by
-// column, then time and progress by group, then the capacities.
+// The program is min c'x with Gx + s = h·τ, s ≥ 0, its dual G'z + c·τ = 0, z ≥ 0, and τ, κ ≥ 0. The rows ("lines") of
+// G are −x ≤ 0 by column, then time and progress by group, then the capacities.
 type embedding struct {
 	columns []embeddedColumn
-	groups  []float64 // jobs in a group
+	groups  []float64 // number of jobs in each group
 	kinds   int
-	rising  bool // t counts; progress is then to be at least t
+	rising  bool // t is maximized and bounds the progress of each job from below
 
-	h, count []float64 // by line: right-hand side, and how many lines it stands for
-	limited  []limit   // the lines that have something in h
-	degree   float64   // the number of lines
-	hNorm    float64   // the length of h in the scale of ECOS
-	rowScale []float64 // by line: what ECOS divides it by
-	colScale []float64 // by column, and for t the last
+	h, count []float64 // by line: right-hand side, and number of lines represented
+	limited  []limit   // lines with a nonzero right-hand side
+	degree   float64   // number of lines
+	hNorm    float64   // norm of h in the scale of ECOS
+	rowScale []float64 // by line: divisor applied by ECOS
+	colScale []float64 // by column: divisor applied by ECOS; the last entry is that of t
 	overRow  []float64 // 1 / rowScale
 	overCol  []float64 // 1 / colScale
-	spare    []float64 // by column, and for t
+	spare    []float64 // scratch by column, and for t
 
 	x, s, z  []float64
 	t        float64
 	tau, kap float64
-	gap      float64   // the sum of s·z
-	mu       float64   // the mean of s·z and τ·κ
+	gap      float64   // sum of s·z
+	mu       float64   // mean of s·z and τ·κ
 	v        []float64 // s / z
 	overS    []float64 // 1 / s
 	overZ    []float64 // 1 / z
 	kkt      kkt
-	blocks   *embeddedBlocks // kkt, where it is that; nil: the program has another shape
+	blocks   *embeddedBlocks // kkt if it is of this type; nil: the program has another shape
 
 	rx, rz        []float64
 	rxT, rt       float64
 	cx, hz        float64
 	fixed, moving step
-	error, repair step // of a solution, and what to add to it
+	error, repair step // residual of a solution and its correction
 	q             []float64
 
-	layout layout // only what groups jobs
+	layout layout // used for grouping jobs only
 	buffer []float64
 }
 
-// embeddings are kept for the next program: simulations solve thousands of about the same size.
+// embeddings pools embedding values: simulations solve thousands of programs of similar size.
 var embeddings = sync.Pool{New: func() any { return new(embedding) }}
 
-// embeddedColumn is time of a job, or of two beside each other, on a kind.
+// embeddedColumn is the time of a job, or of two co-located jobs, on a device type.
 type embeddedColumn struct {
 	count, use   float64
 	kind         int
-	a, b         int     // groups; b −1: alone
-	rateA, rateB float64 // times weight
+	a, b         int     // groups; b = −1: a job alone
+	rateA, rateB float64 // multiplied by the weights
 }
 
-// limit is a line with its right-hand side, over all that the line stands for.
+// limit is a line with a nonzero right-hand side, summed over the lines represented.
 type limit struct {
 	line int
 	h    float64
@@ -75,13 +76,13 @@ type step struct {
 	t    float64
 }
 
-// kkt solves G'z = b, G x − V z = d for the V of the last factorise.
+// kkt solves G'z = b, G x − V z = d for the V of the last call of factorise.
 type kkt interface {
 	factorise(v []float64) bool
 	solve(b []float64, bT float64, d []float64, out *step)
 }
 
-// What ECOS 2.0 has as defaults.
+// Default settings of ECOS 2.0.
 const (
 	embeddedTolerance   = 1e-8
 	embeddedSteps       = 100
@@ -89,23 +90,25 @@ const (
 	embeddedReach       = 0.999
 	embeddedShortest    = 1e-6
 	embeddedCentring    = 1e-4
-	embeddedJump        = 500  // a primal residual that grows by more ends the run
-	embeddedEasy        = 1e-4 // the mean of s·z down to which a solution of the Newton system needs no refinement
+	embeddedJump        = 500  // a primal residual that grows by a larger factor ends the run
+	embeddedEasy        = 1e-4 // mean of s·z above which Newton solutions are not refined
 	embeddedRefinements = 9
 	embeddedAccuracy    = 1e-14
-	embeddedRough       = 1e-4 // what then still counts as a solution
+	embeddedRough       = 1e-4 // reduced accuracy that is still accepted as a solution
 )
 
 var errEmbedding = errors.New("the embedding ended without a solution")
 
+// progressLine, timeLine and kindLine return the lines of G of a group or a device type; the lines of the columns come
+// first.
 func (e *embedding) progressLine(g int) int { return len(e.columns) + 2*g + 1 }
 func (e *embedding) timeLine(g int) int     { return len(e.columns) + 2*g }
 func (e *embedding) kindLine(j int) int     { return len(e.columns) + 2*len(e.groups) + j }
 func (e *embedding) lines() int             { return e.kindLine(e.kinds) }
 
-// build makes it the program of a sharing in which progress is to be at least floor by job, or with a nil floor the least of
-// weight times progress is to be as large as possible. Equal jobs are one group when there are no pairs. The layout then has
-// which group a job is in and which kinds have devices.
+// build sets up the program of a sharing: with floor, the progress of each job is at least its floor; with a nil
+// floor, the minimum of weight times progress is maximized. Without pairs, equal jobs form one group. Afterwards
+// layout contains the group of each job and the types that have devices.
 func (e *embedding) build(s *Sharing, weight, floor []float64) {
 	l := &e.layout
 	l.group(s, nil, nil, nil, weight, floor)
@@ -168,6 +171,8 @@ func (l *layout) apart() {
 	}
 }
 
+// allocate carves all vectors from one buffer, which is reused between programs, and selects the solver of the Newton
+// system.
 func (e *embedding) allocate() {
 	n, cols := e.lines(), len(e.columns)
 	size := 17*n + 9*cols + 3
@@ -201,7 +206,7 @@ func (e *embedding) allocate() {
 	e.kkt = e.blocks
 }
 
-// times adds G x to out, which has a number by line.
+// times adds G x to out, which has one entry per line.
 func (e *embedding) times(x []float64, t float64, out []float64) {
 	if e.blocks != nil {
 		e.blocks.times(x, t, out)
@@ -226,7 +231,7 @@ func (e *embedding) times(x []float64, t float64, out []float64) {
 	}
 }
 
-// against is what a column pays at prices z: its part of G'z, without the line of its own.
+// against returns the entry of G'z for a column, without the contribution of the column's own line.
 func (e *embedding) against(c *embeddedColumn, z []float64) float64 {
 	sum := z[e.timeLine(c.a)] - c.rateA*z[e.progressLine(c.a)] + c.use*z[e.kindLine(c.kind)]
 	if c.b >= 0 {
@@ -235,7 +240,7 @@ func (e *embedding) against(c *embeddedColumn, z []float64) float64 {
 	return sum
 }
 
-// columnsOff is from − G'z by column, where the line of its own is not counted in G'z.
+// columnsOff computes from − G'z by column, where G'z excludes the columns' own lines.
 func (e *embedding) columnsOff(from, z, out []float64) {
 	if e.blocks != nil {
 		e.blocks.columnsOff(from, z, out)
@@ -246,7 +251,7 @@ func (e *embedding) columnsOff(from, z, out []float64) {
 	}
 }
 
-// level is the part of G'z that belongs to t.
+// level returns the entry of G'z for t.
 func (e *embedding) level(z []float64) float64 {
 	sum := 0.0
 	if e.rising {
@@ -257,7 +262,7 @@ func (e *embedding) level(z []float64) float64 {
 	return sum
 }
 
-// aim is what t counts in c.
+// aim returns the entry of c for t.
 func (e *embedding) aim() float64 {
 	if e.rising {
 		return -1
@@ -265,7 +270,7 @@ func (e *embedding) aim() float64 {
 	return 0
 }
 
-// limits is h'z.
+// limits returns h'z.
 func (e *embedding) limits(z []float64) float64 {
 	sum := 0.0
 	for _, l := range e.limited {
@@ -274,7 +279,7 @@ func (e *embedding) limits(z []float64) float64 {
 	return sum
 }
 
-// residuals computes how far the iterate is from satisfying the embedding.
+// residuals computes the residuals of the embedding at the iterate.
 func (e *embedding) residuals() {
 	e.columnsOff(e.z, e.z, e.rx)
 	e.rxT = -e.level(e.z) - e.aim()*e.tau
@@ -292,7 +297,7 @@ func (e *embedding) residuals() {
 	e.rt = e.kap + e.cx + e.hz
 }
 
-// embeddedState says what a look at the iterate found.
+// embeddedState is the status of the iterate.
 type embeddedState int
 
 const (
@@ -301,7 +306,7 @@ const (
 	embeddedInfeasible
 )
 
-// primalNorms are the Euclidean lengths of x, s and what is left of the rows, in the scale of ECOS.
+// primalNorms returns the Euclidean norms of x, s and the primal residual in the scale of ECOS.
 func (e *embedding) primalNorms() (x, s, left float64) {
 	cols := len(e.columns)
 	scale, count := e.colScale[:cols], e.count[:cols]
@@ -321,7 +326,7 @@ func (e *embedding) primalNorms() (x, s, left float64) {
 	return math.Sqrt(x), math.Sqrt(s), math.Sqrt(left)
 }
 
-// dualNorms are those of z, of what is left of the columns, and of G'z.
+// dualNorms returns the norms of z, of the dual residual and of G'z in the scale of ECOS.
 func (e *embedding) dualNorms() (z, left, gz float64) {
 	cols := len(e.columns)
 	over, count := e.overCol[:cols], e.count[:cols]
@@ -343,7 +348,8 @@ func (e *embedding) dualNorms() (z, left, gz float64) {
 
 func sq(v float64) float64 { return v * v }
 
-// look says whether the iterate is an answer, to a tolerance, and gives its primal residual.
+// look tests the iterate for optimality and infeasibility at the given tolerances and returns its relative primal
+// residual.
 func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, primal float64) {
 	x, s, left := e.primalNorms()
 	primal = left / max(max(1, e.hNorm)+x+s, 1) / e.tau
@@ -371,7 +377,8 @@ func (e *embedding) look(tolerance, gapTolerance float64) (state embeddedState, 
 	return embeddedGoing, primal
 }
 
-// run iterates from the start to an answer.
+// run iterates to an optimal point. It returns ErrInfeasible when infeasibility is proven, and errEmbedding when no
+// solution is found.
 func (e *embedding) run() error {
 	if !e.begin() {
 		return errEmbedding

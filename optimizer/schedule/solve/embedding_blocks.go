@@ -2,7 +2,8 @@ package solve
 
 import "slices"
 
-// embeddedBlocks solves the Newton system of three kinds without pairs, group by group, as triple does.
+// embeddedBlocks solves the Newton system of programs with three device types and no pairs, group by group, as triple
+// does.
 type embeddedBlocks struct {
 	*embedding
 	cells  []cell
@@ -12,7 +13,7 @@ type embeddedBlocks struct {
 	over   []float64 // 1 / v
 }
 
-// begin takes the numbers of the program over.
+// begin copies the numbers of the program into the cells.
 func (b *embeddedBlocks) begin(over []float64) {
 	b.over = over
 	b.cells = slices.Grow(b.cells[:0], len(b.groups))[:len(b.groups)]
@@ -29,7 +30,7 @@ func (b *embeddedBlocks) begin(over []float64) {
 	}
 }
 
-// times is embedding.times.
+// times is embedding.times for this shape.
 func (b *embeddedBlocks) times(x []float64, t float64, out []float64) {
 	used := out[b.kindLine(0):][:3]
 	rows := out[3*len(b.cells):]
@@ -50,7 +51,7 @@ func (b *embeddedBlocks) times(x []float64, t float64, out []float64) {
 	used[0], used[1], used[2] = u0, u1, u2
 }
 
-// columnsOff is embedding.columnsOff.
+// columnsOff is embedding.columnsOff for this shape.
 func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
 	prices := z[b.kindLine(0):][:3]
 	rows := z[3*len(b.cells):]
@@ -65,6 +66,7 @@ func (b *embeddedBlocks) columnsOff(from, z, out []float64) {
 	}
 }
 
+// factorise inverts the block of each group and decomposes the Schur complement of the capacities and t.
 func (b *embeddedBlocks) factorise(v []float64) bool {
 	b.v = v
 	for i, v := range v {
@@ -85,6 +87,7 @@ func (b *embeddedBlocks) factorise(v []float64) bool {
 	return decompose(b.schur[:], b.pivots[:])
 }
 
+// solve eliminates the groups (ask), solves for the capacities and t, and substitutes back (answer).
 func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out *step) {
 	kinds := b.kindLine(0)
 	limits := (*[3]float64)(d[kinds:])
@@ -98,7 +101,7 @@ func (b *embeddedBlocks) solve(right []float64, rightT float64, d []float64, out
 	}
 }
 
-// ask is cell.ask for all groups; it adds what they leave on the rows of the capacities and t.
+// ask is cell.ask for all groups; it returns rows with their contributions to the rows of the capacities and t.
 func (b *embeddedBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
 	over, progress := b.over, d[3*len(b.cells):]
 	r0, r1, r2, rt := rows[0], rows[1], rows[2], rows[3]
@@ -123,7 +126,8 @@ func (b *embeddedBlocks) ask(right, d []float64, rows [4]float64) [4]float64 {
 	return [4]float64{r0, r1, r2, rt}
 }
 
-// answer is cell.answer for all groups, and writes the step that follows; it returns what they take of the capacities.
+// answer is cell.answer for all groups. It writes the resulting step to out and returns the groups' use of the
+// capacities.
 func (b *embeddedBlocks) answer(right, d []float64, rows *[4]float64, out *step) [3]float64 {
 	s0, s1, s2, st := rows[0], rows[1], rows[2], rows[3]
 	first := 3 * len(b.cells)
@@ -158,7 +162,8 @@ func (b *embeddedBlocks) answer(right, d []float64, rows *[4]float64, out *step)
 	return [3]float64{l0, l1, l2}
 }
 
-// price takes the price of a line from its row where s is large against z, so that s is accurate, and otherwise as eliminated.
+// price returns the price of a line: computed from its row where s is large relative to z, which keeps s accurate,
+// and otherwise the eliminated value.
 func price(v, over, eliminated, row float64) float64 {
 	if v > 1 {
 		return row * over

@@ -1,10 +1,10 @@
 package solve
 
-// embeddedRows solves the Newton system by eliminating the columns: what is left is a dense matrix of the rows of time, progress
-// and capacity, and t. O(columns + rows³).
+// embeddedRows solves the Newton system by eliminating the columns. The Schur complement is a dense matrix of the
+// rows of time, progress and capacity, and t. It costs O(columns + rows³).
 type embeddedRows struct {
 	*embedding
-	rows   int // without t
+	rows   int // number of rows without t
 	matrix []float64
 	pivots []int
 	right  []float64
@@ -16,7 +16,7 @@ func newEmbeddedRows(e *embedding) *embeddedRows {
 	return &embeddedRows{embedding: e, rows: n, matrix: make([]float64, (n+1)*(n+1)), pivots: make([]int, n+1), right: make([]float64, n+1)}
 }
 
-// entries are the rows that a column is in, after its own.
+// entries returns the rows and coefficients of a column, apart from its own line.
 func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n int) {
 	first := len(r.columns)
 	row = [5]int{r.timeLine(c.a) - first, r.progressLine(c.a) - first, r.kindLine(c.kind) - first}
@@ -29,6 +29,7 @@ func (r *embeddedRows) entries(c *embeddedColumn) (row [5]int, v [5]float64, n i
 	return row, v, 5
 }
 
+// factorise assembles the lower triangle of the Schur complement and decomposes it.
 func (r *embeddedRows) factorise(v []float64) bool {
 	r.v = v
 	R := r.rows + 1
@@ -60,6 +61,8 @@ func (r *embeddedRows) factorise(v []float64) bool {
 	return decompose(r.matrix, r.pivots)
 }
 
+// solve computes the duals of the rows and t from the Schur complement, then the columns and the duals of their own
+// lines.
 func (r *embeddedRows) solve(b []float64, bT float64, d []float64, out *step) {
 	first := len(r.columns)
 	for i := range r.rows {

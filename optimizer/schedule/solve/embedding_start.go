@@ -2,11 +2,12 @@ package solve
 
 import "math"
 
-// embeddedRounds is how often ECOS scales rows and columns (Ruiz, 2001).
+// embeddedRounds is the number of equilibration passes over rows and columns in ECOS (Ruiz, 2001).
 const embeddedRounds = 3
 
-// begin scales as ECOS does and places the iterate: the least squares of s and of z, moved into the positive by the same amount
-// in every line. The scales decide where that is, and when the run ends; steps do not depend on them.
+// begin equilibrates as ECOS does and places the iterate at the least-squares solutions for s and z, shifted into the
+// positive orthant by the same amount in every line. The scaling affects only that point and the termination test;
+// the steps are independent of it. It returns false when the factorization fails.
 func (e *embedding) begin() bool {
 	e.scale()
 	for i, r := range e.rowScale {
@@ -15,7 +16,7 @@ func (e *embedding) begin() bool {
 	if !e.kkt.factorise(e.v) {
 		return false
 	}
-	none, zero := e.rx, e.rz // nothing is in them yet
+	none, zero := e.rx, e.rz // still zero
 	e.solve(none, 0, e.h, &e.moving)
 	copy(e.x, e.moving.x)
 	e.t = e.moving.t
@@ -36,7 +37,8 @@ func (e *embedding) begin() bool {
 	return true
 }
 
-// intoPositive adds one and the largest amount by which a number is below 0; 0.01 when none is.
+// intoPositive shifts a list by one plus the largest amount by which an entry is at or below 0, or by 1 −
+// embeddedLongest when none is.
 func intoPositive(list []float64) {
 	below := -embeddedLongest
 	for _, v := range list {
@@ -49,7 +51,7 @@ func intoPositive(list []float64) {
 	}
 }
 
-// scale finds what rows and columns are divided by.
+// scale computes the divisors of rows and columns.
 func (e *embedding) scale() {
 	row, col := e.q, e.spare
 	for i := range e.rowScale {
@@ -61,6 +63,7 @@ func (e *embedding) scale() {
 	for range embeddedRounds {
 		clear(row)
 		col[len(e.columns)] = 0
+		// Largest scaled entries of each row and column.
 		for k := range e.columns {
 			c := &e.columns[k]
 			most := e.see(row, k, 1, e.colScale[k])
@@ -101,7 +104,7 @@ func scaleOf(most float64) float64 {
 	return math.Sqrt(most)
 }
 
-// see scales a number of G, which may be without its sign, and notes it in its row.
+// see scales the absolute value of an entry of G and updates the maximum of its row.
 func (e *embedding) see(row []float64, line int, v, column float64) float64 {
 	v /= e.rowScale[line] * column
 	if v > row[line] {

@@ -2,7 +2,7 @@ package solve
 
 import "math"
 
-// advance makes one step of predictor and corrector; false says that none is possible.
+// advance performs one predictor-corrector step. It returns false when no step is possible.
 func (e *embedding) advance() bool {
 	e.divide()
 	if !e.kkt.factorise(e.v) {
@@ -13,7 +13,9 @@ func (e *embedding) advance() bool {
 	for k := range e.columns {
 		e.moving.x[k] = 0
 	}
+	// The part of the step that is proportional to the step of τ.
 	e.solve(e.moving.x, -e.aim(), e.h, &e.fixed)
+	// Predictor.
 	for i := range e.q {
 		e.q[i] = e.s[i] - e.rz[i]
 	}
@@ -29,11 +31,12 @@ func (e *embedding) advance() bool {
 		dz += dtau * fixed[i]
 		ds := -v[i]*dz - s[i]
 		reach.see(ds*overS[i], dz*overZ[i])
-		q[i] = ds * dz // of second order
+		q[i] = ds * dz // second-order term
 	}
 	alpha := reach.length(e.tau, dtau, e.kap, dkap)
 	sigma := min(1, max(embeddedCentring, (1-alpha)*(1-alpha)*(1-alpha)))
 
+	// Corrector, with the second-order terms of the predictor.
 	keep := 1 - sigma
 	for i, second := range q {
 		q[i] = (s[i]*z[i] + second - sigma*mu) * overZ[i]
@@ -48,7 +51,7 @@ func (e *embedding) advance() bool {
 	return e.follow(dtau, -(pull+e.kap*dtau)/e.tau)
 }
 
-// divide finds 1 / s, 1 / z and s / z.
+// divide computes 1 / s, 1 / z and s / z.
 func (e *embedding) divide() {
 	n := len(e.s)
 	z, overS, overZ, v := e.z[:n], e.overS[:n], e.overZ[:n], e.v[:n]
@@ -59,7 +62,8 @@ func (e *embedding) divide() {
 	}
 }
 
-// follow goes along the direction as far as the rules of ECOS allow.
+// follow moves along the direction as far as the step rules of ECOS allow. It returns false when the step is too
+// short.
 func (e *embedding) follow(dtau, dkap float64) bool {
 	reach := embeddedLine{}
 	n := len(e.q)
@@ -88,7 +92,8 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 	return true
 }
 
-// solve solves the Newton system, and what was not solved of it once more, while that helps.
+// solve solves the Newton system. Once mu is small, it refines the solution iteratively: it solves for the residual
+// and adds the correction, while the residual exceeds the accuracy and shrinks by a factor of 6.
 func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	e.kkt.solve(b, bT, d, out)
 	if e.mu > embeddedEasy {
@@ -113,7 +118,7 @@ func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	}
 }
 
-// mostOf is the largest absolute value of a list, or most.
+// mostOf returns the largest absolute value of a list, at least most.
 func mostOf(list []float64, most float64) float64 {
 	for _, v := range list {
 		if v = math.Abs(v); v > most {
@@ -123,7 +128,7 @@ func mostOf(list []float64, most float64) float64 {
 	return most
 }
 
-// wrong is what is left of the right-hand side.
+// wrong stores the residual of a solution in e.error and returns its largest absolute entry.
 func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float64 {
 	e.error.t = bT - e.level(out.z)
 	most := math.Abs(e.error.t)
@@ -149,7 +154,7 @@ func (e *embedding) wrong(b []float64, bT float64, d []float64, out *step) float
 	return most
 }
 
-// embeddedLine is the search along a direction: the smallest relative changes.
+// embeddedLine accumulates the largest relative decreases along a direction.
 type embeddedLine struct{ s, z float64 }
 
 func (l *embeddedLine) see(ds, dz float64) {

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What ECOS 2.0.14 gave, by CVXPY 1.9.3, to six digits; near a gap of 1e-8 rounding decides the sixth.
+// Expected values are those of ECOS 2.0.14 through CVXPY 1.9.3, to six digits; near a gap of 1e-8 the sixth digit
+// depends on rounding.
 func TestEmbeddedEndsWhereECOSDoes(t *testing.T) {
 	rates := [][]float64{{1, 2, 3}, {2, 5, 7}, {4, 4, 5}, {10, 30, 20}}
 	weight, scale := []float64{1, 0.5, 0.4, 0.1}, []float64{1, 1, 2, 1}
@@ -78,7 +79,7 @@ func TestEmbeddedEndsWhereECOSDoes(t *testing.T) {
 	}
 }
 
-// Both ways of solving the Newton system, and the other methods, agree on the value.
+// Both solvers of the Newton system and MaxMin agree on the optimal value.
 func TestEmbeddedValueIsTheOptimum(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "jobs")

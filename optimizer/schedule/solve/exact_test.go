@@ -6,14 +6,14 @@ import (
 	"strconv"
 )
 
-// tableau is a linear program in exact arithmetic, which settles where floating point gives two answers: maximise cost·x,
-// rows·x ≤ limit, x ≥ 0.
+// tableau is a linear program in exact arithmetic, the reference where floating-point methods disagree: maximize
+// cost·x subject to rows·x ≤ limit, x ≥ 0.
 type tableau struct {
-	rows  [][]*big.Rat // columns, slacks, one that lifts all limits, limit
+	rows  [][]*big.Rat // columns, slacks, a variable that relaxes all limits, limit
 	basis []int
 }
 
-// ratOf is the shortest decimal that stands for a number.
+// ratOf returns the shortest decimal that represents a float64.
 func ratOf(v float64) *big.Rat {
 	r, _ := new(big.Rat).SetString(strconv.FormatFloat(v, 'g', -1, 64))
 	return r
@@ -27,7 +27,7 @@ func rats(n int) []*big.Rat {
 	return list
 }
 
-// exactly is the optimum; nil when no point is feasible.
+// exactly returns the optimal value, or nil when no point is feasible.
 func (r *reference) exactly() *big.Rat {
 	m, n := len(r.rows), len(r.cost)
 	lift, last := n+m, n+m+1
@@ -76,7 +76,7 @@ func (r *reference) exactly() *big.Rat {
 	return price[last].Neg(price[last])
 }
 
-// run takes columns below limit into the basis by Bland's rule until none improves.
+// run performs simplex pivots with Bland's rule on the columns below limit until none improves the objective.
 func (t *tableau) run(price []*big.Rat, limit int) {
 	last := len(price) - 1
 	for {
@@ -118,7 +118,7 @@ func (t *tableau) pivot(price []*big.Rat, row, col int) {
 	t.basis[row] = col
 }
 
-// subtract takes so much of a row from a line that the line's number in a column becomes 0.
+// subtract eliminates column col of line with a multiple of row.
 func subtract(line, row []*big.Rat, col int) {
 	if line[col].Sign() == 0 {
 		return
@@ -131,7 +131,7 @@ func subtract(line, row []*big.Rat, col int) {
 	}
 }
 
-// tolerance is how exactly levels are the best, relative.
+// tolerance returns the relative tolerance of levels.
 func tolerance(s Sharing) float64 {
 	if len(s.Pairs) > 0 {
 		return 1e-5
@@ -139,9 +139,10 @@ func tolerance(s Sharing) float64 {
 	return 1e-6
 }
 
-// unfair holds shares against the definition of weighted max-min fairness, in exact arithmetic: nobody can get more without
-// taking from somebody who is no better off. It says whose level could rise by most, relative. Others keep what they have, so
-// that a rounding of first levels, of which a much faster job can make thousands of times as much, does not count.
+// unfair checks shares against the definition of weighted max-min fairness in exact arithmetic: no job can gain
+// without taking from a job that is no better off. It returns the job whose level could rise by the largest relative
+// amount, and that amount. The other jobs keep their throughput, so that rounding errors of low levels, which a much
+// faster job could amplify a thousandfold, do not count.
 func unfair(s Sharing, weight, done []float64) (who int, by float64) {
 	who = -1
 	for i, w := range weight {

@@ -6,33 +6,35 @@ import (
 	"slices"
 )
 
-// Entity is a party that owns jobs. What it gets rises in proportion to its weight.
+// Entity is an owner of jobs. Its total level rises in proportion to its weight.
 type Entity struct {
-	Weight float64 // at least 0
+	Weight float64 // ≥ 0
 	Jobs   []int
-	Part   []float64 // by job of Jobs: in what proportion the entity divides among those that can still rise; nil: equal
-	FIFO   bool      // all goes to the first of Jobs that can still rise; Part is ignored
+	Part   []float64 // by job of Jobs: proportions of the entity's weight among the jobs that can still rise; nil: equal
+	FIFO   bool      // everything goes to the first of Jobs that can still rise; Part is ignored
 }
 
-// WaterFill is max-min that goes on above the worst: the lexicographic optimum of weight_i · (what job i gets done), over jobs with
-// a weight above 0 (nil: all count 1). What is left over in the end goes to jobs without weight. The value is the worst; Gap
-// is how far any job may be below what is proven to be possible for it without taking from jobs that are no better off.
+// WaterFill continues max-min above the worst job: it returns the lexicographic optimum of weight_i · throughput_i
+// over the jobs with a positive weight (nil: all weights are 1). Remaining capacity goes to jobs without weight.
+// Value is the level of the worst job. Gap bounds how far any job may be below the level proven possible for it
+// without taking from jobs that are no better off.
 //
-// All jobs rise together until some cannot: either they have all their time on the best kind they may use, which is known
-// beforehand, or kinds of devices are full, which a program over shares tells. Between such events levels are found by Newton's
-// method on the prices. Without pairs at least one kind is full after every program, so that there are at most as many as kinds
-// (each of some steps), not as many as jobs. With pairs there may be as many as groups of equal jobs.
+// All jobs rise together until some cannot: either they spend all their time on the best type available to them,
+// which is known in advance, or device types are exhausted, which the duals of a program over shares show. Between
+// such events, levels are found by Newton's method on the duals. Without pairs, each program exhausts at least one
+// type, so the number of programs is at most the number of types (each taking some steps) and does not grow with the
+// number of jobs. With pairs it may reach the number of groups of equal jobs.
 //
-// Levels are exact to 1e-6, with pairs to 1e-5, in the sense of Gap; a level above the worst may besides be off by a ten-millionth of
-// the job's fastest rate, as faster jobs make much of what others lack by rounding. ErrUnfinished is a Gap above 1e-6, which
-// happens with pairs that leave no room.
+// Levels are exact to 1e-6, with pairs to 1e-5, in the sense of Gap. In addition, a level above the worst may be off
+// by 1e-7 of the job's fastest rate, because rounding errors of slow jobs are amplified in faster ones. ErrUnfinished
+// is returned when Gap exceeds 1e-6, which occurs with pairs that leave no slack.
 func WaterFill(s Sharing, weight []float64) (Solution, error) {
 	return waterFill("water filling", &s, weight, nil)
 }
 
-// WaterFillEntities is WaterFill where levels rise by entities: weight_i · (what job i gets done) rises at the rate of the entity's
-// weight times the job's part among the jobs of the entity that can still rise (Gavel, section 4.3: hierarchical fairness,
-// and first come first served inside an entity). Jobs of no entity do not rise.
+// WaterFillEntities is WaterFill with levels that rise by entity: weight_i · throughput_i rises at the rate of the
+// entity's weight times the job's part among the jobs of the entity that can still rise (Gavel, section 4.3:
+// hierarchical fairness, and first come first served within an entity). Jobs outside all entities do not rise.
 func WaterFillEntities(s Sharing, weight []float64, entities []Entity) (Solution, error) {
 	const what = "water filling by entities"
 	owner := make([]bool, len(s.Rate))
@@ -61,26 +63,29 @@ func WaterFillEntities(s Sharing, weight []float64, entities []Entity) (Solution
 	return waterFill(what, &s, weight, entities)
 }
 
-// filling is the state of water filling. Amounts are what is done per second.
+// filling is the state of water filling. Amounts are throughputs.
 type filling struct {
 	what     string
-	sharing  *Sharing // its rates are 0 where a job may no longer rise
+	sharing  *Sharing // a copy in which rates are 0 where a job may no longer rise
 	pairing  *pairing
 	weight   []float64
-	entities []Entity // nil: every job is one
+	entities []Entity // nil: every job is an entity
 	level    []float64
-	limit    []float64 // the most that a job gets done on the kinds where it may still rise
+	limit    []float64 // largest throughput of each job on the types where it may still rise
 	full     []bool
 	courses  []course
-	point    *point  // the last point that meets the levels
-	of       *rising // its program
-	program  *rising // the last
+	point    *point  // last point that meets the levels
+	of       *rising // program of point
+	program  *rising // last program
 	prices   *interior
 	shortage float64
-	above    float64 // by what part of the last way the bound is above what was reached
-	room     float64 // by which levels were last lowered for want of room
+	above    float64 // excess of the bound over the level reached in the last rise, as a part of the way
+	room     float64 // part by which levels were last lowered to regain feasibility
 }
 
+// waterFill implements WaterFill and WaterFillEntities (entities nil: every job is one). The state starts at level 0
+// with the limit of each job at its fastest rate, reduced by levelGap so that rounding does not make limits
+// infeasible.
 func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (Solution, error) {
 	if err := s.check(what, weight); err != nil {
 		return Solution{}, err
@@ -113,6 +118,7 @@ func waterFill(what string, s *Sharing, weight []float64, entities []Entity) (So
 	if f.point == nil {
 		return Solution{}, err
 	}
+	// The shares are those of the last feasible program, the value that of the worst level.
 	sol := f.of.solution(f.point)
 	sol.Value, sol.Gap = math.Inf(1), f.shortage+f.of.missing(f.point.x)
 	for i, v := range f.level {
@@ -141,9 +147,9 @@ func (f *filling) weightOf(i int) float64 {
 	return f.weight[i]
 }
 
-// run fills until every job is full.
+// run raises levels until every job is full.
 func (f *filling) run() error {
-	const again = 20 // rises that rounding ended early
+	const again = 20 // additional rises for those that rounding ended early
 	for range len(f.full) + len(f.sharing.Devices) + again {
 		f.settle()
 		f.plan()
@@ -160,24 +166,25 @@ func (f *filling) run() error {
 	return unfinished(f.what, 1)
 }
 
-// settle takes jobs as full that are at their limit, but for rounding.
+// settle marks jobs as full that are at their limits up to rounding.
 func (f *filling) settle() {
 	for i, v := range f.level {
 		f.full[i] = f.full[i] || v >= f.limit[i]*(1-certainly)
 	}
 }
 
-// rose is how a rise ended.
+// rose is the outcome of a rise.
 type rose int
 
 const (
-	roseToTop    rose = iota // no job can rise any more
-	roseToPrices             // prices prove that all together cannot go on
-	roseSome                 // rounding ended it before that was proven
+	roseToTop    rose = iota // no job can rise further
+	roseToPrices             // the prices prove that not all jobs can continue
+	roseSome                 // rounding ended the rise before that was proven
 )
 
-// rise raises the levels as far as all together can go. From a height that cannot be reached on the straight way from here, the
-// prices that prove it give a lower one, and so on; every height is at least what can be reached, as no way bends upwards.
+// rise raises all levels together as far as possible. Where a height cannot be reached along the straight line from
+// the present levels, the prices that prove it yield a lower height, and the search continues from there. Every height
+// tried is an upper bound of the attainable one, because no course bends upwards.
 func (f *filling) rise() rose {
 	top := f.top()
 	height := top
@@ -195,20 +202,22 @@ func (f *filling) rise() rose {
 		if part, bound = f.reach(level); part >= 1-levelGap {
 			break
 		}
+		// Reduce the height as far as the prices require.
 		lower := height
 		if bound < 1 {
 			lower = f.lower(height, level, bound)
 		}
 		if lower < height {
 			height = lower
-		} else if part < 0 { // not even the present levels were met: there is no room between rounding and limits
+		} else if part < 0 { // even the present levels were missed: rounding leaves no slack below the limits
 			f.giveWay()
 		} else {
-			break // rounding: the shortage tells
+			break // rounding; the loss is counted in shortage
 		}
 	}
 	f.above = max(math.Abs(bound-part), 0.1*levelGap)
 	part = max(0, min(1, part))
+	// Apply the part of the way that was reached.
 	missing, gained := 0.0, 0.0
 	for i, v := range level {
 		if way := v - f.level[i]; way > 0 {
@@ -228,7 +237,7 @@ func (f *filling) rise() rose {
 	return roseToPrices
 }
 
-// to is what the levels are at a height. Who would rise by no more than rounding stays.
+// to returns the levels at a height. Jobs that would rise by less than the rounding tolerance keep their level.
 func (f *filling) to(height float64) (level []float64, any bool) {
 	level = slices.Clone(f.level)
 	f.at(height, level)
@@ -242,10 +251,11 @@ func (f *filling) to(height float64) (level []float64, any bool) {
 	return level, any
 }
 
-// promisedLevelGap is what is promised of levels: they add up the gaps of several programs.
+// promisedLevelGap is the largest gap of levels without ErrUnfinished. It exceeds promisedGap because the gaps of
+// several programs accumulate.
 const promisedLevelGap = 1e-6
 
-// giveWay makes room by a small part of all levels, every time a larger one.
+// giveWay lowers all levels by a small factor to regain feasibility; repeated calls use larger factors.
 func (f *filling) giveWay() {
 	const first, last = 2 * levelGap, 2e-5
 	f.room = min(last, max(first, 4*f.room))
@@ -255,12 +265,12 @@ func (f *filling) giveWay() {
 	}
 }
 
-// levelGap is the part of a rise that may be missing when it counts as done. As much is taken off levels and limits of full jobs, so
-// that rounding does not make them impossible.
+// levelGap is the part of a rise that may be missing when the rise counts as complete. Levels and limits of full jobs
+// are reduced by the same part, so that rounding does not make them infeasible.
 const levelGap = 1e-11
 
-// reach solves for the largest part of the way from the present levels to others: what was reached, and what the prices kept prove
-// to be out of reach. It may stop when all of the way is out of reach.
+// reach maximizes the part of the way from the present levels to the given ones. It returns the part reached and an
+// upper bound proven by the prices. It may stop early once the whole way is proven unreachable.
 func (f *filling) reach(level []float64) (part, bound float64) {
 	m := newRise(f.sharing, f.pairing, f.level, level)
 	if !m.program.rising {
@@ -284,8 +294,8 @@ func (f *filling) reach(level []float64) (part, bound float64) {
 	return part, bound * m.scale
 }
 
-// newRise builds the program that raises jobs from one level to another, all by the same part of the way. Jobs with no way to
-// go keep their level.
+// newRise builds the program that raises all jobs from one level to another by the same part of their ways. Jobs
+// whose target does not exceed their level keep it.
 func newRise(s *Sharing, p *pairing, from, to []float64) *rising {
 	n := len(from)
 	m := &rising{way: make([]float64, n), base: make([]float64, n), scale: math.Inf(1)}
@@ -310,15 +320,15 @@ func newRise(s *Sharing, p *pairing, from, to []float64) *rising {
 	return m
 }
 
-// rising is the program of a rise, with the part of the way in the unit of scale: what equal parts would give or, where the levels
-// are above that, what the fastest rate of a job would.
+// rising is the program of a rise. The part of the way is measured in units of scale: the part that an equal split of
+// the cluster gives or, where the levels exceed that, the part that the fastest rate of a job gives.
 type rising struct {
 	*layout
 	way, base []float64
 	scale     float64
 }
 
-// set gives every group a row of progress; to those of jobs that need not get anything done one that always holds.
+// set writes a progress row for every group. The row of a job without level and way always holds.
 func (m *rising) set() {
 	for g, i := range m.member {
 		m.setLevel(g, m.way[i]*m.scale/m.unit[g])
@@ -329,8 +339,8 @@ func (m *rising) set() {
 	}
 }
 
-// lower is the greatest height at which the prices allow the levels: of the way from the present levels to those of the height
-// tried, weighted by the prices, no more than the bound.
+// lower returns the largest height whose levels the prices allow: the price-weighted way from the present levels to
+// those of the height is at most bound times the way to the height tried. Found by bisection.
 func (f *filling) lower(height float64, level []float64, bound float64) float64 {
 	price := make([]float64, len(level))
 	limit := 0.0
@@ -363,16 +373,18 @@ func (f *filling) lower(height float64, level []float64, bound float64) float64 
 	return hi
 }
 
-// fillUp finds the jobs that cannot rise any more. Without pairs: with prices on some kinds (strictly complementary, as in the
-// middle of the optimal face), a job that has a price on its progress needs a kind with a price, and one that has none uses
-// such kinds in no optimum. So jobs rise on through kinds without a price, and those that can get no more there are full.
+// fillUp determines the jobs that cannot rise further. Without pairs, where some types have a price (strictly
+// complementary, as at the centre of the optimal face), a job with a price on its progress needs a priced type, and a
+// job without one uses priced types in no optimum. The latter therefore continue on unpriced types only, and jobs
+// that cannot exceed their level there are full.
 func (f *filling) fillUp() {
 	if f.pairing != nil || !f.moveOn() {
 		f.fillByPrice()
 	}
 }
 
-// moveOn takes kinds with a price from jobs without; false when that changes nothing.
+// moveOn restricts jobs that can exceed their level on unpriced types to these types and marks the others as full. It
+// returns false when nothing changes.
 func (f *filling) moveOn() (changed bool) {
 	it := f.prices
 	priced := make([]bool, len(f.sharing.Devices))
@@ -404,10 +416,12 @@ func (f *filling) moveOn() (changed bool) {
 	return changed
 }
 
-// fillByPrice takes as full the jobs of which the prices prove that they cannot get much above their level (with parts that sum up
-// to 1 and a bound on the height, a job's part times what it gets more, in heights, is at most what the bound is above the height
-// reached), and those whose price is far above their slack, as only one of the two stays above 0 in the middle of the best; at
-// least the one with the largest part. Whoever is not decided here is so by a later program, in which the others keep their level.
+// fillByPrice marks two sets of jobs as full. The first contains those whose prices prove that they cannot rise much
+// above their level: with parts that sum to 1 and a bound on the height, a job's part times its additional height is
+// at most the excess of the bound over the height reached. The second contains those whose price greatly exceeds
+// their slack, since only one of the two stays positive at the centre of the optimal face. At least the job with the
+// largest part is marked. Jobs left undecided are settled by a later program, in which the full jobs keep their
+// level.
 func (f *filling) fillByPrice() {
 	it, m := f.prices, f.program
 	sum := it.levelPrice()
@@ -430,12 +444,12 @@ func (f *filling) fillByPrice() {
 	}
 }
 
-// least is what roundings of a job's level are measured by.
+// least returns the scale for the rounding tolerance of a job's level.
 func (f *filling) least(i int) float64 { return max(f.level[i], leastLevel*f.limit[i]) }
 
 const (
-	certainly  = 1e-8 // what a full job could at most get more, relative
-	farAbove   = 1e3  // a price that is so many times a slack is one that stays
-	leastWay   = 1e-9 // of a job's limit, what counts as a rise at least
-	leastLevel = 1e-3 // of a job's limit, the level that roundings are measured by at least
+	certainly  = 1e-8 // largest possible relative gain of a full job
+	farAbove   = 1e3  // ratio of price to slack above which the price is taken to be positive
+	leastWay   = 1e-9 // part of a job's limit: smallest change that counts as a rise
+	leastLevel = 1e-3 // part of a job's limit: smallest scale of rounding tolerances
 )

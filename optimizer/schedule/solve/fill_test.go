@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// levelsByProgram is water filling by its definition: raise all that are not full, then ask for each whether it could have more.
-// rates says how fast who is not full rises. It is nil where rounding has kept it from its end.
+// levelsByProgram performs water filling by definition: it raises all jobs that are not full, then tests each for a
+// further rise. rates returns the speeds of the jobs that are not full. The result is nil when rounding prevents
+// termination.
 func levelsByProgram(s Sharing, rates func(full []bool) []float64) []float64 {
 	n := len(s.Rate)
 	level, none := make([]float64, n), make([]float64, n)
@@ -50,7 +51,7 @@ func levelsByProgram(s Sharing, rates func(full []bool) []float64) []float64 {
 	return level
 }
 
-// byWeight are the rates of plain water filling.
+// byWeight returns the speeds of plain water filling.
 func byWeight(weight []float64) func(full []bool) []float64 {
 	return func(full []bool) []float64 {
 		rate := make([]float64, len(full))
@@ -63,7 +64,7 @@ func byWeight(weight []float64) func(full []bool) []float64 {
 	}
 }
 
-// byEntity are those of filling by entities.
+// byEntity returns the speeds of water filling by entities.
 func byEntity(weight []float64, entities []Entity) func(full []bool) []float64 {
 	return func(full []bool) []float64 {
 		rate := make([]float64, len(full))
@@ -93,8 +94,8 @@ func byEntity(weight []float64, entities []Entity) func(full []bool) []float64 {
 	}
 }
 
-// awayFrom is the first job, or −1, that is away from its level by more than the tolerance, of the level and of a part of its
-// fastest rate: so much may be made of what the first levels miss by a rounding, in most programs.
+// awayFrom returns the first job, or −1, whose level deviates by more than the tolerance, relative to the level plus
+// a part of the job's fastest rate. The latter allows for rounding errors of low levels, which faster jobs amplify.
 func awayFrom(s Sharing, want, done []float64, tolerance, part float64) int {
 	r := newReference(s)
 	for i, v := range want {
@@ -129,15 +130,17 @@ func TestWaterFillAgainstReference(t *testing.T) {
 	})
 }
 
-// seldomWithPairs lets pass that levels with pairs leave no room between rounding and limits.
+// seldomWithPairs accepts ErrUnfinished for sharings with pairs, whose levels may leave no slack for rounding, and
+// fails on other errors.
 func seldomWithPairs(t *rapid.T, s Sharing, err error) {
 	if len(s.Pairs) == 0 || !errors.Is(err, ErrUnfinished) {
 		t.Fatal(err)
 	}
 }
 
-// checkFair compares with the reference; where they differ, exact arithmetic decides: shares are right that are fair, or whose
-// levels are right. (Where a rounding of one job is worth much to another, only one of the two may hold.)
+// checkFair compares a solution with the reference. Where they differ, exact arithmetic decides: shares are correct
+// if they are fair or if their levels are correct. (Only one of the two may hold where a rounding error of one job is
+// amplified in another.)
 func checkFair(t *rapid.T, s Sharing, weight []float64, sol Solution) {
 	done := doneBy(s, sol)
 	for i, w := range weight {
@@ -199,7 +202,7 @@ func TestWaterFillEntitiesAgainstReference(t *testing.T) {
 }
 
 func TestWaterFillByHand(t *testing.T) {
-	// Kind 0 is what jobs 0 and 1 can use, kind 1 what 2 and 3 can; job 3 can use little of it.
+	// Jobs 0 and 1 can use kind 0 only, jobs 2 and 3 kind 1 only; job 3 has a low limit.
 	s := Sharing{
 		Rate:    [][]float64{{1, 0}, {1, 0}, {0, 1}, {0, 0.25}},
 		Scale:   []float64{1, 1, 1, 1},
@@ -219,8 +222,8 @@ func TestWaterFillByHand(t *testing.T) {
 	}
 }
 
-// Links between the sides of pairs are rows, too: here a point whose value was the best had a job beside others for longer than they
-// beside it, and lost a thousandth of a level when its time was divided into pairs.
+// Regression: the links between the sides of pairs are rows, too. Here the point with the best value had a job
+// co-located for longer than its partners, and lost one thousandth of a level when its time was divided into pairs.
 func TestWaterFillKeepsLinks(t *testing.T) {
 	s := Sharing{Rate: [][]float64{{1}, {1.5}, {0.148}, {0.148}}, Scale: []float64{1, 1, 1, 1}, Devices: []float64{1}}
 	for _, p := range []struct {
@@ -237,7 +240,7 @@ func TestWaterFillKeepsLinks(t *testing.T) {
 	}
 }
 
-// A point of a program that ends early keeps its links, too.
+// A point from a run that ends early satisfies the link rows.
 func TestPointsKeepLinks(t *testing.T) {
 	s, weight := instance(64, 26, []float64{1})
 	s = packed(s, 26)
@@ -265,7 +268,7 @@ func TestPointsKeepLinks(t *testing.T) {
 	}
 }
 
-// In exact arithmetic the levels are those of floating point, where that is enough.
+// Levels in exact arithmetic agree with those in floating point where the latter suffices.
 func TestExactReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, weight := drawFilling(t, 0, 1, 2)

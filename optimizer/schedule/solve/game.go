@@ -2,18 +2,20 @@ package solve
 
 import "math"
 
-// game is a linear program of few rows: of lists of numbers V_k, find the mixture whose largest number is least,
+// game is a matrix game, solved as a linear program with few rows. Given lists of numbers V_k, it finds the mixture
+// whose largest number is smallest,
 //
 //	min s   with   Σ_k λ_k V_kj ≤ s for all j,   Σ λ = 1,   λ ≥ 0,
 //
-// by the simplex method from the last basis. The dual are the odds of j: the mixture that the best V_k is worst for. A pivot with
-// K lists of J numbers takes O(J³ + K·J). Numbers are V = base + slope · t, so that t can change and the basis be kept.
+// by the simplex method, warm-started from the last basis. The dual variables are the odds over j, the mixture
+// against which the best V_k is worst. A pivot with K lists of J numbers costs O(J³ + K·J). Numbers have the form V =
+// base + slope · t, so that t can change while the basis is kept.
 type game struct {
 	size    int // J
 	lists   []line
-	basis   []int     // a list, or valueColumn, or below it the slacks
-	inverse []float64 // of the basis, J+1 rows
-	level   []float64 // of the columns in the basis
+	basis   []int     // a list, valueColumn, or a slack below valueColumn
+	inverse []float64 // of the basis matrix, J+1 rows
+	level   []float64 // values of the basic columns
 	odds    []float64
 
 	matrix, column []float64
@@ -35,13 +37,14 @@ func newGame(size int) *game {
 	}
 }
 
-// solve finds the value at t, and by how much it rises with t; false when rounding defeats it.
+// solve returns the value at t and its derivative with respect to t, or false when rounding prevents a solution.
 func (m *game) solve(t float64) (value, slope float64, ok bool) {
 	fresh := len(m.basis) == 0
 	if fresh {
 		m.begin(t)
 	}
 	for range mostPivots {
+		// The basis may be infeasible at a new t: restart once from a single list.
 		if !m.invert(t) || !m.feasible() {
 			if fresh {
 				return 0, 0, false
@@ -72,7 +75,7 @@ func (m *game) solve(t float64) (value, slope float64, ok bool) {
 	return 0, 0, false
 }
 
-// begin takes the single list whose largest number is least.
+// begin starts from the single list whose largest number is smallest.
 func (m *game) begin(t float64) {
 	list, row, least := 0, 0, math.Inf(1)
 	for k := range m.lists {
@@ -94,7 +97,7 @@ func (m *game) begin(t float64) {
 	}
 }
 
-// write returns a column of the program.
+// write returns a column of the program; the slice is reused by the next call.
 func (m *game) write(k int, t float64) []float64 {
 	clear(m.column)
 	switch {
@@ -114,7 +117,8 @@ func (m *game) write(k int, t float64) []float64 {
 	return m.column
 }
 
-// invert inverts the basis by Gauss and Jordan with row exchanges.
+// invert computes the inverse of the basis by Gauss-Jordan elimination with row exchanges. It returns false when the
+// basis is singular.
 func (m *game) invert(t float64) bool {
 	R := m.size + 1
 	a, inv := m.matrix, m.inverse
@@ -155,7 +159,7 @@ func (m *game) invert(t float64) bool {
 	return true
 }
 
-// feasible says that no column of the basis is below 0, and reads the levels and odds.
+// feasible reads the levels and odds from the inverse and reports whether no basic list is negative.
 func (m *game) feasible() bool {
 	R := m.size + 1
 	for i, k := range m.basis {
@@ -171,16 +175,17 @@ func (m *game) feasible() bool {
 	return true
 }
 
-// enter is the column that would lower the value most.
+// enter returns the column with the most negative reduced cost; any is false at the optimum.
 func (m *game) enter(t float64) (column int, any bool) {
-	const rounding = 1e-13 // of the numbers that were added up
+	const rounding = 1e-13 // relative to the terms of the sum
 	best := -rounding
+	// Slacks: their reduced cost is the odds of their row.
 	for j, v := range m.odds {
 		if v < best {
 			column, best, any = valueColumn-1-j, v, true
 		}
 	}
-	own := 0.0 // the value, as the row Σ λ = 1 has it
+	own := 0.0 // the value of the game from the row Σ λ = 1
 	for i, k := range m.basis {
 		if k == valueColumn {
 			own = m.level[i]
@@ -201,7 +206,7 @@ func (m *game) enter(t float64) (column int, any bool) {
 	return column, any
 }
 
-// exchange lets a column into the basis.
+// exchange brings a column into the basis by the ratio test. It returns false when no column can leave.
 func (m *game) exchange(enter int, t float64) bool {
 	R := m.size + 1
 	column := m.write(enter, t)

@@ -5,27 +5,28 @@ import (
 	"slices"
 )
 
-// layout is the program of a Sharing, and where its groups and columns come from. All jobs that are equal in every number are one
-// group: the programs are convex and do not change when equal jobs change places, so the mean over all such changes of an
-// optimum is an optimum in which equal jobs have equal shares, and the centre of the optimal face is such a point already.
+// layout is the program of a Sharing together with the origin of its groups and columns. Jobs that are equal in every
+// number form one group. The programs are convex and invariant under permutations of equal jobs, so averaging an
+// optimum over all such permutations gives an optimum in which equal jobs have equal shares; the centre of the
+// optimal face already has this property.
 type layout struct {
 	*program
 	sharing *Sharing
-	kinds   []int     // the kinds that have devices
+	kinds   []int     // indices of the device types that have devices
 	groupOf []int     // by job; −1: not in the program
-	member  []int     // by group: a job of it
-	unit    []float64 // by group: what its rates were divided by
+	member  []int     // by group: one of its jobs
+	unit    []float64 // by group: divisor of its rates
 	gains   [][]float64
 	pairing *pairing // nil: no pairs
-	active  []int    // the options of pairing that have columns
+	active  []int    // options of pairing that have columns
 	again   func(*pairing) *layout
-	wanted  float64   // the gap at which solving ends
-	count   []float64 // by group: how many jobs are in it
+	wanted  float64   // gap at which iteration stops
+	count   []float64 // by group: number of jobs
 	seen    numberTable
 }
 
-// newLayout groups the jobs, but for those that skip says true of, by their rates, scales and keys (nil slices are skipped).
-// The columns are those of jobs alone.
+// newLayout groups the jobs by rates, scales and keys, except those for which skip returns true (nil keys are
+// ignored). The columns are those of jobs without partners.
 func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64, keys ...[]float64) *layout {
 	l := &layout{sharing: s, pairing: p, gains: gains, wanted: wantedGap}
 	l.again = func(p *pairing) *layout { return newLayout(s, p, skip, gains, keys...) }
@@ -35,7 +36,7 @@ func newLayout(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64,
 	return l
 }
 
-// group finds kinds and groups anew.
+// group computes the kinds and groups, reusing the slices of the layout.
 func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]float64, keys ...[]float64) {
 	l.kinds, l.member, l.unit, l.count = l.kinds[:0], l.member[:0], l.unit[:0], l.count[:0]
 	for j, d := range s.Devices {
@@ -54,6 +55,7 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 		if len(l.kinds) == 0 || s.useless(p, i) && gains == nil || skip != nil && skip(i) {
 			continue
 		}
+		// Key of the job: scale, class, rates, gains and the additional keys.
 		numbers = append(numbers[:0], s.Scale[i])
 		if p != nil {
 			numbers = append(numbers, float64(p.classOf[i]))
@@ -77,6 +79,7 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 		}
 		l.count = append(l.count, 1)
 		l.member = append(l.member, i)
+		// Rates are scaled to at most 1.
 		unit := s.best(i)
 		if p != nil {
 			unit = max(unit, p.best(i))
@@ -88,8 +91,8 @@ func (l *layout) group(s *Sharing, p *pairing, skip func(i int) bool, gains [][]
 	}
 }
 
-// fillColumns writes the columns of all groups, those of the active options after those alone. Rates are divided by the unit of
-// the group, capacities are 1.
+// fillColumns writes the columns of all groups; those of the active options follow those of jobs alone. Rates are
+// divided by the unit of the group, and capacities are 1.
 func (l *layout) fillColumns() {
 	old := l.program
 	p := &program{rising: old.rising, logs: old.logs, centred: old.centred, links: 0}
@@ -124,7 +127,7 @@ func (l *layout) fillColumns() {
 	l.program = p
 }
 
-// columns is how many columns there are at most.
+// columns returns an estimate of the number of columns for allocation.
 func (l *layout) columns() int {
 	each := len(l.kinds)
 	if l.pairing != nil {
@@ -133,7 +136,7 @@ func (l *layout) columns() int {
 	return each * len(l.member)
 }
 
-// reserve makes room for groups and columns.
+// reserve allocates space for groups and columns.
 func (p *program) reserve(groups, columns int) {
 	numbers := make([]float64, 4*(groups+columns))
 	take := func(n int) []float64 {
@@ -150,7 +153,7 @@ func (p *program) reserve(groups, columns int) {
 	p.start = make([]int, 0, groups+1)
 }
 
-// numberLinks gives a link to every active option between different classes; −1 to the others.
+// numberLinks assigns a link to every active option between different classes, and −1 to the others.
 func (l *layout) numberLinks(p *program) []int32 {
 	link := make([]int32, len(l.active))
 	for a, o := range l.active {
@@ -163,6 +166,8 @@ func (l *layout) numberLinks(p *program) []int32 {
 	return link
 }
 
+// addPairColumn adds the column of group g for a pair option. side is 1 for the option's class a and −1 for class b.
+// Each job of a pair accounts for half of the devices and of the gain.
 func (l *layout) addPairColumn(p *program, g int, o *option, side float64, link int32) {
 	i := l.member[g]
 	rate := o.rateA
@@ -182,17 +187,17 @@ func (l *layout) addPairColumn(p *program, g int, o *option, side float64, link 
 	}
 }
 
-// idle says that a job gets nothing done anywhere.
+// idle reports whether a job has no throughput on any device, alone or co-located.
 func (s *Sharing) idle(p *pairing, i int) bool {
 	return s.best(i) == 0 && (p == nil || p.best(i) == 0)
 }
 
-// useless says that a job need not be in a program: it gets nothing done, and nobody can run beside it.
+// useless reports whether a job can be left out of a program: it has no throughput alone and no partner.
 func (s *Sharing) useless(p *pairing, i int) bool {
 	return s.best(i) == 0 && (p == nil || !p.partner[p.classOf[i]])
 }
 
-// best is the largest rate of a job alone on kinds that have devices.
+// best returns the largest rate of a job alone on types that have devices.
 func (s *Sharing) best(i int) float64 {
 	most := 0.0
 	for j, r := range s.Rate[i] {
@@ -203,14 +208,14 @@ func (s *Sharing) best(i int) float64 {
 	return most
 }
 
-// numberTable finds lists of numbers that were seen before. All lists of a table have the same length.
+// numberTable is a hash table keyed by lists of numbers. All lists of a table have the same length.
 type numberTable struct {
-	slots   []int32 // index+1 of a list
+	slots   []int32 // index+1 of a list; 0: empty
 	numbers []float64
 	stored  []int
 }
 
-// begin forgets all and makes room for n lists.
+// begin clears the table and makes room for n lists.
 func (t *numberTable) begin(n int) {
 	size := 16
 	for size < 2*n {
@@ -221,7 +226,7 @@ func (t *numberTable) begin(n int) {
 	clear(t.slots)
 }
 
-// find returns what was stored for these numbers, or stores fresh.
+// find returns the value stored for these numbers, or stores fresh.
 func (t *numberTable) find(numbers []float64, fresh int) (stored int, known bool) {
 	width := len(numbers)
 	h := uint64(1469598103934665603)

@@ -16,7 +16,7 @@ func init() {
 	largest = 40
 }
 
-// highs solves by HiGHS.
+// highs solves the program with HiGHS.
 func (r *reference) highs() (float64, error) {
 	m := highs.Model{Maximize: true, ColCosts: r.cost, ColLower: make([]float64, len(r.cost))}
 	for i, row := range r.rows {
@@ -27,7 +27,7 @@ func (r *reference) highs() (float64, error) {
 				cols, values = append(cols, k), append(values, v)
 			}
 		}
-		if len(cols) == 0 { // gohighs refuses a matrix without entries
+		if len(cols) == 0 { // gohighs rejects a matrix without entries
 			if r.limit[i] < 0 {
 				return 0, errors.New("a row without columns that cannot hold")
 			}
@@ -46,7 +46,7 @@ func (r *reference) highs() (float64, error) {
 	return sol.Objective, nil
 }
 
-// BenchmarkHiGHS solves the programs of BenchmarkMaxMin, written out.
+// BenchmarkHiGHS solves the programs of BenchmarkMaxMin in explicit form.
 func BenchmarkHiGHS(b *testing.B) {
 	for _, n := range []int{128, 512} {
 		s, w := instance(n, n, oneTo8)
@@ -64,7 +64,7 @@ func BenchmarkHiGHS(b *testing.B) {
 	}
 }
 
-// sparseMaxMin is the max-min program with its entries only.
+// sparseMaxMin returns the max-min program in sparse form.
 func sparseMaxMin(s Sharing, weight []float64) *highs.Model {
 	n, J := len(s.Rate), len(s.Devices)
 	m := &highs.Model{Maximize: true, ColCosts: make([]float64, n*J+1), ColLower: make([]float64, n*J+1)}

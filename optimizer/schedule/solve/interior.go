@@ -2,63 +2,67 @@ package solve
 
 import "math"
 
-// interior is a primal-dual interior-point method (Mehrotra's predictor and corrector, 1992) for a program. Its iterates tend
-// to the analytic centre of the optimal face; nothing is rounded to a vertex. One iteration is O(Σ_g (columns of g)² + R³)
-// with R capacities and links.
+// interior is a primal-dual interior-point method (Mehrotra's predictor-corrector, 1992) for a program. Its iterates
+// tend to the analytic centre of the optimal face; the result is not rounded to a vertex. One iteration costs O(Σ_g
+// (columns of g)² + R³) for R capacities and links.
 type interior struct {
 	*program
-	cols, groupsN, rows int // rows: capacities and links
-	u0, v0, w0, c0, n   int // where the slacks of a kind begin in x and z; how many there are
+	cols, groupsN, rows int // rows: number of capacities and links
+	u0, v0, w0, c0, n   int // offsets of the slacks u, v, w, c in x and z; n: total number of variables
 
-	x, z      []float64 // columns, then slacks u, v, w, c; z are their duals, so z[u0+g] is the price of a job's time
-	weight    []float64 // how many equal pairs (x, z) this one stands for; 0: the row does not exist
-	target    []float64 // what x·z is to become in the end: 0, or 1 where the objective is a logarithm
+	x, z      []float64 // columns, then slacks u, v, w, c; z holds the duals, so z[u0+g] is the price of a job's time
+	weight    []float64 // number of identical pairs (x, z) that the entry represents; 0: the row does not exist
+	target    []float64 // limit of x·z: 0, or 1 where the objective is a logarithm
 	t         float64
 	linkPrice []float64
 
 	dx, dz             []float64
 	dt                 float64
-	dRows              []float64 // change of the row prices
+	dRows              []float64 // step of the row prices
 	kappa              []float64
 	fact               []factor
-	theta, rd, wish, g []float64 // by column: x/z, dual residual, right-hand side, the answer to progress
+	theta, rd, wish, g []float64 // by column: x/z, dual residual, right-hand side, response to progress
 	inverse            []float64 // by group: columns × columns
 	rowResidual        []float64
 	residual           []rowResiduals
-	schur, right       []float64 // of the capacities, the links and t
+	schur, right       []float64 // Schur complement and right-hand side of the capacities, the links and t
 	pivots             []int
 	tResidual, tRight  float64
 	touched            []groupRows
-	longest            float64 // of the way to where something becomes 0, the part that a step may go
-	leastCentring      float64 // of mu, the part that a step aims at, at least
-	ordinary           float64 // Σ weight of the pairs whose target is 0
-	worth              float64 // the objective where it began
-	triple             *triple // nil: the program has another shape
+	longest            float64 // fraction of the step to the boundary that is taken
+	leastCentring      float64 // lower bound of the centring parameter sigma
+	ordinary           float64 // Σ weight of the pairs with target 0
+	worth              float64 // objective at the starting point
+	triple             *triple // specialized implementation; nil: the program has another shape
 }
 
-// factor is the factorisation of the 3×3 block of a group, by sums that do not cancel.
+// factor is the factorization of the 3×3 block of a group, computed from sums without cancellation.
 type factor struct {
-	at                          int // where the inverse begins
+	at                          int // offset of the group's inverse
 	d1, h, inv2, inv3, ratio, e float64
-	part                        float64 // of e that is due to the slack of progress
+	part                        float64 // share of e due to the slack of progress
 }
 
+// rowResiduals contains the primal residuals of the rows of a group.
 type rowResiduals struct{ time, progress, floor float64 }
 
-// groupRows are the coupling rows that a group touches, and the place of each column's rows in that list.
+// groupRows contains the coupling rows that a group touches, and for each column the positions of its rows in that
+// list.
 type groupRows struct {
 	rows []int32
 	kind []int32
-	link []int32 // −1: none
+	link []int32 // −1: the column is in no link
 }
 
 const (
 	maxIterations = 200
 	usualLongest  = 0.995
 	finestMu      = 1e-15
-	centredEnough = 1e-3 // how far from mu, relative, the products of a centred point may be
+	centredEnough = 1e-3 // largest relative deviation from mu of the products of a centred point
 )
 
+// newInterior allocates the vectors of all groups from one buffer and sets the weights of the complementarity pairs.
+// The iterate is placed by begin.
 func newInterior(p *program) *interior {
 	s := &interior{program: p, cols: len(p.rate), groupsN: p.groups(), rows: len(p.capacity) + p.links, longest: usualLongest, leastCentring: 1e-6}
 	s.u0 = s.cols
@@ -92,7 +96,8 @@ func newInterior(p *program) *interior {
 	return s
 }
 
-// touchedRows lists the coupling rows by group. Groups whose columns have the same kinds and links share one list.
+// touchedRows returns the coupling rows of each group. Consecutive groups whose columns have the same kinds and links
+// share one list.
 func (p *program) touchedRows() []groupRows {
 	place := make([]int32, len(p.capacity)+p.links)
 	for i := range place {
@@ -128,6 +133,7 @@ func (p *program) touchedRows() []groupRows {
 	return all
 }
 
+// sameRows reports whether the columns of two groups have the same kinds and links in the same order.
 func (p *program) sameRows(a, b int) bool {
 	n := p.start[a+1] - p.start[a]
 	if p.start[b+1]-p.start[b] != n {
@@ -142,7 +148,8 @@ func (p *program) sameRows(a, b int) bool {
 	return true
 }
 
-// weigh sets the weights and targets of all pairs and puts rows that do not exist out of the way.
+// weigh sets the weights and targets of all complementarity pairs and gives neutral values to the slacks of absent
+// rows.
 func (s *interior) weigh() {
 	pair := func(i int, weight float64, log bool) {
 		s.weight[i] = weight
@@ -170,15 +177,16 @@ func (s *interior) weigh() {
 	}
 }
 
-// progress says how far the iterate is from the optimum.
+// progress contains the distances of the iterate from the optimum.
 type progress struct {
 	primal, dual float64 // largest residuals, in the scale of the rows
-	gap          float64 // Σ x·z of the ordinary pairs
-	mu           float64 // the same per pair
+	gap          float64 // Σ x·z of the pairs with target 0
+	mu           float64 // gap per pair
 	spread       float64 // largest distance of a logarithmic pair from its target
 }
 
-// run iterates until done says so, until no progress is possible, or for maxIterations. It returns the last measure.
+// run iterates until done returns true, the merit function stalls, or maxIterations is reached. It returns the last
+// measurement.
 func (s *interior) run(done func(progress) bool) progress {
 	var now progress
 	best, stalled := math.Inf(1), 0
@@ -206,7 +214,7 @@ func (s *interior) run(done func(progress) bool) progress {
 	return now
 }
 
-// look is measure, and for a triple what a step begins with.
+// look measures the iterate. For a triple it also factorizes the next Newton system.
 func (s *interior) look() progress {
 	if s.triple == nil {
 		return s.measure()
@@ -218,18 +226,19 @@ func (s *interior) look() progress {
 	return now
 }
 
-// current has x and z be those of the iterate.
+// current copies the iterate of a triple back into x and z.
 func (s *interior) current() {
 	if s.triple != nil {
 		s.triple.store()
 	}
 }
 
-// iterate is one predictor and corrector step.
+// iterate performs one predictor-corrector step. It returns false when the step fails or is negligible.
 func (s *interior) iterate(mu float64) bool {
 	if s.triple != nil {
 		return s.triple.iterate(mu)
 	}
+	// Predictor: an affine step to the targets.
 	for i := range s.x {
 		s.kappa[i] = s.target[i] - s.x[i]*s.z[i]
 	}
@@ -237,6 +246,7 @@ func (s *interior) iterate(mu float64) bool {
 		return false
 	}
 	ap, ad := s.reach()
+	// Centring parameter: the cube of the reduction of mu by the predictor (Mehrotra).
 	if s.ordinary > 0 {
 		after := 0.0
 		for i, w := range s.weight {
@@ -251,6 +261,7 @@ func (s *interior) iterate(mu float64) bool {
 	} else {
 		s.correct(0, ap*ad)
 	}
+	// Corrector, with the factorization of the predictor.
 	if !s.direction() {
 		return false
 	}
@@ -259,8 +270,8 @@ func (s *interior) iterate(mu float64) bool {
 	return ap > 1e-10 || ad > 1e-10
 }
 
-// correct sets the right-hand side of the corrector: the target mu and the second-order term of the predictor, which counts
-// as far as the predictor could go.
+// correct sets the right-hand side of the corrector: the target mu and the second-order term of the predictor, scaled
+// by the length of the predictor step.
 func (s *interior) correct(mu, second float64) {
 	for i := range s.x {
 		k := mu - s.x[i]*s.z[i] - second*s.dx[i]*s.dz[i]
@@ -271,10 +282,11 @@ func (s *interior) correct(mu, second float64) {
 	}
 }
 
-// careful makes steps shorter and keeps closer to the central path.
+// careful shortens the steps and keeps the iterates closer to the central path.
 func (s *interior) careful() { s.longest, s.leastCentring = 0.9, 0.05 }
 
-// centre takes Newton steps towards the point of the central path at mu, so that what is left does not depend on the path taken.
+// centre takes Newton steps towards the point of the central path at mu, so that the result does not depend on the
+// path of the iterates.
 func (s *interior) centre(mu float64, steps int) {
 	if s.triple != nil {
 		s.triple.centre(mu, steps)
@@ -301,18 +313,19 @@ func (s *interior) centre(mu float64, steps int) {
 			return
 		}
 		ap, ad := s.reach()
+		// Equal primal and dual steps keep the products near their targets.
 		a := min(1, 0.9*min(ap, ad))
 		s.move(a, a)
 	}
 }
 
-// reach is how far x and z may go along the direction before one of them becomes 0.
+// reach returns the largest steps of x and z along the direction that keep them nonnegative.
 func (s *interior) reach() (primal, dual float64) {
 	return reach(s.x, s.dx), reach(s.z, s.dz)
 }
 
 func reach(x, dx []float64) float64 {
-	bx, bd := 1e10, 1.0 // the smallest x / −dx so far, as a fraction
+	bx, bd := 1e10, 1.0 // numerator and denominator of the smallest x / −dx found
 	dx = dx[:len(x)]
 	for i, v := range x {
 		if d := -dx[i]; d*bx > v*bd {
@@ -322,6 +335,7 @@ func reach(x, dx []float64) float64 {
 	return bx / bd
 }
 
+// move adds a step to the iterate.
 func (s *interior) move(primal, dual float64) {
 	for i := range s.x {
 		s.x[i] += primal * s.dx[i]

@@ -6,12 +6,13 @@ import (
 )
 
 const (
-	rounds      = 60   // how often columns may be generated
-	mostOptions = 1000 // options with columns: a step of the method takes time with its third power
+	rounds      = 60   // maximum number of column generation rounds
+	mostOptions = 1000 // limit on options with columns: a Newton step is cubic in their number
 )
 
-// optimise solves the program; set writes its levels and floors, which the columns do not change. enough may end it earlier
-// (nil: never).
+// optimise solves the program. set writes its levels and floors, which do not depend on the columns. enough may end
+// it early (nil: never). When a job would have to be co-located with itself, the pairing is refined and the program
+// solved again.
 func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interior) {
 	set()
 	if l.pairing == nil {
@@ -31,7 +32,8 @@ func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interi
 	}
 }
 
-// optimise solves a program; where that ends too far from the optimum, once more with care.
+// optimise solves a program. If the gap remains above the promised one, it is solved again with shorter steps, and
+// the better result is returned.
 func (p *program) optimise(wanted float64, enough func(*point) bool) (*point, *interior) {
 	solve := (*interior).optimise
 	if p.links > 0 || p.rise {
@@ -52,9 +54,9 @@ func (p *program) optimise(wanted float64, enough func(*point) bool) (*point, *i
 	return best, it
 }
 
-// attempt is optimise for programs with links, and for those of water filling, where groups may only keep their base: a point
-// counts once both sides of its links are equal, and what it misses of a base or a floor counts like a gap. The iterate ends as
-// the best one, since rounding makes later ones worse.
+// attempt is optimise for programs with links and for those of water filling, in which some groups only keep their
+// base. A point counts only after both sides of its links are balanced, and shortfalls of bases and floors are added
+// to its gap. The final iterate is the best one found, since rounding degrades later ones.
 func (s *interior) attempt(wanted float64, enough func(*point) bool) *point {
 	s.beginAtRest()
 	kept := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
@@ -87,14 +89,15 @@ func (s *interior) attempt(wanted float64, enough func(*point) bool) *point {
 	return kept
 }
 
-// gapOfPrices is Σ x·z.
+// gapOfPrices returns Σ x·z.
 func (s *interior) gapOfPrices() float64 {
 	var now progress
 	s.products(&now)
 	return now.gap
 }
 
-// missing is the largest part of a floor, or of the base of a group that does not rise, that is missing beyond rounding.
+// missing returns the largest relative shortfall, beyond rounding, of a floor or of the base of a group that does not
+// rise.
 func (p *program) missing(x []float64) float64 {
 	most := 0.0
 	for g := range p.count {
@@ -113,10 +116,10 @@ func (p *program) missing(x []float64) float64 {
 	return most
 }
 
-// slackAtRest is how much of its level a job that does not rise may miss, relative.
+// slackAtRest is the relative tolerance on the level of a job that does not rise.
 const slackAtRest = 1e-11
 
-// balance takes time from the side of a link that has more.
+// balance reduces the time of the larger side of each link to that of the smaller one.
 func (p *program) balance(x []float64) {
 	if p.links == 0 {
 		return
@@ -143,7 +146,7 @@ func (p *program) balance(x []float64) {
 	})
 }
 
-// beginAtRest places what begin left open of groups that do not rise: their level is 0.
+// beginAtRest completes the starting point of begin for groups that do not rise, whose level is 0.
 func (s *interior) beginAtRest() {
 	jobs := 0.0
 	for _, m := range s.count {
@@ -169,8 +172,8 @@ func (s *interior) beginAtRest() {
 	}
 }
 
-// lonely is a job that would have to stand beside itself, since it spends more time beside its own class than all others of the
-// class together; −1: none. Only a job that is a group by itself can.
+// lonely returns a job that would have to be co-located with itself, since it spends more time beside its own class
+// than all other jobs of the class together, or −1. Only a job that forms a group of its own can be one.
 func (l *layout) lonely(x []float64) int {
 	next := l.optionColumns()
 	for _, o := range l.active {
@@ -195,7 +198,7 @@ func (l *layout) lonely(x []float64) int {
 	return -1
 }
 
-// optionColumns is by group where the columns of the active options begin.
+// optionColumns returns, by group, the index of the first column of an active option.
 func (l *layout) optionColumns() []int {
 	next := make([]int, len(l.count))
 	for g := range next {
@@ -204,7 +207,7 @@ func (l *layout) optionColumns() []int {
 	return next
 }
 
-// advance moves the groups that have a column of the option to their next one.
+// advance moves the index of each group that has a column of the option to its next column.
 func (l *layout) advance(next []int, o *option) {
 	for _, c := range []int{o.a, o.b} {
 		for _, i := range l.pairing.jobs[c] {
@@ -218,8 +221,9 @@ func (l *layout) advance(next []int, o *option) {
 	}
 }
 
-// generate solves over few options and adds those that the prices call for until the bound over all options is met (column
-// generation). The first programs are solved roughly: prices far from a vertex call for better columns.
+// generate solves the program by column generation: it starts with few options and adds those with a positive reduced
+// profit until the bound over all options is met. Early programs are solved approximately, because prices far from a
+// vertex generate better columns.
 func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 	if needed := l.needed(); len(needed) > 0 {
 		l.activate(needed)
@@ -227,7 +231,7 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 	bound := math.Inf(1)
 	rough := 1e-2
 	for round := 0; ; round++ {
-		p, it := l.program.optimise(rough, nil) // only the bound over all options may end it early
+		p, it := l.program.optimise(rough, nil) // only the bound over all options may end the iteration early
 		more, extra := l.price(it)
 		if l.rising {
 			extra /= it.levelPrice()
@@ -253,7 +257,7 @@ func (l *layout) generate(enough func(*point) bool) (*point, *interior) {
 	}
 }
 
-// needed is for every class that gets nothing done alone its best option, where that has no columns yet.
+// needed returns the best option of every class that has no throughput alone, where that option has no columns yet.
 func (l *layout) needed() []int {
 	best := make([]int, len(l.pairing.jobs))
 	rate := make([]float64, len(best))
@@ -274,7 +278,7 @@ func (l *layout) needed() []int {
 	return slices.DeleteFunc(slices.Compact(best), func(o int) bool { return o < 0 || slices.Contains(l.active, o) })
 }
 
-// activate gives columns to more options.
+// activate adds columns for the given options, except for dead ones.
 func (l *layout) activate(more []int) {
 	for _, o := range more {
 		if !l.pairing.options[o].dead {

@@ -2,21 +2,23 @@ package solve
 
 import "math"
 
-// MaxMin maximises min_i weight_i · (what job i gets done per second), over jobs with a weight above 0 (nil: all count 1), where
-// each job also gets at least floor_i (nil: none; met to 1e-9 relative, with pairs to 1e-6). When a weighted job can get nothing done anywhere the
-// value is 0 and the shares are those of the program without such jobs. Without a weighted job the value is 0 and the shares
-// are those of Demand.
+// MaxMin maximizes min_i weight_i · throughput_i over the jobs with a positive weight (nil: all weights are 1),
+// subject to a minimum throughput floor_i of each job (nil: none; met to 1e-9 relative, with pairs to 1e-6). When a
+// weighted job has no throughput on any device, the value is 0 and the shares are those of the program without such
+// jobs. Without any weighted job, the value is 0 and the shares are those of Demand.
 func MaxMin(s Sharing, weight, floor []float64) (Solution, error) {
 	return maxMin("max-min", &s, weight, floor, false)
 }
 
-// Central is a solution of MaxMin in the middle of the optimal face (the analytic centre), as interior-point solvers return.
-// Shares on kinds where a job gets nothing done count like all others there, so some may be above 0. With pairs it is the
-// middle over those that were needed.
+// Central returns a solution of MaxMin at the analytic centre of the optimal face, as interior-point solvers do.
+// Shares on types where a job has no throughput are treated like all others, so some may be positive. With pairs, the
+// centre is taken over the pairs that have columns.
 func Central(s Sharing, weight, floor []float64) (Solution, error) {
 	return maxMin("central max-min", &s, weight, floor, true)
 }
 
+// maxMin implements MaxMin and Central. Floors are handled in two stages: meet establishes feasibility and supplies
+// the pairs needed, then the program with the objective is solved.
 func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Solution, error) {
 	if err := s.check(what, weight, floor); err != nil {
 		return Solution{}, err
@@ -26,6 +28,7 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 		return Solution{}, err
 	}
 	m := newMaxMin(s, pairing, weight, floor)
+	// No weighted job can progress: any shares that meet the floors are optimal.
 	if !m.rising {
 		sol, err := demand(what, s, pairing, floor)
 		sol.Value = 0
@@ -35,6 +38,7 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	if err != nil {
 		return Solution{}, err
 	}
+	// Start with the pairs that the floors required.
 	if first.asked() && pairing != nil {
 		m = newMaxMin(s, first.pairing, weight, floor)
 		m.activate(first.active)
@@ -50,11 +54,13 @@ func maxMin(what string, s *Sharing, weight, floor []float64, central bool) (Sol
 	return sol, m.judge(what, sol.Gap)
 }
 
-// manyGroups is how many different jobs there must be for cutting to pay: below, interior takes less than a try that may fail.
+// manyGroups is the minimum number of distinct groups for which the cutting-plane method is tried. With fewer, the
+// interior-point method is faster than an attempt that may fail.
 const manyGroups = 64
 
-// best is an optimal point. Where only capacities hold jobs back it is what cutting finds, and the only one or, if it need not be
-// central, one of those that differ in where jobs run only.
+// best returns an optimal point. Where the capacities alone bind, it is the result of the cutting-plane method. If
+// the point must be central, that result is used only if the optimum is unique; otherwise the optima differ only in
+// where jobs run.
 func (m *maxMinProgram) best(central bool) *point {
 	if m.pairing == nil && m.groups() >= manyGroups {
 		m.set()
@@ -71,7 +77,8 @@ func (m *maxMinProgram) best(central bool) *point {
 	return p
 }
 
-// judge is the error of a gap above what is promised; nil below.
+// judge returns ErrUnfinished when the gap exceeds the promised one, else nil. The promised gap is larger with pairs,
+// and larger still where jobs of one class have different rates beside each other (nearly).
 func (l *layout) judge(what string, gap float64) error {
 	limit := promisedGap
 	switch {
@@ -87,7 +94,8 @@ func (l *layout) judge(what string, gap float64) error {
 	return unfinished(what, gap)
 }
 
-// recentre moves the point to the central path at the gap reached, when it stays as good.
+// recentre moves the point to the central path at the current gap unless that lowers the objective or violates a
+// floor.
 func (s *interior) recentre(p *point) {
 	mu := s.measure().mu
 	s.centre(mu, 20)
@@ -99,16 +107,17 @@ func (s *interior) recentre(p *point) {
 	}
 }
 
-// maxMinProgram is the program of MaxMin, with t in the unit of scale.
+// maxMinProgram is the program of MaxMin, with t in units of scale.
 type maxMinProgram struct {
 	*layout
 	weight, floor []float64
-	base          []float64 // nil: 0
+	base          []float64 // throughput at t = 0; nil: 0
 	scale         float64
-	stuck         bool // a weighted job can get nothing done
+	stuck         bool // a weighted job has no throughput on any device
 }
 
-// newMaxMin builds the program. The unit of t is what the worst job has when every kind is cut into equal parts.
+// newMaxMin builds the program. The unit of t is the weighted throughput of the worst job under an equal split of the
+// cluster.
 func newMaxMin(s *Sharing, p *pairing, weight, floor []float64) *maxMinProgram {
 	m := &maxMinProgram{weight: weight, floor: floor, scale: math.Inf(1)}
 	for i := range s.Rate {
@@ -124,7 +133,7 @@ func newMaxMin(s *Sharing, p *pairing, weight, floor []float64) *maxMinProgram {
 	return m
 }
 
-// risingWeight is the weight of a job whose progress counts: 0 where it gets nothing done anywhere.
+// risingWeight returns the weight of a job in the objective, or 0 for a job without throughput on any device.
 func (m *maxMinProgram) risingWeight(i int) float64 {
 	if m.sharing.idle(m.pairing, i) {
 		return 0
@@ -132,7 +141,7 @@ func (m *maxMinProgram) risingWeight(i int) float64 {
 	return m.weightOf(i)
 }
 
-// worst is the objective that the shares of a solution have.
+// worst returns the objective value of the shares of a solution.
 func (m *maxMinProgram) worst(sol *Solution) float64 {
 	least := math.Inf(1)
 	for i, v := range sol.done(m.sharing) {
@@ -150,6 +159,7 @@ func (m *maxMinProgram) weightOf(i int) float64 {
 	return m.weight[i]
 }
 
+// set writes the levels, bases and floors of the groups into the program.
 func (m *maxMinProgram) set() {
 	for g, i := range m.member {
 		if w := m.risingWeight(i); w > 0 {
@@ -162,7 +172,7 @@ func (m *maxMinProgram) set() {
 	m.setFloors(m.floor)
 }
 
-// setFloors sets what the jobs are to get done per second at least; nil: nothing.
+// setFloors sets the minimum throughputs of the jobs; nil sets none.
 func (l *layout) setFloors(floor []float64) {
 	if floor == nil {
 		return
@@ -174,7 +184,7 @@ func (l *layout) setFloors(floor []float64) {
 	}
 }
 
-// equalPart is about what a job gets done when every kind is cut into equal parts for all jobs.
+// equalPart returns the approximate throughput of a job under an equal split of every device type among all jobs.
 func (l *layout) equalPart(i int) float64 {
 	s := l.sharing
 	n := float64(len(s.Rate))
@@ -185,7 +195,7 @@ func (l *layout) equalPart(i int) float64 {
 		rate += x * s.Rate[i][j]
 	}
 	rate /= max(1, time)
-	if rate == 0 { // it runs beside others only
+	if rate == 0 { // the job progresses only when co-located
 		rate = l.pairing.best(i) * min(1, time) / 2
 	}
 	return rate

@@ -2,8 +2,9 @@ package solve
 
 import "math"
 
-// Nash maximises Σ_i log(weight_i · what job i gets done): proportional fairness. Jobs with weight 0, and those that get nothing
-// done anywhere, are not in the sum and get nothing. Gap is that of the geometric mean.
+// Nash maximizes Σ_i log(weight_i · throughput of job i), which is proportional fairness. Jobs with weight 0 and jobs
+// without any throughput are excluded from the sum and receive nothing. Gap is the relative gap of the geometric
+// mean.
 func Nash(s Sharing, weight []float64) (Solution, error) {
 	const what = "proportional fairness"
 	if err := s.check(what, weight); err != nil {

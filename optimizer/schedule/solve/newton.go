@@ -2,7 +2,7 @@ package solve
 
 import "math"
 
-// measure computes the residuals of all rows and columns.
+// measure computes the residuals of all rows and columns, and the norms of them.
 func (s *interior) measure() progress {
 	var now progress
 	J := len(s.capacity)
@@ -31,6 +31,7 @@ func (s *interior) measure() progress {
 			s.rd[k] = d
 			now.dual = max(now.dual, math.Abs(d))
 		}
+		// Primal residuals of the rows of the group.
 		r := rowResiduals{time: 1 - time - s.x[s.u0+g]}
 		if s.levelled[g] {
 			r.progress = rate - s.base[g] - s.level[g]*s.t - s.x[s.v0+g]
@@ -58,7 +59,7 @@ func (s *interior) measure() progress {
 	return now
 }
 
-// products sums up x·z.
+// products accumulates x·z into the gap, the mean mu and the spread of the logarithmic pairs.
 func (s *interior) products(now *progress) {
 	for i, w := range s.weight {
 		switch {
@@ -74,7 +75,8 @@ func (s *interior) products(now *progress) {
 	}
 }
 
-// factorise eliminates the rows of every group and factorises what remains: the capacities, the links and t.
+// factorise eliminates the rows of every group and factorizes the Schur complement of the capacities, the links and
+// t. It returns false when a NaN occurs.
 func (s *interior) factorise() bool {
 	clear(s.schur)
 	R := s.rows + 1 // the last row is that of t
@@ -95,7 +97,7 @@ func (s *interior) factorise() bool {
 	return decompose(s.schur, s.pivots)
 }
 
-// couple adds what a group leaves on the coupling rows and on that of t.
+// couple adds the contribution of a group to the Schur complement of the coupling rows and of t.
 func (s *interior) couple(g int, m float64, last []float64) {
 	f := &s.fact[g]
 	rows := &s.touched[g]
@@ -114,6 +116,8 @@ func (s *interior) couple(g int, m float64, last []float64) {
 			other, side = int(rows.rows[b]), s.side[from+k]
 			last[other] -= at * side * s.g[from+k]
 		}
+		// Each column touches a capacity row and possibly a link row, so a pair of columns touches up to four
+		// entries.
 		for l := range k + 1 {
 			v := m * P[k*K+l]
 			twice := k != l
@@ -143,11 +147,12 @@ func (s *interior) couple(g int, m float64, last []float64) {
 	}
 }
 
-// steady is what the diagonal of the coupling rows is enlarged by. It is above the rounding of their sums, so that rows which
-// depend on each other do not get a step out of rounding; later iterations make up for what it takes from others.
+// steady is the relative perturbation of the diagonal of the coupling rows. It exceeds the rounding error of their
+// sums, so that linearly dependent rows do not produce a step from rounding noise; later iterations correct the error
+// introduced in the other rows.
 const steady = 1e-14
 
-// addSchur adds a product of two different columns (twice) or of a column with itself to the lower triangle.
+// addSchur adds a product of two distinct columns (twice) or of a column with itself to the lower triangle.
 func (s *interior) addSchur(a, b int, v float64, twice bool) {
 	switch {
 	case a < b:
@@ -158,9 +163,10 @@ func (s *interior) addSchur(a, b int, v float64, twice bool) {
 	s.schur[a*(s.rows+1)+b] += v
 }
 
-// block inverts the matrix of one group's Newton step, diag(z/x) + 1·1ᵀ·π/u + rate·rateᵀ·(λ/v + λ'/w). With θ = x/z, the slack of
-// time as one more column of rate 0, and e the slack of progress over its price, the inverse P is a quotient of sums of
-// positive terms, so that nothing cancels when θ and the slacks are many orders of magnitude apart:
+// block inverts the matrix of a group's Newton step, diag(z/x) + 1·1ᵀ·π/u + rate·rateᵀ·(λ/v + λ'/w). With θ = x/z,
+// the slack of time as an additional column of rate 0, and e the slack of progress divided by its price, the inverse
+// P is a quotient of sums of positive terms, so no cancellation occurs when θ and the slacks differ by many orders of
+// magnitude:
 //
 //	D    = Σ_{m<n} θ_m θ_n (r_m − r_n)² + e·Σ_m θ_m
 //	P_kk = θ_k (D without column k) / D
@@ -186,7 +192,7 @@ func (s *interior) block(g int) {
 		}
 	}
 	q /= s0
-	e, square := 1.0, 0.0 // without rows of progress
+	e, square := 1.0, 0.0 // the values without progress rows
 	f.inv2, f.inv3, f.ratio, f.part = 0, 0, 1, 0
 	if s.levelled[g] {
 		e = s.x[s.v0+g] / s.z[s.v0+g]
@@ -210,7 +216,8 @@ func (s *interior) block(g int) {
 	s.invert(g, square, s0*(q*square+e))
 }
 
-// invert writes the inverse of a group's matrix and its product with the rates; square is 1 when it has rows of progress.
+// invert writes the inverse of a group's matrix and its product with the rates. square is 1 if the group has progress
+// rows, else 0.
 func (s *interior) invert(g int, square, D float64) {
 	from, to := s.start[g], s.start[g+1]
 	K := to - from
@@ -219,7 +226,7 @@ func (s *interior) invert(g int, square, D float64) {
 	du, e := s.x[s.u0+g]/s.z[s.u0+g], f.e
 	P := s.inverse[f.at : f.at+K*K]
 	for k, a := range th {
-		lean, others := 0.0, du // D without column k, of both kinds
+		lean, others := 0.0, du // D without column k: the terms in θ² and those in e
 		tilt := du * rate[k]
 		for m, b := range th {
 			if m == k {
@@ -248,9 +255,12 @@ func (s *interior) invert(g int, square, D float64) {
 	}
 }
 
-// direction solves for the step that kappa and the residuals ask for.
+// direction solves the Newton system for the right-hand side given by kappa and the residuals. It eliminates the
+// groups, solves for the coupling rows and t, and substitutes back. It returns false when the step of t is not
+// finite.
 func (s *interior) direction() bool {
 	J := len(s.capacity)
+	// Forward elimination of the groups.
 	for j := range s.capacity {
 		s.right[j] = -s.rowResidual[j] + s.kappa[s.c0+j]/s.z[s.c0+j]
 	}
@@ -262,12 +272,14 @@ func (s *interior) direction() bool {
 		s.groupRight(g, m)
 	}
 	s.right[s.rows] = s.tRight
+	// Coupling rows and t.
 	substitute(s.schur, s.pivots, s.right)
 	copy(s.dRows, s.right)
 	s.dt = s.right[s.rows]
 	for j := range s.capacity {
 		s.right[j] = s.rowResidual[j]
 	}
+	// Back substitution.
 	for g, m := range s.count {
 		s.groupStep(g, m)
 	}
@@ -277,8 +289,8 @@ func (s *interior) direction() bool {
 	return !math.IsNaN(s.dt) && !math.IsInf(s.dt, 0)
 }
 
-// slackStep sets the step of a slack and its price: the one of the two that is large follows from its row, the other from
-// their product, so that the small one is accurate relative to itself.
+// slackStep sets the steps of a slack and of its price. The larger of the two follows from its row and the other from
+// their product, so that the smaller one is accurate relative to its size.
 func (s *interior) slackStep(i int, price, row float64) {
 	if s.x[i] > s.z[i] {
 		s.dx[i] = row
@@ -289,7 +301,7 @@ func (s *interior) slackStep(i int, price, row float64) {
 	s.dx[i] = (s.kappa[i] - s.x[i]*price) / s.z[i]
 }
 
-// slackRight is what the slacks of a group ask of its rows.
+// slackRight returns the right-hand sides of a group's rows after elimination of their slacks.
 func (s *interior) slackRight(g int) (u, v, w float64) {
 	r := &s.residual[g]
 	i := s.u0 + g
@@ -305,7 +317,7 @@ func (s *interior) slackRight(g int) (u, v, w float64) {
 	return u, v, w
 }
 
-// push is the weight with which the slacks of progress push a group's columns along s.g.
+// push returns the coefficient of s.g in the step of a group's columns that is due to the slacks of progress.
 func (s *interior) push(g int, f *factor, v, w float64) float64 {
 	if s.floored[g] {
 		dw := s.x[s.w0+g] / s.z[s.w0+g]
@@ -314,7 +326,7 @@ func (s *interior) push(g int, f *factor, v, w float64) float64 {
 	return v * f.part
 }
 
-// groupRight adds what the elimination of a group leaves on the right-hand side of the coupling rows.
+// groupRight adds the contribution of an eliminated group to the right-hand side of the coupling rows.
 func (s *interior) groupRight(g int, m float64) {
 	from, to := s.start[g], s.start[g+1]
 	K := to - from
@@ -347,7 +359,8 @@ func (s *interior) groupRight(g int, m float64) {
 	}
 }
 
-// groupStep finds the step of a group from those of the coupling rows and t, and takes its use from the rows in right.
+// groupStep computes the step of a group from the steps of the coupling rows and of t, and subtracts its use of
+// capacity from right.
 func (s *interior) groupStep(g int, m float64) {
 	from, to := s.start[g], s.start[g+1]
 	K := to - from
@@ -367,11 +380,13 @@ func (s *interior) groupStep(g int, m float64) {
 		sum0 += e
 		sum1 += (s.rate[k] - f.h) * e
 	}
+	// Duals of the rows: progress (dv), minimum progress (dw) and time (du).
 	y2 := f.h*u + v - sum1
 	y3 := f.h*u + w - sum1 - (1-f.ratio)*y2
 	dw := y3 * f.inv3
 	dv := y2*f.inv2 - (1-f.ratio)*dw
 	du := (sum0+u)/f.d1 + f.h*(dv+dw)
+	// Steps of the columns.
 	push := s.push(g, f, v, w)
 	time, rate := 0.0, 0.0
 	P := s.inverse[f.at : f.at+K*K]
@@ -385,6 +400,7 @@ func (s *interior) groupStep(g int, m float64) {
 		rate += s.rate[k] * dx
 		s.right[s.kind[k]] -= m * s.use[k] * dx
 	}
+	// Slacks of the rows; each determines the more accurate of its step and its price.
 	r := &s.residual[g]
 	s.slackStep(s.u0+g, du, r.time-time)
 	dp := 0.0
@@ -402,9 +418,10 @@ func (s *interior) groupStep(g int, m float64) {
 	}
 }
 
-// decompose factorises a symmetric matrix of which the lower triangle is given, L U with row exchanges, in place. The matrix
-// is indefinite (t is free), and its block of capacities may be all but singular where t decides; so no Cholesky. A pivot of 0
-// is made huge, which leaves its unknown out of the step.
+// decompose computes in place an LU factorization with row exchanges of a symmetric matrix given by its lower
+// triangle. The matrix is indefinite (t is free) and its capacity block may be nearly singular where t is decisive,
+// which rules out Cholesky. A zero pivot is replaced by a huge one, which sets the step of its unknown to nearly 0.
+// It returns false on NaN.
 func decompose(a []float64, pivots []int) bool {
 	n := len(pivots)
 	for i := range n {
@@ -449,7 +466,7 @@ func decompose(a []float64, pivots []int) bool {
 	return true
 }
 
-// substitute solves with the factors of decompose.
+// substitute solves a linear system with the factors of decompose; b is overwritten by the solution.
 func substitute(a []float64, pivots []int, b []float64) {
 	n := len(pivots)
 	for k, at := range pivots {

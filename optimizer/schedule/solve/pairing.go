@@ -7,29 +7,29 @@ import (
 	"slices"
 )
 
-// pairing is what jobs get done beside each other, by classes: jobs of a class have the same rates alone and beside any job of any
-// class. What two classes do together on a kind is an option; the time that jobs of class a spend on it beside b and that of b
-// beside a are equal in sum, and any two such lists of times can be divided into pairs (divide.go), so the program over options
-// has the value of the program over all pairs.
+// pairing contains the throughputs of co-located jobs by class. Jobs of one class have the same rates alone and
+// beside any job of any class. An option is two classes co-located on a device type. The time that jobs of class a
+// spend on it beside b equals in total that of b beside a, and any two such lists of times can be divided into pairs
+// (divide.go), so the program over options has the same value as the program over all pairs.
 type pairing struct {
 	classOf []int // by job
 	jobs    [][]int
 	options []option
-	top     []float64 // by class: the largest rate beside another
-	partner []bool    // by class: it is in an option
+	top     []float64 // by class: largest rate beside another job
+	partner []bool    // by class: whether it occurs in an option
 }
 
-// option is two classes beside each other on a kind.
+// option is two classes that share devices of one type.
 type option struct {
 	a, b         int // a ≤ b
-	kind         int // index into the kinds that have devices
+	kind         int // index into the types that have devices
 	rateA, rateB float64
-	high         float64 // two jobs of a class with different rates: the larger; rateA and rateB are then the smaller
+	high         float64 // for two jobs of one class with different rates: the larger rate; rateA and rateB are then the smaller
 	gain         float64
-	dead         bool // a class beside itself that has one job only
+	dead         bool // a class with a single job, paired with itself
 }
 
-// sideOf is 1 for class a (also when both are the same), −1 for class b and 0 for others.
+// sideOf returns 1 for class a (also when a equals b), −1 for class b and 0 for other classes.
 func (o *option) sideOf(class int) float64 {
 	switch class {
 	case o.a:
@@ -40,10 +40,10 @@ func (o *option) sideOf(class int) float64 {
 	return 0
 }
 
-// best is the largest rate that a job has beside another.
+// best returns the largest rate of a job beside another one.
 func (p *pairing) best(i int) float64 { return p.top[p.classOf[i]] }
 
-// newPairing finds the classes of a sharing; nil when it has no pairs.
+// newPairing determines the classes of a sharing. It returns nil without error when the sharing has no pairs.
 func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
 	switch {
 	case len(s.Pairs) > 0 && s.Beside != nil:
@@ -56,7 +56,7 @@ func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
 	return nil, nil
 }
 
-// pairsByClass takes the classes as given.
+// pairsByClass uses the classes given by Sharing.Class and validates that their jobs are equal.
 func pairsByClass(what string, s *Sharing) (*pairing, error) {
 	if len(s.Class) != len(s.Rate) {
 		return nil, fmt.Errorf("%s: %d classes for %d jobs", what, len(s.Class), len(s.Rate))
@@ -77,6 +77,7 @@ func pairsByClass(what string, s *Sharing) (*pairing, error) {
 		p.classOf[i] = k
 		p.jobs[k] = append(p.jobs[k], i)
 	}
+	// Options of all pairs of classes of equal scale.
 	for a := range name {
 		for b := a; b < len(name); b++ {
 			if s.Scale[p.jobs[a][0]] != s.Scale[p.jobs[b][0]] || a == b && len(p.jobs[a]) == 1 {
@@ -99,7 +100,7 @@ func pairsByClass(what string, s *Sharing) (*pairing, error) {
 	return p, nil
 }
 
-// evenRates are the rates of two jobs of one class beside each other: the mean.
+// evenRates returns the mean of the two rates for both jobs of a pair within one class.
 func evenRates(ra, rb []float64) (a, b []float64) {
 	mean := make([]float64, len(ra))
 	for j := range mean {
@@ -108,6 +109,7 @@ func evenRates(ra, rb []float64) (a, b []float64) {
 	return mean, mean
 }
 
+// checkPair validates the rates of a pair.
 func (s *Sharing) checkPair(what string, ra, rb []float64) error {
 	if len(ra) != len(s.Devices) || len(rb) != len(s.Devices) {
 		return fmt.Errorf("%s: a pair has %d and %d rates for %d kinds", what, len(ra), len(rb), len(s.Devices))
@@ -120,7 +122,8 @@ func (s *Sharing) checkPair(what string, ra, rb []float64) error {
 	return nil
 }
 
-// addOptions adds what two classes can do together on the kinds that have devices.
+// addOptions adds the options of two classes on the types that have devices, except for those without any rate or
+// gain.
 func (p *pairing) addOptions(s *Sharing, a, b int, ra, rb, value []float64) {
 	kind := 0
 	for j, d := range s.Devices {
@@ -143,6 +146,7 @@ func (p *pairing) addOptions(s *Sharing, a, b int, ra, rb, value []float64) {
 	}
 }
 
+// findTop computes top and partner from the options.
 func (p *pairing) findTop() {
 	p.top, p.partner = make([]float64, len(p.jobs)), make([]bool, len(p.jobs))
 	for _, o := range p.options {
@@ -152,8 +156,9 @@ func (p *pairing) findTop() {
 	}
 }
 
-// pairsListed finds classes in a list of pairs: jobs of equal rates and scale, where between two classes all pairs are listed, with
-// the same rates and values. Classes for which that does not hold are taken apart into single jobs.
+// pairsListed derives classes from a list of pairs: jobs of equal rates and scale for which either all or no pairs
+// between two classes are listed, with the same rates and values. Classes that violate this are split into single
+// jobs.
 func pairsListed(what string, s *Sharing, values [][]float64) (*pairing, error) {
 	if err := s.checkPairs(what, values); err != nil {
 		return nil, err
@@ -180,6 +185,7 @@ func pairsListed(what string, s *Sharing, values [][]float64) (*pairing, error) 
 	return p, nil
 }
 
+// checkPairs validates a list of pairs and their values.
 func (s *Sharing) checkPairs(what string, values [][]float64) error {
 	if values != nil && len(values) != len(s.Pairs) {
 		return fmt.Errorf("%s: values of %d pairs for %d pairs", what, len(values), len(s.Pairs))
@@ -207,7 +213,7 @@ func (s *Sharing) checkPairs(what string, values [][]float64) error {
 	return nil
 }
 
-// oriented is a pair with the job of the smaller class first, and the index of its pair of classes.
+// oriented returns the index of a pair of classes, and the pair with the smaller class first.
 func (p *pairing) oriented(pair *Pair, classes int) (at, a, b int, ra, rb []float64) {
 	a, b, ra, rb = p.classOf[pair.A], p.classOf[pair.B], pair.RateA, pair.RateB
 	if a > b {
@@ -216,7 +222,7 @@ func (p *pairing) oriented(pair *Pair, classes int) (at, a, b int, ra, rb []floa
 	return a*classes + b, a, b, ra, rb
 }
 
-// unlike are the classes whose pairs are not all listed, or not all the same.
+// unlike returns the classes whose pairs are listed only in part or differ from each other.
 func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bool {
 	size := make([]int, classes)
 	for _, c := range p.classOf {
@@ -241,6 +247,7 @@ func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bo
 			odd[a], odd[b] = true, true
 		}
 	}
+	// A pair of classes must be listed completely or not at all.
 	for a := range classes {
 		for b := a; b < classes; b++ {
 			all := size[a] * size[b]
@@ -255,7 +262,8 @@ func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bo
 	return odd
 }
 
-// nearly is how far the rates of two equal jobs beside each other may differ.
+// nearly is the largest relative difference between the rates of two jobs of one class beside each other. It also
+// limits the gap of programs with such pairs.
 const nearly = 0.1
 
 func alike(ra, rb []float64) bool {
@@ -267,12 +275,13 @@ func alike(ra, rb []float64) bool {
 	return true
 }
 
-// uneven says that equal jobs have different rates beside each other somewhere, so that the bound is not quite met.
+// uneven reports whether two jobs of one class have different rates beside each other on some type; the bound is then
+// not tight.
 func (p *pairing) uneven() bool {
 	return slices.ContainsFunc(p.options, func(o option) bool { return o.high > 0 })
 }
 
-// takeApart makes a class of every job of the odd classes.
+// takeApart makes every job of the odd classes a class of its own.
 func (p *pairing) takeApart(odd map[int]bool, classes int) {
 	for i, c := range p.classOf {
 		if odd[c] {
@@ -282,8 +291,8 @@ func (p *pairing) takeApart(odd map[int]bool, classes int) {
 	}
 }
 
-// collect numbers the classes that have jobs and takes the options from the first pair of every two classes. Two jobs listed twice
-// keep the first.
+// collect renumbers the nonempty classes and takes the options of each two classes from their first pair. Of two
+// entries for the same jobs, the first is used.
 func (p *pairing) collect(s *Sharing, values [][]float64) {
 	number := map[int]int{}
 	for i, c := range p.classOf {
@@ -312,7 +321,7 @@ func (p *pairing) collect(s *Sharing, values [][]float64) {
 	}
 }
 
-// without is the pairing in which a job is a class of its own.
+// without returns a copy of the pairing in which a job forms a class of its own.
 func (p *pairing) without(job int) *pairing {
 	old, fresh := p.classOf[job], len(p.jobs)
 	q := &pairing{
@@ -323,6 +332,8 @@ func (p *pairing) without(job int) *pairing {
 	q.classOf[job] = fresh
 	q.jobs[old] = slices.DeleteFunc(slices.Clone(p.jobs[old]), func(i int) bool { return i == job })
 	q.jobs = append(q.jobs, []int{job})
+	// Options of the old class are copied for the job; those that need two jobs of a class that has one left are
+	// dead.
 	for k, o := range p.options {
 		switch old {
 		case o.a:
@@ -342,17 +353,17 @@ func (p *pairing) without(job int) *pairing {
 	return q
 }
 
-// offer is an option without columns and by how much it is worth more than it costs.
+// offer is an option without columns and its reduced profit.
 type offer struct {
 	option int
 	worth  float64
 }
 
-// pick takes the best offers, a few of each class.
+// pick returns the best offers, at most a few of each class.
 func (p *pairing) pick(offers []offer) (improving []int) {
 	slices.SortFunc(offers, func(a, b offer) int { return cmp.Or(cmp.Compare(b.worth, a.worth), a.option-b.option) })
 	taken := make([]int, len(p.jobs))
-	most := 3 // of a class at once
+	most := 3 // of one class in a round
 	if len(p.jobs) > 40 {
 		most = 1
 	}
@@ -367,10 +378,10 @@ func (p *pairing) pick(offers []offer) (improving []int) {
 	return improving
 }
 
-// price finds options without columns that would improve the program, best first, and by how much the bound of the iterate rises
-// when all options are counted. For prices π of time, λ of progress and p of capacity the dual asks of every option
-// max_{i∈a}(λ_i r_a − π_i) + max_{i∈b}(λ_i r_b − π_i) ≤ s·p − gain; where it does not hold, the prices of time of both classes
-// are raised by half of what is missing.
+// price finds options without columns that would improve the program, best first, and returns the amount by which the
+// bound of the iterate rises when all options are included. With prices π of time, λ of progress and p of capacity,
+// dual feasibility requires of every option max_{i∈a}(λ_i r_a − π_i) + max_{i∈b}(λ_i r_b − π_i) ≤ s·p − gain. Where
+// that is violated, the prices of time of both classes are raised by half of the violation.
 func (l *layout) price(it *interior) (improving []int, extra float64) {
 	p := l.pairing
 	classGroups := make([][]int, len(p.jobs))

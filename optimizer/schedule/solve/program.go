@@ -1,25 +1,26 @@
 package solve
 
-// program is a linear program in the block form that all programs of this package share. A group stands for count equal jobs;
-// its columns are what a job of it can do with its time. Per job of the group:
+// program is a linear program in the block form shared by all programs of this package. A group represents count
+// identical jobs; its columns are the ways in which such a job can spend its time. The rows of each job of a group
+// are:
 //
 //	Σ_k x_k + u = 1                                           time
 //	Σ_k rate_k x_k − v = base + level · t    (if levelled)    progress
-//	Σ_k rate_k x_k − w = floor               (if floored)     least progress
+//	Σ_k rate_k x_k − w = floor               (if floored)     minimum progress
 //
-// and over all jobs, with t free and everything else ≥ 0,
+// The rows that couple the groups, with t free and all other variables ≥ 0, are:
 //
 //	Σ count · use_k x_k (over columns of kind j) + c_j = capacity_j
 //	Σ count · side_k x_k (over columns of link l)      = 0
 //
-// The objective is t (if rising) + Σ count · gain_k x_k, or, where logs is set, Σ count · log v.
+// The objective to maximize is t (if rising) + Σ count · gain_k x_k, or, where logs is set, Σ count · log v.
 type program struct {
 	start    []int // columns of group g: start[g] … start[g+1]−1
 	rate     []float64
 	gain     []float64
 	use      []float64
 	kind     []int32
-	link     []int32 // −1: none
+	link     []int32 // −1: the column is in no link
 	side     []float64
 	count    []float64
 	base     []float64
@@ -30,14 +31,14 @@ type program struct {
 	capacity []float64
 	links    int
 	rising   bool
-	logs     bool // v of the levelled rows counts by its logarithm; level is then 0
-	centred  bool // no objective: the analytic centre of what is feasible
-	rise     bool // of water filling, which needs prices in the middle of those that are best
+	logs     bool // the objective is the sum of log v over the levelled rows; level is then 0
+	centred  bool // no objective: the solution is the analytic centre of the feasible set
+	rise     bool // program of water filling, which requires duals near the centre of the dual optimal face
 }
 
 func (p *program) groups() int { return len(p.count) }
 
-// addGroup begins a group; its columns follow by addColumn.
+// addGroup appends a group without columns; addColumn adds its columns.
 func (p *program) addGroup(count float64) int {
 	if len(p.start) == 0 {
 		p.start = append(p.start, 0)

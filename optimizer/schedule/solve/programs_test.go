@@ -132,8 +132,8 @@ func TestDemandAgainstReference(t *testing.T) {
 	})
 }
 
-// The conditions of Karush, Kuhn and Tucker need no other solver: no small move of time from anything to anything else improves
-// the sum of logarithms.
+// The Karush-Kuhn-Tucker conditions need no reference solver: no small feasible change of the shares increases the
+// sum of logarithms.
 func TestNashCannotBeImproved(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawSharing(t)
@@ -149,7 +149,7 @@ func TestNashCannotBeImproved(t *testing.T) {
 		if err := feasible(s, sol); err != nil {
 			t.Fatal(err)
 		}
-		// Linearised at the solution, the best feasible point is no better: Σ X'_i/X_i ≤ number of jobs.
+		// Linearized at the solution, no feasible point is better: Σ X'_i/X_i ≤ number of jobs.
 		r := newReference(s)
 		jobs := 0.0
 		for i, v := range doneBy(s, sol) {
@@ -170,7 +170,7 @@ func TestNashCannotBeImproved(t *testing.T) {
 	})
 }
 
-// Pairs by class and the same pairs as a list are one program.
+// Pairs by class and the same pairs as a list define the same program.
 func TestPairsByClassAndListed(t *testing.T) {
 	for _, n := range []int{8, 27} {
 		s, weight := instance(n, 4, []float64{1})
@@ -201,14 +201,14 @@ func TestPairsByClassAndListed(t *testing.T) {
 	}
 }
 
-// Two of three jobs of a class want more than the third can stand beside: nobody runs beside itself.
+// No job is paired with itself: both jobs of a class of two spend the same time co-located, whatever their weights.
 func TestNobodyRunsBesideItself(t *testing.T) {
 	s := Sharing{
 		Rate: [][]float64{{1}, {1}}, Scale: []float64{1, 1}, Devices: []float64{1},
 		Class: []int{0, 0}, Beside: func(a, b int) (ra, rb []float64) { return []float64{0.9}, []float64{0.9} },
 	}
 	sol := solved(t)(MaxMin(s, []float64{1, 3}, nil))
-	// Together x and job 0 alone the rest y: 0.9x + y = 3 · 0.9x with x + y = 1 gives x = 1/2.8.
+	// With x shared time and y time of job 0 alone: 0.9x + y = 3 · 0.9x and x + y = 1 give x = 1/2.8.
 	if want := 0.9 * 3 / 2.8; !near(sol.Value, want, 1e-8) {
 		t.Errorf("value %.10g, want %.10g", sol.Value, want)
 	}
@@ -259,7 +259,7 @@ func TestInputsWithoutSense(t *testing.T) {
 	}
 }
 
-// Nothing to share, nobody to share it, nobody who can use it: an answer, and no NaN.
+// Degenerate inputs (no capacity, no jobs, no usable device) yield a solution without NaN.
 func TestNothingToShare(t *testing.T) {
 	for name, s := range map[string]Sharing{
 		"no jobs":         {Devices: []float64{2, 2}},

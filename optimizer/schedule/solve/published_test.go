@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// decided is a small cluster with what Gavel's policies, solved by ECOS, decided for it.
+// decided is a small cluster with the allocations of Gavel's policies, solved by ECOS.
 type decided struct {
 	ID      string
 	Cluster map[string]float64
@@ -63,8 +63,8 @@ func loadDecided(t *testing.T) []decided {
 	return all
 }
 
-// sharing is the cluster as a program, with the weights of least attained service: s_i / (w_i P_i), where P_i is the rate of
-// shares in proportion to the devices.
+// sharing returns the cluster as a program with the weights of least attained service, s_i / (w_i P_i), where P_i is
+// the throughput under a proportional split of the devices.
 func (d *decided) sharing() (s Sharing, weight []float64) {
 	all := 0.0
 	for _, k := range kinds {
@@ -83,7 +83,7 @@ func (d *decided) sharing() (s Sharing, weight []float64) {
 	return s, weight
 }
 
-// allPairs adds all pairs of jobs that take as many devices, with what the table measured of them.
+// allPairs adds all pairs of jobs with equal device counts, with the throughputs measured in Gavel's table.
 func (d *decided) allPairs(s *Sharing) {
 	table := workload.GavelTable()
 	for b := range d.Jobs {
@@ -117,7 +117,7 @@ func solved(t *testing.T) func(Solution, error) Solution {
 	}
 }
 
-// The optimum is one number, so ours and that of the original's solver are equal to its precision.
+// The optimal value is unique, so ours equals that of the original's solver to its precision.
 func TestObjectivesOfGavel(t *testing.T) {
 	for _, d := range loadDecided(t) {
 		t.Run(d.ID, func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestObjectivesOfGavel(t *testing.T) {
 			objective(t, "sum per cost", ok(MaxSum(s, perCost, nil, nil)).Value, d.Results["max_sum_throughput_normalized_by_cost_perf"].Metrics.SumPerCost, 1e-6)
 			objective(t, "with deadlines", ok(MaxSum(s, perCost, nil, floor)).Value, d.Results["max_sum_throughput_normalized_by_cost_perf_SLOs"].Metrics.SumPerCost, 1e-6)
 
-			// The original bisects the makespan to 5 %, and keeps the last that was feasible.
+			// The original bisects the makespan to 5 % and keeps the last feasible value.
 			makespan := 1 / ok(MaxMin(s, inverse, nil)).Value
 			if theirs := d.Results["min_total_duration_perf"].Metrics.MaxTime; makespan > theirs*(1+1e-6) || theirs > makespan*1.06 {
 				t.Errorf("makespan: %g, the original %g", makespan, theirs)
@@ -156,9 +156,9 @@ func TestObjectivesOfGavel(t *testing.T) {
 	}
 }
 
-// Where the optimum leaves shares open, the original's interior-point solver ends near the middle, and Central in it. In "a" all
-// devices are scarce and both agree to the digits that are stored. In "c" one job of high priority decides the optimum and
-// leaves everything else open; there the original stops before it is in the middle.
+// Where the optimum is not unique, the original's interior-point solver ends near the analytic centre, as does
+// Central. In "a" all devices are scarce and both agree to the stored digits. In "c" a single high-priority job
+// determines the optimum and leaves all other shares open; there the original stops before it reaches the centre.
 func TestCentralIsWhereInteriorPointSolversEnd(t *testing.T) {
 	within := map[string]float64{"a": 2e-6, "c": 0.07}
 	for _, d := range loadDecided(t) {

@@ -8,15 +8,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reference is a linear program written out: maximise cost·x, rows·x ≤ limit, x ≥ 0.
+// reference is a linear program in explicit form: maximize cost·x subject to rows·x ≤ limit, x ≥ 0.
 type reference struct {
 	cost  []float64
 	rows  [][]float64
 	limit []float64
-	exact map[int]*big.Rat // limits of rows that no float64 is
+	exact map[int]*big.Rat // limits of rows that are not representable as float64
 }
 
-// columnAt is where the share of job i on kind j stands; pairs follow, then t.
+// newReference builds the program of a sharing without an objective. The columns are the shares of the jobs by kind,
+// then those of the pairs, then t.
 func newReference(s Sharing) *reference {
 	J, n := len(s.Devices), len(s.Rate)
 	r := &reference{cost: make([]float64, (n+len(s.Pairs))*J+1)}
@@ -55,7 +56,7 @@ func (r *reference) add(row []float64, limit float64) {
 	r.limit = append(r.limit, limit)
 }
 
-// done is what job i gets done per second, as a row.
+// done returns the throughput of job i as a row.
 func (r *reference) done(s Sharing, i int) []float64 {
 	row := r.row()
 	J, n := len(s.Devices), len(s.Rate)
@@ -73,7 +74,7 @@ func (r *reference) done(s Sharing, i int) []float64 {
 	return row
 }
 
-// atLeast adds that job i gets floor + level·t done per second.
+// atLeast adds the constraint that the throughput of job i is at least floor + level·t.
 func (r *reference) atLeast(s Sharing, i int, floor, level float64) {
 	row := r.done(s, i)
 	for k := range row {
@@ -103,13 +104,13 @@ func (r *reference) floors(s Sharing, floor []float64) {
 	}
 }
 
-// dense solves by the simplex method on a full tableau with Bland's rule, which ends; for a handful of jobs.
+// dense solves small programs by the simplex method on a full tableau. Bland's rule guarantees termination.
 func (r *reference) dense() (float64, error) {
 	m, n := len(r.rows), len(r.cost)
 	width := n + 2*m + 1 // columns, slacks, artificials, limits
 	table := make([][]float64, m)
 	basis := make([]int, m)
-	first := make([]float64, width) // phase 1: minus the artificials
+	first := make([]float64, width) // phase 1: negated sum of the artificials
 	for i, row := range r.rows {
 		table[i] = make([]float64, width)
 		copy(table[i], row)
@@ -127,7 +128,7 @@ func (r *reference) dense() (float64, error) {
 	if v := bland(table, basis, first, width-1); v < -1e-7 {
 		return 0, fmt.Errorf("no feasible point: %g missing", -v)
 	}
-	for i, b := range basis { // artificials at 0 must not come back
+	for i, b := range basis { // artificials at 0 must not enter the basis again
 		for k := 0; b >= n+m && k < n+m; k++ {
 			if math.Abs(table[i][k]) > 1e-9 {
 				pivot(table, i, k)
@@ -138,7 +139,7 @@ func (r *reference) dense() (float64, error) {
 	return bland(table, basis, append(append([]float64{}, r.cost...), make([]float64, width-n)...), n+m), nil
 }
 
-// bland maximises cost over the tableau, entering columns below limit only.
+// bland maximizes cost over the tableau; only columns below limit may enter.
 func bland(table [][]float64, basis []int, cost []float64, limit int) float64 {
 	last := len(cost) - 1
 	for {
@@ -191,22 +192,23 @@ func pivot(table [][]float64, row, col int) {
 	}
 }
 
-// solver is what the programs of this package are compared with; a build with HiGHS uses that.
+// solver is the reference solver. Builds with the tag highs replace it by HiGHS.
 var solver = (*reference).dense
 
-// solverSlack is how far below an optimum of it a floor must be for the floor to count as feasible.
+// solverSlack is the relative distance below the reference optimum at which a floor still counts as feasible.
 var solverSlack = 1e-11
 
-// unbounded limits t where no job has a weight.
+// unbounded is an upper bound on t for programs in which no job has a weight.
 const unbounded = 1e6
 
-var largest = 5 // jobs in a comparison
+var largest = 5 // maximum number of jobs in comparisons with the reference
 
 func near(a, b, tolerance float64) bool {
 	return math.Abs(a-b) <= tolerance*max(1, math.Abs(a), math.Abs(b))
 }
 
-// drawSharing draws clusters and jobs of every awkward kind: no devices, no rates, jobs larger than the cluster, equal jobs.
+// drawSharing draws clusters and jobs including degenerate ones: no devices, no rates, jobs larger than the cluster,
+// equal jobs.
 func drawSharing(t *rapid.T) Sharing {
 	J := rapid.IntRange(1, 4).Draw(t, "kinds")
 	n := rapid.IntRange(0, largest).Draw(t, "jobs")
@@ -226,7 +228,7 @@ func drawSharing(t *rapid.T) Sharing {
 	return s
 }
 
-// drawFloors draws floors that are often impossible. Without pairs they may leave no room at all.
+// drawFloors draws floors that are often infeasible. Without pairs they may leave no slack.
 func drawFloors(t *rapid.T, s Sharing) []float64 {
 	if len(s.Pairs) > 0 {
 		return drawList(t, len(s.Rate), "floor", 0, 0, 0, 0, 0.0971, 0.5133, 1.937)
@@ -238,7 +240,7 @@ func drawList(t *rapid.T, n int, what string, of ...float64) []float64 {
 	return rapid.SliceOfN(rapid.SampledFrom(of), n, n).Draw(t, what)
 }
 
-// feasible says what is wrong with shares.
+// feasible returns an error that describes a violated constraint, or nil.
 func feasible(s Sharing, sol Solution) error {
 	used := make([]float64, len(s.Devices))
 	time := make([]float64, len(s.Rate))
@@ -287,7 +289,7 @@ func feasible(s Sharing, sol Solution) error {
 	return nil
 }
 
-// doneBy is what every job gets done per second.
+// doneBy returns the throughput of every job.
 func doneBy(s Sharing, sol Solution) []float64 {
 	done := make([]float64, len(s.Rate))
 	for i, row := range sol.X {
@@ -304,7 +306,8 @@ func doneBy(s Sharing, sol Solution) []float64 {
 	return done
 }
 
-// toleranceOf is how exact values are: with pairs floors may be missed by more.
+// toleranceOf returns the relative tolerance of optimal values, which is larger with pairs because floors may be
+// missed by more.
 func toleranceOf(s Sharing) float64 {
 	if len(s.Pairs) > 0 {
 		return 2e-5
@@ -312,7 +315,7 @@ func toleranceOf(s Sharing) float64 {
 	return promisedGap
 }
 
-// slackOf is by how much floors may be missed.
+// slackOf returns the tolerance on floors.
 func slackOf(s Sharing) float64 {
 	if len(s.Pairs) > 0 {
 		return slackPairsGap
@@ -330,7 +333,7 @@ func worst(weight, done []float64) float64 {
 	return least
 }
 
-// drawPairs adds pairs: of classes of jobs, all of the same rates, or a few of any rates.
+// drawPairs adds pairs: either of classes of jobs with equal rates, or a few with arbitrary rates.
 func drawPairs(t *rapid.T, s *Sharing) {
 	n, J := len(s.Rate), len(s.Devices)
 	rates := func() []float64 {

@@ -1,13 +1,15 @@
-// Package solve solves the optimisation programs that scheduling policies need: shares of time on a cluster with several kinds
-// of devices, and assignments.
+// Package solve solves the optimization programs of scheduling policies: allocations of device time on a cluster with
+// several device types, and assignments.
 //
-// The programs have one shape (program.go): every job has a few columns and at most three rows of its own, and only the
-// capacities couple jobs. One interior-point method that exploits the shape (interior.go) solves all of them; jobs that are
-// equal in every number are one block. Max-min that only the capacities hold back has a faster way (cuts.go): prices of the
-// capacities, at which every job answers by itself. What is returned is proven: Solution.Gap is the distance of a feasible point
-// to a bound that the prices give, computed from the inputs anew and not from the method's own residuals.
+// All allocation programs have the same block structure (program.go): each job has a few columns and at most three
+// rows of its own, and only the capacity rows couple jobs. One interior-point method that exploits this structure
+// (interior.go) solves all of them; identical jobs form one block. Max-min programs that are bound by the capacities
+// alone are solved faster by price decomposition (cuts.go): given prices of the capacities, the subproblem of each
+// job is independent. Results are certified: Solution.Gap is the distance of a feasible point from a dual bound, and
+// both are recomputed from the inputs rather than taken from the residuals of the method.
 //
-// It is no general solver: no integers but in Assign, no rows beyond those of Sharing.
+// The package is not a general solver: only Assign has integer variables, and no rows beyond those of Sharing are
+// supported.
 //
 //	s := solve.Sharing{Rate: [][]float64{{1, 2}, {1, 4}}, Scale: []float64{1, 1}, Devices: []float64{1, 1}}
 //	best, err := solve.MaxMin(s, []float64{1, 1}, nil)
@@ -19,57 +21,61 @@ import (
 	"math"
 )
 
-// ErrInfeasible says that no shares meet the demands.
+// ErrInfeasible reports that no allocation meets the demands.
 var ErrInfeasible = errors.New("infeasible")
 
-// ErrUnfinished says that the proven gap is still above what is promised; the solution beside it is feasible and its gap proven.
+// ErrUnfinished reports that the certified gap exceeds the promised one. The solution returned with it is feasible
+// and its gap is certified.
 var ErrUnfinished = errors.New("not solved to the promised gap")
 
-// Sharing is a cluster that is shared in time: n jobs, J kinds of devices. A share x_ij is the part of its time that job i
-// spends on kind j: x ≥ 0, Σ_j x_ij ≤ 1, Σ_i Scale_i x_ij ≤ Devices_j.
+// Sharing describes a time-shared cluster: n jobs and J device types. The share x_ij is the fraction of its time that
+// job i spends on type j: x ≥ 0, Σ_j x_ij ≤ 1, Σ_i Scale_i x_ij ≤ Devices_j.
 type Sharing struct {
-	Rate    [][]float64 // n × J: what job i gets done per second on kind j, ≥ 0
-	Scale   []float64   // n: devices that the job takes at once
-	Devices []float64   // J
-	// Pairs share devices: further columns. A job's time in all its pairs and alone is at most 1.
+	Rate    [][]float64 // n × J: throughput of job i on type j, per second, ≥ 0
+	Scale   []float64   // n: number of devices that the job holds simultaneously
+	Devices []float64   // J: number of devices of each type
+	// Pairs are co-located jobs and add columns to the program. The time of a job alone and in all its pairs is at
+	// most 1.
 	Pairs []Pair
-	// Beside is the short form of Pairs: what a job of class a gets done beside one of class b, and that one, by kind; nil when
-	// they cannot. Jobs of a Class have equal rates and scales. Of two jobs of one class both get the mean of the two rates.
+	// Beside is the compact form of Pairs: it returns the throughputs, by device type, of a job of class a and of a
+	// job of class b while they share devices, or nil when they cannot be co-located. Jobs of one Class have equal
+	// rates and scales. Two jobs of the same class both get the mean of the two rates.
 	Class  []int // n
 	Beside func(a, b int) (rateA, rateB []float64)
 }
 
-// Pair is two jobs of equal Scale that run beside each other.
+// Pair is two co-located jobs of equal Scale.
 type Pair struct {
 	A, B         int
-	RateA, RateB []float64 // J
+	RateA, RateB []float64 // J: throughputs of A and B on each type
 }
 
-// Solution are shares and the value of the objective.
+// Solution contains the optimal shares and the value of the objective.
 type Solution struct {
-	X     [][]float64 // n × J, alone
-	Pairs [][]float64 // by pair × J
-	// Shared are the pairs with a share when they were given by class, by A and B; A < B.
+	X     [][]float64 // n × J: shares of the jobs alone
+	Pairs [][]float64 // pairs × J, in the order of Sharing.Pairs
+	// Shared contains the pairs with a positive share when Sharing gives pairs by class, sorted by A and B, with A <
+	// B.
 	Shared []PairShare
 	Value  float64
-	Gap    float64 // proven distance to the optimum, relative
+	Gap    float64 // certified relative distance to the optimum
 }
 
-// PairShare is the share of time that two jobs spend beside each other, by kind.
+// PairShare is the share of time that two co-located jobs spend on each device type.
 type PairShare struct {
 	A, B int
 	X    []float64
 }
 
 const (
-	wantedGap        = 1e-10 // where iterating ends
-	promisedGap      = 1e-7  // above it there is an error
-	promisedPairsGap = 1e-4  // the same with pairs
-	slackPairsGap    = 1e-6  // the same with pairs
-	slackGap         = 1e-9  // how far floors and demands may be missed, relative
+	wantedGap        = 1e-10 // gap at which iteration stops
+	promisedGap      = 1e-7  // a larger gap is reported as ErrUnfinished
+	promisedPairsGap = 1e-4  // promisedGap for programs with pairs
+	slackPairsGap    = 1e-6  // slackGap for programs with pairs
+	slackGap         = 1e-9  // relative tolerance on floors and demands
 )
 
-// check refuses shapes and numbers that no program can be made of. perJob are further slices of length n (nil is fine).
+// check validates shapes and values. perJob contains further slices of length n; nil slices are skipped.
 func (s *Sharing) check(what string, perJob ...[]float64) error {
 	n, J := len(s.Rate), len(s.Devices)
 	if len(s.Scale) != n {

@@ -5,9 +5,10 @@ import (
 	"math"
 )
 
-// MaxSum maximises Σ_ij value_ij x_ij (pairs: pairValue, nil: 0), where each job gets at least floor_i done per second (nil: none;
-// met to 1e-9 relative, with pairs to 1e-6), or says ErrInfeasible. Gap is relative to the value, or to a thousandth of what equal parts of the
-// cluster are worth or cost where that is more. Pairs by class have no values.
+// MaxSum maximizes Σ_ij value_ij x_ij plus the values of pairs (pairValue; nil: 0), subject to a minimum throughput
+// floor_i of each job (nil: none; met to 1e-9 relative, with pairs to 1e-6). It returns ErrInfeasible when the floors
+// cannot be met. Gap is relative to the value, or to one thousandth of the absolute value of an equal split of the
+// cluster where that is larger. Pairs by class have no values.
 func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution, error) {
 	const what = "max-sum"
 	if err := s.check(what, floor); err != nil {
@@ -41,6 +42,7 @@ func MaxSum(s Sharing, value, pairValue [][]float64, floor []float64) (Solution,
 	return sol, m.judge(what, sol.Gap)
 }
 
+// checkValues validates the shape of the values and that they are finite.
 func (s *Sharing) checkValues(what string, value [][]float64) error {
 	if len(value) != len(s.Rate) {
 		return fmt.Errorf("%s: values of %d jobs for %d jobs", what, len(value), len(s.Rate))
@@ -58,6 +60,7 @@ func (s *Sharing) checkValues(what string, value [][]float64) error {
 	return nil
 }
 
+// scaled returns a copy of the values divided by unit.
 func scaled(value [][]float64, unit float64) [][]float64 {
 	out := make([][]float64, len(value))
 	for i, row := range value {
@@ -69,7 +72,7 @@ func scaled(value [][]float64, unit float64) [][]float64 {
 	return out
 }
 
-// divided is the pairing with its values in another unit.
+// divided returns a copy of the pairing with its gains divided by unit.
 func (p *pairing) divided(unit float64) *pairing {
 	if p == nil {
 		return nil
@@ -83,7 +86,8 @@ func (p *pairing) divided(unit float64) *pairing {
 	return &q
 }
 
-// worth is the value of the cluster when every kind is cut into equal parts, costs taken for values.
+// worth returns the absolute value of an equal split of every device type among the jobs; costs count as values. It
+// serves as the unit of the objective and is never 0.
 func (s *Sharing) worth(value [][]float64) float64 {
 	n := float64(len(s.Rate))
 	sum, most := 0.0, 0.0

@@ -2,47 +2,48 @@ package solve
 
 import "math"
 
-// triple does the steps of interior for the programs that are solved most: three kinds of devices, where a job's columns are the
-// kinds alone, every job's progress counts, and nothing else is asked for. The numbers of a group lie side by side and the
-// formulas are those of newton.go written out. Steps are longer and aim at the centre more than those of interior, which many
-// different jobs need: 12 steps instead of 16 for 2048. interior holds the iterate before the first step and after store.
+// triple is a specialization of interior for the most frequent programs: three device types, columns for jobs alone
+// only, a progress row in every group, and no floors or gains. The numbers of a group are adjacent in memory, and the
+// formulas of newton.go are unrolled. Steps are longer and more strongly centred than those of interior, which suits
+// programs with many distinct jobs: 12 steps instead of 16 for 2048. The embedded interior holds the iterate before
+// the first step and after store.
 type triple struct {
 	*interior
 	cells []cell
 
 	schur    [16]float64
 	pivots   [4]int
-	right    [4]float64 // what is left on the rows of the capacities and t
-	step     [4]float64 // of their prices, and of t
+	right    [4]float64 // right-hand side of the rows of the capacities and t
+	step     [4]float64 // steps of their prices and of t
 	residual [3]float64 // of the capacities
-	least    float64    // of t's row
+	least    float64    // residual of the row of t
 }
 
-// cell is a group: three columns, then the slack of time and that of progress.
+// cell is a group: three columns, followed by the slacks of time and of progress.
 type cell struct {
 	x, z, dx, dz [5]float64
 	invX, invZ   [5]float64
-	kappa        [5]float64 // what the products are to change by
+	kappa        [5]float64 // required changes of the products x·z
 	rate, use    [3]float64
 	taken        [3]float64 // count · use
 	count        float64
 	base, level  float64
 
-	unmet   [3]float64 // residuals of the columns' prices
-	late    float64    // that of the row of time
-	short   float64    // that of the row of progress
+	unmet   [3]float64 // residuals of the columns (dual)
+	late    float64    // residual of the time row
+	short   float64    // residual of the progress row
 	theta   [3]float64 // x / z
 	lean    [3]float64 // θ·(rate − h)
-	inverse [6]float64 // 00, 01, 11, 02, 12, 22
-	g, away [3]float64 // answers to progress and to time
+	inverse [6]float64 // entries 00, 01, 11, 02, 12, 22 of the symmetric inverse
+	g, away [3]float64 // responses to progress and to time
 	h       float64
-	d1, q2  float64 // one over the sum of θ, and over what progress resists
+	d1, q2  float64 // reciprocals of the sum of θ and of the resistance of the progress row
 }
 
-// tripleLongest is the part of the way to where something becomes 0 that a step goes, unless it is to be careful.
+// tripleLongest is the fraction of the step to the boundary that is taken, except in careful mode.
 const tripleLongest = 0.999
 
-// newTriple is nil for programs of another shape.
+// newTriple returns nil if the program has another shape.
 func newTriple(s *interior) *triple {
 	p := s.program
 	if len(p.capacity) != 3 || p.links > 0 || !p.rising || p.logs || p.centred || len(p.rate) != 3*p.groups() {
@@ -75,12 +76,12 @@ func newTriple(s *interior) *triple {
 	return t
 }
 
-// places are where interior has the numbers of a group.
+// places returns the indices of a group's numbers in the vectors of interior.
 func (t *triple) places(g int) [5]int {
 	return [5]int{3 * g, 3*g + 1, 3*g + 2, t.u0 + g, t.v0 + g}
 }
 
-// store gives the iterate back.
+// store copies the iterate back into interior.
 func (t *triple) store() {
 	for g := range t.cells {
 		c := &t.cells[g]
@@ -90,7 +91,8 @@ func (t *triple) store() {
 	}
 }
 
-// prepare measures the residuals and factorises what the groups leave on the capacities and t.
+// prepare measures the residuals and factorizes the Schur complement of the capacities and t. sound is false when the
+// factorization fails.
 func (t *triple) prepare() (now progress, sound bool) {
 	t.schur = [16]float64{}
 	var used [3]float64
@@ -121,6 +123,7 @@ func (t *triple) prepare() (now progress, sound bool) {
 	return now, decompose(t.schur[:], t.pivots[:])
 }
 
+// measure computes the residuals of a group and accumulates their norms and the gap in now.
 func (c *cell) measure(prices []float64, t float64, now *progress) {
 	time, rate, sum := 0.0, 0.0, 0.0
 	for k := range 3 {
@@ -152,7 +155,8 @@ func (c *cell) reciprocals() {
 	}
 }
 
-// invert is interior.block for three columns: x/z of the columns, of the slack of time and of that of progress.
+// invert is interior.block for three columns. Its arguments are x/z of the columns, of the slack of time and of the
+// slack of progress.
 func (c *cell) invert(th0, th1, th2, du, e float64) {
 	r0, r1, r2 := c.rate[0], c.rate[1], c.rate[2]
 	d01, d02, d12 := r0-r1, r0-r2, r1-r2
@@ -184,7 +188,7 @@ func (c *cell) invert(th0, th1, th2, du, e float64) {
 	}
 }
 
-// couple adds what the group leaves on the rows of the capacities and t.
+// couple adds the contribution of the group to the Schur complement of the capacities and t.
 func (c *cell) couple(schur *[16]float64) {
 	m, p := c.count, &c.inverse
 	u0, u1, u2 := c.use[0], c.use[1], c.use[2]
@@ -201,8 +205,8 @@ func (c *cell) couple(schur *[16]float64) {
 	schur[15] -= at * c.level * c.q2
 }
 
-// plan is the step that a group would make if prices and t stayed, for the products to become goal, less the part of second
-// order of the last step.
+// plan computes the step of a group at fixed prices and t that takes its products to goal, minus the second-order
+// term of the previous step.
 func (c *cell) plan(goal, second float64) {
 	for i := range c.kappa {
 		c.kappa[i] = goal - c.x[i]*c.z[i] - second*c.dx[i]*c.dz[i]
@@ -212,7 +216,7 @@ func (c *cell) plan(goal, second float64) {
 	}, c.kappa[3]*c.invZ[3]-c.late, c.kappa[4]*c.invZ[4]-c.short)
 }
 
-// ask finds the step that right-hand sides of the columns, of time and of progress ask for.
+// ask solves the block of the group for right-hand sides of its columns, of time and of progress.
 func (c *cell) ask(wish [3]float64, u, v float64) {
 	w0, w1, w2 := wish[0], wish[1], wish[2]
 	p := &c.inverse
@@ -223,7 +227,8 @@ func (c *cell) ask(wish [3]float64, u, v float64) {
 	c.dz[3] = (c.theta[0]*w0+c.theta[1]*w1+c.theta[2]*w2+u)*c.d1 + c.h*c.dz[4]
 }
 
-// answer adds to a step what those of the prices and of t change: of the columns, and of the prices of time and progress.
+// answer adds the effect of the steps of the prices and of t to the planned step. It returns the steps of the columns
+// and of the prices of time and progress.
 func (c *cell) answer(step *[4]float64) (dx [3]float64, du, dv float64) {
 	q0, q1, q2 := c.use[0]*step[0], c.use[1]*step[1], c.use[2]*step[2]
 	rise := c.level * step[3]
@@ -236,7 +241,7 @@ func (c *cell) answer(step *[4]float64) (dx [3]float64, du, dv float64) {
 	return dx, du, c.dz[4] + more
 }
 
-// follow completes a plan by the steps of the prices and of t.
+// follow completes a planned step given the steps of the prices and of t.
 func (c *cell) follow(step *[4]float64) {
 	d, du, dv := c.answer(step)
 	c.slack(3, du, c.late-d[0]-d[1]-d[2])
@@ -247,12 +252,13 @@ func (c *cell) follow(step *[4]float64) {
 	c.dx[2], c.dz[2] = d[2], c.use[2]*step[2]+u-c.rate[2]*v+c.unmet[2]
 }
 
-// stepped says how far a step may go, and what the products come to along it.
+// stepped accumulates the largest feasible step lengths and the products x·z along a step.
 type stepped struct {
-	primal, dual           float64 // −Δ/value at most
+	primal, dual           float64 // largest −Δ/value
 	x0z0, x0dz, dxz0, dxdz float64
 }
 
+// see includes a pair (x, z) and its step.
 func (r *stepped) see(weight, x, z, dx, dz, invX, invZ float64) {
 	if v := -dx * invX; v > r.primal {
 		r.primal = v
@@ -266,7 +272,7 @@ func (r *stepped) see(weight, x, z, dx, dz, invX, invZ float64) {
 	r.dxdz += weight * dx * dz
 }
 
-// seeCell is see for all of a group.
+// seeCell is see for all pairs of a group.
 func (r *stepped) seeCell(c *cell) {
 	primal, dual := r.primal, r.dual
 	xz, xd, dz, dd := 0.0, 0.0, 0.0, 0.0
@@ -290,23 +296,25 @@ func (r *stepped) seeCell(c *cell) {
 	r.dxdz += c.count * dd
 }
 
-// after is the sum of the products after so much of the step.
+// after returns the sum of the products after the given fractions of the step.
 func (r *stepped) after(primal, dual float64) float64 {
 	return r.x0z0 + primal*r.dxz0 + dual*r.x0dz + primal*dual*r.dxdz
 }
 
-// reach is how far x and z may go.
+// reach returns the largest feasible steps of x and z.
 func (r *stepped) reach() (primal, dual float64) {
 	return 1 / max(r.primal, 1e-10), 1 / max(r.dual, 1e-10)
 }
 
-// direction solves for the step by which the products become goal.
+// direction solves for the step that takes the products to goal and returns its step lengths. sound is false when the
+// step is not finite.
 func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
 	for j := range 3 {
 		i := t.c0 + j
 		t.kappa[i] = goal - t.x[i]*t.z[i] - second*t.dx[i]*t.dz[i]
 		t.right[j] = t.kappa[i]/t.z[i] - t.residual[j]
 	}
+	// Forward elimination of the groups.
 	r0, r1, r2, rt := 0.0, 0.0, 0.0, 0.0
 	for g := range t.cells {
 		c := &t.cells[g]
@@ -320,8 +328,10 @@ func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
 	t.right[1] += r1
 	t.right[2] += r2
 	t.right[3] = t.least + rt
+	// Capacities and t.
 	substitute(t.schur[:], t.pivots[:], t.right[:])
 	t.step = t.right
+	// Back substitution, with the step lengths along the way.
 	l0, l1, l2 := t.residual[0], t.residual[1], t.residual[2]
 	for g := range t.cells {
 		c := &t.cells[g]
@@ -340,7 +350,7 @@ func (t *triple) direction(goal, second float64) (r stepped, sound bool) {
 	return r, !math.IsNaN(dt) && !math.IsInf(dt, 0)
 }
 
-// slack is interior.slackStep.
+// slack is interior.slackStep for a cell.
 func (c *cell) slack(i int, price, row float64) {
 	if c.x[i] > c.z[i] {
 		c.dx[i] = row
@@ -351,7 +361,7 @@ func (c *cell) slack(i int, price, row float64) {
 	c.dx[i] = (c.kappa[i] - c.x[i]*price) * c.invZ[i]
 }
 
-// iterate is one predictor and corrector step from what prepare left.
+// iterate performs one predictor-corrector step on the system factorized by prepare.
 func (t *triple) iterate(mu float64) bool {
 	r, sound := t.direction(0, 0)
 	if !sound {
@@ -387,7 +397,7 @@ func (t *triple) advance(primal, dual float64) {
 	t.t += primal * t.step[3]
 }
 
-// centre is interior.centre.
+// centre is interior.centre for a triple.
 func (t *triple) centre(mu float64, steps int) {
 	for range steps {
 		if t.distance(mu) < centredEnough {
@@ -407,7 +417,7 @@ func (t *triple) centre(mu float64, steps int) {
 	t.store()
 }
 
-// distance is the largest distance of a product from mu, relative to it.
+// distance returns the largest distance of a product from mu, relative to mu.
 func (t *triple) distance(mu float64) float64 {
 	worst := 0.0
 	for g := range t.cells {

@@ -12,5 +12,5 @@
 //	…
 //	result, counts, err := hdeeprm.RunPair(tree, jobs, pair, 0, false)
 //
-// Errors of HDeepRM are corrected unless Settings.Compat is set, which lists them.
+// Errors of HDeepRM are corrected unless Settings.Compat is set; see there for a list.
 package hdeeprm

@@ -61,6 +61,7 @@ func (d Drawn) Draw(rng *rand.Rand, length, procs int) ([]order.Job, error) {
 		if len(jobs) == length {
 			break
 		}
+		// A job is dropped only while enough others remain.
 		if spare := len(all) - skip - i - (length - len(jobs)); spare > 0 && j.Procs <= 4 && rng.Float64() < dropped {
 			continue
 		}

@@ -23,6 +23,7 @@ func level(changes []change, first, last, scale float64) []experiment.Point {
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
+	// Each point is the exact mean over its part: the area under the piecewise constant function, by the width.
 	width := (last - first) / shownSteps
 	out := make([]experiment.Point, shownSteps)
 	value, k := 0.0, 0

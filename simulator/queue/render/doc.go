@@ -1,7 +1,7 @@
-// Package render formats results of queue simulations: as text for a terminal, JSON, CSV of the jobs, Batsim's
-// tables, and an HTML page. It simulates and compares nothing.
+// Package render formats results of queue simulations: as text for a terminal, JSON, CSV of the jobs, and an HTML page.
+// It also adds charts to comparisons. It simulates nothing.
 //
-//	err := render.Write(os.Stdout, &render.Run{Run: run, Seed: 0}, "text")
+//	err := render.Write(os.Stdout, &render.Run{Run: run, WallS: math.NaN()}, "text")
 package render
 
 import (

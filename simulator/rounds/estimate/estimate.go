@@ -1,13 +1,14 @@
-// Package estimate guesses how fast two training jobs run when they share a device, from few measurements: Gavel's throughput
-// estimator (Narayanan et al., OSDI 2020, section 6 "Throughput estimator"). Some kinds of jobs, the references, were measured beside each
-// other before. A new job is measured beside some of them, drawn at random; what it gets done beside any other job follows
-// from how it resembles references. It does not guess how fast a job is alone.
+// Package estimate estimates the throughputs of two co-located training jobs from few measurements: the throughput
+// estimator of Gavel (Narayanan et al., OSDI 2020, section 6 "Throughput estimator"). Some kinds of jobs, the
+// references, were measured beside each other in advance. A new job is measured beside some of them, drawn at random;
+// its throughput beside any other job follows from its similarity to the references. The package does not estimate
+// the throughput of a job alone.
 //
 //	e, err := estimate.New(workload.GavelTable(), estimate.Options{Profiled: 0.2, References: 16, Seed: seed + 4})
 //	a, err := e.Profile("ResNet-50 (batch size 64)")
 //	b, err := e.Profile("A3C")
 //	device, ok := e.Device("v100")
-//	partA, partB := e.Beside(device, a, b) // of what each gets done alone
+//	partA, partB := e.Beside(device, a, b) // relative to the throughputs alone
 package estimate
 
 import (
@@ -20,43 +21,46 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Options say how much is measured.
+// Options determine the extent of measurements.
 type Options struct {
-	// Profiled is the probability, above 0 and at most 1, with which a new job is measured beside a reference on a device type.
+	// Profiled is the probability, above 0 and at most 1, with which a new job is measured beside a reference on a
+	// device type.
 	Profiled float64
-	// References is how many kinds of jobs were measured beside each other before, drawn at random; 0 is all that the table has.
+	// References is the number of kinds of jobs measured beside each other in advance, drawn at random; 0: all kinds
+	// in the table.
 	References int
-	// Seed of all that is drawn. Gavel uses the seed of the run plus 4.
+	// Seed of all random draws. Gavel uses the seed of the run plus 4.
 	Seed int64
-	// Compat estimates as the published code of Gavel does: it completes what was measured by matrix factorisation and takes the
-	// job for the one reference that it resembles most by cosine distance. With less references than kinds of jobs it reads
-	// measurements from wrong columns. FactorSeed starts the factorisation; Gavel uses the seed of the run.
+	// Compat reproduces the published code of Gavel: it completes the measurements by matrix factorization and
+	// identifies the job with the nearest reference by cosine distance. With fewer references than kinds of jobs it
+	// reads measurements from wrong columns. FactorSeed initializes the factorization; Gavel uses the seed of the
+	// run.
 	Compat     bool
 	FactorSeed int64
 }
 
-// Estimator is a set of references, and a stream of random numbers: the order of calls of Profile matters. It is not safe for use
-// by several goroutines.
+// Estimator is a set of references with a stream of random numbers: results depend on the order of calls of Profile.
+// It is not safe for concurrent use.
 type Estimator struct {
 	options    Options
 	devices    []string // sorted
 	kinds      []string
-	part       []float64 // [kind][device][kind]: what the first gets done beside the second, as a part of what it does alone
+	part       []float64 // [kind][device][kind]: throughput of the first beside the second, relative to that alone
 	references []int     // kinds, ascending
-	known      matrix    // reference × device and reference: the part of references beside each other
+	known      matrix    // reference × device and reference: relative throughput of references beside each other
 	draw       *workload.Python
 	start      *normals
 }
 
-// Profile is what is believed of a job.
+// Profile contains the estimates for a job.
 type Profile struct {
-	likeness []float64 // by reference: how much the job is taken for it; they add up to 1
-	beside   []float64 // by device and reference: the part that the job gets done
-	others   []float64 // by device and reference: the part that the reference gets done
+	likeness []float64 // by reference: weight of the reference in the mixture; the sum is 1
+	beside   []float64 // by device and reference: relative throughput of the job
+	others   []float64 // by device and reference: relative throughput of the reference
 }
 
-// New draws the references. Kinds of jobs and device types are those of the table on one device, without device types of jobs that
-// are spread over machines.
+// New draws the references. The kinds of jobs and device types are those of the table for single-device jobs, without
+// the device types of jobs that span machines.
 func New(table *workload.Throughputs, o Options) (*Estimator, error) {
 	e := &Estimator{options: o, draw: workload.NewPython(o.Seed), start: newNormals(o.FactorSeed)}
 	for _, d := range table.Devices() {
@@ -96,7 +100,8 @@ func New(table *workload.Throughputs, o Options) (*Estimator, error) {
 	return e, nil
 }
 
-// gavelsKinds come first, in the order of its generator, so that the same references are drawn as there.
+// gavelsKinds returns the kinds in the order of Gavel's generator. They come first so that the same references are
+// drawn.
 func gavelsKinds() []string {
 	out := make([]string, len(workload.Templates))
 	for i := range out {
@@ -105,7 +110,8 @@ func gavelsKinds() []string {
 	return out
 }
 
-// normalise divides the rates of the table by those of jobs alone. In compat mode they have 32 bits, as in the original.
+// normalise computes the rates of the table relative to those of jobs alone, in compat mode with 32 bits as in the
+// original.
 func (e *Estimator) normalise(table *workload.Throughputs) {
 	n := len(e.kinds)
 	e.part = make([]float64, n*len(e.devices)*n)
@@ -127,20 +133,21 @@ func (e *Estimator) normalise(table *workload.Throughputs) {
 	}
 }
 
+// true returns the actual relative throughput of a kind beside another.
 func (e *Estimator) true(kind, device, other int) float64 {
 	return e.part[(kind*len(e.devices)+device)*len(e.kinds)+other]
 }
 
-// Exact says that everything is measured, so that estimates are the truth, to rounding.
+// Exact reports whether everything is measured, so that estimates are exact up to rounding.
 func (e *Estimator) Exact() bool {
 	return e.options.Profiled == 1 && len(e.references) == len(e.kinds)
 }
 
-// Device is the number of a device type for Beside; false when the table does not have it.
+// Device returns the number of a device type for Beside; false if the table does not contain it.
 func (e *Estimator) Device(name string) (int, bool) { return slices.BinarySearch(e.devices, name) }
 
-// Profile measures a new job of a kind beside some references and says what is believed of it. It fails when the table does not have
-// the kind on one device.
+// Profile measures a new job of a kind beside some references and returns the resulting estimates. It returns an
+// error if the table does not contain the kind on one device.
 func (e *Estimator) Profile(kind string) (*Profile, error) {
 	k := slices.Index(e.kinds, kind)
 	if k < 0 {
@@ -157,14 +164,14 @@ func (e *Estimator) Profile(kind string) (*Profile, error) {
 	return e.resembling(k, where), nil
 }
 
-// Beside is what two jobs get done when they share a device, as parts of what each does there alone. 0, 0 when they are believed
+// Beside returns the estimated throughputs of two co-located jobs relative to those alone; 0, 0 if they are estimated
 // not to fit.
 func (e *Estimator) Beside(device int, a, b *Profile) (partA, partB float64) {
 	return e.beside(device, a, b), e.beside(device, b, a)
 }
 
-// beside is half what a gets done beside the references that b resembles, and half what the references that a resembles get done
-// beside b.
+// beside averages two estimates for a: its throughput beside the references that b resembles, and the throughput
+// beside b of the references that a resembles.
 func (e *Estimator) beside(device int, a, b *Profile) float64 {
 	from := device * len(e.references)
 	direct := dot(b.likeness, a.beside[from:from+len(e.references)])
@@ -172,10 +179,10 @@ func (e *Estimator) beside(device int, a, b *Profile) float64 {
 	return (direct + mirrored) / 2
 }
 
-// clip is a part of what a job does alone.
+// clip limits a relative throughput to 0…1.
 func clip(part float64) float64 { return math.Min(math.Max(part, 0), 1) }
 
-// below are the numbers from 0 below n.
+// below returns the integers from 0 to n − 1.
 func below(n int) []int {
 	out := make([]int, n)
 	for i := range out {

@@ -11,7 +11,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// TestNormals compares with what numpy prints.
+// Expected values are those of NumPy.
 func TestNormals(t *testing.T) {
 	for seed, want := range map[int64][]float64{
 		0:  {1.764052345967664, 0.4001572083672233, 0.9787379841057392},
@@ -26,7 +26,7 @@ func TestNormals(t *testing.T) {
 	}
 }
 
-// TestComplete: products of two vectors are found again from some of their values.
+// Products of two vectors are recovered from some of their values.
 func TestComplete(t *testing.T) {
 	nan := math.NaN()
 	for name, c := range map[string]struct{ given, want [][]float64 }{
@@ -75,7 +75,7 @@ func TestSolve(t *testing.T) {
 	})
 }
 
-// estimated has one job of each kind profiled.
+// estimated profiles one job of each kind.
 func estimated(t testing.TB, o Options) (*Estimator, []*Profile) {
 	t.Helper()
 	e, err := New(workload.GavelTable(), o)
@@ -93,7 +93,7 @@ func estimated(t testing.TB, o Options) (*Estimator, []*Profile) {
 	return e, profiles
 }
 
-// misses calls f with the difference from the truth of every part of every pair.
+// misses calls f with the estimation error of every relative throughput of every pair.
 func misses(e *Estimator, profiles []*Profile, f func(a, b int, miss float64)) {
 	for d := range e.devices {
 		for a := range profiles {
@@ -106,7 +106,7 @@ func misses(e *Estimator, profiles []*Profile, f func(a, b int, miss float64)) {
 	}
 }
 
-// meanError is the mean absolute difference from the truth, over seeds, of all pairs.
+// meanError returns the mean absolute estimation error of all pairs over seeds.
 func meanError(t testing.TB, o Options) float64 {
 	t.Helper()
 	sum, n := 0.0, 0
@@ -140,8 +140,8 @@ func TestEverythingMeasuredIsTheTruth(t *testing.T) {
 	}
 }
 
-// TestReferencesAreRecognised: a job that is one of the references, measured beside all of them, is taken for that one; the original
-// reads wrong columns and takes most of them for others.
+// A job that equals a reference and was measured beside all of them is identified with it; the original reads wrong
+// columns and misidentifies most.
 func TestReferencesAreRecognised(t *testing.T) {
 	for _, compat := range []bool{false, true} {
 		e, profiles := estimated(t, Options{Profiled: 1, References: 16, Compat: compat, Seed: 4})
@@ -157,8 +157,8 @@ func TestReferencesAreRecognised(t *testing.T) {
 	}
 }
 
-// TestErrorFalls with what is measured and with the number of references; the original's is larger and with few references
-// hardly falls.
+// The error decreases with more measurements and more references; that of the original is larger and with few
+// references hardly decreases.
 func TestErrorFalls(t *testing.T) {
 	aboveLeft := math.Inf(1)
 	for _, references := range []int{4, 8, 16, 26} {

@@ -2,7 +2,7 @@ package estimate
 
 import "math"
 
-// matrix is a dense matrix by rows.
+// matrix is a dense matrix in row-major order.
 type matrix struct {
 	rows, columns int
 	at            []float64
@@ -23,14 +23,14 @@ func (m matrix) transposed() matrix {
 }
 
 const (
-	settled    = 1e-3 // norm of the change of all values, divided by their number
+	settled    = 1e-3 // norm of the change of all values divided by their number, at which iteration stops
 	mostRounds = 100
 )
 
-// complete fills in the values of a matrix that are NaN by probabilistic matrix factorisation (Salakhutdinov and Mnih, NIPS 2007) as
-// the Python package matrix_completion does it: values are products of two matrices of low rank with a penalty on their squares, which
-// alternating least squares finds from a random start, until little changes. Values are those of the product everywhere, which
-// is close to what is known there. O(rows · columns · rank²) for each of at most 100 rounds.
+// complete fills in the NaN values of a matrix by probabilistic matrix factorization (Salakhutdinov and Mnih, NIPS
+// 2007) like the Python package matrix_completion: values are products of two low-rank matrices with a quadratic
+// penalty, computed by alternating least squares from a random start until convergence. The result is the product
+// everywhere, which approximates the known values. O(rows · columns · rank²) for each of at most 100 iterations.
 func complete(m matrix, rank int, penalty float64, start func() float64) matrix {
 	left, right := newMatrix(m.rows, rank), newMatrix(m.columns, rank)
 	for i := range left.at {
@@ -57,7 +57,7 @@ func complete(m matrix, rank int, penalty float64, start func() float64) matrix 
 	return before
 }
 
-// product is left times right transposed.
+// product returns left times the transpose of right.
 func product(left, right matrix) matrix {
 	out := newMatrix(left.rows, right.rows)
 	for i := range left.rows {
@@ -76,8 +76,8 @@ func dot(a, b []float64) float64 {
 	return sum
 }
 
-// regress finds each row of factors that explains the known values of that row of m by the other factors, with a penalty above 0 on
-// its square.
+// regress computes each row of factors by ridge regression of the known values in that row of m on the other factors;
+// penalty is positive.
 func regress(factors, other, m matrix, penalty float64) {
 	k := factors.columns
 	gram, right := newMatrix(k, k), make([]float64, k)
@@ -104,8 +104,8 @@ func regress(factors, other, m matrix, penalty float64) {
 	}
 }
 
-// solve replaces the right side by the solution of a symmetric positive definite system, of which the lower half is given and is
-// overwritten by its Cholesky factor.
+// solve solves a symmetric positive definite system in place. The lower triangle of m is overwritten by its Cholesky
+// factor.
 func solve(m matrix, right []float64) {
 	n := m.rows
 	for i := range n {

@@ -11,8 +11,9 @@ const (
 	gavelPenalty = 0.01
 )
 
-// matched takes the job for one reference, as the original does. A measurement is read from the column that its place in the
-// list of references has in the list of all kinds, which is the right one only when all kinds are references.
+// matched identifies the job with a single reference, like the original. A measurement is read from the column given
+// by its position in the list of references instead of that in the list of all kinds, which is correct only if all
+// kinds are references.
 func (e *Estimator) matched(kind int, where []bool) *Profile {
 	refs := len(e.references)
 	m := newMatrix(refs+1, e.known.columns)
@@ -40,8 +41,8 @@ func (e *Estimator) matched(kind int, where []bool) *Profile {
 	return e.reference(e.nearest(row))
 }
 
-// nearest is the reference with the smallest cosine distance. One that gets nothing done beside any other has none; it is the nearest
-// only when no reference has a distance, and then the first is.
+// nearest returns the reference with the smallest cosine distance. A reference without any throughput beside others
+// has no distance; if none has one, the first is returned.
 func (e *Estimator) nearest(row []float64) int {
 	best, least := 0, math.Inf(1)
 	for i := range e.references {
@@ -54,7 +55,7 @@ func (e *Estimator) nearest(row []float64) int {
 	return best
 }
 
-// reference is the profile of a job that is taken for a reference.
+// reference returns the profile of a job that is identified with a reference.
 func (e *Estimator) reference(i int) *Profile {
 	refs := len(e.references)
 	p := &Profile{likeness: make([]float64, refs), beside: e.known.row(i), others: make([]float64, e.known.columns)}

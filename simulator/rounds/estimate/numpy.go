@@ -6,17 +6,17 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// normals draws the same numbers as numpy.random.seed(seed) and numpy.random.randn, by Marsaglia's polar method. The original starts
-// its factorisation from these.
+// normals generates the same numbers as numpy.random.seed(seed) and numpy.random.randn, by Marsaglia's polar method.
+// The original initializes its factorization with them.
 type normals struct {
 	words  *workload.NumPy
-	kept   float64 // the second of two that come together
+	kept   float64 // second number of the last pair
 	isKept bool
 }
 
 func newNormals(seed int64) *normals { return &normals{words: workload.NewNumPy(uint32(seed))} }
 
-// draw is one standard normal number.
+// draw returns a standard normal number.
 func (n *normals) draw() float64 {
 	if n.isKept {
 		n.isKept = false

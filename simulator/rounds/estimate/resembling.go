@@ -2,14 +2,14 @@ package estimate
 
 import "math"
 
-// leastSpread is how far apart, at least, two measurements of the same may be, as parts of what a job does alone.
+// leastSpread is the minimum standard deviation of a measurement, as a relative throughput.
 const leastSpread = 1e-3
 
-// resembling takes the job for a mixture of the references. How much of each follows from how far its measurements are from those of the
-// reference, in the mean over what was measured: a normal likelihood whose variance is that of the nearest reference, so that a job that is
-// one of the references is taken for that one, and a job that is like none for several. A measurement counts in both directions: what
-// the job gets done beside the reference and what the reference gets done. What was not measured is the mixture's.
-// O(references² · device types).
+// resembling represents the job as a mixture of the references. The weights follow from the mean squared distance
+// between its measurements and those of each reference: a normal likelihood with the variance of the nearest
+// reference, so that a job that equals a reference is identified with it, and a job that resembles none is assigned
+// to several. Each measurement counts in both directions: the throughput of the job beside the reference and that of
+// the reference. Values that were not measured are those of the mixture. O(references² · device types).
 func (e *Estimator) resembling(kind int, where []bool) *Profile {
 	refs := len(e.references)
 	measured := func(i int) (mine, others float64) {

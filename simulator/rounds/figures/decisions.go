@@ -12,22 +12,22 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// entities is among how many users the jobs are divided, in turn.
+// entities is the number of users among which the jobs are divided in turn.
 const entities = 5
 
-// DecisionOptions are how long decisions are measured.
+// DecisionOptions determine the measurement of decision times.
 type DecisionOptions struct {
-	Seeds  []uint64 // of the jobs: each is a measurement
-	Points int      // the first so many numbers of jobs, 16, 32, 64, …; 0 is all that were published
-	// Limit leaves out larger numbers of jobs of a policy after a decision that took so long.
+	Seeds  []uint64 // of the jobs; each seed is a measurement
+	Points int      // number of job counts measured, from 16, 32, 64, …; 0: all published ones
+	// Limit skips larger numbers of jobs of a policy after a decision that exceeded it; 0: none.
 	Limit    time.Duration
 	Clock    func() time.Duration
 	Progress func(done, total int)
 }
 
-// Decisions measures figure 12: how long one decision takes for 16, 32, 64, … jobs on 1 to 8 devices each, on a quarter as many
-// devices of each of three types. One policy at a time, on one core unless the policy uses more. When the context ends, what is
-// known comes with its error.
+// Decisions measures figure 12: the time of one decision for 16, 32, 64, … jobs on 1 to 8 devices each, on a quarter
+// as many devices of each of three types. Policies are measured sequentially, on one core unless the policy uses
+// more. If the context ends, the partial result is returned with its error.
 func Decisions(ctx context.Context, o DecisionOptions) (*experiment.Comparison, error) {
 	points := 0
 	for i := range runtimes {
@@ -56,7 +56,7 @@ func Decisions(ctx context.Context, o DecisionOptions) (*experiment.Comparison, 
 	return decisionTable(took, points, &o), err
 }
 
-// meanDecision is the mean over seeds of the seconds of one decision.
+// meanDecision returns the mean time of one decision over seeds, in seconds.
 func meanDecision(ctx context.Context, policy string, jobs int, o *DecisionOptions) (float64, error) {
 	sum := 0.0
 	for _, seed := range o.Seeds {
@@ -80,7 +80,7 @@ func meanDecision(ctx context.Context, policy string, jobs int, o *DecisionOptio
 	return sum / float64(len(o.Seeds)), nil
 }
 
-// snapshot is a cluster with so many jobs.
+// snapshot returns a snapshot of a cluster with the given number of jobs.
 func snapshot(jobs int, seed int64) (*rounds.Snapshot, error) {
 	table := workload.GavelTable()
 	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: true}, table)
@@ -110,6 +110,7 @@ func snapshot(jobs int, seed int64) (*rounds.Snapshot, error) {
 	return s, nil
 }
 
+// decisionTable assembles the comparison with the published times.
 func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment.Comparison {
 	c := &experiment.Comparison{Schema: 1, Engine: "rounds", Title: "Gavel, time that decisions take (figure 12)", Metrics: []string{"decision_s"},
 		Rows: []experiment.Row{}, Paired: []experiment.Pair{}, Against: []string{}, Seeds: len(o.Seeds), Cases: points * len(o.Seeds), WallS: experiment.Number(math.NaN()),
@@ -127,6 +128,7 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 		theirs := experiment.Line{Name: l.Policy + ", published", Dash: true, Color: i + 1}
 		ours := experiment.Line{Name: l.Policy, Dots: true, Color: i + 1}
 		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
+		// Published, ours, and their ratio.
 		for k := range points {
 			p, m := math.NaN(), took[i][k]
 			if k < len(l.Hours) {

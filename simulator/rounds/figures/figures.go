@@ -1,5 +1,5 @@
-// Package figures runs what the figures of Gavel's paper (Narayanan et al., OSDI 2020) show, and puts the published values beside
-// ours. It holds the published values; what is run is a sweep like any other.
+// Package figures reproduces the figures of Gavel's paper (Narayanan et al., OSDI 2020) and compares our values with
+// the published ones. It contains the published values; the runs are an ordinary sweep.
 //
 //	f, err := figures.Find("8")
 //	s, err := f.Sweep(figures.Options{Seeds: []uint64{0, 1, 2}, Compat: true})
@@ -24,40 +24,40 @@ import (
 
 // Figure is a published figure.
 type Figure struct {
-	Name, Also string // what it is called; also what else
+	Name, Also string // names of the figure
 	About      string
 	Lines      []Line
-	// Best is the policy that our own mechanism, in a group of its own, is run with, which must know no more than Against, the one
-	// whose published values stand beside it; "": none.
+	// Best is the policy that is run with our own mechanism, in a separate group; it must use no more information
+	// than Against, the policy whose published values it is compared with. "": none.
 	Best, Against string
 
 	file        string // in the repository
 	first, step float64
-	cluster     string // "" is 36 of each type
-	note        string // on what was published
+	cluster     string // "": 36 of each type
+	note        string // remark on the published values
 	multi       bool
 	priorities  bool
-	static      bool // all jobs come at once
+	static      bool // all jobs arrive simultaneously
 }
 
-// Line is a line of a figure: a policy, in one of several groups of runs ("" where there is only one).
+// Line is a line of a figure: a policy in one of several groups of runs ("" if there is only one).
 type Line struct {
 	Policy, Group, Metric string
 	Hours                 []float64 // at first, first + step, first + 2·step, …
 }
 
-// Runtime is the name of figure 12, which is no sweep; see Decisions.
+// Runtime is the name of figure 12, which is not a sweep; see Decisions.
 const Runtime = "runtime"
 
-// runtimeAlso is what Runtime is also called.
+// runtimeAlso is the alternative name of Runtime.
 const runtimeAlso = "12"
 
-// unavailable are figures that cannot be run, and why.
+// unavailable contains the figures that cannot be run, with the reason.
 var unavailable = map[string]string{
 	"11": "it shows one run over time, of which the repository has no values",
 }
 
-// List says which figures there are, a line each.
+// List returns the available figures, one per line.
 func List() string {
 	var b strings.Builder
 	line := func(name, also, about string) {
@@ -73,7 +73,7 @@ func List() string {
 	return b.String()
 }
 
-// Find is a figure by one of its names. It is nil for Runtime.
+// Find returns a figure by one of its names. It returns nil without error for Runtime.
 func Find(name string) (*Figure, error) {
 	name = strings.TrimPrefix(strings.ToLower(name), "figure")
 	name = strings.TrimPrefix(strings.TrimSpace(name), "fig")
@@ -93,17 +93,18 @@ func Find(name string) (*Figure, error) {
 	return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(append(names, Runtime), ", "))
 }
 
-// Options are how a figure is run. Seeds are needed; the zero value of anything else is what was published.
+// Options determine how a figure is run. Seeds are required; the zero value of all other fields reproduces the
+// publication.
 type Options struct {
 	Seeds  []uint64
-	Points int // at most so many loads, evenly spread; 0 is all
+	Points int // maximum number of loads, evenly spread; 0: all
 	Window rounds.Window
 	Compat bool
-	// Policies are those of its lines that are run; none is all.
+	// Policies selects lines by policy; empty: all.
 	Policies []string
 }
 
-// Xs are the loads of the figure, at most n; 0 is all.
+// Xs returns at most n loads of the figure; 0: all.
 func (f *Figure) Xs(n int) []float64 {
 	most := 0
 	for _, l := range f.Lines {
@@ -112,10 +113,10 @@ func (f *Figure) Xs(n int) []float64 {
 	return thinned(most, n, f.x)
 }
 
-// x is the load of the i-th value of a line, as it was published.
+// x returns the load of the i-th value of a line, as published.
 func (f *Figure) x(i int) float64 { return math.Round((f.first+float64(i)*f.step)*1e6) / 1e6 }
 
-// thinned are at most n of the values of(0) … of(all−1), the last one and others evenly before it; 0 is all.
+// thinned returns at most n of the values of(0) … of(all−1): the last one and others evenly spread before it; 0: all.
 func thinned(all, n int, of func(int) float64) []float64 {
 	if n <= 0 || n > all {
 		n = all
@@ -127,7 +128,7 @@ func thinned(all, n int, of func(int) float64) []float64 {
 	return out
 }
 
-// Sweep is what the figure shows.
+// Sweep returns the sweep that reproduces the figure.
 func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	cluster, err := platform.Parse(cmp.Or(f.cluster, "v100=36,p100=36,k80=36"), nil)
 	if err != nil {
@@ -149,6 +150,7 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	if f.static && o.Compat {
 		s.Notes = append(s.Notes, "fifo of that version assigns almost all jobs that wait together to V100, which the version behind the published values did not: --compat=false does what it intends")
 	}
+	// Policies by group of lines.
 	groups, policies := []string{}, map[string][]string{}
 	lines := f.lines(o.Compat)
 	for _, p := range o.Policies {
@@ -174,6 +176,7 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	} else if !f.static {
 		s.Notes = append(s.Notes, fmt.Sprintf("ours are jobs %d to %d, published are jobs 4000 to 4999: the difference is also one of jobs", window.Start, window.End-1))
 	}
+	// One scenario for each group and load.
 	for _, group := range groups {
 		for _, x := range f.Xs(o.Points) {
 			c := rounds.Config{Devices: rounds.Devices(cluster), Compat: o.Compat}
@@ -192,10 +195,10 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	return s, nil
 }
 
-// ours is the group of lines that our own mechanism is run for while others are run as by the code of Gavel.
+// ours is the group of the line that uses our own mechanism while the others use the code of Gavel.
 const ours = "our mechanism"
 
-// lines are the published ones and what ours does best, in a group of its own where the others are run as by Gavel's code.
+// lines returns the published lines and that of our best policy, in a separate group if the others use Gavel's code.
 func (f *Figure) lines(compat bool) []Line {
 	i := slices.IndexFunc(f.Lines, func(l Line) bool { return l.Policy == f.Against })
 	if i < 0 || !compat && slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Policy == f.Best }) {
@@ -209,8 +212,8 @@ func (f *Figure) lines(compat bool) []Line {
 	return append(slices.Clone(f.Lines), best)
 }
 
-// mechanism is what a group of lines has of its own: "ideal", "rounds of … s", or whether rates of pairs are "measured" or
-// "estimated" as in figure 14.
+// mechanism applies the setting of a group of lines: "ideal", "rounds of … s", or "measured" or "estimated" rates of
+// pairs as in figure 14.
 func mechanism(group string, c *rounds.Config) error {
 	switch text, ok := strings.CutPrefix(group, "rounds of "); {
 	case group == "", group == "measured":
@@ -230,6 +233,7 @@ func mechanism(group string, c *rounds.Config) error {
 	return nil
 }
 
+// joined joins two labels; the second may be empty.
 func joined(a, b string) string {
 	if b == "" {
 		return a
@@ -239,7 +243,7 @@ func joined(a, b string) string {
 
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-// at is the published value at a load; NaN when there is none.
+// at returns the published value at a load; NaN if none exists.
 func (f *Figure) at(l *Line, x float64) float64 {
 	i := int(math.Round((x - f.first) / f.step))
 	if i < 0 || i >= len(l.Hours) {
@@ -248,7 +252,7 @@ func (f *Figure) at(l *Line, x float64) float64 {
 	return l.Hours[i]
 }
 
-// name of a line among the lines of a figure.
+// name returns the label of a line.
 func (f *Figure) name(l *Line) string {
 	name := l.Policy
 	if l.Group != "" {
@@ -265,7 +269,7 @@ func (f *Figure) name(l *Line) string {
 	return name
 }
 
-// Beside puts the published values into the comparison of an outcome of Sweep: a table and a chart.
+// Beside adds the published values to the comparison of an outcome of Sweep: a table and a chart.
 func (f *Figure) Beside(o *sweep.Outcome) {
 	c := o.Comparison
 	var xs []float64
@@ -285,6 +289,7 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 		if !slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == l.Group && slices.Contains(s.Policies, l.Policy) }) {
 			continue
 		}
+		// Only lines of the figure have published values.
 		if i < len(f.Lines) {
 			theirs := experiment.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
 			for k, v := range l.Hours {
@@ -309,7 +314,8 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 	c.Charts = append([]experiment.Chart{chart}, c.Charts...)
 }
 
-// ceiling is where the picture ends: a little above the published values, but not where one of them is far from all others.
+// ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for
+// outliers; 0 for static figures, whose chart has no fixed limit.
 func (f *Figure) ceiling() float64 {
 	if f.static {
 		return 0
@@ -317,7 +323,7 @@ func (f *Figure) ceiling() float64 {
 	return 100
 }
 
-// value is ours of a line at a load, seconds; NaN unless every seed has one.
+// value returns our value of a line at a load in seconds; NaN unless every seed has one.
 func value(o *sweep.Outcome, l *Line, x float64) float64 {
 	for k := range o.Scenarios {
 		if s := &o.Scenarios[k]; s.Group == l.Group && s.X == x {

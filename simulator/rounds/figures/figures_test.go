@@ -12,10 +12,10 @@ import (
 	"trainopt/simulator/rounds/sweep"
 )
 
-// source is the published values as they were read back.
+// source contains the published values as extracted.
 const source = "../../../../shared/data/gavel/paper_figures.json"
 
-// TestPublished: every value of the source is in the table, at its place, and the table has no other.
+// The table contains every value of the source at its position and no others.
 func TestPublished(t *testing.T) {
 	data, err := os.ReadFile(source)
 	if err != nil {
@@ -52,7 +52,7 @@ func keys(m map[string][][2]float64) (out []string) {
 	return out
 }
 
-// same says whether a line is one of the source, whose last points may be marks that it goes on.
+// same reports whether a line equals one of the source, whose last points may be continuation markers.
 func same(f *Figure, l *Line, points [][2]float64) bool {
 	for i, v := range l.Hours {
 		if i >= len(points) || math.Abs(points[i][0]-f.x(i)) > 1e-4 || math.Abs(points[i][1]-v) > 0.005 {
@@ -80,7 +80,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestSweeps: every figure is a sweep that can be run, over the loads that were published.
+// Every figure is a valid sweep over the published loads.
 func TestSweeps(t *testing.T) {
 	for _, f := range published {
 		s, err := f.Sweep(Options{Seeds: []uint64{0}, Compat: true})
@@ -102,7 +102,7 @@ func TestSweeps(t *testing.T) {
 	}
 }
 
-// TestBeside: a small part of a figure has the published values, ours, and how they compare.
+// A part of a figure contains the published values, ours, and their ratios.
 func TestBeside(t *testing.T) {
 	f, err := Find("single-fifo")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestBeside(t *testing.T) {
 	}
 }
 
-// TestBestIsBeside: what our own mechanism does best is run once more, alone, and stands beside the published values of another policy.
+// Our best policy is run in a group of its own and compared with the published values of another policy.
 func TestBestIsBeside(t *testing.T) {
 	for name, want := range map[string]struct{ best, against string }{
 		"makespan": {"min_total_duration_packed", "min_total_duration_packed"}, "8": {"best_match_packed", "max_min_fairness_packed"},

@@ -1,8 +1,8 @@
 package figures
 
-// published are the values of figures of the paper and of its repository, in hours. They were read back from the vector paths of
-// the PDF figures (makespan: from the notebook's output) in github.com/stanford-futuredata/gavel at c4fa4009 of 2022-01-15, MIT
-// licence. Markers that only say that a line goes on are left out.
+// published contains the values of figures of the paper and of its repository, in hours. They were extracted from the
+// vector paths of the PDF figures (makespan: from the notebook's output) in github.com/stanford-futuredata/gavel at
+// c4fa4009 of 2022-01-15, MIT licence. Markers that only indicate the continuation of a line are omitted.
 var published = []Figure{
 	{Name: "8", Also: "single-las", About: "least attained service, jobs on one device", file: "continuous_jobs/single_gpu_las_v100=36_p100=36_k80=36", first: 0.4, step: 0.4, Best: "best_match_packed", Against: "max_min_fairness_packed", Lines: []Line{
 		{"max_min_fairness", "", "mean_jct_s",
@@ -123,8 +123,8 @@ var published = []Figure{
 	}, Best: "min_total_duration_packed", Against: "min_total_duration_packed"},
 }
 
-// runtimes are seconds of a decision in figure 12 (solver_scaling/multi_gpu_las and multi_gpu_hierarchical), for 16, 32, 64, … jobs
-// on a quarter as many devices of each of three types.
+// runtimes contains the seconds per decision in figure 12 (solver_scaling/multi_gpu_las and multi_gpu_hierarchical),
+// for 16, 32, 64, … jobs on a quarter as many devices of each of three types.
 var runtimes = []Line{
 	{"max_min_fairness_perf", "", "", []float64{0.0084073, 0.0083561, 0.010014, 0.013031, 0.017595, 0.032066, 0.045816, 0.083412}},
 	{"max_min_fairness_packed", "", "", []float64{0.053588, 0.10941, 0.28871, 1.0499, 5.2655, 34.082, 295.79}},

@@ -1,5 +1,5 @@
-// Package render writes what came out of a simulation in rounds: as text for a terminal, as JSON, as a CSV of its jobs, and as
-// a page. It simulates and compares nothing; several runs beside each other are a sweep.
+// Package render writes the result of a simulation in rounds: as text for a terminal, as JSON, as a CSV of its jobs,
+// and as an HTML page. It neither simulates nor compares; package sweep compares several runs.
 //
 //	err := render.Write(os.Stdout, &render.Run{Result: result, What: "100 jobs at once"}, "text")
 package render
@@ -18,15 +18,15 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// Run is a result with what a reader must know beside it.
+// Run is a result with the information required to interpret it.
 type Run struct {
 	*rounds.Result
-	What     string  // the jobs, in a few words
-	Interval float64 // length of a round, seconds; 0 when there are none
+	What     string  // short description of the jobs
+	Interval float64 // length of a round in seconds; 0: no rounds
 	Notes    []string
 }
 
-// formats are the ways to write a run. A new one is one function and one line here.
+// formats contains the writers by format. A new format is one function and one line here.
 var formats = map[string]func(io.Writer, *Run) error{
 	"csv":  func(w io.Writer, r *Run) error { return Jobs(w, r.Result) },
 	"html": page,
@@ -34,7 +34,7 @@ var formats = map[string]func(io.Writer, *Run) error{
 	"text": text,
 }
 
-// Formats lists the names that Write knows.
+// Formats returns the names of the formats supported by Write.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // Write writes a run in one of Formats.
@@ -67,7 +67,7 @@ func orUnknown(v float64) float64 {
 // JobColumns are the columns of Jobs.
 var JobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
 
-// Jobs writes the jobs of a result as CSV, with a header; what is unknown is empty.
+// Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
 func Jobs(w io.Writer, r *rounds.Result) error {
 	out := monitor.NewCSVWriter(w)
 	lines := [][]string{JobColumns}
@@ -80,7 +80,7 @@ func Jobs(w io.Writer, r *rounds.Result) error {
 	return nil
 }
 
-// JobCells is a job in JobColumns.
+// JobCells returns the cells of a job in the order of JobColumns.
 func JobCells(j *rounds.JobResult) []string {
 	cell := func(n rounds.Number) string {
 		if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {

@@ -11,9 +11,11 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// slowest is how many jobs a page lists.
+// slowest is the number of jobs listed on a page.
 const slowest = 15
 
+// page writes a run as an HTML page with its distribution of completion times, its utilization over time and its
+// slowest jobs.
 func page(w io.Writer, r *Run) error {
 	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
 	p.Charts = []experiment.Chart{{
@@ -33,7 +35,7 @@ func page(w io.Writer, r *Run) error {
 	return p.Write(w)
 }
 
-// Hours are the completion times of the jobs of a result, in hours and in its order; NaN where a job did not end.
+// Hours returns the completion times of the jobs of a result, in hours and in order; NaN where a job did not end.
 func Hours(r *rounds.Result) []float64 {
 	out := make([]float64, len(r.Jobs))
 	for i := range r.Jobs {

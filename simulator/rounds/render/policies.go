@@ -9,11 +9,11 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// about is a policy in a few words: what it does, what it must be told of jobs beside how many devices they ask for, and where it is
-// from.
+// about describes a policy: its objective, the information that it requires about jobs in addition to their number of
+// devices, and its source.
 type about struct{ does, needs, from string }
 
-// What policies need to know.
+// Information that policies require.
 const (
 	nothing   = "nothing"
 	rates     = "throughputs"
@@ -26,7 +26,7 @@ const (
 	sizes     = "throughputs by number of devices"
 )
 
-// Where policies are from.
+// Sources of policies.
 const (
 	gavel     = "Gavel, Narayanan et al., OSDI 2020"
 	fifos     = gavel + ", section 4.4"
@@ -41,7 +41,7 @@ const (
 
 const andPairs = ", and pairs may share devices"
 
-// described are all policies. A new policy needs a line here.
+// described contains all policies. A new policy requires a line here.
 var described = map[string]about{
 	"allox":             {"least mean completion time of jobs on one device, by assignment", work, "AlloX, Le et al., EuroSys 2020"},
 	"best_match":        {"most done, each job measured by the device type that is best for it: whole devices go to whom they help most", rates, ours},
@@ -88,7 +88,8 @@ var described = map[string]about{
 	"strategy_proof_perf":       {"greatest product of progress, with payment for what others lose: no job gains by claiming wrong rates", weights, nash},
 }
 
-// Policies writes which policies there are, what each optimises, what it must be told of jobs, and where it is from.
+// Policies writes the description of every policy: its objective, the information that it requires about jobs, and
+// its source.
 func Policies(w io.Writer) error {
 	var b strings.Builder
 	for _, n := range rounds.PolicyNames() {

@@ -52,7 +52,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestSameBytes: what is written of two runs of the same simulation is the same in every format, pairs included.
+// Two runs of the same simulation, including pairs, yield identical output in every format.
 func TestSameBytes(t *testing.T) {
 	for _, format := range Formats() {
 		if a, b := written(t, simulated(t, "gandiva"), format), written(t, simulated(t, "gandiva"), format); a != b {
@@ -73,7 +73,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestUtilizationLine: the points of a line, weighted by their time, make the utilisation, however many steps there are.
+// The time-weighted mean of the points of a line equals the utilization, for any number of steps.
 func TestUtilizationLine(t *testing.T) {
 	for name, used := range map[string][]rounds.Number{
 		"one part of a step": {5},
@@ -103,7 +103,7 @@ func TestUtilizationLine(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreDescribed: every policy that there is, and no other, has all that is said of it.
+// All existing policies, and no others, are described completely.
 func TestPoliciesAreDescribed(t *testing.T) {
 	for _, n := range rounds.PolicyNames() {
 		if d := described[n]; d.does == "" || d.needs == "" || d.from == "" {
@@ -126,7 +126,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 	}
 }
 
-// TestNotes: a run that ended early says so, and of which jobs its figures are.
+// A run that ended early states the reason and the jobs that its figures cover.
 func TestNotes(t *testing.T) {
 	r := &Run{Result: &rounds.Result{Stopped: "limit of 5 s", Warnings: []string{"1 job left out"}}, Notes: []string{"last"}}
 	got := r.notes()

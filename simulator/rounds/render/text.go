@@ -12,7 +12,7 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// title names the run in a line.
+// title returns a one-line description of the run.
 func (r *Run) title() string {
 	title := fmt.Sprintf("%s on %s", r.Policy, clusterWords(r.Cluster))
 	if r.Compat {
@@ -42,7 +42,8 @@ func clusterWords(c map[string]int) string {
 	return strings.Join(words, " + ")
 }
 
-// facts are the figures of a run for people; what is unknown is said to be, and what was not asked for is left out.
+// facts returns the figures of a run for display. Unknown figures are marked as such; those that do not apply are
+// omitted.
 func (r *Run) facts() []experiment.Fact {
 	var out []experiment.Fact
 	add := func(name, format string, args ...any) {
@@ -95,7 +96,7 @@ func (r *Run) facts() []experiment.Fact {
 	return out
 }
 
-// notes are what a reader must be told: why it ended early, and warnings.
+// notes returns the reason for an early end, the warnings and the notes of a run.
 func (r *Run) notes() []string {
 	var out []string
 	if u := r.NotStable; u != nil {
@@ -125,7 +126,7 @@ func text(w io.Writer, r *Run) error {
 
 func known(n rounds.Number) bool { return experiment.Number(n).Known() }
 
-// span is a length of time in the unit in which people would say it.
+// span formats a duration in seconds, minutes or hours.
 func span(n rounds.Number) string {
 	switch v := float64(n); {
 	case !known(n):

@@ -9,16 +9,16 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// shownSteps is about how many points a line over time has.
+// shownSteps is the approximate number of points of a line over time.
 const shownSteps = 120
 
-// UtilizationChart shows what is in use over time.
+// UtilizationChart returns a chart of utilization over time.
 func UtilizationChart(note string, lines []experiment.Line) experiment.Chart {
 	return experiment.Chart{Title: "Utilisation over time", Note: note, X: experiment.Axis{Name: "hours", Zero: true},
 		Y: experiment.Axis{Name: "share of devices", Zero: true, Share: true}, Lines: lines}
 }
 
-// deviceLines are a line for each device type.
+// deviceLines returns a line for each device type.
 func deviceLines(r *rounds.Result) []experiment.Line {
 	var out []experiment.Line
 	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
@@ -27,8 +27,8 @@ func deviceLines(r *rounds.Result) []experiment.Line {
 	return out
 }
 
-// UtilizationLine is the share of the devices of some types that were in use, over hours; without types, of all devices. Each of its
-// at most 120 points is the mean over a part of the time, and stands in its middle.
+// UtilizationLine returns the share of the devices of some types that were in use, by hour; without types, of all
+// devices. Each of its at most 120 points is the mean over an interval and is placed at its centre.
 func UtilizationLine(name string, r *rounds.Result, types ...string) experiment.Line {
 	line := experiment.Line{Name: name}
 	if r.Timeline == nil {

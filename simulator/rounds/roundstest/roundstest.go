@@ -1,4 +1,5 @@
-// Package roundstest holds what tests of scheduling policies need: snapshots of a cluster without a cluster. It is for tests only.
+// Package roundstest provides inputs for tests of scheduling policies: snapshots without a simulation. It is for
+// tests only.
 //
 //	s := roundstest.Snapshot(t, roundstest.Cluster(2, 2, 2), jobs)
 //	a := roundstest.Decide(t, policy, s)
@@ -11,8 +12,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Cluster is so many K80, P100 and V100, each in a server of its own, at the prices of Gavel's simulator. Types of which there are
-// none are left out.
+// Cluster returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// simulator. Types with a count of 0 are omitted.
 func Cluster(k80, p100, v100 int) []rounds.DeviceType {
 	var out []rounds.DeviceType
 	for _, d := range []rounds.DeviceType{
@@ -27,8 +28,8 @@ func Cluster(k80, p100, v100 int) []rounds.DeviceType {
 	return out
 }
 
-// Snapshot is of a cluster in which these jobs wait, at the time at which the last of them arrives, with nothing done, by the
-// rates of the embedded table. Change what it holds to tell another story.
+// Snapshot returns a snapshot of a cluster in which all jobs wait, at the arrival of the last one and without
+// progress, with the rates of the embedded table. Callers may modify it.
 func Snapshot(t testing.TB, devices []rounds.DeviceType, jobs []workload.Job) *rounds.Snapshot {
 	t.Helper()
 	table := workload.GavelTable()
@@ -59,7 +60,7 @@ func Snapshot(t testing.TB, devices []rounds.DeviceType, jobs []workload.Job) *r
 	return s
 }
 
-// Jobs are the first jobs of Gavel's generator, all of which arrive at once.
+// Jobs returns the first n jobs of Gavel's generator, all arriving at time 0.
 func Jobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
 	t.Helper()
 	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: multiGPU}, workload.GavelTable())
@@ -69,7 +70,7 @@ func Jobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
 	return g.Take(n)
 }
 
-// Decide is what a policy decides. The test fails when that is an error or cannot be.
+// Decide returns the decision of a policy and fails the test if it is an error or invalid.
 func Decide(t testing.TB, p rounds.Policy, s *rounds.Snapshot) rounds.Allocation {
 	t.Helper()
 	a, err := p.Decide(s)

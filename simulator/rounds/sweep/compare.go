@@ -11,13 +11,13 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// measure is a metric and how it is read from a run.
+// measure is a metric and its accessor.
 type measure struct {
 	experiment.Metric
 	of func(r *rounds.Result) float64
 }
 
-// measures are those that every run has. A new one is one line here.
+// measures are the metrics of every run. A new metric is one line here.
 var measures = []measure{
 	{experiment.Metric{Name: "mean_jct_s", Unit: "s", Hours: true, Better: experiment.Lower, Means: "mean time from arrival to completion"}, func(r *rounds.Result) float64 { return float64(r.MeanJCTS) }},
 	{experiment.Metric{Name: "p50_jct_s", Unit: "s", Hours: true, Better: experiment.Lower, Detail: true, Means: "median of that time"}, func(r *rounds.Result) float64 { return float64(r.P50JCTS) }},
@@ -32,7 +32,7 @@ var measures = []measure{
 	{experiment.Metric{Name: "decisions", Better: experiment.Neither, Detail: true, Means: "of the policy"}, func(r *rounds.Result) float64 { return float64(r.Allocations) }},
 }
 
-// Metrics of fairness and of priorities, which need more than the run.
+// Metrics of fairness and of priorities, which require more than the run.
 var (
 	fairness = experiment.Metric{Name: "fairness", Better: experiment.Lower,
 		Means: "finish-time fairness: completion time by that of the same job under isolated, mean over jobs; below 1 a job is better off than with its own part of the cluster"}
@@ -51,10 +51,10 @@ func missed(r *rounds.Result) float64 {
 			}
 		}
 	}
-	return n / of // 0/0 is NaN: nobody has a deadline
+	return n / of // 0/0 is NaN: no job has a deadline
 }
 
-// compare fills in Comparison from the cells.
+// compare computes Comparison from the cells.
 func (o *Outcome) compare() {
 	each := make([]*experiment.Comparison, len(o.Scenarios))
 	for k := range o.Scenarios {
@@ -81,7 +81,8 @@ func joined(parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ": ")
 }
 
-// headlines are what is shown against the load: mean completion times, and the makespan where all jobs come at once.
+// headlines returns the metrics shown by load: mean completion times, and the makespan if all jobs arrive
+// simultaneously.
 func (o *Outcome) headlines() []measure {
 	var out []measure
 	for _, m := range measures {
@@ -92,7 +93,7 @@ func (o *Outcome) headlines() []measure {
 	return out
 }
 
-// ends say where lines end: for each policy and group the first load at which a seed has no figures.
+// ends describes where lines end: for each policy and group, the first load at which a seed has no figures.
 func (o *Outcome) ends() []string {
 	var out []string
 	for _, group := range o.groups() {
@@ -113,7 +114,7 @@ func (o *Outcome) ends() []string {
 	return out
 }
 
-// static says whether all jobs of all scenarios come at once.
+// static reports whether all jobs of all scenarios arrive simultaneously.
 func (o *Outcome) static() bool {
 	return !slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Config.Generate == nil || s.Config.Generate.Lambda > 0 })
 }
@@ -132,6 +133,7 @@ func (o *Outcome) scenario(k int) *experiment.Comparison {
 		m.Detail = !slices.Contains(shown, m.Name)
 		opt.Metrics = append(opt.Metrics, m.Metric)
 	}
+	// Metrics that require other runs or the workload.
 	opt.Metrics = append(opt.Metrics, fairness, unfair, low, high)
 	cases := make([]experiment.Case, len(o.Seeds))
 	values := make([][]map[string]float64, len(o.Policies))
@@ -152,7 +154,7 @@ func priced(devices []rounds.DeviceType) bool {
 	return !slices.ContainsFunc(devices, func(d rounds.DeviceType) bool { return math.IsNaN(d.USDHour) })
 }
 
-// values are the metrics of a run; empty when it has none.
+// values returns the metrics of a run; empty if it has no figures.
 func (o *Outcome) values(c *Cell, scenario, seed int) map[string]float64 {
 	out := map[string]float64{}
 	if !c.known() {
@@ -180,7 +182,7 @@ func (o *Outcome) values(c *Cell, scenario, seed int) map[string]float64 {
 	return out
 }
 
-// fairness is that of the jobs of a run; nil when it is not known.
+// fairness returns the finish-time fairness of the jobs of a run; nil if unknown.
 func (o *Outcome) fairness(c *Cell, scenario, seed int) []float64 {
 	if o.isolated == nil || !o.isolated[scenario][seed].known() || !c.known() {
 		return nil
@@ -188,7 +190,7 @@ func (o *Outcome) fairness(c *Cell, scenario, seed int) []float64 {
 	return rounds.FinishTimeFairness(c.Result, o.isolated[scenario][seed].Result)
 }
 
-// priorities are mean completion times by priority, of runs whose jobs have several.
+// priorities returns the mean completion times by priority; ok is false unless jobs have several priorities.
 func (o *Outcome) priorities(r *rounds.Result, scenario int, seed uint64) (low, high float64, ok bool) {
 	c := o.Scenarios[scenario].Config
 	if c.Generate == nil || !c.Generate.MultiPriority {
@@ -216,7 +218,7 @@ func (o *Outcome) priorities(r *rounds.Result, scenario int, seed uint64) (low, 
 	return mean(jcts[0]), mean(jcts[1]), true
 }
 
-// mean of what is known; NaN of nothing.
+// mean returns the mean of the values that are not NaN; NaN without such values.
 func mean(v []float64) float64 {
 	s, n := 0.0, 0.0
 	for _, x := range v {
@@ -227,7 +229,7 @@ func mean(v []float64) float64 {
 	return s / n
 }
 
-// reasons say, policy by policy, why runs of a scenario have no figures, and what was warned of.
+// reasons lists, by policy, the reasons for missing figures and the warnings of a scenario.
 func (o *Outcome) reasons(scenario int) []string {
 	var out []string
 	for p, policy := range o.Policies {
@@ -262,7 +264,7 @@ func (o *Outcome) reasons(scenario int) []string {
 	return out
 }
 
-// At is the comparison of a scenario.
+// At returns the comparison of a scenario.
 func (o *Outcome) At(scenario int) *experiment.Comparison {
 	if len(o.Scenarios) == 1 {
 		return o.Comparison

@@ -7,8 +7,8 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// Fits says which job no device type of a cluster is large enough for, the first one; a job runs on devices of one type. Jobs
-// that are drawn without end may ask for eight devices.
+// Fits returns an error that names the first job that is larger than every device type of a cluster; a job runs on
+// devices of a single type. An unlimited generator with multi-device jobs may request up to eight devices.
 func Fits(c *rounds.Config) error {
 	most, name := 0, ""
 	for _, d := range c.Devices {
@@ -42,5 +42,5 @@ func Fits(c *rounds.Config) error {
 	return nil
 }
 
-// largestDrawn is the most devices that a generated job asks for.
+// largestDrawn is the maximum number of devices of a generated job.
 const largestDrawn = 8

@@ -13,7 +13,7 @@ import (
 	"trainopt/simulator/rounds/render"
 )
 
-// groups are the groups of the scenarios, in order.
+// groups returns the groups of the scenarios in order.
 func (o *Outcome) groups() []string {
 	var out []string
 	for i := range o.Scenarios {
@@ -24,7 +24,7 @@ func (o *Outcome) groups() []string {
 	return out
 }
 
-// lineName is how a policy in a group is called.
+// lineName returns the label of a policy in a group.
 func (o *Outcome) lineName(policy, group string) string {
 	if group == "" || len(o.groups()) == 1 {
 		return policy
@@ -35,7 +35,7 @@ func (o *Outcome) lineName(policy, group string) string {
 	return policy + ", " + group
 }
 
-// byLoad is a metric by policy and load; "–" where it is unknown for some seed.
+// byLoad returns a table of a metric by policy and load; "–" where it is unknown for a seed.
 func (o *Outcome) byLoad(m measure) experiment.Table {
 	var xs []float64
 	for i := range o.Scenarios {
@@ -63,7 +63,7 @@ func (o *Outcome) byLoad(m measure) experiment.Table {
 	return t
 }
 
-// find is the scenario of a group at x; −1 none.
+// find returns the scenario of a group at x; −1: none.
 func (o *Outcome) find(group string, x float64) int {
 	return slices.IndexFunc(o.Scenarios, func(s Scenario) bool { return s.Group == group && s.X == x })
 }
@@ -75,10 +75,10 @@ func hours(v float64) string {
 	return strconv.FormatFloat(v, 'f', 2, 64)
 }
 
-// short is a number without digits that say nothing.
+// short formats a number with at most four significant digits.
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
-// loadChart is a metric against the load, a line for each policy and group.
+// loadChart returns a chart of a metric by load, with a line for each policy and group.
 func (o *Outcome) loadChart(m measure) experiment.Chart {
 	title := map[string]string{"mean_jct_s": "Mean completion time by load", "makespan_s": "Makespan by load"}[m.Name]
 	c := experiment.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
@@ -97,7 +97,7 @@ func (o *Outcome) loadChart(m measure) experiment.Chart {
 	return c
 }
 
-// distributions are how completion times and fairness of a scenario are distributed, over all seeds.
+// distributions returns charts of the distributions of completion times and fairness in a scenario over all seeds.
 func (o *Outcome) distributions(scenario int) []experiment.Chart {
 	share := experiment.Axis{Name: "share of jobs", Zero: true, Share: true}
 	jct := experiment.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: experiment.Axis{Name: "hours", Log: true}, Y: share}
@@ -126,7 +126,7 @@ func (o *Outcome) distributions(scenario int) []experiment.Chart {
 	return append(charts, o.utilization(scenario))
 }
 
-// utilization is what is in use over time in a scenario, with the first seed.
+// utilization returns a chart of the utilization over time in a scenario with the first seed.
 func (o *Outcome) utilization(scenario int) experiment.Chart {
 	var lines []experiment.Line
 	for p, policy := range o.Policies {
@@ -139,7 +139,7 @@ func (o *Outcome) utilization(scenario int) experiment.Chart {
 	return render.UtilizationChart(fmt.Sprintf("share of all devices that are taken; seed %d", o.Seeds[0]), lines)
 }
 
-// WriteJobs writes every job of every run as CSV.
+// WriteJobs writes all jobs of all runs as CSV.
 func (o *Outcome) WriteJobs(w io.Writer) error {
 	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, render.JobColumns...)}

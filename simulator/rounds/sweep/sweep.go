@@ -1,8 +1,9 @@
-// Package sweep runs policies of simulations in rounds over loads and seeds, in parallel, and compares them: mean completion
-// times against the load, how completion times and fairness are distributed, with the intervals and tests of package evaluate.
+// Package sweep runs policies of package rounds over loads and seeds in parallel and compares them: mean completion
+// times by load, and the distributions of completion times and fairness, with the intervals and tests of package
+// experiment.
 //
-// A run that is not stable, or that reaches its limit, has no figures: its mean would be that of the jobs that happened to
-// end. It is counted and said; higher loads of the same policy and seed are then not tried.
+// A run that is not stable or reaches its limit has no figures, since its mean would be biased towards the jobs that
+// ended. It is counted and reported, and higher loads of the same policy and seed are skipped.
 //
 //	outcome, err := sweep.Run(ctx, &sweep.Sweep{
 //		Policies:  []string{"fifo", "fifo_perf"},
@@ -25,62 +26,62 @@ import (
 	"trainopt/simulator/rounds"
 )
 
-// Scenario is what policies are tried on, with every seed.
+// Scenario is one setting in which all policies are run with every seed.
 type Scenario struct {
 	Name string // "4 jobs/h"
-	// Group and X are where it stands in charts: scenarios of a group make a line for each policy, in the order of X.
+	// Group and X are the position in charts: the scenarios of a group form a line for each policy, ordered by X.
 	Group string
 	X     float64
-	// Policies are those of the sweep that run here, the same in a group; nil: all.
+	// Policies are the policies of the sweep that run in this scenario, equal within a group; nil: all.
 	Policies []string
-	// Config is what is simulated. Policy and the seeds of policy and generator are filled in.
+	// Config is the simulation. Policy and the seeds of policy and generator are set by Run.
 	Config rounds.Config
 }
 
-// Sweep is what is compared. Policies, Seeds and Scenarios are needed.
+// Sweep is the input of a comparison. Policies, Seeds and Scenarios are required.
 type Sweep struct {
 	Title    string
-	XName    string // of Scenario.X, with the unit
+	XName    string // name and unit of Scenario.X
 	Policies []string
-	Against  []string // nil: the first policy
+	Against  []string // reference policies; nil: the first policy
 	Seeds    []uint64
-	// Scenarios of a group follow each other, by X.
+	// Scenarios of a group are consecutive, ordered by X.
 	Scenarios []Scenario
-	// Fairness runs the policy "isolated" too, to tell finish-time fairness.
+	// Fairness also runs the policy "isolated", which finish-time fairness requires.
 	Fairness bool
-	// Timeout is real time that one run may take; 0 is no limit. What runs into it depends on the machine.
+	// Timeout limits the real time of each run; 0: none. Runs that reach it depend on the machine.
 	Timeout time.Duration
-	Workers int // runs at the same time; 0: one a core
-	// Progress is told after each run, from one goroutine at a time; nil: nobody is.
+	Workers int // number of parallel runs; 0: one per core
+	// Progress is called after each run, from one goroutine at a time; nil: never.
 	Progress func(done, total int)
 	Notes    []string
 }
 
 // Cell is one run.
 type Cell struct {
-	Result *rounds.Result // nil when it was not run
-	// Reason says why there are no figures; "" when there are.
+	Result *rounds.Result // nil if the run did not take place
+	// Reason explains missing figures; "" otherwise.
 	Reason string
-	Err    error // the policy failed, or what was asked for cannot be simulated
+	Err    error // the policy failed, or the configuration cannot be simulated
 }
 
-// known says whether the run has figures.
+// known reports whether the run has figures.
 func (c *Cell) known() bool { return c.Result != nil && c.Reason == "" }
 
-// Outcome is what came out.
+// Outcome is the result of a sweep.
 type Outcome struct {
 	*Sweep
 	Comparison *experiment.Comparison
 	Cells      [][][]Cell // by policy, scenario and seed
-	isolated   [][]Cell   // by scenario and seed; nil when nobody asked
+	isolated   [][]Cell   // by scenario and seed; nil if not requested
 }
 
-// baseline is the policy that finish-time fairness compares with.
+// baseline is the reference policy of finish-time fairness.
 const baseline = "isolated"
 
-// Run runs everything. The outcome is the same, byte for byte, whatever the number of workers, unless a run meets Timeout. When
-// the context ends, what is known comes with the context's error. The first run that fails, in the order of policies,
-// scenarios and seeds, is the error, and the outcome has the others.
+// Run performs all runs. The outcome is identical for any number of workers, unless a run reaches Timeout. If the
+// context ends, Run returns the partial outcome with the context's error. Otherwise the error is that of the first
+// failed run in the order of policies, scenarios and seeds; the outcome contains the other runs.
 func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 	o := newOutcome(s)
 	tasks := o.tasks()
@@ -123,6 +124,7 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 	return o, o.firstError()
 }
 
+// newOutcome allocates the cells of all runs.
 func newOutcome(s *Sweep) *Outcome {
 	o := &Outcome{Sweep: s, Cells: make([][][]Cell, len(s.Policies))}
 	grid := func() [][]Cell {
@@ -143,7 +145,7 @@ func newOutcome(s *Sweep) *Outcome {
 	return o
 }
 
-// task are the runs of a policy with a seed on the scenarios from…to−1, one group, one after the other.
+// task is the runs of a policy with a seed on the scenarios from…to−1 of one group, executed sequentially.
 type task struct {
 	policy   string
 	cells    [][]Cell
@@ -151,7 +153,7 @@ type task struct {
 	from, to int
 }
 
-// tasks are in an order in which policies and seeds of a group get done together.
+// tasks returns all tasks, ordered such that the policies and seeds of a group complete together.
 func (o *Outcome) tasks() []task {
 	var out []task
 	for from := 0; from < len(o.Scenarios); {
@@ -175,7 +177,7 @@ func (o *Outcome) tasks() []task {
 	return out
 }
 
-// runLine runs one task; what comes after a run that is not stable, or was stopped, is not run.
+// runLine executes a task. Scenarios after a run that is not stable or was stopped are skipped.
 func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
 	for k := t.from; k < t.to; k++ {
 		cell := &t.cells[k][t.seed]
@@ -198,12 +200,14 @@ func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
 	}
 }
 
+// runOne performs one run. A panic is reported as an error of the cell.
 func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed uint64) (cell Cell) {
 	defer func() {
 		if x := recover(); x != nil {
 			cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
 		}
 	}()
+	// The generator is copied, since scenarios share it between seeds.
 	c := s.Config
 	c.Policy, c.Seed = policy, int64(seed)
 	if c.Generate != nil {
@@ -218,6 +222,7 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 	defer stop()
 	r, err := rounds.Run(inner, c)
 	cell.Result = r
+	// An interruption of the sweep leaves the cell empty; a timeout is a reason.
 	switch {
 	case err == nil:
 	case errors.Is(err, rounds.ErrNotStable):
@@ -247,7 +252,7 @@ func (o *Outcome) firstError() error {
 	return nil
 }
 
-// Mean is the mean over seeds of the mean completion time, in seconds, of a policy in a scenario; NaN unless all seeds have one.
+// Mean returns the mean of a quantity over the seeds of a policy in a scenario; NaN unless all seeds have figures.
 func (o *Outcome) Mean(policy, scenario int, of func(*rounds.Result) float64) float64 {
 	sum := 0.0
 	for i := range o.Cells[policy][scenario] {

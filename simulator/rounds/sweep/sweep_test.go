@@ -14,7 +14,7 @@ import (
 	"trainopt/simulator/workload"
 )
 
-// atLoads is a small sweep over arrival rates.
+// atLoads returns a small sweep over arrival rates.
 func atLoads(workers int, perHour ...float64) *Sweep {
 	s := &Sweep{Title: "small", XName: "jobs/h", Policies: []string{"fifo_perf", "gandiva"}, Seeds: []uint64{0, 1}, Fairness: true, Workers: workers}
 	for _, x := range perHour {
@@ -33,7 +33,7 @@ func outcome(t *testing.T, s *Sweep) *Outcome {
 	return o
 }
 
-// written is all that an outcome writes.
+// written returns an outcome in all output formats.
 func written(t *testing.T, o *Outcome) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -48,7 +48,7 @@ func written(t *testing.T, o *Outcome) string {
 	return b.String()
 }
 
-// TestSameBytesWithAnyWorkers: one scenario or several, the outcome does not depend on how many run at once.
+// The outcome of one or several scenarios does not depend on the number of workers.
 func TestSameBytesWithAnyWorkers(t *testing.T) {
 	for name, loads := range map[string][]float64{"one load": {0.3}, "three loads": {0.1, 0.3, 0.5}} {
 		one := written(t, outcome(t, atLoads(1, loads...)))
@@ -61,7 +61,7 @@ func TestSameBytesWithAnyWorkers(t *testing.T) {
 	}
 }
 
-// TestStoppedRunsHaveNoFigures: a run that met its limit is counted as unknown, and higher loads are not tried.
+// A run that reached its limit counts as unknown, and higher loads are skipped.
 func TestStoppedRunsHaveNoFigures(t *testing.T) {
 	s := atLoads(2, 0.1, 0.3, 0.5)
 	s.Scenarios[1].Config.Limit = 10
@@ -86,7 +86,7 @@ func TestStoppedRunsHaveNoFigures(t *testing.T) {
 	}
 }
 
-// TestFailureKeepsTheRest: the first policy that fails is the error, and the others have figures.
+// The error is that of the first failed policy; the others have figures.
 func TestFailureKeepsTheRest(t *testing.T) {
 	s := atLoads(3, 0.2)
 	s.Policies = []string{"nobody", "fifo"}
@@ -107,7 +107,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestJobs: each job of each run is a line with its fairness, which is 1 under isolated.
+// Each job of each run is a line with its fairness, which is 1 under isolated.
 func TestJobs(t *testing.T) {
 	s := atLoads(2, 0.2)
 	s.Policies = []string{"isolated", "fifo"}
@@ -143,7 +143,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestLoadCharts: with several loads there is a line for each policy, with a point for each load.
+// With several loads, charts contain a line for each policy with a point for each load.
 func TestLoadCharts(t *testing.T) {
 	o := outcome(t, atLoads(2, 0.1, 0.3))
 	chart := o.Comparison.Charts[0]

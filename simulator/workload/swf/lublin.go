@@ -120,6 +120,7 @@ func size(r *rand.Rand, procs int) int {
 	if kind <= serialShare {
 		return 1
 	}
+	// Most sizes are drawn below the middle of the logarithmic range, the others between it and the machine's size.
 	top := math.Log2(float64(procs))
 	middle := math.Max(top-belowTop, lowSize)
 	low, high := lowSize, middle
@@ -164,6 +165,8 @@ type arrivals struct {
 func newArrivals(seed uint64) *arrivals {
 	a := &arrivals{src: stream(seed, 1)}
 	sum := 0.0
+	// The weight of a half hour is its probability under the daily arrival cycle, a gamma distribution, normalised to
+	// mean 1 below.
 	for i := range buckets {
 		at := float64(i + dayBegins + 1)
 		w := mathext.GammaIncReg(dayA, (at+0.5)/dayB) - mathext.GammaIncReg(dayA, (at-0.5)/dayB)
@@ -182,6 +185,7 @@ func (a *arrivals) next() float64 {
 	for log > longestGap {
 		log = gamma(a.src, gapA, gapB)
 	}
+	// A point is half an hour at mean weight; the points already spent in the current half hour are added back.
 	points := math.Exp(log)/bucketLength + a.paid*a.weight[a.bucket%buckets]
 	for points > a.weight[a.bucket%buckets] {
 		points -= a.weight[a.bucket%buckets]

@@ -1,15 +1,15 @@
-"""Observes a training from inside its process.
+"""Observe a training from inside its process.
 
-Importing this package costs a few standard modules. A finder on sys.meta_path installs the hooks of a framework when
-the script has imported it; nothing here imports a framework.
+Importing this package imports a few standard modules. A finder on sys.meta_path installs the hooks of a framework after
+the script has imported it; this package never imports a framework.
 """
 
 import sys
 
-directory = ""  # where this process reports
+directory = ""  # the directory of this process's reports
 home = ""  # the directory of sitecustomize.py
 settings = {}  # OPTIMIZE_OBSERVE_* of this process
-hooked = set()  # names of the modules whose hooks are installed: a module that is reloaded keeps them
+hooked = set()  # names of the modules whose hooks are installed, which also survive a reload
 
 # Module whose import installs hooks -> (module of this package, function in it).
 HOOKS = {
@@ -40,7 +40,7 @@ HOOKS = {
 
 
 def start(here):
-    """Install the finder and the hand-over to Python children. Called once, by sitecustomize."""
+    """Install the finder and the hooks for Python children. Called once, by sitecustomize."""
     global directory, home
     import os
 
@@ -58,7 +58,7 @@ def start(here):
 
 
 def hook(module):
-    """Install the hooks of an imported module. A failure is reported and leaves the module as it is."""
+    """Install the hooks of an imported module. A failure is reported."""
     import importlib
 
     if module.__name__ in hooked:
@@ -75,7 +75,7 @@ def hook(module):
 
 
 class Finder:
-    """Finds a watched module by the other finders and hooks it when its code has run."""
+    """Find a watched module by the other finders and hook it after its code has run."""
 
     def __init__(self):
         self.looking = set()
@@ -96,7 +96,7 @@ class Finder:
 
 
 def watch(spec):
-    """Make the loader of spec, for this one module, call hook after the module's code. The loader keeps its type."""
+    """Make the loader of spec call hook after the code of this module. The loader keeps its type."""
     run = getattr(spec.loader, "exec_module", None)
     if run is None:
         return spec
@@ -112,5 +112,5 @@ def watch(spec):
     try:
         spec.loader.exec_module = exec_module
     except AttributeError:
-        pass  # a loader that takes no attribute: its module is not observed
+        pass  # the loader accepts no attributes: its module is not observed
     return spec

@@ -1,6 +1,6 @@
-"""XGBoost and LightGBM: a callback in train, under every name by which it was imported. A step is a round.
+"""XGBoost and LightGBM: a callback added to train, under every name by which it was imported. A step is a round.
 
-CatBoost is left alone: it refuses callbacks on a GPU.
+CatBoost is not hooked: it rejects callbacks on a GPU.
 """
 
 import os
@@ -12,7 +12,7 @@ from .core import number, observer, safely, wrap
 
 
 def rebind(package, old, new):
-    """Replace old by new in every module of the package that holds it."""
+    """Replace old by new in every module of the package that refers to it."""
     for name, module in list(sys.modules.items()):
         if module is not None and (name == package or name.startswith(package + ".")):
             for attribute, value in list(vars(module).items()):
@@ -21,10 +21,10 @@ def rebind(package, old, new):
 
 
 class Rounds:
-    """One call of train: the model is saved by save_model and the training stopped by the callback's result."""
+    """One call of train. Saves by save_model and stops by the callback's result."""
 
     suffix = ".json"
-    own_threads = True  # a parameter of the model, out of reach of the pools of the process
+    own_threads = True  # the thread count is a parameter of the model, independent of the process's pools
 
     def __init__(self, framework, total):
         self.framework, self.total = framework, total
@@ -36,7 +36,7 @@ class Rounds:
         self.training = observer.begin(self.framework, self, total_steps=self.total, unit="round")
 
     def after(self, model, done, losses):
-        """Note that done rounds of this call are complete; report whether to stop."""
+        """Record that done rounds of this call are complete, with the model and its losses."""
         t = self.training
         if t is None or t is not observer.training:
             return
@@ -61,7 +61,7 @@ class Rounds:
 
 
 def observed_train(original, adapter, callback, total_of):
-    """Return train with the callback of an adapter made for each call."""
+    """Return train with a new adapter's callback added at each call."""
 
     def train(*args, **kwargs):
         own = safely("train", lambda: adapter(total_of(args, kwargs)))
@@ -122,7 +122,7 @@ def install_lightgbm(module):
             if own.stopping:
                 raise stop(env.iteration, env.evaluation_result_list or [])
 
-        observe.order = 100  # after the script's own
+        observe.order = 100  # after the script's callbacks
         return observe
 
     def note(own, env):

@@ -1,8 +1,8 @@
-"""Gives the observer to Python children only.
+"""Pass the observer on to Python children only.
 
-os.environ is as the script would see it, so programs that are not Python see nothing of the observer. Where this
-process starts Python (an interpreter, a script with a Python "#!" line, or either of them behind a launcher or in the
-command of a shell), the child's environment gets the directory and the OPTIMIZE_OBSERVE_* settings back.
+os.environ does not contain the observer's variables, so other programs do not receive them. If this process starts Python
+(an interpreter, a script with a Python "#!" line, or either of them through a launcher or in a shell command), the
+directory and the OPTIMIZE_OBSERVE_* settings are added to the child's environment.
 """
 
 import os
@@ -23,7 +23,7 @@ def install():
     fork_exec = _posixsubprocess.fork_exec
 
     def observed_fork_exec(args, executables, *rest):
-        # rest is close_fds, pass_fds, cwd, environment, ... in every version since 3.8.
+        # rest is close_fds, pass_fds, cwd, environment, ... in all versions since 3.8.
         try:
             if runs_python(args, executables):
                 rest = rest[:3] + (carry(rest[3]),) + rest[4:]
@@ -86,7 +86,7 @@ def install_system():
 
 
 def flush():
-    """Write what is not yet reported: the process is about to be replaced."""
+    """Write the last report before the process is replaced by exec."""
     core = sys.modules.get("optimize_observer.core")
     if core is not None:
         core.observer.end("exec")
@@ -130,7 +130,7 @@ def is_python(word):
 
 
 def carry(environment):
-    """environment, a list of b"NAME=value" or None for this process's own, with the observer put back."""
+    """Return environment with the observer's variables; environment is a list of b"NAME=value", None for os.environ."""
     if environment is None:
         environment = [k + b"=" + v for k, v in os.environb.items()]
     settings = {os.fsencode(k): os.fsencode(v) for k, v in optimize_observer.settings.items()}
@@ -152,7 +152,7 @@ def carry(environment):
 
 
 def mapping(environment):
-    """carry for an environment that is a mapping."""
+    """Return the result of carry for an environment that is a mapping."""
     items = None
     if environment is not None:
         items = [os.fsencode(k) + b"=" + os.fsencode(v) for k, v in environment.items()]

@@ -1,7 +1,7 @@
-"""The state of the training in this process and its report, one JSON object a line in <directory>/<pid>.jsonl.
+"""State of the training in this process, and its reports: one JSON object per line in <directory>/<pid>.jsonl.
 
 Times are CLOCK_MONOTONIC in seconds (time.monotonic, "mono") and the wall clock ("time"). Adapters call begin, advance,
-checkpoint and finish; nothing here raises into the script.
+checkpoint and finish; no exception of this module reaches the script.
 """
 
 import atexit
@@ -14,16 +14,16 @@ import time
 import optimize_observer
 
 SCHEMA = 1
-RECENT = 64  # steps of which the median is reported
+RECENT = 64  # number of steps for the reported median
 FIRST_INTERVAL, LAST_INTERVAL = 0.5, 5.0  # seconds between progress lines, growing with the age of the process
-POLL_INTERVAL = 0.5  # seconds between looks at the request file
-BURST = 20  # checkpoint lines at once; two a second after that
+POLL_INTERVAL = 0.5  # seconds between checks of the request file
+BURST = 20  # size of the token bucket for checkpoint lines, refilled at two per second
 
 clock = time.monotonic
 
 
 class Training:
-    """One training: what its adapter reports of it. Absent numbers are None."""
+    """The state of one training, set by its adapter. Absent numbers are None."""
 
     def __init__(self, number, framework, adapter):
         self.number, self.framework, self.adapter = number, framework, adapter
@@ -38,10 +38,10 @@ class Training:
         self.recent = []  # seconds of the last steps
         self.at = 0
         self.last = 0.0  # end of the last step
-        self.reached = None  # when the counts were reached, where that is not the end of the last step
-        self.closing = None  # seconds that the framework is expected to need after the last epoch
+        self.reached = None  # time at which the counts were reached, if not the end of the last step
+        self.closing = None  # expected seconds of the framework's work after the last epoch
         self.stepping = self.waiting = self.optimizing = self.saving = 0.0  # seconds since the end of the first step
-        self.counted = 0  # steps that stepping covers
+        self.counted = 0  # number of steps in stepping
 
     def median(self):
         ordered = sorted(self.recent)
@@ -61,15 +61,15 @@ class Observer:
         self.wrap_exit()
 
     def reset(self):
-        """Forget everything that belongs to the process before a fork."""
+        """Discard the state of the parent process, after a fork."""
         self.born = clock()
         self.pid = os.getpid()
         self.path = os.path.join(optimize_observer.directory, "%d.jsonl" % self.pid)
         self.started = self.ended = False
         self.training = None
         self.trainings = 0
-        self.loader = None  # the DataLoader pass that a batch was last taken from
-        self.saving = 0  # depth of the saves in progress
+        self.loader = None  # the DataLoader pass of the last batch
+        self.saving = 0  # nesting depth of saves in progress
         self.tokens, self.refilled = float(BURST), self.born
         self.due = self.report_due = 0.0
         self.requests = None
@@ -87,7 +87,7 @@ class Observer:
     # Lines
 
     def write(self, event, **fields):
-        """Append one line. Opened for each line, so that no descriptor is held in the script's process."""
+        """Append one line. The file is opened for each line, so that no descriptor stays open in the script's process."""
         if not self.started and event != "start":
             self.start()
         line = {"event": event, "mono": round(clock(), 6), "time": round(time.time(), 3), "pid": self.pid}
@@ -100,7 +100,7 @@ class Observer:
             finally:
                 os.close(fd)
         except (OSError, ValueError, TypeError):
-            pass  # a full disk or a removed directory ends the report, not the training
+            pass  # a full disk or a removed directory must not stop the training
 
     def start(self):
         self.started = True
@@ -115,7 +115,7 @@ class Observer:
                    boot=boot, rank=rank, world=world, cpus=cpus(), frameworks=list(self.frameworks))
 
     def framework(self, name, root=""):
-        """Note a hooked framework by the name of its package. Helpers of a training report once they train themselves."""
+        """Record a hooked framework by the name of its package. Helper processes start reporting only when they train."""
         if name in self.frameworks:
             return
         self.frameworks[name] = root or name
@@ -126,12 +126,12 @@ class Observer:
             self.start()
 
     def versions(self):
-        """Versions of the hooked frameworks, known once their import is complete."""
+        """Return the versions of the hooked frameworks, available after their import is complete."""
         roots = ((name, sys.modules.get(root)) for name, root in self.frameworks.items())
         return {name: str(getattr(root, "__version__", ""))[:40] for name, root in roots}
 
     def failed(self, hook, error):
-        """Report the failure of a hook once. The message is kept only where it names code, not data."""
+        """Report the failure of a hook once. The message is included only for exceptions that name code, not data."""
         if hook in self.failures:
             return
         self.failures.add(hook)
@@ -151,7 +151,7 @@ class Observer:
     # Trainings
 
     def begin(self, framework, adapter=None, **facts):
-        """Start a training. facts are attributes of Training."""
+        """Start a training; facts sets attributes of Training."""
         self.trainings += 1
         t = Training(self.trainings, framework, adapter)
         t.losses = {}
@@ -179,8 +179,8 @@ class Observer:
                     can_set_threads=thread_count() is not None and getattr(t.adapter, "own_threads", False) is False)
 
     def advance(self, steps=1, requests=True):
-        """Note the end of a step, or of several that were made at once, and report when it is time. Requests are served in the
-        training's own thread only."""
+        """Record the end of a step, or of several steps made together, and report if due. Requests are served only in the
+        training's own thread."""
         t = self.training
         now = clock()
         last, t.last = t.last, now
@@ -206,7 +206,7 @@ class Observer:
             self.tick(now, requests)
 
     def tick(self, now, requests=True):
-        """Look for a request and write a progress line, each at its own pace."""
+        """Check for a request and write a progress line, each at its own interval."""
         self.due = now + POLL_INTERVAL
         if now >= self.report_due:
             self.progress(now)
@@ -218,13 +218,13 @@ class Observer:
                 self.failed("requests", e)
 
     def pause(self):
-        """Report when it is time, where no step has ended."""
+        """Report if due, without the end of a step."""
         now = clock()
         if now >= self.due and self.training is not None:
             self.tick(now)
 
     def boundary(self):
-        """Report the end of an epoch, after which no step may end for long."""
+        """Report the end of an epoch, after which the next step may take long."""
         now = clock()
         if self.training is None:
             return
@@ -234,7 +234,7 @@ class Observer:
             self.progress(now)
 
     def token(self, now, spare=0):
-        """Take one of the lines that may be written out of turn, leaving spare of them."""
+        """Take a token for an unscheduled line, leaving at least spare tokens; return whether one was available."""
         self.tokens = min(BURST, self.tokens + 2 * (now - self.refilled))
         self.refilled = now
         if self.tokens < 1 + spare:
@@ -264,7 +264,7 @@ class Observer:
                    closing=number(t.closing), threads=thread_count(), workers=getattr(self.loader, "workers", None), gpu_memory_used_gb=gpu_memory(now), **losses)
 
     def finish(self):
-        """Report the end of the training; the process may go on to train again."""
+        """Report the end of the training; the process may start another one."""
         t = self.training
         if t is None:
             return
@@ -287,7 +287,7 @@ class Observer:
             pass
 
     def checkpoint(self, path, seconds, kind):
-        """Report a file or directory that the training wrote as its state."""
+        """Report a file or directory to which the training wrote its state."""
         now = clock()
         t = self.training
         if t is not None:
@@ -301,7 +301,7 @@ class Observer:
                    training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None)
 
     def rank(self):
-        """Return (rank, world size) of this process in the job: (0, 1) where nothing is distributed."""
+        """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed."""
         dist = sys.modules.get("torch.distributed")
         try:
             if dist is not None and dist.is_available() and dist.is_initialized():
@@ -332,7 +332,7 @@ def cpus():
 
 
 def thread_count():
-    """Threads of the numeric pools of this process; None where no pool is known."""
+    """Return the number of threads in the numeric pools of this process; None if no pool is known."""
     torch = sys.modules.get("torch")
     try:
         return torch.get_num_threads()
@@ -349,7 +349,7 @@ _memory = [0.0, None]
 
 
 def gpu_memory(now):
-    """Peak CUDA memory of this process in GB, read every ten seconds; None without a CUDA context."""
+    """Return the peak CUDA memory of this process in GB, read every ten seconds; None without a CUDA context."""
     if now - _memory[0] < 10:
         return _memory[1]
     _memory[0] = now
@@ -363,7 +363,7 @@ def gpu_memory(now):
 
 
 def number(v):
-    """v as a finite float, rounded for the report, else None. Tensors on a device are not read."""
+    """Return v as a finite float with nine significant digits, otherwise None."""
     try:
         v = float(v)
     except (TypeError, ValueError):
@@ -377,7 +377,7 @@ def whole(v):
 
 
 def scalar(v):
-    """The value of a number or a one-element CPU tensor; None for anything else, so that no GPU is waited for."""
+    """Return the value of a number or a one-element CPU tensor; None otherwise, which avoids a GPU synchronisation."""
     if isinstance(v, (int, float)):
         return v
     device = getattr(v, "device", None)
@@ -393,7 +393,7 @@ def scalar(v):
 
 
 def safely(hook, function, *args):
-    """Call function unless the hook has failed before; return None then and when it fails."""
+    """Call function unless the hook has failed before; return None in that case and if it fails."""
     if hook in observer.failures:
         return None
     try:
@@ -404,7 +404,7 @@ def safely(hook, function, *args):
 
 
 def wrap(owner, name, make):
-    """Replace owner.name by make(original), which keeps its name, documentation and signature."""
+    """Replace owner.name by make(original), with the original's name, documentation and signature; return the original."""
     import functools
 
     original = getattr(owner, name)
@@ -414,7 +414,7 @@ def wrap(owner, name, make):
 
 
 def timed_save(hook, path_of, kind):
-    """Return a wrapper for wrap: reports the checkpoint at path_of(result, args, kwargs) with the seconds it took."""
+    """Return a make for wrap that reports the checkpoint at path_of(result, args, kwargs) with the seconds it took."""
 
     def make(original):
         def save(*args, **kwargs):

@@ -2,7 +2,7 @@
 
 import os
 
-from .core import observer, safely, timed_save, wrap
+from .core import observer, safely, scalar, timed_save, wrap
 
 
 def install_trainer(module):
@@ -31,7 +31,7 @@ def install_trainer(module):
 
 def make_callback(base):
     class OptimizeObserver(base):
-        """Reports the Trainer's own counts; saves and stops through its control flags."""
+        """Reports the counts of the Trainer; saves and stops by its control flags."""
 
         def __init__(self):
             self.training = None
@@ -76,10 +76,10 @@ def make_callback(base):
             if self.training is not None:
                 for name, column in (("loss", "train_loss"), ("eval_loss", "test_loss"), ("eval_accuracy", "test_accuracy")):
                     if name in logs:
-                        self.training.losses[column] = logs[name]
+                        self.training.losses[column] = scalar(logs[name])
 
         def save(self, path):
-            self.want_save, self.written = True, None  # written by the Trainer, where and as it always does
+            self.want_save, self.written = True, None  # the Trainer writes to its usual path
 
         def stop(self):
             self.want_stop = True

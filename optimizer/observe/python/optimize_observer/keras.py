@@ -1,4 +1,4 @@
-"""Keras 3 and tf.keras: a callback in the list that fit makes, the batch size of its data, Model.save."""
+"""Keras 3 and tf.keras: a callback in the list created by fit, the batch size of its data, Model.save."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ import optimize_observer
 
 from .core import number, observer, safely, scalar, timed_save, wrap
 
-data = {"adapter": None}  # of the last EpochIterator: fit makes the one for training just before its callbacks
+data = {"adapter": None}  # of the last EpochIterator: fit creates the one for training just before its callbacks
 
 COLUMNS = (("loss", "train_loss"), ("val_loss", "test_loss"), ("accuracy", "train_accuracy"), ("acc", "train_accuracy"),
            ("val_accuracy", "test_accuracy"), ("val_acc", "test_accuracy"))
@@ -16,7 +16,7 @@ COLUMNS = (("loss", "train_loss"), ("val_loss", "test_loss"), ("accuracy", "trai
 def install_callbacks(module):
     lists = module.__dict__.get("CallbackList")
     if lists is None or lists.__module__ != module.__name__:
-        return  # Keras 3 imports it from where it is hooked
+        return  # Keras 3 imports it from the module in which it is hooked
     observer.framework("keras", module.__name__.split(".")[0])
     base = lists.__mro__[1] if len(lists.__mro__) > 2 else module.Callback
     callback = make_callback(base)
@@ -26,13 +26,13 @@ def install_callbacks(module):
         callbacks.callbacks.append(own)
         own.set_model(callbacks.model)
         own.set_params(callbacks.params)
-        if hasattr(callbacks, "_should_call_train_batch_hooks"):  # Keras 2 decides when it is made
+        if hasattr(callbacks, "_should_call_train_batch_hooks"):  # Keras 2 sets it in the constructor
             callbacks._should_call_train_batch_hooks = True
 
     def make(original):
         def __init__(self, callbacks=None, add_history=False, *args, **kwargs):
             original(self, callbacks, add_history, *args, **kwargs)
-            if add_history:  # only fit asks for one
+            if add_history:  # set by fit only
                 safely("keras.fit", add, self)
 
         return __init__
@@ -64,14 +64,14 @@ def install_model(module):
         wrap(module.Model, name, timed_save("keras." + name, path_of, "keras"))
 
 
-saved = {"directory": None}  # where the script saved last
+saved = {"directory": None}  # directory of the script's last save
 
 
 def make_callback(base):
     class OptimizeObserver(base):
-        """Reports fit's own counts; saves by Model.save and stops by stop_training."""
+        """Reports the counts of fit; saves by Model.save and stops by stop_training."""
 
-        async_safe = True  # leaves Keras 3's choice of dispatch as it is
+        async_safe = True  # does not affect how Keras 3 dispatches callbacks
         _supports_tf_logs = True
 
         def on_train_begin(self, logs=None):
@@ -109,7 +109,7 @@ def make_callback(base):
             if t is None or t is not observer.training:
                 return
             if threading.get_ident() != t.thread:
-                with self.lock:  # Keras 3 runs callbacks in a pool of threads where all of them allow it
+                with self.lock:  # Keras 3 runs callbacks in a thread pool if all of them allow it
                     self.batch_end_elsewhere(t, batch, logs)
                 return
             if batch == self.last:
@@ -117,11 +117,11 @@ def make_callback(base):
             observer.advance(self.note(t, batch, logs))
 
         def batch_end_elsewhere(self, t, batch, logs):
-            if batch > self.last and t is observer.training:  # batches may end out of order; the next epoch awaits them all
+            if batch > self.last and t is observer.training:  # batches may end out of order; the next epoch waits for all
                 observer.advance(self.note(t, batch, logs), requests=False)
 
         def note(self, t, batch, logs):
-            """Set the counts of the training to the end of a batch; returns the steps since the last one."""
+            """Set the counts of t to the end of a batch; return the number of steps since the previous one."""
             steps = batch - self.last if batch > self.last else batch + 1
             self.last, self.logs = batch, logs
             if self.steps:

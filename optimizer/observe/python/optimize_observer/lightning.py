@@ -27,7 +27,7 @@ def install(module):
 
 
 def install_fabric(module):
-    """Fabric saves through a buffer, so that torch.save does not see the path. Its loop is the script's own."""
+    """Hook Fabric.save, which saves through a buffer, so that torch.save has no path. The loop is in the script."""
 
     def path_of(result, args, kwargs):
         return args[1] if len(args) > 1 else kwargs.get("path")
@@ -37,7 +37,7 @@ def install_fabric(module):
 
 def make_callback(base, package):
     class OptimizeObserver(base):
-        """Reports the Trainer's own counts; saves by save_checkpoint and stops by should_stop."""
+        """Reports the counts of the Trainer; saves by save_checkpoint and stops by should_stop."""
 
         def __init__(self):
             self.training = self.trainer = None

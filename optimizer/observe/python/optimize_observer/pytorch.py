@@ -1,7 +1,7 @@
-"""PyTorch: optimizer steps, DataLoader passes, torch.save, and the door for the number of loader workers.
+"""PyTorch: optimizer steps, DataLoader passes, torch.save, and the number of loader workers.
 
-Counts a training that no framework reports itself; inside one that does, only the optimizer and loader times are used.
-An epoch is a pass over the loader that the optimizer steps follow.
+Counts a training that is not reported by a framework's adapter; otherwise only the optimizer and loader times are used.
+An epoch is a pass over the loader whose batches precede the optimizer steps.
 """
 
 import sys
@@ -12,7 +12,7 @@ import optimize_observer
 from . import workers
 from .core import clock, observer, safely, timed_save, wrap
 
-TAKEOVER = 50  # steps of another optimizer, without one of the leading optimizer, that make it the leading one
+TAKEOVER = 50  # steps of other optimizers, without one of the leading optimizer, that replace the leading one
 
 
 def install(torch):
@@ -25,18 +25,18 @@ def install(torch):
 
 
 class Loop:
-    """A training loop that the script writes itself. A step is a step of the leading optimizer, the first to step."""
+    """A training loop in the script. A step is a step of the leading optimizer, initially the first one to step."""
 
     def __init__(self):
         self.training = None
         self.leader = None  # id of the leading optimizer
-        self.others = 0  # steps of other optimizers since its last
+        self.others = 0  # steps of other optimizers since its last step
         self.clear()
 
     def clear(self):
         self.passes = None  # the Passes of the training loader
-        self.loaders = []  # the Passes of all training loaders that exist
-        self.gone = [0, 0.0]  # batches and epochs of those that do not: scripts make a loader for every epoch
+        self.loaders = []  # the Passes of all existing training loaders
+        self.gone = [0, 0.0]  # batches and epochs of deleted ones: some scripts create a loader for every epoch
 
     def stepped(self, optimizer):
         t = observer.training
@@ -70,7 +70,7 @@ class Loop:
         observer.loader = use
 
     def switch(self, passes):
-        """Take passes as those of the training loader."""
+        """Make passes those of the training loader."""
         self.passes = passes
         for old in [p for p in self.loaders if p.loader() is None]:
             self.loaders.remove(old)
@@ -79,7 +79,7 @@ class Loop:
             self.loaders.append(passes)
 
     def fill(self, t, world):
-        """Derive epoch, samples and batch size from the passes over the training loaders."""
+        """Derive epoch, samples and batch size of t from the passes over the training loaders."""
         passes = self.passes
         if passes is None:
             return
@@ -111,7 +111,7 @@ def install_optimizer(torch):
     if pre is None or post is None:
         return install_step(module.Optimizer)
     begun = [0.0]
-    inner = {}  # class -> whether its step may call another hooked step
+    inner = {}  # class -> result of nests
 
     def before(optimizer, args, kwargs):
         begun[0] = clock()
@@ -136,13 +136,13 @@ def install_optimizer(torch):
 
 
 def nests(cls):
-    """Report whether cls overrides a step of a base class other than Optimizer, which it may call."""
+    """Report whether cls overrides the step of a base class other than Optimizer, and may therefore call it."""
     return sum("step" in c.__dict__ for c in cls.__mro__ if c.__module__ != "torch.optim.optimizer") > 1
 
 
 def nested(optimizer):
-    """Report whether the hooked step that has just ended was called by another hooked step of the same optimizer."""
-    frame = sys._getframe(2)  # the wrapper that torch puts around step
+    """Report whether the hooked step that has just ended was called from another hooked step of the same optimizer."""
+    frame = sys._getframe(2)  # torch's wrapper of step
     code, frame = frame.f_code, frame.f_back
     for _ in range(6):
         if frame is None:
@@ -154,7 +154,7 @@ def nested(optimizer):
 
 
 def install_step(optimizer_class):
-    """Wrap step of each optimizer class when the first of it is made: versions without global hooks."""
+    """Wrap step of each optimizer class when its first instance is created, for versions without global hooks."""
     depth = [0]
 
     def observed(step):
@@ -206,12 +206,12 @@ class Passes:
         self.workers = getattr(loader, "num_workers", None)
         self.length = self.count = None
         self.sharded = False
-        if not iterable:  # the length of an iterable dataset is not asked for: DataLoader remembers that it was
+        if not iterable:  # len of an iterable dataset has a side effect: DataLoader remembers the call
             self.length = quietly(len, loader)
             sampler = getattr(loader, "sampler", None)
             self.count = quietly(len, sampler)
             self.sharded = getattr(sampler, "num_replicas", 1) not in (None, 1)
-        self.batches = 0  # of the passes before the present one
+        self.batches = 0  # of the passes before the current one
         self.epochs = 0.0
         self.use = None
 
@@ -222,14 +222,14 @@ class Passes:
         return self.use
 
     def close(self):
-        """Count the present pass if optimizer steps followed it; an abandoned pass counts for its share."""
+        """Count the current pass if optimizer steps followed its batches; an incomplete pass counts by its share."""
         use = self.use
         if use is not None and use.stepped:
             self.batches += use.batches
             self.epochs += use.share()
 
     def total(self):
-        """Return (batches, epochs) with those of the present pass."""
+        """Return (batches, epochs), including the current pass."""
         use = self.use
         if use is None or not use.stepped:
             return self.batches, self.epochs
@@ -323,10 +323,10 @@ WORKERS_POSITION = 5  # of num_workers among the arguments after self
 
 
 def install_workers(module):
-    """Let OPTIMIZE_OBSERVE_WORKERS=n set num_workers of map-style loaders, with the settings that belong to workers.
+    """Let OPTIMIZE_OBSERVE_WORKERS=n set num_workers of map-style loaders, with the related settings.
 
-    Never the sampler, batch size, shuffling or generator. An iterable dataset repeats its data in every worker and is
-    left alone.
+    The sampler, batch size, shuffling and generator never change. A loader over an iterable dataset, which repeats its data
+    in every worker, is unchanged.
     """
     settings = optimize_observer.settings
     workers = int(settings["OPTIMIZE_OBSERVE_WORKERS"])

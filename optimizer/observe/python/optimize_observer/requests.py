@@ -1,9 +1,10 @@
-"""Answers what the agent asks for: <directory>/request-<pid>.json, read at the end of a step, at most twice a second.
+"""Answer the agent's requests: <directory>/request-<pid>.json, read at the end of a step, at most twice a second.
 
-A request is {"id": n, "op": "save" | "save_and_stop" | "threads" | "trial", "path": ..., "threads": n, "max_seconds": s}
-with ids that grow. Each is answered by one line {"event": "answer", "id": n, "ok": ..., ...}. The ranks of a distributed
-training act at the same step: rank 0 writes the step to agreed-<MASTER_PORT>.json, where the others find it. Each of the
-others has announced itself by a file before; where one has not, or is gone, rank 0 refuses, for it would stop alone.
+A request is {"id": n, "op": "save" | "save_and_stop" | "threads" | "trial" | "workers", "path": ..., "threads": n,
+"workers": n, "max_seconds": s} with increasing ids. Each is answered by one line {"event": "answer", "id": n, "ok": ..., ...}.
+The ranks of a distributed training act at the same step: rank 0 writes the step to agreed-<MASTER_PORT>.json, which the
+other ranks read. Each of them has announced itself by a file; if an announcement is missing or its process is dead, rank 0
+refuses the request, because it would stop alone.
 """
 
 import json
@@ -13,7 +14,7 @@ import sys
 from .core import clock, observer, one_machine, thread_count
 
 LARGEST = 64 << 10
-AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act: several polls of each
+AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act; covers several polls of each rank
 OPERATIONS = ("save", "save_and_stop", "threads", "trial", "workers")
 
 
@@ -25,13 +26,13 @@ class Requests:
         self.group = "".join(c for c in os.environ.get("MASTER_PORT", "") if c.isdigit())
         self.agreed = os.path.join(self.directory, "agreed-%s.json" % self.group)
         self.path = self.agreed if self.rank else os.path.join(self.directory, "request-%d.json" % owner.pid)
-        self.seen = None  # identity of the file that was read last
+        self.seen = None  # identity of the last file read
         self.last = 0  # id of the last request
-        self.waiting = None  # a request for a later step
-        self.saving = None  # a save that the framework makes by itself
-        self.loading = None  # a change of workers that awaits the next pass over the data
+        self.waiting = None  # request scheduled for a later step
+        self.saving = None  # save that the framework carries out later
+        self.loading = None  # change of workers that waits for the next pass over the data
         if self.rank and self.group:
-            self.read()  # what was agreed before this training began is past
+            self.read()  # discard an agreement from before this training
             self.last = 0
             with open(self.announcement(self.rank), "w") as f:
                 f.write(str(owner.pid))
@@ -40,7 +41,7 @@ class Requests:
         return os.path.join(self.directory, "rank-%s-%d" % (self.group, rank))
 
     def complete(self):
-        """Report whether all other ranks of this training read what is agreed."""
+        """Report whether all other ranks of this training read the agreement."""
         try:
             for rank in range(1, self.world):
                 with open(self.announcement(rank)) as f:
@@ -97,7 +98,7 @@ class Requests:
 
     def agree(self, request):
         t = self.owner.training
-        if len(t.recent) < 3:  # how many steps the time takes is not known yet
+        if len(t.recent) < 3:  # the step time is not known yet: try again at the next poll
             self.seen, self.last = None, self.last - 1
             return
         request["step"] = t.step + 3 + int(AGREEMENT / max(min(t.recent), 1e-5))
@@ -139,7 +140,7 @@ class Requests:
             self.saved(path)
 
     def saved(self, path):
-        """Answer the save in progress: the framework has written path."""
+        """Answer the save in progress, after the framework has written path."""
         if self.saving is None:
             return
         (request, begun), self.saving = self.saving, None
@@ -147,7 +148,7 @@ class Requests:
                     stopped=request["op"] == "save_and_stop", seconds=clock() - begun)
 
     def abandon(self, reason):
-        """Answer what can no longer be done."""
+        """Refuse all pending requests for the given reason."""
         for request in (self.waiting, self.loading, self.saving and self.saving[0], self.owner.trial and self.owner.trial.request):
             if request:
                 self.answer(request, False, reason=reason)
@@ -163,7 +164,7 @@ class Requests:
 
 
 def set_threads(n):
-    """Set the numeric thread pools of this process; return the number before."""
+    """Set the numeric thread pools of this process; return the previous number of threads."""
     if not 1 <= n <= 4096:
         raise ValueError("threads")
     before = thread_count()
@@ -178,11 +179,11 @@ def set_threads(n):
 
 
 class Trial:
-    """Compares two thread counts inside the training: steps at the present one, at the other one, and back."""
+    """Compare two thread counts inside the training: steps at the current one, the other one, and the current one again."""
 
-    SETTLE = 2  # steps after a change that are not counted
-    ENOUGH = 30  # steps of each phase
-    FEWEST = 5  # steps after which a clearly slower count is given up
+    SETTLE = 2  # uncounted steps after a change
+    ENOUGH = 30  # steps per phase
+    FEWEST = 5  # steps after which the trial of a clearly slower count is aborted
     SLOWER = 1.5
 
     def __init__(self, requests, request):
@@ -191,7 +192,7 @@ class Trial:
         if self.counts[0] is None or not 1 <= self.counts[1] <= 4096:
             raise NotImplementedError("no thread pool is known")
         self.limit = min(600.0, max(0.1, float(request.get("max_seconds") or 30))) / 3
-        self.measured = []  # seconds of the steps of each phase
+        self.measured = []  # seconds per step, one list per phase
         self.early = False
         requests.owner.trial = self
         self.phase(clock())

@@ -1,4 +1,4 @@
-"""Stable-Baselines3: a callback of learn. A step is a timestep of the environments."""
+"""Stable-Baselines3: a callback added to learn. A step is a timestep of the environments."""
 
 import importlib
 import os
@@ -43,7 +43,7 @@ def install(module):
 
 def make_callback(base):
     class OptimizeObserver(base):
-        """Reports learn's own counts; saves by save and stops by its result."""
+        """Reports the counts of learn; saves by the model's save and stops by the result of _on_step."""
 
         def __init__(self):
             super().__init__()

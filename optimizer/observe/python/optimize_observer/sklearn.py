@@ -1,4 +1,4 @@
-"""scikit-learn: partial_fit of estimators that predict. A step is a call."""
+"""scikit-learn: partial_fit of estimators with predict. A step is a call."""
 
 from .core import observer, safely, wrap
 
@@ -19,7 +19,7 @@ def watch(cls):
 
 
 class Calls:
-    """The calls of the first estimator that is trained this way."""
+    """Count the calls of the first estimator that is trained by partial_fit."""
 
     def __init__(self):
         self.training = self.estimator = None

@@ -1,4 +1,4 @@
-"""Ultralytics: callbacks of the trainer of every task."""
+"""Ultralytics: callbacks in the trainer, for every task."""
 
 import os
 import shutil
@@ -33,12 +33,12 @@ def install(module):
 
 
 class Adapter:
-    """Reports a trainer's own counts. It saves and stops at the end of an epoch, where its checkpoints can be resumed."""
+    """Reports the counts of a trainer. Saves and stops at the end of an epoch, where checkpoints are resumable."""
 
     def __init__(self):
         self.training = None
         self.want_save = self.want_stop = False
-        self.batches = self.steps = 0  # of this epoch; of the optimizer since the end of the last batch
+        self.batches = self.steps = 0  # batches of this epoch; optimizer steps since the end of the last batch
 
     def attach(self, trainer):
         trainer._optimize_adapter = self
@@ -54,7 +54,7 @@ class Adapter:
         return callback
 
     def __reduce__(self):
-        return Adapter, ()  # a trainer that is copied or pickled takes none of the state along
+        return Adapter, ()  # a copied or pickled trainer gets an adapter without state
 
     def on_train_start(self, trainer):
         self.length = len(trainer.train_loader)
@@ -95,7 +95,7 @@ class Adapter:
             return
         path = os.fspath(trainer.last)
         if self.want_stop:
-            # The end of a training strips last.pt of what a resumption needs.
+            # At the end of a training, Ultralytics strips from last.pt the state that resuming requires.
             kept = os.path.join(os.path.dirname(path), "optimize-epoch-%d.pt" % (trainer.epoch + 1))
             shutil.copyfile(path, kept)
             path, trainer.stop = kept, True
@@ -107,8 +107,8 @@ class Adapter:
         if t is None or t is not observer.training:
             return
         if trainer.epoch < trainer.epochs:
-            t.closing = clock() - self.trained  # the best model is evaluated once more at the end
-        t.epoch = min(trainer.epoch + 1.0, trainer.epochs)  # the final evaluation is one more
+            t.closing = clock() - self.trained  # the final evaluation of the best model takes as long
+        t.epoch = min(trainer.epoch + 1.0, trainer.epochs)  # the final evaluation counts as another epoch
         losses = trainer.tloss if isinstance(trainer.tloss, dict) else {}
         values = [number(scalar(v)) for v in losses.values()]
         if values and None not in values:

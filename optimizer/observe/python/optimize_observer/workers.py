@@ -1,7 +1,7 @@
-"""Another number of workers for the data loader of a running training, from its next pass on.
+"""Change the number of data-loader workers of a running training, from its next pass on.
 
-The number is changed between two passes only, where a loader makes its workers anew: batch size, order and sampling stay.
-Refused where workers outlive a pass, where the dataset is iterable, and where shared memory is short.
+The number changes only between two passes, when a loader creates new workers: batch size, order and sampling are unaffected.
+A change is refused if the workers are persistent, if the dataset is iterable, or if shared memory is short.
 """
 
 import os
@@ -12,9 +12,9 @@ from .core import clock, observer
 
 MOST = 256
 SHARED = 512 << 20  # free bytes of shared memory below which no workers are added
-PREFETCH = 2  # batches for each worker where the loader has no number of its own, as in torch
+PREFETCH = 2  # batches per worker if the loader has no prefetch factor, as in torch
 
-change = None  # the latest Change that was requested
+change = None  # the latest requested Change
 
 
 class Change:
@@ -24,7 +24,7 @@ class Change:
         self.loader = weakref.ref(loader)
 
     def concerns(self, loader):
-        """Report whether a loader is that of the request, or one that the script made over the same dataset since."""
+        """Report whether loader is that of the request, or a later one of the script over the same dataset."""
         return loader is self.loader() or self.loader() is None and self.dataset is not None and loader.dataset is self.dataset()
 
     def answer(self, ok, **fields):
@@ -42,7 +42,7 @@ def reference(value):
 
 
 def prepare(requests, request):
-    """Note a request; it is answered when the next pass begins."""
+    """Store a request, which is answered when the next pass begins, or refuse it."""
     global change
     workers = int(request["workers"])
     use = observer.loader
@@ -57,7 +57,7 @@ def prepare(requests, request):
 
 
 def refusal(loader, workers):
-    """Return why a loader cannot have this number of workers, None where it can."""
+    """Return why a loader cannot have this number of workers, None if it can."""
     if not 0 <= workers <= MOST:
         return "%d workers" % workers
     if getattr(loader, "_dataset_kind", 0) == 1:
@@ -77,7 +77,8 @@ def refusal(loader, workers):
 
 
 def begin(loader):
-    """Set the workers of a loader whose pass begins. Return what takes that back, None where nothing was set."""
+    """Set the workers of a loader whose pass begins. Return the function to call afterwards with the exception or None; None if
+    nothing was changed."""
     if change is None or loader.num_workers == change.workers or not change.concerns(loader) or refusal(loader, change.workers):
         if change is not None and change.request is not None and change.concerns(loader):
             change.answer(loader.num_workers == change.workers, workers=loader.num_workers, before=loader.num_workers)
@@ -90,7 +91,7 @@ def begin(loader):
     loader.prefetch_factor = (prefetch or PREFETCH) if change.workers else None
 
     def ended(failure):
-        """Answer the request; after a failure to make the workers restore the loader and the random generators."""
+        """Answer the request; after a failure to create the workers, restore the loader and the random generators."""
         global change
         made = change
         if failure is not None:

@@ -1,7 +1,8 @@
-// Package baseline places containers one after another by a rule, as schedulers in use and the published comparisons do.
+// Package baseline places containers one after another by fixed rules, like production schedulers and published
+// baselines.
 //
-// It is not the way to a good placement: rules that look at no throughput leave a fifth of it (see package exact). It is what others
-// are measured against, and Paragon what Metis was.
+// The results are not good placements: rules without throughput information lose about a fifth of the throughput (see
+// package exact). They serve as a reference for other methods, as Paragon did for Metis.
 //
 //	solution, err := baseline.Methods["spread"](problem, rand.New(rand.NewPCG(1, 0)))
 package baseline
@@ -14,12 +15,12 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Method places a batch. It maximises nothing, so that Value, Bound and Gap of the solution are NaN. The same problem and random
-// numbers give the same placement; methods that say so use none, and nil is seed 0. The error is that of Problem.Validate, a batch
-// that does not fit included.
+// Method places a batch. It optimizes no objective, so Value, Bound and Gap of the solution are NaN. The same problem
+// and random numbers yield the same placement. Deterministic methods ignore rng; a nil rng is seeded with 0. Errors
+// are those of Problem.Validate, including a batch that does not fit.
 type Method func(p *place.Problem, rng *rand.Rand) (*place.Solution, error)
 
-// Methods are all by name.
+// Methods contains all methods by name.
 var Methods = map[string]Method{
 	"balanced":          Balanced,
 	"binpack":           BinPack,
@@ -31,17 +32,17 @@ var Methods = map[string]Method{
 	"spread":            Spread,
 }
 
-// cluster is nodes while they fill.
+// cluster is the state of the nodes while containers are placed.
 type cluster struct {
 	counts   place.Placement
 	typeOf   []int
-	load     []int // containers
+	load     []int // number of containers
 	capacity []int
-	pick     func(n int) int // a random number below n
+	pick     func(n int) int // random number below n
 	ties     []int
 }
 
-// newCluster has what runs already.
+// newCluster returns a cluster with the existing containers.
 func newCluster(p *place.Problem, rng *rand.Rand) (*cluster, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
@@ -67,14 +68,14 @@ func newCluster(p *place.Problem, rng *rand.Rand) (*cluster, error) {
 	return c, nil
 }
 
-// inOrder places the batch, all containers of the first app, then of the second, and so on, as Metis presents them. Choose gives a
-// node with room, of which there is one, since the batch fits.
+// inOrder places the batch app by app, in the order in which Metis presents containers. choose returns a node with
+// free capacity; one exists because the batch fits.
 func (c *cluster) inOrder(p *place.Problem, choose func(app int) int) (*place.Solution, error) {
 	for app, k := range p.Batch {
 		for range k {
 			n := choose(app)
 			if n < 0 || !c.room(n) {
-				return nil, fmt.Errorf("placement: container of app %d on node %d, which is full", app+1, n+1) // a method that is wrong
+				return nil, fmt.Errorf("placement: container of app %d on node %d, which is full", app+1, n+1) // bug in a method
 			}
 			c.counts[n][app]++
 			c.load[n]++
@@ -85,11 +86,11 @@ func (c *cluster) inOrder(p *place.Problem, choose func(app int) int) (*place.So
 
 func (c *cluster) room(n int) bool { return c.load[n] < c.capacity[n] }
 
-// share is how full a node is.
+// share returns the fraction of a node's capacity in use.
 func (c *cluster) share(n int) float64 { return float64(c.load[n]) / float64(c.capacity[n]) }
 
-// least is a node with the smallest cost among those with room, of equal ones any with the same chance; −1 when all are full. Costs
-// may be infinite. O(nodes).
+// least returns the node with the lowest cost among those with free capacity, choosing uniformly among ties; −1 if
+// all are full. Costs may be infinite. O(nodes).
 func (c *cluster) least(cost func(n int) float64) int {
 	c.ties = c.ties[:0]
 	best := math.Inf(1)
@@ -107,7 +108,7 @@ func (c *cluster) least(cost func(n int) float64) int {
 	return c.any(c.ties)
 }
 
-// any is one of nodes, −1 when there are none.
+// any returns a random element of nodes, or −1 if there are none.
 func (c *cluster) any(nodes []int) int {
 	switch len(nodes) {
 	case 0:

@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// flat is a table of apps that do not disturb each other.
+// flat returns a table of apps without interference.
 func flat(t require, apps, capacity int) *place.Table {
 	names := make([]string, apps)
 	for i := range names {
@@ -34,7 +34,7 @@ func flat(t require, apps, capacity int) *place.Table {
 
 type require interface{ Fatal(...any) }
 
-// draw is a cluster of up to three types of nodes with something on them, and a batch that fits.
+// draw returns a cluster of up to three node types with existing containers, and a batch that fits.
 func draw(r *rapid.T) *place.Problem {
 	apps := rapid.IntRange(1, 4).Draw(r, "apps")
 	p := &place.Problem{Batch: make([]int, apps)}
@@ -70,7 +70,8 @@ func draw(r *rapid.T) *place.Problem {
 	return p
 }
 
-// Every method places all of the batch, moves nothing, keeps within capacity (Evaluate says so), and does the same again.
+// Every method places the whole batch, moves no existing container, respects capacities (checked by Evaluate) and is
+// reproducible.
 func TestEveryMethodKeepsTheRules(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(Methods)) {
 		t.Run(name, func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestEveryMethodRefuses(t *testing.T) {
 	}
 }
 
-// What each rule does where there is no choice.
+// The choice of each rule where it is unambiguous.
 func TestRules(t *testing.T) {
 	two := flat(t, 2, 4)
 	for name, c := range map[string]struct {
@@ -155,7 +156,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// An app of which a container tolerates none of its own kind, with scores weakened so that it tolerates two.
+// An app that tolerates no container of its own kind; the attenuated scores permit two.
 func TestParagonChooses(t *testing.T) {
 	for name, c := range map[string]struct {
 		method   string
@@ -185,7 +186,8 @@ func TestParagonChooses(t *testing.T) {
 	}
 }
 
-// With thresholds as shares of a larger node apps tolerate less, while nodes hold what they hold.
+// With thresholds relative to the capacity of a larger node, apps tolerate less, while the capacity of the nodes is
+// unchanged.
 func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
 	p := placetest.Metis(t, 1000, 729, 0)
 	missed := map[int]float64{}
@@ -208,8 +210,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// BenchmarkMethods places 400 containers on 81 nodes and 2000 on 729, and reports the throughput. The code published with Metis
-// takes 4.9 s for Paragon with 400, of which its predictor is a part, and 57 s with 1000 on 729 nodes.
+// BenchmarkMethods places 400 containers on 81 nodes and 2000 on 729, and reports the throughput. For Paragon, the
+// code published with Metis takes 4.9 s with 400 containers, including its predictor, and 57 s with 1000 on 729
+// nodes.
 func BenchmarkMethods(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(Methods)) {
 		for _, c := range [][2]int{{400, 81}, {2000, 729}} {

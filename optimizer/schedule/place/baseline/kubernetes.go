@@ -7,10 +7,11 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Spread scores nodes as the scheduler of Kubernetes does by default (configuration v1) for pods of one size that ask for nothing
-// special: 2 × PodTopologySpread over host names (few pods of the same service; the built-in constraint, which may be missed) +
-// NodeResourcesFit with LeastAllocated, both from 0 to 100 in whole numbers; of equal ones any. What other plugins add is the same
-// for all nodes here. All nodes are scored, while Kubernetes looks at a part of more than 100. O(containers × nodes).
+// Spread scores nodes like the default scheduler of Kubernetes (configuration v1) for pods of equal size without
+// special requirements: 2 × PodTopologySpread over host names (few pods of the same service; the built-in soft
+// constraint) + NodeResourcesFit with LeastAllocated, both integers from 0 to 100; ties are broken at random. Other
+// plugins score all nodes equally here. All nodes are scored, whereas Kubernetes samples clusters of more than 100
+// nodes. O(containers × nodes).
 func Spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
@@ -24,7 +25,7 @@ func Spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 				nodes, least, most = nodes+1, min(least, k), max(most, k)
 			}
 		}
-		// A service's pods on a node count log(nodes + 2) each; maxSkew is 3.
+		// Each pod of a service on a node has the weight log(nodes + 2); maxSkew is 3.
 		pods := func(k int) int { return int(math.Round(float64(k)*math.Log(float64(nodes+2)) + 3 - 1)) }
 		low, high := pods(least), pods(most)
 		return c.least(func(n int) float64 {
@@ -35,8 +36,8 @@ func Spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	})
 }
 
-// BinPack puts each container on a node with room of which the largest share is in use, of equal ones any: NodeResourcesFit of
-// Kubernetes with MostAllocated and no other scores. O(containers × nodes).
+// BinPack places each container on a node with free capacity of which the largest share is in use; ties are broken at
+// random. This is NodeResourcesFit of Kubernetes with MostAllocated and no other scores. O(containers × nodes).
 func BinPack(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// LeastLoaded puts each container on a node of which the smallest share is in use, of equal ones any. O(containers × nodes).
+// LeastLoaded places each container on a node of which the smallest share is in use; ties are broken at random.
+// O(containers × nodes).
 func LeastLoaded(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {

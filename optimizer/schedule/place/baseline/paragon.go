@@ -9,29 +9,33 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Paragon greedily matches what containers cause with what others tolerate (Delimitrou and Kozyrakis, ASPLOS 2013), as Metis adapted
-// it: every app is a source of interference, and an app that tolerates at most θ containers of another (Problem.Constraints; those
-// with AtLeast are not used) tolerates a share θ / capacity of it, while the other causes 1 − θ / capacity to it. Both are weakened
-// by a sensitivity of 3. O(containers × nodes × apps).
+// Paragon greedily matches the interference that containers cause with the interference that others tolerate
+// (Delimitrou and Kozyrakis, ASPLOS 2013), as adapted by Metis. Each app is a source of interference. An app that
+// tolerates at most θ containers of another (Problem.Constraints; those with AtLeast are ignored) has a tolerance of
+// θ / capacity for it, and the other app causes 1 − θ / capacity to it. Both are attenuated by a sensitivity of 3.
+// O(containers × nodes × apps).
 type Paragon struct {
-	// Published does as the code published with Metis, whose authors' results are from it: nodes that were ruled out may be chosen in
-	// the end, by the last source of interference alone; an exact fit counts as none there, and elsewhere rounding of thirds decides
-	// whether it is one; and where no node is left the least loaded one is taken. Otherwise a node is chosen that was not ruled out,
-	// with the closest fit over all sources, and where none is left the one that comes closest.
+	// Published reproduces the code published with Metis, which produced its authors' results. In that code, nodes
+	// that were ruled out may be chosen at the end, based on the last source of interference alone; an exact fit does
+	// not count as one there, and elsewhere rounding of thirds decides; and if no node remains, the least loaded one
+	// is chosen. Otherwise, the node with the closest fit over all sources is chosen among those not ruled out, or,
+	// if none remains, the node that comes closest.
 	Published bool
-	// Capacity is what θ is a share of; 0: the node's own capacity. Metis has 20 on 729 nodes (and lets a node hold as many, which
-	// contradicts its paper and is beyond what was measured; nodes hold what their table says here).
+	// Capacity is the divisor of θ; 0: the node's own capacity. Metis uses 20 on 729 nodes (and lets a node hold 20
+	// containers, which contradicts its paper and exceeds the measured range; here the capacity of a node is that of
+	// its table).
 	Capacity int
 }
 
-// scores are what apps tolerate and cause. They are whole numbers, multiples of 1 / (3 × capacity), so that an exact fit is one.
+// scores contains the tolerated and caused interference of apps. They are integers, multiples of 1 / (3 × capacity),
+// so that exact fits are exact.
 type scores struct {
 	one      float64
-	tolerate [][]float64 // of an app, by source
-	cause    [][]float64 // by an app, by source
+	tolerate [][]float64 // by app and source
+	cause    [][]float64 // by causing app and source
 }
 
-// scores derives scores from constraints, for a capacity.
+// scores derives the scores from the constraints for a given capacity.
 func (o Paragon) scores(p *place.Problem, capacity int) *scores {
 	apps, c := p.Apps(), float64(capacity)
 	s := &scores{one: 3 * c}
@@ -56,21 +60,22 @@ func (o Paragon) scores(p *place.Problem, capacity int) *scores {
 	return s
 }
 
-// paragon is a placement by Paragon under way.
+// paragon is the state of a placement by Paragon.
 type paragon struct {
 	*cluster
 	apps  int
 	kinds []*scores // by node type
-	// sources by app: those it causes most to first, and those it tolerates least first.
+	// By app: sources in descending order of interference caused, and in ascending order of tolerance.
 	causes, tolerates [][]int
-	// tolerated is the least that any app on a node tolerates, and caused what all on it cause together: nodes × sources.
+	// tolerated is the lowest tolerance of any app on a node, and caused is the total interference caused by its
+	// containers: nodes × sources.
 	tolerated, caused []float64
-	changed           int // the node that got the last container, −1 before the first
+	changed           int // node of the last container; −1 before the first
 	candidate         []bool
 	d1, d2            []float64
 }
 
-// Place is a Method.
+// Place implements Method.
 func (o Paragon) Place(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
@@ -79,6 +84,8 @@ func (o Paragon) Place(p *place.Problem, rng *rand.Rand) (*place.Solution, error
 	return o.fill(p, c)
 }
 
+// fill initializes the scores of all node types and nodes, then places the batch. Only the node that received the
+// last container is updated between choices.
 func (o Paragon) fill(p *place.Problem, c *cluster) (*place.Solution, error) {
 	nodes, apps := len(c.counts), p.Apps()
 	g := &paragon{
@@ -113,7 +120,7 @@ func (o Paragon) fill(p *place.Problem, c *cluster) (*place.Solution, error) {
 	})
 }
 
-// refresh computes what a node tolerates and causes.
+// refresh recomputes the tolerated and caused interference of a node.
 func (g *paragon) refresh(n int) {
 	s := g.kinds[g.typeOf[n]]
 	for source := range g.apps {
@@ -122,13 +129,13 @@ func (g *paragon) refresh(n int) {
 			if k > 0 {
 				tolerated = min(tolerated, s.tolerate[a][source])
 			}
-			caused += float64(float64(k) * s.cause[a][source]) // rounded here on all processors, as published
+			caused += float64(float64(k) * s.cause[a][source]) // explicit rounding prevents fused multiply-add, as published
 		}
 		g.tolerated[n*g.apps+source], g.caused[n*g.apps+source] = tolerated, caused
 	}
 }
 
-// ascending are the places of values in their order, equal ones as they come.
+// ascending returns the indices that sort values in a stable way.
 func ascending(values []float64) []int {
 	order := make([]int, len(values))
 	for i := range order {
@@ -138,20 +145,22 @@ func ascending(values []float64) []int {
 	return order
 }
 
-// tolerance is by how much the node tolerates what the app causes to a source (D1 of the paper).
+// tolerance returns the node's remaining tolerance for the interference that the app causes to a source (D1 of the
+// paper).
 func (g *paragon) tolerance(n, app, source int) float64 {
 	s := g.kinds[g.typeOf[n]]
 	return (g.tolerated[n*g.apps+source] - s.cause[app][source]) / s.one
 }
 
-// comfort is by how much the app tolerates what the node causes to a source (D2 of the paper).
+// comfort returns the app's remaining tolerance for the interference that the node causes to a source (D2 of the
+// paper).
 func (g *paragon) comfort(n, app, source int) float64 {
 	s := g.kinds[g.typeOf[n]]
 	return (s.tolerate[app][source] - g.caused[n*g.apps+source]) / s.one
 }
 
-// narrow computes a difference of all nodes and rules out candidates where it is negative; false when none would be left, and then
-// they stay.
+// narrow computes a difference for all nodes and rules out candidates where it is negative. If none would remain, it
+// keeps the candidates and returns false.
 func (g *paragon) narrow(into []float64, difference func(n, app, source int) float64, app, source int) bool {
 	left := false
 	for n := range g.counts {
@@ -164,11 +173,12 @@ func (g *paragon) narrow(into []float64, difference func(n, app, source int) flo
 	return left
 }
 
-// choose is Paragon without what the published code does otherwise.
+// choose selects a node according to the paper, without the deviations of the published code.
 func (g *paragon) choose(app int) int {
 	for n := range g.counts {
 		g.candidate[n] = g.room(n)
 	}
+	// closest returns the candidate that misses a source by the least.
 	closest := func(d []float64) int {
 		return g.least(func(n int) float64 {
 			if !g.candidate[n] {
@@ -177,6 +187,7 @@ func (g *paragon) choose(app int) int {
 			return -d[n]
 		})
 	}
+	// Narrow the candidates source by source, in order of importance for the app.
 	for i, source := range g.causes[app] {
 		if !g.narrow(g.d1, g.tolerance, app, source) {
 			return closest(g.d1)
@@ -185,6 +196,7 @@ func (g *paragon) choose(app int) int {
 			return closest(g.d2)
 		}
 	}
+	// The remaining candidates tolerate all sources: take the closest fit over all of them.
 	return g.least(func(n int) float64 {
 		if !g.candidate[n] {
 			return math.Inf(1)
@@ -197,8 +209,8 @@ func (g *paragon) choose(app int) int {
 	})
 }
 
-// published is the published code's choice. Where that code draws a random number to no effect, so does this, so that the same
-// numbers give the same placement.
+// published selects a node like the published code. It draws a random number wherever that code does, even without
+// effect, so that the same random numbers yield the same placement.
 func (g *paragon) published(app int) int {
 	for n := range g.counts {
 		g.candidate[n] = true
@@ -213,6 +225,7 @@ func (g *paragon) published(app int) int {
 			return g.least(func(n int) float64 { return float64(g.load[n]) })
 		}
 	}
+	// d1 and d2 are those of the last sources; zero, an exact fit, does not count.
 	best := math.Inf(1)
 	var ties []int
 	for n := range g.counts {
@@ -230,7 +243,8 @@ func (g *paragon) published(app int) int {
 	return g.redirect(g.any(ties))
 }
 
-// redirect is a node with room for one that may be full: the published code shares nodes with room out to full ones in turn.
+// redirect replaces a full node by one with free capacity: the published code assigns nodes with free capacity to
+// full ones in turn.
 func (g *paragon) redirect(chosen int) int {
 	if g.room(chosen) {
 		return chosen

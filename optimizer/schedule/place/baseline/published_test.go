@@ -12,7 +12,7 @@ import (
 
 var large = flag.Bool("large", false, "compare methods that draw at random on all groups, those on 729 nodes included: a minute")
 
-// isPublished says that a placement is worth what is published.
+// isPublished compares the metrics of a placement with the published ones.
 func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r placetest.Result) {
 	t.Helper()
 	w := placetest.Worth(t, p, s.Placement)
@@ -33,7 +33,8 @@ func TestRoundRobinAsPublished(t *testing.T) {
 	}
 }
 
-// mersenne draws as the published code does: numpy's Mersenne twister (Matsumoto and Nishimura 1998) and its choice of one of n.
+// mersenne generates the random choices of the published code: NumPy's Mersenne Twister (Matsumoto and Nishimura
+// 1998) and its choice of one of n.
 type mersenne struct {
 	state [624]uint32
 	at    int
@@ -77,13 +78,13 @@ func (m *mersenne) below(n int) int {
 }
 
 func TestMersenneDrawsAsNumpy(t *testing.T) {
-	m := newMersenne(5489) // the reference implementation's seed
+	m := newMersenne(5489) // seed of the reference implementation
 	if got := m.next(); got != 3499211612 {
 		t.Errorf("first number %d, want 3499211612", got)
 	}
 }
 
-// With the numbers that the published code drew, seeded with the group, its placements come out.
+// With the random numbers of the published code, seeded with the batch number, the placements are those published.
 func TestParagonAsPublished(t *testing.T) {
 	for _, r := range placetest.Results(t, "paragon") {
 		p := placetest.Metis(t, r.Size, r.Nodes, r.Group)
@@ -100,7 +101,7 @@ func TestParagonAsPublished(t *testing.T) {
 	}
 }
 
-// What was drawn from other random numbers lies within what ours give over seeds.
+// Results drawn with other random numbers lie within the range of ours over seeds.
 func TestRandomMethodsAsPublished(t *testing.T) {
 	for published, method := range map[string]string{"random": "random", "spread": "balanced", "paragon": "paragon-published"} {
 		t.Run(published, func(t *testing.T) {

@@ -6,13 +6,13 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Random puts each container on any node with room, each with the same chance. O(containers + nodes × capacity).
+// Random places each container on a node with free capacity, chosen uniformly. O(containers + nodes × capacity).
 func Random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err
 	}
-	var open []int // nodes with room
+	var open []int // nodes with free capacity
 	for n := range c.counts {
 		if c.room(n) {
 			open = append(open, n)

@@ -6,8 +6,9 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// RoundRobin puts containers on one node after another, leaving out full ones: on an empty cluster container i is on node i mod
-// nodes. Metis rewards its sub-scheduler by what it has above this. No random numbers. O(containers + nodes × capacity).
+// RoundRobin places containers on consecutive nodes and skips full ones: on an empty cluster, container i is placed
+// on node i mod nodes. The rewards of Metis's sub-scheduler are relative to this method. Deterministic. O(containers
+// + nodes × capacity).
 func RoundRobin(p *place.Problem, _ *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, nil)
 	if err != nil {

@@ -6,20 +6,20 @@ import (
 )
 
 const (
-	free  = -1   // the group of a column that is of no group
-	tiny  = 1e-9 // what counts as 0 in a solution and in prices
-	pivot = 1e-8 // the least number to divide by
+	free  = -1   // group of a column that belongs to no group
+	tiny  = 1e-9 // tolerance for zero in solutions and prices
+	pivot = 1e-8 // smallest pivot
 )
 
-// columns are the columns of a program that are in use: patterns of groups, slacks of limits and, to begin with, containers that
-// are nowhere.
+// columns are the active columns of a program: patterns of groups, slacks of limits and, in phase 1, artificial
+// columns.
 type columns struct {
 	rows    int
 	cells   []float64 // columns × rows
 	cost    []float64
-	group   []int32 // free for those of no group
+	group   []int32 // free for columns without group
 	pattern []int32
-	hi      []float64 // 0 for containers that are nowhere once there must be none
+	hi      []float64 // upper bound; 0 for artificial columns in phase 2
 }
 
 func (c *columns) len() int                 { return len(c.cost) }
@@ -34,20 +34,21 @@ func (c *columns) add(group, pattern int, cost float64) []float64 {
 	return c.cells[at:]
 }
 
-// basis is a basis of the program's linear relaxation, in which the patterns of a group add up to its nodes (one row a group) and the
-// columns to the right-hand side. It is held as Dantzig and Van Slyke do (Generalized upper bounding techniques, 1967): each group
-// has a key column, and only the other rows make a matrix, that of the working columns less the keys of their groups. So a step takes
-// time with the third power of the apps and limits, whatever the number of groups.
+// basis is a basis of the linear relaxation, in which the patterns of each group sum to its number of nodes (one row
+// per group) and the columns to the right-hand side. It uses generalized upper bounding (Dantzig and Van Slyke,
+// 1967): each group has a key column, and only the remaining rows form a matrix, that of the working columns minus
+// the keys of their groups. The cost of a step is therefore cubic in the number of apps and limits and independent of
+// the number of groups.
 type basis struct {
 	cols  *columns
 	rhs   []float64
-	count []float64 // nodes by group
-	work  []int32   // working columns, as many as rows
+	count []float64 // number of nodes by group
+	work  []int32   // working columns, one per row
 	key   []int32   // by group
 
 	inverse    []float64 // rows × rows: row i belongs to work[i]
 	scratch    []float64
-	xw, xk     []float64 // values of the working columns and the keys
+	xw, xk     []float64 // values of the working columns and of the keys
 	price      []float64 // by row
 	groupPrice []float64
 }
@@ -61,11 +62,12 @@ func newBasis(cols *columns, rhs, count []float64) *basis {
 	}
 }
 
-// factor inverts the working matrix; false: it has no inverse.
+// factor inverts the working matrix. It returns false if the matrix is singular.
 func (b *basis) factor() bool {
 	k := b.cols.rows
-	m := b.scratch // by row: the matrix, then what becomes the inverse
+	m := b.scratch // by row: matrix, followed by its inverse
 	clear(m)
+	// Working matrix and identity.
 	for i, j := range b.work {
 		a := b.cols.column(j)
 		if g := b.cols.group[j]; g >= 0 {
@@ -79,6 +81,7 @@ func (b *basis) factor() bool {
 		}
 		m[i*2*k+k+i] = 1
 	}
+	// Gauss-Jordan elimination with row exchanges.
 	for i := range k {
 		best, most := i, 0.0
 		for r := i; r < k; r++ {
@@ -124,13 +127,13 @@ func dot(a, b []float64) float64 {
 	return s
 }
 
-// fixed is a column at a value.
+// fixed is a column with a value.
 type fixed struct {
 	col int32
 	x   float64
 }
 
-// solve computes the values of basic columns, given those outside.
+// solve computes the values of the basic columns, given those of the nonbasic ones with nonzero values.
 func (b *basis) solve(outside []fixed) {
 	k := b.cols.rows
 	rest := b.scratch[:k]
@@ -144,6 +147,7 @@ func (b *basis) solve(outside []fixed) {
 			b.xk[g] -= f.x
 		}
 	}
+	// Subtract the keys as if they covered all nodes of their groups; a working column then replaces its key.
 	for g, n := range b.xk {
 		if n != 0 {
 			for r, v := range b.cols.column(b.key[g]) {
@@ -159,7 +163,7 @@ func (b *basis) solve(outside []fixed) {
 	}
 }
 
-// parts lists the basic columns and their values.
+// parts returns the basic columns and their values.
 func (b *basis) parts() []fixed {
 	list := make([]fixed, 0, len(b.work)+len(b.key))
 	for i, j := range b.work {
@@ -171,7 +175,7 @@ func (b *basis) parts() []fixed {
 	return list
 }
 
-// value is the objective of the basic columns, by these costs.
+// value returns the objective of the basic columns at the given costs.
 func (b *basis) value(cost []float64) float64 {
 	v := 0.0
 	for i, j := range b.work {
@@ -183,7 +187,7 @@ func (b *basis) value(cost []float64) float64 {
 	return v
 }
 
-// prices computes the prices of rows and groups by which basic columns earn nothing.
+// prices computes the prices of rows and groups at which basic columns have reduced profit 0.
 func (b *basis) prices(cost []float64) {
 	k := b.cols.rows
 	clear(b.price)
@@ -203,7 +207,7 @@ func (b *basis) prices(cost []float64) {
 	}
 }
 
-// earns is what a column adds to the objective by itself, less what it displaces.
+// earns returns the reduced profit of a column.
 func (b *basis) earns(j int32, cost []float64) float64 {
 	d := cost[j] - dot(b.price, b.cols.column(j))
 	if g := b.cols.group[j]; g >= 0 {
@@ -212,7 +216,7 @@ func (b *basis) earns(j int32, cost []float64) float64 {
 	return d
 }
 
-// rate computes by how much the working columns fall as a column rises.
+// rate computes the decrease of the working columns per unit of increase of a column.
 func (b *basis) rate(j int32, into []float64) {
 	k := b.cols.rows
 	a := b.scratch[:k]
@@ -227,7 +231,8 @@ func (b *basis) rate(j int32, into []float64) {
 	}
 }
 
-// keyRate is by how much the key of a group falls, given the rates of working columns.
+// keyRate returns the decrease of the key of a group, given the rates of the working columns. group is that of the
+// entering column.
 func (b *basis) keyRate(g, group int32, rates []float64) float64 {
 	v := 0.0
 	if g == group {
@@ -241,7 +246,7 @@ func (b *basis) keyRate(g, group int32, rates []float64) float64 {
 	return v
 }
 
-// replaceKey puts a column in for the key of a group.
+// replaceKey replaces the key of a group by an entering column.
 func (b *basis) replaceKey(g, enters int32) {
 	if b.cols.group[enters] == g {
 		b.key[g] = enters

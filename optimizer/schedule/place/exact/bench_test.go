@@ -9,8 +9,9 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// What Metis needs minutes for on the same groups (figures 8 and 9 of the paper): medians of 8.0 minutes for 1.162, 1.092 and 1.028 on
-// 81 nodes, 38.7, 47.5 and 55.4 minutes for 1.175, 1.153 and 1.055 on 729. Medea: 65 minutes on 81 nodes, more than 10 hours on 729.
+// Published times of Metis on the same batches (figures 8 and 9 of the paper): medians of 8.0 minutes for 1.162,
+// 1.092 and 1.028 on 81 nodes, and 38.7, 47.5 and 55.4 minutes for 1.175, 1.153 and 1.055 on 729. Medea: 65 minutes
+// on 81 nodes, more than 10 hours on 729.
 func BenchmarkRPS(b *testing.B) {
 	for _, c := range []struct {
 		size, nodes     int
@@ -26,7 +27,7 @@ func BenchmarkRPS(b *testing.B) {
 	}
 }
 
-// The share of containers with at least so much throughput, in %; Metis has 99, 79 and 32.5 for 200 containers (figure 12a).
+// The share of containers that meet the SLO, in %. Metis reaches 99, 79 and 32.5 for 200 containers (figure 12a).
 func BenchmarkSLO(b *testing.B) {
 	for _, c := range []struct{ slo, metis float64 }{{0.9, 99}, {0.95, 79}, {1, 32.5}} {
 		b.Run(fmt.Sprintf("slo=%v", c.slo), func(b *testing.B) {
@@ -36,7 +37,7 @@ func BenchmarkSLO(b *testing.B) {
 	}
 }
 
-// Medea's objective to its optimum: MATLAB takes a median of 65 minutes on 81 nodes.
+// Medea's objective solved to optimality; MATLAB takes a median of 65 minutes on 81 nodes.
 func BenchmarkMissed(b *testing.B) {
 	for _, c := range []struct{ size, nodes int }{{200, 81}, {400, 81}, {2000, 729}} {
 		b.Run(fmt.Sprintf("containers=%d/nodes=%d", c.size, c.nodes), func(b *testing.B) {
@@ -45,7 +46,7 @@ func BenchmarkMissed(b *testing.B) {
 	}
 }
 
-// benchmark solves groups 0 to 29, one an iteration; b.N of 30 takes each once.
+// benchmark solves batches 0 to 29, one per iteration; with a b.N of 30 each is solved once.
 func benchmark(b *testing.B, size, nodes int, slo float64, o place.Objective, set Settings) {
 	value, gap, worst := 0.0, 0.0, 0.0
 	place.MetisTable()

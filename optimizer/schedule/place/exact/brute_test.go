@@ -14,7 +14,7 @@ import (
 	"trainopt/optimizer/schedule/place/greedy"
 )
 
-// drawTable is a small table of random throughput, in coarse steps so that values are often equal.
+// drawTable returns a small table of random throughputs, in coarse steps to produce ties.
 func drawTable(t *rapid.T, apps []string, capacity int) *place.Table {
 	draw := rapid.Custom(func(t *rapid.T) float64 { return float64(rapid.IntRange(0, 20).Draw(t, "rps")) / 10 })
 	if rapid.Bool().Draw(t, "fine") {
@@ -31,7 +31,7 @@ func drawTable(t *rapid.T, apps []string, capacity int) *place.Table {
 	return table
 }
 
-// drawProblem is a problem that is small enough to try all placements.
+// drawProblem returns a problem small enough for enumeration.
 func drawProblem(t *rapid.T) *place.Problem {
 	apps := []string{"a", "b", "c"}[:rapid.IntRange(2, 3).Draw(t, "apps")]
 	p := &place.Problem{SLO: float64(rapid.IntRange(0, 15).Draw(t, "slo")) / 10}
@@ -95,7 +95,7 @@ func drawLimits(t *rapid.T) place.Limits {
 	return l
 }
 
-// brute is the best value of all placements, −∞ when none keeps the limits.
+// brute returns the best value over all placements by enumeration, −∞ if none satisfies the limits.
 func brute(t *rapid.T, p *place.Problem, o place.Objective, l place.Limits) float64 {
 	best := math.Inf(-1)
 	typeOf := p.TypeOf()
@@ -150,7 +150,7 @@ func brute(t *rapid.T, p *place.Problem, o place.Objective, l place.Limits) floa
 	return best
 }
 
-// The method finds what trying everything finds, proves it, and the greedy method finds nothing better.
+// Solve finds and proves the optimum of the enumeration, and the greedy method does not exceed it.
 func TestAgainstAllPlacements(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, o, l := drawProblem(t), drawObjective(t), drawLimits(t)
@@ -185,7 +185,7 @@ func TestAgainstAllPlacements(t *testing.T) {
 	})
 }
 
-// A search that ends early, or leaves patterns out, says no less than what the best placement has.
+// The bound of a search that stops early, or omits patterns, is valid.
 func TestBoundOfPartialSearch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, o, l := drawProblem(t), drawObjective(t), drawLimits(t)

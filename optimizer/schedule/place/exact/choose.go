@@ -6,15 +6,16 @@ import (
 	"slices"
 )
 
-// search begins a search for what is worth more than value. It has the columns that can be part of that, by what they lose at the
-// prices of the bound (a placement with a column is worth at most the bound less the column's loss), at most s.Columns.
+// search prepares branch and bound for placements better than value. It keeps at most s.Columns columns that such a
+// placement can contain, in ascending order of their loss at the prices of the bound: a placement with a column is
+// worth at most the bound minus the loss of the column.
 func (r *relaxation) search(set Settings, round *rounding, value float64) *search {
 	g := r.g
 	s := &search{
 		cols: &columns{rows: g.rows()}, round: round, value: value, left: math.Inf(-1), others: math.Inf(-1), root: r.bound,
 		step: g.step / g.scale, gap: max(set.Gap, 0), most: set.Branches,
 	}
-	from := make([]int32, r.cols.len()) // a column's number here
+	from := make([]int32, r.cols.len()) // new index of a column; −1: dropped
 	for j := range int32(r.cols.len()) {
 		from[j] = -1
 		if r.cols.group[j] < 0 || slices.Contains(r.basis.work, j) || slices.Contains(r.basis.key, j) {
@@ -41,7 +42,7 @@ func (r *relaxation) search(set Settings, round *rounding, value float64) *searc
 	return s
 }
 
-// addColumns takes columns in by their loss.
+// addColumns adds columns in ascending order of loss.
 func (s *search) addColumns(r *relaxation, most int) {
 	type candidate struct {
 		group, pattern int
@@ -54,6 +55,7 @@ func (s *search) addColumns(r *relaxation, most int) {
 	for j, n := range s.cols.group {
 		known[[2]int32{n, s.cols.pattern[j]}] = true
 	}
+	// Loss of a pattern: the best reduced value of its group minus its own.
 	for n := range g.groups {
 		_, worth := g.best(n)
 		sums := g.kinds[g.groups[n].kind].sums
@@ -70,6 +72,7 @@ func (s *search) addColumns(r *relaxation, most int) {
 	slices.SortFunc(list, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(a.loss, b.loss), cmp.Compare(a.group, b.group), cmp.Compare(a.pattern, b.pattern))
 	})
+	// Patterns beyond the limit contribute to the bound only.
 	for i, c := range list {
 		if i >= most {
 			s.others = max(s.others, s.root-c.loss)

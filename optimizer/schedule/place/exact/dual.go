@@ -2,7 +2,8 @@ package exact
 
 import "math"
 
-// solve is the dual simplex method with bounds; false: nothing there, or (value finite) nothing that is enough.
+// solve runs the bounded dual simplex method on a branch. ok is false if the branch is infeasible (value −Inf), if
+// its value is not sufficient (finite), or if the method fails (value is the bound of the branch).
 func (s *search) solve(n *branch) (value float64, ok bool) {
 	b := s.basis
 	if !b.factor() {
@@ -21,6 +22,7 @@ func (s *search) solve(n *branch) (value float64, ok bool) {
 		for _, f := range outside {
 			value += f.x * s.cols.cost[f.col]
 		}
+		// The dual objective bounds the branch, and only decreases.
 		if s.tight(value) <= s.enough() {
 			return value, false
 		}
@@ -40,7 +42,8 @@ func (s *search) solve(n *branch) (value float64, ok bool) {
 	return n.bound, false
 }
 
-// worst is the basic column farthest beyond its bounds: its place among the working columns or the keys; −1: all are within.
+// worst returns the basic column with the largest bound violation: its index among the working columns or the keys;
+// −1 if all are within their bounds.
 func (s *search) worst() (at int, isKey, below bool) {
 	at = -1
 	most := 1e-8
@@ -61,7 +64,7 @@ func (s *search) worst() (at int, isKey, below bool) {
 	return at, isKey, below
 }
 
-// tableRow computes by how much a basic column falls as each column outside rises.
+// tableRow computes the decrease of a basic column per unit of increase of each nonbasic column.
 func (s *search) tableRow(leaves int, isKey bool) {
 	b, k := s.basis, s.cols.rows
 	clear(s.row)
@@ -76,6 +79,7 @@ func (s *search) tableRow(leaves int, isKey bool) {
 	} else {
 		copy(s.row, b.inverse[leaves*k:(leaves+1)*k])
 	}
+	// Products with the keys: the entry of a column is reduced by that of its group's key, as in the working matrix.
 	for g, j := range b.key {
 		s.keys[g] = dot(s.row, s.cols.column(j))
 	}
@@ -95,7 +99,8 @@ func (s *search) tableRow(leaves int, isKey bool) {
 	}
 }
 
-// entering is the column that replaces one beyond its bound with the least loss; −1: none can.
+// entering returns the column that replaces the leaving column at the smallest loss, or −1 if none can (the branch is
+// infeasible).
 func (s *search) entering(n *branch, leaves int, isKey, below bool) int32 {
 	s.tableRow(leaves, isKey)
 	sign := 1.0
@@ -122,6 +127,7 @@ func (s *search) entering(n *branch, leaves int, isKey, below bool) int32 {
 	return enters
 }
 
+// atUpper reports whether a column is nonbasic at its upper bound.
 func (s *search) atUpper(n *branch, j int32) bool {
 	for i := range n.bounds {
 		if n.bounds[i].col == j {
@@ -131,7 +137,7 @@ func (s *search) atUpper(n *branch, j int32) bool {
 	return false
 }
 
-// exchange puts a column in for another and keeps what columns earn up to date.
+// exchange performs a pivot and updates the reduced profits.
 func (s *search) exchange(n *branch, leaves int, isKey, below bool, enters int32) {
 	b := s.basis
 	leaver := b.key

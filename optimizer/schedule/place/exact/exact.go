@@ -1,16 +1,17 @@
-// Package exact places containers as well as can be, and proves how far from the best that is.
+// Package exact computes placements that are optimal, or within a proven gap of the optimum.
 //
-// Nodes that are alike and hold the same are worth the same, so that a placement is how many nodes of each kind get each pattern of
-// containers: a configuration (cutting-stock) program, with one row an app, one a limit and one a group of like nodes. Its linear
-// relaxation is solved by the simplex method, which prices every pattern of the throughput tables, so that the bound holds for all of
-// them; rounding, the greedy method and branch and bound find whole numbers. Where rounding does not keep the limits, one of them at
-// a time is made the objective until it is kept. What runs already and does not move, several node types, any mix of objectives and
-// any limits are in it.
+// Identical nodes with the same content are interchangeable, so a placement is the number of nodes of each kind with
+// each pattern of containers: a configuration (cutting-stock) program with one row per app, per limit and per group
+// of identical nodes. Its linear relaxation is solved by the simplex method with pricing over every pattern of the
+// throughput tables, so the bound holds for all patterns. Rounding, the greedy method and branch and bound produce
+// integer solutions. If rounding does not satisfy the limits, one limit at a time becomes the objective until it is
+// satisfied. The program supports existing containers, several node types, any mix of objectives and any limits.
 //
-// It places what is there now. It does not look ahead at what comes later: greedy.Stream is for containers that come and go.
+// It places a fixed batch without anticipating future arrivals; greedy.Stream places containers that arrive and
+// depart.
 //
 //	s, err := exact.Solve(ctx, &problem, place.Objective{}, place.Limits{}, exact.Settings{})
-//	w, err := problem.Evaluate(s.Placement) // s.Value is its mean RPS, within s.Gap of what any placement can have
+//	w, err := problem.Evaluate(s.Placement) // s.Value is its mean RPS, within s.Gap of any placement
 package exact
 
 import (
@@ -23,13 +24,14 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Settings say how far to go. The zero value takes 3 to 11 ms for what Metis measured on 81 nodes.
+// Settings limit the search. With the zero value, Metis's batches on 81 nodes take 3 to 11 ms.
 type Settings struct {
-	// Gap is how far below the bound a placement is good enough, relative to it; 0 is 0.001, negative is none: on to the optimum or
-	// the last branch. On 81 nodes 0.0001 takes 5 to 30 times as long and finds 0.002 to 0.04 % more; on 729 nodes it takes as long.
+	// Gap is the relative distance from the bound at which the search stops; 0: 0.001, negative: none, that is,
+	// search to the optimum or the last branch. On 81 nodes, 0.0001 takes 5 to 30 times as long and gains 0.002 to
+	// 0.04 %; on 729 nodes it takes no longer.
 	Gap      float64
-	Branches int // of a search; 0 is 2,000, negative is none
-	Columns  int // patterns that a search looks at; 0 is 2,000. Those that cannot be part of a better placement do not count
+	Branches int // maximum number of branches; 0: 2,000, negative: none
+	Columns  int // maximum number of patterns in the search; 0: 2,000. Patterns that no better placement can contain do not count
 }
 
 func (s Settings) orDefault() Settings {
@@ -45,12 +47,12 @@ func (s Settings) orDefault() Settings {
 	return s
 }
 
-// Solve finds a placement that keeps the limits and proves a bound of the objective: Solution.Bound holds for every placement, to the
-// rounding of floating-point numbers, also when the search ends early. The error wraps place.ErrInfeasible when no placement keeps
-// the limits, or none was found that does (the message says which), or it is the context's.
+// Solve returns a placement within the limits and a proven bound on the objective: Solution.Bound holds for every
+// placement, up to floating-point rounding, even if the search stops early. The error wraps place.ErrInfeasible when
+// no placement satisfies the limits or none was found (the message distinguishes the two), or is the context's error.
 //
-// Time goes into the relaxation, O(patterns × (apps + limits)) for each look at all patterns and O((apps + limits)³) a step, and into
-// branches, each some steps on the columns that still count.
+// Time is spent in the relaxation, O(patterns × (apps + limits)) per pricing pass over all patterns and O((apps +
+// limits)³) per pivot, and in branches, each of some pivots on the remaining columns.
 func Solve(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, set Settings) (place.Solution, error) {
 	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
 		return place.Solution{}, err
@@ -58,16 +60,18 @@ func Solve(ctx context.Context, p *place.Problem, o place.Objective, l place.Lim
 	return solveUntil(ctx, p, o, l, set.orDefault(), math.Inf(1))
 }
 
-// solveUntil is Solve that ends at a placement of a value that is enough.
+// solveUntil is Solve with a target: it stops at a placement whose value is at least enough.
 func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, set Settings, enough float64) (place.Solution, error) {
 	g, err := newProgram(p, o, l)
 	if err != nil {
 		return place.Solution{}, err
 	}
+	// Upper bound and fractional solution.
 	r := newRelaxation(g)
 	if err := r.run(ctx); err != nil {
 		return place.Solution{}, err
 	}
+	// Initial placement by rounding.
 	round := &rounding{ctx, g, o, l}
 	at, value, err := round.round(r.cols, r.basis.parts())
 	if err == nil && at == nil {
@@ -76,6 +80,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 	if err != nil {
 		return place.Solution{}, err
 	}
+	// Branch and bound.
 	s := r.search(set, round, value)
 	s.best, s.target = at, (enough-1e-9*math.Abs(enough))/g.scale
 	if err := s.run(ctx); err != nil {
@@ -89,6 +94,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 		return place.Solution{}, fmt.Errorf("exact placement: %w", err)
 	}
 	sol := place.Solution{Placement: s.best, Value: o.Value(w, p.Nodes())}
+	// The bound covers open branches, columns outside the search, and the relaxation.
 	sol.Bound = max(floor(min(max(s.bound(), s.others), r.bound)*g.scale, g.step), sol.Value)
 	if sol.Bound-sol.Value <= 1e-12*math.Abs(sol.Bound) {
 		sol.Bound = sol.Value
@@ -99,7 +105,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 	return sol, l.Check(w)
 }
 
-// nothing is the error of a search that found no placement.
+// nothing returns the error of a search without a placement.
 func (s *search) nothing() error {
 	if len(s.open) > 0 || !math.IsInf(max(s.left, s.others), -1) {
 		return fmt.Errorf("%w: none was found in %d branches, and there may be one", place.ErrInfeasible, s.branches)
@@ -107,7 +113,7 @@ func (s *search) nothing() error {
 	return fmt.Errorf("%w: the search is complete", place.ErrInfeasible)
 }
 
-// gap is how far a value is from its bound, relative to the bound.
+// gap returns the distance of a value from its bound, relative to the bound.
 func gap(bound, value float64) float64 {
 	if d := bound - value; d != 0 {
 		return d / math.Abs(bound)
@@ -115,7 +121,7 @@ func gap(bound, value float64) float64 {
 	return 0
 }
 
-// placement gives patterns to nodes; nodes that get none keep what they have.
+// placement assigns the patterns in list to nodes. The remaining nodes keep their existing containers.
 func (g *program) placement(cols *columns, list []fixed) place.Placement {
 	at := make(place.Placement, g.p.Nodes())
 	next := make([]int, len(g.groups))

@@ -8,8 +8,8 @@ import (
 	"trainopt/optimizer/schedule/place/exact"
 )
 
-// Two of each of Metis's services on six nodes: the best placement, and the best of those that miss wishes about neighbours by at
-// most 4 in all.
+// Two containers of each of Metis's services on six nodes: the optimal placement, and the optimum under a total
+// violation of at most 4.
 func ExampleSolve() {
 	p := &place.Problem{
 		Types: []place.NodeType{{Name: "m5.4xlarge", Count: 6, Table: place.MetisTable()}},

@@ -10,8 +10,8 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// A limit that is just what can be reached is kept, with the default settings: what is missed at all, served at most, the cost and the
-// nodes that it takes at least, on clusters that are too large to try everything.
+// Limits at their tightest feasible value are satisfied with default settings: lowest violation, highest share
+// served, lowest cost and fewest nodes, on clusters too large for enumeration.
 func TestTightestLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, o := drawProblem(t), drawObjective(t)
@@ -27,7 +27,7 @@ func TestTightestLimit(t *testing.T) {
 			p.Existing = append(p.Existing, existing...)
 		}
 		if p.Existing != nil && p.Validate() != nil {
-			p.Existing = nil // the rows are of nodes of other types now
+			p.Existing = nil // the rows belong to nodes of other types now
 		}
 		for name, of := range map[string]struct {
 			o     place.Objective
@@ -63,7 +63,7 @@ func TestTightestLimit(t *testing.T) {
 	})
 }
 
-// Medea's least as a budget on a cluster of which rounding and 2,000 branches alone find nothing that keeps it.
+// The minimum violation as a limit, on a cluster where rounding and 2,000 branches alone find no feasible placement.
 func TestLeastMissedAsBudget(t *testing.T) {
 	p := placetest.Metis(t, 400, 81, 16)
 	least, _ := solve(t, p, place.Objective{Missed: 1}, place.Limits{}, Settings{Gap: -1})

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// The order of node types and of nodes does not change what is found: the proven value is the same.
+// The proven value does not depend on the order of node types and nodes.
 func TestOrderOfNodes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, o := drawProblem(t), drawObjective(t)
@@ -41,7 +41,7 @@ func TestOrderOfNodes(t *testing.T) {
 	})
 }
 
-// Two kinds of nodes with different load on each of them: every bound holds, and the placement is close to it.
+// Two node types with different existing load on each: every bound holds and the placement is close to it.
 func TestLoadedClusterOfTwoTypes(t *testing.T) {
 	slow, err := place.NewTable(place.MetisApps(), 8, func(counts []uint8, rps []float64) {
 		m := place.MetisTable()

@@ -8,43 +8,44 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// group is nodes that are alike: of one table and cost, and with the same containers on them already.
+// group is the set of nodes of one kind with the same existing containers.
 type group struct {
-	kind     int     // of the program
-	floor    int     // pattern of what is there already
-	patterns []int32 // what a node of it can become; nil: every pattern of the kind
-	nodes    []int   // node numbers, ascending
+	kind     int     // index into program.kinds
+	floor    int     // pattern of the existing containers
+	patterns []int32 // patterns a node can have; nil: all patterns of the kind
+	nodes    []int   // node numbers in ascending order
 }
 
-// kind is node types with the same table and cost.
+// kind is the set of node types with the same table and cost.
 type kind struct {
 	table *place.Table
-	value []float64 // of each pattern
-	// parent is the pattern with one container less and last the app of that container, so that sums over containers take one
-	// addition a pattern.
+	value []float64 // by pattern
+	// parent is the pattern with one container less and last the app of that container, so that sums over containers
+	// take one addition per pattern.
 	parent []int32
 	last   []uint8
-	limit  [][]float64 // by limit and pattern: its use
-	sums   []float64   // prices of patterns, see price
+	limit  [][]float64 // by limit and pattern: use of the limit
+	sums   []float64   // reduced values of the patterns, see price
 }
 
-// program is a problem as configurations: how many nodes of each group get each pattern.
+// program is a problem in configuration form: its variables are the numbers of nodes of each group with each pattern.
 type program struct {
 	p      *place.Problem
 	apps   int
 	kinds  []kind
 	groups []group
-	rhs    []float64 // containers by app, then limits
-	grows  []bool    // by limit: no pattern gives back of it
-	scale  float64   // values are divided by it, so that the largest is 1
-	step   float64   // every placement's value is a multiple of it; 0: of nothing known
+	rhs    []float64 // number of containers by app, then limits
+	grows  []bool    // by limit: no pattern has a negative use
+	scale  float64   // divisor of values; the largest value is 1
+	step   float64   // all values of placements are multiples of it; 0: unknown
 }
 
 func (g *program) rows() int { return len(g.rhs) }
 
-// newProgram lists what nodes can become. O(patterns × (apps + constraints) × types).
+// newProgram enumerates the patterns of all nodes. O(patterns × (apps + constraints) × types).
 func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, error) {
 	g := &program{p: p, apps: p.Apps(), rhs: make([]float64, p.Apps())}
+	// Rows: containers of each app, including existing ones, and limits.
 	for a, k := range p.Batch {
 		g.rhs[a] = float64(k)
 	}
@@ -57,6 +58,7 @@ func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, 
 	for _, row := range rows {
 		g.rhs = append(g.rhs, row.Most)
 	}
+	// Node types with the same table and cost share a kind.
 	kindOf := make([]int, len(p.Types))
 	for i := range p.Types {
 		t := &p.Types[i]
@@ -72,6 +74,7 @@ func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, 
 		g.scaleLimit(l)
 	}
 	g.step = step(o, p)
+	// Scale the values so that tolerances are relative.
 	for i := range g.kinds {
 		for _, v := range g.kinds[i].value {
 			g.scale = max(g.scale, math.Abs(v))
@@ -94,7 +97,7 @@ func newProgram(p *place.Problem, o place.Objective, l place.Limits) (*program, 
 	return g, nil
 }
 
-// scaleLimit divides a limit so that the largest use of a pattern is 1.
+// scaleLimit scales a limit so that the largest use by a pattern is 1.
 func (g *program) scaleLimit(l int) {
 	most, least := 0.0, 0.0
 	for i := range g.kinds {
@@ -112,7 +115,7 @@ func (g *program) scaleLimit(l int) {
 	g.rhs[g.apps+l] /= most
 }
 
-// addGroups sorts nodes by what is there already.
+// addGroups groups nodes by kind and existing containers.
 func (g *program) addGroups(kindOf []int) {
 	type key struct{ kind, floor int }
 	at := map[key]int{}
@@ -135,8 +138,8 @@ func (g *program) addGroups(kindOf []int) {
 	}
 }
 
-// patternsOf lists what a node with these containers on it can become: the floor and containers of the batch, as long as one node
-// alone keeps the limits. nil: every pattern.
+// patternsOf returns the possible patterns of a node with the given existing containers: those extended by containers
+// of the batch that satisfy the limits by themselves. nil: all patterns.
 func (g *program) patternsOf(kind, floor int) []int32 {
 	k := &g.kinds[kind]
 	counts := slices.Clone(k.table.Counts(floor))
@@ -168,7 +171,7 @@ func (g *program) patternsOf(kind, floor int) []int32 {
 	return list
 }
 
-// alone says whether a pattern by itself keeps the limits that patterns can only use up.
+// alone reports whether a pattern by itself satisfies the limits whose uses are nonnegative.
 func (g *program) alone(k *kind, pattern int) bool {
 	for l, row := range k.limit {
 		if g.grows[l] && row[pattern] > g.rhs[g.apps+l]+tiny {
@@ -178,7 +181,7 @@ func (g *program) alone(k *kind, pattern int) bool {
 	return true
 }
 
-// each calls f with every pattern of a group.
+// each calls f for every pattern of a group.
 func (gr *group) each(g *program, f func(pattern int)) {
 	if gr.patterns != nil {
 		for _, j := range gr.patterns {
@@ -191,6 +194,7 @@ func (gr *group) each(g *program, f func(pattern int)) {
 	}
 }
 
+// newKind computes the values, parents and limit uses of the patterns of node type t.
 func newKind(p *place.Problem, t int, o place.Objective, rows []place.Row) kind {
 	table := p.Types[t].Table
 	k := kind{
@@ -211,7 +215,7 @@ func newKind(p *place.Problem, t int, o place.Objective, rows []place.Row) kind 
 	return k
 }
 
-// step finds what all values are multiples of, for objectives of one term that counts.
+// step returns a number of which all objective values are multiples, for objectives with a single term; 0 if unknown.
 func step(o place.Objective, p *place.Problem) float64 {
 	whole := func(x float64) bool { return x == math.Trunc(x) }
 	switch {
@@ -237,7 +241,7 @@ func step(o place.Objective, p *place.Problem) float64 {
 	return 0
 }
 
-// column writes what a pattern uses of each row.
+// column writes the coefficients of a pattern in each row.
 func (g *program) column(kind, pattern int, into []float64) {
 	k := &g.kinds[kind]
 	for a, c := range k.table.Counts(pattern) {
@@ -248,12 +252,13 @@ func (g *program) column(kind, pattern int, into []float64) {
 	}
 }
 
-// price computes what each pattern of every kind is worth at these prices of rows: value (weighted) − price · column.
+// price computes the reduced value of each pattern of every kind at the given row prices: weight · value − price ·
+// column.
 func (g *program) price(prices []float64, weight float64) {
 	for i := range g.kinds {
 		k := &g.kinds[i]
 		sums, value := k.sums, k.value
-		// what containers cost, by what is there without the last one
+		// prices of the containers, from the sum for the pattern without the last one
 		sums[0] = 0
 		for j := 1; j < len(sums); j++ {
 			sums[j] = sums[k.parent[j]] - prices[k.last[j]]
@@ -273,7 +278,7 @@ func (g *program) price(prices []float64, weight float64) {
 	}
 }
 
-// best is the pattern of a group that is worth most at the prices of the last call of price.
+// best returns the pattern of a group with the largest reduced value after the last call of price.
 func (g *program) best(n int) (pattern int, worth float64) {
 	gr := &g.groups[n]
 	sums := g.kinds[gr.kind].sums
@@ -294,9 +299,9 @@ func (g *program) best(n int) (pattern int, worth float64) {
 	return pattern, worth
 }
 
-// bound is what no placement exceeds, in the program's scale, by the prices of the last call of price with weight 1: Lagrange's
-// relaxation of all rows. It holds for any prices that are not negative for limits, so that errors of the simplex do not matter; the
-// margin is for the rounding of the sum itself.
+// bound returns an upper bound on all placements, in the scale of the program, from the last call of price with
+// weight 1: the Lagrangian relaxation of all rows. It holds for any prices that are nonnegative for limits,
+// regardless of simplex errors; the margin covers the rounding of the sum itself.
 func (g *program) bound(prices []float64) float64 {
 	b, size := 0.0, 1.0
 	for i, y := range prices {

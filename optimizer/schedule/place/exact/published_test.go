@@ -19,8 +19,8 @@ func solve(t testing.TB, p *place.Problem, o place.Objective, l place.Limits, s 
 	return found, placetest.Worth(t, p, found.Placement)
 }
 
-// Two of each service on six nodes: Medea's placement has 0.94 with 4 violated, Metis's 1.17 with 6 (table I of the paper: 0.93 and
-// 1.16); the best one has 1.2214 with 3, and the least magnitude is 4.
+// Two containers of each service on six nodes: Medea's placement has 0.94 with 4 violations, Metis's 1.17 with 6
+// (table I of the paper: 0.93 and 1.16); the optimum is 1.2214 with 3, and the lowest magnitude is 4.
 func TestSixNodes(t *testing.T) {
 	p := placetest.SixNodes()
 	s, w := solve(t, p, place.Objective{}, place.Limits{}, Settings{Gap: -1, Branches: 20_000})
@@ -35,8 +35,8 @@ func TestSixNodes(t *testing.T) {
 	}
 }
 
-// Per group, what HiGHS found within its gap of 0.0001 for RPS, for each SLO and for Medea's objective, and the bound of its linear
-// relaxation. Where the reference left patterns out it may be below ours.
+// Per batch, the results of HiGHS with a gap of 0.0001 for RPS, for each SLO and for Medea's objective, and the bound
+// of its linear relaxation. Where the reference omitted patterns, it may be below ours.
 func TestReferenceResults(t *testing.T) {
 	for method, check := range map[string]func(p *place.Problem, r placetest.Result){
 		"lp_bound": func(p *place.Problem, r placetest.Result) {
@@ -69,11 +69,11 @@ func TestReferenceResults(t *testing.T) {
 	}
 }
 
-// served says that the share of containers with enough throughput is, within one container and a half, what was found.
+// served compares the share of containers served with the reference, to within one and a half containers.
 func served(t *testing.T, p *place.Problem, size int, slo, share float64) {
 	t.Helper()
 	if size > 300 {
-		return // takes long
+		return // slow
 	}
 	p.SLO = slo
 	s, w := solve(t, p, place.Objective{SLO: 1}, place.Limits{}, Settings{Branches: 100})
@@ -82,7 +82,7 @@ func served(t *testing.T, p *place.Problem, size int, slo, share float64) {
 	}
 }
 
-// Every limit is kept, and costs what it must: the bound without it is not passed.
+// Every limit is satisfied, and the value does not exceed the bound without it.
 func TestLimits(t *testing.T) {
 	p := placetest.Metis(t, 200, 81, 0)
 	p.Types[0].Cost = 2
@@ -110,8 +110,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// The measured table has a large part of what it can do left after the published figures: medians of 1.162, 1.092 and 1.028 (Metis,
-// 8 minutes).
+// Mean optima of the batches; the published medians of Metis are 1.162, 1.092 and 1.028 (8 minutes).
 func TestMeanOfGroups(t *testing.T) {
 	for _, c := range []struct {
 		size, nodes, groups int
@@ -130,7 +129,7 @@ func TestMeanOfGroups(t *testing.T) {
 	}
 }
 
-// A search on too few patterns for the best placement does not take what it finds for the best.
+// A search on too few patterns does not report its result as the optimum.
 func TestBoundOfFewPatterns(t *testing.T) {
 	p := placetest.Metis(t, 200, 81, 1)
 	best, _ := solve(t, p, place.Objective{}, place.Limits{}, Settings{})

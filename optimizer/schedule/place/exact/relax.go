@@ -10,23 +10,25 @@ import (
 
 const (
 	mostPivots = 200_000
-	pool       = 64 // columns taken in by one look at all patterns
+	pool       = 64 // number of columns added per pricing pass
 )
 
-// relaxation solves a program without wholeness, by the primal simplex method on columns that looks at all patterns bring in.
+// relaxation solves the linear relaxation of a program by the primal simplex method with column generation.
 type relaxation struct {
 	g      *program
 	cols   *columns
 	basis  *basis
 	known  map[[2]int32]bool
-	phase  []float64 // the costs while containers are nowhere
+	phase  []float64 // phase 1 costs, which count unplaced containers
 	rates  []float64
-	prices []float64 // the prices of the least bound
+	prices []float64 // prices of the lowest bound
 	bound  float64
 	pivots int
 	looks  int
 }
 
+// newRelaxation returns the starting basis: the nodes of each group keep their existing containers, and artificial
+// columns cover unplaced containers and violated limits.
 func newRelaxation(g *program) *relaxation {
 	k := g.rows()
 	r := &relaxation{g: g, cols: &columns{rows: k}, known: map[[2]int32]bool{}, rates: make([]float64, k), bound: math.Inf(1), prices: make([]float64, k)}
@@ -44,6 +46,7 @@ func newRelaxation(g *program) *relaxation {
 			rest[i] -= count[n] * v
 		}
 	}
+	// Slacks of limits, and artificial columns for rows that the starting basis violates.
 	for i := range k {
 		if i >= g.apps {
 			r.cols.add(free, 0, 0)[i] = 1
@@ -63,9 +66,9 @@ func newRelaxation(g *program) *relaxation {
 	return r
 }
 
-const missing = -1 // the pattern of a column for what is nowhere
+const missing = -1 // pattern of artificial columns
 
-// add takes a column in.
+// add adds the column of a pattern.
 func (r *relaxation) add(group, pattern int) int32 {
 	k := &r.g.kinds[r.g.groups[group].kind]
 	r.g.column(r.g.groups[group].kind, pattern, r.cols.add(group, pattern, k.value[pattern]))
@@ -74,7 +77,8 @@ func (r *relaxation) add(group, pattern int) int32 {
 	return int32(r.cols.len() - 1)
 }
 
-// run solves the relaxation; an error wraps ErrInfeasible or the context's.
+// run solves the relaxation in two phases. The error wraps place.ErrInfeasible, or is the context's or that of the
+// pivot limit.
 func (r *relaxation) run(ctx context.Context) error {
 	if err := r.optimise(ctx, r.phase, 0); err != nil {
 		return err
@@ -96,7 +100,7 @@ func (r *relaxation) run(ctx context.Context) error {
 	return r.optimise(ctx, r.cols.cost, 1)
 }
 
-// optimise pivots until no pattern earns anything by these costs.
+// optimise pivots until no pattern has a positive reduced profit. weight 0 selects phase 1.
 func (r *relaxation) optimise(ctx context.Context, cost []float64, weight float64) error {
 	for {
 		for r.step(cost) {
@@ -117,7 +121,7 @@ func (r *relaxation) optimise(ctx context.Context, cost []float64, weight float6
 	}
 }
 
-// step brings the column in that earns most; false: none does.
+// step performs one pivot on the column with the largest reduced profit. It returns false if none is positive.
 func (r *relaxation) step(cost []float64) bool {
 	b := r.basis
 	if !b.factor() {
@@ -141,7 +145,7 @@ func (r *relaxation) step(cost []float64) bool {
 	return r.leave(enters)
 }
 
-// leave finds the column that falls to 0 first as another rises, and replaces it.
+// leave performs the ratio test and replaces the leaving column. It returns false if no column can leave.
 func (r *relaxation) leave(enters int32) bool {
 	b := r.basis
 	least, steep := math.Inf(1), 0.0
@@ -155,9 +159,10 @@ func (r *relaxation) leave(enters int32) bool {
 			least, steep, at, ofKey = ratio, rate, i, key
 		}
 	}
+	// Working columns, then the keys whose groups the entering column affects.
 	for i, j := range b.work {
 		rate := r.rates[i]
-		if r.cols.hi[j] == 0 { // stays 0, whatever happens
+		if r.cols.hi[j] == 0 { // fixed at 0 in either direction
 			rate = math.Abs(rate)
 		}
 		try(b.xw[i], rate, i, false)
@@ -182,10 +187,12 @@ func (r *relaxation) leave(enters int32) bool {
 	return true
 }
 
-// look prices all patterns, notes the bound and takes in those that earn most; false: none does.
+// look prices all patterns, updates the bound and adds the columns with the largest reduced profits. It returns false
+// if there are none or the bound is met.
 func (r *relaxation) look(weight float64) bool {
 	g, b := r.g, r.basis
 	r.looks++
+	// Prices of limits are clipped to be nonnegative, which the Lagrangian bound requires.
 	if weight != 0 {
 		prices := append([]float64(nil), b.price...)
 		for i := g.apps; i < len(prices); i++ {
@@ -201,6 +208,7 @@ func (r *relaxation) look(weight float64) bool {
 	} else {
 		g.price(b.price, weight)
 	}
+	// Add the best pattern of every group, and further ones with at least half of its reduced profit.
 	each, found := max(1, pool/len(g.groups)), false
 	for n := range g.groups {
 		_, worth := g.best(n)

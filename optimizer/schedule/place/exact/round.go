@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/schedule/place/greedy"
 )
 
-// rounding makes placements of solutions in parts.
+// rounding converts fractional solutions into placements.
 type rounding struct {
 	ctx context.Context
 	g   *program
@@ -19,8 +19,9 @@ type rounding struct {
 	l   place.Limits
 }
 
-// round takes the whole nodes of every pattern, places what is left by the greedy method and then divides anew the containers of two
-// nodes at a time. nil: that does not keep the limits. The value is in the program's scale.
+// round rounds the number of nodes of each pattern down, places the remaining containers by the greedy method and
+// improves the result pairwise. It returns nil if the result violates the limits. The value is in the scale of the
+// program.
 func (r *rounding) round(cols *columns, parts []fixed) (place.Placement, float64, error) {
 	none := math.Inf(-1)
 	var list []fixed
@@ -49,9 +50,9 @@ func (r *rounding) round(cols *columns, parts []fixed) (place.Placement, float64
 	return s.Placement, s.Value / r.g.scale, err
 }
 
-// withoutLimit finds a placement where rounding keeps no limits: one limit is left out, and what it bounds is the objective, until the
-// bound is kept; then the containers of two nodes at a time are divided anew by the objective that was asked for. nil: nothing was
-// found. The error wraps place.ErrInfeasible when that is proven infeasible.
+// withoutLimit finds a placement where rounding violates the limits: it drops one limit and makes the bounded
+// quantity the objective until the limit is satisfied, then improves the placement pairwise with the original
+// objective. It returns nil if nothing was found. The error wraps place.ErrInfeasible if infeasibility is proven.
 func (r *rounding) withoutLimit(set Settings) (place.Placement, float64, error) {
 	none := math.Inf(-1)
 	p, l := r.g.p, r.l

@@ -9,14 +9,14 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// branched is what a branch says about a column, and whether it stands at its upper limit while outside the basis.
+// branched is a bound on a column in a branch. up is set while the column is nonbasic at its upper bound.
 type branched struct {
 	col    int32
 	lo, hi float64
 	up     bool
 }
 
-// branch is a part of the search that is open: bounds of columns, and the basis to begin with.
+// branch is an open node of the search tree: bounds on columns and an initial basis.
 type branch struct {
 	bound  float64
 	bounds []branched
@@ -24,7 +24,7 @@ type branch struct {
 	key    []int32
 }
 
-// open orders branches by their bound, the highest first.
+// open is a heap of branches with the highest bound first.
 type open []*branch
 
 func (o open) Len() int           { return len(o) }
@@ -38,41 +38,42 @@ func (o *open) Pop() any {
 	return last
 }
 
-// search finds whole numbers of nodes for columns by branch and bound: it dives, rounding a column at a time, and goes back to the
-// open branch with the highest bound. Each branch is solved by the dual simplex method from the basis of the one before.
+// search is branch and bound over the integer numbers of nodes of the columns. It dives, branching on one column at a
+// time, and then returns to the open branch with the highest bound. Each branch is solved by the dual simplex method,
+// warm-started from the basis of its parent.
 type search struct {
 	cols  *columns
 	basis *basis
-	step  float64 // values are multiples of it
-	gap   float64 // as far from the bound as is good enough, relative
-	root  float64 // bound of all
-	most  int     // branches
-	// target is the value from which on nothing better is looked for; +Inf: none
+	step  float64 // values are multiples of it; 0: unknown
+	gap   float64 // relative gap at which the search stops
+	root  float64 // bound of the relaxation
+	most  int     // maximum number of branches
+	// target is the value at which the search stops; +Inf: none.
 	target float64
 
-	loss   []float64 // by column, rising from least on
-	least  int       // columns before it stay
-	active int       // columns from it on cannot be part of anything that is enough
-	others float64   // what no placement with other columns exceeds
+	loss   []float64 // by column, ascending from least
+	least  int       // columns below it are always kept
+	active int       // columns from it on cannot occur in a sufficiently better placement
+	others float64   // bound on placements with other columns
 
 	open   open
-	lo, hi []float64 // by column, in the branch at hand
-	out    []bool    // by column: it has bounds in the branch at hand
+	lo, hi []float64 // by column, in the current branch
+	out    []bool    // by column: whether the current branch bounds it
 	basic  []bool
 	earns  []float64
 	rates  []float64
 	row    []float64
 	keys   []float64
 
-	best     place.Placement // found so far
+	best     place.Placement // incumbent
 	value    float64
 	round    *rounding
-	left     float64 // the highest bound of what was left out for being too little better
+	left     float64 // highest bound of the pruned branches and columns
 	branches int
-	parts    []fixed // the solution of the branch at hand
+	parts    []fixed // solution of the current branch
 }
 
-// enough is what a branch must exceed to be looked at.
+// enough returns the value that a branch must exceed to be explored.
 func (s *search) enough() float64 {
 	if math.IsInf(s.value, -1) {
 		return s.value
@@ -80,10 +81,10 @@ func (s *search) enough() float64 {
 	return s.value + tiny
 }
 
-// tight is a bound, lowered to what values there are.
+// tight rounds a bound down to an attainable value.
 func (s *search) tight(bound float64) float64 { return floor(bound, s.step) }
 
-// floor is the multiple of step, if there is one, that a value does not exceed.
+// floor returns the largest multiple of step that does not exceed value, or value itself if step is 0.
 func floor(value, step float64) float64 {
 	if step > 0 {
 		return math.Floor(value/step+1e-6) * step
@@ -91,8 +92,8 @@ func floor(value, step float64) float64 {
 	return value
 }
 
-// run searches until the best placement is close enough to the bound or the branches are used up. Now and then, ever less often, the
-// branch at hand is rounded as the relaxation was.
+// run searches until the incumbent is close enough to the bound or the branch limit is reached. At decreasing
+// frequency, the fractional solution of the current branch is rounded like that of the relaxation.
 func (s *search) run(ctx context.Context) error {
 	next := &branch{bound: math.Inf(1), work: slices.Clone(s.basis.work), key: slices.Clone(s.basis.key)}
 	rounds := 1
@@ -103,6 +104,7 @@ func (s *search) run(ctx context.Context) error {
 		if s.value >= s.target {
 			break
 		}
+		// The dive has ended: return to the best open branch.
 		if next == nil {
 			if len(s.open) == 0 || s.close() {
 				return nil
@@ -116,6 +118,7 @@ func (s *search) run(ctx context.Context) error {
 		}
 		from := next
 		next = s.dive(from)
+		// Round at branches 1, 4, 9, …
 		if next != nil && s.branches >= rounds*rounds {
 			rounds++
 			at, value, err := s.round.round(s.cols, s.parts)
@@ -131,13 +134,13 @@ func (s *search) run(ctx context.Context) error {
 	return nil
 }
 
-// close says whether the best placement is as close to the bound as is wanted.
+// close reports whether the incumbent is within the wanted gap of the bound.
 func (s *search) close() bool {
 	bound := s.tight(max(s.value, s.left, s.others, s.open[0].bound))
 	return bound-s.value <= s.gap*math.Abs(bound)
 }
 
-// bound is what no placement of these columns exceeds.
+// bound returns an upper bound on placements of the columns in the search.
 func (s *search) bound() float64 {
 	b := max(s.value, s.left)
 	for _, o := range s.open {
@@ -146,11 +149,12 @@ func (s *search) bound() float64 {
 	return b
 }
 
-// dive solves a branch and opens two; the one to go on with is returned, nil when the branch has ended.
+// dive solves a branch and creates two children. It returns the child to continue with, or nil if the branch is
+// closed; the other child is queued.
 func (s *search) dive(n *branch) *branch {
 	for _, b := range n.bounds {
 		if b.lo > s.cols.hi[b.col] {
-			return nil // left has the column's loss
+			return nil // left includes the column's loss
 		}
 	}
 	s.enter(n)
@@ -174,6 +178,7 @@ func (s *search) dive(n *branch) *branch {
 		return nil
 	}
 	down, up := s.child(n, value, col, math.Inf(-1), math.Floor(x)), s.child(n, value, col, math.Ceil(x), math.Inf(1))
+	// Continue with the upper side from a fraction of 0.4, else with the lower one.
 	if x-math.Floor(x) >= 0.4 {
 		heap.Push(&s.open, down)
 		return up
@@ -182,7 +187,7 @@ func (s *search) dive(n *branch) *branch {
 	return down
 }
 
-// child is a branch with one bound more.
+// child returns a copy of a branch with one further bound.
 func (s *search) child(n *branch, value float64, col int32, lo, hi float64) *branch {
 	c := &branch{bound: value, bounds: slices.Clone(n.bounds), work: slices.Clone(s.basis.work), key: slices.Clone(s.basis.key)}
 	for i := range c.bounds {
@@ -195,7 +200,7 @@ func (s *search) child(n *branch, value float64, col int32, lo, hi float64) *bra
 	return c
 }
 
-// enter sets the bounds and the basis of a branch.
+// enter installs the bounds and the basis of a branch.
 func (s *search) enter(n *branch) {
 	for _, b := range n.bounds {
 		s.lo[b.col], s.hi[b.col], s.out[b.col] = b.lo, min(b.hi, s.cols.hi[b.col]), true
@@ -210,6 +215,7 @@ func (s *search) enter(n *branch) {
 	}
 }
 
+// exit resets the bounds and the basis flags of a branch.
 func (s *search) exit(n *branch) {
 	for _, b := range n.bounds {
 		s.lo[b.col], s.hi[b.col], s.out[b.col] = 0, s.cols.hi[b.col], false
@@ -222,7 +228,7 @@ func (s *search) exit(n *branch) {
 	}
 }
 
-// outside lists what columns outside the basis stand at, where it is not 0.
+// outside returns the nonbasic columns with nonzero values.
 func (s *search) outside(n *branch) []fixed {
 	var list []fixed
 	for _, b := range n.bounds {
@@ -240,7 +246,7 @@ func (s *search) outside(n *branch) []fixed {
 	return list
 }
 
-// fractional is the column to branch on: a basic one with the largest part beyond a whole number; −1: all are whole.
+// fractional returns the basic column with the largest fractional part, or −1 if all values are integers.
 func (s *search) fractional() (col int32, x float64) {
 	col = -1
 	most := 1e-6
@@ -262,7 +268,7 @@ func (s *search) fractional() (col int32, x float64) {
 	return col, x
 }
 
-// whole keeps a solution in whole numbers.
+// whole accepts an integer solution.
 func (s *search) whole() {
 	value := 0.0
 	kept := s.parts[:0]
@@ -277,7 +283,7 @@ func (s *search) whole() {
 	}
 }
 
-// take keeps a placement that is better than the best, and leaves columns out that cannot be part of a better one.
+// take replaces the incumbent by a better placement and drops columns that cannot occur in a better one.
 func (s *search) take(at place.Placement, value float64) {
 	if !(value > s.value) {
 		return

@@ -6,37 +6,39 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// cluster is nodes by what they hold: nodes of a class that hold the same are one state, and decisions are made by state.
+// cluster groups nodes by content: nodes of a class with the same pattern form one state, and decisions are made per
+// state.
 type cluster struct {
 	apps    int
 	classes []class
-	rows    []place.Row // limits; their sums over nodes are in used
+	rows    []place.Row // limits; used contains their sums over nodes
 	used    []float64
-	total   float64 // the objective
+	total   float64 // value of the objective
 
 	classOf []int32 // by node
-	holds   []int32 // pattern by node
-	pos     []int32 // by node: its place in its state
+	holds   []int32 // by node: pattern
+	pos     []int32 // by node: index in its state
 }
 
-// class is nodes of the same table and cost and, where containers must not move, with the same ones to begin with.
+// class is the set of nodes with the same table and cost and, where existing containers must stay, the same existing
+// containers.
 type class struct {
 	table  *place.Table
 	value  []float64
-	kind   int // a node type of it
-	floor  int // the pattern that nodes keep
+	kind   int // index of a node type with this table and cost
+	floor  int // pattern of the containers that must stay
 	states []state
-	at     []int32 // by pattern: its state + 1
+	at     []int32 // by pattern: index of its state + 1; 0: none
 }
 
-// state is the nodes of a class that hold a pattern.
+// state is the set of nodes of a class with a given pattern.
 type state struct {
 	pattern int32
 	nodes   []int32
 }
 
-// newCluster puts nodes into classes. Floors tells whether nodes keep what they hold to begin with (nil: nothing). With weights of
-// sums, see place.PatternSums.
+// newCluster groups the nodes into classes. floors contains the containers of each node that must stay (nil: none).
+// sums are weights of sums, see place.PatternSums.
 func newCluster(p *place.Problem, sums place.Objective, l place.Limits, floors [][]uint8) *cluster {
 	c := &cluster{apps: p.Apps(), rows: p.Rows(l)}
 	c.used = make([]float64, len(c.rows))
@@ -47,6 +49,7 @@ func newCluster(p *place.Problem, sums place.Objective, l place.Limits, floors [
 	node := 0
 	for i := range p.Types {
 		t := &p.Types[i]
+		// The first node type with the same table and cost.
 		kind := slices.IndexFunc(p.Types[:i+1], func(u place.NodeType) bool { return u.Table == t.Table && u.Cost == t.Cost })
 		for range t.Count {
 			k := key{kind: kind}
@@ -68,7 +71,7 @@ func newCluster(p *place.Problem, sums place.Objective, l place.Limits, floors [
 	return c
 }
 
-// valueOf computes the values of a class's patterns, once for classes of a kind.
+// valueOf returns the values of a class's patterns, shared between classes of a kind.
 func (c *cluster) valueOf(p *place.Problem, sums place.Objective, at int) []float64 {
 	for i := range c.classes[:at] {
 		if c.classes[i].kind == c.classes[at].kind {
@@ -78,7 +81,7 @@ func (c *cluster) valueOf(p *place.Problem, sums place.Objective, at int) []floa
 	return p.PatternSums(sums, c.classes[at].kind)
 }
 
-// put makes a node hold a pattern.
+// put changes the pattern of a node and updates states, sums and the objective.
 func (c *cluster) put(node int32, pattern int32) {
 	cl := &c.classes[c.classOf[node]]
 	if old := c.holds[node]; old >= 0 {
@@ -89,7 +92,7 @@ func (c *cluster) put(node int32, pattern int32) {
 	c.holds[node] = pattern
 	if cl.at[pattern] == 0 {
 		n := len(cl.states)
-		cl.states = slices.Grow(cl.states, 1)[:n+1] // keeps the nodes' memory of a state that was there
+		cl.states = slices.Grow(cl.states, 1)[:n+1] // reuses the memory of a removed state
 		cl.states[n].pattern, cl.states[n].nodes = pattern, cl.states[n].nodes[:0]
 		cl.at[pattern] = int32(n + 1)
 	}
@@ -98,7 +101,7 @@ func (c *cluster) put(node int32, pattern int32) {
 	s.nodes = append(s.nodes, node)
 }
 
-// take removes a node from its state, and a state without nodes.
+// take removes a node from its state, and the state if it becomes empty.
 func (c *cluster) take(cl *class, node, pattern int32) {
 	i := cl.at[pattern] - 1
 	s := &cl.states[i]
@@ -115,6 +118,7 @@ func (c *cluster) take(cl *class, node, pattern int32) {
 	}
 }
 
+// account adds (sign 1) or removes (sign −1) a pattern in the objective and the limits.
 func (c *cluster) account(cl *class, pattern int32, sign float64) {
 	c.total += sign * cl.value[pattern]
 	for i := range c.rows {
@@ -122,7 +126,7 @@ func (c *cluster) account(cl *class, pattern int32, sign float64) {
 	}
 }
 
-// excess is by how much limits would be exceeded after a change.
+// excess returns the total amount by which limits would be exceeded after a change.
 func (c *cluster) excess(change []float64) float64 {
 	e := 0.0
 	for i := range c.rows {
@@ -133,7 +137,7 @@ func (c *cluster) excess(change []float64) float64 {
 	return e
 }
 
-// placement is what each node holds.
+// placement returns the content of all nodes.
 func (c *cluster) placement() place.Placement {
 	at := make(place.Placement, len(c.holds))
 	counts := make([]uint8, len(c.holds)*c.apps)

@@ -28,7 +28,7 @@ func ExamplePlace() {
 	// mean RPS 1.2431
 }
 
-// Containers that come and go, one at a time.
+// Containers arrive and depart one at a time.
 func ExampleStream() {
 	p := &place.Problem{
 		Types: []place.NodeType{{Name: "m5.4xlarge", Count: 2, Table: place.MetisTable()}}, Batch: make([]int, 7),

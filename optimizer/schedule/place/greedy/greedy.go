@@ -1,8 +1,8 @@
-// Package greedy places containers one at a time, each where it adds most to the objective.
+// Package greedy places containers one at a time, each where it increases the objective most.
 //
-// Nodes that hold the same are one candidate, so a step takes time with the number of distinct nodes and not with their number.
-// Improve then moves and exchanges containers between two nodes at a time as long as that helps; Stream places containers that come
-// and go. None of it proves anything: package exact does.
+// Nodes with the same content are one candidate, so the cost of a step depends on the number of distinct nodes rather
+// than of all nodes. Improve then moves and exchanges containers between pairs of nodes as long as the objective
+// improves. Stream places containers that arrive and depart over time. No bounds are proven; see package exact.
 //
 //	s, err := greedy.Place(ctx, &problem, place.Objective{}, place.Limits{}, greedy.Settings{Improve: true})
 //	w, err := problem.Evaluate(s.Placement)
@@ -19,18 +19,19 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Settings say how far to go.
+// Settings are the options of Place.
 type Settings struct {
-	InOrder bool // apps are placed in the order of the batch; else those first that others go well with
-	Improve bool // by Improve, at the end
+	InOrder bool // place apps in the order of the batch; default: apps with the strongest pairwise synergy first
+	Improve bool // run Improve at the end
 }
 
-// Place places the batch of a problem, app by app, each container on the node to whose worth it adds most. Ties go to the first node
-// type, then the pattern of least number. Limits are kept where a container can be placed so that they are, else exceeded by as little
-// as can be, and Improve, which then always runs, may mend that; where it does not, the error wraps place.ErrInfeasible and the
-// solution is there all the same. The share of containers with enough throughput is no limit before the end. Bound and Gap are NaN.
+// Place places the batch of a problem app by app, each container on the node where it adds most to the objective.
+// Ties are resolved in favour of the first node type, then the pattern with the lowest number. Limits are respected
+// where possible and otherwise exceeded by as little as possible; Improve, which is then always run, may restore
+// them. If it does not, the error wraps place.ErrInfeasible and the solution is returned nevertheless. The limit on
+// the share of containers served is only applied at the end. Bound and Gap are NaN.
 //
-// O(containers × states) at most, where states is how many distinct nodes there are at a time.
+// O(containers × states), where states is the number of distinct nodes at a time.
 func Place(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, s Settings) (place.Solution, error) {
 	c, err := begin(p, o, l)
 	if err != nil {
@@ -54,9 +55,9 @@ func Place(ctx context.Context, p *place.Problem, o place.Objective, l place.Lim
 	return c.solution(p, o, l)
 }
 
-// Improve takes a placement and divides the containers of two nodes anew between them in the best way, until no two nodes are left
-// for which that helps. What exceeds a limit is mended first. Containers that a problem has as existing stay. O(states² × ways to
-// divide) for each change.
+// Improve repeatedly redistributes the containers of two nodes optimally between them until no pair of nodes
+// improves. Violated limits are restored first. Existing containers of the problem do not move. Each change costs
+// O(states² × number of distributions).
 func Improve(ctx context.Context, p *place.Problem, o place.Objective, l place.Limits, at place.Placement) (place.Solution, error) {
 	c, err := begin(p, o, l)
 	if err != nil {
@@ -74,6 +75,7 @@ func Improve(ctx context.Context, p *place.Problem, o place.Objective, l place.L
 	return c.solution(p, o, l)
 }
 
+// begin validates the inputs and groups the nodes; no node has a pattern yet.
 func begin(p *place.Problem, o place.Objective, l place.Limits) (*cluster, error) {
 	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
 		return nil, err
@@ -81,6 +83,7 @@ func begin(p *place.Problem, o place.Objective, l place.Limits) (*cluster, error
 	return newCluster(p, o.Sums(p.Containers(), p.Nodes()), l, p.Existing), nil
 }
 
+// solution converts the state into a solution and checks the limits.
 func (c *cluster) solution(p *place.Problem, o place.Objective, l place.Limits) (place.Solution, error) {
 	s := place.Solution{Placement: c.placement(), Bound: math.NaN(), Gap: math.NaN()}
 	w, err := p.Evaluate(s.Placement)
@@ -91,14 +94,14 @@ func (c *cluster) solution(p *place.Problem, o place.Objective, l place.Limits) 
 	return s, l.Check(w)
 }
 
-// spot is where a container would go: a state of a class.
+// spot is a candidate position of a container: a state of a class.
 type spot struct {
 	class, pattern int32
 	excess, gain   float64
 	ok             bool
 }
 
-// better orders spots: less beyond limits, then more gain, then the first class, then the least pattern.
+// better orders spots by lower excess over limits, then higher gain, then first class, then lowest pattern.
 func (s spot) better(than spot) bool {
 	switch {
 	case !s.ok || !than.ok:
@@ -113,7 +116,7 @@ func (s spot) better(than spot) bool {
 	return s.pattern < than.pattern
 }
 
-// spotIn is what a container of an app adds to a node of a class with a pattern.
+// spotIn returns the effect of adding a container of an app to a node of a class with a pattern.
 func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) spot {
 	cl := &c.classes[class]
 	to := cl.table.Plus(int(pattern), app)
@@ -125,7 +128,7 @@ func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) 
 		for i := range c.rows {
 			uses := c.rows[i].Uses[cl.kind]
 			change[i] = uses[to] - uses[pattern]
-			if c.rows[i].Most < 0 { // a share that is to be reached in the end
+			if c.rows[i].Most < 0 { // a minimum share, required only at the end
 				change[i] = c.rows[i].Most - c.used[i]
 			}
 		}
@@ -134,14 +137,14 @@ func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) 
 	return s
 }
 
-// bestSpot is where a container of an app adds most.
+// bestSpot returns the spot where a container of an app adds most.
 func (c *cluster) bestSpot(app int, change []float64) spot {
 	var best spot
 	for class := range c.classes {
 		cl := &c.classes[class]
 		for i := range cl.states {
 			pattern := cl.states[i].pattern
-			if len(c.rows) == 0 { // most are not better, which takes a subtraction to see
+			if len(c.rows) == 0 { // reject inferior states by a single subtraction
 				if to := cl.table.Plus(int(pattern), app); to < 0 || best.ok && cl.value[to]-cl.value[pattern] < best.gain {
 					continue
 				}
@@ -154,7 +157,8 @@ func (c *cluster) bestSpot(app int, change []float64) spot {
 	return best
 }
 
-// fill places containers, one app after the other.
+// fill places the containers app by app. While the chosen state has nodes left and no limits are set, only the newly
+// created state can be better, so the other states are not evaluated again.
 func (c *cluster) fill(ctx context.Context, batch, order []int) error {
 	change := make([]float64, len(c.rows))
 	for _, app := range order {
@@ -177,7 +181,7 @@ func (c *cluster) fill(ctx context.Context, batch, order []int) error {
 	return nil
 }
 
-// add places a container on the last node of a state, which then has the pattern returned.
+// add places a container on the last node of a state and returns the node's new pattern.
 func (c *cluster) add(class, pattern int32, app int) (to int32) {
 	cl := &c.classes[class]
 	nodes := cl.states[cl.at[pattern]-1].nodes
@@ -186,8 +190,9 @@ func (c *cluster) add(class, pattern int32, app int) (to int32) {
 	return to
 }
 
-// order is the apps by what they gain from, or give to, the app they go best with, on all classes together: what others want to stand
-// beside is placed first. Of two apps that go together, the one that does more for others comes first.
+// order sorts the apps by their largest pairwise synergy, the change of the objective when two apps share a node,
+// summed over all classes: the most sought-after partners are placed first. Among apps with equal synergy, the one
+// that increases the throughput of others more comes first.
 func (c *cluster) order() []int {
 	most, effect, order := make([]float64, c.apps), make([]float64, c.apps), make([]int, c.apps)
 	for a := range order {

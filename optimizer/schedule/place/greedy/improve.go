@@ -5,27 +5,27 @@ import (
 	"math"
 )
 
-// division is a way to divide the containers of two nodes.
+// division is a distribution of containers over two nodes.
 type division struct {
 	a, b   int32 // patterns
 	excess float64
 	value  float64
 }
 
-// pairing finds the best division of two nodes' containers.
+// pairing searches for the best division of the containers of two nodes.
 type pairing struct {
 	c         *cluster
 	x, y      *class
-	sum       []uint8 // containers of both
-	least     []uint8 // that stay on the first
-	most      []uint8 // that may be on the first
+	sum       []uint8 // containers of both nodes
+	least     []uint8 // minimum on the first node
+	most      []uint8 // maximum on the first node
 	counts    []uint8
 	rest      []uint8
 	change    []float64
-	now       []float64 // what both use of limits
+	now       []float64 // current use of the limits by both nodes
 	best      division
-	room      int // on the first
-	restRoom  int // on the second
+	room      int // capacity of the first node
+	restRoom  int // capacity of the second node
 	remaining []int
 }
 
@@ -37,7 +37,7 @@ func newPairing(c *cluster) *pairing {
 	}
 }
 
-// divide finds the best division of the containers of two nodes.
+// divide returns the best division of the containers of two nodes of classes x and y with patterns a and b.
 func (d *pairing) divide(x, y *class, a, b int32, excess float64) division {
 	d.x, d.y = x, y
 	d.best = division{a: a, b: b, excess: excess, value: x.value[a] + y.value[b]}
@@ -61,7 +61,7 @@ func (d *pairing) divide(x, y *class, a, b int32, excess float64) division {
 	return d.best
 }
 
-// walk tries all numbers of an app on the first node, and of the apps after it.
+// walk enumerates the numbers of an app on the first node, recursively for the following apps.
 func (d *pairing) walk(app, size, restSize int) {
 	if app == len(d.sum) {
 		d.try()
@@ -80,6 +80,8 @@ func (d *pairing) walk(app, size, restSize int) {
 	}
 }
 
+// try evaluates the current division and keeps it if it reduces the excess or, at equal excess, increases the value
+// by more than rounding.
 func (d *pairing) try() {
 	a, b := d.x.table.Index(d.counts), d.y.table.Index(d.rest)
 	value := d.x.value[a] + d.y.value[b]
@@ -98,7 +100,8 @@ func (d *pairing) try() {
 	}
 }
 
-// improve divides anew the containers of two nodes as long as that helps. States that were looked at in vain are not looked at again.
+// improve redistributes the containers of pairs of nodes until no pair improves. Pairs of states without improvement
+// are not evaluated again; with limits, every change invalidates these results.
 func (c *cluster) improve(ctx context.Context) error {
 	d := newPairing(c)
 	type pair struct{ x, y, a, b int32 }

@@ -7,23 +7,24 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// ErrFull says that no node has room for a container.
+// ErrFull reports that no node has free capacity for a container.
 var ErrFull = errors.New("no node has room")
 
-// Stream places containers that come and go, each where it adds most to
+// Stream places containers that arrive and depart over time, each where it adds most to
 //
-//	RPS · Σ throughput + SLO · containers served + Vacant · nodes left empty − Cost · their cost − Missed · magnitude
+//	RPS · Σ throughput + SLO · containers served + Vacant · empty nodes − Cost · cost of nodes in use − Missed · magnitude
 //
-// with the objective's weights for sums instead of means, since what comes is not known before. It is not for several goroutines.
+// The objective's weights apply to sums instead of means, since future arrivals are unknown. It is not safe for
+// concurrent use.
 type Stream struct {
 	c      *cluster
 	hard   bool
 	change []float64
 }
 
-// NewStream begins with the existing containers of a problem, which may go and move like all others; its batch only tells how many
-// apps there are. Hard says that a container is refused rather than placed beyond a limit; a share of containers served is not to be
-// had step by step and an error.
+// NewStream starts with the existing containers of a problem, which may depart and move like all others. Of the
+// batch, only the number of apps is used. If hard is set, containers that would violate a limit are rejected. A
+// minimum share of containers served cannot be enforced incrementally and is an error.
 func NewStream(p *place.Problem, o place.Objective, l place.Limits, hard bool) (*Stream, error) {
 	if err := errors.Join(p.Validate(), o.Validate(), l.Validate()); err != nil {
 		return nil, err
@@ -46,8 +47,8 @@ func NewStream(p *place.Problem, o place.Objective, l place.Limits, hard bool) (
 	return s, nil
 }
 
-// Arrive places a container of an app and returns its node. The error wraps ErrFull or, for hard limits, place.ErrInfeasible.
-// O(distinct nodes).
+// Arrive places a container of an app and returns its node. The error wraps ErrFull or, for hard limits,
+// place.ErrInfeasible. O(distinct nodes).
 func (s *Stream) Arrive(app int) (node int, err error) {
 	if app < 0 || app >= s.c.apps {
 		return -1, fmt.Errorf("greedy stream: app %d of %d", app+1, s.c.apps)
@@ -66,7 +67,7 @@ func (s *Stream) Arrive(app int) (node int, err error) {
 	return node, nil
 }
 
-// Depart takes a container of an app away from a node. O(1).
+// Depart removes a container of an app from a node. O(1).
 func (s *Stream) Depart(node, app int) error {
 	if node < 0 || node >= len(s.c.holds) || app < 0 || app >= s.c.apps {
 		return fmt.Errorf("greedy stream: app %d of %d on node %d of %d", app+1, s.c.apps, node+1, len(s.c.holds))
@@ -79,16 +80,17 @@ func (s *Stream) Depart(node, app int) error {
 	return nil
 }
 
-// Move is a container that changes its node.
+// Move is the migration of a container to another node.
 type Move struct {
 	App, From, To int
-	Gain          float64 // of the sum per unit of time
+	Gain          float64 // increase of the objective per unit of time
 }
 
-// Migrate moves containers one at a time, the one that gains most first, as long as its gain over the horizon exceeds the cost of a
-// move and at most so many times. Horizon is how long the gain is expected to last and cost what a move loses, in the objective's sum
-// × time: a container of throughput 1 that is away for a minute costs 1 with a horizon in minutes. Moves do not break limits.
-// O(apps × distinct nodes) for a move, O(apps × distinct nodes²) with limits.
+// Migrate moves containers one at a time in descending order of gain, while the gain over the horizon exceeds the
+// cost of a move, and at most the given number of times. horizon is the expected duration of the gain and cost is the
+// loss per move, in units of the objective × time: for a container of throughput 1 that is unavailable for one
+// minute, cost is 1 with a horizon in minutes. Moves do not violate limits. A move takes O(apps × distinct nodes), or
+// O(apps × distinct nodes²) with limits.
 func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
 	if !(cost >= 0) || !(horizon >= 0) || most < 0 {
 		return nil, fmt.Errorf("greedy stream: a move costs %v, horizon %v, %d moves: want none of them negative", cost, horizon, most)
@@ -100,7 +102,7 @@ func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
 			break
 		}
 		from, to := s.c.lastOf(best.from), s.c.lastOf(best.to)
-		if from == to { // two nodes of one state
+		if from == to { // both nodes have the same state
 			cl := &s.c.classes[best.to.class]
 			nodes := cl.states[cl.at[best.to.pattern]-1].nodes
 			to = nodes[len(nodes)-2]
@@ -112,20 +114,21 @@ func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
 	return moves, nil
 }
 
-// lastOf is the last node of a spot's state.
+// lastOf returns the last node of a spot's state.
 func (c *cluster) lastOf(at spot) int32 {
 	cl := &c.classes[at.class]
 	nodes := cl.states[cl.at[at.pattern]-1].nodes
 	return nodes[len(nodes)-1]
 }
 
+// move is a candidate migration between two states.
 type move struct {
 	app      int
 	from, to spot
 	gain     float64
 }
 
-// bestMove is the move that gains most.
+// bestMove returns the move with the largest gain.
 func (s *Stream) bestMove() move {
 	var best move
 	c := s.c
@@ -148,12 +151,13 @@ func (s *Stream) bestMove() move {
 	return best
 }
 
-// target is where a container from a state would add most, without exceeding limits more than now.
+// target returns the best spot for a container of a state such that limits are not exceeded further.
 func (s *Stream) target(from spot, app int) spot {
 	c := s.c
 	var best spot
 	now := 0.0
 	back := make([]float64, len(c.rows))
+	// Evaluate limits as if the container had left its node.
 	if len(c.rows) > 0 {
 		clear(s.change)
 		now = c.excess(s.change)
@@ -176,14 +180,15 @@ func (s *Stream) target(from spot, app int) spot {
 			}
 		}
 	}
+	// Undo.
 	for i := range back {
 		c.used[i] -= back[i]
 	}
 	return best
 }
 
-// Placement is what each node holds now.
+// Placement returns the current content of all nodes.
 func (s *Stream) Placement() place.Placement { return s.c.placement() }
 
-// Value is the sum now.
+// Value returns the current value of the objective.
 func (s *Stream) Value() float64 { return s.c.total }

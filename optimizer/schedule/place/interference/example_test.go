@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/schedule/place/interference"
 )
 
-// A reader that gains beside one cache, and slows down beside two readers.
+// A reader that gains beside one cache and slows down beside two readers.
 func ExampleFromTable() {
 	table, err := place.NewTable([]string{"reader", "cache"}, 3, func(counts []uint8, rps []float64) {
 		rps[0], rps[1] = 1, 1

@@ -13,8 +13,9 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// ReadPairs reads measurements from a pair of files as Metis stores those of one and two apps: counts of each app (further columns
-// are left out) and throughput of one container of each, row by row, both with the names of the apps in the first line.
+// ReadPairs reads the two files in which Metis stores measurements of one and two apps: counts of each app (further
+// columns are ignored) and throughput of one container of each app, row by row. The first line of both contains the
+// names of the apps.
 func ReadPairs(counts, rps string) (*place.Samples, error) {
 	a, err := regular.Open(counts, regular.Data)
 	if err != nil {
@@ -33,6 +34,7 @@ func ReadPairs(counts, rps string) (*place.Samples, error) {
 	return s, nil
 }
 
+// parsePairs reads both files in step; they must have the same number of rows.
 func parsePairs(counts, rps io.Reader) (*place.Samples, error) {
 	in, of := csv.NewReader(counts), csv.NewReader(rps)
 	head, err := in.Read()
@@ -75,6 +77,7 @@ func parsePairs(counts, rps io.Reader) (*place.Samples, error) {
 	}
 }
 
+// pairRow parses a row of counts and a row of throughputs. Throughputs of absent apps become NaN.
 func pairRow(counts, rps []string) ([]uint8, []float64, error) {
 	k, y := make([]uint8, len(rps)), make([]float64, len(rps))
 	for i := range rps {
@@ -96,8 +99,9 @@ func pairRow(counts, rps []string) ([]uint8, []float64, error) {
 
 var head = []string{"app_s", "app_c", "less_or_lager", "threshold"}
 
-// ReadConstraints reads wishes as Metis writes them: app and neighbour counted from 1, 0 for at most and 1 for at least, threshold;
-// a fifth column, weight, may follow, else all weigh 1. That apps are those of a problem is for Problem.Validate to say.
+// ReadConstraints reads constraints in Metis's format: app and neighbour numbered from 1, 0 for at most and 1 for at
+// least, threshold, and an optional fifth column with the weight (default 1). It does not check that the apps exist;
+// see Problem.Validate.
 func ReadConstraints(r io.Reader) ([]place.Constraint, error) {
 	in := csv.NewReader(r)
 	first, err := in.Read()
@@ -125,6 +129,7 @@ func ReadConstraints(r io.Reader) ([]place.Constraint, error) {
 	}
 }
 
+// constraint parses a row of ReadConstraints.
 func constraint(cells []string) (place.Constraint, error) {
 	var n [4]int
 	for i := range n {
@@ -145,7 +150,7 @@ func constraint(cells []string) (place.Constraint, error) {
 	return c, nil
 }
 
-// WriteConstraints writes what ReadConstraints reads, the weights where any is not 1.
+// WriteConstraints writes the format of ReadConstraints, with weights if any differs from 1.
 func WriteConstraints(w io.Writer, constraints []place.Constraint) error {
 	out := csv.NewWriter(w)
 	weights := false

@@ -1,7 +1,9 @@
-// Package interference derives wishes of apps about their neighbours (place.Constraint) from measured throughputs: who is
-// disturbed by how many of whom, and who gains. Placers that know no throughput (Medea, Paragon) are told these instead.
+// Package interference derives affinity and anti-affinity constraints (place.Constraint) from measured throughputs:
+// the number of neighbours at which an app slows down or speeds up. They are the input of methods without throughput
+// tables (Medea, Paragon).
 //
-// It is not a model of throughput: a wish knows pairs of apps only and one threshold for each, see package forest for the other.
+// It is not a throughput model: a constraint covers a pair of apps with a single threshold. Package forest of
+// simulator/ancestors/metis contains a model.
 //
 //	rows, err := interference.FromTable(place.MetisTable(), interference.Options{})
 //	problem.Constraints = interference.Constraints(rows) // 39 for the apps of Metis
@@ -15,31 +17,33 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Options say from where on a change counts; the zero value derives the rows that Metis stores.
+// Options are the thresholds above which a change counts. The zero value reproduces the rows published by Metis.
 type Options struct {
-	Gain float64 // throughput relative to alone above which an app wants the neighbours; 0 is 1.1
-	Loss float64 // throughput relative to alone below which it does not tolerate them; 0 is 0.9
-	Vary float64 // largest over smallest throughput, above which a pair is looked at at all; 0 is 1.1
-	// Contested is the weight of "at most" where the neighbour wants the opposite, at least so many of the app; 0 is 1, as all other
-	// wishes have. Example: MMS and ISR gain beside Redis, which suffers. Metis weighs what Redis wants of the two 2 in Medea's
-	// program (place.MetisConstraints has that), though not in the rows that it stores.
+	Gain float64 // relative throughput above which an app requires the neighbours; 0: 1.1
+	Loss float64 // relative throughput below which an app does not tolerate the neighbours; 0: 0.9
+	Vary float64 // ratio of the largest to the smallest throughput above which a pair is considered; 0: 1.1
+	// Contested is the weight of an upper limit where the neighbour has the opposite constraint, a minimum number of
+	// the app; 0: 1, the weight of all other constraints. Example: MMS and ISR gain beside Redis, which slows down.
+	// In Medea's program, Metis gives the constraints of Redis on these two the weight 2 (as does
+	// place.MetisConstraints), but not in its published rows.
 	Contested float64
-	// Others has the threshold for neighbours of an app's own kind count the others only, which is how place.Constraint counts.
-	// Without it the threshold counts the container itself, too, as Metis's does, and one more is free than the measurement says.
-	// Example: an app runs at 0.95 with one other of its kind and at 0.8 with two. The threshold is 1 with Others, and 2 without.
-	// Published figures are without; for a decision of one's own it should be set.
+	// Others makes the threshold for neighbours of the same app count only other containers, which is the definition
+	// of place.Constraint. Without it, the threshold includes the container itself, as in Metis, and permits one
+	// container more than was measured. Example: an app runs at 0.95 beside one other container of its kind and at
+	// 0.8 beside two. The threshold is 1 with Others and 2 without. Published figures are without; new studies should
+	// set it.
 	Others bool
 }
 
-// Row is a wish and what it is from.
+// Row is a constraint and the measurements it was derived from.
 type Row struct {
 	Constraint place.Constraint
-	// RPS is the throughput of one container of the app beside 0, 1, … capacity − 1 of the neighbour (others than itself), relative
-	// to alone on the node.
+	// RPS is the throughput of one container of the app beside 0, 1, … capacity − 1 containers of the neighbour (not
+	// counting itself), relative to a container alone on the node.
 	RPS []float64
 }
 
-// Constraints are the wishes of rows.
+// Constraints returns the constraints of rows.
 func Constraints(rows []Row) []place.Constraint {
 	c := make([]place.Constraint, len(rows))
 	for i := range rows {
@@ -48,14 +52,15 @@ func Constraints(rows []Row) []place.Constraint {
 	return c
 }
 
-// FromTable derives wishes from throughputs of all patterns. An app that does not run alone is an error. O(apps² × capacity).
+// FromTable derives constraints from the throughputs of all patterns. An app with throughput 0 alone is an error.
+// O(apps² × capacity).
 func FromTable(t *place.Table, o Options) ([]Row, error) {
 	return derive(t.Apps(), t.Capacity(), o, func(counts []uint8, app int) (float64, bool) { return t.RPS(t.Index(counts))[app], true })
 }
 
-// FromSamples derives wishes from samples that hold at least all patterns of one and two apps in which one app has one container;
-// the error names those that are missing. Of several rows of a pattern the first holds, as in Metis. Capacity is the number of
-// containers that a node holds.
+// FromSamples derives constraints from samples that contain at least all patterns of one and two apps in which one
+// app has a single container. The error lists missing patterns. Of repeated patterns the first is used, as in Metis.
+// capacity is the number of containers per node.
 func FromSamples(s *place.Samples, capacity int, o Options) ([]Row, error) {
 	if len(s.RPS) != len(s.Counts) {
 		return nil, fmt.Errorf("interference: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
@@ -78,7 +83,7 @@ func FromSamples(s *place.Samples, capacity int, o Options) ([]Row, error) {
 	})
 }
 
-// withDefaults fills in what is 0, or names all that makes no sense.
+// withDefaults replaces zero fields by their defaults and returns all invalid values as a joined error.
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	for _, f := range []struct {
@@ -98,7 +103,8 @@ func (o Options) withDefaults() (Options, error) {
 	return o, errors.Join(errs...)
 }
 
-// derive goes over all pairs of apps, as Metis does.
+// derive evaluates all ordered pairs of apps in the order of Metis. rate returns the throughput of an app in a
+// pattern, and false if it is unknown.
 func derive(apps []string, capacity int, o Options, rate func(counts []uint8, app int) (float64, bool)) ([]Row, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -114,6 +120,7 @@ func derive(apps []string, capacity int, o Options, rate func(counts []uint8, ap
 			complete := true
 			for k := range rps {
 				clear(counts)
+				// One container of the app beside k of the neighbour.
 				counts[app]++
 				counts[neighbour] += uint8(k)
 				var ok bool
@@ -142,7 +149,8 @@ func derive(apps []string, capacity int, o Options, rate func(counts []uint8, ap
 	return rows, nil
 }
 
-// wish is what one curve says, if it says anything: the first number of neighbours that changes enough decides.
+// wish derives a constraint from one curve, if it varies enough. The smallest number of neighbours with a sufficient
+// change decides.
 func wish(app, neighbour int, rps []float64, o Options) (Row, bool) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, r := range rps {
@@ -171,7 +179,7 @@ func wish(app, neighbour int, rps []float64, o Options) (Row, bool) {
 	return Row{}, false
 }
 
-// weigh gives what is contested its weight.
+// weigh assigns the weight of contested constraints.
 func weigh(rows []Row, o Options) {
 	type pair struct{ app, neighbour int }
 	wanted := map[pair]bool{}

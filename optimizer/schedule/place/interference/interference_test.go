@@ -17,7 +17,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-// The 39 rows and their curves are those that Metis stores, and those in the binary, from the pair tables.
+// From the pair tables, the 39 rows and their curves equal those published by Metis and the embedded constraints.
 func TestPublishedRows(t *testing.T) {
 	s, err := ReadPairs(placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
 	if err != nil {
@@ -66,7 +66,7 @@ func TestPublishedRows(t *testing.T) {
 	}
 }
 
-// The table of all patterns says the same as the pair tables.
+// The table of all patterns yields the same constraints as the pair tables.
 func TestFromTable(t *testing.T) {
 	rows, err := FromTable(place.MetisTable(), Options{Contested: 2})
 	if err != nil {
@@ -77,7 +77,8 @@ func TestFromTable(t *testing.T) {
 	}
 }
 
-// table has two apps of which the first runs at first[k] beside k of the second, the second at second[k] beside k of the first.
+// table returns a table of two apps: the first has throughput first[k] beside k containers of the second, the second
+// has second[k] beside k of the first.
 func table(t testing.TB, first, second []float64) *place.Table {
 	t.Helper()
 	tab, err := place.NewTable([]string{"a", "b"}, 4, func(counts []uint8, rps []float64) {
@@ -128,7 +129,8 @@ func TestWhatIsContested(t *testing.T) {
 	}
 }
 
-// Of an app that runs at 1, 0.95, 0.8 with 0, 1, 2 others of its kind one other is tolerated; Metis has one more.
+// An app that runs at 1, 0.95 and 0.8 beside 0, 1 and 2 others of its kind tolerates one other; Metis permits one
+// more.
 func TestOwnKind(t *testing.T) {
 	tab, err := place.NewTable([]string{"a"}, 3, func(counts []uint8, rps []float64) { rps[0] = []float64{0, 1, 0.95, 0.8}[counts[0]] })
 	if err != nil {
@@ -167,7 +169,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// What is written is read again.
+// ReadConstraints inverts WriteConstraints.
 func TestConstraintsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		want := rapid.SliceOf(rapid.Custom(func(r *rapid.T) place.Constraint {

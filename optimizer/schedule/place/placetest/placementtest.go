@@ -1,7 +1,7 @@
-// Package placetest has what the tests of placement methods begin with: the batches that Metis measured, and the results that are
-// published for them or were computed from the published data by other programs. It is for tests only.
+// Package placetest provides the inputs of tests of placement methods: the batches measured by Metis, and results
+// that were published for them or computed from the published data by other programs. It is for tests only.
 //
-//	p := placementtest.Metis(t, 200, 81, 0)
+//	p := placetest.Metis(t, 200, 81, 0)
 package placetest
 
 import (
@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Metis is a group, 0 to 99, of so many containers on so many empty nodes, with Metis's table and constraints.
+// Metis returns batch group (0 to 99) of the given size on empty nodes, with Metis's table and constraints.
 func Metis(t testing.TB, size, nodes, group int) *place.Problem {
 	t.Helper()
 	batches, err := place.MetisBatches(size)
@@ -27,14 +27,14 @@ func Metis(t testing.TB, size, nodes, group int) *place.Problem {
 	}
 }
 
-// SixNodes is the example of Metis's paper (figure 3, table I): two of each service on six nodes.
+// SixNodes returns the example of Metis's paper (figure 3, table I): two containers of each service on six nodes.
 func SixNodes() *place.Problem {
 	return &place.Problem{
 		Types: []place.NodeType{{Count: 6, Table: place.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}, Constraints: place.MetisConstraints(),
 	}
 }
 
-// Worth is what a placement is worth.
+// Worth returns the metrics of a placement.
 func Worth(t testing.TB, p *place.Problem, at place.Placement) place.Worth {
 	t.Helper()
 	w, err := p.Evaluate(at)
@@ -44,8 +44,8 @@ func Worth(t testing.TB, p *place.Problem, at place.Placement) place.Worth {
 	return w
 }
 
-// Published is the path of a file of the published data, for tests of packages beside this one. Where a checkout does not have them
-// the test is skipped.
+// Published returns the path of a file of the published data, relative to the packages beside this one. It skips the
+// test if the checkout does not contain the data.
 func Published(t testing.TB, name string) string {
 	t.Helper()
 	path := filepath.Join("../../../../../shared/data/metis", name)
@@ -55,20 +55,20 @@ func Published(t testing.TB, name string) string {
 	return path
 }
 
-// Result is what a method has for a group, NaN where it does not say.
+// Result is the published result of a method for a batch. Absent values are NaN.
 type Result struct {
 	Size, Group, Nodes int
-	Slacks             int     // of Medea's program
-	RPS                float64 // by the measured table
+	Slacks             int     // number of slack variables in Medea's program
+	RPS                float64 // from the measured table
 	Magnitude          float64
 	Instances          float64
-	SLO90, SLO95       float64 // shares of containers
+	SLO90, SLO95       float64 // shares of containers served at these SLOs
 	SLO100             float64
 	NodesUsed          float64
 }
 
-// Results are those of a method; there are some. Groups of 3000 are left out, since they are other batches than those of
-// place.MetisBatches.
+// Results returns the published results of a method and fails the test if there are none. Batches of 3000 are
+// excluded, since MetisBatches draws different ones.
 func Results(t testing.TB, method string) []Result {
 	t.Helper()
 	f, err := os.Open(Published(t, "expected/results_groups_0-4.csv"))

@@ -163,6 +163,7 @@ func (g *grower) best(s subtree, rng *rand.Rand) (feature int, cut uint16, total
 			}
 			if right := total.n - left.n; left.n >= leaf && right >= leaf {
 				y := total.y - left.y
+				// Minimising the remaining variance is maximising the sum of squared sums by counts of both sides.
 				if gain := left.y*left.y/left.n + y*y/right; gain > most {
 					most, feature, cut = gain, f, uint16(last+v)
 				}

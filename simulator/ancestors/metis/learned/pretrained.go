@@ -18,6 +18,5 @@ var pretrained = sync.OnceValue(func() *Model {
 })
 
 // Pretrained returns a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable
-// with default settings and seed
-//  1. TestPretrain reproduces it.
+// with default settings and a seed of 1. TestPretrain reproduces it.
 func Pretrained() *Model { return pretrained() }

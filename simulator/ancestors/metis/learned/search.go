@@ -138,6 +138,7 @@ func (l *learning) learn(episodes []*episode, first, workers int, report func(Po
 		}
 		l.remember(episodes[i], first+i, o, rewards[i], keeps)
 	}
+	// The price follows the mean cost of these episodes, and applies from the next ones on.
 	if l.price != nil {
 		l.lambda = l.price.Update(point.Cost, l.budget)
 	}

@@ -117,6 +117,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 			learn.update(lessons, float32(entropy), o.Workers)
 		}
 		done += len(episodes)
+		// Halve the entropy weight every thousand episodes, as numbered from 0.
 		if (done-1)%1000 == 0 {
 			entropy = max(entropy/2, 0.002)
 		}
