@@ -25,11 +25,11 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(p.Name(), clip(s.Baseline, s), "nothing is measured yet: the user's own configuration"), nil
 	}
-	return newBoard(s).decide(p.Name())
+	return newEvaluation(s).decide(p.Name())
 }
 
 // decide returns the plan for the choice of the preference.
-func (b *board) decide(planner string) (Plan, error) {
+func (b *evaluation) decide(planner string) (Plan, error) {
 	chosen, back := b.choose()
 	if chosen < 0 {
 		return b.infeasible(planner, -1)

@@ -19,7 +19,7 @@ func (a *Answer) picture() chart.Picture {
 	var xs, ys []float64
 	for i := range a.Options {
 		o := &a.Options[i]
-		if o.Fit == TooFew || o.Market != a.Question.market() && o.Market != Owned {
+		if o.Fit == DoesNotFit || o.Market != a.Question.market() && o.Market != Owned {
 			continue
 		}
 		list = append(list, o)

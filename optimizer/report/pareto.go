@@ -193,12 +193,12 @@ func frontAxes(xs, ys []float64) (x, y *chart.Scale) {
 
 // limits draws deadline and budget if they lie within the axes.
 func (d frontDrawing) limits(r *journal.Record, x, y *chart.Scale) {
-	if v := float64(r.SLA.DeadlineS); v > 0 && v > x.Min && v < x.Max {
+	if v := r.SLA.TimeMax.Seconds(); v > 0 && v > x.Min && v < x.Max {
 		at := chart.Px(x.At(v))
 		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%g" y2="%g"/>`, at, at, y.To, y.From)
 		d.F(`<text class="level-name halo limit end" x="%s" y="%g">deadline</text>`, chart.Px(x.At(v)-4), y.To+9)
 	}
-	if v := float64(r.SLA.BudgetUSD); v > 0 && v > y.Min && v < y.Max {
+	if v := r.SLA.CostMaxUSD; v > 0 && v > y.Min && v < y.Max {
 		at := chart.Px(y.At(v))
 		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%s" y2="%s"/>`, chart.Px(x.From), chart.Px(x.To), at, at)
 		d.F(`<text class="level-name halo limit end" x="%s" y="%s">budget</text>`, chart.Px(x.To-4), chart.Px(y.At(v)-5))

@@ -355,34 +355,11 @@ func (r *run) resolveLimits() error {
 	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
 	// mistake costs more than an idle device.
 	r.limits = resources.DefaultLimits(r.host, r.ins.GPU.Value != "no" || r.ins.Replay)
-	var errs []error
-	whole := func(flag, text string, into *resources.Range) {
-		if text == "" {
-			return
-		}
-		rng, err := resources.ParseRange(text, *into)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		*into = rng
+	if err := r.limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
+		return err
 	}
-	whole("gpus", cfg.GPUs, &r.limits.GPUs)
-	whole("cpus", cfg.CPUs, &r.limits.CPUs)
-	whole("batch-size", cfg.BatchSize, &r.limits.BatchSize)
 	if cfg.CPUs == "" && r.ranks > 1 { // each rank requires a CPU
 		r.limits.CPUs.Min = min(r.ranks, r.limits.CPUs.Max)
-	}
-	if cfg.Memory != "" {
-		lo, hi, err := resources.ParseMemoryRange(cfg.Memory, r.limits.MemoryMin, r.limits.MemoryMax)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--memory: %w", err))
-		} else {
-			r.limits.MemoryMin, r.limits.MemoryMax = lo, hi
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
 	}
 	r.baseline = resources.Allocation{GPUs: r.limits.GPUs.Max, CPUs: r.limits.CPUs.Max, Memory: r.startMemory(r.limits.CPUs.Max), NumWorkers: r.ownWorkers()}
 	r.baseline = r.limits.Clip(r.baseline)

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/sla"
@@ -52,7 +52,7 @@ func TestAgentRunsAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := schema.Validate(data); err != nil {
+	if err := conformance.ValidateRecord(data); err != nil {
 		t.Error(err)
 	}
 }

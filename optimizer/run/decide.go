@@ -349,18 +349,11 @@ func (r *run) adopt(p plan.Plan) {
 	r.writeFront(p)
 }
 
-// planRecord converts a plan made at the elapsed second at to its form in run.json.
+// planRecord returns a plan made at the elapsed second at with its prediction of the whole run.
 func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
-	out := &journal.Plan{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, AtS: journal.Number(at),
-		Candidates: p.Candidates, Options: p.Options}
-	if out.Candidates == nil {
-		out.Candidates = []plan.Candidate{}
-	}
-	if out.Options == nil {
-		out.Options = []plan.Option{}
-	}
+	out := &journal.Plan{Plan: p, AtS: journal.Number(at)}
 	if r.progress.knownTotal(r.recalledUnit) == 0 { // without a total the planner compares single units of work, which predict nothing about the run
-		out.Candidates, out.Options = []plan.Candidate{}, []plan.Option{}
+		out.Candidates, out.Options = nil, nil
 	} else if p.Predicted {
 		sec, usd := r.wholeRun(p.Chosen.Seconds, p.Chosen.CostUSD, at, float64(r.rates.Hourly(p.Allocation)))
 		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: sec, CostUSD: usd, Throughput: p.Chosen.Throughput}

@@ -22,32 +22,21 @@ func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.argv), r.Config.Dir, journal.Planned
 	rec.Script = scriptRecord(r.ins, r.resumable)
-	rec.Host = journal.Host{CPUs: r.host.CPUs, MemoryGiB: journal.Number(r.host.Memory), GPUs: []journal.GPU{}, Described: r.host.Described, Notes: r.host.Notes}
-	for _, g := range r.host.GPUs {
-		rec.Host.GPUs = append(rec.Host.GPUs, journal.GPU{UUID: g.UUID, Name: g.Name, MemoryGiB: journal.Number(g.Memory)})
-	}
+	rec.Host = journal.Host{Host: r.host}
 	if r.host.Described != "" {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.host.Described))
 	}
 	rec.SLA = slaRecord(r.Config.SLA)
 	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
-	rec.Prices, rec.Preference, rec.Seed = journal.PricesOf(r.rates), r.Config.Preference, r.Config.Seed
+	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.rates}, r.Config.Preference, r.Config.Seed
 	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
 	rec.StartedAt = r.Clock.Now().UTC()
 	return rec
 }
 
-// slaRecord converts the SLA to its form in run.json; limits that are not set are null.
+// slaRecord returns the SLA before anything is measured.
 func slaRecord(s sla.Spec) journal.SLA {
-	n := func(v float64) journal.Number {
-		if v == 0 {
-			return journal.Unknown()
-		}
-		return journal.Number(v)
-	}
-	return journal.SLA{DeadlineS: n(s.TimeMax.Seconds()), BudgetUSD: n(s.CostMaxUSD), MinThroughput: n(s.ThroughputMin),
-		MaxMemoryGiB: n(s.MemoryMaxGiB), MinGPUUtil: n(s.GPUUtilMinPct), MinCPUUtil: n(s.CPUUtilMinPct), Hash: s.Hash(),
-		Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
+	return journal.SLA{Spec: s, Hash: s.Hash(), Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
 }
 
 // scriptRecord converts the findings of inspection to their form in run.json; findings without a value are null.

@@ -121,9 +121,9 @@ func (r *run) withMemory(a resources.Allocation) resources.Allocation {
 }
 
 // nextProbe returns the most informative allocation among those whose measurement is affordable, and the reason; nil
-// if the run should be planned now. An allocation that plan.Rescue proposes has precedence.
+// if the run should be planned now. An allocation that plan.RescueProbe proposes has precedence.
 func (r *run) nextProbe() (*resources.Allocation, string) {
-	if to, why := plan.Rescue(r.snapshot()); to != nil {
+	if to, why := plan.RescueProbe(r.snapshot()); to != nil {
 		*to = r.withMemory(*to)
 		return to, why
 	}
@@ -173,7 +173,7 @@ func (r *run) settle(ctx context.Context) {
 	if errors.As(err, &no) {
 		r.event(Problem, "%s", no.Why)
 	}
-	p = plan.Settle(r.snapshot(), p)
+	p = plan.StayUnlessWorth(r.snapshot(), p)
 	r.adopt(p)
 	r.event(Info, "plan: %s — %s", p.Allocation, p.Reason)
 	if r.Config.Explain {

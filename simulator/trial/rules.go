@@ -135,12 +135,12 @@ type planned struct {
 
 func (p *planned) measures() bool { return p.planner.Name() != "static" }
 
-// next returns the next allocation to measure within the probe budget, nil to end probing. plan.Rescue has precedence: if
-// no allocation is likely to meet the SLA, it may choose one even beyond the budget.
+// next returns the next allocation to measure within the probe budget, nil to end probing. plan.RescueProbe has
+// precedence: if no allocation is likely to meet the SLA, it may choose one even beyond the budget.
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
-	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.isRefused(*to) {
+	if to, why := plan.RescueProbe(r.snapshot()); to != nil && !r.isRefused(*to) {
 		return to, why
 	}
 	budget, ok := r.probeBudget()
@@ -163,10 +163,10 @@ func (r *runner) isRefused(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
-// settle returns the allocation of the planner's decision, adjusted by plan.Settle.
+// settle returns the allocation of the planner's decision, adjusted by plan.StayUnlessWorth.
 func (p *planned) settle() (resources.Allocation, string) {
 	d, _ := p.decide()
-	d = plan.Settle(p.r.snapshot(), d)
+	d = plan.StayUnlessWorth(p.r.snapshot(), d)
 	return d.Allocation, d.Reason
 }
 
