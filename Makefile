@@ -49,8 +49,7 @@ problems: check-go
 
 # Train the embedded agent in simulation, on jobs drawn from the embedded models. Five minutes of one core.
 agent: build
-	@mkdir -p optimizer/plan/pretrained
-	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
+	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
 # Train the embedded sub-scheduler for placement. Half a minute of one core. The commands that train the two agents for
 # queues are listed in simulator/ancestors/rlscheduler/agent.go.
@@ -61,18 +60,18 @@ scheduler: check-go
 DATE ?= $(shell date -u +%Y-%m-%d)
 models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
-	$(GO) run ./internal/gen/profiles --data $(DATA) --date $(DATE)
+	$(GO) run ./internal/gen profiles --data $(DATA) --date $(DATE)
 	$(GO) test ./simulator/training/recurring -run TestModels -update
 
-# Regenerate the embedded prices from the lists in DATA (sources: internal/gen/prices).
+# Regenerate the embedded prices from the lists in DATA (sources: internal/gen/prices.go).
 prices: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make prices DATA=FOLDER with aws_ondemand.csv.gz, azure_ondemand_n_series.csv.gz and cloud-gpus.csv in it"; exit 2; }
-	$(GO) run ./internal/gen/prices --data $(DATA)
+	$(GO) run ./internal/gen prices --data $(DATA)
 
 # Regenerate the embedded measurements from the published tables in DATA (sources: docs/prediction.md).
 measurements: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make measurements DATA=FOLDER with pollux-profiles, gavel, elasticflow and mlperf in it"; exit 2; }
-	$(GO) run ./internal/gen/measurements --data $(DATA)
+	$(GO) run ./internal/gen measurements --data $(DATA)
 
 # Run the conformance suite with real training frameworks: create a virtual environment of 7 GB if missing (10–20 minutes),
 # then run every training of internal/conformance to completion and with a stop and a resume. CONFORMANCE adds flags, as in

@@ -263,7 +263,7 @@ func TestImportTheRealLists(t *testing.T) {
 	}
 	cross := step(state, "cloud-gpus.csv", "2025-03-07")
 	// Added are the offers that the embedded table lacks: six retired Azure types and the two rows of Lambda that
-	// internal/gen/prices corrects.
+	// internal/gen/prices.go corrects.
 	if cross.Rows != 257 || cross.Count("replaced") != 0 || cross.Count("added") != 8 || cross.Count("older") != 2 || len(cross.Rejected) != 16 {
 		t.Errorf("cross-cloud: %d rows, %d rejected", cross.Rows, len(cross.Rejected))
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/internal/regular"
 	"trainopt/resources"
 )
 
@@ -165,13 +165,9 @@ func (t *table) take(line int, record []string) error {
 
 // unpacked returns the text of a list without gzip compression and byte-order mark.
 func unpacked(r io.Reader) (*bufio.Reader, error) {
-	b := bufio.NewReader(r)
-	if magic, _ := b.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(b)
-		if err != nil {
-			return nil, err
-		}
-		b = bufio.NewReader(z)
+	b, err := regular.Gunzip(r)
+	if err != nil {
+		return nil, err
 	}
 	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		b.Discard(3)

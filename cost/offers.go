@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"trainopt/internal/suggest"
 	"trainopt/resources"
 )
 
@@ -51,7 +52,7 @@ type Offer struct {
 //	azure-2026-06  the prices in Azure/karpenter-provider-azure (Apache-2.0), generated 2026-06-18
 //	list-2025-03   docs/cloud-gpus of the-full-stack/website (MIT), last changed 2025-03-07
 //
-// and are merged by `go run ./internal/gen/prices`.
+// and are merged by `go run ./internal/gen prices`.
 type priceSource struct{ words, dated string }
 
 var priceSources = map[string]priceSource{
@@ -303,9 +304,13 @@ func offerKey(cloud, kind string) string {
 	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(plain(kind), "standard")
 }
 
+// longestKey cuts what is compared, in bytes: longer than any name.
+const longestKey = 80
+
 // nearestOffers returns the names of the three offers with the smallest edit distance; ties by the longest common
 // prefix.
 func nearestOffers(offers []Offer, key string) string {
+	key = key[:min(len(key), longestKey)]
 	type near struct {
 		name            string
 		distance, alike int
@@ -317,7 +322,7 @@ func nearestOffers(offers []Offer, key string) string {
 		for alike < min(len(key), len(other)) && key[alike] == other[alike] {
 			alike++
 		}
-		list[i] = near{o.Name(), edits(key, other), alike}
+		list[i] = near{o.Name(), suggest.Distance(key, other), alike}
 	}
 	slices.SortStableFunc(list, func(a, b near) int { return cmp.Or(a.distance-b.distance, b.alike-a.alike) })
 	var names []string
@@ -325,27 +330,4 @@ func nearestOffers(offers []Offer, key string) string {
 		names = append(names, n.name)
 	}
 	return strings.Join(names, ", ")
-}
-
-// edits returns the Levenshtein distance in O(len(a)·len(b)); input is cut to 80 bytes, longer than any name.
-func edits(a, b string) int {
-	const longest = 80
-	a, b = a[:min(len(a), longest)], b[:min(len(b), longest)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			substitute := diagonal
-			if a[i] != b[j] {
-				substitute++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

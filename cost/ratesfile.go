@@ -11,6 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/suggest"
 )
 
 // RatesSample is a documented rates file that LoadRates accepts.
@@ -121,5 +122,6 @@ func ratesOf(pairs []*yaml.Node) (Rates, error) {
 
 // nearestKey returns the known key with the smallest edit distance.
 func nearestKey(key string) string {
-	return slices.MinFunc(rateKeys, func(a, b string) int { return edits(key, a) - edits(key, b) })
+	key = key[:min(len(key), longestKey)]
+	return slices.MinFunc(rateKeys, func(a, b string) int { return suggest.Distance(key, a) - suggest.Distance(key, b) })
 }

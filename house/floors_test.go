@@ -31,32 +31,26 @@ var floors = map[string][]string{
 	"house":     {},
 }
 
-const foundation = "internal/regular"
-
-// upward lists the accepted exceptions that import upward, by importing folder.
-var upward = map[string]string{
-	"optimizer/history/measured": "simulator/training/profile", // readers of the published tables
-}
+// foundation lists the folders that every folder may import. They import nothing of ours.
+var foundation = []string{"internal/regular", "internal/stat", "internal/suggest"}
 
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
-	"optimizer/inspect":         {},
-	"optimizer/checkpoint":      {},
-	"optimizer/perf":            {},
-	"optimizer/plan":            {"optimizer/perf", "optimizer/plan/pretrained", "optimizer/report/chart"},
-	"optimizer/plan/pretrained": {},
-	"optimizer/launch":          {},
-	"optimizer/journal":         {"optimizer/plan", "optimizer/perf", "optimizer/launch"},
-	"optimizer/history":         {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
-	"optimizer/report/chart":    {},
-	"optimizer/report/page":     {"optimizer/report/chart"},
+	"optimizer/inspect":      {},
+	"optimizer/checkpoint":   {},
+	"optimizer/perf":         {},
+	"optimizer/plan":         {"optimizer/perf", "optimizer/report/chart"},
+	"optimizer/launch":       {},
+	"optimizer/journal":      {"optimizer/plan", "optimizer/perf", "optimizer/launch"},
+	"optimizer/history":      {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
+	"optimizer/report/chart": {},
+	"optimizer/report/page":  {"optimizer/report/chart"},
 
-	"optimizer/history/logs":        {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
-	"optimizer/history/measured":    {"optimizer/history"},
-	"optimizer/history/transfer":    {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
-	"optimizer/history/calibration": {"optimizer/history"},
+	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
+	"optimizer/history/measured": {"optimizer/history"},
+	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
@@ -91,6 +85,9 @@ func TestImportsPointDown(t *testing.T) {
 		}
 		if d.IsDir() || filepath.Ext(path) != ".go" {
 			return nil
+		}
+		if contains(foundation, filepath.ToSlash(filepath.Dir(rel))) {
+			checkFoundation(t, path, rel)
 		}
 		files++
 		checkName(t, rel)
@@ -138,7 +135,7 @@ func checkImports(t *testing.T, path, rel string) {
 			continue
 		}
 		target := strings.TrimPrefix(p, module)
-		if target == folder || target == foundation || upward[folder] == target { // target == folder: external test of the package itself
+		if target == folder || contains(foundation, target) { // target == folder: external test of the package itself
 			continue
 		}
 		targetTop, _, _ := strings.Cut(target, "/")
@@ -150,6 +147,20 @@ func checkImports(t *testing.T, path, rel string) {
 		}
 		if chain, ok := below[folder]; ok && targetTop == "optimizer" && !contains(chain, target) {
 			t.Errorf("%s imports %s: %s may import %v of optimizer", rel, target, folder, chain)
+		}
+	}
+}
+
+func checkFoundation(t *testing.T, path, rel string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+	if err != nil {
+		t.Errorf("parse %s: %v", rel, err)
+		return
+	}
+	for _, imp := range f.Imports {
+		if p, _ := strconv.Unquote(imp.Path.Value); strings.HasPrefix(p, module) {
+			t.Errorf("%s imports %s: the foundation may import nothing of ours", rel, p)
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (c Config) Validate() error {
 // Agents maps names to constructors. Each kind of agent is one file and one line here.
 var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
-	"conditioned": func(s Shape, c Config, seed uint64) Agent { return NewConditioned(s, c, seed) },
+	"conditioned": func(s Shape, c Config, seed uint64) Agent { return newConditioned(s, c, seed) },
 	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
 	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
 }

@@ -86,6 +86,43 @@ func train(t *testing.T, a Agent, env Environment, steps int, seed uint64) {
 	}
 }
 
+// manyObjectives is a Corridor with as many objectives as an agent file may declare; all but the first two are always 0.
+type manyObjectives struct {
+	Corridor
+	reward [64]float32
+}
+
+func (e *manyObjectives) Shape() Shape {
+	s := e.Corridor.Shape()
+	for len(s.Objectives) < len(e.reward) {
+		s.Objectives = append(s.Objectives, "nothing")
+	}
+	return s
+}
+
+func (e *manyObjectives) Step(action int) Outcome {
+	out := e.Corridor.Step(action)
+	copy(e.reward[:], out.Reward)
+	out.Reward = e.reward[:]
+	return out
+}
+
+func TestEveryAgentTrainsOnManyObjectives(t *testing.T) {
+	for name := range Agents {
+		t.Run(name, func(t *testing.T) {
+			env := &manyObjectives{Corridor: Corridor{Cells: 6, Right: 1, Cost: 0.1}}
+			a, err := New(name, env.Shape(), small, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			train(t, a, env, 400, 1)
+			if a.Stats().Updates == 0 {
+				t.Error("never trained")
+			}
+		})
+	}
+}
+
 func TestSameSeedSameBytes(t *testing.T) {
 	c := small
 	c.Every = 1 // required for both kinds of resets
@@ -210,14 +247,14 @@ func (e *tagged) Step(action int) Outcome {
 	return Outcome{Observation: e.see(), Reward: e.reward, Done: done, Cut: cut && !done, Work: work}
 }
 
-func replays(a Agent) []*Replay {
+func replays(a Agent) []*replay {
 	switch a := a.(type) {
 	case *Envelope:
-		return []*Replay{a.replay}
-	case *Conditioned:
-		return []*Replay{a.replay}
+		return []*replay{a.replay}
+	case *conditioned:
+		return []*replay{a.replay}
 	case *MultiPolicy:
-		var all []*Replay
+		var all []*replay
 		for _, p := range a.policies {
 			all = append(all, p.replay)
 		}
@@ -250,9 +287,9 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 	}
 }
 
-func checkTags(t *testing.T, env *tagged, r *Replay, c Config) {
+func checkTags(t *testing.T, env *tagged, r *replay, c Config) {
 	t.Helper()
-	var b Batch
+	var b batch
 	r.shapeBatch(&b, r.Len())
 	for k := range r.Len() {
 		r.fetch(&b, k, k)

@@ -6,7 +6,7 @@ import (
 	"trainopt/morl/network"
 )
 
-// Conditioned is an actor-critic with one actor and an ensemble of vector critics. All of them take the preference as
+// conditioned is an actor-critic with one actor and an ensemble of vector critics. All of them take the preference as
 // an input, so that one agent serves every preference (conditioning: Abels et al., Dynamic weights in multi-objective
 // deep reinforcement learning, ICML 2019).
 //
@@ -20,7 +20,7 @@ import (
 //
 // Transitions are relabelled with newly drawn preferences. A gradient step costs O(batch × (critics + 1) ×
 // parameters).
-type Conditioned struct {
+type conditioned struct {
 	learner
 	actor   *network.Network
 	trainer *network.Trainer
@@ -55,11 +55,11 @@ const (
 	finalTemperature = 1e-4
 )
 
-var _ Agent = (*Conditioned)(nil)
+var _ Agent = (*conditioned)(nil)
 
-// NewConditioned returns an untrained agent.
-func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
-	a := &Conditioned{learner: newLearner("conditioned", s, c, seed)}
+// newConditioned returns an untrained agent.
+func newConditioned(s Shape, c Config, seed uint64) *conditioned {
+	a := &conditioned{learner: newLearner("conditioned", s, c, seed)}
 	c = a.config
 	m := len(s.Objectives)
 	ac := network.Config{Inputs: s.State + m, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
@@ -74,7 +74,7 @@ func NewConditioned(s Shape, c Config, seed uint64) *Conditioned {
 }
 
 // Act returns the actor's most probable action; with explore it samples from the policy, and a share ε is uniform.
-func (a *Conditioned) Act(o Observation, w []float32, explore bool) int {
+func (a *conditioned) Act(o Observation, w []float32, explore bool) int {
 	if explore && a.acting.Float64() < a.epsilon() {
 		return random(o.Mask, a.shape.Actions, a.acting)
 	}
@@ -92,7 +92,7 @@ func (a *Conditioned) Act(o Observation, w []float32, explore bool) int {
 }
 
 // Policy returns the probability of each action, 0 where masked. The result is valid until the next call.
-func (a *Conditioned) Policy(o Observation, w []float32) []float32 {
+func (a *conditioned) Policy(o Observation, w []float32) []float32 {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
 	a.logits = a.actor.Forward(a.logits, a.in, 1)
@@ -102,7 +102,7 @@ func (a *Conditioned) Policy(o Observation, w []float32) []float32 {
 
 // Q returns the critics' vector value of each action in the networks' scale: mean and standard deviation over the
 // ensemble, each actions × objectives.
-func (a *Conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
+func (a *conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
 	a.in = resize(a.in, a.shape.State+len(w))
 	a.join(a.in, o.State, w, 1)
 	n := a.shape.Actions * len(a.shape.Objectives)
@@ -125,7 +125,7 @@ func (a *Conditioned) Q(o Observation, w []float32) (mean, sd []float32) {
 }
 
 // Observe stores a transition and trains when due.
-func (a *Conditioned) Observe(t Transition, w []float32) {
+func (a *conditioned) Observe(t Transition, w []float32) {
 	for range a.store(t) {
 		a.update()
 	}
@@ -133,12 +133,12 @@ func (a *Conditioned) Observe(t Transition, w []float32) {
 }
 
 // temperature returns the current α.
-func (a *Conditioned) temperature() float32 {
+func (a *conditioned) temperature() float32 {
 	done := min(1, float64(a.stats.Steps)/float64(a.config.ExploreSteps))
 	return float32(firstTemperature * math.Pow(finalTemperature/firstTemperature, done))
 }
 
-func (a *Conditioned) update() {
+func (a *conditioned) update() {
 	n := a.config.Batch
 	a.sample(n)
 	loss := a.updateCritics(n)
@@ -148,13 +148,13 @@ func (a *Conditioned) update() {
 }
 
 // sample draws a batch and its preferences.
-func (a *Conditioned) sample(n int) {
+func (a *conditioned) sample(n int) {
 	a.replay.Sample(&a.batch, n, a.sampler)
 	a.prepare(n)
 }
 
 // prepare draws preferences for the batch and joins them with its states.
-func (a *Conditioned) prepare(n int) {
+func (a *conditioned) prepare(n int) {
 	s, m := a.shape.State, len(a.shape.Objectives)
 	a.w, a.tilde = resize(a.w, n*m), resize(a.tilde, n*m)
 	for k := range n {
@@ -167,7 +167,7 @@ func (a *Conditioned) prepare(n int) {
 }
 
 // follow computes the policy and the critics' values in the next states.
-func (a *Conditioned) follow(n int) {
+func (a *conditioned) follow(n int) {
 	actions := a.shape.Actions
 	a.pi = a.actor.Forward(a.pi, a.next, n)
 	for k := range n {
@@ -179,7 +179,7 @@ func (a *Conditioned) follow(n int) {
 }
 
 // goal computes the target vector of each row for one critic, in the networks' scale.
-func (a *Conditioned) goal(c *critic, n int) {
+func (a *conditioned) goal(c *critic, n int) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	a.y = resize(a.y, n*m)
 	for k := range n {
@@ -199,7 +199,7 @@ func (a *Conditioned) goal(c *critic, n int) {
 
 // updateCritics makes one gradient step of every critic on the batch and returns the mean loss. It leaves the mean of
 // their values in meanQ for the actor.
-func (a *Conditioned) updateCritics(n int) (loss float64) {
+func (a *conditioned) updateCritics(n int) (loss float64) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	a.follow(n)
 	a.meanQ = resize(a.meanQ, n*actions*m)
@@ -224,7 +224,7 @@ func (a *Conditioned) updateCritics(n int) (loss float64) {
 }
 
 // updateActor makes one gradient step of the actor towards the Boltzmann policy of the critics' mean.
-func (a *Conditioned) updateActor(n int) {
+func (a *conditioned) updateActor(n int) {
 	m, actions := len(a.shape.Objectives), a.shape.Actions
 	alpha := a.temperature()
 	logits := a.trainer.Forward(a.x, n, nil)

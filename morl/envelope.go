@@ -160,11 +160,11 @@ func (a *Envelope) draw(n int) {
 		a.scaled(a.tilde[k*m:(k+1)*m], w)
 	}
 	copy(a.wide, a.w)
-	var anchor [16]float32
 	for j := 1; j <= envelopeAnchors; j++ {
-		a.preference(anchor[:m])
-		for k := range n {
-			copy(a.wide[(j*n+k)*m:], anchor[:m])
+		anchor := a.wide[j*n*m : (j*n+1)*m]
+		a.preference(anchor)
+		for k := 1; k < n; k++ {
+			copy(a.wide[(j*n+k)*m:], anchor)
 		}
 	}
 }

@@ -12,8 +12,8 @@ type Evaluator interface {
 	Return(policy func(state []float32, mask []bool) int, gamma float64) []float64
 }
 
-// Reached is the return of an agent's policy with the preference that selects it.
-type Reached struct {
+// FrontPoint is the return of an agent's policy with the preference that selects it.
+type FrontPoint struct {
 	Value      []float64
 	Preference []float32
 }
@@ -31,12 +31,12 @@ type FrontOptions struct {
 // first objective. With two objectives the preferences are equally spaced, and every interval with different returns
 // at its ends is bisected down to 1e-5, which finds policies that are optimal in a narrow interval only. Otherwise
 // the preferences are the unit vectors and uniform draws from the simplex.
-func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
+func Front(a Agent, e Evaluator, o FrontOptions) []FrontPoint {
 	if o.Gamma == 0 {
 		o.Gamma = 0.99
 	}
 	m := len(a.Shape().Objectives)
-	f := &fronting{agent: a, problem: e, gamma: o.Gamma}
+	f := &frontSearch{agent: a, problem: e, gamma: o.Gamma}
 	n := o.Preferences
 	if m == 2 {
 		if n == 0 {
@@ -70,7 +70,7 @@ func Front(a Agent, e Evaluator, o FrontOptions) []Reached {
 // Corners returns the most informative preferences for learning a front: those of its points and, with two
 // objectives, those at which neighbouring points tie. If a point between two neighbours is missing, it is optimal
 // there (the corner weights of optimistic linear support, Roijers, Whiteson, Oliehoek 2015).
-func Corners(front []Reached) [][]float32 {
+func Corners(front []FrontPoint) [][]float32 {
 	var out [][]float32
 	for i, r := range front {
 		out = append(out, r.Preference)
@@ -85,17 +85,17 @@ func Corners(front []Reached) [][]float32 {
 	return out
 }
 
-// fronting is the state of Front.
-type fronting struct {
+// frontSearch is the state of Front.
+type frontSearch struct {
 	agent   Agent
 	problem Evaluator
 	gamma   float64
-	found   []Reached
+	found   []FrontPoint
 }
 
 // ask evaluates the agent for a preference and adds the result to the front.
-func (f *fronting) ask(w []float32) Reached {
-	r := Reached{Preference: w, Value: f.problem.Return(func(state []float32, mask []bool) int {
+func (f *frontSearch) ask(w []float32) FrontPoint {
+	r := FrontPoint{Preference: w, Value: f.problem.Return(func(state []float32, mask []bool) int {
 		return f.agent.Act(Observation{State: state, Mask: mask}, w, false)
 	}, f.gamma)}
 	for _, known := range f.found {
@@ -112,12 +112,12 @@ func (f *fronting) ask(w []float32) Reached {
 	for _, i := range pareto.Front(points) {
 		f.found = append(f.found, all[i])
 	}
-	slices.SortFunc(f.found, func(a, b Reached) int { return slices.Compare(a.Value, b.Value) })
+	slices.SortFunc(f.found, func(a, b FrontPoint) int { return slices.Compare(a.Value, b.Value) })
 	return r
 }
 
 // halve evaluates the agent between two preferences, with two objectives.
-func (f *fronting) halve(a, b Reached) {
+func (f *frontSearch) halve(a, b FrontPoint) {
 	if slices.Equal(a.Value, b.Value) || b.Preference[0]-a.Preference[0] < 1e-5 {
 		return
 	}

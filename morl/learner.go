@@ -12,8 +12,8 @@ type learner struct {
 	shape  Shape
 	config Config
 
-	replay  *Replay // nil before the first transition: acting does not require it
-	batch   Batch
+	replay  *replay // nil before the first transition: acting does not require it
+	batch   batch
 	acting  *rand.Rand // exploration
 	sampler *rand.Rand // replay and preferences
 
@@ -25,7 +25,7 @@ type learner struct {
 	discount   float64
 
 	focus [][]float32
-	renew renewer
+	renew resetController
 }
 
 func newLearner(name string, s Shape, c Config, seed uint64) learner {
@@ -65,7 +65,7 @@ func (l *learner) store(t Transition) int {
 		next = 0
 	}
 	if l.replay == nil {
-		l.replay = NewReplay(l.shape, l.config.Buffer)
+		l.replay = newReplay(l.shape, l.config.Buffer)
 		l.replay.holdOut = l.renew.config.Mode == "evidence"
 	}
 	l.replay.Add(t, next)

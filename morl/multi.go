@@ -27,7 +27,7 @@ type MultiPolicy struct {
 
 var (
 	_ Agent    = (*MultiPolicy)(nil)
-	_ Resetter = (*MultiPolicy)(nil)
+	_ resetter = (*MultiPolicy)(nil)
 )
 
 // NewMulti returns untrained policies for DefaultPreferences.

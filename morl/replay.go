@@ -4,9 +4,9 @@ import (
 	"math/rand/v2"
 )
 
-// Replay is a ring buffer of transitions in fixed memory: the oldest are overwritten, and sampling is uniform and
+// replay is a ring buffer of transitions in fixed memory: the oldest are overwritten, and sampling is uniform and
 // seeded.
-type Replay struct {
+type replay struct {
 	shape Shape
 	size  int // capacity
 	n     int // number of stored transitions
@@ -21,21 +21,21 @@ type Replay struct {
 	holdOut bool // excludes a tenth of the slots from sampling, see heldOut
 }
 
-// NewReplay returns a buffer for size transitions; all memory is allocated immediately.
-func NewReplay(s Shape, size int) *Replay {
-	return &Replay{shape: s, size: size, state: make([]float32, size*s.State), following: make([]float32, size*s.State),
+// newReplay returns a buffer for size transitions; all memory is allocated immediately.
+func newReplay(s Shape, size int) *replay {
+	return &replay{shape: s, size: size, state: make([]float32, size*s.State), following: make([]float32, size*s.State),
 		reward: make([]float32, size*len(s.Objectives)), discount: make([]float32, size), action: make([]int32, size),
 		open: make([]bool, size*s.Actions), openNext: make([]bool, size*s.Actions)}
 }
 
 // Len returns the number of stored transitions.
-func (r *Replay) Len() int { return r.n }
+func (r *replay) Len() int { return r.n }
 
 // Cap returns the capacity in transitions.
-func (r *Replay) Cap() int { return r.size }
+func (r *replay) Cap() int { return r.size }
 
 // Add stores a copy of a transition; discount is the factor of the next state's value, 0 at the end of an episode.
-func (r *Replay) Add(t Transition, discount float32) {
+func (r *replay) Add(t Transition, discount float32) {
 	i, s, m, a := r.next, r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	copy(r.state[i*s:(i+1)*s], t.State)
 	copy(r.following[i*s:(i+1)*s], t.Next)
@@ -57,8 +57,8 @@ func copyMask(dst, mask []bool) {
 	copy(dst, mask)
 }
 
-// Batch is a sample of transitions in row-major order; the next Sample into it overwrites it.
-type Batch struct {
+// batch is a sample of transitions in row-major order; the next Sample into it overwrites it.
+type batch struct {
 	Rows        int
 	State, Next []float32 // Rows × State
 	Reward      []float32 // Rows × Objectives
@@ -69,7 +69,7 @@ type Batch struct {
 }
 
 // Sample fills b with rows transitions drawn with replacement. It panics if the buffer is empty.
-func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
+func (r *replay) Sample(b *batch, rows int, rng *rand.Rand) {
 	r.shapeBatch(b, rows)
 	for k := range rows {
 		i := rng.IntN(r.n)
@@ -81,16 +81,16 @@ func (r *Replay) Sample(b *Batch, rows int, rng *rand.Rand) {
 }
 
 // shapeBatch allocates b for the given number of rows unless it already has that size.
-func (r *Replay) shapeBatch(b *Batch, rows int) {
+func (r *replay) shapeBatch(b *batch, rows int) {
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	if b.Rows != rows {
-		*b = Batch{Rows: rows, State: make([]float32, rows*s), Next: make([]float32, rows*s), Reward: make([]float32, rows*m),
+		*b = batch{Rows: rows, State: make([]float32, rows*s), Next: make([]float32, rows*s), Reward: make([]float32, rows*m),
 			Discount: make([]float32, rows), Action: make([]int, rows), Mask: make([]bool, rows*a), NextMask: make([]bool, rows*a)}
 	}
 }
 
 // fetch copies slot i of the buffer to row k of b.
-func (r *Replay) fetch(b *Batch, k, i int) {
+func (r *replay) fetch(b *batch, k, i int) {
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
 	copy(b.State[k*s:(k+1)*s], r.state[i*s:(i+1)*s])
 	copy(b.Next[k*s:(k+1)*s], r.following[i*s:(i+1)*s])

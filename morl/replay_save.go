@@ -9,8 +9,8 @@ import (
 	"math"
 )
 
-// ErrDamaged reports stored bytes that are truncated, corrupted or in another format.
-var ErrDamaged = errors.New("damaged")
+// errDamaged reports stored bytes that are truncated, corrupted or in another format.
+var errDamaged = errors.New("damaged")
 
 // replayMagic starts the stored form of a Replay, little-endian: magic, state, actions, objectives, capacity, stored,
 // next (uint32 each); the stored rows of state, next state, reward, discount (float32), action (int32), the two masks
@@ -20,7 +20,7 @@ const replayMagic = 0x31505254 // "TRP1"
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Save writes the transitions with a checksum, in O(stored × row).
-func (r *Replay) Save(w io.Writer) error {
+func (r *replay) Save(w io.Writer) error {
 	sum := crc32.New(castagnoli)
 	both := io.MultiWriter(w, sum)
 	s, m, a := r.shape.State, len(r.shape.Objectives), r.shape.Actions
@@ -37,21 +37,21 @@ func (r *Replay) Save(w io.Writer) error {
 }
 
 // header returns the fields that precede the rows.
-func (r *Replay) header() [7]uint32 {
+func (r *replay) header() [7]uint32 {
 	return [7]uint32{replayMagic, uint32(r.shape.State), uint32(r.shape.Actions), uint32(len(r.shape.Objectives)), uint32(r.size), uint32(r.n), uint32(r.next)}
 }
 
 // Load replaces the transitions by the output of Save for a buffer of the same shape and capacity, and reads no
 // further. After an error the buffer is unchanged; the error wraps ErrForeign if shape or capacity differ, and
-// ErrDamaged if the bytes are not an output of Save.
-func (r *Replay) Load(from io.Reader) error {
+// errDamaged if the bytes are not an output of Save.
+func (r *replay) Load(from io.Reader) error {
 	in := &summed{r: from}
 	var h [7]uint32
 	if err := in.read(h[:]); err != nil {
 		return fmt.Errorf("load replay: header: %w", err)
 	}
 	if h[0] != replayMagic {
-		return fmt.Errorf("load replay: it starts with %#x, want %#x: %w", h[0], uint32(replayMagic), ErrDamaged)
+		return fmt.Errorf("load replay: it starts with %#x, want %#x: %w", h[0], uint32(replayMagic), errDamaged)
 	}
 	want := r.header()
 	for i, what := range []string{1: "state numbers", "actions", "objectives", "places"} {
@@ -60,7 +60,7 @@ func (r *Replay) Load(from io.Reader) error {
 		}
 	}
 	if h[5] > h[4] || h[6] >= max(h[4], 1) || h[5] < h[4] && h[6] != h[5] {
-		return fmt.Errorf("load replay: %d stored in %d places, the next at %d: %w", h[5], h[4], h[6], ErrDamaged)
+		return fmt.Errorf("load replay: %d stored in %d places, the next at %d: %w", h[5], h[4], h[6], errDamaged)
 	}
 	got, err := readRows(in, r.shape, int(h[5]))
 	if err != nil {
@@ -78,8 +78,8 @@ func (r *Replay) Load(from io.Reader) error {
 }
 
 // readRows reads the rows and the checksum, and validates them.
-func readRows(in *summed, s Shape, rows int) (*Replay, error) {
-	got := NewReplay(s, rows)
+func readRows(in *summed, s Shape, rows int) (*replay, error) {
+	got := newReplay(s, rows)
 	open, openNext := make([]byte, len(got.open)), make([]byte, len(got.openNext))
 	for _, part := range []any{got.state, got.following, got.reward, got.discount, got.action, open, openNext} {
 		if err := in.read(part); err != nil {
@@ -92,23 +92,23 @@ func readRows(in *summed, s Shape, rows int) (*Replay, error) {
 		return nil, err
 	}
 	if stored[0] != sum {
-		return nil, fmt.Errorf("checksum %#x, stored %#x: %w", sum, stored[0], ErrDamaged)
+		return nil, fmt.Errorf("checksum %#x, stored %#x: %w", sum, stored[0], errDamaged)
 	}
 	for _, part := range [][]float32{got.state, got.following, got.reward, got.discount} {
 		for i, v := range part {
 			if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-				return nil, fmt.Errorf("number %d is %v: %w", i, v, ErrDamaged)
+				return nil, fmt.Errorf("number %d is %v: %w", i, v, errDamaged)
 			}
 		}
 	}
 	for i, a := range got.action {
 		if a < 0 || int(a) >= s.Actions {
-			return nil, fmt.Errorf("transition %d: action %d of %d: %w", i, a, s.Actions, ErrDamaged)
+			return nil, fmt.Errorf("transition %d: action %d of %d: %w", i, a, s.Actions, errDamaged)
 		}
 	}
 	for i := range open {
 		if open[i] > 1 || openNext[i] > 1 {
-			return nil, fmt.Errorf("mask %d is neither 0 nor 1: %w", i, ErrDamaged)
+			return nil, fmt.Errorf("mask %d is neither 0 nor 1: %w", i, errDamaged)
 		}
 		got.open[i], got.openNext[i] = open[i] == 1, openNext[i] == 1
 	}
@@ -128,11 +128,11 @@ func (s *summed) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// read reads a value; a premature end of the input is ErrDamaged.
+// read reads a value; a premature end of the input is errDamaged.
 func (s *summed) read(into any) error {
 	err := binary.Read(s, binary.LittleEndian, into)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("it is cut off: %w", ErrDamaged)
+		return fmt.Errorf("it is cut off: %w", errDamaged)
 	}
 	return err
 }

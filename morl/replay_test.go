@@ -18,8 +18,8 @@ func numbered(i int) Transition {
 		Next: []float32{v + 1, 0, 0}, NextMask: []bool{i%3 == 0, true, true, false}}
 }
 
-func filled(size, added int) *Replay {
-	r := NewReplay(replayShape, size)
+func filled(size, added int) *replay {
+	r := newReplay(replayShape, size)
 	for i := range added {
 		r.Add(numbered(i), 0.5)
 	}
@@ -41,7 +41,7 @@ func TestReplayOverwritesTheOldest(t *testing.T) {
 				t.Fatalf("%d of %d, want %d", r.Len(), r.Cap(), c.stored)
 			}
 			seen := map[float32]bool{}
-			var b Batch
+			var b batch
 			if c.stored > 0 {
 				r.Sample(&b, 200, rand.New(rand.NewPCG(1, 2)))
 			}
@@ -59,7 +59,7 @@ func TestReplayOverwritesTheOldest(t *testing.T) {
 
 func TestReplayTakesNoMoreMemory(t *testing.T) {
 	r, one := filled(50, 3), numbered(1)
-	var b Batch
+	var b batch
 	rng := rand.New(rand.NewPCG(1, 2))
 	r.Sample(&b, 16, rng)
 	if n := testing.AllocsPerRun(200, func() { r.Add(one, 1); r.Sample(&b, 16, rng) }); n > 0 {
@@ -74,7 +74,7 @@ func TestReplaySamplesUniformly(t *testing.T) {
 			r := filled(places, 130)
 			r.holdOut = hold
 			var hits [places]int
-			var b Batch
+			var b batch
 			r.Sample(&b, draws, rand.New(rand.NewPCG(3, 4)))
 			for k := range draws {
 				hits[int(b.Reward[2*k])%places]++
@@ -100,7 +100,7 @@ func TestReplaySamplesUniformly(t *testing.T) {
 			if hold && (open < 80 || open > 97) {
 				t.Fatalf("%d of %d places in training, want about nine tenths", open, places)
 			}
-			var again Batch
+			var again batch
 			r.Sample(&again, draws, rand.New(rand.NewPCG(3, 4)))
 			if !reflect.DeepEqual(b, again) {
 				t.Fatal("the same seed gave an other sample")
@@ -159,7 +159,7 @@ func TestReplayRefusesDamage(t *testing.T) {
 	r.Save(&before)
 	refuse := func(what string, at int, bytesOf []byte) {
 		t.Helper()
-		if err := r.Load(bytes.NewReader(bytesOf)); !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrForeign) {
+		if err := r.Load(bytes.NewReader(bytesOf)); !errors.Is(err, errDamaged) && !errors.Is(err, ErrForeign) {
 			t.Fatalf("%s at %d: %v", what, at, err)
 		}
 		var after bytes.Buffer
@@ -173,10 +173,10 @@ func TestReplayRefusesDamage(t *testing.T) {
 		refuse("a flipped bit", i, flipped)
 		refuse("an end", i, b.Bytes()[:i])
 	}
-	for name, other := range map[string]*Replay{
+	for name, other := range map[string]*replay{
 		"larger":     filled(7, 3),
-		"wider":      NewReplay(Shape{State: 4, Actions: 4, Objectives: []string{"a", "b"}}, 6),
-		"objectives": NewReplay(Shape{State: 3, Actions: 4, Objectives: []string{"a"}}, 6),
+		"wider":      newReplay(Shape{State: 4, Actions: 4, Objectives: []string{"a", "b"}}, 6),
+		"objectives": newReplay(Shape{State: 3, Actions: 4, Objectives: []string{"a"}}, 6),
 	} {
 		if err := other.Load(bytes.NewReader(b.Bytes())); !errors.Is(err, ErrForeign) {
 			t.Fatalf("%s: %v", name, err)
@@ -201,7 +201,7 @@ func FuzzReplayLoad(f *testing.F) {
 		if !bytes.HasPrefix(data, b.Bytes()) {
 			t.Fatal("what was taken is not what is saved")
 		}
-		var batch Batch
+		var batch batch
 		if r.Len() > 0 {
 			r.Sample(&batch, 8, rand.New(rand.NewPCG(1, 1)))
 		}

@@ -92,8 +92,8 @@ type Reset struct {
 	Swapped                     bool // the new critic replaced the old one
 }
 
-// Resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
-type Resetter interface{ ResetLog() []Reset }
+// resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
+type resetter interface{ ResetLog() []Reset }
 
 const (
 	heldOutShare = 10  // one slot in heldOutShare is held out
@@ -101,8 +101,8 @@ const (
 	heldOutLeast = 32  // minimum number of transitions for a check
 	// unexplainedFine is the share of unexplained variance below which a critic is never considered stale.
 	unexplainedFine = 0.2
-	// gainLeast is the factor by which a fresh critic must reduce the unexplained variance to replace the old one.
-	gainLeast = 2
+	// minImprovement is the factor by which a fresh critic must reduce the unexplained variance to replace the old one.
+	minImprovement = 2
 	// shadowTau is the minimum update rate of a fresh critic's target network, so that values propagate within
 	// Resets.Steps.
 	shadowTau   = 0.02
@@ -117,8 +117,8 @@ func heldOut(i int) bool {
 	return (x^x>>31)%heldOutShare == 1
 }
 
-// renewable is the part of an agent, or of one of its policies, that resets require.
-type renewable interface {
+// resettable is the part of an agent, or of one of its policies, that resets require.
+type resettable interface {
 	// core returns the common part of the agent.
 	core() *learner
 	// ensemble returns the critics, which may be replaced in place.
@@ -127,12 +127,12 @@ type renewable interface {
 	learnCritics()
 	// unexplained returns the share of the targets' variance over a batch that the critics leave unexplained; NaN if
 	// the targets do not vary. rng draws the preferences. The batch is overwritten.
-	unexplained(b *Batch, rng *rand.Rand) float64
+	unexplained(b *batch, rng *rand.Rand) float64
 }
 
-// renewer decides on resets. A check costs O(256 × parameters) every Interval transitions, an attempt at most
+// resetController decides on resets. A check costs O(256 × parameters) every Interval transitions, an attempt at most
 // Resets.Steps gradient steps.
-type renewer struct {
+type resetController struct {
 	config  Resets
 	rng     *rand.Rand
 	severe  []bool // ring buffer of the last Window transitions
@@ -141,12 +141,12 @@ type renewer struct {
 	best    float64 // smallest unexplained share so far
 	stale   int     // number of successive checks with a stale critic
 	attempt int     // number of transitions at the last attempt
-	held    Batch
+	held    batch
 	log     []Reset
 }
 
-func newRenewer(c Config, objectives int, seed uint64) renewer {
-	r := renewer{config: c.Resets.withDefaults(), rng: stream(seed, 0x2e5e7), best: math.Inf(1)}
+func newRenewer(c Config, objectives int, seed uint64) resetController {
+	r := resetController{config: c.Resets.withDefaults(), rng: stream(seed, 0x2e5e7), best: math.Inf(1)}
 	if r.config.Mode == "evidence" && float64(c.Updates)/float64(c.Every) < r.config.Ratio {
 		r.config.Mode = ""
 	}
@@ -159,7 +159,7 @@ func newRenewer(c Config, objectives int, seed uint64) renewer {
 }
 
 // check records a transition's reward and resets when due. step and label are written to the log.
-func (r *renewer) check(a renewable, reward []float32, step int, label string) {
+func (r *resetController) check(a resettable, reward []float32, step int, label string) {
 	if r.config.Mode == "" {
 		return
 	}
@@ -176,14 +176,14 @@ func (r *renewer) check(a renewable, reward []float32, step int, label string) {
 		return
 	}
 	if r.config.Mode == "random" {
-		r.coin(a, severe, step, label)
+		r.resetRandomly(a, severe, step, label)
 		return
 	}
 	r.evidence(a, step, label)
 }
 
-// coin is the reset of SLA-MORL's code: random, with an untrained new critic.
-func (r *renewer) coin(a renewable, severe bool, step int, label string) {
+// resetRandomly is the reset of SLA-MORL's code: random, with an untrained new critic.
+func (r *resetController) resetRandomly(a resettable, severe bool, step int, label string) {
 	p := r.config.Probability
 	if severe {
 		p *= 1.2
@@ -198,7 +198,7 @@ func (r *renewer) coin(a renewable, severe bool, step int, label string) {
 }
 
 // refresh replaces the critics by untrained ones and returns the old ones.
-func (r *renewer) refresh(a renewable) (old []critic) {
+func (r *resetController) refresh(a resettable) (old []critic) {
 	for _, c := range a.ensemble() {
 		old = append(old, *c)
 		*c = *newCritic(c.online.Config, a.core().config, r.rng.Uint64(), 0)
@@ -207,7 +207,7 @@ func (r *renewer) refresh(a renewable) (old []critic) {
 }
 
 // evidence evaluates the critic on held-out transitions and attempts a reset if it is stale while violations persist.
-func (r *renewer) evidence(a renewable, step int, label string) {
+func (r *resetController) evidence(a resettable, step int, label string) {
 	if a.core().stats.Updates == 0 {
 		return
 	}
@@ -227,14 +227,14 @@ func (r *renewer) evidence(a renewable, step int, label string) {
 
 // replaceIfBetter trains fresh critics and swaps them in if they are clearly better than the old ones, whose
 // unexplained share is now.
-func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label string) {
+func (r *resetController) replaceIfBetter(a resettable, now float64, step int, label string) {
 	r.attempt, r.stale = r.seen, 0
 	e := Reset{Step: step, HeldOutBefore: now, Trigger: fmt.Sprintf(
 		"%s%d of the last %d transitions had a violation more severe than %g, and the critic left %.3g of the variance of held-out transitions unexplained, %.3g at its best",
 		label, r.count, len(r.severe), r.config.Severe, now, r.best)}
 	old := r.refresh(a)
 	e.HeldOutAfter = r.train(a)
-	if e.Swapped = e.HeldOutAfter*gainLeast < now; e.Swapped {
+	if e.Swapped = e.HeldOutAfter*minImprovement < now; e.Swapped {
 		a.core().stats.Resets++
 	} else {
 		for i, c := range a.ensemble() {
@@ -251,7 +251,7 @@ func (r *renewer) replaceIfBetter(a renewable, now float64, step int, label stri
 
 // train trains the fresh critics until they match the best share so far, for at least a quarter of Steps and at most
 // Steps, and returns their unexplained share.
-func (r *renewer) train(a renewable) float64 {
+func (r *resetController) train(a resettable) float64 {
 	l := a.core()
 	tau, anneal := l.config.Tau, l.config.Anneal
 	l.config.Tau, l.config.Anneal = max(tau, shadowTau), 0
@@ -271,7 +271,7 @@ func (r *renewer) train(a renewable) float64 {
 }
 
 // unexplained evaluates the most recent held-out transitions, with fixed preferences; NaN if there are too few.
-func (r *renewer) unexplained(a renewable) float64 {
+func (r *resetController) unexplained(a resettable) float64 {
 	p := a.core().replay
 	if !p.latestHeldOut(&r.held) {
 		return math.NaN()
@@ -280,7 +280,7 @@ func (r *renewer) unexplained(a renewable) float64 {
 }
 
 // latestHeldOut writes the most recent held-out transitions to b, newest first; false if there are too few.
-func (r *Replay) latestHeldOut(b *Batch) bool {
+func (r *replay) latestHeldOut(b *batch) bool {
 	var rows []int
 	for back := 1; back <= r.n && len(rows) < heldOutMost; back++ {
 		if i := (r.next - back + r.size) % r.size; heldOut(i) {
@@ -344,7 +344,7 @@ func (p *policy) learnCritics() {
 	p.stats.Updates++
 }
 
-func (p *policy) unexplained(b *Batch, _ *rand.Rand) float64 {
+func (p *policy) unexplained(b *batch, _ *rand.Rand) float64 {
 	kept := p.batch
 	p.batch = *b
 	defer func() { p.batch = kept }()
@@ -362,7 +362,7 @@ func (a *Envelope) ensemble() []*critic { return a.critics }
 
 func (a *Envelope) learnCritics() { a.update() }
 
-func (a *Envelope) unexplained(b *Batch, rng *rand.Rand) float64 {
+func (a *Envelope) unexplained(b *batch, rng *rand.Rand) float64 {
 	kept, sampler := a.batch, a.sampler
 	a.batch, a.sampler = *b, rng
 	defer func() { a.batch, a.sampler = kept, sampler }()
@@ -381,15 +381,15 @@ func (a *Envelope) unexplained(b *Batch, rng *rand.Rand) float64 {
 	return v.share()
 }
 
-func (a *Conditioned) ensemble() []*critic { return a.critics }
+func (a *conditioned) ensemble() []*critic { return a.critics }
 
-func (a *Conditioned) learnCritics() {
+func (a *conditioned) learnCritics() {
 	a.sample(a.config.Batch)
 	a.smooth(a.updateCritics(a.config.Batch))
 	a.stats.Updates++
 }
 
-func (a *Conditioned) unexplained(b *Batch, rng *rand.Rand) float64 {
+func (a *conditioned) unexplained(b *batch, rng *rand.Rand) float64 {
 	kept, sampler := a.batch, a.sampler
 	a.batch, a.sampler = *b, rng
 	defer func() { a.batch, a.sampler = kept, sampler }()

@@ -16,11 +16,11 @@ func renewing(mode string) Config {
 
 var renewables = []string{"conditioned", "envelope", "multi"}
 
-func logOf(a Agent) []Reset { return a.(Resetter).ResetLog() }
+func logOf(a Agent) []Reset { return a.(resetter).ResetLog() }
 
 // kill makes every hidden unit of the critics inactive: such a network cannot learn any more.
 func kill(a Agent) {
-	each(a, func(l renewable) {
+	each(a, func(l resettable) {
 		for _, c := range l.ensemble() {
 			p, at := c.online.Params(), c.online.Inputs*c.online.Hidden[0]
 			for i := range c.online.Hidden[0] {
@@ -31,19 +31,19 @@ func kill(a Agent) {
 	})
 }
 
-func each(a Agent, do func(renewable)) {
+func each(a Agent, do func(resettable)) {
 	if m, ok := a.(*MultiPolicy); ok {
 		for _, p := range m.policies {
 			do(p)
 		}
 		return
 	}
-	do(a.(renewable))
+	do(a.(resettable))
 }
 
 // ForceReset makes an attempt as in evidence mode on every critic, and returns the results.
 func ForceReset(a Agent) []Reset {
-	each(a, func(l renewable) {
+	each(a, func(l resettable) {
 		r := &l.core().renew
 		r.replaceIfBetter(l, r.unexplained(l), a.Stats().Steps, "a test, ")
 	})

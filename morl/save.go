@@ -99,12 +99,12 @@ func (a *Envelope) Load(r io.Reader) error {
 }
 
 // Save writes the actor and the critics.
-func (a *Conditioned) Save(w io.Writer) error {
+func (a *conditioned) Save(w io.Writer) error {
 	return a.save(w, append(online(a.critics), a.actor)...)
 }
 
 // Load restores the output of Save; the replay buffer is not part of it.
-func (a *Conditioned) Load(r io.Reader) error {
+func (a *conditioned) Load(r io.Reader) error {
 	if err := a.load(r, append(online(a.critics), a.actor)...); err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ type Valuer interface {
 
 var (
 	_ Valuer = (*Envelope)(nil)
-	_ Valuer = (*Conditioned)(nil)
+	_ Valuer = (*conditioned)(nil)
 	_ Valuer = (*MultiPolicy)(nil)
 )
 
@@ -22,7 +22,7 @@ var (
 func (a *Envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
 
 // Values returns the values of each critic.
-func (a *Conditioned) Values(o Observation, w []float32) [][]float32 {
+func (a *conditioned) Values(o Observation, w []float32) [][]float32 {
 	return a.values(a.critics, o, w)
 }
 
@@ -39,7 +39,7 @@ func (a *Envelope) Prefer(o Observation, w []float32) int {
 }
 
 // Prefer returns the actor's most probable action.
-func (a *Conditioned) Prefer(o Observation, w []float32) int {
+func (a *conditioned) Prefer(o Observation, w []float32) int {
 	in := make([]float32, a.shape.State+len(w))
 	a.join(in, o.State, w, 1)
 	logits := a.actor.Forward(nil, in, 1)

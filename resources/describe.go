@@ -12,6 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"trainopt/internal/regular"
+	"trainopt/internal/suggest"
 )
 
 // SampleHost is a commented host description that LoadHostDescription accepts.
@@ -132,9 +133,12 @@ func unknownKeys(n *yaml.Node, known keyTree) error {
 // nearest suggests the known key that begins with key, or else the one with the fewest edits; empty if none is
 // similar.
 func nearest(key string, known keyTree) string {
+	if len(key) > 100 {
+		return "" // longer than twice any key
+	}
 	best, at := "", max(2, len(key)/2)+1
 	for k := range known {
-		d := edits(key, k)
+		d := suggest.Distance(key, k)
 		if len(key) > 2 && strings.HasPrefix(k, key) {
 			d = 0
 		}
@@ -146,30 +150,6 @@ func nearest(key string, known keyTree) string {
 		return ""
 	}
 	return fmt.Sprintf(", did you mean %q?", best)
-}
-
-// edits returns the Levenshtein distance; a longer than 100 bytes is treated as unlike any key.
-func edits(a, b string) int {
-	if len(a) > 100 {
-		return len(a)
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		corner := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := corner
-			if a[i] != b[j] {
-				change++
-			}
-			corner = row[j+1]
-			row[j+1] = min(change, corner+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }
 
 // maxDescribedGPUs bounds the GPUs of a described machine; the largest on the market have 16.

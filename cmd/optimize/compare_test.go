@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/csv"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,7 +10,6 @@ import (
 	"syscall"
 	"testing"
 
-	"trainopt/optimizer/plan/pretrained"
 	"trainopt/optimizer/run"
 	"trainopt/simulator/experiment"
 )
@@ -116,7 +114,7 @@ func TestCompareRefusals(t *testing.T) {
 // file, decides as morl does.
 func TestCompareAgents(t *testing.T) {
 	w := newWorld(t)
-	data, err := io.ReadAll(pretrained.File())
+	data, err := os.ReadFile("../../optimizer/plan/agent.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

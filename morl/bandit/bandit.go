@@ -20,10 +20,8 @@
 package bandit
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -31,11 +29,11 @@ import (
 
 // Observation is the result of one pull of an arm.
 type Observation struct {
-	Arm int `json:"arm"`
+	Arm int
 	// Cost is positive, in a unit common to all observations.
-	Cost float64 `json:"cost"`
+	Cost float64
 	// Stopped reports that the pull was stopped without success after it had cost Cost, so its true cost is higher.
-	Stopped bool `json:"stopped,omitempty"`
+	Stopped bool
 }
 
 // Settings tune a bandit; the zero value is that of Zeus (You, Chung and Chowdhury, NSDI 2023, section 4.4).
@@ -69,7 +67,7 @@ type Pull struct {
 	Round int
 }
 
-// Thompson is a Thompson-sampling bandit (Thompson 1933) that minimises cost. It is created by New or Load and not
+// Thompson is a Thompson-sampling bandit (Thompson 1933) that minimises cost. It is created by New and not
 // safe for concurrent use.
 type Thompson struct {
 	arms     int
@@ -131,12 +129,6 @@ func (t *Thompson) Observe(o Observation) error {
 	t.history, t.beliefs = append(t.history, o), nil
 	return nil
 }
-
-// History returns a copy of all observations, in order.
-func (t *Thompson) History() []Observation { return slices.Clone(t.history) }
-
-// Arms returns the number of arms.
-func (t *Thompson) Arms() int { return t.arms }
 
 // recent returns the observations within the window.
 func (t *Thompson) recent() []Observation {
@@ -213,40 +205,4 @@ func (t *Thompson) Best() (arm int, ok bool) {
 		}
 	}
 	return best, !math.IsInf(least, 1)
-}
-
-// MarshalJSON writes the observations, a list of {arm, cost, stopped}, which are the whole state.
-func (t *Thompson) MarshalJSON() ([]byte, error) {
-	if t.history == nil {
-		return []byte("[]"), nil
-	}
-	return json.Marshal(t.history)
-}
-
-// Save writes the state as JSON; see MarshalJSON.
-func (t *Thompson) Save(w io.Writer) error {
-	if err := json.NewEncoder(w).Encode(t); err != nil {
-		return fmt.Errorf("save a bandit of %d observations: %w", len(t.history), err)
-	}
-	return nil
-}
-
-// Load returns a bandit with the state written by Save.
-func Load(r io.Reader, arms int, s Settings) (*Thompson, error) {
-	t, err := New(arms, s)
-	if err != nil {
-		return nil, err
-	}
-	d := json.NewDecoder(r)
-	d.DisallowUnknownFields()
-	var obs []Observation
-	if err := d.Decode(&obs); err != nil {
-		return nil, fmt.Errorf("load a bandit: %w", err)
-	}
-	for i, o := range obs {
-		if err := t.Observe(o); err != nil {
-			return nil, fmt.Errorf("load a bandit: observation %d: %w", i+1, err)
-		}
-	}
-	return t, nil
 }

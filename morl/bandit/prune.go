@@ -4,7 +4,7 @@ import "math"
 
 // try is the outcome of one pull: whether the arm failed, and whether the failure implies that the arms beyond it
 // fail too. It does not before any pull has succeeded, since the good arms may then lie beyond.
-type try struct{ failed, beyond bool }
+type pullResult struct{ failed, beyond bool }
 
 // prune replays the pruning phase on the observations (Zeus, section 4.4): in every round arms are tried outwards
 // from the start, first down, then up; a failing arm is dropped together with all arms beyond it. The first round
@@ -12,11 +12,11 @@ type try struct{ failed, beyond bool }
 // required pull, of round 0 when pruning is complete. Observations in another order, from other users of the same
 // history, are valid: round r evaluates an arm by its r-th observation. O(observations + rounds × arms).
 func (t *Thompson) prune(obs []Observation) (kept []bool, next Pull) {
-	tries := make([][]try, t.arms)
+	tries := make([][]pullResult, t.arms)
 	least, best := math.Inf(1), t.settings.Default
 	for _, o := range obs {
 		failed := o.Stopped || o.Cost >= t.settings.Beta*least
-		tries[o.Arm] = append(tries[o.Arm], try{failed, failed && !math.IsInf(least, 1)})
+		tries[o.Arm] = append(tries[o.Arm], pullResult{failed, failed && !math.IsInf(least, 1)})
 		if !o.Stopped && o.Cost < least {
 			least, best = o.Cost, o.Arm
 		}
@@ -42,7 +42,7 @@ func (t *Thompson) prune(obs []Observation) (kept []bool, next Pull) {
 }
 
 // walk replays one round: it drops failed arms and returns the first arm that was not tried yet.
-func walk(tries [][]try, kept []bool, start, round int) (next int, asked bool) {
+func walk(tries [][]pullResult, kept []bool, start, round int) (next int, asked bool) {
 	if kept[start] {
 		if len(tries[start]) <= round {
 			return start, true

@@ -86,7 +86,7 @@ func (c Config) Validate() error {
 		errs = append(errs, fmt.Errorf("learning method %q: want one of %v", c.Method, Methods()))
 	}
 	if models[c.Policy] == nil {
-		errs = append(errs, fmt.Errorf("policy %q: want one of %v", c.Policy, Policies()))
+		errs = append(errs, fmt.Errorf("policy %q: want one of %v", c.Policy, policies()))
 	}
 	if c.Method == "ppo" && c.Policy == "shared" {
 		errs = append(errs, errors.New("ppo learns policy and critic at their own rates: a shared policy has one network for both"))
@@ -123,8 +123,8 @@ func (c Config) Validate() error {
 // Methods returns the names of the learning methods, sorted.
 func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
 
-// Policies returns the names of the kinds of policy, sorted.
-func Policies() []string { return slices.Sorted(maps.Keys(models)) }
+// policies returns the names of the kinds of policy, sorted.
+func policies() []string { return slices.Sorted(maps.Keys(models)) }
 
 // methods maps names to the update from a batch of episodes.
 var methods = map[string]func(*Learner, *batch) (Report, error){

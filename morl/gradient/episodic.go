@@ -20,7 +20,7 @@ func (l *Learner) goals(b *batch) []float64 {
 // normalisation is HDeepRM's).
 func (l *Learner) reinforce(b *batch) (Report, error) {
 	goal, share := l.goals(b), 1/float64(len(b.episode)-1)
-	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) judged {
+	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) lossSums {
 		logits := p.logits(b, chunk)
 		d := make([]float32, len(logits))
 		j := b.differentiate(d, logits, make([]float64, len(logits)), chunk, func(i int, logp float64) (float64, float64) {
@@ -38,7 +38,7 @@ func (l *Learner) reinforce(b *batch) (Report, error) {
 // first term.
 func (l *Learner) actorCritic(b *batch) (Report, error) {
 	goal, share := l.goals(b), 1/float64(len(b.episode)-1)
-	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) judged {
+	j := l.over(b, steps(b.steps()), func(p pass, chunk []int, _ int) lossSums {
 		values := append([]float32(nil), p.values(b, chunk)...)
 		logits := p.logits(b, chunk)
 		d, dv := make([]float32, len(logits)), make([]float32, len(values))

@@ -87,7 +87,7 @@ func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 		p := l.Policy()
 		p.nets = slices.Clone(p.nets)
 		for i, n := range p.nets {
-			p.nets[i] = network.New(n.Config, spread(0))
+			p.nets[i] = network.New(n.Config, newRNG(0))
 		}
 		e.candidates = append(e.candidates, p)
 	}
@@ -99,7 +99,7 @@ func NewEvolver(l *Learner, c Evolution) (*Evolver, error) {
 // Candidates are normal draws around the mean; the better half, weighted by rank, updates mean and deviations.
 func (e *Evolver) Generation(env func() Environment) ([]float64, error) {
 	n, population := len(e.mean), e.config.Population
-	rng := spread(e.l.seed, e.generation, forEvolution)
+	rng := newRNG(e.l.seed, e.generation, forEvolution)
 	draws := make([][]float64, population)
 	for k := range draws {
 		draws[k] = make([]float64, n)
@@ -163,7 +163,7 @@ func (e *Evolver) judge(env func() Environment) ([]float64, error) {
 
 // playGreedily runs one episode with greedy actions and returns its return; a NaN reward at the end is ignored.
 func playGreedily(p *Policy, env Environment, numbers ...uint64) (sum float64, err error) {
-	o, done := env.Reset(spread(append(numbers, forEnvironment)...))
+	o, done := env.Reset(newRNG(append(numbers, forEnvironment)...))
 	for !done {
 		if err := p.check(o); err != nil {
 			return 0, err
@@ -213,9 +213,6 @@ func (e *Evolver) move(parents [][]float64) {
 	}
 	e.sigma *= math.Exp(min(1, cs/ds*(length/chi-1)))
 }
-
-// Sigma returns the global standard deviation of the next generation; each parameter has a further factor.
-func (e *Evolver) Sigma() float64 { return e.sigma }
 
 // write copies parameters to networks, in order.
 func write(nets []*network.Network, x []float64) {

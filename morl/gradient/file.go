@@ -10,8 +10,8 @@ import (
 	"io"
 )
 
-// FileVersion is the version of policy files written by WriteFile.
-const FileVersion = 1
+// fileVersion is the version of policy files written by WriteFile.
+const fileVersion = 1
 
 const (
 	fileMagic = "optimize policy\n"
@@ -55,7 +55,7 @@ func WriteFile(w io.Writer, meta Meta, l *Learner) error {
 		return fmt.Errorf("write policy file: %w", err)
 	}
 	b := []byte(fileMagic)
-	for _, n := range []int{FileVersion, len(text), nets.Len()} {
+	for _, n := range []int{fileVersion, len(text), nets.Len()} {
 		b = binary.LittleEndian.AppendUint32(b, uint32(n))
 	}
 	b = append(append(b, text...), nets.Bytes()...)
@@ -83,8 +83,8 @@ func readFile(r io.Reader) (m Meta, l *Learner, err error) {
 		return m, nil, ErrForeign
 	}
 	number := func(i int) uint32 { return binary.LittleEndian.Uint32(head[len(fileMagic)+4*i:]) }
-	if v := number(0); v > FileVersion {
-		return m, nil, fmt.Errorf("version %d, this program knows %d: %w", v, FileVersion, ErrNewer)
+	if v := number(0); v > fileVersion {
+		return m, nil, fmt.Errorf("version %d, this program knows %d: %w", v, fileVersion, ErrNewer)
 	}
 	metaLen, netsLen := int64(number(1)), int64(number(2))
 	if metaLen > maxMeta || netsLen > maxNets {

@@ -31,7 +31,7 @@ func TestFileRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.Kind != "slots" || m.Notes["data"] != "none" || back.Updates() != 3 || back.Seed() != 8 {
+		if m.Kind != "slots" || m.Notes["data"] != "none" || back.updates != 3 || back.Seed() != 8 {
 			t.Errorf("%+v came back", m)
 		}
 		for i, n := range l.Networks() {

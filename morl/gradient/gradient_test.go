@@ -194,7 +194,7 @@ func TestGradientsAgainstDifferences(t *testing.T) {
 		}
 		idx, w := steps(b.steps()), []float64{1, -2, 0.5, 3, -1, 2, 0.1, 1}
 		compare(t, l, 0, 3, func() float64 {
-			return l.over(b, idx, func(p pass, chunk []int, _ int) (j judged) {
+			return l.over(b, idx, func(p pass, chunk []int, _ int) (j lossSums) {
 				dv := make([]float32, len(chunk))
 				for k, v := range p.values(b, chunk) {
 					j.loss += w[k%8] * float64(v)
@@ -420,7 +420,7 @@ func TestDivergenceIsSaid(t *testing.T) {
 		l := made(t, corridorShape, Config{Method: method}, 1)
 		l.nets[len(l.nets)-1].Params()[0] = float32(math.Inf(1))
 		l.nets[0].Params()[0] = float32(math.Inf(1))
-		if _, err := l.Update(newCorridor); !errors.Is(err, ErrDiverged) {
+		if _, err := l.Update(newCorridor); !errors.Is(err, errDiverged) {
 			t.Errorf("%s: %v", method, err)
 		}
 	}

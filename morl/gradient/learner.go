@@ -9,8 +9,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// ErrDiverged reports that parameters or losses are NaN or infinite.
-var ErrDiverged = errors.New("learning has diverged")
+// errDiverged reports that parameters or losses are NaN or infinite.
+var errDiverged = errors.New("learning has diverged")
 
 // Learner is a policy with its training state. It is not safe for concurrent use.
 type Learner struct {
@@ -54,17 +54,13 @@ func New(s Shape, c Config, seed uint64) (*Learner, error) {
 			return nil, err
 		}
 	}
-	l.nets = l.layout.newNets(spread(seed, forNetworks))
+	l.nets = l.layout.newNets(newRNG(seed, forNetworks))
 	return l, nil
 }
 
-// Shape, Config and Seed return the arguments of New, with defaults filled in.
-func (l *Learner) Shape() Shape   { return l.shape }
-func (l *Learner) Config() Config { return l.config }
-func (l *Learner) Seed() uint64   { return l.seed }
-
-// Updates returns the number of updates so far.
-func (l *Learner) Updates() int { return int(l.updates) }
+// Shape and Seed return the arguments of New.
+func (l *Learner) Shape() Shape { return l.shape }
+func (l *Learner) Seed() uint64 { return l.seed }
 
 // Policy returns a policy that always uses the current parameters of the learner.
 func (l *Learner) Policy() *Policy {
@@ -76,7 +72,7 @@ func (l *Learner) Policy() *Policy {
 func (l *Learner) Networks() []*network.Network { return slices.Clone(l.nets) }
 
 // Update runs Config.Episodes episodes in environments created by env, one per worker, and trains on them. The error
-// wraps ErrDiverged, or identifies an observation that does not match the shape; in the latter case nothing is
+// wraps errDiverged, or identifies an observation that does not match the shape; in the latter case nothing is
 // changed.
 func (l *Learner) Update(env func() Environment) (Report, error) {
 	b, err := l.collect(env)
@@ -113,9 +109,9 @@ const shards = 8
 
 // over calls f for every chunk of the steps idx, concurrently, and adds up the gradients in the order of the shards
 // and the results of f in the order of the chunks.
-func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) judged) judged {
+func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) lossSums) lossSums {
 	chunks := b.chunks(idx)
-	said := make([]judged, len(chunks))
+	said := make([]lossSums, len(chunks))
 	parts := min(shards, len(chunks))
 	for len(l.passes) < parts {
 		l.passes = append(l.passes, l.newPass())
@@ -135,7 +131,7 @@ func (l *Learner) over(b *batch, idx []int, f func(p pass, chunk []int, c int) j
 			clear(t.Gradient())
 		}
 	}
-	var all judged
+	var all lossSums
 	for _, j := range said {
 		all.add(j)
 	}
@@ -157,7 +153,7 @@ func (l *Learner) newPass() pass {
 func (l *Learner) step(from, to int) error {
 	for _, t := range l.passes[0].trainers()[from:to] {
 		if norm := float64(t.Step()); math.IsNaN(norm) || math.IsInf(norm, 0) {
-			return ErrDiverged
+			return errDiverged
 		}
 	}
 	return nil

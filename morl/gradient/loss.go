@@ -2,12 +2,12 @@ package gradient
 
 import "math"
 
-// judged holds the sums of losses, divergence and entropy over a chunk or a batch.
-type judged struct {
+// lossSums holds the sums of losses, divergence and entropy over a chunk or a batch.
+type lossSums struct {
 	loss, value, kl, entropy float64
 }
 
-func (j *judged) add(o judged) {
+func (j *lossSums) add(o lossSums) {
 	j.loss += o.loss
 	j.value += o.value
 	j.kl += o.kl
@@ -20,7 +20,7 @@ type policyLoss func(i int, logp float64) (loss, slope float64)
 
 // differentiate writes to d the derivatives of Σ loss − entropy·H over the steps idx with respect to the logits (H is
 // the entropy of a step's distribution), and returns the sums. p is a buffer.
-func (b *batch) differentiate(d, logits []float32, p []float64, idx []int, f policyLoss, entropy float64) (j judged) {
+func (b *batch) differentiate(d, logits []float32, p []float64, idx []int, f policyLoss, entropy float64) (j lossSums) {
 	at := 0
 	for _, i := range idx {
 		mask := b.mask[b.from[i]:b.from[i+1]]

@@ -6,7 +6,7 @@ import "math/rand/v2"
 // variant that RLScheduler adopted from Spinning Up: several passes over the batch, which stop once the policies have
 // diverged, then passes for the critic. Cost: O(steps × rows × parameters) per pass.
 func (l *Learner) proximal(b *batch) (Report, error) {
-	n, rng := b.steps(), spread(l.seed, l.updates, forMinibatches)
+	n, rng := b.steps(), newRNG(l.seed, l.updates, forMinibatches)
 	advantage, goal := l.estimate(b)
 	var r Report
 	for range l.config.Iterations {
@@ -76,11 +76,11 @@ func (l *Learner) estimate(b *batch) (advantage, goal []float64) {
 		}
 	}
 	value := make([]float64, n)
-	l.over(b, steps(n), func(p pass, chunk []int, _ int) judged {
+	l.over(b, steps(n), func(p pass, chunk []int, _ int) lossSums {
 		for k, v := range p.values(b, chunk) {
 			value[chunk[k]] = l.shift + l.scale*float64(v)
 		}
-		return judged{}
+		return lossSums{}
 	})
 	for i, end := range b.episode[1:] {
 		from := b.episode[i]
@@ -95,9 +95,9 @@ func (l *Learner) estimate(b *batch) (advantage, goal []float64) {
 }
 
 // policyGradient accumulates the gradient of the mean clipped loss over the steps idx.
-func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) judged {
+func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) lossSums {
 	share := 1 / float64(len(idx))
-	return l.over(b, idx, func(p pass, chunk []int, _ int) judged {
+	return l.over(b, idx, func(p pass, chunk []int, _ int) lossSums {
 		logits := p.logits(b, chunk)
 		d := make([]float32, len(logits))
 		j := b.differentiate(d, logits, make([]float64, len(logits)), chunk, func(i int, logp float64) (float64, float64) {
@@ -110,9 +110,9 @@ func (l *Learner) policyGradient(b *batch, idx []int, advantage []float64) judge
 }
 
 // valueGradient accumulates the gradient of the critic's mean squared error.
-func (l *Learner) valueGradient(b *batch, idx []int, goal []float64) judged {
+func (l *Learner) valueGradient(b *batch, idx []int, goal []float64) lossSums {
 	share := 1 / float64(len(idx))
-	return l.over(b, idx, func(p pass, chunk []int, _ int) (j judged) {
+	return l.over(b, idx, func(p pass, chunk []int, _ int) (j lossSums) {
 		values := p.values(b, chunk)
 		d := make([]float32, len(values))
 		for k, i := range chunk {

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// spread returns a generator for a purpose: every tuple of numbers yields an independent one (Steele, Lea, Flood,
+// newRNG returns a generator for a purpose: every tuple of numbers yields an independent one (Steele, Lea, Flood,
 // 2014).
-func spread(numbers ...uint64) *rand.Rand {
+func newRNG(numbers ...uint64) *rand.Rand {
 	var h [2]uint64
 	state := uint64(0)
 	for _, n := range append(numbers, 0, 1) {
@@ -112,7 +112,7 @@ func (l *Learner) collect(env func() Environment) (*batch, error) {
 	err := each(len(episodes), workers, func(w, i int) (err error) {
 		n := uint64(i)
 		episodes[i], err = play(l.shape, policies[w], envs[w],
-			spread(l.seed, l.updates, n, forEnvironment), spread(l.seed, l.updates, n, forActions))
+			newRNG(l.seed, l.updates, n, forEnvironment), newRNG(l.seed, l.updates, n, forActions))
 		return err
 	})
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"trainopt/morl/network"
-	"trainopt/morl/network/graph"
 )
 
 // The benchmarks compare, for the default networks of the agents: this package, only the matrix products of a step
@@ -83,7 +82,7 @@ func BenchmarkStep(b *testing.B) {
 func gorgoniaStep(b *testing.B, c network.Config, x, target []float32) {
 	n := network.New(c, rand.New(rand.NewPCG(1, 2)))
 	if c.Outputs < 10 {
-		g, err := graph.NewCritic[float32](graph.CriticConfig{Config: c, Rows: rows})
+		g, err := NewCritic[float32](CriticConfig{Config: c, Rows: rows})
 		check(b, err)
 		defer g.Close()
 		check(b, g.Load(n))
@@ -95,7 +94,7 @@ func gorgoniaStep(b *testing.B, c network.Config, x, target []float32) {
 		})
 		return
 	}
-	g, err := graph.NewActor[float32](graph.ActorConfig{Config: c, Rows: rows, Entropy: 0.01})
+	g, err := NewActor[float32](ActorConfig{Config: c, Rows: rows, Entropy: 0.01})
 	check(b, err)
 	defer g.Close()
 	check(b, g.Load(n))
@@ -123,7 +122,7 @@ func BenchmarkInference(b *testing.B) {
 			best(b, 500, func() { n.Forward(y, x, 1) })
 		})
 		b.Run(d.name+"/gorgonia", func(b *testing.B) {
-			g, err := graph.NewCritic[float32](graph.CriticConfig{Config: c, Rows: 1})
+			g, err := NewCritic[float32](CriticConfig{Config: c, Rows: 1})
 			check(b, err)
 			defer g.Close()
 			check(b, g.Load(n))

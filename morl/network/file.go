@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// ErrCorrupt is wrapped by the errors of ReadFrom that are caused by the content (not by the reader).
-var ErrCorrupt = errors.New("not a network, or a damaged one")
+// errCorrupt is wrapped by the errors of ReadFrom that are caused by the content (not by the reader).
+var errCorrupt = errors.New("not a network, or a damaged one")
 
 // The stored form, little-endian: magic or activated, number of hidden layers, inputs, hidden sizes, outputs,
 // dropout, and after activated the activation (uint32 or float32 each), CRC-32C of all of these; parameters
@@ -63,7 +63,7 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 
 // ReadFrom replaces the network by one written by WriteTo and reads no further, so that several can be stored in
 // sequence. Parameters of the same sizes are read in place (a Trainer stays valid). After an error the network is
-// unchanged; the error wraps ErrCorrupt if the content is invalid, truncated or has non-finite numbers. It returns
+// unchanged; the error wraps errCorrupt if the content is invalid, truncated or has non-finite numbers. It returns
 // the number of bytes read.
 func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	in := &sumReader{r: r}
@@ -87,14 +87,14 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 func readConfig(in *sumReader) (c Config, err error) {
 	first, err := in.word()
 	if err == nil && first != magic && first != activated {
-		err = fmt.Errorf("%w: it starts with %#x, want %#x or %#x", ErrCorrupt, first, magic, activated)
+		err = fmt.Errorf("%w: it starts with %#x, want %#x or %#x", errCorrupt, first, magic, activated)
 	}
 	if err != nil {
 		return c, err
 	}
 	hidden, err := in.word()
 	if err == nil && hidden > maxHidden {
-		err = fmt.Errorf("%w: %d hidden layers, at most %d", ErrCorrupt, hidden, maxHidden)
+		err = fmt.Errorf("%w: %d hidden layers, at most %d", errCorrupt, hidden, maxHidden)
 	}
 	if err != nil {
 		return c, err
@@ -121,7 +121,7 @@ func readConfig(in *sumReader) (c Config, err error) {
 			return c, err
 		}
 		if v == uint32(ReLU) || v > uint32(LeakyReLU) {
-			return c, fmt.Errorf("%w: activation %d", ErrCorrupt, v)
+			return c, fmt.Errorf("%w: activation %d", errCorrupt, v)
 		}
 		c.Activation = Activation(v)
 	}
@@ -129,7 +129,7 @@ func readConfig(in *sumReader) (c Config, err error) {
 		return c, err
 	}
 	if err := c.Validate(); err != nil {
-		return c, fmt.Errorf("%w: %w", ErrCorrupt, err)
+		return c, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	return c, nil
 }
@@ -148,7 +148,7 @@ func readParams(in *sumReader, c Config) ([]float32, error) {
 		for ; len(b) > 0; b = b[4:] {
 			v := math.Float32frombits(binary.LittleEndian.Uint32(b))
 			if v-v != 0 {
-				return nil, fmt.Errorf("%w: parameter %d is %v", ErrCorrupt, len(params), v)
+				return nil, fmt.Errorf("%w: parameter %d is %v", errCorrupt, len(params), v)
 			}
 			params = append(params, v)
 		}
@@ -163,13 +163,13 @@ type sumReader struct {
 	sum uint32
 }
 
-// fill reads len(b) bytes; a premature end of the input is ErrCorrupt.
+// fill reads len(b) bytes; a premature end of the input is errCorrupt.
 func (s *sumReader) fill(b []byte) error {
 	n, err := io.ReadFull(s.r, b)
 	s.n += int64(n)
 	s.sum = crc32.Update(s.sum, castagnoli, b[:n])
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: %w", ErrCorrupt, io.ErrUnexpectedEOF)
+		return fmt.Errorf("%w: %w", errCorrupt, io.ErrUnexpectedEOF)
 	}
 	return err
 }
@@ -186,7 +186,7 @@ func (s *sumReader) check() error {
 	want := s.sum
 	got, err := s.word()
 	if err == nil && got != want {
-		err = fmt.Errorf("%w: checksum %#x, stored %#x", ErrCorrupt, want, got)
+		err = fmt.Errorf("%w: checksum %#x, stored %#x", errCorrupt, want, got)
 	}
 	s.sum = 0
 	return err

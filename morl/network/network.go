@@ -1,9 +1,9 @@
 // Package network implements the function approximators of the agents: multilayer perceptrons in float32, their exact
 // gradients, and Adam. It allocates no memory in steady state and starts no threads: the same seed yields the same
-// bits on any number of cores. Kernel returns the arithmetic in use, which determines the bits.
+// bits on any number of cores. The arithmetic of the processor determines the bits (see current).
 //
-// It is not a general tool for automatic differentiation: one type of network, trained on one core. Package
-// morl/network/graph builds the same networks as Gorgonia graphs, and its tests verify that both agree.
+// It is not a general tool for automatic differentiation: one type of network, trained on one core. The
+// tests build the same networks as Gorgonia graphs and verify that both agree.
 //
 // Example, one step of regression:
 //
@@ -58,11 +58,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("network activation %d: want 0 to %d", c.Activation, LeakyReLU)
 	}
 	return nil
-}
-
-func (c Config) equal(o Config) bool {
-	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
-		slices.Equal(c.Hidden, o.Hidden)
 }
 
 // layer is one fully connected layer within a slice of parameters: in×out weights, row-major, at weights, and out

@@ -244,7 +244,7 @@ func TestFileDamageIsRefusedAndChangesNothing(t *testing.T) {
 	for _, a := range []Activation{ReLU, Tanh} {
 		checkDamage(t, made(Config{Inputs: 3, Hidden: []int{4}, Outputs: 2, Dropout: 0.5, Activation: a}))
 	}
-	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, ErrCorrupt) || !errors.Is(err, errFailing) {
+	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, errCorrupt) || !errors.Is(err, errFailing) {
 		t.Errorf("a reader's own failure came back as %v", err)
 	}
 }
@@ -256,7 +256,7 @@ func checkDamage(t *testing.T, n *Network) {
 		other := made(small)
 		before := slices.Clone(other.Params())
 		_, err := other.ReadFrom(bytes.NewReader(b))
-		if !errors.Is(err, ErrCorrupt) {
+		if !errors.Is(err, errCorrupt) {
 			t.Fatalf("%s at %d: error %v, want ErrCorrupt", what, at, err)
 		}
 		if !other.Config.equal(small) || !slices.Equal(before, other.Params()) {
@@ -345,4 +345,9 @@ func TestOldFileStaysAsItWas(t *testing.T) {
 	if !bytes.Equal(stored(t, &n), old) {
 		t.Error("it is written differently now")
 	}
+}
+
+func (c Config) equal(o Config) bool {
+	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
+		slices.Equal(c.Hidden, o.Hidden)
 }

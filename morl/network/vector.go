@@ -14,15 +14,12 @@ func (l level) String() string {
 	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
 }
 
-// current is the best level of this processor and build. Only tests change it.
+// current is the best level of this processor and build, which determines the bits; only tests change it. All C levels produce the
+// same bits: every element of a product is one chain of fused multiply-adds in order, whatever the vector width. Go, which is
+// used in builds without cgo and on processors without fused multiply-add, rounds products before adding (except where the Go
+// compiler fuses them, as on arm64), and so differs in the last bits of products. Dropout masks, Adam, Blend and norms have
+// the same bits everywhere.
 var current = bestLevel()
-
-// Kernel returns the arithmetic in use: "C, AVX-512", "C, AVX2", "C" (portable, NEON on arm64) or "Go". All C kernels
-// produce the same bits: every element of a product is one chain of fused multiply-adds in order, whatever the vector
-// width. Go, which is used in builds without cgo and on processors without fused multiply-add, rounds products before
-// adding (except where the Go compiler fuses them, as on arm64), and so differs in the last bits of products. Dropout
-// masks, Adam, Blend and norms have the same bits everywhere.
-func Kernel() string { return current.String() }
 
 // Flags of a product.
 const (

@@ -1,5 +1,5 @@
-// Package pareto stores, measures and selects multi-objective outcomes: the non-dominated archive and front, the
-// exact hypervolume and other indicators of a front, weights on the simplex, and the point that a preference selects
+// Package pareto measures and selects multi-objective outcomes: the non-dominated front, its exact hypervolume and
+// expected utility, weights on the simplex, and the point that a preference selects
 // with its trade-offs.
 //
 // It is not a solver: it creates no points and attaches no meaning to them. A point is a []float64 with one value per
@@ -11,11 +11,12 @@
 //
 // Example:
 //
-//	var a pareto.Archive[string]
-//	a.Add([]float64{-60, -2.0}, "1 GPU") // minus minutes, minus USD
-//	a.Add([]float64{-20, -2.5}, "4 GPUs")
-//	a.Add([]float64{-30, -9.0}, "8 old GPUs") // dominated: false
-//	points := a.Points()
+//	points := [][]float64{ // minus minutes, minus USD
+//		{-60, -2.0}, // 1 GPU
+//		{-20, -2.5}, // 4 GPUs
+//		{-30, -9.0}, // 8 old GPUs: dominated
+//	}
+//	front := pareto.Front(points) // 0, 1
 //	volume := pareto.Hypervolume(points, []float64{-100, -10})
 //	choice, err := pareto.Select(points, []float64{0.5, 0.5}, pareto.Normalisation{})
 package pareto
@@ -25,18 +26,6 @@ import (
 	"fmt"
 	"math"
 )
-
-// dominates reports whether a is at least as good as b in all objectives and better in one.
-func dominates(a, b []float64) bool {
-	better := false
-	for i, v := range a {
-		if v < b[i] {
-			return false
-		}
-		better = better || v > b[i]
-	}
-	return better
-}
 
 // covers reports whether a is at least as good as b in all objectives.
 func covers(a, b []float64) bool {
@@ -58,8 +47,8 @@ func compare(a, b []float64) int {
 	return 0
 }
 
-// refused reports whether a point has a NaN.
-func refused(p []float64) bool {
+// hasNaN reports whether a point has a NaN.
+func hasNaN(p []float64) bool {
 	for _, v := range p {
 		if math.IsNaN(v) {
 			return true

@@ -15,7 +15,7 @@ func Front(points [][]float64) []int {
 	wantLength("point", points, len(points[0]))
 	order := make([]int, 0, len(points))
 	for i, p := range points {
-		if len(p) > 0 && !refused(p) {
+		if len(p) > 0 && !hasNaN(p) {
 			order = append(order, i)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 func Hypervolume(points [][]float64, reference []float64) float64 {
 	m := len(reference)
 	wantLength("point", points, m)
-	if refused(reference) {
+	if hasNaN(reference) {
 		return math.NaN()
 	}
 	above := make([][]float64, 0, len(points))

@@ -29,28 +29,6 @@ func TestExpectedUtility(t *testing.T) {
 	near(t, "infinite without weight", ExpectedUtility([][]float64{{math.Inf(-1), 2}}, [][]float64{{0, 1}}), 2, 0)
 }
 
-func TestMaximumUtilityLoss(t *testing.T) {
-	front := [][]float64{{4, 0}, {3, 3}, {0, 4}}
-	weights := Lattice(2, 4)
-	near(t, "whole front", MaximumUtilityLoss(front, front, weights), 0, 0)
-	near(t, "without the knee", MaximumUtilityLoss([][]float64{{4, 0}, {0, 4}}, front, weights), 1, 1e-15)
-	near(t, "without an end", MaximumUtilityLoss([][]float64{{3, 3}, {0, 4}}, front, weights), 1, 1e-15)
-	near(t, "better", MaximumUtilityLoss([][]float64{{5, 5}}, front, weights), -1, 1e-15)
-	near(t, "no point", MaximumUtilityLoss(nil, front, weights), math.NaN(), 0)
-	near(t, "no front", MaximumUtilityLoss(front, nil, weights), math.NaN(), 0)
-	near(t, "no weights", MaximumUtilityLoss(front, front, nil), math.NaN(), 0)
-}
-
-func TestInvertedGenerationalDistance(t *testing.T) {
-	front := [][]float64{{0, 3}, {4, 0}}
-	near(t, "reached", InvertedGenerationalDistance(front, front), 0, 0)
-	near(t, "one end", InvertedGenerationalDistance([][]float64{{0, 3}}, front), 2.5, 1e-15)
-	near(t, "no point", InvertedGenerationalDistance(nil, front), math.NaN(), 0)
-	near(t, "no front", InvertedGenerationalDistance(front, nil), math.NaN(), 0)
-	near(t, "refused", InvertedGenerationalDistance([][]float64{{math.NaN(), 0}, {0, 3}}, [][]float64{{0, 0}, {math.NaN(), 1}}), 3, 0)
-	near(t, "same infinity", InvertedGenerationalDistance([][]float64{{math.Inf(1), 0}}, [][]float64{{math.Inf(1), 2}}), 2, 0)
-}
-
 func TestLattice(t *testing.T) {
 	for _, c := range []struct{ m, d, want int }{{1, 5, 1}, {2, 4, 5}, {3, 20, 231}, {6, 3, 56}} {
 		got := Lattice(c.m, c.d)
@@ -208,7 +186,7 @@ func TestSelectProperties(t *testing.T) {
 				t.Fatalf("a gain for nothing: the choice is dominated: %+v", tr)
 			}
 		}
-		utilities, err := Utilities(points, preference, Normalisation{})
+		utilities, err := utilitiesOf(points, preference, Normalisation{})
 		if err != nil || utilities[c.Index] != c.Utility || slices.Max(utilities) > c.Utility+1e-9 {
 			t.Fatalf("utilities %v, %v: the choice %d has %v", utilities, err, c.Index, c.Utility)
 		}
@@ -226,4 +204,20 @@ func TestSelectProperties(t *testing.T) {
 			t.Fatalf("in other units %d, want %d", other.Index, c.Index)
 		}
 	})
+}
+
+// utilitiesOf returns the Utility of a Choice for every point, on the front or not, −Inf for points that are never
+// selected; errors are those of Select.
+func utilitiesOf(points [][]float64, preference []float64, by Normalisation) ([]float64, error) {
+	sc, _, w, err := by.prepare(points, preference)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]float64, len(points))
+	for i, p := range points {
+		if out[i] = math.Inf(-1); finite(p) {
+			out[i] = sc.utility(p, w)
+		}
+	}
+	return out, nil
 }

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// ErrEmpty reports that no point is available for selection.
-var ErrEmpty = errors.New("no point to select from")
+// errEmpty reports that no point is available for selection.
+var errEmpty = errors.New("no point to select from")
 
 // Normalisation defines the unit step of each objective, so that a preference weighs relative rather than absolute
 // differences. The zero value derives it from the front of the points.
@@ -47,7 +47,7 @@ type Trade struct {
 // Select returns the point of the front with the largest weighted mean of normalised objectives. The preference has
 // one weight ≥ 0 per objective, not all 0; the weights are normalised. Of equal utilities (within rounding) the first
 // point is selected. A weighted sum only finds the supported points of a front; a point in a concave part is never
-// selected, nor are infinite points. The error wraps ErrEmpty if no point remains; an invalid preference or
+// selected, nor are infinite points. The error wraps errEmpty if no point remains; an invalid preference or
 // normalisation is an error too. O(n log n) in addition to Front.
 func Select(points [][]float64, preference []float64, by Normalisation) (Choice, error) {
 	sc, front, w, err := by.prepare(points, preference)
@@ -78,22 +78,6 @@ func Trades(points [][]float64, at int, preference []float64, by Normalisation) 
 	return sc.trades(points, front, at, w), nil
 }
 
-// Utilities returns the Utility of a Choice for every point, on the front or not, −Inf for points that are never
-// selected; errors are those of Select.
-func Utilities(points [][]float64, preference []float64, by Normalisation) ([]float64, error) {
-	sc, _, w, err := by.prepare(points, preference)
-	if err != nil {
-		return nil, fmt.Errorf("utilities of a front: %w", err)
-	}
-	out := make([]float64, len(points))
-	for i, p := range points {
-		if out[i] = math.Inf(-1); finite(p) {
-			out[i] = sc.utility(p, w)
-		}
-	}
-	return out, nil
-}
-
 // prepare validates the arguments of Select and returns the finite part of the front and the weights, normalised to
 // sum 1.
 func (by Normalisation) prepare(points [][]float64, preference []float64) (sc scale, front []int, w []float64, err error) {
@@ -107,7 +91,7 @@ func (by Normalisation) prepare(points [][]float64, preference []float64) (sc sc
 		}
 	}
 	if len(front) == 0 {
-		return scale{}, nil, nil, ErrEmpty
+		return scale{}, nil, nil, errEmpty
 	}
 	sc, err = by.scale(points, front)
 	return sc, front, w, err

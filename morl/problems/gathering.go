@@ -10,10 +10,10 @@ var gatheringMap = [5]string{
 	"..H..",
 }
 
-// dying is the probability of being killed per action that ends on an enemy's cell.
-const dying = 0.1
+// deathProbability is the probability of being killed per action that ends on an enemy's cell.
+const deathProbability = 0.1
 
-// ResourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
+// resourceGathering returns the problem of Barrett and Narayanan (2008) on 5 × 5 cells: leave home, fetch gold or a
 // gem or both, and return. Actions are Up, Down, Left, Right; a move into the border stays, which counts as entering
 // the cell again (at home it ends the episode). Objectives: −1 when killed, +1 for gold brought home, +1 for the gem.
 // The state is one-hot over (has gold, has gem) × cell: index (gold + 2·gem)·25 + row·5 + column. Limit 100;
@@ -21,7 +21,7 @@ const dying = 0.1
 //
 // KnownFront discounts the n-th reward by γ^(n−1), as an episode does. The front published with MO-Gymnasium uses
 // γ^n, one factor too many (its issue 104).
-func ResourceGathering() Problem {
+func resourceGathering() Problem {
 	const size, cells = len(gatheringMap), len(gatheringMap) * len(gatheringMap)
 	t := &table{
 		name:       "resource-gathering",
@@ -61,7 +61,7 @@ func gather(carried, cell int, what byte) []branch {
 		carried |= 2
 	case 'E':
 		next := carried*cells + cell
-		return []branch{{dying, next, []float64{-1, 0, 0}, true}, {1 - dying, next, nothing, false}}
+		return []branch{{deathProbability, next, []float64{-1, 0, 0}, true}, {1 - deathProbability, next, nothing, false}}
 	case 'H':
 		return []branch{{1, carried*cells + cell, []float64{0, float64(carried & 1), float64(carried >> 1)}, true}}
 	}

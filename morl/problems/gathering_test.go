@@ -31,8 +31,8 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 		for _, w := range ways {
 			alive, death := 1.0, 0.0
 			for _, n := range w.enemies {
-				death -= alive * dying * pow(n-1)
-				alive *= 1 - dying
+				death -= alive * deathProbability * pow(n-1)
+				alive *= 1 - deathProbability
 			}
 			for _, g := range w.front {
 				if g == gamma {
@@ -40,7 +40,7 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 				}
 			}
 		}
-		got, _ := ResourceGathering().KnownFront(gamma)
+		got, _ := resourceGathering().KnownFront(gamma)
 		samePoints(t, got, sorted(want))
 	}
 }
@@ -66,7 +66,7 @@ func TestGatheringFrontExceedsTheListedWays(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			p := ResourceGathering().(*table)
+			p := resourceGathering().(*table)
 			front, _ := p.KnownFront(c.gamma)
 			var points [][]float64
 			for name, actions := range listed {

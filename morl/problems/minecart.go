@@ -70,7 +70,7 @@ type minecart struct {
 
 var _ Problem = (*minecart)(nil)
 
-// MinecartDeterministic returns the minecart of Abels et al. (2019) without noise: drive from the base at (0, 0) in
+// minecartDeterministic returns the minecart of Abels et al. (2019) without noise: drive from the base at (0, 0) in
 // the unit square to one of five mines, stop, mine, and return to the base, which sells the ore and ends the episode.
 // An action lasts 4 frames. Actions: Mine (only at rest near a mine; the cart holds 1.5), TurnLeft, TurnRight (10°
 // per frame), Accelerate, Brake, Idle. Objectives: first ore, second ore, fuel (negative). The state is x, y, speed,
@@ -80,7 +80,7 @@ var _ Problem = (*minecart)(nil)
 // KnownFront is MO-Gymnasium's approximation, a reference and not a bound (exact is false): it lists plans without
 // executing them. When executed, 2 of the 20 plans at discount 0.98 earn the listed return; others miss their mine.
 // Learners nevertheless have exceeded its hypervolume (MO-Gymnasium issue 78).
-func MinecartDeterministic() Problem { return &minecart{} }
+func minecartDeterministic() Problem { return &minecart{} }
 
 func (*minecart) Name() string         { return "minecart-deterministic" }
 func (*minecart) Limit() int           { return 1000 }

@@ -29,7 +29,7 @@ func TestMinecartMovesAsRecorded(t *testing.T) {
 		t.Fatalf("%d episodes are recorded, want 7", len(recorded.Episodes))
 	}
 	for name, rows := range recorded.Episodes {
-		p := MinecartDeterministic()
+		p := minecartDeterministic()
 		p.Reset(nil)
 		for i, row := range rows {
 			out := p.Step(int(row[0]))
@@ -60,7 +60,7 @@ func TestMinecartFrontIsTheShippedApproximation(t *testing.T) {
 		"1, zero":    {1, 10, []float64{0, 0, -200}, 147.837},
 	}
 	for name, c := range cases {
-		front, exact := MinecartDeterministic().KnownFront(c.gamma)
+		front, exact := minecartDeterministic().KnownFront(c.gamma)
 		if exact || len(front) != c.size {
 			t.Errorf("%s: %d points, exact %v; want %d approximate ones", name, len(front), exact, c.size)
 		}
@@ -76,7 +76,7 @@ func TestMinecartListedPlanCanBeEarned(t *testing.T) {
 	const a, b, m, i = Accelerate, Brake, Mine, Idle
 	plans := map[string]struct{ turn, ore int }{"last mine": {TurnLeft, 1}, "first mine": {TurnRight, 0}}
 	for name, c := range plans {
-		p, l := MinecartDeterministic(), c.turn
+		p, l := minecartDeterministic(), c.turn
 		actions := []int{l, a, a, i, i, b, l, l, l, l, m, m, a, a, i, i}
 		next := 0
 		got := p.Return(func([]float32, []bool) int { next++; return actions[next-1] }, 0.98)
@@ -153,7 +153,7 @@ func TestMinecartReturnIsWhatAnEpisodeEarns(t *testing.T) {
 			}
 			return best
 		}
-		p := MinecartDeterministic()
+		p := minecartDeterministic()
 		for _, gamma := range []float64{1, 0.98} {
 			exact := p.Return(policy, gamma)
 			if got := play(p, policy, gamma, 1, nil); !near(got, exact, 1e-3) {

@@ -50,10 +50,10 @@ type Problem interface {
 var ByName = map[string]func() Problem{
 	"deep-sea-treasure":         func() Problem { return DeepSeaTreasure(Convex) },
 	"deep-sea-treasure-concave": func() Problem { return DeepSeaTreasure(Concave) },
-	"fruit-tree-5":              func() Problem { return FruitTree(5) },
-	"fruit-tree-6":              func() Problem { return FruitTree(6) },
-	"minecart-deterministic":    func() Problem { return MinecartDeterministic() },
-	"resource-gathering":        func() Problem { return ResourceGathering() },
+	"fruit-tree-5":              func() Problem { return fruitTree(5) },
+	"fruit-tree-6":              func() Problem { return fruitTree(6) },
+	"minecart-deterministic":    func() Problem { return minecartDeterministic() },
+	"resource-gathering":        func() Problem { return resourceGathering() },
 }
 
 // Actions of the grid problems.

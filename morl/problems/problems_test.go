@@ -117,7 +117,7 @@ func TestWrongCallsPanic(t *testing.T) {
 			}
 		}
 	}
-	if !panics(func() { FruitTree(4) }) || !panics(func() { DeepSeaTreasure(2) }) {
+	if !panics(func() { fruitTree(4) }) || !panics(func() { DeepSeaTreasure(2) }) {
 		t.Error("a problem that is not there is made")
 	}
 }

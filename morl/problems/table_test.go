@@ -10,7 +10,7 @@ import (
 func tables() []*table {
 	return []*table{
 		DeepSeaTreasure(Convex).(*table), DeepSeaTreasure(Concave).(*table),
-		ResourceGathering().(*table), FruitTree(5).(*table), FruitTree(6).(*table),
+		resourceGathering().(*table), fruitTree(5).(*table), fruitTree(6).(*table),
 	}
 }
 
@@ -130,7 +130,7 @@ func TestReturnOfNeverEnding(t *testing.T) {
 // TestReturnOfStayingWithAnEnemy: staying with the enemy E2 against the wall has the return −Σ 0.1·0.9^k·γ^(7+k)
 // until the limit.
 func TestReturnOfStayingWithAnEnemy(t *testing.T) {
-	p := ResourceGathering().(*table)
+	p := resourceGathering().(*table)
 	way := []int{Right, Up, Up, Up, Up} // to (0, 3)
 	actions := make([]int, p.states)    // Up everywhere else
 	state := p.start

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 )
 
@@ -143,7 +144,7 @@ func winner(arms []arm, better float64) Best {
 	}
 	than := func(v float64) Number { return Number(100 * better * (float64(first.value.Mean)/v - 1)) }
 	second := arms[1]
-	b.ThanMedianPct, b.ThanSecondPct, b.Second = than(median(knownOf(values))), than(float64(second.value.Mean)), configWords(second.on)
+	b.ThanMedianPct, b.ThanSecondPct, b.Second = than(stat.Median(knownOf(values))), than(float64(second.value.Mean)), configWords(second.on)
 	if r := first.value.over(second.value); r.Lo.Known() {
 		distinct := r.Hi < 1 || r.Lo > 1
 		b.Distinct = &distinct

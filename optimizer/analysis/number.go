@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strconv"
 
-	"gonum.org/v1/gonum/stat"
+	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"trainopt/internal/stat"
 )
 
 // Number is a value of the report. NaN and infinities are unknown and null in JSON; other values have nine
@@ -65,7 +67,7 @@ func estimate(values []float64) Estimate {
 	case 1:
 		e.Mean = Number(math.Exp(e.logs[0]))
 	default:
-		mean, sd := stat.MeanStdDev(e.logs, nil)
+		mean, sd := gonum.MeanStdDev(e.logs, nil)
 		n := float64(e.Runs)
 		half := quantile(n-1) * sd / math.Sqrt(n)
 		e.Mean, e.Lo, e.Hi = Number(math.Exp(mean)), Number(math.Exp(mean-half)), Number(math.Exp(mean+half))
@@ -80,7 +82,7 @@ func (e Estimate) over(of Estimate) Estimate {
 	if r.Runs < 2 {
 		return r
 	}
-	a, b := stat.Variance(e.logs, nil)/float64(e.Runs), stat.Variance(of.logs, nil)/float64(of.Runs)
+	a, b := gonum.Variance(e.logs, nil)/float64(e.Runs), gonum.Variance(of.logs, nil)/float64(of.Runs)
 	half := 0.0
 	if a+b > 0 {
 		freedom := (a + b) * (a + b) / (a*a/float64(e.Runs-1) + b*b/float64(of.Runs-1))
@@ -111,7 +113,7 @@ type Summary struct {
 
 func summarize(values []float64) Summary {
 	values = knownOf(values)
-	s := Summary{Median: Number(median(values)), Min: Number(unknown()), Max: Number(unknown()), Runs: len(values)}
+	s := Summary{Median: Number(stat.Median(values)), Min: Number(unknown()), Max: Number(unknown()), Runs: len(values)}
 	if len(values) > 0 {
 		s.Min, s.Max = Number(values[0]), Number(values[len(values)-1])
 	}
@@ -128,15 +130,6 @@ func knownOf(values []float64) []float64 {
 	}
 	slices.Sort(out)
 	return out
-}
-
-// median returns the median of sorted values; unknown without any.
-func median(sorted []float64) float64 {
-	n := len(sorted)
-	if n == 0 {
-		return unknown()
-	}
-	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
 // total returns the sum of the known values; unknown without any.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/report/chart"
 )
@@ -261,8 +262,8 @@ func totals(list []Training) Totals {
 		}
 	}
 	t.FailedShare = Number(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
-	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), Number(median(knownOf(seconds))), len(knownOf(seconds))
-	t.CostUSD, t.MedianUSD, t.Priced = total(usd), Number(median(knownOf(usd))), len(knownOf(usd))
+	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), Number(stat.Median(knownOf(seconds))), len(knownOf(seconds))
+	t.CostUSD, t.MedianUSD, t.Priced = total(usd), Number(stat.Median(knownOf(usd))), len(knownOf(usd))
 	t.Unpriced = t.Runs - t.Priced
 	t.LostUSD, t.LostOf = total(lost), len(knownOf(lost))
 	t.EnergyJoules, t.Metered = total(joules), len(knownOf(joules))

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/report/chart"
 )
 
@@ -162,10 +163,10 @@ func use(p CurvePoint, byID map[string]*Run) string {
 		}
 	}
 	var parts []string
-	if v := median(knownOf(gpu)); known(v) {
+	if v := stat.Median(knownOf(gpu)); known(v) {
 		parts = append(parts, "GPU "+chart.Percent(v))
 	}
-	if v := median(knownOf(cpu)); known(v) {
+	if v := stat.Median(knownOf(cpu)); known(v) {
 		parts = append(parts, "CPU "+chart.Percent(v))
 	}
 	if len(parts) == 0 {
@@ -183,7 +184,7 @@ func overpaid(r *Run, at CurvePoint, byID map[string]*Run) float64 {
 			hourly = append(hourly, o.HourUSD)
 		}
 	}
-	price := median(knownOf(hourly))
+	price := stat.Median(knownOf(hourly))
 	seconds, _ := r.unitSeconds()
 	speed := r.Speed
 	if !known(speed) {

@@ -146,9 +146,9 @@ func nodes(name, meaning string, field func(*Entry) *int) column {
 	return c
 }
 
-// open returns an expanded copy of the entry in which every column has a field to point to: a missing prediction and
+// expand returns an expanded copy of the entry in which every column has a field to point to: a missing prediction and
 // missing prices become NaN.
-func (e Entry) open() *Entry {
+func (e Entry) expand() *Entry {
 	n := math.NaN()
 	unknown := sla.Interval{P5: n, P50: n, P95: n}
 	f := Forecast{Seconds: unknown, CostUSD: unknown, Throughput: unknown}
@@ -166,8 +166,8 @@ func (e Entry) open() *Entry {
 	return &e
 }
 
-// folded is the inverse of open.
-func (e *Entry) folded() Entry {
+// collapse is the inverse of open.
+func (e *Entry) collapse() Entry {
 	f := e.Predicted
 	known := f.Planner != ""
 	for _, i := range []sla.Interval{f.Seconds, f.CostUSD, f.Throughput} {

@@ -13,10 +13,10 @@ import (
 	"modernc.org/sqlite"
 )
 
-// damage is an error that describes corruption of the database file.
-type damage string
+// corruptionError is an error that describes corruption of the database file.
+type corruptionError string
 
-func (d damage) Error() string { return string(d) }
+func (d corruptionError) Error() string { return string(d) }
 
 // SQLite's primary result codes (sqlite3.h): the low byte of an extended code.
 const (
@@ -37,9 +37,9 @@ func sqliteCode(err error) int {
 	return 0
 }
 
-// damaged reports whether an error means that the database file is corrupt.
-func damaged(err error) bool {
-	var d damage
+// isCorrupt reports whether an error means that the database file is corrupt.
+func isCorrupt(err error) bool {
+	var d corruptionError
 	code := sqliteCode(err)
 	return errors.As(err, &d) || code == codeCorrupt || code == codeNotADB
 }
@@ -59,7 +59,7 @@ func (db *DB) rebuild(ctx context.Context, why error) error {
 	if err == nil {
 		err = db.verify(ctx)
 	}
-	if !damaged(err) {
+	if !isCorrupt(err) {
 		return err
 	}
 	if err := db.disconnect(); err != nil {

@@ -28,8 +28,8 @@ const File = "history.db"
 // patience is the longest wait for a lock that another process holds.
 const patience = 10 * time.Second
 
-// maxTurns bounds the number of waits for a process that keeps changing the file.
-const maxTurns = 6
+// maxLockWaits bounds the number of waits for a process that keeps changing the file.
+const maxLockWaits = 6
 
 // DB is the runs database of a state directory: one SQLite file. It is safe for concurrent use by several goroutines
 // and several processes.
@@ -84,7 +84,7 @@ func open(ctx context.Context, stateDir string, patience time.Duration) (*DB, er
 	if db.lock, err = lockShared(db.path+".lock", patience); err != nil {
 		return nil, fmt.Errorf("open runs database %s: %w", db.path, err)
 	}
-	if err = db.connect(ctx); damaged(err) {
+	if err = db.connect(ctx); isCorrupt(err) {
 		err = db.rebuild(ctx, err)
 	}
 	if err != nil {
@@ -109,8 +109,8 @@ func (db *DB) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err = checkSchema(ctx, pool, db.path, steps); err == nil {
-		err = migrate(ctx, pool, steps)
+	if err = checkSchema(ctx, pool, db.path, migrations); err == nil {
+		err = migrate(ctx, pool, migrations)
 	}
 	if err != nil {
 		return errors.Join(err, pool.Close())
@@ -184,27 +184,27 @@ func (db *DB) wrap(what string, err error) error {
 	case codeCantOpen, codeReadOnly, codePermission:
 		text += ": can the directory be written?"
 	}
-	return fmt.Errorf("%s runs database %s: %w", what, db.path, said{strings.ReplaceAll(text, "\n", "; "), err})
+	return fmt.Errorf("%s runs database %s: %w", what, db.path, messageError{strings.ReplaceAll(text, "\n", "; "), err})
 }
 
-// said is an error with a replaced message.
-type said struct {
+// messageError is an error with a replaced message.
+type messageError struct {
 	text string
 	err  error
 }
 
-func (s said) Error() string { return s.text }
-func (s said) Unwrap() error { return s.err }
+func (s messageError) Error() string { return s.text }
+func (s messageError) Unwrap() error { return s.err }
 
 // do runs work under the mutex. If work reports damage, do rebuilds the database and runs work once more.
-func (db *DB) do(ctx context.Context, what string, work func() error) error {
+func (db *DB) withRepair(ctx context.Context, what string, work func() error) error {
 	db.mu.Lock()
 	defer db.mu.Unlock()
 	if db.sql == nil {
 		return fmt.Errorf("%s runs database %s: it is closed", what, db.path)
 	}
 	err := work()
-	if damaged(err) {
+	if isCorrupt(err) {
 		if err = db.rebuild(ctx, err); err == nil {
 			err = work()
 		}
@@ -216,7 +216,7 @@ func (db *DB) do(ctx context.Context, what string, work func() error) error {
 // or be among the entries.
 func (db *DB) Put(entries ...Entry) error {
 	ctx := context.Background()
-	return db.do(ctx, "write to", func() error {
+	return db.withRepair(ctx, "write to", func() error {
 		return db.transaction(ctx, func(tx *sql.Tx) error { return put(ctx, tx, entries) })
 	})
 }
@@ -235,13 +235,13 @@ func (db *DB) transaction(ctx context.Context, work func(*sql.Tx) error) error {
 }
 
 // begin starts a transaction. SQLite's lock is not fair: a process that writes many entries one by one may block
-// another one for longer than its patience. begin therefore waits again, up to maxTurns times in total, if the file
+// another one for longer than its patience. begin therefore waits again, up to maxLockWaits times in total, if the file
 // has changed meanwhile.
 func (db *DB) begin(ctx context.Context) (*sql.Tx, error) {
 	for turn := 1; ; turn++ {
 		before := db.changed()
 		tx, err := db.sql.BeginTx(ctx, nil)
-		if err == nil || sqliteCode(err) != codeBusy || turn == maxTurns || db.changed().Equal(before) {
+		if err == nil || sqliteCode(err) != codeBusy || turn == maxLockWaits || db.changed().Equal(before) {
 			return tx, err
 		}
 	}
@@ -290,7 +290,7 @@ const timeForm = "2006-01-02T15:04:05.000000000Z"
 
 // rowOf returns an entry as stored in the database, and its checksum.
 func rowOf(e Entry) (row []any, sum int64) {
-	flat := e.open()
+	flat := e.expand()
 	row = make([]any, len(columns), len(columns)+1)
 	for i := range columns {
 		row[i] = columns[i].value(flat)
@@ -304,23 +304,23 @@ func rowOf(e Entry) (row []any, sum int64) {
 // entryOf is the inverse of rowOf.
 func entryOf(row []any, sum int64) (Entry, error) {
 	if checksum(row) != sum {
-		return Entry{}, damage(fmt.Sprintf("entry %v does not fit its checksum", row[0]))
+		return Entry{}, corruptionError(fmt.Sprintf("entry %v does not fit its checksum", row[0]))
 	}
-	flat := NewEntry("", "").open()
+	flat := NewEntry("", "").expand()
 	for i := range columns {
 		c, v := &columns[i], row[i]
 		if _, ok := c.field(flat).(*time.Time); ok && v != nil {
 			t, err := time.Parse(timeForm, v.(string))
 			if err != nil {
-				return Entry{}, damage(err.Error())
+				return Entry{}, corruptionError(err.Error())
 			}
 			v = t
 		}
 		if err := c.set(flat, v); err != nil {
-			return Entry{}, damage(err.Error())
+			return Entry{}, corruptionError(err.Error())
 		}
 	}
-	return flat.folded(), nil
+	return flat.collapse(), nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -348,15 +348,6 @@ func checksum(row []any) int64 {
 	return int64(crc32.Checksum(b, castagnoli))
 }
 
-// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
-// again by the next Sync.
-func (db *DB) Delete(id string) error {
-	ctx := context.Background()
-	return db.do(ctx, "delete from", func() error {
-		return db.transaction(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, id) })
-	})
-}
-
 func remove(ctx context.Context, tx *sql.Tx, id string) error {
 	if _, err := tx.ExecContext(ctx, "DELETE FROM entries WHERE id = ?1 OR parent = ?1 OR id >= ?1 || '/' AND id < ?1 || '0'", id); err != nil { // '0' is the successor of '/'
 		return err
@@ -370,7 +361,7 @@ func (db *DB) Entries(f Filter) ([]Entry, error) {
 	ctx := context.Background()
 	query, args := f.query()
 	var out []Entry
-	err := db.do(ctx, "read", func() error {
+	err := db.withRepair(ctx, "read", func() error {
 		out = nil
 		return each(ctx, db.sql, query, args, func(_ int64, e Entry, err error) error {
 			out = append(out, e)
@@ -445,7 +436,7 @@ func each(ctx context.Context, q querier, query string, args []any, f func(rowid
 	into = append(into, &sum)
 	for rows.Next() {
 		if err := rows.Scan(into...); err != nil {
-			return damage(err.Error()) // a value of a type that is never written
+			return corruptionError(err.Error()) // a value of a type that is never written
 		}
 		e, err := entryOf(row, sum)
 		if err := f(rowid, e, err); err != nil {

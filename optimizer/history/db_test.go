@@ -111,7 +111,7 @@ func anything(t *rapid.T, id string) Entry {
 		return rapid.OneOf(rapid.Just(math.NaN()), rapid.Just(0.0), rapid.Float64Range(-1e300, 1e300), rapid.Float64Range(0, 1e6)).Draw(t, name)
 	}
 	e := NewEntry(rapid.SampledFrom([]Kind{Run, Probe, Log, Table}).Draw(t, "kind"), id)
-	flat := e.open()
+	flat := e.expand()
 	for _, c := range columns {
 		switch p := c.field(flat).(type) {
 		case *string:
@@ -128,7 +128,7 @@ func anything(t *rapid.T, id string) Entry {
 			}
 		}
 	}
-	e = flat.folded()
+	e = flat.collapse()
 	if rapid.Bool().Draw(t, "unforetold") {
 		e.Predicted = nil
 	}
@@ -140,7 +140,7 @@ func anything(t *rapid.T, id string) Entry {
 
 // sameEntry compares entries; NaN equals NaN, and times are compared as instants.
 func sameEntry(a, b Entry) bool {
-	x, y := a.open(), b.open()
+	x, y := a.expand(), b.expand()
 	for _, c := range columns {
 		v, w := c.value(x), c.value(y)
 		if t, ok := v.(time.Time); ok {
@@ -175,7 +175,7 @@ func TestPutEntriesProperty(t *testing.T) {
 // TestColumnsCoverEntry requires a column for every field of an entry, and a meaning and a unit for every column.
 func TestColumnsCoverEntry(t *testing.T) {
 	pointers := map[any]bool{}
-	flat := (&Entry{}).open()
+	flat := (&Entry{}).expand()
 	names := map[string]bool{}
 	for i, c := range columns {
 		pointers[c.field(flat)] = true
@@ -278,6 +278,15 @@ func TestEntries(t *testing.T) {
 			t.Errorf("after deleting %s there are %v, want %v", c.id, got, c.left)
 		}
 	}
+}
+
+// Delete removes a run or log together with its probes or segments. A run whose directory still exists is added
+// again by the next Sync.
+func (db *DB) Delete(id string) error {
+	ctx := context.Background()
+	return db.withRepair(ctx, "delete from", func() error {
+		return db.transaction(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, id) })
+	})
 }
 
 // TestPutReplaces requires replacement by ID, and that a run that is stored again keeps its probes.
@@ -487,11 +496,11 @@ func TestLockedTooLong(t *testing.T) {
 // TestMigrate requires that a database of each older format is migrated with its content, and that a failing step
 // changes nothing.
 func TestMigrate(t *testing.T) {
-	next := append(slices.Clone(steps), func(ctx context.Context, tx *sql.Tx) error {
+	next := append(slices.Clone(migrations), func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "ALTER TABLE entries ADD COLUMN mood TEXT")
 		return err
 	})
-	broken := append(slices.Clone(steps), func(ctx context.Context, tx *sql.Tx) error {
+	broken := append(slices.Clone(migrations), func(ctx context.Context, tx *sql.Tx) error {
 		if _, err := tx.ExecContext(ctx, "DROP TABLE entries"); err != nil {
 			return err
 		}

@@ -5,12 +5,15 @@
 // one allocation, and for each imported log. Columns lists the fields of an entry with their units. Entries of runs
 // are derived from the run directories, which remain authoritative; a damaged database is rebuilt from them.
 //
-// The package makes no predictions: packages transfer and calibration do, from its entries. Recall returns
+// Calibrate scores past predictions against their outcomes: the coverage of the 90 % interval, the error of the median,
+// and the factor by which the next interval must be widened to reach its nominal coverage. The package makes no
+// predictions itself: package transfer does, from its entries. Recall returns
 // measurements of the same work: the same script, except for arguments that change neither the amount of work nor its
 // cost. Runs of nearly the same work are returned separately, as Similar.
 //
 //	db, notes, err := history.Open(stateDir)
 //	notes, err = db.Sync()
 //	entries, err := db.Entries(history.Filter{Models: []string{"resnet50"}})
+//	widen := history.Calibrate(entries).Widen("resnet") // for perf.FitOptions
 //	recalled, notes := history.Recall(stateDir, history.Key{ScriptSHA256: sha, Command: argv})
 package history

@@ -62,7 +62,7 @@ func exportCSV(w io.Writer, entries []Entry) error {
 		return err
 	}
 	for _, e := range entries {
-		flat := e.open()
+		flat := e.expand()
 		for i := range columns {
 			row[i] = cell(columns[i].value(flat))
 		}
@@ -86,7 +86,7 @@ func exportJSON(w io.Writer, entries []Entry) error {
 			out.WriteByte(',')
 		}
 		out.WriteString("\n    {")
-		flat := e.open()
+		flat := e.expand()
 		for i := range columns {
 			if i > 0 {
 				out.WriteString(", ")
@@ -115,7 +115,7 @@ func exportJSON(w io.Writer, entries []Entry) error {
 // order.
 func parquetSchema() *parquet.Schema {
 	fields := make([]reflect.StructField, len(columns))
-	flat := (&Entry{}).open()
+	flat := (&Entry{}).expand()
 	for i, c := range columns {
 		var zero any
 		options := "optional,snappy"
@@ -142,7 +142,7 @@ func exportParquet(w io.Writer, entries []Entry) error {
 	for part := range slices.Chunk(entries, group) {
 		rows := make([]parquet.Row, len(part))
 		for n, e := range part {
-			flat := e.open()
+			flat := e.expand()
 			for i := range columns {
 				v := columns[i].value(flat)
 				if t, ok := v.(time.Time); ok {

@@ -123,7 +123,7 @@ func TestExportProperty(t *testing.T) {
 					t.Fatalf("%d rows of %d entries", len(rows), len(entries))
 				}
 				for n, e := range entries {
-					flat := e.open()
+					flat := e.expand()
 					for i := range columns {
 						name, want, got := columns[i].Name, columns[i].value(flat), rows[n][columns[i].Name]
 						if text, ok := want.(string); ok && format == "csv" {

@@ -107,7 +107,7 @@ func TestRecallMatches(t *testing.T) {
 // TestRecallExcept requires that the current run is not part of its own history.
 func TestRecallExcept(t *testing.T) {
 	state, ids := keep(t, past(nil), past(nil))
-	got, _ := Recall(state, asks(func(k *Key) { k.Except = ids[1] }))
+	got, _ := Recall(state, asks(func(k *Key) { k.ExcludeRun = ids[1] }))
 	if !slices.Equal(got.Runs, ids[:1]) || len(got.Observations) != 1 {
 		t.Errorf("recalled %v of %v, want the first alone", got.Runs, ids)
 	}

@@ -39,8 +39,8 @@ type Key struct {
 	Dataset string
 	// AnyMachine includes runs on other machines, for planning for a machine other than this one.
 	AnyMachine bool
-	// Except is the id of a run to exclude, usually the current one.
-	Except string
+	// ExcludeRun is the id of a run to exclude, usually the current one.
+	ExcludeRun string
 }
 
 // Recalled is the result of Recall: the measurements of earlier runs of the same training.
@@ -103,10 +103,10 @@ const (
 	maxRecurrences = 256
 	// maxNewest bounds Recalled.Newest.
 	maxNewest = 500
-	// recallPatience and recallWithin bound the delay that the runs database may add to the start of a training: the
+	// recallPatience and recallTimeout bound the delay that the runs database may add to the start of a training: the
 	// wait for another writer, and the first scan of a state directory with many runs, which a later call continues.
 	recallPatience = 2 * time.Second
-	recallWithin   = 30 * time.Second
+	recallTimeout  = 30 * time.Second
 )
 
 // Recall returns the measurements that the runs of a state directory made of a training. It selects the runs through
@@ -138,14 +138,14 @@ type earlier struct {
 // candidates returns, newest first, the runs of the key's script and of its other versions according to the runs
 // database, and those that cannot be read; and the newest runs of any training.
 func candidates(stateDir string, key Key) (found []earlier, newest []Entry, notes []string, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), recallWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), recallTimeout)
 	defer cancel()
 	db, err := open(ctx, stateDir, recallPatience)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	defer db.Close()
-	runs, err := db.upToDate(ctx)
+	runs, err := db.syncRuns(ctx)
 	if err != nil {
 		return nil, nil, db.Notes(), err
 	}
@@ -195,7 +195,7 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 		if p.version {
 			versions++
 		}
-		if p.id == key.Except || p.version && (enough || versions > maxVersions) {
+		if p.id == key.ExcludeRun || p.version && (enough || versions > maxVersions) {
 			continue
 		}
 		rec, err := p.read()

@@ -38,8 +38,8 @@ const (
 	DataSet    = "data set"
 )
 
-// Words formats the change for display: "batch_size 32, now 64".
-func (c *Change) Words() string {
+// Describe formats the change for display: "batch_size 32, now 64".
+func (c *Change) Describe() string {
 	if c.Name == ScriptText {
 		return c.Name
 	}
@@ -135,7 +135,7 @@ func (db *DB) runsOfScript(ctx context.Context, path string) (map[string]bool, e
 	if path == "" {
 		return out, nil
 	}
-	err := db.do(ctx, "find the runs of a script", func() error {
+	err := db.withRepair(ctx, "find the runs of a script", func() error {
 		end := "/" + filepath.Base(path)
 		rows, err := db.sql.QueryContext(ctx, "SELECT id FROM entries WHERE kind = ? AND (script = ? OR substr(script, -length(?)) = ?) ORDER BY started_at DESC LIMIT ?",
 			string(Run), path, end, end, 4*maxVersions)

@@ -164,7 +164,7 @@ func TestRecallEntryPoint(t *testing.T) {
 func words(changes []Change) string {
 	var out []string
 	for _, c := range changes {
-		out = append(out, c.Words())
+		out = append(out, c.Describe())
 	}
 	return strings.Join(out, ", ")
 }

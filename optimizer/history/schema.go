@@ -10,15 +10,15 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// step migrates the database from one format to the next. Released steps never change.
-type step func(ctx context.Context, tx *sql.Tx) error
+// migration migrates the database from one format to the next. Released steps never change.
+type migration func(ctx context.Context, tx *sql.Tx) error
 
-// steps defines the formats: the number of a format is the number of steps from an empty file. To add a column to the
+// migrations defines the formats: the number of a format is the number of steps from an empty file. To add a column to the
 // entries, add a line to columns with the next format in since, and a step that adds the column.
-var steps = []step{first}
+var migrations = []migration{createFormat1}
 
-// first creates format 1: the entries, and the state in which each run directory was last read.
-func first(ctx context.Context, tx *sql.Tx) error {
+// createFormat1 creates format 1: the entries, and the state in which each run directory was last read.
+func createFormat1(ctx context.Context, tx *sql.Tx) error {
 	var b strings.Builder
 	for _, c := range columns {
 		if c.since == 1 {
@@ -46,7 +46,7 @@ func (c *column) definition() string {
 }
 
 func (c *column) sqlType() string {
-	switch c.field((&Entry{}).open()).(type) {
+	switch c.field((&Entry{}).expand()).(type) {
 	case *float64:
 		return "REAL"
 	case *int:
@@ -57,7 +57,7 @@ func (c *column) sqlType() string {
 
 // migrate brings a sound database to the newest format, with one transaction per step. Several processes may migrate
 // concurrently.
-func migrate(ctx context.Context, db *sql.DB, steps []step) error {
+func migrate(ctx context.Context, db *sql.DB, steps []migration) error {
 	for {
 		done, err := migrateOnce(ctx, db, steps)
 		if done || err != nil {
@@ -67,7 +67,7 @@ func migrate(ctx context.Context, db *sql.DB, steps []step) error {
 }
 
 // migrateOnce applies one step; done is true when the newest format is reached.
-func migrateOnce(ctx context.Context, db *sql.DB, steps []step) (done bool, err error) {
+func migrateOnce(ctx context.Context, db *sql.DB, steps []migration) (done bool, err error) {
 	if format, err := formatOf(ctx, db); err != nil || format >= len(steps) {
 		return true, err // no write is needed, not even a lock
 	}
@@ -104,7 +104,7 @@ func formatOf(ctx context.Context, q querier) (format int, err error) {
 // checkSchema returns nil if a file is a usable runs database or empty, else a *journal.NewerError, a damage, or an
 // error that names a database of another program. It compares tables and columns with those of the format and runs
 // SQLite's quick_check.
-func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) error {
+func checkSchema(ctx context.Context, db *sql.DB, path string, steps []migration) error {
 	tx, err := db.BeginTx(ctx, &sql.TxOptions{ReadOnly: true}) // one consistent snapshot for all queries
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) err
 		return err
 	}
 	if found != "ok" {
-		return damage(strings.ReplaceAll(found, "\n", ": "))
+		return corruptionError(strings.ReplaceAll(found, "\n", ": "))
 	}
 	tables, err := stringsOf(ctx, tx, "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
 	if err != nil {
@@ -135,7 +135,7 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) err
 	case format == 0 && !ours:
 		return fmt.Errorf("%s is a database of another program (tables %s): nothing was changed; move it away", path, strings.Join(tables, ", "))
 	case format == 0 || !ours:
-		return damage("its format number does not fit its tables")
+		return corruptionError("its format number does not fit its tables")
 	}
 	var want []string
 	for _, c := range columns {
@@ -150,7 +150,7 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []step) err
 	slices.Sort(want)
 	slices.Sort(have)
 	if !slices.Equal(want, have) {
-		return damage("the columns of its entries are not those of its format")
+		return corruptionError("the columns of its entries are not those of its format")
 	}
 	return nil
 }

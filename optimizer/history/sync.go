@@ -15,8 +15,8 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// seen is the state of a run directory when it was last read.
-type seen struct {
+// runDirState is the state of a run directory when it was last read.
+type runDirState struct {
 	id           string
 	modifiedNs   int64 // of run.json; 0 forces reading it again
 	size         int64
@@ -24,12 +24,14 @@ type seen struct {
 	problem      string // why run.json could not be read; "" when it could
 }
 
-func (s *seen) row() []any { return []any{s.id, s.modifiedNs, s.size, s.scriptSHA256, s.problem} }
+func (s *runDirState) row() []any {
+	return []any{s.id, s.modifiedNs, s.size, s.scriptSHA256, s.problem}
+}
 
 const (
-	// settled is the minimum age at which an unchanged modification time proves unchanged content: a younger file may
+	// mtimeSettleTime is the minimum age at which an unchanged modification time proves unchanged content: a younger file may
 	// be written again within the same tick of the file system's clock.
-	settled = 2 * time.Second
+	mtimeSettleTime = 2 * time.Second
 	// batch is the number of runs per transaction.
 	batch = 100
 )
@@ -37,7 +39,7 @@ const (
 // Sync reads the run directories that are new or have changed, and removes the entries of deleted ones. Runs that
 // have not ended have no entry. Unreadable runs are left out and named in the notes.
 func (db *DB) Sync() (notes []string, err error) {
-	runs, err := db.upToDate(context.Background())
+	runs, err := db.syncRuns(context.Background())
 	for _, r := range runs {
 		if r.problem != "" {
 			notes = append(notes, leftOut(r.id, r.problem))
@@ -46,9 +48,9 @@ func (db *DB) Sync() (notes []string, err error) {
 	return notes, err
 }
 
-// upToDate is Sync with a context; it returns all runs, newest first.
-func (db *DB) upToDate(ctx context.Context) (runs []seen, err error) {
-	err = db.do(ctx, "bring up to date", func() error {
+// syncRuns is Sync with a context; it returns all runs, newest first.
+func (db *DB) syncRuns(ctx context.Context) (runs []runDirState, err error) {
+	err = db.withRepair(ctx, "bring up to date", func() error {
 		runs, err = db.sync(ctx)
 		return err
 	})
@@ -59,9 +61,9 @@ func leftOut(id string, why any) string {
 	return fmt.Sprintf("earlier run %s is left out: %v", id, why)
 }
 
-// Remember syncs the database of a state directory at the end of a run, within a time limit; the next sync continues
+// SyncStateDir syncs the database of a state directory at the end of a run, within a time limit; the next sync continues
 // unfinished work. All failures, panics included, are returned as notes.
-func Remember(stateDir string, within time.Duration) (notes []string) {
+func SyncStateDir(stateDir string, within time.Duration) (notes []string) {
 	done := make(chan []string, 1) // buffered: the caller does not wait for a file system that hangs
 	go func() {
 		defer func() {
@@ -87,7 +89,7 @@ func remember(stateDir string, within time.Duration) []string {
 		return []string{fmt.Sprintf("%v: it is brought up to date another time", err)}
 	}
 	defer db.Close()
-	_, err = db.upToDate(ctx)
+	_, err = db.syncRuns(ctx)
 	notes := db.Notes()
 	if err != nil && ctx.Err() == nil { // a large backlog of runs is read over several calls
 		notes = append(notes, fmt.Sprintf("%v: it is brought up to date another time", err))
@@ -97,12 +99,12 @@ func remember(stateDir string, within time.Duration) []string {
 
 // sync reads changed runs, newest first. When ctx ends, the batches written so far are kept. Removed directories are
 // deleted from the database first; changed ones follow in batches of one transaction each.
-func (db *DB) sync(ctx context.Context) ([]seen, error) {
+func (db *DB) sync(ctx context.Context) ([]runDirState, error) {
 	before, err := seenRuns(ctx, db.sql) // read before the directories are listed: a run in the database but not in the list is deleted
 	if err != nil {
 		return nil, err
 	}
-	now, changed, err := look(db.stateDir, before)
+	now, changed, err := scanRunDirs(db.stateDir, before)
 	if err != nil {
 		return nil, err
 	}
@@ -125,28 +127,28 @@ func (db *DB) sync(ctx context.Context) ([]seen, error) {
 		}
 	}
 	for part := range slices.Chunk(changed, batch) {
-		if err := db.take(ctx, now, part); err != nil {
+		if err := db.ingestRuns(ctx, now, part); err != nil {
 			return nil, err
 		}
 	}
 	return now, nil
 }
 
-// look lists the run directories, newest first, and the indices of those that must be read. It deletes every listed
+// scanRunDirs lists the run directories, newest first, and the indices of those that must be read. It deletes every listed
 // run from before. A directory is unchanged if modification time and size of its record are; the time of a recent
 // record is stored as 0, because it does not prove that.
-func look(stateDir string, before map[string]seen) (now []seen, changed []int, err error) {
+func scanRunDirs(stateDir string, before map[string]runDirState) (now []runDirState, changed []int, err error) {
 	runs := journal.RunsDir(stateDir)
 	dirs, err := os.ReadDir(runs)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, fmt.Errorf("list runs: %w", err)
 	}
-	recent := time.Now().Add(-settled)
+	recent := time.Now().Add(-mtimeSettleTime)
 	for _, d := range slices.Backward(dirs) { // ReadDir sorts by name, and names start with the time
 		if !d.IsDir() || strings.HasPrefix(d.Name(), ".") {
 			continue
 		}
-		run := seen{id: d.Name()}
+		run := runDirState{id: d.Name()}
 		st, err := os.Stat(filepath.Join(runs, run.id, journal.RecordFile))
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // a run that is just starting has no record yet
@@ -171,10 +173,10 @@ func look(stateDir string, before map[string]seen) (now []seen, changed []int, e
 	return now, changed, nil
 }
 
-// take reads some runs and writes their entries in one transaction; it updates the elements of now. If ctx ends, the
+// ingestRuns reads some runs and writes their entries in one transaction; it updates the elements of now. If ctx ends, the
 // runs read so far are still written. Runs with unreadable records are stored with their problem, and read again
 // unless the record is damaged.
-func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
+func (db *DB) ingestRuns(ctx context.Context, now []runDirState, changed []int) error {
 	entries := make([][]Entry, 0, len(changed))
 	read := changed[:0:0]
 	for _, i := range changed {
@@ -223,21 +225,21 @@ func (db *DB) take(ctx context.Context, now []seen, changed []int) error {
 }
 
 // seenRuns returns the stored state of the run directories.
-func seenRuns(ctx context.Context, q querier) (map[string]seen, error) {
+func seenRuns(ctx context.Context, q querier) (map[string]runDirState, error) {
 	rows, err := q.QueryContext(ctx, "SELECT id, modified_ns, size, script_sha256, problem, checksum FROM runs")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	out := map[string]seen{}
+	out := map[string]runDirState{}
 	for rows.Next() {
-		var s seen
+		var s runDirState
 		var sum int64
 		if err := rows.Scan(&s.id, &s.modifiedNs, &s.size, &s.scriptSHA256, &s.problem, &sum); err != nil {
-			return nil, damage(err.Error())
+			return nil, corruptionError(err.Error())
 		}
 		if checksum(s.row()) != sum {
-			return nil, damage(fmt.Sprintf("what is known of run %s does not fit its checksum", s.id))
+			return nil, corruptionError(fmt.Sprintf("what is known of run %s does not fit its checksum", s.id))
 		}
 		out[s.id] = s
 	}

@@ -119,7 +119,7 @@ func TestSyncReadsOnce(t *testing.T) {
 	}
 	age(t, state, names[0])
 	st, _ := os.Stat(record)
-	if _, err := db.sql.Exec("UPDATE runs SET modified_ns = ?, checksum = ?", st.ModTime().UnixNano(), checksum((&seen{names[0], st.ModTime().UnixNano(), st.Size(), "abc", ""}).row())); err != nil {
+	if _, err := db.sql.Exec("UPDATE runs SET modified_ns = ?, checksum = ?", st.ModTime().UnixNano(), checksum((&runDirState{names[0], st.ModTime().UnixNano(), st.Size(), "abc", ""}).row())); err != nil {
 		t.Fatal(err)
 	}
 	if notes := synced(t, db); len(notes) != 0 || money() != 0.7 {
@@ -231,7 +231,7 @@ func TestRunEntries(t *testing.T) {
 // TestRemember requires that Remember keeps its time limit and reports an unusable database as a note.
 func TestRemember(t *testing.T) {
 	state, names := keep(t, past(nil))
-	if notes := Remember(state, time.Second); len(notes) != 0 {
+	if notes := SyncStateDir(state, time.Second); len(notes) != 0 {
 		t.Errorf("notes %q", notes)
 	}
 	db := opened(t, state)
@@ -245,7 +245,7 @@ func TestRemember(t *testing.T) {
 	defer tx.Rollback()
 	rewrite(t, state, names[0], func(r *journal.Record) { r.Outcome.CostUSD = 1 })
 	from := time.Now()
-	notes := Remember(state, 300*time.Millisecond)
+	notes := SyncStateDir(state, 300*time.Millisecond)
 	if took := time.Since(from); took > time.Second {
 		t.Errorf("took %s, want at most 300 ms and a bit", took)
 	}

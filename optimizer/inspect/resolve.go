@@ -14,6 +14,8 @@ import (
 	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/internal/suggest"
 )
 
 // ErrScript is wrapped by every error of Resolve: the given script or command cannot be started.
@@ -294,7 +296,7 @@ func nearest(path string) string {
 	wanted := filepath.Base(path)
 	best, distance := "", 3
 	for _, e := range entries {
-		if d := editDistance(strings.ToLower(e.Name()), strings.ToLower(wanted)); !e.IsDir() && d < distance {
+		if d := suggest.Distance(strings.ToLower(e.Name()), strings.ToLower(wanted)); !e.IsDir() && d < distance {
 			best, distance = e.Name(), d
 		}
 		if stem, ok := strings.CutSuffix(e.Name(), filepath.Ext(e.Name())); ok && stem == wanted && !e.IsDir() {
@@ -305,26 +307,6 @@ func nearest(path string) string {
 		return ""
 	}
 	return filepath.Join(filepath.Dir(path), best)
-}
-
-// editDistance returns the Levenshtein distance of a and b in O(len(a)·len(b)).
-func editDistance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		left := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			left, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, left+cost)
-		}
-	}
-	return row[len(b)]
 }
 
 // quote returns a path in a form that fits on one line and has visible ends.

@@ -101,7 +101,7 @@ func TestLiveCutIsNoEvidenceForALaunch(t *testing.T) {
 	if with.PeakMemoryGiB() != 3 {
 		t.Errorf("peak memory %v, want that of the live cut", with.PeakMemoryGiB())
 	}
-	if _, err := Fit([]Observation{cut}, FitOptions{}); !errors.Is(err, ErrNoData) {
+	if _, err := Fit([]Observation{cut}, FitOptions{}); !errors.Is(err, errNoData) {
 		t.Errorf("live cuts alone: %v, want ErrNoData", err)
 	}
 }

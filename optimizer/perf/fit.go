@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// ErrNoData is returned when no usable observation exists.
-var ErrNoData = errors.New("no usable observation")
+// errNoData is returned when no usable observation exists.
+var errNoData = errors.New("no usable observation")
 
 // FitOptions tunes a fit. The zero value is useful.
 type FitOptions struct {
@@ -36,14 +36,14 @@ const maxStretches = 32
 // observation of this run (not recalled), the reference; observations with another number of samples per unit are
 // converted to it.
 //
-// Fit returns ErrNoData (errors.Is) when no unit remains, and an error for an unknown form. O(n³) in the number of
+// Fit returns errNoData (errors.Is) when no unit remains, and an error for an unknown form. O(n³) in the number of
 // observations for each of about 3,000 evaluations; milliseconds for a dozen observations.
 func Fit(obs []Observation, o FitOptions) (*Model, error) {
 	peak := peakMemory(obs)
 	obs = slices.DeleteFunc(slices.Clone(obs), func(o Observation) bool { return o.LiveCut })
 	stretches, noise := summarise(obs)
 	if len(stretches) == 0 {
-		return nil, fmt.Errorf("fit performance model: %d observations: %w", len(obs), ErrNoData)
+		return nil, fmt.Errorf("fit performance model: %d observations: %w", len(obs), errNoData)
 	}
 	stretches = newest(stretches)
 	name := o.Form

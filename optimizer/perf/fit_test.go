@@ -178,7 +178,7 @@ func TestUnusableInput(t *testing.T) {
 		"nothing": nil, "no units": {units(cpus(4))}, "only rubbish": {units(cpus(4), nan, 0, -1, inf)},
 		"negative allocation": {units(cpus(-1), 1)},
 	} {
-		if _, err := Fit(obs, FitOptions{}); !errors.Is(err, ErrNoData) {
+		if _, err := Fit(obs, FitOptions{}); !errors.Is(err, errNoData) {
 			t.Errorf("%s: error %v, want ErrNoData", name, err)
 		}
 	}

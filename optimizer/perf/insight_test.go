@@ -178,13 +178,12 @@ func TestNoProbeWithoutChoice(t *testing.T) {
 }
 
 func TestStateIsDefinedAndFinite(t *testing.T) {
-	names := StateNames()
 	seen := map[string]bool{}
-	for i, n := range names {
-		if n == "" || seen[n] || StateTable[i].Definition == "" {
-			t.Errorf("component %d: name %q is empty or used twice, or has no definition", i, n)
+	for i, row := range StateTable {
+		if row.Name == "" || seen[row.Name] || row.Definition == "" {
+			t.Errorf("component %d: name %q is empty or used twice, or has no definition", i, row.Name)
 		}
-		seen[n] = true
+		seen[row.Name] = true
 	}
 	nan := math.NaN()
 	for name, in := range map[string]StateInput{
@@ -193,7 +192,7 @@ func TestStateIsDefinedAndFinite(t *testing.T) {
 	} {
 		for i, v := range BuildState(in) {
 			if math.IsNaN(v) || math.Abs(v) > 2 {
-				t.Errorf("%s: %s = %v", name, names[i], v)
+				t.Errorf("%s: %s = %v", name, StateTable[i].Name, v)
 			}
 		}
 	}
@@ -207,7 +206,7 @@ func TestStateIsDefinedAndFinite(t *testing.T) {
 	want := State{0.5, 0.25, 0.5, 0.8, -1, 0.25, 0.25, 0.25, 0.5, 0.25, 0, 0.5, 1, 1, 1, 0.5, 0, 0, 0, 0, 1}
 	for i := range s {
 		if math.Abs(s[i]-want[i]) > 1e-12 {
-			t.Errorf("%s = %v, want %v", names[i], s[i], want[i])
+			t.Errorf("%s = %v, want %v", StateTable[i].Name, s[i], want[i])
 		}
 	}
 }
@@ -216,8 +215,8 @@ func TestReward(t *testing.T) {
 	half := 0.5
 	r := RewardOf(RewardInput{UnitSeconds: 1800, USDPerHour: 4, Allocation: resources.Allocation{CPUs: 8, Memory: 4},
 		Limits: resources.Limits{CPUs: resources.Range{Min: 1, Max: 16}, MemoryMax: 16}, Verdicts: []sla.Verdict{{Objective: sla.Time, Severity: &half}}})
-	if want := [4]float64{-2, -0.5, -0.5 * 0.375, -0.5}; r.Vector() != want {
-		t.Errorf("%v, want %v", r.Vector(), want)
+	if want := (Reward{Cost: -2, Time: -0.5, Resource: -0.5 * 0.375, SLA: -0.5}); r != want {
+		t.Errorf("%v, want %v", r, want)
 	}
 	if r := RewardOf(RewardInput{UnitSeconds: math.NaN()}); !math.IsNaN(r.Time) {
 		t.Error("an unknown pace must not become a reward of 0")

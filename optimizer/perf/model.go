@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -167,13 +168,13 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 		for k := range m.draws {
 			v[k] = m.draws[k].nat[i]
 		}
-		params[q.name] = median(v)
+		params[q.name] = stat.Median(v)
 	}
 	delta := make([]float64, len(m.draws))
 	for k := range m.draws {
 		delta[k] = m.draws[k].delta
 	}
-	params["delta"] = median(delta)
+	params["delta"] = stat.Median(delta)
 	if m.options.Widen > 0 {
 		params["widen"] = m.options.Widen
 	}
@@ -210,14 +211,5 @@ func count(n int, noun string) string {
 // statistics).
 func quantiles(v []float64) sla.Interval {
 	slices.Sort(v)
-	return sla.Interval{P5: quantile(v, 0.05), P50: quantile(v, 0.50), P95: quantile(v, 0.95)}
-}
-
-func quantile(sorted []float64, q float64) float64 {
-	h := q * float64(len(sorted)-1)
-	i := int(h)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
+	return sla.Interval{P5: stat.Quantile(v, 0.05), P50: stat.Quantile(v, 0.50), P95: stat.Quantile(v, 0.95)}
 }

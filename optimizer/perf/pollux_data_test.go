@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 )
 
@@ -109,13 +110,13 @@ func TestLeaveOneOutOnMeasuredProfiles(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("%-22s %-12s %3d left out: median error %4.1f %%, 90 %% interval holds %.0f %%", table, model, len(own), 100*median(own), 100*float64(in)/float64(len(own)))
+			t.Logf("%-22s %-12s %3d left out: median error %4.1f %%, 90 %% interval holds %.0f %%", table, model, len(own), 100*stat.Median(own), 100*float64(in)/float64(len(own)))
 			errors, inside = append(errors, own...), inside+in
 		}
 		coverage := float64(inside) / float64(len(errors))
-		t.Logf("%-22s all          %3d left out: median error %4.1f %%, 90 %% interval holds %.0f %%", table, len(errors), 100*median(errors), 100*coverage)
-		if median(errors) > most.error || coverage < 0.8 {
-			t.Errorf("%s: median error %.1f %%, coverage %.0f %%; want at most %.0f %%, at least 80 %%", table, 100*median(errors), 100*coverage, 100*most.error)
+		t.Logf("%-22s all          %3d left out: median error %4.1f %%, 90 %% interval holds %.0f %%", table, len(errors), 100*stat.Median(errors), 100*coverage)
+		if stat.Median(errors) > most.error || coverage < 0.8 {
+			t.Errorf("%s: median error %.1f %%, coverage %.0f %%; want at most %.0f %%, at least 80 %%", table, 100*stat.Median(errors), 100*coverage, 100*most.error)
 		}
 	}
 }

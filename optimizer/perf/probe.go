@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 )
 
@@ -168,7 +169,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	best := math.Inf(1)
 	for _, a := range thinned(choices, 128) {
 		v := lossDraws(m.logDraws(a), a, onward)
-		losses, mean = append(losses, v), append(mean, average(v))
+		losses, mean = append(losses, v), append(mean, stat.Mean(v))
 		best = min(best, mean[len(mean)-1])
 	}
 	if o.Without != nil {
@@ -192,7 +193,7 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 			slope[j] = covariance(losses[j], log) / spread
 		}
 		stays := lossDraws(slices.Clone(log), a, loss)
-		mean[len(losses)], slope[len(losses)] = average(stays), covariance(stays, log)/spread
+		mean[len(losses)], slope[len(losses)] = stat.Mean(stays), covariance(stays, log)/spread
 		gain := best - expectedMinimum(mean, slope)
 		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
 			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
@@ -233,16 +234,8 @@ func expectedMinimum(mean, slope []float64) float64 {
 	return sum
 }
 
-func average(v []float64) float64 {
-	var s float64
-	for _, x := range v {
-		s += x
-	}
-	return s / float64(len(v))
-}
-
 func covariance(a, b []float64) float64 {
-	ma, mb := average(a), average(b)
+	ma, mb := stat.Mean(a), stat.Mean(b)
 	var s float64
 	for i := range a {
 		s += (a[i] - ma) * (b[i] - mb)

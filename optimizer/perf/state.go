@@ -107,15 +107,6 @@ var StateTable = func() [StateSize]StateRow {
 	return t
 }()
 
-// StateNames returns the names of the components, in order.
-func StateNames() [StateSize]string {
-	var names [StateSize]string
-	for i, r := range StateTable {
-		names[i] = r.Name
-	}
-	return names
-}
-
 // BuildState computes the state. Every component is finite for any input.
 func BuildState(in StateInput) State {
 	var s State
@@ -186,9 +177,6 @@ type Reward struct {
 	Resource float64 // -(share of the limits held) × hours per unit
 	SLA      float64 // -sum of the projected SLA severities, each 0…1
 }
-
-// Vector returns the reward in the order of Objectives: cost, time, resource, SLA.
-func (r Reward) Vector() [4]float64 { return [4]float64{r.Cost, r.Time, r.Resource, r.SLA} }
 
 // RewardInput is the input of RewardOf.
 type RewardInput struct {

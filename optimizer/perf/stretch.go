@@ -2,8 +2,8 @@ package perf
 
 import (
 	"math"
-	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 )
 
@@ -42,19 +42,19 @@ func blocksOf(units []float64) blocks {
 	var middles, inside []float64
 	for b := range count {
 		part := units[b*len(units)/count : (b+1)*len(units)/count]
-		m := median(part)
+		m := stat.Median(part)
 		middles = append(middles, math.Log(m))
 		for _, u := range part {
 			inside = append(inside, math.Abs(math.Log(u/m)))
 		}
 	}
 	var variance float64
-	mean := average(middles)
+	mean := stat.Mean(middles)
 	for _, m := range middles {
 		variance += (m - mean) * (m - mean) / float64(count-1)
 	}
 	size := float64(len(units)) / float64(count)
-	scale := 1.4826 * median(inside) * math.Sqrt(size/(size-1))
+	scale := 1.4826 * stat.Median(inside) * math.Sqrt(size/(size-1))
 	// π/2: the variance of a median relative to that of a mean.
 	return blocks{n: float64(count), variance: variance, noise: math.Pi / 2 * scale * scale / size}
 }
@@ -98,7 +98,7 @@ func pooledNoise(deviations []float64) float64 {
 	if k == 0 {
 		return unitNoisePrior
 	}
-	s := 1.4826 * median(deviations)
+	s := 1.4826 * stat.Median(deviations)
 	return math.Sqrt((unitNoisePriorWeight*unitNoisePrior*unitNoisePrior + k*s*s) / (unitNoisePriorWeight + k))
 }
 
@@ -130,7 +130,7 @@ const (
 // robustMean returns the mean seconds per unit of a segment. A single pause or disturbance is clipped; recurring
 // pauses count in full, as they will in the long run. O(n log n).
 func robustMean(units []float64) float64 {
-	centre := median(units)
+	centre := stat.Median(units)
 	if len(units) < 3 {
 		return centre
 	}
@@ -138,7 +138,7 @@ func robustMean(units []float64) float64 {
 	for i, u := range units {
 		dev[i] = math.Abs(u - centre)
 	}
-	cut := outlierCut * max(1.4826*median(dev), 0.01*centre)
+	cut := outlierCut * max(1.4826*stat.Median(dev), 0.01*centre)
 	episodes, inside := 0, true
 	var plain, clipped float64
 	for i, u := range units {
@@ -182,15 +182,4 @@ func effectiveCount(units []float64) float64 {
 	}
 	rho := min(max(c1/c0, 0), 0.95)
 	return max(1, n*(1-rho)/(1+rho))
-}
-
-// median returns the median without modifying its argument.
-func median(v []float64) float64 {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	h := len(s) / 2
-	if len(s)%2 == 1 {
-		return s[h]
-	}
-	return (s[h-1] + s[h]) / 2
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -287,13 +288,5 @@ func finite(c Candidate) bool {
 func quantiles(v []float64) sla.Interval {
 	s := slices.Clone(v)
 	slices.Sort(s)
-	at := func(q float64) float64 {
-		h := q * float64(len(s)-1)
-		i := int(h)
-		if i+1 >= len(s) {
-			return s[len(s)-1]
-		}
-		return s[i] + (h-float64(i))*(s[i+1]-s[i])
-	}
-	return sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
+	return sla.Interval{P5: stat.Quantile(s, 0.05), P50: stat.Quantile(s, 0.5), P95: stat.Quantile(s, 0.95)}
 }

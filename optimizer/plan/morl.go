@@ -9,7 +9,6 @@ import (
 
 	"trainopt/morl"
 	"trainopt/optimizer/perf"
-	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
 )
 
@@ -59,7 +58,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, perf.Objectives) {
 		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrForeignAgent)
 	}
-	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
+	return &Agent{Meta: meta, critics: critics, multiplier: multiplierOf(meta)}, nil
 }
 
 // Learned contains the details of a learning agent's decision.

@@ -10,7 +10,6 @@ import (
 
 	"trainopt/morl"
 	"trainopt/optimizer/perf"
-	"trainopt/optimizer/plan/pretrained"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -197,7 +196,7 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 
 // The embedded agent can be loaded and decides on every scene among the candidates that meet the SLA.
 func TestEmbeddedAgentDecides(t *testing.T) {
-	a, err := LoadAgent(pretrained.File())
+	a, err := LoadAgent(bytes.NewReader(agentFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -418,7 +418,7 @@ func TestRules(t *testing.T) {
 	for name, c := range cases {
 		s := base.prefer(c.prefer).agreed(sla.Spec{ThroughputMin: 100}).running(c.from, 1, minutes(1), 0, 1)
 		s.GPUUtil, s.Throughput = c.util, c.throughput
-		p, err := Rules{}.Decide(s.snapshot(t))
+		p, err := rules{}.Decide(s.snapshot(t))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,6 @@ var Planners = map[string]Planner{
 	"bandit": Bandit{},
 	"model":  Model{},
 	"morl":   MORL{},
-	"rules":  Rules{},
+	"rules":  rules{},
 	"static": Static{},
 }

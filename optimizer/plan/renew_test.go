@@ -19,7 +19,7 @@ func TestRenewReplacesCriticsThatAreWorse(t *testing.T) {
 	absurd := func(perf.State) [4]float64 { return [4]float64{3, -3, 2, 1} }
 	wrong := &Agent{Meta: morl.Meta{Agent: "conditioned", Env: "training", Shape: shape, Config: morl.Config{Hidden: []int{16}, Gamma: 0.95, Rate: 1e-3, Tau: 0.01, Scale: []float64{1, 1, 1, 1}}},
 		critics: opinion{each: []func(perf.State) [4]float64{absurd, absurd}}, multiplier: 0.5}
-	renewed, how, err := wrong.Renew(t.Context(), s, training.Like, 1)
+	renewed, how, err := wrong.Renew(t.Context(), s, training.CalibratedEnvironment, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,15 +30,15 @@ func TestRenewReplacesCriticsThatAreWorse(t *testing.T) {
 		t.Errorf("the renewed agent decides %+v, %v", p.Learned, err)
 	}
 	exact := &Agent{Meta: wrong.Meta, critics: opinion{each: []func(perf.State) [4]float64{none, none}}, multiplier: 0.5}
-	if kept, how, err := exact.Renew(t.Context(), s, training.Like, 1); err != nil || how.Swapped && how.After >= how.Before || !how.Swapped && kept != exact {
+	if kept, how, err := exact.Renew(t.Context(), s, training.CalibratedEnvironment, 1); err != nil || how.Swapped && how.After >= how.Before || !how.Swapped && kept != exact {
 		t.Errorf("%+v, %v", how, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if same, _, err := wrong.Renew(ctx, s, training.Like, 1); !errors.Is(err, context.Canceled) || same != wrong {
+	if same, _, err := wrong.Renew(ctx, s, training.CalibratedEnvironment, 1); !errors.Is(err, context.Canceled) || same != wrong {
 		t.Errorf("interrupted: %v", err)
 	}
-	if _, _, err := wrong.Renew(t.Context(), Snapshot{}, training.Like, 1); !errors.Is(err, errNoModel) {
+	if _, _, err := wrong.Renew(t.Context(), Snapshot{}, training.CalibratedEnvironment, 1); !errors.Is(err, errNoModel) {
 		t.Errorf("nothing measured: %v", err)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"trainopt/resources"
 )
 
-// Rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a reference policy: fixed
+// rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a reference policy: fixed
 // thresholds on GPU utilisation, without a model or constraints.
 //
 //	time      utilisation > 70 % and room: +2 GPU, +8 CPU, +16 GiB; else +4 CPU
@@ -22,16 +22,16 @@ import (
 // The rule starts from Current, or else Baseline (the original starts from the end of a random walk). Unknown
 // utilisation or throughput triggers no rule. Results are clipped to the limits. Mixed preferences follow their
 // largest weight.
-type Rules struct{}
+type rules struct{}
 
-var _ Planner = Rules{}
+var _ Planner = rules{}
 
 // Name returns "rules".
-func (Rules) Name() string { return "rules" }
+func (rules) Name() string { return "rules" }
 
 // Decide applies the rule. With a model, the choice is predicted and checked like any other; it is not changed,
 // except for the baseline where that is held. *Infeasible is returned when no allowed allocation meets the SLA.
-func (p Rules) Decide(s Snapshot) (Plan, error) {
+func (p rules) Decide(s Snapshot) (Plan, error) {
 	from := s.Baseline
 	if s.Current != nil {
 		from = *s.Current

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 )
 
@@ -49,8 +50,7 @@ func mergeSegments(s Snapshot) []mergedSegment {
 			continue
 		}
 		last := &out[len(out)-1]
-		sorted := slices.Sorted(slices.Values(units))
-		last.pace, last.units = (sorted[(len(units)-1)/2]+sorted[len(units)/2])/2, len(units)
+		last.pace, last.units = stat.Median(units), len(units)
 		last.sd = math.Hypot(unitNoise(s)/math.Sqrt(float64(len(units))), wander)
 	}
 	return out

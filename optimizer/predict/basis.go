@@ -14,7 +14,7 @@ import (
 
 // Ground is a group of measurements that supports an answer.
 type Ground struct {
-	transfer.Ground
+	transfer.BasisGroup
 	Kinds  map[history.Kind]int // number of entries by kind
 	Newest string               // id of the newest run or log; "" without one
 	Same   bool                 // the measured training is the one in question
@@ -29,7 +29,7 @@ func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground
 	}
 	var out []Ground
 	for _, g := range e.Basis {
-		ground := Ground{Ground: g, Kinds: map[history.Kind]int{}}
+		ground := Ground{BasisGroup: g, Kinds: map[history.Kind]int{}}
 		var newest *history.Entry
 		for _, id := range g.Entries {
 			x := byID[id]

@@ -258,7 +258,7 @@ func predictConfiguration(p Predictor, job history.Job, w Work, start sla.Interv
 		return c, false, fmt.Errorf("predict %s of %s: %w", w.Quantity, c.words(), err)
 	}
 	whole := w.Quantity == transfer.Trainings
-	if whole && !slices.ContainsFunc(rate.Basis, func(g transfer.Ground) bool { return sameJob(job, g.Job) || sameModel(job, g.Job) }) {
+	if whole && !slices.ContainsFunc(rate.Basis, func(g transfer.BasisGroup) bool { return sameJob(job, g.Job) || sameModel(job, g.Job) }) {
 		return c, false, nil
 	}
 	c.Rate = rate

@@ -61,7 +61,7 @@ func (f *fake) Predict(q transfer.Query, what transfer.Quantity) (transfer.Estim
 			sd, e.Prior = f.sd/3, 0.05
 		} else {
 			if e.Basis == nil {
-				e.Basis = []transfer.Ground{{Source: x.Source, Job: x.Job, Similarity: 0.99, Weight: 0.75, Measured: "1 GPU of T4"}}
+				e.Basis = []transfer.BasisGroup{{Source: x.Source, Job: x.Job, Similarity: 0.99, Weight: 0.75, Measured: "1 GPU of T4"}}
 			}
 			e.Basis[0].Entries = append(e.Basis[0].Entries, x.ID)
 		}

@@ -499,7 +499,7 @@ func TestBasisWords(t *testing.T) {
 	table.Source = "Gavel"
 	vgg := ran("20261001-1", 5, 1)
 	vgg.Job.Model, vgg.Job.ScriptSHA256 = "vgg16", "def"
-	e := transfer.Estimate{Basis: []transfer.Ground{
+	e := transfer.Estimate{Basis: []transfer.BasisGroup{
 		{Job: run.Job, Entries: []string{run.ID}, Similarity: 1, Weight: 0.6},
 		{Job: vgg.Job, Entries: []string{vgg.ID}, Similarity: 0.71, Weight: 0.2},
 		{Source: "Gavel", Job: table.Job, Entries: []string{table.ID}, Similarity: 0.5, Weight: 0.1},

@@ -9,23 +9,23 @@ import (
 	"time"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/history/calibration"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
 // calibrationFormats maps the names of formats to the writers of a calibration page.
-var calibrationFormats = map[string]func(io.Writer, *calibration.Table) error{
-	"text":     func(w io.Writer, t *calibration.Table) error { return page.Text(w, calibrationPage(t)) },
-	"markdown": func(w io.Writer, t *calibration.Table) error { return page.Markdown(w, calibrationPage(t)) },
+var calibrationFormats = map[string]func(io.Writer, *history.Calibration) error{
+	"text":     func(w io.Writer, t *history.Calibration) error { return page.Text(w, calibrationPage(t)) },
+	"markdown": func(w io.Writer, t *history.Calibration) error { return page.Markdown(w, calibrationPage(t)) },
 	"html":     calibrationHTML,
 	"json":     calibrationJSON,
 	"csv":      calibrationCSV,
 }
 
 // Calibration writes the calibration of the predictions of past runs in one of the formats of a report.
-func Calibration(w io.Writer, t *calibration.Table, format string) error {
+func Calibration(w io.Writer, t *history.Calibration, format string) error {
 	render := calibrationFormats[format]
 	if render == nil {
 		return fmt.Errorf("write calibration as %q: unknown format, want one of %s", format, FormatNames())
@@ -40,7 +40,7 @@ func Calibration(w io.Writer, t *calibration.Table, format string) error {
 // contain the outcome with a probability of 99 %.
 const fewRuns = 10
 
-func calibrationPage(t *calibration.Table) document {
+func calibrationPage(t *history.Calibration) document {
 	doc := document{Title: "Calibration", Subtitle: "How often predictions were right. A 90 % interval should contain the outcome nine times in ten.",
 		Footer: "Scored are finished runs with a prediction of the whole run. Error: actual value relative to the predicted median."}
 	doc.Answers = []answer{heldAnswer(t), offAnswer(t), widenAnswer(t)}
@@ -58,9 +58,9 @@ func calibrationPage(t *calibration.Table) document {
 	return doc
 }
 
-func heldAnswer(t *calibration.Table) answer {
+func heldAnswer(t *history.Calibration) answer {
 	a := answer{Question: "Coverage", Light: muted}
-	s := t.All.Of[calibration.Seconds]
+	s := t.All.ByQuantity[history.QuantitySeconds]
 	switch {
 	case t.All.Runs == 0:
 		a.Text = "no prediction yet: nothing to score"
@@ -80,15 +80,15 @@ func heldAnswer(t *calibration.Table) answer {
 	return a
 }
 
-func offAnswer(t *calibration.Table) answer {
-	s := t.All.Of[calibration.Seconds]
+func offAnswer(t *history.Calibration) answer {
+	s := t.All.ByQuantity[history.QuantitySeconds]
 	if s.N == 0 {
 		return answer{Question: "Error", Text: noData, Light: muted}
 	}
 	return answer{Question: "Error", Text: fmt.Sprintf("median error of time %s, absolute %s; intervals span %.2f×", change(100*s.Bias), percent(100*s.MedianError), s.Width)}
 }
 
-func widenAnswer(t *calibration.Table) answer {
+func widenAnswer(t *history.Calibration) answer {
 	a := answer{Question: "Next", Text: "intervals are not adjusted"}
 	if w := t.All.Widen; math.Abs(w-1) >= 0.005 {
 		a.Text = fmt.Sprintf("intervals of the next prediction are widened %.2f times (on log scale; the factor of each family is listed below)", w)
@@ -96,10 +96,10 @@ func widenAnswer(t *calibration.Table) answer {
 	return a
 }
 
-func familyTable(t *calibration.Table) *grid {
+func familyTable(t *history.Calibration) *grid {
 	g := &grid{Columns: append(left("Family"), right("Predicted", "Scored", "Coverage", "95 % CI", "Abs. error", "Error", "Next ×")...)}
-	line := func(l calibration.Line, name string) {
-		s := l.Of[calibration.Seconds]
+	line := func(l history.FamilyCalibration, name string) {
+		s := l.ByQuantity[history.QuantitySeconds]
 		cells := row(name, count(float64(l.Runs)), count(float64(l.Scored)), noData, noData, noData, noData, fmt.Sprintf("%.2f", l.Widen))
 		if s.N > 0 {
 			cells[3].Text, cells[4].Text = share(s.Share), share(s.Lo)+" to "+share(s.Hi)
@@ -114,10 +114,10 @@ func familyTable(t *calibration.Table) *grid {
 	return g
 }
 
-func quantityTable(t *calibration.Table) *grid {
+func quantityTable(t *history.Calibration) *grid {
 	g := &grid{Columns: append(left("Quantity"), right("Scored", "Coverage", "Below interval", "Above interval", "Abs. error", "Error", "Spans ×")...)}
-	for _, q := range calibration.Quantities {
-		s := t.All.Of[q]
+	for _, q := range history.Quantities {
+		s := t.All.ByQuantity[q]
 		if s.N == 0 {
 			continue
 		}
@@ -127,16 +127,16 @@ func quantityTable(t *calibration.Table) *grid {
 	return g
 }
 
-var quantityWords = map[calibration.Quantity]struct {
+var quantityWords = map[history.Quantity]struct {
 	name string
 	one  func(float64) string
 }{
-	calibration.Seconds:    {"time", duration},
-	calibration.CostUSD:    {"cost", usd},
-	calibration.Throughput: {"throughput", throughput},
+	history.QuantitySeconds:    {"time", duration},
+	history.QuantityCostUSD:    {"cost", usd},
+	history.QuantityThroughput: {"throughput", throughput},
 }
 
-func scoreTable(t *calibration.Table) *grid {
+func scoreTable(t *history.Calibration) *grid {
 	g := &grid{Columns: append(left("Run", "Family", "Quantity"), right("Predicted", "Actual", "Error")...), Long: true}
 	for _, s := range t.Scores {
 		words := quantityWords[s.Quantity]
@@ -150,19 +150,19 @@ func scoreTable(t *calibration.Table) *grid {
 }
 
 // calibrationHTML writes the calibration page with its charts.
-func calibrationHTML(w io.Writer, t *calibration.Table) error {
+func calibrationHTML(w io.Writer, t *history.Calibration) error {
 	doc := calibrationPage(t)
-	if t.All.Of[calibration.Seconds].N > 0 {
+	if t.All.ByQuantity[history.QuantitySeconds].N > 0 {
 		doc.Pictures = []chart.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
 	}
 	return page.HTML(w, doc)
 }
 
 // times returns the scores of run times, oldest first.
-func times(t *calibration.Table) []calibration.Score {
-	var out []calibration.Score
+func times(t *history.Calibration) []history.Score {
+	var out []history.Score
 	for i := len(t.Scores) - 1; i >= 0; i-- {
-		if t.Scores[i].Quantity == calibration.Seconds {
+		if t.Scores[i].Quantity == history.QuantitySeconds {
 			out = append(out, t.Scores[i])
 		}
 	}
@@ -170,7 +170,7 @@ func times(t *calibration.Table) []calibration.Score {
 }
 
 // ratioChart shows the time of each run relative to its predicted median, with the interval.
-func ratioChart(t *calibration.Table) *chart.Chart {
+func ratioChart(t *history.Calibration) *chart.Chart {
 	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
 	came := chart.Series{Name: "actual / predicted median", Class: "s1", One: ratio}
 	for k, s := range times(t) {
@@ -187,7 +187,7 @@ const pitBins = 10
 
 // pitChart is the histogram of the probability integral transform, the quantile of each outcome in its predictive
 // distribution: flat if calibrated, U-shaped if the intervals are too narrow, hump-shaped if they are too wide.
-func pitChart(t *calibration.Table) *chart.Chart {
+func pitChart(t *history.Calibration) *chart.Chart {
 	scores := times(t)
 	var bars [pitBins]float64
 	for _, s := range scores {
@@ -217,19 +217,19 @@ type calibrationSummary struct {
 }
 
 type calibrationLine struct {
-	Family  string                                      `json:"family"`
-	Runs    int                                         `json:"runs"`
-	Scored  int                                         `json:"scored"`
-	Stopped int                                         `json:"stopped"`
-	Failed  int                                         `json:"failed"`
-	Widen   journal.Number                              `json:"widen"`
-	Of      map[calibration.Quantity]calibrationSummary `json:"of"`
+	Family  string                                  `json:"family"`
+	Runs    int                                     `json:"runs"`
+	Scored  int                                     `json:"scored"`
+	Stopped int                                     `json:"stopped"`
+	Failed  int                                     `json:"failed"`
+	Widen   journal.Number                          `json:"widen"`
+	Of      map[history.Quantity]calibrationSummary `json:"of"`
 }
 
-func lineJSON(l calibration.Line) calibrationLine {
+func lineJSON(l history.FamilyCalibration) calibrationLine {
 	out := calibrationLine{Family: l.Family, Runs: l.Runs, Scored: l.Scored, Stopped: l.Stopped, Failed: l.Failed, Widen: journal.Number(l.Widen),
-		Of: map[calibration.Quantity]calibrationSummary{}}
-	for q, s := range l.Of {
+		Of: map[history.Quantity]calibrationSummary{}}
+	for q, s := range l.ByQuantity {
 		out.Of[q] = calibrationSummary{N: s.N, Inside: s.Inside, Below: s.Below, Above: s.Above, Share: journal.Number(s.Share), Lo: journal.Number(s.Lo), Hi: journal.Number(s.Hi),
 			MedianError: journal.Number(s.MedianError), Bias: journal.Number(s.Bias), Width: journal.Number(s.Width), Interval: journal.Number(s.Interval)}
 	}
@@ -238,19 +238,19 @@ func lineJSON(l calibration.Line) calibrationLine {
 
 // calibrationJSON writes the coverage overall and by family and every single score as one object, schema 1. Unknown
 // numbers are null.
-func calibrationJSON(w io.Writer, t *calibration.Table) error {
+func calibrationJSON(w io.Writer, t *history.Calibration) error {
 	type score struct {
-		Run      string               `json:"run"`
-		At       *time.Time           `json:"at"`
-		Family   string               `json:"family"`
-		Quantity calibration.Quantity `json:"quantity"`
-		P5       journal.Number       `json:"p5"`
-		P50      journal.Number       `json:"p50"`
-		P95      journal.Number       `json:"p95"`
-		Realised journal.Number       `json:"realised"`
-		Inside   bool                 `json:"inside_90"`
-		Z        journal.Number       `json:"z"`
-		PIT      journal.Number       `json:"pit"`
+		Run      string           `json:"run"`
+		At       *time.Time       `json:"at"`
+		Family   string           `json:"family"`
+		Quantity history.Quantity `json:"quantity"`
+		P5       journal.Number   `json:"p5"`
+		P50      journal.Number   `json:"p50"`
+		P95      journal.Number   `json:"p95"`
+		Realised journal.Number   `json:"realised"`
+		Inside   bool             `json:"inside_90"`
+		Z        journal.Number   `json:"z"`
+		PIT      journal.Number   `json:"pit"`
 	}
 	out := struct {
 		Schema   int               `json:"schema"`
@@ -275,7 +275,7 @@ func calibrationJSON(w io.Writer, t *calibration.Table) error {
 }
 
 // calibrationCSV writes one score per line.
-func calibrationCSV(w io.Writer, t *calibration.Table) error {
+func calibrationCSV(w io.Writer, t *history.Calibration) error {
 	out := monitor.NewCSVWriter(w)
 	if err := out.Write([]string{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}); err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 )
@@ -208,8 +209,7 @@ func unitSeconds(n []journal.Number) string {
 	if len(v) == 0 {
 		return noData
 	}
-	slices.Sort(v)
-	return duration((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
+	return duration(stat.Median(v))
 }
 
 // modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.

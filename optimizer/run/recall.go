@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
@@ -35,7 +35,7 @@ func (r *run) recall() {
 	r.planner() // so that a damaged agent file is reported at the start
 	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described}
 	if r.dir != nil {
-		key.Except = r.dir.ID()
+		key.ExcludeRun = r.dir.ID()
 	}
 	for _, g := range r.Host.GPUs {
 		key.GPUs = append(key.GPUs, g.Name)
@@ -95,10 +95,10 @@ func (r *run) learnCalibration(entries []history.Entry) {
 	if len(entries) == 0 {
 		return // no run has ended here yet, or recall has reported why none is readable
 	}
-	scored := calibration.Of(entries)
+	scored := history.Calibrate(entries)
 	family := r.ins.Model.Value
 	r.widen = scored.Widen(family)
-	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
+	if s := scored.All.ByQuantity[history.QuantitySeconds]; math.Abs(r.widen-1) >= 0.005 {
 		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
 	}
 }
@@ -174,7 +174,7 @@ func (f *facts) similarPrior(found history.Recalled) *prior {
 			units = append(units, s.Unit)
 		}
 	}
-	for i, o := range transfer.Carry(similar, transfer.Carrying{Config: f.configOf, Reference: f.Baseline}) {
+	for i, o := range transfer.Carry(similar, transfer.CarryTarget{Config: f.configOf, Reference: f.Baseline}) {
 		p.add(units[i], o)
 	}
 	slices.Reverse(p.observations) // nearest last: a fit with too many observations omits the first ones
@@ -190,7 +190,7 @@ func similarWords(similar []history.Similar) string {
 	text := false
 	for i := range s.Changes {
 		if text = text || s.Changes[i].Name == history.ScriptText; s.Changes[i].Name != history.ScriptText {
-			differs = append(differs, s.Changes[i].Words())
+			differs = append(differs, s.Changes[i].Describe())
 		}
 	}
 	script := "the same script"
@@ -207,11 +207,11 @@ func similarWords(similar []history.Similar) string {
 	return words
 }
 
-// configOf returns the coordinates of an allocation of this machine in the runs database.
+// configOf returns the coordinates of an allocation of this machine in the runs database, which names GPUs by their model.
 func (f *facts) configOf(a resources.Allocation) history.Config {
 	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: f.Host.Described}
 	if a.GPUs > 0 && len(f.Host.GPUs) > 0 {
-		c.GPU = f.Host.GPUs[0].Name
+		c.GPU = cost.GPUModel(f.Host.GPUs[0].Name)
 	}
 	return c
 }

@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -136,6 +138,19 @@ func TestSimilarRunRefusesNothing(t *testing.T) {
 		s.cfg.SLA.TimeMax = at(8)
 		if res := s.run(); res.Code != c.want {
 			t.Errorf("%s: exit %d (%v), want %d", name, res.Code, res.Err, c.want)
+		}
+	}
+}
+
+// TestConfigOfNamesTheGPUModel: earlier runs are matched by the model of a GPU, not by its name in the driver.
+func TestConfigOfNamesTheGPUModel(t *testing.T) {
+	for name, want := range map[string]string{"NVIDIA A100-SXM4-40GB": "A100 40GB", "Tesla T4": "T4"} {
+		r := &facts{Host: resources.Host{GPUs: []resources.GPU{{Name: name}}}}
+		if got := r.configOf(resources.Allocation{GPUs: 1}).GPU; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+		if _, known := measured.Devices()[want]; !known {
+			t.Errorf("transfer has no specifications of %q", want)
 		}
 	}
 }

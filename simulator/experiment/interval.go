@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"trainopt/internal/stat"
 )
 
 // level is the nominal coverage of the intervals.
@@ -137,7 +139,7 @@ func (r *resampler) interval(c clustered) (lo, hi float64) {
 		if den <= 0.1 { // far out on the long tail the correction has no finite value: use the extreme
 			den = 0.1
 		}
-		return quantile(means, distuv.UnitNormal.CDF(z0+w/den))
+		return stat.Quantile(means, distuv.UnitNormal.CDF(z0+w/den))
 	}
 	return bound(-z), bound(z)
 }
@@ -169,16 +171,6 @@ func (c *clustered) acceleration() float64 {
 		three += d * d * d
 	}
 	return three / (6 * math.Pow(two, 1.5))
-}
-
-// quantile returns the q-quantile of sorted values, interpolated linearly.
-func quantile(sorted []float64, q float64) float64 {
-	h := q * float64(len(sorted)-1)
-	i := int(h)
-	if i+1 >= len(sorted) {
-		return sorted[len(sorted)-1]
-	}
-	return sorted[i] + (h-float64(i))*(sorted[i+1]-sorted[i])
 }
 
 // row returns the row of one policy in a metric.

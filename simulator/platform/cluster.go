@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/suggest"
 )
 
 // Accelerators are the accelerators of one kind in a cluster.
@@ -17,11 +19,8 @@ type Accelerators struct {
 	USDHour   float64 // price of one per hour; NaN if unknown
 	// PriceFrom is the source and date of the price; "" if unknown.
 	PriceFrom string
-	Watts     float64 // maximum power of one under load, see PowerLimit; NaN if unknown
+	Watts     float64 // maximum power of one under load, see powerLimit; NaN if unknown
 }
-
-// Servers returns the number of servers.
-func (a Accelerators) Servers() int { return (a.Count + a.PerServer - 1) / a.PerServer }
 
 // Cluster is a set of accelerators, sorted by name, each kind once.
 type Cluster []Accelerators
@@ -72,13 +71,13 @@ func parseKind(part string, known []string) (Accelerators, error) {
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(Nearest(name, known), " or "))
+		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(suggest.Nearest(name, known, 2), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {
 		return Accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
 	}
-	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: PowerLimit(name)}, nil
+	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}, nil
 }
 
 // InServers returns the same cluster with a different number of accelerators per server: text is "8" for all kinds or
@@ -105,51 +104,4 @@ func (c Cluster) InServers(text string) (Cluster, error) {
 		}
 	}
 	return out, nil
-}
-
-// Total returns the number of accelerators of all kinds.
-func (c Cluster) Total() int {
-	n := 0
-	for _, a := range c {
-		n += a.Count
-	}
-	return n
-}
-
-// String returns the cluster in the format of Parse.
-func (c Cluster) String() string {
-	parts := make([]string, len(c))
-	for i, a := range c {
-		parts[i] = fmt.Sprintf("%s=%d", a.Name, a.Count)
-	}
-	return strings.Join(parts, ",")
-}
-
-// Nearest returns up to two names with the smallest edit distance.
-func Nearest(name string, known []string) []string {
-	sorted := slices.Clone(known)
-	slices.SortStableFunc(sorted, func(a, b string) int { return letters(name, a) - letters(name, b) })
-	return sorted[:min(2, len(sorted))]
-}
-
-// letters returns the edit distance of Levenshtein (1966), ignoring case. O(len(a)·len(b)).
-func letters(a, b string) int {
-	a, b = strings.ToLower(a), strings.ToLower(b)
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -1,6 +1,7 @@
 package platform
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -58,8 +59,8 @@ func TestServers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if k, v := in4[0].Servers(), in4[1].Servers(); k != 2 || v != 3 {
-		t.Errorf("8 and 10 accelerators in fours: got %d and %d servers, want 2 and 3", k, v)
+	if k, v := in4[0].PerServer, in4[1].PerServer; k != 4 || v != 4 {
+		t.Errorf("8 and 10 accelerators in fours: got %d and %d a server, want 4", k, v)
 	}
 	if c[0].PerServer != 1 || in4.Total() != 18 {
 		t.Errorf("the first cluster changed, or accelerators were lost: %+v, %+v", c, in4)
@@ -106,4 +107,22 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: got %v", s, c)
 		}
 	})
+}
+
+// Total returns the number of accelerators of all kinds.
+func (c Cluster) Total() int {
+	n := 0
+	for _, a := range c {
+		n += a.Count
+	}
+	return n
+}
+
+// String returns the cluster in the format of Parse.
+func (c Cluster) String() string {
+	parts := make([]string, len(c))
+	for i, a := range c {
+		parts[i] = fmt.Sprintf("%s=%d", a.Name, a.Count)
+	}
+	return strings.Join(parts, ",")
 }

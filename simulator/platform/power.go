@@ -13,9 +13,9 @@ var powerLimits = map[string]float64{
 	"A100 40GB": 400, "A100 80GB": 400, "L4": 72, "H100": 700, "H200": 700,
 }
 
-// PowerLimit returns the maximum power of one accelerator of a kind in watts, from the manufacturer's data sheet: an
+// powerLimit returns the maximum power of one accelerator of a kind in watts, from the manufacturer's data sheet: an
 // upper bound of its power under load, not a measurement. NaN if unknown.
-func PowerLimit(kind string) float64 {
+func powerLimit(kind string) float64 {
 	if w, ok := powerLimits[cost.GPUModel(kind)]; ok {
 		return w
 	}

@@ -42,7 +42,7 @@ func gavelList(name, from string, v100, p100, k80 float64) PriceList {
 //	catalogue        the cheapest offer on demand, per accelerator, of the embedded catalogue of package cost
 //
 // The date of Gavel's prices is unknown; the stated date is that of the code. Any other name is a file, see
-// ReadPrices.
+// readPrices.
 func Prices(name string) (PriceList, error) {
 	switch name {
 	case "gavel":
@@ -61,7 +61,7 @@ func Prices(name string) (PriceList, error) {
 		return PriceList{}, fmt.Errorf("prices: %q is neither gavel, gavel-on-demand, catalogue nor a file that can be read: %w", name, err)
 	}
 	defer f.Close()
-	return ReadPrices(f, name)
+	return readPrices(f, name)
 }
 
 // cheapest returns the lowest price of an accelerator among machines with this kind only.
@@ -78,9 +78,9 @@ func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
 	return best, ok
 }
 
-// ReadPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
+// readPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
 // order. name is the file name, used in errors and for rows without a source.
-func ReadPrices(r io.Reader, name string) (PriceList, error) {
+func readPrices(r io.Reader, name string) (PriceList, error) {
 	list := PriceList{Name: name, Kinds: map[string]Price{}}
 	rows := csv.NewReader(r)
 	rows.TrimLeadingSpace = true

@@ -97,7 +97,7 @@ func TestPriceListsThatAreRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadPrices(strings.NewReader(test.text), "p.csv")
+			_, err := readPrices(strings.NewReader(test.text), "p.csv")
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "p.csv") {
 				t.Errorf("got %v, want words with %q and the file", err, test.want)
 			}
@@ -111,7 +111,7 @@ func TestPriceListsThatAreRefused(t *testing.T) {
 func FuzzReadPrices(f *testing.F) {
 	f.Add("kind,usd_hour,source,dated\nV100,1.5,our contract,2026-07-01\n")
 	f.Fuzz(func(t *testing.T, s string) {
-		list, err := ReadPrices(strings.NewReader(s), "p.csv")
+		list, err := readPrices(strings.NewReader(s), "p.csv")
 		for kind, p := range list.Kinds {
 			if err == nil && (kind == "" || !(p.USDHour > 0)) {
 				t.Errorf("%q: got %+v for %q", s, p, kind)

@@ -2,7 +2,6 @@ package platform
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,15 +43,15 @@ func Examples() []string { return slices.Clone(embedded().names) }
 
 // Example returns an embedded platform by name.
 func Example(name string) (*Tree, error) {
-	d, err := ExampleDescription(name)
+	d, err := exampleDescription(name)
 	if err != nil {
 		return nil, err
 	}
 	return embedded().library.Build(d)
 }
 
-// ExampleDescription returns the description of Example(name). It must not be modified.
-func ExampleDescription(name string) (*Description, error) {
+// exampleDescription returns the description of Example(name). It must not be modified.
+func exampleDescription(name string) (*Description, error) {
 	d := embedded().platforms[name]
 	if d == nil {
 		return nil, fmt.Errorf("platform: unknown example %q; there are %s", name, strings.Join(embedded().names, ", "))
@@ -61,7 +60,7 @@ func ExampleDescription(name string) (*Description, error) {
 }
 
 // ReadTree reads a platform from a file, plain or gzip: HDeepRM's JSON with the types of the embedded library, or a
-// Batsim platform in XML, see ReadXML. If the file does not exist, path may be the name of an example.
+// Batsim platform in XML, see readXML. If the file does not exist, path may be the name of an example.
 func ReadTree(path string) (*Tree, error) { return embedded().library.ReadTree(path) }
 
 // ReadTree is like the function ReadTree, with the types of l.
@@ -73,14 +72,12 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read platform: %w", err)
 	}
-	if bytes.HasPrefix(data, []byte{0x1f, 0x8b}) {
-		z, err := gzip.NewReader(bytes.NewReader(data))
-		if err == nil {
-			data, err = io.ReadAll(z)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read platform %s: unpack: %w", path, err)
-		}
+	unpacked, err := regular.Gunzip(bytes.NewReader(data))
+	if err == nil {
+		data, err = io.ReadAll(unpacked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read platform %s: %w", path, err)
 	}
 	t, err := l.parseTree(data)
 	if err != nil {
@@ -92,7 +89,7 @@ func (l *Library) ReadTree(path string) (*Tree, error) {
 // parseTree parses XML if the data start with "<", else a description in JSON.
 func (l *Library) parseTree(data []byte) (*Tree, error) {
 	if bytes.HasPrefix(bytes.TrimLeft(data, "\ufeff \t\r\n"), []byte("<")) {
-		hosts, err := ReadXML(bytes.NewReader(data))
+		hosts, err := readXML(bytes.NewReader(data))
 		if err != nil {
 			return nil, err
 		}

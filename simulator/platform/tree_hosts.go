@@ -22,10 +22,10 @@ type Host struct {
 	PState     int // initial power state
 }
 
-// ReadXML reads the parts of a SimGrid platform that Batsim uses: hosts, including those of <cluster> and <cabinet>,
+// readXML reads the parts of a SimGrid platform that Batsim uses: hosts, including those of <cluster> and <cabinet>,
 // with speeds, power states and watt_per_state. Hosts are returned in Batsim's numbering order (by name, with numbers
 // in names by value), without the master host (master_host, or a role of "master"). Links and routes are ignored.
-func ReadXML(r io.Reader) ([]Host, error) {
+func readXML(r io.Reader) ([]Host, error) {
 	x := &xmlReader{names: map[string]bool{}}
 	d := xml.NewDecoder(r)
 	for {
@@ -52,7 +52,7 @@ func ReadXML(r io.Reader) ([]Host, error) {
 	return hosts, nil
 }
 
-// xmlReader is the state of ReadXML between the tokens of the file.
+// xmlReader is the state of readXML between the tokens of the file.
 type xmlReader struct {
 	platform bool
 	zones    []string

@@ -53,7 +53,7 @@ func TestXMLThereAndBack(t *testing.T) {
 			if err := tree.WriteXML(&b); err != nil {
 				t.Fatal(err)
 			}
-			hosts, err := ReadXML(strings.NewReader(b.String()))
+			hosts, err := readXML(strings.NewReader(b.String()))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -98,7 +98,7 @@ const smallXML = `<?xml version='1.0'?>
 </platform>`
 
 func TestReadXML(t *testing.T) {
-	hosts, err := ReadXML(strings.NewReader(smallXML))
+	hosts, err := readXML(strings.NewReader(smallXML))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestXMLWithMistakes(t *testing.T) {
 		"include":        {"<platform><include file='x'/></platform>", "<include>"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ReadXML(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := readXML(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -210,7 +210,7 @@ func FuzzReadXML(f *testing.F) {
 		if strings.Count(text, "radical") > 0 && len(text) > 2000 {
 			return
 		}
-		hosts, err := ReadXML(strings.NewReader(text))
+		hosts, err := readXML(strings.NewReader(text))
 		if err != nil {
 			return
 		}

@@ -12,8 +12,9 @@
 //
 // Example:
 //
-//	r, err := pretrain.Train(ctx, pretrain.Options{Env: "problem:deep-sea-treasure", Agent: "envelope"})
+//	t, err := pretrain.Prepare(pretrain.Options{Env: "problem:deep-sea-treasure", Agent: "envelope"})
 //	if err != nil { … }
+//	r, err := t.Run(ctx)
 //	r.Hypervolume // 854.85: all ten points
 //	err = pretrain.Replace("agent.bin", r.Data)
 package pretrain

@@ -8,14 +8,14 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/optimizer/perf"
-	"trainopt/optimizer/plan/pretrained"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/simulator/training/profile"
 )
 
-// JobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
-var JobPreferences = [][4]float64{
+// jobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
+var jobPreferences = [][4]float64{
 	{0.60, 0.05, 0.05, 0.30}, // cost
 	{0.05, 0.60, 0.05, 0.30}, // time
 	{0.05, 0.05, 0.60, 0.30}, // resource
@@ -40,7 +40,7 @@ const defaultJobs = 30
 var jobReference = []float64{-2, -2, -2, -2}
 
 // jobWorld returns the environment "training". It measures agents on jobs of the same kinds drawn with another seed.
-func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
+func jobWorld(o *Options, c morl.Config, _ recipe) (*world, error) {
 	if r := o.Config.Resets; r.Mode == "evidence" && r.Ratio == 0 && max(1, c.Updates) < c.Every {
 		return nil, fmt.Errorf("resets on evidence are off below one gradient step a decision, and there is one every %d decisions", c.Every)
 	}
@@ -49,7 +49,7 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 		return nil, err
 	}
 	// The same kinds but never the same jobs as in training: the seeds differ for every Options.Seed.
-	judged, err := drawer(o.Jobs, judgedSeed)
+	judged, err := drawer(o.Jobs, evaluationSeed)
 	if err != nil {
 		return nil, err
 	}
@@ -63,26 +63,26 @@ func jobWorld(o *Options, c morl.Config, _ Recipe) (*world, error) {
 	if data == "" {
 		data = "embedded"
 	}
-	env, curriculum := training.NewEnvironment(trained, e), NewCurriculum()
-	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: outdoesOnJobs, preferences: curriculum.Draw,
-		settle: func() { curriculum.Update(env.Take()) }, note: func(m *morl.Meta) { pretrained.Note(m, curriculum.Multiplier()) }}, nil
+	env, curriculum := training.NewEnvironment(trained, e), newCurriculum()
+	return &world{env: env, data: data, reference: jobReference, measure: b.measure, outdoes: earlierBetterOnJobs, preferences: curriculum.Draw,
+		settle: func() { curriculum.Update(env.TakeTally()) }, note: func(m *morl.Meta) { plan.NoteMultiplier(m, curriculum.Multiplier()) }}, nil
 }
 
-// judgedSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
-const judgedSeed = 0x1d6ec
+// evaluationSeed draws the jobs for measurements. It is even; the seeds of the training jobs are odd.
+const evaluationSeed = 0x1d6ec
 
 // drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
-	d, err := profile.NewDraw(profile.DrawOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
+	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
 	return func(rng *rand.Rand) training.Scenario { return d.At(rng.IntN(1 << 30)).Scenario }, nil
 }
 
-// outdoesOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
+// earlierBetterOnJobs reports whether the earlier agent is better by more than two standard errors of the difference by job.
 // Few jobs give little evidence, and of two equivalent agents the one trained longer is kept.
-func outdoesOnJobs(before, now *Measured) bool {
+func earlierBetterOnJobs(before, now *Measured) bool {
 	advantage, se := paired(before.Jobs.byJob, now.Jobs.byJob)
 	return advantage > 2*se
 }
@@ -139,12 +139,12 @@ func (b *bench) prepare(i int) *benchCase {
 		return c
 	}
 	b.reset(i)
-	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.Board(), b.env.Scenario().Baseline, true
+	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.UndominatedCandidates(), b.env.Scenario().Baseline, true
 	weighed := make([]perf.Weighing, len(c.board))
 	for k, a := range c.board {
 		weighed[k] = c.outlook.Weigh(a)
 	}
-	for _, w := range JobPreferences {
+	for _, w := range jobPreferences {
 		at, most := c.own, math.Inf(-1)
 		for _, x := range weighed {
 			if u := dot(w, x.Potential); u > most {
@@ -205,9 +205,9 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 // measure returns the measurement of an agent over all jobs and preferences. The front consists of the mean returns
 // under each preference.
 func (b *bench) measure(a morl.Agent) Measured {
-	n, p := float64(len(b.cases)), float64(len(JobPreferences))
+	n, p := float64(len(b.cases)), float64(len(jobPreferences))
 	j := &Comparison{Jobs: len(b.cases)}
-	means := make([][]float64, len(JobPreferences))
+	means := make([][]float64, len(jobPreferences))
 	for k := range means {
 		means[k] = make([]float64, len(perf.Objectives))
 	}
@@ -215,7 +215,7 @@ func (b *bench) measure(a morl.Agent) Measured {
 	for i := range b.cases {
 		c := b.prepare(i)
 		var mine, model float64
-		for k, w := range JobPreferences {
+		for k, w := range jobPreferences {
 			earned := b.earns(i, b.choose(i, a, w))
 			for m, v := range earned {
 				means[k][m] += v / n

@@ -14,24 +14,24 @@ func agentConfig(steps int) morl.Config {
 		ExploreSteps: steps / 2, Anneal: steps, Critics: 4, Scale: []float64{1, 1, 1, 1}, Resets: morl.Resets{Mode: "evidence", Debt: 3}}
 }
 
-// Curriculum draws the preferences of the episodes on which an agent for training jobs learns: uniform over cost, time
+// curriculum draws the preferences of the episodes on which an agent for training jobs learns: uniform over cost, time
 // and resource, with a weight of at least 0.6 for one of them in half of the episodes. It adds the Lagrange multiplier
 // of the SLA, which a PID controller adjusts so that at most MissLimit of the jobs that could meet their SLA violate
 // it.
-type Curriculum struct {
+type curriculum struct {
 	// MissLimit is the share of SLAs that may be missed; 0 means 0.05.
 	MissLimit float64
 	pid       morl.PID
 	lambda    float64
 }
 
-// NewCurriculum returns a curriculum with a multiplier of 0.5.
-func NewCurriculum() *Curriculum {
-	return &Curriculum{pid: morl.PID{Kp: 0.2, Ki: 0.05, Most: 4, Smooth: 0.5}, lambda: 0.5}
+// newCurriculum returns a curriculum with a multiplier of 0.5.
+func newCurriculum() *curriculum {
+	return &curriculum{pid: morl.PID{Kp: 0.2, Ki: 0.05, Most: 4, Smooth: 0.5}, lambda: 0.5}
 }
 
 // Draw writes the weights of one episode into w, in the order of perf.Objectives.
-func (c *Curriculum) Draw(w []float32, rng *rand.Rand) {
+func (c *curriculum) Draw(w []float32, rng *rand.Rand) {
 	morl.UniformPreference(w[:3], rng)
 	w[3] = 0
 	if lead := rng.IntN(6); lead < 3 {
@@ -44,7 +44,7 @@ func (c *Curriculum) Draw(w []float32, rng *rand.Rand) {
 }
 
 // Update adjusts the multiplier to the episodes an environment completed since the last update.
-func (c *Curriculum) Update(seen training.Tally) {
+func (c *curriculum) Update(seen training.Tally) {
 	limit := c.MissLimit
 	if limit == 0 {
 		limit = 0.05
@@ -58,4 +58,4 @@ func (c *Curriculum) Update(seen training.Tally) {
 }
 
 // Multiplier returns the current multiplier.
-func (c *Curriculum) Multiplier() float64 { return c.lambda }
+func (c *curriculum) Multiplier() float64 { return c.lambda }

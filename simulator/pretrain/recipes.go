@@ -4,9 +4,9 @@ import (
 	"trainopt/morl"
 )
 
-// Recipe contains the default settings for training an agent in an environment. If its Config does not set them,
+// recipe contains the default settings for training an agent in an environment. If its Config does not set them,
 // ExploreSteps is half of the steps and Anneal all of them.
-type Recipe struct {
+type recipe struct {
 	Steps   int
 	Measure int // decisions between measurements, 0: a twentieth of the steps
 	// Preferences is the number of preferences for which the agent is measured on a problem; 0 means the default of
@@ -17,8 +17,8 @@ type Recipe struct {
 	Config morl.Config
 }
 
-// RecipeFor returns the recipe of an environment and agent; ok is false if none exists.
-func RecipeFor(env, agent string) (r Recipe, ok bool) {
+// recipeFor returns the recipe of an environment and agent; ok is false if none exists.
+func recipeFor(env, agent string) (r recipe, ok bool) {
 	if r, ok = recipes[env][agent]; !ok {
 		r, ok = recipes[env][""]
 	}
@@ -27,7 +27,7 @@ func RecipeFor(env, agent string) (r Recipe, ok bool) {
 
 // recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
 // experiment; TestGates checks them where the attainable optimum is known.
-var recipes = map[string]map[string]Recipe{
+var recipes = map[string]map[string]recipe{
 	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure)},
 	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure)},
 	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering)},
@@ -38,16 +38,16 @@ var recipes = map[string]map[string]Recipe{
 }
 
 var (
-	treasure = Recipe{Steps: 60_000, Measure: 2000, Focus: true, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
+	treasure = recipe{Steps: 60_000, Measure: 2000, Focus: true, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	gathering = Recipe{Steps: 60_000, Measure: 3000, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1, Rate: 1e-3,
+	gathering = recipe{Steps: 60_000, Measure: 3000, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1, Rate: 1e-3,
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	fruits = Recipe{Steps: 30_000, Measure: 3000, Config: morl.Config{Hidden: []int{256, 256}, Gamma: 0.99, Every: 1, Rate: 1e-3,
+	fruits = recipe{Steps: 30_000, Measure: 3000, Config: morl.Config{Hidden: []int{256, 256}, Gamma: 0.99, Every: 1, Rate: 1e-3,
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	// An episode takes hundreds of decisions, and so does the measurement of each policy.
-	cart = Recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
+	cart = recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
-	jobs = Recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
+	jobs = recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
 
 // unscheduled clears the schedules, which schedule fills in.
@@ -57,7 +57,7 @@ func unscheduled(c morl.Config) morl.Config {
 }
 
 // onPolicy returns a recipe for an agent that uses each decision once: larger batches and more steps.
-func onPolicy(r Recipe) Recipe {
+func onPolicy(r recipe) recipe {
 	r.Steps *= 4
 	r.Measure *= 4
 	r.Config.Batch = 256

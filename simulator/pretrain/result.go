@@ -43,7 +43,7 @@ func (t *Training) result(complete bool) (*Result, error) {
 		return nil, err
 	}
 	if !complete {
-		if r.Present, err = t.present(); err != nil {
+		if r.Present, err = t.encodeCheckpoint(); err != nil {
 			return nil, err
 		}
 	}

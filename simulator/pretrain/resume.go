@@ -21,8 +21,8 @@ const (
 	noteWall     = "wall"     // checkpoint only: seconds
 )
 
-// present returns the checkpoint: the current networks and the progress of the training.
-func (t *Training) present() ([]byte, error) {
+// encodeCheckpoint returns the checkpoint: the current networks and the progress of the training.
+func (t *Training) encodeCheckpoint() ([]byte, error) {
 	m := t.meta
 	curve, err := json.Marshal(t.curve)
 	if err != nil {
@@ -52,19 +52,19 @@ func (t *Training) resume() error {
 	}
 	present := best
 	if t.o.Checkpoint != nil {
-		if present, err = t.checkpoint(meta, best); err != nil {
+		if present, err = t.decodeCheckpoint(meta, best); err != nil {
 			return fmt.Errorf("checkpoint: %w", err)
 		}
 	}
-	if err := t.goOn(meta, present); err != nil {
+	if err := t.restoreAgent(meta, present); err != nil {
 		return err
 	}
 	t.resumed = best
 	return nil
 }
 
-// checkpoint reads the networks and the history from a checkpoint. A checkpoint older than the agent file is ignored.
-func (t *Training) checkpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
+// decodeCheckpoint reads the networks and the history from a checkpoint. A checkpoint older than the agent file is ignored.
+func (t *Training) decodeCheckpoint(meta morl.Meta, best morl.Agent) (morl.Agent, error) {
 	at, present, err := morl.ReadFile(bytes.NewReader(t.o.Checkpoint))
 	if err != nil {
 		return nil, err
@@ -79,9 +79,9 @@ func (t *Training) checkpoint(meta morl.Meta, best morl.Agent) (morl.Agent, erro
 	return present, t.history(at.Notes)
 }
 
-// weighResumed measures the agent kept before the interruption, so that it is replaced only by one that is at least as
+// measureResumed measures the agent kept before the interruption, so that it is replaced only by one that is at least as
 // good, and marks it in the curve.
-func (t *Training) weighResumed() {
+func (t *Training) measureResumed() {
 	m := t.world.measure(t.resumed)
 	t.best, t.bestData = &m, t.o.Resume
 	at := -1
@@ -146,10 +146,10 @@ func (t *Training) history(notes map[string]string) error {
 	return nil
 }
 
-// goOn creates environment and agent. Schedules of a training with a changed number of steps are scaled; the network
+// restoreAgent creates environment and agent. Schedules of a training with a changed number of steps are scaled; the network
 // shape, the environment's shape and its data must be those of the file.
-func (t *Training) goOn(meta morl.Meta, present morl.Agent) error {
-	t.recipe, _ = RecipeFor(meta.Env, meta.Agent)
+func (t *Training) restoreAgent(meta morl.Meta, present morl.Agent) error {
+	t.recipe, _ = recipeFor(meta.Env, meta.Agent)
 	planned, err := strconv.Atoi(meta.Notes[noteSteps])
 	if err != nil || planned < 1 {
 		return fmt.Errorf("steps %q: %w", meta.Notes[noteSteps], morl.ErrForeign)

@@ -14,7 +14,7 @@ import (
 // Training is a prepared training; it can be run once.
 type Training struct {
 	o      Options
-	recipe Recipe
+	recipe recipe
 	world  *world
 	agent  morl.Agent
 	meta   morl.Meta
@@ -33,15 +33,6 @@ type Training struct {
 	best     *Measured  // measurement of the kept agent; nil before the first
 	bestData []byte
 	bestAt   Point
-}
-
-// Train trains an agent: Prepare followed by Run.
-func Train(ctx context.Context, o Options) (*Result, error) {
-	t, err := Prepare(o)
-	if err != nil {
-		return nil, err
-	}
-	return t.Run(ctx)
 }
 
 // Prepare validates the options, creates environment and agent, and reads the files to resume from. Every error is
@@ -92,7 +83,7 @@ func (t *Training) enter(config morl.Config) error {
 // begin creates environment and agent of a new training.
 func (t *Training) begin() error {
 	var ok bool
-	if t.recipe, ok = RecipeFor(t.o.Env, t.o.Agent); !ok {
+	if t.recipe, ok = recipeFor(t.o.Env, t.o.Agent); !ok {
 		return fmt.Errorf("environment %q: no recipe", t.o.Env)
 	}
 	if t.steps = t.o.Steps; t.steps == 0 {
@@ -114,9 +105,6 @@ func (t *Training) begin() error {
 	return nil
 }
 
-// Steps returns the total number of decisions and the number already made.
-func (t *Training) Steps() (of, done int) { return t.steps, t.agent.Stats().Steps }
-
 // Run trains until all steps are done or ctx is cancelled. In the latter case it returns ctx's error together with a
 // result, the agent kept so far.
 func (t *Training) Run(ctx context.Context) (*Result, error) {
@@ -125,7 +113,7 @@ func (t *Training) Run(ctx context.Context) (*Result, error) {
 	}
 	t.window = make([]float64, len(t.agent.Shape().Objectives))
 	if t.resumed != nil {
-		t.weighResumed()
+		t.measureResumed()
 	}
 	err := morl.Train(ctx, t.agent, t.world.env, morl.TrainOptions{Steps: t.steps, Seed: t.meta.Seed, Every: t.tick, Report: t.report,
 		Preferences: t.world.preferences})
@@ -189,7 +177,7 @@ func (t *Training) measure(p morl.Progress) error {
 	if t.o.Save == nil {
 		return nil
 	}
-	present, err := t.present()
+	present, err := t.encodeCheckpoint()
 	if err != nil {
 		return err
 	}

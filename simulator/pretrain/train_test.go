@@ -19,7 +19,6 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
-	"trainopt/optimizer/plan/pretrained"
 )
 
 // small returns the options of a training that takes one second.
@@ -242,7 +241,7 @@ func TestEveryEnvironmentAndAgentHasARecipe(t *testing.T) {
 	var problemNames []string
 	for _, env := range Environments() {
 		for _, agent := range Agents() {
-			r, ok := RecipeFor(env, agent)
+			r, ok := recipeFor(env, agent)
 			if !ok || r.Steps < 1 || r.Measure < 0 || r.Measure > 0 && r.Steps%r.Measure != 0 || r.Config.Validate() != nil {
 				t.Errorf("%s, %s: recipe %+v", env, agent, r)
 			}
@@ -274,7 +273,7 @@ func TestJobs(t *testing.T) {
 			if math.Abs(j.Agent-j.Model-j.OverModel) > 1e-12 || r.ExpectedUtility != j.Agent {
 				t.Errorf("%+v, expected utility %v", j, r.ExpectedUtility)
 			}
-			if m := pretrained.Multiplier(r.Meta); r.Meta.Notes["sla_multiplier"] == "" || !(m > 0) || m == NewCurriculum().Multiplier() {
+			if m, err := strconv.ParseFloat(r.Meta.Notes["sla_multiplier"], 64); err != nil || !(m > 0) || m == newCurriculum().Multiplier() {
 				t.Errorf("the multiplier of the agreement was not adapted and kept: notes %v", r.Meta.Notes)
 			}
 			if want := max(9, o.Jobs.Actions); r.Meta.Shape.Actions != want || r.Meta.Notes[noteData] != "embedded" {
@@ -291,11 +290,11 @@ func TestChosenPoints(t *testing.T) {
 		want  int
 	}{{problems.Convex, 10}, {problems.Concave, 2}} {
 		front, _ := problems.DeepSeaTreasure(c.shape).KnownFront(0.99)
-		if got := chosen(front, denseWeights(2)); len(got) != c.want {
+		if got := linearOptima(front, denseWeights(2)); len(got) != c.want {
 			t.Errorf("%d points of %d are chosen, want %d", len(got), len(front), c.want)
 		}
 	}
-	if got := chosen(nil, denseWeights(2)); len(got) != 0 {
+	if got := linearOptima(nil, denseWeights(2)); len(got) != 0 {
 		t.Errorf("of nothing %v is chosen", got)
 	}
 }
@@ -313,7 +312,7 @@ func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
 		"worse":          {of(-0.9, -0.9, -0.9), of(-0.5, -0.5, -0.51), false},
 		"one job":        {of(-0.1), of(-0.5), false},
 	} {
-		if got := outdoesOnJobs(c.before, c.now); got != c.want {
+		if got := earlierBetterOnJobs(c.before, c.now); got != c.want {
 			t.Errorf("%s: %t", name, got)
 		}
 	}
@@ -468,4 +467,13 @@ func TestReplace(t *testing.T) {
 	if len(left) != 2 {
 		t.Errorf("left behind: %v", left)
 	}
+}
+
+// Train trains an agent: Prepare followed by Run.
+func Train(ctx context.Context, o Options) (*Result, error) {
+	t, err := Prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return t.Run(ctx)
 }

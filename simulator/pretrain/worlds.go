@@ -24,7 +24,7 @@ type Measured struct {
 	// Jobs is the comparison with references; nil on a problem.
 	Jobs *Comparison
 
-	reached []morl.Reached
+	reached []morl.FrontPoint
 	linear  float64 // hypervolume of the points of Front that are optimal for some linear preference
 }
 
@@ -45,7 +45,7 @@ type world struct {
 }
 
 // worlds contains a constructor for each environment. A new environment is one line here and a recipe.
-var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error){
+var worlds = map[string]func(o *Options, c morl.Config, r recipe) (*world, error){
 	"training":                          jobWorld,
 	"problem:deep-sea-treasure":         problemWorld,
 	"problem:deep-sea-treasure-concave": problemWorld,
@@ -59,7 +59,7 @@ var worlds = map[string]func(o *Options, c morl.Config, r Recipe) (*world, error
 const problemPrefix = "problem:"
 
 // problemWorld returns the environment of a problem with a known answer.
-func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
+func problemWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 	p := problems.ByName[o.Env[len(problemPrefix):]]()
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
@@ -74,7 +74,7 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 				m.Front = append(m.Front, x.Value)
 			}
 			m.Hypervolume = pareto.Hypervolume(m.Front, p.Reference())
-			m.linear = pareto.Hypervolume(chosen(m.Front, dense), p.Reference())
+			m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), p.Reference())
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
@@ -82,9 +82,9 @@ func problemWorld(o *Options, c morl.Config, r Recipe) (*world, error) {
 	}, nil
 }
 
-// chosen returns the points that are optimal for at least one of the weights. The others do not count in favour of an
+// linearOptima returns the points that are optimal for at least one of the weights. The others do not count in favour of an
 // agent for linear preferences: it reached them under weights for which another of its points is better.
-func chosen(points, weights [][]float64) [][]float64 {
+func linearOptima(points, weights [][]float64) [][]float64 {
 	if len(points) == 0 {
 		return nil
 	}

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
-	"trainopt/simulator/workload"
 )
 
 // Trace is the measured spot capacity of one zone at equidistant ticks.
@@ -32,7 +31,7 @@ func ReadTrace(r io.Reader) (Trace, error) {
 		} `json:"metadata"`
 		Data []float64 `json:"data"`
 	}
-	plain, err := workload.Unpack(r)
+	plain, err := regular.Gunzip(r)
 	if err != nil {
 		return Trace{}, fmt.Errorf("read spot trace: %w", err)
 	}

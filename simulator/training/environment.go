@@ -71,8 +71,8 @@ type Tally struct {
 	Agreed, Missed int
 }
 
-// Take returns the tally since the previous call of Take and resets it.
-func (e *Environment) Take() Tally {
+// TakeTally returns the tally since the previous call of Take and resets it.
+func (e *Environment) TakeTally() Tally {
 	t := e.tally
 	e.tally = Tally{}
 	return t
@@ -133,17 +133,17 @@ func (e *Environment) begin(rng *rand.Rand) error {
 	}
 	e.space = resources.ActionSpace{Limits: s.Limits, WithMemory: e.options.WithMemory}
 	e.outlook = perf.Outlook{Limits: s.Limits, Spec: s.Spec, Rates: s.Rates, Total: s.Units, Baseline: s.Baseline, Startup: s.Startup, Restart: s.Restart}
-	if err := e.look(true); err != nil {
+	if err := e.updateOutlook(true); err != nil {
 		return err
 	}
 	if rng.IntN(2) == 0 { // half of the decisions are made after part of the work
 		at := s.Baseline
-		if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
+		if open := e.UndominatedCandidates(); len(open) > 0 && rng.IntN(2) == 0 {
 			at = open[rng.IntN(len(open))]
 		}
 		if units := (0.7*rng.Float64())*s.Units - e.run.Done; units > 1 {
 			e.measure(at, math.Round(units))
-			if err := e.look(true); err != nil {
+			if err := e.updateOutlook(true); err != nil {
 				return err
 			}
 		}
@@ -151,7 +151,7 @@ func (e *Environment) begin(rng *rand.Rand) error {
 	e.propose(rng)
 	e.promised = false
 	for _, w := range e.board {
-		e.promised = e.promised || w.Chance >= sure && (s.Spec.TimeMax > 0 || s.Spec.CostMaxUSD > 0)
+		e.promised = e.promised || w.Chance >= feasibleProbability && (s.Spec.TimeMax > 0 || s.Spec.CostMaxUSD > 0)
 	}
 	return nil
 }
@@ -160,7 +160,7 @@ func (e *Environment) begin(rng *rand.Rand) error {
 // so that agents learn the consequences of every choice.
 func (e *Environment) propose(rng *rand.Rand) {
 	e.proposal = e.outlook.Weigh(e.run.Current)
-	if open := e.Board(); len(open) > 0 && rng.IntN(2) == 0 {
+	if open := e.UndominatedCandidates(); len(open) > 0 && rng.IntN(2) == 0 {
 		e.proposal = e.outlook.Weigh(open[rng.IntN(len(open))])
 	}
 }
@@ -175,8 +175,8 @@ func (e *Environment) measure(a resources.Allocation, units float64) {
 	e.seen = append(e.seen, perf.Observation{Allocation: a, UnitSeconds: seconds, UnitSamples: e.scenario.UnitSamples, PeakMemoryGiB: math.NaN()})
 }
 
-// look updates the outlook from the run and, with refit, fits the performance model again.
-func (e *Environment) look(refit bool) error {
+// updateOutlook updates the outlook from the run and, with refit, fits the performance model again.
+func (e *Environment) updateOutlook(refit bool) error {
 	if refit {
 		m, err := perf.Fit(e.seen, perf.FitOptions{GPUsPerNode: e.scenario.GPUsPerNode})
 		if err != nil {
@@ -205,8 +205,8 @@ func (e *Environment) choices() []resources.Allocation {
 	return out
 }
 
-// Board lists the allocations a planner would choose among: choices without the Dominated ones.
-func (e *Environment) Board() []resources.Allocation {
+// UndominatedCandidates lists the allocations a planner would choose among: choices without the Dominated ones.
+func (e *Environment) UndominatedCandidates() []resources.Allocation {
 	var out []resources.Allocation
 	for _, w := range e.board {
 		if !Dominated(w, e.board) {
@@ -221,18 +221,18 @@ func (e *Environment) Board() []resources.Allocation {
 // SLA.
 func Dominated(w perf.Weighing, by []perf.Weighing) bool {
 	for _, o := range by {
-		if o.Chance >= sure && w.Chance < sure {
+		if o.Chance >= feasibleProbability && w.Chance < feasibleProbability {
 			return true
 		}
-		if o.Chance >= min(sure, w.Chance) && o.Potential[0] > 0.9*w.Potential[0] && o.Potential[1] > 0.9*w.Potential[1] {
+		if o.Chance >= min(feasibleProbability, w.Chance) && o.Potential[0] > 0.9*w.Potential[0] && o.Potential[1] > 0.9*w.Potential[1] {
 			return true
 		}
 	}
 	return false
 }
 
-// sure is the probability from which the SLA counts as kept.
-const sure = 0.95
+// feasibleProbability is the probability from which the SLA counts as kept.
+const feasibleProbability = 0.95
 
 // observe builds the observation of the proposal. "No change" is masked where the proposal is Dominated, unless it is
 // the current allocation or no other action is available.
@@ -267,7 +267,7 @@ func (e *Environment) Step(action int) morl.Outcome {
 	if action != e.space.Stay() {
 		e.edits++
 		e.proposal = e.outlook.Weigh(e.space.Apply(action, e.proposal.Allocation))
-		e.pay(before, e.proposal.Potential, [4]float64{})
+		e.setReward(before, e.proposal.Potential, [4]float64{})
 		return morl.Outcome{Observation: e.observe(), Reward: e.reward[:], Work: 1}
 	}
 	seconds, usd := e.run.Elapsed, e.run.SpentUSD
@@ -288,21 +288,21 @@ func (e *Environment) Step(action int) morl.Outcome {
 			e.tally.Agreed++
 			e.tally.Missed += int(missed)
 		}
-		e.pay(before, [4]float64{}, e.spent)
+		e.setReward(before, [4]float64{}, e.spent)
 		out.State = e.state[:]
 		return out
 	}
-	if err := e.look(true); err != nil {
-		e.look(false) // on failure the earlier model is kept
+	if err := e.updateOutlook(true); err != nil {
+		e.updateOutlook(false) // on failure the earlier model is kept
 	}
 	e.proposal = e.outlook.Weigh(e.run.Current)
-	e.pay(before, e.proposal.Potential, e.spent)
+	e.setReward(before, e.proposal.Potential, e.spent)
 	out.Observation = e.observe()
 	return out
 }
 
 // pay sets the reward: the cost of the last part of the work plus the difference of potentials.
-func (e *Environment) pay(before, after, spent [4]float64) {
+func (e *Environment) setReward(before, after, spent [4]float64) {
 	for i := range e.reward {
 		e.reward[i] = float32(spent[i] + after[i] - before[i])
 	}
@@ -319,9 +319,6 @@ func (e *Environment) missed() float64 {
 	}
 	return 0
 }
-
-// Proposal returns the allocation under consideration.
-func (e *Environment) Proposal() perf.Weighing { return e.proposal }
 
 // Outlook returns the outlook at the present decision. The environment retains ownership.
 func (e *Environment) Outlook() *perf.Outlook { return &e.outlook }

@@ -18,7 +18,7 @@ import (
 
 func drawer(t testing.TB, set profile.Set, seed uint64) func(rng *rand.Rand) training.Scenario {
 	t.Helper()
-	d, err := profile.NewDraw(profile.DrawOptions{Set: set, Seed: seed})
+	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: set, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestEpisodesAreTheSameForTheSameSeed(t *testing.T) {
 		for _, s := range sa {
 			for i, v := range s {
 				if math.IsNaN(float64(v)) || math.Abs(float64(v)) > 2 {
-					t.Fatalf("state %s = %g", perf.StateNames()[i], v)
+					t.Fatalf("state %s = %g", perf.StateTable[i].Name, v)
 				}
 			}
 		}

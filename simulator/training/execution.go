@@ -56,7 +56,7 @@ func (x *Execution) Run(a resources.Allocation, units float64) []float64 {
 	for left := units; left > negligible; {
 		part := min(1, left)
 		t := mean * x.noise()
-		if !x.hold(a, t*part) {
+		if !x.occupy(a, t*part) {
 			x.Restarts++
 			x.start(a, s.Restart)
 			continue
@@ -73,15 +73,15 @@ const negligible = 1e-9
 
 // start brings the job up and restarts it after each interruption of the start itself.
 func (x *Execution) start(a resources.Allocation, seconds float64) {
-	for !x.hold(a, seconds) {
+	for !x.occupy(a, seconds) {
 		x.Restarts++
 		seconds = x.scenario.Restart
 	}
 }
 
-// hold occupies the machine for the given seconds, at its price. If an interruption comes before they have passed, it
+// occupy occupies the machine for the given seconds, at its price. If an interruption comes before they have passed, it
 // returns false: the time until then is lost but paid, and the machine is available again on return.
-func (x *Execution) hold(a resources.Allocation, seconds float64) bool {
+func (x *Execution) occupy(a resources.Allocation, seconds float64) bool {
 	all := x.scenario.Interruptions
 	for x.next < len(all) && all[x.next].At+all[x.next].Away <= x.Elapsed {
 		x.next++ // ended while the machine was away or not held

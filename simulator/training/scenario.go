@@ -79,11 +79,11 @@ type Outcome struct {
 func (s *Scenario) Outcome(a resources.Allocation) Outcome {
 	quiet := *s
 	quiet.Interruptions = nil
-	return quiet.Realised(a)
+	return quiet.OutcomeWithInterruptions(a)
 }
 
-// Realised returns Outcome with the scenario's own interruptions, still without noise. O(interruptions + units).
-func (s *Scenario) Realised(a resources.Allocation) Outcome {
+// OutcomeWithInterruptions returns Outcome with the scenario's own interruptions, still without noise. O(interruptions + units).
+func (s *Scenario) OutcomeWithInterruptions(a resources.Allocation) Outcome {
 	unit := s.Workload.UnitSeconds(a)
 	if !(unit > 0) {
 		return Outcome{math.NaN(), math.NaN(), math.NaN(), math.NaN()}

@@ -50,7 +50,7 @@ func TestRealisedIsTheRunWithoutNoise(t *testing.T) {
 		a := onGPUs(rapid.SampledFrom([]int{1, 2, 4}).Draw(t, "gpus"))
 		x := s.Start(1)
 		x.Run(a, s.Units)
-		o := s.Realised(a)
+		o := s.OutcomeWithInterruptions(a)
 		if math.Abs(o.Seconds-x.Elapsed) > 1e-6 || math.Abs(o.USD-x.SpentUSD) > 1e-6 {
 			t.Fatalf("realised %+v, run %v s, %v USD", o, x.Elapsed, x.SpentUSD)
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/run"
@@ -23,8 +24,8 @@ type Arm struct {
 // Run runs a job. Only the reference arms oracle and probed use the truth of the job.
 func (a Arm) Run(job Job, t *Truth, o Options) (*Outcome, error) { return a.run(job, t, o) }
 
-// Arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
-var Arms = map[string]Arm{
+// arms contains the arms that are not planners. Every planner of plan.Planners is an arm too.
+var arms = map[string]Arm{
 	"user":   {"the user's own configuration from start to end, nothing measured", runPlanner(plan.Static{})},
 	"oracle": {"the best fixed allocation in hindsight, by exhaustive search that costs nothing", runOracle},
 	"probed": {"the measurements of model before its plan, then the best allocation for the rest in hindsight: what those measurements could have been worth", runProbed},
@@ -34,7 +35,7 @@ var Arms = map[string]Arm{
 // Lookup returns an arm by name: one of Arms, a planner, or a planner returned by agents (may be nil), such as an
 // agent loaded from a file. A planner returned by agents must be safe for concurrent use.
 func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, error) {
-	if a, ok := Arms[name]; ok {
+	if a, ok := arms[name]; ok {
 		return a, nil
 	}
 	if p, ok := plan.Planners[name]; ok {
@@ -54,7 +55,7 @@ func Lookup(name string, agents func(name string) (plan.Planner, error)) (Arm, e
 
 // Names lists the arms that do not have to be loaded.
 func Names() []string {
-	names := slices.Collect(maps.Keys(Arms))
+	names := slices.Collect(maps.Keys(arms))
 	names = append(names, slices.Collect(maps.Keys(plan.Planners))...)
 	slices.Sort(names)
 	return slices.Compact(names)
@@ -73,7 +74,7 @@ func (fixed) next() (*resources.Allocation, string) { return nil, "" }
 func (f fixed) settle() (resources.Allocation, string) {
 	return f.at, "the best fixed allocation in hindsight"
 }
-func (fixed) look() (*resources.Allocation, string) { return nil, "" }
+func (fixed) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // runOracle runs the oracle's allocation. If it meets the SLA it runs without guard, which would stop it in the last
 // second before a limit that it meets.
@@ -99,8 +100,8 @@ func runRandom(job Job, _ *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &random{r, rand.New(rand.NewPCG(job.Seed, 0x7a11d0))} })
 }
 
-func (*random) measures() bool                        { return true }
-func (*random) look() (*resources.Allocation, string) { return nil, "" }
+func (*random) measures() bool                              { return true }
+func (*random) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // next returns a random allocation that was neither measured nor refused, nil after Samples probes.
 func (x *random) next() (*resources.Allocation, string) {
@@ -111,7 +112,7 @@ func (x *random) next() (*resources.Allocation, string) {
 	var fresh []resources.Allocation
 	for _, a := range plan.Allocations(r.snapshot()) {
 		measured := slices.ContainsFunc(r.progress.Segments, func(s *run.Segment) bool { return s.Allocation.SameShape(a) })
-		if !measured && !r.runsNot(a) {
+		if !measured && !r.isRefused(a) {
 			fresh = append(fresh, a)
 		}
 	}
@@ -135,7 +136,7 @@ func (x *random) settle() (resources.Allocation, string) {
 	var all []tried
 	best := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
 	for _, o := range r.progress.Observations() {
-		u := median(o.UnitSeconds)
+		u := stat.Median(o.UnitSeconds)
 		t := tried{at: o.Allocation, x: [3]float64{r.x.Elapsed + left*u, r.x.SpentUSD + left*u/3600*r.hourly(o.Allocation), perf.ResourceShare(o.Allocation, r.s.Limits)}}
 		for i, limit := range [2]float64{r.s.Spec.TimeMax.Seconds(), r.s.Spec.CostMaxUSD} {
 			if limit > 0 {

@@ -38,7 +38,7 @@ type Trial struct {
 	Prefer   string
 	Scenario *training.Scenario
 	Truth    *Truth
-	Oracle   Static
+	Oracle   FixedRun
 	Outcome  *Outcome
 	Regret   Regret
 	floor    float64
@@ -109,7 +109,7 @@ func (b *Bench) cases() ([]benchCase, error) {
 		}
 		for n := range jobs {
 			noise := seed*1_000_003 + uint64(n)
-			truth := sync.OnceValue(func() *Truth { return Search(&jobs[n], noise) })
+			truth := sync.OnceValue(func() *Truth { return search(&jobs[n], noise) })
 			for _, text := range b.Prefer {
 				p, err := plan.ParsePreference(text)
 				if err != nil {
@@ -131,7 +131,7 @@ func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 	}
 	oracle, _ := truth.Oracle(c.job.Prefer)
 	t := &Trial{Policy: policy, Seed: c.seed, Job: c.number, Prefer: c.prefer, Scenario: c.job.Scenario, Truth: truth,
-		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out), floor: truth.Floor(c.job.Prefer)}
+		Oracle: oracle, Outcome: out, Regret: truth.Regret(c.job.Prefer, out), floor: truth.MinRegret(c.job.Prefer)}
 	t.Values = t.values()
 	return t, nil
 }
@@ -197,8 +197,8 @@ func (t *Trial) values() map[string]float64 {
 		"regret_of_probes": r.Probe, "regret_of_moves": r.Move, "regret_of_choice": r.Choice, "regret_of_loss": r.Lost,
 		"deadline_hit":            where(spec.TimeMax > 0 && t.Truth.Feasible, yes(out.Finished && out.DeadlineMet)),
 		"deadline_hit_in_reach":   where(spec.TimeMax > 0 && t.Truth.Reachable, yes(out.Finished && out.DeadlineMet)),
-		"agreement_kept_in_reach": where(agreed && t.Truth.Reachable, yes(out.Kept())),
-		"agreement_kept":          where(agreed && t.Truth.Feasible, yes(out.Kept())),
+		"agreement_kept_in_reach": where(agreed && t.Truth.Reachable, yes(out.MetSLA())),
+		"agreement_kept":          where(agreed && t.Truth.Feasible, yes(out.MetSLA())),
 		"budget_overrun":          where(spec.CostMaxUSD > 0, out.BudgetOverrun),
 		"seconds":                 where(out.Finished, out.Seconds),
 		"usd":                     where(out.Finished, out.USD),
@@ -220,12 +220,6 @@ func (t *Trial) values() map[string]float64 {
 // WriteTrials writes one CSV row per trial; unknown numbers are empty.
 func WriteTrials(w io.Writer, trials []*Trial) error {
 	out := monitor.NewCSVWriter(w)
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
 	limit := func(v float64) string {
 		if v <= 0 {
 			return ""
@@ -252,4 +246,12 @@ func WriteTrials(w io.Writer, trials []*Trial) error {
 		return fmt.Errorf("write trials: %w", err)
 	}
 	return nil
+}
+
+// number formats a CSV cell; an unknown number is empty.
+func number(v float64) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', 6, 64)
 }

@@ -21,6 +21,6 @@ func BenchmarkModel(b *testing.B) {
 func BenchmarkSearch(b *testing.B) {
 	s := agreed(2*time.Hour, 20)
 	for b.Loop() {
-		Search(s, 5)
+		search(s, 5)
 	}
 }

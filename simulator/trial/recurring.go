@@ -50,9 +50,9 @@ type Recurring struct {
 	Evaluate experiment.Options
 }
 
-// Recurred is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
+// RecurringResult is the result of one policy on one recurring job with one seed. Energies and costs are expected values of
 // one run, except those of Outcome.
-type Recurred struct {
+type RecurringResult struct {
 	Policy  string
 	Seed    uint64
 	Job     *recurring.Job
@@ -73,7 +73,7 @@ func CheckRecurring(name string) error {
 // Run runs the comparison. Outcomes are ordered by policy, seed, job; those not run are omitted. Errors are those of
 // experiment.Run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
 // jobs × recurrences).
-func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurred, error) {
+func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*RecurringResult, error) {
 	for _, name := range r.Policies {
 		if err := CheckRecurring(name); err != nil {
 			return nil, nil, err
@@ -88,7 +88,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurre
 			cases = append(cases, experiment.Case{Name: fmt.Sprintf("%s, seed %d", j.Name(), seed), Seed: seed})
 		}
 	}
-	done := make([]*Recurred, len(r.Policies)*len(cases))
+	done := make([]*RecurringResult, len(r.Policies)*len(cases))
 	comparison, err := experiment.Run(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
 		j := r.Jobs[k%len(r.Jobs)]
 		t, err := r.play(policy, j, cases[k].Seed)
@@ -98,7 +98,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurre
 		done[slices.Index(r.Policies, policy)*len(cases)+k] = t
 		return t.Values, nil
 	})
-	done = slices.DeleteFunc(done, func(t *Recurred) bool { return t == nil })
+	done = slices.DeleteFunc(done, func(t *RecurringResult) bool { return t == nil })
 	if comparison != nil {
 		comparison.Tables = r.tables(done)
 	}
@@ -106,12 +106,12 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurre
 }
 
 // play simulates one job under one policy with one seed.
-func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*Recurred, error) {
+func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*RecurringResult, error) {
 	out, err := recurring.Play(j, recurring.Policies[recurringArms[policy].policy], recurring.Options{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
-	t := &Recurred{Policy: policy, Seed: seed, Job: j, Optimum: j.Optimum(r.Eta), Outcome: out, eta: r.Eta}
+	t := &RecurringResult{Policy: policy, Seed: seed, Job: j, Optimum: j.Optimum(r.Eta), Outcome: out, eta: r.Eta}
 	t.Values = t.values()
 	return t, nil
 }
@@ -144,7 +144,7 @@ var recurringNotes = []string{
 }
 
 // values returns the numbers by metric; NaN where a setting may never reach the target.
-func (t *Recurred) values() map[string]float64 {
+func (t *RecurringResult) values() map[string]float64 {
 	j, out := t.Job, &t.Outcome
 	n := len(out.JoulesAfter)
 	quarter := max(1, n/4)
@@ -164,7 +164,7 @@ func (t *Recurred) values() map[string]float64 {
 		"gap_points":                   100 * (j.ExpectedCost(t.eta, out.Settled) - least) / own,
 		"near_optimum":                 near,
 		"recurrences":                  needed,
-		"needed_share":                 needed / float64(j.Published()),
+		"needed_share":                 needed / float64(j.PublishedRecurrences()),
 		"time_vs_user":                 out.Seconds/(all*seconds) - 1,
 		"cost_vs_user":                 cost/(all*own) - 1,
 		"regret":                       cost/(all*least) - 1,
@@ -180,7 +180,7 @@ const tableLegend = "Settings are batch size/power limit in W; settled: what mos
 	"after, last: recurrences until it stays within 3 points, of the median and of the worst seed, of as many as the last column says; >: it does not."
 
 // tables returns the results of each learning policy by job, over all seeds.
-func (r *Recurring) tables(all []*Recurred) []experiment.Table {
+func (r *Recurring) tables(all []*RecurringResult) []experiment.Table {
 	var out []experiment.Table
 	for _, policy := range r.Policies {
 		if !recurringArms[policy].learns {
@@ -192,7 +192,7 @@ func (r *Recurring) tables(all []*Recurred) []experiment.Table {
 			t.Title += ". " + tableLegend
 		}
 		for _, j := range r.Jobs {
-			var of []*Recurred
+			var of []*RecurringResult
 			for _, v := range all {
 				if v.Policy == policy && v.Job == j {
 					of = append(of, v)
@@ -208,7 +208,7 @@ func (r *Recurring) tables(all []*Recurred) []experiment.Table {
 }
 
 // jobLine returns the table row of one job over its seeds, at least one.
-func jobLine(of []*Recurred) []string {
+func jobLine(of []*RecurringResult) []string {
 	j := of[0].Job
 	setting := func(s recurring.Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
 	percent := func(v float64) string {
@@ -252,14 +252,8 @@ func jobLine(of []*Recurred) []string {
 
 // WriteRecurred writes one CSV row per policy, seed and job; unknown numbers are empty. Energies are in joules: those
 // of settings as expected for one run, joules and seconds of all recurrences.
-func WriteRecurred(w io.Writer, all []*Recurred) error {
+func WriteRecurred(w io.Writer, all []*RecurringResult) error {
 	out := monitor.NewCSVWriter(w)
-	number := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', 6, 64)
-	}
 	lines := [][]string{{"policy", "seed", "job", "gpu", "eta", "recurrences", "default_batch", "default_watts", "default_joules", "optimum_batch", "optimum_watts", "optimum_joules",
 		"settled_batch", "settled_watts", "settled_joules", "joules", "seconds", "runs", "energy_vs_user", "time_vs_user", "cost_vs_user", "settled_energy_vs_user", "gap_points", "needed"}}
 	for _, t := range all {

@@ -81,15 +81,15 @@ func TestRecurredValues(t *testing.T) {
 	for _, sum := range []float64{1, 3, 6, 10} {
 		out.JoulesAfter = append(out.JoulesAfter, sum*joules)
 	}
-	v := &Recurred{Job: j, Optimum: best, Outcome: out, eta: 1}
-	never := &Recurred{Job: j, Optimum: best, Outcome: out, eta: 1}
+	v := &RecurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
+	never := &RecurringResult{Job: j, Optimum: best, Outcome: out, eta: 1}
 	never.Outcome.Needed, never.Outcome.Settled = -1, j.Default
 	for name, c := range map[string]struct {
-		of   *Recurred
+		of   *RecurringResult
 		want map[string]float64
 	}{
 		"at the optimum": {v, map[string]float64{"energy_vs_user": 1.5, "time_vs_user": -0.5, "cost_vs_user": 1.5, "settled_energy": least/joules - 1, "gap_points": 0, "near_optimum": 1, "recurrences": 3,
-			"needed_share": 3 / float64(j.Published()), "regret": 2.5*joules/least - 1, "first_quarter_energy_vs_user": 0, "runs_per_recurrence": 1.5, "optimum_energy_vs_user": least/joules - 1}},
+			"needed_share": 3 / float64(j.PublishedRecurrences()), "regret": 2.5*joules/least - 1, "first_quarter_energy_vs_user": 0, "runs_per_recurrence": 1.5, "optimum_energy_vs_user": least/joules - 1}},
 		"never": {never, map[string]float64{"settled_energy": 0, "gap_points": 100 * (1 - least/joules), "near_optimum": 0, "recurrences": 5}},
 	} {
 		got := c.of.values()
@@ -100,7 +100,7 @@ func TestRecurredValues(t *testing.T) {
 		}
 	}
 	v.Values, never.Values = v.values(), never.values()
-	if got, want := strings.Join(jobLine([]*Recurred{v, v, never}), " "), "cifar100 v100 1024/250 128/100 128/100"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 3 >4 4") {
+	if got, want := strings.Join(jobLine([]*RecurringResult{v, v, never}), " "), "cifar100 v100 1024/250 128/100 128/100"; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, " 3 >4 4") {
 		t.Errorf("the job's line is %q, want %q … 3 >4 4", got, want)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/stat"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -21,8 +22,8 @@ const (
 	minBlock = 0.4                                  // s: the shortest timed stretch
 )
 
-// probeTooSlow reports whether a probe other than the first has exhausted the budget of all probes.
-func (r *runner) probeTooSlow() bool {
+// probeBudgetExhausted reports whether a probe other than the first has exhausted the budget of all probes.
+func (r *runner) probeBudgetExhausted() bool {
 	if r.probes == 0 || r.model == nil {
 		return false
 	}
@@ -70,20 +71,11 @@ func spread(v []float64) sla.Interval {
 	if len(v) == 0 {
 		return sla.Interval{}
 	}
-	m := median(v)
+	m := stat.Median(v)
 	lo, hi := slices.Min(v), slices.Max(v)
 	n := float64(len(v))
 	widen := 1 + 1/n
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/n), P50: m, P95: m + (hi-m)*widen + 0.5*m/n}
-}
-
-func median(v []float64) float64 {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	if n := len(s); n%2 == 0 {
-		return (s[n/2-1] + s[n/2]) / 2
-	}
-	return s[len(s)/2]
 }
 
 // refit fits the performance model to all measurements.
@@ -113,7 +105,7 @@ func (r *runner) snapshot() plan.Snapshot {
 	s.Current = &current
 	s.GPUUtil = utilisation(r.s.Workload, current)
 	if seg := r.progress.Current(); len(seg.Blocks) > 0 && r.s.UnitSamples > 0 {
-		s.Throughput = r.s.UnitSamples / median(seg.Blocks)
+		s.Throughput = r.s.UnitSamples / stat.Median(seg.Blocks)
 	}
 	return s
 }
@@ -142,7 +134,7 @@ func (p *planned) measures() bool { return p.planner.Name() != "static" }
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
-	if to, why := plan.RescueProbe(r.snapshot()); to != nil && !r.runsNot(*to) {
+	if to, why := plan.RescueProbe(r.snapshot()); to != nil && !r.isRefused(*to) {
 		return to, why
 	}
 	budget, ok := r.probeBudget()
@@ -153,15 +145,15 @@ func (p *planned) next() (*resources.Allocation, string) {
 	rest := budget - r.probesUSD
 	var affordable []resources.Allocation
 	for _, c := range plan.Allocations(s) {
-		if r.probeCost(c) <= rest && !r.runsNot(c) {
+		if r.probeCost(c) <= rest && !r.isRefused(c) {
 			affordable = append(affordable, c)
 		}
 	}
 	return plan.NextProbe(s, r.progress.Observations(), affordable)
 }
 
-// runsNot reports whether the job was found not to run at an allocation.
-func (r *runner) runsNot(a resources.Allocation) bool {
+// isRefused reports whether the job was found not to run at an allocation.
+func (r *runner) isRefused(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
@@ -172,9 +164,9 @@ func (p *planned) settle() (resources.Allocation, string) {
 	return d.Allocation, d.Reason
 }
 
-// look returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
+// reevaluate returns the allocation to move to, nil to stay: a revert of a move after which the job runs slower, the planner's
 // choice if the move is worthwhile, or another probe.
-func (p *planned) look() (*resources.Allocation, string) {
+func (p *planned) reevaluate() (*resources.Allocation, string) {
 	r := p.r
 	if !p.measures() || !plan.MovesLeft(r.snapshot()) {
 		return nil, ""
@@ -187,7 +179,7 @@ func (p *planned) look() (*resources.Allocation, string) {
 		return to, why
 	}
 	d, _ := p.decide()
-	if d.Allocation.SameShape(r.x.Current) || r.runsNot(d.Allocation) {
+	if d.Allocation.SameShape(r.x.Current) || r.isRefused(d.Allocation) {
 		return p.probeAgain("nothing allowed is better")
 	}
 	worth, why := plan.Worth(r.snapshot(), d)

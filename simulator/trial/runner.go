@@ -107,7 +107,7 @@ func (r *runner) unit() {
 	if moving {
 		interrupted--
 	}
-	saving := r.guarded(a, from)
+	saving := r.applyGuard(a, from)
 	r.account(a, from, work, moving, interrupted)
 	if r.stopped {
 		now := r.mark()
@@ -167,7 +167,7 @@ func (r *runner) refuse(a resources.Allocation) {
 	if r.started {
 		r.spend(back, r.s.Restart)
 		r.out.Restarts++
-		r.out.Pieces = append(r.out.Pieces, Piece{Kind: Refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
+		r.out.Pieces = append(r.out.Pieces, Piece{Kind: refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
 		r.beginAgain(back)
 	}
 }
@@ -237,10 +237,10 @@ func (r *runner) reserve() time.Duration {
 	return seconds(max(1.5*worst, 1))
 }
 
-// guarded applies the guard to the period since from, spent at allocation a, and undoes everything after the guard's
+// applyGuard applies the guard to the period since from, spent at allocation a, and undoes everything after the guard's
 // stop. It returns the seconds for which a stopped run then writes a checkpoint before it is killed. Within a unit,
 // time and cost are taken to accrue evenly.
-func (r *runner) guarded(a resources.Allocation, from mark) (saving float64) {
+func (r *runner) applyGuard(a resources.Allocation, from mark) (saving float64) {
 	end := r.mark()
 	span := end.elapsed - from.elapsed
 	at := func(t float64) mark {

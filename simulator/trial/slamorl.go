@@ -82,7 +82,7 @@ func (e *SLAMORL) Run(ctx context.Context) ([]SLAMORLRow, error) {
 				add(name, "", o.Seconds, o.USD, mean.TimeMax.Seconds()/slamorlSlack, mean.CostMaxUSD/slamorlSlack, kept, 0)
 			}
 			noise := seed*1_000_003 + uint64(n)
-			truth := Search(&job, noise)
+			truth := search(&job, noise)
 			for _, policy := range e.Policies {
 				arm, err := Lookup(policy, e.Agents)
 				if err != nil {
@@ -97,7 +97,7 @@ func (e *SLAMORL) Run(ctx context.Context) ([]SLAMORLRow, error) {
 					if err != nil {
 						return nil, fmt.Errorf("%s on %s: %w", policy, job.Name, err)
 					}
-					add(policy, prefer, o.Seconds, o.USD, mean.TimeMax.Seconds()/slamorlSlack, mean.CostMaxUSD/slamorlSlack, o.Kept(), o.Restarts)
+					add(policy, prefer, o.Seconds, o.USD, mean.TimeMax.Seconds()/slamorlSlack, mean.CostMaxUSD/slamorlSlack, o.MetSLA(), o.Restarts)
 				}
 			}
 			if e.Progress != nil {

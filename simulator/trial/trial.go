@@ -49,7 +49,7 @@ const (
 	Move    Kind = "move"    // restarts by choice
 	Lost    Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
 	Saving  Kind = "saving"  // the checkpoint of a stopped run
-	Refused Kind = "refused" // a start where the job cannot run, and the return
+	refused Kind = "refused" // a start where the job cannot run, and the return
 )
 
 // Piece is a part of a run at one allocation; the pieces of a run add up to the whole.
@@ -101,8 +101,8 @@ type Outcome struct {
 	limits resources.Limits // of the scenario
 }
 
-// Kept reports whether the job finished within the deadline and the budget.
-func (o *Outcome) Kept() bool { return o.Finished && o.DeadlineMet && o.BudgetMet }
+// MetSLA reports whether the job finished within the deadline and the budget.
+func (o *Outcome) MetSLA() bool { return o.Finished && o.DeadlineMet && o.BudgetMet }
 
 // Run runs a job under a planner to completion or until the guard stops it. It returns an error for an invalid job; a
 // failing planner does not end a run. A run takes milliseconds to tens of milliseconds for a planner with a model.
@@ -118,8 +118,8 @@ type strategy interface {
 	next() (*resources.Allocation, string)
 	// settle returns the allocation for the work, after the measurements.
 	settle() (resources.Allocation, string)
-	// look is called at intervals during the work and returns the allocation to move to, nil to stay.
-	look() (*resources.Allocation, string)
+	// reevaluate is called at intervals during the work and returns the allocation to move to, nil to stay.
+	reevaluate() (*resources.Allocation, string)
 }
 
 // runJob runs a job unit by unit under a strategy until it is finished or stopped.
@@ -151,7 +151,7 @@ func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
 // probeStep decides during measurements whether to continue, to measure elsewhere or to plan, as the agent's
 // probeStep.
 func (r *runner) probeStep(s strategy) {
-	if !r.progress.MeasuredEnough(r.progress.Current()) && !r.probeTooSlow() {
+	if !r.progress.MeasuredEnough(r.progress.Current()) && !r.probeBudgetExhausted() {
 		return
 	}
 	if r.probes++; r.probes > 1 {
@@ -175,7 +175,7 @@ func (r *runner) workStep(s strategy) {
 	}
 	r.lookedAt, r.restUntil = r.x.Done, r.x.Elapsed+rest
 	r.pause = min(2*r.pause, max(float64(r.o.Every), r.s.Units/20))
-	a, why := s.look()
+	a, why := s.reevaluate()
 	if a == nil {
 		if why != "" {
 			r.decided("stay", r.x.Current, why)

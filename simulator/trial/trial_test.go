@@ -31,7 +31,7 @@ func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	truth := Search(j.Scenario, j.Seed)
+	truth := search(j.Scenario, j.Seed)
 	out, err := a.Run(j, truth, o)
 	if err != nil {
 		t.Fatal(err)
@@ -60,8 +60,8 @@ func TestModelFindsTheBestAllocation(t *testing.T) {
 			if len(out.Fallbacks) > 0 {
 				t.Errorf("the planner failed: %v", out.Fallbacks)
 			}
-			if !out.Kept() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
-				t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.Kept(), test.gpus)
+			if !out.MetSLA() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
+				t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.MetSLA(), test.gpus)
 			}
 			if r := truth.Regret(test.prefer, out); !(r.Total < test.most) || r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
 				t.Errorf("regret %+v, want less than %g", r, test.most)
@@ -77,7 +77,7 @@ func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
 	for _, prefer := range []plan.Preference{forTime, forCost, balanced} {
 		j := Job{agreed(2*time.Hour, 20), 5, prefer}
 		out, truth := mustRun(t, "oracle", j, Options{})
-		if r := truth.Regret(prefer, out); math.Abs(r.Total) > 1e-9 || math.Abs(r.Choice) > 1e-9 || !out.Kept() {
+		if r := truth.Regret(prefer, out); math.Abs(r.Total) > 1e-9 || math.Abs(r.Choice) > 1e-9 || !out.MetSLA() {
 			t.Errorf("%v: the oracle has regret %+v", prefer, r)
 		}
 		for _, arm := range []string{"user", "random", "model", "rules"} {
@@ -94,7 +94,7 @@ func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
 }
 
 func TestAtMostThreeRestartsByChoice(t *testing.T) {
-	draw, err := profile.NewDraw(profile.DrawOptions{Seed: 7})
+	draw, err := profile.NewGenerator(profile.GeneratorOptions{Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func TestGuardHoldsTheLimits(t *testing.T) {
 		for _, arm := range []string{"user", "model", "random", "rules", "oracle"} {
 			t.Run(name+", "+arm, func(t *testing.T) {
 				out, truth := mustRun(t, arm, Job{test.s, 2, forCost}, Options{})
-				if truth.Feasible || out.Finished || out.Stopped != test.stop || out.Kept() {
+				if truth.Feasible || out.Finished || out.Stopped != test.stop || out.MetSLA() {
 					t.Fatalf("stopped by %q, finished %v, feasible %v; want a stop for %s", out.Stopped, out.Finished, truth.Feasible, test.stop)
 				}
 				if out.BudgetOverrun > 0.01 {
@@ -255,14 +255,14 @@ func TestPiecesAddUp(t *testing.T) {
 		for at := 300 * rng.Float64(); at < 2000 && rng.Float64() < 0.5; at += 50 + 900*rng.Float64() {
 			s.Interruptions = append(s.Interruptions, training.Interruption{At: at, Away: 40 * rng.Float64()})
 		}
-		own := Search(s, seed).Own
+		own := search(s, seed).Own
 		if rng.Float64() < 0.5 {
 			s.Spec.TimeMax = seconds(own.Seconds * (0.4 + 1.5*rng.Float64()))
 		}
 		if rng.Float64() < 0.5 {
 			s.Spec.CostMaxUSD = own.USD * (0.4 + 1.5*rng.Float64())
 		}
-		truth := Search(s, seed)
+		truth := search(s, seed)
 		prefer := []plan.Preference{forTime, forCost, balanced}[rng.IntN(3)]
 		for _, name := range []string{"user", "oracle", []string{"random", "model", "rules"}[rng.IntN(3)]} {
 			arm, _ := Lookup(name, nil)
@@ -355,7 +355,7 @@ func TestReach(t *testing.T) {
 			s := with(func(s *training.Scenario) {
 				s.Noise, s.Spec.TimeMax, s.Baseline.GPUs = training.Noise{}, test.deadline+30*time.Second, test.gpus
 			})
-			got := Search(s, 1)
+			got := search(s, 1)
 			if got.Feasible != test.feasible || got.Reachable != test.reachable {
 				t.Errorf("feasible %v, reachable %v; want %v, %v", got.Feasible, got.Reachable, test.feasible, test.reachable)
 			}
@@ -363,7 +363,7 @@ func TestReach(t *testing.T) {
 			if test.reachable || test.feasible && test.gpus == 8 { // a baseline at the optimum loses nothing
 				want = float64(8-test.gpus) / 7 * (22 - 5.9 + 15) / 1190
 			}
-			if floor := got.Floor(forTime); math.Abs(floor-want) > 1e-9 || math.IsNaN(floor) != math.IsNaN(want) {
+			if floor := got.MinRegret(forTime); math.Abs(floor-want) > 1e-9 || math.IsNaN(floor) != math.IsNaN(want) {
 				t.Errorf("the floor of the regret is %g, want %g", floor, want)
 			}
 		})

@@ -9,8 +9,8 @@ import (
 	"trainopt/simulator/training"
 )
 
-// Static is the result of one allocation kept from start to end, with the job's own noise and interruptions.
-type Static struct {
+// FixedRun is the result of one allocation kept from start to end, with the job's own noise and interruptions.
+type FixedRun struct {
 	Allocation  resources.Allocation
 	Seconds     float64
 	USD         float64
@@ -27,7 +27,7 @@ type spent struct{ seconds, usd float64 }
 // with the same noise as the planners, so that the reference contains neither search cost nor luck.
 type Truth struct {
 	// Statics contains all allocations that can run, in the scenario's order.
-	Statics []Static
+	Statics []FixedRun
 	// Feasible is true if at least one of them meets the SLA.
 	Feasible bool
 	// Reachable is true if a run that has to measure first can meet the SLA: it does one unit of work at the baseline,
@@ -36,15 +36,15 @@ type Truth struct {
 	// exit.
 	Reachable bool
 	// Own is the baseline, run without guard.
-	Own Static
+	Own FixedRun
 
-	after []Static // as Statics, with the first unit of work at the baseline
+	after []FixedRun // as Statics, with the first unit of work at the baseline
 
 	best [3]float64 // lowest seconds, USD and share of the limits among the feasible allocations, or among all if none is
 }
 
-// Search runs every allocation of a scenario twice with one seed. O(candidates × units).
-func Search(scenario *training.Scenario, seed uint64) *Truth {
+// search runs every allocation of a scenario twice with one seed. O(candidates × units).
+func search(scenario *training.Scenario, seed uint64) *Truth {
 	s := withMemory(scenario)
 	t := &Truth{best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
 	for _, a := range s.Candidates() {
@@ -71,7 +71,7 @@ const allowance = 0.10
 
 // keeps reports whether the allocation meets the SLA with a share of the run spent on measurements and an exit with a
 // checkpoint.
-func (o *Static) keeps(s *training.Scenario, share float64) bool {
+func (o *FixedRun) keeps(s *training.Scenario, share float64) bool {
 	exit := s.Restart + 1.5*max(1, s.Restart-s.Startup)
 	usd := exit / 3600 * float64(s.Rates.Hourly(o.Allocation))
 	t, c := s.Spec.TimeMax.Seconds(), s.Spec.CostMaxUSD
@@ -79,29 +79,29 @@ func (o *Static) keeps(s *training.Scenario, share float64) bool {
 }
 
 // static runs the whole job at an allocation.
-func static(s *training.Scenario, a resources.Allocation, seed uint64) Static {
-	return ended(s, a, s.Start(seed), 0)
+func static(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun {
+	return finish(s, a, s.Start(seed), 0)
 }
 
 // afterOne runs the first unit at the baseline and the rest at an allocation.
-func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) Static {
+func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun {
 	x := s.Start(seed)
 	x.Run(s.Baseline, 1)
 	first := x.Elapsed
-	o := ended(s, a, x, x.Done)
+	o := finish(s, a, x, x.Done)
 	o.Resource += first / o.Seconds * (perf.ResourceShare(s.Baseline, s.Limits) - o.Resource)
 	return o
 }
 
-// ended completes an execution at an allocation and returns its result; done is the number of units completed before.
-func ended(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64) Static {
+// finish completes an execution at an allocation and returns its result; done is the number of units completed before.
+func finish(s *training.Scenario, a resources.Allocation, x *training.Execution, done float64) FixedRun {
 	per := x.Run(a, s.Units)
 	work := 0.0
 	for i, unit := range per {
 		work += unit * min(1, s.Units-done-float64(i)) // the last unit may be partial
 	}
 	hourly := float64(s.Rates.Hourly(a))
-	o := Static{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: perf.ResourceShare(a, s.Limits),
+	o := FixedRun{Allocation: a, Seconds: x.Elapsed, USD: x.SpentUSD, Joules: x.Joules, Resource: perf.ResourceShare(a, s.Limits),
 		start: spent{s.Startup, s.Startup / 3600 * hourly}, work: spent{work, work / 3600 * hourly}}
 	over := func(value, limit float64) {
 		if limit > 0 {
@@ -117,7 +117,7 @@ func ended(s *training.Scenario, a resources.Allocation, x *training.Execution, 
 	return o
 }
 
-func (o *Static) objectives() [3]float64 { return [3]float64{o.Seconds, o.USD, o.Resource} }
+func (o *FixedRun) objectives() [3]float64 { return [3]float64{o.Seconds, o.USD, o.Resource} }
 
 // Utility returns the utility of an outcome under a preference; lower is better: Σ wᵢ·xᵢ/xᵢ*, with x the seconds, USD
 // and share of the limits held, and xᵢ* the lowest value of each among the feasible fixed allocations. For a
@@ -137,7 +137,7 @@ func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 // excess if none is feasible. ok is false if the job cannot run at all. A run that moves can still beat the oracle
 // where a limit binds: part of the work on four devices and part on five may just meet a deadline for which four are
 // too slow.
-func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
+func (t *Truth) Oracle(p plan.Preference) (best FixedRun, ok bool) {
 	least := math.Inf(1)
 	for _, o := range t.Statics {
 		u := t.Utility(p, o.objectives())
@@ -151,9 +151,9 @@ func (t *Truth) Oracle(p plan.Preference) (best Static, ok bool) {
 	return best, ok
 }
 
-// Floor returns the regret of a run that does one unit of work at the baseline and then has perfect information: the
+// MinRegret returns the regret of a run that does one unit of work at the baseline and then has perfect information: the
 // minimum cost of measuring first. NaN if the SLA cannot be met from there.
-func (t *Truth) Floor(p plan.Preference) float64 {
+func (t *Truth) MinRegret(p plan.Preference) float64 {
 	oracle, ok := t.Oracle(p)
 	least := math.NaN()
 	for _, o := range t.after {
@@ -203,7 +203,7 @@ func (t *Truth) Regret(p plan.Preference, o *Outcome) Regret {
 		switch q.Kind {
 		case Probe:
 			out.Probe += v
-		case Move, Refused:
+		case Move, refused:
 			out.Move += v
 		case Lost:
 			out.Lost += v

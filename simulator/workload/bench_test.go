@@ -31,7 +31,7 @@ func BenchmarkReadTrace(b *testing.B) {
 		b.Fatal(err)
 	}
 	var text bytes.Buffer
-	if err := WriteTrace(&text, &Trace{Jobs: g.Take(100_000)}, "jobs"); err != nil {
+	if err := writeTrace(&text, &Trace{Jobs: g.Take(100_000)}, "jobs"); err != nil {
 		b.Fatal(err)
 	}
 	b.SetBytes(int64(text.Len()))

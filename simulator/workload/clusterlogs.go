@@ -1,12 +1,9 @@
 package workload
 
 import (
-	"errors"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 )
 
 // readPhillyRow reads a job without a type; its queue is the virtual cluster.
@@ -18,19 +15,6 @@ func readPhillyRow(r *row, j *Job) {
 	if math.IsNaN(j.Seconds) {
 		r.fail("no duration")
 	}
-}
-
-// writePhillyRow writes dates; time 0 is 1970 if the trace has no start.
-func writePhillyRow(t *Trace, j *Job) ([]string, error) {
-	if math.IsNaN(j.Seconds) {
-		return nil, errors.New("its duration is not known")
-	}
-	start := t.Start
-	if start.IsZero() {
-		start = time.Unix(0, 0).UTC()
-	}
-	at := start.Add(time.Duration(math.Round(j.Arrival)) * time.Second)
-	return []string{at.Format(time.DateTime), decimal(j.Seconds), strconv.Itoa(j.GPUs), decimal(j.Seconds * float64(j.GPUs)), j.Queue}, nil
 }
 
 // readPhillySLORow reads times in minutes. Deadlines are relative to the arrival; the deadline column of best-effort
@@ -77,34 +61,11 @@ func readElasticFlowRow(r *row, j *Job) {
 	}
 }
 
-// writeElasticFlowRow writes jobs without a deadline as best effort.
-func writeElasticFlowRow(_ *Trace, j *Job) ([]string, error) {
-	model, batch, ok := splitBatch(j.Type)
-	if !ok {
-		return nil, fmt.Errorf("job type %q says no batch size", j.Type)
-	}
-	bestEffort := "0"
-	if math.IsNaN(j.Deadline) {
-		bestEffort = "1"
-	}
-	return []string{strconv.Itoa(j.ID), decimal(j.Arrival), decimal(j.Steps), model, decimal(j.Deadline), strconv.Itoa(batch),
-		strconv.Itoa(j.GPUs), decimal(j.Seconds), bestEffort}, nil
-}
-
 // readSiaRow reads a job without duration and steps, which follow from the profiles.
 func readSiaRow(r *row, j *Job) {
 	j.Type = typeOf(r, "application")
 	j.GPUs = r.whole("num_replicas")
 	j.Arrival = r.number("time")
-}
-
-// writeSiaRow names jobs by application and number, as Sia does.
-func writeSiaRow(_ *Trace, j *Job) ([]string, error) {
-	model, batch, ok := splitBatch(j.Type)
-	if !ok {
-		return nil, fmt.Errorf("job type %q says no batch size", j.Type)
-	}
-	return []string{fmt.Sprintf("%s-%d", model, j.ID), decimal(j.Arrival), model, strconv.Itoa(j.GPUs), strconv.Itoa(batch)}, nil
 }
 
 // typeOf returns the job type of a model and its batch size, as in throughput tables.
@@ -119,15 +80,4 @@ func typeOf(r *row, model string) string {
 	}
 	r.names[full] = full
 	return full
-}
-
-// splitBatch splits "ResNet-18 (batch size 64)" into model and batch size.
-func splitBatch(job string) (model string, batch int, ok bool) {
-	rest, ok := strings.CutSuffix(job, ")")
-	i := strings.LastIndex(rest, " (batch size ")
-	if !ok || i < 0 {
-		return "", 0, false
-	}
-	batch, err := strconv.Atoi(rest[i+len(" (batch size "):])
-	return rest[:i], batch, err == nil
 }

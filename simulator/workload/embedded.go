@@ -18,7 +18,7 @@ var gavelTable string
 // GavelTable returns the embedded table used by Gavel's simulator: K80, P100 and V100, 26 job types on 1, 2, 4 and 8
 // GPUs, alone and in pairs. The header of gavel.table states its source.
 var GavelTable = sync.OnceValue(func() *Throughputs {
-	t, err := ReadTable(strings.NewReader(gavelTable))
+	t, err := readTable(strings.NewReader(gavelTable))
 	if err != nil {
 		panic("the embedded throughput table: " + err.Error()) // covered by a test
 	}
@@ -70,8 +70,8 @@ func (t *Throughputs) WriteTable(w io.Writer, head ...string) error {
 	return b.Flush()
 }
 
-// ReadTable reads the format of WriteTable.
-func ReadTable(r io.Reader) (*Throughputs, error) {
+// readTable reads the format of WriteTable.
+func readTable(r io.Reader) (*Throughputs, error) {
 	var rates []Rate
 	var types []string
 	var device string

@@ -12,14 +12,14 @@ import (
 	"trainopt/internal/regular"
 )
 
-// ReadThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023), plain or gzip:
+// readThroughputs reads a throughput table of Gavel (OSDI 2020) or Shockwave (NSDI 2023), plain or gzip:
 //
 //	{"v100": {"('ResNet-18 (batch size 16)', 1)": {"null": 77.3, "('A3C', 1)": [40.1, 5.2]}}}
 //
 // "null" is the rate alone; another job is paired with it, with both rates. A key without a number of devices means
 // one. Pairs with different numbers of devices, which no simulation forms, are errors.
-func ReadThroughputs(r io.Reader) (*Throughputs, error) {
-	r, err := Unpack(r)
+func readThroughputs(r io.Reader) (*Throughputs, error) {
+	r, err := regular.Gunzip(r)
 	if err != nil {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}
@@ -69,7 +69,7 @@ func LoadThroughputs(path string) (*Throughputs, error) {
 		return nil, fmt.Errorf("read throughputs: %w", err)
 	}
 	defer f.Close()
-	t, err := ReadThroughputs(f)
+	t, err := readThroughputs(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}

@@ -2,7 +2,6 @@ package workload
 
 import (
 	"math"
-	"strconv"
 )
 
 // readJobsRow reads a row of our own format, which has a column for every field of a job.
@@ -19,9 +18,4 @@ func readJobsRow(r *row, j *Job) {
 	j.SLO = r.number("slo")
 	j.Deadline = r.number("deadline_s")
 	j.User, j.Queue, j.Mode = r.name("user"), r.name("queue"), r.name("mode")
-}
-
-func writeJobsRow(_ *Trace, j *Job) ([]string, error) {
-	return []string{strconv.Itoa(j.ID), j.Type, decimal(j.Arrival), strconv.Itoa(j.GPUs), decimal(j.Steps), decimal(j.Seconds),
-		decimal(j.Weight), decimal(j.SLO), decimal(j.Deadline), j.User, j.Queue, j.Mode}, nil
 }

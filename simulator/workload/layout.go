@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// layout describes a trace format: detection, reading and writing. Each format is one entry in layouts.
+// layout describes a trace format: detection and reading. Each format is one entry in layouts.
 type layout struct {
 	name    string
-	what    string   // description for users
 	tabs    bool     // tab-separated without a header; else CSV with a header
-	columns []string // tab-separated: all columns in order; CSV: those that identify the format and are written
-	further []string // further columns of CSV that are written but optional
+	columns []string // tab-separated: all columns in order; CSV: those that identify the format
+	further []string // further columns of CSV, optional
 
 	strict    bool // the first invalid row is an error
 	ordered   bool // arrivals must ascend
@@ -30,65 +29,54 @@ type layout struct {
 	notes     []string
 
 	read func(r *row, j *Job)
-	// write returns the fields in the order of columns and further; nil for a read-only format.
-	write func(t *Trace, j *Job) ([]string, error)
 }
 
 // layouts are in order of detection: of two that match, the one with more columns comes first.
 var layouts = []*layout{
-	{
-		name: "gavel", what: "Gavel's trace files, ten columns", tabs: true, strict: true, ordered: true,
+	{ // Gavel's trace files, ten columns
+		name: "gavel", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "weight", "slo", "arrival"},
-		read:    readGavelRow, write: writeGavelRow,
+		read:    readGavelRow,
 	},
-	{
-		name: "gavel-msr", what: "Gavel's older trace files of the Philly cluster, seven columns", tabs: true, strict: true, ordered: true,
+	{ // Gavel's older trace files of the Philly cluster, seven columns
+		name: "gavel-msr", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "flag", "data", "steps", "arrival", "gpus"},
 		read:    readGavelRow,
 	},
-	{
-		name: "shockwave", what: "Shockwave's trace files, twelve columns", tabs: true, strict: true, ordered: true,
+	{ // Shockwave's trace files, twelve columns
+		name: "shockwave", tabs: true, strict: true, ordered: true,
 		columns: []string{"type", "command", "directory", "flag", "data", "steps", "gpus", "mode", "weight", "slo", "duration", "arrival"},
-		read:    readGavelRow, write: writeShockwaveRow,
+		read:    readGavelRow,
 	},
-	{
-		name: "philly-slo", what: "jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)", ids: true,
+	{ // jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)
+		name: "philly-slo", ids: true,
 		columns: []string{"job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration", "expect_time_list", "job_type"},
 		notes:   []string{"this format does not say its unit of time: taken as minutes", "of several deadlines of a job the first is taken"},
 		read:    readPhillySLORow,
 	},
-	{
-		name: "elasticflow", what: "ElasticFlow's traces with deadlines (ASPLOS 2023)", ids: true, fromFirst: true,
+	{ // ElasticFlow's traces with deadlines (ASPLOS 2023)
+		name: "elasticflow", ids: true, fromFirst: true,
 		columns: []string{"job_id", "submit_time", "iteration", "model_name", "ddl", "batch_size", "num_gpu", "duration"},
 		further: []string{"best_effort"},
-		read:    readElasticFlowRow, write: writeElasticFlowRow,
+		read:    readElasticFlowRow,
 	},
-	{
-		name: "philly", what: "the Philly cluster's log as one CSV", dated: true, fromFirst: true,
+	{ // the Philly cluster's log as one CSV
+		name: "philly", dated: true, fromFirst: true,
 		columns: []string{"timestamp", "duration", "num_gpus", "gpu_time", "cluster"},
 		notes:   []string{"dates are local and without a zone: read as UTC"},
-		read:    readPhillyRow, write: writePhillyRow,
+		read:    readPhillyRow,
 	},
-	{
-		name: "sia", what: "Sia's workloads (SOSP 2023): neither steps nor duration",
+	{ // Sia's workloads (SOSP 2023): neither steps nor duration
+		name:    "sia",
 		columns: []string{"name", "time", "application", "num_replicas", "batch_size"},
-		read:    readSiaRow, write: writeSiaRow,
+		read:    readSiaRow,
 	},
-	{
-		name: "jobs", what: "our own CSV: every field of a job", strict: true, ids: true,
+	{ // our own CSV: every field of a job
+		name: "jobs", strict: true, ids: true,
 		columns: []string{"id", "type", "arrival_s", "gpus"},
 		further: []string{"steps", "seconds", "weight", "slo", "deadline_s", "user", "queue", "mode"},
-		read:    readJobsRow, write: writeJobsRow,
+		read:    readJobsRow,
 	},
-}
-
-// Formats returns the names and descriptions of the trace formats.
-func Formats() [][2]string {
-	out := make([][2]string, len(layouts))
-	for i, l := range layouts {
-		out[i] = [2]string{l.name, l.what}
-	}
-	return out
 }
 
 // layoutNamed returns the format of a name, ignoring case.
@@ -332,8 +320,8 @@ func (r *row) whole(column string) int {
 	return int(x)
 }
 
-// noneBelow0 returns a number; negative values mean NaN, no value.
-func (r *row) noneBelow0(column string) float64 {
+// nonNegative returns a number; negative values mean NaN, no value.
+func (r *row) nonNegative(column string) float64 {
 	if x := r.number(column); !(x < 0) {
 		return x
 	}
@@ -352,49 +340,4 @@ func (r *row) date(column string) float64 {
 		return math.NaN()
 	}
 	return float64(t.Unix())
-}
-
-// WriteTrace writes jobs in a format. It returns an error for jobs that the format cannot represent and for read-only
-// formats.
-func WriteTrace(w io.Writer, t *Trace, format string) error {
-	l, err := layoutNamed(format)
-	if err == nil && l.write == nil {
-		err = fmt.Errorf("format %s has columns that a job does not say: it is only read", l.name)
-	}
-	if err != nil {
-		return fmt.Errorf("write trace: %w", err)
-	}
-	rows := csv.NewWriter(w)
-	b := bufio.NewWriter(w)
-	put := rows.Write
-	if l.tabs {
-		put = func(fields []string) error {
-			_, err := b.WriteString(strings.Join(fields, "\t") + "\n")
-			return err
-		}
-	} else if err := put(slices.Concat(l.columns, l.further)); err != nil {
-		return fmt.Errorf("write trace: %w", err)
-	}
-	for i := range t.Jobs {
-		fields, err := l.write(t, &t.Jobs[i])
-		if err == nil {
-			err = put(fields)
-		}
-		if err != nil {
-			return fmt.Errorf("write trace: job %d: %w", t.Jobs[i].ID, err)
-		}
-	}
-	rows.Flush()
-	if err := errors.Join(rows.Error(), b.Flush()); err != nil {
-		return fmt.Errorf("write trace: %w", err)
-	}
-	return nil
-}
-
-// decimal returns the shortest decimal form that parses to the same number; "" for NaN.
-func decimal(x float64) string {
-	if math.IsNaN(x) {
-		return ""
-	}
-	return strconv.FormatFloat(x, 'f', -1, 64)
 }

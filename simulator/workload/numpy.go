@@ -6,14 +6,10 @@ type NumPy struct{ twister }
 
 // NewNumPy implements numpy.random.seed(seed).
 func NewNumPy(seed uint32) *NumPy {
-	n := &NumPy{twister{next: twisterWords}}
-	n.state[0] = seed
-	for i := uint32(1); i < twisterWords; i++ {
-		before := n.state[i-1]
-		n.state[i] = 1812433253*(before^before>>30) + i
-	}
+	n := &NumPy{}
+	n.words.Seed(uint64(seed))
 	return n
 }
 
 // Word returns the next 32 bits, the source of all other draws.
-func (n *NumPy) Word() uint32 { return n.word() }
+func (n *NumPy) Word() uint32 { return n.words.Uint32() }

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"trainopt/internal/regular"
 )
 
 // published returns the path of a file of the published data; it skips the test if the file does not exist.
@@ -118,7 +120,7 @@ func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Unpack(bytes.NewReader(packed))
+	r, err := regular.Gunzip(bytes.NewReader(packed))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +133,7 @@ func TestPublishedGavelTraceIsWrittenAsItWas(t *testing.T) {
 		t.Fatal(err)
 	}
 	var written bytes.Buffer
-	if err := WriteTrace(&written, tr, "gavel"); err != nil {
+	if err := writeTrace(&written, tr, "gavel"); err != nil {
 		t.Fatal(err)
 	}
 	if want := strings.ReplaceAll(original.String(), "-j 2 ", "-j 8 "); written.String() != want {

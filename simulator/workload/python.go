@@ -3,6 +3,8 @@ package workload
 import (
 	"math"
 	"math/bits"
+
+	"gonum.org/v1/gonum/mathext/prng"
 )
 
 // Python generates the same numbers as random.Random of CPython (3.2 and newer) for the same integer seed: the
@@ -11,15 +13,7 @@ import (
 type Python struct{ twister }
 
 // twister is the Mersenne twister MT19937.
-type twister struct {
-	state [twisterWords]uint32
-	next  int
-}
-
-const (
-	twisterWords = 624
-	twisterShift = 397
-)
+type twister struct{ words prng.MT19937 }
 
 // NewPython returns random.Random(seed). As in Python, the sign of the seed is ignored.
 func NewPython(seed int64) *Python {
@@ -31,62 +25,14 @@ func NewPython(seed int64) *Python {
 	if high := uint32(magnitude >> 32); high != 0 {
 		key = append(key, high)
 	}
-	p := &Python{twister{next: twisterWords}}
-	p.seed(key)
+	p := &Python{}
+	p.words.SeedFromKeys(key)
 	return p
-}
-
-// seed implements init_by_array of the reference implementation.
-func (p *twister) seed(key []uint32) {
-	s := &p.state
-	s[0] = 19650218
-	for i := 1; i < twisterWords; i++ {
-		s[i] = 1812433253*(s[i-1]^s[i-1]>>30) + uint32(i)
-	}
-	i, j := 1, 0
-	step := func() {
-		if i++; i == twisterWords {
-			s[0], i = s[twisterWords-1], 1
-		}
-	}
-	for range max(twisterWords, len(key)) {
-		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1664525) + key[j] + uint32(j)
-		step()
-		j = (j + 1) % len(key)
-	}
-	for range twisterWords - 1 {
-		s[i] = (s[i] ^ (s[i-1]^s[i-1]>>30)*1566083941) - uint32(i)
-		step()
-	}
-	s[0] = 1 << 31
-}
-
-// twist generates the next block of words.
-func (p *twister) twist() {
-	s := &p.state
-	for i := range s {
-		y := s[i]&(1<<31) | s[(i+1)%twisterWords]&(1<<31-1)
-		s[i] = s[(i+twisterShift)%twisterWords] ^ y>>1 ^ -(y&1)&0x9908b0df
-	}
-	p.next = 0
-}
-
-// word returns the next tempered 32-bit word.
-func (p *twister) word() uint32 {
-	if p.next == twisterWords {
-		p.twist()
-	}
-	y := p.state[p.next]
-	p.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
 }
 
 // Random implements random(): uniform in [0, 1), a multiple of 2⁻⁵³.
 func (p *twister) Random() float64 {
-	a, b := p.word()>>5, p.word()>>6
+	a, b := p.words.Uint32()>>5, p.words.Uint32()>>6
 	return (float64(a)*(1<<26) + float64(b)) / (1 << 53)
 }
 
@@ -101,10 +47,10 @@ func (p *Python) Bits(k int) uint64 {
 	case k <= 0:
 		return 0
 	case k <= 32:
-		return uint64(p.word() >> (32 - k))
+		return uint64(p.words.Uint32() >> (32 - k))
 	}
-	low := uint64(p.word())
-	return uint64(p.word()>>(64-min(k, 64)))<<32 | low
+	low := uint64(p.words.Uint32())
+	return uint64(p.words.Uint32()>>(64-min(k, 64)))<<32 | low
 }
 
 // Below implements randrange(n): uniform in 0…n−1, for n at least 1.

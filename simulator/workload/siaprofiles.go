@@ -152,30 +152,27 @@ func siaTable(file string, columns ...string) ([][]float64, error) {
 		return nil, err
 	}
 	defer f.Close()
-	r, err := Unpack(f)
+	r, err := regular.Gunzip(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	rows, err := csv.NewReader(r).ReadAll()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	if len(rows) < 2 {
-		return nil, fmt.Errorf("%s: no row", file)
 	}
 	var out [][]float64
-	for n, row := range rows[1:] {
-		values := make([]float64, len(columns))
-		for c, column := range columns {
-			at := slices.Index(rows[0], column)
-			if at < 0 {
-				return nil, fmt.Errorf("%s: the header has no column %s", file, column)
-			}
-			if values[c], err = strconv.ParseFloat(row[at], 64); err != nil || math.IsNaN(values[c]) || math.IsInf(values[c], 0) {
-				return nil, fmt.Errorf("%s: row %d: %s is %q, want a number", file, n+1, column, row[at])
+	err = regular.EachRow(csv.NewReader(r), columns, func(row []string) error {
+		values := make([]float64, len(row))
+		for c, text := range row {
+			var err error
+			if values[c], err = strconv.ParseFloat(text, 64); err != nil || math.IsNaN(values[c]) || math.IsInf(values[c], 0) {
+				return fmt.Errorf("%s is %q, want a number", columns[c], text)
 			}
 		}
 		out = append(out, values)
+		return nil
+	})
+	if err == nil && len(out) == 0 {
+		err = errors.New("no row")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	return out, nil
 }
@@ -284,7 +281,7 @@ func siaGoodput(points []siaPoint, gpus int, least float64, trained []siaTrainin
 		if !ok || from > last {
 			continue
 		}
-		best = max(best, siaWorth(trained, total)/(step+(parts-1)*(step-sync)))
+		best = max(best, siaEfficiency(trained, total)/(step+(parts-1)*(step-sync)))
 	}
 	return best
 }
@@ -307,8 +304,8 @@ func siaStep(points []siaPoint, local float64) (step, sync float64, ok bool) {
 	return 0, 0, false
 }
 
-// siaWorth returns the efficiency of a step at a total batch, interpolated linearly in logarithms.
-func siaWorth(trained []siaTraining, total float64) float64 {
+// siaEfficiency returns the efficiency of a step at a total batch, interpolated linearly in logarithms.
+func siaEfficiency(trained []siaTraining, total float64) float64 {
 	for i, b := range trained[1:] {
 		a := trained[i]
 		if total <= float64(b.batch)*(1+1e-9) {

@@ -75,10 +75,10 @@ func TestLoadSiaProfiles(t *testing.T) {
 
 func TestLoadSiaProfilesSaysWhatIsWrong(t *testing.T) {
 	for want, change := range map[string]func(map[string]string){
-		"no <model>/placements-<device>.csv": func(f map[string]string) { clear(f); f["p/a"] = "" },
-		"what batches of net are worth":      func(f map[string]string) { delete(f, "p/net/validation-10.csv"); delete(f, "p/net/validation-40.csv") },
-		"the header has no column step_time": func(f map[string]string) { f["p/net/placements-aws.csv"] = "placement,local_bsz\n1,2\n" },
-		`row 1: local_bsz is "x", want a number`: func(f map[string]string) {
+		"no <model>/placements-<device>.csv":  func(f map[string]string) { clear(f); f["p/a"] = "" },
+		"what batches of net are worth":       func(f map[string]string) { delete(f, "p/net/validation-10.csv"); delete(f, "p/net/validation-40.csv") },
+		`no column "step_time" in the header`: func(f map[string]string) { f["p/net/placements-aws.csv"] = "placement,local_bsz\n1,2\n" },
+		`line 2: local_bsz is "x", want a number`: func(f map[string]string) {
 			f["p/net/placements-aws.csv"] = "placement,local_bsz,step_time,sync_time\n1,x,1,1\n"
 		},
 		"its name has no batch":                               func(f map[string]string) { f["p/net/validation-big.csv"] = "progress,iteration\n1,1\n" },

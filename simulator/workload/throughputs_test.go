@@ -22,7 +22,7 @@ const smallJSON = `{
 
 func TestReadThroughputs(t *testing.T) {
 	for form, text := range map[string]string{"plain": smallJSON, "gzip": zipped(smallJSON)} {
-		table, err := ReadThroughputs(strings.NewReader(text))
+		table, err := readThroughputs(strings.NewReader(text))
 		if err != nil {
 			t.Fatal(form, err)
 		}
@@ -89,7 +89,7 @@ func TestThroughputsThatAreRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			_, err := ReadThroughputs(strings.NewReader(test.text))
+			_, err := readThroughputs(strings.NewReader(test.text))
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with %q", err, test.want)
 			}
@@ -177,7 +177,7 @@ func TestTableKeepsEveryRate(t *testing.T) {
 		if err := table.WriteTable(&first, "a head"); err != nil {
 			t.Fatal(err)
 		}
-		back, err := ReadTable(bytes.NewReader(first.Bytes()))
+		back, err := readTable(bytes.NewReader(first.Bytes()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +204,7 @@ func TestTablesThatAreRefused(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ReadTable(strings.NewReader(test.text)); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
+			if _, err := readTable(strings.NewReader(test.text)); err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "\n") {
 				t.Errorf("got %v, want one line with %q", err, test.want)
 			}
 		})
@@ -214,7 +214,7 @@ func TestTablesThatAreRefused(t *testing.T) {
 func FuzzReadThroughputs(f *testing.F) {
 	f.Add(smallJSON)
 	f.Fuzz(func(t *testing.T, text string) {
-		table, err := ReadThroughputs(strings.NewReader(text))
+		table, err := readThroughputs(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -225,7 +225,7 @@ func FuzzReadThroughputs(f *testing.F) {
 func FuzzReadTable(f *testing.F) {
 	f.Add("# head\ntype a\ntype b\non v100 1\n0 5 1:2:3\n1 - 1:4:4\non k80 2\n1 0\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		table, err := ReadTable(strings.NewReader(text))
+		table, err := readTable(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -250,7 +250,7 @@ func checkTable(t *testing.T, table *Throughputs) {
 	if err := table.WriteTable(&b); err != nil {
 		t.Fatal(err)
 	}
-	back, err := ReadTable(&b)
+	back, err := readTable(&b)
 	if err != nil || !slices.Equal(back.Rates(), table.Rates()) {
 		t.Errorf("written and read again: %v", err)
 	}

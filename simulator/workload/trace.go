@@ -77,7 +77,7 @@ func LoadTrace(path, format string) (*Trace, error) {
 
 // readTrace decompresses the input, detects the format and reads all rows.
 func readTrace(r io.Reader, format string) (*Trace, error) {
-	r, err := Unpack(r)
+	r, err := regular.Gunzip(r)
 	if err != nil {
 		return nil, err
 	}

@@ -261,7 +261,7 @@ func TestOurFormatKeepsEveryField(t *testing.T) {
 			at += rapid.Float64Range(0, 1e6).Draw(t, "gap")
 		}
 		var b bytes.Buffer
-		if err := WriteTrace(&b, &tr, "jobs"); err != nil {
+		if err := writeTrace(&b, &tr, "jobs"); err != nil {
 			t.Fatal(err)
 		}
 		back, err := ReadTrace(&b, "f", "")
@@ -283,8 +283,8 @@ func TestEveryFormatThatIsWrittenReadsTheSame(t *testing.T) {
 				t.Fatal(err)
 			}
 			var b bytes.Buffer
-			err = WriteTrace(&b, tr, l.name)
-			if l.write == nil {
+			err = writeTrace(&b, tr, l.name)
+			if writers[l.name] == nil {
 				if err == nil || !strings.Contains(err.Error(), "only read") {
 					t.Errorf("got %v, want that it is only read", err)
 				}
@@ -316,7 +316,7 @@ func TestWritersRefuseWhatTheFormatCannotHold(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if err := WriteTrace(&bytes.Buffer{}, test.trace, test.format); err == nil || !strings.Contains(err.Error(), test.want) {
+			if err := writeTrace(&bytes.Buffer{}, test.trace, test.format); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -340,7 +340,7 @@ func FuzzReadTrace(f *testing.F) {
 			}
 		}
 		var b bytes.Buffer
-		if err := WriteTrace(&b, tr, "jobs"); err != nil {
+		if err := writeTrace(&b, tr, "jobs"); err != nil {
 			t.Fatal(err)
 		}
 		back, err := ReadTrace(&b, "f", "jobs")

@@ -9,9 +9,9 @@ import (
 	"trainopt/optimizer/inspect"
 )
 
-// remarks completes entries with assumed values and collects notes. Each distinct note is listed once, with the
+// assumptionNotes completes entries with assumed values and collects notes. Each distinct note is listed once, with the
 // number of trainings that it applies to if a log contains several.
-type remarks struct {
+type assumptionNotes struct {
 	assume history.Entry
 	said   map[string]int
 	order  []string
@@ -19,12 +19,12 @@ type remarks struct {
 	of     map[string]int // text → last training that the note applied to
 }
 
-func newRemarks(assume history.Entry) *remarks {
-	return &remarks{assume: assume, said: map[string]int{}, of: map[string]int{}}
+func newRemarks(assume history.Entry) *assumptionNotes {
+	return &assumptionNotes{assume: assume, said: map[string]int{}, of: map[string]int{}}
 }
 
 // note adds a note to the current training, at most once per training.
-func (a *remarks) note(format string, args ...any) {
+func (a *assumptionNotes) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if last, ok := a.of[text]; ok && last == a.thisIs {
 		return
@@ -37,7 +37,7 @@ func (a *remarks) note(format string, args ...any) {
 }
 
 // notes lists the notes in order of first occurrence; trainings is the number of trainings in the log.
-func (a *remarks) notes(trainings int) []string {
+func (a *assumptionNotes) notes(trainings int) []string {
 	var out []string
 	for _, text := range a.order {
 		if n := a.said[text]; n < trainings {
@@ -50,7 +50,7 @@ func (a *remarks) notes(trainings int) []string {
 
 // fill completes an entry with the assumed values and notes each of them. In an assumption that was not created by
 // history.NewEntry (no Kind), every 0 means unknown. Values in the log always take precedence.
-func (a *remarks) fill(e *history.Entry) {
+func (a *assumptionNotes) fill(e *history.Entry) {
 	s := &a.assume
 	for _, f := range []struct {
 		name     string

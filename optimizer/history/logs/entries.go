@@ -38,7 +38,7 @@ func (u *run) unit() int {
 // entries returns the entries of a run: a single one, or one of the whole followed by one per segment (allocation),
 // and the segments themselves. A run without unit times gets the mean of the whole run, if its counter gives the
 // total time.
-func (u *run) entries(path, format string, say *remarks) ([]history.Entry, []*stretch) {
+func (u *run) entries(path, format string, say *assumptionNotes) ([]history.Entry, []*segment) {
 	u.end()
 	whole := history.NewEntry(history.Log, u.digest.hex())
 	whole.Source, whole.At, whole.Job = path, u.started(), u.job
@@ -84,7 +84,7 @@ func (u *run) started() time.Time {
 	if at.IsZero() {
 		return at
 	}
-	if at.Location() == written { // no zone in the log: assume the local one
+	if at.Location() == zoneAsWritten { // no zone in the log: assume the local one
 		at = time.Date(at.Year(), at.Month(), at.Day(), at.Hour(), at.Minute(), at.Second(), at.Nanosecond(), time.Local)
 	}
 	if u.beforeStamp > 0 && u.beforeStamp < math.MaxInt64/2e9 {
@@ -115,7 +115,7 @@ func (u *run) clockUsed() int {
 }
 
 // fill sets the measured fields of the segment's entry.
-func (s *stretch) fill(e *history.Entry, unit, clock int) {
+func (s *segment) fill(e *history.Entry, unit, clock int) {
 	e.Rows, e.Unit = s.rows, unitNames[unit]
 	e.Observed.GPU, e.Observed.GPUs = gpuModel(s.device), s.gpuCount()
 	e.Observed.CPUs, e.Observed.Batch = s.cpus, s.batch
@@ -137,7 +137,7 @@ func (s *stretch) fill(e *history.Entry, unit, clock int) {
 
 // rates sets the throughput: the logged one, else the batch size over the time of a step, else the samples of an
 // epoch over its time.
-func (s *stretch) rates(e *history.Entry, unit int) {
+func (s *segment) rates(e *history.Entry, unit int) {
 	step, _, _ := s.unitTimes(byStep).steady()
 	if unit == byStep {
 		step = e.UnitTime
@@ -202,7 +202,7 @@ func join(whole *history.Entry, parts []history.Entry) {
 }
 
 // notes adds the anomalies of a run.
-func (u *run) notes(say *remarks, clock int, parts []history.Entry) {
+func (u *run) notes(say *assumptionNotes, clock int, parts []history.Entry) {
 	timed := false
 	for i := range parts {
 		timed = timed || !math.IsNaN(parts[i].UnitTime)

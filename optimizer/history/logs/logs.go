@@ -61,9 +61,9 @@ type measured struct {
 // maxTrainings is the maximum number of trainings in one file.
 const maxTrainings = 4096
 
-// written is the zone of timestamps without one. It distinguishes them from UTC timestamps, and gives a log the same
+// zoneAsWritten is the zone of timestamps without one. It distinguishes them from UTC timestamps, and gives a log the same
 // ID on machines in any zone.
-var written = time.FixedZone("as written", 0)
+var zoneAsWritten = time.FixedZone("as written", 0)
 
 // Read reads a log as a stream: memory does not grow with the number of rows. The path is one that trainlog.Scan
 // accepts. Times are in seconds, memory is the log's gigabytes taken as GiB; missing values are NaN or "". The ID of
@@ -73,7 +73,7 @@ var written = time.FixedZone("as written", 0)
 // The error wraps fs.ErrNotExist if the file does not exist, and trainlog.ErrNoData if it has no row.
 func Read(path string, o Options) (Log, error) {
 	f := file{runs: map[name]*run{}}
-	stats, err := trainlog.Scan(path, trainlog.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: written}, f.row)
+	stats, err := trainlog.Scan(path, trainlog.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: zoneAsWritten}, f.row)
 	log := Log{Path: path, Format: stats.Format, Rows: stats.Rows, Bad: stats.Bad, Odd: stats.Noted + f.odd.n}
 	for _, b := range stats.FirstBad {
 		log.FirstBad = append(log.FirstBad, b.String())
@@ -165,7 +165,7 @@ type file struct {
 	runs  map[name]*run // the latest run of each
 	at    *run
 	order []*run
-	odd   oddities
+	odd   anomalies
 }
 
 var errTooMany = fmt.Errorf("more than %d trainings in one file: this is not the log of a training", maxTrainings)
@@ -201,7 +201,7 @@ func (f *file) find(r *trainlog.Row) *run {
 			return nil
 		}
 	}
-	if u.beginsAnew(r) {
+	if u.startsNewRun(r) {
 		return nil
 	}
 	return u

@@ -8,10 +8,10 @@ import (
 	"trainopt/resources"
 )
 
-// Observations returns the measured unit times of a log, one observation per allocation and batch size, for the
+// observations returns the measured unit times of a log, one observation per allocation and batch size, for the
 // performance model. Missing GPU or CPU counts are taken from fallback. Segments without unit times yield no
 // observation.
-func Observations(log Log, fallback resources.Allocation) []perf.Observation {
+func observations(log Log, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
 	var out []perf.Observation
 	var firsts [][]float64
@@ -90,12 +90,12 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 		if log.Bad > 0 {
 			note(": %s", log.skipped())
 		}
-		found := Observations(log, fallback)
+		found := observations(log, fallback)
 		if len(found) == 0 {
 			note(": %s: not used", noTimes)
 			continue
 		}
-		if log.silentOnCPUs() {
+		if log.lacksCPUCount() {
 			note(" does not say cpu_count: taken to be made with %s", fallback)
 		}
 		out.Observations = append(out.Observations, found...)
@@ -103,8 +103,8 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 	return out
 }
 
-// silentOnCPUs reports whether a segment with unit times has no CPU count.
-func (log *Log) silentOnCPUs() bool {
+// lacksCPUCount reports whether a segment with unit times has no CPU count.
+func (log *Log) lacksCPUCount() bool {
 	for _, m := range log.stretches {
 		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {
 			return true

@@ -46,7 +46,7 @@ func firstSteps(first, interval float64) float64 {
 
 // timing records the times in a row on every clock, and the pace of each pair of position and clock. An epoch_time is
 // held until the epoch is over, since several rows may belong to the same epoch.
-func (u *run) timing(r *trainlog.Row, p place, o *oddities) {
+func (u *run) timing(r *trainlog.Row, p place, o *anomalies) {
 	took, hasTook := r.Value(trainlog.EpochTime)
 	if hasTook && took == 0 {
 		o.add(r.Line, "%s is 0: no data", trainlog.EpochTime)

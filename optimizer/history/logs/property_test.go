@@ -220,7 +220,7 @@ func FuzzRead(f *testing.F) {
 				}
 			}
 		}
-		for _, o := range Observations(log, eightCPUs) {
+		for _, o := range observations(log, eightCPUs) {
 			if len(o.UnitSeconds) == 0 || o.UnitSamples < 0 {
 				t.Fatalf("observation %+v", o)
 			}

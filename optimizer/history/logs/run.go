@@ -33,11 +33,11 @@ type run struct {
 	stamp       time.Time
 	epochTime   float64  // epoch_time of the current epoch, which further rows may update
 	epochOf     float64  // epoch that epochTime belongs to
-	firstStep   *stretch // segment of the first step; nil once its length is known
+	firstStep   *segment // segment of the first step; nil once its length is known
 
 	now       config
-	at        *stretch
-	stretches []*stretch
+	at        *segment
+	stretches []*segment
 
 	loss, accuracy float64 // last values
 }
@@ -105,7 +105,7 @@ func newRun(r *trainlog.Row) *run {
 		epoch: n, step: n, totalSteps: n, clock: newCounter(), cost: newCounter(), epochTime: n, epochOf: n, now: noConfig(),
 		loss: n, accuracy: n}
 	u.at = newStretch(noConfig())
-	u.stretches = []*stretch{u.at}
+	u.stretches = []*segment{u.at}
 	return u
 }
 
@@ -120,20 +120,20 @@ func (u *run) finished() bool {
 	return true
 }
 
-// beginsAnew reports whether a row starts another run of the same training: its position is that of the start of this
+// startsNewRun reports whether a row starts another run of the same training: its position is that of the start of this
 // run, which was finished.
-func (u *run) beginsAnew(r *trainlog.Row) bool {
+func (u *run) startsNewRun(r *trainlog.Row) bool {
 	p := placeOf(r)
 	return p.backFrom(u.last) && p.asEarlyAs(u.start) && u.finished()
 }
 
 // take adds one row to the run.
-func (u *run) take(r *trainlog.Row, o *oddities) {
+func (u *run) take(r *trainlog.Row, o *anomalies) {
 	u.digest.row(r)
 	u.describe(r, o)
 	p := placeOf(r)
 	if p.backFrom(u.last) || p.time < u.last.time {
-		u.goneBack()
+		u.recordRestart()
 	}
 	u.move(r, o)
 	u.rows++
@@ -148,8 +148,8 @@ func (u *run) take(r *trainlog.Row, o *oddities) {
 	u.at.take(r, o)
 }
 
-// goneBack records a restart of the job from a checkpoint or from its start.
-func (u *run) goneBack() {
+// recordRestart records a restart of the job from a checkpoint or from its start.
+func (u *run) recordRestart() {
 	u.restarts++
 	if u.sinceBack <= 2 {
 		u.turns++
@@ -166,7 +166,7 @@ func (u *run) begin() {
 }
 
 // describe records the job's attributes in a row.
-func (u *run) describe(r *trainlog.Row, o *oddities) {
+func (u *run) describe(r *trainlog.Row, o *anomalies) {
 	if r.Model != "" {
 		u.job.Model = r.Model
 	}
@@ -183,7 +183,7 @@ func (u *run) describe(r *trainlog.Row, o *oddities) {
 }
 
 // setPositive sets a value unless it is 0 or less, which is counted as odd.
-func setPositive(to *float64, r *trainlog.Row, c trainlog.Column, o *oddities) {
+func setPositive(to *float64, r *trainlog.Row, c trainlog.Column, o *anomalies) {
 	if v, ok := r.Value(c); ok && v > 0 {
 		*to = v
 	} else if ok {
@@ -195,7 +195,7 @@ func setPositive(to *float64, r *trainlog.Row, c trainlog.Column, o *oddities) {
 const maxCount = 1e9
 
 // setCount sets a count between least and maxCount; other values are counted as odd.
-func setCount(to *float64, r *trainlog.Row, c trainlog.Column, least float64, o *oddities) {
+func setCount(to *float64, r *trainlog.Row, c trainlog.Column, least float64, o *anomalies) {
 	if v, ok := r.Value(c); ok && v >= least && v <= maxCount {
 		*to = v
 	} else if ok {
@@ -204,7 +204,7 @@ func setCount(to *float64, r *trainlog.Row, c trainlog.Column, least float64, o 
 }
 
 // move selects the segment of a row; missing fields of the allocation are unchanged.
-func (u *run) move(r *trainlog.Row, o *oddities) {
+func (u *run) move(r *trainlog.Row, o *anomalies) {
 	was := u.now
 	setCount(&u.now.gpus, r, trainlog.GPUCount, 0, o)
 	setCount(&u.now.cpus, r, trainlog.CPUCount, 1, o)
@@ -225,7 +225,7 @@ func (u *run) move(r *trainlog.Row, o *oddities) {
 }
 
 // stretchAt returns the segment at an allocation, creating it if necessary.
-func (u *run) stretchAt(c config) *stretch {
+func (u *run) stretchAt(c config) *segment {
 	for _, s := range u.stretches {
 		if s.same(&c) && !s.mixed {
 			return s

@@ -4,15 +4,17 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"trainopt/internal/stat"
 )
 
 const (
 	// maxKept bounds the number of values kept per segment and kind; of more, a uniform sample is kept.
 	maxKept = 1024
-	// pause is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
-	pause = 3
-	// recurs is the minimum number of such values that form a pattern.
-	recurs = 3
+	// outlierFactor is the factor from the median beyond which a value is not steady state but a pause, a restart or a stall.
+	outlierFactor = 3
+	// minRecurring is the minimum number of such values that form a pattern.
+	minRecurring = 3
 	// seed of the sampling: the same log yields the same bytes.
 	seed = 0x10_95
 )
@@ -53,8 +55,8 @@ func (s *samples) add(v float64) {
 	s.n++
 }
 
-// begin marks the next value as warm-up: the job was restarted, or has returned to this allocation.
-func (s *samples) begin() { s.cold = s.n > 0 }
+// markWarmup marks the next value as warm-up: the job was restarted, or has returned to this allocation.
+func (s *samples) markWarmup() { s.cold = s.n > 0 }
 
 // values returns the steady values; the warm-up value only if there is no other.
 func (s *samples) values() []float64 {
@@ -65,7 +67,7 @@ func (s *samples) values() []float64 {
 }
 
 // median returns the median of the steady values; NaN if there are none.
-func (s *samples) median() float64 { return median(s.values()) }
+func (s *samples) median() float64 { return stat.Median(s.values()) }
 
 // steady returns the mean of the steady values, their relative standard deviation (NaN for fewer than two) and their
 // number. Values above three times the median or below a third of it are excluded, so that a pause does not distort
@@ -74,21 +76,21 @@ func (s *samples) median() float64 { return median(s.values()) }
 // values.
 func (s *samples) steady() (mean, spread, count float64) {
 	all := s.values()
-	middle := median(all)
+	middle := stat.Median(all)
 	var slow, fast []float64
 	var m moments
 	for _, v := range all {
 		switch {
-		case v > pause*middle:
+		case v > outlierFactor*middle:
 			slow = append(slow, v)
-		case v < middle/pause:
+		case v < middle/outlierFactor:
 			fast = append(fast, v)
 		default:
 			m.add(v)
 		}
 	}
 	for _, odd := range [][]float64{slow, fast} {
-		if alike := like(odd, median(odd)); len(alike) >= recurs {
+		if alike := like(odd, stat.Median(odd)); len(alike) >= minRecurring {
 			for _, v := range alike {
 				m.add(v)
 			}
@@ -109,7 +111,7 @@ func (s *samples) steady() (mean, spread, count float64) {
 
 // like returns the values within the factor pause of middle.
 func like(values []float64, middle float64) []float64 {
-	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > pause*middle || v < middle/pause })
+	return slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return v > outlierFactor*middle || v < middle/outlierFactor })
 }
 
 // moments holds a running mean and sum of squared deviations (Welford 1962).
@@ -120,19 +122,6 @@ func (m *moments) add(v float64) {
 	d := v - m.mean
 	m.mean += d / m.n
 	m.m2 += d * (v - m.mean)
-}
-
-// median returns the median without changing v; NaN if v is empty.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	sorted := slices.Sorted(slices.Values(v))
-	h := len(sorted) / 2
-	if len(sorted)%2 == 1 {
-		return sorted[h]
-	}
-	return sorted[h-1]/2 + sorted[h]/2
 }
 
 // counter is a cumulative value of a log (time_so_far, cost_so_far). Its total is the last value, or more if the

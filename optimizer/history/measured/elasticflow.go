@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -55,7 +56,7 @@ var elasticFlowGPUs = []string{"1", "2", "4", "8", "16", "32", "64"}
 // readElasticFlow reads one table. Empty cells, "nan" and 0 were not measured.
 func readElasticFlow(r io.Reader, prefix, gpu string, perNode int) ([]point, error) {
 	var out []point
-	err := eachRow(csv.NewReader(r), append([]string{"global_batch_size"}, elasticFlowGPUs...), func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), append([]string{"global_batch_size"}, elasticFlowGPUs...), func(v []string) error {
 		batch, err := whole(v[0])
 		if err != nil {
 			return fmt.Errorf("global_batch_size %w", err)

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -21,7 +22,7 @@ var measurements []byte
 // Embedded returns a new slice of the measurements in the binary, sorted by id. It panics if the embedded file is
 // malformed, which a test excludes.
 func Embedded() []history.Entry {
-	entries, err := Parse(bytes.NewReader(measurements))
+	entries, err := parse(bytes.NewReader(measurements))
 	if err != nil {
 		panic(fmt.Sprintf("embedded measurements.csv: %v", err))
 	}
@@ -33,13 +34,13 @@ func Embedded() []history.Entry {
 // standard deviation. The model and the source are part of the id.
 var columns = []string{"id", "gpu", "gpus", "nodes", "batch", "throughput", "seconds", "count", "spread", "framework"}
 
-// Parse reads a table in the format of Format. Errors contain the line number.
-func Parse(r io.Reader) ([]history.Entry, error) {
+// parse reads a table in the format of Format. Errors contain the line number.
+func parse(r io.Reader) ([]history.Entry, error) {
 	reader := csv.NewReader(r)
 	reader.Comment = '#'
 	seen := map[string]bool{}
 	var out []history.Entry
-	err := eachRow(reader, columns, func(v []string) error {
+	err := regular.EachRow(reader, columns, func(v []string) error {
 		p, err := parsePoint(v)
 		if err != nil {
 			return err
@@ -126,7 +127,7 @@ func Format(entries []history.Entry, date string) ([]byte, error) {
 	}
 	w.Flush()
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "# Published measurements of trainings, made %s by: go run ./internal/gen/measurements\n", date)
+	fmt.Fprintf(&out, "# Published measurements of trainings, made %s by: go run ./internal/gen measurements\n", date)
 	for _, key := range slices.Sorted(maps.Keys(used)) {
 		o := origins[key]
 		fmt.Fprintf(&out, "# %s: %s; %s @ %s; %s\n", key, o.Title, o.Where, o.Commit, o.Licence)

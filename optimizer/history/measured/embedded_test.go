@@ -111,12 +111,12 @@ func TestParseRefuses(t *testing.T) {
 		"spread with a sign": {tableHeader + strings.Replace(good, "0.01", "-0.01", 1), "spread"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Parse(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := parse(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
-	if entries, err := Parse(strings.NewReader(tableHeader + good)); err != nil || len(entries) != 1 {
+	if entries, err := parse(strings.NewReader(tableHeader + good)); err != nil || len(entries) != 1 {
 		t.Errorf("the good row: %v, %v", entries, err)
 	}
 }
@@ -136,7 +136,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("# note\n" + tableHeader + "mlperf/bert/h100/8x8/g4608,H100,64,8,4608,,52.77,1,,pytorch\n")
 	f.Add(tableHeader + "gavel/lm/k80/8x1/b5,K80,8,1,40,384.3,,,,\nelasticflow/yolov3/t4/1/g64,T4,1,1,64,28.04,,,,\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		entries, err := Parse(strings.NewReader(text))
+		entries, err := parse(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -149,7 +149,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return // a source without a licence
 		}
-		again, err := Parse(bytes.NewReader(first))
+		again, err := parse(bytes.NewReader(first))
 		if err != nil {
 			t.Fatalf("what Format wrote is refused: %v\n%s", err, first)
 		}

@@ -6,8 +6,8 @@ import (
 	"trainopt/cost"
 )
 
-// forms lists GPUs that package cost does not distinguish or contain, by lower-case substrings of their names.
-var forms = []struct {
+// gpuVariants lists GPUs that package cost does not distinguish or contain, by lower-case substrings of their names.
+var gpuVariants = []struct {
 	parts []string
 	name  string
 }{
@@ -17,12 +17,12 @@ var forms = []struct {
 	{[]string{"tpu", "v5p"}, "TPU v5p"}, {[]string{"tpu", "trillium"}, "TPU v6e"}, {[]string{"tpu", "v6e"}, "TPU v6e"},
 }
 
-// GPUName returns the name of a GPU in Devices and in the entries of this package: that of cost.GPUModel, except for
+// gpuName returns the name of a GPU in Devices and in the entries of this package: that of cost.GPUModel, except for
 // variants that differ in speed but share a name ("H100 NVL Tensor Core GPU (PCIe)" is "H100 NVL") and for
 // accelerators without a price ("AMD Instinct MI300X 192GB HBM3" is "MI300X").
-func GPUName(name string) string {
+func gpuName(name string) string {
 	text := strings.ToLower(name)
-	for _, f := range forms {
+	for _, f := range gpuVariants {
 		all := true
 		for _, p := range f.parts {
 			all = all && strings.Contains(text, p)

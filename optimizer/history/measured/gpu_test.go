@@ -19,7 +19,7 @@ func TestGPUName(t *testing.T) {
 		"NVIDIA L40": "L40", "NVIDIA L40S": "L40S", "NVIDIA L4": "L4", "Tesla V100-SXM2-32GB": "V100 32GB", "NVIDIA RTX A3000": "RTX A3000",
 		"NVIDIA A30": "A30", "NVIDIA RTX 6000 Ada Generation": "RTX 6000 Ada Generation",
 	} {
-		if got := GPUName(name); got != want {
+		if got := gpuName(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
 		}
 	}
@@ -34,8 +34,8 @@ func TestDevices(t *testing.T) {
 	}
 	unknown := map[string]bool{"RTX PRO 6000": true, "RTX PRO 4500": true, "TPU v5p": true, "TPU v6e": true}
 	for name, d := range all {
-		if GPUName(name) != name {
-			t.Errorf("%q is called %q", name, GPUName(name))
+		if gpuName(name) != name {
+			t.Errorf("%q is called %q", name, gpuName(name))
 		}
 		if !unknown[name] && (d.TFLOPS < d.FP32 || d.FP32 < 4) || d.BandwidthGBs < 150 || d.MemoryGiB < 8 || d.Year < 2014 || d.Source == "" {
 			t.Errorf("%+v", d)

@@ -22,7 +22,7 @@ func Irregular(entries []history.Entry) map[string]bool {
 	}
 	out := map[string]bool{}
 	for _, c := range curves {
-		if slices.ContainsFunc(c, func(e history.Entry) bool { return leaps(c, e) }) {
+		if slices.ContainsFunc(c, func(e history.Entry) bool { return isIrregularStep(c, e) }) {
 			for _, e := range c {
 				out[e.ID] = true
 			}
@@ -31,8 +31,8 @@ func Irregular(entries []history.Entry) map[string]bool {
 	return out
 }
 
-// leaps reports whether the throughput leaps from e to the point with twice its GPUs.
-func leaps(curve []history.Entry, e history.Entry) bool {
+// isIrregularStep reports whether the throughput leaps from e to the point with twice its GPUs.
+func isIrregularStep(curve []history.Entry, e history.Entry) bool {
 	return slices.ContainsFunc(curve, func(twice history.Entry) bool {
 		r := twice.Throughput / e.Throughput
 		return twice.Observed.GPUs == 2*e.Observed.GPUs && (r > 2.2 || r < 0.8)

@@ -8,7 +8,7 @@
 // Embedded returns the measurements in the binary, from sources whose licence permits it: Gavel (MIT), and Pollux,
 // ElasticFlow and MLPerf Training v5.0 (Apache-2.0), thinned and rounded to four digits by
 //
-//	go run ./internal/gen/measurements --data DIR
+//	go run ./internal/gen measurements --data DIR
 //
 // Load reads the original tables, including those without a licence: Sia and MLPerf Training v4.1. The id of an entry
 // is the same in both, except for MLPerf, of which the binary contains medians:

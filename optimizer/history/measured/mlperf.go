@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
@@ -37,7 +38,7 @@ var submissionColumns = []string{"mlperf_training_version", "submitter", "system
 // readSubmissions reads the table of submissions, one point per row.
 func readSubmissions(r io.Reader) ([]point, error) {
 	var out []point
-	err := eachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), submissionColumns, func(v []string) error {
 		nodes, err1 := whole(v[5])
 		gpus, err2 := whole(v[6])
 		runs, err3 := whole(v[8])
@@ -52,7 +53,7 @@ func readSubmissions(r io.Reader) ([]point, error) {
 		}
 		out = append(out, point{
 			id:  fmt.Sprintf("mlperf-v%s/%s/%s/%s", v[0], v[3], v[1], strings.ReplaceAll(v[2], "/", "_")),
-			gpu: GPUName(v[4]), gpus: gpus, nodes: nodes, batch: float64(batch), framework: mlperfFramework(v[3], v[7]), machine: v[2],
+			gpu: gpuName(v[4]), gpus: gpus, nodes: nodes, batch: float64(batch), framework: mlperfFramework(v[3], v[7]), machine: v[2],
 			seconds: 60 * minutes, count: float64(runs), spread: deviation / minutes,
 		})
 		return nil

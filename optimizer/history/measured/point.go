@@ -1,22 +1,21 @@
 package measured
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
 )
 
 // point is a measurement as a row of the embedded table, from which an entry is made.
 type point struct {
 	id            string // "source/model/…"
-	gpu           string // name according to GPUName
+	gpu           string // name according to gpuName
 	gpus, nodes   int
 	batch         float64 // samples per step over all GPUs
 	framework     string
@@ -82,23 +81,23 @@ func entriesOf(file string, points []point) ([]history.Entry, error) {
 
 // open opens path, or path with ".gz" appended, decompressed, and returns the name of the opened file.
 func open(path string) (io.ReadCloser, string, error) {
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.Data)
 	if errors.Is(err, fs.ErrNotExist) {
 		path += ".gz"
-		f, err = os.Open(path)
+		f, err = regular.Open(path, regular.Data)
 	}
-	if err != nil || !strings.HasSuffix(path, ".gz") {
-		return f, path, err
+	if err != nil {
+		return nil, path, err
 	}
-	z, err := gzip.NewReader(f)
+	b, err := regular.Gunzip(f)
 	if err != nil {
 		f.Close()
-		return nil, path, fmt.Errorf("decompress %s: %w", path, err)
+		return nil, path, fmt.Errorf("%s: %w", path, err)
 	}
 	return struct {
 		io.Reader
 		io.Closer
-	}{z, f}, path, nil
+	}{b, f}, path, nil
 }
 
 // short formats a number without trailing zeros.

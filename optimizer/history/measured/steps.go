@@ -12,8 +12,8 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/internal/regular"
 	"trainopt/optimizer/history"
-	"trainopt/simulator/training/profile"
 )
 
 // stepFamilies lists the models of Pollux and Sia, which are subfolders of their tables.
@@ -50,12 +50,12 @@ func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, err
 	var all []history.Entry
 	for _, family := range stepFamilies {
 		for _, m := range machines {
-			placed, err1 := readSteps(filepath.Join(dir, family, "placements"+m.file+".csv"), readPlacements)
+			placed, err1 := LoadPlacements(filepath.Join(dir, family, "placements"+m.file+".csv"))
 			scaled, err2 := readSteps(filepath.Join(dir, family, "scalability"+m.file+".csv"), readScalability)
-			if err := errors.Join(err1, err2); err != nil {
+			if err := errors.Join(present(err1), present(err2)); err != nil {
 				return nil, err
 			}
-			entries, err := entriesOf(dir, stepPoints(source+"/"+family+"/"+m.name, m, merge(placed, scaled)))
+			entries, err := entriesOf(dir, stepPoints(source+"/"+family+"/"+m.name, m, merge(placedRows(placed), scaled)))
 			if err != nil {
 				return nil, err
 			}
@@ -63,6 +63,14 @@ func loadSteps(dir, source string, machines []stepMachine) ([]history.Entry, err
 		}
 	}
 	return all, nil
+}
+
+// present returns nil for the error of a table that is missing.
+func present(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // stepRow is one measured step time.
@@ -73,12 +81,9 @@ type stepRow struct {
 	seconds     float64
 }
 
-// readSteps reads a table; a missing one has no rows.
-func readSteps(path string, read func(io.Reader) ([]stepRow, error)) ([]stepRow, error) {
+// readSteps reads a table of step times, or its .gz.
+func readSteps[Row any](path string, read func(io.Reader) ([]Row, error)) ([]Row, error) {
 	f, path, err := open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -90,15 +95,14 @@ func readSteps(path string, read func(io.Reader) ([]stepRow, error)) ([]stepRow,
 	return rows, nil
 }
 
-// readPlacements reads a table of placements, the GPUs on each node, in ascending order.
-func readPlacements(r io.Reader) ([]stepRow, error) {
-	table, err := profile.ReadPlacements(r)
+// placedRows converts rows of placements, whose nodes are named in ascending order of their GPUs.
+func placedRows(table []StepRow) []stepRow {
 	rows := make([]stepRow, 0, len(table))
 	for _, s := range table {
 		slices.Sort(s.Placement)
 		rows = append(rows, stepRow{placeName(s.Placement), s.GPUs(), len(s.Placement), s.Batch, s.Seconds})
 	}
-	return rows, err
+	return rows
 }
 
 // placeName returns "4x2" for 4 GPUs on each of 2 nodes, "1+4" for unequal numbers.
@@ -117,7 +121,7 @@ func placeName(placement []int) string {
 // step_time, in any order. Rows with a non-positive time are failed measurements and are left out.
 func readScalability(r io.Reader) ([]stepRow, error) {
 	var out []stepRow
-	err := eachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
+	err := regular.EachRow(csv.NewReader(r), []string{"num_nodes", "num_replicas", "local_bsz", "step_time"}, func(v []string) error {
 		nodes, err1 := whole(v[0])
 		gpus, err2 := whole(v[1])
 		local, err3 := whole(v[2])

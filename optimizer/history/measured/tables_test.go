@@ -23,7 +23,7 @@ func TestLoadRefusesDamage(t *testing.T) {
 		"no column":    {"pollux-profiles/ncf/scalability.csv", "nodes\n1\n", `no column "num_nodes"`},
 		"empty":        {"pollux-profiles/ncf/scalability.csv", "", "scalability.csv: empty"},
 		"cut short":    {"pollux-profiles/ncf/scalability.csv", "num_nodes,num_replicas,local_bsz,step_time\n1,1,8,0.1\n1,2,", "line 3: wrong number of fields"},
-		"no gzip":      {"pollux-profiles/ncf/scalability.csv.gz", "num_nodes,num_replicas", "scalability.csv.gz: gzip: invalid header"},
+		"no gzip":      {"pollux-profiles/ncf/scalability.csv.gz", "\x1f\x8bnum_nodes,num_replicas", "scalability.csv.gz: unpack: gzip: invalid header"},
 		"rate": {"elasticflow/throughputs_A100/bert.csv", "global_batch_size,1,2,4,8,16,32,64\n64,6,8,,0,nan,1,-3\n",
 			`bert.csv: line 2: rate on 64 GPUs "-3"`},
 		"new model": {"elasticflow/throughputs_A100/gpt9.csv", "global_batch_size,1,2,4,8,16,32,64\n64,6,,,,,,\n", `gpt9.csv: elasticflow/gpt9/a100/1/g64: model "gpt9" of elasticflow is not known`},

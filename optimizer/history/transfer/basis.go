@@ -11,7 +11,7 @@ import (
 
 // grounds returns the groups that an estimate is based on. The weight of a group is its share of the sum of absolute
 // point weights; the weights sum to share, the part of the estimate that is not due to the prior.
-func (m *Model) grounds(t *table, g regression, share float64) []Ground {
+func (m *Model) grounds(t *table, g regression, share float64) []BasisGroup {
 	byGroup := map[int][]int{}
 	var order []int
 	var total float64
@@ -22,11 +22,11 @@ func (m *Model) grounds(t *table, g regression, share float64) []Ground {
 		byGroup[p.group] = append(byGroup[p.group], i)
 		total += math.Abs(g.weight[i])
 	}
-	var out []Ground
+	var out []BasisGroup
 	for _, group := range order {
 		members := byGroup[group]
 		e := &m.entries[g.points[members[0]].entries[0]]
-		ground := Ground{Source: e.Source, Job: e.Job}
+		ground := BasisGroup{Source: e.Source, Job: e.Job}
 		points := make([]*point, len(members))
 		for i, n := range members {
 			p := g.points[n]
@@ -43,7 +43,7 @@ func (m *Model) grounds(t *table, g regression, share float64) []Ground {
 		ground.Measured = measuredWords(points)
 		out = append(out, ground)
 	}
-	slices.SortStableFunc(out, func(a, b Ground) int {
+	slices.SortStableFunc(out, func(a, b BasisGroup) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Entries[0], b.Entries[0]))
 	})
 	return out

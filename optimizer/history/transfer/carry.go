@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/perf"
@@ -37,8 +38,8 @@ const (
 	narrowestRuns, widestRuns = 0.5, 3.0
 )
 
-// Carrying describes the run to which measurements are carried over.
-type Carrying struct {
+// CarryTarget describes the run to which measurements are carried over.
+type CarryTarget struct {
 	// Config maps an allocation of this run to a configuration for queries.
 	Config func(resources.Allocation) history.Config
 	// Reference is the allocation relative to which effects on the scaling are measured: the user's own.
@@ -52,7 +53,7 @@ type Carrying struct {
 // this script, and for the batch size with the offset and width that the model of this package predicts. Runs with
 // the same value share an effect; numeric values share one in proportion to their logarithm, so that two values
 // determine a third. The order is preserved.
-func Carry(similar []history.Similar, c Carrying) []perf.Observation {
+func Carry(similar []history.Similar, c CarryTarget) []perf.Observation {
 	scale := learnScale(similar)
 	c.batches = batchModel(similar, c.Config)
 	var out []perf.Observation
@@ -91,7 +92,7 @@ func batchRatio(s *history.Similar) float64 {
 }
 
 // effect returns a change as an unknown effect on the seconds per unit at an allocation.
-func (c *Carrying) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) perf.Effect {
+func (c *CarryTarget) effect(s *history.Similar, change *history.Change, at resources.Allocation, scale float64) perf.Effect {
 	e := perf.Effect{Name: effectName(change), Level: scale * level(change), Reference: c.Reference}
 	if r, ok := c.batchEffect(s, change, at); ok {
 		// r is the speed now over the speed then; the effect is the seconds then over the seconds now.
@@ -124,7 +125,7 @@ func level(c *history.Change) float64 {
 
 // batchEffect predicts the ratio of samples per second at an allocation between the current and the earlier batch
 // size.
-func (c *Carrying) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
+func (c *CarryTarget) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
 	if c.batches == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
 		return Ratio{}, false
 	}
@@ -162,7 +163,7 @@ func batchModel(similar []history.Similar, config func(resources.Allocation) his
 			}
 			e := history.NewEntry(history.Probe, fmt.Sprintf("%s/%d", s.Run, k))
 			e.Job, e.Observed, e.Unit = s.Job, config(o.Allocation), s.Unit
-			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, middleOf(o.UnitSeconds), float64(len(o.UnitSeconds))
+			e.Observed.Batch, e.UnitTime, e.UnitCount = s.BatchSize, stat.Median(o.UnitSeconds), float64(len(o.UnitSeconds))
 			e.Throughput = o.UnitSamples / e.UnitTime
 			entries = append(entries, e)
 		}
@@ -209,15 +210,9 @@ func apart(a, b *history.Similar) (sd, difference float64, ok bool) {
 	for _, x := range a.Observations {
 		for _, y := range b.Observations {
 			if x.Allocation.SameShape(y.Allocation) {
-				return math.Sqrt(variance + sameWorkSpread*sameWorkSpread), math.Log(middleOf(x.UnitSeconds) / middleOf(y.UnitSeconds)), true
+				return math.Sqrt(variance + sameWorkSpread*sameWorkSpread), math.Log(stat.Median(x.UnitSeconds) / stat.Median(y.UnitSeconds)), true
 			}
 		}
 	}
 	return 0, 0, false
-}
-
-// middleOf returns the median without changing v.
-func middleOf(v []float64) float64 {
-	s := slices.Sorted(slices.Values(v))
-	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }

@@ -33,8 +33,8 @@ func word(name, was string) history.Change {
 	return history.Change{Name: name, Was: was, Ratio: math.NaN(), Distance: 1}
 }
 
-func carrying() Carrying {
-	return Carrying{Reference: fourCPUs, Config: func(a resources.Allocation) history.Config {
+func carrying() CarryTarget {
+	return CarryTarget{Reference: fourCPUs, Config: func(a resources.Allocation) history.Config {
 		return history.Config{CPUs: float64(a.CPUs), Batch: math.NaN(), MemoryGiB: math.NaN()}
 	}}
 }

@@ -64,7 +64,7 @@
 //
 // The accuracy is printed by
 //
-//	go run ./optimizer/history/transfer/evaluate --data DIR [--cross source]
+//	go run ./internal/gen transfer --data DIR [--cross source]
 //
 // Median error and coverage over all published tables, with one query per hidden GPU count and two per hidden GPU
 // type. In the last column the hyper-parameters were fitted without the queried source, before intervals were widened

@@ -51,7 +51,7 @@ func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
 		return Tuning{}, fmt.Errorf("fit %s: nothing can be left out of %d entries: %w", q, len(entries), ErrNoBasis)
 	}
 	o.Logf("%s: %d points, %d groups hidden in turn", q, len(f.points), len(f.hidden))
-	h := untold(q)
+	h := initialHyper(q)
 	f.search(&h, cmp.Or(o.Sweeps, 20), o.Logf)
 	return Tuning{q, h}, nil
 }
@@ -321,8 +321,8 @@ func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 	logf("best %.4f", least)
 }
 
-// untold returns the start of a search: hyper-parameters of the right order of magnitude.
-func untold(q Quantity) hyper {
+// initialHyper returns the start of a search: hyper-parameters of the right order of magnitude.
+func initialHyper(q Quantity) hyper {
 	h := hyper{
 		Mean: 4, MeanParams: -0.8, MeanCompute: 0.2, MeanSingle: 0.3, MeanBandwidth: 0.4, MeanBatch: 0.1, MeanStart: -0.2, MeanWidth: -0.1,
 		General: 0.3, JobLevel: 0.7, DeviceLevel: 0.3, JobDevice: 0.5, SourceLevel: 0.2, SourceJob: 0.15, GroupLevel: 0.1, DeviceSlope: 0.5, Single: 1,

@@ -4,7 +4,7 @@ package transfer
 // ones listed in assumed; Trainings is without the exponents of the loss, because a fit with them predicted new
 // devices worse:
 //
-//	go run ./optimizer/history/transfer/evaluate --data DIR --fit throughput
+//	go run ./internal/gen transfer --data DIR --fit throughput
 //
 // Width compensates for the lack of coverage of intervals whose hyper-parameters were fitted without a source
 // (--cross source). No published table determines the other quantities: the values of UnitRate are of the order of

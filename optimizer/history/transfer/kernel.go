@@ -135,7 +135,7 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
 	}
-	sameSource := a.nearby(b)
+	sameSource := a.siteCorrelation(b)
 	sameGroup, exactSource, cluster := 0.0, sameSource*j.group, 0.0
 	if d.same {
 		sameGroup, cluster = exactSource, sameSource

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 )
 
@@ -192,12 +193,12 @@ func (x *index) place(t trait, c history.Config, s site) (place, bool) {
 	}
 	p.gpu, p.trait = device, t
 	p.job, p.device = number(x, x.jobs, p.trait), number(x, x.device, device)
-	x.settle(&p, s)
+	x.assignSite(&p, s)
 	return p, true
 }
 
-// settle assigns a place to a site.
-func (x *index) settle(p *place, s site) {
+// assignSite assigns a place to a site.
+func (x *index) assignSite(p *place, s site) {
 	p.source, p.own, p.unnamed = number(x, x.sources, s), s.own, s.own && s.name == ""
 	p.group = number(x, x.groups, [3]int{p.trait.dataset, p.device, p.home()})
 }
@@ -212,8 +213,8 @@ func (p *place) home() int {
 
 const ownHome = 0
 
-// nearby returns the correlation of the site-specific effects of two places, 0…1.
-func (p *place) nearby(q *place) float64 {
+// siteCorrelation returns the correlation of the site-specific effects of two places, 0…1.
+func (p *place) siteCorrelation(q *place) float64 {
 	switch {
 	case p.own != q.own:
 		return 0
@@ -278,8 +279,7 @@ func middle(points []point) point {
 		p.scatter += q.scatter / float64(n*n)
 		p.entries = append(p.entries, q.entries...)
 	}
-	slices.Sort(y)
-	p.y = (y[(n-1)/2] + y[n/2]) / 2
+	p.y = stat.Median(y)
 	return p
 }
 

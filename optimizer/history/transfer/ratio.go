@@ -19,17 +19,17 @@ type Ratio struct {
 func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
 	t, ok := m.tables[what]
 	if !ok || len(t.points) == 0 {
-		return Ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, calledBy(to.Job), ErrNoBasis)
+		return Ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, jobName(to.Job), ErrNoBasis)
 	}
 	var places [2]place
 	for i, q := range []Query{from, to} {
 		if places[i], ok = t.index.place(t.index.trait(q.Job), q.Config, site{}); !ok {
-			return Ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, calledBy(q.Job), ErrNoBasis)
+			return Ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, jobName(q.Job), ErrNoBasis)
 		}
 	}
 	points := t.candidates(&places[1])
-	if why := lacking(places[1].trait, points); why != "" {
-		return Ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, calledBy(to.Job), why, ErrNoBasis)
+	if why := missingBasis(places[1].trait, points); why != "" {
+		return Ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
 	}
 	t.learned.Do(t.learn)
 	t.settle(&places[0], points[0].unit, from.Config.Machine)

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	neighbours = 192 // maximum number of points per estimate, to bound the time
-	crowd      = 12  // number of points of a group from which further ones are discounted in favour of other groups
-	farOut     = 3   // standard deviations from which a point is an outlier
-	companions = 4   // minimum number of points in a group for one of them to be an outlier rather than news
-	oddPoints  = 3   // maximum number of outliers
+	neighbours          = 192 // maximum number of points per estimate, to bound the time
+	groupSoftLimit      = 12  // number of points of a group from which further ones are discounted in favour of other groups
+	farOut              = 3   // standard deviations from which a point is an outlier
+	minGroupForOutliers = 4   // minimum number of points in a group for one of them to be an outlier rather than news
+	oddPoints           = 3   // maximum number of outliers
 )
 
 // regression is the estimate at one place, as logarithms.
@@ -150,7 +150,7 @@ func (t *table) nearest(p *place, points []*point) []*point {
 		members := all[from:to]
 		slices.SortFunc(members, scored.before)
 		for rank := range members {
-			members[rank].score /= 1 + float64(rank)/crowd
+			members[rank].score /= 1 + float64(rank)/groupSoftLimit
 		}
 		from = to
 	}

@@ -48,7 +48,7 @@ func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 			return p, false
 		}
 		g := h.groupMatrix(points, d)
-		if w, z := g.strangest(); mishaps > 0 && z > mishap {
+		if w, z := g.worstCount(); mishaps > 0 && z > countOutlierSigma {
 			points = slices.DeleteFunc(slices.Clone(points), func(q *point) bool { return q.width == w })
 			continue
 		}
@@ -59,7 +59,7 @@ func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 	}
 }
 
-const mishap = 6 // standard deviations
+const countOutlierSigma = 6 // standard deviations
 
 func distinctWidths(points []*point) int {
 	n := 0
@@ -202,8 +202,8 @@ func (g *groupMatrix) leftOut(logS float64) float64 {
 	return sum
 }
 
-// strangest returns the count with the largest mean deviation, in standard deviations at roughness 1.
-func (g *groupMatrix) strangest() (width, z float64) {
+// worstCount returns the count with the largest mean deviation, in standard deviations at roughness 1.
+func (g *groupMatrix) worstCount() (width, z float64) {
 	mean, at := 0.0, math.NaN()
 	g.leaveOut(0, func(w, r, v, share float64) {
 		if w != at { // points of a count are adjacent

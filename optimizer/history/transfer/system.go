@@ -23,11 +23,11 @@ type system struct {
 	prior    []float64 // covariances, the upper half; nil once solved
 	solved   sync.Once
 	factor   blas64.Triangular
-	odd      []oddity
+	odd      []outlier
 }
 
-// oddity is an outlier with the variance of its own effect.
-type oddity struct {
+// outlier is an outlier with the variance of its own effect.
+type outlier struct {
 	at     int // among the points
 	extra  float64
 	column []float64 // column of the previous inverse; share is its coefficient in the rank-one update
@@ -39,11 +39,11 @@ type systems struct {
 	sync.Mutex
 	known  map[string]*system
 	order  []string // oldest first
-	shared kept
+	shared covarianceCache
 }
 
-// kept caches covariances between points of systems: the systems of one query have most of their points in common.
-type kept struct {
+// covarianceCache caches covariances between points of systems: the systems of one query have most of their points in common.
+type covarianceCache struct {
 	slot map[int]int // by the index of the point in the table
 	rows [][]float64 // row s: covariances of slot s with slots 0…s; NaN if not computed
 }
@@ -52,7 +52,7 @@ type kept struct {
 const mostKept = 2000
 
 // slots returns the cache slots of points, absent for those beyond the limit.
-func (k *kept) slots(points []*point) []int {
+func (k *covarianceCache) slots(points []*point) []int {
 	if k.slot == nil {
 		k.slot = map[int]int{}
 	}
@@ -91,7 +91,7 @@ func (t *table) systemOf(near []*point) *system {
 	s := t.systems.find(name, func() *system { return t.prepare(points) })
 	s.solved.Do(func() {
 		s.factor, s.prior = factorize(s.prior, len(points)), nil
-		s.isolate()
+		s.isolateOutliers()
 	})
 	return s
 }
@@ -171,10 +171,10 @@ func (s *system) solve(x []float64) []float64 {
 	return out
 }
 
-// isolate finds the points that contradict all others, in groups with at least companions points, and gives each an
+// isolateOutliers finds the points that contradict all others, in groups with at least companions points, and gives each an
 // effect at its own place only. Neighbours are then not distorted, while an estimate at that place still equals the
 // measurement.
-func (s *system) isolate() {
+func (s *system) isolateOutliers() {
 	n := len(s.points)
 	company := map[int]int{}
 	for _, q := range s.points {
@@ -193,7 +193,7 @@ func (s *system) isolate() {
 	for range oddPoints {
 		worst, far := -1, float64(farOut)
 		for i := range n {
-			if company[s.points[i].group] < companions {
+			if company[s.points[i].group] < minGroupForOutliers {
 				continue
 			}
 			if z := math.Abs(alpha[i]) / math.Sqrt(diagonal[i]); z > far {
@@ -204,7 +204,7 @@ func (s *system) isolate() {
 			return
 		}
 		residual, variance := alpha[worst]/diagonal[worst], 1/diagonal[worst]
-		o := oddity{at: worst, extra: residual*residual - variance, column: make([]float64, n)}
+		o := outlier{at: worst, extra: residual*residual - variance, column: make([]float64, n)}
 		o.column[worst] = 1
 		o.column = s.solve(o.column)
 		o.share = o.extra / (1 + o.extra*o.column[worst])

@@ -43,8 +43,8 @@ type Query struct {
 	Config history.Config
 }
 
-// Ground is one group of measurements that an estimate is based on.
-type Ground struct {
+// BasisGroup is one group of measurements that an estimate is based on.
+type BasisGroup struct {
 	Source     string // origin of the measurements
 	Job        history.Job
 	Entries    []string // ids
@@ -56,8 +56,8 @@ type Ground struct {
 // Estimate is a predicted quantity with its basis.
 type Estimate struct {
 	Value sla.Interval
-	Basis []Ground // largest weight first
-	Prior float64  // 0…1: share of the estimate that is not based on measurements of similar trainings
+	Basis []BasisGroup // largest weight first
+	Prior float64      // 0…1: share of the estimate that is not based on measurements of similar trainings
 	// Extrapolates describes the respects in which the query lies outside the measurements; empty inside.
 	Extrapolates []string
 }
@@ -139,7 +139,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return Estimate{}, fmt.Errorf("predict %q: no such quantity: %w", what, ErrNoBasis)
 	}
 	fail := func(why string) (Estimate, error) {
-		return Estimate{}, fmt.Errorf("predict %s of %s: %s: %w", what, calledBy(q.Job), why, ErrNoBasis)
+		return Estimate{}, fmt.Errorf("predict %s of %s: %s: %w", what, jobName(q.Job), why, ErrNoBasis)
 	}
 	if len(t.points) == 0 {
 		return fail("it was never measured")
@@ -149,7 +149,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the question does not say on how many GPUs or CPUs")
 	}
 	points := t.candidates(&p)
-	if why := lacking(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
+	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
 		return fail(why)
 	}
 	t.learned.Do(t.learn)
@@ -190,8 +190,8 @@ func sameTraining(a, b trait) bool {
 	return a.dataset == b.dataset && a.dataset > 0
 }
 
-// lacking returns the reason why points are no basis, "" if they are.
-func lacking(asked trait, points []*point) string {
+// missingBasis returns the reason why points are no basis, "" if they are.
+func missingBasis(asked trait, points []*point) string {
 	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
 		return "neither its model, family, script nor its parameters are known"
 	}
@@ -211,7 +211,7 @@ func (t *table) settle(p *place, unit, named string) {
 	if !ok {
 		s = site{own: true, name: named, unit: unit}
 	}
-	t.index.settle(p, s)
+	t.index.assignSite(p, s)
 }
 
 // estimate converts a regression to the units of the quantity and adds its basis.
@@ -241,7 +241,7 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 // memoryUp widens the upper half of memory intervals: too little memory kills a job, too much costs little.
 const memoryUp = 1.25
 
-// calledBy returns the name of a job for error messages.
-func calledBy(j history.Job) string {
+// jobName returns the name of a job for error messages.
+func jobName(j history.Job) string {
 	return cmp.Or(j.Model, j.Script, j.Family, "an unnamed training")
 }

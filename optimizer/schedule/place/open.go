@@ -2,10 +2,7 @@ package place
 
 import (
 	"archive/zip"
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -30,20 +27,12 @@ func Open(path string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := bufio.NewReaderSize(f, 1<<16)
-	head, err := b.Peek(2)
-	if err != nil && err != io.EOF {
-		return nil, errors.Join(err, f.Close())
-	}
-	if !bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		return opened{b, f}, nil
-	}
-	z, err := gzip.NewReader(b)
+	b, err := regular.Gunzip(f)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("unpack %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return opened{z, f}, nil
+	return opened{b, f}, nil
 }
 
 // isNpz reports whether a path has the extension of NumPy archives, .npz or .npz.gz.

@@ -92,7 +92,7 @@ type AgentRun struct {
 }
 
 // Run runs one simulation, sampling actions from the policy, and if train is set, one update after it. The error is
-// that of the world, or gradient.ErrDiverged.
+// that of the world, or that of a learner that diverged.
 func (a *LearningAgent) Run(w world, train bool) (AgentRun, error) {
 	r := &recorder{world: w, policy: a.l.Policy()}
 	if a.baseline > 0 && len(a.returns) > 0 {

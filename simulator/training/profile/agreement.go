@@ -23,8 +23,8 @@ func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot 
 	j.Rates, _ = rates(false)
 }
 
-// capacity draws the interruptions of a job on spot capacity, over a horizon of three times the longest run plus 50 h.
-func (d *Draw) capacity(rng *rand.Rand, j *Job) {
+// drawInterruptions draws the interruptions of a job on spot capacity, over a horizon of three times the longest run plus 50 h.
+func (d *Generator) drawInterruptions(rng *rand.Rand, j *Job) {
 	if !j.onSpot {
 		return
 	}
@@ -37,12 +37,12 @@ func (d *Draw) capacity(rng *rand.Rand, j *Job) {
 		j.Interruptions = interruptionsOf(d.o.Traces[rng.IntN(n)], rng, horizon)
 		return
 	}
-	j.Interruptions = DrawSpot(rng).Interruptions(rng, horizon)
+	j.Interruptions = drawSpot(rng).Interruptions(rng, horizon)
 }
 
-// agree draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the
+// drawSLA draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the
 // documentation of Draw.
-func agree(rng *rand.Rand, j *Job) {
+func drawSLA(rng *rand.Rand, j *Job) {
 	kind := rng.Float64()
 	timely, thrifty := kind >= 0.25 && kind < 0.55 || kind >= 0.75, kind >= 0.55
 	impossible, onTime, squeeze := rng.Float64() < 0.05, rng.IntN(2) == 0, 0.6+0.35*rng.Float64()
@@ -51,11 +51,11 @@ func agree(rng *rand.Rand, j *Job) {
 	var outs []withSpare
 	fastest := math.Inf(1)
 	for _, a := range j.Candidates() {
-		o := j.Realised(a)
+		o := j.OutcomeWithInterruptions(a)
 		outs = append(outs, withSpare{o, float64(j.Rates.Hourly(a)) / 3600 * j.Restart})
 		fastest = min(fastest, o.Seconds)
 	}
-	user := j.Realised(j.Baseline)
+	user := j.OutcomeWithInterruptions(j.Baseline)
 	deadline := math.Inf(1)
 	if timely {
 		deadline = (fastest + j.Restart) * between(slackTime, 1.2, max(1.5, 1.5*user.Seconds/fastest))
@@ -68,7 +68,7 @@ func agree(rng *rand.Rand, j *Job) {
 	if thrifty {
 		cheapest := math.Inf(1)
 		for _, o := range outs {
-			if o.Seconds <= max(deadline*spare-j.Restart, fastest) {
+			if o.Seconds <= max(deadline*feasibilityMargin-j.Restart, fastest) {
 				cheapest = min(cheapest, o.USD+o.restartUSD)
 			}
 		}
@@ -78,7 +78,7 @@ func agree(rng *rand.Rand, j *Job) {
 		}
 		j.Spec.CostMaxUSD = math.Ceil(budget*100) / 100
 	}
-	j.judge(outs)
+	j.setFeasibility(outs)
 }
 
 // withSpare is an outcome together with the cost of one more restart.
@@ -87,15 +87,15 @@ type withSpare struct {
 	restartUSD float64
 }
 
-// spare is the fraction of a limit that a candidate may use for the job to count as feasible.
-const spare = 0.97
+// feasibilityMargin is the fraction of a limit that a candidate may use for the job to count as feasible.
+const feasibilityMargin = 0.97
 
-// judge sets Feasible and Tight from the outcomes of all candidates.
-func (j *Job) judge(outs []withSpare) {
+// setFeasibility sets Feasible and Tight from the outcomes of all candidates.
+func (j *Job) setFeasibility(outs []withSpare) {
 	n := 0
 	for _, o := range outs {
-		if (j.Spec.TimeMax == 0 || o.Seconds+j.Restart <= spare*j.Spec.TimeMax.Seconds()) &&
-			(j.Spec.CostMaxUSD == 0 || o.USD+o.restartUSD <= spare*j.Spec.CostMaxUSD) {
+		if (j.Spec.TimeMax == 0 || o.Seconds+j.Restart <= feasibilityMargin*j.Spec.TimeMax.Seconds()) &&
+			(j.Spec.CostMaxUSD == 0 || o.USD+o.restartUSD <= feasibilityMargin*j.Spec.CostMaxUSD) {
 			n++
 		}
 	}

@@ -6,7 +6,7 @@
 //
 // The same kinds of job have two sources. [Embedded] returns fitted curves of a few parameters each, made by
 //
-//	go run ./internal/gen/profiles --data DIR
+//	go run ./internal/gen profiles --data DIR
 //
 // from tables under Apache-2.0 and MIT (Pollux, OSDI 2021; Gavel, OSDI 2020), with source, licence, commit and fit
 // error in models.json. [Load] reads the tables themselves from a directory, interpolates only inside the measured
@@ -19,7 +19,7 @@
 // no CPU and no memory dimension, so CPUs do not affect measured kinds. Power was not measured: Watts returns NaN, and
 // the energy of such a job is NaN.
 //
-//	jobs, err := profile.NewDraw(profile.DrawOptions{Set: profile.Train, Seed: 1})
+//	jobs, err := profile.NewGenerator(profile.GeneratorOptions{Set: profile.Train, Seed: 1})
 //	job := jobs.At(0) // the same seed and index yield the same job
 //	cheapest, out, ok := job.Best(func(_ resources.Allocation, o training.Outcome) float64 { return o.USD })
 //	run := job.Start(1)

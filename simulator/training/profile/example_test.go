@@ -9,7 +9,7 @@ import (
 )
 
 func Example() {
-	jobs, err := profile.NewDraw(profile.DrawOptions{Set: profile.Train, Seed: 1, Mix: profile.Mix{Measured: 1}})
+	jobs, err := profile.NewGenerator(profile.GeneratorOptions{Set: profile.Train, Seed: 1, Mix: profile.Mix{Measured: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -6,6 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/history/measured"
 	"trainopt/resources"
 )
 
@@ -33,7 +34,7 @@ func TestEmbeddedIsSmallAndLicensed(t *testing.T) {
 		if k.Restart < 15 || k.Restart > 250 || k.MaxGPUs < 8 || k.Measured {
 			t.Errorf("%s: restart %v s, %d GPUs, measured %v", k.Name, k.Restart, k.MaxGPUs, k.Measured)
 		}
-		if _, ok, err := PricesOf(k.GPU, false); !ok || err != nil {
+		if _, ok, err := gpuRates(k.GPU, false); !ok || err != nil {
 			t.Errorf("%s: no price for a %s: %v", k.Name, k.GPU, err)
 		}
 	}
@@ -81,7 +82,7 @@ func TestUnitSecondsSound(t *testing.T) {
 
 // By hand: 2 steps per second and GPU on 8 GPUs are 64 samples per second at batch 4.
 func TestWorkloadByHand(t *testing.T) {
-	counted := CountModel{Name: "a/b", Family: "a", GPU: "T4", Batch: 4, GPUs: []int{1, 2, 4, 8}, PerSecond: []float64{2, 4, 8, 16}}.kind()
+	counted := CountModel{GavelCurve: measured.GavelCurve{Name: "a/b", Family: "a", GPU: "T4", Batch: 4, GPUs: []int{1, 2, 4, 8}, PerSecond: []float64{2, 4, 8, 16}}}.kind()
 	for g := 1; g <= 8; g++ {
 		if u := counted.WorkloadOf(640).UnitSeconds(resources.Allocation{GPUs: g}); math.Abs(u-80/float64(g)) > 1e-9 {
 			t.Errorf("%d GPUs: %v s, want %v", g, u, 80/float64(g))
@@ -119,16 +120,16 @@ func TestPrices(t *testing.T) {
 		"T4": {0.978, 0.3275}, "V100 16GB": {3.06, 0.9175}, "K80": {0.9, 0.27}, "P100": {1.9325, 0.53},
 	} {
 		for i, spot := range []bool{false, true} {
-			r, ok, err := PricesOf(gpu, spot)
+			r, ok, err := gpuRates(gpu, spot)
 			if err != nil || !ok || math.Abs(float64(r.GPUHour)-want[i]) > 1e-6 || r.Validate() != nil {
 				t.Errorf("%s, spot %v: %+v, %v, %v; want %v", gpu, spot, r, ok, err, want[i])
 			}
 		}
 	}
-	if r, ok, err := PricesOf("RTX 6000", false); err != nil || !ok || r.Assumed == "" {
+	if r, ok, err := gpuRates("RTX 6000", false); err != nil || !ok || r.Assumed == "" {
 		t.Errorf("a GPU priced as another says so: %+v, %v, %v", r, ok, err)
 	}
-	if _, ok, err := PricesOf("abacus", false); err == nil || ok {
+	if _, ok, err := gpuRates("abacus", false); err == nil || ok {
 		t.Error("an unknown GPU has a price")
 	}
 	if _, ok := unitPrices("T4", true); !ok {

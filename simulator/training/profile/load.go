@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"trainopt/optimizer/history/measured"
 	"trainopt/resources"
 )
 
@@ -29,37 +30,6 @@ var (
 		Licence: "none",
 	}
 )
-
-// BatchRange returns the range of batches per GPU in rows, {0, 0} without rows.
-func BatchRange(rows []StepRow) [2]int {
-	lo, hi := math.Inf(1), 0.0
-	for _, r := range rows {
-		lo, hi = min(lo, r.Batch), max(hi, r.Batch)
-	}
-	if hi == 0 {
-		return [2]int{}
-	}
-	return [2]int{int(math.Ceil(lo)), int(hi)}
-}
-
-// CurveError returns the error of a curve against measured rows.
-func CurveError(c StepCurve, rows []StepRow) FitError {
-	var errs []float64
-	for _, r := range rows {
-		errs = append(errs, math.Abs(c.Seconds(r.GPUs(), len(r.Placement), r.Batch)/r.Seconds-1))
-	}
-	return SummariseErrors(errs)
-}
-
-// SummariseErrors returns the median and 90 % quantile of relative errors, rounded to four decimals.
-func SummariseErrors(errs []float64) FitError {
-	s := slices.Sorted(slices.Values(errs))
-	if len(s) == 0 {
-		return FitError{}
-	}
-	at := func(q float64) float64 { return math.Round(s[int(q*float64(len(s)-1)+0.5)]*1e4) / 1e4 }
-	return FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
-}
 
 // polluxFamilies are the models contained in both artefacts.
 var polluxFamilies = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
@@ -85,7 +55,7 @@ func Load(dir string) ([]Kind, error) {
 	var out []Kind
 	pollux := filepath.Join(dir, "pollux-profiles")
 	for _, family := range polluxFamilies {
-		t, err := LoadPolluxTables(filepath.Join(pollux, family))
+		t, err := measured.LoadPolluxTables(filepath.Join(pollux, family))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -101,13 +71,12 @@ func Load(dir string) ([]Kind, error) {
 		}
 		out = append(out, sia...)
 	}
-	counts, err := LoadGavel(filepath.Join(dir, "gavel"))
+	counts, err := measured.LoadGavelCurves(filepath.Join(dir, "gavel"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	for _, c := range counts {
-		c.Origin = GavelOrigin
-		k := c.kind()
+		k := CountModel{GavelOrigin, c}.kind()
 		k.Measured = true
 		out = append(out, k)
 	}
@@ -118,23 +87,17 @@ func Load(dir string) ([]Kind, error) {
 }
 
 // loadSia reads the Sia tables of one family; missing tables are skipped. All its kinds are held out.
-func loadSia(dir, family string, p []Progress) ([]Kind, error) {
+func loadSia(dir, family string, p []measured.Progress) ([]Kind, error) {
 	var out []Kind
 	for _, m := range siaMachines {
-		name := filepath.Join(dir, "placements-"+m.suffix+".csv")
-		f, err := open(name)
+		rows, err := measured.LoadPlacements(filepath.Join(dir, "placements-"+m.suffix+".csv"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		rows, err := ReadPlacements(f)
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("read %s: %w", name, err)
-		}
-		k := tableKind(family+"/"+m.short, family, siaOrigin, PolluxTables{rows, p}, m.perNode, m.most)
+		k := tableKind(family+"/"+m.short, family, siaOrigin, measured.PolluxTables{Steps: rows, Progress: p}, m.perNode, m.most)
 		k.GPU, k.HeldOut = m.gpu, true
 		out = append(out, k)
 	}
@@ -142,7 +105,7 @@ func loadSia(dir, family string, p []Progress) ([]Kind, error) {
 }
 
 // tableKind returns the kind of one pair of Pollux tables, with nodes of perNode GPUs and at most most GPUs.
-func tableKind(name, family string, o Origin, t PolluxTables, perNode, most int) Kind {
+func tableKind(name, family string, o Origin, t measured.PolluxTables, perNode, most int) Kind {
 	steps := newTableSteps(t, perNode, most)
 	first, last := t.Progress[0], t.Progress[len(t.Progress)-1]
 	k := Kind{
@@ -175,7 +138,7 @@ type batchCurve struct{ batch, value []float64 }
 
 // newTableSteps indexes the rows whose placement fills nodes of perNode GPUs, up to most GPUs. Efficiencies are
 // relative to the first (smallest) batch.
-func newTableSteps(t PolluxTables, perNode, most int) tableSteps {
+func newTableSteps(t measured.PolluxTables, perNode, most int) tableSteps {
 	s := tableSteps{curves: make([]batchCurve, most+1)}
 	for _, r := range t.Steps {
 		if g := r.GPUs(); g <= most && r.Packed(perNode) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"trainopt/optimizer/history/measured"
 	"trainopt/resources"
 )
 
@@ -54,16 +55,10 @@ type StepModel struct {
 	EfficiencyError FitError `json:"efficiency_error"`
 }
 
-// CountModel is a kind whose iterations per second were measured at a few numbers of GPUs and one batch per GPU.
+// CountModel is a kind whose iterations per second were measured at a few numbers of GPUs.
 type CountModel struct {
 	Origin
-	Name   string `json:"name"`
-	Family string `json:"family"`
-	GPU    string `json:"gpu"`
-	Batch  int    `json:"batch_per_gpu"`
-	// GPUs are ascending; PerSecond are the steps of one GPU per second, summed over the GPUs.
-	GPUs      []int     `json:"gpus"`
-	PerSecond []float64 `json:"per_second"`
+	measured.GavelCurve
 }
 
 //go:embed models.json

@@ -20,8 +20,8 @@ var (
 	noiseMemory = []float64{0.138, 0.200, 0.345, 0.632, 0.803, 0.844, 0.952}
 )
 
-// DrawNoise draws the scatter of one job: both parameters from their measured distributions, independently.
-func DrawNoise(rng *rand.Rand) training.Noise {
+// drawNoise draws the scatter of one job: both parameters from their measured distributions, independently.
+func drawNoise(rng *rand.Rand) training.Noise {
 	return training.Noise{Unit: quantileAt(noiseUnit, rng.Float64()), Memory: quantileAt(noiseMemory, rng.Float64())}
 }
 

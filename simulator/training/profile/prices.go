@@ -24,10 +24,10 @@ var gpuStandIns = map[string]string{
 	"RTX 2080 Ti": "T4",
 }
 
-// PricesOf returns the rates of one GPU per hour: the price of a whole machine divided by its GPUs, host included, so
+// gpuRates returns the rates of one GPU per hour: the price of a whole machine divided by its GPUs, host included, so
 // that CPUs and memory are free. With spot it returns the spot price; ok is false if the catalogue has none. The error
 // wraps cost.ErrNoOffer for an unknown GPU.
-func PricesOf(gpu string, spot bool) (rates cost.Rates, ok bool, err error) {
+func gpuRates(gpu string, spot bool) (rates cost.Rates, ok bool, err error) {
 	assumed := ""
 	if other := gpuStandIns[gpu]; other != "" {
 		assumed = fmt.Sprintf("no price is known for GPU %q: it is priced as a %s", gpu, other)
@@ -53,14 +53,14 @@ func PricesOf(gpu string, spot bool) (rates cost.Rates, ok bool, err error) {
 }
 
 // unitPrices returns the rates of machines whose CPUs are chosen too: the unit rates of package cost. With spot, all
-// of them are reduced by the same factor as the price of the machine of PricesOf; false if it has no spot price.
+// of them are reduced by the same factor as the price of the machine of gpuRates; false if it has no spot price.
 func unitPrices(gpu string, spot bool) (cost.Rates, bool) {
 	r := cost.Default(gpu)
 	if !spot {
 		return r, true
 	}
-	on, _, err := PricesOf(gpu, false)
-	off, ok, err2 := PricesOf(gpu, true)
+	on, _, err := gpuRates(gpu, false)
+	off, ok, err2 := gpuRates(gpu, true)
 	if err != nil || err2 != nil || !ok {
 		return r, false
 	}

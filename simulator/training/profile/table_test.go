@@ -1,8 +1,8 @@
 package profile
 
 import (
+	"compress/gzip"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/internal/stat"
 	"trainopt/resources"
 )
 
@@ -27,46 +28,6 @@ func needData(t *testing.T, part string) string {
 		t.Skipf("no measured tables here: %v", err)
 	}
 	return dir
-}
-
-// The errors recorded in models.json are those of the curves against the tables, and small enough for the curves to
-// serve as the truth.
-func TestFitsAgainstTables(t *testing.T) {
-	dir := needData(t, "pollux-profiles")
-	var m Models
-	if err := json.Unmarshal(modelsJSON, &m); err != nil {
-		t.Fatal(err)
-	}
-	if len(m.Steps) != 5 {
-		t.Fatalf("%d fitted models, want 5", len(m.Steps))
-	}
-	for _, s := range m.Steps {
-		tables, err := LoadPolluxTables(filepath.Join(dir, s.Family))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var rows []StepRow
-		for _, r := range tables.Steps {
-			if r.Packed(s.GPUsPerNode) && r.GPUs() <= s.MaxGPUs {
-				rows = append(rows, r)
-			}
-		}
-		got := CurveError(s.Curve, rows)
-		t.Logf("%-16s step time: median error %4.1f %%, p90 %4.1f %% of %d; worth of a sample: median %.1f %%, p90 %.1f %% of %d batches",
-			s.Name, 100*got.Median, 100*got.P90, got.Points, 100*s.EfficiencyError.Median, 100*s.EfficiencyError.P90, s.EfficiencyError.Points)
-		if got != s.Error {
-			t.Errorf("%s: error %+v, models.json says %+v", s.Name, got, s.Error)
-		}
-		if got.Median > 0.05 || got.P90 > 0.17 {
-			t.Errorf("%s: %+v is too far off", s.Name, got)
-		}
-		for _, p := range tables.Progress {
-			e := noiseScale{s.NoiseScale, s.ReferenceBatch}.efficiency(float64(p.Batch))
-			if math.Abs(e/p.Efficiency(tables.Progress[0].Batch)-1) > 0.04 {
-				t.Errorf("%s: worth of a sample at batch %d is %v, measured %v", s.Name, p.Batch, e, p.Efficiency(tables.Progress[0].Batch))
-			}
-		}
-	}
 }
 
 // Known rows, calculated by hand from the files.
@@ -103,14 +64,14 @@ func TestLoadKnownRows(t *testing.T) {
 		if !k.HeldOut || !(k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}) > 0) {
 			t.Errorf("%s: held out %v, %v s a unit on all %d GPUs", k.Name, k.HeldOut, k.Workload().UnitSeconds(resources.Allocation{GPUs: k.MaxGPUs}), k.MaxGPUs)
 		}
-		if _, ok, err := PricesOf(k.GPU, false); !ok || err != nil {
+		if _, ok, err := gpuRates(k.GPU, false); !ok || err != nil {
 			t.Errorf("%s: no price for a %s: %v", k.Name, k.GPU, err)
 		}
 	}
 	if sia != 20 {
 		t.Errorf("%d Sia kinds, want 5 models on 4 machines", sia)
 	}
-	d := mustDraw(t, DrawOptions{Set: HeldOut, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
+	d := mustDraw(t, GeneratorOptions{Set: HeldOut, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
 	for i := range 50 {
 		if j := d.At(i); !j.Measured || !(j.Outcome(j.Baseline).Seconds > 0) {
 			t.Errorf("%s: measured %v", j.Name, j.Measured)
@@ -191,7 +152,7 @@ func TestNoiseQuantiles(t *testing.T) {
 	dir := needData(t, "alibaba-pai-2020")
 	var unit, memory []float64
 	for job := 1; job <= 4; job++ {
-		for _, series := range workerSeries(t, filepath.Join(dir, fmt.Sprintf("job_%d_norm.csv", job))) {
+		for _, series := range workerSeries(t, filepath.Join(dir, fmt.Sprintf("job_%d_norm.csv.gz", job))) {
 			var x []float64
 			for i := 0; i+5 <= len(series); i += 5 {
 				x = append(x, math.Log((series[i]+series[i+1]+series[i+2]+series[i+3]+series[i+4])/5))
@@ -203,8 +164,10 @@ func TestNoiseQuantiles(t *testing.T) {
 	if len(unit) != 40 {
 		t.Fatalf("%d workers, want 40", len(unit))
 	}
+	slices.Sort(unit)
+	slices.Sort(memory)
 	for i, level := range noiseLevels {
-		if u, m := quantileOf(unit, level), quantileOf(memory, level); math.Abs(u-noiseUnit[i]) > 1e-4 || math.Abs(m-noiseMemory[i]) > 1e-3 {
+		if u, m := stat.Quantile(unit, level), stat.Quantile(memory, level); math.Abs(u-noiseUnit[i]) > 1e-4 || math.Abs(m-noiseMemory[i]) > 1e-3 {
 			t.Errorf("quantile %v: %.4f and %.3f, noise.go has %v and %v", level, u, m, noiseUnit[i], noiseMemory[i])
 		}
 	}
@@ -213,12 +176,16 @@ func TestNoiseQuantiles(t *testing.T) {
 // workerSeries returns the time series of each worker in a file of the Alibaba data, in order of time.
 func workerSeries(t *testing.T, name string) [][]float64 {
 	t.Helper()
-	f, err := open(name)
+	f, err := os.Open(name)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(z).ReadAll()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,12 +221,4 @@ func moments(x []float64) (sd, lag float64) {
 		}
 	}
 	return math.Sqrt(square / float64(len(x))), lag / square
-}
-
-// quantileOf interpolates linearly between the order statistics.
-func quantileOf(x []float64, level float64) float64 {
-	s := slices.Sorted(slices.Values(x))
-	h := level * float64(len(s)-1)
-	i := int(h)
-	return s[i] + (h-float64(i))*(s[min(i+1, len(s)-1)]-s[i])
 }

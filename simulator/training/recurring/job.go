@@ -52,8 +52,8 @@ func (j *Job) Settings() []Setting {
 	return out
 }
 
-// Published returns the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).
-func (j *Job) Published() int { return 2 * len(j.Batches) * len(j.Limits) }
+// PublishedRecurrences returns the number of recurrences over which Zeus was evaluated: 2·|batches|·|limits| (section 6.1).
+func (j *Job) PublishedRecurrences() int { return 2 * len(j.Batches) * len(j.Limits) }
 
 // Epoch returns the seconds and joules of an epoch.
 func (j *Job) Epoch(s Setting) (seconds, joules float64) {

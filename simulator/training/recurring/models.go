@@ -4,9 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 )
@@ -17,9 +15,6 @@ import (
 //
 //go:embed models.json
 var modelsJSON []byte
-
-// Source is the origin of all numbers in this package.
-const Source = "fitted to the traces of github.com/ml-energy/zeus at 75a8b939 (Apache-2.0): You, Chung, Chowdhury, Zeus, NSDI 2023"
 
 // modelsFile is the content of models.json.
 type modelsFile struct {
@@ -38,7 +33,8 @@ type fittedJob struct {
 	model
 }
 
-// Fitted returns the jobs of the embedded models: those of Load, within the Misfit of Fit.
+// Fitted returns the jobs of the embedded models: those of Load, with errors of a few percent in
+// time and energy (TestModels).
 func Fitted() ([]*Job, error) { return readModels(modelsJSON) }
 
 // readModels parses and validates the content of a models.json.
@@ -96,23 +92,4 @@ func ascending[T int | float64](v []T) bool {
 		}
 	}
 	return true
-}
-
-// WriteModels writes fitted jobs in the format of models.json. It returns an error for jobs that are not from Fit or
-// Fitted.
-func WriteModels(w io.Writer, jobs []*Job) error {
-	file := modelsFile{Source: Source}
-	for _, j := range jobs {
-		m, ok := j.truth.(*model)
-		if !ok {
-			return fmt.Errorf("write fitted models: %s: %w", j.Name(), errors.New("it is not fitted"))
-		}
-		file.Jobs = append(file.Jobs, fittedJob{j.Dataset, j.Network, j.GPU, j.Limits, j.Default, j.MaxEpochs, *m})
-	}
-	e := json.NewEncoder(w)
-	e.SetIndent("", " ")
-	if err := e.Encode(file); err != nil {
-		return fmt.Errorf("write fitted models: %w", err)
-	}
-	return nil
 }

@@ -29,14 +29,14 @@ func TestModels(t *testing.T) {
 	if *update {
 		jobs = jobs[:0]
 		for _, j := range measured {
-			f, _, err := Fit(j)
+			f, _, err := fitJob(j)
 			if err != nil {
 				t.Fatal(err)
 			}
 			jobs = append(jobs, f)
 		}
 		var file bytes.Buffer
-		if err := WriteModels(&file, jobs); err != nil {
+		if err := writeModels(&file, jobs); err != nil {
 			t.Fatal(err)
 		}
 		if err := os.WriteFile("models.json", file.Bytes(), 0o644); err != nil {
@@ -82,14 +82,14 @@ func TestFitRecovers(t *testing.T) {
 		made.epochs[s.Batch] = []float64{10, 10}
 	}
 	j.truth = made
-	f, m, err := Fit(&j)
+	f, m, err := fitJob(&j)
 	if err != nil || m.SecondsMax > 0.5 || m.JoulesMax > 0.5 {
 		t.Errorf("%v: off by %+v %%", err, m)
 	}
 	if math.Abs(f.truth.mean(j.Default.Batch)-10) > 0.01 {
 		t.Errorf("%g epochs, want 10", f.truth.mean(j.Default.Batch))
 	}
-	if _, _, err := Fit(f); err == nil {
+	if _, _, err := fitJob(f); err == nil {
 		t.Errorf("a fitted model is fitted again")
 	}
 }

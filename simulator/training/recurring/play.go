@@ -10,7 +10,7 @@ import (
 type Options struct {
 	// Eta weighs energy against time in the cost; see Job.Cost. Zeus's default is 0.5.
 	Eta float64
-	// Recurrences is the number of recurrences; 0 means the published number, Job.Published.
+	// Recurrences is the number of recurrences; 0 means the published number, Job.PublishedRecurrences.
 	Recurrences int
 	Seed        uint64
 }
@@ -31,8 +31,8 @@ type Outcome struct {
 	Needed int
 }
 
-// Near is the distance from the optimum that counts as having found it: 3 % of the default's expected cost.
-const Near = 0.03
+// near is the distance from the optimum that counts as having found it: 3 % of the default's expected cost.
+const near = 0.03
 
 // mostTries is the number of failed runs in one recurrence after which the default is used; a recurrence fails after
 // as many more.
@@ -50,9 +50,9 @@ func Play(j *Job, p Policy, o Options) (Outcome, error) {
 	}
 	n := o.Recurrences
 	if n == 0 {
-		n = j.Published()
+		n = j.PublishedRecurrences()
 	}
-	enough := j.ExpectedCost(o.Eta, j.Optimum(o.Eta)) + Near*j.ExpectedCost(o.Eta, j.Default)
+	enough := j.ExpectedCost(o.Eta, j.Optimum(o.Eta)) + near*j.ExpectedCost(o.Eta, j.Default)
 	out := Outcome{Needed: -1}
 	for k := range n {
 		if err := recur(j, player, o.Eta, truth, &out); err != nil {

@@ -54,9 +54,9 @@ func TestSettlesNearTheOptimum(t *testing.T) {
 			for _, j := range c.jobs(t) {
 				for _, eta := range []float64{1, 0.5} {
 					for _, policy := range []string{"zeus", "smooth"} {
-						if r := try(t, j, policy, eta, seeds); r.needed[c.sure-1] > j.Published() {
+						if r := try(t, j, policy, eta, seeds); r.needed[c.sure-1] > j.PublishedRecurrences() {
 							t.Errorf("%s, eta %g, %s: fewer than %d of %d seeds are within %g %% of the optimum after %d recurrences; worst by %.1f points",
-								j.Name(), eta, policy, c.sure, seeds, 100*Near, j.Published(), r.worst)
+								j.Name(), eta, policy, c.sure, seeds, 100*near, j.PublishedRecurrences(), r.worst)
 						}
 					}
 				}
@@ -79,7 +79,7 @@ func TestComparison(t *testing.T) {
 		for _, j := range jobs {
 			_, own := j.Expected(j.Default)
 			_, least := j.Expected(j.Optimum(eta))
-			t.Logf("%s, eta %g: %d recurrences, optimum %d at %g W: energy %.1f %%", j.Name(), eta, j.Published(), j.Optimum(eta).Batch, j.Optimum(eta).Watts, percent(least, own))
+			t.Logf("%s, eta %g: %d recurrences, optimum %d at %g W: energy %.1f %%", j.Name(), eta, j.PublishedRecurrences(), j.Optimum(eta).Batch, j.Optimum(eta).Watts, percent(least, own))
 			for _, policy := range policies {
 				r := try(t, j, policy, eta, seeds)
 				t.Logf("    %-7s settles on %6.1f %%, worst %4.1f points off, after %3d (median), %d (worst but one); cumulative %7.1f %%, first quarter %7.1f %%",
@@ -220,7 +220,7 @@ func TestProfiling(t *testing.T) {
 		known     int
 	}{{3, 12, 2}, {2, 1000, 4}, {2, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
 		stretches, watts := p.profile(batch)
-		p.ran(Attempt{Setting: Setting{batch, watts}, Profile: stretches}, Run{Seconds: c.seconds})
+		p.recordRun(Attempt{Setting: Setting{batch, watts}, Profile: stretches}, Run{Seconds: c.seconds})
 		known := 0
 		for _, m := range p.known[batch] {
 			if m.seconds > 0 {

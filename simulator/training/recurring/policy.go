@@ -48,7 +48,7 @@ var Policies = map[string]Policy{
 		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), len(j.Limits), rng), rng)
 	},
 	"smooth": func(j *Job, eta float64, rng *rand.Rand) (Player, error) {
-		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: octaves(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
+		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: log2Positions(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
 	},
 }
 
@@ -79,7 +79,7 @@ func newSearch(j *Job, rng *rand.Rand) *search {
 		return s
 	}
 	// From the default outwards: batch sizes by distance, power limits from the highest down.
-	for _, i := range outwards(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
+	for _, i := range indicesByDistance(len(j.Batches), indexOf(j.Batches, j.Default.Batch)) {
 		for k := range j.Limits {
 			s.order = append(s.order, Setting{j.Batches[i], j.Limits[len(j.Limits)-1-k]})
 		}
@@ -117,8 +117,8 @@ func (s *search) Observe(a Attempt, r Run, cost float64) {
 
 func (s *search) Settled() Setting { return s.best }
 
-// batches chooses the batch size by a bandit and the power limit by measurements inside the run.
-type batches struct {
+// banditPlayer chooses the batch size by a bandit and the power limit by measurements inside the run.
+type banditPlayer struct {
 	job    *Job
 	bandit *bandit.Thompson
 	power  *profiler
@@ -126,18 +126,18 @@ type batches struct {
 }
 
 // newBatches returns a player with a bandit over the batch sizes of the job.
-func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*batches, error) {
+func newBatches(j *Job, s bandit.Settings, power *profiler, rng *rand.Rand) (*banditPlayer, error) {
 	s.Default = indexOf(j.Batches, j.Default.Batch)
 	b, err := bandit.New(len(j.Batches), s)
 	if err != nil {
 		return nil, err
 	}
-	return &batches{j, b, power, rng}, nil
+	return &banditPlayer{j, b, power, rng}, nil
 }
 
 // Next returns the choice of the bandit. A failed recurrence continues with the best known batch size, without a
 // threshold.
-func (b *batches) Next(retry bool) Attempt {
+func (b *banditPlayer) Next(retry bool) Attempt {
 	arm, known := b.bandit.Best()
 	if !retry || !known {
 		arm = b.bandit.Next(b.rng).Arm
@@ -152,13 +152,13 @@ func (b *batches) Next(retry bool) Attempt {
 }
 
 // Observe updates the bandit and the profiler.
-func (b *batches) Observe(a Attempt, r Run, cost float64) {
+func (b *banditPlayer) Observe(a Attempt, r Run, cost float64) {
 	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
-	b.power.ran(a, r)
+	b.power.recordRun(a, r)
 }
 
 // Settled returns the best known batch size at its best known power limit.
-func (b *batches) Settled() Setting {
+func (b *banditPlayer) Settled() Setting {
 	arm, _ := b.bandit.Best()
 	batch := b.job.Batches[arm]
 	return Setting{batch, b.job.Limits[b.power.best(batch)]}

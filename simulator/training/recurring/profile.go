@@ -58,7 +58,7 @@ func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
 // next returns the index of the unmeasured limit nearest to the given one, the higher of two, or -1 if all are
 // measured.
 func (p *profiler) next(batch, at int) int {
-	for _, i := range outwards(len(p.job.Limits), at) {
+	for _, i := range indicesByDistance(len(p.job.Limits), at) {
 		if p.known[batch][i].seconds == 0 {
 			return i
 		}
@@ -68,7 +68,7 @@ func (p *profiler) next(batch, at int) int {
 
 // ran records a run: limits whose stretch the run did not complete become unmeasured again, and the rest of the run
 // counts as a measurement of its own limit.
-func (p *profiler) ran(a Attempt, r Run) {
+func (p *profiler) recordRun(a Attempt, r Run) {
 	known, left := p.known[a.Batch], r.Seconds
 	if known == nil {
 		return
@@ -112,8 +112,8 @@ func (p *profiler) best(batch int) int {
 	return best
 }
 
-// outwards lists 0…n-1 by distance from start, the higher index first.
-func outwards(n, start int) []int {
+// indicesByDistance lists 0…n-1 by distance from start, the higher index first.
+func indicesByDistance(n, start int) []int {
 	out := []int{start}
 	for d := 1; len(out) < n; d++ {
 		if start+d < n {
@@ -126,9 +126,9 @@ func outwards(n, start int) []int {
 	return out
 }
 
-// octaves returns the positions of the batch sizes, in powers of two, for a bandit that shares information between
+// log2Positions returns the positions of the batch sizes, in powers of two, for a bandit that shares information between
 // neighbours.
-func octaves(batches []int) []float64 {
+func log2Positions(batches []int) []float64 {
 	out := make([]float64, len(batches))
 	for i, b := range batches {
 		out[i] = math.Log2(float64(b))

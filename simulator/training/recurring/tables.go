@@ -1,7 +1,6 @@
 package recurring
 
 import (
-	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -14,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/regular"
 )
 
 // kind is one of the six trainings of the Zeus evaluation (table 1 of the paper; targets and defaults from its
@@ -172,7 +173,6 @@ func numbers3(a, b, c string) (x, y, z float64, err error) {
 // readTable reads the named columns of dir/name.csv or .csv.gz.
 func readTable(dir, name string, columns ...string) ([]row, error) {
 	f, err := os.Open(filepath.Join(dir, name+".csv.gz"))
-	zipped := err == nil
 	if errors.Is(err, fs.ErrNotExist) {
 		f, err = os.Open(filepath.Join(dir, name+".csv"))
 	}
@@ -180,11 +180,9 @@ func readTable(dir, name string, columns ...string) ([]row, error) {
 		return nil, fmt.Errorf("read table %s: %w", name, err)
 	}
 	defer func() { _ = f.Close() }()
-	var in io.Reader = f
-	if zipped {
-		if in, err = gzip.NewReader(f); err != nil {
-			return nil, fmt.Errorf("read table %s: %w", f.Name(), err)
-		}
+	in, err := regular.Gunzip(f)
+	if err != nil {
+		return nil, fmt.Errorf("read table %s: %w", f.Name(), err)
 	}
 	rows, err := parseTable(in, columns)
 	if err != nil {
@@ -195,26 +193,7 @@ func readTable(dir, name string, columns ...string) ([]row, error) {
 
 // parseTable selects columns by the names in the first line.
 func parseTable(in io.Reader, columns []string) ([]row, error) {
-	lines, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	if len(lines) == 0 {
-		return nil, errors.New("it is empty")
-	}
-	at := make([]int, len(columns))
-	for i, c := range columns {
-		if at[i] = slices.Index(lines[0], c); at[i] < 0 {
-			return nil, fmt.Errorf("no column %s in %s", c, strings.Join(lines[0], ","))
-		}
-	}
-	out := make([]row, 0, len(lines)-1)
-	for _, line := range lines[1:] {
-		r := make(row, len(at))
-		for i, k := range at {
-			r[i] = line[k]
-		}
-		out = append(out, r)
-	}
-	return out, nil
+	var out []row
+	err := regular.EachRow(csv.NewReader(in), columns, func(v []string) error { out = append(out, v); return nil })
+	return out, err
 }

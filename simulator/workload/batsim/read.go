@@ -11,7 +11,6 @@ import (
 	"strconv"
 
 	"trainopt/internal/regular"
-	"trainopt/simulator/workload"
 )
 
 // shown is the maximum number of reported mistakes of a file.
@@ -24,7 +23,7 @@ func Load(path string) (*Workload, error) {
 		return nil, fmt.Errorf("read workload: %w", err)
 	}
 	defer f.Close()
-	r, err := workload.Unpack(f)
+	r, err := regular.Gunzip(f)
 	if err != nil {
 		return nil, fmt.Errorf("read workload %s: %w", path, err)
 	}

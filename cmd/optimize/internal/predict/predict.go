@@ -16,7 +16,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
@@ -124,7 +123,7 @@ func (o *options) run() error {
 	if note := predict.FillKnown(&q.Job, entries); note != "" {
 		q.Notes = append(q.Notes, note)
 	}
-	widen := calibration.Of(entries).Widen
+	widen := history.Calibrate(entries).Widen
 	answer, err := predict.Ask(q, entries, func(list []history.Entry) predict.Predictor {
 		return transfer.New(list, transfer.Options{Widen: widen})
 	})

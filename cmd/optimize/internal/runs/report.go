@@ -8,7 +8,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/calibration"
 	"trainopt/optimizer/report"
 )
 
@@ -67,6 +66,6 @@ func writeCalibration(e *cli.Env, f cli.Format) error {
 	if err != nil {
 		return err
 	}
-	table := calibration.Of(entries)
+	table := history.Calibrate(entries)
 	return e.Write(f.File, "calibration", func(w io.Writer) error { return report.Calibration(w, table, f.Name) })
 }

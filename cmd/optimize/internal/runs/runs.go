@@ -84,7 +84,7 @@ func removeRuns(e *cli.Env, refs []string) error {
 
 // updateHistory updates the runs database of the state directory that contains a run. Problems are reported as warnings.
 func updateHistory(e *cli.Env, dir string) {
-	warn(e, history.Remember(filepath.Dir(filepath.Dir(dir)), 5*time.Second))
+	warn(e, history.SyncStateDir(filepath.Dir(filepath.Dir(dir)), 5*time.Second))
 }
 
 func resumeCommand(e *cli.Env) *cobra.Command {

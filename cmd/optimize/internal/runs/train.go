@@ -121,7 +121,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 
 // newAgent returns the agent of a run, without its configuration.
 func newAgent(e *cli.Env, view run.View) run.Agent {
-	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.Like}
+	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment}
 }
 
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run

@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +8,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/plan/pretrained"
 )
 
 func TestParseSeeds(t *testing.T) {
@@ -27,7 +25,7 @@ func TestParseSeeds(t *testing.T) {
 
 // TestAgentPlanners checks that each agent of --agent is a separate planner.
 func TestAgentPlanners(t *testing.T) {
-	data, err := io.ReadAll(pretrained.File())
+	data, err := os.ReadFile("../../../../optimizer/plan/agent.bin")
 	if err != nil {
 		t.Fatal(err)
 	}

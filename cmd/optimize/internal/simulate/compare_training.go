@@ -135,17 +135,17 @@ func (o *compareTrainingOptions) runTrainings() error {
 	}
 	bench := trial.Bench{Policies: o.policies, Draw: draw, Seeds: seeds, Prefer: o.prefer, Agents: agents.planner, Evaluate: experiment.Options{Notes: agents.notes(),
 		Against: o.against, Title: fmt.Sprintf("Decisions on simulated training jobs (%s), preferring %s", o.kinds, strings.Join(o.prefer, ", "))}}
-	var against []trial.AgainstNothing
+	var against []trial.BaselineComparison
 	err = o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		bench.Evaluate.Progress = progress
 		result, trials, err := bench.Run(ctx)
-		against = trial.Against(trials)
+		against = trial.CompareWithBaseline(trials)
 		return result, func(w io.Writer) error { return trial.WriteTrials(w, trials) }, err
 	})
 	if err != nil || o.format.Name != "text" || o.format.File != "" || len(against) == 0 {
 		return err
 	}
-	return trial.WriteAgainst(o.Stdout, against)
+	return trial.WriteBaselineComparison(o.Stdout, against)
 }
 
 // runFigure reproduces a published experiment.
@@ -236,7 +236,7 @@ func (o *compareTrainingOptions) draw(jobs int) (func(uint64) ([]training.Scenar
 	if jobs < 1 || jobs > maxSeeds {
 		return nil, fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)
 	}
-	options := profile.DrawOptions{Kinds: profile.Embedded()}
+	options := profile.GeneratorOptions{Kinds: profile.Embedded()}
 	if o.profiles != "" {
 		loaded, err := profile.Load(o.Path(o.profiles))
 		if err != nil {

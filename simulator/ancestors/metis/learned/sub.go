@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule/place"
 )
 
@@ -120,7 +121,7 @@ func trainCell(ctx context.Context, o Options, class int, report func(Point)) ([
 		if (done-1)%1000 == 0 {
 			entropy = max(entropy/2, 0.002)
 		}
-		report(Point{Class: class, Episode: done, Value: mean(rewards), Best: math.Inf(-1)})
+		report(Point{Class: class, Episode: done, Value: stat.Mean(rewards), Best: math.Inf(-1)})
 	}
 	return policies, nil
 }
@@ -140,12 +141,4 @@ func total(batch []int) int {
 		n += k
 	}
 	return n
-}
-
-func mean(x []float64) float64 {
-	sum := 0.0
-	for _, v := range x {
-		sum += v
-	}
-	return sum / float64(len(x))
 }
