@@ -3,10 +3,12 @@ package analysis
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // Number is a value of the report. NaN and infinities are unknown and null in JSON; other values have nine
@@ -25,14 +27,9 @@ func (n Number) MarshalJSON() ([]byte, error) {
 }
 
 // plain formats a number for machines; an unknown one is empty.
-func plain(v float64) string {
-	if !known(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 9, 64)
-}
+func plain(v float64) string { return page.CSVCell(v, 9) }
 
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func known(v float64) bool { return chart.Known(v) }
 
 func unknown() float64 { return math.NaN() }
 
