@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/front"
@@ -150,20 +153,23 @@ func frontCell(m front.Metric, v float64) string {
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *front.Front) []experiment.Chart {
+func frontChart(f *front.Front) []chart.Chart {
 	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
 		return nil
 	}
-	on, off := experiment.Line{Name: "on the front", Dots: true}, experiment.Line{Name: "beaten", Dots: true}
+	on, off := chart.Series{Name: "on the front", Loose: true}, chart.Series{Name: "beaten", Class: "s4", Loose: true}
 	var names []string
 	for _, p := range f.Points {
-		q := experiment.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
+		q := chart.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
 		if p.OnFront {
-			on.Points, names = append(on.Points, experiment.Point{X: math.NaN()}, q), append(names, p.Name)
+			on.Points, names = append(on.Points, q), append(names, p.Name)
 		} else {
-			off.Points = append(off.Points, experiment.Point{X: math.NaN()}, q)
+			off.Points = append(off.Points, q)
 		}
 	}
-	return []experiment.Chart{{Title: "Slowdown and energy", Note: "each way once; on the front: " + strings.Join(names, ", "),
-		X: experiment.Axis{Name: "energy (MJ)"}, Y: experiment.Axis{Name: "mean bounded slowdown", Log: true}, Lines: []experiment.Line{on, off}}}
+	for _, s := range []chart.Series{on, off} {
+		slices.SortFunc(s.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
+	}
+	return []chart.Chart{{Title: "Slowdown and energy", Note: "each way once; on the front: " + strings.Join(names, ", "),
+		X: chart.Axis{Name: "energy (MJ)"}, Y: chart.Axis{Name: "mean bounded slowdown", Log: true}, Series: []chart.Series{on, off}}}
 }

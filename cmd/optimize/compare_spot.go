@@ -14,7 +14,6 @@ import (
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/sweep"
 )
 
 // comparingSpot holds the flags of compare spot.
@@ -137,8 +136,8 @@ func (f *comparingSpot) markets(e *env, cmd *cobra.Command) ([]spot.Market, erro
 }
 
 // cases returns the jobs to compare: a start time in each trace or in generated capacity, and a seed.
-func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot.Job, slack float64) ([]sweep.Case, []string, error) {
-	var out []sweep.Case
+func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot.Job, slack float64) ([]spot.Case, []string, error) {
+	var out []spot.Case
 	if f.traces == nil {
 		if f.together {
 			return nil, nil, errors.New("--together says nothing without --traces")
@@ -151,7 +150,7 @@ func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot
 			}
 			m.Name = fmt.Sprintf("seed %d", seed)
 			for k := range f.starts {
-				out = append(out, sweep.Case{Market: m, From: int(float64(k) * span / m.TickS), Seed: seed, Group: seed})
+				out = append(out, spot.Case{Market: m, From: int(float64(k) * span / m.TickS), Seed: seed, Group: seed})
 			}
 			if seed == seeds[len(seeds)-1] {
 				words, _, _ = strings.Cut(words, ", seed")
@@ -178,7 +177,7 @@ func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot
 				wraps++
 			}
 			for _, seed := range seeds {
-				out = append(out, sweep.Case{Market: m, From: from, Seed: seed, Group: uint64(g)})
+				out = append(out, spot.Case{Market: m, From: from, Seed: seed, Group: uint64(g)})
 			}
 		}
 	}
@@ -190,7 +189,7 @@ func (f *comparingSpot) cases(e *env, cmd *cobra.Command, seeds []uint64, j spot
 }
 
 // prepare checks the flags and builds the cases.
-func (f *comparingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.Sweep, error) {
+func (f *comparingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*spot.Sweep, error) {
 	if err := f.names(); err != nil {
 		return nil, err
 	}
@@ -217,7 +216,7 @@ func (f *comparingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.S
 		return nil, err
 	}
 	about := []string{fmt.Sprintf("%.4g h of work, changeovers of %.4g min; %s", j.WorkS/3600, j.ChangeoverS/60, words)}
-	return &sweep.Sweep{Policies: f.policies, Against: f.against, Cases: cases, Job: j, Slacks: slacks, Title: "Jobs with a deadline on spot capacity",
+	return &spot.Sweep{Policies: f.policies, Against: f.against, Cases: cases, Job: j, Slacks: slacks, Title: "Jobs with a deadline on spot capacity",
 		Notes: slices.Concat(about, notes, warnings), Workers: f.processes}, nil
 }
 
@@ -229,6 +228,6 @@ func (e *env) compareSpot(cmd *cobra.Command, c *common, f *comparingSpot) error
 	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
 		comparison, ran, err := s.Compare(ctx)
-		return comparison, func(w io.Writer) error { return sweep.Write(w, ran) }, err
+		return comparison, func(w io.Writer) error { return spot.WriteJobs(w, ran) }, err
 	})
 }

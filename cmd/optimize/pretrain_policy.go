@@ -18,6 +18,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/ancestors/metis/learned"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
@@ -132,16 +134,17 @@ func writePolicyCurve(path string, f *pretrainFlags, t *trainedPolicy, curve []p
 		}
 		return pretrain.Replace(path, b.Bytes())
 	}
-	line := experiment.Line{Name: f.agent}
+	line := chart.Series{Name: f.agent}
 	for _, x := range curve {
-		line.Points = append(line.Points, experiment.Point{X: float64(x.Step), Y: x.Value})
+		line.Points = append(line.Points, chart.Point{X: float64(x.Step), Y: x.Value})
 	}
-	page := experiment.Page{Title: fmt.Sprintf("%s learns in %s", f.agent, f.env), Subtitle: fmt.Sprintf("seed %d", f.seed),
-		Charts: []experiment.Chart{{Title: "Learning curve", Note: t.measure, X: experiment.Axis{Name: "steps", Zero: true}, Y: experiment.Axis{Name: t.measure}, Lines: []experiment.Line{line}}}}
+	picture := chart.Chart{Title: "Learning curve", Note: t.measure, X: chart.Axis{Name: "steps", Zero: true}, Y: chart.Axis{Name: t.measure}, Series: []chart.Series{line}}
+	doc := page.Document{Title: fmt.Sprintf("%s learns in %s", f.agent, f.env), Subtitle: fmt.Sprintf("seed %d", f.seed),
+		Sections: []page.Section{{Blocks: []page.Block{{Pictures: []chart.Picture{picture.Picture()}}}}}}
 	for _, fact := range t.facts {
-		page.Facts = append(page.Facts, experiment.Fact{Name: fact[0], Value: fact[1]})
+		doc.Tiles = append(doc.Tiles, page.Tile{Label: fact[0], Value: fact[1]})
 	}
-	if err := page.Write(&b); err != nil {
+	if err := page.HTML(&b, doc); err != nil {
 		return err
 	}
 	return pretrain.Replace(path, b.Bytes())

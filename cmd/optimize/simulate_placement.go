@@ -14,7 +14,6 @@ import (
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/ancestors/metis/methods"
-	"trainopt/simulator/ancestors/metis/render"
 )
 
 // simulatingPlacement holds the flags of optimize simulate placement.
@@ -71,7 +70,7 @@ Exit code 6: the batch does not fit, or no placement keeps the limits.`,
 	fs.StringVar(&f.arrivals, "arrivals", "", "CSV `FILE` of containers that come and go: app, +1 or −1")
 	fs.IntVar(&f.migrate, "migrate", 0, "with --arrivals: `N` containers may move after each line")
 	fs.Float64Var(&f.moveCost, "move-cost", 0.1, "with --migrate: what a move must gain")
-	fs.StringVar(&f.format, "format", "text", strings.Join(render.Formats(), "|")+" (default: by the name of --out)")
+	fs.StringVar(&f.format, "format", "text", strings.Join(methods.Formats(), "|")+" (default: by the name of --out)")
 	fs.StringVarP(&f.output, "out", "o", "", "write to `FILE` instead of standard output")
 	fs.StringVar(&f.nodesOut, "nodes-out", "", "write what each node holds to `FILE` as CSV")
 	return cmd
@@ -158,7 +157,7 @@ func readBatch(e *env, text string, apps []string) ([]int, string, error) {
 }
 
 // config returns the run given by the flags, without an outcome.
-func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *placing, error) {
+func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*methods.Report, *placing, error) {
 	m, err := methods.Find(f.method)
 	if err != nil {
 		return nil, nil, fmt.Errorf("--method: %w", err)
@@ -192,7 +191,7 @@ func (f *simulatingPlacement) config(e *env, cmd *cobra.Command) (*render.Run, *
 	if err != nil {
 		return nil, nil, err
 	}
-	r := &render.Run{Method: f.method, Seed: f.seed, Compat: f.compat, Objective: p.options.Objective, Limits: p.options.Limits, Predictor: p.predictor, Notes: p.notes}
+	r := &methods.Report{Method: f.method, Seed: f.seed, Compat: f.compat, Objective: p.options.Objective, Limits: p.options.Limits, Predictor: p.predictor, Notes: p.notes}
 	r.Problem, r.Told = p.with(batch)
 	r.What = batchWords(words, p.apps(), r.Problem)
 	if f.compat && m.Compat == "" {
@@ -240,7 +239,7 @@ func asExit(err error, fallback func(error) error) error {
 // simulatePlacement places one batch by one method and writes the result. After an interrupt it writes the best
 // placement found so far, if any. With --arrivals it simulates a stream instead.
 func (e *env) simulatePlacement(cmd *cobra.Command, common *common, f *simulatingPlacement) error {
-	format, err := formatOf(cmd, common, f.format, f.output, render.Formats())
+	format, err := formatOf(cmd, common, f.format, f.output, methods.Formats())
 	if err != nil {
 		return usageError{err}
 	}
@@ -289,9 +288,9 @@ func (e *env) simulatePlacement(cmd *cobra.Command, common *common, f *simulatin
 	return e.writePlacement(f, format, r)
 }
 
-func (e *env) writePlacement(f *simulatingPlacement, format string, r *render.Run) error {
-	if err := e.put(f.output, "placement", func(w io.Writer) error { return render.Write(w, r, format) }); err != nil || f.nodesOut == "" {
+func (e *env) writePlacement(f *simulatingPlacement, format string, r *methods.Report) error {
+	if err := e.put(f.output, "placement", func(w io.Writer) error { return r.Write(w, format) }); err != nil || f.nodesOut == "" {
 		return err
 	}
-	return e.put(f.nodesOut, "nodes", func(w io.Writer) error { return render.Write(w, r, "csv") })
+	return e.put(f.nodesOut, "nodes", func(w io.Writer) error { return r.Write(w, "csv") })
 }

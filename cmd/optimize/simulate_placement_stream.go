@@ -15,7 +15,6 @@ import (
 	"trainopt/optimizer/schedule/place"
 	"trainopt/optimizer/schedule/place/greedy"
 	"trainopt/simulator/ancestors/metis/methods"
-	"trainopt/simulator/ancestors/metis/render"
 )
 
 // arrival is a line of --arrivals: the number of containers of an app that arrive or, if negative, depart.
@@ -162,12 +161,12 @@ func (e *env) simulateArrivals(cmd *cobra.Command, f *simulatingPlacement, forma
 
 // run returns the final placement. No containers count as existing because those that ran at the start could depart and
 // migrate too.
-func (s *arriving) run(p *placing, events int) *render.Run {
+func (s *arriving) run(p *placing, events int) *methods.Report {
 	batch := make([]int, len(s.nodes))
 	for a := range s.nodes {
 		batch[a] = len(s.nodes[a])
 	}
-	r := &render.Run{Method: "greedy", Objective: p.options.Objective, Limits: p.options.Limits, Predictor: p.predictor, Notes: p.notes}
+	r := &methods.Report{Method: "greedy", Objective: p.options.Objective, Limits: p.options.Limits, Predictor: p.predictor, Notes: p.notes}
 	r.Problem, r.Told = p.with(batch)
 	known := r.Problem
 	r.Problem.Existing = nil

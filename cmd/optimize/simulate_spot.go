@@ -16,7 +16,6 @@ import (
 	"trainopt/cost"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/render"
 )
 
 // spotFlags holds the flags for the prices and the requirements of a job on spot capacity.
@@ -197,7 +196,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	fs.StringVar(&f.policy, "policy", "uniform", "who decides, see --policies")
 	fs.BoolVar(&f.list, "policies", false, "list the policies, what each does and must know")
 	fs.Uint64Var(&f.seed, "seed", 0, "seed of everything that is random")
-	fs.StringVar(&f.format, "format", "text", strings.Join(render.Formats(), "|")+" (default: by the name of --out)")
+	fs.StringVar(&f.format, "format", "text", strings.Join(spot.Formats(), "|")+" (default: by the name of --out)")
 	fs.StringVarP(&f.output, "out", "o", "", "write to `FILE` instead of standard output")
 	return cmd
 }
@@ -211,7 +210,7 @@ func (e *env) listSpotPolicies() error {
 }
 
 // market sets the capacity given by the flags and the tick at which the job starts.
-func (f *simulatingSpot) market(e *env, cmd *cobra.Command, r *render.Run) error {
+func (f *simulatingSpot) market(e *env, cmd *cobra.Command, r *spot.Report) error {
 	start := f.start.Seconds()
 	if f.traces == nil {
 		var err error
@@ -265,7 +264,7 @@ func notWithTraces(cmd *cobra.Command, flag string) error {
 }
 
 // prepare returns the run given by the flags, not yet executed.
-func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*render.Run, spot.Method, error) {
+func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*spot.Report, spot.Method, error) {
 	method, err := spot.Find(f.policy)
 	if err != nil {
 		return nil, method, fmt.Errorf("--policy: %w", err)
@@ -273,7 +272,7 @@ func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*render
 	if f.deadline == 0 {
 		return nil, method, errors.New("--deadline 0: want a duration above 0")
 	}
-	r := &render.Run{Policy: method.Name, Seed: f.seed}
+	r := &spot.Report{Policy: method.Name, Seed: f.seed}
 	var warnings []string
 	if r.Job, r.Prices, r.PricesDated, warnings, err = f.job(e, cmd, c); err != nil {
 		return nil, method, err
@@ -292,7 +291,7 @@ func (f *simulatingSpot) prepare(e *env, cmd *cobra.Command, c *common) (*render
 // simulateSpot runs every policy on the same job and market, and writes the outcome of the selected one with the others
 // for comparison. Policies that are infeasible for the job are omitted unless selected.
 func (e *env) simulateSpot(cmd *cobra.Command, c *common, f *simulatingSpot) error {
-	format, err := formatOf(cmd, c, f.format, f.output, render.Formats())
+	format, err := formatOf(cmd, c, f.format, f.output, spot.Formats())
 	if err != nil {
 		return usageError{err}
 	}
@@ -321,8 +320,8 @@ func (e *env) simulateSpot(cmd *cobra.Command, c *common, f *simulatingSpot) err
 		if m.Name == method.Name {
 			r.Outcome = got
 		}
-		r.Others = append(r.Others, render.Other{Policy: m.Name, Outcome: got})
+		r.Others = append(r.Others, spot.Other{Policy: m.Name, Outcome: got})
 	}
 	r.WallS = experiment.Number((e.clock.Monotonic() - from).Seconds())
-	return e.put(f.output, "simulation", func(w io.Writer) error { return render.Write(w, r, format) })
+	return e.put(f.output, "simulation", func(w io.Writer) error { return r.Write(w, format) })
 }

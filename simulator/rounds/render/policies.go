@@ -5,7 +5,7 @@ import (
 	"io"
 	"strings"
 
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/rounds"
 )
 
@@ -96,7 +96,7 @@ func Policies(w io.Writer) error {
 		d := described[n]
 		fmt.Fprintf(&b, "%s\n", n)
 		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {
-			b.WriteString("  " + experiment.Wrapped(line, "    "))
+			b.WriteString("  " + page.Hang(line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())
