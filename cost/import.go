@@ -111,7 +111,7 @@ func changedOn(f io.Reader) string {
 	return fmt.Sprintf(" (the file was last changed on %s, which need not be the day of its prices)", info.ModTime().UTC().Format(time.DateOnly))
 }
 
-// firstReason describes the first rejected row; empty if there is none.
+// firstReason describes the first rejected row; empty if none exists.
 func firstReason(list []Rejected) string {
 	if len(list) == 0 {
 		return ""

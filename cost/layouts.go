@@ -34,7 +34,7 @@ func Layouts() string {
 	return strings.Join(names, "; ")
 }
 
-// layoutOf returns the first layout whose required columns are all present; nil if there is none.
+// layoutOf returns the first layout whose required columns are all present; nil if none exists.
 func layoutOf(columns map[string]int) *layout {
 	for i, l := range layouts {
 		all := true

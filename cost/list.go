@@ -196,7 +196,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 var headingDate = regexp.MustCompile(`(?i)\b(?:dated|date|generated|as of)\b[^0-9\n]{0,20}([0-9]{4}-[0-9]{2}-[0-9]{2})`)
 
-// preamble returns the date in the leading comment lines of a list without consuming them; empty if there is none.
+// preamble returns the date in the leading comment lines of a list without consuming them; empty if none exists.
 func preamble(b *bufio.Reader) (string, error) {
 	head, err := b.Peek(4096)
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, bufio.ErrBufferFull) {

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"trainopt/internal/regular"
 )
 
 // PriceFile is the name of the file of imported prices in a state directory.
@@ -112,32 +114,13 @@ func savePrices(stateDir string, offers []Offer) error {
 		err = os.MkdirAll(stateDir, 0o755)
 	}
 	if err == nil {
-		err = replaceFile(filepath.Join(stateDir, PriceFile), data)
+		err = regular.Replace(filepath.Join(stateDir, PriceFile), 0o644, func(w io.Writer) error {
+			_, err := w.Write(data)
+			return err
+		})
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrNotKept, err)
 	}
 	return nil
-}
-
-// replaceFile writes a file atomically: temporary file, fsync, rename, fsync of the directory.
-func replaceFile(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	f, err := os.CreateTemp(dir, filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name()) // no effect after the rename
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Chmod(0o644), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -101,7 +101,7 @@ const (
 // sentinels are placeholder prices by which catalogues mark "not available".
 var sentinels = map[USD]bool{700: true, 777: true, 888: true, 999: true, 9999: true, 99999: true, 999999: true}
 
-// implausible describes the problem of an hourly price; empty if there is none. 0 is accepted.
+// implausible describes the problem of an hourly price; empty if none exists. 0 is accepted.
 func implausible(price, most USD) string {
 	p := float64(price)
 	switch {

@@ -20,7 +20,7 @@ const module = "trainopt/"
 var floors = map[string][]string{
 	"resources": {},
 	"sla":       {},
-	"monitor":   {},
+	"monitor":   {"monitor"},
 	"morl":      {"morl"},
 	"cost":      {"resources"},
 	"optimizer": {"optimizer", "resources", "sla", "monitor", "morl", "cost"},

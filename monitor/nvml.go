@@ -33,8 +33,8 @@ type NVML struct {
 
 var _ Collector = (*NVML)(nil)
 
-// ErrNoNVML reports that the driver's library is missing or cannot be initialised.
-var ErrNoNVML = errors.New("no GPU library")
+// errNoNVML reports that the driver's library is missing or cannot be initialised.
+var errNoNVML = errors.New("no GPU library")
 
 // gpuDevice is one device or one MIG slice of a device.
 type gpuDevice struct {
@@ -47,10 +47,10 @@ type gpuDevice struct {
 
 // OpenNVML returns a collector that uses the machine's library and reads the named devices or slices (UUIDs), or all
 // devices if none is named.
-func OpenNVML(uuids ...string) *NVML { return NVMLWith(nvml.New(), uuids...) }
+func OpenNVML(uuids ...string) *NVML { return newNVML(nvml.New(), uuids...) }
 
-// NVMLWith is OpenNVML with a given library, for tests.
-func NVMLWith(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
+// newNVML is OpenNVML with a given library, for tests.
+func newNVML(lib nvml.Interface, uuids ...string) *NVML { return &NVML{lib: lib, uuids: uuids} }
 
 // Name returns "nvml".
 func (n *NVML) Name() string { return "nvml" }
@@ -63,8 +63,8 @@ func (n *NVML) Err() error {
 	return nil
 }
 
-// give records why the library is unusable and returns it.
-func (n *NVML) give(why error) error {
+// disable records why the library is unusable and returns it.
+func (n *NVML) disable(why error) error {
 	n.why.Store(&why)
 	return why
 }
@@ -79,7 +79,7 @@ func (n *NVML) Collect(ctx context.Context, s *Sample) error {
 	var errs []error
 	if !n.started {
 		if ret := n.lib.Init(); ret != nvml.SUCCESS {
-			err := n.give(fmt.Errorf("%w: %s", ErrNoNVML, initError(ret)))
+			err := n.disable(fmt.Errorf("%w: %s", errNoNVML, initError(ret)))
 			if ret == nvml.ERROR_LIBRARY_NOT_FOUND {
 				return ErrNoData // a machine without GPUs: not an error
 			}
@@ -215,7 +215,7 @@ func (n *NVML) Close() error {
 	}
 	defer n.mu.Unlock()
 	running := n.started && n.Err() == nil
-	n.give(fmt.Errorf("%w: closed", ErrNoNVML))
+	n.disable(fmt.Errorf("%w: closed", errNoNVML))
 	if !running {
 		return nil
 	}
@@ -228,14 +228,14 @@ func (n *NVML) Close() error {
 // gib converts bytes to GiB.
 func gib(bytes uint64) float64 { return float64(bytes) / (1 << 30) }
 
-// asked collects the errors of one device. Unsupported queries are not errors.
-type asked struct {
+// deviceErrors collects the errors of one device. Unsupported queries are not errors.
+type deviceErrors struct {
 	uuid string
 	err  error
 }
 
 // ok reports whether a query succeeded, and records an error otherwise.
-func (a *asked) ok(what string, ret nvml.Return) bool {
+func (a *deviceErrors) ok(what string, ret nvml.Return) bool {
 	switch ret {
 	case nvml.SUCCESS:
 		return true
@@ -254,7 +254,7 @@ func (a *asked) ok(what string, ret nvml.Return) bool {
 func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	nan := math.NaN()
 	g := GPUSample{UUID: d.uuid, MIG: d.slice, Parent: d.parent, UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
-	a := asked{uuid: d.uuid}
+	a := deviceErrors{uuid: d.uuid}
 	n.memory(d, &g, &a)
 	n.processes(d, &g, &a)
 	if d.slice { // only the whole device has these
@@ -275,7 +275,7 @@ func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 }
 
 // memory reads the used memory as nvidia-smi shows it: without the driver's reserve, where the driver reports that.
-func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
+func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	if n.has[symMemory] {
 		if m, ret := d.handle.GetMemoryInfo_v2(); ret == nvml.SUCCESS {
 			g.MemoryGiB, g.TotalGiB = gib(m.Used), gib(m.Total)
@@ -288,7 +288,7 @@ func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *asked) {
 }
 
 // processes reads the compute processes with their memory and utilisation, NaN where not reported.
-func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
+func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {
 		return
@@ -308,7 +308,7 @@ func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *asked) {
 }
 
 // processUtil returns the mean utilisation in % of each process since the last call.
-func (n *NVML) processUtil(d *gpuDevice, a *asked) map[uint32]float64 {
+func (n *NVML) processUtil(d *gpuDevice, a *deviceErrors) map[uint32]float64 {
 	if d.slice || !n.has[symProcess] {
 		return nil
 	}

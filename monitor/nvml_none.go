@@ -12,8 +12,8 @@ type NVML struct{}
 
 var _ Collector = (*NVML)(nil)
 
-// ErrNoNVML is the reason why GPUs cannot be read.
-var ErrNoNVML = errors.New("no GPU library: built without cgo")
+// errNoNVML is the reason why GPUs cannot be read.
+var errNoNVML = errors.New("no GPU library: built without cgo")
 
 // OpenNVML returns a collector without data.
 func OpenNVML(uuids ...string) *NVML { return &NVML{} }
@@ -24,8 +24,8 @@ func (*NVML) Name() string { return "nvml" }
 // Collect returns ErrNoData.
 func (*NVML) Collect(context.Context, *Sample) error { return ErrNoData }
 
-// Err returns ErrNoNVML.
-func (*NVML) Err() error { return ErrNoNVML }
+// Err returns errNoNVML.
+func (*NVML) Err() error { return errNoNVML }
 
 // Close does nothing.
 func (*NVML) Close() error { return nil }

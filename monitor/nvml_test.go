@@ -48,7 +48,7 @@ func TestNVML(t *testing.T) {
 		since = append(since, last)
 		return []nvml.ProcessUtilizationSample{{Pid: 41, TimeStamp: 1000, SmUtil: 20}, {Pid: 41, TimeStamp: 2000, SmUtil: 40}, {Pid: 42, TimeStamp: 2000, SmUtil: 4_000_000}}, nvml.SUCCESS
 	}
-	n := NVMLWith(server)
+	n := newNVML(server)
 	s := collectAt(t, n, time.Unix(1, 0))
 	want(t, "devices", len(s.GPUs), 8)
 	for i, g := range s.GPUs {
@@ -67,7 +67,7 @@ func TestNVML(t *testing.T) {
 	v := s.Values()
 	want(t, "mean, sums", []any{v["gpu_util_percent"], v["gpu_memory_gib"], v["gpu_power_w"], v["gpu_energy_j"]}, []any{35., 36., 828., 36000.})
 
-	some := NVMLWith(server, devices[5].UUID, devices[1].UUID)
+	some := newNVML(server, devices[5].UUID, devices[1].UUID)
 	s = collectAt(t, some, time.Unix(1, 0))
 	want(t, "chosen", []string{s.GPUs[0].UUID, s.GPUs[1].UUID}, []string{devices[5].UUID, devices[1].UUID})
 	if err := n.Close(); err != nil {
@@ -76,13 +76,13 @@ func TestNVML(t *testing.T) {
 	if err := n.Collect(context.Background(), &s); !errors.Is(err, ErrNoData) {
 		t.Errorf("after Close: %v", err)
 	}
-	if err := NVMLWith(server, "GPU-none").Collect(context.Background(), &s); err == nil || !strings.Contains(err.Error(), "GPU-none") {
+	if err := newNVML(server, "GPU-none").Collect(context.Background(), &s); err == nil || !strings.Contains(err.Error(), "GPU-none") {
 		t.Errorf("a device that is not there: %v", err)
 	}
 }
 
 // With a missing or unusable library, no function of it is ever called again (the mock panics on any call).
-func TestNVML_27_missing(t *testing.T) {
+func TestNVMLMissing(t *testing.T) {
 	cases := map[string]struct {
 		ret  nvml.Return
 		loud bool
@@ -95,7 +95,7 @@ func TestNVML_27_missing(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			inits := 0
-			n := NVMLWith(&mock.Interface{InitFunc: func() nvml.Return { inits++; return c.ret }})
+			n := newNVML(&mock.Interface{InitFunc: func() nvml.Return { inits++; return c.ret }})
 			var s Sample
 			err := n.Collect(context.Background(), &s)
 			want(t, "said aloud", !errors.Is(err, ErrNoData), c.loud)
@@ -105,7 +105,7 @@ func TestNVML_27_missing(t *testing.T) {
 				}
 			}
 			want(t, "inits, devices", []int{inits, len(s.GPUs)}, []int{1, 0})
-			if err := n.Err(); !errors.Is(err, ErrNoNVML) {
+			if err := n.Err(); !errors.Is(err, errNoNVML) {
 				t.Errorf("why: %v", err)
 			}
 			if err := n.Close(); err != nil {
@@ -135,11 +135,11 @@ func TestNVMLReal(t *testing.T) {
 }
 
 // Errors leave fields unknown, and a lost GPU stays in the sample with unknown values.
-func TestNVML_27_errors_and_lost(t *testing.T) {
+func TestNVMLErrorsAndLostDevice(t *testing.T) {
 	server, devices := mockServer()
 	devices[0].GetTotalEnergyConsumptionFunc = func() (uint64, nvml.Return) { return 7, nvml.ERROR_NOT_SUPPORTED }
 	devices[1].GetPowerUsageFunc = func() (uint32, nvml.Return) { return 7, nvml.ERROR_UNKNOWN }
-	n := NVMLWith(server, devices[0].UUID, devices[1].UUID)
+	n := newNVML(server, devices[0].UUID, devices[1].UUID)
 	s := NoSample(time.Unix(1, 0))
 	err := n.Collect(context.Background(), &s)
 	want(t, "error", err, "read power of GPU "+devices[1].UUID+": code 999")
@@ -170,14 +170,14 @@ func TestNVML_27_errors_and_lost(t *testing.T) {
 }
 
 // Functions that an older driver lacks are not called, because the call would end the process.
-func TestNVML_27_old_driver(t *testing.T) {
+func TestNVMLOldDriver(t *testing.T) {
 	server, devices := mockServer()
 	server.ExtendedInterface.LookupSymbolFunc = func(string) error { return errors.New("undefined symbol") }
 	for _, d := range devices {
 		d.GetMemoryInfo_v2Func, d.GetTotalEnergyConsumptionFunc, d.GetProcessUtilizationFunc, d.GetMigModeFunc = nil, nil, nil, nil
 	}
 	devices[0].MemoryInfo = nvml.Memory{Total: 16 << 30, Used: 3 << 30}
-	s := collectAt(t, NVMLWith(server, devices[0].UUID), time.Unix(1, 0))
+	s := collectAt(t, newNVML(server, devices[0].UUID), time.Unix(1, 0))
 	want(t, "memory", s.GPUs[0].MemoryGiB, 3.)
 	if !math.IsNaN(s.GPUs[0].EnergyJ) {
 		t.Error("energy from nowhere")
@@ -185,7 +185,7 @@ func TestNVML_27_old_driver(t *testing.T) {
 }
 
 // MIG slices replace their device, with their own memory and processes and without the device's power.
-func TestNVML_27_MIG(t *testing.T) {
+func TestNVMLSlices(t *testing.T) {
 	server, devices := mockServer()
 	d := devices[3]
 	d.MigMode = nvml.DEVICE_MIG_ENABLE
@@ -204,21 +204,21 @@ func TestNVML_27_MIG(t *testing.T) {
 		}
 		return nil, nvml.ERROR_NOT_FOUND
 	}
-	s := collectAt(t, NVMLWith(server), time.Unix(1, 0))
+	s := collectAt(t, newNVML(server), time.Unix(1, 0))
 	want(t, "devices", len(s.GPUs), 9)
 	a, b := s.GPUs[3], s.GPUs[4]
 	want(t, "slices", []any{a.UUID, b.UUID, a.MIG, a.Parent, a.MemoryGiB, b.MemoryGiB, a.PIDs}, []any{"MIG-a", "MIG-b", true, d.UUID, 1., 2., []int{7}})
 	if !math.IsNaN(a.PowerW) || !math.IsNaN(a.UtilPercent) {
 		t.Errorf("a slice has %+v", a)
 	}
-	want(t, "one slice", collectAt(t, NVMLWith(server, "MIG-b"), time.Unix(1, 0)).GPUs[0].UUID, "MIG-b")
-	want(t, "by its device", len(collectAt(t, NVMLWith(server, d.UUID), time.Unix(1, 0)).GPUs), 2)
+	want(t, "one slice", collectAt(t, newNVML(server, "MIG-b"), time.Unix(1, 0)).GPUs[0].UUID, "MIG-b")
+	want(t, "by its device", len(collectAt(t, newNVML(server, d.UUID), time.Unix(1, 0)).GPUs), 2)
 }
 
 // A hanging driver does not stop the sampling, and neither Err nor Close waits for it.
-func TestNVML_27_hanging(t *testing.T) {
+func TestNVMLHanging(t *testing.T) {
 	release := make(chan struct{})
-	n := NVMLWith(&mock.Interface{InitFunc: func() nvml.Return { <-release; return nvml.ERROR_UNKNOWN }})
+	n := newNVML(&mock.Interface{InitFunc: func() nvml.Return { <-release; return nvml.ERROR_UNKNOWN }})
 	s := Sampler{Collectors: []Collector{n, &Host{}}, Timeout: time.Second}
 	got, errs := s.Sample(context.Background(), time.Now())
 	want(t, "reports", len(errs), 1)
@@ -232,5 +232,5 @@ func TestNVML_27_hanging(t *testing.T) {
 		t.Errorf("Close beside a hanging driver: %v", err)
 	}
 	close(release)
-	<-s.slots[0].done
+	<-s.calls[0].done
 }

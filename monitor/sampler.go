@@ -15,11 +15,11 @@ type Sampler struct {
 	// Timeout bounds the time of one collector; 0 means 500 ms.
 	Timeout time.Duration
 
-	slots []*slot
+	calls []*collectorCall
 }
 
-// slot is one collector and the state of its current call.
-type slot struct {
+// collectorCall is one collector and the state of its current call.
+type collectorCall struct {
 	collector Collector
 	done      chan reply
 	hanging   bool
@@ -45,53 +45,53 @@ func (s *Sampler) Sample(ctx context.Context, now time.Time) (Sample, []error) {
 	defer cancel()
 	out := NoSample(now)
 	var errs []error
-	asked := make([]*slot, 0, len(s.slots))
-	for _, sl := range s.slots {
-		if sl.hanging && !sl.back() {
+	called := make([]*collectorCall, 0, len(s.calls))
+	for _, c := range s.calls {
+		if c.hanging && !c.back() {
 			continue
 		}
-		asked = append(asked, sl)
-		go sl.ask(ctx, now)
+		called = append(called, c)
+		go c.ask(ctx, now)
 	}
-	for _, sl := range asked {
-		r, ok := sl.wait(ctx, timeout/10)
+	for _, c := range called {
+		r, ok := c.wait(ctx, timeout/10)
 		if !ok {
-			sl.hanging = true
-			errs = append(errs, fmt.Errorf("collector %s: no answer within %v; left out until it answers", sl.collector.Name(), timeout))
+			c.hanging = true
+			errs = append(errs, fmt.Errorf("collector %s: no answer within %v; left out until it answers", c.collector.Name(), timeout))
 			continue
 		}
-		errs = append(errs, sl.take(r, &out)...)
+		errs = append(errs, c.take(r, &out)...)
 	}
 	return out, errs
 }
 
 func (s *Sampler) prepare() {
-	for len(s.slots) < len(s.Collectors) {
-		s.slots = append(s.slots, &slot{collector: s.Collectors[len(s.slots)], done: make(chan reply, 1)})
+	for len(s.calls) < len(s.Collectors) {
+		s.calls = append(s.calls, &collectorCall{collector: s.Collectors[len(s.calls)], done: make(chan reply, 1)})
 	}
 }
 
 // ask runs the collector on a separate sample, so that a late return does not corrupt a later sample.
-func (sl *slot) ask(ctx context.Context, now time.Time) {
+func (c *collectorCall) ask(ctx context.Context, now time.Time) {
 	r := reply{sample: NoSample(now)}
 	defer func() {
 		if p := recover(); p != nil {
 			r.err = fmt.Errorf("panic: %v", p)
 		}
-		sl.done <- r
+		c.done <- r
 	}()
-	r.err = sl.collector.Collect(ctx, &r.sample)
+	r.err = c.collector.Collect(ctx, &r.sample)
 }
 
 // wait waits for the reply. After ctx ends, the collector has the grace period to return.
-func (sl *slot) wait(ctx context.Context, grace time.Duration) (reply, bool) {
+func (c *collectorCall) wait(ctx context.Context, grace time.Duration) (reply, bool) {
 	select {
-	case r := <-sl.done:
+	case r := <-c.done:
 		return r, true
 	case <-ctx.Done():
 	}
 	select {
-	case r := <-sl.done:
+	case r := <-c.done:
 		return r, true
 	case <-time.After(grace):
 		return reply{}, false
@@ -99,10 +99,10 @@ func (sl *slot) wait(ctx context.Context, grace time.Duration) (reply, bool) {
 }
 
 // back reports whether a hanging collector has returned; its outdated reply is discarded.
-func (sl *slot) back() bool {
+func (c *collectorCall) back() bool {
 	select {
-	case <-sl.done:
-		sl.hanging = false
+	case <-c.done:
+		c.hanging = false
 		return true
 	default:
 		return false
@@ -110,18 +110,18 @@ func (sl *slot) back() bool {
 }
 
 // take merges a reply into out and returns its error unless the same error was returned last time.
-func (sl *slot) take(r reply, out *Sample) []error {
+func (c *collectorCall) take(r reply, out *Sample) []error {
 	merge(out, &r.sample)
 	if r.err == nil || errors.Is(r.err, ErrNoData) {
-		sl.lastError = ""
+		c.lastError = ""
 		return nil
 	}
 	text := r.err.Error()
-	if text == sl.lastError {
+	if text == c.lastError {
 		return nil
 	}
-	sl.lastError = text
-	return []error{fmt.Errorf("collector %s: %w", sl.collector.Name(), r.err)}
+	c.lastError = text
+	return []error{fmt.Errorf("collector %s: %w", c.collector.Name(), r.err)}
 }
 
 // merge copies the known values.
@@ -147,9 +147,9 @@ func merge(to, from *Sample) {
 // Close closes the collectors that have a Close method, except those that hang.
 func (s *Sampler) Close() error {
 	var errs []error
-	for _, sl := range s.slots {
-		if c, ok := sl.collector.(interface{ Close() error }); ok && (!sl.hanging || sl.back()) {
-			errs = append(errs, c.Close())
+	for _, c := range s.calls {
+		if closer, ok := c.collector.(interface{ Close() error }); ok && (!c.hanging || c.back()) {
+			errs = append(errs, closer.Close())
 		}
 	}
 	return errors.Join(errs...)

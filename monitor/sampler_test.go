@@ -21,7 +21,7 @@ func (c scripted) Name() string                                 { return c.name 
 func (c scripted) Collect(ctx context.Context, s *Sample) error { return c.collect(ctx, s) }
 
 // A hanging collector, such as a driver, delays neither the others nor the next sample, and is reported once.
-func TestSampler_27_hanging(t *testing.T) {
+func TestSamplerHangingCollector(t *testing.T) {
 	release := make(chan struct{})
 	calls := 0
 	hang := scripted{"hang", func(ctx context.Context, s *Sample) error {

@@ -1,7 +1,6 @@
 package monitor
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -17,8 +15,8 @@ import (
 )
 
 // Values is one row of a Table by column name. Values are numbers, texts, bools (written as 1 or 0), time.Durations
-// (written in seconds), named types of these, or pointers to them. The field is empty for a missing column, nil, NaN
-// and infinities.
+// (written in seconds), named types of these, or pointers to them, or []float64 (written with spaces between the
+// numbers, an unknown one as "nan"). The field is empty for a missing column, nil, NaN and infinities.
 type Values map[string]any
 
 // Table is an append-only CSV file with named columns. The header is written once. An existing file with the same
@@ -58,8 +56,8 @@ type tableFile interface {
 // heldBytes bounds the rows held while a table cannot be written.
 const heldBytes = 256 << 10
 
-// NewTable returns a table at path. The first Append opens the file.
-func NewTable(path string, columns ...string) *Table {
+// newTable returns a table at path. The first Append opens the file.
+func newTable(path string, columns ...string) *Table {
 	t := &Table{path: path, columns: columns, index: make(map[string]int, len(columns)), open: openTableFile}
 	for i, c := range columns {
 		t.index[c] = i
@@ -85,7 +83,7 @@ func (t *Table) Append(v Values) error {
 	t.thin.last = nil
 	t.hold(row)
 	t.thin.kept++
-	err = t.once(t.flush())
+	err = t.firstWriteError(t.flush())
 	if t.full() && t.file != nil {
 		t.halve()
 	}
@@ -109,11 +107,11 @@ func (t *Table) encode(v Values) ([]byte, error) {
 	return encodeRow(t.fields), nil
 }
 
-// Touch creates the file with its header if it does not exist. Errors are as for Append.
-func (t *Table) Touch() error { return t.once(t.flush()) }
+// touch creates the file with its header if it does not exist. Errors are as for Append.
+func (t *Table) touch() error { return t.firstWriteError(t.flush()) }
 
-// once returns the first write error of the table and suppresses later ones.
-func (t *Table) once(err error) error {
+// firstWriteError returns the first write error of the table and suppresses later ones.
+func (t *Table) firstWriteError(err error) error {
 	if err == nil || t.failed {
 		return nil
 	}
@@ -246,7 +244,7 @@ func setAside(path string) error {
 func (t *Table) Close() error {
 	err := t.Flush()
 	if len(t.held) > 0 {
-		err = t.once(t.flush())
+		err = t.firstWriteError(t.flush())
 	}
 	if t.file != nil {
 		err = errors.Join(err, t.file.Close())
@@ -261,7 +259,7 @@ func formatValue(v any) (string, bool) {
 	case nil:
 		return "", true
 	case float64:
-		return FormatNumber(v), true
+		return formatNumber(v), true
 	case int:
 		return strconv.Itoa(v), true
 	case bool:
@@ -272,11 +270,13 @@ func formatValue(v any) (string, bool) {
 	case string:
 		return PlainCell(v), true
 	case time.Duration:
-		return FormatNumber(v.Seconds()), true
+		return formatNumber(v.Seconds()), true
+	case []float64:
+		return formatVector(v), true
 	}
 	switch r := reflect.ValueOf(v); { // named types, such as USD, and pointers, where nil is no data
 	case r.CanFloat():
-		return FormatNumber(r.Float()), true
+		return formatNumber(r.Float()), true
 	case r.CanInt():
 		return strconv.FormatInt(r.Int(), 10), true
 	case r.Kind() == reflect.String:
@@ -306,8 +306,19 @@ func PlainCell(text string) string {
 	return text
 }
 
-// FormatNumber formats a number with nine significant digits; NaN and infinities are empty.
-func FormatNumber(v float64) string {
+// formatVector formats numbers separated by spaces, an unknown one as "nan".
+func formatVector(numbers []float64) string {
+	parts := make([]string, len(numbers))
+	for i, v := range numbers {
+		if parts[i] = formatNumber(v); parts[i] == "" {
+			parts[i] = "nan"
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+// formatNumber formats a number with nine significant digits; NaN and infinities are empty.
+func formatNumber(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""
 	}
@@ -330,33 +341,4 @@ func encodeRow(fields []string) []byte {
 		b = append(b, f...)
 	}
 	return append(b, '\n')
-}
-
-// writeWhole writes a file atomically: temporary file, fsync, rename, fsync of the directory. The mode is 0600.
-func writeWhole(path string, write func(w *bufio.Writer) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	w := bufio.NewWriter(f)
-	if err := write(w); err != nil {
-		return err
-	}
-	if err := errors.Join(w.Flush(), f.Chmod(0o600), f.Sync(), f.Close()); err != nil {
-		return err
-	}
-	if err := os.Rename(f.Name(), path); err != nil {
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil {
-		dir.Sync() // not supported by every file system
-		dir.Close()
-	}
-	return nil
 }

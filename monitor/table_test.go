@@ -36,7 +36,7 @@ type money float64
 
 func TestTable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
-	table := NewTable(path, "a", "b", "c", "d")
+	table := newTable(path, "a", "b", "c", "d")
 	limit := 2.5
 	rows := []Values{
 		{"a": 1.0 / 3, "b": 7, "c": true, "d": "x, \"y\"\nz"},
@@ -55,7 +55,7 @@ func TestTable(t *testing.T) {
 		t.Error("a list as a value")
 	}
 	table.Close()
-	again := NewTable(path, "a", "b", "c", "d") // a restarted agent
+	again := newTable(path, "a", "b", "c", "d") // a restarted agent
 	if err := again.Append(Values{"a": 1e-12}); err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestTableAfterCrash(t *testing.T) {
 		if err := os.WriteFile(path, []byte(whole[:cut]), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		table := NewTable(path, "a", "b")
+		table := newTable(path, "a", "b")
 		if err := table.Append(Values{"a": 5, "b": 6}); err != nil {
 			t.Fatal(err)
 		}
@@ -91,7 +91,7 @@ func TestTableAfterCrash(t *testing.T) {
 func TestTableOfOtherColumnsIsSetAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	for i, columns := range [][]string{{"a", "b"}, {"a", "c"}, {"a"}} {
-		table := NewTable(path, columns...)
+		table := newTable(path, columns...)
 		if err := table.Append(Values{"a": i}); err != nil {
 			t.Fatal(err)
 		}
@@ -150,7 +150,7 @@ func (f faulty) ReadAt(b []byte, at int64) (int, error) {
 var _ io.ReaderAt = faulty{}
 
 // An error at every call in turn, once or for a while, causes one warning, no partial row, and no missing row.
-func TestTable_18_error_at_every_call(t *testing.T) {
+func TestTableErrorAtEveryCall(t *testing.T) {
 	dir := t.TempDir()
 	for _, before := range []string{"", "a,b\n0,0\n", "a,b\n0,0\n9,"} {
 		for _, short := range []int{0, 1, 5, 7} {
@@ -162,7 +162,7 @@ func TestTable_18_error_at_every_call(t *testing.T) {
 						os.WriteFile(path, []byte(before), 0o644)
 					}
 					calls := 0
-					table := NewTable(path, "a", "b")
+					table := newTable(path, "a", "b")
 					table.open = func(path string) (tableFile, error) {
 						f, err := openTableFile(path)
 						calls++
@@ -198,10 +198,10 @@ func TestTable_18_error_at_every_call(t *testing.T) {
 }
 
 // While the disk stays full, memory is bounded, and the newest rows are written once there is space.
-func TestTable_18_disk_full_for_long(t *testing.T) {
+func TestTableDiskFull(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "t.csv")
 	full, calls := true, 0
-	table := NewTable(path, "a", "b")
+	table := newTable(path, "a", "b")
 	table.open = func(path string) (tableFile, error) {
 		f, err := openTableFile(path)
 		return faulty{f.(*os.File), &calls, func(int) bool { return full }, 3}, err
@@ -230,9 +230,9 @@ func TestTable_18_disk_full_for_long(t *testing.T) {
 }
 
 // Real errors: ENOSPC of the kernel, and a run directory that cannot be created.
-func TestTable_18_real_errors(t *testing.T) {
+func TestTableRealErrors(t *testing.T) {
 	if _, err := os.Stat("/dev/full"); err == nil {
-		table := NewTable("/dev/full", "a")
+		table := newTable("/dev/full", "a")
 		err := table.Append(Values{"a": 1})
 		if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "/dev/full") {
 			t.Errorf("a full device: %v", err)
@@ -272,7 +272,7 @@ func TestTableProperty(t *testing.T) {
 		calls, bad := 0, rapid.SliceOfDistinct(rapid.IntRange(1, 80), func(i int) int { return i }).Draw(rt, "failing calls")
 		short := rapid.IntRange(0, 12).Draw(rt, "short")
 		open := func() *Table {
-			table := NewTable(path, "a", "b")
+			table := newTable(path, "a", "b")
 			table.open = func(path string) (tableFile, error) {
 				f, err := openTableFile(path)
 				return faulty{f.(*os.File), &calls, func(c int) bool { return slices.Contains(bad, c) }, short}, err

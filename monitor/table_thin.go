@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"io"
+
+	"trainopt/internal/regular"
 )
 
 // Limits of a thinned table, without its header.
@@ -49,7 +51,7 @@ func (t *Table) Flush() error {
 	}
 	t.hold(t.thin.last)
 	t.thin.last = nil
-	return t.once(t.flush())
+	return t.firstWriteError(t.flush())
 }
 
 // full reports whether the table has reached its limit.
@@ -65,7 +67,7 @@ func (t *Table) halve() {
 	before := t.thin.kept
 	t.thin.kept /= 2
 	kept := 0
-	err := writeWhole(t.path, func(w *bufio.Writer) error {
+	err := regular.Replace(t.path, 0o600, func(w io.Writer) error {
 		from := bufio.NewReader(io.NewSectionReader(t.file, 0, t.size))
 		for n := 0; ; n++ {
 			line, err := from.ReadBytes('\n')

@@ -23,14 +23,14 @@ func TestThinnedTable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "log.csv")
-			table := NewTable(path, "n")
+			table := newTable(path, "n")
 			table.thin = thinning{rows: c.limit, bytes: 1 << 20}
 			for n := range c.rows {
 				if c.resumeAt > 0 && n == c.resumeAt {
 					if err := table.Close(); err != nil {
 						t.Fatal(err)
 					}
-					table = NewTable(path, "n")
+					table = newTable(path, "n")
 					table.thin = thinning{rows: c.limit, bytes: 1 << 20}
 				}
 				v := Values{"n": n}
@@ -76,7 +76,7 @@ func TestThinnedTable(t *testing.T) {
 
 func TestThinnedTableByBytes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.csv")
-	table := NewTable(path, "text")
+	table := newTable(path, "text")
 	table.thin = thinning{rows: 1 << 30, bytes: 10_000}
 	for range 1000 {
 		if table.Due() {

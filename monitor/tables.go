@@ -6,8 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+
+	"trainopt/monitor/trainlog"
 )
 
 // Tables are the metric tables of a run directory.
@@ -50,36 +50,13 @@ var optimizationColumns = []string{"run_id", "planner", "preference_time", "pref
 	"gpus", "cpus", "memory_gib", "seconds", "cost_usd", "throughput", "compliance",
 	"seconds_change_pct", "cost_change_pct", "throughput_change_pct", "probe_cost_usd", "restarts"}
 
-// loggedGPUs is the number of gpu_utilization_n columns of log.csv: the number of GPUs of the largest machines.
-const loggedGPUs = 16
-
-// logColumns returns the columns of log.csv: the canonical columns in their documented order.
-func logColumns() []string {
-	columns := []string{"time_s", "line", timestampName}
-	for c := Column(0); c < NumColumns; c++ {
-		switch c {
-		case ModelParams:
-			columns = append(columns, modelName)
-		case DataCount:
-			columns = append(columns, datasetName)
-		case CPUCount:
-			columns = append(columns, deviceName)
-		}
-		columns = append(columns, c.String())
-	}
-	for g := range loggedGPUs {
-		columns = append(columns, gpuUtilPrefix+strconv.Itoa(g))
-	}
-	return columns
-}
-
 // OpenTables creates the tables of a run directory, each with its header, or continues existing ones. The returned
 // tables are always usable: an error is a warning that writing currently fails.
 func OpenTables(dir string) (*Tables, error) {
-	table := func(name string, columns []string) *Table { return NewTable(filepath.Join(dir, name), columns...) }
+	table := func(name string, columns []string) *Table { return newTable(filepath.Join(dir, name), columns...) }
 	t := &Tables{
 		Samples:      table("samples.csv", samplesColumns),
-		Log:          table("log.csv", logColumns()),
+		Log:          table("log.csv", append([]string{"time_s"}, trainlog.TableColumns()...)),
 		RL:           table("rl_metrics.csv", rlColumns),
 		Allocation:   table("allocation_history.csv", allocationColumns),
 		Reward:       table("reward_components.csv", rewardColumns),
@@ -95,7 +72,7 @@ func OpenTables(dir string) (*Tables, error) {
 		return t, fmt.Errorf("make the run directory for metric tables: %w", err)
 	}
 	for _, table := range t.All() {
-		if err := table.Touch(); err != nil {
+		if err := table.touch(); err != nil {
 			return t, err
 		}
 	}
@@ -158,35 +135,4 @@ func (s *Sample) gpuSum(of func(*GPUSample) float64) float64 {
 		sum += of(&s.GPUs[i])
 	}
 	return sum
-}
-
-// Values returns the columns of log.csv that a row provides.
-func (r *Row) Values() Values {
-	v := Values{"line": r.Line, modelName: r.Model, datasetName: r.Dataset, deviceName: r.Device}
-	if !r.Stamp.IsZero() {
-		v[timestampName] = r.Stamp.Format("2006-01-02T15:04:05.999999Z07:00")
-	}
-	for c := Column(0); c < NumColumns; c++ {
-		if x, ok := r.Value(c); ok {
-			v[c.String()] = x
-		}
-	}
-	for i, u := range r.GPUUtil {
-		if i < loggedGPUs {
-			v[gpuUtilPrefix+strconv.Itoa(i)] = u
-		}
-	}
-	return v
-}
-
-// FormatState formats a state vector for the column "state" of rl_metrics.csv: the numbers separated by spaces, an
-// unknown one as "nan".
-func FormatState(state []float64) string {
-	parts := make([]string, len(state))
-	for i, v := range state {
-		if parts[i] = FormatNumber(v); parts[i] == "" {
-			parts[i] = "nan"
-		}
-	}
-	return strings.Join(parts, " ")
 }

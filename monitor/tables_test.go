@@ -1,15 +1,15 @@
 package monitor
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"trainopt/monitor/trainlog"
 )
 
 func TestTablesOfARun(t *testing.T) {
@@ -55,7 +55,7 @@ func TestTablesTakeSamplesAndRows(t *testing.T) {
 	if err := tables.Samples.Append(s.Values()); err != nil {
 		t.Error(err)
 	}
-	rows, _, err := ReadLog("testdata/formats/csv.csv", TailOptions{})
+	rows, _, err := trainlog.ReadLog("trainlog/testdata/formats/csv.csv", trainlog.TailOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestTablesTakeSamplesAndRows(t *testing.T) {
 	}
 	want(t, "sample", []string{got["procs"], got["gpu_util_percent"], got["gpu_memory_gib"], got["gpu_power_w"], got["gpu_energy_j"], got["host_cpu_percent"]},
 		[]string{"3", "60", "3", "210", "", ""})
-	back, stats, err := ReadLog(filepath.Join(dir, "log.csv"), TailOptions{})
+	back, stats, err := trainlog.ReadLog(filepath.Join(dir, "log.csv"), trainlog.TailOptions{})
 	if err != nil || stats.Bad+stats.Noted > 0 {
 		t.Fatalf("our own log.csv: %v, %+v", err, stats)
 	}
@@ -86,7 +86,7 @@ func TestTablesTakeSamplesAndRows(t *testing.T) {
 		for len(rows[i].GPUUtil) > 0 && math.IsNaN(rows[i].GPUUtil[len(rows[i].GPUUtil)-1]) {
 			rows[i].GPUUtil = rows[i].GPUUtil[:len(rows[i].GPUUtil)-1]
 		}
-		want(t, "row", rowHash(&back[i], 0), rowHash(&rows[i], 0))
+		want(t, "row", back[i].Values(), rows[i].Values())
 	}
 }
 
@@ -108,7 +108,7 @@ func TestWriteExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, at := range []float64{10, 20, 29.5} {
-		err := tables.RL.Append(Values{"time_s": at, "action": i, "state": FormatState([]float64{1, math.NaN(), 0.1}), "action_description": "a, b"})
+		err := tables.RL.Append(Values{"time_s": at, "action": i, "state": []float64{1, math.NaN(), 0.1}, "action_description": "a, b"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -121,7 +121,7 @@ func TestWriteExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	rows := readTable(t, filepath.Join(dir, "extended.csv"))
-	want(t, "columns", len(rows[0]), len(logColumns())+len(rlColumns))
+	want(t, "columns", len(rows[0]), 1+len(trainlog.TableColumns())+len(rlColumns))
 	epoch, action, state := slices.Index(rows[0], "epoch"), slices.Index(rows[0], "rl_action"), slices.Index(rows[0], "rl_state")
 	got := []string{}
 	for _, r := range rows[1:] {
@@ -131,90 +131,4 @@ func TestWriteExtended(t *testing.T) {
 	want(t, "state", rows[4][state], "1 nan 0.1")
 	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
 	want(t, "temporary files", len(left), 0)
-}
-
-func TestFrame(t *testing.T) {
-	rows, _, err := ReadLog("testdata/formats/lightning.csv", TailOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows[0].Model, rows[0].Stamp, rows[0].GPUUtil = "m", time.Unix(5, 0), []float64{math.NaN(), 50}
-	df := Frame(rows)
-	want(t, "columns", df.Names(), []string{"timestamp", "model_name", "epoch", "step", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "gpu_utilization_1"})
-	want(t, "step", df.Col("step").Float(), []float64{49, 99, 117, 149, 199, 235})
-	if v := df.Col("test_loss").Float(); !math.IsNaN(v[0]) || v[2] != 0.663 {
-		t.Errorf("test_loss %v", v)
-	}
-	back, err := RowsFromFrame(df)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range rows {
-		rows[i].GPUUtil = slices.Clone(rows[i].GPUUtil)
-		want(t, fmt.Sprintf("row %d", i), rowHash(&back[i], 0), rowHash(&rows[i], 0))
-	}
-	if empty := Frame(nil); !errors.Is(empty.Err, ErrNoData) {
-		t.Errorf("no rows: %v", empty.Err)
-	}
-	if rows, err := RowsFromFrame(Frame(nil)); rows != nil || err != nil {
-		t.Errorf("rows of no frame: %v, %v", rows, err)
-	}
-}
-
-func TestWatch(t *testing.T) {
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	hints, err := Watch(ctx, func(path string) bool { return filepath.Base(path) == "ours.csv" }, filepath.Join(dir, "none"), dir)
-	if err != nil {
-		t.Skipf("no file notification here: %v", err)
-	}
-	for i := range 3 { // created, written, renamed over: each causes a hint
-		path := filepath.Join(dir, "log.csv")
-		if err := os.WriteFile(path+".tmp", []byte(fmt.Sprint(i)), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".tmp", path); err != nil {
-			t.Fatal(err)
-		}
-		select {
-		case <-hints:
-		case <-time.After(10 * time.Second):
-			t.Fatal("no hint")
-		}
-	}
-	for i := range 2000 { // many events cause few hints
-		appendTo(t, filepath.Join(dir, "log.csv"), fmt.Sprint(i, "\n"))
-	}
-	n := 0
-	for quiet := false; !quiet; {
-		select {
-		case <-hints:
-			n++
-		case <-time.After(3 * hintEvery):
-			quiet = true
-		}
-	}
-	if n == 0 || n > 1000 {
-		t.Errorf("%d hints for 2000 writes", n)
-	}
-	for i := range 10 { // our own writes cause no hint
-		appendTo(t, filepath.Join(dir, "ours.csv"), fmt.Sprint(i, "\n"))
-	}
-	select {
-	case <-hints:
-		t.Error("a hint for a file that is ignored")
-	case <-time.After(3 * hintEvery):
-	}
-	appendTo(t, filepath.Join(dir, "log.csv"), "1\n")
-	select {
-	case <-hints:
-	case <-time.After(10 * time.Second):
-		t.Error("no hint after a file that is ignored")
-	}
-	cancel()
-	for range hints { // closed in the end
-	}
-	if _, err := Watch(ctx, nil, filepath.Join(dir, "none")); err == nil {
-		t.Error("a directory that is not there was watched")
-	}
 }

@@ -96,7 +96,7 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 		}
 		return ErrNoData
 	}
-	t.bury(now, byPID)
+	t.accountEnded(now, byPID)
 	t.cpu(now, s)
 	t.traffic(now, s)
 	if exact {
@@ -113,10 +113,10 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 	return firstErr
 }
 
-// bury accounts for processes of the last sample that have ended. Their usage is charged to the nearest running
+// accountEnded accounts for processes of the last sample that have ended. Their usage is charged to the nearest running
 // ancestor. To the extent that the ancestor's counters of waited-for children have grown, they already include it;
 // the remainder is added to goneCPU and goneIO.
-func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
+func (t *Tree) accountEnded(now map[procKey]procState, byPID map[int]procKey) {
 	type debt struct{ cpu, read, written float64 }
 	debts := map[procKey]debt{}
 	before := make(map[int]procKey, len(t.procs))
@@ -127,17 +127,17 @@ func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
 		if _, lives := now[key]; lives {
 			continue
 		}
-		heir := t.heir(p, now, before)
-		d := debts[heir]
+		ancestor := t.runningAncestor(p, now, before)
+		d := debts[ancestor]
 		d.cpu += p.self + p.waited
 		d.read += p.io[0]
 		d.written += p.io[1]
-		debts[heir] = d
+		debts[ancestor] = d
 	}
-	for heir, d := range debts {
+	for ancestor, d := range debts {
 		var got debt
-		if a, ok := now[heir]; ok {
-			b := t.procs[heir]
+		if a, ok := now[ancestor]; ok {
+			b := t.procs[ancestor]
 			got = debt{cpu: a.waited - b.waited, read: a.io[0] - b.io[0], written: a.io[1] - b.io[1]}
 		}
 		t.goneCPU += math.Max(0, d.cpu-got.cpu)
@@ -146,8 +146,9 @@ func (t *Tree) bury(now map[procKey]procState, byPID map[int]procKey) {
 	}
 }
 
-// heir returns the nearest ancestor that was in the last sample and is still running; the zero key if there is none.
-func (t *Tree) heir(p procState, now map[procKey]procState, before map[int]procKey) procKey {
+// runningAncestor returns the nearest ancestor that was in the last sample and is still running; the zero key if none
+// exists.
+func (t *Tree) runningAncestor(p procState, now map[procKey]procState, before map[int]procKey) procKey {
 	for range len(t.procs) {
 		key, ok := before[p.parent]
 		if !ok {

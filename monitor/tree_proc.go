@@ -23,8 +23,8 @@ func (t *Tree) procPath(pid int, name string) string {
 	return filepath.Join(root, strconv.Itoa(pid), name)
 }
 
-// slurp reads a small file into the tree's buffer; the result is valid until the next call.
-func (t *Tree) slurp(path string) ([]byte, error) {
+// readSmallFile reads a small file into the tree's buffer; the result is valid until the next call.
+func (t *Tree) readSmallFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -49,7 +49,7 @@ func (t *Tree) slurp(path string) ([]byte, error) {
 
 // readProc reads one process: stat, and where permitted status (memory) and io.
 func (t *Tree) readProc(pid int, memory bool) (procState, error) {
-	b, err := t.slurp(t.procPath(pid, "stat"))
+	b, err := t.readSmallFile(t.procPath(pid, "stat"))
 	if err != nil {
 		return procState{}, err
 	}
@@ -61,11 +61,11 @@ func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 		return p, nil
 	}
 	if memory {
-		if b, err := t.slurp(t.procPath(pid, "status")); err == nil {
+		if b, err := t.readSmallFile(t.procPath(pid, "status")); err == nil {
 			p.rss = 1024 * (field(b, "RssAnon:") + field(b, "RssShmem:"))
 		}
 	}
-	if b, err := t.slurp(t.procPath(pid, "io")); err == nil {
+	if b, err := t.readSmallFile(t.procPath(pid, "io")); err == nil {
 		p.io = [2]float64{field(b, "read_bytes:"), field(b, "write_bytes:")}
 		p.hasIO = true
 	}
@@ -77,7 +77,7 @@ func (t *Tree) readProc(pid int, memory bool) (procState, error) {
 func parseStat(pid int, b []byte) (procState, error) {
 	i := bytes.LastIndexByte(b, ')')
 	if i < 0 {
-		return procState{}, fmt.Errorf("read /proc/%d/stat: no command in %s", pid, clip(b))
+		return procState{}, fmt.Errorf("read /proc/%d/stat: no command in %.60q", pid, b)
 	}
 	f := bytes.Fields(b[i+1:])
 	if len(f) < 20 {
@@ -87,7 +87,7 @@ func parseStat(pid int, b []byte) (procState, error) {
 	for _, k := range []int{1, 11, 12, 13, 14, 19} {
 		v, err := strconv.ParseUint(string(f[k]), 10, 64)
 		if err != nil {
-			return procState{}, fmt.Errorf("read /proc/%d/stat: field %d is %s", pid, k+3, clip(f[k]))
+			return procState{}, fmt.Errorf("read /proc/%d/stat: field %d is %.60q", pid, k+3, f[k])
 		}
 		n[k] = float64(v)
 	}
@@ -128,7 +128,7 @@ func findField(b []byte, name string) (float64, bool) {
 // readPSS returns the proportional share of anonymous and shared memory of one process, in bytes. An ended process
 // has 0; false means that the kernel does not report it.
 func (t *Tree) readPSS(pid int) (float64, bool) {
-	b, err := t.slurp(t.procPath(pid, "smaps_rollup"))
+	b, err := t.readSmallFile(t.procPath(pid, "smaps_rollup"))
 	if err != nil {
 		return 0, t.ended(pid)
 	}
@@ -141,7 +141,7 @@ func (t *Tree) readPSS(pid int) (float64, bool) {
 
 // ended reports whether a process no longer exists or is a zombie.
 func (t *Tree) ended(pid int) bool {
-	b, err := t.slurp(t.procPath(pid, "stat"))
+	b, err := t.readSmallFile(t.procPath(pid, "stat"))
 	if err != nil {
 		return true
 	}

@@ -279,3 +279,16 @@ func TestTreeReal(t *testing.T) {
 		t.Errorf("after its end: %v", err)
 	}
 }
+
+// FuzzProcStat parses arbitrary bytes as /proc/PID/stat.
+func FuzzProcStat(f *testing.F) {
+	f.Add([]byte("1 (a) b) S 0 1 1 0 -1 4194304 100 0 0 0 7 3 1 0 20 0 1 0 55 1000"))
+	f.Add([]byte("1 (x"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p, err := parseStat(1, data)
+		if err == nil && (p.self < 0 || p.waited < 0 || p.key.pid != 1) {
+			t.Fatalf("%+v", p)
+		}
+		findField(data, "RssAnon:")
+	})
+}

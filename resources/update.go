@@ -144,7 +144,7 @@ func (e *Enforcer) sayCPUSet() string {
 	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which a process of the job may undo (%s)", ids, few, e.s.Cpuset.Why)
 }
 
-// sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why there is none.
+// sayMemory describes the limits on memory: by cgroup, by RLIMIT_DATA per process, or the reason why none exists.
 func (e *Enforcer) sayMemory() string {
 	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
 	m := e.s.Memory

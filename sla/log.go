@@ -31,7 +31,7 @@ type Result struct {
 	Value float64
 	// Worst is the worst value of a single row: the largest for maxima, the smallest for minima; NaN without data.
 	Worst float64
-	// FirstViolation is the index, from 0, of the first row that by itself breaks the limit; −1 if there is none. A
+	// FirstViolation is the index, from 0, of the first row that by itself breaks the limit; −1 if none exists. A
 	// mean may satisfy a minimum that single rows break.
 	FirstViolation int
 	// Severity is the relative excess or shortfall of Value, 0…1; NaN without data.

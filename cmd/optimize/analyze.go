@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
@@ -159,7 +159,7 @@ func (f *analyzeFlags) logOptions(v *values) (logs.Options, error) {
 	assume, err := f.assumed.assume()
 	if err != nil {
 		if strings.Contains(err.Error(), "--format") {
-			err = fmt.Errorf("--log-format %q: unknown, want one of %s", f.assumed.format, strings.Join(monitor.Formats(), ", "))
+			err = fmt.Errorf("--log-format %q: unknown, want one of %s", f.assumed.format, strings.Join(trainlog.Formats(), ", "))
 		}
 		return logs.Options{}, err
 	}

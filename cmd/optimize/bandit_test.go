@@ -9,7 +9,7 @@ import (
 	"trainopt/optimizer/run"
 )
 
-// learning is a small training that stops at a target accuracy. Large batches have fast epochs but need many of them: a
+// learning is a small training that stops once it has converged. Large batches have fast epochs but need many of them: a
 // run takes 0.3 s at batch size 16, 0.9 s at 32 and 1.8 s at 64, the script's default.
 const learning = `import os, time
 batch = int(os.environ.get("OPTIMIZER_BATCH_SIZE", "64"))

@@ -225,7 +225,7 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 	if !drawn && !cmd.Flags().Changed("seeds") {
 		f.seeds = "0"
 	}
-	policies := f.policies // method names differ from policy names, and --against refers to policies
+	policies := f.policies // --against refers to method names, which differ from policy names
 	f.policies = nil
 	against := f.against
 	f.against = nil

@@ -78,7 +78,7 @@ func (f *comparingSpot) slacks(j spot.Job) ([]float64, error) {
 	return out, nil
 }
 
-// names resolves the policies to distinct canonical names.
+// names replaces the policies by their canonical names and requires at least one.
 func (f *comparingSpot) names() error {
 	if slices.Equal(f.policies, []string{"all"}) {
 		f.policies = nil

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 )
 
@@ -98,7 +98,7 @@ func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
 	if !strings.Contains(files, columns.String()) {
 		t.Errorf("docs/files.md does not have this table of the columns of the runs database:\n%s", columns.String())
 	}
-	for _, name := range monitor.Formats() {
+	for _, name := range trainlog.Formats() {
 		if !strings.Contains(files, "\n| `"+name+"` |") {
 			t.Errorf("docs/files.md has no row for the log format %s", name)
 		}

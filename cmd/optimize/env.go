@@ -47,6 +47,7 @@ func (e *env) getenv(name string) string {
 	return ""
 }
 
+// listen subscribes to the signals that stop a run and returns a function that ends the subscription.
 func listen() (<-chan os.Signal, func()) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
@@ -64,6 +65,7 @@ func lighten() (heavy func()) {
 	return runtime.SetDefaultGOMAXPROCS
 }
 
+// processEnv returns the environment of this process.
 func processEnv() *env {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -26,7 +26,7 @@ var paretoSettings = map[string]string{
 	"memory": "GiB of memory: of a log, `N`; with --model the range to predict, `A:B`",
 }
 
-// forModel lists the flags that require a model because a recorded decision does not depend on them.
+// forModel lists the flags that require --model, because a recorded decision cannot be evaluated for other values.
 var forModel = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour", "deadline", "budget", "batch-size", "gpus", "cpus", "memory", "seed"}
 
 type paretoFlags struct {

@@ -201,7 +201,7 @@ func (e *env) pretrainOptions(cmd *cobra.Command, f *pretrainFlags) (pretrain.Op
 	default:
 		o.Config.Resets.Mode = f.resets
 		if !strings.HasPrefix(f.env, "problem:") {
-			o.Config.Resets.Debt = 3 // the agreement
+			o.Config.Resets.Debt = 3 // the SLA objective
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -312,7 +312,7 @@ func (a *agentFiles) save(agent, present []byte) error {
 		}
 		return pretrain.Replace(a.path, agent)
 	}
-	if !a.ours { // of an earlier training that the user writes over
+	if !a.ours { // of an earlier training that the user overwrites
 		if err := os.Remove(checkpoint); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -351,6 +351,7 @@ func (e *env) writePretrained(c *common, f *pretrainFlags, files agentFiles, r *
 	return writeAll(e.stdout, []byte(pretrainSummary(f, r)))
 }
 
+// pretrainSummary formats the result of a training: the measured quality, the kept agent and the files.
 func pretrainSummary(f *pretrainFlags, r *pretrain.Result) string {
 	var b strings.Builder
 	row := func(name, format string, args ...any) {
@@ -386,7 +387,7 @@ type learningView struct {
 	from  time.Duration
 	first int // steps at the start of this view
 	told  time.Duration
-	shown atomic.Pointer[string] // beside the bar, which draws itself
+	shown atomic.Pointer[string] // text beside the bar, which repaints itself
 }
 
 // tellEvery is the interval of progress lines without a terminal.
@@ -401,6 +402,7 @@ func (e *env) learning(c *common) *learningView {
 	return v
 }
 
+// at shows the progress of the training; the first call starts the bar and the clock.
 func (v *learningView) at(p pretrain.Progress) {
 	now := v.e.clock.Monotonic()
 	if v.from < 0 {

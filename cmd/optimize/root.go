@@ -162,6 +162,7 @@ func commandNamed(args []string) bool {
 	return false
 }
 
+// newRoot returns the root command with all subcommands and the common flags. Without a subcommand it prints help.
 func newRoot(e *env) *cobra.Command {
 	c := &common{}
 	root := &cobra.Command{

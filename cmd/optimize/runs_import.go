@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/run"
@@ -59,7 +59,7 @@ cannot be read are named at the end, the others are taken (exit code 2).`,
 	}
 	fs := cmd.Flags()
 	fs.SetNormalizeFunc(normalize)
-	fs.StringVar(&f.format, "format", "", "format of the logs: "+strings.Join(monitor.Formats(), "|")+" (default: by their content)")
+	fs.StringVar(&f.format, "format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
 	for _, n := range importNumbers {
 		f.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), n.help)
 		fs.Lookup(n.flag).DefValue = "0" // hides the default in help
@@ -92,8 +92,8 @@ func (f *importFlags) assume() (history.Entry, error) {
 	if f.gpuModel != "" && out.Observed.GPUs == 0 {
 		errs = append(errs, errors.New("--gpu-model with --gpus 0: name the GPUs only where there are some"))
 	}
-	if f.format != "" && !slices.Contains(monitor.Formats(), f.format) {
-		errs = append(errs, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(monitor.Formats(), ", ")))
+	if f.format != "" && !slices.Contains(trainlog.Formats(), f.format) {
+		errs = append(errs, fmt.Errorf("--format %q: unknown, want one of %s", f.format, strings.Join(trainlog.Formats(), ", ")))
 	}
 	return out, errors.Join(errs...)
 }

@@ -11,7 +11,7 @@ import (
 	"trainopt/simulator/ancestors/metis/learned"
 )
 
-// zone reads the nodes to which george may restrict apps.
+// zone sets the zones of george, their budget and the separation of containers of the same app.
 func (f *placementFlags) zone(_ *env, cmd *cobra.Command, p *placing) error {
 	changed := cmd.Flags().Changed
 	if changed("zone-budget") {

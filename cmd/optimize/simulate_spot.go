@@ -97,7 +97,7 @@ func (f *spotFlags) job(e *env, cmd *cobra.Command, c *common) (j spot.Job, word
 	return j, words, dated, warnings, err
 }
 
-// drawn parses --availability.
+// drawn parses --availability and validates --tick and --zones.
 func (f *spotFlags) drawn() (spot.Availability, error) {
 	up, down, ok := strings.Cut(f.availability, ":")
 	a, err1 := parseDuration(up)

@@ -1,59 +1,78 @@
-// Package regular opens files named by a user or a script: regular files of bounded size only, so that an endless
-// device, a pipe without a writer or a directory causes an error instead of an unbounded read. It is not for files of
-// /proc and /sys, nor for files that optimize writes itself.
+// Package regular opens and replaces regular files. Open refuses anything else that a user or a script may have named:
+// a device is endless, a pipe without a writer blocks, and a file may be too large to hold. Replace writes a file so
+// that after a crash it has its old content or the new one. The package is not for files of /proc and /sys.
+//
+//	data, err := regular.ReadFile("rates.yaml", regular.Settings)
 package regular
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"syscall"
 )
 
-// Size limits of user-supplied files, in bytes.
+// Size limits of files, in bytes.
 const (
 	Settings int64 = 16 << 20 // configuration, rates, a machine, a policy
 	Data     int64 = 16 << 30 // traces and tables, which are read as a stream
+	NoLimit  int64 = 1 << 62  // logs, which are followed or read as a stream
 )
 
-// ErrNotRegular reports that a name does not refer to a regular file of acceptable size.
+// ErrNotRegular reports a path that does not lead to a regular file of acceptable size.
 var ErrNotRegular = errors.New("not a plain file of acceptable size")
 
-// Open opens a regular file of at most most bytes for reading. The error is an *fs.PathError that wraps ErrNotRegular
-// for a directory, pipe, socket or device and for a larger file. Open does not block on a pipe.
-func Open(path string, most int64) (*os.File, error) {
+// Open opens a regular file of at most limit bytes for reading and follows symbolic links. The error is an
+// *fs.PathError; it wraps ErrNotRegular for a directory, pipe, socket or device, which is not opened, and for a longer
+// file. A file that is replaced by one of these between check and open is rejected too, without blocking.
+func Open(path string, limit int64) (*os.File, error) {
+	if info, err := os.Stat(path); err == nil {
+		if err := check(path, info, limit); err != nil {
+			return nil, err
+		}
+	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
 	if err != nil {
 		return nil, err
 	}
-	refuse := func(err error) (*os.File, error) {
-		return nil, errors.Join(&fs.PathError{Op: "open", Path: path, Err: err}, f.Close())
-	}
 	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return refuse(err)
-	case !info.Mode().IsRegular():
-		return refuse(fmt.Errorf("a %s: %w", kind(info.Mode()), ErrNotRegular))
-	case info.Size() > most:
-		return refuse(fmt.Errorf("%d bytes, at most %d: %w", info.Size(), most, ErrNotRegular))
+	if err == nil {
+		err = check(path, info, limit)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }
 
-// ReadFile reads a regular file of at most most bytes. Errors are as for Open, also if the file grows beyond the limit
+// check returns an error unless info describes a regular file of at most limit bytes.
+func check(path string, info fs.FileInfo, limit int64) (err error) {
+	switch {
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("a %s: %w", Kind(info.Mode()), ErrNotRegular)
+	case info.Size() > limit:
+		err = fmt.Errorf("%d bytes, at most %d: %w", info.Size(), limit, ErrNotRegular)
+	default:
+		return nil
+	}
+	return &fs.PathError{Op: "open", Path: path, Err: err}
+}
+
+// ReadFile reads a regular file of at most limit bytes. Errors are as for Open, also if the file grows beyond the limit
 // while it is read.
-func ReadFile(path string, most int64) ([]byte, error) {
-	f, err := Open(path, most)
+func ReadFile(path string, limit int64) ([]byte, error) {
+	f, err := Open(path, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes: %w", most, ErrNotRegular)}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &fs.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d bytes: %w", limit, ErrNotRegular)}
 	}
 	if err != nil {
 		return nil, err
@@ -61,7 +80,8 @@ func ReadFile(path string, most int64) ([]byte, error) {
 	return data, nil
 }
 
-func kind(m fs.FileMode) string {
+// Kind returns the kind of a file that is not regular, for error messages.
+func Kind(m fs.FileMode) string {
 	switch {
 	case m.IsDir():
 		return "directory"
@@ -69,6 +89,39 @@ func kind(m fs.FileMode) string {
 		return "pipe"
 	case m&fs.ModeSocket != 0:
 		return "socket"
+	case m&fs.ModeDevice != 0:
+		return "device"
 	}
-	return "device"
+	return "special file"
+}
+
+// Replace writes a file atomically: after a crash at any point, the file at path has its old content or the new one.
+// The content is what write writes, buffered, to a temporary file in the same directory, which is synced and renamed;
+// on an error it is removed and the file at path is unchanged.
+func Replace(path string, perm fs.FileMode, write func(w io.Writer) error) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			f.Close()
+			os.Remove(f.Name())
+		}
+	}()
+	w := bufio.NewWriter(f)
+	if err := write(w); err != nil {
+		return err
+	}
+	if err := errors.Join(w.Flush(), f.Chmod(perm), f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil {
+		dir.Sync() // not supported by every file system; the rename is valid without it
+		dir.Close()
+	}
+	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/report/chart"
@@ -27,10 +27,10 @@ type Finished struct {
 // ReadLog reads the training log of a finished run, in any format that monitor reads. Time is the largest
 // time_so_far, or else the sum of epoch_time. The allocation is the largest gpu_count and cpu_count and the peak of
 // memory_used_gb, with fallback for missing values. Cost is the largest cost_so_far. The error wraps
-// monitor.ErrNoData for an empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no
+// trainlog.ErrNoData for an empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no
 // CPUs.
 func ReadLog(path string, aliases map[string]string, fallback resources.Allocation) (Finished, error) {
-	rows, stats, err := monitor.ReadLog(path, monitor.TailOptions{Aliases: aliases})
+	rows, stats, err := trainlog.ReadLog(path, trainlog.TailOptions{Aliases: aliases})
 	if err != nil {
 		return Finished{}, err
 	}
@@ -38,7 +38,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	if stats.Bad > 0 {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s: %d of %d rows skipped, first: %s", f.Name, stats.Bad, stats.Rows+stats.Bad, stats.FirstBad[0]))
 	}
-	most := func(c monitor.Column) float64 {
+	most := func(c trainlog.Column) float64 {
 		v := math.NaN()
 		for i := range rows {
 			if x, ok := rows[i].Value(c); ok && !math.IsInf(x, 0) && !(x <= v) {
@@ -47,10 +47,10 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 		}
 		return v
 	}
-	if f.Seconds = most(monitor.TimeSoFar); !(f.Seconds > 0) {
+	if f.Seconds = most(trainlog.TimeSoFar); !(f.Seconds > 0) {
 		f.Seconds = 0
 		for i := range rows {
-			if x, ok := rows[i].Value(monitor.EpochTime); ok && x > 0 && !math.IsInf(x, 0) {
+			if x, ok := rows[i].Value(trainlog.EpochTime); ok && x > 0 && !math.IsInf(x, 0) {
 				f.Seconds += x
 			}
 		}
@@ -58,29 +58,29 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	if f.Seconds == 0 {
 		return f, fmt.Errorf("read training log %s: no column with times (time_so_far or epoch_time): %w", path, ErrNoPoint)
 	}
-	f.CostUSD = most(monitor.CostSoFar)
+	f.CostUSD = most(trainlog.CostSoFar)
 	f.Units = float64(len(rows))
-	for _, c := range []monitor.Column{monitor.Epoch, monitor.Step} {
+	for _, c := range []trainlog.Column{trainlog.Epoch, trainlog.Step} {
 		if v := most(c); !math.IsNaN(v) {
 			f.Units = v
 			break
 		}
 	}
 	f.Allocation = fallback
-	if v := most(monitor.GPUCount); v >= 0 {
+	if v := most(trainlog.GPUCount); v >= 0 {
 		f.Allocation.GPUs, f.Allocation.GPUIDs = int(v), nil
 	}
-	if v := most(monitor.CPUCount); v >= 1 {
+	if v := most(trainlog.CPUCount); v >= 1 {
 		f.Allocation.CPUs = int(v)
 	} else if fallback.CPUs < 1 {
 		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, ErrNoPoint)
 	} else {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s does not say cpu_count: taken to be made with %d CPU", f.Name, fallback.CPUs))
 	}
-	if v := most(monitor.MemoryUsed); v > 0 && fallback.Memory <= 0 {
+	if v := most(trainlog.MemoryUsed); v > 0 && fallback.Memory <= 0 {
 		f.Allocation.Memory = resources.GiB(v)
 	}
-	if v := most(monitor.BatchSize); v >= 1 {
+	if v := most(trainlog.BatchSize); v >= 1 {
 		f.Allocation.BatchSize = int(v)
 	}
 	return f, nil

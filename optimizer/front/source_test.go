@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -43,8 +43,8 @@ func TestReadLog(t *testing.T) {
 		"made with what the user says": {"epoch,epoch_time\n1,10\n", own, Finished{Allocation: own, Seconds: 10, CostUSD: math.NaN(), Units: 1}, "taken to be made with 4 CPU", nil},
 		"steps":                        {"step,time_so_far,cpu_count\n100,5,1\n200,9,1\n", resources.Allocation{}, Finished{Allocation: resources.Allocation{CPUs: 1}, Seconds: 9, CostUSD: math.NaN(), Units: 200}, "", nil},
 		"a bad row":                    {"epoch,epoch_time,cpu_count\n1,10,8\n2,1\n3,10,8\n", resources.Allocation{}, Finished{Allocation: resources.Allocation{CPUs: 8}, Seconds: 20, CostUSD: math.NaN(), Units: 3}, "1 of 3 rows skipped", nil},
-		"empty":                        {"", own, Finished{}, "", monitor.ErrNoData},
-		"no row":                       {"epoch,epoch_time\n", own, Finished{}, "", monitor.ErrNoData},
+		"empty":                        {"", own, Finished{}, "", trainlog.ErrNoData},
+		"no row":                       {"epoch,epoch_time\n", own, Finished{}, "", trainlog.ErrNoData},
 		"no times":                     {"epoch,train_loss\n1,0.5\n", own, Finished{}, "", ErrNoPoint},
 		"no CPUs":                      {"epoch,epoch_time\n1,10\n", resources.Allocation{}, Finished{}, "", ErrNoPoint},
 	}

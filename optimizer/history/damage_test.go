@@ -249,7 +249,7 @@ func recalledAllTheSame(t *testing.T, state string, names []string) {
 
 // TestReadOnlyDirectory requires an error that names the cause, and a recall without the database.
 func TestReadOnlyDirectory(t *testing.T) {
-	if os.Getuid() == 0 { // root ignores permissions: run the test again as nobody
+	if os.Getuid() == 0 { // root ignores permissions: run the test again as the user `nobody`
 		if os.Getenv(roleVariable+"_NOBODY") != "" {
 			t.Skip("still root")
 		}

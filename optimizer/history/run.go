@@ -237,7 +237,7 @@ func forecastOf(p *journal.Plan) *Forecast {
 	return &Forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
 }
 
-// lastLogged returns the numbers in the last complete row of a CSV file, by column name; nil if there is none. It
+// lastLogged returns the numbers in the last complete row of a CSV file, by column name; nil if none exists. It
 // reads at most 64 KiB from either end of the file.
 func lastLogged(path string) map[string]float64 {
 	f, err := os.Open(path)
@@ -274,7 +274,7 @@ func lastLogged(path string) map[string]float64 {
 	return out
 }
 
-// largest returns the largest number in a column of a CSV file; NaN if there is none. Unparsable rows and cells are
+// largest returns the largest number in a column of a CSV file; NaN if none exists. Unparsable rows and cells are
 // skipped.
 func largest(path, column string) float64 {
 	most := math.NaN()

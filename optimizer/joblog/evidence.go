@@ -48,7 +48,7 @@ func (e Evidence) Discovered() bool { return e < Observed }
 // Source is a source of progress.
 type Source struct {
 	Path     string // empty before any progress
-	Format   string // a name of monitor.Formats; empty until recognised
+	Format   string // a name of trainlog.Formats; empty until recognised
 	Evidence Evidence
 	// Others are at most 3 other files that the job writes and that might be its log.
 	Others []string

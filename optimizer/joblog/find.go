@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // maxTrials bounds the number of candidates that are read.
@@ -18,8 +18,8 @@ const maxTrials = 8
 // trial is a candidate that is being evaluated: it is read, and its rows are held until it is chosen.
 type trial struct {
 	candidate
-	tail *monitor.Tail
-	rows []monitor.Row
+	tail *trainlog.Tail
+	rows []trainlog.Row
 	seen reached
 	// others are the remaining candidates, set when this one is chosen.
 	others []string
@@ -197,7 +197,7 @@ const (
 )
 
 // open opens a file after the content that predates the start.
-func (f *finder) open(path string, l look) (*monitor.Tail, error) {
+func (f *finder) open(path string, l look) (*trainlog.Tail, error) {
 	at, ok := f.past.offset(path, l, f.start)
 	if !ok {
 		return nil, fs.ErrNotExist
@@ -206,17 +206,17 @@ func (f *finder) open(path string, l look) (*monitor.Tail, error) {
 }
 
 // openAt follows a log from an offset; the content before it is only used for the header.
-func openAt(path string, o monitor.TailOptions, at int64) (*monitor.Tail, error) {
+func openAt(path string, o trainlog.TailOptions, at int64) (*trainlog.Tail, error) {
 	if at > 0 {
-		s, err := monitor.StateAt(path, o, at)
-		if err != nil && !errors.Is(err, monitor.ErrNoData) {
+		s, err := trainlog.StateAt(path, o, at)
+		if err != nil && !errors.Is(err, trainlog.ErrNoData) {
 			return nil, err
 		}
 		if err == nil {
 			o.Resume = &s
 		}
 	}
-	return monitor.Open(path, o)
+	return trainlog.Open(path, o)
 }
 
 func (f *finder) refuse(c candidate, why string) {

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // The test binary is also the training: re-executed with this variable, it writes a log as specified by the
@@ -149,7 +149,7 @@ type job struct {
 	cmd    *exec.Cmd
 	stdin  interface{ Close() error }
 	reader *Reader
-	rows   []monitor.Row
+	rows   []trainlog.Row
 	now    time.Time
 	source Source
 }
@@ -206,9 +206,9 @@ func (j *job) poll() {
 	j.take(rows)
 }
 
-func (j *job) take(rows []monitor.Row) {
+func (j *job) take(rows []trainlog.Row) {
 	for _, r := range rows {
-		if _, ok := r.Value(monitor.Epoch); ok {
+		if _, ok := r.Value(trainlog.Epoch); ok {
 			j.rows = append(j.rows, r)
 		}
 	}
@@ -374,7 +374,7 @@ func TestEarlierRowsAreLeftOut(t *testing.T) {
 		j.finish()
 		got := ""
 		for _, r := range j.rows {
-			e, _ := r.Value(monitor.Epoch)
+			e, _ := r.Value(trainlog.Epoch)
 			got += fmt.Sprintf("%g %s ", e, r.Model)
 		}
 		if want := strings.Replace("1 log.csv 2 log.csv 3 log.csv 4 log.csv 5 log.csv ", "", "", 1); got != want {
@@ -423,7 +423,7 @@ func TestStartReadsLittle(t *testing.T) {
 			t.Errorf("%s: %d bytes of %d files read, %d entries seen", named, p.read, len(p.files), p.seen)
 		}
 		for range 3 {
-			if _, err := r.Poll(time.Now().Add(10 * time.Second)); err != nil && !errors.Is(err, monitor.ErrNotRegular) {
+			if _, err := r.Poll(time.Now().Add(10 * time.Second)); err != nil && !errors.Is(err, errNotRegular) {
 				t.Errorf("%s: %v", named, err)
 			}
 		}

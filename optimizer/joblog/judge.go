@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // reached is the progress contained in a source.
@@ -16,28 +16,28 @@ type reached struct {
 }
 
 // resultColumns are the columns of a training log other than its position; a table of data has none of them.
-var resultColumns = []monitor.Column{monitor.TrainLoss, monitor.TestLoss, monitor.TrainAccuracy, monitor.TestAccuracy, monitor.EpochTime,
-	monitor.TimeSoFar, monitor.Throughput, monitor.TotalEpochs, monitor.TotalSteps}
+var resultColumns = []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy, trainlog.EpochTime,
+	trainlog.TimeSoFar, trainlog.Throughput, trainlog.TotalEpochs, trainlog.TotalSteps}
 
-func (p *reached) add(rows []monitor.Row) {
+func (p *reached) add(rows []trainlog.Row) {
 	p.rows += len(rows)
 	for i := range rows {
 		r := &rows[i]
-		raise(&p.epoch, r, monitor.Epoch)
-		raise(&p.epochs, r, monitor.TotalEpochs)
-		raise(&p.step, r, monitor.Step)
-		raise(&p.steps, r, monitor.TotalSteps)
+		raise(&p.epoch, r, trainlog.Epoch)
+		raise(&p.epochs, r, trainlog.TotalEpochs)
+		raise(&p.step, r, trainlog.Step)
+		raise(&p.steps, r, trainlog.TotalSteps)
 		p.results = p.results || hasAny(r, resultColumns)
 	}
 }
 
-func raise(to *float64, r *monitor.Row, c monitor.Column) {
+func raise(to *float64, r *trainlog.Row, c trainlog.Column) {
 	if v, ok := r.Value(c); ok {
 		*to = max(*to, v)
 	}
 }
 
-func hasAny(r *monitor.Row, columns []monitor.Column) bool {
+func hasAny(r *trainlog.Row, columns []trainlog.Column) bool {
 	for _, c := range columns {
 		if _, ok := r.Value(c); ok {
 			return true

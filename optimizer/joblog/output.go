@@ -6,7 +6,7 @@ import (
 	"regexp"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // output reads progress lines on standard output and standard error. For each count, epochs and steps, one of the two
@@ -14,16 +14,16 @@ import (
 // stream is ignored: a progress bar on standard error and a table on standard output may both contain "step" with
 // different meanings.
 type output struct {
-	tails  [2]*monitor.Tail
+	tails  [2]*trainlog.Tail
 	seen   [2]reached
 	epochs int // stream that leads in epochs; -1 while neither contains any
 	steps  int // the same for steps
 }
 
 // openOutput opens both streams, at the positions of states if it has any. A pattern replaces the built-in ones.
-func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.TailState) (*output, error) {
+func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []trainlog.TailState) (*output, error) {
 	o := &output{epochs: -1, steps: -1}
-	t := monitor.TailOptions{Format: "stdout", MaxTime: pollTime}
+	t := trainlog.TailOptions{Format: "stdout", MaxTime: pollTime}
 	if pattern != nil {
 		t.Patterns = []*regexp.Regexp{pattern}
 	}
@@ -32,7 +32,7 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.
 		if i < len(states) {
 			t.Resume = &states[i]
 		}
-		tail, err := monitor.Open(path, t)
+		tail, err := trainlog.Open(path, t)
 		if err != nil {
 			return nil, err
 		}
@@ -42,8 +42,8 @@ func openOutput(stdout, stderr string, pattern *regexp.Regexp, states []monitor.
 }
 
 // poll returns the new rows of both streams.
-func (o *output) poll(now time.Time, last bool) (out []monitor.Row, err error) {
-	var rows [2][]monitor.Row
+func (o *output) poll(now time.Time, last bool) (out []trainlog.Row, err error) {
+	var rows [2][]trainlog.Row
 	for i, t := range o.tails {
 		more, e := read(t, now, last)
 		if rows[i] = more; err == nil {
@@ -72,13 +72,13 @@ func leader(now, stream int, gives, total, otherTotal bool) int {
 }
 
 // leading removes from rows the counts in which the other stream leads, and rows that are then empty.
-func (o *output) leading(stream int, rows []monitor.Row) []monitor.Row {
-	var out []monitor.Column
+func (o *output) leading(stream int, rows []trainlog.Row) []trainlog.Row {
+	var out []trainlog.Column
 	if o.epochs == 1-stream {
-		out = append(out, monitor.Epoch, monitor.TotalEpochs)
+		out = append(out, trainlog.Epoch, trainlog.TotalEpochs)
 	}
 	if o.steps == 1-stream {
-		out = append(out, monitor.Step, monitor.TotalSteps)
+		out = append(out, trainlog.Step, trainlog.TotalSteps)
 	}
 	if len(out) == 0 {
 		return rows
@@ -96,7 +96,7 @@ func (o *output) leading(stream int, rows []monitor.Row) []monitor.Row {
 }
 
 // positionColumns are the columns that contain the position of a training.
-var positionColumns = []monitor.Column{monitor.Epoch, monitor.TotalEpochs, monitor.Step, monitor.TotalSteps}
+var positionColumns = []trainlog.Column{trainlog.Epoch, trainlog.TotalEpochs, trainlog.Step, trainlog.TotalSteps}
 
 // reached returns the progress contained in the output.
 func (o *output) reached() (p reached) {
@@ -111,7 +111,7 @@ func (o *output) reached() (p reached) {
 }
 
 // main returns the tail of the stream that leads, or of standard output.
-func (o *output) main() *monitor.Tail {
+func (o *output) main() *trainlog.Tail {
 	if o.epochs >= 0 {
 		return o.tails[o.epochs]
 	}
@@ -136,8 +136,8 @@ func (o *output) behind() (n int64) {
 }
 
 // states returns the reading positions of both streams.
-func (o *output) states() []monitor.TailState {
-	out := make([]monitor.TailState, len(o.tails))
+func (o *output) states() []trainlog.TailState {
+	out := make([]trainlog.TailState, len(o.tails))
 	for i, t := range o.tails {
 		out[i] = t.State()
 		out[i].Seen = nil // progress lines may repeat
@@ -152,7 +152,7 @@ func (o *output) close() {
 }
 
 // read polls a tail; last includes an unterminated last line. The rows are dated by the last change of their file.
-func read(t *monitor.Tail, now time.Time, last bool) (rows []monitor.Row, err error) {
+func read(t *trainlog.Tail, now time.Time, last bool) (rows []trainlog.Row, err error) {
 	poll := t.Poll
 	if last {
 		poll = t.Finish

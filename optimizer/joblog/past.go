@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/internal/regular"
 )
 
 // Limits for the files examined before the job starts.
@@ -65,7 +65,7 @@ func (p *past) add(path string) {
 
 // headOf returns the hash of the first headBytes of the first size bytes.
 func headOf(path string, size int64) (sum [sha256.Size]byte, n int, err error) {
-	f, _, err := monitor.OpenRegular(path)
+	f, err := regular.Open(path, regular.NoLimit)
 	if err != nil {
 		return sum, 0, err
 	}

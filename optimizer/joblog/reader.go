@@ -7,15 +7,15 @@ import (
 	"regexp"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // Rows is a further source of progress provided by the job itself, such as an observer inside the training.
 type Rows interface {
 	// Poll returns the new rows, oldest first; last is true after the end of the job.
-	Poll(now time.Time, last bool) ([]monitor.Row, error)
+	Poll(now time.Time, last bool) ([]trainlog.Row, error)
 	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use.
-	Stats() monitor.TailStats
+	Stats() trainlog.TailStats
 	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
 	// without one.
 	Sized() bool
@@ -33,7 +33,7 @@ type Options struct {
 	// Named is the absolute path of the log that the user named, Own that of the file of $OPTIMIZER_LOG; empty means
 	// none.
 	Named, Own string
-	// Format and Columns apply to log files, as in monitor.TailOptions.
+	// Format and Columns apply to log files, as in trainlog.TailOptions.
 	Format  string
 	Columns map[string]string
 	// Pattern matches progress lines in the output; nil means the built-in patterns.
@@ -43,7 +43,7 @@ type Options struct {
 	// Epochs states that the total number of epochs is known, so that output that counts epochs determines a total.
 	Epochs bool
 	// Output contains the positions up to which an earlier agent read Stdout and Stderr; nil means the beginning.
-	Output []monitor.TailState
+	Output []trainlog.TailState
 	// WithoutReports disables the kernel's reports of writers (fanotify).
 	WithoutReports bool
 }
@@ -51,8 +51,8 @@ type Options struct {
 // pollTime limits the parsing time of one Poll of one file; a Reader polls up to four files.
 const pollTime = 25 * time.Millisecond
 
-func (o *Options) tail() monitor.TailOptions {
-	return monitor.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
+func (o *Options) tail() trainlog.TailOptions {
+	return trainlog.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
 }
 
 // dirs returns the directories below which logs are searched.
@@ -76,7 +76,7 @@ type Reader struct {
 
 	named, own *file
 	found      *trial // the discovered log; nil if none
-	hold       []monitor.Row
+	hold       []trainlog.Row
 	source     Source
 	given      reached // totals of all returned rows
 	lastStep   float64 // last step read from the previous location of a document that moves
@@ -85,7 +85,7 @@ type Reader struct {
 // file is a log at a path given in advance: by the user or as $OPTIMIZER_LOG.
 type file struct {
 	path string
-	tail *monitor.Tail
+	tail *trainlog.Tail
 }
 
 // Open starts collecting evidence and records the logs that exist before the job starts; it reads at most 64 KiB of
@@ -95,7 +95,7 @@ func Open(o Options, now time.Time) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	if _, err := monitor.Open("", o.tail()); err != nil {
+	if _, err := trainlog.Open("", o.tail()); err != nil {
 		out.close()
 		return nil, err
 	}
@@ -145,20 +145,20 @@ func (r *Reader) Restart(own string, now time.Time) {
 
 // Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error is
 // returned with the rows that could be read; the next Poll tries again.
-func (r *Reader) Poll(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, false)) }
+func (r *Reader) Poll(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, false)) }
 
 // Finish is a Poll after the end of the job; it includes an unterminated last line. Call it until it returns no rows
 // and Behind is 0, or it returns an error and no rows.
-func (r *Reader) Finish(now time.Time) ([]monitor.Row, error) { return r.counted(r.poll(now, true)) }
+func (r *Reader) Finish(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, true)) }
 
-func (r *Reader) counted(rows []monitor.Row, err error) ([]monitor.Row, error) {
+func (r *Reader) counted(rows []trainlog.Row, err error) ([]trainlog.Row, error) {
 	r.given.add(rows)
 	return rows, err
 }
 
 // poll polls the sources in order of precedence and returns the rows of the first one in use. The output is always
 // read, because it is evidence for and against the other sources.
-func (r *Reader) poll(now time.Time, last bool) ([]monitor.Row, error) {
+func (r *Reader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	printed, err := r.out.poll(now, last)
 	for _, f := range []*file{r.named, r.own} {
 		if f == nil {
@@ -198,16 +198,16 @@ func (r *Reader) outputSized() bool {
 	return seen.epochs > 0 || r.options.Epochs && seen.epoch > 0
 }
 
-func (r *Reader) use(path string, t *monitor.Tail, e Evidence, others []string) {
+func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string) {
 	r.source = Source{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
 }
 
 // pollFile reads a log at a path given in advance, beginning with the rows of this run.
-func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]monitor.Row, error) {
+func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
 	if f.tail == nil {
 		l, err := lookAt(f.path)
 		if errors.Is(err, errNotRegular) {
-			return nil, fmt.Errorf("read training log %s: %w", f.path, monitor.ErrNotRegular)
+			return nil, fmt.Errorf("read training log %s: %w", f.path, err)
 		}
 		if err != nil {
 			return nil, nil
@@ -225,7 +225,7 @@ func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]monitor.Row, err
 
 // pollFound searches for a log if none is in use, and reads the discovered one. It drops a log that doubt or stalled
 // rejects.
-func (r *Reader) pollFound(now time.Time, last bool) (rows []monitor.Row, err error) {
+func (r *Reader) pollFound(now time.Time, last bool) (rows []trainlog.Row, err error) {
 	took := now.Sub(r.began)
 	if (took >= settle && !now.Before(r.lookAt)) || last && r.found == nil {
 		began := time.Now()
@@ -298,13 +298,13 @@ func (r *Reader) choose(ready []*trial) {
 }
 
 // passed removes the rows of a document that its previous location has already contained.
-func (r *Reader) passed(rows []monitor.Row) []monitor.Row {
+func (r *Reader) passed(rows []trainlog.Row) []trainlog.Row {
 	if !isDocument(r.found.path) {
 		return rows
 	}
 	kept := rows[:0]
 	for _, row := range rows {
-		if step, ok := row.Value(monitor.Step); !ok || step > r.lastStep {
+		if step, ok := row.Value(trainlog.Step); !ok || step > r.lastStep {
 			kept = append(kept, row)
 		}
 	}
@@ -322,7 +322,7 @@ func (r *Reader) Notes() []string {
 func (r *Reader) Source() Source { return r.source }
 
 // Tail returns the log file in use; nil if progress is read from another source.
-func (r *Reader) Tail() *monitor.Tail {
+func (r *Reader) Tail() *trainlog.Tail {
 	switch {
 	case r.source.Evidence == Named:
 		return r.named.tail
@@ -335,7 +335,7 @@ func (r *Reader) Tail() *monitor.Tail {
 }
 
 // Stats returns the statistics of the source in use.
-func (r *Reader) Stats() monitor.TailStats {
+func (r *Reader) Stats() trainlog.TailStats {
 	if t := r.Tail(); t != nil {
 		return t.Stats()
 	}
@@ -363,13 +363,13 @@ func (r *Reader) Behind() int64 {
 }
 
 // OutputStates returns the positions up to which the job's output was read, for Options.Output.
-func (r *Reader) OutputStates() []monitor.TailState { return r.out.states() }
+func (r *Reader) OutputStates() []trainlog.TailState { return r.out.states() }
 
 // Resume continues reading the log at path from a saved position, after a restart of the agent.
-func (r *Reader) Resume(path string, s monitor.TailState) error {
+func (r *Reader) Resume(path string, s trainlog.TailState) error {
 	o := r.options.tail()
 	o.Resume = &s
-	t, err := monitor.Open(path, o)
+	t, err := trainlog.Open(path, o)
 	if err != nil {
 		return err
 	}

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
-func epochsOf(rows []monitor.Row) []float64 {
+func epochsOf(rows []trainlog.Row) []float64 {
 	out := []float64{}
 	for i := range rows {
-		if e, ok := rows[i].Value(monitor.Epoch); ok {
+		if e, ok := rows[i].Value(trainlog.Epoch); ok {
 			out = append(out, e)
 		}
 	}
@@ -193,8 +193,8 @@ func TestPriorityOfSources(t *testing.T) {
 	step()
 	appendFile(t, j.reader.options.Stdout, "Epoch 1/4 loss 0.1\n")
 	step()
-	seen.rows = make([]monitor.Row, 1)
-	seen.rows[0].Set(monitor.Step, 5)
+	seen.rows = make([]trainlog.Row, 1)
+	seen.rows[0].Set(trainlog.Step, 5)
 	step()
 	appendFile(t, o.Own, "epoch,loss\n1,0.5\n")
 	step()
@@ -211,19 +211,21 @@ func TestPriorityOfSources(t *testing.T) {
 
 // rowsOf is an observer that returns its rows once.
 type rowsOf struct {
-	rows  []monitor.Row
+	rows  []trainlog.Row
 	given int
 }
 
-func (r *rowsOf) Poll(time.Time, bool) ([]monitor.Row, error) {
+func (r *rowsOf) Poll(time.Time, bool) ([]trainlog.Row, error) {
 	out := r.rows
 	r.given, r.rows = r.given+len(out), nil
 	return out, nil
 }
 func (r *rowsOf) Sized() bool { return true }
 
-func (r *rowsOf) Stats() monitor.TailStats { return monitor.TailStats{Path: "observer", Rows: r.given} }
-func (r *rowsOf) Close() error             { return nil }
+func (r *rowsOf) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: "observer", Rows: r.given}
+}
+func (r *rowsOf) Close() error { return nil }
 
 // A log that grows by far more than one poll can read does not block its caller: one poll reads a bounded part.
 func TestFastLogDoesNotHoldThePoll(t *testing.T) {
@@ -259,11 +261,11 @@ func TestOutputStreamsAreNotMixed(t *testing.T) {
 		}
 		var got []string
 		for _, r := range rows {
-			if e, ok := r.Value(monitor.Epoch); ok {
+			if e, ok := r.Value(trainlog.Epoch); ok {
 				got = append(got, fmt.Sprintf("epoch=%g", e))
 			}
-			if s, ok := r.Value(monitor.Step); ok {
-				total, _ := r.Value(monitor.TotalSteps)
+			if s, ok := r.Value(trainlog.Step); ok {
+				total, _ := r.Value(trainlog.TotalSteps)
 				got = append(got, fmt.Sprintf("step=%g/%g", s, total))
 			}
 		}

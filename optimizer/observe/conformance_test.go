@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // conformanceVariable names the variable with the python of an environment that contains the real frameworks.
@@ -188,17 +188,17 @@ func TestRealSaveAndResume(t *testing.T) {
 			}
 			o.in, o.reader, o.rows = second, NewReader(second.Reports), nil
 			f, _ = o.ran(c.resume(o, a)...)
-			first, _ := o.rows[0].Row.Value(monitor.Step)
+			first, _ := o.rows[0].Row.Value(trainlog.Step)
 			if first > a.Step+1 && name != "yolo" || len(f.Failures) > 0 {
 				t.Errorf("stopped at %g, saved at %g, continued at %g; failures %+v", stopped, a.Step, first, f.Failures)
 			}
-			total, _ := o.rows[0].Row.Value(monitor.TotalSteps)
-			epochs, _ := o.rows[0].Row.Value(monitor.TotalEpochs)
-			want(t, "last epoch", o.last(monitor.Epoch), epochs)
+			total, _ := o.rows[0].Row.Value(trainlog.TotalSteps)
+			epochs, _ := o.rows[0].Row.Value(trainlog.TotalEpochs)
+			want(t, "last epoch", o.last(trainlog.Epoch), epochs)
 			if total > 0 {
-				want(t, "last step", o.last(monitor.Step), total)
+				want(t, "last step", o.last(trainlog.Step), total)
 			}
-			t.Logf("stopped at step %g in %v, continued at %g to %g", a.Step, a.Took, first, o.last(monitor.Step))
+			t.Logf("stopped at step %g in %v, continued at %g to %g", a.Step, a.Took, first, o.last(trainlog.Step))
 		})
 	}
 }

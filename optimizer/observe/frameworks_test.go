@@ -7,13 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // columns are the last values of a training: step, total_steps, epoch, total_epochs, batch_size, train_loss; NaN is "-".
 func columns(o *observed) string {
 	var out []string
-	for _, c := range []monitor.Column{monitor.Step, monitor.TotalSteps, monitor.Epoch, monitor.TotalEpochs, monitor.BatchSize, monitor.TrainLoss} {
+	for _, c := range []trainlog.Column{trainlog.Step, trainlog.TotalSteps, trainlog.Epoch, trainlog.TotalEpochs, trainlog.BatchSize, trainlog.TrainLoss} {
 		if v := o.last(c); math.IsNaN(v) {
 			out = append(out, "-")
 		} else {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // maxLine is the largest accepted length of a line in bytes; lines of the module are below 8 KiB.
@@ -102,19 +102,19 @@ func value(v *float64) float64 {
 }
 
 // row converts a line of progress, read at now, to a row of a training log.
-func (l *line) row(now time.Time) monitor.Row {
-	r := monitor.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
-	for c, v := range map[monitor.Column]*float64{
-		monitor.Step: l.Step, monitor.TotalSteps: l.TotalSteps, monitor.Epoch: l.Epoch, monitor.TotalEpochs: l.TotalEpochs,
-		monitor.BatchSize: l.BatchSize, monitor.DataCount: l.DataCount, monitor.TrainLoss: l.TrainLoss, monitor.TestLoss: l.TestLoss,
-		monitor.TrainAccuracy: l.TrainAccuracy, monitor.TestAccuracy: l.TestAccuracy, monitor.GPUMemoryUsed: l.GPUMemory,
+func (l *line) row(now time.Time) trainlog.Row {
+	r := trainlog.Row{Line: l.number, At: now, Stamp: time.Unix(0, int64(l.Time*1e9))}
+	for c, v := range map[trainlog.Column]*float64{
+		trainlog.Step: l.Step, trainlog.TotalSteps: l.TotalSteps, trainlog.Epoch: l.Epoch, trainlog.TotalEpochs: l.TotalEpochs,
+		trainlog.BatchSize: l.BatchSize, trainlog.DataCount: l.DataCount, trainlog.TrainLoss: l.TrainLoss, trainlog.TestLoss: l.TestLoss,
+		trainlog.TrainAccuracy: l.TrainAccuracy, trainlog.TestAccuracy: l.TestAccuracy, trainlog.GPUMemoryUsed: l.GPUMemory,
 	} {
-		if v != nil && (*v >= 0 || c == monitor.TrainLoss || c == monitor.TestLoss) {
+		if v != nil && (*v >= 0 || c == trainlog.TrainLoss || c == trainlog.TestLoss) {
 			r.Set(c, *v)
 		}
 	}
 	if s, b := value(l.StepSeconds), value(l.BatchSize); s > 0 && b > 0 {
-		r.Set(monitor.Throughput, b/s)
+		r.Set(trainlog.Throughput, b/s)
 	}
 	return r
 }

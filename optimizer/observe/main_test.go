@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // patience bounds the wait for an event; no test asserts a duration.
@@ -143,7 +143,7 @@ func (o *observed) await(what string, done func(Facts) bool) Facts {
 }
 
 // last returns a column of the last row of progress, NaN if absent.
-func (o *observed) last(c monitor.Column) float64 {
+func (o *observed) last(c trainlog.Column) float64 {
 	o.t.Helper()
 	if len(o.rows) == 0 {
 		o.t.Fatal("no progress was reported")

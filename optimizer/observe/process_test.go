@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // trainScript makes a given number of steps.
@@ -82,7 +82,7 @@ func TestFailingSitecustomize(t *testing.T) {
 		t.Errorf("the user's sitecustomize did not run: %s", got)
 	}
 	o.poll()
-	want(t, "step", o.last(monitor.Step), 3)
+	want(t, "step", o.last(trainlog.Step), 3)
 }
 
 // Python children are observed regardless of how they are started; those that do not train report no progress.
@@ -115,7 +115,7 @@ func TestChildren(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := o.must("import multiprocessing, os, subprocess, sys, threading, train\nif __name__ == '__main__':\n    " + call + "\n")
-			want(t, "step", o.last(monitor.Step), 5)
+			want(t, "step", o.last(trainlog.Step), 5)
 			want(t, "processes that train", len(f.Processes), 1)
 			want(t, "ended", f.Ended, true)
 		})
@@ -155,7 +155,7 @@ func TestEnds(t *testing.T) {
 			_, code := o.run("import os, sys, time"+trainScript+c.ending, "50")
 			want(t, "exit code", code, c.code)
 			f := o.poll()
-			want(t, "step", o.last(monitor.Step), 50)
+			want(t, "step", o.last(trainlog.Step), 50)
 			want(t, "ended", f.Ended, true)
 		})
 	}
@@ -239,7 +239,7 @@ for epoch in range(3):
         try: list(torch.utils.data.DataLoader([1, 2]))
         except ZeroDivisionError: pass
 `)
-			want(t, "step", o.last(monitor.Step), 12)
+			want(t, "step", o.last(trainlog.Step), 12)
 			if len(f.Failures) != 1 || f.Failures[0].Hook != b.hook {
 				t.Errorf("failures: %+v", f.Failures)
 			}
@@ -301,7 +301,7 @@ import os, subprocess, sys
 ps = [subprocess.Popen([sys.executable, "train.py", str(10 + r)], env={**os.environ, "RANK": str(r), "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}) for r in range(3)]
 sys.exit(sum(p.wait() for p in ps))
 `)
-	want(t, "step", o.last(monitor.Step), 10)
+	want(t, "step", o.last(trainlog.Step), 10)
 	want(t, "world", f.WorldSize, 3)
 	want(t, "processes", len(f.Processes), 3)
 	ranks := ""

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // Limits of a Reader, independent of the content of the files.
@@ -30,7 +30,7 @@ const silence = 60.0
 type Progress struct {
 	// Row contains the columns that the framework provides; Throughput is in samples per second, over the recent
 	// steps.
-	Row monitor.Row
+	Row trainlog.Row
 	// At is the time of the report on CLOCK_MONOTONIC. Reached is the time at which the counts were reached, the end
 	// of the last step: a report at the end of an epoch may follow its evaluation. 0 if unknown.
 	At, Reached time.Duration

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -35,7 +35,7 @@ func report(t testing.TB, dir string, pid int, lines ...string) {
 
 func steps(rows []Progress) (out []float64) {
 	for _, p := range rows {
-		v, _ := p.Row.Value(monitor.Step)
+		v, _ := p.Row.Value(trainlog.Step)
 		out = append(out, v)
 	}
 	return out
@@ -66,11 +66,11 @@ func TestFacts(t *testing.T) {
 	want(t, "steps", fmt.Sprint(steps(rows)), "[10 20]")
 	want(t, "at", rows[1].At, 5*time.Second)
 	want(t, "stamp", rows[1].Row.Stamp.Unix(), 9)
-	for c, w := range map[monitor.Column]float64{monitor.Epoch: 1.5, monitor.TotalSteps: 80, monitor.BatchSize: 8, monitor.Throughput: 32} {
+	for c, w := range map[trainlog.Column]float64{trainlog.Epoch: 1.5, trainlog.TotalSteps: 80, trainlog.BatchSize: 8, trainlog.Throughput: 32} {
 		v, _ := rows[1].Row.Value(c)
 		want(t, c.String(), v, w)
 	}
-	if v, _ := rows[0].Row.Value(monitor.TrainLoss); v != -1.5 {
+	if v, _ := rows[0].Row.Value(trainlog.TrainLoss); v != -1.5 {
 		t.Errorf("loss %v", v)
 	}
 	f := r.Facts()

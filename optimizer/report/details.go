@@ -160,7 +160,8 @@ func probeSection(d *Data) section {
 	return s
 }
 
-// probeTable lists segments. Whether their work counted is known of probes; it is shown where a probe's work was discarded.
+// probeTable returns a table of timed segments. If the work of any probe was discarded, a column shows whether the work
+// of each segment was kept.
 func probeTable(r *journal.Record, list []journal.Probe) *grid {
 	discarded := slices.ContainsFunc(r.Probes, func(p journal.Probe) bool { return !p.InJob })
 	g := &grid{Columns: append(left("Allocation"), right("Units", "Took", "Per unit", "Throughput", "Peak memory", "CPU", "GPU", "Cost")...), Long: len(list) > 12}
@@ -182,7 +183,8 @@ func probeTable(r *journal.Record, list []journal.Probe) *grid {
 	return g
 }
 
-// workWords says whether the work of a segment is part of the training's result: the record of its probe knows.
+// workWords returns "kept" or "discarded" for the work of a segment, according to the record of its probe; segments
+// that were no probes are kept.
 func workWords(r *journal.Record, p journal.Probe) string {
 	for _, probe := range r.Probes {
 		if probe.Allocation.Same(p.Allocation) && slices.Equal(probe.UnitSeconds, p.UnitSeconds) {
@@ -194,7 +196,7 @@ func workWords(r *journal.Record, p journal.Probe) string {
 
 func plainCount(n int) string { return thousands(float64(n)) }
 
-// unitSeconds is the median of the measured units.
+// unitSeconds formats the median duration of the measured units.
 func unitSeconds(n []journal.Number) string {
 	var v []float64
 	for _, x := range n {
@@ -209,6 +211,7 @@ func unitSeconds(n []journal.Number) string {
 	return duration((v[(len(v)-1)/2] + v[len(v)/2]) / 2)
 }
 
+// modelSection shows the form and parameters of the performance model, its prior, and the leave-one-out check.
 func modelSection(d *Data) section {
 	s := section{ID: "model", Title: "Performance model"}
 	m := d.Record.Model
@@ -254,6 +257,8 @@ func modelSection(d *Data) section {
 	return s
 }
 
+// trainingSection lists the properties of the script with their evidence, the results of the training, and its log with
+// the first invalid rows. Values reported by the training take precedence over those found in the script.
 func trainingSection(d *Data) section {
 	r := d.Record
 	t, sc := r.Training, r.Script
@@ -305,6 +310,7 @@ func wholeJob(t journal.Training) string {
 	return plural(int(t.TotalUnits), unit)
 }
 
+// machineSection lists the resources of the machine, what could not be detected, and how the allocation was enforced.
 func machineSection(d *Data) section {
 	r := d.Record
 	h := r.Host
@@ -334,7 +340,7 @@ func machineSection(d *Data) section {
 	return s
 }
 
-// distinct are the texts without repetitions, in order.
+// distinct returns the texts without repetitions, in order.
 func distinct(list []string) []string {
 	var out []string
 	for _, s := range list {

@@ -81,7 +81,7 @@ func loadTable(path string) (*table, string) {
 }
 
 // readTable reads a CSV table with a header. It skips rows that cannot be parsed or have the wrong number of fields,
-// and returns a description of the first problem, or "" if there is none.
+// and returns a description of the first problem, or "" if all rows are valid.
 func readTable(r io.Reader) (*table, string) {
 	in := csv.NewReader(r)
 	in.FieldsPerRecord = -1

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
@@ -81,7 +81,7 @@ func TestThroughputOfSteps(t *testing.T) {
 func TestCountedBetweenReports(t *testing.T) {
 	report := func(step, samples, reached float64) observe.Progress {
 		p := observe.Progress{PID: 1, Training: 1, Samples: samples, At: time.Hour, Reached: time.Duration(reached * float64(time.Second))}
-		p.Row.Set(monitor.Step, step)
+		p.Row.Set(trainlog.Step, step)
 		return p
 	}
 	a, unknown := report(1, 32, 100), math.NaN()

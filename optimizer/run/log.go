@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
 )
@@ -82,7 +82,7 @@ func (l *logReader) resume(s *savedState, began time.Time) error {
 }
 
 // state returns the log file and the reading position; nil if progress is read from another source.
-func (l *logReader) state() (path string, s *monitor.TailState) {
+func (l *logReader) state() (path string, s *trainlog.TailState) {
 	t := l.Tail()
 	if t == nil {
 		return "", nil
@@ -95,7 +95,7 @@ func (l *logReader) state() (path string, s *monitor.TailState) {
 func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	runDir := filepath.Dir(l.own)
-	hints, err := monitor.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
+	hints, err := trainlog.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
 	if err != nil {
 		return nil, cancel
 	}
@@ -124,7 +124,7 @@ func (r *run) readLastRows() {
 
 // takeRows reads rows and dates each by elapsed time: no later than now or the job's end, no earlier than its launch.
 // It returns the number of rows.
-func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error) {
+func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error) {
 	now, elapsed := r.Clock.Now(), r.elapsed()
 	was := r.log.Source().Evidence
 	rows, err := read(now)
@@ -155,7 +155,7 @@ func (r *run) takeRows(read func(time.Time) ([]monitor.Row, error)) (int, error)
 }
 
 // learnTraining records what the row contains about the model, and its latest results.
-func (r *run) learnTraining(row *monitor.Row) {
+func (r *run) learnTraining(row *trainlog.Row) {
 	t := &r.rec.Training
 	if row.Model != "" {
 		t.Model = &row.Model
@@ -164,17 +164,17 @@ func (r *run) learnTraining(row *monitor.Row) {
 		t.Dataset = &row.Dataset
 	}
 	for _, c := range [...]struct {
-		column monitor.Column
+		column trainlog.Column
 		into   *journal.Number
 	}{
-		{monitor.ModelParams, &t.ModelParams}, {monitor.ModelLayers, &t.ModelLayers}, {monitor.DataCount, &t.DataCount},
-		{monitor.DataSizeMB, &t.DataSizeMB}, {monitor.BatchSize, &t.BatchSize}, {monitor.TrainLoss, &t.TrainLoss},
-		{monitor.TrainAccuracy, &t.TrainAccuracy}, {monitor.TestLoss, &t.TestLoss}, {monitor.TestAccuracy, &t.TestAccuracy}} {
+		{trainlog.ModelParams, &t.ModelParams}, {trainlog.ModelLayers, &t.ModelLayers}, {trainlog.DataCount, &t.DataCount},
+		{trainlog.DataSizeMB, &t.DataSizeMB}, {trainlog.BatchSize, &t.BatchSize}, {trainlog.TrainLoss, &t.TrainLoss},
+		{trainlog.TrainAccuracy, &t.TrainAccuracy}, {trainlog.TestLoss, &t.TestLoss}, {trainlog.TestAccuracy, &t.TestAccuracy}} {
 		if v, ok := row.Value(c.column); ok {
 			*c.into = journal.Number(v)
 		}
 	}
-	for _, v := range []monitor.Column{monitor.TrainLoss, monitor.TestLoss} {
+	for _, v := range []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss} {
 		if x, ok := row.Value(v); ok && (math.IsInf(x, 0) || x > 1e300) {
 			r.warn(fmt.Sprintf("the loss is infinite at line %d of the log", row.Line))
 		}

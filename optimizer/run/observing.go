@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/observe"
@@ -90,7 +90,7 @@ func (o *observing) begin(launch int) {
 }
 
 // Poll implements joblog.Rows. The At of a row is the time at which the training reported it.
-func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
+func (o *observing) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
 	if f := o.reader.Facts().Framework; f != "" {
@@ -98,7 +98,7 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 	}
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
-	rows := make([]monitor.Row, 0, len(reports))
+	rows := make([]trainlog.Row, 0, len(reports))
 	for _, p := range reports {
 		fresh := p.At > o.since
 		if fresh {
@@ -109,11 +109,11 @@ func (o *observing) Poll(now time.Time, _ bool) ([]monitor.Row, error) {
 			continue
 		}
 		row := p.Row
-		_, epochs := row.Value(monitor.Epoch)
-		_, total := row.Value(monitor.TotalSteps)
+		_, epochs := row.Value(trainlog.Epoch)
+		_, total := row.Value(trainlog.TotalSteps)
 		o.sized = o.sized || epochs || total
-		if e, _ := row.Value(monitor.Epoch); e > 0 {
-			if step, ok := row.Value(monitor.Step); ok {
+		if e, _ := row.Value(trainlog.Epoch); e > 0 {
+			if step, ok := row.Value(trainlog.Step); ok {
 				o.epochSteps = step / e
 			}
 		}
@@ -135,8 +135,8 @@ func between(a, b *observe.Progress) Counted {
 	if a.PID != b.PID || a.Training != b.Training || a.Reached == 0 || math.IsNaN(a.Samples) && !math.IsNaN(b.Samples) {
 		return Counted{}
 	}
-	from, _ := a.Row.Value(monitor.Step)
-	to, _ := b.Row.Value(monitor.Step)
+	from, _ := a.Row.Value(trainlog.Step)
+	to, _ := b.Row.Value(trainlog.Step)
 	c := Counted{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
 	if !math.IsNaN(b.Samples) {
 		c.Samples = b.Samples - a.Samples
@@ -148,8 +148,8 @@ func between(a, b *observe.Progress) Counted {
 }
 
 // Stats implements joblog.Rows.
-func (o *observing) Stats() monitor.TailStats {
-	return monitor.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
+func (o *observing) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
 }
 
 // Sized implements joblog.Rows.
@@ -289,11 +289,11 @@ func (o *observing) position(unit string, c observe.Checkpoint) float64 {
 }
 
 // column returns the log column of the base's unit.
-func (b base) column() monitor.Column {
+func (b base) column() trainlog.Column {
 	if b.Unit == "epoch" {
-		return monitor.Epoch
+		return trainlog.Epoch
 	}
-	return monitor.Step
+	return trainlog.Step
 }
 
 // observedPosition returns the progress that the observer reported with a checkpoint.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -233,7 +233,7 @@ func (p *Progress) Restarted() { p.Done, p.haveMark = 0, false }
 
 // Add processes one row that arrived at the given elapsed time. It advances Done, and closes a timed block when
 // enough work is done since the last mark. Rows at or below the reached progress are not timed.
-func (p *Progress) Add(row *monitor.Row, at time.Duration) {
+func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.Rows++
 	seg := p.Current()
 	if seg == nil {
@@ -272,7 +272,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
 		// the first unit counts.
-		if sec, ok := row.Value(monitor.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
+		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
 			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
 				seg.addBlock(sec)
 				seg.Units, seg.Timed = 1, sec
@@ -282,7 +282,7 @@ func (p *Progress) Add(row *monitor.Row, at time.Duration) {
 		p.mark(at, done)
 		return
 	}
-	if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
+	if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
 		seg.Stated = append(seg.Stated, sec)
 	}
 	seg.Units, seg.Timed = seg.Units+done-p.Done, seg.Timed+(at-p.reachedAt).Seconds()
@@ -333,11 +333,11 @@ func (s *Segment) addBlock(secondsPerUnit float64) {
 
 // learnUnit determines the unit of work: epochs if the log contains them, otherwise steps; a log with a total only
 // for its steps counts steps. It also updates Total and UnitSamples.
-func (p *Progress) learnUnit(row *monitor.Row) {
-	_, hasEpoch := row.Value(monitor.Epoch)
-	totalEpochs, hasTotalEpochs := row.Value(monitor.TotalEpochs)
-	_, hasStep := row.Value(monitor.Step)
-	totalSteps, hasTotalSteps := row.Value(monitor.TotalSteps)
+func (p *Progress) learnUnit(row *trainlog.Row) {
+	_, hasEpoch := row.Value(trainlog.Epoch)
+	totalEpochs, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
+	_, hasStep := row.Value(trainlog.Step)
+	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
 	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
 		p.forgetSteps()
 	}
@@ -363,14 +363,14 @@ func (p *Progress) learnUnit(row *monitor.Row) {
 		p.Total = p.Hints[p.Unit].Units
 	}
 	if p.Unit == "epoch" {
-		if n, ok := row.Value(monitor.DataCount); ok && n > 0 {
+		if n, ok := row.Value(trainlog.DataCount); ok && n > 0 {
 			p.UnitSamples = n
-		} else if rate, ok := row.Value(monitor.Throughput); ok && p.UnitSamples == 0 {
-			if sec, ok := row.Value(monitor.EpochTime); ok && sec > 0 && rate > 0 {
+		} else if rate, ok := row.Value(trainlog.Throughput); ok && p.UnitSamples == 0 {
+			if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && rate > 0 {
 				p.UnitSamples = rate * sec
 			}
 		}
-	} else if n, ok := row.Value(monitor.BatchSize); ok && n > 0 && p.Unit == "step" {
+	} else if n, ok := row.Value(trainlog.BatchSize); ok && n > 0 && p.Unit == "step" {
 		p.UnitSamples = n
 	}
 }
@@ -405,13 +405,13 @@ func (p *Progress) forgetSteps() {
 }
 
 // position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
-func (p *Progress) position(row *monitor.Row) (float64, bool) {
-	column := monitor.Epoch
+func (p *Progress) position(row *trainlog.Row) (float64, bool) {
+	column := trainlog.Epoch
 	switch p.Unit {
 	case "":
 		return 0, false
 	case "step":
-		column = monitor.Step
+		column = trainlog.Step
 	}
 	return row.Value(column)
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/resources"
 )
 
@@ -15,27 +15,27 @@ import (
 func at(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
 // row returns a log row from alternating columns and values.
-func row(pairs ...float64) *monitor.Row {
-	r := &monitor.Row{}
+func row(pairs ...float64) *trainlog.Row {
+	r := &trainlog.Row{}
 	for i := 0; i+1 < len(pairs); i += 2 {
-		r.Set(monitor.Column(pairs[i]), pairs[i+1])
+		r.Set(trainlog.Column(pairs[i]), pairs[i+1])
 	}
 	return r
 }
 
 // epochRow is the usual row: epoch and total epochs.
-func epochRow(done, total float64) *monitor.Row {
+func epochRow(done, total float64) *trainlog.Row {
 	if total == 0 {
-		return row(float64(monitor.Epoch), done)
+		return row(float64(trainlog.Epoch), done)
 	}
-	return row(float64(monitor.Epoch), done, float64(monitor.TotalEpochs), total)
+	return row(float64(trainlog.Epoch), done, float64(trainlog.TotalEpochs), total)
 }
 
-func stepRow(done, total float64) *monitor.Row {
+func stepRow(done, total float64) *trainlog.Row {
 	if total == 0 {
-		return row(float64(monitor.Step), done)
+		return row(float64(trainlog.Step), done)
 	}
-	return row(float64(monitor.Step), done, float64(monitor.TotalSteps), total)
+	return row(float64(trainlog.Step), done, float64(trainlog.TotalSteps), total)
 }
 
 var fourCPUs = resources.Allocation{CPUs: 4, Memory: 8}
@@ -59,7 +59,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
 // arrival is a row with its time of arrival.
 type arrival struct {
 	at  float64
-	row *monitor.Row
+	row *trainlog.Row
 }
 
 // TestProgressTimes: progress and pace derived from the rows of one launch.
@@ -74,7 +74,7 @@ func TestProgressTimes(t *testing.T) {
 		units  float64
 	}{
 		"nothing":                {},
-		"a row without progress": {rows: []arrival{{1, row(float64(monitor.TrainLoss), 0.5)}}},
+		"a row without progress": {rows: []arrival{{1, row(float64(trainlog.TrainLoss), 0.5)}}},
 		"the first row holds start-up and is not timed": {
 			rows: []arrival{{5, epochRow(1, 10)}}, unit: "epoch", done: 1, total: 10},
 		"each unit after it is": {
@@ -93,33 +93,33 @@ func TestProgressTimes(t *testing.T) {
 			rows: []arrival{{1, epochRow(1, 0)}, {5, epochRow(3, 0)}},
 			unit: "epoch", done: 3, blocks: []float64{2}, units: 2},
 		"a long first unit is measurement enough, by the script's own time": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 40)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 1, float64(trainlog.EpochTime), 40)}},
 			unit: "epoch", done: 1, blocks: []float64{40}, units: 1},
 		"not when it is not the first": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 7, float64(monitor.EpochTime), 40)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 7, float64(trainlog.EpochTime), 40)}},
 			unit: "epoch", done: 7},
 		"nor when it is short": {
-			rows: []arrival{{50, row(float64(monitor.Epoch), 1, float64(monitor.EpochTime), 29)}},
+			rows: []arrival{{50, row(float64(trainlog.Epoch), 1, float64(trainlog.EpochTime), 29)}},
 			unit: "epoch", done: 1},
 		"duplicate and backwards rows": {
 			rows: []arrival{{1, epochRow(4, 9)}, {2, epochRow(5, 9)}, {2.5, epochRow(5, 9)}, {2.6, epochRow(2, 9)}, {3, epochRow(6, 9)}},
 			unit: "epoch", done: 6, total: 9, blocks: []float64{1, 1}, units: 2},
 		"epochs go before steps": {
-			rows: []arrival{{1, row(float64(monitor.Epoch), 1, float64(monitor.Step), 100)}, {3, row(float64(monitor.Epoch), 2, float64(monitor.Step), 200)}},
+			rows: []arrival{{1, row(float64(trainlog.Epoch), 1, float64(trainlog.Step), 100)}, {3, row(float64(trainlog.Epoch), 2, float64(trainlog.Step), 200)}},
 			unit: "epoch", done: 2, blocks: []float64{2}, units: 1},
 		"steps where only they have a total": {
-			rows: []arrival{{1, row(float64(monitor.Epoch), 0.1, float64(monitor.Step), 100, float64(monitor.TotalSteps), 900)},
-				{3, row(float64(monitor.Epoch), 0.2, float64(monitor.Step), 200, float64(monitor.TotalSteps), 900)}},
+			rows: []arrival{{1, row(float64(trainlog.Epoch), 0.1, float64(trainlog.Step), 100, float64(trainlog.TotalSteps), 900)},
+				{3, row(float64(trainlog.Epoch), 0.2, float64(trainlog.Step), 200, float64(trainlog.TotalSteps), 900)}},
 			unit: "step", done: 200, total: 900, blocks: []float64{0.02}, units: 100},
 		"steps alone": {
 			rows: []arrival{{1, stepRow(10, 100)}, {2, stepRow(20, 100)}},
 			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
 		"epochs named late": { // seconds per step do not apply to epochs
-			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(monitor.Step), 30, float64(monitor.Epoch), 1)},
-				{6, row(float64(monitor.Step), 60, float64(monitor.Epoch), 2)}},
+			rows: []arrival{{1, stepRow(10, 0)}, {2, stepRow(20, 0)}, {3, row(float64(trainlog.Step), 30, float64(trainlog.Epoch), 1)},
+				{6, row(float64(trainlog.Step), 60, float64(trainlog.Epoch), 2)}},
 			unit: "epoch", done: 2, blocks: []float64{3}, units: 1},
 		"steps with a total stay steps": {
-			rows: []arrival{{1, stepRow(10, 100)}, {2, row(float64(monitor.Step), 20, float64(monitor.Epoch), 1)}},
+			rows: []arrival{{1, stepRow(10, 100)}, {2, row(float64(trainlog.Step), 20, float64(trainlog.Epoch), 1)}},
 			unit: "step", done: 20, total: 100, blocks: []float64{0.1}, units: 10},
 		"no total": {rows: []arrival{{1, epochRow(1, 0)}}, unit: "epoch", done: 1},
 		"the total that the user names, where the log has none": {
@@ -171,17 +171,17 @@ func TestProgressTotals(t *testing.T) {
 // TestProgressSamples: samples per unit, from the log.
 func TestProgressSamples(t *testing.T) {
 	for name, c := range map[string]struct {
-		rows []*monitor.Row
+		rows []*trainlog.Row
 		want float64
 	}{
-		"unknown":                 {[]*monitor.Row{epochRow(1, 2)}, 0},
-		"data count":              {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500)}, 500},
-		"rate and time":           {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 200},
-		"a batch for a step":      {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32)}, 32},
-		"a batch is no epoch":     {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.BatchSize), 32)}, 0},
-		"a batch is not, later":   {[]*monitor.Row{row(float64(monitor.Step), 1, float64(monitor.BatchSize), 32), row(float64(monitor.Epoch), 1)}, 0},
-		"a count of nothing":      {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 0)}, 0},
-		"the count before a rate": {[]*monitor.Row{row(float64(monitor.Epoch), 1, float64(monitor.DataCount), 500), row(float64(monitor.Epoch), 2, float64(monitor.Throughput), 50, float64(monitor.EpochTime), 4)}, 500},
+		"unknown":                 {[]*trainlog.Row{epochRow(1, 2)}, 0},
+		"data count":              {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 500)}, 500},
+		"rate and time":           {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.Throughput), 50, float64(trainlog.EpochTime), 4)}, 200},
+		"a batch for a step":      {[]*trainlog.Row{row(float64(trainlog.Step), 1, float64(trainlog.BatchSize), 32)}, 32},
+		"a batch is no epoch":     {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.BatchSize), 32)}, 0},
+		"a batch is not, later":   {[]*trainlog.Row{row(float64(trainlog.Step), 1, float64(trainlog.BatchSize), 32), row(float64(trainlog.Epoch), 1)}, 0},
+		"a count of nothing":      {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 0)}, 0},
+		"the count before a rate": {[]*trainlog.Row{row(float64(trainlog.Epoch), 1, float64(trainlog.DataCount), 500), row(float64(trainlog.Epoch), 2, float64(trainlog.Throughput), 50, float64(trainlog.EpochTime), 4)}, 500},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
@@ -358,7 +358,7 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 func TestProgressOfTwoTrainings(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
-	for i, row := range []*monitor.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
+	for i, row := range []*trainlog.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
 		p.Add(row, at(float64(i+1)))
 	}
 	if p.Done != 6 || p.Total != 6 {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -43,8 +43,8 @@ type savedState struct {
 	OwnLog    string               `json:"own_log"`
 	Joules    float64              `json:"joules"`
 	LogPath   string               `json:"log_path"`
-	Output    []monitor.TailState  `json:"output"` // of stdout and stderr
-	Log       *monitor.TailState   `json:"log"`
+	Output    []trainlog.TailState `json:"output"` // of stdout and stderr
+	Log       *trainlog.TailState  `json:"log"`
 	Elapsed   time.Duration        `json:"elapsed"`
 	Monotonic time.Duration        `json:"monotonic"`
 	BootID    string               `json:"boot_id"`

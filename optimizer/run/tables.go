@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
@@ -21,7 +22,7 @@ func (r *run) append(t *monitor.Table, v monitor.Values) {
 
 // tabulate writes a training row to the tables of training rows, or, of several rows, those that are due and the last
 // one.
-func (r *run) tabulate(row *monitor.Row, at time.Duration, last bool) {
+func (r *run) tabulate(row *trainlog.Row, at time.Duration, last bool) {
 	for _, t := range []struct {
 		table  *monitor.Table
 		values func() monitor.Values
@@ -100,12 +101,12 @@ type saidVerdict struct {
 }
 
 // performance returns the values of a training row for the table of performance, with the utilisation of the segment.
-func (r *run) performance(row *monitor.Row, at time.Duration) monitor.Values {
-	get := func(c monitor.Column) float64 { v, _ := row.Value(c); return v }
+func (r *run) performance(row *trainlog.Row, at time.Duration) monitor.Values {
+	get := func(c trainlog.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.progress.Current()
-	line := monitor.Values{"time_s": at, "epoch": get(monitor.Epoch), "step": get(monitor.Step), "epoch_time_s": get(monitor.EpochTime),
-		"throughput": get(monitor.Throughput), "train_loss": get(monitor.TrainLoss), "train_accuracy": get(monitor.TrainAccuracy),
-		"test_loss": get(monitor.TestLoss), "test_accuracy": get(monitor.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
+	line := monitor.Values{"time_s": at, "epoch": get(trainlog.Epoch), "step": get(trainlog.Step), "epoch_time_s": get(trainlog.EpochTime),
+		"throughput": get(trainlog.Throughput), "train_loss": get(trainlog.TrainLoss), "train_accuracy": get(trainlog.TrainAccuracy),
+		"test_loss": get(trainlog.TestLoss), "test_accuracy": get(trainlog.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
 	if seg != nil {
 		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 	}
@@ -144,7 +145,7 @@ func (r *run) writeDecision(a journal.Action) {
 	at := r.elapsed()
 	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
 	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
-	line := monitor.Values{"time_s": at, "state": monitor.FormatState(state[:]), "action": a.Action, "action_description": a.Description,
+	line := monitor.Values{"time_s": at, "state": state[:], "action": a.Action, "action_description": a.Description,
 		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.criticReset,
 		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
 	if a.To.BatchSize > 0 {

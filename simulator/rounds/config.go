@@ -47,7 +47,7 @@ type Config struct {
 	Ideal bool
 
 	Interval     float64 // length of a round in seconds; 0: 360
-	MinRecompute float64 // minimum time between decisions in seconds; 0: 1920 in compat and ideal mode, else that of the policy (Traits.Settled); negative: none
+	MinRecompute float64 // minimum seconds between decisions; 0: 1920 with Compat or Ideal, else Traits.Settled; negative: none
 	restless     bool    // MinRecompute was negative
 	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then;
 	// compat mode always does so.
@@ -182,6 +182,7 @@ func (c Config) Validate() error {
 	if len(errs) == 0 {
 		return nil
 	}
+	// Sorted, since the order of a map range above varies.
 	words := make([]string, len(errs))
 	for i, err := range errs {
 		words[i] = err.Error()

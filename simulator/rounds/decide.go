@@ -44,6 +44,7 @@ func (s *simulation) decide() (Allocation, error) {
 	if s.Clock != nil {
 		s.deciding += s.Clock() - began
 	}
+	// Without a better candidate, an error is attributed to the latest arrival.
 	about := s.active[len(s.active)-1].ID
 	if err == nil {
 		var i int
@@ -89,6 +90,7 @@ func (s *simulation) call() (Allocation, error) {
 		Allocation
 		error
 	}
+	// Buffered, so that an abandoned goroutine can terminate.
 	done := make(chan answer, 1)
 	go func() {
 		var a answer
@@ -145,6 +147,7 @@ func (a Allocation) check(s *Snapshot, t Traits) (about int, err error) {
 			return e.A, err
 		}
 	}
+	// Totals by job and by device type.
 	for i, x := range timeOf {
 		if x > 1+shareSlack {
 			return i, fmt.Errorf("shares of one job add up to %v of its time", x)

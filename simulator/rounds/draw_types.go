@@ -92,6 +92,7 @@ func (d *drawing) draw(j *workload.Job) error {
 			return fmt.Errorf("job %d (%s) on %d: it has no duration, and the table no rate to turn its steps into one", j.ID, j.Type, j.GPUs)
 		}
 	}
+	// The smallest measured number of devices that suffices, or the largest one.
 	gpus := d.counts[len(d.counts)-1]
 	for _, n := range slices.Backward(d.counts) {
 		if n >= j.GPUs {

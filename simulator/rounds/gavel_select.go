@@ -97,6 +97,7 @@ func (s *selection) fill(types []int, total []float64) {
 	for place, d := range types {
 		s.place[d] = int32(place)
 	}
+	// Move the candidates to consider to the front, in their previous order.
 	open, taken := 0, s.taken[:0]
 	for i := range queue {
 		c := &queue[i]

@@ -212,6 +212,7 @@ func (m *improved) redecide() error {
 		clear(t.x)
 		t.asked = false
 	}
+	// Create tenants as needed, and detect partial shares.
 	for i, e := range a.Entries {
 		t := m.tenantOf(m.active[e.A], nil)
 		if e.B >= 0 {

@@ -116,7 +116,7 @@ const (
 	longestChain  = 3     // maximum number of moves in an exchange
 )
 
-// exchange performs the most profitable exchange among the jobs of the k-th size. It returns false if there is none.
+// exchange performs the most profitable exchange among the jobs of the k-th size. It returns false if none exists.
 func (a *assigner) exchange(k int) bool {
 	n := a.types + 1
 	best, size := a.best[k*n*n:(k+1)*n*n], a.sizes[k]
@@ -128,6 +128,7 @@ func (a *assigner) exchange(k int) bool {
 	if last < 1 {
 		return false
 	}
+	// The movers are recorded first, since relocate changes the table.
 	var moved [longestChain]int
 	for c := range last {
 		moved[c] = best[a.chain[c]*n+a.chain[c+1]].job
@@ -135,6 +136,7 @@ func (a *assigner) exchange(k int) bool {
 	for c := range last {
 		a.relocate(k, moved[c], a.chain[c+1])
 	}
+	// Only the ends of an open path change the free devices.
 	if a.chain[0] != a.chain[last] {
 		if a.chain[0] < a.types {
 			a.room[a.chain[0]] += size

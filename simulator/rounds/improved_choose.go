@@ -169,8 +169,8 @@ func (m *improved) best(t *tenant) float64 {
 	return most
 }
 
-// moveUp moves the job with the largest gain to a better device type that would be idle. It returns false if there is
-// none.
+// moveUp moves the job with the largest gain to a better device type that would be idle. It returns false if none
+// exists.
 func (m *improved) moveUp() bool {
 	if !m.anyLeft() {
 		return false

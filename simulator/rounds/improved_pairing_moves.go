@@ -28,7 +28,7 @@ const (
 // leastChange is the minimum gain of a change, relative to the value of the job on its best type.
 const leastChange = 0.01
 
-// improve applies the change of a job with the largest gain. It returns false if there is none.
+// improve applies the change of a job with the largest gain. It returns false if none exists.
 func (p *pairing) improve(i int) bool {
 	best := change{gain: leastChange * p.most(i)}
 	better := func(c change) {
@@ -247,6 +247,7 @@ func (p *pairing) do(i int, c change) {
 			}
 		}
 	}
+	// A waiting job takes the devices that the job left, if any fits.
 	if from >= 0 && wasAlone && c.how != swaps {
 		if w, _ := p.filler(from, p.room[from], i); w >= 0 {
 			p.put(w, from)

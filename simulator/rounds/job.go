@@ -9,7 +9,7 @@ type kind struct {
 	number int
 	name   string
 	gpus   int
-	rate   []float64 // steps/s alone, by device type; 0 where there are too few devices
+	rate   []float64 // steps/s alone, by device type; includes types with too few devices
 	runs   bool      // on at least one type
 }
 

@@ -9,10 +9,11 @@ import (
 // most (Gu et al., "ElasticFlow: An elastic serverless training platform for distributed deep learning", ASPLOS 2023,
 // sections 4.2 and 4.3). An arriving job is admitted if it and all jobs admitted before can meet their deadlines. Its
 // minimum satisfactory share is the smallest number of devices with which it does, given the devices that jobs with
-// earlier deadlines leave. The remaining devices are assigned by doubling the job whose device-time grows least. Jobs
-// that are not admitted, which the paper rejects, and jobs without deadline receive devices after all others;
-// admission is tried again at each decision. Simplification: a share starts immediately and is constant until the job
-// ends, whereas the paper fills time slots individually, so fewer jobs are admitted simultaneously.
+// earlier deadlines leave. The remaining devices are assigned by doubling the number of devices of the job whose
+// device-time grows least. Jobs that are not admitted, which the paper rejects, and jobs without deadline receive
+// devices after all others; admission is tried again at each decision. Simplification: a share starts immediately and
+// is constant until the job ends, whereas the paper fills time slots individually, so fewer jobs are admitted
+// simultaneously.
 //
 // It uses deadlines, throughputs by number of devices and remaining steps. Numbers of devices are powers of two. O(n²
 // · types · log devices).
@@ -91,6 +92,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			timed = append(timed, i)
 		}
 	}
+	// Admission in order of arrival.
 	for i := range s.Jobs {
 		id := s.Jobs[i].ID
 		if p.admitted[id] || !(s.Jobs[i].Deadline > s.Now) {
@@ -102,6 +104,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 			p.admitted[id] = true
 		}
 	}
+	// Minimum satisfactory shares.
 	plan, _ := minimumShares(s, sizes, timed)
 	free, _ := freeDevices(s)
 	held := make([]*size, len(s.Jobs))
@@ -117,7 +120,7 @@ func (p *elasticFlow) decide(s *Snapshot, sizes [][]size) (Allocation, []int) {
 
 // minimumShares plans jobs in order of deadlines, each with the smallest number of devices with which it meets its
 // deadline when it starts now, among those that stay free until then. Jobs that cannot meet their deadlines receive
-// nothing; ok reports that there are none.
+// nothing; ok reports that no such job exists.
 func minimumShares(s *Snapshot, sizes [][]size, jobs []int) (plan []*size, ok bool) {
 	order := slices.Clone(jobs)
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(s.Jobs[a].Deadline, s.Jobs[b].Deadline) })

@@ -185,6 +185,7 @@ func (p *sia) decide(s *Snapshot, sizes func(job int) *siaSizes) (Allocation, []
 	}
 	held := g.solve()
 	p.prices, p.chosen, p.ids, p.decided = g.prices, held, p.ids[:0], s.Now
+	// Record the devices held from now on.
 	for i, z := range held {
 		p.jobs[s.Jobs[i].ID].take(z, s.Now)
 		p.ids = append(p.ids, s.Jobs[i].ID)

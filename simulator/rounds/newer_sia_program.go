@@ -116,7 +116,8 @@ func (g *siaProgram) worth(chosen []int) float64 {
 	return sum
 }
 
-// lower seeks the prices with the lowest bound. worth is the value of a known solution.
+// lower seeks the prices with the lowest bound. worth is the value of a known solution. The step length is halved after
+// four steps without improvement.
 func (g *siaProgram) lower(worth float64) {
 	price := slices.Clone(g.prices)
 	spare := make([]float64, len(price))
@@ -133,6 +134,7 @@ func (g *siaProgram) lower(worth float64) {
 			g.bound = dual
 			copy(g.prices, price)
 		}
+		// Subgradient, projected on the nonnegative prices.
 		length := 0.0
 		for d, x := range spare {
 			if price[d] == 0 && x > 0 {
@@ -143,6 +145,7 @@ func (g *siaProgram) lower(worth float64) {
 		if length == 0 || g.bound-worth <= siaTolerance*g.bound || pace < 0.02 {
 			return
 		}
+		// Polyak's step length.
 		step := pace * (dual - worth) / length
 		for d := range price {
 			price[d] = max(0, price[d]-step*spare[d])
@@ -163,7 +166,7 @@ func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
 }
 
 // dual returns the bound at the given prices, and in spare the number of devices of each type without demand at these
-// prices.
+// prices (negative: excess demand).
 func (g *siaProgram) dual(price, spare []float64) (bound float64) {
 	for d, n := range g.room {
 		spare[d] = float64(n)
@@ -205,7 +208,7 @@ func (g *siaProgram) choose() (chosen, left []int) {
 	return chosen, left
 }
 
-// mend improves a solution until no change has a gain.
+// mend improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) mend(chosen, left []int) {
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
@@ -237,7 +240,7 @@ func (g *siaProgram) has(i, k int) (z size, worth float64) {
 
 const siaGain = 1e-9 // smaller gains are rounding errors
 
-// improve makes the single change with the largest gain per device. It returns false if there is none.
+// improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
 	g.looks++
@@ -336,6 +339,7 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 		for len(out[had.device]) <= had.gpus {
 			out[had.device] = append(out[had.device], [2]loss{{job: -1}, {job: -1}})
 		}
+		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
 		by := out[had.device]
 		note(by, had.gpus, loss{i, -1, now})
 		for to, z := range g.sizes[i] {

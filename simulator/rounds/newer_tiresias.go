@@ -58,6 +58,7 @@ func (p *tiresias) Decide(s *Snapshot) (Allocation, error) {
 	for _, w := range placed {
 		runs[s.Jobs[w.a].ID] = true
 	}
+	// Running jobs move to the front of their queue, waiting ones keep their order.
 	for _, queue := range p.queues {
 		slices.SortStableFunc(queue, func(a, b int) int {
 			switch {

@@ -54,6 +54,7 @@ func (p *alloX) Decide(s *Snapshot) (Allocation, error) {
 			devices = append(devices, d)
 		}
 	}
+	// Alpha limits the waiting jobs to the oldest, but never below the number of free devices.
 	oldest := max(int(p.alpha*float64(len(waiting))), len(devices))
 	first, err := firstOnEach(s, waiting[:min(oldest, len(waiting))], devices)
 	if err != nil {
@@ -99,6 +100,7 @@ func firstOnEach(s *Snapshot, jobs, devices []int) ([]int, error) {
 			}
 			alone[g] = j.Remaining / rate
 		}
+		// Cost: k times the processing time plus the time waited so far.
 		row := all[r*n*positions : (r+1)*n*positions]
 		for k := range positions {
 			for g, t := range alone {
@@ -107,6 +109,7 @@ func firstOnEach(s *Snapshot, jobs, devices []int) ([]int, error) {
 		}
 		cost[r] = row
 	}
+	// The job in the last position from the end runs first.
 	columns := solve.Assign(cost)
 	if columns == nil {
 		return nil, errors.New("the assignment of jobs to devices has no solution")

@@ -31,6 +31,7 @@ func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
 	free, _ := freeDevices(s)
 	held := make(map[int]int, len(p.held))
 	var placed []whole
+	// Running jobs keep their type.
 	for i := range s.Jobs {
 		if d, ok := p.held[s.Jobs[i].ID]; ok {
 			held[s.Jobs[i].ID] = d
@@ -39,6 +40,7 @@ func (p *fifo) Decide(s *Snapshot) (Allocation, error) {
 		}
 	}
 	p.held = held
+	// Waiting jobs draw one of the types with enough free devices.
 	var room []int
 	for i := range s.Jobs {
 		j := &s.Jobs[i]

@@ -339,6 +339,7 @@ func (g *program) fastest(rate []float64) int {
 // waiting time of all of them shrinks by the same fraction.
 func (g *program) useIdle(sol solve.Solution) {
 	wait, idle := make([]float64, len(g.jobs)), slices.Clone(g.Devices)
+	// Subtract the shares from the unused devices and the waiting time.
 	take := func(x []float64, who ...int) {
 		for d, v := range x {
 			idle[d] -= v * g.Scale[who[0]]

@@ -141,6 +141,7 @@ func (p hierarchical) Decide(s *Snapshot) (Allocation, error) {
 	if best, ok := p.allBest(g); ok {
 		return g.allocation(best), nil
 	}
+	// Entities in order of their first job.
 	number := map[string]int{}
 	var entities []solve.Entity
 	for i := range g.jobs {

@@ -95,6 +95,7 @@ func (p maxSumThroughput) values(g *program) (alone, pairs [][]float64, err erro
 			return nil, nil, fmt.Errorf("steps per dollar: %s costs %v USD/h, want a number above 0", g.snapshot.Devices[d].Name, price[d])
 		}
 	}
+	// Either all prices are known or none is.
 	if unknown > 0 && unknown < len(price) {
 		return nil, nil, fmt.Errorf("steps per dollar: the price of %d of %d device types is unknown", unknown, len(price))
 	}

@@ -162,6 +162,7 @@ func (p minTotalDuration) Decide(s *Snapshot) (Allocation, error) {
 		sol, err := p.spread(g, weight)
 		return g.allocation(sol), err
 	}
+	// As in Gavel: bisect T, then solve the feasibility problem at T.
 	best, err := g.solve(func(s solve.Sharing) (solve.Solution, error) { return solve.MaxMin(s, weight, nil) })
 	if err != nil {
 		return Allocation{}, err

@@ -107,6 +107,7 @@ func (s *simulation) result(stopped error) *Result {
 	if stopped != nil {
 		r.Stopped = stopped.Error()
 	}
+	// Devices without use do not require known power.
 	busy, joules := 0.0, 0.0
 	for d, t := range s.Devices {
 		r.Cluster[t.Name] = t.Count

@@ -109,6 +109,7 @@ func newSimulation(ctx context.Context, c Config) (*simulation, error) {
 		return nil, err
 	}
 	s.snapshot.Devices = c.Devices
+	// Policies receive rates of pairs only if they pack.
 	if s.traits.Packs {
 		s.snapshot.Pair = s.pairRate
 	}

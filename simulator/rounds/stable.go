@@ -73,6 +73,7 @@ func (b *backlog) check(s *simulation) error {
 	if float64(s.demand) < s.Backlog*float64(s.devices) {
 		return nil
 	}
+	// The first samples after a quarter of the time, after half of it, and the last one.
 	u := Unstable{Devices: s.devices, Load: b.work / (s.now * float64(s.devices))}
 	for k, part := range []float64{0.25, 0.5, 1} {
 		i, _ := slices.BinarySearch(b.times, part*s.now)

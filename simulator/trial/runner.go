@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/run"
@@ -119,12 +119,12 @@ func (r *runner) unit() {
 		r.out.Interruptions += interrupted
 		r.progress.Begin(seconds(r.x.Elapsed-work-r.s.Restart), a, r.label(), true)
 	}
-	var row monitor.Row
-	row.Set(monitor.Epoch, r.x.Done)
-	row.Set(monitor.TotalEpochs, r.s.Units)
-	row.Set(monitor.EpochTime, unit)
+	var row trainlog.Row
+	row.Set(trainlog.Epoch, r.x.Done)
+	row.Set(trainlog.TotalEpochs, r.s.Units)
+	row.Set(trainlog.EpochTime, unit)
 	if r.s.UnitSamples > 0 {
-		row.Set(monitor.DataCount, r.s.UnitSamples)
+		row.Set(trainlog.DataCount, r.s.UnitSamples)
 	}
 	r.progress.Add(&row, seconds(r.x.Elapsed))
 }

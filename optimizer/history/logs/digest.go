@@ -7,7 +7,7 @@ import (
 	"hash"
 	"math"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // digest is the SHA-256 of the content of rows. It does not depend on the name of the file, the order of its columns
@@ -28,11 +28,11 @@ const (
 	keyGPU
 )
 
-func (d *digest) row(r *monitor.Row) {
+func (d *digest) row(r *trainlog.Row) {
 	if len(d.buf) > 3072 {
 		d.flush()
 	}
-	for c := monitor.Column(0); c < monitor.NumColumns; c++ {
+	for c := trainlog.Column(0); c < trainlog.NumColumns; c++ {
 		if v, ok := r.Value(c); ok {
 			d.number(byte(c), math.Float64bits(v))
 		}

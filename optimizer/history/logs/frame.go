@@ -5,19 +5,19 @@ import (
 
 	"github.com/go-gota/gota/dataframe"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // maxFrame is the maximum number of rows of a data frame.
 const maxFrame = 1_000_000
 
-// Frame reads a whole log into a data frame with the columns of monitor.Frame. Logs of more than a million rows are
+// Frame reads a whole log into a data frame with the columns of trainlog.Frame. Logs of more than a million rows are
 // an error; Read has no such limit. Other errors are those of Read.
 func Frame(path string, o Options) (dataframe.DataFrame, error) { return frame(path, o, maxFrame) }
 
 func frame(path string, o Options, most int) (dataframe.DataFrame, error) {
-	var rows []monitor.Row
-	_, err := monitor.Scan(path, monitor.TailOptions{Format: o.Format, Aliases: o.Aliases}, func(r *monitor.Row) error {
+	var rows []trainlog.Row
+	_, err := trainlog.Scan(path, trainlog.TailOptions{Format: o.Format, Aliases: o.Aliases}, func(r *trainlog.Row) error {
 		if len(rows) == most {
 			return fmt.Errorf("read training log %s: more than %d rows, too many to hold at once in a data frame", path, most)
 		}
@@ -27,6 +27,6 @@ func frame(path string, o Options, most int) (dataframe.DataFrame, error) {
 	if err != nil {
 		return dataframe.DataFrame{Err: err}, err
 	}
-	df := monitor.Frame(rows)
+	df := trainlog.Frame(rows)
 	return df, df.Err
 }

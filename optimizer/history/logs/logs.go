@@ -18,13 +18,13 @@ import (
 	"math"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 )
 
 // Options control how a log is read. The zero value detects the format and assumes nothing.
 type Options struct {
-	Format  string            // one of monitor.Formats; "" detects by content
+	Format  string            // one of trainlog.Formats; "" detects by content
 	Aliases map[string]string // additional column names, defined by the user
 	// Assume supplies values for fields that are missing in the log, of the configuration (Observed) and of the job
 	// (Job); Notes list the values used. NaN, 0 and "" assume nothing, except that 0 GPUs of an entry created by
@@ -65,15 +65,15 @@ const maxTrainings = 4096
 // ID on machines in any zone.
 var written = time.FixedZone("as written", 0)
 
-// Read reads a log as a stream: memory does not grow with the number of rows. The path is one that monitor.Scan
+// Read reads a log as a stream: memory does not grow with the number of rows. The path is one that trainlog.Scan
 // accepts. Times are in seconds, memory is the log's gigabytes taken as GiB; missing values are NaN or "". The ID of
 // an entry is the SHA-256 of the normalised rows: the same training under another name, or in another format with the
 // same values, has the same ID.
 //
-// The error wraps fs.ErrNotExist if the file does not exist, and monitor.ErrNoData if it has no row.
+// The error wraps fs.ErrNotExist if the file does not exist, and trainlog.ErrNoData if it has no row.
 func Read(path string, o Options) (Log, error) {
 	f := file{runs: map[name]*run{}}
-	stats, err := monitor.Scan(path, monitor.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: written}, f.row)
+	stats, err := trainlog.Scan(path, trainlog.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: written}, f.row)
 	log := Log{Path: path, Format: stats.Format, Rows: stats.Rows, Bad: stats.Bad, Odd: stats.Noted + f.odd.n}
 	for _, b := range stats.FirstBad {
 		log.FirstBad = append(log.FirstBad, b.String())
@@ -94,7 +94,7 @@ func Read(path string, o Options) (Log, error) {
 
 // assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
 // yields its entries and, per segment, a reference to its unit times for Observations.
-func (log *Log) assemble(f *file, stats monitor.TailStats, o Options) {
+func (log *Log) assemble(f *file, stats trainlog.TailStats, o Options) {
 	say := newRemarks(o.Assume)
 	if log.Bad > 0 {
 		log.Notes = append(log.Notes, log.skipped())
@@ -141,7 +141,7 @@ func (log *Log) skipped() string {
 
 // badOf attributes bad lines to trainings: lines with a known number to the training at that place, the others to the
 // last one.
-func badOf(runs []*run, stats monitor.TailStats) []int {
+func badOf(runs []*run, stats trainlog.TailStats) []int {
 	bad := make([]int, len(runs))
 	if len(runs) == 0 {
 		return bad
@@ -171,7 +171,7 @@ type file struct {
 var errTooMany = fmt.Errorf("more than %d trainings in one file: this is not the log of a training", maxTrainings)
 
 // row adds a row to its training, which it creates if necessary.
-func (f *file) row(r *monitor.Row) error {
+func (f *file) row(r *trainlog.Row) error {
 	if u := f.find(r); u != nil {
 		f.at = u
 	} else if len(f.order) == maxTrainings {
@@ -190,7 +190,7 @@ func (f *file) row(r *monitor.Row) error {
 
 // find returns the training that a row belongs to; nil if the row starts a new one. A row without model and data set
 // belongs to the same training as the row before it.
-func (f *file) find(r *monitor.Row) *run {
+func (f *file) find(r *trainlog.Row) *run {
 	u := f.at
 	if u == nil {
 		return nil

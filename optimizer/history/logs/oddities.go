@@ -3,7 +3,7 @@ package logs
 import (
 	"fmt"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // maxWords bounds the number of anomalies that are described; all are counted.
@@ -17,6 +17,6 @@ type oddities struct {
 
 func (o *oddities) add(line int, format string, args ...any) {
 	if o.n++; len(o.words) < maxWords {
-		o.words = append(o.words, monitor.BadRow{Line: line, Reason: fmt.Sprintf(format, args...)}.String())
+		o.words = append(o.words, trainlog.BadRow{Line: line, Reason: fmt.Sprintf(format, args...)}.String())
 	}
 }

@@ -3,7 +3,7 @@ package logs
 import (
 	"math"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // progress credits the current segment with the work beyond the furthest position so far. The first row of a log
@@ -46,10 +46,10 @@ func firstSteps(first, interval float64) float64 {
 
 // timing records the times in a row on every clock, and the pace of each pair of position and clock. An epoch_time is
 // held until the epoch is over, since several rows may belong to the same epoch.
-func (u *run) timing(r *monitor.Row, p place, o *oddities) {
-	took, hasTook := r.Value(monitor.EpochTime)
+func (u *run) timing(r *trainlog.Row, p place, o *oddities) {
+	took, hasTook := r.Value(trainlog.EpochTime)
 	if hasTook && took == 0 {
-		o.add(r.Line, "%s is 0: no data", monitor.EpochTime)
+		o.add(r.Line, "%s is 0: no data", trainlog.EpochTime)
 		hasTook = false
 	}
 	if !math.IsNaN(p.time) {
@@ -103,11 +103,11 @@ func (u *run) endEpoch() {
 }
 
 // results records the last loss and accuracy.
-func (u *run) results(r *monitor.Row) {
-	if v, ok := r.Value(monitor.TrainLoss); ok {
+func (u *run) results(r *trainlog.Row) {
+	if v, ok := r.Value(trainlog.TrainLoss); ok {
 		u.loss, u.at.loss = v, v
 	}
-	if v, ok := r.Value(monitor.TestAccuracy); ok {
+	if v, ok := r.Value(trainlog.TestAccuracy); ok {
 		u.accuracy, u.at.accuracy = v, v
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 )
 
@@ -159,7 +159,7 @@ func TestSample(t *testing.T) {
 // FuzzRead reads arbitrary bytes: Read must not panic, must be repeatable, its counts must add up, and it must return
 // no number that no row contains.
 func FuzzRead(f *testing.F) {
-	for _, folder := range []string{"../../../monitor/testdata/formats/*", "testdata/*.csv"} {
+	for _, folder := range []string{"../../../monitor/trainlog/testdata/formats/*", "testdata/*.csv"} {
 		files, _ := filepath.Glob(folder)
 		for _, name := range files {
 			data, err := os.ReadFile(name)
@@ -193,9 +193,9 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		check(t, log)
-		says := map[monitor.Column]bool{}
-		monitor.Scan(path, monitor.TailOptions{}, func(r *monitor.Row) error {
-			for c := monitor.Column(0); c < monitor.NumColumns; c++ {
+		says := map[trainlog.Column]bool{}
+		trainlog.Scan(path, trainlog.TailOptions{}, func(r *trainlog.Row) error {
+			for c := trainlog.Column(0); c < trainlog.NumColumns; c++ {
 				_, ok := r.Value(c)
 				says[c] = says[c] || ok
 			}
@@ -209,13 +209,13 @@ func FuzzRead(f *testing.F) {
 			}
 			for name, c := range map[string]struct {
 				v  float64
-				of []monitor.Column
-			}{"cost": {e.CostUSD, []monitor.Column{monitor.CostSoFar}}, "memory": {e.PeakMemoryGiB, []monitor.Column{monitor.MemoryUsed}}, "GPU memory": {e.GPUMemoryGiB, []monitor.Column{monitor.GPUMemoryUsed}},
-				"CPUs": {e.Observed.CPUs, []monitor.Column{monitor.CPUCount}}, "batch": {e.Observed.Batch, []monitor.Column{monitor.BatchSize}}, "CPU use": {e.CPUUtil, []monitor.Column{monitor.CPUPercent}},
-				"loss": {e.TrainLoss, []monitor.Column{monitor.TrainLoss}}, "accuracy": {e.TestAccuracy, []monitor.Column{monitor.TestAccuracy}}, "parameters": {e.Job.Params, []monitor.Column{monitor.ModelParams}},
-				"samples": {e.Job.DataCount, []monitor.Column{monitor.DataCount}}, "throughput": {e.Throughput, []monitor.Column{monitor.Throughput, monitor.BatchSize, monitor.DataCount}},
+				of []trainlog.Column
+			}{"cost": {e.CostUSD, []trainlog.Column{trainlog.CostSoFar}}, "memory": {e.PeakMemoryGiB, []trainlog.Column{trainlog.MemoryUsed}}, "GPU memory": {e.GPUMemoryGiB, []trainlog.Column{trainlog.GPUMemoryUsed}},
+				"CPUs": {e.Observed.CPUs, []trainlog.Column{trainlog.CPUCount}}, "batch": {e.Observed.Batch, []trainlog.Column{trainlog.BatchSize}}, "CPU use": {e.CPUUtil, []trainlog.Column{trainlog.CPUPercent}},
+				"loss": {e.TrainLoss, []trainlog.Column{trainlog.TrainLoss}}, "accuracy": {e.TestAccuracy, []trainlog.Column{trainlog.TestAccuracy}}, "parameters": {e.Job.Params, []trainlog.Column{trainlog.ModelParams}},
+				"samples": {e.Job.DataCount, []trainlog.Column{trainlog.DataCount}}, "throughput": {e.Throughput, []trainlog.Column{trainlog.Throughput, trainlog.BatchSize, trainlog.DataCount}},
 				"energy": {v: e.EnergyJoules}, "start-up": {v: e.Startup}, "host memory": {v: e.Observed.MemoryGiB}, "GPUs asked for": {v: e.Requested.GPUs}} {
-				if !math.IsNaN(c.v) && !slices.ContainsFunc(c.of, func(c monitor.Column) bool { return says[c] }) {
+				if !math.IsNaN(c.v) && !slices.ContainsFunc(c.of, func(c trainlog.Column) bool { return says[c] }) {
 					t.Fatalf("%s is %g, which no row says", name, c.v)
 				}
 			}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
 )
 
@@ -45,10 +45,10 @@ type run struct {
 // place is the position of a row; NaN if missing.
 type place struct{ epoch, step, time float64 }
 
-func placeOf(r *monitor.Row) (p place) {
-	p.epoch, _ = r.Value(monitor.Epoch)
-	p.step, _ = r.Value(monitor.Step)
-	p.time, _ = r.Value(monitor.TimeSoFar)
+func placeOf(r *trainlog.Row) (p place) {
+	p.epoch, _ = r.Value(trainlog.Epoch)
+	p.step, _ = r.Value(trainlog.Step)
+	p.time, _ = r.Value(trainlog.TimeSoFar)
 	return p
 }
 
@@ -99,7 +99,7 @@ func (p place) after(q place) place {
 	return place{keep(p.epoch, q.epoch), keep(p.step, q.step), keep(p.time, q.time)}
 }
 
-func newRun(r *monitor.Row) *run {
+func newRun(r *trainlog.Row) *run {
 	n := math.NaN()
 	u := &run{digest: newDigest(), firstLine: r.Line, job: history.NewEntry(history.Log, "").Job, start: placeOf(r), last: place{n, n, n},
 		epoch: n, step: n, totalSteps: n, clock: newCounter(), cost: newCounter(), epochTime: n, epochOf: n, now: noConfig(),
@@ -122,13 +122,13 @@ func (u *run) finished() bool {
 
 // beginsAnew reports whether a row starts another run of the same training: its position is that of the start of this
 // run, which was finished.
-func (u *run) beginsAnew(r *monitor.Row) bool {
+func (u *run) beginsAnew(r *trainlog.Row) bool {
 	p := placeOf(r)
 	return p.backFrom(u.last) && p.asEarlyAs(u.start) && u.finished()
 }
 
 // take adds one row to the run.
-func (u *run) take(r *monitor.Row, o *oddities) {
+func (u *run) take(r *trainlog.Row, o *oddities) {
 	u.digest.row(r)
 	u.describe(r, o)
 	p := placeOf(r)
@@ -141,7 +141,7 @@ func (u *run) take(r *monitor.Row, o *oddities) {
 	u.last = p.after(u.last)
 	u.progress(p)
 	u.timing(r, p, o)
-	if v, ok := r.Value(monitor.CostSoFar); ok {
+	if v, ok := r.Value(trainlog.CostSoFar); ok {
 		u.at.cost.add(u.cost.advance(v))
 	}
 	u.results(r)
@@ -166,7 +166,7 @@ func (u *run) begin() {
 }
 
 // describe records the job's attributes in a row.
-func (u *run) describe(r *monitor.Row, o *oddities) {
+func (u *run) describe(r *trainlog.Row, o *oddities) {
 	if r.Model != "" {
 		u.job.Model = r.Model
 	}
@@ -174,16 +174,16 @@ func (u *run) describe(r *monitor.Row, o *oddities) {
 		u.job.Dataset = r.Dataset
 	}
 	for _, f := range [...]struct {
-		c  monitor.Column
+		c  trainlog.Column
 		to *float64
-	}{{monitor.ModelParams, &u.job.Params}, {monitor.ModelLayers, &u.job.Layers}, {monitor.DataCount, &u.job.DataCount},
-		{monitor.DataSizeMB, &u.job.DataSizeMB}, {monitor.TotalEpochs, &u.job.Epochs}, {monitor.TotalSteps, &u.totalSteps}} {
+	}{{trainlog.ModelParams, &u.job.Params}, {trainlog.ModelLayers, &u.job.Layers}, {trainlog.DataCount, &u.job.DataCount},
+		{trainlog.DataSizeMB, &u.job.DataSizeMB}, {trainlog.TotalEpochs, &u.job.Epochs}, {trainlog.TotalSteps, &u.totalSteps}} {
 		setPositive(f.to, r, f.c, o)
 	}
 }
 
 // setPositive sets a value unless it is 0 or less, which is counted as odd.
-func setPositive(to *float64, r *monitor.Row, c monitor.Column, o *oddities) {
+func setPositive(to *float64, r *trainlog.Row, c trainlog.Column, o *oddities) {
 	if v, ok := r.Value(c); ok && v > 0 {
 		*to = v
 	} else if ok {
@@ -195,7 +195,7 @@ func setPositive(to *float64, r *monitor.Row, c monitor.Column, o *oddities) {
 const maxCount = 1e9
 
 // setCount sets a count between least and maxCount; other values are counted as odd.
-func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *oddities) {
+func setCount(to *float64, r *trainlog.Row, c trainlog.Column, least float64, o *oddities) {
 	if v, ok := r.Value(c); ok && v >= least && v <= maxCount {
 		*to = v
 	} else if ok {
@@ -204,11 +204,11 @@ func setCount(to *float64, r *monitor.Row, c monitor.Column, least float64, o *o
 }
 
 // move selects the segment of a row; missing fields of the allocation are unchanged.
-func (u *run) move(r *monitor.Row, o *oddities) {
+func (u *run) move(r *trainlog.Row, o *oddities) {
 	was := u.now
-	setCount(&u.now.gpus, r, monitor.GPUCount, 0, o)
-	setCount(&u.now.cpus, r, monitor.CPUCount, 1, o)
-	setCount(&u.now.batch, r, monitor.BatchSize, 1, o)
+	setCount(&u.now.gpus, r, trainlog.GPUCount, 0, o)
+	setCount(&u.now.cpus, r, trainlog.CPUCount, 1, o)
+	setCount(&u.now.batch, r, trainlog.BatchSize, 1, o)
 	if r.Device != "" {
 		u.now.device = r.Device
 	}

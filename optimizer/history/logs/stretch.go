@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/monitor"
+	"trainopt/monitor/trainlog"
 )
 
 // Positions and clocks of a log; a pace is kept for each pair.
@@ -172,7 +172,7 @@ func (s *stretch) unitTimes(position int) *samples {
 }
 
 // take records the values of a row other than time and position.
-func (s *stretch) take(r *monitor.Row, o *oddities) {
+func (s *stretch) take(r *trainlog.Row, o *oddities) {
 	s.rows++
 	for i, v := range r.GPUUtil {
 		switch {
@@ -190,19 +190,19 @@ func (s *stretch) take(r *monitor.Row, o *oddities) {
 			s.busy |= 1 << i
 		}
 	}
-	if v, ok := r.Value(monitor.CPUPercent); ok && v <= 100 {
+	if v, ok := r.Value(trainlog.CPUPercent); ok && v <= 100 {
 		s.cpuUtil.add(v)
 	} else if ok {
 		o.add(r.Line, "cpu_percent is %g %%: no data", v)
 	}
-	if v, ok := r.Value(monitor.Throughput); ok {
+	if v, ok := r.Value(trainlog.Throughput); ok {
 		s.speed.add(v)
 	}
-	largest(&s.memory, r, monitor.MemoryUsed)
-	largest(&s.gpuMemory, r, monitor.GPUMemoryUsed)
+	largest(&s.memory, r, trainlog.MemoryUsed)
+	largest(&s.gpuMemory, r, trainlog.GPUMemoryUsed)
 }
 
-func largest(to *float64, r *monitor.Row, c monitor.Column) {
+func largest(to *float64, r *trainlog.Row, c trainlog.Column) {
 	if v, ok := r.Value(c); ok && !(v <= *to) {
 		*to = v
 	}

@@ -110,7 +110,7 @@ func markdownHead(b *bytes.Buffer, g *Table, escape func(string) string) {
 	b.WriteString("|\n")
 }
 
-// escape keeps text from being read as Markdown or HTML.
+// escape escapes text so that it is not interpreted as Markdown or HTML.
 func escape(s string) string {
 	var b strings.Builder
 	for _, c := range chart.Clean(s) {

@@ -3,10 +3,10 @@
 // A service (app) runs in containers. The throughput of each container depends on the other containers of its node; a
 // Table contains it for every combination of containers (pattern) that a node can hold. A Problem is a batch of
 // containers for nodes of several types, a Placement is the assignment of containers to nodes, and Evaluate computes
-// its metrics. This package does not search for placements: the methods are in the packages below, and package
-// methods lists all of them by name (exact and greedy maximize throughput, medea and baseline are rule-based, learned
-// uses trained agents). Tables come from measurements (ReadSamples) or, where some are missing, from package forest;
-// Constraints come from package interference.
+// its metrics. This package does not search for placements: the methods are in the packages below (exact and greedy
+// maximize throughput, baseline is rule-based) and in simulator/ancestors/metis (medea is rule-based, learned uses
+// trained agents), whose package methods lists all of them by name. Tables come from measurements (ReadSamples) or,
+// where some are missing, from package forest there; Constraints come from package interference.
 //
 // The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
 //

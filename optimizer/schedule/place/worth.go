@@ -14,8 +14,8 @@ type Worth struct {
 	Magnitude float64
 	Instances int
 	NodesUsed int
-	Cost      float64
-	Vacant    int // number of empty nodes
+	Cost      float64 // of the nodes in use, in the unit of NodeType.Cost
+	Vacant    int     // number of empty nodes
 }
 
 // Evaluate computes the metrics of a placement. It returns an error for an invalid placement: an overfull node,

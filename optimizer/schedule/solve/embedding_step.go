@@ -92,8 +92,8 @@ func (e *embedding) follow(dtau, dkap float64) bool {
 	return true
 }
 
-// solve solves the Newton system with iterative refinement: it solves for the residual and adds the correction as
-// long as the residual shrinks by a factor of 6.
+// solve solves the Newton system. Once mu is small, it refines the solution iteratively: it solves for the residual
+// and adds the correction, while the residual exceeds the accuracy and shrinks by a factor of 6.
 func (e *embedding) solve(b []float64, bT float64, d []float64, out *step) {
 	e.kkt.solve(b, bT, d, out)
 	if e.mu > embeddedEasy {

@@ -10,7 +10,7 @@ import (
 type Entity struct {
 	Weight float64 // ≥ 0
 	Jobs   []int
-	Part   []float64 // by job of Jobs: proportions in which the entity divides its weight among the jobs that can still rise; nil: equal
+	Part   []float64 // by job of Jobs: proportions of the entity's weight among the jobs that can still rise; nil: equal
 	FIFO   bool      // everything goes to the first of Jobs that can still rise; Part is ignored
 }
 

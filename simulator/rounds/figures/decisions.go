@@ -129,6 +129,7 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 		theirs := chart.Series{Name: l.Policy + ", published", Dashed: true, Class: chart.Class(i)}
 		ours := chart.Series{Name: l.Policy, Class: chart.Class(i)}
 		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
+		// Published, ours, and their ratio.
 		for k := range points {
 			p, m := math.NaN(), took[i][k]
 			if k < len(l.Hours) {

@@ -151,6 +151,7 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	if f.static && o.Compat {
 		s.Notes = append(s.Notes, "fifo of that version assigns almost all jobs that wait together to V100, which the version behind the published values did not: --compat=false does what it intends")
 	}
+	// Policies by group of lines.
 	groups, policies := []string{}, map[string][]string{}
 	lines := f.lines(o.Compat)
 	for _, p := range o.Policies {
@@ -176,6 +177,7 @@ func (f *Figure) Sweep(o Options) (*sweep.Sweep, error) {
 	} else if !f.static {
 		s.Notes = append(s.Notes, fmt.Sprintf("ours are jobs %d to %d, published are jobs 4000 to 4999: the difference is also one of jobs", window.Start, window.End-1))
 	}
+	// One scenario for each group and load.
 	for _, group := range groups {
 		for _, x := range f.Xs(o.Points) {
 			c := rounds.Config{Devices: rounds.Devices(cluster), Compat: o.Compat}
@@ -288,6 +290,7 @@ func (f *Figure) Beside(o *sweep.Outcome) {
 		if !slices.ContainsFunc(o.Scenarios, func(s sweep.Scenario) bool { return s.Group == l.Group && slices.Contains(s.Policies, l.Policy) }) {
 			continue
 		}
+		// Only lines of the figure have published values.
 		if i < len(f.Lines) {
 			theirs := chart.Series{Name: f.name(l) + ", published", Dashed: true, Class: chart.Class(i)}
 			for k, v := range l.Hours {

@@ -133,6 +133,7 @@ func (o *Outcome) scenario(k int) *experiment.Comparison {
 		m.Detail = !slices.Contains(shown, m.Name)
 		opt.Metrics = append(opt.Metrics, m.Metric)
 	}
+	// Metrics that require other runs or the workload.
 	opt.Metrics = append(opt.Metrics, fairness, unfair, low, high)
 	cases := make([]experiment.Case, len(o.Seeds))
 	values := make([][]map[string]float64, len(o.Policies))

@@ -207,6 +207,7 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 			cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
 		}
 	}()
+	// The generator is copied, since scenarios share it between seeds.
 	c := s.Config
 	c.Policy, c.Seed = policy, int64(seed)
 	if c.Generate != nil {
@@ -221,6 +222,7 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 	defer stop()
 	r, err := rounds.Run(inner, c)
 	cell.Result = r
+	// An interruption of the sweep leaves the cell empty; a timeout is a reason.
 	switch {
 	case err == nil:
 	case errors.Is(err, rounds.ErrNotStable):

@@ -66,7 +66,7 @@ func newRelaxation(g *program) *relaxation {
 	return r
 }
 
-const missing = -1 // pattern of artificial columns.
+const missing = -1 // pattern of artificial columns
 
 // add adds the column of a pattern.
 func (r *relaxation) add(group, pattern int) int32 {

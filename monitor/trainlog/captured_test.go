@@ -1,0 +1,196 @@
+package trainlog
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// Output of real programs, captured on a pipe, with the expected position: epochs, total epochs, steps, total steps;
+// 0 where the output does not reveal it. The programs are small trainings in the style of each library's tutorial,
+// nanoGPT, makemore, two of PyTorch's examples and two of cleanrl.
+var captured = map[string]struct{ epoch, epochs, step, steps float64 }{
+	"cleanrl_dqn.stdout":         {},             // "SPS: 1390" is a rate
+	"cleanrl_ppo.stdout":         {},             // likewise
+	"hf.stderr":                  {0, 0, 30, 30}, // three bars: training, validation, saving
+	"hf.stdout":                  {3, 0, 0, 0},   // after "Namespace(epochs=12, steps=500, lr=0.1)"
+	"hf_notqdm.stdout":           {3, 0, 0, 0},
+	"keras.stdout":               {6, 6, 0, 0},
+	"keras_verbose2.stdout":      {6, 6, 0, 0},
+	"lightgbm.stdout":            {0, 0, 60, 0},
+	"lightning.stderr":           {4, 4, 0, 0},
+	"lightning.stdout":           {4, 4, 0, 0}, // "Epoch 3/3" is the fourth
+	"lightning_tqdm.stderr":      {4, 4, 0, 0},
+	"lightning_tqdm.stdout":      {4, 0, 0, 0}, // "Epoch 3:" is the fourth, without a total
+	"makemore.stdout":            {0, 0, 50, 0},
+	"nanogpt.stdout":             {0, 0, 40, 0},
+	"sb3.stdout":                 {0, 0, 1024, 0},
+	"sklearn_mlp.stdout":         {0, 0, 12, 0},
+	"sklearn_partial_fit.stdout": {12, 0, 0, 0}, // after "Namespace(n_epochs=12, lr=0.1)"
+	"torch_mnist.stdout":         {2, 0, 0, 0},
+	"trl_sft.stderr":             {}, // bars of the preparation; that of the training was drawn for less than five seconds
+	"trl_sft.stdout":             {0.6, 0, 0, 0},
+	"ultralytics.stdout":         {4, 4, 0, 0}, // after "epochs=4" and two bars of scanning
+	"word_lm.stdout":             {3, 0, 0, 0},
+	"xgboost.stdout":             {0, 0, 150, 0}, // [149] is the last
+}
+
+func TestCapturedOutput(t *testing.T) {
+	files, err := filepath.Glob("testdata/captured/*")
+	if err != nil || len(files) != len(captured) {
+		t.Fatalf("%d captures, %d expectations (%v)", len(files), len(captured), err)
+	}
+	for name, c := range captured {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join("testdata/captured", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, piece := range []int{len(data) + 1, 61} {
+				b := newBench(t, TailOptions{Format: "stdout"})
+				for i := 0; i < len(data); i += piece {
+					b.append(string(data[i:min(i+piece, len(data))]))
+					b.poll()
+				}
+				rows, err := b.tail.Finish(b.now)
+				b.ok(err)
+				var last [4]float64
+				for _, r := range append(b.rows, rows...) {
+					for i, column := range []Column{Epoch, TotalEpochs, Step, TotalSteps} {
+						v, ok := r.Value(column)
+						if ok && v < last[i] {
+							t.Errorf("%s goes back from %g to %g at line %d", column, last[i], v, r.Line)
+						}
+						if ok {
+							last[i] = v
+						}
+					}
+				}
+				want(t, fmt.Sprintf("progress in pieces of %d bytes", piece), last, [4]float64{c.epoch, c.epochs, c.step, c.steps})
+			}
+		})
+	}
+}
+
+// Printed settings and bars of other activities are not progress.
+func TestStdoutIsNoProgress(t *testing.T) {
+	for name, text := range map[string]string{
+		"argparse":               "Namespace(epochs=12, steps=500, epoch=3, step=4)\n",
+		"dictionary":             "{'device': 'cpu', 'resume': False, 'epoch': 3, 'step': 7, 'max_steps': 60}\n",
+		"key values":             "agnostic_nms=False, amp=True, auto_augment=randaugment, batch=4, epochs=4, step=3\n",
+		"settings alone":         "epochs=4\nsteps: 500\nbatch: 64\niters = 100\n",
+		"dataclass":              "TrainConfig(epoch=3, step=10)\n",
+		"adding":                 "Adding EOS to train dataset: 100%|##########| 800/800 [00:10<00:00, 278.76 examples/s]\n",
+		"truncating":             "Truncating train dataset:  50%|#####     | 400/800 [00:10<00:10, 278.76 examples/s]\n",
+		"labels":                 "Building labels for train dataset: 10/20 [00:10<00:10]\nBuilding labels: 50%|##| 10/20 [00:10<00:10, 1.0it/s]\n",
+		"unknown label":          "Frobnicating: 50%|#####     | 10/20 [00:10<00:10, 1.0it/s]\n",
+		"bytes":                  "50%|#####     | 10/20 [00:10<00:10, 1.0MB/s]\n",
+		"just begun, no label":   "50%|#####     | 10/20 [00:01<00:01, 10.0it/s]\n",
+		"compiler":               "[3/20] Building CXX object x.o\n",
+		"scanning":               "\x1b[K\x1b[34m\x1b[1mtrain: \x1b[0mScanning labels/train... 16 images: 100% ━━━━━━━━━━━━ 16/16 1.9Kit/s\n",
+		"timing with a comma":    "Speed: 0.0ms preprocess, 4.5ms inference, 0.0ms loss, 0.2ms postprocess per image\n",
+		"steps a second":         "SPS: 1390\n",
+		"files at the beginning": "3/20 files copied\n",
+	} {
+		b := newBench(t, TailOptions{Format: "stdout"})
+		b.write(text)
+		b.poll()
+		want(t, name, strings.Join(progressOf(b.rows), "; "), "")
+	}
+}
+
+// With bars of several kinds in one stream, only the training's bar counts, and it is recognised again after the
+// others.
+func TestStdoutBars(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		want []string
+	}{
+		"drawn for long": {"10%|# | 2/20 [00:04<00:40]\r30%|### | 6/20 [00:12<00:30]\r", []string{"step=6 total_steps=20"}},
+		"with a loss":    {"10%|# | 2/20 [00:00<00:40, loss=0.5]\r", []string{"step=2 total_steps=20 train_loss=0.5"}},
+		"validation inside": {"10%|# | 2/20 [00:01<00:40]\r50%|## | 1/2 [00:00<00:00]\r100%|## | 2/2 [00:00<00:00]\r15%|# | 3/20 [00:02<00:40]\r",
+			[]string{"step=3 total_steps=20"}},
+		"preparation before": {"100%|####| 800/800 [00:02<00:00]\n 5%|# | 1/20 [00:01<00:40, loss=2]\r", []string{"step=1 total_steps=20 train_loss=2"}},
+		"again in each epoch": {"100%|####| 20/20 [00:02<00:00, loss=1]\n 50%|# | 10/20 [00:01<00:40, loss=0.5]\r",
+			[]string{"step=20 total_steps=20 train_loss=1", "step=30 train_loss=0.5"}},
+		"epoch line and bars": {"Epoch 1/4\n50%|# | 10/20 [00:00<00:00]\r100%|# | 20/20 [00:00<00:00]\rEpoch 2/4\n50%|# | 10/20 [00:00<00:00]\r",
+			[]string{"total_epochs=4", "epoch=0.5 total_epochs=4", "epoch=1 total_epochs=4", "epoch=1.5 total_epochs=4"}},
+		"zero-based to the end": {"Epoch 0/2 loss 1\nEpoch 1/2 loss 1\nEpoch 2/2 loss 1\n",
+			[]string{"epoch=1 total_epochs=2 train_loss=1", "epoch=2 total_epochs=2 train_loss=1", "epoch=3 total_epochs=3 train_loss=1"}},
+		"zero after a setting": {"Epoch 12 is the last\nEpoch 0: loss 1\n", []string{"epoch=11", "epoch=1 train_loss=1"}},
+		"test set":             {"epoch: 1\nTest set: Average loss: 0.05, Accuracy: 9800/10000 (98%)\n", []string{"epoch=1 test_loss=0.05 test_accuracy=98"}},
+		"catboost":             {"0:\tlearn: 0.6\ttest: 0.7\tbest: 0.7 (0)\ttotal: 1.2ms\tremaining: 1.1s\n", []string{"step=1 train_loss=0.6 test_loss=0.7"}},
+		"early stop":           {"`Trainer.fit` stopped: `max_steps=200` reached.\n", []string{"step=200 total_steps=200"}},
+	} {
+		b := newBench(t, TailOptions{Format: "stdout"})
+		b.write(c.text)
+		b.poll()
+		want(t, name, strings.Join(progressOf(b.rows), "\n"), strings.Join(c.want, "\n"))
+	}
+}
+
+// A long line between rows loses no row and is counted as bad.
+func TestTailFinishReadsBeyondLongLines(t *testing.T) {
+	for name, length := range map[string]int64{"3 MiB": 3 << 20, "64 MiB": 64 << 20} {
+		b := newBench(t, TailOptions{})
+		b.write(header2 + epochRows(1, 5) + strings.Repeat("x", int(length)) + "\n" + epochRows(6, 10))
+		var epochs []float64
+		for range 10000 {
+			rows, err := b.tail.Finish(b.now)
+			b.ok(err)
+			if epochs = append(epochs, values(rows, Epoch)...); len(rows) == 0 && b.stats().Behind == 0 {
+				break
+			}
+		}
+		want(t, name, epochs, []float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10})
+		want(t, name+": bad", b.stats().FirstBad, []string{"line 7: longer than 1048576 bytes"})
+	}
+}
+
+// A poll ends after MaxTime with at least one chunk read, and reports the remaining bytes.
+func TestTailPollIsBounded(t *testing.T) {
+	b := newBench(t, TailOptions{MaxTime: time.Nanosecond, MaxRows: 1 << 30, MaxBytes: 1 << 30})
+	b.write(header2 + epochRows(1, 50_000))
+	rows, err := b.tail.Poll(b.now)
+	b.ok(err)
+	if s := b.stats(); len(rows) == 0 || s.Bytes > 32<<10 || s.Behind == 0 {
+		t.Errorf("%d rows of %d bytes in one poll, %d left", len(rows), s.Bytes, s.Behind)
+	}
+}
+
+// Positions that no training reaches are bad rows, not progress.
+func TestImplausiblePositions(t *testing.T) {
+	b := newBench(t, TailOptions{})
+	b.write("epoch,total_epochs,train_loss\n1,20,0.5\n99999999999999999999999,20,0.4\n2,20,0.4\n90000,20,0.3\n1795353900,,0.3\n3,20,0.3\n")
+	want(t, "epochs", b.poll(), []float64{1, 2, 3})
+	want(t, "bad", b.stats().FirstBad, []string{"line 3: epoch 1e+23 is not plausible", "line 5: epoch 90000 is not plausible", "line 6: epoch 1795353900 is not plausible"})
+	b = newBench(t, TailOptions{})
+	b.write("step,train_loss\n1000000,0.5\n2000000,0.4\n1e30,0.4\n")
+	b.poll()
+	want(t, "steps", values(b.rows, Step), []float64{1e6, 2e6})
+}
+
+// Printed settings are not progress, in any notation.
+func TestSettingsAreNoProgress(t *testing.T) {
+	keys := rapid.SampledFrom([]string{"epoch", "epochs", "step", "steps", "iter", "max_steps", "batch", "n_epochs", "lr", "total_epochs"})
+	values := rapid.SampledFrom([]string{"12", "0.1", "None", "True", "'adam'", "cuda:0", "500"})
+	rapid.Check(t, func(t *rapid.T) {
+		pairs := []string{"device='cpu'", "resume=False"}
+		for range rapid.IntRange(2, 12).Draw(t, "pairs") {
+			pairs = append(pairs, keys.Draw(t, "key")+"="+values.Draw(t, "value"))
+		}
+		list := strings.Join(rapid.Permutation(pairs).Draw(t, "order"), ", ")
+		for _, text := range []string{"Namespace(" + list + ")", list, "args: " + list, "{'" + strings.ReplaceAll(strings.ReplaceAll(list, ", ", ", '"), "=", "': ") + "}"} {
+			p := newStdout(&parseOptions{}).(*progressParser)
+			var r Row
+			if p.read([]byte(text), &r) {
+				t.Fatalf("%s is read as %v", text, progressOf([]Row{r}))
+			}
+		}
+	})
+}

@@ -1,0 +1,455 @@
+package trainlog
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// The canonical CSV format: a header of canonical column names or aliases and one row per epoch or step.
+
+// detectCanonicalCSV recognises a header with two recognised columns, and with lower confidence one.
+func detectCanonicalCSV(h *head) int {
+	cols, _ := findHeader(h)
+	known := 0
+	for _, name := range cols {
+		if h.opts.resolve(name).kind != toNowhere {
+			known++
+		}
+	}
+	switch {
+	case known >= 2:
+		return 50
+	case known == 1:
+		return 30
+	}
+	return 0
+}
+
+// newCanonicalCSV returns the parser of the canonical CSV format.
+func newCanonicalCSV(o *parseOptions) parser {
+	return newTable(o, dialect{resolve: o.resolve, epochs: fromFirstRow})
+}
+
+// dialect describes how one kind of CSV names its columns and counts epochs.
+type dialect struct {
+	resolve func(name string) target
+	epochs  int // fromOne, fromZero or fromFirstRow
+	// adjust completes a row; may be nil.
+	adjust func(t *csvParser, r *Row, fields [][]byte)
+}
+
+// cell is one column of a header and the target of its values.
+type cell struct {
+	target
+	name string
+	hash uint64 // of the normalised name
+}
+
+// maxRecordLines bounds the number of lines of a quoted field; beyond it the quote is treated as damage.
+const maxRecordLines = 16
+
+// csvParser parses delimited text with a header. A record with an open quote is held until the quote closes, until a
+// damaged line shows that it will not, or until it has maxRecordLines lines.
+type csvParser struct {
+	opts      *parseOptions
+	dialect   dialect
+	cells     []cell
+	delim     byte
+	base      epochBase
+	fresh     bool // no line of this file has been parsed
+	noteComma bool
+
+	held     [][]byte // lines of a record with an open quote
+	heldLine int
+	fields   [][]byte // scratch
+	scratch  Row
+	texts    interner
+}
+
+func newTable(o *parseOptions, d dialect) *csvParser {
+	return &csvParser{opts: o, dialect: d, base: epochBase{rule: d.epochs}, fresh: true}
+}
+
+func (t *csvParser) pending() bool { return len(t.held) > 0 }
+
+func (t *csvParser) restart() { t.fresh, t.held = true, nil }
+
+func (t *csvParser) save() parserState {
+	s := parserState{ZeroBased: t.base.zero}
+	if t.cells != nil {
+		s.Delimiter = string(t.delim)
+		for _, c := range t.cells {
+			s.Header = append(s.Header, c.name)
+		}
+	}
+	return s
+}
+
+func (t *csvParser) load(s parserState) {
+	t.base.zero, t.fresh = s.ZeroBased, len(s.Header) == 0
+	if len(s.Header) > 0 && len(s.Delimiter) == 1 {
+		t.delim = s.Delimiter[0]
+		t.setHeader(s.Header)
+	}
+}
+
+func (t *csvParser) flush(out sink) {
+	held, n := t.held, t.heldLine
+	t.held = nil
+	for i, text := range held {
+		if bytes.Count(text, []byte{'"'})%2 == 1 {
+			out.bad(n+i, "quote without end")
+			continue
+		}
+		t.record(text, n+i, out)
+	}
+}
+
+func (t *csvParser) line(text []byte, n int, out sink) {
+	if len(t.held) > 0 {
+		t.hold(text, out)
+		return
+	}
+	if t.delim != 0 && bytes.Count(text, []byte{'"'})%2 == 1 {
+		t.held, t.heldLine = append(t.held, bytes.Clone(text)), n
+		return
+	}
+	t.record(text, n, out)
+}
+
+// hold appends a line to a record with an open quote and parses the record once the quote is closed.
+func (t *csvParser) hold(text []byte, out sink) {
+	t.held = append(t.held, bytes.Clone(text))
+	if bytes.Count(text, []byte{'"'})%2 == 1 {
+		joined, n := bytes.Join(t.held, []byte{'\n'}), t.heldLine
+		if split := t.split(joined); len(split) == len(t.cells) {
+			t.held = nil
+			t.record(joined, n, out)
+			return
+		}
+		t.flush(out) // two damaged lines rather than one record
+		return
+	}
+	if len(t.held) >= maxRecordLines {
+		t.flush(out)
+	}
+}
+
+// record parses one complete record: a comment, a header or a row. Trailing empty fields are dropped before the
+// number of fields is compared with the header.
+func (t *csvParser) record(text []byte, n int, out sink) {
+	if blank(text) || text[0] == '#' {
+		return
+	}
+	var fields [][]byte
+	if t.cells != nil {
+		fields = t.split(text)
+	}
+	if mayBeHeader(text) && !anyNumber(fields) {
+		if names, delim, ok := headerOf(text, t.opts); ok {
+			t.readHeader(names, delim, n, out)
+			return
+		}
+	}
+	if t.cells == nil {
+		out.bad(n, "row before the header: "+clip(text))
+		return
+	}
+	t.fresh = false
+	for len(fields) > len(t.cells) && blank(fields[len(fields)-1]) {
+		fields = fields[:len(fields)-1]
+	}
+	if len(fields) != len(t.cells) {
+		out.bad(n, fmt.Sprintf("%d fields, want %d", len(fields), len(t.cells)))
+		return
+	}
+	t.row(fields, n, out)
+}
+
+// anyNumber reports whether a field is a number; such a record is not a header.
+func anyNumber(fields [][]byte) bool {
+	for _, f := range fields {
+		if _, how := parseNumber(f, false); how == readNumber {
+			return true
+		}
+	}
+	return false
+}
+
+// readHeader replaces the current header and reports a repeated or changed one.
+func (t *csvParser) readHeader(names []string, delim byte, n int, out sink) {
+	if t.cells != nil {
+		if !t.fresh {
+			out.header()
+			if slices.EqualFunc(names, t.cells, func(name string, c cell) bool { return c.name == name }) {
+				out.note(n, "header repeated")
+			} else {
+				out.note(n, "header changed to "+clip([]byte(strings.Join(names, string(delim)))))
+			}
+		}
+	}
+	t.fresh, t.delim = false, delim
+	t.setHeader(names)
+}
+
+// setHeader resolves the target of each column. If two columns have the same target, a canonical name takes
+// precedence over an alias and otherwise the first column; the other column is used where that one is empty.
+func (t *csvParser) setHeader(names []string) {
+	t.cells = make([]cell, len(names))
+	for i, name := range names {
+		t.cells[i] = cell{target: t.dialect.resolve(name), name: name, hash: hashText([]byte(normalizeName(name)))}
+	}
+}
+
+// row stores the fields of a record and passes the row to out. Unrecognised columns contribute to the hash of extra
+// columns; a record without any recognised value is bad.
+func (t *csvParser) row(fields [][]byte, n int, out sink) {
+	r := &t.scratch
+	r.begin(n)
+	extra, some := uint64(0), false
+	exact := uint32(0)
+	for i, f := range fields {
+		c := &t.cells[i]
+		if c.kind == toNowhere {
+			if !blank(f) {
+				extra += mix(c.hash, hashText(f))
+			}
+			continue
+		}
+		ok, fatal := t.value(r, c, f, &exact, out)
+		if fatal {
+			return
+		}
+		some = some || ok
+	}
+	if !some {
+		out.bad(n, "no known column has a value: "+clip(bytes.Join(fields, []byte{t.delim})))
+		return
+	}
+	t.base.fix(r)
+	if t.dialect.adjust != nil {
+		t.dialect.adjust(t, r, fields)
+	}
+	out.row(r, extra)
+}
+
+// value stores one field. exact has a bit for each column already stored under its canonical name. fatal means that
+// the row is unusable because its position is not a number.
+func (t *csvParser) value(r *Row, c *cell, f []byte, exact *uint32, out sink) (ok, fatal bool) {
+	if c.kind.text() {
+		return t.opts.setText(r, c.target, f, &t.texts), false
+	}
+	v, ok := plainFloat(f)
+	if !ok || v < 0 {
+		if v, fatal = t.oddValue(r.Line, c, f, out); fatal {
+			return false, true
+		}
+	}
+	if c.kind == toGPUUtil {
+		setGPUUtil(r, c.gpu, v)
+	}
+	if math.IsNaN(v) {
+		return false, false
+	}
+	bit := uint32(1) << c.column
+	switch {
+	case c.kind == toGPUUtil:
+	case c.kind == toSum && r.has&bit != 0:
+		r.values[c.column] += v
+	case r.has&bit == 0 || (c.exact && *exact&bit == 0):
+		r.Set(c.column, v)
+		if c.exact {
+			*exact |= bit
+		}
+	}
+	return true, false
+}
+
+// oddValue parses a field that is not a plain non-negative number and reports its oddity.
+func (t *csvParser) oddValue(line int, c *cell, f []byte, out sink) (v float64, fatal bool) {
+	v, how := parseNumber(f, c.kind != toGPUUtil && c.column.counts())
+	if how == readText && (c.column == Epoch || c.column == Step) && c.kind == toColumn {
+		out.bad(line, fmt.Sprintf("%s is not a number: %s", c.name, clip(f)))
+		return v, true
+	}
+	if how == readComma && t.noteComma {
+		how = readNumber // reported once per log
+	}
+	if how == readComma {
+		t.noteComma = true
+	}
+	return checkNumber(v, how, c.target, c.name, f, line, out), false
+}
+
+// checkNumber reports an oddity of a number and returns NaN if the number must not be used.
+func checkNumber(v float64, how reading, to target, name string, f []byte, line int, out sink) float64 {
+	isLoss := to.kind == toColumn && (to.column == TrainLoss || to.column == TestLoss)
+	switch {
+	case how == readText, how == readInf, how == readNaN && isLoss:
+		noteValue(out, line, name, f, ": no data")
+	case how == readRange:
+		noteValue(out, line, name, f, ", out of range: no data")
+	case how == readComma:
+		noteValue(out, line, name, f, fmt.Sprintf(": read as %g", v))
+	}
+	if v < 0 && (to.kind == toGPUUtil || !to.column.signed()) {
+		noteValue(out, line, name, f, ", negative: no data")
+		return math.NaN()
+	}
+	return v
+}
+
+// noteValue reports the treatment of a field, and formats the text only if it will be kept.
+func noteValue(out sink, line int, name string, f []byte, what string) {
+	if !out.wantsDetail() {
+		out.note(line, "")
+		return
+	}
+	out.note(line, name+" is "+clip(f)+what)
+}
+
+// setGPUUtil stores the utilisation of one GPU in % and pads lower indices with NaN.
+func setGPUUtil(r *Row, gpu int, v float64) {
+	for len(r.GPUUtil) <= gpu {
+		r.GPUUtil = append(r.GPUUtil, math.NaN())
+	}
+	r.GPUUtil[gpu] = v
+}
+
+func blank(b []byte) bool { return len(bytes.TrimSpace(b)) == 0 }
+
+// clip shortens text to 60 bytes for a message, quotes it and replaces control characters.
+func clip(b []byte) string {
+	const most = 60
+	b = bytes.TrimSpace(b)
+	cut := len(b) > most
+	if cut {
+		b = b[:most]
+	}
+	s := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(string(b), "?"))
+	if cut {
+		s += "…"
+	}
+	return `"` + s + `"`
+}
+
+// delimiters are tried in this order; the one that yields the most recognised columns wins.
+var delimiters = []byte{',', ';', '\t', '|'}
+
+// split cuts a record at the delimiter. The fields alias text or scratch space and are valid until the next call.
+func (t *csvParser) split(text []byte) [][]byte {
+	t.fields = t.fields[:0]
+	start := 0
+	for i, c := range text {
+		switch c {
+		case t.delim:
+			t.fields = append(t.fields, text[start:i])
+			start = i + 1
+		case '"':
+			t.fields = splitQuoted(text, t.delim, t.fields[:0])
+			return t.fields
+		}
+	}
+	t.fields = append(t.fields, text[start:])
+	return t.fields
+}
+
+// splitQuoted cuts a record with quotes: a quoted field may contain the delimiter, line ends and doubled quotes.
+func splitQuoted(text []byte, delim byte, fields [][]byte) [][]byte {
+	for {
+		trimmed := bytes.TrimLeft(text, " ")
+		if len(trimmed) > 0 && trimmed[0] == '"' {
+			field, rest := unquote(trimmed[1:])
+			fields = append(fields, field)
+			i := bytes.IndexByte(rest, delim)
+			if i < 0 {
+				return fields
+			}
+			text = rest[i+1:]
+			continue
+		}
+		i := bytes.IndexByte(text, delim)
+		if i < 0 {
+			return append(fields, text)
+		}
+		fields = append(fields, text[:i])
+		text = text[i+1:]
+	}
+}
+
+// unquote parses a field after its opening quote up to the closing one, or to the end of text without one.
+func unquote(text []byte) (field, rest []byte) {
+	for {
+		i := bytes.IndexByte(text, '"')
+		if i < 0 {
+			return append(field, text...), nil
+		}
+		field, text = append(field, text[:i]...), text[i+1:]
+		if len(text) == 0 || text[0] != '"' {
+			return field, text
+		}
+		field, text = append(field, '"'), text[1:]
+	}
+}
+
+// mayBeHeader is a cheap filter: a record that begins like a number or an object is not a header.
+func mayBeHeader(text []byte) bool {
+	for _, c := range text {
+		switch {
+		case c == ' ' || c == '\t' || c == '"' || c == '\'':
+		default:
+			return !(c >= '0' && c <= '9' || c == '-' || c == '{')
+		}
+	}
+	return false
+}
+
+// headerOf recognises a header: at least one recognised column and no numeric field. The delimiter with the most
+// recognised columns is chosen; a line without any delimiter is a header only if it is itself a column name.
+func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool) {
+	if len(text) == 0 || len(text) > headBytes {
+		return nil, 0, false
+	}
+	if !mayBeHeader(bytes.TrimLeft(text, "\ufeff")) {
+		return nil, 0, false
+	}
+	best := 0
+	for _, d := range delimiters {
+		known := 0
+		var cut []string
+		fields := splitQuoted(text, d, nil)
+		for _, f := range fields {
+			if _, how := parseNumber(f, false); how == readNumber || how == readInf || how == readNaN {
+				known = 0
+				break
+			}
+			name := string(bytes.TrimSpace(bytes.Trim(bytes.TrimSpace(f), "\ufeff\"'")))
+			cut = append(cut, name)
+			if o.resolve(name).kind != toNowhere {
+				known++
+			}
+		}
+		if known > best && len(cut) == len(fields) {
+			best, names, delim = known, cut, d
+		}
+	}
+	return names, delim, best > 0
+}
+
+// findHeader returns the first header in the beginning of a file and its line index; -1 without one.
+func findHeader(h *head) (names []string, line int) {
+	for i, l := range h.lines {
+		if names, _, ok := headerOf(l, h.opts); ok {
+			return names, i
+		}
+	}
+	return nil, -1
+}

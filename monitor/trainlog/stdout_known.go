@@ -1,0 +1,170 @@
+package trainlog
+
+import (
+	"bytes"
+	"math"
+	"strings"
+)
+
+// Lines of libraries with their own progress notation.
+
+// libraryLine parses a line in one of these notations and reports whether it has one.
+func (p *progressParser) libraryLine(text []byte, r *Row) bool {
+	return len(p.toks) > 0 && (p.boosting(text, r) || p.ultralyticsRow(r) || p.lightningEnd(text, r) || p.rlTable(text, r))
+}
+
+// argumentList reports whether a line prints the settings of a program: "Namespace(epochs=12, …)", "{'device': 'cpu',
+// …}", "amp=True, epochs=4, …". Unlike settings, progress has results and few words as values.
+func argumentList(toks []token, line lineText) bool {
+	if line.call {
+		return true
+	}
+	if line.settled < 2 {
+		return false
+	}
+	pairs := line.settled
+	for i := range toks {
+		if toks[i].labeled && !math.IsNaN(toks[i].number) {
+			pairs++
+			if i > 0 && (wordRole(toks[i-1].word, "") == roleLoss || wordRole(toks[i-1].word, "") == roleAccuracy) {
+				return false
+			}
+		}
+	}
+	return pairs >= 4
+}
+
+// boosting parses a round of XGBoost ("[148]\ttrain-logloss:0.1"), LightGBM ("[10]\tvalid_0's l2: 0.1") or CatBoost
+// ("10:\tlearn: 0.1\ttest: 0.2"). XGBoost and CatBoost count from 0, LightGBM from 1; a metric name without a space
+// identifies XGBoost.
+func (p *progressParser) boosting(text []byte, r *Row) bool {
+	text = bytes.TrimLeft(text, " ")
+	round, rest, ok := bytes.Cut(text, []byte{'\t'})
+	if !ok || len(round) < 2 {
+		return false
+	}
+	brackets := round[0] == '[' && round[len(round)-1] == ']'
+	if brackets {
+		round = round[1 : len(round)-1]
+	} else if round[len(round)-1] == ':' {
+		round = round[:len(round)-1]
+	} else {
+		return false
+	}
+	n := digitsOf(round)
+	if n < 0 || len(round) == 0 || len(round) > 9 {
+		return false
+	}
+	metrics := bytes.Split(rest, []byte{'\t'})
+	zero := !brackets
+	for _, m := range metrics {
+		name, value, ok := cutLast(m, ':')
+		if !ok {
+			continue
+		}
+		v, how := parseNumber(value, false)
+		if how != readNumber {
+			continue
+		}
+		spaced := bytes.Contains(name, []byte{' '})
+		zero = zero || !spaced // "train-logloss" of XGBoost, "valid_0's l2" of LightGBM
+		p.metric(strings.ToLower(string(name)), v, r)
+	}
+	if !r.known() {
+		return false
+	}
+	if zero {
+		n++
+	}
+	setPositive(r, Step, float64(n))
+	return true
+}
+
+// cutLast splits b at the last c and trims the first part.
+func cutLast(b []byte, c byte) (before, after []byte, ok bool) {
+	i := bytes.LastIndexByte(b, c)
+	if i < 0 {
+		return nil, nil, false
+	}
+	return bytes.TrimSpace(b[:i]), b[i+1:], true
+}
+
+// losses are suffixes of the names of metrics that are losses.
+var losses = []string{"loss", "rmse", "mae", "mape", "l1", "l2", "deviance", "learn", "test", "error"}
+
+// metric stores a boosting metric: the first loss of the training part and of the validation part.
+func (p *progressParser) metric(name string, v float64, r *Row) {
+	column := TrainLoss
+	if heldOut(name) || heldOut(strings.TrimSuffix(name, "'s")) || strings.HasPrefix(name, "validation") || strings.HasPrefix(name, "valid") {
+		column = TestLoss
+	}
+	for _, l := range losses {
+		if strings.HasSuffix(name, l) {
+			if _, has := r.Value(column); !has {
+				r.Set(column, v)
+			}
+			return
+		}
+	}
+}
+
+// ultralyticsRow parses rows of Ultralytics' table: below a header "Epoch GPU_mem box_loss …", "1/4 0G 1.1 0.9 … 64: 50% ━━
+// 2/4".
+func (p *progressParser) ultralyticsRow(r *Row) bool {
+	if len(p.toks) >= 3 && p.toks[0].word == "epoch" && p.toks[1].word == "gpu_mem" {
+		p.columns = true
+		return true
+	}
+	first, last := &p.toks[0], token{of: math.NaN()}
+	if !p.columns || !(first.of > 0) || first.bracket || first.bar || first.number < 1 || len(p.toks) < 4 {
+		return false
+	}
+	for i := range p.toks[1:] {
+		if t := &p.toks[1+i]; t.of > 0 && t.bar {
+			last = *t
+		}
+	}
+	if math.IsNaN(last.of) {
+		return false
+	}
+	p.epoch, p.total = first.number, first.of
+	setPositive(r, TotalEpochs, p.total)
+	setPositive(r, Epoch, p.epoch-1+math.Min(1, last.number/last.of))
+	return true
+}
+
+// lightningEnd parses Lightning's last line: "`Trainer.fit` stopped: `max_epochs=4` reached."
+func (p *progressParser) lightningEnd(text []byte, r *Row) bool {
+	if !hasWord(text, "stopped") || !hasWord(text, "reached") {
+		return false
+	}
+	for i := 1; i < len(p.toks); i++ {
+		if v := p.toks[i].number; v > 0 && p.toks[i].labeled {
+			switch p.toks[i-1].word {
+			case "max_epochs":
+				r.Set(Epoch, v)
+				r.Set(TotalEpochs, v)
+				return true
+			case "max_steps":
+				r.Set(Step, v)
+				r.Set(TotalSteps, v)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rlTable parses a line of Stable-Baselines3's tables, "|    total_timesteps | 128 |", and reports whether it is one.
+func (p *progressParser) rlTable(text []byte, r *Row) bool {
+	if len(p.toks) != 2 || !p.toks[1].bar || math.IsNaN(p.toks[1].number) || !bytes.HasPrefix(text, []byte("|")) {
+		return false
+	}
+	switch v := p.toks[1].number; p.toks[0].word {
+	case "total_timesteps":
+		setPositive(r, Step, v)
+	case "loss":
+		r.Set(TrainLoss, v)
+	}
+	return true
+}
