@@ -19,12 +19,7 @@ type Number float64
 func (n Number) Known() bool { return known(float64(n)) }
 
 // MarshalJSON encodes an unknown value as null.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if !n.Known() {
-		return []byte("null"), nil
-	}
-	return []byte(plain(float64(n))), nil
-}
+func (n Number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
 
 // plain formats a number for machines; an unknown one is empty.
 func plain(v float64) string { return page.CSVCell(v, 9) }

@@ -40,12 +40,7 @@ const Schema = 1
 type number float64
 
 // MarshalJSON encodes an unknown number as null.
-func (n number) MarshalJSON() ([]byte, error) {
-	if !chart.Known(float64(n)) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
-}
+func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
 
 // spread is the JSON format of an interval.
 type spread struct {

@@ -100,8 +100,8 @@ type Chart struct {
 // Size is the drawing area of a picture, in the units of its view box; the page scales it.
 type Size struct{ Width, Height float64 }
 
-// NormalSize is the size of a picture of half the page width or on a narrow page, WideSize that of the full width.
-var NormalSize, WideSize = Size{560, 264}, Size{1090, 380}
+// normalSize is the size of a picture of half the page width or on a narrow page, wideSize that of the full width.
+var normalSize, wideSize = Size{560, 264}, Size{1090, 380}
 
 const (
 	marginLeft, marginRight = 58.0, 16.0
@@ -158,7 +158,7 @@ func (c *Chart) Picture() Picture {
 		}
 	}
 	x, y := c.axes()
-	b := NewDrawing(NormalSize, c.ID, c.Title, c.describe())
+	b := newDrawing(normalSize, c.ID, c.Title, c.describe())
 	unit := c.Y.Name
 	if c.Y.Time {
 		unit = y.Unit
@@ -179,7 +179,7 @@ func (c *Chart) Picture() Picture {
 	for _, m := range c.Moments {
 		b.momentHandle(m, x)
 	}
-	p.SVG = b.Finish()
+	p.SVG = b.finish()
 	return p
 }
 
@@ -295,7 +295,7 @@ func (c *Chart) axes() (x, y *Scale) {
 		ys = append(ys, c.Y.Top)
 	}
 	x, y = c.X.across(xs), c.Y.up(ys)
-	NormalSize.Fit(x, y)
+	normalSize.Fit(x, y)
 	return x, y
 }
 

@@ -40,11 +40,11 @@ func (e *Estimates) Picture() Picture {
 	}
 	draw := func(z Size) template.HTML {
 		z.Height = barStep*float64(len(e.Rows)) + 24
-		d := NewDrawing(z, "", e.Title, "means and 95 % intervals: "+strings.Join(about, ", "))
+		d := newDrawing(z, "", e.Title, "means and 95 % intervals: "+strings.Join(about, ", "))
 		e.draw(d, values)
-		return d.Finish()
+		return d.finish()
 	}
-	p.SVG, p.Narrow = draw(WideSize), draw(NormalSize)
+	p.SVG, p.Narrow = draw(wideSize), draw(normalSize)
 	return p
 }
 

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -81,18 +80,15 @@ func (s *Scatter) Picture() Picture {
 	if about == "" {
 		about = Plural(len(marks), "point")
 	}
-	draw := func(z Size, id string) template.HTML {
+	return p.Draw(about, func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
-		z.Fit(x, y)
-		d := plane{NewDrawing(z, id, s.Title, about), x, y}
+		drawing.Fit(x, y)
+		d := plane{drawing, x, y}
 		d.Axes(x, y, xName, yName)
 		d.limits(s.XLimit, s.YLimit)
 		d.edge(s.Edge)
 		d.marks(marks)
-		return d.Finish()
-	}
-	p.SVG, p.Narrow = draw(WideSize, s.ID), draw(NormalSize, s.ID+"-narrow")
-	return p
+	})
 }
 
 // plane is a drawing with its scales.
@@ -292,8 +288,8 @@ func (b *Bars) Picture() Picture {
 		}
 		return p
 	}
-	z := Size{NormalSize.Width, barStep*float64(len(b.Rows)) + 8}
-	d := NewDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
+	z := Size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
+	d := newDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
 	room := z.Width - barName - barText
 	for i, r := range b.Rows {
 		top := 4 + barStep*float64(i)
@@ -309,7 +305,7 @@ func (b *Bars) Picture() Picture {
 		d.F(`<text x="%s" y="%s">%s</text></g>`, Px(at+6), Px(top+barHeight-1), Esc(r.Text))
 	}
 	d.F(`<line class="axis" x1="%g" x2="%g" y1="0" y2="%g"/>`, barName, barName, z.Height)
-	p.SVG = d.Finish()
+	p.SVG = d.finish()
 	return p
 }
 

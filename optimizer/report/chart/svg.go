@@ -21,9 +21,9 @@ type Drawing struct {
 	Size
 }
 
-// NewDrawing starts a picture with a title and a description for screen readers. The id is unique in the page; it may
+// newDrawing starts a picture with a title and a description for screen readers. The id is unique in the page; it may
 // be empty.
-func NewDrawing(z Size, id, title, description string) *Drawing {
+func newDrawing(z Size, id, title, description string) *Drawing {
 	d := &Drawing{Size: z}
 	if id == "" {
 		d.F(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, z.Width, z.Height, Esc(title+": "+description))
@@ -34,11 +34,26 @@ func NewDrawing(z Size, id, title, description string) *Drawing {
 	return d
 }
 
+// Draw draws a picture for a wide and for a narrow page; about is its description for screen readers.
+func (p Picture) Draw(about string, draw func(d *Drawing)) Picture {
+	one := func(z Size, id string) template.HTML {
+		d := newDrawing(z, id, p.Title, about)
+		draw(d)
+		return d.finish()
+	}
+	narrow := ""
+	if p.ID != "" {
+		narrow = p.ID + "-narrow"
+	}
+	p.SVG, p.Narrow = one(wideSize, p.ID), one(normalSize, narrow)
+	return p
+}
+
 // F appends SVG formatted as by fmt.Fprintf.
 func (d *Drawing) F(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
-// Finish closes the picture and returns it.
-func (d *Drawing) Finish() template.HTML {
+// finish closes the picture and returns it.
+func (d *Drawing) finish() template.HTML {
 	d.b.WriteString("</svg>")
 	return template.HTML(d.b.String()) // every text in it was escaped by Esc
 }

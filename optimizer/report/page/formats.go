@@ -79,3 +79,11 @@ func CSVCell(v float64, digits int) string {
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
+
+// JSONNumber returns a number as JSON with significant digits, −1 for as many as it has; null if unknown.
+func JSONNumber(v float64, digits int) ([]byte, error) {
+	if !chart.Known(v) {
+		return []byte("null"), nil
+	}
+	return strconv.AppendFloat(nil, v, 'g', digits, 64), nil
+}

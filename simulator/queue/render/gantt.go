@@ -3,7 +3,6 @@ package render
 import (
 	"cmp"
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -119,13 +118,13 @@ func gantt(r *queue.Result) (p chart.Picture, ok bool) {
 	if len(all) > ganttBoxes {
 		p.Note = "too many jobs for boxes: the darker, the more of a group of cores runs something at a time"
 	}
-	draw := func(z chart.Size) template.HTML {
+	return p.Draw(fmt.Sprintf("%d jobs on %d cores over %s", len(r.Jobs), r.Procs, span(last-first)), func(drawing *chart.Drawing) {
 		hours := (last - first) / 3600
-		d := ganttDrawing{Drawing: chart.NewDrawing(z, "", p.Title, fmt.Sprintf("%d jobs on %d cores over %s", len(r.Jobs), r.Procs, span(last-first))),
+		d := ganttDrawing{Drawing: drawing,
 			x: chart.NewScale([]float64{0, hours}, 7, true, false), y: chart.NewScale([]float64{0, float64(r.Procs)}, 4, true, false), first: first}
 		d.x.Max, d.y.Max = hours, float64(r.Procs)
 		d.x.Ticks = slices.DeleteFunc(d.x.Ticks, func(t float64) bool { return t > hours })
-		z.Fit(d.x, d.y)
+		d.Fit(d.x, d.y)
 		d.y.From, d.y.To = d.y.To, d.y.From // the first core is at the top
 		d.Axes(d.x, d.y, "hours", "cores ↓")
 		if len(all) <= ganttBoxes {
@@ -133,10 +132,7 @@ func gantt(r *queue.Result) (p chart.Picture, ok bool) {
 		} else {
 			d.density(r, all, last)
 		}
-		return d.Finish()
-	}
-	p.SVG, p.Narrow = draw(chart.WideSize), draw(chart.NormalSize)
-	return p, true
+	}), true
 }
 
 // ganttDrawing is a drawing of cores over hours since first, a time in s.

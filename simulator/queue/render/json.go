@@ -1,8 +1,7 @@
 package render
 
 import (
-	"strconv"
-
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 )
@@ -10,12 +9,7 @@ import (
 // number is a float that JSON represents as null where it is unknown.
 type number float64
 
-func (n number) MarshalJSON() ([]byte, error) {
-	if !known(float64(n)) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
-}
+func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), -1) }
 
 // job is the JSON form of an outcome.
 type job struct {

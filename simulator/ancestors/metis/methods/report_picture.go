@@ -2,7 +2,6 @@ package methods
 
 import (
 	"fmt"
-	"html/template"
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
@@ -59,9 +58,8 @@ func (v *view) picture() chart.Picture {
 	for a, name := range v.names {
 		p.Keys = append(p.Keys, chart.Key{Class: "block " + color(a), Name: name})
 	}
-	draw := func(z chart.Size) template.HTML {
-		d := chart.NewDrawing(z, "", p.Title, "what each node holds, the numbers are in the table below")
-		step, rise := z.Width/float64(nodes), (z.Height-foot-2)/float64(capacity)
+	return p.Draw("what each node holds, the numbers are in the table below", func(d *chart.Drawing) {
+		step, rise := d.Width/float64(nodes), (d.Height-foot-2)/float64(capacity)
 		x := 0.0
 		for _, g := range v.groups {
 			times, width := g.nodes, min(step-min(1.5, step/6), 46)
@@ -73,11 +71,8 @@ func (v *view) picture() chart.Picture {
 				x += step * float64(g.nodes/times)
 			}
 		}
-		d.F(`<text class="tick" x="0" y="%g">%s →</text>`, z.Height-4, counted(v.Problem.Nodes(), "node"))
-		return d.Finish()
-	}
-	p.SVG, p.Narrow = draw(chart.WideSize), draw(chart.NormalSize)
-	return p
+		d.F(`<text class="tick" x="0" y="%g">%s →</text>`, d.Height-4, counted(v.Problem.Nodes(), "node"))
+	})
 }
 
 // column draws the content of a node, from bottom to top.
