@@ -52,8 +52,8 @@ agent: build
 	@mkdir -p optimizer/plan/pretrained
 	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/pretrained/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
-# Train the embedded sub-scheduler for placement. Half a minute of one core. The commands that train the two queue policies
-# are listed at the head of simulator/queue/agents/agents.go.
+# Train the embedded sub-scheduler for placement. Half a minute of one core. The commands that train the two agents for
+# queues are listed in simulator/ancestors/rlscheduler/agent.go.
 scheduler: check-go
 	$(GO) test ./simulator/ancestors/metis/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
 

@@ -17,7 +17,6 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -249,7 +248,7 @@ func (f *comparingQueue) prepare(e *env, cmd *cobra.Command, c *common) (*sweep.
 				return nil, err
 			}
 			if f.deadlines != 0 {
-				w.Jobs = front.SetDeadlines(w.Jobs, f.deadlines)
+				w.Jobs = sweep.SetDeadlines(w.Jobs, f.deadlines)
 			}
 		}
 		windows, notes, err := f.windowsOf(cmd, w)
@@ -331,7 +330,7 @@ func (f *comparingQueue) checkNames(s *sweep.Sweep) error {
 }
 
 func (e *env) compareQueue(cmd *cobra.Command, c *common, f *comparingQueue) error {
-	var preference *front.Preference
+	var preference *sweep.Preference
 	if f.prefer != "" {
 		p, err := queuePreference(f.prefer)
 		if err != nil {

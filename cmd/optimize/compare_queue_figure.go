@@ -12,8 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/figures"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 )
@@ -40,7 +38,7 @@ func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueu
 		return usageError{err}
 	}
 	if f.trace == "" {
-		return usageError{fmt.Errorf("--figure rlscheduler: say --trace FILE[,FILE…]: rows are there for %s, by the names of the files", strings.Join(figures.TraceNames(), ", "))}
+		return usageError{fmt.Errorf("--figure rlscheduler: say --trace FILE[,FILE…]: rows are there for %s, by the names of the files", strings.Join(sweep.TraceNames(), ", "))}
 	}
 	if !cmd.Flags().Changed("seeds") {
 		f.seeds = "0"
@@ -59,11 +57,11 @@ func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueu
 		sweep    *sweep.Sweep
 	}
 	var rows []row
-	missing := figures.TraceNames()
+	missing := sweep.TraceNames()
 	for _, path := range strings.Split(f.trace, ",") {
-		name, ok := figures.TraceName(path)
+		name, ok := sweep.TraceName(path)
 		if !ok {
-			return usageError{fmt.Errorf("--trace %s: its name is none of a trace of the table: %s", path, strings.Join(figures.TraceNames(), ", "))}
+			return usageError{fmt.Errorf("--trace %s: its name is none of a trace of the table: %s", path, strings.Join(sweep.TraceNames(), ", "))}
 		}
 		w, err := sweep.Load(inDir(e.dir, path), sweep.TraceOptions{AsPublished: true})
 		if err != nil {
@@ -71,7 +69,7 @@ func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueu
 		}
 		missing = deleted(missing, name)
 		for _, backfill := range []bool{false, true} {
-			s, err := figures.RLScheduler(name, w, backfill, seeds[0])
+			s, err := sweep.RLSchedulerFigure(name, w, backfill, seeds[0])
 			if err != nil {
 				return usageError{fmt.Errorf("--trace %s: %w", filepath.Base(path), err)}
 			}
@@ -98,7 +96,7 @@ func (e *env) compareRLScheduler(cmd *cobra.Command, c *common, f *comparingQueu
 			r.sweep.Progress = func(done, _ int) { progress(i*n+done, n*len(rows)) }
 			o, err := sweep.Compare(ctx, r.sweep)
 			if o.Comparison != nil {
-				figures.Beside(o, r.trace, r.backfill)
+				sweep.AddPublished(o, r.trace, r.backfill)
 				outcomes = append(outcomes, o)
 				all.Also = append(all.Also, o.Comparison)
 				all.Seeds, all.Policies, all.Against = o.Comparison.Seeds, o.Comparison.Policies, o.Comparison.Against
@@ -137,7 +135,7 @@ func (e *env) compareHDeepRM(cmd *cobra.Command, c *common, f *comparingQueue) e
 	if err != nil {
 		return usageError{err}
 	}
-	var preference *front.Preference
+	var preference *sweep.Preference
 	if f.prefer != "" {
 		p, err := queuePreference(f.prefer)
 		if err != nil {
@@ -145,14 +143,14 @@ func (e *env) compareHDeepRM(cmd *cobra.Command, c *common, f *comparingQueue) e
 		}
 		preference = &p
 	}
-	w, err := figures.Learning()
+	w, err := sweep.LearningExperiment()
 	if f.onPlatform() {
 		w, _, err = f.jobs(e, cmd, seeds[0], cmd.Flags().Changed("seeds"))
 	}
 	if err != nil {
 		return usageError{fmt.Errorf("compare queue: %w", err)}
 	}
-	s := figures.HDeepRM(w, f.compat, seeds)
+	s := sweep.HDeepRMFigure(w, f.compat, seeds)
 	s.Notes = append(s.Notes, f.about(w)...)
 	s.Workers, s.Keep = f.workers, true
 	return e.runQueueSweep(c, f, s, func(o *sweep.Outcome) error { return addFront(o, preference) })

@@ -11,18 +11,17 @@ import (
 	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/sweep"
 )
 
 // queuePreference parses a preference: one of the words common to all commands, or weights.
-func queuePreference(text string) (front.Preference, error) {
+func queuePreference(text string) (sweep.Preference, error) {
 	words := map[string]string{"balanced": "slowdown=1,energy=1,utilization=1,deadlines=1", "time": "slowdown=1", "cost": "energy=1", "resource": "utilization=1"}
 	if weights, ok := words[text]; ok {
-		p, err := front.ParsePreference(weights)
+		p, err := sweep.ParsePreference(weights)
 		return p, err
 	}
-	p, err := front.ParsePreference(text)
+	p, err := sweep.ParsePreference(text)
 	if err != nil {
 		return p, fmt.Errorf("--prefer %s: %w; or balanced, time, cost, resource", text, err)
 	}
@@ -49,7 +48,7 @@ func meanSummary(all []queue.Summary) queue.Summary {
 }
 
 // weigh sets the weights of unknown metrics to 0 in a balanced preference.
-func weigh(f *front.Front, p front.Preference) front.Preference {
+func weigh(f *sweep.Front, p sweep.Preference) sweep.Preference {
 	if balanced, err := queuePreference("balanced"); err != nil || p != balanced {
 		return p
 	}
@@ -63,7 +62,7 @@ func weigh(f *front.Front, p front.Preference) front.Preference {
 
 // addFront adds the Pareto front of the methods to the outcome, and the method selected by the preference; a nil
 // preference selects none.
-func addFront(o *sweep.Outcome, preference *front.Preference) error {
+func addFront(o *sweep.Outcome, preference *sweep.Preference) error {
 	results := map[string]queue.Summary{}
 	for i, m := range o.Methods {
 		var all []queue.Summary
@@ -76,9 +75,9 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 			results[m.Name] = meanSummary(all)
 		}
 	}
-	f, err := front.Of(results)
+	f, err := sweep.FrontOf(results)
 	if err != nil {
-		if errors.Is(err, front.ErrNothing) {
+		if errors.Is(err, sweep.ErrNoFront) {
 			err = nil
 		}
 		return err
@@ -87,7 +86,7 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 	if preference != nil {
 		c, err := f.Choose(weigh(f, *preference))
 		if err != nil {
-			if preference[front.Deadlines] > 0 && !f.Known[front.Deadlines] {
+			if preference[sweep.ByDeadlines] > 0 && !f.Known[sweep.ByDeadlines] {
 				err = fmt.Errorf("%w; --deadlines gives jobs some", err)
 			}
 			return usageError{fmt.Errorf("--prefer: %w", err)}
@@ -104,9 +103,9 @@ func addFront(o *sweep.Outcome, preference *front.Preference) error {
 const longFront = 12
 
 // frontTable returns the points of a front as a table.
-func frontTable(f *front.Front, chosen string) experiment.Table {
+func frontTable(f *sweep.Front, chosen string) experiment.Table {
 	t := experiment.Table{Title: "Pareto front: ways that no other beats in all of these", Head: []string{"policy"}}
-	for i, name := range front.Metrics() {
+	for i, name := range sweep.Criteria() {
 		if f.Known[i] {
 			t.Head = append(t.Head, map[string]string{"slowdown": "bounded slowdown", "energy": "energy (MJ)", "utilization": "machine idle (%)",
 				"deadlines": "deadlines missed (%)"}[name])
@@ -120,9 +119,9 @@ func frontTable(f *front.Front, chosen string) experiment.Table {
 			continue
 		}
 		line := []string{p.Name}
-		for i := range front.Metrics() {
+		for i := range sweep.Criteria() {
 			if f.Known[i] {
-				line = append(line, frontCell(front.Metric(i), p.Vector[i]))
+				line = append(line, frontCell(sweep.Criterion(i), p.Vector[i]))
 			}
 		}
 		mark := ""
@@ -140,27 +139,27 @@ func frontTable(f *front.Front, chosen string) experiment.Table {
 	return t
 }
 
-func frontCell(m front.Metric, v float64) string {
+func frontCell(m sweep.Criterion, v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "–"
-	case m == front.Energy:
+	case m == sweep.ByEnergy:
 		return fmt.Sprintf("%.4g", v/1e6)
-	case m == front.Slowdown:
+	case m == sweep.BySlowdown:
 		return fmt.Sprintf("%.2f", v)
 	}
 	return fmt.Sprintf("%.1f", 100*v)
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *front.Front) []chart.Chart {
-	if !f.Known[front.Slowdown] || !f.Known[front.Energy] {
+func frontChart(f *sweep.Front) []chart.Chart {
+	if !f.Known[sweep.BySlowdown] || !f.Known[sweep.ByEnergy] {
 		return nil
 	}
 	on, off := chart.Series{Name: "on the front", Loose: true}, chart.Series{Name: "beaten", Class: "s4", Loose: true}
 	var names []string
 	for _, p := range f.Points {
-		q := chart.Point{X: p.Vector[front.Energy] / 1e6, Y: p.Vector[front.Slowdown]}
+		q := chart.Point{X: p.Vector[sweep.ByEnergy] / 1e6, Y: p.Vector[sweep.BySlowdown]}
 		if p.OnFront {
 			on.Points, names = append(on.Points, q), append(names, p.Name)
 		} else {

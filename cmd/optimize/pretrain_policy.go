@@ -24,7 +24,6 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/pretrain"
-	"trainopt/simulator/queue/agents"
 )
 
 // policyEnv is an environment whose agents have their own training recipes and decide only about queues or placements.
@@ -223,7 +222,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 		return nil, usageError{fmt.Errorf("--procs %d: want at least 1", f.procs)}
 	}
 	// Generated sequences are those on which the built-in policies were trained.
-	o := agents.Options{Method: f.agent, Seed: f.seed, Hidden: f.hidden, Updates: f.steps, Validation: 48,
+	o := rlscheduler.TrainOptions{Method: f.agent, Seed: f.seed, Hidden: f.hidden, Updates: f.steps, Validation: 48,
 		Sequence: rlscheduler.Sequence{Backfill: f.backfill == "rlscheduler", Drawn: &rlscheduler.Drawn{Low: 0.7, High: 1.4, Varied: true}}}
 	if f.agent == "evolution" {
 		o.Relative, o.Logarithm, o.Episodes, o.Sequence.Length = true, true, 24, 640
@@ -237,13 +236,13 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 		}
 		o.Sequence.Drawn, source = nil, "sequences of "+f.trace
 	}
-	var from *agents.Agent
+	var from *rlscheduler.Agent
 	if f.resume != "" {
 		data, err := regular.ReadFile(inDir(e.dir, f.resume), regular.Data)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--resume: %w", err)}
 		}
-		if from, err = agents.Load(bytes.NewReader(data)); err != nil {
+		if from, err = rlscheduler.ReadAgent(bytes.NewReader(data)); err != nil {
 			return nil, usageError{fmt.Errorf("--resume %s: %w", f.resume, err)}
 		}
 	}
@@ -252,7 +251,7 @@ func trainQueue(ctx context.Context, e *env, f *pretrainFlags, tell func(policyP
 	if o.Logarithm {
 		measure = "mean of ln(bounded slowdown of SJF by its own) on validation sequences"
 	}
-	a, err := agents.Train(ctx, trace, o, from, func(p agents.Progress) {
+	a, err := rlscheduler.Train(ctx, trace, o, from, func(p rlscheduler.TrainProgress) {
 		steps = p.Update
 		tell(policyPoint{Step: p.Update, Of: of, Value: p.Validation})
 	})

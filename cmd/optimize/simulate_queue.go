@@ -15,7 +15,6 @@ import (
 	"trainopt/morl/gradient"
 	runpkg "trainopt/optimizer/run"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue/front"
 	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -176,12 +175,12 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 	if f.listen != "" {
 		return e.runQueue(common, f, format, "", func(ctx context.Context, _ func(done, total int)) (*sweep.Run, error) { return e.serve(ctx, f) })
 	}
-	var preference front.Preference
+	var preference sweep.Preference
 	if f.prefer != "" {
 		if preference, err = queuePreference(f.prefer); err != nil {
 			return usageError{err}
 		}
-		if preference[front.Deadlines] > 0 && f.prefer != "balanced" {
+		if preference[sweep.ByDeadlines] > 0 && f.prefer != "balanced" {
 			return usageError{fmt.Errorf("--prefer %s: jobs have no deadlines here; compare queue --deadlines FACTOR --prefer gives them some", f.prefer)}
 		}
 	}
@@ -219,7 +218,7 @@ func (e *env) simulateQueue(cmd *cobra.Command, common *common, f *simulatingQue
 }
 
 // runner returns the function that runs the simulation given by the flags.
-func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window, p front.Preference) (func(context.Context, func(done, total int)) (*sweep.Run, error), error) {
+func (f *simulatingQueue) runner(e *env, w *sweep.Workload, window sweep.Window, p sweep.Preference) (func(context.Context, func(done, total int)) (*sweep.Run, error), error) {
 	switch {
 	case f.launched():
 		return func(ctx context.Context, progress func(done, total int)) (*sweep.Run, error) {

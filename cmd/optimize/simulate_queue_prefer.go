@@ -10,9 +10,8 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/front"
+	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/queue/unequal"
 )
 
 // ways returns the methods that --prefer tries: on equal processors every order with every backfilling; on platforms
@@ -28,12 +27,12 @@ func ways(platform, compat bool, objective string) []sweep.Named {
 		return out
 	}
 	for _, pair := range hdeeprm.Table() {
-		if pair.Job != hdeeprm.RandomJob && pair.Core != hdeeprm.RandomCore {
+		if !pair.Random() {
 			out = append(out, sweep.Named{Name: pair.String(), Method: sweep.Method{Policy: pair.String(), Compat: compat}})
 		}
 	}
 	for _, order := range []string{"fcfs", "saf", "sjf", "smallest"} {
-		for _, placement := range unequal.Placements() {
+		for _, placement := range cores.Placements() {
 			out = append(out, sweep.Named{Name: order + "+easy+" + placement, Method: sweep.Method{Policy: order, Backfill: "easy", Placement: placement, Objective: objective}})
 		}
 	}
@@ -41,7 +40,7 @@ func ways(platform, compat bool, objective string) []sweep.Named {
 }
 
 // preferred runs all methods and returns the run that the preference selects.
-func (f *simulatingQueue) preferred(ctx context.Context, w *sweep.Workload, window sweep.Window, p front.Preference, progress func(done, total int)) (*sweep.Run, error) {
+func (f *simulatingQueue) preferred(ctx context.Context, w *sweep.Workload, window sweep.Window, p sweep.Preference, progress func(done, total int)) (*sweep.Run, error) {
 	all := ways(w.Tree != nil, f.compat, f.objective)
 	results, runs := map[string]queue.Summary{}, map[string]*sweep.Run{}
 	for i, way := range all {
@@ -57,7 +56,7 @@ func (f *simulatingQueue) preferred(ctx context.Context, w *sweep.Workload, wind
 		}
 		results[way.Name], runs[way.Name] = r.Summary(), r
 	}
-	found, err := front.Of(results)
+	found, err := sweep.FrontOf(results)
 	if err != nil {
 		return nil, err
 	}

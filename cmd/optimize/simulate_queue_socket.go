@@ -49,7 +49,7 @@ func (f *socketFlags) check(cmd *cobra.Command) error {
 }
 
 // talk opens the transcript; done closes it.
-func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Talk, done func() error, err error) {
+func (e *env) talk(f *socketFlags, warn func(string)) (t batsim.Conversation, done func() error, err error) {
 	t.Warn = warn
 	if f.transcript == "" {
 		return t, func() error { return nil }, nil
@@ -91,7 +91,7 @@ func (e *env) serve(ctx context.Context, f *simulatingQueue) (*sweep.Run, error)
 	if err != nil {
 		return nil, err
 	}
-	o.Talk = talk
+	o.Conversation = talk
 	result, err := batsim.Serve(ctx, f.listen, o)
 	err = errors.Join(err, done())
 	return elsewhere(w, result, sweep.Method{Policy: policy, Backfill: cmpOr(f.backfill, "none"), Seed: f.seed, Compat: f.compat}), err
@@ -135,7 +135,7 @@ func (e *env) askElsewhere(ctx context.Context, f *simulatingQueue, w *sweep.Wor
 	if err != nil {
 		return nil, err
 	}
-	result, err := batsim.Simulate(ctx, f.connect, tree, jobs, batsim.SimulateOptions{Talk: talk, RoundPower: f.compat, Progress: progress})
+	result, err := batsim.Simulate(ctx, f.connect, tree, jobs, batsim.SimulateOptions{Conversation: talk, RoundPower: f.compat, Progress: progress})
 	err = errors.Join(err, done())
 	if result != nil && w.Tree == nil {
 		result.Energy = math.NaN()

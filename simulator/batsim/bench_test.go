@@ -3,9 +3,8 @@ package batsim
 import (
 	"testing"
 
-	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -22,7 +21,7 @@ func BenchmarkGaia(b *testing.B) {
 		j := &lublin[i]
 		j.Ops, j.Memory, j.Bandwidth = j.Run*tree.Reference*1e9, 1000, float64(4*(i%6+1))
 	}
-	pair := hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS}
+	pair := pairOf("shortest-high_gflops")
 	compare(b, tree, lublin, ServeOptions{Tree: tree, Pairs: pairSettings(pair)})
 }
 
@@ -38,7 +37,7 @@ func BenchmarkBackfilling(b *testing.B) {
 }
 
 // compare measures whole sessions.
-func compare(b *testing.B, tree *platform.Tree, jobs []queue.Job, o ServeOptions) {
+func compare(b *testing.B, tree *platform.Tree, jobs []order.Job, o ServeOptions) {
 	count := &lines{}
 	o.Transcript = count
 	b.ReportAllocs()

@@ -8,31 +8,32 @@ import (
 	"slices"
 	"strconv"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/batsim"
 )
 
 // commands is the registry of the commands of a decision process, by event type.
-var commands = map[string]func(*host, *Event) error{
-	ExecuteJob:      (*host).execute,
-	RejectJob:       (*host).reject,
-	KillJob:         (*host).kill,
-	CallMeLater:     (*host).callLater,
-	SetState:        (*host).setState,
-	SetJobMetadata:  (*host).attach,
-	ChangeJobState:  (*host).changeState,
-	Query:           (*host).answer,
-	Notify:          (*host).notified,
-	Answer:          func(*host, *Event) error { return nil }, // no query was sent
-	RegisterJob:     func(*host, *Event) error { return errDynamic },
-	RegisterProfile: func(*host, *Event) error { return errDynamic },
+var commands = map[string]func(*host, *event) error{
+	typeExecuteJob:      (*host).execute,
+	typeRejectJob:       (*host).reject,
+	typeKillJob:         (*host).kill,
+	typeCallMeLater:     (*host).callLater,
+	typeSetState:        (*host).setState,
+	typeSetJobMetadata:  (*host).attach,
+	typeChangeJobState:  (*host).changeState,
+	typeQuery:           (*host).answer,
+	typeNotify:          (*host).notified,
+	typeAnswer:          func(*host, *event) error { return nil }, // no query was sent
+	typeRegisterJob:     func(*host, *event) error { return errDynamic },
+	typeRegisterProfile: func(*host, *event) error { return errDynamic },
 }
 
 var errDynamic = errors.New("jobs cannot be registered here, as dynamic-jobs-enabled said")
 
 // command executes one command. Unknown types are an error, or ignored with a warning if ForwardUnknown is set.
-func (h *host) command(e *Event) error {
+func (h *host) command(e *event) error {
 	do, ok := commands[e.Type]
 	if !ok {
 		if h.options.ForwardUnknown {
@@ -57,7 +58,7 @@ func (h *host) job(id string) (int32, error) {
 
 // execute starts a job on the given resources. While the peer sets no states, the job is also placed on machine,
 // without its memory, so that pace can set them.
-func (h *host) execute(e *Event) error {
+func (h *host) execute(e *event) error {
 	var d executeData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -89,18 +90,18 @@ func (h *host) execute(e *Event) error {
 	}
 	bare := h.jobs[j]
 	bare.Memory = 0
-	if _, fit := h.machine.TryPlace(j, &bare, &there{cores: on}, nil); fit != cores.Fits {
+	if _, fit := h.machine.TryPlace(j, &bare, &fixedChooser{cores: on}, nil); fit != cores.Fits {
 		return fmt.Errorf("job %q does not fit", d.ID) // unreachable: its cores are free
 	}
 	return nil
 }
 
-// there is a chooser that takes the given cores.
-type there struct{ cores []int32 }
+// fixedChooser is a chooser that takes the given cores.
+type fixedChooser struct{ cores []int32 }
 
-func (t *there) Start(*cores.Machine, *queue.Job) {}
+func (t *fixedChooser) Start(*cores.Machine, *order.Job) {}
 
-func (t *there) Next(*cores.Machine, *queue.Job, int) (int32, int) {
+func (t *fixedChooser) Next(*cores.Machine, *order.Job, int) (int32, int) {
 	if len(t.cores) == 0 {
 		return -1, 0
 	}
@@ -109,7 +110,7 @@ func (t *there) Next(*cores.Machine, *queue.Job, int) (int32, int) {
 	return c, 1
 }
 
-func (h *host) reject(e *Event) error {
+func (h *host) reject(e *event) error {
 	var d jobIDData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -127,7 +128,7 @@ func (h *host) reject(e *Event) error {
 
 // kill stops jobs and queues one acknowledgement with their progress. Jobs that have ended already are acknowledged
 // too; waiting and rejected ones are an error.
-func (h *host) kill(e *Event) error {
+func (h *host) kill(e *event) error {
 	var d killedData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -150,17 +151,17 @@ func (h *host) kill(e *Event) error {
 		}
 	}
 	h.kills = append(h.kills, ack)
-	return h.shortly()
+	return h.stepAgain()
 }
 
-// shortly schedules a further step at this instant, so that the outbox is sent.
-func (h *host) shortly() error {
+// stepAgain schedules a further step at this instant, so that the outbox is sent.
+func (h *host) stepAgain() error {
 	h.soon = true
 	return h.simulation.Wake(h.simulation.Now())
 }
 
 // callLater schedules a REQUESTED_CALL; times in the past are an error.
-func (h *host) callLater(e *Event) error {
+func (h *host) callLater(e *event) error {
 	var d callData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -178,7 +179,7 @@ func (h *host) callLater(e *Event) error {
 }
 
 // setState sets the states of resources; the acknowledgement repeats the set and the state in a normalised form.
-func (h *host) setState(e *Event) error {
+func (h *host) setState(e *event) error {
 	var d stateData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -194,17 +195,17 @@ func (h *host) setState(e *Event) error {
 	if err := h.simulation.SetState(of, uint8(state)); err != nil {
 		return err
 	}
-	d.Resources, d.State = loose(batsim.FormatIntervals(of)), loose(strconv.FormatUint(state, 10))
+	d.Resources, d.State = looseString(batsim.FormatIntervals(of)), looseString(strconv.FormatUint(state, 10))
 	h.changes = append(h.changes, d)
 	if len(of) == 0 { // the simulation produces no event, but an acknowledgement is due
-		return h.shortly()
+		return h.stepAgain()
 	}
 	h.soon = true
 	return nil
 }
 
 // attach passes the metadata of a job to the Metadata callback.
-func (h *host) attach(e *Event) error {
+func (h *host) attach(e *event) error {
 	var d jobIDData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -217,7 +218,7 @@ func (h *host) attach(e *Event) error {
 }
 
 // changeState supports the transitions that other commands also perform: rejection and kill.
-func (h *host) changeState(e *Event) error {
+func (h *host) changeState(e *event) error {
 	var d jobIDData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -240,7 +241,7 @@ func (h *host) changeState(e *Event) error {
 }
 
 // answer responds to a QUERY; only consumed_energy is supported.
-func (h *host) answer(e *Event) error {
+func (h *host) answer(e *event) error {
 	var d queryData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -252,12 +253,12 @@ func (h *host) answer(e *Event) error {
 		}
 		answers[name] = strconv.AppendFloat(nil, h.simulation.Energy(), 'g', -1, 64)
 	}
-	h.say(event(h.simulation.Now(), Answer, answers))
-	return h.shortly()
+	h.enqueue(newEvent(h.simulation.Now(), typeAnswer, answers))
+	return h.stepAgain()
 }
 
 // notified accepts the end of registrations, and ignores other notices with a warning.
-func (h *host) notified(e *Event) error {
+func (h *host) notified(e *event) error {
 	var d notifyData
 	if err := e.decode(&d); err != nil {
 		return err

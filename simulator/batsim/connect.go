@@ -17,7 +17,7 @@ const retry = 50 * time.Millisecond
 
 // dial connects a REQ socket to endpoint. It retries until a peer listens, ctx is done, or idle has passed; protocol
 // errors end it immediately.
-func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, error) {
+func dial(ctx context.Context, endpoint string, idle time.Duration) (*zmtpConn, error) {
 	network, addr, err := address(endpoint, false)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, erro
 		if err == nil {
 			return w, nil
 		}
-		if errors.Is(err, ErrPeer) {
+		if errors.Is(err, errPeer) {
 			return nil, explain(ctx, err, idle, doing)
 		}
 		select {
@@ -45,13 +45,13 @@ func dial(ctx context.Context, endpoint string, idle time.Duration) (*wire, erro
 }
 
 // attempt makes one connection and handshake. The connection is closed on failure and when ctx ends.
-func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wire, error) {
+func attempt(ctx context.Context, network, addr string, idle time.Duration) (*zmtpConn, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	w, err := shake(conn, "REQ", idle)
+	w, err := handshake(conn, "REQ", idle)
 	if !stop() || err != nil {
 		conn.Close()
 		if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -68,17 +68,17 @@ func attempt(ctx context.Context, network, addr string, idle time.Duration) (*wi
 // maxCallers is the maximum number of concurrent handshakes.
 const maxCallers = 64
 
-// caller is a connection with its first request, or the error that disqualified it.
-type caller struct {
+// incoming is a connection with its first request, or the error that disqualified it.
+type incoming struct {
 	from    net.Addr
-	wire    *wire
+	wire    *zmtpConn
 	request []byte
 	err     error
 }
 
 // accept returns the first connection that sends a request, with the request. Handshakes run concurrently, so an
 // invalid, closed or silent connection does not delay the simulator's. It closes the listener.
-func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []byte, error) {
+func accept(ctx context.Context, listener net.Listener, talk *Conversation) (*zmtpConn, []byte, error) {
 	idle := talk.idle()
 	doing := fmt.Sprintf("wait for a simulator at %v", listener.Addr())
 	if l, ok := listener.(interface{ SetDeadline(time.Time) error }); ok {
@@ -87,7 +87,7 @@ func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []by
 		}
 	}
 	greeting, cancel := context.WithCancel(ctx)
-	callers, closed := make(chan caller), make(chan error, 1)
+	callers, closed := make(chan incoming), make(chan error, 1)
 	var left sync.WaitGroup
 	left.Go(func() { closed <- greetAll(greeting, listener, idle, callers) })
 	defer func() {
@@ -123,7 +123,7 @@ func accept(ctx context.Context, listener net.Listener, talk *Talk) (*wire, []by
 
 // greetAll performs handshakes with all callers and sends the results to callers until the listener fails; it returns
 // that error after all results were sent. After ctx ends, it closes the connections instead.
-func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, callers chan<- caller) error {
+func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, callers chan<- incoming) error {
 	var left sync.WaitGroup
 	defer left.Wait()
 	slots := make(chan struct{}, maxCallers)
@@ -136,7 +136,7 @@ func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, ca
 		left.Go(func() {
 			w, request, err := first(ctx, conn, idle)
 			<-slots
-			c := caller{from: conn.RemoteAddr(), wire: w, request: request, err: err}
+			c := incoming{from: conn.RemoteAddr(), wire: w, request: request, err: err}
 			if err != nil {
 				conn.Close()
 			}
@@ -150,10 +150,10 @@ func greetAll(ctx context.Context, listener net.Listener, idle time.Duration, ca
 }
 
 // first performs the handshake and receives the first request.
-func first(ctx context.Context, conn net.Conn, idle time.Duration) (*wire, []byte, error) {
+func first(ctx context.Context, conn net.Conn, idle time.Duration) (*zmtpConn, []byte, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	w, err := shake(conn, "REP", idle)
+	w, err := handshake(conn, "REP", idle)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"net"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/batsim"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 // Both sides communicate: three jobs on four processors, of which the last overtakes the second.
@@ -19,7 +19,7 @@ func Example() {
 		served <- err
 	}()
 	tree := platform.Uniform(1, 1, 4, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
-	jobs := []queue.Job{
+	jobs := []order.Job{
 		{ID: 0, Procs: 3, Run: 10, Request: 10},
 		{ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5},
 		{ID: 2, Submit: 2, Procs: 1, Run: 7, Request: 8},

@@ -11,13 +11,13 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 )
 
-// ground maps the machine of the peer, a set of numbered resources, to a local tree of cores.
-type ground struct {
+// resourceMap maps the machine of the peer, a set of numbered resources, to a local tree of cores.
+type resourceMap struct {
 	tree     *platform.Tree
 	resource []int32 // resource number by core; nil where the numbers are equal
 	states   bool    // the peer has the four power states of a core
@@ -26,9 +26,9 @@ type ground struct {
 // maxResources bounds the size of the peer's machine, and thereby memory.
 const maxResources = 1 << 22
 
-// match assigns a resource to each core of the tree, and returns an error if their numbers differ. Without a tree, it
+// mapResources assigns a resource to each core of the tree, and returns an error if their numbers differ. Without a tree, it
 // constructs one from the resources.
-func match(d *beginsData, tree *platform.Tree) (ground, error) {
+func mapResources(d *beginsData, tree *platform.Tree) (resourceMap, error) {
 	list := d.ComputeResources
 	if len(list) == 0 {
 		list = d.ResourcesData
@@ -38,7 +38,7 @@ func match(d *beginsData, tree *platform.Tree) (ground, error) {
 		n = max(d.Resources-d.Storage, len(list))
 	}
 	if n < 1 || n > maxResources || len(list) > 0 && len(list) != n {
-		return ground{}, fmt.Errorf("%s: %d compute resources, %d of them are described", SimulationBegins, n, len(list))
+		return resourceMap{}, fmt.Errorf("%s: %d compute resources, %d of them are described", typeSimulationBegins, n, len(list))
 	}
 	if len(list) == 0 {
 		for i := range n {
@@ -49,14 +49,14 @@ func match(d *beginsData, tree *platform.Tree) (ground, error) {
 	slices.SortFunc(list, func(a, b resource) int { return int(a.ID) - int(b.ID) })
 	for i := range list {
 		if list[i].ID < 0 || i > 0 && list[i].ID == list[i-1].ID {
-			return ground{}, fmt.Errorf("%s: the resource number %d is there twice, or below 0", SimulationBegins, list[i].ID)
+			return resourceMap{}, fmt.Errorf("%s: the resource number %d is there twice, or below 0", typeSimulationBegins, list[i].ID)
 		}
 	}
-	g := ground{tree: tree, states: tree != nil}
+	g := resourceMap{tree: tree, states: tree != nil}
 	if tree == nil {
 		g.tree = flat(list)
 	} else if tree.Cores != n {
-		return ground{}, fmt.Errorf("%s: there are %d compute resources, but the platform has %d cores", SimulationBegins, n, tree.Cores)
+		return resourceMap{}, fmt.Errorf("%s: there are %d compute resources, but the platform has %d cores", typeSimulationBegins, n, tree.Cores)
 	}
 	g.resource = make([]int32, n)
 	numbered, same := byName(list), true
@@ -120,7 +120,7 @@ func flat(list []resource) *platform.Tree {
 }
 
 // format returns the set of the cores' resources in Batsim's notation.
-func (g *ground) format(cores []int32) string {
+func (g *resourceMap) format(cores []int32) string {
 	if g.resource == nil {
 		return batsim.FormatIntervals(cores)
 	}
@@ -135,12 +135,12 @@ func (g *ground) format(cores []int32) string {
 type profiles struct {
 	byWorkload map[string]*batsim.Workload
 	reference  float64
-	talk       *Talk
+	talk       *Conversation
 }
 
 // newProfiles reads the profiles of SIMULATION_BEGINS. Invalid profiles cause a warning, and another one for each job
 // that uses them.
-func newProfiles(d *beginsData, reference float64, talk *Talk) profiles {
+func newProfiles(d *beginsData, reference float64, talk *Conversation) profiles {
 	p := profiles{byWorkload: map[string]*batsim.Workload{}, reference: reference, talk: talk}
 	for _, name := range slices.Sorted(maps.Keys(d.Profiles)) {
 		w, err := readProfiles(d.Profiles[name])
@@ -162,21 +162,21 @@ func readProfiles(object json.RawMessage) (*batsim.Workload, error) {
 
 // job converts a submitted job. If its profile is absent, or requires a network simulation, its operations, memory
 // and bandwidth are unknown: its requested time is then its walltime, or 1 s if it has none.
-func (p *profiles) job(d *submittedData, now float64) (queue.Job, error) {
+func (p *profiles) job(d *submittedData, now float64) (order.Job, error) {
 	if len(d.Job) == 0 {
-		return queue.Job{}, fmt.Errorf("it is not described: want the field job")
+		return order.Job{}, fmt.Errorf("it is not described: want the field job")
 	}
 	var j jobData
 	if err := json.Unmarshal(d.Job, &j); err != nil {
-		return queue.Job{}, fmt.Errorf("%s: %w", clip(d.Job), err)
+		return order.Job{}, fmt.Errorf("%s: %w", clip(d.Job), err)
 	}
 	if j.Resources < 1 {
-		return queue.Job{}, fmt.Errorf("it asks for %d resources, want at least 1", j.Resources)
+		return order.Job{}, fmt.Errorf("it asks for %d resources, want at least 1", j.Resources)
 	}
 	if j.Submit == nil {
 		j.Submit = &now
 	}
-	q := queue.Job{Submit: *j.Submit, Procs: j.Resources, Limit: max(j.Walltime, 0), Request: 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
+	q := order.Job{Submit: *j.Submit, Procs: j.Resources, Limit: max(j.Walltime, 0), Request: 1, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
 	if q.Limit > 0 {
 		q.Request = q.Limit
 	}

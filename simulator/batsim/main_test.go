@@ -12,6 +12,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
@@ -52,7 +53,7 @@ func serve(t testing.TB, o ServeOptions) (endpoint string, end <-chan served) {
 }
 
 // both connects the two sides and returns the result of each.
-func both(t testing.TB, tree *platform.Tree, jobs []queue.Job, so ServeOptions, mo SimulateOptions) (simulated, decided *queue.Result) {
+func both(t testing.TB, tree *platform.Tree, jobs []order.Job, so ServeOptions, mo SimulateOptions) (simulated, decided *queue.Result) {
 	t.Helper()
 	endpoint, end := serve(t, so)
 	if mo.Idle == 0 {
@@ -76,15 +77,15 @@ func example(t testing.TB, name string) *platform.Tree {
 }
 
 // learningJobs returns the two jobs of HDeepRM's learning experiment.
-func learningJobs() []queue.Job {
-	j := queue.Job{Procs: 1, Request: 5, Run: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
+func learningJobs() []order.Job {
+	j := order.Job{Procs: 1, Request: 5, Run: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
 	k.ID = 1
-	return []queue.Job{j, k}
+	return []order.Job{j, k}
 }
 
 // mini returns the published trace mini and its machine; the test is skipped if the data are absent.
-func mini(t testing.TB) (*platform.Tree, []queue.Job) {
+func mini(t testing.TB) (*platform.Tree, []order.Job) {
 	t.Helper()
 	const data = "../../../shared/data/hdeeprm"
 	path := filepath.Join(data, "workloads/mini.swf")

@@ -9,15 +9,15 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Message is one message of the protocol: events from Batsim, or commands from the decision process.
-type Message struct {
+// message is one message of the protocol: events from Batsim, or commands from the decision process.
+type message struct {
 	// Now is the time, s. In a reply it is the time of the decision, not before that of the request.
 	Now    float64 `json:"now"`
-	Events []Event `json:"events"`
+	Events []event `json:"events"`
 }
 
-// Event is one event or command.
-type Event struct {
+// event is one event or command.
+type event struct {
 	Timestamp float64 `json:"timestamp"` // s
 	Type      string  `json:"type"`
 	// Data is an object whose fields depend on Type. Unknown fields are retained.
@@ -26,35 +26,35 @@ type Event struct {
 
 // The types of events. All others are unknown.
 const (
-	SimulationBegins = "SIMULATION_BEGINS" // to the decision process
-	SimulationEnds   = "SIMULATION_ENDS"
-	JobSubmitted     = "JOB_SUBMITTED"
-	JobCompleted     = "JOB_COMPLETED"
-	JobKilled        = "JOB_KILLED"
-	StateChanged     = "RESOURCE_STATE_CHANGED"
-	RequestedCall    = "REQUESTED_CALL"
+	typeSimulationBegins = "SIMULATION_BEGINS" // to the decision process
+	typeSimulationEnds   = "SIMULATION_ENDS"
+	typeJobSubmitted     = "JOB_SUBMITTED"
+	typeJobCompleted     = "JOB_COMPLETED"
+	typeJobKilled        = "JOB_KILLED"
+	typeStateChanged     = "RESOURCE_STATE_CHANGED"
+	typeRequestedCall    = "REQUESTED_CALL"
 
-	ExecuteJob      = "EXECUTE_JOB" // from the decision process
-	RejectJob       = "REJECT_JOB"
-	KillJob         = "KILL_JOB"
-	CallMeLater     = "CALL_ME_LATER"
-	SetState        = "SET_RESOURCE_STATE"
-	RegisterJob     = "REGISTER_JOB"
-	RegisterProfile = "REGISTER_PROFILE"
-	SetJobMetadata  = "SET_JOB_METADATA"
-	ChangeJobState  = "CHANGE_JOB_STATE"
+	typeExecuteJob      = "EXECUTE_JOB" // from the decision process
+	typeRejectJob       = "REJECT_JOB"
+	typeKillJob         = "KILL_JOB"
+	typeCallMeLater     = "CALL_ME_LATER"
+	typeSetState        = "SET_RESOURCE_STATE"
+	typeRegisterJob     = "REGISTER_JOB"
+	typeRegisterProfile = "REGISTER_PROFILE"
+	typeSetJobMetadata  = "SET_JOB_METADATA"
+	typeChangeJobState  = "CHANGE_JOB_STATE"
 
-	Notify = "NOTIFY" // in both directions
-	Query  = "QUERY"
-	Answer = "ANSWER"
+	typeNotify = "NOTIFY" // in both directions
+	typeQuery  = "QUERY"
+	typeAnswer = "ANSWER"
 )
 
 // noMore is the notice that all jobs of the workloads were submitted.
 const noMore = "no_more_static_job_to_submit"
 
-// Parse decodes a message. Times must be numbers, and those of events ascending and at most now. Unknown types and
+// parseMessage decodes a message. Times must be numbers, and those of events ascending and at most now. Unknown types and
 // fields are retained. Errors identify the event.
-func Parse(data []byte) (*Message, error) {
+func parseMessage(data []byte) (*message, error) {
 	var raw struct {
 		Now    *float64 `json:"now"`
 		Events *[]struct {
@@ -69,7 +69,7 @@ func Parse(data []byte) (*Message, error) {
 	if raw.Now == nil || raw.Events == nil {
 		return nil, fmt.Errorf("read message %s: want now and events", clip(data))
 	}
-	m := &Message{Now: *raw.Now, Events: make([]Event, 0, len(*raw.Events))}
+	m := &message{Now: *raw.Now, Events: make([]event, 0, len(*raw.Events))}
 	last := math.Inf(-1)
 	for i, e := range *raw.Events {
 		problem := ""
@@ -89,7 +89,7 @@ func Parse(data []byte) (*Message, error) {
 			return nil, fmt.Errorf("read message: event %d (%q): %s", i, e.Type, problem)
 		}
 		last = *e.Timestamp
-		m.Events = append(m.Events, Event{last, e.Type, e.Data})
+		m.Events = append(m.Events, event{last, e.Type, e.Data})
 	}
 	return m, nil
 }
@@ -103,7 +103,7 @@ func clip(data []byte) string {
 }
 
 // decode unmarshals the data of an event; absent data is equivalent to an empty object.
-func (e *Event) decode(v any) error {
+func (e *event) decode(v any) error {
 	if len(e.Data) == 0 {
 		return nil
 	}
@@ -114,7 +114,7 @@ func (e *Event) decode(v any) error {
 }
 
 // encode returns the message as one line of JSON.
-func (m *Message) encode() ([]byte, error) {
+func (m *message) encode() ([]byte, error) {
 	size := 64
 	for i := range m.Events {
 		size += 96 + len(m.Events[i].Data)
@@ -148,33 +148,33 @@ func appendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// event returns an event with the given data. Data that cannot be marshalled is a programming error and replaced by
+// newEvent returns an event with the given data. Data that cannot be marshalled is a programming error and replaced by
 // {}.
-func event(now float64, kind string, data any) Event {
+func newEvent(now float64, kind string, data any) event {
 	b, err := json.Marshal(data)
 	if err != nil {
 		b = json.RawMessage(`{}`)
 	}
-	return Event{now, kind, b}
+	return event{now, kind, b}
 }
 
-// nothing is the data of events without data.
-type nothing struct{}
+// emptyData is the data of events without data.
+type emptyData struct{}
 
-// loose is a string that may also be encoded as a number or a boolean.
-type loose string
+// looseString is a string that may also be encoded as a number or a boolean.
+type looseString string
 
-func (l *loose) UnmarshalJSON(data []byte) error {
+func (l *looseString) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		var s string
 		err := json.Unmarshal(data, &s)
-		*l = loose(s)
+		*l = looseString(s)
 		return err
 	}
 	if len(data) > 0 && (data[0] == '{' || data[0] == '[') {
 		return fmt.Errorf("%s: want a text or a number", clip(data))
 	}
-	*l = loose(data)
+	*l = looseString(data)
 	return nil
 }
 
@@ -204,7 +204,7 @@ func (d *beginsData) flag(names ...string) bool {
 type resource struct {
 	ID         int32          `json:"id"`
 	Name       string         `json:"name"`
-	State      loose          `json:"state"`
+	State      looseString    `json:"state"`
 	Properties map[string]any `json:"properties"`
 }
 
@@ -217,10 +217,10 @@ type submittedData struct {
 
 // jobData holds the fields of a job relevant for scheduling.
 type jobData struct {
-	Submit    *float64 `json:"subtime"`
-	Resources int      `json:"res"`
-	Profile   loose    `json:"profile"`
-	Walltime  float64  `json:"walltime"`
+	Submit    *float64    `json:"subtime"`
+	Resources int         `json:"res"`
+	Profile   looseString `json:"profile"`
+	Walltime  float64     `json:"walltime"`
 }
 
 // completedData is the data of JOB_COMPLETED.
@@ -246,24 +246,24 @@ type progress struct {
 
 // stateData is the data of SET_RESOURCE_STATE and RESOURCE_STATE_CHANGED.
 type stateData struct {
-	Resources loose `json:"resources"`
-	State     loose `json:"state"`
+	Resources looseString `json:"resources"`
+	State     looseString `json:"state"`
 }
 
 // executeData is the data of EXECUTE_JOB.
 type executeData struct {
-	ID             string           `json:"job_id"`
-	Cores          loose            `json:"alloc"`
-	Mapping        map[string]loose `json:"mapping,omitempty"`
-	StorageMapping map[string]loose `json:"storage_mapping,omitempty"`
-	Additional     map[string]any   `json:"additional_io_job,omitempty"`
+	ID             string                 `json:"job_id"`
+	Cores          looseString            `json:"alloc"`
+	Mapping        map[string]looseString `json:"mapping,omitempty"`
+	StorageMapping map[string]looseString `json:"storage_mapping,omitempty"`
+	Additional     map[string]any         `json:"additional_io_job,omitempty"`
 }
 
 // jobIDData is the data of commands for one job: REJECT_JOB, CHANGE_JOB_STATE and SET_JOB_METADATA.
 type jobIDData struct {
-	ID       string `json:"job_id"`
-	State    string `json:"job_state,omitempty"`
-	Metadata loose  `json:"metadata,omitempty"`
+	ID       string      `json:"job_id"`
+	State    string      `json:"job_state,omitempty"`
+	Metadata looseString `json:"metadata,omitempty"`
 }
 
 // callData is the data of CALL_ME_LATER; At is the requested time, s.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 )
 
@@ -12,7 +11,7 @@ import (
 // those of the session, since both count submissions. Cost: that of order.Scheduler, and O(cores) a start.
 type ordered struct {
 	session   *session
-	jobs      []queue.Job
+	jobs      []order.Job
 	scheduler *order.Scheduler
 	busy      []bool // by processor
 	lowest    []int32
@@ -21,19 +20,15 @@ type ordered struct {
 var _ decider = (*ordered)(nil)
 
 func newOrdered(s *session) (decider, error) {
-	name := s.options.Order
-	if name == "" {
-		name = "fcfs"
-	}
 	procs := s.ground.tree.Cores
-	scheduler, err := order.New(procs, order.Orders[name], s.options.Backfill)
+	scheduler, err := order.New(procs, order.Orders[s.options.order()], s.options.Backfill)
 	if err != nil {
 		return nil, err
 	}
 	return &ordered{session: s, scheduler: scheduler, busy: make([]bool, procs)}, nil
 }
 
-func (o *ordered) extend(jobs []queue.Job) { o.jobs = jobs }
+func (o *ordered) extend(jobs []order.Job) { o.jobs = jobs }
 
 func (o *ordered) decide(now float64, events []cores.Event, _ int) error {
 	for _, e := range events {

@@ -3,16 +3,15 @@ package batsim
 import (
 	"fmt"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 )
 
 // pairs is a decider that uses HDeepRM's process.
 type pairs struct {
 	process *hdeeprm.Process
-	agent   hdeeprm.Decider
-	blind   bool // the agent does not use observations
+	agent   func(observation []float32) int // nil: always the first action
 }
 
 var _ decider = (*pairs)(nil)
@@ -25,9 +24,6 @@ func newPairs(s *session) (*pairs, error) {
 	settings := *s.options.Pairs
 	p := &pairs{agent: s.options.Agent}
 	if p.agent == nil {
-		p.agent = hdeeprm.Always(0)
-	}
-	if _, p.blind = p.agent.(hdeeprm.Always); p.blind {
 		settings.View = hdeeprm.Minimal
 	}
 	var err error
@@ -38,19 +34,19 @@ func newPairs(s *session) (*pairs, error) {
 	return p, nil
 }
 
-func (p *pairs) extend(jobs []queue.Job) { p.process.Extend(jobs) }
+func (p *pairs) extend(jobs []order.Job) { p.process.Extend(jobs) }
 
 func (p *pairs) decide(now float64, events []cores.Event, more int) error {
-	p.process.Take(now, events, more)
+	p.process.HandleEvents(now, events, more)
 	for again := true; again; again = p.process.Close() {
 		if !p.process.Due() {
 			continue
 		}
-		var seen []float32
-		if !p.blind {
-			seen = p.process.Observe()
+		action := 0
+		if p.agent != nil {
+			action = p.agent(p.process.Observe())
 		}
-		p.process.Act(p.agent.Decide(seen, p.process.Actions()))
+		p.process.Act(action)
 	}
 	if err := p.process.Err(); err != nil {
 		return fmt.Errorf("decide: %w", err)

@@ -6,6 +6,14 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 )
 
+func pairOf(name string) hdeeprm.Pair {
+	p, err := hdeeprm.ParsePair(name)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
 func pairSettings(pair hdeeprm.Pair) *hdeeprm.Settings {
 	return &hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, Void: true, Objective: hdeeprm.Completion, Seed: 7}
 }
@@ -13,7 +21,7 @@ func pairSettings(pair hdeeprm.Pair) *hdeeprm.Settings {
 // TestPairs checks that every pair of policies makes the same decisions with and without the socket.
 func TestPairs(t *testing.T) {
 	tree, jobs := example(t, "learning"), learningJobs()
-	table := append(hdeeprm.Table(), hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighFreeCores})
+	table := append(hdeeprm.Table(), pairOf("shortest-high_free_cores"))
 	for _, pair := range table {
 		t.Run(pair.String(), func(t *testing.T) {
 			want, _, err := hdeeprm.RunPair(tree, jobs, pair, 7, false)
@@ -36,7 +44,7 @@ func TestPairsMini(t *testing.T) {
 	tree, jobs := mini(t)
 	table := hdeeprm.Table()
 	if testing.Short() {
-		table = []hdeeprm.Pair{{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS}, {}}
+		table = []hdeeprm.Pair{pairOf("shortest-high_gflops"), pairOf("random-random")}
 	}
 	for i, pair := range table {
 		t.Run(pair.String(), func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/go-zeromq/zmq4"
 
-	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -25,20 +25,20 @@ import (
 // with EASY backfilling.
 func TestTranscripts(t *testing.T) {
 	tree := example(t, "learning")
-	three := []queue.Job{{ID: 0, Procs: 3, Run: 10, Request: 10, Limit: 20}, {ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5}, {ID: 2, Submit: 2, Procs: 1, Run: 30, Request: 8, Limit: 7}}
+	three := []order.Job{{ID: 0, Procs: 3, Run: 10, Request: 10, Limit: 20}, {ID: 1, Submit: 1, Procs: 4, Run: 5, Request: 5}, {ID: 2, Submit: 2, Procs: 1, Run: 30, Request: 8, Limit: 7}}
 	for name, c := range map[string]struct {
-		jobs    []queue.Job
+		jobs    []order.Job
 		serve   ServeOptions
 		forward bool
 	}{
-		"learning": {learningJobs(), ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})}, false},
+		"learning": {learningJobs(), ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))}, false},
 		"backfill": {three, ServeOptions{Order: "fcfs", Backfill: "easy"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join("testdata", name+".jsonl")
 			if os.Getenv("RECORD") != "" {
 				var b bytes.Buffer
-				both(t, tree, c.jobs, c.serve, SimulateOptions{ForwardProfiles: c.forward, Talk: Talk{Transcript: &b}})
+				both(t, tree, c.jobs, c.serve, SimulateOptions{ForwardProfiles: c.forward, Conversation: Conversation{Transcript: &b}})
 				if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}
@@ -110,7 +110,7 @@ func TestOutsideScheduler(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Simulate(t.Context(), "tcp://127.0.0.1:"+strings.TrimSpace(port), tree, jobs, SimulateOptions{Talk: Talk{Idle: patient}})
+	got, err := Simulate(t.Context(), "tcp://127.0.0.1:"+strings.TrimSpace(port), tree, jobs, SimulateOptions{Conversation: Conversation{Idle: patient}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestOutsideScheduler(t *testing.T) {
 func TestOutsideSimulator(t *testing.T) {
 	path := python(t)
 	tree := example(t, "learning")
-	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})})
+	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))})
 	out, err := exec.CommandContext(t.Context(), path, "testdata/replay.py", endpoint, "testdata/learning.jsonl").Output()
 	s := <-end
 	if err != nil || s.err != nil {
@@ -147,7 +147,7 @@ func TestOtherLibrary(t *testing.T) {
 	lines := readLines(t, "testdata/learning.jsonl")
 	tree := example(t, "learning")
 	t.Run("its requests", func(t *testing.T) {
-		endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest, Core: hdeeprm.HighGFLOPS})})
+		endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: pairSettings(pairOf("shortest-high_gflops"))})
 		socket := zmq4.NewReq(short(t, patient))
 		defer socket.Close()
 		if err := socket.Dial(endpoint); err != nil {
@@ -188,7 +188,7 @@ func TestOtherLibrary(t *testing.T) {
 			}
 			done <- err
 		}()
-		_, err = Simulate(t.Context(), "tcp://"+listener.Addr().String(), tree, learningJobs(), SimulateOptions{Talk: Talk{Idle: patient}})
+		_, err = Simulate(t.Context(), "tcp://"+listener.Addr().String(), tree, learningJobs(), SimulateOptions{Conversation: Conversation{Idle: patient}})
 		if other := <-done; err != nil || other != nil {
 			t.Errorf("simulate: %v; the other side: %v", err, other)
 		}
@@ -241,20 +241,20 @@ var strange = map[string]struct {
 		io.Copy(io.Discard, c)
 	}, "READY"},
 	"endless message": {func(c net.Conn, as string) {
-		w, _ := shake(c, as, patient)
+		w, _ := handshake(c, as, patient)
 		send(w, "\x02\x00\x00\x00\x0f\xff\xff\xff\xff")
 	}, "at most"},
-	"broken frame":   {func(c net.Conn, as string) { w, _ := shake(c, as, patient); send(w, "\x80aaaaaaaaa") }, "ZMTP does not know"},
-	"no empty frame": {func(c net.Conn, as string) { w, _ := shake(c, as, patient); send(w, "\x00\x02{}") }, "want an empty one"},
+	"broken frame":   {func(c net.Conn, as string) { w, _ := handshake(c, as, patient); send(w, "\x80aaaaaaaaa") }, "ZMTP does not know"},
+	"no empty frame": {func(c net.Conn, as string) { w, _ := handshake(c, as, patient); send(w, "\x00\x02{}") }, "want an empty one"},
 	"half a message": {func(c net.Conn, as string) {
-		w, _ := shake(c, as, patient)
+		w, _ := handshake(c, as, patient)
 		c.Write([]byte("\x01\x00\x00\x20{"))
 		_ = w
 	}, "hung up"},
-	"garbage": {func(c net.Conn, as string) { w, _ := shake(c, as, patient); send(w, "\x01\x00\x00\x05hello") }, "invalid character"},
+	"garbage": {func(c net.Conn, as string) { w, _ := handshake(c, as, patient); send(w, "\x01\x00\x00\x05hello") }, "invalid character"},
 }
 
-func send(w *wire, bytes string) {
+func send(w *zmtpConn, bytes string) {
 	if w != nil {
 		w.conn.Write([]byte(bytes))
 		io.Copy(io.Discard, w.conn)
@@ -289,10 +289,10 @@ func TestStrangeSchedulers(t *testing.T) {
 					conn.Close()
 				}
 			}()
-			_, err = Simulate(short(t, patient), "tcp://"+listener.Addr().String(), smallTree(), delays(1), SimulateOptions{Talk: Talk{Idle: 300 * time.Millisecond}})
+			_, err = Simulate(short(t, patient), "tcp://"+listener.Addr().String(), smallTree(), delays(1), SimulateOptions{Conversation: Conversation{Idle: 300 * time.Millisecond}})
 			listener.Close()
 			<-done
-			if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want) {
+			if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
@@ -304,7 +304,7 @@ func TestStrangeSimulators(t *testing.T) {
 	for name, c := range strange {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			endpoint, end := serve(t, ServeOptions{Talk: Talk{Idle: 300 * time.Millisecond}})
+			endpoint, end := serve(t, ServeOptions{Conversation: Conversation{Idle: 300 * time.Millisecond}})
 			conn, err := net.Dial("tcp", strings.TrimPrefix(endpoint, "tcp://"))
 			if err != nil {
 				t.Fatal(err)
@@ -312,7 +312,7 @@ func TestStrangeSimulators(t *testing.T) {
 			c.act(conn, "REQ")
 			conn.Close()
 			s := <-end
-			if !errors.Is(s.err, ErrPeer) || !strings.Contains(s.err.Error(), c.want) {
+			if !errors.Is(s.err, errPeer) || !strings.Contains(s.err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", s.err, c.want)
 			}
 		})
@@ -322,14 +322,14 @@ func TestStrangeSimulators(t *testing.T) {
 // TestNobody checks that an absent peer is awaited for the limit, and at most until the context ends.
 func TestNobody(t *testing.T) {
 	t.Run("no scheduler", func(t *testing.T) {
-		_, err := Simulate(t.Context(), "tcp://127.0.0.1:1", smallTree(), delays(1), SimulateOptions{Talk: Talk{Idle: 200 * time.Millisecond}})
-		if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), "not there for 200ms") {
+		_, err := Simulate(t.Context(), "tcp://127.0.0.1:1", smallTree(), delays(1), SimulateOptions{Conversation: Conversation{Idle: 200 * time.Millisecond}})
+		if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "not there for 200ms") {
 			t.Error(err)
 		}
 	})
 	t.Run("no simulator", func(t *testing.T) {
-		_, err := Serve(t.Context(), "tcp://127.0.0.1:0", ServeOptions{Talk: Talk{Idle: 200 * time.Millisecond}})
-		if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), "none came within 200ms") {
+		_, err := Serve(t.Context(), "tcp://127.0.0.1:0", ServeOptions{Conversation: Conversation{Idle: 200 * time.Millisecond}})
+		if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "none came within 200ms") {
 			t.Error(err)
 		}
 	})
@@ -385,7 +385,7 @@ func TestAfterAStranger(t *testing.T) {
 		act(conn, "REQ")
 		conn.Close()
 	}
-	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1, 2), SimulateOptions{Talk: Talk{Idle: patient}})
+	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1, 2), SimulateOptions{Conversation: Conversation{Idle: patient}})
 	if s := <-end; err != nil || s.err != nil {
 		t.Errorf("simulate: %v; serve: %v", err, s.err)
 	}
@@ -402,12 +402,12 @@ func TestSilentConnectionsDelayNobody(t *testing.T) {
 		}
 		defer conn.Close()
 		if i%10 == 0 {
-			if _, err := shake(conn, "REQ", patient); err != nil {
+			if _, err := handshake(conn, "REQ", patient); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1, 2), SimulateOptions{Talk: Talk{Idle: patient}})
+	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1, 2), SimulateOptions{Conversation: Conversation{Idle: patient}})
 	if s := <-end; err != nil || s.err != nil {
 		t.Errorf("simulate: %v; serve: %v", err, s.err)
 	}
@@ -441,10 +441,10 @@ func TestLocalSocket(t *testing.T) {
 	endpoint := "ipc://" + filepath.Join(t.TempDir(), "batsim")
 	done := make(chan error, 1)
 	go func() {
-		_, err := Serve(t.Context(), endpoint, ServeOptions{Talk: Talk{Idle: patient}})
+		_, err := Serve(t.Context(), endpoint, ServeOptions{Conversation: Conversation{Idle: patient}})
 		done <- err
 	}()
-	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1), SimulateOptions{Talk: Talk{Idle: patient}})
+	_, err := Simulate(t.Context(), endpoint, smallTree(), delays(1), SimulateOptions{Conversation: Conversation{Idle: patient}})
 	if other := <-done; err != nil || other != nil {
 		t.Errorf("simulate: %v; serve: %v", err, other)
 	}

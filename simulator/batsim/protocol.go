@@ -22,22 +22,22 @@ import (
 	"time"
 )
 
-// DefaultEndpoint is the endpoint at which Batsim expects a decision process.
-const DefaultEndpoint = "tcp://localhost:28000"
+// defaultEndpoint is the endpoint at which Batsim expects a decision process.
+const defaultEndpoint = "tcp://localhost:28000"
 
-// Limit is the default time to wait for the peer: for its connection and for each message.
-const Limit = 60 * time.Second
+// defaultTimeout is the default time to wait for the peer: for its connection and for each message.
+const defaultTimeout = 60 * time.Second
 
-// ErrPeer is wrapped by all errors caused by the peer: it is absent, silent, or violates the protocol.
-var ErrPeer = errors.New("the other side of the protocol")
+// errPeer is wrapped by all errors caused by the peer: it is absent, silent, or violates the protocol.
+var errPeer = errors.New("the other side of the protocol")
 
-// peerError returns an error that wraps ErrPeer.
+// peerError returns an error that wraps errPeer.
 func peerError(format string, args ...any) error {
-	return fmt.Errorf("%w: %w", ErrPeer, fmt.Errorf(format, args...))
+	return fmt.Errorf("%w: %w", errPeer, fmt.Errorf(format, args...))
 }
 
-// Talk holds the options of the conversation, for both sides. The zero value is valid.
-type Talk struct {
+// Conversation holds the options of a conversation, for both sides. The zero value is valid.
+type Conversation struct {
 	// Idle is how long the peer may be silent; 0 means Limit.
 	Idle time.Duration
 	// Transcript receives every message, one per line, requests and replies alternately; nil means none.
@@ -46,20 +46,20 @@ type Talk struct {
 	Warn func(text string)
 }
 
-func (t *Talk) idle() time.Duration {
+func (t *Conversation) idle() time.Duration {
 	if t.Idle <= 0 {
-		return Limit
+		return defaultTimeout
 	}
 	return t.Idle
 }
 
-func (t *Talk) warn(format string, args ...any) {
+func (t *Conversation) warn(format string, args ...any) {
 	if t.Warn != nil {
 		t.Warn(fmt.Sprintf(format, args...))
 	}
 }
 
-func (t *Talk) record(message []byte) error {
+func (t *Conversation) record(message []byte) error {
 	if t.Transcript == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package batsim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -17,7 +18,7 @@ import (
 
 // ServeOptions are the options of a decision process. The zero value is first come, first served on equal processors.
 type ServeOptions struct {
-	Talk
+	Conversation
 
 	// Order is one of order.Orders, by which jobs start on the lowest free processors; memory and bandwidth are
 	// ignored. "" means fcfs. Backfill is none or easy; "" means none.
@@ -27,7 +28,7 @@ type ServeOptions struct {
 	// always the first. Limits are the bounds that normalise observations; a zero value means 1 each, which is
 	// suitable for agents that ignore observations.
 	Pairs  *hdeeprm.Settings
-	Agent  hdeeprm.Decider
+	Agent  func(observation []float32) int
 	Limits hdeeprm.Limits
 
 	// Tree is the machine whose cores the peer simulates. If the resource names consist of a common prefix and the
@@ -62,7 +63,7 @@ func Serve(ctx context.Context, endpoint string, o ServeOptions) (*queue.Result,
 	if o.Listening != nil {
 		o.Listening(listener.Addr())
 	}
-	w, request, err := accept(ctx, listener, &o.Talk)
+	w, request, err := accept(ctx, listener, &o.Conversation)
 	if err != nil {
 		return nil, err
 	}
@@ -77,6 +78,8 @@ func Serve(ctx context.Context, endpoint string, o ServeOptions) (*queue.Result,
 	return s.result(), err
 }
 
+func (o *ServeOptions) order() string { return cmp.Or(o.Order, "fcfs") }
+
 func (o *ServeOptions) validate() error {
 	if o.Pairs != nil {
 		if o.Order != "" || o.Backfill != "" && o.Backfill != "none" {
@@ -84,8 +87,8 @@ func (o *ServeOptions) validate() error {
 		}
 		return o.Pairs.Validate()
 	}
-	if _, ok := order.Orders[o.Order]; !ok && o.Order != "" {
-		return fmt.Errorf("decide: no order is called %q: there are %s", o.Order, strings.Join(order.OrderNames(), ", "))
+	if _, err := order.Parse(o.order()); err != nil {
+		return fmt.Errorf("decide: %w", err)
 	}
 	if o.Backfill != "" && !slices.Contains(order.Backfills(), o.Backfill) {
 		return fmt.Errorf("decide: backfilling %q: want one of %s over the protocol", o.Backfill, strings.Join(order.Backfills(), ", "))
@@ -96,37 +99,37 @@ func (o *ServeOptions) validate() error {
 // decider makes the decisions, by the commands of a session.
 type decider interface {
 	// extend is called before an event refers to a new job; jobs are the previous ones and the new ones.
-	extend(jobs []queue.Job)
+	extend(jobs []order.Job)
 	// decide processes events. more is 0 when no further job will be submitted.
 	decide(now float64, events []cores.Event, more int) error
 	// finish is called after the last event; it returns an error if jobs still wait.
 	finish() error
 }
 
-// session is one simulation of the peer. It implements hdeeprm.Machinery for the decider.
+// session is one simulation of the peer. It implements hdeeprm.Executor for the decider.
 type session struct {
 	options ServeOptions
 	decider decider
-	ground  ground
+	ground  resourceMap
 	known   profiles
 	unknown bool // events of unknown types are expected
 
 	now     float64
 	more    int
 	over    bool
-	jobs    []queue.Job
+	jobs    []order.Job
 	ids     []string
 	index   map[string]int32
 	fate    []queue.Outcome
 	events  []cores.Event
-	answer  []Event
+	answer  []event
 	count   int
 	grouped int
 	changes int
 }
 
 // talk answers requests until the simulation ends.
-func (s *session) talk(ctx context.Context, w *wire, request []byte) error {
+func (s *session) talk(ctx context.Context, w *zmtpConn, request []byte) error {
 	idle := s.options.idle()
 	for {
 		reply, err := s.reply(request)
@@ -146,12 +149,12 @@ func (s *session) talk(ctx context.Context, w *wire, request []byte) error {
 }
 
 // reply returns the encoded reply to an encoded request: it parses and processes the events, lets the decider append
-// commands, and encodes them. Both messages are recorded. The errors of invalid messages wrap ErrPeer.
+// commands, and encodes them. Both messages are recorded. The errors of invalid messages wrap errPeer.
 func (s *session) reply(request []byte) ([]byte, error) {
 	if err := s.options.record(request); err != nil {
 		return nil, err
 	}
-	m, err := Parse(request)
+	m, err := parseMessage(request)
 	if err != nil {
 		return nil, fmt.Errorf("hear of the simulator: %w", peerError("%w", err))
 	}
@@ -160,13 +163,13 @@ func (s *session) reply(request []byte) ([]byte, error) {
 	}
 	s.now, s.events, s.answer = m.Now, s.events[:0], nil
 	for i := range m.Events {
-		if err := s.hear(&m.Events[i]); err != nil {
+		if err := s.handleEvent(&m.Events[i]); err != nil {
 			return nil, fmt.Errorf("hear of the simulator: %w", peerError("%w", err))
 		}
 	}
 	s.count += len(m.Events)
 	if s.decider == nil {
-		return nil, fmt.Errorf("hear of the simulator: %w", peerError("its first message does not have %s", SimulationBegins))
+		return nil, fmt.Errorf("hear of the simulator: %w", peerError("its first message does not have %s", typeSimulationBegins))
 	}
 	if !s.over {
 		s.decider.extend(s.jobs)
@@ -174,7 +177,7 @@ func (s *session) reply(request []byte) ([]byte, error) {
 			return nil, err
 		}
 	}
-	answer := Message{Now: s.now, Events: s.answer}
+	answer := message{Now: s.now, Events: s.answer}
 	b, err := answer.encode()
 	if err == nil {
 		err = s.options.record(b)
@@ -182,34 +185,34 @@ func (s *session) reply(request []byte) ([]byte, error) {
 	return b, err
 }
 
-// hear processes one event. Before the decider exists, only SIMULATION_BEGINS is valid, and none after
+// handleEvent processes one event. Before the decider exists, only SIMULATION_BEGINS is valid, and none after
 // SIMULATION_ENDS. Events of unknown types are ignored, with a warning unless the simulator announced them.
-func (s *session) hear(e *Event) error {
-	if s.decider == nil && e.Type != SimulationBegins {
-		return fmt.Errorf("%s before %s", e.Type, SimulationBegins)
+func (s *session) handleEvent(e *event) error {
+	if s.decider == nil && e.Type != typeSimulationBegins {
+		return fmt.Errorf("%s before %s", e.Type, typeSimulationBegins)
 	}
 	if s.over {
-		return fmt.Errorf("%s after %s", e.Type, SimulationEnds)
+		return fmt.Errorf("%s after %s", e.Type, typeSimulationEnds)
 	}
 	switch e.Type {
-	case SimulationBegins:
+	case typeSimulationBegins:
 		return s.begin(e)
-	case SimulationEnds:
+	case typeSimulationEnds:
 		s.over = true
-	case JobSubmitted:
+	case typeJobSubmitted:
 		return s.submitted(e)
-	case JobCompleted:
+	case typeJobCompleted:
 		return s.completed(e)
-	case JobKilled:
+	case typeJobKilled:
 		return s.killed(e)
-	case StateChanged:
+	case typeStateChanged:
 		s.events = append(s.events, cores.Event{Kind: cores.Changed, Job: -1})
-	case RequestedCall:
+	case typeRequestedCall:
 		s.events = append(s.events, cores.Event{Kind: cores.Woken, Job: -1})
-	case Notify:
+	case typeNotify:
 		return s.notified(e)
-	case Answer:
-	case Query:
+	case typeAnswer:
+	case typeQuery:
 		var d queryData
 		if err := e.decode(&d); err != nil {
 			return err
@@ -224,7 +227,7 @@ func (s *session) hear(e *Event) error {
 }
 
 // begin processes SIMULATION_BEGINS: it maps the machine, reads the profiles and creates the decider.
-func (s *session) begin(e *Event) error {
+func (s *session) begin(e *event) error {
 	if s.decider != nil {
 		return fmt.Errorf("%s twice", e.Type)
 	}
@@ -233,18 +236,18 @@ func (s *session) begin(e *Event) error {
 		return err
 	}
 	var err error
-	if s.ground, err = match(&d, s.options.Tree); err != nil {
+	if s.ground, err = mapResources(&d, s.options.Tree); err != nil {
 		return err
 	}
 	var redis struct{ Enabled bool }
 	if raw, ok := d.Config["redis"]; ok {
-		_ = (&Event{Data: raw}).decode(&redis)
+		_ = (&event{Data: raw}).decode(&redis)
 	}
 	if redis.Enabled || d.flag("redis-enabled", "redis_enabled") {
 		return fmt.Errorf("jobs are in Redis (redis-enabled), which is not supported")
 	}
 	s.unknown = d.flag("forward-unknown-events", "forward_unknown_events")
-	s.known = newProfiles(&d, s.ground.tree.Reference, &s.options.Talk)
+	s.known = newProfiles(&d, s.ground.tree.Reference, &s.options.Conversation)
 	if s.options.Pairs != nil {
 		s.decider, err = newPairs(s)
 	} else {
@@ -254,7 +257,7 @@ func (s *session) begin(e *Event) error {
 }
 
 // submitted adds a job.
-func (s *session) submitted(e *Event) error {
+func (s *session) submitted(e *event) error {
 	var d submittedData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -274,7 +277,7 @@ func (s *session) submitted(e *Event) error {
 	return nil
 }
 
-func (s *session) completed(e *Event) error {
+func (s *session) completed(e *event) error {
 	var d completedData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -288,7 +291,7 @@ func (s *session) completed(e *Event) error {
 
 // killed processes the acknowledgement of kills, a command that this side never sends. Jobs still running are marked
 // as killed.
-func (s *session) killed(e *Event) error {
+func (s *session) killed(e *event) error {
 	var d killedData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -304,7 +307,7 @@ func (s *session) killed(e *Event) error {
 }
 
 // ended records the end of a running job.
-func (s *session) ended(e *Event, id string, state queue.State, kind cores.Kind) error {
+func (s *session) ended(e *event, id string, state queue.State, kind cores.Kind) error {
 	j, ok := s.index[id]
 	if !ok || s.fate[j].State != queue.Running {
 		return fmt.Errorf("%s at %v s: job %q does not run", e.Type, e.Timestamp, id)
@@ -315,7 +318,7 @@ func (s *session) ended(e *Event, id string, state queue.State, kind cores.Kind)
 }
 
 // notified processes a NOTIFY. Changes of machine availability are not supported.
-func (s *session) notified(e *Event) error {
+func (s *session) notified(e *event) error {
 	var d notifyData
 	if err := e.decode(&d); err != nil {
 		return err
@@ -338,7 +341,7 @@ func (s *session) notified(e *Event) error {
 func (s *session) Start(job int32, on []int32) error {
 	o := &s.fate[job]
 	o.State, o.Start, o.Cores = queue.Running, s.now, slices.Clone(on)
-	s.answer = append(s.answer, event(s.now, ExecuteJob, executeData{ID: s.ids[job], Cores: loose(s.ground.format(on))}))
+	s.answer = append(s.answer, newEvent(s.now, typeExecuteJob, executeData{ID: s.ids[job], Cores: looseString(s.ground.format(on))}))
 	return nil
 }
 
@@ -348,14 +351,14 @@ func (s *session) SetState(of []int32, state uint8) error {
 		return nil
 	}
 	s.grouped, s.changes = s.grouped+1, s.changes+len(of)
-	s.answer = append(s.answer, event(s.now, SetState, stateData{loose(s.ground.format(of)), loose('0' + rune(state))}))
+	s.answer = append(s.answer, newEvent(s.now, typeSetState, stateData{looseString(s.ground.format(of)), looseString('0' + rune(state))}))
 	return nil
 }
 
 // Reject appends the command that rejects a job.
 func (s *session) Reject(job int32) error {
 	s.fate[job].State = queue.Rejected
-	s.answer = append(s.answer, event(s.now, RejectJob, jobIDData{ID: s.ids[job]}))
+	s.answer = append(s.answer, newEvent(s.now, typeRejectJob, jobIDData{ID: s.ids[job]}))
 	return nil
 }
 

@@ -48,7 +48,7 @@ func TestOrders(t *testing.T) {
 }
 
 // converse connects the two sides without a socket.
-func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []queue.Job) (*queue.Result, *session, error) {
+func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []order.Job) (*queue.Result, *session, error) {
 	s := &session{options: so, index: map[string]int32{}, more: 1}
 	h, err := newHost(tree, jobs, mo)
 	if err != nil {
@@ -63,14 +63,14 @@ func converse(so ServeOptions, mo SimulateOptions, tree *platform.Tree, jobs []q
 func TestOrdersProperty(t *testing.T) {
 	tree := platform.Uniform(1, 1, 5, 1000, platform.Processor{Bandwidth: 10, GFLOPS: 1, Watts: 10})
 	rapid.Check(t, func(t *rapid.T) {
-		jobs := make([]queue.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
+		jobs := make([]order.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
 		for i := range jobs {
 			run := float64(rapid.IntRange(1, 6).Draw(t, "run"))
-			jobs[i] = queue.Job{ID: i, Submit: float64(rapid.IntRange(0, 10).Draw(t, "submit")), Procs: rapid.IntRange(1, 6).Draw(t, "procs"),
+			jobs[i] = order.Job{ID: i, Submit: float64(rapid.IntRange(0, 10).Draw(t, "submit")), Procs: rapid.IntRange(1, 6).Draw(t, "procs"),
 				Run: run, Request: run + float64(rapid.IntRange(-2, 4).Draw(t, "over"))}
 			jobs[i].Request = max(jobs[i].Request, 1)
 		}
-		slices.SortStableFunc(jobs, func(a, b queue.Job) int { return int(a.Submit - b.Submit) })
+		slices.SortStableFunc(jobs, func(a, b order.Job) int { return int(a.Submit - b.Submit) })
 		for i := range jobs {
 			jobs[i].ID = i
 		}
@@ -92,14 +92,15 @@ func TestOrdersProperty(t *testing.T) {
 	})
 }
 
-// looker is an agent whose actions depend on all values of the observation.
-type looker struct{ sum float64 }
-
-func (l *looker) Decide(seen []float32, actions int) int {
-	for i, v := range seen {
-		l.sum += float64(v) * float64(i%7+1)
+// looker returns an agent whose actions depend on all values of the observation.
+func looker(actions int) func(observation []float32) int {
+	sum := 0.0
+	return func(observation []float32) int {
+		for i, v := range observation {
+			sum += float64(v) * float64(i%7+1)
+		}
+		return int(math.Abs(sum)*1e3) % actions
 	}
-	return int(math.Abs(l.sum)*1e3) % actions
 }
 
 // TestAgents checks that observations are equal with and without the socket.
@@ -113,11 +114,11 @@ func TestAgents(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := e.Run(&looker{})
+			want, err := e.Run(looker(e.Actions()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			got, _, err := converse(ServeOptions{Tree: tree, Pairs: &settings, Agent: &looker{}, Limits: hdeeprm.LimitsOf(jobs)}, SimulateOptions{}, tree, jobs)
+			got, _, err := converse(ServeOptions{Tree: tree, Pairs: &settings, Agent: looker(e.Actions()), Limits: hdeeprm.LimitsOf(jobs)}, SimulateOptions{}, tree, jobs)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +145,7 @@ func TestRequests(t *testing.T) {
 		"resources have numbers of their own": {[]string{submit("w!1", `"job": {"res": 2, "id": "1", "profile": "p", "subtime": 1}`)}, `"alloc":"2 5"`, true},
 		"versions differ":                     {[]string{submit("w!1", `"job": {"res": 1, "id": "1", "profile": 7, "walltime": -1}, "profile": {"type": "delay", "delay": 3}`)}, `"alloc":"2"`, true},
 		"a profile that nobody knows":         {[]string{submit("w!1", `"job": {"res": 1, "profile": "p"}, "profile": {"type": "usage_trace", "x": []}`)}, `"alloc":"2"`, true},
-		"too large":                           {[]string{submit("w!1", `"job": {"res": 3, "profile": "p"}`)}, RejectJob, true},
+		"too large":                           {[]string{submit("w!1", `"job": {"res": 3, "profile": "p"}`)}, typeRejectJob, true},
 		"unknown events":                      {[]string{`{"now": 3, "events": [{"timestamp": 2, "type": "ECLIPSE", "data": {"sun": "moon"}}, {"timestamp": 3, "type": "NOTIFY", "data": {"type": "lunch"}}]}`}, `{"now":3,"events":[]}`, true},
 		"acknowledged kills":                  {[]string{submit("w!1", `"job": {"res": 1, "profile": "p"}`), `{"now": 2, "events": [{"timestamp": 2, "type": "JOB_KILLED", "data": {"job_ids": ["w!1"], "job_progress": {"w!1": {"profile": "p", "progress": 0.5}}}}]}`}, `{"now":2,"events":[]}`, true},
 		"nothing":                             {[]string{`{"now": 7, "events": []}`}, `{"now":7,"events":[]}`, true},
@@ -170,7 +171,7 @@ func TestRequests(t *testing.T) {
 			switch {
 			case c.ok && (err != nil || !strings.Contains(string(got), c.want)):
 				t.Errorf("it answers %s, %v; want %s", got, err, c.want)
-			case !c.ok && (!errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want)):
+			case !c.ok && (!errors.Is(err, errPeer) || !strings.Contains(err.Error(), c.want)):
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
@@ -186,8 +187,8 @@ func TestBeginnings(t *testing.T) {
 		options     ServeOptions
 		first, want string
 	}{
-		"nothing first":    {ServeOptions{}, `{"now": 0, "events": []}`, SimulationBegins},
-		"a job first":      {ServeOptions{}, `{"now": 0, "events": [{"timestamp": 0, "type": "JOB_SUBMITTED", "data": {}}]}`, "before " + SimulationBegins},
+		"nothing first":    {ServeOptions{}, `{"now": 0, "events": []}`, typeSimulationBegins},
+		"a job first":      {ServeOptions{}, `{"now": 0, "events": [{"timestamp": 0, "type": "JOB_SUBMITTED", "data": {}}]}`, "before " + typeSimulationBegins},
 		"no resources":     {ServeOptions{}, begins(`{}`), "0 compute resources"},
 		"too many":         {ServeOptions{}, begins(`{"nb_compute_resources": 2000000000}`), "2000000000"},
 		"some undescribed": {ServeOptions{}, begins(`{"nb_compute_resources": 2, "compute_resources": [{"id": 0}]}`), "1 of them"},
@@ -198,7 +199,7 @@ func TestBeginnings(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &session{options: c.options, index: map[string]int32{}, more: 1}
-			if _, err := s.reply([]byte(c.first)); !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want) {
+			if _, err := s.reply([]byte(c.first)); !errors.Is(err, errPeer) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("the error is %v, want one with %q", err, c.want)
 			}
 		})
@@ -229,7 +230,7 @@ func TestMatch(t *testing.T) {
 		"undescribed": {&beginsData{Compute: 4}, "0-1 3", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g, err := match(c.begins, smallTree())
+			g, err := mapResources(c.begins, smallTree())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -238,7 +239,7 @@ func TestMatch(t *testing.T) {
 			}
 		})
 	}
-	g, err := match(&beginsData{Compute: 2, ComputeResources: []resource{{ID: 4, Properties: map[string]any{"watt_per_state": "95.0:190.74,90:100"}}, {ID: 3}}}, nil)
+	g, err := mapResources(&beginsData{Compute: 2, ComputeResources: []resource{{ID: 4, Properties: map[string]any{"watt_per_state": "95.0:190.74,90:100"}}, {ID: 3}}}, nil)
 	if err != nil || g.tree.Cores != 2 || g.tree.Processors[1].Watts != 190.74 || g.states || g.format([]int32{0}) != "3" {
 		t.Errorf("without a tree: %+v, %v", g, err)
 	}
@@ -248,7 +249,7 @@ func TestMatch(t *testing.T) {
 // from its walltime.
 func TestProfiles(t *testing.T) {
 	var warnings []string
-	talk := Talk{Warn: func(text string) { warnings = append(warnings, text) }}
+	talk := Conversation{Warn: func(text string) { warnings = append(warnings, text) }}
 	p := newProfiles(&beginsData{Profiles: map[string]json.RawMessage{
 		"w": json.RawMessage(`{"good": {"type": "parallel_homogeneous", "cpu": 6e9, "com": 0, "req_time": 9, "mem": 100, "mem_bw": 4}, "bad": {"type": "delay"},
 			"two": {"type": "composed", "seq": ["good", "good"]}}`),
@@ -297,13 +298,13 @@ func TestServeOptions(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	jobs := learningJobs()
 	jobs[1].Memory = 1e9
-	settings := pairSettings(hdeeprm.Pair{Job: hdeeprm.First, Core: hdeeprm.HighGFLOPS})
+	settings := pairSettings(pairOf("first-high_gflops"))
 	settings.Compat = true // without Compat, it is rejected
 	tree := example(t, "learning")
 	endpoint, end := serve(t, ServeOptions{Tree: tree, Pairs: settings})
-	_, err := Simulate(t.Context(), endpoint, tree, jobs, SimulateOptions{Talk: Talk{Idle: patient}})
+	_, err := Simulate(t.Context(), endpoint, tree, jobs, SimulateOptions{Conversation: Conversation{Idle: patient}})
 	s := <-end
-	if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), "1 jobs have not ended") {
+	if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "1 jobs have not ended") {
 		t.Errorf("simulate: %v", err)
 	}
 	if !errors.Is(s.err, hdeeprm.ErrBlocked) {
@@ -318,7 +319,7 @@ func FuzzReply(f *testing.F) {
 	f.Add(beginsTwo)
 	f.Add(`{"now": 2, "events": [{"timestamp": 2, "type": "NOTIFY", "data": null}, {"timestamp": 2, "type": "SIMULATION_ENDS"}]}`)
 	f.Fuzz(func(t *testing.T, request string) {
-		for _, o := range []ServeOptions{{Backfill: "easy"}, {Pairs: pairSettings(hdeeprm.Pair{Job: hdeeprm.Shortest})}} {
+		for _, o := range []ServeOptions{{Backfill: "easy"}, {Pairs: pairSettings(pairOf("shortest-random"))}} {
 			s := &session{options: o, index: map[string]int32{}, more: 1}
 			if _, err := s.reply([]byte(beginsTwo)); err != nil {
 				t.Fatal(err)
@@ -327,11 +328,11 @@ func FuzzReply(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			asked, err := Parse([]byte(request))
+			asked, err := parseMessage([]byte(request))
 			if err != nil {
 				t.Fatalf("it answers what cannot be read: %v", err)
 			}
-			if m, err := Parse(reply); err != nil || m.Now != asked.Now {
+			if m, err := parseMessage(reply); err != nil || m.Now != asked.Now {
 				t.Fatalf("it answers %s: %v", reply, err)
 			}
 		}
@@ -353,7 +354,7 @@ func FuzzCommands(f *testing.F) {
 		}
 		last, said := math.Inf(-1), 0
 		h.ask = func(request []byte) ([]byte, error) {
-			m, err := Parse(request)
+			m, err := parseMessage(request)
 			if err != nil || m.Now < last {
 				t.Fatalf("it says %s after %v s: %v", request, last, err)
 			}
@@ -376,7 +377,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"now": 1.5, "events": [{"timestamp": 1, "type": "X", "data": null, "more": 1}, {"timestamp": 1.5, "type": "Y"}]}`))
 	f.Add([]byte(`{"now": -0, "events": null}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		m, err := Parse(data)
+		m, err := parseMessage(data)
 		if err != nil {
 			return
 		}
@@ -384,7 +385,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := Parse(b)
+		again, err := parseMessage(b)
 		if err != nil || again.Now != m.Now || len(again.Events) != len(m.Events) {
 			t.Fatalf("%s becomes %s: %v", data, b, err)
 		}

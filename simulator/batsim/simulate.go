@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -18,7 +19,7 @@ import (
 
 // SimulateOptions are the options of a simulator. The zero value is valid.
 type SimulateOptions struct {
-	Talk
+	Conversation
 
 	// Workload is the source of the jobs (batsim.Workload.Convert), so that the peer receives all its fields; nil
 	// means batsim.FromJobs of the jobs. A job is identified there by its Name, or by its ID if it has none.
@@ -34,7 +35,7 @@ type SimulateOptions struct {
 	// Batsim.
 	RoundPower bool
 	// Metadata is called with the metadata that SET_JOB_METADATA attaches to a job; nil means no call.
-	Metadata func(job *queue.Job, text string)
+	Metadata func(job *order.Job, text string)
 	// Progress is called with the number of ended jobs after each of them; nil means no reports.
 	Progress func(done, total int)
 }
@@ -53,7 +54,7 @@ type SimulateOptions struct {
 // Jobs cannot be registered (REGISTER_JOB), and one core runs one job; commands beyond these limits end the
 // simulation with an error that names them. On failure the result is partial, or nil if no simulation began. The jobs
 // must not be modified.
-func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*queue.Result, error) {
+func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*queue.Result, error) {
 	h, err := newHost(tree, jobs, o)
 	if err != nil {
 		return nil, err
@@ -84,7 +85,7 @@ func Simulate(ctx context.Context, endpoint string, tree *platform.Tree, jobs []
 type host struct {
 	options    SimulateOptions
 	tree       *platform.Tree
-	jobs       []queue.Job
+	jobs       []order.Job
 	simulation *cores.Simulation
 	ask        func(request []byte) (reply []byte, err error)
 
@@ -97,8 +98,8 @@ type host struct {
 	// machine determines the states while the peer sets none; it becomes nil when the peer does.
 	machine *cores.Machine
 
-	outbox  []Event
-	held    []Event   // commands with a future timestamp
+	outbox  []event
+	held    []event   // commands with a future timestamp
 	calls   []float64 // requested times of calls, ascending
 	busy    float64   // end of the peer's present decision, s
 	changes []stateData
@@ -111,10 +112,10 @@ type host struct {
 	still   int // consecutive requests at one instant
 }
 
-// patience is the maximum number of requests at one instant; beyond it, the simulation ends with an error.
-const patience = 10_000
+// maxRequestsPerInstant is the maximum number of requests at one instant; beyond it, the simulation ends with an error.
+const maxRequestsPerInstant = 10_000
 
-func newHost(tree *platform.Tree, jobs []queue.Job, o SimulateOptions) (*host, error) {
+func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, error) {
 	simulation, err := cores.NewSimulation(tree, jobs)
 	if err != nil {
 		return nil, err
@@ -156,10 +157,7 @@ func (h *host) describe() error {
 	}
 	for i := range h.jobs {
 		j := &h.jobs[i]
-		name := j.Name
-		if name == "" {
-			name = strconv.Itoa(j.ID)
-		}
+		name := j.Label()
 		id := name
 		if !strings.Contains(id, "!") {
 			id = h.options.Name + "!" + name
@@ -188,17 +186,17 @@ func (h *host) describe() error {
 // events and the peer is not busy. It ends by SIMULATION_ENDS unless the conversation itself failed.
 func (h *host) run() error {
 	s := h.simulation
-	h.say(h.begins())
-	h.note()
+	h.enqueue(h.begins())
+	h.announceNoMoreJobs()
 	err := h.converse()
 	for err == nil && (h.left > 0 || h.soon || len(h.outbox) > 0) && s.Next() {
 		h.soon = false
-		h.hear()
-		if err = h.perform(); err == nil && s.Now() >= h.busy && len(h.outbox) > 0 {
+		h.collectEvents()
+		if err = h.executeDue(); err == nil && s.Now() >= h.busy && len(h.outbox) > 0 {
 			err = h.converse()
 		}
 		if err == nil {
-			err = h.pace()
+			err = h.applyStates()
 		}
 	}
 	if err == nil {
@@ -209,11 +207,11 @@ func (h *host) run() error {
 			err = fmt.Errorf("simulate at %v s: %w", s.Now(), err)
 		}
 	}
-	if err != nil && (errors.Is(err, errConversation) || !errors.Is(err, ErrPeer) && s.Err() == nil) {
+	if err != nil && (errors.Is(err, errConversation) || !errors.Is(err, errPeer) && s.Err() == nil) {
 		return err // the peer cannot be reached
 	}
 	h.outbox = nil
-	h.say(event(s.Now(), SimulationEnds, nothing{}))
+	h.enqueue(newEvent(s.Now(), typeSimulationEnds, emptyData{}))
 	if last := h.farewell(); err == nil {
 		err = last
 	}
@@ -221,19 +219,19 @@ func (h *host) run() error {
 }
 
 // say appends an event to the next message.
-func (h *host) say(e Event) { h.outbox = append(h.outbox, e) }
+func (h *host) enqueue(e event) { h.outbox = append(h.outbox, e) }
 
-// note announces, once, that no further job will be submitted.
-func (h *host) note() {
+// announceNoMoreJobs announces, once, that no further job will be submitted.
+func (h *host) announceNoMoreJobs() {
 	if !h.noted && h.simulation.Arrivals() == 0 {
 		h.noted = true
-		h.say(event(h.simulation.Now(), Notify, notifyData{noMore}))
+		h.enqueue(newEvent(h.simulation.Now(), typeNotify, notifyData{noMore}))
 	}
 }
 
 // begins returns the SIMULATION_BEGINS event: the resources with their powers by state, the configuration, and the
 // profiles unless they are forwarded with the jobs.
-func (h *host) begins() Event {
+func (h *host) begins() event {
 	d := map[string]any{
 		"nb_resources": h.tree.Cores, "nb_compute_resources": h.tree.Cores, "nb_storage_resources": 0,
 		"allow_compute_sharing": false, "allow_storage_sharing": false,
@@ -262,12 +260,12 @@ func (h *host) begins() Event {
 			Properties: map[string]any{"watt_per_state": strings.Join([]string{watts(1), watts(1), watts(0.25), watts(0.05)}, ", ")}}
 	}
 	d["compute_resources"] = list
-	return event(h.simulation.Now(), SimulationBegins, d)
+	return newEvent(h.simulation.Now(), typeSimulationBegins, d)
 }
 
-// hear appends the events of this instant to the next message: ends, submissions and state changes from the
+// collectEvents appends the events of this instant to the next message: ends, submissions and state changes from the
 // simulation, then acknowledgements of kills, due calls, and the notice that all jobs were submitted.
-func (h *host) hear() {
+func (h *host) collectEvents() {
 	s := h.simulation
 	now := s.Now()
 	for _, e := range s.Events() {
@@ -279,23 +277,23 @@ func (h *host) hear() {
 			if h.options.ForwardProfiles {
 				d.Profile = h.kinds[h.profile[e.Job]]
 			}
-			h.say(event(now, JobSubmitted, d))
+			h.enqueue(newEvent(now, typeJobSubmitted, d))
 		case cores.Changed:
 			for _, d := range h.changes {
-				h.say(event(now, StateChanged, d))
+				h.enqueue(newEvent(now, typeStateChanged, d))
 			}
 			h.changes = h.changes[:0]
 		}
 	}
 	for _, d := range h.kills {
-		h.say(event(now, JobKilled, d))
+		h.enqueue(newEvent(now, typeJobKilled, d))
 	}
 	h.kills = h.kills[:0]
 	for len(h.calls) > 0 && h.calls[0] <= now {
 		h.calls = h.calls[1:]
-		h.say(event(now, RequestedCall, nothing{}))
+		h.enqueue(newEvent(now, typeRequestedCall, emptyData{}))
 	}
-	h.note()
+	h.announceNoMoreJobs()
 }
 
 // ended appends the completion of a job and releases its cores.
@@ -315,14 +313,14 @@ func (h *host) ended(e cores.Event) {
 		bare.Memory = 0
 		h.machine.Release(&bare, o.Cores)
 	}
-	h.say(event(h.simulation.Now(), JobCompleted, d))
+	h.enqueue(newEvent(h.simulation.Now(), typeJobCompleted, d))
 	if h.options.Progress != nil {
 		h.options.Progress(len(h.jobs)-h.left, len(h.jobs))
 	}
 }
 
-// pace sets the states, while the peer does not.
-func (h *host) pace() (err error) {
+// applyStates sets the states, while the peer does not.
+func (h *host) applyStates() (err error) {
 	if h.machine == nil {
 		return nil
 	}
@@ -337,32 +335,32 @@ func (h *host) pace() (err error) {
 // errConversation is matched by errors after which no message can be sent.
 var errConversation = errors.New("conversation")
 
-// broken is an error of the conversation; it matches errConversation.
-type broken struct{ error }
+// conversationError is an error of the conversation; it matches errConversation.
+type conversationError struct{ error }
 
-func (broken) Is(target error) bool { return target == errConversation }
-func (b broken) Unwrap() error      { return b.error }
+func (conversationError) Is(target error) bool { return target == errConversation }
+func (b conversationError) Unwrap() error      { return b.error }
 
 // exchange sends the outbox and receives the reply. A reply in the past is an error.
-func (h *host) exchange() (*Message, error) {
+func (h *host) exchange() (*message, error) {
 	now := h.simulation.Now()
-	request := Message{Now: now, Events: h.outbox}
+	request := message{Now: now, Events: h.outbox}
 	b, err := request.encode()
 	h.outbox = h.outbox[:0]
 	if err == nil {
 		err = h.options.record(b)
 	}
 	if err != nil {
-		return nil, broken{err}
+		return nil, conversationError{err}
 	}
 	reply, err := h.ask(b)
 	if err != nil {
-		return nil, broken{err}
+		return nil, conversationError{err}
 	}
 	if err := h.options.record(reply); err != nil {
-		return nil, broken{err}
+		return nil, conversationError{err}
 	}
-	m, err := Parse(reply)
+	m, err := parseMessage(reply)
 	switch {
 	case err != nil:
 	case m.Now < now:
@@ -384,7 +382,7 @@ func (h *host) converse() error {
 	if h.still++; now > h.last {
 		h.last, h.still = now, 0
 	}
-	if h.still > patience {
+	if h.still > maxRequestsPerInstant {
 		return fmt.Errorf("simulate at %v s: %w", now, peerError("time stands still since %d requests", h.still))
 	}
 	m, err := h.exchange()
@@ -392,7 +390,7 @@ func (h *host) converse() error {
 		return err
 	}
 	for _, e := range m.Events {
-		if e.Type == SetState {
+		if e.Type == typeSetState {
 			h.machine = nil
 		}
 		if e.Timestamp > now {
@@ -408,7 +406,7 @@ func (h *host) converse() error {
 			return err
 		}
 	}
-	return h.perform()
+	return h.executeDue()
 }
 
 // farewell sends the last message.
@@ -417,8 +415,8 @@ func (h *host) farewell() error {
 	return err
 }
 
-// perform executes the held commands that are due.
-func (h *host) perform() error {
+// executeDue executes the held commands that are due.
+func (h *host) executeDue() error {
 	done := 0
 	for ; done < len(h.held) && h.held[done].Timestamp <= h.simulation.Now(); done++ {
 		e := &h.held[done]

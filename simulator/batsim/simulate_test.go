@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 // script is a scripted decision process: it uses, once each, the first rule whose text occurs in the request.
@@ -20,12 +20,12 @@ func play(t *testing.T, h *host, s script) (string, error) {
 	var heard []string
 	used := make([]bool, len(s))
 	h.ask = func(request []byte) ([]byte, error) {
-		var m Message
+		var m message
 		if err := json.Unmarshal(request, &m); err != nil {
 			t.Fatal(err)
 		}
 		for _, e := range m.Events {
-			if e.Type == SimulationBegins {
+			if e.Type == typeSimulationBegins {
 				e.Data = nil
 			}
 			heard = append(heard, fmt.Sprintf("%v %v %s %s", m.Now, e.Timestamp, e.Type, e.Data))
@@ -48,10 +48,10 @@ func play(t *testing.T, h *host, s script) (string, error) {
 }
 
 // delays returns jobs with the given run times, one processor each, all submitted at 1 s.
-func delays(seconds ...float64) []queue.Job {
-	jobs := make([]queue.Job, len(seconds))
+func delays(seconds ...float64) []order.Job {
+	jobs := make([]order.Job, len(seconds))
 	for i, s := range seconds {
-		jobs[i] = queue.Job{ID: i, Submit: 1, Procs: 1, Run: s, Request: s}
+		jobs[i] = order.Job{ID: i, Submit: 1, Procs: 1, Run: s, Request: s}
 	}
 	return jobs
 }
@@ -68,7 +68,7 @@ func TestCommands(t *testing.T) {
 	}
 	const end = `NOTIFY {"type":"no_more_static_job_to_submit"}` + "\n"
 	for name, c := range map[string]struct {
-		jobs   []queue.Job
+		jobs   []order.Job
 		script script
 		want   string
 	}{
@@ -163,24 +163,24 @@ func TestRefusals(t *testing.T) {
 		"event back in time":  {`{"now": 1, "events": [{"timestamp": 0, "type": "NOTIFY", "data": {}}]}`, "goes back in time"},
 		"event in the future": {`{"now": 1, "events": [{"timestamp": 2, "type": "NOTIFY", "data": {}}]}`, "now is 1 s"},
 		"unknown command":     {command("DANCE", `{}`), "DANCE"},
-		"unknown job":         {command(ExecuteJob, `{"job_id": "w0!9", "alloc": "0"}`), `no job "w0!9"`},
-		"no such core":        {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "4"}`), "no core 4"},
-		"too many cores":      {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "0-1"}`), "got 2 cores, want 1"},
-		"no intervals":        {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "x"}`), `"x"`},
-		"no text":             {command(ExecuteJob, `{"job_id": 7}`), "EXECUTE_JOB"},
-		"mapping":             {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "0", "mapping": {"1": "0"}}`), "mapping"},
-		"storage":             {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "0", "storage_mapping": {"pfs": 2}}`), "storage_mapping"},
-		"additional job":      {command(ExecuteJob, `{"job_id": "w0!0", "alloc": "0", "additional_io_job": {"alloc": "1"}}`), "additional_io_job"},
-		"register a job":      {command(RegisterJob, `{"job_id": "dyn!1"}`), "REGISTER_JOB"},
-		"register a profile":  {command(RegisterProfile, `{}`), "REGISTER_PROFILE"},
-		"kill who waits":      {command(KillJob, `{"job_ids": ["w0!0"]}`), "never executed"},
-		"call in the past":    {command(CallMeLater, `{"timestamp": 0.5}`), "which is over"},
-		"call at no time":     {command(CallMeLater, `{}`), "timestamp"},
-		"no such state":       {command(SetState, `{"resources": "0", "state": "7"}`), "P7"},
-		"temperature":         {command(Query, `{"requests": {"air_temperature_all": {}}}`), "air_temperature_all"},
-		"from the dead":       {command(ChangeJobState, `{"job_id": "w0!0", "job_state": "RUNNING"}`), `"RUNNING"`},
+		"unknown job":         {command(typeExecuteJob, `{"job_id": "w0!9", "alloc": "0"}`), `no job "w0!9"`},
+		"no such core":        {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "4"}`), "no core 4"},
+		"too many cores":      {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "0-1"}`), "got 2 cores, want 1"},
+		"no intervals":        {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "x"}`), `"x"`},
+		"no text":             {command(typeExecuteJob, `{"job_id": 7}`), "EXECUTE_JOB"},
+		"mapping":             {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "0", "mapping": {"1": "0"}}`), "mapping"},
+		"storage":             {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "0", "storage_mapping": {"pfs": 2}}`), "storage_mapping"},
+		"additional job":      {command(typeExecuteJob, `{"job_id": "w0!0", "alloc": "0", "additional_io_job": {"alloc": "1"}}`), "additional_io_job"},
+		"register a job":      {command(typeRegisterJob, `{"job_id": "dyn!1"}`), "REGISTER_JOB"},
+		"register a profile":  {command(typeRegisterProfile, `{}`), "REGISTER_PROFILE"},
+		"kill who waits":      {command(typeKillJob, `{"job_ids": ["w0!0"]}`), "never executed"},
+		"call in the past":    {command(typeCallMeLater, `{"timestamp": 0.5}`), "which is over"},
+		"call at no time":     {command(typeCallMeLater, `{}`), "timestamp"},
+		"no such state":       {command(typeSetState, `{"resources": "0", "state": "7"}`), "P7"},
+		"temperature":         {command(typeQuery, `{"requests": {"air_temperature_all": {}}}`), "air_temperature_all"},
+		"from the dead":       {command(typeChangeJobState, `{"job_id": "w0!0", "job_state": "RUNNING"}`), `"RUNNING"`},
 		"never executed":      {`{"now": 1, "events": []}`, "leaves them waiting"},
-		"metadata of nothing": {command(SetJobMetadata, `{"job_id": "w0!5", "metadata": "x"}`), `"w0!5"`},
+		"metadata of nothing": {command(typeSetJobMetadata, `{"job_id": "w0!5", "metadata": "x"}`), `"w0!5"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h, err := newHost(smallTree(), delays(5), SimulateOptions{})
@@ -188,7 +188,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			heard, err := play(t, h, script{{"JOB_SUBMITTED", c.reply}})
-			if !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "1 s") {
+			if !errors.Is(err, errPeer) || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "1 s") {
 				t.Errorf("the error is %v, want one with %q and the time", err, c.want)
 			}
 			if !strings.HasSuffix(heard, "SIMULATION_ENDS {}") {
@@ -208,7 +208,7 @@ func TestStandstill(t *testing.T) {
 		now := h.simulation.Now()
 		return fmt.Appendf(nil, `{"now": %v, "events": [{"timestamp": %v, "type": "CALL_ME_LATER", "data": {"timestamp": %v}}]}`, now, now, now), nil
 	}
-	if err := h.run(); !errors.Is(err, ErrPeer) || !strings.Contains(err.Error(), "stands still") {
+	if err := h.run(); !errors.Is(err, errPeer) || !strings.Contains(err.Error(), "stands still") {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -217,9 +217,9 @@ func TestStandstill(t *testing.T) {
 func TestMetadata(t *testing.T) {
 	var texts, warnings []string
 	h, err := newHost(smallTree(), delays(5), SimulateOptions{
-		Talk:           Talk{Warn: func(text string) { warnings = append(warnings, text) }},
+		Conversation:   Conversation{Warn: func(text string) { warnings = append(warnings, text) }},
 		ForwardUnknown: true,
-		Metadata:       func(j *queue.Job, text string) { texts = append(texts, j.Label()+" "+text) },
+		Metadata:       func(j *order.Job, text string) { texts = append(texts, j.Label()+" "+text) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -239,7 +239,7 @@ func TestMetadata(t *testing.T) {
 // TestContentionWithoutStates checks the machine for a decision process that sets no states: two jobs that together
 // oversubscribe the bandwidth of a processor run at 75 %.
 func TestContentionWithoutStates(t *testing.T) {
-	jobs := []queue.Job{{ID: 0, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}, {ID: 1, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}}
+	jobs := []order.Job{{ID: 0, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}, {ID: 1, Procs: 1, Ops: 3e9, Run: 3, Request: 3, Bandwidth: 6, Memory: 900}}
 	h, err := newHost(smallTree(), jobs, SimulateOptions{})
 	if err != nil {
 		t.Fatal(err)

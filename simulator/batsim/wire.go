@@ -31,8 +31,8 @@ const (
 	flagCommand = 4
 )
 
-// wire is one connection after the handshake.
-type wire struct {
+// zmtpConn is one connection after the handshake.
+type zmtpConn struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
@@ -69,7 +69,7 @@ func address(endpoint string, listen bool) (network, addr string, err error) {
 	rest, ok := strings.CutPrefix(endpoint, "tcp://")
 	host, port, err := net.SplitHostPort(rest)
 	if !ok || err != nil || port == "" {
-		return "", "", fmt.Errorf("endpoint %q: want tcp://host:port or ipc://path, as in %s", endpoint, DefaultEndpoint)
+		return "", "", fmt.Errorf("endpoint %q: want tcp://host:port or ipc://path, as in %s", endpoint, defaultEndpoint)
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); (port != "*" || !listen) && (err != nil || n == 0 && !listen) {
 		return "", "", fmt.Errorf("endpoint %q: port %s: want 1 to 65535", endpoint, port)
@@ -85,11 +85,11 @@ func address(endpoint string, listen bool) (network, addr string, err error) {
 	return "tcp", net.JoinHostPort(host, port), nil
 }
 
-// shake performs the handshake as REQ or REP: both sides send a greeting of 64 bytes (signature, version 3.0,
+// handshake performs the handshake as REQ or REP: both sides send a greeting of 64 bytes (signature, version 3.0,
 // mechanism NULL), then a READY command with the socket type. It has its own deadline, and does not close the
 // connection on failure.
-func shake(conn net.Conn, as string, idle time.Duration) (*wire, error) {
-	w := &wire{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), idle: idle}
+func handshake(conn net.Conn, as string, idle time.Duration) (*zmtpConn, error) {
+	w := &zmtpConn{conn: conn, in: bufio.NewReaderSize(conn, 1<<16), idle: idle}
 	if err := conn.SetDeadline(time.Now().Add(min(idle, hello))); err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func checkReady(flags byte, body []byte, as string) error {
 
 // frame reads one frame: a flags byte, a length of one byte or, for long frames, eight bytes, and the body. Frames
 // larger than the limit are an error before their body is read.
-func (w *wire) frame() (flags byte, body []byte, err error) {
+func (w *zmtpConn) frame() (flags byte, body []byte, err error) {
 	if flags, err = w.in.ReadByte(); err != nil {
 		return 0, nil, err
 	}
@@ -204,7 +204,7 @@ func cut(err error) error {
 
 // receive reads a message and returns its body, the one frame after the empty frame. The frames up to the empty one
 // are kept as the envelope of the reply. Commands between frames are answered or ignored.
-func (w *wire) receive() ([]byte, error) {
+func (w *zmtpConn) receive() ([]byte, error) {
 	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
 		return nil, err
 	}
@@ -241,7 +241,7 @@ func (w *wire) receive() ([]byte, error) {
 }
 
 // command answers a PING and ignores other commands.
-func (w *wire) command(body []byte) error {
+func (w *zmtpConn) command(body []byte) error {
 	ping, ok := bytes.CutPrefix(body, []byte("\x04PING"))
 	if !ok || len(ping) < 2 || len(ping) > 18 {
 		return nil
@@ -252,7 +252,7 @@ func (w *wire) command(body []byte) error {
 }
 
 // send sends a message in the envelope of the last one received.
-func (w *wire) send(body []byte) error {
+func (w *zmtpConn) send(body []byte) error {
 	if err := w.conn.SetDeadline(time.Now().Add(w.idle)); err != nil {
 		return err
 	}
@@ -268,7 +268,7 @@ func (w *wire) send(body []byte) error {
 	return err
 }
 
-func (w *wire) append(body []byte, flags byte) {
+func (w *zmtpConn) append(body []byte, flags byte) {
 	if len(body) > 255 {
 		w.out = binary.BigEndian.AppendUint64(append(w.out, flags|flagLong), uint64(len(body)))
 	} else {
@@ -282,7 +282,7 @@ func explain(ctx context.Context, err error, idle time.Duration, doing string) e
 	switch {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, context.Cause(ctx))
-	case errors.Is(err, ErrPeer):
+	case errors.Is(err, errPeer):
 		return fmt.Errorf("%s: %w", doing, err)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return fmt.Errorf("%s: %w", doing, peerError("silent for %v", idle))

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/swf"
 )
@@ -39,10 +40,10 @@ func trace(tb testing.TB, name string, o swf.Options) *swf.Trace {
 }
 
 // repeated returns n copies of the workload, one after another.
-func repeated(jobs []queue.Job, n int) []queue.Job {
+func repeated(jobs []order.Job, n int) []order.Job {
 	last := &jobs[len(jobs)-1]
 	span := last.Submit + last.Run
-	all := make([]queue.Job, n)
+	all := make([]order.Job, n)
 	for i := range all {
 		all[i] = jobs[i%len(jobs)]
 		all[i].ID = i + 1
@@ -51,7 +52,7 @@ func repeated(jobs []queue.Job, n int) []queue.Job {
 	return all
 }
 
-func simulate(b *testing.B, name string, jobs []queue.Job, procs int) {
+func simulate(b *testing.B, name string, jobs []order.Job, procs int) {
 	for _, c := range []struct{ order, backfill string }{
 		{"fcfs", "easy"}, {"sjf", "easy"}, {"fcfs", "conservative"}, {"wfp3", "easy"},
 	} {

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -13,10 +14,9 @@ import (
 // Config is one simulation on a machine of identical processors.
 type Config struct {
 	Procs int // of the machine
-	Jobs  []Job
-	// Order is one of order.Orders; "" is fcfs. Custom, where its Score is set, replaces it.
-	Order  string
-	Custom order.Order
+	Jobs  []order.Job
+	// Order is one of order.Orders; "" is fcfs.
+	Order string
 	// Backfill is one of Backfills; "" is none.
 	Backfill string
 	// AsPublished uses an order as RLScheduler coded it and, with Backfill none and rlscheduler, its simulator: a chosen job stays
@@ -45,9 +45,8 @@ func (c *Config) Validate() error {
 	if c.Procs < 1 || c.Procs > math.MaxInt32 {
 		errs = append(errs, fmt.Errorf("a machine of %d processors: want 1 or more", c.Procs))
 	}
-	if _, ok := order.Orders[c.Order]; !ok && c.Order != "" && c.Custom.Score == nil {
-		errs = append(errs, fmt.Errorf("order %q: want one of %s", c.Order, strings.Join(order.OrderNames(), ", ")))
-	}
+	_, err := order.Parse(c.orderName())
+	errs = append(errs, err)
 	if c.Backfill != "" && !slices.Contains(Backfills(), c.Backfill) {
 		errs = append(errs, fmt.Errorf("backfilling %q: want one of %s", c.Backfill, strings.Join(Backfills(), ", ")))
 	}
@@ -67,19 +66,13 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+func (c *Config) orderName() string { return cmp.Or(c.Order, "fcfs") }
+
 // order returns the configured order; the configuration must be valid.
 func (c *Config) order() order.Order {
-	o := c.Custom
-	if o.Score == nil {
-		name := c.Order
-		if name == "" {
-			name = "fcfs"
-		}
-		o = order.Orders[name]
-	}
-	if published := o.AsPublished; c.AsPublished && published != nil {
-		o.Score = func(j *Job, _ float64) float64 { return published(j) }
-		o.Aging = false
+	o := order.Orders[c.orderName()]
+	if c.AsPublished {
+		return o.Published()
 	}
 	return o
 }

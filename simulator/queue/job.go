@@ -15,9 +15,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Job is one batch job.
-type Job = order.Job
-
 // State is how a job ended.
 type State uint8
 
@@ -31,7 +28,7 @@ const (
 
 // Outcome is the result of one job.
 type Outcome struct {
-	Job        *Job
+	Job        *order.Job
 	State      State
 	Start, End float64 // s; NaN when it never did
 	Cores      []int32 // cores it ran on, ascending; nil where processors have no number

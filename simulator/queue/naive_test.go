@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -12,8 +13,8 @@ import (
 // state between seconds is that in the definition of a policy. Jobs are in order of submission.
 type naive struct {
 	procs   int
-	jobs    []queue.Job
-	score   func(j *queue.Job, wait float64) float64
+	jobs    []order.Job
+	score   func(j *order.Job, wait float64) float64
 	start   []int // −1 means not started
 	planned []int // with conservative backfilling; −1 means not planned
 	now     int
@@ -80,7 +81,7 @@ func (n *naive) freeAt(t int) int {
 	return f
 }
 
-func simulateNaively(c queue.Config, score func(j *queue.Job, wait float64) float64) []int {
+func simulateNaively(c queue.Config, score func(j *order.Job, wait float64) float64) []int {
 	n := &naive{procs: c.Procs, jobs: c.Jobs, score: score, start: make([]int, len(c.Jobs)), planned: make([]int, len(c.Jobs))}
 	horizon := 1
 	for i := range c.Jobs {

@@ -69,7 +69,7 @@ func newSimulation(c *Config) *simulation {
 	return s
 }
 
-func runTime(j *Job) float64 {
+func runTime(j *order.Job) float64 {
 	if j.Limit > 0 {
 		return min(j.Run, j.Limit)
 	}
@@ -149,7 +149,7 @@ func (s *simulation) end(t int32) {
 
 // runPublished plays the jobs in the simulator of RLScheduler, with or without its backfilling.
 func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
-	var jobs []Job
+	var jobs []order.Job
 	var of []int32 // index in the workload
 	for _, k := range s.tasks {
 		j := s.config.Jobs[k.job]
@@ -163,16 +163,10 @@ func (s *simulation) runPublished(ctx context.Context, backfill bool) error {
 		jobs, of = append(jobs, j), append(of, k.job)
 	}
 	rejected := s.done
-	o := s.config.order()
-	score := func(j *Job, wait float64) float64 {
-		if v := o.Score(j, wait); !math.IsNaN(v) {
-			return v
-		}
-		return math.Inf(1)
-	}
 	e := rlscheduler.NewEpisode(jobs, s.config.Procs, backfill)
 	turn := 0
-	err := rlscheduler.Drive(e, jobs, rlscheduler.Heuristic{Score: score, Aging: o.Aging}, func() error {
+	heuristic := rlscheduler.Heuristic{Order: s.config.order()}
+	err := rlscheduler.Drive(e, heuristic.Player(jobs), func() error {
 		s.now, s.done = e.Now(), rejected+e.Ended()
 		if turn++; turn%4096 == 1 {
 			return s.checkCancelled(ctx)

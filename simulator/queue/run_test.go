@@ -16,8 +16,8 @@ import (
 )
 
 // job returns a job on the given number of processors.
-func job(id int, submit float64, procs int, run, request float64) queue.Job {
-	return queue.Job{ID: id, Submit: submit, Procs: procs, Run: run, Request: request, Deadline: math.NaN()}
+func job(id int, submit float64, procs int, run, request float64) order.Job {
+	return order.Job{ID: id, Submit: submit, Procs: procs, Run: run, Request: request, Deadline: math.NaN()}
 }
 
 func run(tb interface {
@@ -42,20 +42,20 @@ func starts(r *queue.Result) string {
 
 func TestBackfills(t *testing.T) {
 	// On four processors: the second waits for the whole machine.
-	blocked := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 4, 10, 10), job(3, 2, 1, 8, 8), job(4, 3, 1, 5, 5)}
+	blocked := []order.Job{job(1, 0, 3, 10, 10), job(2, 1, 4, 10, 10), job(3, 2, 1, 8, 8), job(4, 3, 1, 5, 5)}
 	// The second leaves one processor free.
-	extra := []queue.Job{job(1, 0, 3, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 1, 30, 30)}
+	extra := []order.Job{job(1, 0, 3, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 1, 30, 30)}
 	// EASY starts the fourth before the third, which then waits longer; conservative backfilling does not.
-	third := []queue.Job{job(1, 0, 2, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 2, 10, 10), job(4, 3, 1, 30, 30)}
+	third := []order.Job{job(1, 0, 2, 10, 10), job(2, 1, 3, 10, 10), job(3, 2, 2, 10, 10), job(4, 3, 1, 30, 30)}
 	// The first ends long before its request.
-	early := []queue.Job{job(1, 0, 4, 2, 100), job(2, 1, 4, 5, 5), job(3, 1, 1, 5, 5)}
+	early := []order.Job{job(1, 0, 4, 2, 100), job(2, 1, 4, 5, 5), job(3, 1, 1, 5, 5)}
 	// The first exceeds its request: EASY expects it to end at any time and starts no job of positive length before
 	// the second.
-	late := []queue.Job{job(1, 0, 3, 20, 5), job(2, 1, 4, 5, 5), job(3, 6, 1, 3, 3)}
+	late := []order.Job{job(1, 0, 3, 20, 5), job(2, 1, 4, 5, 5), job(3, 6, 1, 3, 3)}
 	// The first ends early and leaves exactly the processors that the third needs before the second.
-	hole := []queue.Job{job(1, 0, 4, 7, 10), job(2, 1, 4, 5, 5), job(3, 2, 4, 3, 3)}
+	hole := []order.Job{job(1, 0, 4, 7, 10), job(2, 1, 4, 5, 5), job(3, 2, 4, 3, 3)}
 	for name, c := range map[string]struct {
-		jobs            []queue.Job
+		jobs            []order.Job
 		order, backfill string
 		want            string
 	}{
@@ -70,9 +70,9 @@ func TestBackfills(t *testing.T) {
 		"a late job, easy":          {late, "", "easy", "[0 20 25]"},
 		"a late job, conservative":  {late, "", "conservative", "[0 20 6]"},
 		"shortest first, none":      {blocked, "sjf", "none", "[0 15 2 10]"},
-		"simultaneous, lower ID":    {[]queue.Job{job(2, 0, 4, 5, 5), job(1, 0, 4, 5, 5)}, "", "none", "[5 0]"},
-		"ends come before arrivals": {[]queue.Job{job(1, 0, 4, 5, 5), job(2, 5, 4, 5, 5)}, "", "easy", "[0 5]"},
-		"no time at all":            {[]queue.Job{job(1, 3, 4, 0, 0), job(2, 3, 4, 0, 1), job(3, 3, 4, 2, 0)}, "", "conservative", "[3 3 3]"},
+		"simultaneous, lower ID":    {[]order.Job{job(2, 0, 4, 5, 5), job(1, 0, 4, 5, 5)}, "", "none", "[5 0]"},
+		"ends come before arrivals": {[]order.Job{job(1, 0, 4, 5, 5), job(2, 5, 4, 5, 5)}, "", "easy", "[0 5]"},
+		"no time at all":            {[]order.Job{job(1, 3, 4, 0, 0), job(2, 3, 4, 0, 1), job(3, 3, 4, 2, 0)}, "", "conservative", "[3 3 3]"},
 		"nothing":                   {nil, "", "easy", "[]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestStates(t *testing.T) {
 	limited.Limit = 5
 	within := job(2, 0, 1, 5, 5)
 	within.Limit = 5
-	r := run(t, queue.Config{Procs: 2, Jobs: []queue.Job{limited, within, job(3, 1, 3, 1, 1), job(4, 2, 2, 1, 1)}, Backfill: "easy"})
+	r := run(t, queue.Config{Procs: 2, Jobs: []order.Job{limited, within, job(3, 1, 3, 1, 1), job(4, 2, 2, 1, 1)}, Backfill: "easy"})
 	var got []string
 	for i := range r.Jobs {
 		o := &r.Jobs[i]
@@ -110,7 +110,7 @@ func TestStates(t *testing.T) {
 func TestInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	var jobs []queue.Job
+	var jobs []order.Job
 	for i := range 20000 {
 		jobs = append(jobs, job(i+1, float64(i), 1, 1, 1))
 	}
@@ -127,7 +127,7 @@ func TestInterrupted(t *testing.T) {
 }
 
 func TestValidateNamesAllThatIsWrong(t *testing.T) {
-	bad := []queue.Job{job(7, -1, 0, math.NaN(), math.Inf(1)), {ID: 8, Name: "w0!8", Procs: 1, Limit: -1}}
+	bad := []order.Job{job(7, -1, 0, math.NaN(), math.Inf(1)), {ID: 8, Name: "w0!8", Procs: 1, Limit: -1}}
 	for range 12 {
 		bad = append(bad, job(9, 0, 0, 0, 0))
 	}
@@ -142,7 +142,7 @@ func TestValidateNamesAllThatIsWrong(t *testing.T) {
 	}
 }
 
-func drawJobs(t *rapid.T, exact bool) (jobs []queue.Job, procs int) {
+func drawJobs(t *rapid.T, exact bool) (jobs []order.Job, procs int) {
 	procs = rapid.IntRange(1, 8).Draw(t, "procs")
 	at := 0
 	for i := range rapid.IntRange(1, 25).Draw(t, "jobs") {
@@ -171,7 +171,7 @@ func TestAgainstNaive(t *testing.T) {
 		}
 		name := rapid.SampledFrom(order.OrderNames()).Draw(t, "order")
 		for _, backfill := range []string{"none", "easy", "conservative"} {
-			if backfill == "conservative" && slices.ContainsFunc(jobs, func(j queue.Job) bool { return j.Limit == 0 && j.Run > j.Request }) {
+			if backfill == "conservative" && slices.ContainsFunc(jobs, func(j order.Job) bool { return j.Limit == 0 && j.Run > j.Request }) {
 				continue
 			}
 			c := queue.Config{Procs: procs, Jobs: jobs, Order: name, Backfill: backfill}

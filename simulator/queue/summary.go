@@ -2,8 +2,8 @@ package queue
 
 import "math"
 
-// Figures holds the mean and the maximum of a quantity; NaN for an empty sample.
-type Figures struct {
+// MeanMax holds the mean and the maximum of a quantity; NaN for an empty sample.
+type MeanMax struct {
 	Mean, Max float64
 }
 
@@ -11,10 +11,10 @@ type Figures struct {
 type Summary struct {
 	Jobs, Completed, Killed, Rejected, Unfinished int
 
-	BoundedSlowdown Figures // at 10 s
-	Slowdown        Figures // without a bound, as Batsim reports it; excludes jobs of zero run time
-	Wait            Figures
-	Turnaround      Figures
+	BoundedSlowdown MeanMax // at 10 s
+	Slowdown        MeanMax // without a bound, as Batsim reports it; excludes jobs of zero run time
+	Wait            MeanMax
+	Turnaround      MeanMax
 
 	Makespan float64 // time of the last end, as in Batsim 3 and 4; NaN if no job ended
 	Span     float64 // from the first submission to the last end, s
@@ -26,20 +26,6 @@ type Summary struct {
 
 	Deadlines, DeadlineMisses int     // jobs with a deadline, and those of them that missed it
 	Energy                    float64 // J; NaN means unknown
-}
-
-// Window returns the result of length jobs from index first on, in the order of the workload, truncated at its end.
-// It shares the outcomes with r. Energy and switches belong to the machine and are unknown (NaN, 0) unless the window
-// contains all jobs.
-func (r *Result) Window(first, length int) *Result {
-	first = min(max(first, 0), len(r.Jobs))
-	last := first + min(max(length, 0), len(r.Jobs)-first)
-	w := *r
-	w.Jobs = r.Jobs[first:last]
-	if len(w.Jobs) < len(r.Jobs) {
-		w.Energy, w.Switches, w.GroupedSwitches = math.NaN(), 0, 0
-	}
-	return &w
 }
 
 // tally accumulates a sum and a maximum.
@@ -54,11 +40,11 @@ func (t *tally) add(v float64) {
 	t.max = max(t.max, v)
 }
 
-func (t *tally) figures() Figures {
+func (t *tally) figures() MeanMax {
 	if t.n == 0 {
-		return Figures{math.NaN(), math.NaN()}
+		return MeanMax{math.NaN(), math.NaN()}
 	}
-	return Figures{t.sum / float64(t.n), t.max}
+	return MeanMax{t.sum / float64(t.n), t.max}
 }
 
 // Summary computes the metrics of all jobs of the result. Rejected and unfinished jobs are only counted; jobs of zero

@@ -1,7 +1,6 @@
 package queue_test
 
 import (
-	"fmt"
 	"math"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 func TestSummary(t *testing.T) {
 	a, b := job(1, 10, 4, 20, 20), job(2, 20, 2, 5, 5)
 	a.Deadline, b.Deadline = 30, 34
-	r := run(t, queue.Config{Procs: 4, Jobs: []queue.Job{a, b, job(3, 20, 9, 1, 1)}})
+	r := run(t, queue.Config{Procs: 4, Jobs: []order.Job{a, b, job(3, 20, 9, 1, 1)}})
 	s := r.Summary()
 	for what, c := range map[string][2]float64{
 		"mean bounded slowdown": {s.BoundedSlowdown.Mean, (1 + 1.5) / 2}, // (10 + 5) / 10 s
@@ -37,26 +36,6 @@ func TestSummary(t *testing.T) {
 	}
 	if len(s.Metrics()) != 13 || s.Metrics()[0].Name != "mean_bounded_slowdown" || s.Metrics()[0].Value != 1.25 {
 		t.Errorf("metrics %v", s.Metrics())
-	}
-}
-
-func TestWindow(t *testing.T) {
-	r := run(t, queue.Config{Procs: 1, Jobs: []queue.Job{job(1, 0, 1, 10, 10), job(2, 0, 1, 10, 10), job(3, 0, 1, 10, 10)}})
-	r.Energy = 5
-	for name, c := range map[string]struct {
-		first, length int
-		want          string
-	}{
-		"all":       {0, 3, "3 10 5"},
-		"the last":  {2, 1, "1 20 NaN"},
-		"too long":  {1, 99, "2 15 NaN"},
-		"outside":   {7, 1, "0 NaN NaN"},
-		"backwards": {-4, -2, "0 NaN NaN"},
-	} {
-		s := r.Window(c.first, c.length).Summary()
-		if got := fmt.Sprint(s.Jobs, s.Wait.Mean, s.Energy); got != c.want {
-			t.Errorf("%s: got %s, want %s", name, got, c.want)
-		}
 	}
 }
 
@@ -86,21 +65,5 @@ func TestOrders(t *testing.T) {
 	serial := job(1, 1000, 1, 80, 100)
 	if a, b := order.Orders["unicep"].Score(&serial, 50), order.Orders["unicep"].AsPublished(&serial); a != -0.5 || b < 1e9 {
 		t.Errorf("a serial job by unicep: %v, want −0.5; as published %v, want it last", a, b)
-	}
-}
-
-// A custom order, and one whose scores are NaN.
-func TestCustomOrder(t *testing.T) {
-	jobs := []queue.Job{job(1, 0, 1, 1, 1), job(2, 0, 1, 1, 1), job(3, 0, 1, 1, 1)}
-	for name, c := range map[string]struct {
-		score func(j *queue.Job, wait float64) float64
-		want  string
-	}{
-		"the last ID first": {func(j *queue.Job, _ float64) float64 { return -float64(j.ID) }, "[2 1 0]"},
-		"no number":         {func(j *queue.Job, _ float64) float64 { return math.NaN() }, "[0 1 2]"},
-	} {
-		if got := starts(run(t, queue.Config{Procs: 1, Jobs: jobs, Order: "not looked at", Custom: order.Order{Score: c.score}})); got != c.want {
-			t.Errorf("%s: starts %s, want %s", name, got, c.want)
-		}
 	}
 }

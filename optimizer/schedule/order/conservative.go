@@ -25,7 +25,7 @@ func (c *conservative) pass(s *Scheduler) {
 	c.timeline.advance(s.now)
 	s.resort()
 	n := len(s.running)
-	early, late := false, n > 0 && s.running[n-1].at <= s.now
+	early, late := false, n > 0 && s.running[n-1].At <= s.now
 	for _, id := range s.ended {
 		k := &s.entries[id]
 		switch {
@@ -89,15 +89,15 @@ func (c *conservative) compress(s *Scheduler) {
 
 // replan doubles the estimates that have passed and reserves for all waiting jobs again, in the order of their reserved starts.
 func (c *conservative) replan(s *Scheduler) {
-	for n := len(s.running) - 1; n >= 0 && s.running[n].at <= s.now; n = len(s.running) - 1 {
-		id := s.running[n].id
+	for n := len(s.running) - 1; n >= 0 && s.running[n].At <= s.now; n = len(s.running) - 1 {
+		id := s.running[n].Job
 		s.running = s.running[:n]
 		elapsed := s.now - c.reserved[id]
 		s.trackEnd(id, max(s.now+max(elapsed, 1), math.Nextafter(s.now, math.Inf(1))))
 	}
 	c.timeline = newTimeline(s.now, s.procs)
 	for _, r := range s.running {
-		c.timeline.add(s.now, r.at, -r.procs)
+		c.timeline.add(s.now, r.At, -r.Procs)
 	}
 	waiting := slices.DeleteFunc(slices.Clone(s.waiting()), func(w waiter) bool { return slices.Contains(s.submitted, w.id) })
 	slices.SortStableFunc(waiting, func(a, b waiter) int { return cmp.Compare(c.reserved[a.id], c.reserved[b.id]) })

@@ -85,11 +85,11 @@ func (e *easy) reserve(s *Scheduler) {
 	free := s.free
 	i := len(s.running) - 1
 	for ; free < need; i-- {
-		free += s.running[i].procs
-		e.shadow = max(s.running[i].at, s.now)
+		free += s.running[i].Procs
+		e.shadow = max(s.running[i].At, s.now)
 	}
-	for ; i >= 0 && s.running[i].at <= e.shadow; i-- {
-		free += s.running[i].procs
+	for ; i >= 0 && s.running[i].At <= e.shadow; i-- {
+		free += s.running[i].Procs
 	}
 	e.extra = free - need
 	e.valid = true

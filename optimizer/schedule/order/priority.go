@@ -1,9 +1,11 @@
 package order
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Order ranks waiting jobs: the lowest score is next. Ties are broken by submission time, then by ID.
@@ -17,6 +19,22 @@ type Order struct {
 	AsPublished func(j *Job) float64
 	// What describes the preference in one line, with its paper.
 	What string
+}
+
+// Rank returns the score of a job after a wait in seconds, +∞ where it is NaN.
+func (o *Order) Rank(j *Job, wait float64) float64 {
+	if v := o.Score(j, wait); !math.IsNaN(v) {
+		return v
+	}
+	return math.Inf(1)
+}
+
+// Published returns the order as coded in RLScheduler.
+func (o Order) Published() Order {
+	if coded := o.AsPublished; coded != nil {
+		o.Score, o.Aging = func(j *Job, _ float64) float64 { return coded(j) }, false
+	}
+	return o
 }
 
 // Orders by name. Request below is the requested time, at least 0.1 s in F1 to F4, as published. Submission times are those of the
@@ -39,6 +57,15 @@ var Orders = map[string]Order{
 
 // OrderNames returns the names of Orders, sorted.
 func OrderNames() []string { return slices.Sorted(maps.Keys(Orders)) }
+
+// Parse returns the order with the given name. The error lists the valid names.
+func Parse(name string) (Order, error) {
+	o, ok := Orders[name]
+	if !ok {
+		return o, fmt.Errorf("order %q: want one of %s", name, strings.Join(OrderNames(), ", "))
+	}
+	return o, nil
+}
 
 func wfp3(j *Job, wait float64) float64 {
 	share := wait / j.Request

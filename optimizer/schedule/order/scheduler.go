@@ -26,9 +26,9 @@ type Scheduler struct {
 	queue []waiter
 	first int // queue[first:] waits, the next one first
 
-	// Running jobs, the one with the earliest expected end last; kept only where backfill needs it.
+	// Expected ends of the running jobs; kept only where backfill needs them.
 	track   bool
-	running []release
+	running Releases
 
 	// Changes since the last decision.
 	submitted, ended []int32
@@ -50,12 +50,6 @@ type waiter struct {
 
 func (a waiter) compare(b waiter) int {
 	return cmp.Or(cmp.Compare(a.score, b.score), cmp.Compare(a.id, b.id))
-}
-
-// release is the expected end of a running job.
-type release struct {
-	at        float64
-	id, procs int32
 }
 
 // backfill chooses the jobs that start after all events of one time.
@@ -148,7 +142,7 @@ func (s *Scheduler) End(now float64, id int32) {
 	s.free += k.procs
 	s.ended = append(s.ended, id)
 	if s.track {
-		s.untrack(id)
+		s.running.Remove(k.end, id)
 	}
 	k.job = nil
 }
@@ -163,13 +157,10 @@ func (s *Scheduler) Decide(now float64) []int32 {
 	return s.starts
 }
 
-// score returns the rank of a job now; NaN counts as the lowest priority.
+// score returns the rank of a job now.
 func (s *Scheduler) score(id int32) float64 {
 	j := s.entries[id].job
-	if v := s.order.Score(j, s.now-j.Submit); !math.IsNaN(v) {
-		return v
-	}
-	return math.Inf(1)
+	return s.order.Rank(j, s.now-j.Submit)
 }
 
 // waiting returns the queue, the next job first.
@@ -215,27 +206,5 @@ func (s *Scheduler) start(w waiter) {
 func (s *Scheduler) trackEnd(id int32, at float64) {
 	k := &s.entries[id]
 	k.end = at
-	s.running = slices.Insert(s.running, s.firstBy(at), release{at, id, k.procs})
-}
-
-// firstBy returns the index of the first running job that is expected to end by a time.
-func (s *Scheduler) firstBy(at float64) int {
-	lo, hi := 0, len(s.running)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); s.running[mid].at > at {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-// untrack removes the expected end of a job.
-func (s *Scheduler) untrack(id int32) {
-	at := s.firstBy(s.entries[id].end)
-	for s.running[at].id != id {
-		at++
-	}
-	s.running = slices.Delete(s.running, at, at+1)
+	s.running.Insert(Release{at, id, k.procs})
 }

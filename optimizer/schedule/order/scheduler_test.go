@@ -149,8 +149,8 @@ func (c checked) pass(s *Scheduler) {
 	for i, step := range steps {
 		free := s.procs
 		for _, r := range s.running {
-			if r.at > step.at {
-				free -= r.procs
+			if r.At > step.at {
+				free -= r.Procs
 			}
 		}
 		for _, w := range s.waiting() {
@@ -224,5 +224,35 @@ func simulate(t *rapid.T, s *Scheduler, jobs []Job) {
 	}
 	if s.Waiting() > 0 {
 		t.Fatalf("%d jobs wait for ever", s.Waiting())
+	}
+}
+
+// Equal scores, and scores that are NaN, are ranked by submission.
+func TestScores(t *testing.T) {
+	for name, c := range map[string]struct {
+		score func(j *Job, wait float64) float64
+		want  []int32
+	}{
+		"the last ID first": {func(j *Job, _ float64) float64 { return -float64(j.ID) }, []int32{2, 1, 0}},
+		"equal":             {func(*Job, float64) float64 { return 7 }, []int32{0, 1, 2}},
+		"no number":         {func(*Job, float64) float64 { return math.NaN() }, []int32{0, 1, 2}},
+	} {
+		s, err := New(1, Order{Score: c.score}, "none")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 3 {
+			s.Submit(0, &Job{ID: i, Procs: 1, Run: 1, Request: 1})
+		}
+		var got []int32
+		for now := range 3 {
+			for _, id := range s.Decide(float64(now)) {
+				got = append(got, id)
+				s.End(float64(now+1), id)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: started %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -27,8 +27,8 @@ type AgentConfig struct {
 	Baseline int
 }
 
-// World is the environment of an agent, implemented by Environment.
-type World interface {
+// world is the environment of an agent, implemented by Environment.
+type world interface {
 	Reset() (observation []float32, done bool)
 	Step(action int) (observation []float32, reward float64, done bool)
 	Actions() int
@@ -93,7 +93,7 @@ type AgentRun struct {
 
 // Run runs one simulation, sampling actions from the policy, and if train is set, one update after it. The error is
 // that of the world, or gradient.ErrDiverged.
-func (a *LearningAgent) Run(w World, train bool) (AgentRun, error) {
+func (a *LearningAgent) Run(w world, train bool) (AgentRun, error) {
 	r := &recorder{world: w, policy: a.l.Policy()}
 	if a.baseline > 0 && len(a.returns) > 0 {
 		for _, v := range a.returns {
@@ -137,14 +137,9 @@ func (a *LearningAgent) Greedy(observation []float32) int {
 	return a.l.Policy().Greedy(gradient.Observation{X: observation})
 }
 
-// Decide implements Decider by Greedy.
-func (a *LearningAgent) Decide(observation []float32, _ int) int { return a.Greedy(observation) }
-
-var _ Decider = (*LearningAgent)(nil)
-
 // recorder adapts a World to gradient.Environment and records the run.
 type recorder struct {
-	world    World
+	world    world
 	policy   *gradient.Policy
 	run      AgentRun
 	baseline float64

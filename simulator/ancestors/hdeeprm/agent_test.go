@@ -18,7 +18,7 @@ import (
 func learningWorld(t testing.TB) *Environment {
 	t.Helper()
 	e, err := NewEnvironment(example(t, "learning"), learningJobs(), Limits{}, Settings{
-		Actions: []Pair{{Shortest, HighGFLOPS}, {Shortest, HighMemBW}, {Shortest, LowPower}, {First, HighGFLOPS}, {First, HighMemBW}},
+		Actions: []Pair{{shortestJob, highGFLOPS}, {shortestJob, highMemBW}, {shortestJob, lowPower}, {firstJob, highGFLOPS}, {firstJob, highMemBW}},
 		View:    Minimal, Objective: Makespan, QueueSensitivity: 0.05, Seed: 19021285,
 	})
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 // syntheticJobs returns jobs with typical requests: half of them for one core, the others for powers of two up to a
 // sixteenth of the machine (at most 256), with lognormal run times around 20 minutes and overestimated requests.
 // Arrivals are random and offer the given load at reference speed.
-func syntheticJobs(tree *platform.Tree, n int, load float64) []queue.Job {
+func syntheticJobs(tree *platform.Tree, n int, load float64) []order.Job {
 	r := rand.New(rand.NewPCG(1, 2))
 	largest := int(math.Log2(min(256, max(2, float64(tree.Cores)/16))))
-	jobs := make([]queue.Job, n)
+	jobs := make([]order.Job, n)
 	work := 0.0
 	for i := range jobs {
 		j := &jobs[i]
@@ -61,7 +61,7 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-func benchmark(b *testing.B, tree *platform.Tree, jobs []queue.Job, pair string, theirs float64) {
+func benchmark(b *testing.B, tree *platform.Tree, jobs []order.Job, pair string, theirs float64) {
 	p, err := ParsePair(pair)
 	if err != nil {
 		b.Fatal(err)

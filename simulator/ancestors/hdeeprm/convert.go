@@ -181,10 +181,10 @@ func (c *converter) rebase() error {
 	return nil
 }
 
-// Customize sets the work of every profile to the requested work, reference · requested time, as HDeepRM does with
+// customize sets the work of every profile to the requested work, reference · requested time, as HDeepRM does with
 // custom workloads (hdeeprm-launch -cw). Profiles without a requested time keep their work. The errors identify
 // profiles that have neither.
-func Customize(w *batsim.Workload, reference float64) error {
+func customize(w *batsim.Workload, reference float64) error {
 	if !(reference > 0) || reference > 1e9 {
 		return fmt.Errorf("customize workload: a reference speed of %v GFLOPS: want more than 0", reference)
 	}

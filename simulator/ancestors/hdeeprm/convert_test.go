@@ -207,17 +207,17 @@ func TestCustomize(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Customize(w, 4); err != nil {
+	if err := customize(w, 4); err != nil {
 		t.Fatal(err)
 	}
 	if a, b := w.Profiles["a"], w.Profiles["b"]; a.CPU[0] != 8e9 || a.RequestOps != 8e9 || a.Memory != 1 || b.CPU[0] != 5 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
 	w.Profiles["d"] = batsim.Profile{Type: batsim.Homogeneous}
-	if err := Customize(w, 4); err == nil || !strings.Contains(err.Error(), `profile "d"`) {
+	if err := customize(w, 4); err == nil || !strings.Contains(err.Error(), `profile "d"`) {
 		t.Errorf("a profile without work: got %v", err)
 	}
-	if err := Customize(w, 0); err == nil {
+	if err := customize(w, 0); err == nil {
 		t.Error("a speed of 0 was taken")
 	}
 }

@@ -3,21 +3,11 @@ package hdeeprm
 import (
 	"fmt"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 )
-
-// Decider chooses an action in [0, actions) from an observation. The observation is valid until the next decision.
-type Decider interface {
-	Decide(observation []float32, actions int) int
-}
-
-// Always is an agent that always takes the same action.
-type Always int
-
-// Decide implements Decider.
-func (a Always) Decide([]float32, int) int { return int(a) }
 
 // Environment is a simulation as the environment of an agent: an episode is one run of the workload.
 //
@@ -31,7 +21,7 @@ func (a Always) Decide([]float32, int) int { return int(a) }
 type Environment struct {
 	simulation *cores.Simulation
 	process    *Process
-	jobs       []queue.Job
+	jobs       []order.Job
 	total      float64
 	again      bool // the process requires another decision at this instant
 	done       bool
@@ -40,7 +30,7 @@ type Environment struct {
 
 // NewEnvironment returns an environment of the jobs on the machine, before its first Reset. Zero limits mean
 // LimitsOf(jobs).
-func NewEnvironment(tree *platform.Tree, jobs []queue.Job, limits Limits, settings Settings) (*Environment, error) {
+func NewEnvironment(tree *platform.Tree, jobs []order.Job, limits Limits, settings Settings) (*Environment, error) {
 	if limits == (Limits{}) {
 		limits = LimitsOf(jobs)
 	}
@@ -63,9 +53,6 @@ func (e *Environment) Actions() int { return e.process.Actions() }
 
 // ObservationSize returns the number of values of an observation.
 func (e *Environment) ObservationSize() int { return e.process.ObservationSize() }
-
-// Seed sets the seed of the random policies from the next Reset on.
-func (e *Environment) Seed(seed int64) { e.process.settings.Seed = seed }
 
 // Reset begins an episode and returns the first observation, valid until the next step; done is true, without an
 // observation, if no decision is required.
@@ -100,7 +87,7 @@ func (e *Environment) toDecision() ([]float32, bool) {
 			if e.process.Err() != nil || !e.simulation.Next() {
 				break
 			}
-			e.process.Take(e.simulation.Now(), e.simulation.Events(), e.simulation.Arrivals())
+			e.process.HandleEvents(e.simulation.Now(), e.simulation.Events(), e.simulation.Arrivals())
 		}
 		if e.process.Due() {
 			return e.process.Observe(), false
@@ -132,11 +119,12 @@ func (e *Environment) Process() *Process { return e.process }
 // Simulation returns the simulation that executes the decisions, which must not be modified.
 func (e *Environment) Simulation() *cores.Simulation { return e.simulation }
 
-// Run runs one episode. With an error, the result is partial.
-func (e *Environment) Run(agent Decider) (*queue.Result, error) {
+// Run runs one episode with the actions that choose returns for observations, which are valid until the next one. With
+// an error, the result is partial.
+func (e *Environment) Run(choose func(observation []float32) int) (*queue.Result, error) {
 	observation, done := e.Reset()
 	for !done {
-		observation, _, done = e.Step(agent.Decide(observation, e.Actions()))
+		observation, _, done = e.Step(choose(observation))
 	}
 	if e.err != nil {
 		return e.Result(), fmt.Errorf("simulate %d jobs on %d cores: %w", len(e.jobs), e.simulation.Result().Procs, e.err)
@@ -146,12 +134,12 @@ func (e *Environment) Run(agent Decider) (*queue.Result, error) {
 
 // RunPair runs one episode under one pair of policies, without observations. seed is that of the random policies,
 // compat as in Settings.
-func RunPair(tree *platform.Tree, jobs []queue.Job, pair Pair, seed int64, compat bool) (*queue.Result, Counts, error) {
+func RunPair(tree *platform.Tree, jobs []order.Job, pair Pair, seed int64, compat bool) (*queue.Result, Counts, error) {
 	e, err := NewEnvironment(tree, jobs, Limits{}, Settings{Actions: []Pair{pair}, Void: true, View: Minimal, Objective: Completion, Seed: seed, Compat: compat})
 	if err != nil {
 		return nil, Counts{}, err
 	}
 	e.process.blind = true
-	result, err := e.Run(Always(0))
+	result, err := e.Run(func([]float32) int { return 0 })
 	return result, e.Counts(), err
 }

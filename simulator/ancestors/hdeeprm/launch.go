@@ -15,17 +15,17 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
 // The files that a launch writes into its folder and reuses. In HDeepRM, two of them are Python pickles.
 const (
-	PlatformFile = "platform.xml"
-	WorkloadFile = "workload.json"
-	LimitsFile   = "job_limits.json"
+	platformFile = "platform.xml"
+	workloadFile = "workload.json"
+	limitsFile   = "job_limits.json"
 )
 
 // LaunchOptions are the options of preparing an experiment.
@@ -48,8 +48,8 @@ type Experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
 	Workload *batsim.Workload
-	Jobs     []queue.Job
-	Profile  func(*queue.Job) string // profile names, for batsim.WriteJobs
+	Jobs     []order.Job
+	Profile  func(*order.Job) string // profile names, for batsim.WriteJobs
 	Limits   Limits
 	Dropped  map[string]int // number of dropped jobs by reason
 	Warnings []string       // warnings of the options and of the preparation
@@ -131,12 +131,12 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 		if e.Workload, err = batsim.Load(l.Custom); err != nil {
 			return err
 		}
-		return Customize(e.Workload, e.Tree.Reference)
+		return customize(e.Workload, e.Tree.Reference)
 	}
 	if l.Folder != "" {
-		left := filepath.Join(l.Folder, WorkloadFile)
+		left := filepath.Join(l.Folder, workloadFile)
 		_, err := os.Stat(left)
-		same, readErr := regular.ReadFile(filepath.Join(l.Folder, PlatformFile), regular.Data)
+		same, readErr := regular.ReadFile(filepath.Join(l.Folder, platformFile), regular.Data)
 		switch {
 		case err == nil && readErr == nil && bytes.Equal(same, xml):
 			e.warn("the workload is %s, which an earlier launch left", left)
@@ -204,7 +204,7 @@ func (e *Experiment) keep(dir string, xml []byte) error {
 	for _, f := range []struct { // the platform last, since its presence validates the workload
 		name string
 		data []byte
-	}{{WorkloadFile, workload.Bytes()}, {LimitsFile, append(limits, '\n')}, {PlatformFile, xml}} {
+	}{{workloadFile, workload.Bytes()}, {limitsFile, append(limits, '\n')}, {platformFile, xml}} {
 		if err := os.WriteFile(filepath.Join(dir, f.name), f.data, 0o644); err != nil {
 			return fmt.Errorf("launch: %w", err)
 		}

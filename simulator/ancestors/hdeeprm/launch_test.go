@@ -46,7 +46,7 @@ func TestPrepareCustom(t *testing.T) {
 			t.Errorf("warnings %q, want %q", warnings, w)
 		}
 	}
-	result, _, err := RunPair(e.Tree, e.Jobs, Pair{Shortest, HighMemBW}, 0, false)
+	result, _, err := RunPair(e.Tree, e.Jobs, Pair{shortestJob, highMemBW}, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func TestPrepareAgain(t *testing.T) {
 	if len(first.Jobs) != 30 || !strings.Contains(strings.Join(first.Warnings, " "), "nb_jobs is 50, the trace has 30") {
 		t.Errorf("%d jobs, warnings %q", len(first.Jobs), first.Warnings)
 	}
-	for _, name := range []string{PlatformFile, WorkloadFile, LimitsFile} {
+	for _, name := range []string{platformFile, workloadFile, limitsFile} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -1,10 +1,9 @@
 package hdeeprm
 
 import (
-	"math"
 	"slices"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/batsim"
 )
@@ -37,7 +36,7 @@ type progress struct {
 }
 
 // asks are the requests that observations contain.
-var asks = [4]func(*queue.Job) float64{keys[Shortest], keys[Smallest], keys[LowMem], keys[LowMemBW]}
+var asks = [4]func(*order.Job) float64{keys[shortestJob], keys[smallestJob], keys[lowMemJob], keys[lowMemBWJob]}
 
 // ObservationSize returns the number of values of an observation.
 func (p *Process) ObservationSize() int {
@@ -66,7 +65,7 @@ func (v *view) extend(jobs int) {
 	}
 }
 
-func (v *view) add(j *queue.Job) {
+func (v *view) add(j *order.Job) {
 	if v.process.blind {
 		return
 	}
@@ -129,16 +128,8 @@ func (v *view) settle() {
 		if p.settings.Compat || p.at[job] < 0 {
 			continue
 		}
-		rate := math.Inf(1)
-		for _, c := range p.cores[job] {
-			speed := p.tree.Processors[p.tree.ProcessorOf[c]].GFLOPS * 1e9
-			if p.machine.State(c) == cores.Slowed {
-				speed *= slowed
-			}
-			rate = min(rate, speed)
-		}
 		r.left -= r.rate * (p.now - r.last)
-		r.last, r.rate = p.now, rate
+		r.last, r.rate = p.now, p.machine.Rate(p.cores[job])
 	}
 	v.unclear = v.unclear[:0]
 }

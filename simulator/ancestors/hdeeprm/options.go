@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -23,7 +21,7 @@ type Options struct {
 	Jobs      int    // nb_jobs: number of jobs of the trace; 0 means all
 	Workload  string // workload_file_path: a trace (SWF), or a workload of Batsim (JSON)
 	Platform  string // platform_file_path
-	LogLevel  string // pybatsim.log_level, named as in Python: DEBUG … CRITICAL; "" means WARNING
+	LogLevel  string // pybatsim.log_level, one of logLevels; without effect
 
 	Objective        Objective // pybatsim.env.objective; default avg_job_slowdown
 	Actions          []Pair    // pybatsim.env.actions.selection, in its order; nil means Table
@@ -53,11 +51,8 @@ func (o *Options) Settings(compat bool) Settings {
 		Seed: o.Seed, Compat: compat}
 }
 
-var logLevels = map[string]slog.Level{"": slog.LevelWarn, "NOTSET": slog.LevelDebug - 4, "DEBUG": slog.LevelDebug, "INFO": slog.LevelInfo,
-	"WARNING": slog.LevelWarn, "WARN": slog.LevelWarn, "ERROR": slog.LevelError, "CRITICAL": slog.LevelError + 4, "FATAL": slog.LevelError + 4}
-
-// Level returns the log level for package slog.
-func (o *Options) Level() slog.Level { return logLevels[strings.ToUpper(o.LogLevel)] }
+// logLevels are Python's names of log levels.
+var logLevels = []string{"", "NOTSET", "DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL", "FATAL"}
 
 // LoadOptions reads an options file. Each element of set replaces or adds one value, as in
 // "pybatsim.agent.hidden=64". Relative paths in the file refer to its directory, those in set to the working
@@ -121,7 +116,7 @@ func (o *Options) read(top *section) {
 	o.Resources, o.Jobs = int(top.integer("nb_resources", largest)), int(top.integer("nb_jobs", largest))
 	o.Workload, o.Platform = top.text("workload_file_path"), top.text("platform_file_path")
 	batsim := top.inside("pybatsim")
-	if o.LogLevel = batsim.text("log_level"); !slices.Contains(slices.Collect(maps.Keys(logLevels)), strings.ToUpper(o.LogLevel)) {
+	if o.LogLevel = batsim.text("log_level"); !slices.Contains(logLevels, strings.ToUpper(o.LogLevel)) {
 		batsim.problem("log_level", "%q, want DEBUG, INFO, WARNING, ERROR or CRITICAL", o.LogLevel)
 	}
 	if seed := batsim.integer("seed", math.MaxUint32); batsim.values["seed"] != nil && top.values["seed"] != nil && seed != o.Seed {
@@ -142,7 +137,7 @@ func (o *Options) environment(env *section) {
 			env.problem("objective", "%v", err)
 		}
 	}
-	if o.View, err = ParseView(env.text("observation")); err != nil {
+	if o.View, err = parseView(env.text("observation")); err != nil {
 		env.problem("observation", "%v", err)
 	}
 	o.QueueSensitivity = env.number("queue_sensitivity", 0, 1e6)
@@ -180,7 +175,7 @@ func (o *Options) selected(actions *section, key string, entry any) {
 				actions.problem(key, "%s: %s, want the name of a core policy", job, show(name))
 				continue
 			}
-			pair, err := ParsePair(job + "-" + o.meant(text))
+			pair, err := ParsePair(job + "-" + o.canonicalCorePolicy(text))
 			if err != nil {
 				actions.problem(key, "%v", errors.Unwrap(err))
 				continue
@@ -190,8 +185,8 @@ func (o *Options) selected(actions *section, key string, entry any) {
 	}
 }
 
-// meant translates a core policy name that only HDeepRM's documentation uses.
-func (o *Options) meant(core string) string {
+// canonicalCorePolicy translates a core policy name that only HDeepRM's documentation uses.
+func (o *Options) canonicalCorePolicy(core string) string {
 	if core != "high_flops" {
 		return core
 	}
@@ -240,7 +235,7 @@ func (o *Options) agent(agent *section, hasActions bool) {
 // pair translates the policy_pair of old files into a selection of this pair.
 func (o *Options) pair(agent *section, pair string, hasActions bool) {
 	job, core, _ := strings.Cut(pair, "-")
-	p, err := ParsePair(job + "-" + o.meant(core))
+	p, err := ParsePair(job + "-" + o.canonicalCorePolicy(core))
 	switch {
 	case hasActions:
 		agent.problem("policy_pair", "%q stands beside pybatsim.env.actions; only one of them can be meant", pair)

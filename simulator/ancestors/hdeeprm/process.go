@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload"
 )
 
-// Machinery executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
+// Executor executes the commands of a Process. It is implemented by cores.Simulation, and by sessions of an external
 // Batsim.
-type Machinery interface {
+type Executor interface {
 	Start(job int32, cores []int32) error
 	SetState(cores []int32, state uint8) error
 	Reject(job int32) error
@@ -43,9 +43,9 @@ type Process struct {
 	void     int // number of the void action, −1 means none
 	limits   Limits
 	tree     *platform.Tree
-	jobs     []queue.Job
+	jobs     []order.Job
 	machine  *cores.Machine
-	commands Machinery
+	commands Executor
 	choosers [corePolicies]cores.Chooser
 	draws    *workload.Python
 	ready    float64 // relative power of an idle core beside a busy one
@@ -110,8 +110,8 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 	if settings.Compat {
 		p.ready = readyCompat
 	}
-	for i, chooser := range choosers {
-		p.choosers[i] = chooser(func(n int) int { return p.draws.Below(n) })
+	for i, name := range coreNames {
+		p.choosers[i] = cores.NewChooser(name, func(n int) int { return p.draws.Below(n) })
 	}
 	p.seen.process = p
 	if settings.View == Normal {
@@ -122,7 +122,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 
 // Reset returns to an idle machine and an empty queue. Events refer to jobs by their index in jobs; the process sends
 // its decisions to commands. Memory is reused.
-func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
+func (p *Process) Reset(jobs []order.Job, commands Executor) {
 	p.jobs, p.commands = jobs, commands
 	p.draws = nil
 	if p.random() {
@@ -139,7 +139,7 @@ func (p *Process) Reset(jobs []queue.Job, commands Machinery) {
 
 // Extend adds jobs to a workload that becomes known during the run: jobs are those of Reset followed by new ones. It
 // must be called before an event refers to a new job.
-func (p *Process) Extend(jobs []queue.Job) {
+func (p *Process) Extend(jobs []order.Job) {
 	p.jobs, p.waiting.jobs = jobs, jobs
 	for len(p.at) < len(jobs) {
 		p.at = append(p.at, -1)
@@ -150,7 +150,7 @@ func (p *Process) Extend(jobs []queue.Job) {
 
 // random reports whether any action draws random numbers.
 func (p *Process) random() bool {
-	return slices.ContainsFunc(p.actions, func(a Pair) bool { return a.Job == RandomJob || a.Core == RandomCore })
+	return slices.ContainsFunc(p.actions, Pair.Random)
 }
 
 // Actions returns the number of actions, void included.
@@ -160,9 +160,6 @@ func (p *Process) Actions() int {
 	}
 	return len(p.actions)
 }
-
-// Machine returns the state of the machine, which must not be modified.
-func (p *Process) Machine() *cores.Machine { return p.machine }
 
 // Waiting returns the number of waiting jobs.
 func (p *Process) Waiting() int { return p.waiting.len() }
@@ -182,9 +179,9 @@ func (p *Process) fail(err error) {
 	}
 }
 
-// Take processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
+// HandleEvents processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
 // action if that is outstanding.
-func (p *Process) Take(now float64, events []cores.Event, more int) {
+func (p *Process) HandleEvents(now float64, events []cores.Event, more int) {
 	p.now, p.more, p.idle = now, more, 0
 	for _, e := range events {
 		switch e.Kind {
@@ -194,7 +191,7 @@ func (p *Process) Take(now float64, events []cores.Event, more int) {
 			p.submitted(e.Job)
 		}
 	}
-	p.pay()
+	p.rewardLast()
 }
 
 func (p *Process) ended(job int32) {
@@ -225,24 +222,19 @@ func (p *Process) submitted(job int32) {
 }
 
 // takes returns how many cores of a job the idle machine can provide.
-func (p *Process) takes(j *queue.Job) int {
+func (p *Process) takes(j *order.Job) int {
 	n, known := p.capacity[j.Memory]
 	if !known {
-		n = cores.Most(p.tree, j)
+		n = cores.MaxCores(p.tree, j)
 		p.capacity[j.Memory] = n
 	}
 	return n
 }
 
-func (p *Process) name(job int32) string {
-	if j := &p.jobs[job]; j.Name != "" {
-		return "job " + j.Name
-	}
-	return fmt.Sprintf("job %d", p.jobs[job].ID)
-}
+func (p *Process) name(job int32) string { return "job " + p.jobs[job].Label() }
 
 // pay rewards the last action, once.
-func (p *Process) pay() {
+func (p *Process) rewardLast() {
 	if p.owed {
 		p.owed = false
 		p.reward = p.Reward()
@@ -280,13 +272,13 @@ func (p *Process) Act(action int) {
 // schedule starts jobs by a pair of policies until one does not fit, and returns their number. The reason for
 // stopping, lack of cores or of memory, is counted.
 func (p *Process) schedule(pair Pair) (started int) {
-	chooser := p.choosers[pair.Core]
+	chooser := p.choosers[pair.core]
 	for ; p.waiting.len() > 0 && p.err == nil; started++ {
 		at := 0
-		if pair.Job == RandomJob {
+		if pair.job == randomJob {
 			at = p.draws.Below(p.waiting.len())
 		} else {
-			p.waiting.sort(pair.Job)
+			p.waiting.sort(pair.job)
 		}
 		job := p.waiting.all()[at]
 		j := &p.jobs[job]
@@ -326,7 +318,7 @@ func (p *Process) Close() (again bool) {
 		return false
 	}
 	if again {
-		p.pay()
+		p.rewardLast()
 	}
 	return again
 }

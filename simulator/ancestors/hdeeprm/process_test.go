@@ -10,6 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -27,7 +28,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("action %d is %v, want %s", i, table[i], want)
 		}
 	}
-	for _, p := range append(table, Pair{First, HighFreeCores}) {
+	for _, p := range append(table, Pair{firstJob, highFreeCores}) {
 		if back, err := ParsePair(p.String()); back != p || err != nil {
 			t.Errorf("%v is read as %v, %v", p, back, err)
 		}
@@ -42,10 +43,10 @@ func TestTable(t *testing.T) {
 // The incremental sort equals a complete stable sort in place before every selection.
 func TestWaitingIsSorted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		jobs := make([]queue.Job, 60)
+		jobs := make([]order.Job, 60)
 		for i := range jobs {
 			draw := func(s string) float64 { return float64(rapid.IntRange(0, 3).Draw(t, s)) }
-			jobs[i] = queue.Job{Submit: float64(i / 3), Request: draw("request"), Procs: 1 + int(draw("procs")), Memory: draw("memory"), Bandwidth: draw("bandwidth")}
+			jobs[i] = order.Job{Submit: float64(i / 3), Request: draw("request"), Procs: 1 + int(draw("procs")), Memory: draw("memory"), Bandwidth: draw("bandwidth")}
 		}
 		var w waiting
 		w.reset(jobs)
@@ -61,10 +62,10 @@ func TestWaitingIsSorted(t *testing.T) {
 					break
 				}
 				at := 0
-				if by := rapid.IntRange(0, int(jobPolicies)-1).Draw(t, "policy"); JobPolicy(by) == RandomJob {
+				if by := rapid.IntRange(0, int(jobPolicies)-1).Draw(t, "policy"); jobPolicy(by) == randomJob {
 					at = rapid.IntRange(0, len(want)-1).Draw(t, "which")
 				} else {
-					w.sort(JobPolicy(by))
+					w.sort(jobPolicy(by))
 					slices.SortStableFunc(want, func(a, b int32) int {
 						return int(keys[by](&jobs[a]) - keys[by](&jobs[b]))
 					})
@@ -81,7 +82,7 @@ func TestWaitingIsSorted(t *testing.T) {
 	})
 }
 
-func environment(t testing.TB, tree *platform.Tree, jobs []queue.Job, s Settings) *Environment {
+func environment(t testing.TB, tree *platform.Tree, jobs []order.Job, s Settings) *Environment {
 	t.Helper()
 	e, err := NewEnvironment(tree, jobs, Limits{}, s)
 	if err != nil {
@@ -119,7 +120,7 @@ func TestObservation(t *testing.T) {
 		"gentle":    {Settings{View: Minimal, QueueSensitivity: 2}, queued, "1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 0.25"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c.settings.Actions, c.settings.Void = []Pair{{First, HighGFLOPS}}, true
+			c.settings.Actions, c.settings.Void = []Pair{{firstJob, highGFLOPS}}, true
 			e, err := NewEnvironment(example(t, "learning"), jobs, limits, c.settings)
 			if err != nil {
 				t.Fatal(err)
@@ -140,7 +141,7 @@ func TestObservationPower(t *testing.T) {
 	for compat, want := range map[bool]float32{false: 0.25, true: 0.15} {
 		jobs := learningJobs()
 		jobs[1].Submit = 1
-		e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{First, HighGFLOPS}}, Void: true, Compat: compat})
+		e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Void: true, Compat: compat})
 		e.Reset()
 		if o, _, _ := e.Step(0); o[13] != want { // power of core 3
 			t.Errorf("compat %v: got %v, want %v", compat, o[13], want)
@@ -157,7 +158,7 @@ func TestObservationPower(t *testing.T) {
 
 // The rewards of the first action, computed by hand: both jobs start on the fast processor and slow each other.
 func TestRewards(t *testing.T) {
-	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
+	jobs := append(learningJobs(), order.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
 	for o, want := range map[Objective]float64{
 		Slowdown: -(0.2 + 0.2 + 0.05), Completion: -3, Utilization: 2, Makespan: 2 * 0.75 * 4.4,
 		Energy: -(2*50 + 2*2), EnergyDelay: -(2*50 + 2*2) * 3. / 1000,
@@ -166,7 +167,7 @@ func TestRewards(t *testing.T) {
 			if back, err := ParseObjective(o.String()); back != o || err != nil {
 				t.Errorf("read as %v, %v", back, err)
 			}
-			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{First, HighGFLOPS}}, Objective: o})
+			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Objective: o})
 			e.Reset()
 			if _, r, done := e.Step(0); done || math.Abs(r-want) > 1e-12 {
 				t.Errorf("got %v, want %v", r, want)
@@ -181,7 +182,7 @@ func TestRewards(t *testing.T) {
 	}
 	// One core of the fast processor is busy; the idle one has 15 % or 25 % of 50 W.
 	for compat, want := range map[bool]float64{false: -(50 + 12.5 + 4), true: -(50 + 7.5 + 4)} {
-		e := environment(t, example(t, "learning"), learningJobs()[:1], Settings{Actions: []Pair{{First, HighGFLOPS}}, Void: true, Objective: Energy, Compat: compat})
+		e := environment(t, example(t, "learning"), learningJobs()[:1], Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Void: true, Objective: Energy, Compat: compat})
 		e.Reset()
 		if _, r, _ := e.Step(0); math.Abs(r-want) > 1e-12 {
 			t.Errorf("compat %v: got %v, want %v", compat, r, want)
@@ -192,8 +193,8 @@ func TestRewards(t *testing.T) {
 // An agent that always chooses void ends in an error, and so does, in compatible mode, the last action of a list when
 // it cannot start a job; corrected, the latter waits for the next end.
 func TestVoid(t *testing.T) {
-	jobs := append(learningJobs(), queue.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
-	pair := []Pair{{First, HighGFLOPS}}
+	jobs := append(learningJobs(), order.Job{ID: 2, Procs: 4, Request: 20, Ops: 1e9, RequestOps: 1e9})
+	pair := []Pair{{firstJob, highGFLOPS}}
 	for name, c := range map[string]struct {
 		settings Settings
 		action   int
@@ -206,7 +207,7 @@ func TestVoid(t *testing.T) {
 		"no such action":           {Settings{Actions: pair}, 5, "chose action 5"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := environment(t, example(t, "learning"), jobs, c.settings).Run(Always(c.action))
+			_, err := environment(t, example(t, "learning"), jobs, c.settings).Run(func([]float32) int { return c.action })
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -225,13 +226,13 @@ func TestVoid(t *testing.T) {
 
 // A job that can never run is rejected; in compatible mode it is an error.
 func TestImpossibleJob(t *testing.T) {
-	jobs := append([]queue.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
+	jobs := append([]order.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
 	tree := example(t, "learning")
-	r, c, err := RunPair(tree, jobs, Pair{First, HighMem}, 0, false)
+	r, c, err := RunPair(tree, jobs, Pair{firstJob, highMem}, 0, false)
 	if err != nil || c.Rejected != 2 || r.Jobs[0].State != queue.Rejected || r.Jobs[1].State != queue.Rejected || r.Jobs[3].State != queue.Completed {
 		t.Errorf("got %v, %+v", err, c)
 	}
-	r, _, err = RunPair(tree, jobs, Pair{First, HighMem}, 0, true)
+	r, _, err = RunPair(tree, jobs, Pair{firstJob, highMem}, 0, true)
 	if !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "job 7") || r.Jobs[3].State != queue.Waiting {
 		t.Errorf("compatible: got %v", err)
 	}
@@ -272,8 +273,8 @@ func TestExtend(t *testing.T) {
 	for i := range jobs {
 		jobs[i].ID, jobs[i].Submit = i, float64(i)
 	}
-	pairs := []Pair{{Shortest, HighMemBW}}
-	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(Always(0))
+	pairs := []Pair{{shortestJob, highMemBW}}
+	want, err := environment(t, tree, jobs, Settings{Actions: pairs}).Run(func([]float32) int { return 0 })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +290,7 @@ func TestExtend(t *testing.T) {
 		p.Reset(nil, s)
 		for s.Next() {
 			p.Extend(jobs[:len(jobs)-s.Arrivals()])
-			p.Take(s.Now(), s.Events(), s.Arrivals())
+			p.HandleEvents(s.Now(), s.Events(), s.Arrivals())
 			for again := true; again; again = p.Close() {
 				if p.Due() {
 					p.Observe()
@@ -307,14 +308,14 @@ func TestExtend(t *testing.T) {
 // results, also after Reset.
 func TestAnyAgent(t *testing.T) {
 	tree := example(t, "mini")
-	actions := append(Table(), Pair{First, HighFreeCores}, Pair{Shortest, HighFreeCores})
+	actions := append(Table(), Pair{firstJob, highFreeCores}, Pair{shortestJob, highFreeCores})
 	rapid.Check(t, func(t *rapid.T) {
 		r := workload.NewPython(rapid.Int64Range(0, 1<<40).Draw(t, "seed"))
-		jobs := make([]queue.Job, 1+r.Below(40))
+		jobs := make([]order.Job, 1+r.Below(40))
 		at := 0.0
 		for i := range jobs {
 			at += float64(r.Below(50))
-			jobs[i] = queue.Job{ID: i, Submit: at, Procs: 1 + r.Below(40), Request: float64(1 + r.Below(500)), Ops: float64(r.Below(2000)) * 1e9, Memory: float64(r.Below(40)) * 100, Bandwidth: float64(4 * r.Below(7))}
+			jobs[i] = order.Job{ID: i, Submit: at, Procs: 1 + r.Below(40), Request: float64(1 + r.Below(500)), Ops: float64(r.Below(2000)) * 1e9, Memory: float64(r.Below(40)) * 100, Bandwidth: float64(4 * r.Below(7))}
 			jobs[i].RequestOps = jobs[i].Request * tree.Reference * 1e9
 			if jobs[i].Ops == 0 {
 				jobs[i].Run = 5

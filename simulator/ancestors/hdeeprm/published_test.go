@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
@@ -34,15 +35,15 @@ func example(t testing.TB, name string) *platform.Tree {
 }
 
 // learningJobs returns the two jobs of HDeepRM's learning experiment.
-func learningJobs() []queue.Job {
-	j := queue.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
+func learningJobs() []order.Job {
+	j := order.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
 	k.ID = 1
-	return []queue.Job{j, k}
+	return []order.Job{j, k}
 }
 
 // miniJobs returns the trace mini as converted by HDeepRM with seed 2009, the basis of the published figures.
-func miniJobs(t testing.TB, tree *platform.Tree) []queue.Job {
+func miniJobs(t testing.TB, tree *platform.Tree) []order.Job {
 	t.Helper()
 	f, err := os.Open(published(t, "workloads/mini.swf"))
 	if err != nil {
@@ -182,7 +183,7 @@ func TestMiniPairs(t *testing.T) {
 	var by [5]string
 	fewest, most := math.MaxInt, 0
 	for _, p := range Table() {
-		if p.Job == RandomJob || p.Core == RandomCore {
+		if p.job == randomJob || p.core == randomCore {
 			continue
 		}
 		r, c, err := RunPair(tree, jobs, p, 0, true)
@@ -215,7 +216,7 @@ func TestMiniPairs(t *testing.T) {
 
 // The best placement of the learning experiment; requires no published file.
 func TestOptimalLearning(t *testing.T) {
-	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{First, HighMemBW}, 0, false)
+	r, _, err := RunPair(example(t, "learning"), learningJobs(), Pair{firstJob, highMemBW}, 0, false)
 	if err != nil || summary(r).Makespan != 5.25 {
 		t.Errorf("got %v, %v, want 5.25 s", summary(r).Makespan, err)
 	}

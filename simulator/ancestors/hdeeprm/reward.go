@@ -1,12 +1,6 @@
 package hdeeprm
 
-import (
-	"fmt"
-	"slices"
-	"strings"
-
-	"trainopt/simulator/queue"
-)
+import "trainopt/optimizer/schedule/order"
 
 // Objective determines the reward. A reward describes the state after an action, at the time of the next message.
 type Objective uint8
@@ -30,10 +24,8 @@ func (o Objective) String() string { return objectiveNames[o] }
 
 // ParseObjective returns the objective with the given name. The error lists the valid names.
 func ParseObjective(name string) (Objective, error) {
-	if i := slices.Index(objectiveNames[:], name); i >= 0 {
-		return Objective(i), nil
-	}
-	return 0, fmt.Errorf("no objective is called %q: there are %s", name, strings.Join(objectiveNames[:], ", "))
+	i, err := parse("objective", name, objectiveNames[:])
+	return Objective(i), err
 }
 
 // Reward returns the reward of the present state. O(processors), or O(waiting and running jobs) for Slowdown.
@@ -54,35 +46,30 @@ func (p *Process) Reward() float64 {
 	case Utilization:
 		return float64(p.tree.Cores - p.machine.Free())
 	case Makespan:
-		speed, _ := p.gauge()
+		speed, _ := p.speedAndPower()
 		return speed
 	case Energy:
-		_, power := p.gauge()
+		_, power := p.speedAndPower()
 		return -power
 	}
-	_, power := p.gauge()
+	_, power := p.speedAndPower()
 	return -power * inside / 1000
 }
 
 // requested returns the requested time, or 1 s for a job without one.
-func requested(j *queue.Job) float64 {
+func requested(j *order.Job) float64 {
 	if j.Request > 0 {
 		return j.Request
 	}
 	return 1
 }
 
-// gauge returns the present total speed and power of all cores, GFLOPS and W.
-func (p *Process) gauge() (speed, power float64) {
+// speedAndPower returns the present total speed and power of all cores, GFLOPS and W.
+func (p *Process) speedAndPower() (speed, power float64) {
 	for i := range p.tree.Processors {
 		t := &p.tree.Processors[i]
-		free := p.machine.FreeOf(int32(i))
-		if free == t.Cores {
-			power += asleep * t.Watts * float64(free)
-			continue
-		}
-		busy := float64(t.Cores - free)
-		power += t.Watts * (busy + p.ready*float64(free))
+		power += p.machine.Power(int32(i), p.ready)
+		busy := float64(t.Cores - p.machine.FreeOf(int32(i)))
 		if p.machine.Bandwidth(int32(i)) < 0 {
 			busy *= slowed
 		}

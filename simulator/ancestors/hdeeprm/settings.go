@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -21,9 +20,9 @@ type Limits struct {
 
 // LimitsOf returns the 99th percentiles of the requests, linearly interpolated as in HDeepRM; 1 for a percentile of
 // 0.
-func LimitsOf(jobs []queue.Job) Limits {
+func LimitsOf(jobs []order.Job) Limits {
 	values := make([]float64, len(jobs))
-	of := func(key func(*queue.Job) float64) float64 {
+	of := func(key func(*order.Job) float64) float64 {
 		for i := range jobs {
 			values[i] = key(&jobs[i])
 		}
@@ -33,7 +32,7 @@ func LimitsOf(jobs []queue.Job) Limits {
 		}
 		return 1
 	}
-	return Limits{of(keys[Shortest]), of(keys[Smallest]), of(keys[LowMem]), of(keys[LowMemBW])}
+	return Limits{of(keys[shortestJob]), of(keys[smallestJob]), of(keys[lowMemJob]), of(keys[lowMemBWJob])}
 }
 
 // View is the part of the machine in an observation; all views include the queue.
@@ -51,15 +50,13 @@ var viewNames = [views]string{"normal", "small", "minimal"}
 // String returns the name in options files.
 func (v View) String() string { return viewNames[v] }
 
-// ParseView returns the view with the given name, Normal for "". The error lists the valid names.
-func ParseView(name string) (View, error) {
+// parseView returns the view with the given name, Normal for "". The error lists the valid names.
+func parseView(name string) (View, error) {
 	if name == "" {
 		return Normal, nil
 	}
-	if i := slices.Index(viewNames[:], name); i >= 0 {
-		return View(i), nil
-	}
-	return 0, fmt.Errorf("no observation is called %q: there are %s", name, strings.Join(viewNames[:], ", "))
+	i, err := parse("observation", name, viewNames[:])
+	return View(i), err
 }
 
 // Settings hold the observation, actions and reward of an agent. The zero value offers the whole table without void,
@@ -96,7 +93,7 @@ type Settings struct {
 func (s *Settings) Validate() error {
 	var problems []error
 	for i, p := range s.Actions {
-		if p.Job >= jobPolicies || p.Core >= corePolicies {
+		if p.job >= jobPolicies || p.core >= corePolicies {
 			problems = append(problems, fmt.Errorf("action %d is no pair of policies", i))
 		}
 	}

@@ -4,17 +4,17 @@ import (
 	"cmp"
 	"slices"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // waiting is the queue. Policies sort it in place, so that jobs equal under one policy keep the order of the
 // preceding one. A sorted part is not sorted again: a selection costs O(1), plus O(k·n) moves for k jobs that arrived
 // since the last one, or O(n log n) if the policy changes.
 type waiting struct {
-	jobs   []queue.Job
+	jobs   []order.Job
 	list   []int32 // the queue is list[head:]
 	head   int
-	by     JobPolicy
+	by     jobPolicy
 	sorted int // list[head:sorted] is in the order of by
 	order  []keyed
 }
@@ -25,8 +25,8 @@ type keyed struct {
 	at, what int32
 }
 
-func (w *waiting) reset(jobs []queue.Job) {
-	w.jobs, w.list, w.head, w.by, w.sorted = jobs, w.list[:0], 0, RandomJob, 0
+func (w *waiting) reset(jobs []order.Job) {
+	w.jobs, w.list, w.head, w.by, w.sorted = jobs, w.list[:0], 0, randomJob, 0
 }
 
 func (w *waiting) len() int { return len(w.list) - w.head }
@@ -44,7 +44,7 @@ func (w *waiting) add(job int32) {
 }
 
 // sort sorts the queue by a policy other than random: by insertion for up to 16 new jobs, otherwise completely.
-func (w *waiting) sort(by JobPolicy) {
+func (w *waiting) sort(by jobPolicy) {
 	key := keys[by]
 	w.sorted = max(w.sorted, w.head)
 	if w.by != by || len(w.list)-w.sorted > 16 {

@@ -56,7 +56,7 @@ func TestDrawnRefused(t *testing.T) {
 	for name, d := range map[string]Drawn{
 		"low above high": {Low: 2, High: 1}, "no high": {Low: 0.5}, "no number": {Low: math.NaN(), High: 1}, "overestimate": {Overestimate: 0.5},
 	} {
-		if _, err := NewAgentEnvironment(agentTrace(10, 1), Sequence{Drawn: &d}, AgentSettings{}); err == nil {
+		if _, err := newAgentEnvironment(agentTrace(10, 1), Sequence{Drawn: &d}, agentSettings{}); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -65,8 +65,8 @@ func TestDrawnRefused(t *testing.T) {
 // Equal seeds give equal sequences, and rewards follow the settings.
 func TestDrawnEnvironment(t *testing.T) {
 	machine := &Trace{Procs: 256, Nodes: 256}
-	reward := func(s AgentSettings) float64 {
-		env, err := NewAgentEnvironment(machine, Sequence{Length: 300, Drawn: &Drawn{Low: 0.9, High: 1}}, s)
+	reward := func(s agentSettings) float64 {
+		env, err := newAgentEnvironment(machine, Sequence{Length: 300, Drawn: &Drawn{Low: 0.9, High: 1}}, s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestDrawnEnvironment(t *testing.T) {
 		}
 		return rewards[0]
 	}
-	plain, relative, both := reward(AgentSettings{}), reward(AgentSettings{Relative: true}), reward(AgentSettings{Relative: true, Logarithm: true})
+	plain, relative, both := reward(agentSettings{}), reward(agentSettings{Relative: true}), reward(agentSettings{Relative: true, Logarithm: true})
 	if !(plain < -1) || !(relative > plain && relative < 0) || math.Abs(both+math.Log(-relative)) > 1e-9 {
 		t.Errorf("rewards %v, relative %v, with its logarithm %v", plain, relative, both)
 	}
@@ -91,7 +91,7 @@ func TestDrawnEnvironment(t *testing.T) {
 // Scores order the jobs as the agent's choices do, and future jobs count as jobs without a wait.
 func TestScores(t *testing.T) {
 	tr := agentTrace(200, 3)
-	shape, err := WideSight.Shape()
+	shape, err := wideSight.Shape()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,16 +99,16 @@ func TestScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := NewAgent(tr, WideSight, l.Policy())
+	a, err := newDecider(tr, wideSight, l.Policy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := tr.Episode(0, 200, true)
-	a.Begin(tr, 0, 200)
+	a.begin(tr.Jobs)
 	for w := e.Waiting(); len(w) > 0; w = e.Waiting() {
-		next := a.Next(e, nil)
+		next := a.next(e)
 		last := tr.Jobs[w[len(w)-1]]
-		scores := a.Scores(nil, e, []order.Job{last})
+		scores := a.scores(nil, e, []order.Job{last})
 		if len(scores) != len(w)+1 {
 			t.Fatalf("%d scores of %d jobs and a newcomer", len(scores), len(w))
 		}
@@ -120,7 +120,7 @@ func TestScores(t *testing.T) {
 		}
 		e.Start(next)
 	}
-	if other, err := NewAgent(tr, PublishedSight, l.Policy()); err != nil || other.Scores(nil, e, nil) != nil {
+	if other, err := newDecider(tr, publishedSight, l.Policy()); err != nil || other.scores(nil, e, nil) != nil {
 		t.Error("scores without WideSight")
 	}
 }

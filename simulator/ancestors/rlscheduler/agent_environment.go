@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"trainopt/morl/gradient"
 	"trainopt/optimizer/schedule/order"
@@ -43,9 +42,9 @@ type Sequence struct {
 	Drawn *Drawn `json:",omitempty"`
 }
 
-// AgentSettings are the observation and the reward of an agent.
-type AgentSettings struct {
-	Sight  Sight // "" means PublishedSight
+// agentSettings are the observation and the reward of an agent.
+type agentSettings struct {
+	Sight  ObservationKind // "" means publishedSight
 	Metric Metric
 	// Relative divides the metric by that of SJF on the same sequence, so that hard sequences do not dominate;
 	// otherwise the reward is −metric, as published. The reward is given at the end of the episode.
@@ -56,7 +55,7 @@ type AgentSettings struct {
 }
 
 // Validate returns all problems joined.
-func (s AgentSettings) Validate() error {
+func (s agentSettings) Validate() error {
 	var errs []error
 	if s.Sight != "" {
 		_, err := s.Sight.Shape()
@@ -71,10 +70,10 @@ func (s AgentSettings) Validate() error {
 	return errors.Join(errs...)
 }
 
-// AgentEnvironment is the environment of an agent: an action is the row of the job to start next.
-type AgentEnvironment struct {
+// agentEnvironment is the environment of an agent: an action is the row of the job to start next.
+type agentEnvironment struct {
 	trace    *Trace
-	settings AgentSettings
+	settings agentSettings
 	from     Sequence
 	see      *observer
 	jobs     []order.Job
@@ -92,13 +91,13 @@ type episodeStart struct {
 // keptDraws bounds the number of cached sequences: 256 of 1,024 jobs occupy some 30 MB.
 const keptDraws = 256
 
-var _ gradient.Environment = (*AgentEnvironment)(nil)
+var _ gradient.Environment = (*agentEnvironment)(nil)
 
-// NewAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
+// newAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
 // are replaced by all possible ones; for drawn sequences they are ignored.
-func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnvironment, error) {
+func newAgentEnvironment(t *Trace, from Sequence, s agentSettings) (*agentEnvironment, error) {
 	if s.Sight == "" {
-		s.Sight = PublishedSight
+		s.Sight = publishedSight
 	}
 	if from.Length == 0 {
 		from.Length = 256
@@ -114,7 +113,7 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 			return nil, fmt.Errorf("draw sequences: %w", err)
 		}
 		see, err := newObserver(t, s.Sight)
-		return &AgentEnvironment{trace: t, settings: s, from: from, see: see}, err
+		return &agentEnvironment{trace: t, settings: s, from: from, see: see}, err
 	}
 	if len(from.Starts) == 0 {
 		for i := from.Length; i < len(t.Jobs)-from.Length-1; i++ {
@@ -131,7 +130,7 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 		return nil, fmt.Errorf("sequences of %d jobs: the trace has %d, want more than twice as many", from.Length, len(t.Jobs))
 	}
 	see, err := newObserver(t, s.Sight)
-	return &AgentEnvironment{trace: t, settings: s, from: from, see: see}, err
+	return &agentEnvironment{trace: t, settings: s, from: from, see: see}, err
 }
 
 // tries is the maximum number of attempts to draw a sequence that passes the filter; the last one is used in any
@@ -139,7 +138,7 @@ func NewAgentEnvironment(t *Trace, from Sequence, s AgentSettings) (*AgentEnviro
 const tries = 200
 
 // Reset begins a sequence drawn by rng.
-func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
+func (a *agentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 	if a.from.Drawn != nil && a.from.High == 0 {
 		return a.Begin(a.redraw(rng.Uint64()))
 	}
@@ -158,7 +157,7 @@ func (a *AgentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
 }
 
 // redraw returns the drawn sequence of a seed, from the cache if possible.
-func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
+func (a *agentEnvironment) redraw(seed uint64) []order.Job {
 	s, ok := a.drawn[seed]
 	if !ok {
 		if len(a.drawn) >= keptDraws || a.drawn == nil {
@@ -175,14 +174,12 @@ func (a *AgentEnvironment) redraw(seed uint64) []order.Job {
 }
 
 // simulate returns the measures of SJF on the jobs.
-func (a *AgentEnvironment) simulate(jobs []order.Job) Measures {
-	e := newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
-	Play(e, jobs, Published[3])
-	return Measure(e)
+func (a *agentEnvironment) simulate(jobs []order.Job) Measures {
+	return play(newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill), sjf.Player(jobs))
 }
 
 // draw returns a sequence: generated, a range of the trace, or composed of pieces.
-func (a *AgentEnvironment) draw(rng *rand.Rand) []order.Job {
+func (a *agentEnvironment) draw(rng *rand.Rand) []order.Job {
 	if a.from.Drawn != nil {
 		jobs, err := a.from.Drawn.Draw(rng, a.from.Length, a.trace.Procs)
 		if err != nil {
@@ -208,7 +205,7 @@ func (a *AgentEnvironment) draw(rng *rand.Rand) []order.Job {
 }
 
 // Begin starts an episode of the given jobs, for the evaluation of an agent.
-func (a *AgentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) {
+func (a *agentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) {
 	a.jobs = jobs
 	a.e = newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
 	a.see.begin(jobs)
@@ -219,7 +216,7 @@ func (a *AgentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) 
 }
 
 // Step starts the job of a row.
-func (a *AgentEnvironment) Step(action int) (gradient.Observation, float64, bool) {
+func (a *agentEnvironment) Step(action int) (gradient.Observation, float64, bool) {
 	a.e.Start(a.see.shown[action])
 	if len(a.e.Waiting()) > 0 {
 		return a.see.observe(a.e), 0, false
@@ -232,29 +229,4 @@ func (a *AgentEnvironment) Step(action int) (gradient.Observation, float64, bool
 		cost = math.Log(max(cost, 1e-9))
 	}
 	return gradient.Observation{}, -cost, true
-}
-
-// Episode returns the present episode.
-func (a *AgentEnvironment) Episode() *Episode { return a.e }
-
-// Unseen returns the starts of sequences of want jobs that share no job with the sequences of length jobs at the
-// given starts, for example the published ones.
-func Unseen(t *Trace, starts []int, length, want int) []int {
-	taken := make([]bool, len(t.Jobs))
-	for _, s := range starts {
-		for i := max(s, 0); i < min(s+length, len(t.Jobs)); i++ {
-			taken[i] = true
-		}
-	}
-	var free []int
-	run := 0
-	for i := range taken {
-		if run++; taken[i] {
-			run = 0
-		}
-		if run >= want {
-			free = append(free, i-want+1)
-		}
-	}
-	return slices.Clip(free)
 }

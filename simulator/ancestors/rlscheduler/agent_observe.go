@@ -10,35 +10,35 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Sight is an observation of the waiting jobs, one row per job.
-type Sight string
+// ObservationKind is an observation of the waiting jobs, one row per job.
+type ObservationKind string
 
 const (
-	// PublishedSight is RLScheduler's: 8 features per job, relative to the maxima of the trace, with waits relative
+	// publishedSight is RLScheduler's: 8 features per job, relative to the maxima of the trace, with waits relative
 	// to half a day.
-	PublishedSight Sight = "published"
-	// WideSight has 10 features per job: logarithms of times, which resolve both seconds and days, the time until the
+	publishedSight ObservationKind = "published"
+	// wideSight has 10 features per job: logarithms of times, which resolve both seconds and days, the time until the
 	// job fits by the requests of running jobs, and the occupancy of machine and queue. It does not depend on the
 	// trace.
-	WideSight Sight = "wide"
+	wideSight ObservationKind = "wide"
 )
 
-// AgentRows is the maximum number of jobs in an observation. If more wait, it contains the first ones by requested
+// agentRows is the maximum number of jobs in an observation. If more wait, it contains the first ones by requested
 // time and by processors, taken alternately.
-const AgentRows = 128
+const agentRows = 128
 
 // nearlyOne is the largest value of a published feature.
 const nearlyOne = 1 - 1e-5
 
 // Shape returns the shape of the observations. For an unknown sight, the error lists the valid ones.
-func (s Sight) Shape() (gradient.Shape, error) {
+func (s ObservationKind) Shape() (gradient.Shape, error) {
 	switch s {
-	case PublishedSight:
-		return gradient.Shape{Rows: AgentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
-	case WideSight:
-		return gradient.Shape{Rows: AgentRows, Features: 10, Padding: make([]float32, 10)}, nil
+	case publishedSight:
+		return gradient.Shape{Rows: agentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
+	case wideSight:
+		return gradient.Shape{Rows: agentRows, Features: 10, Padding: make([]float32, 10)}, nil
 	}
-	return gradient.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, PublishedSight, WideSight)
+	return gradient.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, publishedSight, wideSight)
 }
 
 // scales holds the maxima of a trace.
@@ -59,7 +59,7 @@ func scalesOf(t *Trace) scales {
 
 // observer computes observations of an episode. In steady state it does not allocate.
 type observer struct {
-	sight    Sight
+	sight    ObservationKind
 	features int
 	scale    scales
 	jobs     []order.Job
@@ -70,10 +70,10 @@ type observer struct {
 	shown    []int     // job by row
 	is       []bool    // scratch: membership in shown, by job
 	x        []float32
-	ends     []finish // running jobs, by requested end
+	ends     order.Releases // of the running jobs, by request
 }
 
-func newObserver(t *Trace, s Sight) (*observer, error) {
+func newObserver(t *Trace, s ObservationKind) (*observer, error) {
 	shape, err := s.Shape()
 	return &observer{sight: s, features: shape.Features, scale: scalesOf(t)}, err
 }
@@ -88,11 +88,11 @@ func (o *observer) begin(jobs []order.Job) {
 // observe returns the present observation; row i belongs to job shown[i]. O(waiting × features).
 func (o *observer) observe(e *Episode) gradient.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
-		o.meet(o.known)
+		o.addArrived(o.known)
 	}
 	o.show(e)
 	o.x = o.x[:0]
-	if o.sight == WideSight {
+	if o.sight == wideSight {
 		o.wide(e)
 	} else {
 		o.published(e)
@@ -100,8 +100,8 @@ func (o *observer) observe(e *Episode) gradient.Observation {
 	return gradient.Observation{X: o.x}
 }
 
-// meet adds an arrived job to the orders and its constant features to fixed.
-func (o *observer) meet(job int) {
+// addArrived adds an arrived job to the orders and its constant features to fixed.
+func (o *observer) addArrived(job int) {
 	j := &o.jobs[job]
 	// Insert after equal elements, so that these stay in order of arrival.
 	at, _ := slices.BinarySearchFunc(o.short, j.Request, func(k int, r float64) int {
@@ -112,7 +112,7 @@ func (o *observer) meet(job int) {
 		return cmp.Or(o.jobs[k].Procs-n, -1)
 	})
 	o.small = slices.Insert(o.small, at, job)
-	if o.sight == WideSight {
+	if o.sight == wideSight {
 		o.fixed = append(o.fixed, logTime(j.Request), o.size(j.Procs))
 		return
 	}
@@ -132,7 +132,7 @@ func (o *observer) meet(job int) {
 func (o *observer) show(e *Episode) {
 	w := e.Waiting()
 	o.shown = o.shown[:0]
-	if len(w) <= AgentRows {
+	if len(w) <= agentRows {
 		o.shown = append(o.shown, w...)
 		return
 	}
@@ -141,12 +141,12 @@ func (o *observer) show(e *Episode) {
 	o.small = slices.DeleteFunc(o.small, started)
 	for i := range o.short {
 		for _, k := range [2]int{o.short[i], o.small[i]} {
-			if !o.is[k] && len(o.shown) < AgentRows && e.jobs[k].nodes <= e.nodes {
+			if !o.is[k] && len(o.shown) < agentRows && e.jobs[k].nodes <= e.nodes {
 				o.is[k] = true
 				o.shown = append(o.shown, k)
 			}
 		}
-		if len(o.shown) == AgentRows {
+		if len(o.shown) == agentRows {
 			break
 		}
 	}
@@ -155,11 +155,11 @@ func (o *observer) show(e *Episode) {
 	}
 }
 
-// published appends the rows of PublishedSight.
+// published appends the rows of publishedSight.
 func (o *observer) published(e *Episode) {
 	for _, k := range o.shown {
 		fits := float32(1e-5)
-		if e.Fits(k) {
+		if e.fits(k) {
 			fits = nearlyOne
 		}
 		o.x = append(o.x, float32(min((e.clock-o.jobs[k].Submit)/43200, nearlyOne)))
@@ -171,7 +171,7 @@ func (o *observer) published(e *Episode) {
 // logTime maps seconds to approximately 0 … 1; 14 days map to 1.17.
 func logTime(s float64) float32 { return float32(math.Log(1+max(s, 0)) / 12) }
 
-// wide appends the rows of WideSight.
+// wide appends the rows of wideSight.
 func (o *observer) wide(e *Episode) {
 	c := o.circumstances(e)
 	for _, k := range o.shown {
@@ -180,7 +180,7 @@ func (o *observer) wide(e *Episode) {
 	}
 }
 
-// circumstances are the features that the rows of WideSight share.
+// circumstances are the features that the rows of wideSight share.
 type circumstances struct {
 	e           *Episode
 	free, crowd float32
@@ -189,8 +189,8 @@ type circumstances struct {
 func (o *observer) circumstances(e *Episode) circumstances {
 	o.ends = o.ends[:0]
 	for _, f := range e.finishing {
-		f.at = max(e.requested(f), e.clock)
-		insert(&o.ends, f)
+		f.At = max(e.requested(f), e.clock)
+		o.ends.Insert(f)
 	}
 	return circumstances{e, float32(e.free) / float32(max(e.nodes, 1)), float32(math.Log(1+float64(len(e.waiting))) / 8)}
 }
@@ -209,10 +209,10 @@ func (o *observer) row(c circumstances, request, wait float64, nodes int32, long
 		float32(min(float64(nodes)/max(1, float64(c.e.free)), 4)/4), until, relative, c.free, c.crowd)
 }
 
-// all is observe for all waiting jobs, and for the jobs of later as if they had arrived now; WideSight only.
+// all is observe for all waiting jobs, and for the jobs of later as if they had arrived now; wideSight only.
 func (o *observer) all(e *Episode, later []order.Job) gradient.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
-		o.meet(o.known)
+		o.addArrived(o.known)
 	}
 	o.shown = append(o.shown[:0], e.Waiting()...)
 	o.x = o.x[:0]
@@ -233,9 +233,9 @@ func (o *observer) size(procs int) float32 {
 func (o *observer) delay(e *Episode, nodes int32) float64 {
 	free := e.free
 	for i := len(o.ends) - 1; i >= 0 && free < nodes; i-- {
-		free += o.ends[i].nodes
+		free += o.ends[i].Procs
 		if free >= nodes {
-			return o.ends[i].at - e.clock
+			return o.ends[i].At - e.clock
 		}
 	}
 	return 0

@@ -34,7 +34,7 @@ func TestPublishedSightKnownAnswer(t *testing.T) {
 		{Submit: 90000, Run: 50, Request: 50, Procs: 2},
 	}}
 	e := tr.Episode(0, 4, false)
-	see, err := newObserver(tr, PublishedSight)
+	see, err := newObserver(tr, publishedSight)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 			tr.Jobs = append(tr.Jobs, order.Job{ID: i, Submit: float64(i / 3), Run: 1000, Request: float64(1 + rng.IntN(50)), Procs: 1 + rng.IntN(64)})
 		}
 		e := tr.Episode(0, n, rng.IntN(2) == 0)
-		see, err := newObserver(tr, WideSight)
+		see, err := newObserver(tr, wideSight)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,14 +81,14 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 		for len(e.Waiting()) > 0 {
 			see.observe(e)
 			want := slices.Clone(e.Waiting())
-			if len(want) > AgentRows {
+			if len(want) > agentRows {
 				short, small := slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(want))
 				slices.SortStableFunc(short, func(a, b int) int { return cmp.Compare(tr.Jobs[a].Request, tr.Jobs[b].Request) })
 				slices.SortStableFunc(small, func(a, b int) int { return tr.Jobs[a].Procs - tr.Jobs[b].Procs })
 				want = want[:0]
 				for i := range short {
 					for _, k := range []int{short[i], small[i]} {
-						if len(want) < AgentRows && !slices.Contains(want, k) {
+						if len(want) < agentRows && !slices.Contains(want, k) {
 							want = append(want, k)
 						}
 					}
@@ -105,7 +105,7 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 // An agent that prefers small values of the request feature makes the same decisions as SJF.
 func TestAgentOfOneWeightIsSJF(t *testing.T) {
 	tr := agentTrace(900, 3)
-	for sight, feature := range map[Sight]int{PublishedSight: 1, WideSight: 0} {
+	for sight, feature := range map[ObservationKind]int{publishedSight: 1, wideSight: 0} {
 		shape, err := sight.Shape()
 		if err != nil {
 			t.Fatal(err)
@@ -117,18 +117,14 @@ func TestAgentOfOneWeightIsSJF(t *testing.T) {
 		params := l.Networks()[0].Params()
 		clear(params)
 		params[feature] = -1
-		a, err := NewAgent(tr, sight, l.Policy())
+		d, err := newDecider(tr, sight, l.Policy())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, backfill := range []bool{false, true} {
-			e, err := a.Play(tr, 100, 700, backfill, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			want := tr.Episode(100, 700, backfill)
-			Play(want, tr.Jobs[100:800], Published[3])
-			if got, want := Measure(e), Measure(want); math.Abs(got.BoundedSlowdown-want.BoundedSlowdown) > 0.01*want.BoundedSlowdown {
+			got := d.play(tr, 100, 700, backfill, nil)
+			want := play(tr.Episode(100, 700, backfill), sjf.Player(tr.Jobs[100:800]))
+			if math.Abs(got.BoundedSlowdown-want.BoundedSlowdown) > 0.01*want.BoundedSlowdown {
 				t.Errorf("%s, backfill %v: %v, SJF reaches %v", sight, backfill, got, want)
 			}
 		}
@@ -140,16 +136,16 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 	tr := agentTrace(600, 4)
 	for name, c := range map[string]struct {
 		from Sequence
-		s    AgentSettings
+		s    agentSettings
 	}{
-		"published": {Sequence{Length: 64}, AgentSettings{}},
-		"wide":      {Sequence{Length: 64, Backfill: true, Starts: []int{0, 9, 500}}, AgentSettings{Sight: WideSight, Metric: "wait"}},
-		"relative":  {Sequence{Length: 64}, AgentSettings{Relative: true}},
-		"filtered":  {Sequence{Length: 64, Low: 2, High: 30}, AgentSettings{Metric: "utilization"}},
-		"pieces":    {Sequence{Length: 64, Pieces: 10, Starts: []int{0, 300}}, AgentSettings{}},
+		"published": {Sequence{Length: 64}, agentSettings{}},
+		"wide":      {Sequence{Length: 64, Backfill: true, Starts: []int{0, 9, 500}}, agentSettings{Sight: wideSight, Metric: "wait"}},
+		"relative":  {Sequence{Length: 64}, agentSettings{Relative: true}},
+		"filtered":  {Sequence{Length: 64, Low: 2, High: 30}, agentSettings{Metric: "utilization"}},
+		"pieces":    {Sequence{Length: 64, Pieces: 10, Starts: []int{0, 300}}, agentSettings{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := NewAgentEnvironment(tr, c.from, c.s)
+			a, err := newAgentEnvironment(tr, c.from, c.s)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -169,7 +165,7 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 					}
 					o, reward, done = a.Step(rng.IntN(len(o.X) / a.see.features))
 				}
-				m := Measure(a.Episode())
+				m := Measure(a.e)
 				if m.Jobs != 64 {
 					t.Fatalf("%d jobs have started", m.Jobs)
 				}
@@ -190,7 +186,7 @@ func TestUnseen(t *testing.T) {
 		tr := &Trace{Jobs: make([]order.Job, 300)}
 		starts := rapid.SliceOfN(rapid.IntRange(0, 299), 0, 5).Draw(t, "starts")
 		length, want := rapid.IntRange(1, 80).Draw(t, "length"), rapid.IntRange(1, 60).Draw(t, "want")
-		free := Unseen(tr, starts, length, want)
+		free := unseen(tr, starts, length, want)
 		for s := range 300 - want + 1 {
 			apart := true
 			for _, o := range starts {
@@ -207,15 +203,15 @@ func TestAgentRefused(t *testing.T) {
 	tr := agentTrace(100, 1)
 	for name, c := range map[string]struct {
 		from Sequence
-		s    AgentSettings
+		s    agentSettings
 	}{
-		"long":   {Sequence{Length: 200}, AgentSettings{}},
-		"start":  {Sequence{Length: 10, Starts: []int{95}}, AgentSettings{}},
-		"sight":  {Sequence{Length: 10}, AgentSettings{Sight: "x"}},
-		"metric": {Sequence{Length: 10}, AgentSettings{Metric: "x"}},
-		"pieces": {Sequence{Length: 10, Pieces: -1}, AgentSettings{}},
+		"long":   {Sequence{Length: 200}, agentSettings{}},
+		"start":  {Sequence{Length: 10, Starts: []int{95}}, agentSettings{}},
+		"sight":  {Sequence{Length: 10}, agentSettings{Sight: "x"}},
+		"metric": {Sequence{Length: 10}, agentSettings{Metric: "x"}},
+		"pieces": {Sequence{Length: 10, Pieces: -1}, agentSettings{}},
 	} {
-		if _, err := NewAgentEnvironment(tr, c.from, c.s); err == nil {
+		if _, err := newAgentEnvironment(tr, c.from, c.s); err == nil {
 			t.Errorf("%s is accepted", name)
 		}
 	}
@@ -225,13 +221,13 @@ func TestAgentRefused(t *testing.T) {
 // observation and simulation. RLScheduler's simulator alone starts about 4,100 jobs per second without backfilling.
 func BenchmarkAgentSteps(b *testing.B) {
 	tr := agentTrace(2000, 1)
-	shape, _ := PublishedSight.Shape()
+	shape, _ := publishedSight.Shape()
 	l, err := gradient.New(shape, gradient.Config{Policy: "kernel"}, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
 	p := l.Policy()
-	a, err := NewAgentEnvironment(tr, Sequence{}, AgentSettings{})
+	a, err := newAgentEnvironment(tr, Sequence{}, agentSettings{})
 	if err != nil {
 		b.Fatal(err)
 	}

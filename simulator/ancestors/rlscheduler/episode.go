@@ -1,5 +1,6 @@
-// Package rlscheduler reproduces the simulator of RLScheduler (Zhang, Dai, He, Bao, Xie, SC 2020) exactly, and
-// contains its published table.
+// Package rlscheduler reproduces the simulator of RLScheduler (Zhang, Dai, He, Bao, Xie, SC 2020) exactly, contains its
+// published table, and has the players of its episodes: heuristics, agents that learn as RLScheduler's do or by
+// evolution, and rollouts.
 //
 //	trace, err := rlscheduler.Load("lublin_256.swf.gz")
 //	e := trace.Episode(rlscheduler.Starts1024[0], 1024, true) // with backfilling
@@ -27,7 +28,7 @@ import (
 type Episode struct {
 	jobs    []sized // shared by all copies, read-only
 	perNode float64 // processors per node
-	own     []sized // storage of jobs that are not shared (Foresee)
+	own     []sized // storage of jobs that are not shared (foresee)
 	nodes   int32
 
 	backfill bool
@@ -38,8 +39,8 @@ type Episode struct {
 	shuffled bool  // waiting is not sorted by index within equal submissions
 	tied     bool  // equal submissions exist
 
-	finishing []finish // running jobs in descending order of end; equal ends by descending start
-	asked     []finish // running jobs in descending order of start + request; with backfill only
+	finishing order.Releases // ends of the running jobs, in nodes; equal ends by descending start
+	asked     order.Releases // the same by request; with backfill only
 
 	starts  []float64
 	started int
@@ -56,13 +57,6 @@ type sized struct {
 func sizedJob(j *order.Job, perNode float64) sized {
 	n := math.Ceil(float64(j.Procs) / perNode)
 	return sized{j.Submit, j.Run, j.Request, int32(min(max(n, 1), math.MaxInt32)), int32(min(j.Procs, math.MaxInt32))}
-}
-
-// finish is a future end of a running job.
-type finish struct {
-	at    float64
-	job   int32
-	nodes int32
 }
 
 // NewEpisode begins an episode of jobs, ordered by submission, on a machine with the given number of processors. The
@@ -82,12 +76,12 @@ func newEpisode(jobs []order.Job, procs, nodes int, backfill bool) *Episode {
 		e.tied = e.tied || i > 0 && jobs[i].Submit == jobs[i-1].Submit
 		e.jobs[i] = sizedJob(&jobs[i], e.perNode)
 	}
-	e.Reset()
+	e.reset()
 	return e
 }
 
-// Reset returns to the beginning.
-func (e *Episode) Reset() {
+// reset returns to the beginning.
+func (e *Episode) reset() {
 	e.clock, e.free, e.arrived, e.started, e.sum = 0, e.nodes, 0, 0, sums{}
 	e.shuffled = false
 	e.waiting, e.finishing, e.asked = e.waiting[:0], e.finishing[:0], e.asked[:0]
@@ -105,12 +99,11 @@ func (e *Episode) Reset() {
 // Start.
 func (e *Episode) Waiting() []int { return e.waiting }
 
-// Free returns the number of free processors, Now the time in s.
-func (e *Episode) Free() int    { return int(float64(e.free) * e.perNode) }
+// Now returns the time, s.
 func (e *Episode) Now() float64 { return e.clock }
 
-// Fits reports whether the job would start immediately.
-func (e *Episode) Fits(job int) bool { return e.jobs[job].nodes <= e.free }
+// fits reports whether the job would start immediately.
+func (e *Episode) fits(job int) bool { return e.jobs[job].nodes <= e.free }
 
 // Len returns the number of jobs, Arrived the number of jobs submitted so far, and Started the number of jobs that
 // started or, being larger than the machine, were removed.
@@ -121,9 +114,9 @@ func (e *Episode) Started() int { return e.started }
 // Ended returns the number of jobs that have ended or will never start.
 func (e *Episode) Ended() int { return e.started - len(e.finishing) }
 
-// Prefer stably sorts the waiting jobs within equal submissions. This affects only the order in which backfilling
+// sortTies stably sorts the waiting jobs within equal submissions. This affects only the order in which backfilling
 // tries them: the original keeps the order by score in which its queue was last sorted.
-func (e *Episode) Prefer(compare func(a, b int) int) {
+func (e *Episode) sortTies(compare func(a, b int) int) {
 	if !e.tied {
 		return
 	}
@@ -219,26 +212,26 @@ func (e *Episode) fill(from int, limit float64) {
 func (e *Episode) shadow(nodes int32) float64 {
 	f := e.finishing
 	for i := 1; i < len(f); i++ {
-		for k := i; k > 0 && f[k].at == f[k-1].at && e.requested(f[k]) > e.requested(f[k-1]); k-- {
+		for k := i; k > 0 && f[k].At == f[k-1].At && e.requested(f[k]) > e.requested(f[k-1]); k-- {
 			f[k], f[k-1] = f[k-1], f[k]
 		}
 	}
 	free := e.free
 	at := e.clock
 	for i := len(e.asked) - 1; i >= 0 && free < nodes; i-- {
-		free += e.asked[i].nodes
-		at = e.asked[i].at
+		free += e.asked[i].Procs
+		at = e.asked[i].At
 	}
 	return at
 }
 
-func (e *Episode) requested(f finish) float64 { return e.starts[f.job] + e.jobs[f.job].request }
+func (e *Episode) requested(f order.Release) float64 { return e.starts[f.Job] + e.jobs[f.Job].request }
 
 // advance processes the next event: one arrival, for which it returns true, or the end of one job. An event must
 // exist.
 func (e *Episode) advance() bool {
 	last := len(e.finishing) - 1
-	if e.arrived < len(e.jobs) && (last < 0 || e.jobs[e.arrived].submit <= e.finishing[last].at) {
+	if e.arrived < len(e.jobs) && (last < 0 || e.jobs[e.arrived].submit <= e.finishing[last].At) {
 		e.clock = max(e.clock, e.jobs[e.arrived].submit)
 		e.waiting = append(e.waiting, e.arrived)
 		e.arrived++
@@ -246,14 +239,10 @@ func (e *Episode) advance() bool {
 	}
 	f := e.finishing[last]
 	e.finishing = e.finishing[:last]
-	e.clock = max(e.clock, f.at)
-	e.free += f.nodes
+	e.clock = max(e.clock, f.At)
+	e.free += f.Procs
 	if e.backfill {
-		i := place(e.asked, e.requested(f))
-		for e.asked[i].job != f.job {
-			i++
-		}
-		e.asked = slices.Delete(e.asked, i, i+1)
+		e.asked.Remove(e.requested(f), f.Job)
 	}
 	return false
 }
@@ -265,48 +254,19 @@ func (e *Episode) begin(job int) {
 	e.starts[job] = e.clock
 	e.started++
 	e.sum.add(j, e.clock)
-	insert(&e.finishing, finish{e.clock + j.run, int32(job), j.nodes})
+	e.finishing.Insert(order.Release{At: e.clock + j.run, Job: int32(job), Procs: j.nodes})
 	if e.backfill {
-		insert(&e.asked, finish{e.clock + j.request, int32(job), j.nodes})
+		e.asked.Insert(order.Release{At: e.clock + j.request, Job: int32(job), Procs: j.nodes})
 	}
-}
-
-// place returns the index of the first element that is not later than at.
-func place(list []finish, at float64) int {
-	lo, hi := 0, len(list)
-	for lo < hi {
-		if mid := int(uint(lo+hi) / 2); list[mid].at > at {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
-}
-
-// insert inserts an element into a list in descending order of time, before elements of the same time.
-func insert(list *[]finish, f finish) {
-	l := append(*list, finish{})
-	i := place(l[:len(l)-1], f.at)
-	copy(l[i+1:], l[i:])
-	l[i] = f
-	*list = l
 }
 
 // Starts returns the start times, s; NaN for jobs that have not started. The slice belongs to the episode, must not
 // be modified, and is valid until the next Start.
 func (e *Episode) Starts() []float64 { return e.starts }
 
-// Clone returns an independent copy.
-func (e *Episode) Clone() *Episode {
-	c := new(Episode)
-	c.CopyFrom(e)
-	return c
-}
-
-// CopyFrom makes e an independent copy of o and reuses its memory. The jobs are shared, so it costs O(length +
+// copyFrom makes e an independent copy of o and reuses its memory. The jobs are shared, so it costs O(length +
 // waiting) and does not allocate once e has been as large.
-func (e *Episode) CopyFrom(o *Episode) {
+func (e *Episode) copyFrom(o *Episode) {
 	own, waiting, finishing, asked, starts := e.own, e.waiting[:0], e.finishing[:0], e.asked[:0], e.starts[:0]
 	*e = *o
 	e.own = own

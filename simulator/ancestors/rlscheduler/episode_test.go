@@ -58,7 +58,7 @@ func TestEpisode(t *testing.T) {
 				if e.Started() != len(c.jobs) {
 					t.Errorf("%d of %d jobs left the queue", e.Started(), len(c.jobs))
 				}
-				e.Reset()
+				e.reset()
 			}
 		})
 	}
@@ -95,11 +95,14 @@ func TestEpisodeIsTheReference(t *testing.T) {
 		for _, name := range []string{"fcfs", "wfp3", "unicep", "sjf", "f1", "smallest"} {
 			for _, published := range []bool{false, true} {
 				for _, backfill := range []bool{false, true} {
-					h := heuristic("", name, published)
+					h := Heuristic{Order: order.Orders[name]}
+					if published {
+						h.Order = h.Published()
+					}
 					r := reference{jobs: jobs, h: h, free: procs, clock: 0, start: make([]float64, len(jobs))}
 					r.play(backfill)
 					e := NewEpisode(jobs, procs, backfill)
-					Play(e, jobs, h)
+					play(e, h.Player(jobs))
 					for i, start := range e.Starts() {
 						if start != r.start[i] {
 							t.Fatalf("%s, published %v, backfilling %v: job %d starts at %v, want %v", name, published, backfill, i, start, r.start[i])
@@ -205,6 +208,12 @@ func (r *reference) advance() bool {
 	return true
 }
 
+func clone(e *Episode) *Episode {
+	c := new(Episode)
+	c.copyFrom(e)
+	return c
+}
+
 func TestCopiesAreIndependent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		jobs, procs := draw(t)
@@ -213,10 +222,10 @@ func TestCopiesAreIndependent(t *testing.T) {
 		for i := 0; i < steps && len(e.Waiting()) > 0; i++ {
 			e.Start(rapid.SampledFrom(e.Waiting()).Draw(t, "next"))
 		}
-		before := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.Free(), Measure(e))
-		c := e.Clone()
+		before := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, Measure(e))
+		c := clone(e)
 		first(c)
-		if after := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.Free(), Measure(e)); after != before {
+		if after := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, Measure(e)); after != before {
 			t.Fatalf("playing the copy changed the original from\n%s to\n%s", before, after)
 		}
 		first(e)
@@ -233,11 +242,11 @@ func TestStepsDoNotAllocate(t *testing.T) {
 	}
 	e := NewEpisode(jobsOf(t, rows), 8, true)
 	first(e) // grows to its largest size
-	e.Reset()
-	c := e.Clone()
+	e.reset()
+	c := clone(e)
 	first(c)
 	if n := testing.AllocsPerRun(20, func() {
-		c.CopyFrom(e)
+		c.copyFrom(e)
 		first(c)
 	}); n != 0 {
 		t.Errorf("%v allocations a run, want none", n)
@@ -253,7 +262,7 @@ func TestRead(t *testing.T) {
 		"no machine": {"1 5 -1 9 17 -1 -1 4 -1 -1 1 -1 -1 -1 -1 -1 -1 -1\n", "want the size of a machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			trace, err := Read(strings.NewReader(c.text))
+			trace, err := readTrace(strings.NewReader(c.text))
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got %v, want %s", err, c.want)

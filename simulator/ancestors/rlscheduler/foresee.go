@@ -2,13 +2,13 @@ package rlscheduler
 
 import "trainopt/optimizer/schedule/order"
 
-// Foresee sets e to the state of o as known at its clock: the waiting jobs, numbered as in o.Waiting(), and the nodes
+// foresee sets e to the state of o as known at its clock: the waiting jobs, numbered as in o.Waiting(), and the nodes
 // occupied until the running jobs end by their requests. Every waiting job runs for its requested time. later holds
 // predicted arrivals: their submissions are seconds from o's clock and must not decrease. Measure of e covers the
 // waiting and the predicted jobs. No future information of o is used.
 //
-// Foresee reuses the memory of e. Running jobs that exceeded their requests are assumed to end now.
-func (e *Episode) Foresee(o *Episode, later []order.Job) {
+// foresee reuses the memory of e. Running jobs that exceeded their requests are assumed to end now.
+func (e *Episode) foresee(o *Episode, later []order.Job) {
 	jobs, waiting, finishing, asked, starts := e.own[:0], e.waiting[:0], e.finishing[:0], e.asked[:0], e.starts[:0]
 	for i, job := range o.waiting {
 		j := o.jobs[job]
@@ -18,16 +18,16 @@ func (e *Episode) Foresee(o *Episode, later []order.Job) {
 		starts = append(starts, 0)
 	}
 	for _, f := range o.finishing {
-		j := o.jobs[f.job]
+		j := o.jobs[f.Job]
 		end := max(o.requested(f), o.clock)
 		j.run = end - o.clock
 		j.request = j.run
-		f = finish{end, int32(len(jobs)), f.nodes}
+		f = order.Release{At: end, Job: int32(len(jobs)), Procs: f.Procs}
 		jobs = append(jobs, j)
 		starts = append(starts, o.clock)
-		insert(&finishing, f)
+		finishing.Insert(f)
 		if o.backfill {
-			insert(&asked, f)
+			asked.Insert(f)
 		}
 	}
 	arrived := len(jobs)

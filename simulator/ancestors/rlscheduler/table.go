@@ -2,8 +2,8 @@ package rlscheduler
 
 import "math"
 
-// Figures holds means over ten sequences of 1,024 jobs; NaN means not published.
-type Figures struct {
+// figures holds means over ten sequences of 1,024 jobs; NaN means not published.
+type figures struct {
 	BoundedSlowdown, Utilization float64
 	Wait                         float64 // s; not published, from runs of this project
 }
@@ -13,7 +13,7 @@ type Entry struct {
 	Trace    string // "Lublin-1", "SDSC-SP2", "HPC2N", "Lublin-2"; "KTH-SP2" is not in the paper
 	Backfill bool
 	Policy   string // a Heuristic, or "RL": RLScheduler's agent
-	Figures
+	figures
 	Ours bool // from an independent run of the published simulator
 }
 
@@ -66,12 +66,12 @@ var more = []struct {
 
 var further = []string{"WFP3 true", "UNICEP true", "SAF", "smallest", "F2", "F3", "F4"}
 
-// Table returns the published entries, followed by those of this project.
-func Table() []Entry {
+// table returns the published entries, followed by those of this project.
+func table() []Entry {
 	var t []Entry
 	for _, b := range published {
 		for i, p := range policies {
-			f := Figures{b.slowdown[i], b.utilization[i], math.NaN()}
+			f := figures{b.slowdown[i], b.utilization[i], math.NaN()}
 			if i < len(b.wait) && b.wait[i] > 0 {
 				f.Wait = b.wait[i]
 			}
@@ -80,7 +80,7 @@ func Table() []Entry {
 	}
 	for _, b := range more {
 		for i, p := range b.policies {
-			t = append(t, Entry{b.trace, b.backfill, p, Figures{b.slowdown[i], math.NaN(), math.NaN()}, true})
+			t = append(t, Entry{b.trace, b.backfill, p, figures{b.slowdown[i], math.NaN(), math.NaN()}, true})
 		}
 	}
 	return t
@@ -88,7 +88,7 @@ func Table() []Entry {
 
 // Find returns the entry of a policy on a trace; ok is false if none exists.
 func Find(trace string, backfill bool, policy string) (entry Entry, ok bool) {
-	for _, e := range Table() {
+	for _, e := range table() {
 		if e.Trace == trace && e.Backfill == backfill && e.Policy == policy {
 			return e, true
 		}

@@ -1,11 +1,11 @@
 package rlscheduler
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -31,11 +31,7 @@ func load(tb testing.TB, name string) *Trace {
 func TestPublishedTable(t *testing.T) {
 	for name, entries := range map[string]int{"Lublin-1": 24, "Lublin-2": 24, "KTH-SP2": 10} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Reproduce(context.Background(), name, load(t, name), Published1024, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, g := range got {
+			for _, g := range reproduce(name, load(t, name)) {
 				want, ok := Find(name, g.Backfill, g.Policy)
 				if !ok {
 					continue
@@ -62,7 +58,7 @@ func TestPublishedTable(t *testing.T) {
 
 func TestTableHasAllPublished(t *testing.T) {
 	published, ours := 0, 0
-	for _, e := range Table() {
+	for _, e := range table() {
 		if e.Ours {
 			ours++
 		} else {
@@ -80,11 +76,23 @@ func TestTableHasAllPublished(t *testing.T) {
 	}
 }
 
-func TestReproduceTooShort(t *testing.T) {
-	trace := &Trace{Jobs: jobsOf(t, [][4]int{{0, 1, 1, 1}}), Procs: 1, Nodes: 1}
-	if _, err := Reproduce(context.Background(), "short", trace, Published1024, nil); err == nil {
-		t.Error("a trace of one job has no sequence of 1,024")
+// reproduce runs all heuristics on the published sequences of a trace, without and with backfilling, and returns the
+// means over the sequences.
+func reproduce(name string, t *Trace) (entries []Entry) {
+	for _, backfill := range []bool{false, true} {
+		for _, h := range slices.Concat(Published, Further) {
+			var f figures
+			n := float64(len(Starts1024))
+			for _, start := range Starts1024 {
+				m := play(t.Episode(start, 1024, backfill), h.Player(t.Jobs[start:start+1024]))
+				f.BoundedSlowdown += m.BoundedSlowdown / n
+				f.Utilization += m.Utilization / n
+				f.Wait += m.Wait / n
+			}
+			entries = append(entries, Entry{name, backfill, h.Name, f, true})
+		}
 	}
+	return entries
 }
 
 // The published simulator, in Python, starts 4,100 jobs/s without and 14,800 with backfilling (Lublin-1, these
@@ -97,7 +105,7 @@ func BenchmarkEpisode(b *testing.B) {
 			for b.Loop() {
 				for _, h := range Published {
 					for _, start := range Starts1024 {
-						Play(trace.Episode(start, 1024, backfill), trace.Jobs[start:start+1024], h)
+						play(trace.Episode(start, 1024, backfill), h.Player(trace.Jobs[start:start+1024]))
 						jobs += 1024
 					}
 				}
@@ -114,8 +122,8 @@ func BenchmarkCopyFrom(b *testing.B) {
 	for e.Started() < 512 {
 		e.Start(e.Waiting()[0])
 	}
-	c := e.Clone()
+	c := clone(e)
 	for b.Loop() {
-		c.CopyFrom(e)
+		c.copyFrom(e)
 	}
 }

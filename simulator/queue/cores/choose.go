@@ -5,44 +5,42 @@ import (
 	"math/bits"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
-// The core policies of HDeepRM. Each repeatedly takes the first free core, on a node with sufficient memory, in
-// ascending order of a key that is evaluated again for every core; equal keys are ordered by core number. All cores
-// of a processor have equal keys, so these choosers examine processors; tests check that the result equals sorting
-// all cores. A chooser serves one machine at a time.
+// choosers are the core policies of HDeepRM, by name, and high_free_cores. Each repeatedly takes the first free core, on
+// a node with sufficient memory, in ascending order of a key that is evaluated again for every core; equal keys are
+// ordered by core number. All cores of a processor have equal keys, so choosers examine processors; tests check that
+// the result equals sorting all cores.
+var choosers = map[string]func(below func(n int) int) Chooser{
+	"random":          func(below func(int) int) Chooser { return &random{below: below} },
+	"high_gflops":     func(func(int) int) Chooser { return &ranked{which: speedRank} },
+	"high_cores":      func(func(int) int) Chooser { return &bucketed{} },
+	"high_free_cores": func(func(int) int) Chooser { return &bucketed{free: true} },
+	"high_mem":        func(func(int) int) Chooser { return &heaped{} },
+	"high_mem_bw":     func(func(int) int) Chooser { return &heaped{bandwidth: true} },
+	"low_power":       func(func(int) int) Chooser { return &ranked{which: powerRank} },
+}
 
-// Fastest takes the cores of the highest speed (high_gflops). O(processors/64) per job and O(1) per processor used.
-func Fastest() Chooser { return &ranked{which: fastest} }
+// NewChooser returns a chooser by its name in HDeepRM, for one machine at a time:
+//
+//   - random: a free core of any node with sufficient memory, with equal probability; below returns a random number in
+//     [0, n). O(nodes) per job and O(log nodes) per core.
+//   - high_gflops, low_power: the cores of the highest speed, of the lowest active power. O(processors/64) per job and
+//     O(1) per processor used.
+//   - high_cores: the processor with the most busy cores, which consolidates load: the behaviour of HDeepRM's code.
+//     O(processors/64) per job and level, a level being a number of busy cores.
+//   - high_free_cores: the processor with the most free cores, which spreads load: high_cores as HDeepRM's
+//     documentation describes it. Its cost is that of high_cores.
+//   - high_mem: the node with the most free memory. O(nodes) per job and O(log nodes) per core.
+//   - high_mem_bw: the processor with the most free bandwidth. O(processors) per job and O(log processors) per core.
+func NewChooser(name string, below func(n int) int) Chooser { return choosers[name](below) }
 
-// Thriftiest takes the cores of the lowest active power (low_power). Its cost is that of Fastest.
-func Thriftiest() Chooser { return &ranked{which: thriftiest} }
-
-// Busiest takes cores of the processor with the most busy cores, which consolidates load: the behaviour of HDeepRM's
-// high_cores. O(processors/64) per job and level, a level being a number of busy cores.
-func Busiest() Chooser { return &bucketed{} }
-
-// Freest takes cores of the processor with the most free cores, which spreads load: high_cores as HDeepRM's
-// documentation describes it. Its cost is that of Busiest.
-func Freest() Chooser { return &bucketed{freest: true} }
-
-// MostMemory takes cores of the node with the most free memory (high_mem). O(nodes) per job and O(log nodes) per
-// core.
-func MostMemory() Chooser { return &heaped{} }
-
-// MostBandwidth takes cores of the processor with the most free bandwidth (high_mem_bw). O(processors) per job and
-// O(log processors) per core.
-func MostBandwidth() Chooser { return &heaped{bandwidth: true} }
-
-// Anywhere takes a free core of any node with sufficient memory, with equal probability (random). below returns a
-// random number in [0, n). O(nodes) per job and O(log nodes) per core.
-func Anywhere(below func(n int) int) Chooser { return &anywhere{below: below} }
-
+// The rankings of a machine.
 const (
-	fastest = iota
-	thriftiest
+	speedRank = iota
+	powerRank
 )
 
 // ranking is a fixed order of processors.
@@ -71,9 +69,9 @@ type ranked struct {
 	place int
 }
 
-func (r *ranked) Start(*Machine, *queue.Job) { r.place = 0 }
+func (r *ranked) Start(*Machine, *order.Job) { r.place = 0 }
 
-func (r *ranked) Next(m *Machine, job *queue.Job, want int) (int32, int) {
+func (r *ranked) Next(m *Machine, job *order.Job, want int) (int32, int) {
 	ranks := &m.ranks[r.which]
 	for {
 		r.place = ranks.some.next(r.place)
@@ -93,15 +91,15 @@ func (r *ranked) Next(m *Machine, job *queue.Job, want int) (int32, int) {
 // busiest processor it takes as many cores as possible, since the processor remains the busiest; from the freest it
 // takes one, which moves the processor to the next lower level.
 type bucketed struct {
-	freest           bool
+	free             bool
 	level, processor int
 }
 
-func (b *bucketed) Start(m *Machine, _ *queue.Job) { b.level, b.processor = len(m.byBusy)-1, 0 }
+func (b *bucketed) Start(m *Machine, _ *order.Job) { b.level, b.processor = len(m.byBusy)-1, 0 }
 
-func (b *bucketed) Next(m *Machine, job *queue.Job, want int) (int32, int) {
+func (b *bucketed) Next(m *Machine, job *order.Job, want int) (int32, int) {
 	levels := m.byBusy
-	if b.freest {
+	if b.free {
 		levels = m.byFree
 	}
 	for ; b.level >= 0; b.level, b.processor = b.level-1, 0 {
@@ -109,7 +107,7 @@ func (b *bucketed) Next(m *Machine, job *queue.Job, want int) (int32, int) {
 			p := int32(b.processor)
 			b.processor++
 			if room := m.Room(p, job); room > 0 {
-				if b.freest {
+				if b.free {
 					return m.FreeCore(p, 0), 1
 				}
 				return m.FreeCore(p, 0), min(room, want)
@@ -119,46 +117,34 @@ func (b *bucketed) Next(m *Machine, job *queue.Job, want int) (int32, int) {
 	return -1, 0
 }
 
-// heaped keeps the candidates of a job in a max-heap. Cores are taken only from the top, so all other entries remain
-// valid.
+// heaped keeps the candidates of a job, nodes or processors, in a heap by free memory or bandwidth at insertion, the
+// largest first. Cores are taken only from the top, so all other entries remain valid.
 type heaped struct {
 	bandwidth bool
-	heap      []candidate
+	heap      minHeap // of the negative amounts
 }
 
-// candidate is a node or processor with its free memory or bandwidth at insertion.
-type candidate struct {
-	left float64
-	of   int32 // processor or node
-}
-
-func (a candidate) before(b candidate) bool {
-	return a.left > b.left || a.left == b.left && a.of < b.of
-}
-
-func (h *heaped) Start(m *Machine, job *queue.Job) {
+func (h *heaped) Start(m *Machine, job *order.Job) {
 	h.heap = h.heap[:0]
 	if h.bandwidth {
 		for p, free := range m.freeOf {
 			if free > 0 && m.memory[m.tree.Processors[p].Node] >= job.Memory {
-				h.heap = append(h.heap, candidate{m.bandwidth[p], int32(p)})
+				h.heap = append(h.heap, entry{-m.bandwidth[p], int32(p)})
 			}
 		}
 	} else {
 		for n, free := range m.freeIn {
 			if free > 0 && m.memory[n] >= job.Memory {
-				h.heap = append(h.heap, candidate{m.memory[n], int32(n)})
+				h.heap = append(h.heap, entry{-m.memory[n], int32(n)})
 			}
 		}
 	}
-	for i := len(h.heap)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
+	h.heap.init()
 }
 
 // Next removes or re-sorts a top entry that is exhausted or out of date until the top is current, and takes one core
 // from it.
-func (h *heaped) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
+func (h *heaped) Next(m *Machine, job *order.Job, _ int) (int32, int) {
 	for len(h.heap) > 0 {
 		top := &h.heap[0]
 		var free int32
@@ -173,13 +159,10 @@ func (h *heaped) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 		}
 		switch {
 		case free == 0 || m.memory[node] < job.Memory:
-			last := len(h.heap) - 1
-			h.heap[0] = h.heap[last]
-			h.heap = h.heap[:last]
-			h.down(0)
-		case left != top.left:
-			top.left = left
-			h.down(0)
+			h.heap.pop()
+		case -left != top.key:
+			top.key = -left
+			h.heap.down(0)
 		default:
 			return int32(m.free.next(first)), 1
 		}
@@ -187,68 +170,51 @@ func (h *heaped) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
 	return -1, 0
 }
 
-func (h *heaped) down(i int) {
-	for {
-		below := 2*i + 1
-		if below >= len(h.heap) {
-			return
-		}
-		if below+1 < len(h.heap) && h.heap[below+1].before(h.heap[below]) {
-			below++
-		}
-		if !h.heap[below].before(h.heap[i]) {
-			return
-		}
-		h.heap[i], h.heap[below] = h.heap[below], h.heap[i]
-		i = below
-	}
-}
-
-// anywhere keeps the number of eligible cores by node in a Fenwick tree (Fenwick 1994), draws one core uniformly, and
+// random keeps the number of eligible cores by node in a Fenwick tree (Fenwick 1994), draws one core uniformly, and
 // locates it.
-type anywhere struct {
+type random struct {
 	below func(int) int
 	count int     // free cores on nodes with sufficient memory
 	sums  []int32 // sums[i] covers the i&−i nodes before node i
 }
 
-func (a *anywhere) Start(m *Machine, job *queue.Job) {
-	a.count = 0
-	a.sums = append(a.sums[:0], 0)
+func (r *random) Start(m *Machine, job *order.Job) {
+	r.count = 0
+	r.sums = append(r.sums[:0], 0)
 	for n, free := range m.freeIn {
 		if m.memory[n] < job.Memory {
 			free = 0
 		}
-		a.count += int(free)
-		a.sums = append(a.sums, free)
+		r.count += int(free)
+		r.sums = append(r.sums, free)
 	}
-	for i := 1; i < len(a.sums); i++ {
-		if above := i + i&-i; above < len(a.sums) {
-			a.sums[above] += a.sums[i]
+	for i := 1; i < len(r.sums); i++ {
+		if above := i + i&-i; above < len(r.sums) {
+			r.sums[above] += r.sums[i]
 		}
 	}
 }
 
 // Next draws the index of an eligible core, finds its node by binary descent of the tree, and deducts the core or,
 // where the node's memory allows no further one, all cores of the node.
-func (a *anywhere) Next(m *Machine, job *queue.Job, _ int) (int32, int) {
-	if a.count == 0 {
+func (r *random) Next(m *Machine, job *order.Job, _ int) (int32, int) {
+	if r.count == 0 {
 		return -1, 0
 	}
-	at, n := int32(a.below(a.count)), 0
-	for step := 1 << (bits.Len(uint(len(a.sums)-1)) - 1); step > 0; step >>= 1 {
-		if n+step < len(a.sums) && a.sums[n+step] <= at {
+	at, n := int32(r.below(r.count)), 0
+	for step := 1 << (bits.Len(uint(len(r.sums)-1)) - 1); step > 0; step >>= 1 {
+		if n+step < len(r.sums) && r.sums[n+step] <= at {
 			n += step
-			at -= a.sums[n]
+			at -= r.sums[n]
 		}
 	}
 	gone := int32(1) // the core taken, or all cores of the node where its memory allows no further one
 	if m.memory[n]-job.Memory < job.Memory {
 		gone = m.freeIn[n]
 	}
-	a.count -= int(gone)
-	for i := n + 1; i < len(a.sums); i += i & -i {
-		a.sums[i] -= gone
+	r.count -= int(gone)
+	for i := n + 1; i < len(r.sums); i += i & -i {
+		r.sums[i] -= gone
 	}
 	core := m.free.next(m.tree.Processors[m.tree.Nodes[n].First].First)
 	for range at {

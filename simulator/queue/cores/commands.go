@@ -29,7 +29,7 @@ func (s *Simulation) Start(job int32, cores []int32) error {
 	r.place = int32(len(s.ends))
 	s.ends = append(s.ends, job)
 	s.fix(r.place)
-	s.unsettle(job)
+	s.markUnclear(job)
 	return nil
 }
 
@@ -72,7 +72,7 @@ func (s *Simulation) name(job int32) string {
 	if job < 0 || int(job) >= len(s.jobs) {
 		return fmt.Sprintf("job at place %d", job)
 	}
-	return name(&s.jobs[job])
+	return "job " + s.jobs[job].Label()
 }
 
 // SetState sets the state of cores, in any order. Each call with at least one core counts as one grouped switch and
@@ -99,7 +99,7 @@ func (s *Simulation) SetState(cores []int32, state uint8) error {
 		k[state]++
 		s.state[c], s.stale = state, true
 		if job := s.serves[c]; job >= 0 && speedOf[was] != speedOf[state] {
-			s.unsettle(job)
+			s.markUnclear(job)
 		}
 	}
 	s.result.grouped++

@@ -11,7 +11,7 @@
 //
 //	simulation, err := cores.NewSimulation(tree, jobs)
 //	…
-//	machine, chooser := cores.NewMachine(tree), cores.Fastest()
+//	machine, chooser := cores.NewMachine(tree), cores.NewChooser("high_gflops", nil)
 //	for simulation.Next() {
 //		for _, e := range simulation.Events() {
 //			switch e.Kind {
@@ -27,8 +27,22 @@
 //	}
 //	result, err := simulation.Result(), simulation.Err()
 //
-// Neither half decides which job is next: ancestors/hdeeprm and the orders do. Neither blocks, starts a goroutine or
-// reads a clock.
+// Run connects them to a scheduler that combines any order of package order, EASY or conservative backfilling, and
+// placements that account for slow cores, limited bandwidth and idle processors. It extends HDeepRM
+// (ancestors/hdeeprm), which does not backfill, and uses the requests of users (operations, or time at the reference
+// speed of the machine), never the true run times of jobs, and for ended jobs the share of the request that they used:
+//
+//	result, err := cores.Run(ctx, cores.Config{Tree: tree, Jobs: jobs, Order: "saf", Backfill: "easy", Placement: "best"})
+//
+// # Guarantees of backfilling
+//
+// An estimate is the requested work divided by the speed of the cores that a job receives. If no estimate is too
+// short, EASY never delays the head of the queue beyond the time reserved when it became the head: the cores and
+// memory of overtaking jobs are accounted for, and so is the time by which they slow running jobs on shared
+// processors. The speed of the head after its start is not guaranteed. A job that exceeds its estimate is expected to
+// require a further tenth of it.
+//
+// Nothing blocks, starts a goroutine or reads a clock.
 package cores
 
 // The power states of a core. Speeds are the core's speed times 1, 0.75, 0 and 0; powers are its active power times

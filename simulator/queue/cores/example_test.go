@@ -3,21 +3,21 @@ package cores_test
 import (
 	"fmt"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 )
 
 // Two jobs on two cores that share 32 GB/s: each requests 24, so both run at 75 % while they overlap.
 func Example() {
 	tree := platform.Uniform(1, 1, 2, 1000, platform.Processor{Bandwidth: 32, GFLOPS: 1, Watts: 10})
-	jobs := []queue.Job{{ID: 0, Procs: 1, Ops: 3e9, Bandwidth: 24}, {ID: 1, Procs: 1, Ops: 6e9, Bandwidth: 24}}
+	jobs := []order.Job{{ID: 0, Procs: 1, Ops: 3e9, Bandwidth: 24}, {ID: 1, Procs: 1, Ops: 6e9, Bandwidth: 24}}
 	simulation, err := cores.NewSimulation(tree, jobs)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	machine, chooser := cores.NewMachine(tree), cores.Fastest()
+	machine, chooser := cores.NewMachine(tree), cores.NewChooser("high_gflops", nil)
 	for simulation.Next() {
 		for _, e := range simulation.Events() {
 			switch e.Kind {

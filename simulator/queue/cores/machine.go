@@ -1,11 +1,13 @@
 package cores
 
 import (
+	"iter"
+	"math"
 	"math/bits"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 // Machine tracks free cores, free memory and bandwidth, and the power state that each core should have. Memory
@@ -61,8 +63,8 @@ func NewMachine(tree *platform.Tree) *Machine {
 		widest = max(widest, p.Cores)
 		m.coresIn[p.Node] += int32(p.Cores)
 	}
-	m.ranks[fastest] = rank(tree.Processors, func(p *platform.Processor) float64 { return -p.GFLOPS })
-	m.ranks[thriftiest] = rank(tree.Processors, func(p *platform.Processor) float64 { return p.Watts })
+	m.ranks[speedRank] = rank(tree.Processors, func(p *platform.Processor) float64 { return -p.GFLOPS })
+	m.ranks[powerRank] = rank(tree.Processors, func(p *platform.Processor) float64 { return p.Watts })
 	for range widest + 1 {
 		m.byBusy = append(m.byBusy, newSet(len(tree.Processors)))
 		m.byFree = append(m.byFree, newSet(len(tree.Processors)))
@@ -118,9 +120,6 @@ func (m *Machine) CopyFrom(o *Machine) {
 	}
 }
 
-// Tree returns the tree of the machine.
-func (m *Machine) Tree() *platform.Tree { return m.tree }
-
 // Free returns the number of free cores.
 func (m *Machine) Free() int { return m.total }
 
@@ -151,26 +150,71 @@ func (m *Machine) FreeCore(processor, from int32) int32 {
 
 // Room returns the number of the job's cores that the processor can take now, limited by its free cores and its
 // node's free memory.
-func (m *Machine) Room(processor int32, job *queue.Job) int {
-	room := int(m.freeOf[processor])
-	if left := m.memory[m.tree.Processors[processor].Node]; job.Memory > 0 && left < float64(room)*job.Memory {
-		room = int(left / job.Memory)
-	}
-	return room
+func (m *Machine) Room(processor int32, job *order.Job) int {
+	return room(m.freeOf[processor], m.memory[m.tree.Processors[processor].Node], job)
 }
 
-// Most returns the number of the job's cores that the idle machine can take. A job that requests more can never run.
-func Most(tree *platform.Tree, job *queue.Job) int {
+// room returns how many cores of a job fit on a node with the given free cores and memory, MB.
+func room(free int32, memory float64, job *order.Job) int {
+	if job.Memory > 0 && memory < float64(free)*job.Memory {
+		return int(memory / job.Memory)
+	}
+	return int(free)
+}
+
+// Rate returns the speed of a job on cores in their present states, operations per second: that of its slowest core.
+func (m *Machine) Rate(where []int32) float64 {
+	least, last := math.Inf(1), int32(-1)
+	for _, c := range where {
+		p := m.tree.ProcessorOf[c]
+		if p == last {
+			continue
+		}
+		last = p
+		v := m.tree.Processors[p].GFLOPS * 1e9
+		if m.bandwidth[p] < 0 {
+			v *= speedOf[Slowed]
+		}
+		least = min(least, v)
+	}
+	return least
+}
+
+// Power returns the present power of a processor, W; ready is the power of an idle core beside a serving one, relative
+// to its active power.
+func (m *Machine) Power(processor int32, ready float64) float64 {
+	p := &m.tree.Processors[processor]
+	free := int(m.freeOf[processor])
+	if free == p.Cores {
+		return powerOf[Asleep] * p.Watts * float64(p.Cores)
+	}
+	return p.Watts * (float64(p.Cores-free) + ready*float64(free))
+}
+
+// byProcessor yields each processor of ascending cores with the number of cores on it.
+func byProcessor(tree *platform.Tree, where []int32) iter.Seq2[int32, int32] {
+	return func(yield func(processor, count int32) bool) {
+		for i := 0; i < len(where); {
+			p, first := tree.ProcessorOf[where[i]], i
+			for i < len(where) && tree.ProcessorOf[where[i]] == p {
+				i++
+			}
+			if !yield(p, int32(i-first)) {
+				return
+			}
+		}
+	}
+}
+
+// MaxCores returns the number of the job's cores that the idle machine can take. A job that requests more can never run.
+func MaxCores(tree *platform.Tree, job *order.Job) int {
 	most := 0
 	for i := range tree.Nodes {
 		n, cores := &tree.Nodes[i], 0
 		for p := n.First; p < n.First+n.Processors; p++ {
 			cores += tree.Processors[p].Cores
 		}
-		if job.Memory > 0 && n.Memory < float64(cores)*job.Memory {
-			cores = int(n.Memory / job.Memory)
-		}
-		most += cores
+		most += room(int32(cores), n.Memory, job)
 	}
 	return most
 }
@@ -180,14 +224,14 @@ func Most(tree *platform.Tree, job *queue.Job) int {
 // from it among the free cores of the same processor; a count of 0 means that no core is suitable. The cores are
 // taken before Next is called again.
 type Chooser interface {
-	Start(m *Machine, job *queue.Job)
-	Next(m *Machine, job *queue.Job, want int) (first int32, count int)
+	Start(m *Machine, job *order.Job)
+	Next(m *Machine, job *order.Job, want int) (first int32, count int)
 }
 
 // TryPlace takes the cores that a job requests, as selected by the chooser, and appends them to into in ascending
 // order. If the job does not fit, the machine is restored and into is returned unchanged. Owner identifies the job
 // and is at least 0.
-func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []int32) ([]int32, Fit) {
+func (m *Machine) TryPlace(owner int32, job *order.Job, chooser Chooser, into []int32) ([]int32, Fit) {
 	if m.total < job.Procs {
 		return into, LacksCores
 	}
@@ -221,11 +265,11 @@ func (m *Machine) TryPlace(owner int32, job *queue.Job, chooser Chooser, into []
 
 // Undo reverts the last TryPlace, whose appended cores are passed. No other placement, release or Changes may have
 // happened since. It costs O(cores), less than CopyFrom.
-func (m *Machine) Undo(job *queue.Job, cores []int32) { m.withdraw(job, cores, m.known) }
+func (m *Machine) Undo(job *order.Job, cores []int32) { m.withdraw(job, cores, m.known) }
 
 // withdraw releases cores, in the order in which they were taken, and removes the state changes that taking them
 // recorded.
-func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
+func (m *Machine) withdraw(job *order.Job, cores []int32, known int) {
 	m.Release(job, cores)
 	for _, c := range m.touched[known:] {
 		m.marked[c] = false
@@ -234,7 +278,7 @@ func (m *Machine) withdraw(job *queue.Job, cores []int32, known int) {
 }
 
 // Release frees the cores of a job.
-func (m *Machine) Release(job *queue.Job, cores []int32) {
+func (m *Machine) Release(job *order.Job, cores []int32) {
 	last := int32(-1)
 	for _, c := range cores {
 		if p := m.tree.ProcessorOf[c]; p != last {
@@ -254,7 +298,7 @@ func (m *Machine) Release(job *queue.Job, cores []int32) {
 // take assigns a free core and deducts memory and bandwidth. The first busy core of a processor wakes its siblings;
 // oversubscription of the bandwidth slows all serving cores. The processor must not be listed, see list; the caller
 // lists it again afterwards.
-func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
+func (m *Machine) take(owner int32, job *order.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
 	m.total--
 	m.freeOf[processor]--
@@ -277,12 +321,12 @@ func (m *Machine) take(owner int32, job *queue.Job, c, processor int32) {
 	case over:
 		m.set(c, Slowed)
 	default:
-		m.pace(p, Slowed)
+		m.setServing(p, Slowed)
 	}
 }
 
 // release frees a core of a processor that is not listed.
-func (m *Machine) release(job *queue.Job, c, processor int32) {
+func (m *Machine) release(job *order.Job, c, processor int32) {
 	p := &m.tree.Processors[processor]
 	m.total++
 	m.freeOf[processor]++
@@ -301,12 +345,12 @@ func (m *Machine) release(job *queue.Job, c, processor int32) {
 			m.set(sibling, Asleep)
 		}
 	case over && m.bandwidth[processor] >= 0:
-		m.pace(p, Serving)
+		m.setServing(p, Serving)
 	}
 }
 
-// pace sets the state of all serving cores of a processor.
-func (m *Machine) pace(p *platform.Processor, state uint8) {
+// setServing sets the state of all serving cores of a processor.
+func (m *Machine) setServing(p *platform.Processor, state uint8) {
 	for c := int32(p.First); c < int32(p.First+p.Cores); c++ {
 		if m.owner[c] < 0 {
 			continue

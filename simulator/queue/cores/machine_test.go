@@ -8,8 +8,8 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload"
 )
@@ -41,8 +41,8 @@ func randomTree(t *rapid.T) *platform.Tree {
 	return tree
 }
 
-func randomJob(t *rapid.T, id, most int) queue.Job {
-	return queue.Job{
+func randomJob(t *rapid.T, id, most int) order.Job {
+	return order.Job{
 		ID: id, Procs: rapid.IntRange(1, most).Draw(t, "procs"),
 		Memory:    rapid.SampledFrom([]float64{0, 100, 333.3, 1000, 2500, 20000}).Draw(t, "memory of a core"),
 		Bandwidth: float64(4 * rapid.IntRange(0, 6).Draw(t, "bandwidth of a core")),
@@ -82,7 +82,7 @@ func (p *plain) siblings(c int32) (processor int32, all []int32) {
 	return processor, all
 }
 
-func (p *plain) take(owner int32, job *queue.Job, c int32, changes map[int32]uint8) {
+func (p *plain) take(owner int32, job *order.Job, c int32, changes map[int32]uint8) {
 	processor, siblings := p.siblings(c)
 	p.owner[c], p.state[c], changes[c] = owner, cores.Serving, cores.Serving
 	p.bandwidth[processor] -= job.Bandwidth
@@ -97,7 +97,7 @@ func (p *plain) take(owner int32, job *queue.Job, c int32, changes map[int32]uin
 	}
 }
 
-func (p *plain) release(job *queue.Job, c int32, changes map[int32]uint8) {
+func (p *plain) release(job *order.Job, c int32, changes map[int32]uint8) {
 	processor, siblings := p.siblings(c)
 	p.owner[c], p.state[c], changes[c] = -1, cores.Ready, cores.Ready
 	p.bandwidth[processor] += job.Bandwidth
@@ -124,7 +124,7 @@ func (p *plain) release(job *queue.Job, c int32, changes map[int32]uint8) {
 // key is the sort key of a core policy; nil means random.
 type key func(p *plain, c int32) float64
 
-func (p *plain) place(owner int32, job *queue.Job, by key, below func(int) int) ([]int32, cores.Fit) {
+func (p *plain) place(owner int32, job *order.Job, by key, below func(int) int) ([]int32, cores.Fit) {
 	free := 0
 	for _, o := range p.owner {
 		if o < 0 {
@@ -196,13 +196,13 @@ func policies(below func(int) int) []struct {
 		chooser cores.Chooser
 		key     key
 	}{
-		{"random", cores.Anywhere(below), nil},
-		{"high_gflops", cores.Fastest(), func(p *plain, c int32) float64 { return -of(p, c).GFLOPS }},
-		{"low_power", cores.Thriftiest(), func(p *plain, c int32) float64 { return of(p, c).Watts }},
-		{"high_mem", cores.MostMemory(), func(p *plain, c int32) float64 { return -p.memory[of(p, c).Node] }},
-		{"high_mem_bw", cores.MostBandwidth(), func(p *plain, c int32) float64 { return -p.bandwidth[p.tree.ProcessorOf[c]] }},
-		{"high_cores", cores.Busiest(), func(p *plain, c int32) float64 { busy, _ := p.busyBeside(c); return -busy }},
-		{"high_free_cores", cores.Freest(), func(p *plain, c int32) float64 { _, free := p.busyBeside(c); return -free }},
+		{"random", cores.NewChooser("random", below), nil},
+		{"high_gflops", cores.NewChooser("high_gflops", nil), func(p *plain, c int32) float64 { return -of(p, c).GFLOPS }},
+		{"low_power", cores.NewChooser("low_power", nil), func(p *plain, c int32) float64 { return of(p, c).Watts }},
+		{"high_mem", cores.NewChooser("high_mem", nil), func(p *plain, c int32) float64 { return -p.memory[of(p, c).Node] }},
+		{"high_mem_bw", cores.NewChooser("high_mem_bw", nil), func(p *plain, c int32) float64 { return -p.bandwidth[p.tree.ProcessorOf[c]] }},
+		{"high_cores", cores.NewChooser("high_cores", nil), func(p *plain, c int32) float64 { busy, _ := p.busyBeside(c); return -busy }},
+		{"high_free_cores", cores.NewChooser("high_free_cores", nil), func(p *plain, c int32) float64 { _, free := p.busyBeside(c); return -free }},
 	}
 }
 
@@ -215,7 +215,7 @@ func TestMachineIsPlain(t *testing.T) {
 		mine, its := workload.NewPython(seed), workload.NewPython(seed)
 		all := policies(mine.Below)
 		type placed struct {
-			job   queue.Job
+			job   order.Job
 			cores []int32
 		}
 		var running []placed
@@ -306,8 +306,8 @@ func TestMost(t *testing.T) {
 		job := randomJob(t, 0, tree.Cores)
 		for _, by := range policies(workload.NewPython(0).Below) {
 			_, fit := cores.NewMachine(tree).TryPlace(0, &job, by.chooser, nil)
-			if (fit == cores.Fits) != (cores.Most(tree, &job) >= job.Procs) {
-				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.Most(tree, &job))
+			if (fit == cores.Fits) != (cores.MaxCores(tree, &job) >= job.Procs) {
+				t.Fatalf("%s: job %+v: %v, but the machine takes %d cores of it", by.name, job, fit, cores.MaxCores(tree, &job))
 			}
 		}
 	})
@@ -321,24 +321,24 @@ func TestTransitions(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := cores.NewMachine(tree)
-	job := queue.Job{Procs: 1, Memory: 8000, Bandwidth: 24}
+	job := order.Job{Procs: 1, Memory: 8000, Bandwidth: 24}
 	states := func() string { return fmt.Sprint(m.State(0), m.State(1), m.State(2), m.State(3)) }
 	for i, want := range []struct {
 		states    string
 		bandwidth float64
 	}{{"3 3 0 2", 8}, {"3 3 1 1", -16}, {"0 2 1 1", -16}, {"1 1 1 1", -16}} {
-		if _, fit := m.TryPlace(int32(i), &job, cores.Fastest(), nil); fit != cores.Fits || states() != want.states || m.Bandwidth(1) != want.bandwidth {
+		if _, fit := m.TryPlace(int32(i), &job, cores.NewChooser("high_gflops", nil), nil); fit != cores.Fits || states() != want.states || m.Bandwidth(1) != want.bandwidth {
 			t.Errorf("after job %d: %v, %s, %v GB/s, want %+v", i, fit, states(), m.Bandwidth(1), want)
 		}
 	}
-	if _, fit := m.TryPlace(9, &job, cores.Fastest(), nil); fit != cores.LacksCores {
+	if _, fit := m.TryPlace(9, &job, cores.NewChooser("high_gflops", nil), nil); fit != cores.LacksCores {
 		t.Errorf("a job too many: %v", fit)
 	}
 	m.Release(&job, []int32{2})
 	if got := states(); got != "1 1 2 0" {
 		t.Errorf("after a release: %s, want full speed and one that idles", got)
 	}
-	if _, fit := m.TryPlace(9, &queue.Job{Procs: 1, Memory: 8001}, cores.Fastest(), nil); fit != cores.LacksMemory || math.Abs(m.Memory(0)-8000) > 0 {
+	if _, fit := m.TryPlace(9, &order.Job{Procs: 1, Memory: 8001}, cores.NewChooser("high_gflops", nil), nil); fit != cores.LacksMemory || math.Abs(m.Memory(0)-8000) > 0 {
 		t.Errorf("a job with too much memory: %v, %v MB left", fit, m.Memory(0))
 	}
 }

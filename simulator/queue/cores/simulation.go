@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 )
@@ -43,7 +44,7 @@ type Event struct {
 // is not safe for concurrent use.
 type Simulation struct {
 	tree    *platform.Tree
-	jobs    []queue.Job
+	jobs    []order.Job
 	arrival []int32 // jobs in the order of submission
 	speed   []float64
 	kind    []int32           // index in watts, by core
@@ -88,7 +89,7 @@ type run struct {
 
 // NewSimulation returns a simulation before its first submission. It reads the jobs, which must not be modified. The
 // error describes the first invalid job: one that requests no core, or has times or demands that are not finite.
-func NewSimulation(tree *platform.Tree, jobs []queue.Job) (*Simulation, error) {
+func NewSimulation(tree *platform.Tree, jobs []order.Job) (*Simulation, error) {
 	if err := check(jobs); err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func NewSimulation(tree *platform.Tree, jobs []queue.Job) (*Simulation, error) {
 }
 
 // check returns an error for the first invalid job.
-func check(jobs []queue.Job) error {
+func check(jobs []order.Job) error {
 	finite := func(xs ...float64) bool {
 		for _, x := range xs {
 			if !(x >= 0) || math.IsInf(x, 1) {
@@ -137,22 +138,15 @@ func check(jobs []queue.Job) error {
 		j := &jobs[i]
 		switch {
 		case j.Procs < 1:
-			return fmt.Errorf("simulate %s: it asks for %d cores, want at least 1", name(j), j.Procs)
+			return fmt.Errorf("simulate job %s: it asks for %d cores, want at least 1", j.Label(), j.Procs)
 		case math.IsNaN(j.Submit) || math.IsInf(j.Submit, 0):
-			return fmt.Errorf("simulate %s: it is submitted at %v s, want a time", name(j), j.Submit)
+			return fmt.Errorf("simulate job %s: it is submitted at %v s, want a time", j.Label(), j.Submit)
 		case !finite(j.Ops, j.Run, j.Limit, j.Memory, j.Bandwidth):
-			return fmt.Errorf("simulate %s: operations %v, run time %v, limit %v, memory %v, bandwidth %v: want numbers of at least 0",
-				name(j), j.Ops, j.Run, j.Limit, j.Memory, j.Bandwidth)
+			return fmt.Errorf("simulate job %s: operations %v, run time %v, limit %v, memory %v, bandwidth %v: want numbers of at least 0",
+				j.Label(), j.Ops, j.Run, j.Limit, j.Memory, j.Bandwidth)
 		}
 	}
 	return nil
-}
-
-func name(j *queue.Job) string {
-	if j.Name != "" {
-		return "job " + j.Name
-	}
-	return fmt.Sprintf("job %d", j.ID)
 }
 
 // RoundPower rounds the power of a core in each state to 1 mW, as in the platform files that HDeepRM writes for
@@ -227,7 +221,7 @@ func (s *Simulation) Left(job int32) float64 {
 }
 
 // work returns the work of each core of a job: operations, or for a delay seconds.
-func work(j *queue.Job) float64 {
+func work(j *order.Job) float64 {
 	if j.Ops > 0 {
 		return j.Ops
 	}
@@ -354,7 +348,7 @@ func (s *Simulation) settle() bool {
 		for _, c := range r.cores {
 			if v := s.speed[c] * speedOf[s.state[c]]; v < rate {
 				if rate = v; v == 0 {
-					s.err = fmt.Errorf("run %s at %v s: core %d is in state P%d, which does not compute: set it to P0 or P1 when the job starts", name(&s.jobs[job]), s.now, c, s.state[c])
+					s.err = fmt.Errorf("run job %s at %v s: core %d is in state P%d, which does not compute: set it to P0 or P1 when the job starts", s.jobs[job].Label(), s.now, c, s.state[c])
 					return false
 				}
 			}
@@ -379,8 +373,8 @@ func (s *Simulation) settle() bool {
 	return true
 }
 
-// unsettle marks a job for settle.
-func (s *Simulation) unsettle(job int32) {
+// markUnclear marks a job for settle.
+func (s *Simulation) markUnclear(job int32) {
 	if r := &s.run[job]; !r.unclear {
 		r.unclear = true
 		s.unclear = append(s.unclear, job)

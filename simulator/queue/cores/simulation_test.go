@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
@@ -18,7 +19,7 @@ import (
 type world struct {
 	t         *rapid.T
 	tree      *platform.Tree
-	jobs      []queue.Job
+	jobs      []order.Job
 	s         *cores.Simulation
 	m         *cores.Machine
 	chooser   cores.Chooser
@@ -55,7 +56,7 @@ func (w *world) answer() {
 		switch e.Kind {
 		case cores.Submitted:
 			w.submitted = true
-			if cores.Most(w.tree, &w.jobs[e.Job]) < w.jobs[e.Job].Procs {
+			if cores.MaxCores(w.tree, &w.jobs[e.Job]) < w.jobs[e.Job].Procs {
 				w.must(w.s.Reject(e.Job))
 			} else {
 				w.waiting = append(w.waiting, e.Job)
@@ -100,7 +101,7 @@ func (w *world) must(err error) {
 func TestSimulationKeepsItsLaws(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tree := randomTree(t)
-		jobs := make([]queue.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
+		jobs := make([]order.Job, rapid.IntRange(1, 12).Draw(t, "jobs"))
 		for i := range jobs {
 			j := randomJob(t, i, min(6, tree.Cores))
 			j.Submit = float64(rapid.IntRange(0, 30).Draw(t, "submit"))
@@ -116,7 +117,7 @@ func TestSimulationKeepsItsLaws(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{t: t, tree: tree, jobs: jobs, s: s, m: cores.NewMachine(tree), chooser: cores.MostBandwidth(), state: make([]uint8, tree.Cores), done: make([]float64, len(jobs))}
+		w := &world{t: t, tree: tree, jobs: jobs, s: s, m: cores.NewMachine(tree), chooser: cores.NewChooser("high_mem_bw", nil), state: make([]uint8, tree.Cores), done: make([]float64, len(jobs))}
 		for c := range w.state {
 			w.state[c] = cores.Asleep
 		}
@@ -146,7 +147,7 @@ func TestSimulationKeepsItsLaws(t *testing.T) {
 	})
 }
 
-func checkOutcome(t *rapid.T, j *queue.Job, o queue.Outcome, done float64) {
+func checkOutcome(t *rapid.T, j *order.Job, o queue.Outcome, done float64) {
 	all := j.Ops
 	if all == 0 {
 		all = j.Run
@@ -174,7 +175,7 @@ func uniform() *platform.Tree {
 
 // Invalid commands are refused with a reason and change nothing.
 func TestBadCommands(t *testing.T) {
-	jobs := []queue.Job{{ID: 1, Procs: 2, Ops: 1e9}, {ID: 2, Procs: 1, Ops: 1e9}, {ID: 3, Procs: 1, Submit: 5, Run: 1}}
+	jobs := []order.Job{{ID: 1, Procs: 2, Ops: 1e9}, {ID: 2, Procs: 1, Ops: 1e9}, {ID: 3, Procs: 1, Submit: 5, Run: 1}}
 	for name, c := range map[string]struct {
 		do   func(*cores.Simulation) error
 		want string
@@ -221,7 +222,7 @@ func TestBadCommands(t *testing.T) {
 
 // A job on cores in a state that does not compute cannot progress.
 func TestIdleCoresDoNotCompute(t *testing.T) {
-	s, err := cores.NewSimulation(uniform(), []queue.Job{{ID: 4, Procs: 2, Ops: 1e9}})
+	s, err := cores.NewSimulation(uniform(), []order.Job{{ID: 4, Procs: 2, Ops: 1e9}})
 	if err != nil || !s.Next() {
 		t.Fatal(err)
 	}
@@ -239,7 +240,7 @@ func TestIdleCoresDoNotCompute(t *testing.T) {
 // Ends are in order of job IDs, then submissions in the order of the workload; changes of states form a separate
 // step.
 func TestOrderOfEvents(t *testing.T) {
-	jobs := []queue.Job{{ID: 9, Procs: 1, Run: 3}, {ID: 2, Procs: 1, Run: 3}, {ID: 5, Procs: 1, Submit: 3, Run: 10, Limit: 2}, {ID: 1, Procs: 1, Submit: 3, Run: 1}}
+	jobs := []order.Job{{ID: 9, Procs: 1, Run: 3}, {ID: 2, Procs: 1, Run: 3}, {ID: 5, Procs: 1, Submit: 3, Run: 10, Limit: 2}, {ID: 1, Procs: 1, Submit: 3, Run: 1}}
 	s, err := cores.NewSimulation(uniform(), jobs)
 	if err != nil {
 		t.Fatal(err)
@@ -278,12 +279,12 @@ func TestOrderOfEvents(t *testing.T) {
 
 // Invalid jobs are refused.
 func TestBadJobs(t *testing.T) {
-	for want, j := range map[string]queue.Job{
+	for want, j := range map[string]order.Job{
 		"asks for 0 cores": {},
 		"want a time":      {Procs: 1, Submit: math.NaN()},
 		"of at least 0":    {Procs: 1, Ops: -1},
 	} {
-		if _, err := cores.NewSimulation(uniform(), []queue.Job{j}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := cores.NewSimulation(uniform(), []order.Job{j}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want an error with %q", err, want)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/queue/unequal"
 )
 
 // described holds descriptions of names that are not orders: backfilling algorithms, and the job and core policies of
@@ -63,8 +63,8 @@ func Policies(w io.Writer) error {
 		line(n, described[n])
 	}
 	head("Placements (--placement): where an order's jobs run on a platform")
-	for _, n := range unequal.Placements() {
-		line(n, unequal.Describe(n))
+	for _, n := range cores.Placements() {
+		line(n, cores.Describe(n))
 	}
 	head("Pairs (--policy JOB-CORE, shortest-high_gflops say), on platforms: HDeepRM's (Herrera and Bosque 2019). The job policy:")
 	for _, n := range hdeeprm.JobPolicies() {

@@ -14,8 +14,8 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
+	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/queue/unequal"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -149,7 +149,7 @@ func TestBandwidth(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	job := queue.Job{Procs: 1, Bandwidth: 24}
+	job := order.Job{Procs: 1, Bandwidth: 24}
 	r := &Run{Run: &sweep.Run{Tree: tree, Result: &queue.Result{Procs: 4, Jobs: []queue.Outcome{
 		{Job: &job, State: queue.Completed, Start: 0, End: 10, Cores: []int32{2}}, {Job: &job, State: queue.Completed, Start: 4, End: 6, Cores: []int32{3}}}}}}
 	over := overuse(r)
@@ -200,7 +200,7 @@ func TestPoliciesAreDescribed(t *testing.T) {
 			t.Errorf("core policy %s is not described", n)
 		}
 	}
-	for _, n := range append(unequal.Placements(), order.OrderNames()...) {
+	for _, n := range append(cores.Placements(), order.OrderNames()...) {
 		if !strings.Contains(b.String(), "\n  "+n+" ") {
 			t.Errorf("%s is not listed", n)
 		}

@@ -3,7 +3,7 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"sync"
+	"sync/atomic"
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
@@ -83,9 +83,8 @@ func (s *Sweep) metrics() []experiment.Metric {
 	return out
 }
 
-// Values returns the metrics of a result by name.
-func Values(r *queue.Result) map[string]float64 {
-	s := r.Summary()
+// values returns the metrics of a summary by name.
+func values(s *queue.Summary) map[string]float64 {
 	out := map[string]float64{}
 	for _, m := range s.Metrics() {
 		out[m.Name] = m.Value
@@ -107,7 +106,7 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 	for i, c := range s.Cases {
 		cases[i] = experiment.Case{Name: c.Name, Seed: c.Group}
 	}
-	left := newTally()
+	rejected := make([]atomic.Int64, len(s.Methods))
 	var err error
 	o.Comparison, err = experiment.Run(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
 		Notes: s.Notes, Workers: s.Workers, Progress: s.Progress},
@@ -119,38 +118,21 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 			if err != nil {
 				return nil, err
 			}
-			left.add(i, r)
 			if s.Keep || k == 0 {
 				o.Runs[i][k] = r
 			}
-			return Values(r.Result), nil
+			summary := r.Summary()
+			rejected[i].Add(int64(summary.Rejected))
+			return values(&summary), nil
 		})
 	if o.Comparison != nil {
 		for i := range names {
-			if n := left.rejected[i]; n > 0 {
-				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, NeverFits))
+			if n := rejected[i].Load(); n > 0 {
+				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, neverFits))
 			}
 		}
 	}
 	return o, err
-}
-
-// tally counts rejected jobs by method. It is safe for concurrent use.
-type tally struct {
-	sync.Mutex
-	rejected map[int]int
-}
-
-func newTally() *tally { return &tally{rejected: map[int]int{}} }
-
-func (t *tally) add(i int, r *Run) {
-	t.Lock()
-	defer t.Unlock()
-	for k := range r.Jobs {
-		if r.Jobs[k].State == queue.Rejected {
-			t.rejected[i]++
-		}
-	}
 }
 
 // Spread returns evenly spaced windows of equal length over a workload with the given number of jobs; ok is false if

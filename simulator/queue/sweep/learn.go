@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
-	"path/filepath"
 
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/hdeeprm"
@@ -87,7 +87,7 @@ func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*R
 		return nil, err
 	}
 	for k := range max(1, l.Runs) {
-		run, err := agent.Run(until{env, ctx}, l.Train)
+		run, err := agent.Run(cancellableEnvironment{env, ctx}, l.Train)
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -132,37 +132,20 @@ func (l *Launch) write(a *hdeeprm.LearningAgent, runs int) error {
 	if l.Output == "" || runs == 0 {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := a.Write(&b, map[string]string{"runs": fmt.Sprint(runs)}); err != nil {
-		return err
+	err := regular.Replace(l.Output, 0o644, func(w io.Writer) error { return a.Write(w, map[string]string{"runs": fmt.Sprint(runs)}) })
+	if err != nil {
+		return fmt.Errorf("write agent %s: %w", l.Output, err)
 	}
-	return replace(l.Output, b.Bytes())
+	return nil
 }
 
-// replace writes a file atomically, by a temporary file and a rename.
-func replace(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("write agent: %w", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		err = errors.Join(fmt.Errorf("write agent %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return err
-}
-
-// until is an environment whose episode ends when the context is cancelled.
-type until struct {
+// cancellableEnvironment is an environment whose episode ends when the context is cancelled.
+type cancellableEnvironment struct {
 	*hdeeprm.Environment
 	ctx context.Context
 }
 
-func (u until) Step(action int) ([]float32, float64, bool) {
+func (u cancellableEnvironment) Step(action int) ([]float32, float64, bool) {
 	observation, reward, done := u.Environment.Step(action)
 	return observation, reward, done || u.ctx.Err() != nil
 }

@@ -14,14 +14,13 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/search"
-	"trainopt/simulator/queue/unequal"
+	"trainopt/simulator/queue/cores"
 )
 
-// Rollout is the name of the policy that searches by rollouts (queue/search; on platforms unequal.Rollout).
+// Rollout is the name of the policy that searches by rollouts (rlscheduler.Rollout; on platforms cores.Rollout).
 const Rollout = "rollout"
 
-// Learned is the name of the policies included in the program, for equal processors (agents.Builtin).
+// Learned is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
 const Learned = "learned"
 
 // Method is a complete scheduling method.
@@ -33,7 +32,7 @@ type Method struct {
 	Backfill string
 	// AsPublished uses the formulas and the event loop of RLScheduler's code; see queue.Config.
 	AsPublished bool
-	// Placement is one of unequal.Placements, for orders on a platform; "" means best.
+	// Placement is one of cores.Placements, for orders on a platform; "" means best.
 	Placement string
 	// Objective is the objective of placements, a name accepted by ParseObjective; "" means early ends.
 	Objective string
@@ -42,8 +41,6 @@ type Method struct {
 	// Heuristic, if not nil, replaces Policy in RLScheduler's episodes.
 	Heuristic *rlscheduler.Heuristic
 	Agent     *Agent // replaces a named policy; nil means none
-	// Search holds the settings of Rollout; its zero value is a useful default. Seed replaces its seed.
-	Search search.Options
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
@@ -100,9 +97,9 @@ func Policies(platform bool) []string {
 				out = append(out, j+"-"+c)
 			}
 		}
-		return slices.Concat(slices.Sorted(maps.Keys(order.Orders)), []string{Rollout}, out)
+		return slices.Concat(order.OrderNames(), []string{Rollout}, out)
 	}
-	return append(slices.Sorted(maps.Keys(order.Orders)), Learned, Rollout)
+	return append(order.OrderNames(), Learned, Rollout)
 }
 
 // Settle fills in the defaults of the method for a workload. It returns an error for invalid combinations.
@@ -169,11 +166,11 @@ func (m *Method) settlePlatform(kind Kind) error {
 	if kind == Search && (m.Backfill != "easy" || m.Placement != "best") {
 		return fmt.Errorf("policy %s: on a platform it tries placements itself, with backfill easy", m.Policy)
 	}
-	if !slices.Contains(unequal.Backfills(), m.Backfill) {
-		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(unequal.Backfills(), ", "))
+	if !slices.Contains(cores.Backfills(), m.Backfill) {
+		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(cores.Backfills(), ", "))
 	}
-	if !slices.Contains(unequal.Placements(), m.Placement) {
-		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(unequal.Placements(), ", "))
+	if !slices.Contains(cores.Placements(), m.Placement) {
+		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(cores.Placements(), ", "))
 	}
 	if _, _, err := ParseObjective(m.Objective); err != nil {
 		return err
@@ -185,21 +182,21 @@ func (m *Method) settlePlatform(kind Kind) error {
 var aims = []struct {
 	name, short string
 	agent       hdeeprm.Objective
-	place       unequal.Objective
+	place       cores.Objective
 }{
-	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, unequal.Slowdown},
-	{"makespan", "finish", hdeeprm.Makespan, unequal.Finish},
-	{"avg_job_completion", "completion", hdeeprm.Completion, unequal.Slowdown},
-	{"avg_utilization", "utilization", hdeeprm.Utilization, unequal.Finish},
-	{"energy_consumption", "energy", hdeeprm.Energy, unequal.Energy},
-	{"edp", "edp", hdeeprm.EnergyDelay, unequal.Energy},
+	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, cores.Slowdown},
+	{"makespan", "finish", hdeeprm.Makespan, cores.Finish},
+	{"avg_job_completion", "completion", hdeeprm.Completion, cores.Slowdown},
+	{"avg_utilization", "utilization", hdeeprm.Utilization, cores.Finish},
+	{"energy_consumption", "energy", hdeeprm.Energy, cores.Energy},
+	{"edp", "edp", hdeeprm.EnergyDelay, cores.Energy},
 }
 
 // ParseObjective returns the objectives with the given HDeepRM or short name: the reward of agents, and the closest
 // objective of placements. "" means avg_job_slowdown for agents and early ends for placements.
-func ParseObjective(name string) (hdeeprm.Objective, unequal.Objective, error) {
+func ParseObjective(name string) (hdeeprm.Objective, cores.Objective, error) {
 	if name == "" {
-		return hdeeprm.Slowdown, unequal.Finish, nil
+		return hdeeprm.Slowdown, cores.Finish, nil
 	}
 	var known []string
 	for _, a := range aims {
@@ -239,8 +236,8 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 		return nil, err
 	}
 	r.CountDropped()
-	if n := len(r.Jobs); err == nil && n > 0 && r.Dropped[NeverFits] == n {
-		return nil, fmt.Errorf("%w: %d jobs are %s", ErrNothing, n, NeverFits)
+	if n := len(r.Jobs); err == nil && n > 0 && r.Dropped[neverFits] == n {
+		return nil, fmt.Errorf("%w: %d jobs are %s", ErrNothing, n, neverFits)
 	}
 	return r, err
 }
@@ -253,10 +250,10 @@ func (r *Run) CountDropped() {
 	}
 	for i := range r.Jobs {
 		if r.Jobs[i].State == queue.Rejected {
-			r.Dropped[NeverFits]++
+			r.Dropped[neverFits]++
 		}
 	}
 }
 
-// NeverFits is the reason for rejections at submission.
-const NeverFits = "larger than the machine or need more memory than it has"
+// neverFits is the reason for rejections at submission.
+const neverFits = "larger than the machine or need more memory than it has"

@@ -6,22 +6,20 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 
 	"trainopt/internal/regular"
 	"trainopt/morl/gradient"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/search"
-	"trainopt/simulator/queue/unequal"
+	"trainopt/simulator/queue/cores"
 )
 
 // Agent is the content of a policy file of either kind.
 type Agent struct {
 	data  []byte
-	queue *agents.Agent // nil for an agent of HDeepRM
+	queue *rlscheduler.Agent // nil for an agent of HDeepRM
 }
 
 // LoadAgent reads a policy file.
@@ -36,13 +34,13 @@ func LoadAgent(path string) (*Agent, error) {
 	}
 	a := &Agent{data: data}
 	switch meta.Kind {
-	case agents.Kind:
-		if a.queue, err = agents.Load(bytes.NewReader(data)); err != nil {
+	case rlscheduler.AgentKind:
+		if a.queue, err = rlscheduler.ReadAgent(bytes.NewReader(data)); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	case hdeeprm.AgentKind:
 	default:
-		return nil, fmt.Errorf("%s: a policy for %q, want one for %s or %s: %w", path, meta.Kind, agents.Kind, hdeeprm.AgentKind, gradient.ErrForeign)
+		return nil, fmt.Errorf("%s: a policy for %q, want one for %s or %s: %w", path, meta.Kind, rlscheduler.AgentKind, hdeeprm.AgentKind, gradient.ErrForeign)
 	}
 	return a, nil
 }
@@ -53,74 +51,57 @@ func (a *Agent) Platform() bool { return a.queue == nil }
 // reader returns a reader of the file's content.
 func (a *Agent) reader() io.Reader { return bytes.NewReader(a.data) }
 
-// episode simulates the window as an episode of RLScheduler, by a heuristic, a learned policy or a search. The
-// context is checked before every start; after its end, the result is partial.
+// episode simulates the window as an episode of RLScheduler, by a heuristic, an agent or rollouts. The context is
+// checked before every start; after its end, the result is partial.
 func (r *Run) episode(ctx context.Context) error {
 	t, err := r.Workload.trace()
 	if err != nil {
 		return err
 	}
-	p := r.Window
-	e := t.Episode(p.Start, p.Length, r.Method.Backfill == "rlscheduler")
-	if h := r.Method.Heuristic; h != nil {
-		jobs := t.Jobs[p.Start : p.Start+p.Length]
-		rlscheduler.Play(e, jobs, *h)
-		r.Result = episodeResult(e, jobs, t.Procs)
-		return nil
-	}
-	next, err := r.decider(t)
+	next, err := r.player(t)
 	if err != nil {
 		return err
 	}
-	for len(e.Waiting()) > 0 {
-		if err = ctx.Err(); err != nil {
-			err = fmt.Errorf("simulate a queue: stopped with %d of %d jobs started: %w", e.Started(), e.Len(), err)
-			break
-		}
-		e.Start(next(e))
+	p := r.Window
+	e := t.Episode(p.Start, p.Length, r.Method.Backfill == "rlscheduler")
+	progress := func() {
 		if r.Method.Progress != nil {
 			r.Method.Progress(e.Started(), e.Len())
 		}
+	}
+	err = rlscheduler.Drive(e, next, func() error { progress(); return ctx.Err() })
+	progress()
+	if err != nil {
+		err = fmt.Errorf("simulate a queue: stopped with %d of %d jobs started: %w", e.Started(), e.Len(), err)
 	}
 	r.Result = episodeResult(e, t.Jobs[p.Start:p.Start+p.Length], t.Procs)
 	return err
 }
 
-// decider returns the function that selects the next job.
-func (r *Run) decider(t *rlscheduler.Trace) (func(e *rlscheduler.Episode) int, error) {
-	p := r.Window
-	if r.Method.Agent != nil || r.Method.Policy == Learned {
-		d, err := r.learned(t)
+// player returns the player of the method for the window.
+func (r *Run) player(t *rlscheduler.Trace) (rlscheduler.Player, error) {
+	m, p := &r.Method, r.Window
+	switch {
+	case m.Heuristic != nil:
+		return m.Heuristic.Player(t.Jobs[p.Start : p.Start+p.Length]), nil
+	case m.Agent != nil:
+		return m.Agent.queue.Player(t, p.Start, p.Length)
+	case m.Policy == Learned:
+		a, err := rlscheduler.BuiltinAgent(m.Backfill)
 		if err != nil {
 			return nil, err
 		}
-		d.Begin(t, p.Start, p.Length)
-		var rng *rand.Rand // nil selects the most probable job
-		return func(e *rlscheduler.Episode) int { return d.Next(e, rng) }, nil
+		return a.Player(t, p.Start, p.Length)
 	}
-	o := r.Method.Search
-	o.Seed = r.Method.Seed
-	s, err := search.New(o)
+	s, err := rlscheduler.NewRollout(rlscheduler.RolloutOptions{Seed: m.Seed})
 	if err != nil {
 		return nil, err
 	}
-	return func(e *rlscheduler.Episode) int { return s.Next(e, t.Jobs[p.Start:], t.Jobs[:p.Start+e.Arrived()]) }, nil
-}
-
-// learned returns the agent of the method, or the included one.
-func (r *Run) learned(t *rlscheduler.Trace) (*rlscheduler.Agent, error) {
-	if r.Method.Agent != nil {
-		return r.Method.Agent.queue.Decider(t)
-	}
-	a, err := agents.Builtin(r.Method.Backfill)
-	if err != nil {
-		return nil, err
-	}
-	return a.Decider(t)
+	return s.Player(t, p.Start), nil
 }
 
 // episodeResult converts a finished or interrupted episode to a result.
-func episodeResult(e *rlscheduler.Episode, jobs []queue.Job, procs int) *queue.Result {
+func episodeResult(e *rlscheduler.Episode, jobs []order.Job, procs int) *queue.Result {
 	out := &queue.Result{Procs: procs, Energy: math.NaN(), Events: 2 * e.Started(), Jobs: make([]queue.Outcome, len(jobs))}
 	for i, start := range e.Starts() {
 		o := queue.Outcome{Job: &jobs[i], Start: start, End: start + jobs[i].Run, State: queue.Completed}
@@ -142,12 +123,12 @@ func (r *Run) order(ctx context.Context) error {
 		return err
 	}
 	m, p := &r.Method, r.Window
-	c := unequal.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
+	c := cores.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
 		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress}
 	if m.Policy == Rollout {
-		c.Order, c.Rollout = "", &unequal.Rollout{}
+		c.Order, c.Rollout = "", &cores.Rollout{}
 	}
-	r.Result, err = unequal.Run(ctx, c)
+	r.Result, err = cores.Run(ctx, c)
 	return err
 }
 

@@ -13,12 +13,12 @@ import (
 	"testing"
 
 	"trainopt/morl/gradient"
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/agents"
-	"trainopt/simulator/queue/unequal"
+	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -143,7 +143,7 @@ func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	if got, want := mustRun(t, m, Method{Policy: "smallest-high_mem_bw"}, Window{}).Summary(), alone.Summary(); got.Energy != want.Energy || got.Wait != want.Wait {
 		t.Errorf("pair: %v, want %v", got, want)
 	}
-	placed, err := unequal.Run(t.Context(), unequal.Config{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: unequal.Energy})
+	placed, err := cores.Run(t.Context(), cores.Config{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: cores.Energy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestWhatNeverFits(t *testing.T) {
 	w := onMini(t, 20)
 	w.Jobs[3].Memory, w.Jobs[5].Procs = 1e9, 5000
 	for _, p := range []string{"first-high_gflops", "saf"} {
-		if r := mustRun(t, w, Method{Policy: p}, Window{}); r.Dropped[NeverFits] != 2 || r.Summary().Completed != 18 {
+		if r := mustRun(t, w, Method{Policy: p}, Window{}); r.Dropped[neverFits] != 2 || r.Summary().Completed != 18 {
 			t.Errorf("%s: dropped %v, %d ended", p, r.Dropped, r.Summary().Completed)
 		}
 	}
@@ -227,7 +227,7 @@ func TestWhatNeverFits(t *testing.T) {
 func TestAgents(t *testing.T) {
 	w := drawn(t, 600)
 	trace := &rlscheduler.Trace{Jobs: w.Jobs, Procs: w.Procs, Nodes: w.Procs}
-	a, err := agents.Train(t.Context(), trace, agents.Options{Updates: 1, Episodes: 2, Sequence: rlscheduler.Sequence{Length: 32},
+	a, err := rlscheduler.Train(t.Context(), trace, rlscheduler.TrainOptions{Updates: 1, Episodes: 2, Sequence: rlscheduler.Sequence{Length: 32},
 		Evolution: gradient.Evolution{Population: 4}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -272,10 +272,10 @@ func learning(t *testing.T, set ...string) *Workload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := queue.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
+	j := order.Job{Procs: 1, Request: 5, Ops: 21e9, RequestOps: 21e9, Memory: 8000, Bandwidth: 24}
 	k := j
 	k.ID = 1
-	jobs := []queue.Job{j, k}
+	jobs := []order.Job{j, k}
 	return &Workload{Name: "learning", Jobs: jobs, Procs: tree.Cores, Tree: tree, Options: o, Limits: hdeeprm.LimitsOf(jobs)}
 }
 

@@ -8,10 +8,10 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -19,13 +19,13 @@ import (
 type Workload struct {
 	Name string // description for users: "1000 jobs of Lublin's model"
 	// Jobs are sorted by ID. Windows are ranges of them.
-	Jobs  []queue.Job
+	Jobs  []order.Job
 	Procs int // processors of the machine; on a platform, cores
 	// Tree is the platform; nil means equal processors.
 	Tree    *platform.Tree
 	Options *hdeeprm.Options                   // settings of the agents of a platform; otherwise nil
 	Limits  hdeeprm.Limits                     // bounds of observations on a platform
-	Profile func(j *queue.Job) string          // name of a job's profile in Batsim's tables; nil means unknown
+	Profile func(j *order.Job) string          // name of a job's profile in Batsim's tables; nil means unknown
 	Dropped map[string]int                     // jobs not simulated, by reason
 	Notes   []string                           // warnings for the user
 	trace   func() (*rlscheduler.Trace, error) // Jobs as a trace of RLScheduler's simulator
@@ -76,7 +76,7 @@ func Load(path string, o TraceOptions) (*Workload, error) {
 		w.Notes = append(w.Notes, fmt.Sprintf("%s: %d jobs", what, t.Adjusted[what].Jobs))
 	}
 	slices.Sort(w.Notes)
-	slices.SortStableFunc(w.Jobs, func(a, b queue.Job) int { return a.ID - b.ID })
+	slices.SortStableFunc(w.Jobs, func(a, b order.Job) int { return a.ID - b.ID })
 	w.equal()
 	return w, nil
 }

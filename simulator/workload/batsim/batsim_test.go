@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // published returns the path of a file of the published data; it skips the test if the file does not exist.
@@ -233,7 +233,7 @@ func TestPublishedWorkload(t *testing.T) {
 
 // Jobs are converted to a workload and back.
 func TestFromJobs(t *testing.T) {
-	jobs := []queue.Job{
+	jobs := []order.Job{
 		{ID: 0, Submit: 1, Procs: 2, Run: 3, Request: 4, Ops: 6e9, RequestOps: 8e9, Memory: 10, Bandwidth: 4},
 		{ID: 1, Submit: 2, Procs: 1, Run: 3, Request: 4, Ops: 6e9, RequestOps: 8e9, Memory: 10, Bandwidth: 4},
 		{ID: 2, Submit: 2, Procs: 1, Run: 7, Request: 9, Limit: 8},

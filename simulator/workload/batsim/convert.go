@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/queue"
+	"trainopt/optimizer/schedule/order"
 )
 
 // ConvertOptions configure the conversion of a workload to jobs of a simulator.
@@ -26,7 +26,7 @@ type Conversion struct {
 	// workload has a name that is not a number, ID is its index and Name its name. Ops, Memory and Bandwidth are per
 	// core; Run is the time of the operations at the reference speed. A waiting job (delay) has no Ops, and Run is its
 	// duration at any speed.
-	Jobs []queue.Job
+	Jobs []order.Job
 	// Dropped and Adjusted count the jobs that cannot be simulated and those that were changed, by reason.
 	Dropped, Adjusted map[string]int
 
@@ -34,7 +34,7 @@ type Conversion struct {
 }
 
 // Profile returns the name of a job's profile, for the table of jobs.
-func (c *Conversion) Profile(j *queue.Job) string { return c.profiles[j.ID] }
+func (c *Conversion) Profile(j *order.Job) string { return c.profiles[j.ID] }
 
 // Convert returns the jobs for a simulator. Jobs whose profiles require a model of networks, storage or messages are
 // dropped and counted by reason. Communication is omitted and counted, as are differences between the cores of a
@@ -77,7 +77,7 @@ func (w *Workload) Convert(o ConvertOptions) (*Conversion, error) {
 		c.profiles[q.ID] = j.Profile
 		c.Jobs = append(c.Jobs, q)
 	}
-	slices.SortStableFunc(c.Jobs, func(a, b queue.Job) int { return cmp.Compare(a.Submit, b.Submit) })
+	slices.SortStableFunc(c.Jobs, func(a, b order.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	return c, nil
 }
 
@@ -176,8 +176,8 @@ func (w *Workload) composed(j *Job, p Profile, l load, depth int) (load, error) 
 }
 
 // job returns a job with this load; speed is in operations per second.
-func (l load) job(j *Job, p Profile, speed float64) queue.Job {
-	q := queue.Job{Submit: j.Submit, Procs: j.Resources, Limit: j.Walltime, Ops: l.ops, Memory: l.memory, Bandwidth: l.bandwidth,
+func (l load) job(j *Job, p Profile, speed float64) order.Job {
+	q := order.Job{Submit: j.Submit, Procs: j.Resources, Limit: j.Walltime, Ops: l.ops, Memory: l.memory, Bandwidth: l.bandwidth,
 		Run: l.seconds, Request: p.RequestTime, RequestOps: p.RequestOps, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
 	if l.ops > 0 {
 		q.Run = l.ops / speed
@@ -199,7 +199,7 @@ func (l load) job(j *Job, p Profile, speed float64) queue.Job {
 
 // FromJobs returns a Batsim workload of a simulator's jobs, with one profile for all jobs of the same work. resources
 // is the size of the machine. The Run of jobs without Ops becomes a delay.
-func FromJobs(jobs []queue.Job, resources int) *Workload {
+func FromJobs(jobs []order.Job, resources int) *Workload {
 	w := &Workload{Resources: resources, Profiles: map[string]Profile{}}
 	names := map[string]string{}
 	for i := range jobs {

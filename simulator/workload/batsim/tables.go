@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
@@ -18,9 +19,9 @@ type TableOptions struct {
 	// Workload is the workload name of jobs whose own name has none ("w0!17" has w0); "" means "w0".
 	Workload string
 	// Profile, Energy and Metadata return data of each job; nil functions mean "", −1 (unknown, J) and "".
-	Profile  func(*queue.Job) string
+	Profile  func(*order.Job) string
 	Energy   func(*queue.Outcome) float64
-	Metadata func(*queue.Job) string
+	Metadata func(*order.Job) string
 
 	// Version is written as batsim_version; "" is "trainopt".
 	Version string

@@ -11,12 +11,13 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
 )
 
 // result returns one job of each outcome.
 func result() *queue.Result {
-	jobs := []queue.Job{
+	jobs := []order.Job{
 		{ID: 0, Submit: 2, Procs: 5, Limit: 100},
 		{ID: 1, Name: "w7!b", Submit: 3, Procs: 2, Limit: 4},
 		{ID: 2, Submit: 3, Procs: 99},
@@ -33,8 +34,8 @@ func result() *queue.Result {
 
 func TestWriteJobs(t *testing.T) {
 	var b strings.Builder
-	err := WriteJobs(&b, result(), TableOptions{Profile: func(j *queue.Job) string { return fmt.Sprintf("p,%d", j.ID) },
-		Metadata: func(*queue.Job) string { return `a "b"` }, Energy: func(o *queue.Outcome) float64 { return o.End }})
+	err := WriteJobs(&b, result(), TableOptions{Profile: func(j *order.Job) string { return fmt.Sprintf("p,%d", j.ID) },
+		Metadata: func(*order.Job) string { return `a "b"` }, Energy: func(o *queue.Outcome) float64 { return o.End }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func TestPublishedSchedules(t *testing.T) {
 		}
 		r := &queue.Result{Procs: 4, Energy: metrics["consumed_joules"].(float64)}
 		for _, j := range s.Jobs {
-			r.Jobs = append(r.Jobs, queue.Outcome{Job: &queue.Job{ID: j.ID, Procs: 1}, State: queue.Completed, Start: j.Start, End: j.Finish, Cores: j.Alloc})
+			r.Jobs = append(r.Jobs, queue.Outcome{Job: &order.Job{ID: j.ID, Procs: 1}, State: queue.Completed, Start: j.Start, End: j.Finish, Cores: j.Alloc})
 		}
 		for _, c := range Schedule(r, TableOptions{}) {
 			want, ok := metrics[c.Name].(float64)
