@@ -72,6 +72,27 @@ func TestImportNewerOverOlder(t *testing.T) {
 	}
 }
 
+// TestImportedPricesArePrivate: a new state directory and price file are readable by their owner only; an existing file
+// keeps its mode.
+func TestImportedPricesArePrivate(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	path := filepath.Join(state, PriceFile)
+	mode := func(path string, want os.FileMode) {
+		t.Helper()
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want mode %o", path, st, err, want)
+		}
+	}
+	importText(t, state, zonesHead+"aws,us-east-1,use1-az1,p4d.24xlarge,A100,8,40960,96,1152,20,\n", ImportOptions{ListOptions: ListOptions{Dated: "2026-07-25"}})
+	mode(state, 0o700)
+	mode(path, 0o600)
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	importText(t, state, zonesHead+"aws,us-east-1,use1-az1,p4d.24xlarge,A100,8,40960,96,1152,19,\n", ImportOptions{ListOptions: ListOptions{Dated: "2026-07-26"}})
+	mode(path, 0o644)
+}
+
 func TestImportsAddUp(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state") // created when needed
 	first := importText(t, state, ownHead+"ours,node-7,L4,2,24,32,128,1.5,2026-05-05,contract,,\n", ImportOptions{})

@@ -111,10 +111,14 @@ func loadPrices(stateDir string) ([]Offer, error) {
 func savePrices(stateDir string, offers []Offer) error {
 	data, err := encodePrices(offers)
 	if err == nil {
-		err = os.MkdirAll(stateDir, 0o755)
+		err = os.MkdirAll(stateDir, 0o700)
 	}
 	if err == nil {
-		err = regular.Replace(filepath.Join(stateDir, PriceFile), 0o644, func(w io.Writer) error {
+		path, mode := filepath.Join(stateDir, PriceFile), fs.FileMode(0o600)
+		if st, err := os.Stat(path); err == nil { // an existing file keeps its mode
+			mode = st.Mode().Perm()
+		}
+		err = regular.Replace(path, mode, func(w io.Writer) error {
 			_, err := w.Write(data)
 			return err
 		})

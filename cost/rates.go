@@ -14,7 +14,7 @@ type USD float64
 
 // Rates contains the prices of an allocation. Either the three unit rates apply or, if Instance is positive, the
 // whole machine is paid at that price regardless of the job's share of it; unit rates beside an Instance price only
-// divide that price among the resources.
+// divide that price among the resources. Recorded rates may be unknown (NaN); so are then the amounts that need them.
 type Rates struct {
 	GPUHour USD `json:"gpu_hour"` // USD per GPU and hour
 	CPUHour USD `json:"cpu_hour"` // USD per logical CPU and hour
@@ -50,6 +50,9 @@ func (s Split) times(f float64) Split {
 	return Split{s.GPU * k, s.CPU * k, s.Memory * k, s.Rest * k}
 }
 
+// Known reports whether the three unit rates are known.
+func (r Rates) Known() bool { return !math.IsNaN(float64(r.GPUHour + r.CPUHour + r.GiBHour)) }
+
 // Hourly returns the hourly price of an allocation: GPUs, CPUs and memory at the unit rates, or the Instance price
 // for any allocation. Negative amounts of a resource count as 0.
 func (r Rates) Hourly(a resources.Allocation) USD {
@@ -84,10 +87,18 @@ func (r Rates) WholeMachine(all resources.Allocation) Rates {
 // parts returns the hourly price at the unit rates.
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{
-		GPU:    r.GPUHour * USD(max(0, a.GPUs)),
-		CPU:    r.CPUHour * USD(max(0, a.CPUs)),
-		Memory: r.GiBHour * USD(max(0, a.Memory)),
+		GPU:    r.GPUHour.times(float64(a.GPUs)),
+		CPU:    r.CPUHour.times(float64(a.CPUs)),
+		Memory: r.GiBHour.times(float64(a.Memory)),
 	}
+}
+
+// times returns the price of n units; 0 for none of them, even at an unknown price.
+func (p USD) times(n float64) USD {
+	if n <= 0 {
+		return 0
+	}
+	return p * USD(n)
 }
 
 // Upper bounds of plausible hourly prices: about five times the highest known.

@@ -47,6 +47,20 @@ func TestHourlyAndSplit(t *testing.T) {
 }
 
 // Bad prices are rejected: 0, negative, missing, placeholder, stale.
+// TestUnknownPrices: an unknown price makes only those amounts unknown that need it.
+func TestUnknownPrices(t *testing.T) {
+	r := Rates{GPUHour: USD(math.NaN()), CPUHour: 0.5, GiBHour: 0.25}
+	if r.Known() || !(Rates{CPUHour: 1}).Known() {
+		t.Error("rates with an unknown price are known, or others are not")
+	}
+	if got := r.Hourly(resources.Allocation{CPUs: 2, Memory: 4}); got != 2 {
+		t.Errorf("without GPUs %v, want 2", got)
+	}
+	if got := r.Hourly(resources.Allocation{GPUs: 1, CPUs: 2, Memory: 4}); !math.IsNaN(float64(got)) {
+		t.Errorf("with a GPU of unknown price %v, want NaN", got)
+	}
+}
+
 func TestBadPricesAreRefused(t *testing.T) {
 	good := Rates{GPUHour: 1, CPUHour: 0.03, GiBHour: 0.003, Source: "test", Dated: "2026-07-20"}
 	tests := map[string]struct {

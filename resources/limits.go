@@ -28,6 +28,40 @@ func DefaultLimits(h Host, usesGPU bool) Limits {
 	return l
 }
 
+// Ranges are restrictions of Limits as a user writes them, in the form "A:B"; empty restricts nothing.
+type Ranges struct {
+	GPUs, CPUs, Memory, BatchSize string
+}
+
+// Restrict replaces the limits by the given ranges, in which a missing end is that of l. The error joins the problems of
+// all ranges, each with the name of its flag; invalid ranges change nothing.
+func (l *Limits) Restrict(r Ranges) error {
+	var errs []error
+	whole := func(flag, text string, into *Range) {
+		if text == "" {
+			return
+		}
+		restricted, err := ParseRange(text, *into)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
+			return
+		}
+		*into = restricted
+	}
+	whole("gpus", r.GPUs, &l.GPUs)
+	whole("cpus", r.CPUs, &l.CPUs)
+	whole("batch-size", r.BatchSize, &l.BatchSize)
+	if r.Memory != "" {
+		lo, hi, err := ParseMemoryRange(r.Memory, l.MemoryMin, l.MemoryMax)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--memory: %w", err))
+		} else {
+			l.MemoryMin, l.MemoryMax = lo, hi
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // wholeCPUs returns the number of CPUs that can be allocated: at least one, even of half a CPU.
 func (h Host) wholeCPUs() int { return max(1, int(math.Floor(h.CPUs+1e-9))) }
 

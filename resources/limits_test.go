@@ -244,3 +244,25 @@ func TestClippedAllocationsPassTheCheck(t *testing.T) {
 		}
 	})
 }
+
+// TestRestrict checks that ranges replace the limits, and that all problems are reported with their flags.
+func TestRestrict(t *testing.T) {
+	limits := Limits{GPUs: Range{1, 4}, CPUs: Range{1, 16}, MemoryMin: 1, MemoryMax: 32}
+	got := limits
+	if err := got.Restrict(Ranges{GPUs: "2", CPUs: "4:", Memory: ":8"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := (Limits{GPUs: Range{2, 2}, CPUs: Range{4, 16}, MemoryMin: 1, MemoryMax: 8}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	got = limits
+	err := got.Restrict(Ranges{GPUs: "x", CPUs: "5:2", Memory: "much", BatchSize: "8:"})
+	if err == nil || got != limits {
+		t.Fatalf("%+v, %v: invalid ranges changed the limits", got, err)
+	}
+	for _, flag := range []string{"--gpus:", "--cpus:", "--memory:", "--batch-size:"} {
+		if !strings.Contains(err.Error(), flag) {
+			t.Errorf("no problem of %s in %q", flag, err)
+		}
+	}
+}

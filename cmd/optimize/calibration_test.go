@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/sla"
 )
 
@@ -28,7 +29,7 @@ func foretold(t *testing.T, w *world, n, kept int) {
 		rec.State, rec.Script.Model = journal.Done, &family
 		rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(seconds), journal.Number(seconds/3600)
 		rec.Training.TotalUnits = 40
-		rec.Plan = &journal.Plan{Planner: "model", Prediction: &journal.Prediction{
+		rec.Plan = &journal.Plan{Plan: plan.Plan{Planner: "model"}, Prediction: &journal.Prediction{
 			Seconds: sla.Interval{P5: 90, P50: 102, P95: 120}, CostUSD: sla.Interval{P5: 90. / 3600, P50: 102. / 3600, P95: 120. / 3600}}}
 		run, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 1, 12, k, 0, 0, time.UTC), "train"))
 		if err != nil {
@@ -47,7 +48,7 @@ func TestReportCalibration(t *testing.T) {
 	foretold(t, w, 12, 9)
 	unsized := journal.NewRecord() // an earlier version predicted one unit of work; such predictions are not scored
 	unsized.State, unsized.Outcome.Seconds, unsized.Training.Unit = journal.Done, 240, "step"
-	unsized.Plan = &journal.Plan{Planner: "model", Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 1, P50: 1.14, P95: 1.3}}}
+	unsized.Plan = &journal.Plan{Plan: plan.Plan{Planner: "model"}, Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 1, P50: 1.14, P95: 1.3}}}
 	past, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC), "train"))
 	if err != nil {
 		t.Fatal(err)

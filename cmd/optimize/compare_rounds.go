@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/figures"
-	"trainopt/simulator/rounds/sweep"
 	"trainopt/simulator/workload"
 )
 
@@ -41,7 +41,7 @@ A run that is not stable has no figures, and higher loads of that policy and see
 has a table of rows for each in "also". The same flags give the same bytes on any number of cores (wall_s apart).
 
 --figure NAME runs what a figure of the paper shows, and prints the published values beside ours. Figures:
-` + figures.List() + `
+` + sweep.Figures() + `
 For the options of the original's sweep scripts (run_sweep_continuous.py, run_sweep_static.py, sweep_policy_runtimes.py):
 
 ` + gavelOptionTable(),
@@ -156,7 +156,7 @@ func (f *comparingRounds) scenarios(e *env, cmd *cobra.Command, s *sweep.Sweep, 
 	return nil
 }
 
-func validate(c rounds.Config, policy string) error {
+func validate(c cluster.Config, policy string) error {
 	c.Policy = policy
 	return c.Validate()
 }
@@ -184,8 +184,8 @@ func (f *comparingRounds) loads(cmd *cobra.Command, jobs *jobsOf) ([]sweep.Scena
 			g := *c.Generate
 			g.Lambda = workload.PerHour(r)
 			c.Generate = &g
-			if c.Window == (rounds.Window{}) {
-				c.Window = rounds.Window{Start: 4000, End: 5000}
+			if c.Window == (cluster.Window{}) {
+				c.Window = cluster.Window{Start: 4000, End: 5000}
 			}
 			out = append(out, sweep.Scenario{Name: fmt.Sprintf("%.4g %s an hour", r, jobs.words), X: r, Config: c})
 		}
@@ -250,7 +250,7 @@ func (e *env) compareRounds(cmd *cobra.Command, c *common, f *comparingRounds) e
 		return usageError{errors.New("--points says nothing without --figure")}
 	}
 	if slices.Equal(f.policies, []string{"all"}) {
-		f.policies = rounds.PolicyNames()
+		f.policies = share.Names()
 	}
 	s, jobs, err := f.prepare(e, cmd, c)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/rounds/figures"
-	"trainopt/simulator/rounds/sweep"
 )
 
 // figureFlags lists the flags that are valid with --figure.
@@ -29,7 +28,7 @@ func (e *env) compareFigure(cmd *cobra.Command, c *common, f *comparingRounds) e
 	if other != nil {
 		return usageError{other}
 	}
-	figure, err := figures.Find(f.figure)
+	figure, err := sweep.FindFigure(f.figure)
 	if err != nil {
 		return usageError{fmt.Errorf("--figure: %w", err)}
 	}
@@ -48,7 +47,7 @@ func (e *env) compareFigure(cmd *cobra.Command, c *common, f *comparingRounds) e
 	if err != nil {
 		return usageError{err}
 	}
-	o := figures.Options{Seeds: base.Seeds, Points: f.points, Window: window, Compat: f.compat}
+	o := sweep.FigureOptions{Seeds: base.Seeds, Points: f.points, Window: window, Compat: f.compat}
 	if cmd.Flags().Changed("policies") {
 		o.Policies = f.policies
 	}
@@ -84,7 +83,7 @@ func (e *env) compareDecisions(cmd *cobra.Command, c *common, f *comparingRounds
 		limit = decisionLimit
 	}
 	return e.runComparison(c, &f.comparing, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
-		comparison, err := figures.Decisions(ctx, figures.DecisionOptions{Seeds: base.Seeds, Points: f.points, Limit: limit, Clock: e.clock.Monotonic, Progress: progress})
+		comparison, err := sweep.Decisions(ctx, sweep.DecisionOptions{Seeds: base.Seeds, Points: f.points, Limit: limit, Clock: e.clock.Monotonic, Progress: progress})
 		return comparison, nil, err
 	})
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/run"
 
 	"github.com/spf13/pflag"
@@ -68,7 +68,7 @@ func TestMainJobTrainsForReal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := schema.Validate(data); err != nil {
+	if err := conformance.ValidateRecord(data); err != nil {
 		t.Errorf("run.json does not keep the schema: %v", err)
 	}
 	for _, name := range []string{"samples.csv", "log.csv", "rl_metrics.csv", "extended.csv", "allocation_history.csv", "reward_components.csv", "sla_metrics.csv",
@@ -446,8 +446,8 @@ func TestPrecedence(t *testing.T) {
 	file := w.write("c.yaml", "sla:\n  cost_max: 1\n  time_max: 100\n  throughput_min: 7\n")
 	w.environ = append(w.environ, "OPTIMIZE_SLA_COST_MAX=2", "OPTIMIZE_SLA_TIME_MAX=200")
 	_, rec, _ := w.record("--train", "ok.py", "--config", file, "--budget", "3", "--dry-run")
-	if float64(rec.SLA.BudgetUSD) != 3 || float64(rec.SLA.DeadlineS) != 200 || float64(rec.SLA.MinThroughput) != 7 {
-		t.Errorf("budget %v, deadline %v, throughput %v: want 3 (flag), 200 (environment), 7 (file)", rec.SLA.BudgetUSD, rec.SLA.DeadlineS, rec.SLA.MinThroughput)
+	if rec.SLA.CostMaxUSD != 3 || rec.SLA.TimeMax != 200*time.Second || rec.SLA.ThroughputMin != 7 {
+		t.Errorf("budget %v, deadline %v, throughput %v: want 3 (flag), 200 (environment), 7 (file)", rec.SLA.CostMaxUSD, rec.SLA.TimeMax, rec.SLA.ThroughputMin)
 	}
 	w.environ = append(w.environ, "OPTIMIZE_SLA_TIMEMAX=3")
 	if code, _, errs := w.run("--train", "ok.py", "--dry-run"); code != run.CodeUsage || !strings.Contains(errs, "OPTIMIZE_SLA_TIME_MAX") {

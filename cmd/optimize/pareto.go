@@ -130,7 +130,7 @@ func (e *env) runSet(fs *pflag.FlagSet, dir string, model bool, v *values) (fron
 		if err != nil {
 			return front.Set{}, err
 		}
-		return front.OfModel(dir, d)
+		return front.FromModel(dir, d)
 	}
 	var asked []string
 	fs.Visit(func(f *pflag.Flag) {
@@ -141,19 +141,19 @@ func (e *env) runSet(fs *pflag.FlagSet, dir string, model bool, v *values) (fron
 	if len(asked) > 0 {
 		return front.Set{}, fmt.Errorf("%s: a recorded decision has its own prices and limits; add --model to predict with others", strings.Join(asked, ", "))
 	}
-	return front.OfRun(dir)
+	return front.FromRun(dir)
 }
 
 // described returns the resources, prices, limits and seed with which the user overrides those of the run.
-func (e *env) described(dir string, v *values) (front.Described, error) {
+func (e *env) described(dir string, v *values) (front.Overrides, error) {
 	var errs []error
-	d := front.Described{GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"), BatchSize: v.text("resource.batch_size")}
+	d := front.Overrides{Ranges: resources.Ranges{GPUs: v.text("resource.gpus"), CPUs: v.text("resource.cpus"), Memory: v.text("resource.memory"), BatchSize: v.text("resource.batch_size")}}
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return d, err
 	}
 	d.Seed = uint64(rec.Seed)
-	if d.Rates, err = e.pricesFor(v, func() cost.Rates { return front.RatesOf(rec.Prices) }); err != nil {
+	if d.Rates, err = e.pricesFor(v, func() cost.Rates { return rec.Prices.Rates }); err != nil {
 		errs = append(errs, err)
 	}
 	if v.set("sla.time_max") || v.set("sla.cost_max") {
@@ -228,7 +228,7 @@ func (e *env) measuredSet(c *common, v *values, args []string) (front.Set, error
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return front.Set{}, err
 	}
-	return front.OfFinished(list, rates), nil
+	return front.FromFinished(list, rates), nil
 }
 
 // fallbackAllocation returns the allocation assumed for logs that do not record one.

@@ -8,9 +8,11 @@ import (
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/tw"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/chart"
+	"trainopt/sla"
 )
 
 // Planned prints the plan with its evidence.
@@ -32,7 +34,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	}
 	field("command", "%s", oneLine(strings.Join(rec.Command, " ")))
 	field("detected", "%s", foundWords(rec.Script))
-	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.MemoryGiB))
+	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.Memory))
 	if n := len(rec.Host.GPUs); n > 0 {
 		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
 	}
@@ -40,9 +42,9 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		machine += " — described (" + rec.Host.Described + "), not this machine: nothing was measured on it"
 	}
 	field("machine", "%s", machine)
-	field("prices", "%s", priceWords(rec.Prices))
+	field("prices", "%s", priceWords(rec.Prices.Rates))
 	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
-	field("SLA", "%s", limitWords(rec.SLA))
+	field("SLA", "%s", limitWords(rec.SLA.Spec))
 	if p := rec.Prior; p != nil {
 		field("prior", "%s", oneLine(p.Words))
 		for _, d := range p.Dropped {
@@ -102,30 +104,30 @@ func foundWords(s journal.Script) string {
 	return strings.Join(parts, ", ")
 }
 
-func priceWords(p journal.Prices) string {
+func priceWords(p cost.Rates) string {
 	var text string
-	if p.InstanceHour.Known() {
-		text = fmt.Sprintf("%s/h, the machine is paid as a whole: an unused CPU or GiB saves nothing", money(float64(p.InstanceHour)))
+	if p.Instance > 0 {
+		text = fmt.Sprintf("%s/h, the machine is paid as a whole: an unused CPU or GiB saves nothing", money(float64(p.Instance)))
 	} else {
 		text = fmt.Sprintf("%s/GPU-h, %s/CPU-h, %s/GiB-h", money(float64(p.GPUHour)), money(float64(p.CPUHour)), money(float64(p.GiBHour)))
 	}
 	return text + " (" + p.Source + ", " + p.Dated + ")"
 }
 
-func limitWords(s journal.SLA) string {
+func limitWords(s sla.Spec) string {
 	var parts []string
-	add := func(n journal.Number, format string, f func(float64) string) {
-		if n.Known() {
-			parts = append(parts, fmt.Sprintf(format, f(float64(n))))
+	add := func(o sla.Objective, format string, f func(float64) string) {
+		if limit, _, _, agreed := s.Limit(o); agreed {
+			parts = append(parts, fmt.Sprintf(format, f(limit)))
 		}
 	}
 	plain := func(v float64) string { return fmt.Sprintf("%g", v) }
-	add(s.DeadlineS, "finish within %s", seconds)
-	add(s.BudgetUSD, "spend at most %s", money)
-	add(s.MinThroughput, "at least %s samples/s", plain)
-	add(s.MaxMemoryGiB, "at most %s GiB", plain)
-	add(s.MinGPUUtil, "GPU utilization at least %s %%", plain)
-	add(s.MinCPUUtil, "CPU utilization at least %s %%", plain)
+	add(sla.Time, "finish within %s", seconds)
+	add(sla.Cost, "spend at most %s", money)
+	add(sla.Throughput, "at least %s samples/s", plain)
+	add(sla.Memory, "at most %s GiB", plain)
+	add(sla.GPUUtil, "GPU utilization at least %s %%", plain)
+	add(sla.CPUUtil, "CPU utilization at least %s %%", plain)
 	if len(parts) == 0 {
 		return "no limits set"
 	}

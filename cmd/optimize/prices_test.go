@@ -147,7 +147,7 @@ func TestImportedPricesCount(t *testing.T) {
 		if code != run.CodeDone {
 			t.Fatalf("%q: exit %d: %s", args, code, errs)
 		}
-		return float64(r.Prices.InstanceHour), r.Prices.Source, r.Prices.Dated
+		return float64(r.Prices.Instance), r.Prices.Source, r.Prices.Dated
 	}
 	needPython(t)
 	for _, flag := range []string{"--instance", "--host"} {

@@ -6,13 +6,11 @@ import (
 	"os"
 	"path/filepath"
 	"time"
-	"trainopt/simulator/training"
 
 	"github.com/spf13/cobra"
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/run"
 )
@@ -100,7 +98,7 @@ func runsCommand(e *env, c *common) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			said, err := run.StopRun(cmdContext(), launch.Local{Self: e.self}, dir, grace)
+			said, err := run.StopRun(cmdContext(), e.agent(nil).Launcher, dir, grace)
 			if err != nil {
 				return err
 			}
@@ -171,7 +169,7 @@ func resumeCommand(e *env, c *common) *cobra.Command {
 			if len(errs) > 0 {
 				return usageError{errors.Join(errs...)}
 			}
-			agent := run.Agent{Launcher: launch.Local{Self: e.self}, View: e.view(c), Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
+			agent := e.agent(e.view(c))
 			signals, unlisten := e.listen()
 			defer unlisten()
 			res := agent.Resume(cmdContext(), dir, change, signals)

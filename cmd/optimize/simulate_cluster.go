@@ -11,9 +11,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/sweep"
 	"trainopt/simulator/workload"
 )
 
@@ -65,7 +67,7 @@ func (f *roundsFlags) add(fs *pflag.FlagSet) {
 
 // jobsOf is the validated source of the jobs of a simulation.
 type jobsOf struct {
-	base  rounds.Config // without Devices, load and policy
+	base  cluster.Config // without Devices, load and policy
 	trace *workload.Trace
 	words string // description of the jobs without the load: "jobs of x.trace"
 	notes []string
@@ -73,7 +75,7 @@ type jobsOf struct {
 
 // jobs reads the inputs that do not depend on load and cluster.
 func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
-	out := &jobsOf{base: rounds.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: e.clock.Monotonic}}
+	out := &jobsOf{base: cluster.Config{Compat: f.compat, Ideal: f.ideal, WholeRounds: f.wholeRounds, GlobalQueue: f.globalQueue, Backlog: f.backlog, Clock: e.clock.Monotonic}}
 	c := &out.base
 	var duration float64
 	var errs []error
@@ -107,9 +109,9 @@ func (f *roundsFlags) jobs(e *env, cmd *cobra.Command) (*jobsOf, error) {
 	if !(f.profiled > 0 && f.profiled <= 1) {
 		errs = append(errs, fmt.Errorf("--profiling-percentage %v: want a share above 0 and at most 1", f.profiled))
 	}
-	c.Profiling = rounds.Profiling{Share: f.profiled, References: f.referenceModels}
+	c.Profiling = cluster.Profiling{Share: f.profiled, References: f.referenceModels}
 	if f.profiled == 1 && f.referenceModels == 0 {
-		c.Profiling = rounds.Profiling{}
+		c.Profiling = cluster.Profiling{}
 	}
 	c.Preemption.Steps = f.preemptionSteps
 	errs = append(errs, f.conflicts(cmd))
@@ -198,7 +200,7 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 	}
 	if cmd.Flags().Changed("draw-types") {
 		var note string
-		if trace.Jobs, note, err = rounds.DrawTypes(trace.Jobs, o.base.Throughputs, f.reference, f.drawTypes); note != "" {
+		if trace.Jobs, note, err = cluster.DrawTypes(trace.Jobs, o.base.Throughputs, f.reference, f.drawTypes); note != "" {
 			o.notes = append(o.notes, note)
 		}
 	} else {
@@ -216,18 +218,18 @@ func (o *jobsOf) readTrace(e *env, cmd *cobra.Command, f *roundsFlags) error {
 }
 
 // devices returns the device types of one cluster with their prices, and a note on the prices.
-func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceType, string, error) {
+func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]schedule.DeviceType, string, error) {
 	var known []string
 	for _, d := range o.base.Throughputs.Devices() {
 		if !strings.HasSuffix(d, "_unconsolidated") {
 			known = append(known, d)
 		}
 	}
-	cluster, err := platform.Parse(text, known)
+	machines, err := platform.Parse(text, known)
 	if err != nil {
 		return nil, "", fmt.Errorf("--cluster: %w", err)
 	}
-	if cluster, err = cluster.InServers(f.perServer); err != nil {
+	if machines, err = machines.InServers(f.perServer); err != nil {
 		return nil, "", fmt.Errorf("--gpus-per-server: %w", err)
 	}
 	name := f.prices
@@ -238,10 +240,10 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 	if err != nil {
 		return nil, "", fmt.Errorf("--prices: %w", err)
 	}
-	unpriced := cluster.Price(prices)
+	unpriced := machines.Price(prices)
 	var words []string
 	from := ""
-	for _, a := range cluster {
+	for _, a := range machines {
 		if a.PriceFrom != "" {
 			words, from = append(words, fmt.Sprintf("%s %g", a.Name, a.USDHour)), a.PriceFrom
 		}
@@ -254,7 +256,7 @@ func (f *roundsFlags) devices(e *env, o *jobsOf, text string) ([]rounds.DeviceTy
 		note = strings.TrimPrefix(note+"; no price of "+strings.Join(unpriced, ", ")+": costs are unknown", "; ")
 	}
 	c := o.base
-	c.Devices = rounds.Devices(cluster)
+	c.Devices = cluster.Devices(machines)
 	if err := sweep.Fits(&c); err != nil {
 		return nil, "", err
 	}
@@ -273,27 +275,27 @@ func parseSpan(text string) (float64, error) {
 }
 
 // parseWindow parses "A:B"; "" is the zero window.
-func parseWindow(text string) (rounds.Window, error) {
+func parseWindow(text string) (cluster.Window, error) {
 	if text == "" {
-		return rounds.Window{}, nil
+		return cluster.Window{}, nil
 	}
 	lo, hi, ok := strings.Cut(text, ":")
 	a, err1 := strconv.Atoi(lo)
 	b, err2 := strconv.Atoi(hi)
 	if !ok || err1 != nil || err2 != nil || a < 0 || b <= a {
-		return rounds.Window{}, fmt.Errorf("--window %q: want A:B, IDs of jobs with 0 ≤ A < B", text)
+		return cluster.Window{}, fmt.Errorf("--window %q: want A:B, IDs of jobs with 0 ≤ A < B", text)
 	}
-	return rounds.Window{Start: a, End: b}, nil
+	return cluster.Window{Start: a, End: b}, nil
 }
 
 // knownPolicy returns an error that names similar policies if the policy does not exist.
 func knownPolicy(flag, name string) error {
-	_, err := rounds.NewPolicy(name, rounds.PolicyOptions{})
-	if err == nil || slices.Contains(rounds.PolicyNames(), strings.SplitN(name, "_alpha=", 2)[0]) {
+	_, err := share.New(name, share.Options{})
+	if err == nil || slices.Contains(share.Names(), strings.SplitN(name, "_alpha=", 2)[0]) {
 		return err
 	}
 	left := map[string]string{}
-	for _, n := range rounds.PolicyNames() {
+	for _, n := range share.Names() {
 		left[n] = ""
 	}
 	var near []string

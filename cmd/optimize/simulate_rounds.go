@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"trainopt/simulator/rounds"
-	"trainopt/simulator/rounds/render"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/render"
 	"trainopt/simulator/workload"
 )
 
@@ -92,7 +92,7 @@ func formatOf(cmd *cobra.Command, c *common, format, output string, known []stri
 }
 
 // config returns the configuration given by the flags, a description of the jobs, and notes.
-func (f *simulating) config(e *env, cmd *cobra.Command) (c rounds.Config, what string, notes []string, err error) {
+func (f *simulating) config(e *env, cmd *cobra.Command) (c cluster.Config, what string, notes []string, err error) {
 	if err := knownPolicy("--policy", f.policy); err != nil {
 		return c, "", nil, err
 	}
@@ -115,7 +115,7 @@ func (f *simulating) config(e *env, cmd *cobra.Command) (c rounds.Config, what s
 		return c, "", nil, err
 	}
 	c.Policy, c.Seed = f.policy, f.seed
-	if c.Window != (rounds.Window{}) {
+	if c.Window != (cluster.Window{}) {
 		what += fmt.Sprintf(", figures of jobs %d to %d", c.Window.Start, c.Window.End-1)
 	}
 	if note != "" {
@@ -125,7 +125,7 @@ func (f *simulating) config(e *env, cmd *cobra.Command) (c rounds.Config, what s
 }
 
 // load sets the arrival rate or the number of generated jobs and returns a description.
-func (f *simulating) load(cmd *cobra.Command, c *rounds.Config) (string, error) {
+func (f *simulating) load(cmd *cobra.Command, c *cluster.Config) (string, error) {
 	rate, static := cmd.Flags().Changed("rate"), cmd.Flags().Changed("static")
 	switch {
 	case rate && static:
@@ -140,8 +140,8 @@ func (f *simulating) load(cmd *cobra.Command, c *rounds.Config) (string, error) 
 	c.Generate.Seed = f.seed
 	if rate {
 		c.Generate.Lambda = workload.PerHour(f.rate)
-		if c.Window == (rounds.Window{}) {
-			c.Window = rounds.Window{Start: 4000, End: 5000}
+		if c.Window == (cluster.Window{}) {
+			c.Window = cluster.Window{Start: 4000, End: 5000}
 		}
 		return fmt.Sprintf("%g an hour:", f.rate), nil
 	}
@@ -165,8 +165,8 @@ func (e *env) simulateRounds(cmd *cobra.Command, common *common, f *simulating) 
 	ctx, stop := e.untilSignal()
 	defer stop()
 	bar := e.bar(common, "simulating")
-	c.Progress = func(p rounds.Progress) { bar.at(p.Done, p.Window) }
-	r, err := rounds.Run(ctx, c)
+	c.Progress = func(p cluster.Progress) { bar.at(p.Done, p.Window) }
+	r, err := cluster.Run(ctx, c)
 	bar.done()
 	if r == nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"trainopt/optimizer/run"
-	"trainopt/simulator/rounds"
+	"trainopt/optimizer/schedule/share"
 )
 
 // tinyTrace is a trace in Gavel's format: two jobs of about an hour, and one that arrives later.
@@ -187,7 +187,7 @@ func TestSimulateRoundsPolicies(t *testing.T) {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	lines := strings.Split(out, "\n")
-	for _, name := range rounds.PolicyNames() {
+	for _, name := range share.Names() {
 		found := false
 		for i, l := range lines {
 			found = found || l == name && strings.Contains(strings.Join(lines[i+2:i+4], ""), "must know")

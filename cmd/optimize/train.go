@@ -122,14 +122,14 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 	view := e.view(c)
 	signals, stop := e.listen()
 	defer stop()
-	agent := run.Agent{Config: cfg, Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
+	agent := e.agent(view)
 	if f.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if e.ask && !c.json {
 		agent.Confirm = func(question string) bool { return e.confirm(question, signals) }
 	}
 	if !cfg.DryRun && !f.fresh {
-		if dir := run.LeftBehind(cfg); dir != "" {
+		if dir := run.FindOrphanedRun(cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found %s of the same training, left by an agent that died: going on with it (--fresh starts a new one)", filepath.Base(dir)))
 			res := agent.Resume(cmdContext(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
 			if !errors.Is(res.Err, run.ErrNotResumable) {
@@ -138,7 +138,12 @@ func (e *env) trainOne(c *common, f *trainFlags, cfg run.Config) run.Result {
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(cmdContext(), signals)
+	return agent.Run(cmdContext(), cfg, signals)
+}
+
+// agent returns the agent of a run on this machine.
+func (e *env) agent(view run.View) run.Agent {
+	return run.Agent{Launcher: launch.Local{Self: e.self}, View: view, Clock: e.clock, Environ: e.environ, Lighten: e.lighten, Simulate: training.Like}
 }
 
 // confirm asks a yes/no question; a signal means no.

@@ -6,6 +6,8 @@
 // format. The package reads only the public output of the binary (run.json, exit codes) and imports none of its
 // packages.
 //
+// [ValidateRecord] validates a run.json against its schema, for the tests of other packages too.
+//
 //	make conformance                                          # every framework, full length
 //	go test ./internal/conformance -run 'TestConformance/keras' -python ~/venv/bin/python
 package conformance

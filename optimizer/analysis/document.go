@@ -111,7 +111,7 @@ func (f Finding) block() page.Block {
 	return b
 }
 
-func (a *Agreement) section() page.Section {
+func (a *LimitSummary) section() page.Section {
 	s := page.Section{ID: "limits", Title: "Limits", Blocks: []page.Block{{Table: a.termTable()}}}
 	if len(a.Broken) > 0 {
 		s.Blocks = append(s.Blocks, page.Block{Caption: "Missed by", Table: a.brokenTable()})

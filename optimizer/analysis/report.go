@@ -12,8 +12,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Schema is the version of the JSON format.
-const Schema = 1
+// schemaVersion is the version of the JSON format.
+const schemaVersion = 1
 
 // Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilisation in
 // percent.
@@ -30,10 +30,10 @@ type Report struct {
 	Models          []Group           `json:"models"`
 	Characteristics []Characteristics `json:"characteristics"`
 	// Findings are ordered by their cost, highest first; those without an amount are last.
-	Findings  []Finding  `json:"findings"`
-	Agreement *Agreement `json:"agreement"`
-	Read      []ReadLog  `json:"logs_read"`
-	Notes     []string   `json:"notes"`
+	Findings  []Finding     `json:"findings"`
+	Agreement *LimitSummary `json:"agreement"`
+	Read      []ReadLog     `json:"logs_read"`
+	Notes     []string      `json:"notes"`
 
 	runs      []Run // rows of the CSV
 	trainings []Training
@@ -101,7 +101,7 @@ func (g *Group) name() string {
 // Analyze evaluates everything that was added. It does not modify the analyzer, and the result does not depend on the
 // order of additions. Planned and running entries are excluded and noted.
 func (a *Analyzer) Analyze() *Report {
-	r := &Report{Schema: Schema, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
+	r := &Report{Schema: schemaVersion, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
 	slices.SortStableFunc(r.Read, func(x, y ReadLog) int { return strings.Compare(x.Path, y.Path) })
 	slices.Sort(r.Notes)
 	r.Notes = slices.Compact(r.Notes)

@@ -89,22 +89,22 @@ func observations(runs []Run) (list []observation, unit string) {
 	return list, unit
 }
 
-// hold is a quantity kept fixed along a curve.
-type hold struct {
+// fixedQuantity is a quantity kept fixed along a curve.
+type fixedQuantity struct {
 	name string
 	of   func(history.Config) float64
 }
 
 var (
-	gpusHeld    = hold{"GPU", func(c history.Config) float64 { return c.GPUs }}
-	cpusHeld    = hold{"CPU", func(c history.Config) float64 { return c.CPUs }}
-	batchHeld   = hold{"batch", func(c history.Config) float64 { return c.Batch }}
-	cpusPerGPU  = hold{"CPU per GPU", func(c history.Config) float64 { return c.CPUs / c.GPUs }}
-	batchPerGPU = hold{"batch per GPU", func(c history.Config) float64 { return c.Batch / c.GPUs }}
+	gpusHeld    = fixedQuantity{"GPU", func(c history.Config) float64 { return c.GPUs }}
+	cpusHeld    = fixedQuantity{"CPU", func(c history.Config) float64 { return c.CPUs }}
+	batchHeld   = fixedQuantity{"batch", func(c history.Config) float64 { return c.Batch }}
+	cpusPerGPU  = fixedQuantity{"CPU per GPU", func(c history.Config) float64 { return c.CPUs / c.GPUs }}
+	batchPerGPU = fixedQuantity{"batch per GPU", func(c history.Config) float64 { return c.Batch / c.GPUs }}
 )
 
 // words formats the fixed value at a configuration.
-func (h hold) words(c history.Config) string {
+func (h fixedQuantity) words(c history.Config) string {
 	v := h.of(c)
 	if !known(v) {
 		return h.name + " unknown"
@@ -122,12 +122,12 @@ func (h hold) words(c history.Config) string {
 var knobs = []struct {
 	name  string
 	of    func(history.Config) float64
-	holds [][]hold
+	holds [][]fixedQuantity
 	paid  bool
 }{
-	{"gpus", gpusHeld.of, [][]hold{{cpusHeld, batchHeld}, {cpusPerGPU, batchPerGPU}, {cpusHeld, batchPerGPU}, {cpusPerGPU, batchHeld}}, true},
-	{"cpus", cpusHeld.of, [][]hold{{gpusHeld, batchHeld}}, true},
-	{"batch_size", batchHeld.of, [][]hold{{gpusHeld, cpusHeld}}, false},
+	{"gpus", gpusHeld.of, [][]fixedQuantity{{cpusHeld, batchHeld}, {cpusPerGPU, batchPerGPU}, {cpusHeld, batchPerGPU}, {cpusPerGPU, batchHeld}}, true},
+	{"cpus", cpusHeld.of, [][]fixedQuantity{{gpusHeld, batchHeld}}, true},
+	{"batch_size", batchHeld.of, [][]fixedQuantity{{gpusHeld, cpusHeld}}, false},
 }
 
 // curves returns the curves of one model and data set: at least two settings of a knob with the others fixed. A curve
@@ -164,7 +164,7 @@ func curves(runs []Run) []Curve {
 }
 
 // contextOf returns a key shared by observations that differ in the knob only. Nodes may differ only along the GPUs.
-func contextOf(c history.Config, knob string, holds []hold) string {
+func contextOf(c history.Config, knob string, holds []fixedQuantity) string {
 	key := c.GPU
 	if knob != "gpus" {
 		key += fmt.Sprintf(" on %d", c.Nodes)
@@ -195,7 +195,7 @@ func severalSettings(group []observation, of func(history.Config) float64) bool 
 	return slices.ContainsFunc(group, func(o observation) bool { return of(o.on) != of(group[0].on) })
 }
 
-func heldWords(c history.Config, holds []hold) string {
+func heldWords(c history.Config, holds []fixedQuantity) string {
 	var parts []string
 	for _, h := range holds {
 		parts = append(parts, h.words(c))

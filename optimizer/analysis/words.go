@@ -188,7 +188,7 @@ var limits = map[sla.Objective]struct {
 }
 
 // termTable returns the number of runs that meet each limit.
-func (a *Agreement) termTable() *page.Table {
+func (a *LimitSummary) termTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
 		w := limits[t.Objective]
@@ -198,7 +198,7 @@ func (a *Agreement) termTable() *page.Table {
 }
 
 // brokenTable returns the violations by run and limit.
-func (a *Agreement) brokenTable() *page.Table {
+func (a *LimitSummary) brokenTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "excess")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
 		w := limits[v.Objective]

@@ -114,10 +114,10 @@ func AssumedRates(gpus bool) cost.Rates {
 	return cost.Default("")
 }
 
-// OfFinished returns one measured point per finished training. With rates, every point is priced by them; otherwise
+// FromFinished returns one measured point per finished training. With rates, every point is priced by them; otherwise
 // by its recorded cost, or else by AssumedRates. Resources are a share of the maximum over all trainings. Different
 // amounts of work are noted.
-func OfFinished(list []Finished, rates *cost.Rates) Set {
+func FromFinished(list []Finished, rates *cost.Rates) Set {
 	set := Set{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
 	set.Basis = "measured: the whole time and cost of each finished run"
 	var most resources.Limits

@@ -38,8 +38,8 @@ func Render(w io.Writer, f *Front, format string, width int) error {
 	return formats.Write(w, "front of "+f.Subject, sheet{f, width}, format)
 }
 
-// Schema is the version of the JSON format.
-const Schema = 1
+// schemaVersion is the version of the JSON format.
+const schemaVersion = 1
 
 // document is the JSON format of a front.
 type document struct {
@@ -58,7 +58,7 @@ type document struct {
 }
 
 func renderJSON(w io.Writer, f sheet) error {
-	d := document{Schema: Schema, Source: f.Source, Subject: f.Subject, Basis: f.Basis, Predicted: f.Predicted, Preference: f.Preferred,
+	d := document{Schema: schemaVersion, Source: f.Source, Subject: f.Subject, Basis: f.Basis, Predicted: f.Predicted, Preference: f.Preferred,
 		FrontSize: len(f.labelled()), Points: []Point{}, Trades: []Trade{}, Steps: []Step{}, Notes: append([]string{}, f.Notes...)}
 	for _, p := range f.Points {
 		for _, v := range []*float64{&p.Seconds.P5, &p.Seconds.P50, &p.Seconds.P95, &p.CostUSD.P5, &p.CostUSD.P50, &p.CostUSD.P95, &p.Resource} {

@@ -6,7 +6,6 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
@@ -17,9 +16,9 @@ import (
 	"trainopt/sla"
 )
 
-// OfRun returns the candidates of the last decision of a run, finished or not. The error wraps ErrNoPoint when the
+// FromRun returns the candidates of the last decision of a run, finished or not. The error wraps ErrNoPoint when the
 // run contains no prediction.
-func OfRun(dir string) (Set, error) {
+func FromRun(dir string) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return Set{}, fmt.Errorf("front of run %s: %w", filepath.Base(dir), err)
@@ -46,19 +45,18 @@ func ofCandidate(c plan.Candidate, taken bool) Point {
 	return Point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource, Feasible: c.Feasible, Taken: taken}
 }
 
-// Described overrides properties of the recorded run for a new prediction. The zero value changes nothing.
-type Described struct {
-	// GPUs, CPUs, Memory and BatchSize are ranges "A:B"; empty means the machine of the run.
-	GPUs, CPUs, Memory, BatchSize string
-	Rates                         *cost.Rates // nil: those of the run
-	Spec                          *sla.Spec   // nil: that of the run
-	Seed                          uint64
+// Overrides replaces properties of the recorded run for a new prediction. The zero value changes nothing.
+type Overrides struct {
+	resources.Ranges             // within the machine of the run
+	Rates            *cost.Rates // nil: those of the run
+	Spec             *sla.Spec   // nil: that of the run
+	Seed             uint64
 }
 
-// OfModel fits the performance model to all measurements of a run and predicts the whole job, from its start and
+// FromModel fits the performance model to all measurements of a run and predicts the whole job, from its start and
 // without probes, at every allocation within d. The error wraps ErrNoPoint when the run has no measurements. An
 // infeasible SLA is not an error: the points are then marked as infeasible.
-func OfModel(dir string, d Described) (Set, error) {
+func FromModel(dir string, d Overrides) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return Set{}, fmt.Errorf("front of the model of run %s: %w", filepath.Base(dir), err)
@@ -66,7 +64,7 @@ func OfModel(dir string, d Described) (Set, error) {
 	fail := func(err error) (Set, error) {
 		return Set{}, fmt.Errorf("front of the model of run %s: %w", rec.RunID, err)
 	}
-	obs := observations(rec)
+	obs := rec.Observations()
 	if len(obs) == 0 {
 		return fail(fmt.Errorf("no unit of work was timed in it: %w", ErrNoPoint))
 	}
@@ -111,34 +109,11 @@ func OfModel(dir string, d Described) (Set, error) {
 	return set, nil
 }
 
-// observations returns the measurements of a run with at least one timed unit.
-func observations(rec *journal.Record) []perf.Observation {
-	var out []perf.Observation
-	for _, m := range rec.Measured {
-		o := perf.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
-		for _, u := range m.UnitSeconds {
-			if u.Known() && u > 0 {
-				o.UnitSeconds = append(o.UnitSeconds, float64(u))
-			}
-		}
-		if m.UnitSamples.Known() {
-			o.UnitSamples = float64(m.UnitSamples)
-		}
-		if len(o.UnitSeconds) > 0 {
-			out = append(out, o)
-		}
-	}
-	return out
-}
-
 // snapshot returns the state before the start of the job, with all measurements of the run.
-func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapshot, error) {
-	s := plan.Snapshot{Host: resources.Host{CPUs: rec.Host.CPUs, Memory: resources.GiB(rec.Host.MemoryGiB)}, Preference: rec.Preference, Model: model,
-		Rates: RatesOf(rec.Prices), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+func snapshot(rec *journal.Record, model *perf.Model, d Overrides) (plan.Snapshot, error) {
+	s := plan.Snapshot{Host: rec.Host.Host, Preference: rec.Preference, Model: model, Spec: rec.SLA.Spec, Rates: rec.Prices.Rates,
+		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
 	usesGPU := false
-	for _, g := range rec.Host.GPUs {
-		s.Host.GPUs = append(s.Host.GPUs, resources.GPU{UUID: g.UUID, Name: g.Name, Memory: resources.GiB(g.MemoryGiB)})
-	}
 	for _, m := range rec.Measured {
 		usesGPU = usesGPU || m.Allocation.GPUs > 0
 		if s.Baseline.CPUs == 0 {
@@ -160,7 +135,6 @@ func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapsho
 		slices.Sort(all)
 		s.Startup = sla.Interval{P5: all[0], P50: all[len(all)/2], P95: all[len(all)-1]}
 	}
-	s.Spec = specOf(rec.SLA)
 	if d.Spec != nil {
 		s.Spec = *d.Spec
 	}
@@ -168,62 +142,26 @@ func snapshot(rec *journal.Record, model *perf.Model, d Described) (plan.Snapsho
 		s.Rates = *d.Rates
 	}
 	s.Limits = resources.DefaultLimits(s.Host, usesGPU)
-	return s, describe(&s, d)
+	if err := restrict(&s.Limits, d); err != nil {
+		return s, err
+	}
+	if math.IsNaN(float64(s.Rates.Hourly(s.Baseline))) {
+		return s, fmt.Errorf("it does not record the prices of %s; give --rates, --instance or single prices: %w", s.Baseline, ErrNoPoint)
+	}
+	return s, nil
 }
 
-// describe applies the overrides to the limits. Limits beyond the machine of the run are extrapolated by the model.
-func describe(s *plan.Snapshot, d Described) error {
-	var errs []error
-	whole := func(flag, text string, into *resources.Range) {
-		if text == "" {
-			return
-		}
-		r, err := resources.ParseRange(text, *into)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--%s: %w", flag, err))
-			return
-		}
-		*into = r
-	}
-	whole("gpus", d.GPUs, &s.Limits.GPUs)
-	whole("cpus", d.CPUs, &s.Limits.CPUs)
-	whole("batch-size", d.BatchSize, &s.Limits.BatchSize)
-	if d.Memory != "" {
-		lo, hi, err := resources.ParseMemoryRange(d.Memory, s.Limits.MemoryMin, s.Limits.MemoryMax)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("--memory: %w", err))
-		}
-		s.Limits.MemoryMin, s.Limits.MemoryMax = lo, hi
-	}
-	if s.Limits.CPUs.Max < 1 {
+// maxDevices bounds the CPUs and the GPUs of the overrides.
+const maxDevices = 4096
+
+// restrict applies the overrides to the limits. Limits beyond the machine of the run are extrapolated by the model.
+func restrict(l *resources.Limits, d Overrides) error {
+	errs := []error{l.Restrict(d.Ranges)}
+	if l.CPUs.Max < 1 {
 		errs = append(errs, errors.New("--cpus: a job needs at least 1 CPU"))
 	}
-	const most = 4096
-	if s.Limits.CPUs.Max > most || s.Limits.GPUs.Max > most {
-		errs = append(errs, fmt.Errorf("more than %d CPUs or GPUs for one job", most))
+	if l.CPUs.Max > maxDevices || l.GPUs.Max > maxDevices {
+		errs = append(errs, fmt.Errorf("more than %d CPUs or GPUs for one job", maxDevices))
 	}
 	return errors.Join(errs...)
-}
-
-// RatesOf returns the prices recorded by a run.
-func RatesOf(p journal.Prices) cost.Rates {
-	known := func(n journal.Number) cost.USD {
-		if !n.Known() {
-			return 0
-		}
-		return cost.USD(n)
-	}
-	return cost.Rates{GPUHour: known(p.GPUHour), CPUHour: known(p.CPUHour), GiBHour: known(p.GiBHour), Instance: known(p.InstanceHour), Source: p.Source, Dated: p.Dated}
-}
-
-// specOf returns the SLA recorded by a run.
-func specOf(s journal.SLA) sla.Spec {
-	known := func(n journal.Number) float64 {
-		if !n.Known() {
-			return 0
-		}
-		return float64(n)
-	}
-	return sla.Spec{TimeMax: time.Duration(known(s.DeadlineS) * float64(time.Second)), CostMaxUSD: known(s.BudgetUSD), ThroughputMin: known(s.MinThroughput),
-		MemoryMaxGiB: known(s.MaxMemoryGiB), GPUUtilMinPct: known(s.MinGPUUtil), CPUUtilMinPct: known(s.MinCPUUtil)}
 }

@@ -1,11 +1,13 @@
 package front
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -72,7 +74,7 @@ func TestOfFinished(t *testing.T) {
 		{Name: "one", Allocation: resources.Allocation{GPUs: 1, CPUs: 4, Memory: 10}, Seconds: 7200, CostUSD: 3, Units: 30},
 		{Name: "two", Allocation: resources.Allocation{GPUs: 2, CPUs: 8, Memory: 20}, Seconds: 3600, CostUSD: math.NaN(), Units: 30},
 	}
-	own := OfFinished(list, nil)
+	own := FromFinished(list, nil)
 	if v := own.Points[0].CostUSD.P50; v != 3 {
 		t.Errorf("its own cost is %v, want 3", v)
 	}
@@ -82,12 +84,12 @@ func TestOfFinished(t *testing.T) {
 	if own.Points[0].Resource != 0.5 || own.Points[1].Resource != 1 {
 		t.Errorf("resources %v and %v, want a half and all of the most", own.Points[0].Resource, own.Points[1].Resource)
 	}
-	given := OfFinished(list, &cost.Rates{GPUHour: 2, Source: "a contract", Dated: "2026-01-02"})
+	given := FromFinished(list, &cost.Rates{GPUHour: 2, Source: "a contract", Dated: "2026-01-02"})
 	if a, b := given.Points[0].CostUSD.P50, given.Points[1].CostUSD.P50; a != 4 || b != 4 || !strings.Contains(given.Basis, "a contract") {
 		t.Errorf("at 2 USD a GPU and hour: %v and %v, want 4 and 4; %s", a, b, given.Basis)
 	}
 	list[1].Units, list[1].Allocation.Memory = 15, 0
-	mixed := OfFinished(list, nil)
+	mixed := FromFinished(list, nil)
 	if notes := strings.Join(mixed.Notes, " "); !strings.Contains(notes, "not of the same work") || !strings.Contains(notes, "memory is not counted") {
 		t.Errorf("notes %q", notes)
 	}
@@ -109,13 +111,12 @@ func record(t *testing.T, change func(*journal.Record)) string {
 		return journal.Probe{Allocation: alloc(cpus), UnitSeconds: units(u), UnitSamples: unknown, PeakMemoryGiB: 1.5, Seconds: unknown, Throughput: unknown, CostUSD: unknown, CPUUtil: unknown, GPUUtil: unknown}
 	}
 	rec := &journal.Record{Schema: journal.Schema, RunID: "20260102-030405-a-1", State: journal.Done, StartedAt: time.Unix(1767323045, 0).UTC(),
-		Host: journal.Host{CPUs: 4, MemoryGiB: 16}, Preference: plan.Preference{Cost: 1},
-		Prices:   journal.Prices{CPUHour: 0.04, InstanceHour: unknown, Source: "a list", Dated: "2026-01-02"},
-		SLA:      journal.SLA{DeadlineS: unknown, BudgetUSD: unknown, MinThroughput: unknown, MaxMemoryGiB: unknown, MinGPUUtil: unknown, MinCPUUtil: unknown},
+		Host: journal.Host{Host: resources.Host{CPUs: 4, Memory: 16}}, Preference: plan.Preference{Cost: 1},
+		Prices:   journal.Prices{Rates: cost.Rates{CPUHour: 0.04, Source: "a list", Dated: "2026-01-02"}},
 		Measured: []journal.Probe{probe(4, 1), probe(1, 3.1)}, Training: journal.Training{TotalUnits: 50, Unit: "epoch"},
 		Outcome: journal.Outcome{Seconds: 155, CostUSD: 0.0017, Epochs: 50},
-		Plan: &journal.Plan{Allocation: alloc(1), Planner: "model", AtS: 5, Prediction: &journal.Prediction{},
-			Candidates: []plan.Candidate{{Allocation: alloc(1), Seconds: iv(155), CostUSD: iv(0.0017), Resource: 0.2, Feasible: true}, {Allocation: alloc(4), Seconds: iv(52), CostUSD: iv(0.0023), Resource: 0.6, Feasible: true}}}}
+		Plan: &journal.Plan{AtS: 5, Prediction: &journal.Prediction{}, Plan: plan.Plan{Allocation: alloc(1), Planner: "model",
+			Candidates: []plan.Candidate{{Allocation: alloc(1), Seconds: iv(155), CostUSD: iv(0.0017), Resource: 0.2, Feasible: true}, {Allocation: alloc(4), Seconds: iv(52), CostUSD: iv(0.0023), Resource: 0.6, Feasible: true}}}}}
 	if change != nil {
 		change(rec)
 	}
@@ -127,7 +128,7 @@ func record(t *testing.T, change func(*journal.Record)) string {
 }
 
 func TestOfRun(t *testing.T) {
-	set, err := OfRun(record(t, nil))
+	set, err := FromRun(record(t, nil))
 	if err != nil || len(set.Points) != 2 || !set.Points[0].Taken || set.Points[1].Taken || set.Preference.Cost != 1 || !set.Predicted {
 		t.Fatalf("%+v, %v", set, err)
 	}
@@ -136,17 +137,17 @@ func TestOfRun(t *testing.T) {
 		"no prediction": func(r *journal.Record) { r.Plan.Prediction = nil },
 		"no candidates": func(r *journal.Record) { r.Plan.Candidates = nil },
 	} {
-		if _, err := OfRun(record(t, change)); !errors.Is(err, ErrNoPoint) || !strings.Contains(err.Error(), "20260102-030405-a-1") {
+		if _, err := FromRun(record(t, change)); !errors.Is(err, ErrNoPoint) || !strings.Contains(err.Error(), "20260102-030405-a-1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := OfRun(t.TempDir()); err == nil {
+	if _, err := FromRun(t.TempDir()); err == nil {
 		t.Error("an empty directory is a run")
 	}
 }
 
 func TestOfModel(t *testing.T) {
-	set, err := OfModel(record(t, nil), Described{})
+	set, err := FromModel(record(t, nil), Overrides{})
 	if err != nil || len(set.Points) != 4 {
 		t.Fatalf("%d points, %v: want one a CPU count", len(set.Points), err)
 	}
@@ -157,7 +158,7 @@ func TestOfModel(t *testing.T) {
 	if len(set.Notes) != 0 && !strings.Contains(set.Notes[0], "outside") {
 		t.Errorf("notes %q", set.Notes)
 	}
-	other, err := OfModel(record(t, nil), Described{CPUs: "2:8", Rates: &cost.Rates{CPUHour: 1, Source: "s", Dated: "2026-01-02"}, Spec: &sla.Spec{TimeMax: 80 * time.Second}})
+	other, err := FromModel(record(t, nil), Overrides{Ranges: resources.Ranges{CPUs: "2:8"}, Rates: &cost.Rates{CPUHour: 1, Source: "s", Dated: "2026-01-02"}, Spec: &sla.Spec{TimeMax: 80 * time.Second}})
 	if err != nil || len(other.Points) != 7 {
 		t.Fatalf("%d points, %v: want 2 to 8 CPUs", len(other.Points), err)
 	}
@@ -170,13 +171,50 @@ func TestOfModel(t *testing.T) {
 	if !strings.Contains(strings.Join(other.Notes, " "), "outside of what was measured") {
 		t.Errorf("notes %q do not say that 8 CPUs were never measured", other.Notes)
 	}
-	for name, d := range map[string]Described{"no CPU": {CPUs: "0:0"}, "empty range": {CPUs: "5:2"}, "no range": {Memory: "much"}, "too many": {CPUs: "1:100000"}} {
-		if _, err := OfModel(record(t, nil), d); err == nil {
+	for name, r := range map[string]resources.Ranges{"no CPU": {CPUs: "0:0"}, "empty range": {CPUs: "5:2"}, "no range": {Memory: "much"}, "too many": {CPUs: "1:100000"}} {
+		if _, err := FromModel(record(t, nil), Overrides{Ranges: r}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := OfModel(record(t, func(r *journal.Record) { r.Measured = nil }), Described{}); !errors.Is(err, ErrNoPoint) {
+	if _, err := FromModel(record(t, func(r *journal.Record) { r.Measured = nil }), Overrides{}); !errors.Is(err, ErrNoPoint) {
 		t.Errorf("nothing measured: %v", err)
+	}
+}
+
+// TestUnknownPriceIsNotZero: a price that the record of a run does not contain costs nothing only where it is not used.
+func TestUnknownPriceIsNotZero(t *testing.T) {
+	without := func(price ...string) string {
+		dir := record(t, nil)
+		path := filepath.Join(dir, journal.RecordFile)
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range price {
+			before := data
+			if data = regexp.MustCompile(`"`+p+`":[0-9.]+`).ReplaceAll(data, []byte(`"`+p+`":null`)); bytes.Equal(before, data) {
+				t.Fatalf("the record has no %s:\n%s", p, data)
+			}
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	known, err := FromModel(record(t, nil), Overrides{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	set, err := FromModel(without("gpu_hour"), Overrides{})
+	if err != nil || len(set.Points) != len(known.Points) || set.Points[0].CostUSD != known.Points[0].CostUSD {
+		t.Errorf("a job without GPUs, the price of GPUs unknown: %+v, %v; want the costs %+v", set.Points, err, known.Points)
+	}
+	if set, err := FromModel(without("cpu_hour"), Overrides{}); !errors.Is(err, ErrNoPoint) || !strings.Contains(err.Error(), "prices") {
+		t.Errorf("the price of CPUs unknown: %+v, %v; want ErrNoPoint", set.Points, err)
+	}
+	given := &cost.Rates{CPUHour: 0.04, Source: "s", Dated: "2026-01-02"}
+	if set, err := FromModel(without("cpu_hour", "gib_hour"), Overrides{Rates: given}); err != nil || math.Abs(set.Points[0].CostUSD.P50-set.Points[0].Seconds.P50/3600*0.04) > 1e-9 {
+		t.Errorf("at a given price: %+v, %v", set.Points, err)
 	}
 }
 

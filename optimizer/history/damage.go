@@ -153,7 +153,7 @@ type fileLock struct{ file *os.File }
 
 // lockShared creates the lock file if necessary and takes the lock shared, waiting at most patience.
 func lockShared(path string, patience time.Duration) (*fileLock, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o644)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}

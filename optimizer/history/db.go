@@ -98,7 +98,11 @@ func (db *DB) connect(ctx context.Context) error {
 	// Lstat: in a directory that others may write to, a symbolic link must not select the file.
 	if st, err := os.Lstat(db.path); err == nil && !st.Mode().IsRegular() {
 		return errors.New("not a plain file")
-	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	} else if errors.Is(err, fs.ErrNotExist) {
+		if err := createPrivate(db.path); err != nil {
+			return err
+		}
+	} else if err != nil {
 		return err
 	}
 	pool, err := openFile(db.path, db.patience, "_defensive=1")
@@ -113,6 +117,19 @@ func (db *DB) connect(ctx context.Context) error {
 	}
 	db.sql = pool
 	return nil
+}
+
+// createPrivate creates an empty file that only its owner can read, because SQLite would create the database with the
+// mode of the umask. A file that another process has created in the meantime is kept.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // openFile returns a connection pool of one connection. Transactions take the write lock when they begin, and every

@@ -299,6 +299,34 @@ func TestPutReplaces(t *testing.T) {
 }
 
 // TestPutAllOrNone requires that one invalid entry prevents the whole Put.
+// TestDatabaseIsPrivate: the state directory, the database and its lock are created readable by their owner only; an
+// existing database keeps its mode.
+func TestDatabaseIsPrivate(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "state")
+	modes := func(want map[string]os.FileMode) {
+		t.Helper()
+		db, _, err := Open(state)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(db.Put(NewEntry(Log, "a")), db.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for name, mode := range want {
+			if st, err := os.Stat(filepath.Join(state, name)); err != nil || st.Mode().Perm() != mode {
+				t.Errorf("%q: %v, %v; want mode %o", name, st, err, mode)
+			}
+		}
+	}
+	modes(map[string]os.FileMode{"": 0o700, File: 0o600, File + ".lock": 0o600})
+	for name, mode := range map[string]os.FileMode{"": 0o755, File: 0o644} {
+		if err := os.Chmod(filepath.Join(state, name), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	modes(map[string]os.FileMode{"": 0o755, File: 0o644})
+}
+
 func TestPutAllOrNone(t *testing.T) {
 	lost := NewEntry(Probe, "x/probe-1")
 	lost.Parent = "x"

@@ -22,7 +22,7 @@ func past(change func(*journal.Record)) *journal.Record {
 	rec.State = journal.Done
 	rec.Script.SHA256 = "abc"
 	rec.Command = []string{"/usr/bin/python3", "/jobs/train.py", "--lr", "0.1"}
-	rec.Host = journal.Host{CPUs: 8, GPUs: []journal.GPU{{Name: "H100"}}}
+	rec.Host = journal.Host{Host: resources.Host{CPUs: 8, GPUs: []resources.GPU{{Name: "H100"}}}}
 	rec.Measured = []journal.Probe{{Allocation: eightCPUs, UnitSeconds: []journal.Number{0.5, 0.5}, UnitSamples: 100, PeakMemoryGiB: 3}}
 	rec.Training.TotalUnits, rec.Training.Unit = 40, "epoch"
 	rec.Overheads = journal.Overheads{StartupSeconds: []journal.Number{2}, RestartSeconds: []journal.Number{3}}
@@ -229,7 +229,7 @@ func TestRecallRecurrences(t *testing.T) {
 		return func(r *journal.Record) {
 			r.State, r.Exit = state, &journal.Exit{Reason: reason}
 			r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.EnergyJoules = journal.Number(batch), 0.5, journal.Unknown()
-			r.Plan = &journal.Plan{Allocation: resources.Allocation{CPUs: 2, BatchSize: batch}}
+			r.Plan = &journal.Plan{Plan: plan.Plan{Allocation: resources.Allocation{CPUs: 2, BatchSize: batch}}}
 		}
 	}
 	with := func(f, also func(*journal.Record)) func(*journal.Record) {

@@ -258,25 +258,11 @@ func sameMachine(h journal.Host, key Key) bool {
 	return true
 }
 
-// observations returns the timed segments of a run.
+// observations returns the timed segments of a run as observations of an earlier run.
 func observations(rec *journal.Record) []perf.Observation {
-	var out []perf.Observation
-	for _, s := range rec.Measured {
-		units := make([]float64, 0, len(s.UnitSeconds))
-		for _, u := range s.UnitSeconds {
-			if u.Known() && u > 0 {
-				units = append(units, float64(u))
-			}
-		}
-		if len(units) == 0 {
-			continue
-		}
-		samples := 0.0
-		if s.UnitSamples.Known() {
-			samples = float64(s.UnitSamples)
-		}
-		out = append(out, perf.Observation{Allocation: s.Allocation, UnitSeconds: units,
-			UnitSamples: samples, PeakMemoryGiB: float64(s.PeakMemoryGiB), Recalled: true, LiveCut: s.LiveCut})
+	out := rec.Observations()
+	for i := range out {
+		out[i].Recalled = true
 	}
 	return out
 }

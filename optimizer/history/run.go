@@ -54,7 +54,10 @@ func runEntries(id, dir string, rec *journal.Record) []Entry {
 // and the unit times are those of all segments of that shape and batch size.
 func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, last map[string]float64) Entry {
 	e := NewEntry(Run, id)
-	e.Source, e.At, e.Job, e.Rates = dir, rec.StartedAt, jobOf(rec), ratesOf(rec.Prices)
+	e.Source, e.At, e.Job = dir, rec.StartedAt, jobOf(rec)
+	if rec.Prices.Known() {
+		e.Rates = rec.Prices.Rates
+	}
 	e.State, e.Unit = string(rec.State), rec.Training.Unit
 	if rec.Exit != nil {
 		e.Reason = rec.Exit.Reason
@@ -208,18 +211,6 @@ func observed(rec *journal.Record, a resources.Allocation, logged map[string]flo
 		c.Batch = n
 	}
 	return c
-}
-
-// ratesOf returns the prices of a run; the zero value unless all hourly prices are known.
-func ratesOf(p journal.Prices) cost.Rates {
-	if !p.GPUHour.Known() || !p.CPUHour.Known() || !p.GiBHour.Known() {
-		return cost.Rates{}
-	}
-	r := cost.Rates{GPUHour: cost.USD(p.GPUHour), CPUHour: cost.USD(p.CPUHour), GiBHour: cost.USD(p.GiBHour), Source: p.Source, Dated: p.Dated}
-	if p.InstanceHour.Known() {
-		r.Instance = cost.USD(p.InstanceHour)
-	}
-	return r
 }
 
 // forecastOf returns the prediction recorded for a run. An interval of zeros means not predicted and becomes NaN.

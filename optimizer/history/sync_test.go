@@ -12,6 +12,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -178,13 +179,13 @@ func TestRunEntries(t *testing.T) {
 	started := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	state, names := keep(t, past(func(r *journal.Record) {
 		r.StartedAt, r.State, r.Exit = started, journal.Stopped, &journal.Exit{Reason: "budget"}
-		r.Host = journal.Host{CPUs: 16, GPUs: []journal.GPU{{UUID: "u1", Name: "Tesla T4"}, {UUID: "u2", Name: "NVIDIA A100-SXM4-40GB"}}, Described: "aws:p4d.24xlarge"}
+		r.Host = journal.Host{Host: resources.Host{CPUs: 16, GPUs: []resources.GPU{{UUID: "u1", Name: "Tesla T4"}, {UUID: "u2", Name: "NVIDIA A100-SXM4-40GB"}}, Described: "aws:p4d.24xlarge"}}
 		r.Script.Path, r.Script.Framework, r.Script.Model = "/jobs/train.py", word("pytorch"), word("cnn")
 		r.Training.Model, r.Training.ModelParams, r.Training.BatchSize, r.Training.TestAccuracy = word("ResNet50"), 25e6, 128, 0.8
 		r.Handed = journal.Handed{Epochs: 40, Dataset: "/data/cifar10"}
 		r.Measured, r.Probes = []journal.Probe{probe, rest}, []journal.Probe{probe}
-		r.Prices = journal.PricesOf(cost.Rates{GPUHour: 2, CPUHour: 0.03, GiBHour: 0.004, Source: "the test", Dated: "2026-02-01"})
-		r.Plan = &journal.Plan{Allocation: four, Planner: "model", Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}}}
+		r.Prices = journal.Prices{Rates: cost.Rates{GPUHour: 2, CPUHour: 0.03, GiBHour: 0.004, Source: "the test", Dated: "2026-02-01"}}
+		r.Plan = &journal.Plan{Plan: plan.Plan{Allocation: four, Planner: "model"}, Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}}}
 		r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Epochs, r.Outcome.Restarts, r.Outcome.Throughput = 240, 0.9, 12, 1, 50
 		r.Log.Rows, r.Log.BadRows = 12, 2
 	}))

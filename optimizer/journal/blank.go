@@ -33,6 +33,10 @@ var (
 
 // blank makes every Number of v unknown and every list empty, recursively. Pointers stay nil.
 func blank(v reflect.Value) {
+	if part, ok := v.Addr().Interface().(interface{ clear() }); ok {
+		part.clear()
+		return
+	}
 	switch {
 	case v.Type() == numberType:
 		v.Set(reflect.ValueOf(Unknown()))
@@ -52,8 +56,8 @@ func blank(v reflect.Value) {
 // the zero Interval ("not measured"), a plain float as 0. A stray NaN therefore never prevents the writing of a
 // record.
 func tidy(v reflect.Value) reflect.Value {
-	if v.Type() == numberType {
-		return v // has its own MarshalJSON
+	if v.Type() == numberType || formed[v.Type()] {
+		return v // tidied by its own MarshalJSON
 	}
 	if v.Type() == intervalType && !finite(v) {
 		return reflect.Zero(v.Type())

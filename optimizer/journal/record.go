@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"trainopt/cost"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -117,21 +117,13 @@ type Script struct {
 	Likeness  string            `json:"likeness,omitempty"` // for comparing the text with later versions (inspect.CompareLikeness)
 }
 
-// Exit is the end of the training. Code is the training's exit code, null if it died of a signal.
+// Exit is the end of the run, whose reason may be a limit or the user; a launch.Exit is the end of one launch. Code is the
+// training's exit code, null if it died of a signal.
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
 	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|user|start-failed|lost
 	Detail string  `json:"detail,omitempty"`
-}
-
-// Host is the machine of the run.
-type Host struct {
-	CPUs      float64  `json:"cpus"`
-	MemoryGiB Number   `json:"memory_gib"`
-	GPUs      []GPU    `json:"gpus"`
-	Described string   `json:"described,omitempty"` // name of a described machine; empty if the machine is the real one
-	Notes     []string `json:"notes,omitempty"`
 }
 
 // Checkpoint is the newest checkpoint of the job, and the work that would be lost if the job ended now.
@@ -141,46 +133,6 @@ type Checkpoint struct {
 	Units       Number `json:"units"` // progress in it, in units of Training.Unit
 	RiskSeconds Number `json:"at_risk_s"`
 	RiskUnits   Number `json:"at_risk_units"`
-}
-
-// GPU is a GPU of a host.
-type GPU struct {
-	UUID      string `json:"uuid"`
-	Name      string `json:"name"`
-	MemoryGiB Number `json:"memory_gib"`
-}
-
-// SLA contains the limits of a run and their verdicts. Only a finished run meets a limit.
-type SLA struct {
-	DeadlineS     Number        `json:"deadline_s"`
-	BudgetUSD     Number        `json:"budget_usd"`
-	MinThroughput Number        `json:"min_throughput"`
-	MaxMemoryGiB  Number        `json:"max_memory_gib"`
-	MinGPUUtil    Number        `json:"min_gpu_util"`
-	MinCPUUtil    Number        `json:"min_cpu_util"`
-	Hash          string        `json:"hash"`
-	Verdicts      []sla.Verdict `json:"verdicts"`
-	Compliance    Number        `json:"compliance"` // share of the limits with data that are met, 0…1
-}
-
-// Prices contains the rates of the run, USD per hour.
-type Prices struct {
-	GPUHour      Number `json:"gpu_hour"`
-	CPUHour      Number `json:"cpu_hour"`
-	GiBHour      Number `json:"gib_hour"`
-	InstanceHour Number `json:"instance_hour"`
-	Source       string `json:"source"`
-	Dated        string `json:"dated"`
-}
-
-// PricesOf converts rates to their form in run.json.
-func PricesOf(r cost.Rates) Prices {
-	p := Prices{GPUHour: Number(r.GPUHour), CPUHour: Number(r.CPUHour), GiBHour: Number(r.GiBHour),
-		InstanceHour: Unknown(), Source: r.Source, Dated: r.Dated}
-	if r.Instance > 0 {
-		p.InstanceHour = Number(r.Instance)
-	}
-	return p
 }
 
 // Probe is one measurement at one allocation.
@@ -204,18 +156,6 @@ type Probe struct {
 type Overheads struct {
 	StartupSeconds []Number `json:"startup_seconds"` // launch to the first unit of work, less that unit
 	RestartSeconds []Number `json:"restart_seconds"` // request for a checkpoint to work resumed
-}
-
-// Plan is the latest decision for the whole job.
-type Plan struct {
-	Allocation resources.Allocation `json:"allocation"`
-	Planner    string               `json:"planner"`
-	Reason     string               `json:"reason"`
-	Binding    string               `json:"binding"`
-	AtS        Number               `json:"at_s"`
-	Prediction *Prediction          `json:"prediction"`
-	Candidates []plan.Candidate     `json:"candidates"`
-	Options    []plan.Option        `json:"options"`
 }
 
 // Prediction is the prediction of the whole run, made at AtS. A run of unknown total has none.
@@ -354,6 +294,26 @@ func (o *Outcome) SamplesPerSecond() Number { return inSamples(o.Throughput, o.T
 
 // SamplesPerSecond returns the measured throughput if it counts samples, otherwise an unknown number.
 func (p *Probe) SamplesPerSecond() Number { return inSamples(p.Throughput, p.ThroughputUnit) }
+
+// Observations returns the measurements of the run with at least one timed unit of work, for fitting a model.
+func (r *Record) Observations() []perf.Observation {
+	var out []perf.Observation
+	for _, m := range r.Measured {
+		o := perf.Observation{Allocation: m.Allocation, PeakMemoryGiB: float64(m.PeakMemoryGiB), LiveCut: m.LiveCut}
+		for _, u := range m.UnitSeconds {
+			if u.Known() && u > 0 {
+				o.UnitSeconds = append(o.UnitSeconds, float64(u))
+			}
+		}
+		if m.UnitSamples.Known() {
+			o.UnitSamples = float64(m.UnitSamples)
+		}
+		if len(o.UnitSeconds) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
+}
 
 func inSamples(n Number, unit string) Number {
 	if unit != "" && unit != SamplesPerSecond {

@@ -2,7 +2,10 @@ package journal
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"strings"
@@ -10,8 +13,9 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/optimizer/journal/schema"
+	"trainopt/internal/conformance"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -35,7 +39,9 @@ func full(v reflect.Value) {
 			return
 		}
 		for i := range v.NumField() {
-			full(v.Field(i))
+			if f := v.Field(i); f.CanSet() {
+				full(f)
+			}
 		}
 	case reflect.String:
 		v.SetString(map[reflect.Type]string{
@@ -60,6 +66,14 @@ func fullRecord() *Record {
 	r.Exit.Reason = "exited"
 	r.Actions[0].Applied = "live"
 	r.Plan.Options[0].Prefer = "time"
+	// A record contains only a part of these domain types.
+	g := r.Host.GPUs[0]
+	r.Host = Host{resources.Host{CPUs: r.Host.CPUs, Memory: r.Host.Memory, GPUs: []resources.GPU{{UUID: g.UUID, Name: g.Name, Memory: g.Memory}},
+		Described: r.Host.Described, Notes: r.Host.Notes}}
+	r.Prices.Assumed = ""
+	r.SLA.TimeMax = 90 * time.Minute
+	p := r.Plan.Plan
+	r.Plan.Plan = plan.Plan{Allocation: p.Allocation, Planner: p.Planner, Reason: p.Reason, Binding: p.Binding, Candidates: p.Candidates, Options: p.Options}
 	return &r
 }
 
@@ -69,7 +83,8 @@ func TestRecordsFitTheSchema(t *testing.T) {
 	bare := &Record{Schema: 1, State: Planned} // made without NewRecord: lists must still be lists
 	odd := NewRecord()
 	odd.Preference.Time, odd.Outcome.CostUSD = math.NaN(), Number(math.Inf(1))
-	odd.Plan = &Plan{Candidates: []plan.Candidate{{Chance: math.NaN(), Throughput: sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}}}}
+	odd.Plan = &Plan{Plan: plan.Plan{Candidates: []plan.Candidate{{Chance: math.NaN(), Throughput: sla.Interval{P5: 1, P50: 2, P95: math.Inf(1)}}}}}
+	odd.Prices.CPUHour, odd.Host.Memory = cost.USD(math.NaN()), resources.GiB(math.Inf(1))
 	nan := math.NaN()
 	odd.SLA.Verdicts = []sla.Verdict{{Objective: sla.Time, Status: sla.Unknown, Value: &nan}}
 	for name, r := range map[string]*Record{"new": NewRecord(), "full": fullRecord(), "running": running, "bare": bare, "not numbers": odd} {
@@ -78,7 +93,7 @@ func TestRecordsFitTheSchema(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if err := schema.Validate(data); err != nil {
+		if err := conformance.ValidateRecord(data); err != nil {
 			t.Errorf("%s: %v\n%s", name, err, data)
 		}
 	}
@@ -105,11 +120,11 @@ func TestSchemaRefuses(t *testing.T) {
 			t.Errorf("%s: the change does not apply", name)
 			continue
 		}
-		if err := schema.Validate([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := conformance.ValidateRecord([]byte(bad)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want a complaint about %q", name, err, c.want)
 		}
 	}
-	if err := schema.Validate([]byte("{")); err == nil {
+	if err := conformance.ValidateRecord([]byte("{")); err == nil {
 		t.Error("half a document is valid")
 	}
 }
@@ -153,10 +168,12 @@ func TestContractFieldsAreThere(t *testing.T) {
 	}
 }
 
-// TestSchemaDescribesEveryField fails for a field of Record that schema/run.schema.json lacks.
+// TestSchemaDescribesEveryField fails for a field of Record that run.schema.json lacks.
 func TestSchemaDescribesEveryField(t *testing.T) {
 	var whole map[string]any
-	must(t, json.Unmarshal(schema.Record, &whole))
+	text, err := conformance.ReadRecordSchema()
+	must(t, err)
+	must(t, json.Unmarshal(text, &whole))
 	data, err := Encode(fullRecord())
 	must(t, err)
 	var doc any
@@ -241,17 +258,89 @@ func TestReadRecordKeepsAbsentNumbersUnknown(t *testing.T) {
 	must(t, r.WriteFile(RecordFile, []byte(`{"schema": 1, "run_id": "a", "outcome": {"rows": 4}}`)))
 	rec, err := ReadRecord(r.Dir())
 	must(t, err)
-	if rec.Outcome.CostUSD.Known() || rec.SLA.DeadlineS.Known() || rec.Outcome.Rows != 4 {
+	if rec.Outcome.CostUSD.Known() || rec.SLA.TimeMax != 0 || rec.SLA.Compliance.Known() || rec.Prices.Known() || rec.Outcome.Rows != 4 {
 		t.Errorf("absent numbers became %+v", rec.Outcome)
 	}
 }
 
-func TestPricesOfUnitRates(t *testing.T) {
-	p := PricesOf(cost.Rates{CPUHour: 0.5, Source: "list"})
-	if p.InstanceHour.Known() || p.CPUHour != 0.5 || p.Source != "list" {
-		t.Errorf("%+v", p)
+// TestDomainTypes checks the JSON of the domain types in a record, in both directions.
+func TestDomainTypes(t *testing.T) {
+	nan := math.NaN()
+	for name, c := range map[string]struct {
+		v    any // encodes to text
+		text string
+		into any // pointer to the value that text decodes to
+	}{
+		"unit prices": {Prices{cost.Rates{CPUHour: 0.5, Source: "list", Dated: "2026-01-02", Assumed: "the GPU"}},
+			`{"gpu_hour":0,"cpu_hour":0.5,"gib_hour":0,"instance_hour":null,"source":"list","dated":"2026-01-02"}`,
+			&Prices{cost.Rates{CPUHour: 0.5, Source: "list", Dated: "2026-01-02"}}},
+		"a machine": {Prices{cost.Rates{Instance: 1.0 / 3}},
+			`{"gpu_hour":0,"cpu_hour":0,"gib_hour":0,"instance_hour":0.333333333,"source":"","dated":""}`, &Prices{cost.Rates{Instance: 0.333333333}}},
+		"limits": {SLA{Spec: sla.Spec{TimeMax: 90500 * time.Millisecond, MemoryMaxGiB: 2}, Hash: "ab", Compliance: Number(nan)},
+			`{"deadline_s":90.5,"budget_usd":null,"min_throughput":null,"max_memory_gib":2,"min_gpu_util":null,"min_cpu_util":null,"hash":"ab","verdicts":[],"compliance":null}`,
+			nil},
+		"a host": {Host{resources.Host{CPUs: 1.5, CPUIDs: []int{0, 1}, Memory: resources.GiB(nan), GPUs: []resources.GPU{{Index: 1, UUID: "u", Name: "T4", Memory: 16, Driver: "5"}}}},
+			`{"cpus":1.5,"memory_gib":null,"gpus":[{"uuid":"u","name":"T4","memory_gib":16}]}`, nil},
+		"a plan": {Plan{Plan: plan.Plan{Allocation: resources.Allocation{CPUs: 1, Memory: 1}, Planner: "model", Reason: "r", Binding: "none", Predicted: true, Learned: &plan.Learned{}}, AtS: 4},
+			`{"allocation":{"gpus":0,"gpu_ids":[],"cpus":1,"memory_gib":1,"batch_size":null,"num_workers":null},"planner":"model","reason":"r","binding":"none","at_s":4,"prediction":null,"candidates":[],"options":[]}`,
+			nil},
+	} {
+		data, err := json.Marshal(c.v)
+		if err != nil || string(data) != c.text {
+			t.Errorf("%s: %s, %v; want %s", name, data, err, c.text)
+			continue
+		}
+		got := reflect.New(reflect.TypeOf(c.v))
+		if err := json.Unmarshal(data, got.Interface()); err != nil || c.into != nil && !reflect.DeepEqual(got.Interface(), c.into) {
+			t.Errorf("%s: decoded %+v, %v; want %+v", name, got, err, c.into)
+		}
+		if again, err := json.Marshal(got.Interface()); err != nil || string(again) != c.text {
+			t.Errorf("%s: encoded again %s, %v; want %s", name, again, err, c.text)
+		}
 	}
-	if p := PricesOf(cost.Rates{Instance: 3}); p.InstanceHour != 3 {
-		t.Errorf("%+v", p)
+}
+
+// TestUnknownPrices: a price that is null or absent stays unknown.
+func TestUnknownPrices(t *testing.T) {
+	for text, known := range map[string]bool{`{}`: false, `{"gpu_hour":1,"cpu_hour":null,"gib_hour":1}`: false, `{"gpu_hour":0,"cpu_hour":1,"gib_hour":1}`: true} {
+		var p Prices
+		must(t, json.Unmarshal([]byte(text), &p))
+		if p.Known() != known || p.Instance != 0 {
+			t.Errorf("%s: %+v, known %t; want %t", text, p.Rates, p.Known(), known)
+		}
 	}
+}
+
+// TestRecordedRunsComeBack decodes and encodes the recorded runs of the reports, byte for byte except for live_cut, which
+// they predate.
+func TestRecordedRunsComeBack(t *testing.T) {
+	files, err := filepath.Glob("../report/testdata/*/run.json")
+	must(t, err)
+	if len(files) < 5 {
+		t.Fatalf("only %d recorded runs", len(files))
+	}
+	added := regexp.MustCompile(`,\n +"live_cut": false`)
+	for _, file := range files {
+		want, err := os.ReadFile(file)
+		must(t, err)
+		rec := NewRecord()
+		must(t, json.Unmarshal(want, rec))
+		got, err := Encode(rec)
+		must(t, err)
+		got = added.ReplaceAll(got, nil)
+		if string(got) != string(want) {
+			t.Errorf("%s changed: %s", file, firstDifference(string(want), string(got)))
+		}
+	}
+}
+
+// firstDifference returns the first lines in which two texts differ.
+func firstDifference(want, got string) string {
+	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
+	for i := range min(len(w), len(g)) {
+		if w[i] != g[i] {
+			return fmt.Sprintf("line %d: %q, want %q", i+1, g[i], w[i])
+		}
+	}
+	return fmt.Sprintf("%d lines, want %d", len(g), len(w))
 }

@@ -17,7 +17,7 @@ import (
 // Names of the files of a run that are written by this package.
 const (
 	RecordFile = "run.json"
-	StateFile  = "state"
+	stateFile  = "state"
 	lockFile   = "lock"
 	// reserveFile reserves disk space for the last record and state of a run, in case the disk is full by then.
 	reserveFile = ".reserve"
@@ -84,15 +84,15 @@ func checkID(id string) error {
 	return nil
 }
 
-// MakeStateDir creates the state directory if it does not exist, with a .gitignore that keeps it out of version
-// control.
+// MakeStateDir creates the state directory if it does not exist, private as the run directories are, with a .gitignore
+// that keeps it out of version control. An existing directory is not changed.
 func MakeStateDir(stateDir string) error {
 	_, statErr := os.Lstat(stateDir)
-	if err := os.MkdirAll(stateDir, 0o755); err != nil {
+	if err := os.MkdirAll(stateDir, 0o700); err != nil {
 		return err
 	}
 	if errors.Is(statErr, fs.ErrNotExist) {
-		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o644) // optional: an error is ignored
+		_ = os.WriteFile(filepath.Join(stateDir, ".gitignore"), []byte("*\n"), 0o600) // optional: an error is ignored
 	}
 	return nil
 }

@@ -255,6 +255,26 @@ func TestRemoveRefusesWhatIsNoRun(t *testing.T) {
 	}
 }
 
+// TestStateDirIsPrivate: a new state directory is readable by its owner only; an existing one keeps its mode.
+func TestStateDirIsPrivate(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "a", "state")
+	if _, err := Create(state, "r"); err != nil {
+		t.Fatal(err)
+	}
+	existing := filepath.Join(t.TempDir(), "mine")
+	must(t, os.Mkdir(existing, 0o755))
+	must(t, os.Chmod(existing, 0o755)) // whatever the umask
+	if _, err := Create(existing, "r"); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{state: 0o700, filepath.Join(state, ".gitignore"): 0o600, RunsDir(state): 0o700,
+		existing: 0o755, RunsDir(existing): 0o700} {
+		if st, err := os.Stat(path); err != nil || st.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v; want mode %o", path, st, err, want)
+		}
+	}
+}
+
 func TestWriteFileReplacesWhole(t *testing.T) {
 	r := onDisk(t)
 	must(t, r.WriteFile("report.md", []byte("one")))

@@ -28,7 +28,7 @@ func ended(state State, reason string, measured ...Probe) *Record {
 	r.Baseline = &Baseline{Allocation: resources.Allocation{CPUs: 2, Memory: 4}}
 	r.Comparison.SecondsChangePct = -48.9
 	r.Training.TotalUnits = 10
-	r.Plan = &Plan{Prediction: &Prediction{}, Candidates: []plan.Candidate{{}}, Options: []plan.Option{{}}}
+	r.Plan = &Plan{Plan: plan.Plan{Candidates: []plan.Candidate{{}}, Options: []plan.Option{{}}}, Prediction: &Prediction{}}
 	return r
 }
 

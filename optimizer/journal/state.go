@@ -14,8 +14,8 @@ import (
 	"strings"
 )
 
-// StateVersion is the format of the state file.
-const StateVersion = 1
+// stateVersion is the format of the state file.
+const stateVersion = 1
 
 const (
 	stateMagic  = "trainopt-state"
@@ -51,7 +51,7 @@ func (r *Run) SaveState(v any) error {
 // saveState writes the temporary file, keeps an intact current state as the previous one, and renames the new one
 // into place.
 func (r *Run) saveState(data []byte) error {
-	path := r.Path(StateFile)
+	path := r.Path(stateFile)
 	if r.keep == unseen {
 		if err := r.inspectState(path); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (r *Run) inspectState(path string) error {
 func (r *Run) LoadState(v any) (note string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	path := r.Path(StateFile)
+	path := r.Path(stateFile)
 	first := r.loadState(path, v)
 	if first == nil {
 		r.keep = worthKeeping
@@ -154,7 +154,7 @@ func (r *Run) loadState(path string, v any) error {
 // these four, so that a flipped bit in the version is not mistaken for a newer version.
 func encodeState(payload []byte) []byte {
 	sum := sha256.Sum256(payload)
-	head := fmt.Sprintf("%s %d %d %s", stateMagic, StateVersion, len(payload), hex.EncodeToString(sum[:]))
+	head := fmt.Sprintf("%s %d %d %s", stateMagic, stateVersion, len(payload), hex.EncodeToString(sum[:]))
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %08x\n", head, crc32.ChecksumIEEE([]byte(head)))
 	b.Write(payload)
@@ -186,8 +186,8 @@ func decodeState(path string, data []byte) ([]byte, error) {
 	switch {
 	case err != nil || version < 1:
 		return bad(len(stateMagic)+1, "version %q is none", fields[1])
-	case version > StateVersion:
-		return nil, &NewerError{File: path, Version: version, Known: StateVersion}
+	case version > stateVersion:
+		return nil, &NewerError{File: path, Version: version, Known: stateVersion}
 	case len(fields) != 5:
 		return bad(0, "header of %d fields, want 5", len(fields))
 	}

@@ -182,7 +182,7 @@ func TestDamagedState(t *testing.T) {
 			r := onDisk(t)
 			must(t, r.SaveState(turn(1)))
 			must(t, r.SaveState(turn(2)))
-			must(t, os.WriteFile(r.Path(StateFile), c.state, 0o644))
+			must(t, os.WriteFile(r.Path(stateFile), c.state, 0o644))
 
 			r = &Run{dir: r.dir, fs: disk{}}
 			got := agentState{Note: "untouched"}
@@ -215,7 +215,7 @@ func TestDamagedState(t *testing.T) {
 				fresh = &Run{dir: r.dir, fs: disk{}}
 			}
 			must(t, fresh.SaveState(turn(3)))
-			must(t, os.WriteFile(r.Path(StateFile), nil, 0o644))
+			must(t, os.WriteFile(r.Path(stateFile), nil, 0o644))
 			if _, err := fresh.LoadState(&got); err != nil || got != turn(1) {
 				t.Errorf("after a save over the damage: %+v, %v, want turn 1 still kept", got, err)
 			}
@@ -229,13 +229,13 @@ func TestNoStateToLoad(t *testing.T) {
 	if _, err := r.LoadState(&s); !errors.Is(err, ErrNoState) {
 		t.Errorf("nothing saved: %v, want ErrNoState", err)
 	}
-	must(t, os.WriteFile(r.Path(StateFile), []byte("junk"), 0o644))
+	must(t, os.WriteFile(r.Path(stateFile), []byte("junk"), 0o644))
 	_, err := r.LoadState(&s)
 	var damage *Damage
 	if !errors.As(err, &damage) || errors.Is(err, ErrNoState) {
 		t.Errorf("only a damaged state: %v, want *Damage", err)
 	}
-	must(t, os.WriteFile(r.Path(StateFile+".prev"), []byte("junk"), 0o644))
+	must(t, os.WriteFile(r.Path(stateFile+".prev"), []byte("junk"), 0o644))
 	if _, err = r.LoadState(&s); !errors.As(err, &damage) || !strings.Contains(err.Error(), "state.prev") {
 		t.Errorf("both damaged: %v, want both named", err)
 	}
@@ -263,7 +263,7 @@ func FuzzState(f *testing.F) {
 				t.Errorf("accepted, but not what would be written: %q", data)
 			}
 		case errors.As(err, &newer):
-			if newer.Version <= StateVersion {
+			if newer.Version <= stateVersion {
 				t.Errorf("version %d refused as newer", newer.Version)
 			}
 		case !errors.As(err, &damage):

@@ -58,7 +58,7 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 		a.BatchSize = c.batch
 		return unpredicted(p.Name(), clip(a, narrow), c.why), nil
 	}
-	b := weigh(s)
+	b := evaluateCandidates(s)
 	for _, a := range Allocations(narrow) { // batch sizes beyond those that Allocations would try
 		if !slices.ContainsFunc(b.cs, func(x Candidate) bool { return x.Allocation.SameShape(a) }) {
 			b.add(b.forecast.outcome(a))
@@ -69,7 +69,7 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 			b.baseline = i
 		}
 	}
-	b.hold()
+	b.excludeSlower()
 	b.mark()
 	ofBatch := where(b.cs, func(x Candidate) bool { return feasible(x) && x.Allocation.BatchSize == c.batch })
 	chosen := choose(b.cs, ofBatch, b.preference, b.current)

@@ -7,13 +7,13 @@ import (
 )
 
 const (
-	// LeastRange is the smallest difference, relative to the best value, that counts as a full step of an objective.
-	// When all candidates are within a few percent in time, time has little influence.
-	LeastRange = 0.25
+	// MinObjectiveRange is the smallest difference, relative to the best value, that counts as a full step of an
+	// objective. When all candidates are within a few percent in time, time has little influence.
+	MinObjectiveRange = 0.25
 	// tie is the relative loss within which candidates count as equal and the tie-break decides.
 	tie = 0.01
 	// tieRegret is tie in units of regret, for mixed preferences.
-	tieRegret = tie / LeastRange
+	tieRegret = tie / MinObjectiveRange
 	// stickiness is the loss within which the current allocation is kept.
 	stickiness = 0.02
 )
@@ -32,7 +32,7 @@ func scaleOf(points [][3]float64, edge []int) scale {
 		}
 	}
 	for d := range sc.step {
-		sc.step[d] = max(worst[d]-sc.best[d], LeastRange*sc.best[d])
+		sc.step[d] = max(worst[d]-sc.best[d], MinObjectiveRange*sc.best[d])
 	}
 	return sc
 }
@@ -116,7 +116,7 @@ func choose(cs []Candidate, among []int, w Preference, current int) int {
 	if current != chosen && slices.Contains(among, current) {
 		x, y, sc := objectives(cs[current]), points[chosen], scaleOf(points, edge)
 		equal := Preference{Time: 1, Cost: 1, Resource: 1}
-		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness/LeastRange &&
+		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness/MinObjectiveRange &&
 			(!dominates(cs[chosen], cs[current]) || loss(x, y, equal) <= stickiness) {
 			return current
 		}

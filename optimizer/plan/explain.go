@@ -9,7 +9,7 @@ import (
 )
 
 // binding describes the limit, or the held baseline, that excluded the preferred candidate; "none" when none did.
-func (b *board) binding(chosen int) string {
+func (b *evaluation) binding(chosen int) string {
 	free := choose(b.cs, where(b.cs, finite), b.preference, -1)
 	if free >= 0 && free != chosen && b.cs[free].Slower {
 		return fmt.Sprintf("baseline kept: %d of %d allocations are predicted more than %.0f %% slower, with them the one that the preference alone would choose (%s)",
@@ -47,7 +47,7 @@ func cheapest(cs []Candidate) int {
 }
 
 // reason returns one sentence with the preference, the choice, its prediction and that of the baseline.
-func (b *board) reason(chosen int) string {
+func (b *evaluation) reason(chosen int) string {
 	c, s := b.cs[chosen], b.forecast.s
 	goal := map[string]string{
 		"time": "the shortest time", "cost": "the lowest cost", "resource": "the least resources", "balanced": "the best balance of time, cost and resources",
@@ -74,7 +74,7 @@ func (b *board) reason(chosen int) string {
 	return text
 }
 
-func (b *board) predicted(c Candidate) string {
+func (b *evaluation) predicted(c Candidate) string {
 	return fmt.Sprintf("%s (90 %%: %s–%s) for %s", b.length(c.Seconds.P50), duration(c.Seconds.P5), duration(c.Seconds.P95), usd(c.CostUSD.P50))
 }
 
@@ -82,42 +82,42 @@ func (b *board) predicted(c Candidate) string {
 // chances are negligible.
 func nearer(a, b *outcome) bool {
 	x, y := a.odds(), b.odds()
-	if max(x, y) > hardly {
+	if max(x, y) > negligibleChance {
 		return x > y || x == y && a.excess < b.excess
 	}
 	return a.excess < b.excess
 }
 
-// presume replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
+// preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
 // presumed less likely; or by the choice among candidates at least as likely as the baseline and better in the
 // preference.
-func (b *board) presume(nearest int) int {
+func (b *evaluation) preferBaseline(nearest int) int {
 	i, s := b.baseline, b.forecast.s
 	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
 		return nearest
 	}
 	own := b.outcomes[i].odds()
-	if own < likely || own < b.outcomes[nearest].odds()-presumed {
+	if own < likelyChance || own < b.outcomes[nearest].odds()-baselineChanceMargin {
 		return nearest
 	}
-	all, moved := stays(s), moves(s)
+	all, moved := mergeSegments(s), moves(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {
-		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !failed(s, all, c.Allocation) &&
-			mayGo(s, moved, c.Allocation) && b.beats(sc, j, i) {
+		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
+			moveAllowed(s, moved, c.Allocation) && b.beats(sc, j, i) {
 			among = append(among, j)
 		}
 	}
 	return choose(b.cs, among, b.preference, b.current)
 }
 
-// presumed is the chance of meeting the SLA that the baseline may lack against another candidate and still be chosen,
-// when no candidate is feasible.
-const presumed = 0.2
+// baselineChanceMargin is the chance of meeting the SLA that the baseline may lack against another candidate and still
+// be chosen, when no candidate is feasible.
+const baselineChanceMargin = 0.2
 
-// hardly is the chance below which candidates are compared by their excess.
-const hardly = 0.01
+// negligibleChance is the chance below which candidates are compared by their excess.
+const negligibleChance = 0.01
 
 // odds returns the chance that all limits hold: time and cost jointly, times each of the others.
 func (o *outcome) odds() float64 {
@@ -132,18 +132,18 @@ func (o *outcome) odds() float64 {
 
 // infeasible returns the plan and the *Infeasible error for the nearest candidate. The plan is for position own if
 // that is not -1, the choice of a planner with its own rule.
-func (b *board) infeasible(planner string, own int) (Plan, error) {
+func (b *evaluation) infeasible(planner string, own int) (Plan, error) {
 	nearest, moved := -1, moves(b.forecast.s)
 	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for a reason other than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
 	for i := range b.outcomes {
-		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (i == b.current || mayGo(b.forecast.s, moved, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
+		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (i == b.current || moveAllowed(b.forecast.s, moved, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
 			nearest = i
 		}
 	}
 	if nearest >= 0 {
-		nearest = b.presume(nearest)
+		nearest = b.preferBaseline(nearest)
 	}
 	if nearest < 0 {
 		return Plan{}, fmt.Errorf("plan over %d allocations: %w", len(b.cs), errNothingPredicted)
@@ -158,7 +158,7 @@ func (b *board) infeasible(planner string, own int) (Plan, error) {
 }
 
 // whyNot describes the missed limits and the limits that would be feasible.
-func (b *board) whyNot(nearest int) string {
+func (b *evaluation) whyNot(nearest int) string {
 	spec, c := b.forecast.s.Spec, b.cs[nearest]
 	text := "no allowed allocation meets "
 	if s := b.forecast.s; s.Current != nil && !s.Resumable && !s.Restartable {
@@ -170,7 +170,7 @@ func (b *board) whyNot(nearest int) string {
 		}
 		text += limitWords(o, spec)
 	}
-	text += fmt.Sprintf(" with %.0f %% probability", 100*sure)
+	text += fmt.Sprintf(" with %.0f %% probability", 100*feasibleProbability)
 	if need := b.needs(); need != "" {
 		text += "; it needs at least " + need
 	}
@@ -179,7 +179,7 @@ func (b *board) whyNot(nearest int) string {
 
 // needs returns the smallest budget that meets the other limits, or the shortest deadline that does, as text. Only
 // candidates that meet all other limits are considered.
-func (b *board) needs() string {
+func (b *evaluation) needs() string {
 	spec := b.forecast.s.Spec
 	if b.forecast.perUnit {
 		return ""
@@ -220,7 +220,7 @@ func enough(used, other []float64, limit float64) float64 {
 			within = append(within, used[k])
 		}
 	}
-	need := int(math.Ceil(sure * float64(len(used))))
+	need := int(math.Ceil(feasibleProbability * float64(len(used))))
 	if len(within) < need {
 		return math.Inf(1)
 	}

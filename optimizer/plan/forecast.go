@@ -10,8 +10,8 @@ import (
 	"trainopt/sla"
 )
 
-// sure is the probability with which a limit must be met to count as met.
-const sure = 0.95
+// feasibleProbability is the probability with which a limit must be met to count as met.
+const feasibleProbability = 0.95
 
 // forecast predicts the whole run at any allocation, draw by draw. Draws of different allocations are paired.
 type forecast struct {
@@ -181,7 +181,7 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 	} else {
 		inTime, inCost := 0.0, 0.0
 		// The guard stops the run by Reserve before a limit.
-		timeMax, costMax = short(timeMax, f.s.Reserve.Seconds()), short(costMax, f.s.Reserve.Hours()*float64(f.s.Rates.Hourly(o.Allocation)))
+		timeMax, costMax = lessReserve(timeMax, f.s.Reserve.Seconds()), lessReserve(costMax, f.s.Reserve.Hours()*float64(f.s.Rates.Hourly(o.Allocation)))
 		for k := range unit {
 			t, c := asChance(timeMax <= 0 || o.seconds[k] <= timeMax), asChance(costMax <= 0 || o.usd[k] <= costMax)
 			inTime, inCost, both = inTime+t, inCost+c, both+t*c
@@ -192,11 +192,11 @@ func (f *forecast) judge(o *outcome, unit []float64) {
 	o.Chance = both / n
 	f.judgeRest(o, unit)
 	for _, objective := range []sla.Objective{sla.Time, sla.Cost, sla.Throughput, sla.Memory, sla.GPUUtil, sla.CPUUtil} {
-		if c, ok := o.chances[objective]; ok && c < sure-1e-9 {
+		if c, ok := o.chances[objective]; ok && c < feasibleProbability-1e-9 {
 			o.Breaks = append(o.Breaks, objective)
 		}
 	}
-	if len(o.Breaks) == 0 && o.Chance < sure-1e-9 { // each limit holds, but not both together
+	if len(o.Breaks) == 0 && o.Chance < feasibleProbability-1e-9 { // each limit holds, but not both together
 		o.Breaks = []sla.Objective{sla.Time, sla.Cost}
 	}
 	o.Feasible = len(o.Breaks) == 0 && finite(o.Candidate)
@@ -245,8 +245,8 @@ func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, leas
 	o.excess += excess(least, quantiles(p50).P5)
 }
 
-// short returns a limit less a reserve, at least 1 % of the limit; 0, no limit, is kept.
-func short(limit, reserve float64) float64 { return max(limit-reserve, 0.01*limit) }
+// lessReserve returns a limit less a reserve, at least 1 % of the limit; 0, no limit, is kept.
+func lessReserve(limit, reserve float64) float64 { return max(limit-reserve, 0.01*limit) }
 
 func asChance(ok bool) float64 {
 	if ok {

@@ -152,7 +152,7 @@ func TestDecisionHoldsItsPromises(t *testing.T) {
 			if len(where(p.Candidates, feasible)) != 0 || no.Why == "" || no.Nearest.Feasible || len(no.Nearest.Breaks) == 0 {
 				r.Fatalf("infeasible %+v although something is feasible, or without reason", no)
 			}
-		} else if p.Recourse == nil && (!p.Chosen.Feasible || p.Chosen.Chance < sure-1e-9) || p.Recourse != nil && (p.Chosen.Feasible || p.Chosen.Chance < likely) {
+		} else if p.Recourse == nil && (!p.Chosen.Feasible || p.Chosen.Chance < feasibleProbability-1e-9) || p.Recourse != nil && (p.Chosen.Feasible || p.Chosen.Chance < likelyChance) {
 			r.Fatalf("chosen %+v is not feasible; way back %v", p.Chosen, p.Recourse)
 		}
 		if !p.Predicted || len(p.Options) != 4 || p.Binding == "" || p.Reason == "" {

@@ -88,11 +88,11 @@ func TestProbesSpareTheBaseline(t *testing.T) {
 		want   bool
 	}{"tight": {1.02 * own.P95, false}, "ample": {5 * own.P95, true}} {
 		s := slow.agreed(sla.Spec{CostMaxUSD: c.budget}).prefer("cost").snapshot(t)
-		b := newBoard(s)
+		b := newEvaluation(s)
 		if !b.cs[b.baseline].Feasible {
 			t.Fatalf("%s: the own configuration must be feasible at first", name)
 		}
-		if got := b.spared(gpu(1, 32), b.fallback()); got != c.want {
+		if got := b.probeKeepsFallback(gpu(1, 32), b.fallback()); got != c.want {
 			t.Errorf("%s budget: a probe of 1 GPU spares the own configuration: %v, want %v", name, got, c.want)
 		}
 		if to, _ := NextProbe(s, nil, []resources.Allocation{gpu(1, 32)}); to != nil && !c.want {
@@ -106,17 +106,17 @@ func TestRescueMeasuresBeforeTheGuardActs(t *testing.T) {
 	s := gpuScene().prefer("cost").agreed(sla.Spec{CostMaxUSD: 2}).running(gpu(8, 32), 2, minutes(0.5), 0.2, 5)
 	s.measured = []resources.Allocation{gpu(8, 32)}
 	snap := s.snapshot(t)
-	to, why := Rescue(snap)
+	to, why := RescueProbe(snap)
 	if to == nil || to.GPUs >= 8 {
 		t.Fatalf("measures %v (%s), want fewer GPUs", to, why)
 	}
 	stuck := snap
 	stuck.Resumable = false
-	if to, _ := Rescue(stuck); to != nil {
+	if to, _ := RescueProbe(stuck); to != nil {
 		t.Errorf("restarts a job that cannot be resumed, to %s", to)
 	}
 	snap.Spec = sla.Spec{CostMaxUSD: 1000}
-	if to, _ := Rescue(snap); to != nil {
+	if to, _ := RescueProbe(snap); to != nil {
 		t.Errorf("measures %s although the agreement is kept", to)
 	}
 }
@@ -230,7 +230,7 @@ func TestJobsThatCannotBeResumedStay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p = Settle(s.snapshot(t), p); !p.Allocation.SameShape(cpu(1)) {
+		if p = StayUnlessWorth(s.snapshot(t), p); !p.Allocation.SameShape(cpu(1)) {
 			t.Errorf("%s: settles at %s", name, p.Allocation)
 		}
 	}

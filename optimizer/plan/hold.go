@@ -8,22 +8,22 @@ import (
 // slack is the relative slowdown against the baseline that a choice may have while the baseline is held.
 const slack = 0.02
 
-// convinced is the probability with which a plan must be better than the baseline.
-const convinced = 0.65
+// minBetterProbability is the probability with which a plan must be better than the baseline.
+const minBetterProbability = 0.65
 
-// trusted is the chance of meeting the SLA from which the baseline is held against slower candidates.
-const trusted = 0.8
+// holdMinChance is the chance of meeting the SLA from which the baseline is held against slower candidates.
+const holdMinChance = 0.8
 
-// holds reports whether candidates slower than the baseline are excluded: the baseline meets the SLA with a
+// baselineHeld reports whether candidates slower than the baseline are excluded: the baseline meets the SLA with a
 // probability of at least odds, and either the snapshot requests it (HoldBaseline) or the preference is time alone.
-func (b *board) holds(odds float64) bool {
+func (b *evaluation) baselineHeld(odds float64) bool {
 	return b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= odds &&
 		(b.forecast.s.HoldBaseline || b.preference == Preference{Time: 1})
 }
 
-// hold excludes candidates that are slower than the baseline for the rest of the run. O(candidates).
-func (b *board) hold() {
-	if !b.holds(trusted) {
+// excludeSlower excludes candidates that are slower than the baseline for the rest of the run. O(candidates).
+func (b *evaluation) excludeSlower() {
+	if !b.baselineHeld(holdMinChance) {
 		return
 	}
 	elapsed := b.forecast.s.Elapsed.Seconds()
@@ -39,12 +39,12 @@ func (b *board) hold() {
 	}
 }
 
-// open returns the positions of the feasible candidates that may be chosen: reachable by a running job, not measured
+// eligible returns the positions of the feasible candidates that may be chosen: reachable by a running job, not measured
 // as worse in this run, and likely better than the baseline in the preference if the baseline meets the SLA. With an
 // unknown total, only allocations measured in this run or before, and the baseline, are open. The baseline and the
 // current allocation are open whenever feasible.
-func (b *board) open() []int {
-	s, all := b.forecast.s, stays(b.forecast.s)
+func (b *evaluation) eligible() []int {
+	s, all := b.forecast.s, mergeSegments(b.forecast.s)
 	safe, moved := where(b.cs, feasible), moves(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
 	var out []int
@@ -52,9 +52,9 @@ func (b *board) open() []int {
 		a := b.cs[i].Allocation
 		switch {
 		case i == b.baseline || i == b.current:
-		case !b.reachable(a) || failed(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.timed(a):
+		case !b.reachable(a) || measuredWorse(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.wasMeasured(a):
 			continue // the effect of threads and workers is not predicted, only measured
-		case !mayGo(s, moved, a):
+		case !moveAllowed(s, moved, a):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
@@ -63,12 +63,12 @@ func (b *board) open() []int {
 			out = append(out, i)
 		}
 	}
-	if len(out) == 0 && b.holds(trusted) {
+	if len(out) == 0 && b.baselineHeld(holdMinChance) {
 		return nil // no slower candidate may be chosen: see infeasible
 	}
 	if len(out) == 0 { // meeting the SLA takes precedence
 		out = where(b.cs, func(c Candidate) bool {
-			return feasible(c) && b.reachable(c.Allocation) && mayGo(s, moved, c.Allocation)
+			return feasible(c) && b.reachable(c.Allocation) && moveAllowed(s, moved, c.Allocation)
 		})
 	}
 	return out
@@ -76,19 +76,19 @@ func (b *board) open() []int {
 
 // beats reports whether i is likely better than j in the preference, or ties with j there and is likely better in the
 // objective that breaks ties.
-func (b *board) beats(sc scale, i, j int) bool {
-	if b.better(sc, i, j, b.preference) >= convinced {
+func (b *evaluation) beats(sc scale, i, j int) bool {
+	if b.better(sc, i, j, b.preference) >= minBetterProbability {
 		return true
 	}
 	ties := Preference{Cost: 1}
 	if b.preference == ties {
 		ties = Preference{Time: 1}
 	}
-	return loss(objectives(b.cs[i]), objectives(b.cs[j]), b.preference) <= tie && b.better(sc, i, j, ties) >= convinced
+	return loss(objectives(b.cs[i]), objectives(b.cs[j]), b.preference) <= tie && b.better(sc, i, j, ties) >= minBetterProbability
 }
 
-// timed reports whether an allocation was measured, in this run or before.
-func (b *board) timed(a resources.Allocation) bool {
+// wasMeasured reports whether an allocation was measured, in this run or before.
+func (b *evaluation) wasMeasured(a resources.Allocation) bool {
 	for _, m := range b.forecast.s.Model.Measured() {
 		if m.SameShape(a) {
 			return true
@@ -98,12 +98,12 @@ func (b *board) timed(a resources.Allocation) bool {
 }
 
 // reachable reports whether a running job may move to an allocation.
-func (b *board) reachable(a resources.Allocation) bool {
+func (b *evaluation) reachable(a resources.Allocation) bool {
 	return b.forecast.moveTo(a) != again || b.forecast.s.Restartable
 }
 
 // better returns the probability that i is better than j in a preference.
-func (b *board) better(sc scale, i, j int, w Preference) float64 {
+func (b *evaluation) better(sc scale, i, j int, w Preference) float64 {
 	x, y := &b.outcomes[i], &b.outcomes[j]
 	n := 0.0
 	for k := range x.seconds {
@@ -114,10 +114,10 @@ func (b *board) better(sc scale, i, j int, w Preference) float64 {
 	return n / float64(len(x.seconds))
 }
 
-// spared reports whether a probe at an allocation leaves the fallback (see board.fallback) at least 95 % likely to
-// meet the SLA, or nearly as likely as now if that is less. If the baseline is held, the probe must also stay within
-// the delay allowed to probes.
-func (b *board) spared(a resources.Allocation, fallback int) bool {
+// probeKeepsFallback reports whether a probe at an allocation leaves the fallback (see evaluation.fallback) at least 95
+// % likely to meet the SLA, or nearly as likely as now if that is less. If the baseline is held, the probe must also
+// stay within the delay allowed to probes.
+func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bool {
 	f, s := b.forecast, b.forecast.s
 	if f.perUnit || fallback < 0 {
 		return true
@@ -126,7 +126,7 @@ func (b *board) spared(a resources.Allocation, fallback int) bool {
 	there, back := s.Model.Draws(a), s.Model.Draws(to)
 	units := min(probeUnits(s.Model.UnitSeconds(a).P50), s.Total-s.Done)
 	hourly, hourlyBack := float64(s.Rates.Hourly(a))/3600, float64(s.Rates.Hourly(to))/3600
-	timeMax, costMax := short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), short(s.Spec.CostMaxUSD, s.Reserve.Hours()*3600*hourlyBack)
+	timeMax, costMax := lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), lessReserve(s.Spec.CostMaxUSD, s.Reserve.Hours()*3600*hourlyBack)
 	kept, delay := 0.0, 0.0
 	for k := range there {
 		probe, rest := units*there[k], (s.Total-s.Done-units)*back[k]
@@ -141,14 +141,14 @@ func (b *board) spared(a resources.Allocation, fallback int) bool {
 		delay += probe + rest - (s.Total-s.Done)*back[k]
 	}
 	n := float64(len(there))
-	if kept/n < min(sure, b.cs[fallback].Chance-0.02) {
+	if kept/n < min(feasibleProbability, b.cs[fallback].Chance-0.02) {
 		return false
 	}
 	share := probeDelay
 	if s.HoldBaseline {
 		share = heldDelay
 	}
-	return !b.holds(likely) || delay/n <= share*s.Total*s.Model.UnitSeconds(s.Baseline).P50
+	return !b.baselineHeld(likelyChance) || delay/n <= share*s.Total*s.Model.UnitSeconds(s.Baseline).P50
 }
 
 // probeDelay and heldDelay are the shares of a run by which one probe may delay it: when a preference for time holds

@@ -25,11 +25,11 @@ func (p Model) Decide(s Snapshot) (Plan, error) {
 	if s.Model == nil {
 		return unpredicted(p.Name(), clip(s.Baseline, s), "nothing is measured yet: the user's own configuration"), nil
 	}
-	return newBoard(s).decide(p.Name())
+	return newEvaluation(s).decide(p.Name())
 }
 
 // decide returns the plan for the choice of the preference.
-func (b *board) decide(planner string) (Plan, error) {
+func (b *evaluation) decide(planner string) (Plan, error) {
 	chosen, back := b.choose()
 	if chosen < 0 {
 		return b.infeasible(planner, -1)
@@ -39,7 +39,7 @@ func (b *board) decide(planner string) (Plan, error) {
 		plan.Recourse = &b.cs[j].Allocation
 		plan.Reason += fmt.Sprintf("; it meets the SLA with %.0f %% probability; if it does not, %s still can", 100*b.cs[chosen].Chance, b.cs[j].Allocation)
 	}
-	for i, preset := range Presets { // keep the choice in its preset's option: it may be the current allocation
+	for i, preset := range presets { // keep the choice in its preset's option: it may be the current allocation
 		if preset.Preference == b.preference && plan.Predicted {
 			plan.Options[i] = b.option(preset.Name, chosen, chosen)
 		}

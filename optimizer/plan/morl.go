@@ -44,8 +44,8 @@ type Agent struct {
 	multiplier float64
 }
 
-// ErrNoJudge is returned for a saved agent that cannot evaluate training jobs.
-var ErrNoJudge = errors.New("not an agent for training jobs")
+// ErrForeignAgent is returned for a saved agent that cannot evaluate training jobs.
+var ErrForeignAgent = errors.New("not an agent for training jobs")
 
 // LoadAgent reads an agent file (morl.WriteFile). The agent must have critics and must have been trained in a
 // simulator/training.Environment.
@@ -57,7 +57,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	critics, ok := a.(morl.Valuer)
 	s := meta.Shape
 	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, perf.Objectives) {
-		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrNoJudge)
+		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrForeignAgent)
 	}
 	return &Agent{Meta: meta, critics: critics, multiplier: pretrained.Multiplier(meta)}, nil
 }
@@ -137,7 +137,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
 	l.Action, l.Walk = a.walk(o, s, w)
 	cs := slices.Clone(base.Candidates)
-	all := stays(s)
+	all := mergeSegments(s)
 	current, model := -1, -1
 	var among []int
 	for i, c := range cs {
@@ -148,7 +148,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		if own {
 			model = i
 		}
-		if own || feasible(c) && !failed(s, all, c.Allocation) && (c.OnFront || i == current || c.Allocation.SameShape(l.Walk)) {
+		if own || feasible(c) && !measuredWorse(s, all, c.Allocation) && (c.OnFront || i == current || c.Allocation.SameShape(l.Walk)) {
 			among = append(among, i)
 		}
 	}
@@ -188,7 +188,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan {
 	out := base
 	if chosen != model {
-		b := newBoard(s)
+		b := newEvaluation(s)
 		out = b.plan(base.Planner, chosen, b.reason(chosen)+fmt.Sprintf("; the agent prefers it to the model's choice, %s", base.Candidates[model].Allocation))
 	}
 	out.Learned = l

@@ -182,8 +182,8 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"other problem":  {write("conditioned", morl.Shape{State: 72, Actions: 4, Objectives: []string{"treasure", "time"}}), ErrNoJudge},
-		"without critic": {write("simple", right), ErrNoJudge},
+		"other problem":  {write("conditioned", morl.Shape{State: 72, Actions: 4, Objectives: []string{"treasure", "time"}}), ErrForeignAgent},
+		"without critic": {write("simple", right), ErrForeignAgent},
 		"flipped bit":    {flipped, morl.ErrCorrupt},
 		"half of it":     {good[:len(good)/2], morl.ErrCorrupt},
 		"something else": {[]byte("#!/bin/sh\necho hello, this is no agent file\n"), morl.ErrForeign},

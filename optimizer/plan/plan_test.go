@@ -150,7 +150,7 @@ func TestPreferencesPickTheirOwn(t *testing.T) {
 		t.Errorf("predicted %v USD, it costs %.4f", fast.Chosen.CostUSD, want)
 	}
 	for i, o := range fast.Options {
-		if o.Prefer != Presets[i].Name || o.SecondsPct == nil || o.CostPct == nil {
+		if o.Prefer != presets[i].Name || o.SecondsPct == nil || o.CostPct == nil {
 			t.Errorf("option %d: %+v", i, o)
 		}
 	}

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Presets are the named preferences, in the order of display.
+// presets are the named preferences, in the order of display.
 //
 // "time" and "cost" weigh one objective only, so that it is really minimised; ties (within 1 %) are broken by the
 // lower cost (for cost: the shorter time). The published weights 0.6/0.2/0.2 for time would stop adding resources
 // while doubling them still saves a third of the time. "resource" minimises the held resources, with time and cost as
 // the rest of the weight. "balanced" weighs all three alike and so finds the knee of the front.
-var Presets = []struct {
+var presets = []struct {
 	Name       string
 	Preference Preference
 }{
@@ -30,7 +30,7 @@ func ParsePreference(text string) (Preference, error) {
 		return Preference{}, fmt.Errorf("preference %q: %s", text, fmt.Sprintf(format, args...))
 	}
 	trimmed := strings.ToLower(strings.TrimSpace(text))
-	for _, p := range Presets {
+	for _, p := range presets {
 		if trimmed == p.Name {
 			return p.Preference, nil
 		}
@@ -75,7 +75,7 @@ func ParsePreference(text string) (Preference, error) {
 func (p Preference) normalised() Preference {
 	sum := p.Time + p.Cost + p.Resource
 	if !(sum > 0) || math.IsInf(sum, 0) || p.Time < 0 || p.Cost < 0 || p.Resource < 0 {
-		return Presets[len(Presets)-1].Preference
+		return presets[len(presets)-1].Preference
 	}
 	return Preference{p.Time / sum, p.Cost / sum, p.Resource / sum}
 }
@@ -84,7 +84,7 @@ func (p Preference) weights() [3]float64 { return [3]float64{p.Time, p.Cost, p.R
 
 // String returns the name of the preset, or the weights.
 func (p Preference) String() string {
-	for _, q := range Presets {
+	for _, q := range presets {
 		if p == q.Preference {
 			return q.Name
 		}

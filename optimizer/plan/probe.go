@@ -21,9 +21,9 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	case !MayProbe(s):
 		return nil, "" // the last move is reserved for a revert
 	}
-	b := newBoard(s)
+	b := newEvaluation(s)
 	fallback := b.fallback()
-	affordable = slices.DeleteFunc(slices.Clone(affordable), func(a resources.Allocation) bool { return !b.spared(a, fallback) })
+	affordable = slices.DeleteFunc(slices.Clone(affordable), func(a resources.Allocation) bool { return !b.probeKeepsFallback(a, fallback) })
 	among := where(b.cs, feasible)
 	if len(among) == 0 {
 		among = where(b.cs, finite)
@@ -55,8 +55,8 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 
 // fallback returns the position of the allocation to which the job returns after a probe without benefit: the
 // baseline if it is likely to meet the SLA, otherwise the choice among the feasible candidates, -1 when none exists.
-func (b *board) fallback() int {
-	if b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= likely {
+func (b *evaluation) fallback() int {
+	if b.baseline >= 0 && finite(b.cs[b.baseline]) && b.outcomes[b.baseline].odds() >= likelyChance {
 		return b.baseline
 	}
 	return choose(b.cs, where(b.cs, feasible), b.preference, b.current)
@@ -64,21 +64,21 @@ func (b *board) fallback() int {
 
 // runLoss returns the regret of a run that continues at an allocation with the given seconds per unit, after a
 // further delay and expense, plus three times the relative excess over its limits.
-func (b *board) runLoss(sc scale, a resources.Allocation, unit, seconds, usd float64) float64 {
+func (b *evaluation) runLoss(sc scale, a resources.Allocation, unit, seconds, usd float64) float64 {
 	s := b.forecast.s
 	seconds, usd = seconds+unit, usd+unit/3600*float64(s.Rates.Hourly(a))
 	over := 0.0
 	if !b.forecast.perUnit {
 		left := max(0, s.Total-s.Done-1)
 		seconds, usd = seconds+s.Elapsed.Seconds()+left*unit, usd+float64(s.Spent)+left*unit/3600*float64(s.Rates.Hourly(a))
-		over = excess(seconds, short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) +
-			excess(usd, short(s.Spec.CostMaxUSD, s.Reserve.Hours()*float64(s.Rates.Hourly(a))))
+		over = excess(seconds, lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds())) +
+			excess(usd, lessReserve(s.Spec.CostMaxUSD, s.Reserve.Hours()*float64(s.Rates.Hourly(a))))
 	}
 	return sc.regret([3]float64{seconds, usd, b.forecast.heldShare(a)}, b.preference) + 3*over
 }
 
 // withoutProbe returns the allocation at which the job continues without a further measurement.
-func (b *board) withoutProbe() resources.Allocation {
+func (b *evaluation) withoutProbe() resources.Allocation {
 	s := b.forecast.s
 	p, err := b.decide("")
 	var no *Infeasible
@@ -87,12 +87,12 @@ func (b *board) withoutProbe() resources.Allocation {
 	} else if err != nil {
 		p = Plan{Allocation: s.Baseline}
 	}
-	return Settle(s, p).Allocation
+	return StayUnlessWorth(s, p).Allocation
 }
 
 // afterProbe returns the allocations to which a job may move after one more probe: any while a move remains for the
 // revert, otherwise only those measured in this run.
-func (b *board) afterProbe() []resources.Allocation {
+func (b *evaluation) afterProbe() []resources.Allocation {
 	s := b.forecast.s
 	all := Allocations(s)
 	if moves(s)+1 < maxMoves-1 {
@@ -102,7 +102,7 @@ func (b *board) afterProbe() []resources.Allocation {
 }
 
 // delayTo returns the expected time to reach an allocation, in seconds.
-func (b *board) delayTo(a resources.Allocation) float64 {
+func (b *evaluation) delayTo(a resources.Allocation) float64 {
 	switch b.forecast.moveTo(a) {
 	case begin, again:
 		return b.forecast.s.Startup.P50
@@ -113,7 +113,7 @@ func (b *board) delayTo(a resources.Allocation) float64 {
 }
 
 // expectedLoss returns the mean of runLoss at an allocation where work begins after the given delay, in seconds.
-func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) float64 {
+func (b *evaluation) expectedLoss(sc scale, a resources.Allocation, seconds float64) float64 {
 	draws, usd := b.forecast.s.Model.Draws(a), seconds/3600*float64(b.forecast.s.Rates.Hourly(a))
 	sum := 0.0
 	for _, u := range draws {
@@ -125,7 +125,7 @@ func (b *board) expectedLoss(sc scale, a resources.Allocation, seconds float64) 
 // probeCost returns a function that computes how much a probe adds to the loss of a run that works at plan: the
 // restart, a few units of work done at the probe instead of at plan and, for a job that cannot be resumed, the
 // repeated work.
-func (b *board) probeCost(sc scale, plan resources.Allocation) func(resources.Allocation) float64 {
+func (b *evaluation) probeCost(sc scale, plan resources.Allocation) func(resources.Allocation) float64 {
 	s := b.forecast.s
 	draws := s.Model.Draws(plan)
 	loss := func(seconds, usd float64) float64 {

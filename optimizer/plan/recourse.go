@@ -7,8 +7,8 @@ import (
 	"trainopt/sla"
 )
 
-// likely is the minimum chance of an allocation that is chosen on the strength of a recourse.
-const likely = 0.5
+// likelyChance is the minimum chance of an allocation that is chosen on the strength of a recourse.
+const likelyChance = 0.5
 
 // worthTrying is the relative improvement that justifies an allocation which may have to be left again.
 const worthTrying = 0.1
@@ -17,10 +17,10 @@ const worthTrying = 0.1
 // one that still meets it after a trial at i of a few units of work and a restart. With a recourse, i may be tried:
 // if it is as slow or expensive as feared, the SLA can still be met. recourse returns -1 when no such allocation
 // exists or the job cannot be resumed. O(candidates × draws).
-func (b *board) recourse(i int, among []int) int {
+func (b *evaluation) recourse(i int, among []int) int {
 	f, o := b.forecast, b.outcomes[i]
 	s := f.s
-	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likely || !finite(o.Candidate) {
+	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likelyChance || !finite(o.Candidate) {
 		return -1
 	}
 	for _, limit := range o.Breaks { // only excesses of time and money can be averted
@@ -31,7 +31,7 @@ func (b *board) recourse(i int, among []int) int {
 	left := max(0, s.Total-s.Done)
 	trial := min(left, max(6, 0.06*s.Total))
 	hourly := float64(s.Rates.Hourly(o.Allocation))
-	best, most := -1, sure
+	best, most := -1, feasibleProbability
 	unit := s.Model.Draws(o.Allocation)
 	for _, j := range among {
 		if j == i || !b.cs[j].Feasible {
@@ -48,7 +48,7 @@ func (b *board) recourse(i int, among []int) int {
 			then := f.restart[k] + (left-trial)*rest[k]
 			seconds := s.Elapsed.Seconds() + first + then
 			usd := float64(s.Spent) + (first*hourly+then*dearness)/3600
-			t, c := short(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), short(s.Spec.CostMaxUSD, s.Reserve.Hours()*dearness)
+			t, c := lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), lessReserve(s.Spec.CostMaxUSD, s.Reserve.Hours()*dearness)
 			kept += asChance((t <= 0 || seconds <= t) && (c <= 0 || usd <= c)) / float64(len(unit))
 		}
 		if kept >= most {
@@ -60,8 +60,8 @@ func (b *board) recourse(i int, among []int) int {
 
 // choose returns the choice of the preference among the candidates that meet the SLA, -1 when none does. A candidate
 // that is better by worthTrying and has a recourse takes precedence; back is then the recourse, otherwise -1.
-func (b *board) choose() (chosen, back int) {
-	safe := b.open()
+func (b *evaluation) choose() (chosen, back int) {
+	safe := b.eligible()
 	chosen = choose(b.cs, safe, b.preference, b.current)
 	if chosen < 0 {
 		return -1, -1
@@ -69,9 +69,9 @@ func (b *board) choose() (chosen, back int) {
 	edge := frontAmong(b.cs, safe)
 	ways := make(map[int]int)
 	among := slices.Clone(safe)
-	all := stays(b.forecast.s)
+	all := mergeSegments(b.forecast.s)
 	for i := range b.cs {
-		if b.cs[i].Slower || failed(b.forecast.s, all, b.cs[i].Allocation) {
+		if b.cs[i].Slower || measuredWorse(b.forecast.s, all, b.cs[i].Allocation) {
 			continue
 		}
 		if j := b.recourse(i, edge); j >= 0 {

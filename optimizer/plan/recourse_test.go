@@ -21,7 +21,7 @@ func TestTriesWhatCanBeLeftAgain(t *testing.T) {
 	s.Total *= 10 // enough time for a trial
 	s.Spec.CostMaxUSD *= 10
 	p := decide(t, s.snapshot(t))
-	if p.Recourse == nil || p.Chosen.Chance >= sure || p.Chosen.Chance < likely {
+	if p.Recourse == nil || p.Chosen.Chance >= feasibleProbability || p.Chosen.Chance < likelyChance {
 		t.Fatalf("chose %s (chance %.2f), way back %v: want to try a faster one", p.Allocation, p.Chosen.Chance, p.Recourse)
 	}
 	back := candidate(p, *p.Recourse)

@@ -26,8 +26,8 @@ const (
 	renewJobs  = 24  // held-out jobs
 )
 
-// ErrNoModel is returned when no measurements exist.
-var ErrNoModel = errors.New("nothing is measured yet")
+// errNoModel is returned when no measurements exist.
+var errNoModel = errors.New("nothing is measured yet")
 
 // Simulate returns an environment of simulated jobs that resemble the job of an outlook. It has 27 actions with
 // memory, otherwise 9. The state and the objectives are those of package perf.
@@ -38,7 +38,7 @@ type Simulate func(o perf.Outlook, withMemory bool) morl.Environment
 // seconds of one CPU, during which the run keeps the old agent; it stops when the context is cancelled.
 func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed uint64) (*Agent, Renewal, error) {
 	if s.Model == nil || !(s.Total > 0) {
-		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrNoModel)
+		return a, Renewal{}, fmt.Errorf("renew the agent: %w", errNoModel)
 	}
 	c := a.Meta.Config
 	c.Buffer, c.Warmup, c.Every, c.ExploreSteps, c.Anneal, c.Resets = renewSteps, 150, 1, renewSteps/2, renewSteps, morl.Resets{}
@@ -48,7 +48,7 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed u
 	}
 	critics, ok := fresh.(morl.Valuer)
 	if !ok {
-		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrNoJudge)
+		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrForeignAgent)
 	}
 	env := func() morl.Environment { return simulate(*outlook(s), a.Meta.Shape.Actions == 27) }
 	w := a.weights(s, Plan{Chosen: Candidate{Chance: 1}})

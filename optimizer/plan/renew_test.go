@@ -38,7 +38,7 @@ func TestRenewReplacesCriticsThatAreWorse(t *testing.T) {
 	if same, _, err := wrong.Renew(ctx, s, training.Like, 1); !errors.Is(err, context.Canceled) || same != wrong {
 		t.Errorf("interrupted: %v", err)
 	}
-	if _, _, err := wrong.Renew(t.Context(), Snapshot{}, training.Like, 1); !errors.Is(err, ErrNoModel) {
+	if _, _, err := wrong.Renew(t.Context(), Snapshot{}, training.Like, 1); !errors.Is(err, errNoModel) {
 		t.Errorf("nothing measured: %v", err)
 	}
 }

@@ -14,18 +14,18 @@ const (
 	cheap = 0.10
 )
 
-// Rescue returns an allocation to measure, with the reason, when no allocation has a chance of at least 50 % of
+// RescueProbe returns an allocation to measure, with the reason, when no allocation has a chance of at least 50 % of
 // meeting the SLA: staying would miss it, and the model may be wrong far from the measurements. Among the unmeasured
 // allocations that can be measured with a tenth of the remaining time and money, it selects the one with the least
-// excess at the optimistic end of its interval; the preference breaks ties. Rescue returns nil when an allocation is
-// likely to meet the SLA, the job cannot be resumed, or none qualifies. O(candidates × draws).
-func Rescue(s Snapshot) (*resources.Allocation, string) {
+// excess at the optimistic end of its interval; the preference breaks ties. RescueProbe returns nil when an allocation
+// is likely to meet the SLA, the job cannot be resumed, or none qualifies. O(candidates × draws).
+func RescueProbe(s Snapshot) (*resources.Allocation, string) {
 	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || moves(s) >= maxMoves-1 {
 		return nil, ""
 	}
-	b := newBoard(s)
+	b := newEvaluation(s)
 	for i := range b.outcomes {
-		if finite(b.cs[i]) && b.outcomes[i].odds() >= likely {
+		if finite(b.cs[i]) && b.outcomes[i].odds() >= likelyChance {
 			return nil, ""
 		}
 	}
@@ -47,7 +47,7 @@ func Rescue(s Snapshot) (*resources.Allocation, string) {
 }
 
 // distant reports whether no measurement lies near an allocation.
-func (b *board) distant(a resources.Allocation) bool {
+func (b *evaluation) distant(a resources.Allocation) bool {
 	octaves := func(x, y int) float64 { return math.Abs(math.Log2(float64(max(x, 1)) / float64(max(y, 1)))) }
 	for _, m := range b.forecast.s.Model.Measured() {
 		if octaves(a.GPUs, m.GPUs)+octaves(a.CPUs, m.CPUs)+octaves(a.BatchSize, m.BatchSize) < apart && a.Threads == m.Threads {
@@ -58,7 +58,7 @@ func (b *board) distant(a resources.Allocation) bool {
 }
 
 // affordable reports whether a small share of the remaining time and money suffices to measure an allocation.
-func (b *board) affordable(a resources.Allocation) bool {
+func (b *evaluation) affordable(a resources.Allocation) bool {
 	s := b.forecast.s
 	unit := s.Model.UnitSeconds(a).P50
 	seconds := s.Restart.P50 + probeUnits(unit)*unit

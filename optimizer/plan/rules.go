@@ -118,7 +118,7 @@ func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (P
 	if s.Model == nil {
 		return unpredicted(planner, a, reason), nil
 	}
-	b := newBoard(s)
+	b := newEvaluation(s)
 	at := -1
 	for i, c := range b.cs {
 		if c.Allocation.SameShape(a) && c.Allocation.Memory == a.Memory {
@@ -127,7 +127,7 @@ func fixed(planner string, s Snapshot, a resources.Allocation, reason string) (P
 	}
 	if at < 0 {
 		at = b.add(b.forecast.outcome(a))
-		b.hold()
+		b.excludeSlower()
 		b.mark()
 	}
 	if len(where(b.cs, feasible)) == 0 {

@@ -24,21 +24,21 @@ const (
 	wander = 0.02
 )
 
-// stay is a part of a run without a move; it may span several segments.
-type stay struct {
+// mergedSegment is a part of a run without a move; it may span several segments.
+type mergedSegment struct {
 	at    resources.Allocation
 	pace  float64 // median seconds per unit, NaN when not measured
 	sd    float64 // of log pace
 	units int
 }
 
-// stays merges consecutive trials at the same allocation.
-func stays(s Snapshot) []stay {
-	var out []stay
+// mergeSegments merges consecutive trials at the same allocation.
+func mergeSegments(s Snapshot) []mergedSegment {
+	var out []mergedSegment
 	var units []float64
 	for _, t := range s.Trials {
 		if n := len(out); n == 0 || !out[n-1].at.SameShape(t.Allocation) {
-			out, units = append(out, stay{at: t.Allocation, pace: math.NaN()}), nil
+			out, units = append(out, mergedSegment{at: t.Allocation, pace: math.NaN()}), nil
 		}
 		for _, u := range t.UnitSeconds {
 			if u > 0 && !math.IsInf(u, 0) {
@@ -80,7 +80,7 @@ func rate(s Snapshot, a resources.Allocation, pace float64) float64 {
 
 // worse reports whether a measured stay is significantly worse than another in the preference, and better in no
 // objective that the SLA limits.
-func worse(s Snapshot, a, than stay) bool {
+func worse(s Snapshot, a, than mergedSegment) bool {
 	w := s.Preference.normalised()
 	noise := surely * math.Hypot(a.sd, than.sd)
 	if !(rate(s, a.at, a.pace)-rate(s, than.at, than.pace) > max(noise*(w.Time+w.Cost), wander)) {
@@ -93,28 +93,28 @@ func worse(s Snapshot, a, than stay) bool {
 }
 
 // moves returns the number of moves of the run so far, probes and reverts included.
-func moves(s Snapshot) int { return max(0, len(stays(s))-1) }
+func moves(s Snapshot) int { return max(0, len(mergeSegments(s))-1) }
 
-// MovesLeft reports whether a run may still move. If not, Worth, Revert, Rescue and NextProbe all refuse.
+// MovesLeft reports whether a run may still move. If not, Worth, Revert, RescueProbe and NextProbe all refuse.
 func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 
 // MayProbe reports whether a running job may be probed again; the last move is reserved for a revert.
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
 
-// mayGo reports whether a run with the given number of moves may move to an allocation. The last move leaves no
+// moveAllowed reports whether a run with the given number of moves may move to an allocation. The last move leaves no
 // revert, so it may lead only to an allocation measured in this run.
-func mayGo(s Snapshot, moved int, a resources.Allocation) bool {
+func moveAllowed(s Snapshot, moved int, a resources.Allocation) bool {
 	return moved < maxMoves-1 || measuredAt(s, a)
 }
 
 // measuredAt reports whether this run was measured at an allocation.
 func measuredAt(s Snapshot, a resources.Allocation) bool {
-	return slices.ContainsFunc(stays(s), func(x stay) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
+	return slices.ContainsFunc(mergeSegments(s), func(x mergedSegment) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
 }
 
-// failed reports whether this run measured an allocation as worse than another one; it is then not chosen again. The
-// baseline and the current allocation are never excluded.
-func failed(s Snapshot, all []stay, a resources.Allocation) bool {
+// measuredWorse reports whether this run measured an allocation as worse than another one; it is then not chosen again.
+// The baseline and the current allocation are never excluded.
+func measuredWorse(s Snapshot, all []mergedSegment, a resources.Allocation) bool {
 	if a.SameShape(s.Baseline) || s.Current != nil && a.SameShape(*s.Current) {
 		return false
 	}
@@ -136,7 +136,7 @@ func failed(s Snapshot, all []stay, a resources.Allocation) bool {
 // remaining work must win back the restart, and the revert must not reduce the chance of meeting the SLA. Revert also
 // returns nil when no move is left.
 func Revert(s Snapshot) (*resources.Allocation, string) {
-	all := stays(s)
+	all := mergeSegments(s)
 	if len(all) < 2 || s.Current == nil || !MovesLeft(s) {
 		return nil, ""
 	}
@@ -144,7 +144,7 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 	if !here.at.SameShape(*s.Current) || math.IsNaN(here.pace) {
 		return nil, ""
 	}
-	var best *stay
+	var best *mergedSegment
 	for i, x := range all[:len(all)-1] {
 		if !math.IsNaN(x.pace) && !x.at.SameShape(here.at) && (best == nil || rate(s, x.at, x.pace) < rate(s, best.at, best.pace)) {
 			best = &all[i]
@@ -163,7 +163,7 @@ func Revert(s Snapshot) (*resources.Allocation, string) {
 		if way == restart && gain < s.Restart.P50 || way == again {
 			return nil, ""
 		}
-		if s.Model != nil && f.outcome(best.at).Chance < min(sure, f.outcome(here.at).Chance) {
+		if s.Model != nil && f.outcome(best.at).Chance < min(feasibleProbability, f.outcome(here.at).Chance) {
 			return nil, ""
 		}
 	}

@@ -31,7 +31,7 @@ func limitWords(o sla.Objective, spec sla.Spec) string {
 }
 
 // length formats a time; per unit of work when the total is unknown.
-func (b *board) length(seconds float64) string {
+func (b *evaluation) length(seconds float64) string {
 	if b.forecast.perUnit {
 		return duration(seconds) + " per unit"
 	}

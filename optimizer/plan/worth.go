@@ -54,19 +54,19 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	if more := there.Chance - here.Chance; here.Chance < sure && more >= chanceGain &&
-		(here.Chance < likely || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
+	if more := there.Chance - here.Chance; here.Chance < feasibleProbability && more >= chanceGain &&
+		(here.Chance < likelyChance || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
 		return true, fmt.Sprintf("the probability of meeting the SLA rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
 	}
-	if p.Recourse == nil && (there.Chance < min(sure, here.Chance) || here.Feasible && !there.Feasible) {
+	if p.Recourse == nil && (there.Chance < min(feasibleProbability, here.Chance) || here.Feasible && !there.Feasible) {
 		return false, fmt.Sprintf("the probability of meeting the SLA would be %.0f %%, it is now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
 	return f.gain(s, p, here, there)
 }
 
-// Settle returns the plan of a running job after its measurements: the planner's, or the current allocation when the
-// move is not Worth it.
-func Settle(s Snapshot, p Plan) Plan {
+// StayUnlessWorth returns the plan of a running job after its measurements: the planner's, or the current allocation
+// when the move is not Worth it.
+func StayUnlessWorth(s Snapshot, p Plan) Plan {
 	if s.Current == nil || s.Model == nil || s.Current.SameShape(p.Allocation) {
 		return p
 	}
@@ -109,7 +109,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
 		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
-	case !mayGo(s, moves(s), p.Allocation):
+	case !moveAllowed(s, moves(s), p.Allocation):
 		return false, "the last move is kept for the way back: " + words
 	case share < improvement:
 		return false, "not sure enough: " + words

@@ -53,11 +53,11 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 		return nil, err
 	}
 	same := sameTraining(q, entries)
-	configs, places, notes := lay(q, same)
+	configs, places, notes := enumerateConfigurations(q, same)
 	if len(configs) == 0 {
 		return nil, fmt.Errorf("%w %s: widen --gpus, --cpus, --gpu, --cloud or --instance", ErrNoMachine, q.boundsWords())
 	}
-	s := &scene{question: q, entries: entries, learn: learn, startup: startUp(same), least: cost.Need{CPUs: busyCPUs(same), Arch: q.Arch}, interruptions: interruptionsOf(q, same)}
+	s := &predictionContext{question: q, entries: entries, learn: learn, startup: startUp(same), least: cost.Need{CPUs: busyCPUs(same), Arch: q.Arch}, interruptions: interruptionsOf(q, same)}
 	left, err := s.predict(works(q, same), configs, places, same)
 	if err != nil {
 		return nil, err
@@ -85,8 +85,8 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	return a, nil
 }
 
-// scene is the common input of all options.
-type scene struct {
+// predictionContext is the common input of all options.
+type predictionContext struct {
 	question      *Question
 	entries       []history.Entry
 	learn         Learner
@@ -106,7 +106,7 @@ const clearly = 0.75
 // predict predicts all configurations, with the measure of the work that has a basis for most of them. Among measures
 // with the same number it uses the most certain, unless the intervals of another are clearly narrower. It returns the
 // number of configurations without a basis.
-func (s *scene) predict(ways []Work, configs []Configuration, places []place, same []history.Entry) (left int, err error) {
+func (s *predictionContext) predict(ways []Work, configs []Configuration, places []place, same []history.Entry) (left int, err error) {
 	all := s.learn(s.entries)
 	var moved map[int]int
 	for _, w := range ways {
@@ -117,7 +117,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 		if w.Quantity == transfer.UnitRate {
 			p = s.learn(inUnit(same, w))
 		}
-		found, to, err := foretellAll(p, s.question.Job, w, s.startup, configs)
+		found, to, err := predictConfigurations(p, s.question.Job, w, s.startup, configs)
 		if err != nil {
 			return 0, err
 		}
@@ -128,7 +128,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 	if len(s.configs) == 0 {
 		return 0, fmt.Errorf("%w: %s", transfer.ErrNoBasis, s.question.whatToGive(s.speedKnown(all, configs)))
 	}
-	atOnce(len(s.configs), func(i int) { s.configs[i].foretellPeaks(all, s.question.Job, s.work) })
+	forEachParallel(len(s.configs), func(i int) { s.configs[i].predictPeaks(all, s.question.Job, s.work) })
 	for _, p := range places {
 		if at, ok := moved[p.config]; ok {
 			s.places = append(s.places, place{p.machine, at})
@@ -139,7 +139,7 @@ func (s *scene) predict(ways []Work, configs []Configuration, places []place, sa
 }
 
 // speedKnown reports whether the speed of some configuration has a basis, in samples/s.
-func (s *scene) speedKnown(p Predictor, configs []Configuration) bool {
+func (s *predictionContext) speedKnown(p Predictor, configs []Configuration) bool {
 	return slices.ContainsFunc(configs, func(c Configuration) bool {
 		e, err := p.Predict(c.query(s.question.Job), transfer.Throughput)
 		return err == nil && known(e.Value)
@@ -166,15 +166,16 @@ func meanWidth(configs []Configuration) float64 {
 	return sum
 }
 
-// foretellAll predicts all configurations. It returns those with a basis and the mapping from old to new positions.
-func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
+// predictConfigurations predicts all configurations. It returns those with a basis and the mapping from old to new
+// positions.
+func predictConfigurations(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
 	type one struct {
 		c   Configuration
 		ok  bool
 		err error
 	}
 	all := make([]one, len(configs))
-	atOnce(len(configs), func(i int) { all[i].c, all[i].ok, all[i].err = foretell(p, job, w, start, configs[i]) })
+	forEachParallel(len(configs), func(i int) { all[i].c, all[i].ok, all[i].err = predictConfiguration(p, job, w, start, configs[i]) })
 	moved = map[int]int{}
 	for i, a := range all {
 		if a.err != nil {
@@ -188,8 +189,8 @@ func foretellAll(p Predictor, job history.Job, w Work, start sla.Interval, confi
 	return found, moved, nil
 }
 
-// atOnce runs do for 0…n−1 on all processors and returns when all calls have completed.
-func atOnce(n int, do func(i int)) {
+// forEachParallel runs do for 0…n−1 on all processors and returns when all calls have completed.
+func forEachParallel(n int, do func(i int)) {
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range min(n, runtime.GOMAXPROCS(0)) {
@@ -203,7 +204,7 @@ func atOnce(n int, do func(i int)) {
 }
 
 // endless returns the number of options omitted because they would practically never finish.
-func (s *scene) endless(options []Option) int {
+func (s *predictionContext) endless(options []Option) int {
 	n := -len(options)
 	for _, p := range s.places {
 		n += len(p.machine.markets())
@@ -212,7 +213,7 @@ func (s *scene) endless(options []Option) int {
 }
 
 // options returns all options that finish, in the order of the machines.
-func (s *scene) options() []Option {
+func (s *predictionContext) options() []Option {
 	most := 0
 	for i := range s.configs {
 		most = max(most, s.configs[i].devices())
@@ -278,7 +279,7 @@ func (a *Answer) remark() {
 	}
 	var lacking int
 	for _, o := range a.Options {
-		if o.Fit == TooFew {
+		if o.Fit == DoesNotFit {
 			lacking++
 		}
 	}

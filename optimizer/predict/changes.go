@@ -50,7 +50,7 @@ type Change struct {
 }
 
 // uncertainty decomposes the variance of the chosen option's time.
-func (s *scene) uncertainty(a *Answer) *Uncertainty {
+func (s *predictionContext) uncertainty(a *Answer) *Uncertainty {
 	c := a.chosenConfiguration()
 	u := &Uncertainty{Prior: c.Rate.Prior}
 	work, rate := width(s.work.Amount), width(c.Rate.Value)
@@ -77,7 +77,7 @@ const narrower = 0.95
 // probe returns a hypothetical probe of the job on one GPU of the chosen model if that narrows the prediction,
 // otherwise on the chosen configuration. It returns nil when neither helps, and for whole trainings, which a probe
 // cannot measure.
-func (s *scene) probe(a *Answer) *Probe {
+func (s *predictionContext) probe(a *Answer) *Probe {
 	if s.work.Quantity == transfer.Trainings {
 		return nil
 	}
@@ -87,11 +87,11 @@ func (s *scene) probe(a *Answer) *Probe {
 		small.GPUs, small.Nodes = 1, 1
 	}
 	for _, c := range []Configuration{small, chosen} {
-		c, ok, err := s.anew(s.predictor, c)
+		c, ok, err := s.repredict(s.predictor, c)
 		if !ok || err != nil {
 			continue
 		}
-		then, ok, err := s.anew(s.learnWith(a, c, c.Rate.Value.P50), chosen)
+		then, ok, err := s.repredict(s.learnWith(a, c, c.Rate.Value.P50), chosen)
 		if ok && err == nil && width(then.Seconds) < narrower*width(chosen.Seconds) {
 			return &Probe{Configuration: c, Seconds: then.Seconds, Slow: s.chosenIf(a, c, c.Rate.Value.P5), Fast: s.chosenIf(a, c, c.Rate.Value.P95)}
 		}
@@ -104,7 +104,7 @@ func (s *scene) probe(a *Answer) *Probe {
 
 // learnWith fits a predictor to the evidence of the reconsidered configurations and a hypothetical probe. Other
 // measurements have little influence, and a fit to all of them would take as long as the first one.
-func (s *scene) learnWith(a *Answer, c Configuration, rate float64) Predictor {
+func (s *predictionContext) learnWith(a *Answer, c Configuration, rate float64) Predictor {
 	wanted := map[string]bool{}
 	for _, i := range reconsidered(a) {
 		for _, g := range s.configs[i].Rate.Basis {
@@ -122,13 +122,13 @@ func (s *scene) learnWith(a *Answer, c Configuration, rate float64) Predictor {
 	return s.learn(append(list, s.measuredAs(c, rate)))
 }
 
-// anew predicts the speed and the time of a configuration again and keeps its memory peaks.
-func (s *scene) anew(p Predictor, c Configuration) (Configuration, bool, error) {
-	return foretell(p, s.question.Job, s.work, s.startup, c)
+// repredict predicts the speed and the time of a configuration again and keeps its memory peaks.
+func (s *predictionContext) repredict(p Predictor, c Configuration) (Configuration, bool, error) {
+	return predictConfiguration(p, s.question.Job, s.work, s.startup, c)
 }
 
 // measuredAs returns the entry of a probe that ran at the given rate, in units of work per second.
-func (s *scene) measuredAs(c Configuration, rate float64) history.Entry {
+func (s *predictionContext) measuredAs(c Configuration, rate float64) history.Entry {
 	e := history.NewEntry(history.Probe, "imagined probe")
 	e.Job, e.Observed = s.question.Job, c.query(s.question.Job).Config
 	e.UnitCount, e.UnitSpread = imagined, 0.05
@@ -159,9 +159,9 @@ func reconsidered(a *Answer) []int {
 }
 
 // chosenIf returns the option that would be chosen if a probe ran at this rate; the current choice when unknown.
-func (s *scene) chosenIf(a *Answer, c Configuration, rate float64) int {
+func (s *predictionContext) chosenIf(a *Answer, c Configuration, rate float64) int {
 	p := s.learnWith(a, c, rate)
-	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) { return s.anew(p, c) })
+	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) { return s.repredict(p, c) })
 	if !ok {
 		return a.Chosen
 	}
@@ -184,7 +184,7 @@ func (a *Answer) like(o Option) int {
 
 // again returns the options with the reconsidered configurations predicted by otherwise; all others are excluded from
 // the choice.
-func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, bool, error)) ([]Option, bool) {
+func (s *predictionContext) again(a *Answer, otherwise func(Configuration) (Configuration, bool, error)) ([]Option, bool) {
 	t := *s
 	t.configs = slices.Clone(s.configs)
 	list := reconsidered(a)
@@ -198,14 +198,14 @@ func (s *scene) again(a *Answer, otherwise func(Configuration) (Configuration, b
 	options := t.options()
 	for i := range options {
 		if !slices.Contains(list, options[i].Config) {
-			options[i].Fit = TooFew
+			options[i].Fit = DoesNotFit
 		}
 	}
 	return options, true
 }
 
 // changes returns the changes that would select another option, each computed.
-func (s *scene) changes(a *Answer) []Change {
+func (s *predictionContext) changes(a *Answer) []Change {
 	var out []Change
 	for _, find := range []func(*Answer) (Change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
 		if c, ok := find(a); ok {
@@ -216,7 +216,7 @@ func (s *scene) changes(a *Answer) []Change {
 }
 
 // byProbe returns the change by the result of a probe.
-func (s *scene) byProbe(a *Answer) (Change, bool) {
+func (s *predictionContext) byProbe(a *Answer) (Change, bool) {
 	p := a.Uncertainty.Probe
 	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
 		return Change{}, false
@@ -239,13 +239,13 @@ func (s *scene) byProbe(a *Answer) (Change, bool) {
 }
 
 // chosenWith returns the position of the option chosen under other limits, and the options judged under them.
-func (s *scene) chosenWith(a *Answer, l limits) (int, []Option) {
+func (s *predictionContext) chosenWith(a *Answer, l limits) (int, []Option) {
 	options := slices.Clone(a.Options)
 	return selection(options, s.question.market(), l, s.question.Preference), options
 }
 
 // byDeadline returns the change by the shortest longer deadline that selects a cheaper option.
-func (s *scene) byDeadline(a *Answer) (Change, bool) {
+func (s *predictionContext) byDeadline(a *Answer) (Change, bool) {
 	l := s.question.limits()
 	if l.seconds <= 0 || !a.Feasible {
 		return Change{}, false
@@ -262,7 +262,7 @@ func (s *scene) byDeadline(a *Answer) (Change, bool) {
 }
 
 // byBudget returns the change by the smallest larger budget that selects a faster option.
-func (s *scene) byBudget(a *Answer) (Change, bool) {
+func (s *predictionContext) byBudget(a *Answer) (Change, bool) {
 	l := s.question.limits()
 	if l.usd <= 0 || !a.Feasible {
 		return Change{}, false
@@ -282,7 +282,7 @@ func (s *scene) byBudget(a *Answer) (Change, bool) {
 func ascending(options []Option, above float64, value func(Option) float64) []float64 {
 	var out []float64
 	for _, o := range options {
-		if v := value(o); v > above && o.Fit != TooFew {
+		if v := value(o); v > above && o.Fit != DoesNotFit {
 			out = append(out, v)
 		}
 	}
@@ -291,7 +291,7 @@ func ascending(options []Option, above float64, value func(Option) float64) []fl
 }
 
 // byMarket returns the change to the other market if its choice is cheaper, or feasible when the present one is not.
-func (s *scene) byMarket(a *Answer) (Change, bool) {
+func (s *predictionContext) byMarket(a *Answer) (Change, bool) {
 	was := a.Options[a.Chosen]
 	other := Spot
 	if was.Market == Spot {
@@ -315,7 +315,7 @@ func (s *scene) byMarket(a *Answer) (Change, bool) {
 }
 
 // byEpochs returns the change by twice the work.
-func (s *scene) byEpochs(a *Answer) (Change, bool) {
+func (s *predictionContext) byEpochs(a *Answer) (Change, bool) {
 	if s.work.Quantity == transfer.Trainings {
 		return Change{}, false
 	}
@@ -334,15 +334,15 @@ func (s *scene) byEpochs(a *Answer) (Change, bool) {
 }
 
 // byBatch returns the change by twice the batch size, if that is known.
-func (s *scene) byBatch(a *Answer) (Change, bool) {
+func (s *predictionContext) byBatch(a *Answer) (Change, bool) {
 	if math.IsNaN(s.question.Batch) {
 		return Change{}, false
 	}
 	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) {
 		c.Batch *= 2
-		c, ok, err := s.anew(s.predictor, c)
+		c, ok, err := s.repredict(s.predictor, c)
 		if ok {
-			c.foretellPeaks(s.all, s.question.Job, s.work)
+			c.predictPeaks(s.all, s.question.Job, s.work)
 		}
 		return c, ok, err
 	})
@@ -353,7 +353,7 @@ func (s *scene) byBatch(a *Answer) (Change, bool) {
 }
 
 // another returns the change to the option selected among modified ones, if it differs from the choice.
-func (s *scene) another(a *Answer, options []Option, kind, what string) (Change, bool) {
+func (s *predictionContext) another(a *Answer, options []Option, kind, what string) (Change, bool) {
 	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
 	if at < 0 || a.like(options[at]) == a.Chosen {
 		return Change{}, false
@@ -375,7 +375,7 @@ func nearestWords(a *Answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {
 		for i := range a.Options {
-			if o := &a.Options[i]; o.Fit == TooFew {
+			if o := &a.Options[i]; o.Fit == DoesNotFit {
 				return fmt.Sprintf("none of the %d options fits; %s lacks: %s", len(a.Options), o.Machine, o.Lacks)
 			}
 		}
@@ -388,7 +388,7 @@ func nearestWords(a *Answer) string {
 		var least *Option
 		for i := range a.Options {
 			o := &a.Options[i]
-			if o.Fit != TooFew && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
+			if o.Fit != DoesNotFit && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
 				least = o
 			}
 		}

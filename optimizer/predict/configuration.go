@@ -69,10 +69,10 @@ type place struct {
 	config  int // position among the configurations
 }
 
-// lay enumerates the configurations that the machines offer within the bounds of the question, and the machines that
-// offer each. At most mostConfigurations are kept; the notes contain the number of those omitted. Equal
+// enumerateConfigurations returns the configurations that the machines offer within the bounds of the question, and the
+// machines that offer each. At most mostConfigurations are kept; the notes contain the number of those omitted. Equal
 // configurations of different machines are merged, with the lowest of their prices.
-func lay(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
+func enumerateConfigurations(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
 	for i := range q.Machines {
 		m := &q.Machines[i]
 		for _, c := range q.divisions(m) {
@@ -246,10 +246,10 @@ func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 	return m.Offer.OnDemand * cost.USD(c.Nodes)
 }
 
-// foretell predicts the speed and the time of one configuration; ok is false without a basis. Other failures of the
-// predictor are errors. Whole trainings of other models are no basis for the amount of work. Their time already
-// includes the start-up.
-func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
+// predictConfiguration predicts the speed and the time of one configuration; ok is false without a basis. Other
+// failures of the predictor are errors. Whole trainings of other models are no basis for the amount of work. Their time
+// already includes the start-up.
+func predictConfiguration(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
 	rate, err := p.Predict(c.query(job), w.Quantity)
 	if err != nil || !known(rate.Value) {
 		if err == nil || errors.Is(err, transfer.ErrNoBasis) {
@@ -271,8 +271,8 @@ func foretell(p Predictor, job history.Job, w Work, start sla.Interval, c Config
 
 func sameModel(a, b history.Job) bool { return a.Model != "" && strings.EqualFold(a.Model, b.Model) }
 
-// foretellPeaks predicts the memory of a configuration, and its throughput when its speed is in another unit.
-func (c *Configuration) foretellPeaks(p Predictor, job history.Job, w Work) {
+// predictPeaks predicts the memory of a configuration, and its throughput when its speed is in another unit.
+func (c *Configuration) predictPeaks(p Predictor, job history.Job, w Work) {
 	further := func(what transfer.Quantity) sla.Interval {
 		if e, err := p.Predict(c.query(job), what); err == nil && known(e.Value) {
 			return e.Value

@@ -48,7 +48,7 @@ func (a *Answer) marksWords(list []int) string {
 	var lacks, far string
 	for _, i := range list {
 		o := &a.Options[i]
-		if o.Fit == NotSeen && lacks == "" {
+		if o.Fit == NotChecked && lacks == "" {
 			lacks = "?:" + chart.Blank + o.Lacks
 		}
 		if a.extrapolated(o) {
@@ -181,7 +181,7 @@ func (a *Answer) front() []int {
 func (a *Answer) frontIntro() string {
 	weighed := 0
 	for _, o := range a.Options {
-		if o.Fit != TooFew && (o.Market == a.Question.market() || o.Market == Owned) {
+		if o.Fit != DoesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
 			weighed++
 		}
 	}
@@ -219,7 +219,7 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	for _, i := range a.cut(list) {
 		o := &a.Options[i]
 		name := a.Configurations[o.Config].words()
-		if o.Fit == NotSeen {
+		if o.Fit == NotChecked {
 			name += unchecked
 		}
 		if a.extrapolated(o) {

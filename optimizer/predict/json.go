@@ -13,8 +13,8 @@ import (
 	"trainopt/sla"
 )
 
-// Schema is the version of the JSON format. Times are in seconds, money in USD, memory in GiB. Unknown numbers and
-// intervals are null. Lists are never null.
+// schemaVersion is the version of the JSON format. Times are in seconds, money in USD, memory in GiB. Unknown numbers
+// and intervals are null. Lists are never null.
 //
 //	schema, subject
 //	job{script, framework, model, family, dataset, params, layers, data_count, data_size_mb, epochs, batch}
@@ -34,7 +34,7 @@ import (
 //	notes[]
 //
 // GPUs and CPUs are per node; cpus is null when determined by the machine.
-const Schema = 1
+const schemaVersion = 1
 
 // number is null in JSON when unknown, otherwise it has nine significant digits.
 type number float64
@@ -136,7 +136,7 @@ func renderJSON(w io.Writer, a *Answer) error {
 		changes = append(changes, object{"kind": c.Kind, "option": c.Option, "seconds": spreadOf(c.Seconds), "cost_usd": spreadOf(c.CostUSD), "words": c.Words})
 	}
 	data, err := json.MarshalIndent(object{
-		"schema": Schema, "subject": q.subject(), "job": jobForm(j, q.Batch),
+		"schema": schemaVersion, "subject": q.subject(), "job": jobForm(j, q.Batch),
 		"work":      object{"quantity": a.Work.Quantity, "unit": a.Work.Unit, "amount": spreadOf(a.Work.Amount), "words": a.Work.Words},
 		"startup_s": spreadOf(a.Startup),
 		"limits":    object{"deadline_s": limit(q.Deadline.Seconds()), "budget_usd": limit(float64(q.Budget))}, "preference": q.Preference, "market": q.market(),

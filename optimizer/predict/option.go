@@ -16,9 +16,9 @@ import (
 type Fit string
 
 const (
-	Fits    Fit = "fits"
-	TooFew  Fit = "does not fit"
-	NotSeen Fit = "not checked" // requirements unknown
+	Fits       Fit = "fits"
+	DoesNotFit Fit = "does not fit"
+	NotChecked Fit = "not checked" // requirements unknown
 )
 
 // Option is a configuration on one machine in one market.
@@ -72,11 +72,11 @@ func checkFit(c *Configuration, o cost.Offer, least cost.Need) (Fit, string) {
 		n.GPUMemoryGiB = math.NaN() // unknown for a local machine whose driver does not report it
 	}
 	if ok, lacks := n.Fits(o); !ok {
-		return TooFew, lacks
+		return DoesNotFit, lacks
 	}
 	n.CPUs = 0 // too few CPUs make a job slower but do not prevent it
 	if unchecked := n.Unchecked(); len(unchecked) > 0 {
-		return NotSeen, strings.Join(unchecked, ", ") + " not known: fit not checked"
+		return NotChecked, strings.Join(unchecked, ", ") + " not known: fit not checked"
 	}
 	return Fits, ""
 }
@@ -119,7 +119,7 @@ func nodes(c *Configuration, perHour float64) float64 { return perHour * float64
 // judge sets Chance and Feasible of an option.
 func (o *Option) judge(l limits) {
 	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
-	o.Feasible = o.Fit != TooFew && o.Chance >= sure-1e-12
+	o.Feasible = o.Fit != DoesNotFit && o.Chance >= sure-1e-12
 }
 
 // tie is the relative difference above which an option counts as cheaper or faster than another.
@@ -134,7 +134,7 @@ func selection(options []Option, market Market, l limits, preference plan.Prefer
 		o := &options[i]
 		o.judge(l)
 		o.OnFront, o.Chosen = false, false
-		if o.Fit == TooFew || o.Market != market && o.Market != Owned {
+		if o.Fit == DoesNotFit || o.Market != market && o.Market != Owned {
 			continue
 		}
 		fitting = append(fitting, i)
@@ -182,7 +182,7 @@ func likeliest(options []Option, among []int) int {
 func cheapest(options []Option, market Market, n int) []int {
 	var list []int
 	for i := range options {
-		if o := &options[i]; o.Market == market && o.Fit != TooFew && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {
+		if o := &options[i]; o.Market == market && o.Fit != DoesNotFit && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {
 			list = append(list, i)
 		}
 	}

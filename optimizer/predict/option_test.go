@@ -14,11 +14,11 @@ func TestArch(t *testing.T) {
 		gpu           string
 		want          Fit
 	}{
-		"arm for amd64":        {"c8g.4xlarge", "amd64", "", TooFew},
+		"arm for amd64":        {"c8g.4xlarge", "amd64", "", DoesNotFit},
 		"arm for arm":          {"c8g.4xlarge", "arm64", "", Fits},
 		"arm for any":          {"c8g.4xlarge", "", "", Fits},
 		"amd64 for amd64":      {"c8i.4xlarge", "amd64", "", Fits},
-		"amd64 for arm":        {"c8i.4xlarge", "arm64", "", TooFew},
+		"amd64 for arm":        {"c8i.4xlarge", "arm64", "", DoesNotFit},
 		"arm that has the GPU": {"g5g.xlarge", "amd64", "T4", Fits},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestArch(t *testing.T) {
 				m.Offer.GPUs = 1
 			}
 			a := ask(t, newFake(), asking(func(q *Question) { q.Machines, q.Arch, q.CPUOnly = []Machine{m}, c.arch, c.gpu == "" }))
-			if o := a.Options[0]; o.Fit != c.want || c.want == TooFew && !strings.Contains(o.Lacks, "needed are "+c.arch) {
+			if o := a.Options[0]; o.Fit != c.want || c.want == DoesNotFit && !strings.Contains(o.Lacks, "needed are "+c.arch) {
 				t.Errorf("%s, %q; want %s", o.Fit, o.Lacks, c.want)
 			}
 		})

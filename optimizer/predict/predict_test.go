@@ -248,11 +248,11 @@ func TestFit(t *testing.T) {
 		lacks  string
 	}{
 		"small":               {func(*fake, *Question) {}, Fits, ""},
-		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, TooFew, "16 GiB a GPU"},
-		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, TooFew, "GiB a GPU"},
-		"the host is":         {func(f *fake, _ *Question) { f.host = 31 }, TooFew, "32 GiB of memory"},
-		"GPU not known":       {func(f *fake, _ *Question) { f.gpu = math.NaN() }, NotSeen, "GPU memory not known: fit not checked"},
-		"host not known":      {func(f *fake, _ *Question) { f.host = math.NaN() }, NotSeen, "host memory not known: fit not checked"},
+		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, DoesNotFit, "16 GiB a GPU"},
+		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, DoesNotFit, "GiB a GPU"},
+		"the host is":         {func(f *fake, _ *Question) { f.host = 31 }, DoesNotFit, "32 GiB of memory"},
+		"GPU not known":       {func(f *fake, _ *Question) { f.gpu = math.NaN() }, NotChecked, "GPU memory not known: fit not checked"},
+		"host not known":      {func(f *fake, _ *Question) { f.host = math.NaN() }, NotChecked, "host memory not known: fit not checked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, q := newFake(), asking(nil)
@@ -262,7 +262,7 @@ func TestFit(t *testing.T) {
 				t.Errorf("%s, %q; want %s, %q", got, lacks, c.want, c.lacks)
 			}
 			for _, i := range append(slices.Clone(a.OnDemand), a.SpotCapacity...) {
-				if a.Options[i].Fit == TooFew {
+				if a.Options[i].Fit == DoesNotFit {
 					t.Errorf("%s does not fit and is listed", a.Options[i].Machine)
 				}
 			}

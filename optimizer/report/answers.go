@@ -241,14 +241,7 @@ func statusWord(r *journal.Record, s sla.Status) string {
 	return "unknown (" + noData + ")"
 }
 
-func limited(s journal.SLA) bool {
-	for _, n := range []journal.Number{s.DeadlineS, s.BudgetUSD, s.MinThroughput, s.MaxMemoryGiB, s.MinGPUUtil, s.MinCPUUtil} {
-		if n.Known() && n > 0 {
-			return true
-		}
-	}
-	return false
-}
+func limited(s journal.SLA) bool { return len(s.Agreed()) > 0 }
 
 func costAnswer(d *Data) answer {
 	r := d.Record
@@ -260,7 +253,7 @@ func costAnswer(d *Data) answer {
 	if p := r.Outcome.ProbeCostUSD; p.Known() && p > 0 {
 		a.Text += ", of which " + number(p, usd) + " for probes"
 	}
-	if b := r.SLA.BudgetUSD; b.Known() && b > 0 {
+	if b := r.SLA.LimitOf(sla.Cost); b.Known() {
 		a.Text += fmt.Sprintf("; %s of the budget of %s", percent(100*float64(r.Outcome.CostUSD/b)), number(b, usd))
 	}
 	return a
@@ -427,11 +420,11 @@ func tiles(d *Data) []tile {
 	r := d.Record
 	o, c := r.Outcome, r.Comparison
 	list := []tile{
-		{Label: "Time", Value: number(o.Seconds, duration), Note: limitNote("deadline", r.SLA.DeadlineS, duration), Light: verdictLight(r, sla.Time)},
-		{Label: "Cost", Value: number(o.CostUSD, usd), Note: limitNote("budget", r.SLA.BudgetUSD, usd), Light: verdictLight(r, sla.Cost)},
+		{Label: "Time", Value: number(o.Seconds, duration), Note: limitNote("deadline", r.SLA.LimitOf(sla.Time), duration), Light: verdictLight(r, sla.Time)},
+		{Label: "Cost", Value: number(o.CostUSD, usd), Note: limitNote("budget", r.SLA.LimitOf(sla.Cost), usd), Light: verdictLight(r, sla.Cost)},
 		{Label: "Time vs. baseline", Value: number(c.SecondsChangePct, change), Note: intervalNote(c.SecondsChange), Light: changeLight(c.SecondsChangePct, c.SecondsChange)},
 		{Label: "Cost vs. baseline", Value: number(c.CostChangePct, change), Note: intervalNote(c.CostChange), Light: changeLight(c.CostChangePct, c.CostChange)},
-		{Label: "Throughput", Value: number(o.Throughput, rate(r)), Note: limitNote("at least", r.SLA.MinThroughput, throughput), Light: verdictLight(r, sla.Throughput)},
+		{Label: "Throughput", Value: number(o.Throughput, rate(r)), Note: limitNote("at least", r.SLA.LimitOf(sla.Throughput), throughput), Light: verdictLight(r, sla.Throughput)},
 	}
 	if usesGPU(r) {
 		list = append(list, tile{Label: "GPU utilization", Value: number(o.GPUUtil, percent), Note: "CPU " + number(o.CPUUtil, percent), Light: verdictLight(r, sla.GPUUtil)})
@@ -451,7 +444,7 @@ func tiles(d *Data) []tile {
 }
 
 func limitNote(word string, n journal.Number, one func(float64) string) string {
-	if !n.Known() || n <= 0 {
+	if !n.Known() {
 		return ""
 	}
 	return word + " " + number(n, one)

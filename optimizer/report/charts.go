@@ -7,6 +7,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
+	"trainopt/sla"
 )
 
 // pictures returns all charts of a run.
@@ -63,7 +64,7 @@ func momentClass(applied string) string {
 }
 
 func limit(name string, n journal.Number) []chart.Level {
-	if !n.Known() || n <= 0 {
+	if !n.Known() {
 		return nil
 	}
 	return []chart.Level{{Name: name, Value: float64(n), Class: "limit"}}
@@ -106,7 +107,7 @@ func moneyChart(d *Data) *chart.Chart {
 			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: chart.Last},
 			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
 		},
-		Levels: limit("budget", d.Record.SLA.BudgetUSD)}
+		Levels: limit("budget", d.Record.SLA.LimitOf(sla.Cost))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.CostUSD) {
 		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.CostUSD.P50, Class: "base"})
 	}
@@ -124,7 +125,7 @@ func finishChart(d *Data) *chart.Chart {
 			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: chart.Last},
 			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
 		},
-		Levels: limit("deadline", d.Record.SLA.DeadlineS)}
+		Levels: limit("deadline", d.Record.SLA.LimitOf(sla.Time))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
 		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Seconds.P50, Class: "base"})
 	}
@@ -134,7 +135,7 @@ func finishChart(d *Data) *chart.Chart {
 func throughputChart(d *Data) *chart.Chart {
 	c := &chart.Chart{ID: "throughput", Title: "Throughput", Y: chart.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
 		Series: []chart.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
-		Levels: limit("minimum", d.Record.SLA.MinThroughput)}
+		Levels: limit("minimum", d.Record.SLA.LimitOf(sla.Throughput))}
 	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) && d.Record.Comparison.Basis == journal.BasisThisRun &&
 		rateUnit(d.Record.Outcome.ThroughputUnit) == journal.SamplesPerSecond {
 		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Throughput.P50, Class: "base"})
@@ -159,7 +160,7 @@ func utilisationChart(d *Data) *chart.Chart {
 			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
 			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
 		},
-		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.MinCPUUtil), limit("SLA minimum, GPU", d.Record.SLA.MinGPUUtil)...)}
+		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.LimitOf(sla.CPUUtil)), limit("SLA minimum, GPU", d.Record.SLA.LimitOf(sla.GPUUtil))...)}
 }
 
 func memoryChart(d *Data) *chart.Chart {
@@ -170,7 +171,7 @@ func memoryChart(d *Data) *chart.Chart {
 			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
 			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
 		},
-		Levels: limit("SLA maximum", d.Record.SLA.MaxMemoryGiB)}
+		Levels: limit("SLA maximum", d.Record.SLA.LimitOf(sla.Memory))}
 }
 
 // allocationChart shows the allocated processors, from the samples or, without samples, from the allocation history.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 )
@@ -41,7 +42,7 @@ func runSection(d *Data) section {
 		"energy", number(o.EnergyJoules, energy),
 		"start-up", spread(r.Overheads.StartupSeconds),
 		"time per restart", spread(r.Overheads.RestartSeconds),
-		"prices", prices(r.Prices),
+		"prices", prices(r.Prices.Rates),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
 	s.Blocks = []block{{Fields: f}}
@@ -102,17 +103,17 @@ func spread(n []journal.Number) string {
 	return fmt.Sprintf("%s to %s (%d measured)", duration(v[0]), duration(v[len(v)-1]), len(v))
 }
 
-func prices(p journal.Prices) string {
+func prices(p cost.Rates) string {
 	var parts []string
-	if p.InstanceHour.Known() {
-		parts = append(parts, number(p.InstanceHour, usd)+" per hour for the whole machine")
+	if p.Instance > 0 {
+		parts = append(parts, usd(float64(p.Instance))+" per hour for the whole machine")
 	} else {
 		for _, u := range []struct {
-			n    journal.Number
-			what string
+			price cost.USD
+			what  string
 		}{{p.GPUHour, "GPU"}, {p.CPUHour, "CPU"}, {p.GiBHour, "GiB"}} {
-			if u.n.Known() {
-				parts = append(parts, number(u.n, usd)+" per "+u.what+"-hour")
+			if known(float64(u.price)) {
+				parts = append(parts, usd(float64(u.price))+" per "+u.what+"-hour")
 			}
 		}
 	}
@@ -318,7 +319,7 @@ func machineSection(d *Data) section {
 	if h.CPUs > 0 {
 		cpus = count(h.CPUs)
 	}
-	f := fields("CPUs", cpus, "memory", number(h.MemoryGiB, gib))
+	f := fields("CPUs", cpus, "memory", gib(float64(h.Memory)))
 	if h.Described != "" {
 		f = append(fields("not this machine", "described by "+h.Described), f...)
 	}
@@ -326,7 +327,7 @@ func machineSection(d *Data) section {
 		f = append(f, fields("GPUs", "none detected")...)
 	}
 	for i, g := range h.GPUs {
-		f = append(f, fields(fmt.Sprintf("GPU %d", i), g.Name+", "+number(g.MemoryGiB, gib)+", "+g.UUID)...)
+		f = append(f, fields(fmt.Sprintf("GPU %d", i), g.Name+", "+gib(float64(g.Memory))+", "+g.UUID)...)
 	}
 	s := section{ID: "machine", Title: "Machine and enforcement", Blocks: []block{{Fields: f}}}
 	if len(h.Notes) > 0 {

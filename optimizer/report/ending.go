@@ -217,9 +217,9 @@ func ResumeLine(r *journal.Record, name string) (line, why string) {
 	}
 	switch r.Exit.Reason {
 	case "deadline":
-		line += " --deadline " + flagDuration(math.Max(seconds*limitSlack, 2*float64(r.SLA.DeadlineS)))
+		line += " --deadline " + flagDuration(math.Max(seconds*limitSlack, 2*r.SLA.TimeMax.Seconds()))
 	case "budget":
-		line += " --budget " + trim(ceilDigits(math.Max(dollars*limitSlack, 2*float64(r.SLA.BudgetUSD))))
+		line += " --budget " + trim(ceilDigits(math.Max(dollars*limitSlack, 2*r.SLA.CostMaxUSD)))
 	}
 	return line, ""
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
@@ -65,10 +66,10 @@ func TestResumeLine(t *testing.T) {
 	resumable, not := pointer(true), pointer(false)
 	for want, r := range map[string]*journal.Record{
 		"optimize runs resume ID":                {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: resumable}},
-		"optimize runs resume ID --deadline 20m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{DeadlineS: 600}},
-		"optimize runs resume ID --deadline 55m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{DeadlineS: 600},
+		"optimize runs resume ID --deadline 20m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{TimeMax: 10 * time.Minute}}},
+		"optimize runs resume ID --deadline 55m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{TimeMax: 10 * time.Minute}},
 			Plan: &journal.Plan{Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 2000, P50: 2500, P95: 3000}}}},
-		"optimize runs resume ID --budget 0.1": {State: journal.Stopped, Exit: &journal.Exit{Reason: "budget"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{BudgetUSD: .05}},
+		"optimize runs resume ID --budget 0.1": {State: journal.Stopped, Exit: &journal.Exit{Reason: "budget"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{CostMaxUSD: .05}}},
 		"":                                     {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: not}},
 	} {
 		line, why := ResumeLine(r, "ID")

@@ -39,7 +39,7 @@ func optionsSection(d *Data) section {
 
 // hasChance reports whether the SLA has a limit for which plans predict a probability.
 func hasChance(s journal.SLA) bool {
-	return s.DeadlineS.Known() && s.DeadlineS > 0 || s.BudgetUSD.Known() && s.BudgetUSD > 0
+	return s.TimeMax > 0 || s.CostMaxUSD > 0
 }
 
 // slaColumns returns the columns of a table of candidates that rate them against the SLA; none without limits.

@@ -75,7 +75,7 @@ func frontPicture(d *Data) chart.Picture {
 	r, list := d.Record, offers(d)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
 	s := chart.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
-		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: float64(r.SLA.DeadlineS)}, YLimit: chart.Level{Name: "budget", Value: float64(r.SLA.BudgetUSD)},
+		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: chart.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
 		Keys: []chart.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
 			{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}, Why: "nothing was predicted"}
 	if len(list) == 0 {

@@ -28,7 +28,7 @@ func Recommend(r *journal.Record) []Recommendation {
 		list = append(list, Recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
 	}
 	o := r.Outcome
-	whole := r.Prices.InstanceHour.Known() // the machine is billed as a whole: releasing CPUs and memory saves nothing
+	whole := wholeMachine(r) // the machine is billed as a whole: releasing CPUs and memory saves nothing
 	if oom := r.Exit != nil && r.Exit.Reason == "oom"; o.PeakMemoryGiB.Known() && o.PeakMemoryGiB > 0 && (oom || !whole) {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
@@ -65,7 +65,7 @@ func recommendProcessors(r *journal.Record, add func(flag, why string, args ...a
 		}
 	}
 	switch used := float64(o.CPUUtil) / 100 * float64(a.CPUs); {
-	case r.Prices.InstanceHour.Known():
+	case wholeMachine(r):
 	case ignores["cpus"] && a.CPUs > 1:
 		add("--cpus 1:1", "more CPUs had no measured effect on the pace")
 	case o.CPUUtil.Known() && float64(o.CPUUtil) < lowUtil && a.CPUs > 1:

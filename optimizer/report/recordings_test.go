@@ -12,8 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cost"
+	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/journal/schema"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -163,8 +164,8 @@ func baseRecord(id, name string) *journal.Record {
 	r.StartedAt = time.Date(2026, 3, 14, 9, 26, 53, 0, time.UTC)
 	r.Script = journal.Script{Path: "train.py", SHA256: strings.Repeat("3f9a1c07", 8), Framework: pointer("numpy"), Model: pointer("mlp"), Dataset: pointer("digits"),
 		UsesGPU: pointer(false), Resumable: pointer(true), Evidence: map[string]string{"framework": "line 3: import numpy as np", "resumable": "line 88: signal.signal(signal.SIGUSR1, save)"}}
-	r.Host = journal.Host{CPUs: 8, MemoryGiB: 31.3, GPUs: []journal.GPU{}, Notes: []string{"no NVML library: GPUs unknown, counted as none"}}
-	r.Prices = journal.Prices{GPUHour: 0, CPUHour: .0425, GiBHour: .0057, InstanceHour: journal.Unknown(), Source: "AWS c6i.2xlarge on demand, us-east-1", Dated: "2026-03-01"}
+	r.Host = journal.Host{Host: resources.Host{CPUs: 8, Memory: 31.3, Notes: []string{"no NVML library: GPUs unknown, counted as none"}}}
+	r.Prices = journal.Prices{Rates: cost.Rates{GPUHour: 0, CPUHour: .0425, GiBHour: .0057, Source: "AWS c6i.2xlarge on demand, us-east-1", Dated: "2026-03-01"}}
 	r.Preference = plan.Preference{Time: .3333, Cost: .3333, Resource: .3334}
 	r.Seed = 42
 	r.Enforced = []string{"CPU: affinity to 2 of 8 logical CPUs", "memory: not enforced, no writable cgroup here"}
@@ -221,7 +222,8 @@ func training(r *journal.Record, total float64, rows int, loss, accuracy float64
 }
 
 func agree(r *journal.Record, deadline, budget, seconds, spent float64, running bool) {
-	r.SLA.DeadlineS, r.SLA.BudgetUSD, r.SLA.MinThroughput, r.SLA.Hash, r.SLA.Compliance = journal.Number(deadline), journal.Number(budget), 1500, "9c1f27ab03d4e5f6", 1
+	r.SLA.Spec = sla.Spec{TimeMax: time.Duration(deadline * float64(time.Second)), CostMaxUSD: budget, ThroughputMin: 1500}
+	r.SLA.Hash, r.SLA.Compliance = "9c1f27ab03d4e5f6", 1
 	v := []sla.Verdict{
 		{Objective: sla.Time, Limit: deadline, Value: &seconds, Unit: "s", Status: sla.Met, Severity: pointer(0.0)},
 		{Objective: sla.Cost, Limit: budget, Value: &spent, Unit: "USD", Status: sla.Met, Severity: pointer(0.0)},
@@ -235,8 +237,8 @@ func agree(r *journal.Record, deadline, budget, seconds, spent float64, running 
 
 // frontCandidates adds a plan with candidates of 1 to 8 CPUs whose speed follows Amdahl's law.
 func frontCandidates(r *journal.Record, out *recording, choice resources.Allocation) {
-	p := &journal.Plan{Allocation: choice, Planner: "model", Reason: "cheapest allocation that meets the deadline with 95 % probability", Binding: "none: all agreed limits have room", AtS: 33,
-		Candidates: []plan.Candidate{}}
+	p := &journal.Plan{AtS: 33, Plan: plan.Plan{Allocation: choice, Planner: "model", Reason: "cheapest allocation that meets the deadline with 95 % probability",
+		Binding: "none: all agreed limits have room"}}
 	best := math.Inf(1)
 	for n := 8; n >= 1; n-- {
 		for _, mem := range []float64{1, 4} {
@@ -290,21 +292,21 @@ func gpuRun() *recording {
 	spent, epochs := s.play(out)
 	r.Command, r.Script.Path, r.Script.Framework, r.Script.Model, r.Script.Dataset = []string{"python3", "resnet50.py"}, "resnet50.py", pointer("pytorch"), pointer("resnet"), pointer("cifar10")
 	r.Script.UsesGPU = pointer(true)
-	r.Host = journal.Host{CPUs: 96, MemoryGiB: 1100, GPUs: []journal.GPU{}}
+	r.Host = journal.Host{Host: resources.Host{CPUs: 96, Memory: 1100}}
 	for i := range 8 {
-		r.Host.GPUs = append(r.Host.GPUs, journal.GPU{UUID: fmt.Sprintf("GPU-0000000%d-aaaa-bbbb-cccc-000000000000", i), Name: "NVIDIA A100-SXM4-40GB", MemoryGiB: 40})
+		r.Host.GPUs = append(r.Host.GPUs, resources.GPU{UUID: fmt.Sprintf("GPU-0000000%d-aaaa-bbbb-cccc-000000000000", i), Name: "NVIDIA A100-SXM4-40GB", Memory: 40})
 	}
-	r.Prices = journal.Prices{GPUHour: 2.5, CPUHour: .04, GiBHour: .004, InstanceHour: journal.Unknown(), Source: "AWS p4d.24xlarge on demand", Dated: "2026-03-01"}
+	r.Prices = journal.Prices{Rates: cost.Rates{GPUHour: 2.5, CPUHour: .04, GiBHour: .004, Source: "AWS p4d.24xlarge on demand", Dated: "2026-03-01"}}
 	r.State, r.FinishedAt = journal.Done, pointer(r.StartedAt.Add(3240*time.Second))
 	r.Exit, r.ExitCode = &journal.Exit{Code: pointer(0), Reason: "exited"}, pointer(3)
 	r.Outcome = journal.Outcome{Seconds: 3240, ActiveSeconds: 3190, OverheadSeconds: 41, CostUSD: journal.Number(spent), ProbeCostUSD: 1.05, Rows: int(epochs), Epochs: journal.Number(epochs), Throughput: 1660,
 		GPUUtil: 84.1, CPUUtil: 33.2, PeakMemoryGiB: 21.4, Restarts: 3, EnergyJoules: 5.6e6}
 	agree(r, 3600, 10, 3240, spent, false)
 	r.SLA.Verdicts[1].Status, r.SLA.Verdicts[1].Severity, r.SLA.Compliance = sla.Violated, pointer(spent/10-1), .75
-	r.SLA.BudgetUSD = 10
+	r.SLA.CostMaxUSD = 10
 	r.SLA.Verdicts = append(r.SLA.Verdicts, sla.Verdict{Objective: sla.GPUUtil, Limit: 70, Value: pointer(84.1), Unit: "%", Status: sla.Met, Severity: pointer(0.0)})
-	r.SLA.MinGPUUtil = 70
-	r.Plan = &journal.Plan{Allocation: gpus(4), Planner: "model", Reason: "on the knee of time and cost", Binding: "deadline", AtS: 300, Candidates: []plan.Candidate{}, Options: []plan.Option{},
+	r.SLA.GPUUtilMinPct = 70
+	r.Plan = &journal.Plan{Plan: plan.Plan{Allocation: gpus(4), Planner: "model", Reason: "on the knee of time and cost", Binding: "deadline"}, AtS: 300,
 		Prediction: &journal.Prediction{Seconds: around(3190, .08, .09), CostUSD: around(9.6, .07, .08), Throughput: around(1500, .05, .05)}}
 	for n := 1; n <= 8; n++ {
 		for b := range 3 {
@@ -402,7 +404,7 @@ func unsizedRun() *recording {
 	out.line(slaFile)
 	r.State, r.FinishedAt = journal.Done, pointer(r.StartedAt.Add(60*time.Second))
 	r.Exit, r.ExitCode = &journal.Exit{Code: pointer(0), Reason: "exited"}, pointer(0)
-	r.Prices.InstanceHour = .34
+	r.Prices.Instance = .34
 	r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Rows, r.Outcome.PeakMemoryGiB = 60, journal.Number(spent), int(steps), .02
 	r.Outcome.Steps = journal.Number(steps)
 	r.Outcome.Throughput, r.Outcome.ThroughputUnit, r.Outcome.OverheadSeconds, r.Outcome.Restarts = .333, "steps/s", 0, 1
@@ -430,7 +432,7 @@ func hostileRun() *recording {
 	r.Exit.Detail = evil
 	out.stderr = evil + "\n\x1b]0;title\x07\x9b2J" + strings.Repeat("long", 2000) + "\n"
 	r.Warnings, r.Enforced, r.Host.Notes, r.Log.Bad = []string{evil}, []string{evil}, []string{evil}, []string{evil}
-	r.Host.GPUs = []journal.GPU{{UUID: evil, Name: evil, MemoryGiB: 1}}
+	r.Host.GPUs = []resources.GPU{{UUID: evil, Name: evil, Memory: 1}}
 	r.Training.Model = &evil
 	r.Actions = []journal.Action{{AtS: 10, Description: evil, Reason: evil, Applied: "live", From: cpus(1, 1), To: cpus(2, 1)}}
 	r.Prices.Source = evil
@@ -470,7 +472,7 @@ func TestRecordings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := schema.Validate(data); err != nil {
+		if err := conformance.ValidateRecord(data); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

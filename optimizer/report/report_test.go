@@ -17,8 +17,8 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 
+	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/journal/schema"
 )
 
 func load(t testing.TB, name string) *Data {
@@ -307,7 +307,7 @@ func TestCSVAndJSONAreReadByMachines(t *testing.T) {
 		if err := json.Unmarshal([]byte(render(t, load(t, name), "json")), &doc); err != nil || doc.Schema != 1 || doc.State == "" {
 			t.Errorf("%s: %v, %+v", name, err, doc)
 		}
-		if err := schema.Validate(doc.Record); err != nil {
+		if err := conformance.ValidateRecord(doc.Record); err != nil {
 			t.Errorf("%s: the record in the JSON: %v", name, err)
 		}
 	}

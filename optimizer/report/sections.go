@@ -340,25 +340,24 @@ func wasteSection(d *Data) section {
 	return s
 }
 
-func wholeMachine(r *journal.Record) bool {
-	return r.Prices.InstanceHour.Known() && r.Prices.InstanceHour > 0
-}
+func wholeMachine(r *journal.Record) bool { return r.Prices.Instance > 0 }
 
 // payerWords describes how the machine is billed and therefore which unused resources could be saved.
 func payerWords(r *journal.Record) string {
 	if wholeMachine(r) {
-		return "The machine is paid as a whole: " + number(r.Prices.InstanceHour, usd) + "/h" + sourceWords(r.Prices) +
+		return "The machine is paid as a whole: " + usd(float64(r.Prices.Instance)) + "/h" + sourceWords(r.Prices.Source) +
 			". An unused CPU or GiB saves nothing."
 	}
-	if prices(r.Prices) == noData {
+	words := prices(r.Prices.Rates)
+	if words == noData {
 		return "No prices are known."
 	}
-	return "Resources are priced by unit (" + prices(r.Prices) + "): an unused CPU, GPU or GiB is worth something to whoever pays per unit."
+	return "Resources are priced by unit (" + words + "): an unused CPU, GPU or GiB is worth something to whoever pays per unit."
 }
 
-func sourceWords(p journal.Prices) string {
-	if p.Source == "" {
+func sourceWords(source string) string {
+	if source == "" {
 		return ""
 	}
-	return " (" + p.Source + ")"
+	return " (" + source + ")"
 }

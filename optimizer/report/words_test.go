@@ -128,7 +128,7 @@ func TestBaselineAgainstTheAgreement(t *testing.T) {
 func TestRecommend(t *testing.T) {
 	base := func() *journal.Record {
 		r := journal.NewRecord()
-		r.State, r.Plan = journal.Done, &journal.Plan{Allocation: cpus(8, 16)}
+		r.State, r.Plan = journal.Done, &journal.Plan{Plan: plan.Plan{Allocation: cpus(8, 16)}}
 		return r
 	}
 	cases := map[string]struct {

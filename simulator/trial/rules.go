@@ -10,22 +10,16 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
-// The rules below replicate those inside the agent (optimizer/run/probe.go and decide.go).
+// The rules below replicate those inside the agent (optimizer/run/probe.go and plan.go).
 const (
 	longUnit = float64(plan.LongUnit / time.Second) // s
 	minBlock = 0.4                                  // s: the shortest timed stretch
 )
-
-// measuredEnough reports whether a segment has enough timed blocks: two, or one if units are long.
-func measuredEnough(s *run.Segment) bool {
-	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit
-}
 
 // probeTooSlow reports whether a probe other than the first has exhausted the budget of all probes.
 func (r *runner) probeTooSlow() bool {
@@ -143,12 +137,12 @@ type planned struct {
 
 func (p *planned) measures() bool { return p.planner.Name() != "static" }
 
-// next returns the next allocation to measure within the probe budget, nil to end probing. plan.Rescue has precedence: if
-// no allocation is likely to meet the SLA, it may choose one even beyond the budget.
+// next returns the next allocation to measure within the probe budget, nil to end probing. plan.RescueProbe has
+// precedence: if no allocation is likely to meet the SLA, it may choose one even beyond the budget.
 func (p *planned) next() (*resources.Allocation, string) {
 	r := p.r
 	r.refit()
-	if to, why := plan.Rescue(r.snapshot()); to != nil && !r.runsNot(*to) {
+	if to, why := plan.RescueProbe(r.snapshot()); to != nil && !r.runsNot(*to) {
 		return to, why
 	}
 	budget, ok := r.probeBudget()
@@ -171,10 +165,10 @@ func (r *runner) runsNot(a resources.Allocation) bool {
 	return slices.ContainsFunc(r.refused, a.SameShape)
 }
 
-// settle returns the allocation of the planner's decision, adjusted by plan.Settle.
+// settle returns the allocation of the planner's decision, adjusted by plan.StayUnlessWorth.
 func (p *planned) settle() (resources.Allocation, string) {
 	d, _ := p.decide()
-	d = plan.Settle(p.r.snapshot(), d)
+	d = plan.StayUnlessWorth(p.r.snapshot(), d)
 	return d.Allocation, d.Reason
 }
 

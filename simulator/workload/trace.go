@@ -135,10 +135,10 @@ func (in *intake) row(r *row) error {
 	}
 	j := Job{Weight: 1, Arrival: math.NaN(), Steps: math.NaN(), Seconds: math.NaN(), SLO: math.NaN(), Deadline: math.NaN()}
 	in.layout.read(r, &j)
-	j.setDeadline()
+	setDeadline(&j)
 	problem := r.problem
 	if problem == "" {
-		problem = j.problem()
+		problem = problemOf(&j)
 	}
 	if first, twice := in.ids[j.ID]; problem == "" && in.layout.ids && twice {
 		problem = "duplicate id"
@@ -247,15 +247,15 @@ func (in *intake) finish() {
 }
 
 // setDeadline derives the deadline from the SLO if the trace contains no time.
-func (j *Job) setDeadline() {
+func setDeadline(j *Job) {
 	if math.IsNaN(j.Deadline) {
 		j.Deadline = j.Arrival + float64(j.SLO*j.Seconds)
 	}
 }
 
-// problem returns the reason that makes a job invalid, "" if none. Reasons are counted, so they contain no numbers of
+// problemOf returns the reason that makes a job invalid, "" if none. Reasons are counted, so they contain no numbers of
 // the job.
-func (j *Job) problem() string {
+func problemOf(j *Job) string {
 	switch {
 	case j.ID < 0:
 		return "id below 0"
@@ -316,8 +316,8 @@ func Complete(jobs []Job, table *Throughputs, reference string) error {
 		case math.IsNaN(j.Seconds):
 			j.Seconds = j.Steps / rate
 		}
-		j.setDeadline()
-		if problem := j.problem(); problem != "" {
+		setDeadline(j)
+		if problem := problemOf(j); problem != "" {
 			return fmt.Errorf("work out steps and durations: job %d (%s): %s", j.ID, j.Type, problem)
 		}
 	}

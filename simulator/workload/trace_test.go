@@ -256,7 +256,7 @@ func TestOurFormatKeepsEveryField(t *testing.T) {
 		for id := range rapid.IntRange(1, 5).Draw(t, "jobs") {
 			j := anyJob(t, id, at)
 			j.Type, j.User, j.Queue, j.Mode = strings.TrimSpace(j.Type), strings.TrimSpace(j.User), strings.TrimSpace(j.Queue), strings.TrimSpace(j.Mode)
-			j.setDeadline()
+			setDeadline(&j)
 			tr.Jobs = append(tr.Jobs, j)
 			at += rapid.Float64Range(0, 1e6).Draw(t, "gap")
 		}
@@ -335,7 +335,7 @@ func FuzzReadTrace(f *testing.F) {
 			return
 		}
 		for i := range tr.Jobs {
-			if p := tr.Jobs[i].problem(); p != "" || i > 0 && tr.Jobs[i].Arrival < tr.Jobs[i-1].Arrival {
+			if p := problemOf(&tr.Jobs[i]); p != "" || i > 0 && tr.Jobs[i].Arrival < tr.Jobs[i-1].Arrival {
 				t.Errorf("job %+v: %s, or it is out of order", tr.Jobs[i], p)
 			}
 		}

@@ -72,7 +72,7 @@ func packed(s Sharing, types int) Sharing {
 	for i := range s.Class {
 		s.Class[i] = i % types
 	}
-	s.Beside = func(a, b int) (ra, rb []float64) {
+	s.PairRates = func(a, b int) (ra, rb []float64) {
 		two := rates[[2]int{min(a, b), max(a, b)}]
 		if a > b {
 			return two[1], two[0]

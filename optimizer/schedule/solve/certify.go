@@ -132,7 +132,7 @@ func (s *interior) levelPrice() float64 {
 // optimise runs a linear program until the certified gap is at most wanted, and returns the best certified point. It
 // stops earlier when enough returns true (nil: never).
 func (s *interior) optimise(wanted float64, enough func(*point) bool) *point {
-	s.triple = newTriple(s)
+	s.threeType = newThreeTypeInterior(s)
 	best := &point{x: make([]float64, s.cols), value: math.Inf(-1), bound: math.Inf(1), unit: s.unit()}
 	trial := make([]float64, s.cols)
 	look := func() bool {

@@ -22,8 +22,8 @@ func (l *layout) solution(p *point) Solution {
 		return sol
 	}
 	together := l.divide(p.x)
-	if s.Beside != nil {
-		sol.Shared = together.list()
+	if s.PairRates != nil {
+		sol.PairShares = together.list()
 	} else {
 		sol.Pairs = together.listed(s)
 	}
@@ -55,8 +55,8 @@ func (sol *Solution) done(s *Sharing) []float64 {
 			out[p.B] += x * p.RateB[j]
 		}
 	}
-	for _, p := range sol.Shared {
-		ra, rb := s.Beside(s.Class[p.A], s.Class[p.B])
+	for _, p := range sol.PairShares {
+		ra, rb := s.PairRates(s.Class[p.A], s.Class[p.B])
 		if s.Class[p.A] == s.Class[p.B] {
 			ra, rb = evenRates(ra, rb)
 		}
@@ -68,14 +68,14 @@ func (sol *Solution) done(s *Sharing) []float64 {
 	return out
 }
 
-// together accumulates the co-located times of pairs of jobs. The smaller index comes first.
-type together struct {
+// pairTimes accumulates the co-located times of pairs of jobs. The smaller index comes first.
+type pairTimes struct {
 	kinds int
 	at    map[[2]int]int
 	pairs []PairShare
 }
 
-func (t *together) add(a, b, kind int, x float64) {
+func (t *pairTimes) add(a, b, kind int, x float64) {
 	if x <= 0 {
 		return
 	}
@@ -90,14 +90,14 @@ func (t *together) add(a, b, kind int, x float64) {
 }
 
 // list returns the pairs sorted by job.
-func (t *together) list() []PairShare {
+func (t *pairTimes) list() []PairShare {
 	slices.SortFunc(t.pairs, func(a, b PairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
 	return t.pairs
 }
 
 // listed returns the times in the order of Sharing.Pairs. Of two entries for the same jobs, the first receives the
 // time.
-func (t *together) listed(s *Sharing) [][]float64 {
+func (t *pairTimes) listed(s *Sharing) [][]float64 {
 	out := zeros(len(s.Pairs), len(s.Devices))
 	for q := range s.Pairs {
 		key := [2]int{min(s.Pairs[q].A, s.Pairs[q].B), max(s.Pairs[q].A, s.Pairs[q].B)}
@@ -117,8 +117,8 @@ type spending struct {
 
 // divide splits the co-located time of classes into pairs of jobs. An option yields at most as many pairs as the two
 // classes have jobs.
-func (l *layout) divide(x []float64) *together {
-	t := &together{kinds: len(l.sharing.Devices), at: map[[2]int]int{}}
+func (l *layout) divide(x []float64) *pairTimes {
+	t := &pairTimes{kinds: len(l.sharing.Devices), at: map[[2]int]int{}}
 	next := l.optionColumns()
 	var a, b []spending
 	for _, o := range l.active {
@@ -208,7 +208,7 @@ func (sol *Solution) fitInto(s *Sharing) {
 	for q, row := range sol.Pairs {
 		count(s.Pairs[q].A, s.Pairs[q].B, row)
 	}
-	for _, p := range sol.Shared {
+	for _, p := range sol.PairShares {
 		count(p.A, p.B, p.X)
 	}
 	most := 1.0
@@ -234,7 +234,7 @@ func (sol *Solution) fitInto(s *Sharing) {
 	for _, row := range sol.Pairs {
 		shrink(row)
 	}
-	for _, p := range sol.Shared {
+	for _, p := range sol.PairShares {
 		shrink(p.X)
 	}
 }

@@ -210,7 +210,7 @@ func (f *filling) rise() rose {
 		if lower < height {
 			height = lower
 		} else if part < 0 { // even the present levels were missed: rounding leaves no slack below the limits
-			f.giveWay()
+			f.lowerLevels()
 		} else {
 			break // rounding; the loss is counted in shortage
 		}
@@ -255,8 +255,8 @@ func (f *filling) to(height float64) (level []float64, any bool) {
 // several programs accumulate.
 const promisedLevelGap = 1e-6
 
-// giveWay lowers all levels by a small factor to regain feasibility; repeated calls use larger factors.
-func (f *filling) giveWay() {
+// lowerLevels lowers all levels by a small factor to regain feasibility; repeated calls use larger factors.
+func (f *filling) lowerLevels() {
 	const first, last = 2 * levelGap, 2e-5
 	f.room = min(last, max(first, 4*f.room))
 	f.shortage += f.room

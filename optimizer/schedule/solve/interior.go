@@ -29,11 +29,11 @@ type interior struct {
 	pivots             []int
 	tResidual, tRight  float64
 	touched            []groupRows
-	longest            float64 // fraction of the step to the boundary that is taken
-	leastCentring      float64 // lower bound of the centring parameter sigma
-	ordinary           float64 // Σ weight of the pairs with target 0
-	worth              float64 // objective at the starting point
-	triple             *triple // specialized implementation; nil: the program has another shape
+	longest            float64            // fraction of the step to the boundary that is taken
+	leastCentring      float64            // lower bound of the centring parameter sigma
+	ordinary           float64            // Σ weight of the pairs with target 0
+	worth              float64            // objective at the starting point
+	threeType          *threeTypeInterior // specialized implementation; nil: the program has another shape
 }
 
 // factor is the factorization of the 3×3 block of a group, computed from sums without cancellation.
@@ -214,29 +214,29 @@ func (s *interior) run(done func(progress) bool) progress {
 	return now
 }
 
-// look measures the iterate. For a triple it also factorizes the next Newton system.
+// look measures the iterate. With three types it also factorizes the next Newton system.
 func (s *interior) look() progress {
-	if s.triple == nil {
+	if s.threeType == nil {
 		return s.measure()
 	}
-	now, sound := s.triple.prepare()
+	now, sound := s.threeType.prepare()
 	if !sound {
 		now.gap = math.NaN()
 	}
 	return now
 }
 
-// current copies the iterate of a triple back into x and z.
+// current copies the iterate of three types back into x and z.
 func (s *interior) current() {
-	if s.triple != nil {
-		s.triple.store()
+	if s.threeType != nil {
+		s.threeType.store()
 	}
 }
 
 // iterate performs one predictor-corrector step. It returns false when the step fails or is negligible.
 func (s *interior) iterate(mu float64) bool {
-	if s.triple != nil {
-		return s.triple.iterate(mu)
+	if s.threeType != nil {
+		return s.threeType.iterate(mu)
 	}
 	// Predictor: an affine step to the targets.
 	for i := range s.x {
@@ -288,8 +288,8 @@ func (s *interior) careful() { s.longest, s.leastCentring = 0.9, 0.05 }
 // centre takes Newton steps towards the point of the central path at mu, so that the result does not depend on the
 // path of the iterates.
 func (s *interior) centre(mu float64, steps int) {
-	if s.triple != nil {
-		s.triple.centre(mu, steps)
+	if s.threeType != nil {
+		s.threeType.centre(mu, steps)
 		return
 	}
 	for range steps {

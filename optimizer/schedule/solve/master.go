@@ -20,7 +20,7 @@ func (l *layout) optimise(set func(), enough func(*point) bool) (*point, *interi
 	}
 	for {
 		p, it := l.generate(enough)
-		job := l.lonely(p.x)
+		job := l.selfPairedJob(p.x)
 		if job < 0 {
 			return p, it
 		}
@@ -172,9 +172,9 @@ func (s *interior) beginAtRest() {
 	}
 }
 
-// lonely returns a job that would have to be co-located with itself, since it spends more time beside its own class
+// selfPairedJob returns a job that would have to be co-located with itself, since it spends more time beside its own class
 // than all other jobs of the class together, or −1. Only a job that forms a group of its own can be one.
-func (l *layout) lonely(x []float64) int {
+func (l *layout) selfPairedJob(x []float64) int {
 	next := l.optionColumns()
 	for _, o := range l.active {
 		option := &l.pairing.options[o]

@@ -84,7 +84,7 @@ func (l *layout) judge(what string, gap float64) error {
 	switch {
 	case l.pairing == nil:
 	case l.pairing.uneven():
-		limit = nearly
+		limit = maxPairRateSpread
 	default:
 		limit = promisedPairsGap
 	}

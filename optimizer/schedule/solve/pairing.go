@@ -46,11 +46,11 @@ func (p *pairing) best(i int) float64 { return p.top[p.classOf[i]] }
 // newPairing determines the classes of a sharing. It returns nil without error when the sharing has no pairs.
 func newPairing(what string, s *Sharing, values [][]float64) (*pairing, error) {
 	switch {
-	case len(s.Pairs) > 0 && s.Beside != nil:
+	case len(s.Pairs) > 0 && s.PairRates != nil:
 		return nil, fmt.Errorf("%s: pairs are given both as a list and by class", what)
 	case len(s.Pairs) > 0:
 		return pairsListed(what, s, values)
-	case s.Beside != nil:
+	case s.PairRates != nil:
 		return pairsByClass(what, s)
 	}
 	return nil, nil
@@ -83,7 +83,7 @@ func pairsByClass(what string, s *Sharing) (*pairing, error) {
 			if s.Scale[p.jobs[a][0]] != s.Scale[p.jobs[b][0]] || a == b && len(p.jobs[a]) == 1 {
 				continue
 			}
-			ra, rb := s.Beside(name[a], name[b])
+			ra, rb := s.PairRates(name[a], name[b])
 			if ra == nil && rb == nil {
 				continue
 			}
@@ -262,13 +262,13 @@ func (p *pairing) unlike(s *Sharing, values [][]float64, classes int) map[int]bo
 	return odd
 }
 
-// nearly is the largest relative difference between the rates of two jobs of one class beside each other. It also
+// maxPairRateSpread is the largest relative difference between the rates of two jobs of one class beside each other. It also
 // limits the gap of programs with such pairs.
-const nearly = 0.1
+const maxPairRateSpread = 0.1
 
 func alike(ra, rb []float64) bool {
 	for j, a := range ra {
-		if math.Abs(a-rb[j]) > nearly*max(a, rb[j]) {
+		if math.Abs(a-rb[j]) > maxPairRateSpread*max(a, rb[j]) {
 			return false
 		}
 	}

@@ -40,8 +40,8 @@ type Sharing struct {
 	// Beside is the compact form of Pairs: it returns the throughputs, by device type, of a job of class a and of a
 	// job of class b while they share devices, or nil when they cannot be co-located. Jobs of one Class have equal
 	// rates and scales. Two jobs of the same class both get the mean of the two rates.
-	Class  []int // n
-	Beside func(a, b int) (rateA, rateB []float64)
+	Class     []int // n
+	PairRates func(a, b int) (rateA, rateB []float64)
 }
 
 // Pair is two co-located jobs of equal Scale.
@@ -54,11 +54,11 @@ type Pair struct {
 type Solution struct {
 	X     [][]float64 // n × J: shares of the jobs alone
 	Pairs [][]float64 // pairs × J, in the order of Sharing.Pairs
-	// Shared contains the pairs with a positive share when Sharing gives pairs by class, sorted by A and B, with A <
+	// PairShares contains the pairs with a positive share when Sharing gives pairs by class, sorted by A and B, with A <
 	// B.
-	Shared []PairShare
-	Value  float64
-	Gap    float64 // certified relative distance to the optimum
+	PairShares []PairShare
+	Value      float64
+	Gap        float64 // certified relative distance to the optimum
 }
 
 // PairShare is the share of time that two co-located jobs spend on each device type.

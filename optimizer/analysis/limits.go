@@ -1,0 +1,141 @@
+package analysis
+
+import (
+	"slices"
+	"time"
+
+	"trainopt/optimizer/history"
+	"trainopt/sla"
+)
+
+// LimitSummary contains the number of runs that meet given limits, and the violations.
+type LimitSummary struct {
+	Terms []Term `json:"terms"`
+	// Broken contains the violations by limit, largest first.
+	Broken []Violation `json:"broken"`
+}
+
+// Term is one limit evaluated over all runs.
+type Term struct {
+	Objective sla.Objective `json:"objective"`
+	Limit     Number        `json:"limit"`
+	Unit      string        `json:"unit"`
+	Met       int           `json:"met"`
+	Violated  int           `json:"violated"`
+	Unknown   int           `json:"unknown"` // not measured, or an unfinished run
+	// Share is violated/(met+violated), 0…1; NaN when both are 0.
+	Share Number `json:"share_violated"`
+}
+
+// Violation is a limit missed by a run.
+type Violation struct {
+	RunID     string        `json:"run_id"`
+	Name      string        `json:"name"`
+	Model     string        `json:"model"`
+	Objective sla.Objective `json:"objective"`
+	Limit     Number        `json:"limit"`
+	Value     Number        `json:"value"`
+	Unit      string        `json:"unit"`
+	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit.
+	OverPct Number `json:"over_pct"`
+}
+
+// Judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
+// the measurement. Throughput is that of the steady state; time and cost are those of the whole run. A failed or
+// stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training
+// log see [sla.Violations].
+func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
+	r := newRun(e, nil)
+	return r.judge(limits)
+}
+
+// judge evaluates a priced run; see Judge.
+func (r *Run) judge(limits sla.Spec) []sla.Verdict {
+	m := map[sla.Objective]sla.Measure{}
+	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
+		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {
+		m[objective] = sla.Measure{Value: value, Final: true}
+	}
+	if r.On.GPUs == 0 { // a minimum GPU utilisation does not apply to a run without GPUs
+		delete(m, sla.GPUUtil)
+	}
+	verdicts := sla.Evaluate(limits, m)
+	if r.State == "failed" || r.State == "stopped" {
+		return sla.Unfinished(verdicts, "")
+	}
+	return verdicts
+}
+
+// agreement evaluates all trainings against the limits. It returns nil without limits. Violations are sorted by limit
+// and then by excess.
+func agreement(list []Training, limits sla.Spec) *LimitSummary {
+	agreed := limits.Agreed()
+	if len(agreed) == 0 {
+		return nil
+	}
+	a := &LimitSummary{Broken: []Violation{}}
+	terms := map[sla.Objective]*Term{}
+	for _, o := range agreed {
+		limit, _, unit, _ := limits.Limit(o)
+		terms[o] = &Term{Objective: o, Limit: Number(limit), Unit: unit}
+	}
+	for _, t := range list {
+		for _, v := range t.Whole.judge(limits) {
+			term := terms[v.Objective]
+			switch v.Status {
+			case sla.Met:
+				term.Met++
+			case sla.Violated:
+				term.Violated++
+				a.Broken = append(a.Broken, Violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
+					Limit: Number(v.Limit), Value: Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
+			default:
+				term.Unknown++
+			}
+		}
+	}
+	for _, o := range agreed {
+		t := terms[o]
+		t.Share = Number(float64(t.Violated) / float64(t.Met+t.Violated))
+		a.Terms = append(a.Terms, *t)
+	}
+	slices.SortStableFunc(a.Broken, func(x, y Violation) int {
+		if c := slices.Index(agreed, x.Objective) - slices.Index(agreed, y.Objective); c != 0 {
+			return c
+		}
+		switch {
+		case x.OverPct > y.OverPct:
+			return -1
+		case x.OverPct < y.OverPct:
+			return 1
+		}
+		return 0
+	})
+	return a
+}
+
+// overLimit returns the excess or shortfall of a missed limit in percent; unlike the severity it is not clipped.
+func overLimit(v sla.Verdict) Number {
+	pct := 100 * (*v.Value/v.Limit - 1)
+	if pct < 0 {
+		pct = -pct
+	}
+	return Number(pct)
+}
+
+// span returns the first and the last known start.
+func span(list []Training) (from, to time.Time) {
+	for _, t := range list {
+		at := t.Whole.At
+		if at.IsZero() {
+			continue
+		}
+		if from.IsZero() || at.Before(from) {
+			from = at
+		}
+		if at.After(to) {
+			to = at
+		}
+	}
+	return from, to
+}

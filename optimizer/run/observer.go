@@ -1,0 +1,346 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/joblog"
+	"trainopt/optimizer/observe"
+)
+
+// observerClient is the agent's side of the observer in a Python training: a source of rows and checkpoints, and a
+// channel for requests.
+type observerClient struct {
+	*observed  // of the run's facts
+	installed  observe.Installation
+	reports    string // parent directory of the report directories, one per launch
+	reader     *observe.Reader
+	clock      Clock
+	rows       int
+	epochSteps float64       // steps of an epoch, 0 if unknown
+	sized      bool          // its rows determine a total: they contain epochs or a total number of steps, or the number of steps is hinted
+	since      time.Duration // on the monotonic clock: earlier reports were processed by a previous agent
+	facts      observe.Facts
+	last       observe.Progress // latest report
+	counted    Counted          // since the last call of observe
+
+	reported int // number of checkpoints in facts already processed
+	failures int // number of hook failures already reported
+
+	mu      sync.Mutex // guards saving and reader; the watchdog uses the reader too
+	saving  request    // request to save and stop
+	threads request    // request for a thread trial or a change of threads
+	workers request    // request for a change of loader workers
+}
+
+// request is a request to the training that has not been answered.
+type request struct {
+	id int
+	at time.Duration // elapsed time
+}
+
+var _ joblog.Rows = (*observerClient)(nil)
+
+// relative contains the frameworks that count steps and epochs from the start of the process instead of the training.
+var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
+
+// openObserver installs the observer. If it cannot be used, the reason is reported as an event.
+func (r *run) openObserver() {
+	if r.Config.Observe == "off" || r.Config.Described != nil {
+		return
+	}
+	if off := observe.WhyUnobservable(r.Argv, r.Environ); off != "" {
+		r.event(Info, "observer off: %s", off)
+		return
+	}
+	in, err := observe.Install(filepath.Join(r.Config.StateDir, "observer"), r.dir.Path("observe"))
+	if err != nil {
+		r.event(Warning, "%v (the training runs without the observer)", err)
+		return
+	}
+	r.observer = &observerClient{observed: &r.observed, installed: in, reports: in.Reports, clock: r.Clock, sized: r.Progress.Hints["step"].Units > 0}
+	r.observer.begin(r.Progress.launches())
+}
+
+// begin follows the reports of one launch, in a separate directory: a killed process reports no end, and its last
+// reports must not be attributed to the next launch.
+func (o *observerClient) begin(launch int) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.installed.Reports = reportsOf(o.reports, launch)
+	o.reader = observe.NewReader(o.installed.Reports)
+	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers = observe.Facts{}, 0, 0, request{}, request{}, request{}
+	o.last, o.counted = observe.Progress{}, Counted{}
+	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
+}
+
+func reportsOf(dir string, launch int) string {
+	return filepath.Join(dir, fmt.Sprintf("reports-%d", launch))
+}
+
+// followObserver reads what the running job of another agent has reported, so that requests can be made to it.
+func (r *run) followObserver() {
+	reports := r.dir.Path("observe")
+	r.observer = &observerClient{observed: &r.observed, reports: reports, clock: r.Clock,
+		reader: observe.NewReader(reportsOf(reports, r.Progress.launches()))}
+	r.observer.pollAll()
+}
+
+// pollAll reads all reports and discards the rows.
+func (o *observerClient) pollAll() {
+	for {
+		if rows, err := o.Poll(o.clock.Now(), false); err != nil || len(rows) == 0 {
+			break
+		}
+	}
+	o.facts = o.reader.Facts()
+}
+
+// Poll implements joblog.Rows. The At of a row is the time at which the training reported it.
+func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
+	o.mu.Lock()
+	reports, err := o.reader.Poll(now)
+	if f := o.reader.Facts().Framework; f != "" {
+		o.Framework = f
+	}
+	o.mu.Unlock()
+	mono := o.clock.Monotonic()
+	rows := make([]trainlog.Row, 0, len(reports))
+	for _, p := range reports {
+		fresh := p.At > o.since
+		if fresh {
+			o.counted.add(between(&o.last, &p))
+		}
+		o.last = p
+		if !fresh {
+			continue
+		}
+		row := p.Row
+		_, epochs := row.Value(trainlog.Epoch)
+		_, total := row.Value(trainlog.TotalSteps)
+		o.sized = o.sized || epochs || total
+		if e, _ := row.Value(trainlog.Epoch); e > 0 {
+			if step, ok := row.Value(trainlog.Step); ok {
+				o.epochSteps = step / e
+			}
+		}
+		row.At = now.Add(min(0, p.At-mono))
+		if column := columnOf(o.Origin.Unit); relative[o.Framework] && o.Origin.Unit != "" {
+			if v, ok := row.Value(column); ok {
+				row.Set(column, v+o.Origin.Position)
+			}
+		}
+		rows = append(rows, row)
+	}
+	o.rows += len(reports)
+	return rows, err
+}
+
+// between returns the work that one training counted between two of its reports; zero if they are of different
+// trainings, or if only the second one contains the number of samples.
+func between(a, b *observe.Progress) Counted {
+	if a.PID != b.PID || a.Training != b.Training || a.Reached == 0 || math.IsNaN(a.Samples) && !math.IsNaN(b.Samples) {
+		return Counted{}
+	}
+	from, _ := a.Row.Value(trainlog.Step)
+	to, _ := b.Row.Value(trainlog.Step)
+	c := Counted{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
+	if !math.IsNaN(b.Samples) {
+		c.Samples = b.Samples - a.Samples
+	}
+	if c.Steps < 0 || c.Samples < 0 || c.Seconds < 0 {
+		return Counted{}
+	}
+	return c
+}
+
+// Stats implements joblog.Rows.
+func (o *observerClient) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
+}
+
+// Sized implements joblog.Rows.
+func (o *observerClient) Sized() bool { return o.sized }
+
+// Close implements joblog.Rows.
+func (o *observerClient) Close() error { return nil }
+
+// observe processes the observer's reports other than rows: failures, checkpoints, capabilities, answers.
+func (r *run) observe() {
+	o := r.observer
+	if o == nil {
+		return
+	}
+	o.mu.Lock()
+	o.facts = o.reader.Facts()
+	lost := o.reader.Lost()
+	o.mu.Unlock()
+	if lost > 0 {
+		r.eventOnce(Warning, "observer reports", "observer: skipped %d unreadable line%s of its reports", lost, plural(lost))
+	}
+	for _, f := range o.facts.Failures[min(o.failures, len(o.facts.Failures)):] {
+		r.eventOnce(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
+	}
+	o.failures = len(o.facts.Failures)
+	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
+		c.Path = renamed(absolute(r.Config.Dir, c.Path))
+		r.checkpoints.finder.Report(c.Path, c.Wall)
+		r.checkpoints.lookAt = 0
+		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
+		if position := o.position(r.Progress.Unit, c); !math.IsNaN(position) {
+			if o.Positions == nil {
+				o.Positions = map[string]float64{}
+			}
+			o.Positions[filepath.Clean(c.Path)] = position
+		}
+	}
+	o.reported = len(o.facts.Checkpoints)
+	if r.savesOnRequest() && !r.Resumable && r.Config.Resume == ResumableAuto && r.canResume() {
+		r.Resumable = true
+		r.rec.Script.Resumable = &r.Resumable
+		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
+	}
+	if seg := r.Progress.Current(); seg != nil {
+		seg.Counted.add(o.counted)
+		o.counted = Counted{}
+	}
+	if n := o.samples(r.Progress.Unit); n > 0 {
+		r.Progress.UnitSamples = n
+	} else if done := o.epochsSinceLaunch(&r.Progress); done > 0 { // progress is counted by another source
+		if o.facts.Samples > 0 {
+			r.Progress.UnitSamples = o.facts.Samples / done
+		}
+		if o.facts.Step > 0 {
+			r.Progress.UnitSteps = o.facts.Step / done
+		}
+	}
+	r.takeAnswers()
+	r.noteInput()
+}
+
+// epochsSinceLaunch returns the epochs done by the running process; 0 if unknown or counted in steps.
+func (o *observerClient) epochsSinceLaunch(p *Progress) float64 {
+	switch {
+	case p.Unit != "epoch" || p.anyPosition:
+		return 0
+	case o.Origin.Unit == "epoch":
+		return p.Done - o.Origin.Position
+	}
+	return p.Done
+}
+
+// renamed returns the final path of a checkpoint that was written under a temporary name and then renamed.
+func renamed(path string) string {
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
+		if final, ok := strings.CutSuffix(path, suffix); ok {
+			return final
+		}
+	}
+	return path
+}
+
+// savesOnRequest reports whether the training can resume from a checkpoint that its framework writes on request: a
+// script that loads its own snapshot ignores it, unless the framework stores both in one place.
+func (r *run) savesOnRequest() bool {
+	o := r.observer
+	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || o.Framework == "transformers" || o.Framework == "ultralytics")
+}
+
+// samples returns the number of samples in a unit of work over all ranks; 0 if unknown.
+func (o *observerClient) samples(unit string) float64 {
+	n := o.facts.SamplesPerStep
+	if unit == "epoch" {
+		if n *= o.epochSteps; o.facts.EpochSamples > 0 {
+			n = o.facts.EpochSamples
+		}
+	}
+	if unit == "" || math.IsNaN(n) {
+		return 0
+	}
+	return n
+}
+
+// send makes a request to the training, which is pending in q until its answer is taken. at is the elapsed time.
+func (o *observerClient) send(q *request, what observe.Request, at time.Duration) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	id, err := o.reader.Request(what)
+	if err == nil {
+		*q = request{id, at}
+	}
+	return err
+}
+
+// takeAnswer returns the answer to a pending request, which is no longer pending then; ok is false without an answer.
+func (o *observerClient) takeAnswer(q *request) (a observe.Answer, ok bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if q.id == 0 {
+		return a, false
+	}
+	if a, ok = o.reader.Answer(q.id); ok {
+		*q = request{}
+	}
+	return a, ok
+}
+
+// position returns the progress in a checkpoint, in a unit of work.
+func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
+	position := c.Step
+	if unit == "epoch" {
+		position = c.Epoch
+	}
+	if relative[o.Framework] && o.Origin.Unit == unit {
+		position += o.Origin.Position
+	}
+	return position
+}
+
+// takeAnswers processes the answers to requests.
+func (r *run) takeAnswers() {
+	if a, ok := r.observer.takeAnswer(&r.observer.saving); ok {
+		if l := r.Pending; l != nil && a.OK {
+			l.Saved, r.Asked = a.Path, absolute(r.Config.Dir, a.Path)
+			r.checkpoints.took = append(r.checkpoints.took, a.Took.Seconds())
+			r.event(Info, "checkpoint saved: %s", a.Path)
+		} else if !a.OK {
+			r.event(Warning, "the training could not save on request: %s", a.Reason)
+		}
+	}
+	r.takeTrial()
+	r.takeWorkers()
+}
+
+// noteInput reports once that a training waits for its data and would be faster with more loader workers.
+func (r *run) noteInput() {
+	f, seg := &r.observer.facts, r.Progress.Current()
+	if !(f.DataWait >= inputBound) || f.Workers < 0 || seg == nil || !seg.settled() {
+		return
+	}
+	enough, need := workersNeeded(f.Workers, r.Current.CPUs, f.DataWait)
+	if need <= f.Workers {
+		return
+	}
+	few, advice := "", fmt.Sprintf(" (--num-workers 0:%d lets optimize try them)", need)
+	if need < enough {
+		few = fmt.Sprintf(", of which this machine can run %d", need)
+	}
+	if allowed := r.workerRange(); allowed.Max >= need {
+		advice = ""
+	}
+	r.eventOnce(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s%s",
+		100*f.DataWait, f.Workers, enough, few, advice)
+}
+
+// inputBound is the share of a step spent waiting for data at and above which a training counts as input-bound.
+const inputBound = 0.3

@@ -1,0 +1,289 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+)
+
+// report writes a line in the format of the observer inside the training.
+func (a *actor) report(fields map[string]any) {
+	dir := a.setting("OPTIMIZE_OBSERVE_DIR")
+	pid := 5000 + a.n
+	line := map[string]any{"mono": a.stage.clock.Monotonic().Seconds(), "time": float64(a.stage.clock.Now().UnixNano()) / 1e9, "pid": pid}
+	for k, v := range fields {
+		line[k] = v
+	}
+	text, err := json.Marshal(line)
+	if err != nil {
+		a.stage.t.Error(err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, fmt.Sprintf("%d.jsonl", pid)), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		a.stage.t.Errorf("report: %v", err)
+		return
+	}
+	defer f.Close()
+	f.Write(append(text, '\n'))
+}
+
+// request returns the latest request to the training, nil if none was made.
+func (a *actor) request() map[string]any {
+	text, err := os.ReadFile(filepath.Join(a.setting("OPTIMIZE_OBSERVE_DIR"), fmt.Sprintf("request-%d.json", 5000+a.n)))
+	if err != nil {
+		return nil
+	}
+	var q map[string]any
+	json.Unmarshal(text, &q)
+	return q
+}
+
+// step is one step of an observed training, of one second; false if the job must exit.
+func (a *actor) step(total int, seconds float64) bool {
+	s := a.stage
+	_, ticks := s.seen()
+	a.epoch++
+	s.clock.advance(at(seconds))
+	a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": total, "step_seconds": seconds, "threads": 2})
+	return s.wait(fmt.Sprintf("step %d", a.epoch), func(st Status, n int) bool {
+		return a.mustGo() || st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20
+	}) && !a.mustGo()
+}
+
+// checkpoint writes a checkpoint of the script and reports it.
+func (a *actor) checkpoint() string {
+	path := filepath.Join(a.stage.cfg.Dir, fmt.Sprintf("ckpt_step_%d.pt", a.epoch))
+	if err := os.WriteFile(path, []byte("state"), 0o644); err != nil {
+		a.stage.t.Error(err)
+	}
+	now := a.stage.clock.Now()
+	os.Chtimes(path, now, now)
+	a.report(map[string]any{"event": "checkpoint", "training": 1, "path": path, "step": a.epoch, "kind": "test", "seconds": 0.1})
+	return path
+}
+
+func (a *actor) begins(extra map[string]any) {
+	start := map[string]any{"event": "start", "ppid": 1}
+	if boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
+		start["boot"] = strings.TrimSpace(string(boot))
+	}
+	a.report(start)
+	training := map[string]any{"event": "training", "training": 1, "framework": "test", "unit": "step", "world": 1}
+	for k, v := range extra {
+		training[k] = v
+	}
+	a.report(training)
+}
+
+// observedStage is a stage whose job is observed, accepts --resume PATH and is not resumable by the protocol.
+func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
+	s := newStage(t, play)
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Train, s.cfg.Resume = "train.py", ResumableAuto
+	s.cfg.Knobs = map[string]string{"resume": "--resume {path}"}
+	return s
+}
+
+// TestObservedTraining: for a training without output, the observer alone provides progress and total.
+func TestObservedTraining(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 6 {
+			if !a.step(6, 1) {
+				return died("SIGTERM")
+			}
+		}
+		return finished
+	})
+	rec := s.run().Record
+	if rec.State != journal.Done || float64(rec.Training.TotalUnits) != 6 || rec.Training.Unit != "step" || rec.Log.Format != "observer" {
+		t.Errorf("%s, %v of %vs, log %+v; want done, 6 steps by the observer", rec.State, rec.Training.TotalUnits, rec.Training.Unit, rec.Log)
+	}
+}
+
+// TestSaveOnRequestAndResume: a stop requests a save from the framework; the run is resumed with the script's own
+// argument, again on a pseudo-terminal.
+func TestSaveOnRequestAndResume(t *testing.T) {
+	t.Parallel()
+	var resumed []string
+	s := observedStage(t, nil)
+	s.cfg.PTY = true
+	s.play = func(a *actor) launch.Exit {
+		if i := slices.Index(a.command.Args, "--resume"); i >= 0 {
+			resumed = append(resumed, a.command.Args[i+1])
+			a.epoch = 3
+		}
+		a.begins(map[string]any{"can_save": true, "can_stop": true})
+		for a.epoch < 6 {
+			if !a.step(6, 1) {
+				return died("SIGTERM")
+			}
+			if a.epoch == 3 && a.n == 1 {
+				s.interrupts <- syscall.SIGINT
+				if !s.wait("the request", func(Status, int) bool { return a.request() != nil }) {
+					return failed(1)
+				}
+				path := a.checkpoint()
+				a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": path, "step": 3, "seconds": 0.1})
+				return finished
+			}
+		}
+		return finished
+	}
+	res := s.runWithSignals()
+	if res.Code != CodeInterrupt || !strings.Contains(res.Record.Exit.Detail, "checkpoint saved") {
+		t.Fatalf("exit %d, %+v; want 130 with a checkpoint", res.Code, res.Record.Exit)
+	}
+	if _, stops := s.started()[0].counts(); stops != 0 {
+		t.Errorf("a job that left on request was stopped %d times", stops)
+	}
+	res = s.resume(res.Dir, Change{})
+	if res.Code != CodeDone || len(resumed) != 1 || filepath.Base(resumed[0]) != "ckpt_step_3.pt" {
+		t.Errorf("resumed with %q, exit %d (%v); want ckpt_step_3.pt and 0", resumed, res.Code, res.Err)
+	}
+	if started := s.started(); len(started) != 2 || !started[0].command.PTY || !started[1].command.PTY {
+		t.Error("a start had no pseudo-terminal")
+	}
+}
+
+// TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
+// reason is reported.
+func TestRewoundJobIsStopped(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 9 {
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+			if a.epoch == 4 && a.n == 1 {
+				a.checkpoint()
+				if !a.step(9, 1) {
+					return a.leave()
+				}
+				return died("SIGKILL")
+			}
+		}
+		return finished
+	})
+	res := s.run()
+	if res.Code != CodeTraining {
+		t.Fatalf("exit %d (%v), want the failure of the first start", res.Code, res.Err)
+	}
+	res = s.resume(res.Dir, Change{})
+	if res.Code != CodeTraining || res.Err == nil || !strings.Contains(res.Err.Error(), "began again") {
+		t.Errorf("exit %d (%v), want a failure that says that the job began again", res.Code, res.Err)
+	}
+	if _, stops := s.started()[1].counts(); stops == 0 {
+		t.Error("the job went on")
+	}
+}
+
+// TestStopsAfterItsLastCheckpoint: a job that cannot meet the deadline is stopped at its last checkpoint before the
+// deadline, not at the deadline with unsaved work.
+func TestStopsAfterItsLastCheckpoint(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 1000 {
+			if !a.step(1000, 1) {
+				return a.leave()
+			}
+			if a.epoch%10 == 0 {
+				a.checkpoint()
+			}
+		}
+		return finished
+	})
+	s.cfg.Planner, s.cfg.SLA.TimeMax = "model", at(46)
+	res := s.run()
+	if res.Code != CodeGuard || !strings.Contains(res.Record.Exit.Detail, "next checkpoint") {
+		t.Fatalf("exit %d (%v) %+v, want 4 at a checkpoint", res.Code, res.Err, res.Record.Exit)
+	}
+	if c := res.Record.Checkpoint; c == nil || float64(c.RiskUnits) > 2 || float64(c.Units) != 40 {
+		t.Errorf("checkpoint %+v after %v s, want that of step 40 and next to nothing lost", c, res.Record.Outcome.Seconds)
+	}
+}
+
+// TestRefusedResumeChangesNothing: a resume without a checkpoint is refused, and the record is unchanged byte for
+// byte.
+func TestRefusedResumeChangesNothing(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		a.step(9, 1)
+		return failed(9)
+	})
+	res := s.run()
+	before, err := os.ReadFile(filepath.Join(res.Dir, journal.RecordFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if res := s.resume(res.Dir, Change{}); res.Code != CodeUsage {
+		t.Errorf("exit %d (%v), want 2", res.Code, res.Err)
+	}
+	after, _ := os.ReadFile(filepath.Join(res.Dir, journal.RecordFile))
+	if string(before) != string(after) {
+		t.Error("a refused resume rewrote the record")
+	}
+}
+
+// TestSlowFirstEpochsAreNoReason: three slow epochs do not stop a job that meets its deadline; a hopeless one is
+// stopped after half of the deadline, unless the user consented.
+func TestSlowFirstEpochsAreNoReason(t *testing.T) {
+	for name, c := range map[string]struct {
+		pace   func(epoch int) float64
+		anyway bool
+		code   Code
+	}{
+		"slow first epochs": {func(e int) float64 {
+			if e < 3 {
+				return 5
+			}
+			return 0.3
+		}, false, CodeDone},
+		"hopeless":             {func(int) float64 { return 5 }, false, CodeInfeasible},
+		"hopeless, with --yes": {func(int) float64 { return 5 }, true, CodeGuard},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for a.epoch < 30 {
+					if !a.work(30, c.pace(a.epoch)) {
+						return a.leave()
+					}
+				}
+				return finished
+			})
+			s.cfg.Resume, s.cfg.Planner, s.cfg.CPUs = ResumableNo, "model", "1:2"
+			s.cfg.SLA.TimeMax, s.cfg.Anyway = at(45), c.anyway
+			res := s.run()
+			if res.Code != c.code {
+				t.Errorf("exit %d (%v) after %v s, want %d", res.Code, res.Err, res.Record.Outcome.Seconds, c.code)
+			}
+			if used := float64(res.Record.Outcome.Seconds); c.code == CodeInfeasible && (used < 22 || used > 35) {
+				t.Errorf("stopped after %g s of 45", used)
+			}
+		})
+	}
+}
+
+// runWithSignals is run with the stage's signals.
+func (s *stage) runWithSignals() Result {
+	s.interrupts = make(chan os.Signal, 2)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.agent().Run(ctx, s.cfg, s.interrupts)
+}

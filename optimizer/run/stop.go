@@ -1,0 +1,311 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
+	"trainopt/optimizer/report/chart"
+	"trainopt/resources"
+)
+
+// pendingStop is a job that has been asked to exit, and the next step of the run.
+type pendingStop struct {
+	Why        string                `json:"why"`  // restart, budget, deadline, user, infeasible
+	Next       *resources.Allocation `json:"next"` // the allocation of the next launch; nil: the run ends
+	Label      string                `json:"label"`
+	AskedAt    time.Duration         `json:"asked_at"`
+	Checkpoint bool                  `json:"checkpoint"` // requested by SIGUSR1; SIGTERM follows after the grace
+	Terminated bool                  `json:"terminated"`
+	Words      string                `json:"words,omitempty"`    // the reason, for the user
+	Observed   bool                  `json:"observed,omitempty"` // requested through the observer
+	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
+}
+
+// requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
+// SIGINT if the script handles it by ending its training loop in order; otherwise SIGTERM. After half of the grace,
+// escalate sends SIGTERM.
+func (r *run) requestStop(l *pendingStop) {
+	l.AskedAt = r.elapsed()
+	r.Pending = l
+	defer r.saveState()
+	if r.job == nil { // no process to stop between two launches
+		r.retryAt = 0
+		r.end(r.stopped(nil))
+		return
+	}
+	r.publish()
+	how := r.watchdog.ask()
+	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
+	l.Checkpoint, l.Observed, l.Terminated = how.method == bySignal, how.method == byObserver, how.terminated
+	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) {
+		r.event(Warning, "ask for a checkpoint: %v", how.err)
+	}
+}
+
+// stopMethod is the way in which a job is asked to exit before SIGTERM.
+type stopMethod int
+
+const (
+	noStopMethod stopMethod = iota
+	bySignal                // the job saves on SIGUSR1
+	byObserver              // its framework saves and stops on request
+	byInterrupt             // the job ends its training loop in order on SIGINT
+)
+
+// gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog may
+// call it while the loop is blocked.
+func (r *run) gentleStop() func() (stopMethod, error) {
+	j, tree, o := r.job, r.tree, r.observer
+	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
+	interrupt := r.ins.HandlesInterrupt.Value == "yes"
+	observed := r.savesOnRequest()
+	return func() (stopMethod, error) {
+		if observed && o.send(&o.saving, observe.Request{Op: observe.SaveAndStop}, 0) == nil {
+			return byObserver, nil
+		}
+		var err error
+		if protocol {
+			if err = j.Checkpoint(); err == nil {
+				return bySignal, nil
+			}
+		}
+		if interrupt && tree != nil && tree.Signal(syscall.SIGINT) == nil {
+			return byInterrupt, nil
+		}
+		return noStopMethod, err
+	}
+}
+
+// escalate sends SIGTERM to a job that has not exited within half of the grace after the request, so that the request
+// and SIGTERM together take one grace.
+func (r *run) escalate() {
+	l := r.Pending
+	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
+		return
+	}
+	if l.Saved == "" {
+		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.Config.Grace/2))
+	}
+	l.Terminated = true
+	r.watchdog.stop(r.Config.Grace / 2)
+}
+
+// interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
+func (r *run) interrupt(s os.Signal) {
+	r.watchdog.take()
+	if r.ended != nil {
+		return
+	}
+	if r.userCode == 0 {
+		r.userCode = CodeInterrupt
+		if s == syscall.SIGTERM || s == syscall.SIGHUP {
+			r.userCode = CodeTerminated
+		}
+		how := "stopping"
+		if r.Resumable {
+			how = "saving a checkpoint and stopping"
+		}
+		r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
+			r.Pending.Why, r.Pending.Next = "user", nil
+			r.saveState()
+			return
+		}
+		r.requestStop(&pendingStop{Why: "user"})
+		return
+	}
+	r.event(Info, "%s again: killing", signalName(s))
+	r.watchdog.kill()
+}
+
+// interruptions handles all pending signals.
+func (r *run) interruptions() {
+	for {
+		select {
+		case s := <-r.watchdog.forward:
+			r.interrupt(s)
+		default:
+			return
+		}
+	}
+}
+
+func signalName(s os.Signal) string {
+	if n, ok := s.(syscall.Signal); ok {
+		return unix.SignalName(n)
+	}
+	return s.String()
+}
+
+// handleExit handles the exit of the job, requested or not. It settles time and cost, reads the remaining rows, and
+// then ends the run or starts the next launch.
+func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
+	r.settleJob(exit)
+	now := r.exitAt
+	r.readLastRows()
+	r.observe()
+	seg := r.Progress.Current()
+	if exit.PeakMemoryGiB != nil {
+		seg.PeakGiB = math.Max(seg.PeakGiB, *exit.PeakMemoryGiB)
+	}
+	r.detach()
+	l := r.Pending
+	if l != nil && l.savedBy(exit) {
+		seg.CheckpointS = (now - l.AskedAt).Seconds()
+	}
+	switch {
+	case r.Progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // a job that finishes while it is asked to exit counts as finished
+	case r.Progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
+		// An interpreter removes its handlers while it exits, so that the request killed it.
+		r.event(Warning, "the job had done all its work when the checkpoint request (SIGUSR1) ended it")
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
+	case l == nil:
+		r.handleUnrequestedExit(exit, now)
+	case l.Next != nil:
+		r.Pending = nil
+		r.startNext(ctx, l, exit)
+	default:
+		r.end(r.stopped(&exit))
+	}
+}
+
+// settleJob dates the end of a job by the keeper's record, however late the agent notices it. Nothing is charged
+// between jobs. A job without a record ended no earlier than the state that this agent resumed.
+func (r *run) settleJob(exit launch.Exit) {
+	r.exitAt = r.elapsed()
+	charged := r.exitAt
+	if end, paid, ok := r.Progress.jobEnd(exit.Ran); ok {
+		r.exitAt, charged = min(r.exitAt, end), min(charged, paid)
+	}
+	if exit.Reason == launch.Lost {
+		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
+		charged = r.exitAt
+	}
+	r.meter.Settle(charged)
+	if s := r.Progress.Current(); s != nil {
+		r.closeSegment(max(r.exitAt, s.LaunchedAt))
+	}
+}
+
+// handleUnrequestedExit handles an exit that was not requested: a normal end, the keeper's dead-man's switch, or a
+// failure, after which the job may be restarted.
+func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
+	if exit.Reason == launch.Exited && exit.Code == 0 {
+		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
+			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
+			r.Progress.Done = r.Progress.Total
+		} else if ok && rest > 0 {
+			r.event(Warning, "the training ended with %g of %g %ss", r.Progress.Done, r.Progress.Total, r.Progress.Unit)
+		}
+		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
+		return
+	}
+	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
+		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
+		// a keeper, ran.
+		r.Pending = &pendingStop{Why: why, AskedAt: now, Checkpoint: r.Resumable}
+		r.end(r.stopped(&exit))
+		return
+	}
+	if r.mayRestart(exit) {
+		r.Failures++
+		life := exit
+		if seg := r.Progress.Current(); r.Progress.Done <= seg.StartDone {
+			life.Ran = 0 // a launch without progress counts as an immediate failure
+		}
+		next, retry := r.Backoff.Next(life)
+		if r.Failures > r.Config.Restarts && !retry.GiveUp {
+			retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", r.Failures, r.Config.Restarts)}
+		}
+		r.Backoff = next
+		if !retry.GiveUp {
+			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
+			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
+			return
+		}
+		r.event(Problem, "%s", retry.Reason)
+		exit.Detail = joinDetail(exit.Detail, retry.Reason)
+	}
+	reason := string(exit.Reason)
+	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
+		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// stopped returns the ending of a run that was stopped by the guard or the user.
+func (r *run) stopped(exit *launch.Exit) *ending {
+	e := &ending{state: journal.Stopped, reason: r.Pending.Why, exit: exit}
+	switch r.Pending.Why {
+	case "user":
+		e.code = cmp.Or(r.userCode, CodeTerminated)
+	case "rewound":
+		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.Pending.Words)
+	case "infeasible":
+		e.reason, _ = r.nearestLimit()
+		e.code = CodeInfeasible
+	default:
+		e.code = CodeGuard
+	}
+	if exit != nil && r.Pending.savedBy(*exit) {
+		e.detail = joinDetail("checkpoint saved", r.Pending.Saved)
+	} else if exit != nil {
+		e.detail = describeExit(*exit)
+	}
+	e.detail = joinDetail(r.Pending.Words, e.detail)
+	return e
+}
+
+// savedBy reports whether the job saved before its exit, according to the observer's answer or the checkpoint
+// protocol.
+func (l *pendingStop) savedBy(exit launch.Exit) bool {
+	return l.Saved != "" || l.Checkpoint && !l.Observed && savedCheckpoint(exit)
+}
+
+// savedCheckpoint reports whether e confirms a save: by the protocol, a job that was asked to save exits with 0 or
+// 75.
+func savedCheckpoint(e launch.Exit) bool {
+	return e.Signal == "" && (e.Code == 0 || e.Code == exitTryAgain)
+}
+
+// describeExit describes an exit in one line, without repeating what its Detail contains.
+func describeExit(e launch.Exit) string {
+	text := ""
+	switch {
+	case e.Reason == launch.OOM:
+		text = "out of memory"
+	case e.Reason == launch.Lost:
+		text = "lost without an exit record"
+	case e.Signal != "":
+		text = "died of " + e.Signal
+	case e.Detail == "" || e.Detail == fmt.Sprintf("exited by itself with code %d", e.Code):
+		return fmt.Sprintf("exit code %d", e.Code)
+	default:
+		text = fmt.Sprintf("exit code %d", e.Code)
+	}
+	return joinDetail(text, e.Detail)
+}
+
+// length formats a duration as in the report.
+func length(d time.Duration) string { return chart.PlainBlanks(chart.Duration(d.Seconds())) }
+
+func joinDetail(a, b string) string {
+	switch {
+	case a == "":
+		return b
+	case b == "" || a == b:
+		return a
+	}
+	return a + "; " + b
+}

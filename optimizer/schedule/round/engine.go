@@ -1,0 +1,363 @@
+// Package round turns the shares of a policy into leases of devices, in rounds of a few minutes: shares → leases →
+// devices → moves.
+//
+// An Engine is a pure state machine: time enters with each call, and nothing in it reads a clock, starts a goroutine
+// or performs I/O. A World, simulated or live, reports arrivals and completions, answers questions about jobs, and
+// carries out the commands:
+//
+//	e := round.New(round.Options{Devices: devices, Interval: 360}, world)
+//	e.Arrive(now, &round.Job{Job: job, Number: 0, Rate: rates})
+//	commands, err := e.Step(now) // call again at e.Next(), or after an event
+//	e.End(now, job)
+//
+// The engine keeps Gavel's rounds (Narayanan et al., OSDI 2020, section 5), which share time by assigning each device
+// to one job or pair for some minutes, without the restrictions that cost Gavel time:
+//
+//   - Decisions are made as soon as jobs arrive or complete, which also ends the round: no job waits for the next
+//     decision, and released devices are reassigned immediately (Options.WholeRounds keeps them until the end of the
+//     round).
+//   - The entries with the largest time owed receive the devices of a round, so shares are accurate to within a
+//     round; a holder keeps its devices unless another entry is owed more by at least a lease.
+//   - Remaining devices are assigned where they help most, relative to the best device type of each job, rather than
+//     in order of speed of the type; jobs move up to better devices that would be idle.
+//   - Devices of a job are spread over as few servers as possible.
+package round
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
+
+// Options configure an Engine.
+type Options struct {
+	Devices  []schedule.DeviceType
+	Traits   schedule.Traits // of the policy
+	Interval float64         // length of a round in seconds
+	// MinReplanInterval is the minimum time in seconds between two decisions; 0: that of the policy's traits after
+	// completions without arrivals, else none; negative: none.
+	MinReplanInterval float64
+	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then.
+	WholeRounds bool
+	Preemption  schedule.Preemption
+}
+
+// World is the cluster that an engine schedules.
+type World interface {
+	// Decide returns the shares of the policy at a time. Entries refer to the active jobs in order of arrival.
+	Decide(now float64) (schedule.Allocation, error)
+	// PairRates returns the throughputs in steps/s of two co-located jobs by device type. The job that arrived earlier
+	// comes first. The slices are retained; the world may correct them in place and then call Replan.
+	PairRates(first, second *Job) (a, b []float64)
+	// SizedRate returns the throughput in steps/s of a job on a number of devices of a type. It is only called with
+	// numbers chosen by the policy.
+	SizedRate(j *Job, device, gpus int) float64
+}
+
+// Command is an instruction to the world: to stop a runnable, or to start it on its devices.
+type Command struct {
+	Do       schedule.Decision // Stop or Start
+	Runnable *Runnable
+	// A and B say what starting the runnable means for its jobs: Keep, Start, Move or Resize. A job that an earlier
+	// command of the same step stopped and that is kept need not be interrupted.
+	A, B schedule.Decision
+}
+
+// Leases counts how often a runnable was still present when its lease ended, and how often it then kept its devices.
+type Leases struct{ Ended, Extended int }
+
+// Engine is the state of the leases of a cluster. While all runnables have full shares, there are no rounds. It is not
+// safe for concurrent use.
+//
+// Cost: O(jobs · types) a decision or end of a round, else O(1).
+type Engine struct {
+	Options
+	world  World
+	period float64 // seconds after which the policy decides again; +Inf: never
+	now    float64
+
+	jobs      []*Job               // active, in order of arrival
+	runnables map[[2]int]*Runnable // by numbers of both jobs; the second is −1 for a single job
+	list      []*Runnable          // in order of creation
+	running   []*Runnable          // in order of their starts
+	leases    Leases
+	commands  []Command
+
+	changed    bool    // jobs arrived or completed since the last decision
+	arrived    bool    // jobs arrived
+	decided    float64 // time of the last decision; −Inf: none
+	roundStart float64
+	roundEnd   float64 // scheduled; +Inf: none
+	shared     bool    // some runnable has a partial share
+
+	freeDevices
+	chooser
+}
+
+// New returns an engine of an idle cluster.
+func New(o Options, w World) *Engine {
+	e := &Engine{
+		Options: o, world: w, period: math.Inf(1), runnables: map[[2]int]*Runnable{},
+		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
+	}
+	if o.Traits.Period > 0 {
+		e.period = o.Traits.Period
+	}
+	e.freeDevices.init(o.Devices)
+	return e
+}
+
+// Arrive admits a job at time now. Numbers of jobs increase in the order of calls.
+func (e *Engine) Arrive(now float64, j *Job) {
+	e.now, e.changed, e.arrived = now, true, true
+	e.jobs = append(e.jobs, j)
+	e.runnable(j, nil)
+}
+
+// End removes a job that completed, or was cancelled, at time now. Its devices are free from then on; a co-located job
+// loses them too, and the next step usually returns them to it.
+func (e *Engine) End(now float64, j *Job) {
+	e.now, e.changed = now, true
+	j.ended = true
+	if j.runs != nil {
+		e.Release(now, j.runs)
+	}
+}
+
+// Release ends the lease of a runnable at time now although no job completed. The next step may start it again, on the same
+// devices.
+func (e *Engine) Release(now float64, r *Runnable) {
+	e.now, e.changed = now, true
+	e.release(r)
+	e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
+}
+
+// Replan requests a decision at the next step, as after an arrival or a completion: rates of pairs have changed.
+func (e *Engine) Replan() { e.changed = true }
+
+// LimitRound ends the current round after one interval even if all shares are full: a running pair has rates that will
+// be corrected then.
+func (e *Engine) LimitRound() { e.roundEnd = min(e.roundEnd, e.roundStart+e.Interval) }
+
+// Next returns the time in seconds at which Step is due if no job arrives or completes before; +Inf: never.
+func (e *Engine) Next() float64 { return e.roundEnd }
+
+// Running returns the runnables that hold devices, in the order in which they were started. The slice is valid until
+// the next call.
+func (e *Engine) Running() []*Runnable { return e.running }
+
+// Leases returns the number of leases that ended and were extended so far.
+func (e *Engine) Leases() Leases { return e.leases }
+
+// Due reports whether a round begins at time now: at the end of the last one, or after a change.
+func (e *Engine) Due(now float64) bool {
+	return now >= e.roundEnd || e.changed && !(e.WholeRounds && !math.IsInf(e.roundEnd, 1))
+}
+
+// Step begins a round if it is due: it updates the time owed, asks for a decision if one is due, and assigns devices.
+// It is to be called after all arrivals and completions of a time. Commands are to be carried out in order; they are
+// valid until the next step.
+func (e *Engine) Step(now float64) ([]Command, error) {
+	e.commands = e.commands[:0]
+	if !e.Due(now) {
+		return nil, nil
+	}
+	e.now = now
+	e.updateDeficits()
+	since := now - e.decided
+	if e.changed && since >= e.minReplanInterval() || since >= e.period {
+		if err := e.applyDecision(); err != nil {
+			return nil, err
+		}
+	}
+	e.choose()
+	e.move()
+	e.roundEnd = math.Inf(1)
+	if e.shared || e.changed || e.WholeRounds && len(e.running) > 0 {
+		e.roundEnd = now + e.Interval
+	}
+	e.roundEnd = min(e.roundEnd, max(now+1, e.decided+e.period))
+	return e.commands, nil
+}
+
+// minReplanInterval returns the minimum time in seconds between the last decision and the next.
+func (e *Engine) minReplanInterval() float64 {
+	if e.Options.MinReplanInterval == 0 && !e.arrived {
+		return e.Traits.MinReplanInterval
+	}
+	return e.Options.MinReplanInterval
+}
+
+// updateDeficits adds the difference between the time due and the time received in the past round to the deficit of
+// each runnable. Deficits are limited to a few rounds: they serve for ordering and must not grow while devices are
+// scarce.
+func (e *Engine) updateDeficits() {
+	length := e.now - e.roundStart
+	e.roundStart = e.now
+	if !e.shared || length <= 0 {
+		return
+	}
+	most := maxDeficit * e.Interval
+	for _, r := range e.list {
+		for d, x := range r.shares {
+			due := float64(x * length)
+			if r.counted == d {
+				due -= length
+			}
+			r.deficit[d] = min(max(r.deficit[d]+due, -most), most)
+		}
+	}
+}
+
+const maxDeficit = 20 // rounds
+
+// applyDecision asks the policy and applies its shares.
+func (e *Engine) applyDecision() error {
+	e.removeEnded()
+	a, err := e.world.Decide(e.now)
+	if err != nil {
+		return err
+	}
+	e.decided, e.changed, e.arrived, e.shared = e.now, false, false, false
+	for _, r := range e.list {
+		clear(r.shares)
+		r.asked = false
+	}
+	// Create runnables as needed, and detect partial shares.
+	for i := range a.Entries {
+		entry := &a.Entries[i]
+		if max(entry.A, entry.B) >= len(e.jobs) {
+			return fmt.Errorf("shares for jobs %d and %d of %d", entry.A, entry.B, len(e.jobs))
+		}
+		r := e.runnable(e.jobs[entry.A], nil)
+		if entry.B >= 0 {
+			r = e.runnable(e.jobs[min(entry.A, entry.B)], e.jobs[max(entry.A, entry.B)])
+		}
+		r.asked = true
+		if a.GPUs != nil {
+			e.resize(r, a.GPUs[i])
+		}
+		for d, x := range entry.X {
+			r.shares[d] = min(max(x, 0), 1)
+			e.shared = e.shared || x > minShare && x < fullShare
+		}
+	}
+	return nil
+}
+
+const (
+	minShare  = 1e-6 // smaller shares are rounding errors
+	fullShare = 1 - 1e-6
+)
+
+// removeEnded removes ended jobs, and the runnables with such jobs and pairs without devices that the last decision
+// did not include.
+func (e *Engine) removeEnded() {
+	jobs := e.jobs[:0]
+	for _, j := range e.jobs {
+		if !j.ended {
+			jobs = append(jobs, j)
+		}
+	}
+	clear(e.jobs[len(jobs):])
+	e.jobs = jobs
+	kept := e.list[:0]
+	for _, r := range e.list {
+		if r.gone() || r.B != nil && !r.asked && r.Device < 0 {
+			delete(e.runnables, keyOf(r.A, r.B))
+			continue
+		}
+		kept = append(kept, r)
+	}
+	clear(e.list[len(kept):])
+	e.list = kept
+}
+
+// runnable returns the runnable of a single job (b is nil) or of a pair in order of arrival, and creates it if
+// necessary.
+func (e *Engine) runnable(a, b *Job) *Runnable {
+	key := keyOf(a, b)
+	if r, ok := e.runnables[key]; ok {
+		return r
+	}
+	r := newRunnable(a, b, len(e.Devices))
+	if b != nil {
+		r.RateA, r.RateB = e.world.PairRates(a, b)
+	}
+	r.best = e.bestRate(r)
+	e.runnables[key] = r
+	e.list = append(e.list, r)
+	return r
+}
+
+// resize changes the number of devices of a runnable.
+func (e *Engine) resize(r *Runnable, gpus int) {
+	if r.GPUs == gpus {
+		return
+	}
+	if r.Device >= 0 {
+		e.stop(r)
+		e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
+	}
+	r.GPUs = gpus
+	r.RateA = make([]float64, len(e.Devices))
+	for d := range r.RateA {
+		r.RateA[d] = e.world.SizedRate(r.A, d, gpus)
+	}
+	r.best = e.bestRate(r)
+}
+
+// move stops the runnables that lose their devices and starts the chosen ones.
+func (e *Engine) move() {
+	kept := e.running[:0]
+	for _, r := range e.running {
+		e.leases.Ended++
+		if r.want != r.Device {
+			e.stop(r)
+			continue
+		}
+		kept = append(kept, r)
+	}
+	clear(e.running[len(kept):])
+	e.running = kept
+	e.leases.Extended += len(kept)
+	for _, r := range e.chosen {
+		if r.Device < 0 {
+			e.start(r)
+		}
+	}
+}
+
+// stop releases the devices of a runnable and adds the command. The caller removes it from the running ones.
+func (e *Engine) stop(r *Runnable) {
+	e.release(r)
+	e.commands = append(e.commands, Command{Do: schedule.Stop, Runnable: r})
+}
+
+// release frees the devices of a runnable.
+func (e *Engine) release(r *Runnable) {
+	e.free(r.slot)
+	r.A.leave(r, e.now)
+	if r.B != nil {
+		r.B.leave(r, e.now)
+	}
+	r.Device, r.Where = -1, r.Where[:0]
+}
+
+// start allocates devices of the assigned type to a runnable and adds the command.
+func (e *Engine) start(r *Runnable) {
+	r.Device = r.want
+	last := &r.A.last
+	if r.B != nil && (r.A.stopped < e.now || last.Device != r.Device) { // the job already running there keeps its devices
+		last = &r.B.last
+	}
+	r.Where, r.Spread = e.take(r.Device, r.GPUs, r.Where[:0], last)
+	c := Command{Do: schedule.Start, Runnable: r, A: r.A.enter(r, e.now)}
+	if r.B != nil {
+		c.B = r.B.enter(r, e.now)
+	}
+	e.running = append(e.running, r)
+	e.commands = append(e.commands, c)
+}

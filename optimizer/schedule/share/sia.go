@@ -1,0 +1,286 @@
+package share
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
+
+// sia jointly chooses a device type and a number of devices for every job (Jayaram Subramanya et al., "Sia:
+// Heterogeneity-aware, goodput-optimized ML-cluster scheduling", SOSP 2023, section 3). It minimizes Σ_i (r_i·G_i)^p
+// over the jobs with devices plus λ for each job without, with p = −1/2 and λ = 1.1. G is the rate of a job at a
+// size, relative to its lowest rate. r is 1 at the current size of the job and elsewhere its restart factor (T −
+// N·S)/(T + S), where T is the age of the job, N its number of restarts and S the duration of a restart; r is 1 for
+// waiting jobs and for jobs younger than S. Sizes are those of the paper: powers of two within a server, then whole
+// servers.
+//
+// Rates are known in advance, as in the paper's runs with oracle profiles. newSiaExploring adds the paper's rule for
+// jobs with unknown rates: on each type a job receives at most twice the number of devices that it held there for a
+// round, starting at the smallest number on which it runs.
+//
+// The paper solves the integer program by branch and bound to 10⁻⁴. Here, prices of devices yield a bound (the
+// Lagrangian dual) and a solution that is improved by local search, see siaProgram. Further differences: it decides
+// immediately after arrivals and completions, and otherwise every 6 minutes, since only restart factors have changed
+// then (the paper: every 60 s, as newSiaExploring does while jobs may grow); S is the same for all models; and a job
+// may be moved while it restarts. Rates take the place of goodput; they are goodput if the throughput table contains
+// it, as that of workload.LoadSiaProfiles does. Under load, jobs that scale badly may wait for a very long time.
+//
+// It uses rates by number of devices, not the length of jobs.
+type sia struct {
+	explores bool            // limits growth to doubling
+	jobs     map[int]*siaJob // by ID
+	sizes    map[string]*siaSizes
+	prices   []float64 // dual prices of the last decision
+	round    int
+
+	chosen  []*size // solution of the last program
+	ids     []int   // IDs of its jobs
+	decided float64 // time of the last program
+}
+
+// siaJob is the state of a job between decisions.
+type siaJob struct {
+	Held     size // GPUs is 0 without devices
+	Since    float64
+	Ran      bool // has run at some time
+	Restarts int
+	Most     []int // by type: largest number of devices held for a round
+	Round    int   // last decision at which the job was active
+}
+
+// siaSizes contains the sizes at which jobs of a type run, by number of devices, and the value λ − G^p of each.
+type siaSizes struct {
+	all   []size
+	value []float64
+	power []float64 // G^p
+	least []int     // by device type: smallest number of devices on which the job runs
+}
+
+const (
+	siaPower       = -0.5
+	siaPenalty     = 1.1 // λ
+	siaRestart     = 60  // S, seconds
+	siaRoundLength = 60  // seconds
+	siaPeriod      = 360 // interval of decisions without arrivals and completions, seconds
+)
+
+func newSia(Options) schedule.Policy {
+	return &sia{jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
+}
+
+// newSiaExploring returns the variant for jobs with unknown rates, as far as these limit growth.
+func newSiaExploring(Options) schedule.Policy {
+	return &sia{explores: true, jobs: map[int]*siaJob{}, sizes: map[string]*siaSizes{}}
+}
+
+// Traits sets OnlyShares: jobs without devices wait.
+func (p *sia) Traits() schedule.Traits {
+	t := schedule.Traits{Name: "Sia", FixedOrder: true, OnlyShares: true, Period: siaPeriod}
+	if p.explores {
+		t.Period = siaRoundLength
+	}
+	return t
+}
+
+// Decide decides shares and, if the snapshot has rates by number of devices, these numbers.
+func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
+	if s.SizedRate != nil {
+		return p.decide(s, func(i int) *siaSizes {
+			z, ok := p.sizes[s.Jobs[i].Type]
+			if !ok {
+				z = newSiaSizes(siaConfigurations(s, i), len(s.Devices))
+				p.sizes[s.Jobs[i].Type] = z
+			}
+			return z
+		}), nil
+	}
+	return p.decide(s, func(i int) *siaSizes {
+		var sizes []size
+		for d, r := range s.Jobs[i].Rate {
+			if r > 0 && s.Devices[d].Count >= s.Jobs[i].GPUs {
+				sizes = append(sizes, size{d, s.Jobs[i].GPUs, r})
+			}
+		}
+		return newSiaSizes(sizes, len(s.Devices))
+	}), nil
+}
+
+// State implements schedule.Stateful.
+func (p *sia) State() ([]byte, error) {
+	return encodeState(p.jobs, p.prices, p.round, p.chosen, p.ids, p.decided)
+}
+
+// Restore implements schedule.Stateful.
+func (p *sia) Restore(state []byte) error {
+	return decodeState(state, &p.jobs, &p.prices, &p.round, &p.chosen, &p.ids, &p.decided)
+}
+
+// siaConfigurations returns sizes with powers of two within a server, then whole servers.
+func siaConfigurations(s *schedule.Snapshot, i int) []size {
+	var out []size
+	for d, t := range s.Devices {
+		server := t.PerServer
+		if server < 2 { // the size of servers is unknown
+			server = t.Count
+		}
+		for g := 1; g <= t.Count; {
+			if r := s.SizedRate(s.Jobs[i].Job, d, g); r > 0 {
+				out = append(out, size{d, g, r})
+			}
+			switch {
+			case 2*g <= server:
+				g *= 2
+			case g < server:
+				g = server
+			default:
+				g += server
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b size) int { return a.GPUs - b.GPUs })
+	return out
+}
+
+// newSiaSizes computes the values of sizes, which must be sorted by number of devices.
+func newSiaSizes(all []size, types int) *siaSizes {
+	z := &siaSizes{all: all, value: make([]float64, len(all)), power: make([]float64, len(all)), least: make([]int, types)}
+	least := math.Inf(1)
+	for _, c := range all {
+		least = min(least, c.Rate)
+		if z.least[c.Device] == 0 {
+			z.least[c.Device] = c.GPUs
+		}
+	}
+	for k, c := range all {
+		z.power[k] = math.Pow(c.Rate/least, siaPower)
+		z.value[k] = siaPenalty - z.power[k]
+	}
+	return z
+}
+
+// decide builds and solves the program and updates the state of the jobs. Waiting jobs with the same sizes are equal
+// and evaluated once. The last solution is reused if nothing but restart factors has changed recently.
+func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedule.Allocation {
+	p.round++
+	if p.nothingNew(s) {
+		return sizedShares(s, p.chosen)
+	}
+	g := &siaProgram{sizes: make([][]size, len(s.Jobs)), value: make([][]float64, len(s.Jobs)), before: make([]int, len(s.Jobs)), same: make([]int, len(s.Jobs))}
+	g.room, _ = freeDevices(s)
+	g.prices = p.prices
+	waiting := map[*siaSizes]int{}
+	for i := range s.Jobs {
+		z := sizes(i)
+		j := p.job(s, i)
+		g.same[i], g.before[i] = i, -1
+		if j.Held.GPUs == 0 && (!j.Ran || !p.explores) { // no restart to account for
+			if first, ok := waiting[z]; ok {
+				g.same[i], g.sizes[i], g.value[i] = first, g.sizes[first], g.value[first]
+				continue
+			}
+			waiting[z] = i
+		}
+		g.sizes[i], g.value[i], g.before[i] = j.options(s.Now-s.Jobs[i].Arrival, z, p.explores)
+	}
+	held := g.solve()
+	p.prices, p.chosen, p.ids, p.decided = g.prices, held, p.ids[:0], s.Now
+	// Record the devices held from now on.
+	for i, z := range held {
+		p.jobs[s.Jobs[i].ID].take(z, s.Now)
+		p.ids = append(p.ids, s.Jobs[i].ID)
+	}
+	p.forget(len(s.Jobs))
+	return sizedShares(s, held)
+}
+
+// nothingNew reports whether the last program was solved recently for the same jobs and none of them may have more
+// devices since, so that only restart factors have changed.
+func (p *sia) nothingNew(s *schedule.Snapshot) bool {
+	if len(s.Jobs) != len(p.ids) || s.Now-p.decided >= siaPeriod {
+		return false
+	}
+	same := true
+	for i := range s.Jobs {
+		if s.Jobs[i].ID != p.ids[i] {
+			return false
+		}
+		j := p.jobs[s.Jobs[i].ID]
+		before := 0
+		if j.Held.GPUs > 0 {
+			before = j.Most[j.Held.Device]
+		}
+		p.job(s, i)
+		same = same && (j.Held.GPUs == 0 || j.Most[j.Held.Device] == before)
+	}
+	return same
+}
+
+// job returns the state of a job, updated with the devices that it has held for a round.
+func (p *sia) job(s *schedule.Snapshot, i int) *siaJob {
+	j := p.jobs[s.Jobs[i].ID]
+	if j == nil {
+		j = &siaJob{Most: make([]int, len(s.Devices))}
+		p.jobs[s.Jobs[i].ID] = j
+	}
+	j.Round = p.round
+	if j.Held.GPUs > 0 && s.Now-j.Since >= siaRoundLength*(1-1e-9) {
+		j.Most[j.Held.Device] = max(j.Most[j.Held.Device], j.Held.GPUs)
+	}
+	return j
+}
+
+// options returns the sizes available to a job, their values, and the index of its current size; −1: none.
+func (j *siaJob) options(age float64, z *siaSizes, explores bool) (sizes []size, value []float64, before int) {
+	before = -1
+	worse := 1.0 // r^p
+	if j.Held.GPUs > 0 && age >= siaRestart {
+		r := max(age-float64(j.Restarts)*siaRestart, 0) / (age + siaRestart)
+		worse = math.Pow(r, siaPower) // +Inf: the job is not moved
+	}
+	sizes, value = make([]size, 0, len(z.all)), make([]float64, 0, len(z.all))
+	for k, c := range z.all {
+		if explores && c.GPUs > max(2*j.Most[c.Device], z.least[c.Device]) && c != j.Held {
+			continue
+		}
+		v := z.value[k]
+		if j.Held.GPUs > 0 && c != j.Held {
+			v = siaPenalty - worse*z.power[k]
+		}
+		if v <= 0 {
+			continue
+		}
+		if c == j.Held {
+			before = len(sizes)
+		}
+		sizes, value = append(sizes, c), append(value, v)
+	}
+	return sizes, value, before
+}
+
+// take assigns a size to a job from now on; nil: none.
+func (j *siaJob) take(z *size, now float64) {
+	switch {
+	case z == nil:
+		j.Held = size{}
+		return
+	case *z == j.Held:
+		return
+	}
+	if j.Ran {
+		j.Restarts++
+	}
+	j.Held, j.Since, j.Ran = *z, now, true
+}
+
+// forget occasionally removes the state of ended jobs.
+func (p *sia) forget(there int) {
+	if len(p.jobs) < 2*there+64 {
+		return
+	}
+	for id, j := range p.jobs {
+		if j.Round != p.round {
+			delete(p.jobs, id)
+		}
+	}
+}

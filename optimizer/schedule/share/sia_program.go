@@ -1,0 +1,379 @@
+package share
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// siaProgram assigns each job at most one size so that the total value is high, subject to the number of devices of
+// each type: a multiple-choice knapsack with several capacities.
+//
+// For any nonnegative prices of devices, the total gain of all jobs by their best sizes at these prices, plus the
+// prices of all devices, is an upper bound. The prices with the lowest bound are sought by subgradient steps with
+// Polyak's step length, starting from the prices of the last decision, until the bound is within the tolerance of the
+// best solution. Two candidate solutions are improved by local search, in which one job changes its size, and
+// possibly a second one frees the devices for it: the current sizes, and the best sizes at these prices as far as
+// devices suffice. The better one is returned. Equal jobs are evaluated once. O(steps · (devices + kinds) · sizes).
+type siaProgram struct {
+	sizes [][]size
+	value [][]float64
+	room  []int // number of devices by type
+	// before contains the current size of each job, −1: none; nil: no job has devices.
+	before []int
+	// same contains the first job with the same sizes and values; nil: all jobs are distinct.
+	same   []int
+	prices []float64 // initial prices, nil: unknown; afterwards the prices of the bound
+	bound  float64   // upper bound on the value of any solution
+
+	group []siaGroup
+	stamp []int // by job: last pass in which a job of its kind was evaluated
+	looks int
+}
+
+// siaGroup is a set of equal jobs.
+type siaGroup struct {
+	job   int // the first one
+	count int
+}
+
+const (
+	siaPriceSteps = 60
+	siaTolerance  = 1e-3 // relative to the bound
+)
+
+// solve returns the size of each job, nil for none, and sets bound and prices.
+func (g *siaProgram) solve() []*size {
+	g.prepare()
+	best, left := g.keep()
+	g.localSearch(best, left)
+	worth := g.worth(best)
+	g.minimizeBound(worth)
+	if g.bound-worth > siaTolerance*g.bound {
+		other, left := g.choose()
+		g.localSearch(other, left)
+		if w := g.worth(other); w > worth {
+			best = other
+		}
+	}
+	held := make([]*size, len(g.sizes))
+	for i, k := range best {
+		if k >= 0 {
+			held[i] = &g.sizes[i][k]
+		}
+	}
+	return held
+}
+
+// prepare collects groups of equal jobs and initializes missing inputs.
+func (g *siaProgram) prepare() {
+	n := len(g.sizes)
+	g.stamp = make([]int, n)
+	if g.same == nil {
+		g.same = make([]int, n)
+		for i := range g.same {
+			g.same[i] = i
+		}
+	}
+	at := make([]int, n)
+	for i, first := range g.same {
+		if first == i {
+			at[i] = len(g.group)
+			g.group = append(g.group, siaGroup{job: i})
+		}
+		g.group[at[first]].count++
+	}
+	if len(g.prices) != len(g.room) {
+		g.prices = make([]float64, len(g.room))
+	}
+}
+
+// keep returns the current sizes, as far as devices suffice.
+func (g *siaProgram) keep() (chosen, left []int) {
+	left = slices.Clone(g.room)
+	chosen = make([]int, len(g.sizes))
+	for i := range chosen {
+		chosen[i] = -1
+		if g.before == nil || g.before[i] < 0 {
+			continue
+		}
+		if z := g.sizes[i][g.before[i]]; z.GPUs <= left[z.Device] {
+			left[z.Device] -= z.GPUs
+			chosen[i] = g.before[i]
+		}
+	}
+	return chosen, left
+}
+
+// worth returns the total value of a solution.
+func (g *siaProgram) worth(chosen []int) float64 {
+	sum := 0.0
+	for i, k := range chosen {
+		if k >= 0 {
+			sum += g.value[i][k]
+		}
+	}
+	return sum
+}
+
+// minimizeBound seeks the prices with the lowest bound. worth is the value of a known solution. The step length is halved
+// after four steps without improvement.
+func (g *siaProgram) minimizeBound(worth float64) {
+	price := slices.Clone(g.prices)
+	spare := make([]float64, len(price))
+	g.bound = math.Inf(1)
+	pace, since := 1.0, 0
+	for range siaPriceSteps {
+		dual := g.dual(price, spare)
+		if dual < g.bound*(1-1e-6) {
+			since = 0
+		} else if since++; since == 4 {
+			pace, since = pace/2, 0
+		}
+		if dual < g.bound {
+			g.bound = dual
+			copy(g.prices, price)
+		}
+		// Subgradient, projected on the nonnegative prices.
+		length := 0.0
+		for d, x := range spare {
+			if price[d] == 0 && x > 0 {
+				spare[d] = 0
+			}
+			length += spare[d] * spare[d]
+		}
+		if length == 0 || g.bound-worth <= siaTolerance*g.bound || pace < 0.02 {
+			return
+		}
+		// Polyak's step length.
+		step := pace * (dual - worth) / length
+		for d := range price {
+			price[d] = max(0, price[d]-step*spare[d])
+		}
+	}
+}
+
+// choice returns the size with the largest value above its price; −1 if none is positive.
+func (g *siaProgram) choice(i int, price []float64) (size int, worth float64) {
+	size = -1
+	value := g.value[i]
+	for k, z := range g.sizes[i] {
+		if w := value[k] - price[z.Device]*float64(z.GPUs); w > worth {
+			size, worth = k, w
+		}
+	}
+	return size, worth
+}
+
+// dual returns the bound at the given prices, and in spare the number of devices of each type without demand at these
+// prices (negative: excess demand).
+func (g *siaProgram) dual(price, spare []float64) (bound float64) {
+	for d, n := range g.room {
+		spare[d] = float64(n)
+		bound += price[d] * float64(n)
+	}
+	for _, e := range g.group {
+		if k, worth := g.choice(e.job, price); k >= 0 {
+			z := g.sizes[e.job][k]
+			bound += worth * float64(e.count)
+			spare[z.Device] -= float64(z.GPUs * e.count)
+		}
+	}
+	return bound
+}
+
+// choose assigns the best sizes at the current prices in descending order of value above price per device, while
+// devices suffice.
+func (g *siaProgram) choose() (chosen, left []int) {
+	type wish struct {
+		job, size int
+		worth     float64 // per device
+	}
+	wishes := make([]wish, 0, len(g.sizes))
+	chosen = make([]int, len(g.sizes))
+	for i, first := range g.same {
+		chosen[i] = -1
+		if k, worth := g.choice(first, g.prices); k >= 0 {
+			wishes = append(wishes, wish{i, k, worth / float64(g.sizes[i][k].GPUs)})
+		}
+	}
+	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.worth, a.worth) })
+	left = slices.Clone(g.room)
+	for _, w := range wishes {
+		if z := g.sizes[w.job][w.size]; z.GPUs <= left[z.Device] {
+			left[z.Device] -= z.GPUs
+			chosen[w.job] = w.size
+		}
+	}
+	return chosen, left
+}
+
+// localSearch improves a solution until no change has a gain; the number of changes is limited.
+func (g *siaProgram) localSearch(chosen, left []int) {
+	for range 4 * len(chosen) {
+		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
+			return
+		}
+	}
+}
+
+// fresh reports whether a job has devices or is the first of its kind in this pass.
+func (g *siaProgram) fresh(i int, chosen []int) bool {
+	if chosen[i] >= 0 {
+		return true
+	}
+	first := g.same[i]
+	if g.stamp[first] == g.looks {
+		return false
+	}
+	g.stamp[first] = g.looks
+	return true
+}
+
+// has returns a size of a job and its value.
+func (g *siaProgram) has(i, k int) (z size, worth float64) {
+	if k < 0 {
+		return size{Device: -1}, 0
+	}
+	return g.sizes[i][k], g.value[i][k]
+}
+
+const siaGain = 1e-9 // smaller gains are rounding errors
+
+// improve makes the single change with the largest gain per device. It returns false if none exists.
+func (g *siaProgram) improve(chosen, left []int) bool {
+	job, to, most := -1, -1, siaGain
+	g.looks++
+	for i := range g.sizes {
+		if !g.fresh(i, chosen) {
+			continue
+		}
+		had, now := g.has(i, chosen[i])
+		for k, z := range g.sizes[i] {
+			if z.GPUs > roomFor(z, had, left) {
+				continue
+			}
+			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most {
+				job, to, most = i, k, gain
+			}
+		}
+	}
+	if job < 0 {
+		return false
+	}
+	g.change(chosen, left, job, to)
+	return true
+}
+
+// roomFor returns the number of free devices of a size's type, including those that the job holds there.
+func roomFor(z, had size, left []int) int {
+	if z.Device == had.Device {
+		return left[z.Device] + had.GPUs
+	}
+	return left[z.Device]
+}
+
+// change assigns another size to a job; −1: none.
+func (g *siaProgram) change(chosen, left []int, job, to int) {
+	if z, _ := g.has(job, chosen[job]); z.Device >= 0 {
+		left[z.Device] += z.GPUs
+	}
+	if z, _ := g.has(job, to); z.Device >= 0 {
+		left[z.Device] -= z.GPUs
+	}
+	chosen[job] = to
+}
+
+// loss is the loss of value when a job leaves a type or reduces its devices there.
+type loss struct {
+	job, to int
+	worth   float64
+}
+
+// exchange makes the most profitable exchange, in which one job changes to a size without enough free devices and
+// another job frees them. It returns false if no exchange has a gain. O((jobs + kinds) · sizes · number of missing
+// devices).
+func (g *siaProgram) exchange(chosen, left []int) bool {
+	most := siaGain
+	var up, down loss
+	cheapest := g.losses(chosen, left)
+	g.looks++
+	for i := range g.sizes {
+		if !g.fresh(i, chosen) {
+			continue
+		}
+		had, now := g.has(i, chosen[i])
+		for k, z := range g.sizes[i] {
+			missing := z.GPUs - roomFor(z, had, left)
+			if missing <= 0 || missing >= len(cheapest[z.Device]) || g.value[i][k]-now <= most {
+				continue
+			}
+			for _, l := range cheapest[z.Device][missing] {
+				if l.job == i || l.job < 0 {
+					continue
+				}
+				if gain := g.value[i][k] - now - l.worth; gain > most {
+					most, up, down = gain, loss{i, k, 0}, l
+				}
+				break
+			}
+		}
+	}
+	if most <= siaGain {
+		return false
+	}
+	g.change(chosen, left, down.job, down.to)
+	g.change(chosen, left, up.job, up.to)
+	return true
+}
+
+// losses returns, by type and number of devices, the two jobs with the smallest loss from freeing that many; a job of
+// −1 is absent. A job may move to another type with free devices.
+func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
+	out := make([][][2]loss, len(g.room))
+	for i, k := range chosen {
+		had, now := g.has(i, k)
+		if k < 0 {
+			continue
+		}
+		for len(out[had.Device]) <= had.GPUs {
+			out[had.Device] = append(out[had.Device], [2]loss{{job: -1}, {job: -1}})
+		}
+		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
+		by := out[had.Device]
+		note(by, had.GPUs, loss{i, -1, now})
+		for to, z := range g.sizes[i] {
+			switch {
+			case z.Device == had.Device && z.GPUs < had.GPUs:
+				note(by, had.GPUs-z.GPUs, loss{i, to, now - g.value[i][to]})
+			case z.Device != had.Device && z.GPUs <= left[z.Device]:
+				note(by, had.GPUs, loss{i, to, now - g.value[i][to]})
+			}
+		}
+	}
+	for _, by := range out { // freeing more devices includes freeing fewer
+		for n := len(by) - 2; n > 0; n-- {
+			for _, l := range by[n+1] {
+				if l.job >= 0 {
+					note(by, n, l)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// note inserts a loss into the two smallest of distinct jobs.
+func note(by [][2]loss, n int, l loss) {
+	two := &by[n]
+	switch {
+	case two[0].job == l.job:
+		if l.worth < two[0].worth {
+			two[0] = l
+		}
+	case two[0].job < 0 || l.worth < two[0].worth:
+		two[1], two[0] = two[0], l
+	case two[1].job < 0 || two[1].job == l.job && l.worth < two[1].worth || two[1].job != l.job && l.worth < two[1].worth:
+		two[1] = l
+	}
+}

@@ -1,0 +1,84 @@
+package share_test
+
+import (
+	"testing"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/simulator/workload"
+)
+
+// pythonRandom draws the numbers of Gavel.
+type pythonRandom struct{ *workload.Python }
+
+func (p pythonRandom) IntN(n int) int { return p.Below(n) }
+
+// gavelDevices returns the given numbers of K80, P100 and V100, each in a server of its own, at the prices of Gavel's
+// simulator. Types with a count of 0 are omitted.
+func gavelDevices(k80, p100, v100 int) []schedule.DeviceType {
+	var out []schedule.DeviceType
+	for _, d := range []schedule.DeviceType{
+		{Name: "k80", Count: k80, PerServer: 1, USDHour: 0.135, Watts: 300},
+		{Name: "p100", Count: p100, PerServer: 1, USDHour: 0.43, Watts: 250},
+		{Name: "v100", Count: v100, PerServer: 1, USDHour: 0.74, Watts: 300},
+	} {
+		if d.Count > 0 {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// snapshot returns a snapshot of a cluster in which all jobs wait, at the arrival of the last one and without
+// progress, with the rates of the embedded table. Callers may modify it.
+func snapshot(t testing.TB, devices []schedule.DeviceType, jobs []workload.Job) *schedule.Snapshot {
+	t.Helper()
+	table := workload.GavelTable()
+	s := &schedule.Snapshot{Devices: devices}
+	var names []string
+	for _, d := range devices {
+		names = append(names, d.Name)
+	}
+	if err := table.Require(jobs, names); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		state := schedule.JobState{Job: j, Remaining: j.Steps, Seconds: j.Seconds}
+		for _, d := range names {
+			state.Rate = append(state.Rate, table.Alone(d, j.Type, j.GPUs))
+		}
+		s.Jobs = append(s.Jobs, state)
+		s.Now = max(s.Now, j.Arrival)
+	}
+	s.Pair = func(a, b, device int) (ra, rb float64) {
+		if s.Jobs[a].GPUs != s.Jobs[b].GPUs {
+			return 0, 0
+		}
+		ra, rb, _ = table.Beside(names[device], s.Jobs[a].Type, s.Jobs[b].Type, s.Jobs[a].GPUs)
+		return ra, rb
+	}
+	return s
+}
+
+// gavelJobs returns the first n jobs of Gavel's generator, all arriving at time 0.
+func gavelJobs(t testing.TB, n int, seed int64, multiGPU bool) []workload.Job {
+	t.Helper()
+	g, err := workload.NewGenerator(workload.Options{Seed: seed, MultiGPU: multiGPU}, workload.GavelTable())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g.Take(n)
+}
+
+// checked returns the decision of a policy and fails the test if it is an error or invalid.
+func checked(t testing.TB, p schedule.Policy, s *schedule.Snapshot) schedule.Allocation {
+	t.Helper()
+	a, err := p.Decide(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Check(s, p.Traits()); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}

@@ -1,0 +1,41 @@
+package share
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"trainopt/optimizer/schedule"
+)
+
+// Policies that keep state between decisions, so that a scheduler that is restarted continues as before.
+var (
+	_ schedule.Stateful = (*alloX)(nil)
+	_ schedule.Stateful = bestMatchPacked{}
+	_ schedule.Stateful = (*elasticFlow)(nil)
+	_ schedule.Stateful = (*fifo)(nil)
+	_ schedule.Stateful = (*finishTimeFairness)(nil)
+	_ schedule.Stateful = (*gandiva)(nil)
+	_ schedule.Stateful = (*sia)(nil)
+	_ schedule.Stateful = (*themis)(nil)
+	_ schedule.Stateful = (*tiresias)(nil)
+)
+
+// encodeState encodes the fields of a policy that outlive a decision.
+func encodeState(fields ...any) ([]byte, error) { return json.Marshal(fields) }
+
+// decodeState restores fields, given as pointers in the order of encodeState.
+func decodeState(state []byte, fields ...any) error {
+	var parts []json.RawMessage
+	if err := json.Unmarshal(state, &parts); err != nil {
+		return fmt.Errorf("restore the state of a policy: %w", err)
+	}
+	if len(parts) != len(fields) {
+		return fmt.Errorf("restore the state of a policy: %d fields, want %d", len(parts), len(fields))
+	}
+	for i, field := range fields {
+		if err := json.Unmarshal(parts[i], field); err != nil {
+			return fmt.Errorf("restore the state of a policy: field %d: %w", i, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package cluster
+
+import (
+	"math"
+
+	"trainopt/simulator/workload"
+)
+
+const (
+	gavelRank    = 10
+	gavelPenalty = 0.01
+)
+
+// matched identifies the job with a single reference, like the original. A measurement is read from the column given
+// by its position in the list of references instead of that in the list of all kinds, which is correct only if all
+// kinds are references.
+func (e *estimator) matched(kind int, where []bool) *pairProfile {
+	refs := len(e.references)
+	m := newMatrix(refs+1, e.known.columns)
+	copy(m.at, e.known.at)
+	row, missing := m.row(refs), false
+	for i := range row {
+		row[i] = math.NaN()
+		if where[i] {
+			row[i] = e.part[kind*len(e.devices)*len(e.kinds)+i]
+		} else {
+			missing = true
+		}
+	}
+	if missing {
+		filled := complete(m, gavelRank, gavelPenalty, e.start.draw)
+		for i := range row {
+			if !where[i] {
+				row[i] = clip(filled.row(refs)[i])
+			}
+		}
+	}
+	if dot(row, row) == 0 {
+		return e.reference(workload.Choice(e.draw, below(refs)))
+	}
+	return e.reference(e.nearest(row))
+}
+
+// nearest returns the reference with the smallest cosine distance. A reference without any throughput beside others
+// has no distance; if none has one, the first is returned.
+func (e *estimator) nearest(row []float64) int {
+	best, least := 0, math.Inf(1)
+	for i := range e.references {
+		r := e.known.row(i)
+		distance := 1 - dot(r, row)/(math.Sqrt(dot(r, r))*math.Sqrt(dot(row, row)))
+		if distance < least {
+			best, least = i, distance
+		}
+	}
+	return best
+}
+
+// reference returns the profile of a job that is identified with a reference.
+func (e *estimator) reference(i int) *pairProfile {
+	refs := len(e.references)
+	p := &pairProfile{likeness: make([]float64, refs), beside: e.known.row(i), others: make([]float64, e.known.columns)}
+	p.likeness[i] = 1
+	for d := range e.devices {
+		for j := range refs {
+			p.others[d*refs+j] = e.known.row(j)[d*refs+i]
+		}
+	}
+	return p
+}

@@ -1,0 +1,84 @@
+package cluster
+
+import "trainopt/simulator/workload"
+
+// source provides jobs in order of arrival.
+type source struct {
+	jobs []workload.Job // remaining jobs of a list
+	draw *workload.Generator
+	next *workload.Job // drawn and not yet taken
+	left int           // number of jobs still to be drawn; −1: unlimited
+	// fill contains the devices, by type, that jobs at time 0 have yet to request; since is the original arrival time
+	// of the last of them.
+	fill   []int
+	since  float64
+	filled bool
+}
+
+// newSource returns a source of the listed or generated jobs of a configuration.
+func newSource(c Config) (*source, error) {
+	if c.Generate == nil {
+		return &source{jobs: c.Jobs}, nil
+	}
+	g, err := workload.NewGenerator(*c.Generate, c.Throughputs)
+	if err != nil {
+		return nil, err
+	}
+	left := -1
+	if c.Total > 0 {
+		left = c.Total
+	}
+	s := &source{draw: g, left: left, filled: c.Filled}
+	if c.Filled {
+		for _, d := range c.Devices {
+			s.fill = append(s.fill, d.Count)
+		}
+	}
+	return s, nil
+}
+
+// shift moves the jobs that fill the cluster to time 0 and preserves the interarrival times of the others.
+func (s *source) shift(j *workload.Job) {
+	at := 0.0
+	if len(s.fill) > 0 {
+		s.since = j.Arrival
+		if s.fill[0] -= j.GPUs; s.fill[0] <= 0 {
+			s.fill = s.fill[1:]
+		}
+	} else {
+		at = j.Arrival - s.since
+	}
+	j.Deadline += at - j.Arrival
+	j.Arrival = at
+}
+
+// peek returns the next job to arrive, or nil.
+func (s *source) peek() *workload.Job {
+	switch {
+	case s.draw == nil && len(s.jobs) > 0:
+		return &s.jobs[0]
+	case s.draw == nil:
+		return nil
+	case s.next == nil && s.left != 0:
+		j := s.draw.Next()
+		if s.filled {
+			s.shift(&j)
+		}
+		s.next = &j
+		s.left--
+	}
+	return s.next
+}
+
+// take returns the next job and advances to the one after it.
+func (s *source) take() *workload.Job {
+	j := s.peek()
+	if s.draw == nil {
+		s.jobs = s.jobs[1:]
+	}
+	s.next = nil
+	return j
+}
+
+// endless reports whether the number of jobs is unlimited.
+func (s *source) endless() bool { return s.left < 0 }

@@ -1,0 +1,266 @@
+// Package sweep runs policies of package cluster over loads and seeds in parallel and compares them: mean completion
+// times by load, and the distributions of completion times and fairness, with the intervals and tests of package
+// experiment.
+//
+// A run that is not stable or reaches its limit has no figures, since its mean would be biased towards the jobs that
+// ended. It is counted and reported, and higher loads of the same policy and seed are skipped.
+//
+//	outcome, err := sweep.Run(ctx, &sweep.Sweep{
+//		Policies:  []string{"fifo", "fifo_perf"},
+//		Seeds:     []uint64{0, 1, 2},
+//		Scenarios: scenarios, // the same cluster at 1, 2, … jobs per hour
+//	})
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/experiment"
+)
+
+// Scenario is one setting in which all policies are run with every seed.
+type Scenario struct {
+	Name string // "4 jobs/h"
+	// Group and X are the position in charts: the scenarios of a group form a line for each policy, ordered by X.
+	Group string
+	X     float64
+	// Policies are the policies of the sweep that run in this scenario, equal within a group; nil: all.
+	Policies []string
+	// Config is the simulation. Policy and the seeds of policy and generator are set by Run.
+	Config cluster.Config
+}
+
+// Sweep is the input of a comparison. Policies, Seeds and Scenarios are required.
+type Sweep struct {
+	Title    string
+	XName    string // name and unit of Scenario.X
+	Policies []string
+	Against  []string // reference policies; nil: the first policy
+	Seeds    []uint64
+	// Scenarios of a group are consecutive, ordered by X.
+	Scenarios []Scenario
+	// Fairness also runs the policy "isolated", which finish-time fairness requires.
+	Fairness bool
+	// Timeout limits the real time of each run; 0: none. Runs that reach it depend on the machine.
+	Timeout time.Duration
+	Workers int // number of parallel runs; 0: one per core
+	// Progress is called after each run, from one goroutine at a time; nil: never.
+	Progress func(done, total int)
+	Notes    []string
+}
+
+// Cell is one run.
+type Cell struct {
+	Result *cluster.Result // nil if the run did not take place
+	// Reason explains missing figures; "" otherwise.
+	Reason string
+	Err    error // the policy failed, or the configuration cannot be simulated
+}
+
+// known reports whether the run has figures.
+func (c *Cell) known() bool { return c.Result != nil && c.Reason == "" }
+
+// Outcome is the result of a sweep.
+type Outcome struct {
+	*Sweep
+	Comparison *experiment.Comparison
+	Cells      [][][]Cell // by policy, scenario and seed
+	isolated   [][]Cell   // by scenario and seed; nil if not requested
+}
+
+// baseline is the reference policy of finish-time fairness.
+const baseline = "isolated"
+
+// Run performs all runs. The outcome is identical for any number of workers, unless a run reaches Timeout. If the
+// context ends, Run returns the partial outcome with the context's error. Otherwise the error is that of the first
+// failed run in the order of policies, scenarios and seeds; the outcome contains the other runs.
+func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
+	o := newOutcome(s)
+	tasks := o.tasks()
+	workers := s.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	done, total := 0, 0
+	for _, t := range tasks {
+		total += t.to - t.from
+	}
+	var told sync.Mutex
+	tell := func(n int) {
+		if s.Progress == nil {
+			return
+		}
+		told.Lock()
+		defer told.Unlock()
+		done += n
+		s.Progress(done, total)
+	}
+	next := make(chan task)
+	var wait sync.WaitGroup
+	for range min(workers, len(tasks)) {
+		wait.Go(func() {
+			for t := range next {
+				o.runLine(ctx, t, tell)
+			}
+		})
+	}
+	for _, t := range tasks {
+		next <- t
+	}
+	close(next)
+	wait.Wait()
+	o.compare()
+	if err := ctx.Err(); err != nil {
+		return o, err
+	}
+	return o, o.firstError()
+}
+
+// newOutcome allocates the cells of all runs.
+func newOutcome(s *Sweep) *Outcome {
+	o := &Outcome{Sweep: s, Cells: make([][][]Cell, len(s.Policies))}
+	grid := func() [][]Cell {
+		g := make([][]Cell, len(s.Scenarios))
+		for k := range g {
+			g[k] = make([]Cell, len(s.Seeds))
+		}
+		return g
+	}
+	for p := range o.Cells {
+		o.Cells[p] = grid()
+	}
+	if i := slices.Index(s.Policies, baseline); i >= 0 {
+		o.isolated = o.Cells[i]
+	} else if s.Fairness {
+		o.isolated = grid()
+	}
+	return o
+}
+
+// task is the runs of a policy with a seed on the scenarios from…to−1 of one group, executed sequentially.
+type task struct {
+	policy   string
+	cells    [][]Cell
+	seed     int
+	from, to int
+}
+
+// tasks returns all tasks, ordered such that the policies and seeds of a group complete together.
+func (o *Outcome) tasks() []task {
+	var out []task
+	for from := 0; from < len(o.Scenarios); {
+		to := from + 1
+		for to < len(o.Scenarios) && o.Scenarios[to].Group == o.Scenarios[from].Group {
+			to++
+		}
+		for seed := range o.Seeds {
+			for p, name := range o.Policies {
+				if only := o.Scenarios[from].Policies; only != nil && !slices.Contains(only, name) {
+					continue
+				}
+				out = append(out, task{name, o.Cells[p], seed, from, to})
+			}
+			if o.isolated != nil && !slices.Contains(o.Policies, baseline) {
+				out = append(out, task{baseline, o.isolated, seed, from, to})
+			}
+		}
+		from = to
+	}
+	return out
+}
+
+// runLine executes a task. Scenarios after a run that is not stable or was stopped are skipped.
+func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
+	for k := t.from; k < t.to; k++ {
+		cell := &t.cells[k][t.seed]
+		if ctx.Err() == nil {
+			*cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
+		}
+		if cell.Result == nil || cell.Reason == "" {
+			tell(1)
+			continue
+		}
+		why := "stopped at "
+		if cell.Result.NotStable != nil {
+			why = "not stable at "
+		}
+		for rest := k + 1; rest < t.to; rest++ {
+			t.cells[rest][t.seed].Reason = "not run: " + why + o.Scenarios[k].Name
+		}
+		tell(t.to - k)
+		return
+	}
+}
+
+// runOne performs one run. A panic is reported as an error of the cell.
+func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed uint64) (cell Cell) {
+	defer func() {
+		if x := recover(); x != nil {
+			cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
+		}
+	}()
+	// The generator is copied, since scenarios share it between seeds.
+	c := s.Config
+	c.Policy, c.Seed = policy, int64(seed)
+	if c.Generate != nil {
+		g := *c.Generate
+		g.Seed = int64(seed)
+		c.Generate = &g
+	}
+	inner, stop := ctx, context.CancelFunc(func() {})
+	if o.Timeout > 0 {
+		inner, stop = context.WithTimeout(ctx, o.Timeout)
+	}
+	defer stop()
+	r, err := cluster.Run(inner, c)
+	cell.Result = r
+	// An interruption of the sweep leaves the cell empty; a timeout is a reason.
+	switch {
+	case err == nil:
+	case errors.Is(err, cluster.ErrNotStable):
+		cell.Reason = fmt.Sprintf("not stable: jobs in the cluster asked for %d devices, of %d, and more and more", r.NotStable.Demand[2], r.NotStable.Devices)
+	case errors.Is(err, cluster.ErrLimit):
+		cell.Reason = "stopped at the limit of simulated time"
+	case ctx.Err() != nil:
+		cell = Cell{}
+	case inner.Err() != nil:
+		cell.Reason = fmt.Sprintf("stopped after %v of real time", o.Timeout)
+	default:
+		cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: %w", policy, s.Name, seed, err)}
+	}
+	return cell
+}
+
+func (o *Outcome) firstError() error {
+	for _, policy := range append(slices.Clone(o.Cells), o.isolated) {
+		for _, scenario := range policy {
+			for _, cell := range scenario {
+				if cell.Err != nil {
+					return cell.Err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Mean returns the mean of a quantity over the seeds of a policy in a scenario; NaN unless all seeds have figures.
+func (o *Outcome) Mean(policy, scenario int, of func(*cluster.Result) float64) float64 {
+	sum := 0.0
+	for i := range o.Cells[policy][scenario] {
+		c := &o.Cells[policy][scenario][i]
+		if !c.known() {
+			return math.NaN()
+		}
+		sum += of(c.Result)
+	}
+	return sum / float64(len(o.Seeds))
+}

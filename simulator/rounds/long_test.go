@@ -1,8 +1,0 @@
-package rounds_test
-
-import "flag"
-
-// long runs tests in their long form: more load, more policies and both mechanisms, in about a minute.
-//
-//	go test ./simulator/rounds -long
-var long = flag.Bool("long", false, "also the long form of tests")
