@@ -14,7 +14,7 @@ export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 ||
 
 build: check-go $(BIN)
 
-$(BIN): $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum $(wildcard cmd/optimize/*.yaml)
+$(BIN): $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum $(wildcard cmd/optimize/internal/cli/*.yaml)
 	@[ "$(CGO_ENABLED)" = 1 ] || echo "no C compiler: building without NVML (GPU readings); install gcc (Debian: apt-get install gcc libc6-dev) to have them"
 	$(GO) build -o $@ ./cmd/optimize
 
@@ -57,10 +57,11 @@ agent: build
 scheduler: check-go
 	$(GO) test ./simulator/ancestors/metis/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
 
-# Refit the embedded models of measured jobs to the tables in DATA (sources: docs/learning.md).
+# Refit the embedded models of measured jobs to the tables in DATA (sources: docs/learning.md); DATE is the day of the fit.
+DATE ?= $(shell date -u +%Y-%m-%d)
 models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
-	$(GO) run ./internal/gen/profiles --data $(DATA)
+	$(GO) run ./internal/gen/profiles --data $(DATA) --date $(DATE)
 	$(GO) test ./simulator/training/recurring -run TestModels -update
 
 # Regenerate the embedded prices from the lists in DATA (sources: internal/gen/prices).

@@ -59,7 +59,7 @@ var below = map[string][]string{
 	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/history/calibration", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},

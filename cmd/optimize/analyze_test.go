@@ -188,11 +188,11 @@ func TestAnalyzeRefuses(t *testing.T) {
 		args []string
 		want string
 	}{
-		"no such file":      {[]string{"none.csv"}, "none.csv: there is no such file"},
+		"no such file":      {[]string{"none.csv"}, "none.csv: no such file"},
 		"empty":             {[]string{"empty.csv"}, "empty.csv"},
 		"binary":            {[]string{"binary.csv"}, "binary.csv"},
 		"a folder":          {[]string{"folder"}, "folder: it is a directory with neither"},
-		"one of two":        {[]string{good, "none.csv"}, "none.csv: there is no such file"},
+		"one of two":        {[]string{good, "none.csv"}, "none.csv: no such file"},
 		"no such run":       {[]string{"20260101"}, `"20260101"`},
 		"nothing yet":       {nil, "no finished runs"},
 		"format":            {[]string{good, "--format", "pdf"}, "want one of csv, html, json, markdown, text"},

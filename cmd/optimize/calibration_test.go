@@ -13,8 +13,8 @@ import (
 	"trainopt/sla"
 )
 
-// foretold records n finished runs, of which the first kept lie inside their predicted interval.
-func foretold(t *testing.T, w *world, n, kept int) {
+// recordPredictedRuns records n finished runs, of which the first kept lie inside their predicted interval.
+func recordPredictedRuns(t *testing.T, w *world, n, kept int) {
 	t.Helper()
 	for k := range n {
 		family := "resnet"
@@ -45,7 +45,7 @@ func foretold(t *testing.T, w *world, n, kept int) {
 // TestReportCalibration checks the scores of the runs of a state directory in every format.
 func TestReportCalibration(t *testing.T) {
 	w := newWorld(t)
-	foretold(t, w, 12, 9)
+	recordPredictedRuns(t, w, 12, 9)
 	unsized := journal.NewRecord() // an earlier version predicted one unit of work; such predictions are not scored
 	unsized.State, unsized.Outcome.Seconds, unsized.Training.Unit = journal.Done, 240, "step"
 	unsized.Plan = &journal.Plan{Plan: plan.Plan{Planner: "model"}, Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 1, P50: 1.14, P95: 1.3}}}
@@ -109,7 +109,7 @@ func TestReportCalibrationRefusals(t *testing.T) {
 	if code, out, _ := w.run("report", "--calibration"); code != 0 || !strings.Contains(out, "nothing to score") {
 		t.Errorf("without runs: exit %d\n%s", code, out)
 	}
-	foretold(t, w, 2, 2)
+	recordPredictedRuns(t, w, 2, 2)
 	if code, out, _ := w.run("report", "--calibration"); code != 0 || !strings.Contains(strings.Join(strings.Fields(out), " "), "too few to judge") {
 		t.Errorf("two runs: exit %d\n%s", code, out)
 	}
@@ -134,7 +134,7 @@ func TestCalibrationWidensTheNextPrediction(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			script := w.write("count.py", counting)
-			foretold(t, w, 12, c.kept)
+			recordPredictedRuns(t, w, 12, c.kept)
 			if code, _, stderr := w.run("report", "--calibration"); code != 0 { // updates the database, as the end of a run does
 				t.Fatal(stderr)
 			}

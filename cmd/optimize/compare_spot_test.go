@@ -60,7 +60,7 @@ func TestCompareSpotTraces(t *testing.T) {
 	w.write("traces/three.json", hourlyTrace("1110001110001100"))
 	args := []string{"compare", "spot", "--traces", "traces", "--work", "4h", "--slack", "1.5", "--starts", "4", "--policies", "greedy,uniform_progress,optimum"}
 	code, out, errs := w.run(args...)
-	for _, want := range []string{"12 cases from 3 seeds", "uniform", "share of the gap from greedy", "3 traces, 4 starting times in each", "aws:p3.2xlarge: 0.92 USD/h", "3 of 12 jobs may go on beyond"} {
+	for _, want := range []string{"12 cases from 3 seeds", "uniform", "share of the gap from greedy", "3 traces, 4 starting times in each", "aws:p3.2xlarge: 0.92 USD/h", "3 of 12 jobs may continue beyond"} {
 		if code != run.CodeDone || errs != "" || !strings.Contains(out, want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out, errs)
 		}
@@ -83,18 +83,18 @@ func TestCompareSpotRefusals(t *testing.T) {
 		"--policies best":                     `"best": unknown, want one of greedy`,
 		"--policies greedy,greedy":            "named twice",
 		"--against sliced --policies uniform": "not among --policies",
-		"--slack 1":                           "--slack 1: nothing is in time",
+		"--slack 1":                           "--slack 1: no deadline can be met",
 		"--slack tight":                       "--slack",
 		"--slack 1.5,1.5":                     "--slack",
 		"--starts 0":                          "--starts 0",
 		"--processes 0":                       "--processes 0",
 		"--seeds 5:1":                         "--seeds",
-		"--together":                          "--together says nothing without --traces",
+		"--together":                          "--together requires --traces",
 		"--traces nowhere":                    "--traces nowhere",
-		"--traces one.json --seeds 0:3":       "no policy draws",
-		"--traces one.json --tick 1m":         "--tick says nothing with --traces",
+		"--traces one.json --seeds 0:3":       "no policy is random",
+		"--traces one.json --tick 1m":         "--tick cannot be combined with --traces",
 		"--availability 1:2:3":                "want UP:DOWN",
-		"--spot-usd-hour 1":                   "want both",
+		"--spot-usd-hour 1":                   "--spot-usd-hour requires --on-demand-usd-hour",
 		"--format pdf":                        "want one of",
 	} {
 		code, out, errs := w.run(append([]string{"compare", "spot"}, strings.Fields(line)...)...)

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
@@ -64,12 +65,12 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(newRoot(&env{}))
+	visit(newRoot(&cli.Env{}))
 	if len(lines) < 40 {
 		t.Fatalf("only %d command lines found: the check looks in the wrong place", len(lines))
 	}
 	for where, words := range lines {
-		root := newRoot(&env{})
+		root := newRoot(&cli.Env{})
 		cmd, rest, err := root.Find(rewriteArgs(words))
 		if err == nil {
 			err = cmd.ParseFlags(rest)

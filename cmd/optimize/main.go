@@ -5,13 +5,70 @@ package main
 
 import (
 	"os"
+	"os/signal"
+	"runtime"
+	"syscall"
 
+	"golang.org/x/term"
+
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/run"
 )
+
+// keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
+const keeperArg = "__keeper"
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
 		os.Exit(launch.KeeperMain(os.Args[2:]))
 	}
 	os.Exit(int(execute(processEnv())))
+}
+
+// processEnv returns the environment of this process.
+func processEnv() *cli.Env {
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = "."
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = "/proc/self/exe"
+	}
+	e := &cli.Env{
+		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
+		Environ: os.Environ(), Dir: dir, Self: []string{self, keeperArg}, Listen: listen, Clock: run.SystemClock{}, Lighten: lighten,
+		Interactive: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
+	}
+	e.Width = func() int {
+		fd := int(os.Stderr.Fd())
+		if !term.IsTerminal(fd) || e.Getenv("TERM") == "dumb" {
+			return 0
+		}
+		w, _, err := term.GetSize(fd)
+		if err != nil || w <= 0 {
+			return 80
+		}
+		return w
+	}
+	return e
+}
+
+// listen subscribes to the signals that stop a run and returns a function that ends the subscription.
+func listen() (<-chan os.Signal, func()) {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores the hang-up signal; keep it ignored
+		signal.Notify(signals, syscall.SIGHUP)
+	}
+	return signals, func() { signal.Stop(signals) }
+}
+
+// lighten limits the process to one CPU, because passing small work items between threads costs more than the work, and
+// returns the memory used for planning to the system.
+func lighten() (heavy func()) {
+	runtime.GOMAXPROCS(1)
+	launch.ReleaseMemory()
+	return runtime.SetDefaultGOMAXPROCS
 }

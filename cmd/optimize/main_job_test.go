@@ -4,8 +4,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"reflect"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,8 +12,6 @@ import (
 	"trainopt/internal/conformance"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
-
-	"github.com/spf13/pflag"
 )
 
 // counting is a small resumable training with a fixed pace that saves its epoch on SIGUSR1.
@@ -394,48 +390,6 @@ func TestInfeasibleFromHistory(t *testing.T) {
 	// 40 epochs of 0.1 s on a machine that may stall: compare with the measured time.
 	if p, took := rec.Plan.Prediction.Seconds, float64(first.Outcome.ActiveSeconds); took < 4 || float64(p.P5) > 1.15*took || float64(p.P95) < 0.97*min(took, 4.2) {
 		t.Errorf("predicted %+v for what took %.2f s", p, took)
-	}
-}
-
-// TestSampleConfiguration checks that the documented sample has no effect as written, contains every setting, and is
-// accepted with all its lines uncommented.
-func TestSampleConfiguration(t *testing.T) {
-	w := newWorld(t)
-	_, sample, _ := w.run("config")
-	read := func(file string) run.Config {
-		t.Helper()
-		fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-		addSettings(fs)
-		e := &env{dir: w.dir}
-		vals, err := loadSettings(e, fs, file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg, err := makeConfig(e, &common{}, &trainFlags{}, vals)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return cfg
-	}
-	if as, none := read(w.write("sample.yaml", sample)), read(""); !reflect.DeepEqual(as, none) {
-		t.Errorf("the sample as it is:\n%+v\nno file:\n%+v", as, none)
-	}
-	for _, s := range settings {
-		if _, name, _ := strings.Cut(s.key, "."); !strings.Contains(sample, name+":") && s.key != "resource.dataset" && s.key != "monitor.offline_logs" {
-			t.Errorf("the sample does not show %s", s.key)
-		}
-	}
-	header, body, _ := strings.Cut(sample, "\n\n")
-	var live []string
-	for _, l := range strings.Split(body, "\n") {
-		if skip := regexp.MustCompile(`^ *# (rates|instance|agent):`); !skip.MatchString(l) {
-			live = append(live, regexp.MustCompile(`^( +)# `).ReplaceAllString(l, "$1"))
-		}
-	}
-	cfg := read(w.write("live.yaml", header+"\n"+strings.Join(live, "\n")))
-	if cfg.SLA.CostMaxUSD != 5 || cfg.SLA.TimeMax != 2*time.Hour || !cfg.PreferenceGiven || cfg.Steps != 10000 || cfg.Observe != "auto" || cfg.NumWorkers != "0:8" ||
-		cfg.Knobs["batch_size"] != "--per_device_train_batch_size={}" || cfg.Knobs["resume"] != "--resume_from_checkpoint={path}" || cfg.Columns["images_per_sec"] != "throughput" {
-		t.Errorf("with its lines uncommented: %+v", cfg)
 	}
 }
 

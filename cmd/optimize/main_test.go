@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
@@ -58,11 +59,11 @@ func cleanEnviron() []string {
 func (w *world) run(args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
-	e := &env{args: args, stdin: strings.NewReader(""), stdout: &out, stderr: &errs, environ: w.environ, dir: w.dir,
-		self: []string{os.Args[0], keeperArg}, clock: run.SystemClock{}, width: func() int { return 0 }}
-	e.listen = func() (<-chan os.Signal, func()) { return w.signals, func() {} }
+	e := &cli.Env{Args: args, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: w.environ, Dir: w.dir,
+		Self: []string{os.Args[0], keeperArg}, Clock: run.SystemClock{}, Width: func() int { return 0 }}
+	e.Listen = func() (<-chan os.Signal, func()) { return w.signals, func() {} }
 	if !hasStateDir(args) {
-		e.environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
+		e.Environ = append(append([]string{}, w.environ...), "OPTIMIZE_STATE_DIR="+w.state())
 	}
 	code = execute(e)
 	return code, out.String(), errs.String()

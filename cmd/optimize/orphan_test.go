@@ -40,9 +40,9 @@ func (w *world) orphan(keepers bool, args ...string) (dir string, h launch.Handl
 	return dir, h
 }
 
-// TestCase50RemoveRefusesALivingJob checks rm, stop and resume on running jobs without an agent and on references to no
+// TestRemoveRefusesRunningJob checks rm, stop and resume on running jobs without an agent and on references to no
 // run.
-func TestCase50RemoveRefusesALivingJob(t *testing.T) {
+func TestRemoveRefusesRunningJob(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
 	for name, keepers := range map[string]bool{"agent killed": false, "agent, keeper and standby killed": true} {
@@ -67,7 +67,7 @@ func TestCase50RemoveRefusesALivingJob(t *testing.T) {
 	}
 }
 
-func TestCase50EmptyAndAmbiguousReferences(t *testing.T) {
+func TestEmptyAndAmbiguousReferences(t *testing.T) {
 	w := newWorld(t)
 	first, second := w.past("net", 1), w.past("net", 2)
 	for _, command := range []string{"rm", "stop", "resume", "show"} {
@@ -84,9 +84,9 @@ func TestCase50EmptyAndAmbiguousReferences(t *testing.T) {
 	}
 }
 
-// TestCase48JobEndsUnwatched checks that the whole time of a job is charged if agent and keeper are killed before it
+// TestJobEndsUnwatched checks that the whole time of a job is charged if agent and keeper are killed before it
 // ends.
-func TestCase48JobEndsUnwatched(t *testing.T) {
+func TestJobEndsUnwatched(t *testing.T) {
 	w := newWorld(t)
 	w.write("work.sh", "#!/bin/sh\nsleep 3\n")
 	dir, h := w.orphan(false, "--train", "work.sh")
@@ -109,9 +109,9 @@ func TestCase48JobEndsUnwatched(t *testing.T) {
 	}
 }
 
-// TestCase47AgentSuspendedOverTheLimit checks that the keeper stops the job if the agent is suspended when the limit
+// TestAgentSuspendedOverTheLimit checks that the keeper stops the job if the agent is suspended when the limit
 // passes, and that only its run time is charged.
-func TestCase47AgentSuspendedOverTheLimit(t *testing.T) {
+func TestAgentSuspendedOverTheLimit(t *testing.T) {
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
 	agent := w.agent(append(append([]string{"--json"}, secondly...), "--deadline", "4s", "--train", "long.sh")...)
@@ -195,9 +195,9 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 	}
 }
 
-// TestCase51StateDirectoryRemoved checks that the training's own end is reported if the state directory is removed
+// TestStateDirectoryRemoved checks that the training's own end is reported if the state directory is removed
 // during the run.
-func TestCase51StateDirectoryRemoved(t *testing.T) {
+func TestStateDirectoryRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.write("vandal.sh", "#!/bin/sh\nsleep 1; rm -rf .optimize/runs; sleep 1\nexit $1\n")
 	for text, want := range map[string]run.Code{"0": run.CodeDone, "7": run.CodeTraining} {

@@ -139,9 +139,9 @@ func TestParetoRefuses(t *testing.T) {
 		"unknown format":      {[]string{logs[0], "--format", "pdf"}, "svg"},
 		"price no number":     {[]string{logs[0], "--gpu-hour", "much"}, "--gpu-hour"},
 		"price not plausible": {[]string{logs[0], "--gpu-hour", "-1"}, "negative"},
-		"model of a log":      {[]string{logs[0], "--model"}, "one run"},
+		"model of a log":      {[]string{logs[0], "--model"}, "a single run"},
 		"negative CPUs":       {[]string{"bare.csv", "--cpus", "-2"}, "--cpus"},
-		"two prices":          {[]string{logs[0], "--instance", "aws:p4d.24xlarge", "--gpu-hour", "1"}, "excludes"},
+		"two prices":          {[]string{logs[0], "--instance", "aws:p4d.24xlarge", "--gpu-hour", "1"}, "cannot be combined"},
 		"unknown flag":        {[]string{logs[0], "--prefr", "time"}, "--prefer"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -193,7 +193,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := w.run("predict", "--like", "latest")
-	if code != runpkg.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is not over (it is running)") {
+	if code != runpkg.CodeUsage || out != "" || !strings.Contains(errs, run.ID()+" is running, not finished") {
 		t.Errorf("exit %d, %s%s; want that it is not over", code, out, errs)
 	}
 }
@@ -242,13 +242,13 @@ func TestPredictRefusals(t *testing.T) {
 		"extra":                           "predict:",
 		"--model nosuchnet":               "no basis: nothing measured resembles nosuchnet; give --params, --epochs, --data-count",
 		"--model resnet50":                "--epochs",
-		"--like missing.csv":              "read training log missing.csv: there is no such file",
+		"--like missing.csv":              "read training log missing.csv: no such file",
 		"--like nosuchrun":                "find run \"nosuchrun\"",
 		"--like empty.csv":                "empty.csv",
 		"--like noise.csv":                "noise.csv",
 		"--like .":                        "--like",
 		"--script missing.py":             "missing.py: no such file",
-		"--like a --script b":             "exclude each other",
+		"--like a --script b":             "cannot be combined",
 		"--model a --epochs -1":           "--epochs \"-1\": want a number above 0",
 		"--model a --epochs 1e999":        "--epochs",
 		"--model a --params 12Q":          "--params \"12Q\"",
@@ -261,16 +261,16 @@ func TestPredictRefusals(t *testing.T) {
 		"--model a --gpus 4:2":            "from 4 to 2 is empty",
 		"--model a --cpus 0":              "--cpus \"0\"",
 		"--like one.csv --gpus 999:":      "no machine among",
-		"--model a --gpus 0 --gpu T4":     "exclude each other",
-		"--model a --gpu K99":             "no offer of the price catalogue is with GPU K99",
-		"--model a --cloud nocloud":       "no offer of the price catalogue is of nocloud",
+		"--model a --gpus 0 --gpu T4":     "cannot be combined",
+		"--model a --gpu K99":             "no offer of the price catalogue matches GPU K99",
+		"--model a --cloud nocloud":       "no offer of the price catalogue matches cloud nocloud",
 		"--model a --instance aws:nosuch": "look up \"aws:nosuch\"",
-		"--model a --instance aws:p3.2xlarge --cloud aws":                       "exclude each other",
+		"--model a --instance aws:p3.2xlarge --cloud aws":                       "cannot be combined",
 		"--model a --instance aws:p3.2xlarge,aws:p3.8xlarge:spot":               "spot for some",
-		"--model a --here --spot":                                               "--here excludes",
-		"--model a --gpu-hour 3":                                                "add --here",
+		"--model a --here --spot":                                               "cannot be combined with --here",
+		"--model a --gpu-hour 3":                                                "--gpu-hour requires --here",
 		"--model a --format pdf":                                                "--format \"pdf\": unknown, want one of csv, html, json, markdown, text",
-		"--model a --top 0":                                                     "--top 0: want a number from 1 on",
+		"--model a --top 0":                                                     "--top 0: want at least 1",
 		"--model a --resumable=perhaps":                                         "auto, yes or no",
 		"--like one.csv --gpus 1000:2000":                                       "no machine among",
 		"--model resnet50 --dataset imagenet --epochs 1 --gpu T4 --gpus 99:100": "no machine among",

@@ -39,11 +39,11 @@ func TestPretrainPlacement(t *testing.T) {
 func TestPretrainPolicyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
 		"--env placement --agent metis":                      "unknown, nearest known is",
-		"--env placement --agent improved --gamma 0.5":       "--gamma says nothing with --env placement",
+		"--env placement --agent improved --gamma 0.5":       "--gamma cannot be combined with --env placement",
 		"--env placement --agent improved --steps 0":         "--steps 0: want 1 or more",
 		"--env placement --agent improved --out no/dir/m":    "cannot write",
 		"--env placement --agent improved --table none.csv":  "none.csv",
-		"--env training --agent conditioned --table metis":   "--table metis: want --env placement with it",
+		"--env training --agent conditioned --table metis":   "--table requires --env placement",
 		"--env place --agent improved":                       "nearest known is placement",
 		"--env placement --agent improved --curves pict.png": "want a name that ends in .csv or .html",
 	} {
@@ -79,7 +79,7 @@ func TestPretrainPolicyInputs(t *testing.T) {
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")
-	if code != run.CodeDone || !strings.Contains(out, "drawn for 64 processors") {
+	if code != run.CodeDone || !strings.Contains(out, "generated for 64 processors") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != run.CodeDone || !strings.Contains(out, "q.policy on") {
@@ -93,7 +93,7 @@ func TestPretrainQueue(t *testing.T) {
 		"--backfill easy":                "want none or rlscheduler",
 		"--resume broken.policy":         "broken.policy",
 		"--trace none.swf":               "none.swf",
-		"--table metis":                  "--table says nothing with --env queue",
+		"--table metis":                  "--table cannot be combined with --env queue",
 		"--procs 0":                      "--procs 0: want at least 1",
 		"--agent metis --out queue.file": "unknown, nearest known is",
 	} {

@@ -65,7 +65,7 @@ func TestPretrainInterrupted(t *testing.T) {
 			w := newWorld(t)
 			w.signals <- s.signal
 			code, out, errs := w.run("pretrain", "--env", "problem:deep-sea-treasure", "--agent", "envelope", "--steps", "500000", "--hidden", "24", "--out", "my agent")
-			if code != s.code || !strings.Contains(errs, s.words) || !strings.Contains(errs, "go on with: optimize pretrain --resume 'my agent'") {
+			if code != s.code || !strings.Contains(errs, s.words) || !strings.Contains(errs, "continue with: optimize pretrain --resume 'my agent'") {
 				t.Fatalf("exit %d, %s\n%s", code, errs, out)
 			}
 			for _, file := range []string{"my agent", "my agent.checkpoint"} {
@@ -87,52 +87,6 @@ func TestPretrainInterrupted(t *testing.T) {
 	}
 }
 
-// TestAgentFiles checks that agent and checkpoint are consistent after a crash at any point.
-func TestAgentFiles(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, "a")
-	has := func(want string) {
-		t.Helper()
-		agent, _ := os.ReadFile(path)
-		checkpoint, _ := os.ReadFile(path + checkpointSuffix)
-		if got := string(agent) + "|" + string(checkpoint); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-	save := func(f *agentFiles, agent, present string) {
-		t.Helper()
-		var p []byte
-		if present != "" {
-			p = []byte(present)
-		}
-		if err := f.save([]byte(agent), p); err != nil {
-			t.Fatal(err)
-		}
-	}
-	old := &agentFiles{path: path}
-	save(old, "old", "old+")
-	fresh := &agentFiles{path: path} // the user overwrites it
-	save(fresh, "new", "new+")
-	has("new|new+")
-	resumed := &agentFiles{path: path, ours: true}
-	// The agent cannot be written: only the checkpoint is newer, which is consistent.
-	if err := os.Mkdir(filepath.Join(dir, ".a.tmp"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, ".a.tmp", "x"), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if resumed.save([]byte("newer"), []byte("newer+")) == nil {
-		t.Error("no error")
-	}
-	has("new|newer+")
-	if err := os.RemoveAll(filepath.Join(dir, ".a.tmp")); err != nil {
-		t.Fatal(err)
-	}
-	save(resumed, "done", "")
-	has("done|")
-}
-
 func TestPretrainBadInput(t *testing.T) {
 	w := newWorld(t)
 	w.write("text.agent", "not an agent")
@@ -150,10 +104,10 @@ func TestPretrainBadInput(t *testing.T) {
 		"no such file":                                  "--resume nothing.agent",
 		"a problem has its own":                         "--env problem:fruit-tree-5 --agent envelope --actions 9",
 		"--resets sometimes":                            "--env training --agent envelope --resets sometimes",
-		"is there already":                              "--env problem:deep-sea-treasure --agent envelope",
+		"agent exists":                                  "--env problem:deep-sea-treasure --agent envelope",
 		"--profiles":                                    "--env training --agent envelope --profiles nowhere",
 		"nearest known is --steps":                      "--env training --agent envelope --step 5",
-		"--env is needed":                               "--agent envelope",
+		"--env is required":                             "--agent envelope",
 		"unknown command \"x\" for \"optimize pretrain": "x",
 	} {
 		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)

@@ -10,6 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/run"
 )
@@ -23,8 +24,8 @@ func (onDay) Now() time.Time { return time.Date(2026, 8, 1, 12, 0, 0, 0, time.UT
 func (w *world) prices(width int, args ...string) (code run.Code, stdout, stderr string) {
 	w.t.Helper()
 	var out, errs bytes.Buffer
-	code = execute(&env{args: append([]string{"--state-dir", w.state(), "prices"}, args...), stdin: strings.NewReader(""), stdout: &out, stderr: &errs,
-		environ: w.environ, dir: w.dir, clock: onDay{}, width: func() int { return width }})
+	code = execute(&cli.Env{Args: append([]string{"--state-dir", w.state(), "prices"}, args...), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs,
+		Environ: w.environ, Dir: w.dir, Clock: onDay{}, Width: func() int { return width }})
 	return code, out.String(), errs.String()
 }
 
@@ -109,8 +110,8 @@ func TestPricesFormats(t *testing.T) {
 		t.Errorf("exit %d: %s%s", code, said, errs)
 	}
 	_, out, _ = w.prices(0, "show", "aws:P4D.24xlarge")
-	for _, part := range []string{"8 × A100 40GB, 40 GiB each", "21.9576 USD/h, 2.7447 for each GPU", "of 2026-07-20, 12 days old; AWS on-demand price list", "shared out: GPUs 65 % at 1.79, CPUs 16 % at 0.037, memory 19 % at 0.00358 a GiB",
-		"9.83 USD/h", "45 % of on demand", "512 days old: more than 180", "the program's own table"} {
+	for _, part := range []string{"8 × A100 40GB, 40 GiB each", "21.9576 USD/h, 2.7447 per GPU", "of 2026-07-20, 12 days old; AWS on-demand price list", "shares: GPUs 65 % at 1.79, CPUs 16 % at 0.037, memory 19 % at 0.00358 a GiB",
+		"9.83 USD/h", "45 % of on demand", "512 days old: more than 180", "embedded table"} {
 		if !strings.Contains(out, part) {
 			t.Errorf("show says no %q:\n%s", part, out)
 		}
@@ -130,7 +131,7 @@ func TestImportedPricesCount(t *testing.T) {
 	w := newWorld(t)
 	list := w.write("own.csv", ownPrices)
 	_, dry, _ := w.prices(0, "import", "--dry-run", list)
-	if _, err := os.Stat(filepath.Join(w.state(), cost.PriceFile)); err == nil || !strings.Contains(dry, "nothing was kept") {
+	if _, err := os.Stat(filepath.Join(w.state(), cost.PriceFile)); err == nil || !strings.Contains(dry, "nothing was stored") {
 		t.Errorf("a dry run wrote, or does not say so:\n%s", dry)
 	}
 	code, out, errs := w.prices(0, "import", list)

@@ -1,89 +1,38 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"slices"
 	"strings"
-	"syscall"
+	"time"
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/predict"
+	"trainopt/cmd/optimize/internal/runs"
+	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/run"
+	"trainopt/resources"
 )
 
-// usageError is an error in the command line or the configuration: exit code 2.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-// endedBy describes the effect of the user's signal: "stopped by Ctrl-C".
-func endedBy(signal os.Signal) string {
-	switch signal {
-	case os.Interrupt:
-		return "stopped by Ctrl-C"
-	case syscall.SIGTERM:
-		return "stopped by SIGTERM"
-	case syscall.SIGHUP:
-		return "stopped, as the terminal closed"
-	}
-	return fmt.Sprintf("stopped by signal %v", signal)
-}
-
-// exitError carries an exit code other than 1, with or without a message.
-type exitError struct {
-	code run.Code
-	err  error
-}
-
-func (e exitError) Error() string {
-	if e.err == nil {
-		return ""
-	}
-	return e.err.Error()
-}
-func (e exitError) Unwrap() error { return e.err }
-
-// common holds the flags of every command.
-type common struct {
-	config, stateDir, logLevel string
-	json, quiet                bool
-}
-
 // execute runs one command line and returns its exit code. Every refusal is one line on stderr.
-func execute(e *env) run.Code {
+func execute(e *cli.Env) run.Code {
 	root := newRoot(e)
-	root.SetArgs(rewriteArgs(e.args))
-	root.SetIn(e.stdin)
-	root.SetOut(e.stdout)
-	root.SetErr(e.stderr)
+	root.SetArgs(rewriteArgs(e.Args))
+	root.SetIn(e.Stdin)
+	root.SetOut(e.Stdout)
+	root.SetErr(e.Stderr)
 	err := root.ExecuteContext(context.Background())
-	if err == nil {
-		return run.CodeDone
+	if err != nil && err.Error() != "" {
+		fmt.Fprintf(e.Stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 	}
-	code := run.CodeOurs
-	var usage usageError
-	var exit exitError
-	switch {
-	case errors.As(err, &exit):
-		code = exit.code
-	case errors.As(err, &usage):
-		code = run.CodeUsage
-	}
-	if text := err.Error(); text != "" {
-		fmt.Fprintf(e.stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "))
-	}
-	return code
+	return cli.ExitCode(err)
 }
 
 // rewriteArgs expands short forms: `optimize --train SCRIPT …` and `optimize -- command` to `optimize train …`;
@@ -107,7 +56,7 @@ func flagName(arg string) string {
 		return ""
 	}
 	name, _, _ := strings.Cut(arg[2:], "=")
-	return string(normalize(nil, name))
+	return string(cli.Normalize(nil, name))
 }
 
 // joinValues attaches separate values to --resumable and repeats --offline-logs for each of its files. After the first
@@ -126,7 +75,7 @@ func joinValues(args []string) []string {
 			i++
 		case bare && flagName(a) == "offline-logs":
 			out = append(out, a)
-			for n := 0; i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (n == 0 || isLog(args[i+1])); n++ {
+			for n := 0; i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") && (n == 0 || cli.IsLog(args[i+1])); n++ {
 				if n > 0 {
 					out = append(out, a)
 				}
@@ -138,11 +87,6 @@ func joinValues(args []string) []string {
 		}
 	}
 	return out
-}
-
-// isLog reports whether a name has the extension of a log, which distinguishes a further log from a script.
-func isLog(name string) bool {
-	return slices.Contains([]string{".csv", ".json", ".jsonl", ".log", ".tsv", ".txt"}, strings.ToLower(filepath.Ext(name)))
 }
 
 // commandNamed reports whether the first word is a command, in which case nothing is rewritten.
@@ -163,8 +107,7 @@ func commandNamed(args []string) bool {
 }
 
 // newRoot returns the root command with all subcommands and the common flags. Without a subcommand it prints help.
-func newRoot(e *env) *cobra.Command {
-	c := &common{}
+func newRoot(e *cli.Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "optimize --train SCRIPT [flags] [-- SCRIPT ARGS…]",
 		Short: "Cut training cost while meeting the deadline and the budget",
@@ -172,40 +115,28 @@ func newRoot(e *env) *cobra.Command {
 
   optimize --train train.py --deadline 2h --budget 5
 
-runs the unmodified script under control: recalls similar runs, measures briefly, predicts time and
-cost, picks an allocation by preference, holds the deadline and the budget, and reports the outcome.`,
+runs the unmodified script under supervision: it recalls similar runs, measures briefly, predicts time and cost, selects an
+allocation by preference, enforces the deadline and the budget, and reports the outcome.`,
 		Version:      programVersion(),
 		SilenceUsage: true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 {
-				if _, err := os.Stat(inDir(e.dir, args[0])); err == nil {
-					return usageError{fmt.Errorf("unknown command %q: to train it, run `optimize --train %s`", args[0], args[0])}
-				}
-				return usageError{fmt.Errorf("unknown command %q: %s", args[0], meant(cmd, args[0]))}
+			if len(args) == 0 {
+				return cmd.Help()
 			}
-			return cmd.Help()
+			if cli.Exists(e.Path(args[0])) {
+				return cli.Usagef("unknown command %q: to train it, run `optimize --train %s`", args[0], args[0])
+			}
+			return cli.Usagef("unknown command %q: %s", args[0], suggestCommand(cmd, args[0]))
 		},
 		Args: cobra.ArbitraryArgs,
 	}
-	pf := root.PersistentFlags()
-	pf.SetNormalizeFunc(normalize)
-	pf.StringVar(&c.config, "config", e.getenv("OPTIMIZE_CONFIG"), "configuration `FILE` (YAML, TOML or JSON; default: the nearest optimize.yaml upwards; none: no file)")
-	stateDir := e.getenv("OPTIMIZE_STATE_DIR")
-	if stateDir == "" {
-		stateDir = ".optimize"
-	}
-	pf.StringVar(&c.stateDir, "state-dir", stateDir, "where runs are kept")
-	pf.BoolVar(&c.json, "json", false, "print JSON on standard output")
-	pf.BoolVar(&c.quiet, "quiet", false, "print nothing but results and errors")
-	pf.StringVar(&c.logLevel, "log-level", "info", "what to show on stderr: debug|info|warn|error")
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		if !slices.Contains([]string{"debug", "info", "warn", "warning", "error"}, strings.ToLower(c.logLevel)) {
-			return usageError{fmt.Errorf("--log-level %q: want debug, info, warn or error", c.logLevel)}
-		}
-		return nil
-	}
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return usageError{explainFlag(cmd, err)} })
-	root.AddCommand(trainCommand(e, c), reportCommand(e, c), runsCommand(e, c), logsCommand(e, c), paretoCommand(e, c), analyzeCommand(e, c), predictCommand(e, c), pricesCommand(e, c), compareCommand(e, c), simulateCommand(e, c), pretrainCommand(e, c), doctorCommand(e, c), configCommand(e), initCommand(e), versionCommand(e, c))
+	e.AddFlags(root.PersistentFlags())
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return e.CheckFlags() }
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(explainFlag(cmd, err)) })
+	root.AddCommand(runs.Commands(e)...)
+	root.AddCommand(predict.Commands(e)...)
+	root.AddCommand(simulate.Commands(e)...)
+	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e))
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}
@@ -248,15 +179,15 @@ func wrapLine(line string) string {
 	return strings.Join(append(out, now), "\n")
 }
 
-// meant returns a hint at the command that was probably intended: the nearest name, or how to list the commands.
-func meant(cmd *cobra.Command, word string) string {
-	known := map[string]string{}
+// suggestCommand returns a hint at the command that was probably intended: the nearest name, or how to list the commands.
+func suggestCommand(cmd *cobra.Command, word string) string {
+	var known []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
-			known[sub.Name()] = sub.Name()
+			known = append(known, sub.Name())
 		}
 	}
-	if best := nearest(word, known); editDistance(strings.ToLower(word), best) <= 1+len(word)/4 {
+	if best := cli.Nearest(word, known); cli.EditDistance(strings.ToLower(word), best) <= 1+len(word)/4 {
 		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
 	}
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
@@ -266,13 +197,14 @@ func meant(cmd *cobra.Command, word string) string {
 func wrapArgs(cmd *cobra.Command) {
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
-				if c.HasSubCommands() && len(args) > 0 {
-					return usageError{fmt.Errorf("unknown command %q of `%s`: %s", args[0], c.CommandPath(), meant(c, args[0]))}
-				}
-				return usageError{fmt.Errorf("%s: %w; see `optimize %s --help`", c.Name(), err, c.Name())}
+			err := check(c, args)
+			switch {
+			case err == nil:
+				return nil
+			case c.HasSubCommands() && len(args) > 0:
+				return cli.Usagef("unknown command %q of `%s`: %s", args[0], c.CommandPath(), suggestCommand(c, args[0]))
 			}
-			return nil
+			return cli.Usagef("%s: %w; see `optimize %s --help`", c.Name(), err, c.Name())
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -282,36 +214,29 @@ func wrapArgs(cmd *cobra.Command) {
 
 // explainFlag adds the nearest flag of the command to the error for an unknown flag.
 func explainFlag(cmd *cobra.Command, err error) error {
-	text := err.Error()
-	const unknown = "unknown flag: --"
-	if !strings.HasPrefix(text, unknown) {
+	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
+	if !unknown {
 		return err
 	}
-	known := map[string]string{}
-	add := func(f *pflag.Flag) { known[f.Name] = "" }
+	var known []string
+	add := func(f *pflag.Flag) { known = append(known, f.Name) }
 	cmd.Flags().VisitAll(add)
 	cmd.InheritedFlags().VisitAll(add)
 	if cmd.Parent() == nil { // arguments of the root command are a training
-		for _, s := range settings {
-			if s.flag != "" {
-				known[s.flag] = ""
-			}
-		}
-		known["train"] = ""
+		known = append(append(known, cli.SettingFlags()...), "train")
 	}
-	return fmt.Errorf("%s: nearest known is --%s", text, nearest(strings.TrimPrefix(text, unknown), known))
+	return fmt.Errorf("%w: nearest known is --%s", err, cli.Nearest(name, known))
 }
 
 // version is set at link time (-X main.version=…); by default it is that of the module.
 var version string
 
-func versionCommand(e *env, c *common) *cobra.Command {
+func versionCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Show the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if c.json {
-			return printJSON(e.stdout, map[string]any{"schema": 1, "version": programVersion(), "go": runtime.Version()})
+		if e.JSON {
+			return e.PrintJSON(map[string]any{"schema": 1, "version": programVersion(), "go": runtime.Version()})
 		}
-		_, err := fmt.Fprintf(e.stdout, "optimize %s (%s)\n", programVersion(), runtime.Version())
-		return err
+		return e.Print(fmt.Sprintf("optimize %s (%s)\n", programVersion(), runtime.Version()))
 	}}
 }
 
@@ -325,33 +250,24 @@ func programVersion() string {
 	return "development"
 }
 
-// absoluteState returns the absolute path of the state directory.
-func (c *common) absoluteState(e *env) string {
-	if filepath.IsAbs(c.stateDir) {
-		return c.stateDir
-	}
-	return filepath.Join(e.dir, c.stateDir)
-}
-
-func writeAll(w io.Writer, data []byte) error {
-	_, err := w.Write(data)
-	return err
-}
-
-// put writes a complete output to a file, or to standard output if path is "".
-func (e *env) put(path, what string, write func(io.Writer) error) error {
-	var b bytes.Buffer
-	err := write(&b)
-	if err != nil {
-		return err
-	}
-	if path == "" {
-		err = writeAll(e.stdout, b.Bytes())
-	} else {
-		err = os.WriteFile(inDir(e.dir, path), b.Bytes(), 0o644)
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", what, err)
-	}
-	return nil
+func doctorCommand(e *cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "doctor", Short: "Check this machine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			checks := resources.Doctor(ctx, resources.Roots{})
+			if e.JSON {
+				return e.PrintJSON(map[string]any{"schema": 1, "checks": checks})
+			}
+			for _, k := range checks {
+				fmt.Fprintf(e.Stdout, "%-8s %-18s %s\n", k.Status, k.Name, k.Found)
+				if k.Cost != "" {
+					fmt.Fprintf(e.Stdout, "%-27s costs: %s\n", "", k.Cost)
+				}
+				if k.Do != "" {
+					fmt.Fprintf(e.Stdout, "%-27s do:    %s\n", "", k.Do)
+				}
+			}
+			return nil
+		}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/run"
 )
 
@@ -81,7 +82,7 @@ func TestHelpFits(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(newRoot(&env{}))
+	visit(newRoot(&cli.Env{}))
 	line := "  " + strings.Repeat("word ", 40) + "end"
 	if got := wrapLine(line); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(line) || !strings.Contains(got, "\n  word") {
 		t.Errorf("%q", got)

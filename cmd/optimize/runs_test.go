@@ -13,6 +13,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
@@ -133,7 +134,7 @@ func TestRunsRefusals(t *testing.T) {
 		"date":          {"runs export --since yesterday", 2, "2026-01-31"},
 		"no such place": {"runs export -o absent/a.csv", 1, "absent"},
 		"no log named":  {"runs import", 2, "import"},
-		"no such log":   {"runs import absent.csv", 2, "log absent.csv: there is no such file"},
+		"no such log":   {"runs import absent.csv", 2, "log absent.csv: no such file"},
 		"no row":        {"runs import empty.csv", 2, "empty.csv"},
 		"log format":    {"runs import log.csv --format word", 2, "keras"},
 		"GPUs":          {"runs import log.csv --gpus -1", 2, "0 or more"},
@@ -158,7 +159,7 @@ func TestParquetToATerminal(t *testing.T) {
 	defer terminal.Close()
 	w := newWorld(t)
 	var errs bytes.Buffer
-	e := &env{args: []string{"runs", "export", "--format", "parquet"}, stdout: terminal, stderr: &errs, environ: w.environ, dir: w.dir, clock: run.SystemClock{}, width: func() int { return 0 }}
+	e := &cli.Env{Args: []string{"runs", "export", "--format", "parquet"}, Stdout: terminal, Stderr: &errs, Environ: w.environ, Dir: w.dir, Clock: run.SystemClock{}, Width: func() int { return 0 }}
 	if code := execute(e); code != run.CodeUsage || !strings.Contains(errs.String(), "-o") {
 		t.Errorf("exit %d, %s", code, errs.String())
 	}
@@ -171,7 +172,7 @@ func TestRunsImport(t *testing.T) {
 	w.write("log.csv", smallLog)
 	w.write("copy of it.csv", smallLog)
 	code, out, errs := w.run("runs", "import", "log.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1")
-	if code != run.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows taken, 1 skipped (line 4: ") {
+	if code != run.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows imported, 1 skipped (line 4: ") {
 		t.Fatalf("exit %d, %s%s", code, out, errs)
 	}
 	for range 2 {
@@ -191,7 +192,10 @@ func TestRunsImport(t *testing.T) {
 	code, out, errs = w.run("--json", "runs", "import", "absent.csv", "other.csv")
 	var doc struct {
 		Schema int
-		Logs   []imported
+		Logs   []struct {
+			Rows    int
+			Entries []string
+		}
 	}
 	if err := json.Unmarshal([]byte(out), &doc); err != nil || len(doc.Logs) != 1 || doc.Logs[0].Rows != 2 || len(doc.Logs[0].Entries) != 1 {
 		t.Errorf("%v in %s", err, out)

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"trainopt/optimizer/run"
-	"trainopt/optimizer/schedule/place"
 )
 
 // placed is the JSON output of simulate placement.
@@ -189,7 +188,7 @@ func TestSimulatePlacementArrivals(t *testing.T) {
 	if !slices.Equal(p.Counts, []int{1, 1, 0, 0, 0, 0, 13}) || p.Method != "greedy" {
 		t.Errorf("%+v", p)
 	}
-	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "6 containers were refused") || !strings.Contains(text, "1 containers were to go") {
+	if text := strings.Join(p.Warnings, "\n"); !strings.Contains(text, "6 containers were refused") || !strings.Contains(text, "ignored departures of absent containers: 1") {
 		t.Errorf("%s", text)
 	}
 	w.write("existing.csv", "0,0,0,0,0,0,1\n0,0,0,0,0,0,0\n")
@@ -227,7 +226,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--counts 1,2":            "2 counts: the table has 7 apps: redis",
 		"--counts 1,2,3,-4,5,6,7": "not negative",
 		"--counts 1,2,3,x,5,6,7":  "whole numbers",
-		"--counts 1,1,1,1,1,1,1 --batch rows.csv":         "--counts says nothing with --batch",
+		"--counts 1,1,1,1,1,1,1 --batch rows.csv":         "--counts cannot be combined with --batch",
 		"--batch rows.csv":                                "3 counts",
 		"--batch rows.csv:1":                              "no row 1",
 		"--batch rows.csv:x":                              "FILE:ROW",
@@ -243,7 +242,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--table two.csv":                                 "two.csv",
 		"--table missing.csv --counts 1,1":                "not among the samples",
 		"--table table.csv":                               "--counts or --batch",
-		"--table table.csv --constraints metis":           "--constraints metis",
+		"--table table.csv --constraints metis":           "--constraints: metis",
 		"--table table.csv --counts 1,1 --method metis":   "--model",
 		"--capacity 4 --method metis":                     "--model",
 		"--predictor magic":                               "measured, forest",
@@ -251,11 +250,11 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--predictor forest:table.csv":                    "has apps web, db",
 		"--slo 0":                                         "--slo 0",
 		"--slo NaN":                                       "--slo NaN",
-		"--existing load.csv --nodes 1":                   "node 1: more containers than the 8",
-		"--existing load.csv":                             "1 rows, the cluster has 81",
+		"--existing load.csv --nodes 1":                   "node 1: more containers than its capacity of 8",
+		"--existing load.csv":                             "1 rows for 81 nodes",
 		"--existing rows.csv --nodes 1":                   "3 counts",
 		"--constraints nowhere":                           "nowhere",
-		"--constraints wishes.csv":                        "wish 1 is of apps 9",
+		"--constraints wishes.csv":                        "constraint 1 is of apps 9",
 		"--constraints rows.csv":                          "rows.csv",
 		"--constraints none --method medea":               "there are none",
 		"--constraints none --objective violations":       "no constraints",
@@ -263,14 +262,14 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--objective rps=0":                               "weight other than 0",
 		"--objective rps,rps":                             "each once",
 		"--objective cost":                                "no node has a cost",
-		"--objective slo --method spread":                 "--objective says nothing with --method spread",
-		"--max-nodes 3 --method metis":                    "--max-nodes says nothing with --method metis",
+		"--objective slo --method spread":                 "--objective cannot be combined with --method spread",
+		"--max-nodes 3 --method metis":                    "--max-nodes cannot be combined with --method metis",
 		"--max-violations -1":                             "not negative",
 		"--min-slo 2":                                     "0 to 1",
 		"--max-nodes 0":                                   "--max-nodes 0",
 		"--max-cost -3":                                   "--max-cost",
 		"--episodes 0 --method metis":                     "--episodes 0",
-		"--episodes 5":                                    "--episodes says nothing with --method exact",
+		"--episodes 5":                                    "--episodes cannot be combined with --method exact",
 		"--model model.bin --method metis":                "model.bin",
 		"--model nowhere --method metis":                  "nowhere",
 		"--node-types types.csv":                          `"colour"`,
@@ -278,13 +277,13 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--node-types minus.csv":                          "line 2",
 		"--node-types mixed.csv --counts 1,1":             "line 3: the table has apps db, web, the first has web, db",
 		"--node-types empty.csv":                          "empty.csv",
-		"--node-types minus.csv --nodes 3":                "--nodes says nothing with --node-types",
+		"--node-types minus.csv --nodes 3":                "--nodes cannot be combined with --node-types",
 		"--arrivals events.csv":                           `line 2: no app "nginx"`,
 		"--arrivals zero.csv":                             "line 1",
 		"--arrivals empty.csv":                            "no lines",
 		"--arrivals events.csv --method exact":            "placed by greedy",
-		"--arrivals events.csv --counts 1,1,1,1,1,1,1":    "--counts says nothing with --arrivals",
-		"--migrate 3":                                     "without --arrivals",
+		"--arrivals events.csv --counts 1,1,1,1,1,1,1":    "--counts cannot be combined with --arrivals",
+		"--migrate 3":                                     "--migrate requires --arrivals",
 		"--seed -1":                                       "--seed",
 		"--format pdf":                                    "want one of csv, html, json, text",
 		"--metod exact":                                   "nearest known is --method",
@@ -310,17 +309,5 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		if code != run.CodeInfeasible || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%s: exit %d, want 6 and one line with %q\n%s%s", line, code, want, out, errs)
 		}
-	}
-}
-
-// TestReadBatchOfMetis checks that the names of embedded batches match those of the package.
-func TestReadBatchOfMetis(t *testing.T) {
-	batches, err := place.MetisBatches(300)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, words, err := readBatch(&env{}, "metis:300:7", nil)
-	if err != nil || !slices.Equal(got, batches[7]) || words != "group 7 of 300 containers of Metis" {
-		t.Errorf("%v, %q, %v", got, words, err)
 	}
 }

@@ -23,7 +23,7 @@ func TestSimulatePlacementZones(t *testing.T) {
 	}
 	w.write("types.csv", "name,count\na,9\nb,9\n")
 	for line, want := range map[string]string{
-		"--method exact --apart":                    "--apart says nothing with --method exact",
+		"--method exact --apart":                    "--apart cannot be combined with --method exact",
 		"--method george --zones mms":               `share ""`,
 		"--method george --zones nginx=0.5":         `no app "nginx"`,
 		"--method george --zones mms=NaN":           `share "NaN"`,
@@ -31,9 +31,9 @@ func TestSimulatePlacementZones(t *testing.T) {
 		"--method george --zones mms=0.1,mms=0.2":   "named twice",
 		"--method george --zone-budget 2":           "--zone-budget 2",
 		"--method george --zone-budget NaN":         "--zone-budget NaN",
-		"--method metis --node-types types.csv":     "divide-conquer takes any",
-		"--arrivals types.csv --zones mms=0.5":      "--zones says nothing with --arrivals",
-		"--method divide-conquer --zone-budget 0.1": "--zone-budget says nothing",
+		"--method metis --node-types types.csv":     "divide-conquer has no such restriction",
+		"--arrivals types.csv --zones mms=0.5":      "--zones cannot be combined with --arrivals",
+		"--method divide-conquer --zone-budget 0.1": "--zone-budget cannot be combined with --method divide-conquer",
 	} {
 		code, out, errs := w.run(append([]string{"simulate", "placement"}, strings.Fields(line)...)...)
 		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {

@@ -209,10 +209,10 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --backfill lazy":                                        {2, "want one of conservative, easy, none, rlscheduler"},
 		"simulate queue --trace nowhere":                                        {2, "nowhere"},
 		"simulate queue --trace .":                                              {2, "--trace"},
-		"simulate queue --trace nosize.swf":                                     {2, "say --procs"},
+		"simulate queue --trace nosize.swf":                                     {2, "give --procs"},
 		"simulate queue --trace junk.swf --procs 4":                             {6, "no job can be used"},
 		"simulate queue --trace empty.swf --procs 4":                            {6, "no job can be used"},
-		"simulate queue --trace jobs.swf --load 0.5":                            {2, "--load says nothing where jobs are read"},
+		"simulate queue --trace jobs.swf --load 0.5":                            {2, "--load cannot be combined with --trace"},
 		"simulate queue --trace jobs.swf --window 2:2":                          {2, "0 to 2"},
 		"simulate queue --trace jobs.swf --window 2":                            {2, "START:LENGTH"},
 		"simulate queue --trace jobs.swf --as-published":                        {2, "line 7"},
@@ -221,29 +221,29 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --jobs-count 0":                                         {2, "0 jobs"},
 		"simulate queue --load -1":                                              {2, "load"},
 		"simulate queue --policy first-random":                                  {2, "needs a platform"},
-		"simulate queue --placement best":                                       {2, "--placement says nothing without"},
+		"simulate queue --placement best":                                       {2, "--placement requires --platform"},
 		"simulate queue --platform nothing":                                     {2, "nothing"},
 		"simulate queue --platform mini --placement worst":                      {2, "worst"},
 		"simulate queue --platform mini --policy rollout --placement energy":    {2, "tries placements itself"},
 		"simulate queue --platform mini --objective fame":                       {2, "fame"},
 		"simulate queue --platform mini --observation all":                      {2, "all"},
-		"simulate queue --platform mini --as-published":                         {2, "--as-published says nothing on a platform"},
+		"simulate queue --platform mini --as-published":                         {2, "--as-published cannot be combined with --platform"},
 		"simulate queue --platform learning --workload huge.json":               {6, "no job"},
-		"simulate queue --platform learning --workload w.json --trace jobs.swf": {2, "want one of them"},
+		"simulate queue --platform learning --workload w.json --trace jobs.swf": {2, "--workload cannot be combined with --trace"},
 		"simulate queue --options bad.json":                                     {2, "sed"},
 		"simulate queue --options nowhere.json":                                 {2, "nowhere.json"},
 		"simulate queue agent.py":                                               {2, "Python"},
-		"simulate queue options.json --options options.json":                    {2, "names a file already"},
+		"simulate queue options.json --options options.json":                    {2, "both name the options"},
 		"simulate queue options.json --agent clever":                            {2, "want classic, reinforce or a2c"},
 		"simulate queue options.json --runs 0":                                  {2, "--runs 0"},
 		"simulate queue options.json --inmodel nowhere":                         {2, "nowhere"},
 		"simulate queue options.json --jobstat mem:p50":                         {2, "p50"},
-		"simulate queue --runs 3":                                               {2, "needs --platform or --options"},
-		"simulate queue --logs x":                                               {2, "--logs says nothing"},
+		"simulate queue --runs 3":                                               {2, "requires --platform or --options"},
+		"simulate queue --logs x":                                               {2, "--logs requires the agent of --options"},
 		"simulate queue --prefer fame=1":                                        {2, "--prefer"},
-		"simulate queue --prefer time --policy sjf":                             {2, "--policy says nothing with --prefer"},
-		"simulate queue --transcript x":                                         {2, "--transcript says nothing"},
-		"simulate queue --batsim-endpoint tcp://x --serve-batsim tcp://y":       {2, "want one of them"},
+		"simulate queue --prefer time --policy sjf":                             {2, "--policy cannot be combined with --prefer"},
+		"simulate queue --transcript x":                                         {2, "--transcript requires --batsim-endpoint"},
+		"simulate queue --batsim-endpoint tcp://x --serve-batsim tcp://y":       {2, "--serve-batsim cannot be combined with --batsim-endpoint"},
 		"simulate queue --format pdf":                                           {2, "want one of csv, html, json, text"},
 		"simulate queue --polcy fcfs":                                           {2, "nearest known is --policy"},
 		"compare queue --policies sjf,sjf":                                      {2, "named twice"},
@@ -252,10 +252,10 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"compare queue --trace jobs.swf --windows 0":                            {2, "--windows 0"},
 		"compare queue --trace jobs.swf --starts x":                             {2, "--starts"},
 		"compare queue --trace jobs.swf --starts 1 --length 5":                  {2, "0 to 2"},
-		"compare queue --trace jobs.swf --length 5":                             {2, "--length says nothing"},
+		"compare queue --trace jobs.swf --length 5":                             {2, "--length requires --windows"},
 		"compare queue --figure 7":                                              {2, "want rlscheduler or hdeeprm"},
 		"compare queue --figure rlscheduler":                                    {2, "--trace FILE"},
-		"compare queue --figure rlscheduler --trace jobs.swf":                   {2, "its name is none"},
+		"compare queue --figure rlscheduler --trace jobs.swf":                   {2, "not the name of a trace"},
 		"compare queue --metrics a.csv":                                         {2, "want two"},
 		"compare queue --metrics a.csv,b.csv":                                   {2, "a.csv"},
 	} {
@@ -311,7 +311,7 @@ func TestCompareQueue(t *testing.T) {
 		if code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
-		if strings.Contains(args, "prefer") && !strings.Contains(out, "picked") {
+		if strings.Contains(args, "prefer") && !strings.Contains(out, "selected") {
 			t.Errorf("%s picks nothing:\n%s", args, out)
 		}
 	}
@@ -418,10 +418,10 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 	w.write("empty.json", "")
 	w.write("broken.policy", "no policy")
 	for want, args := range map[string][]string{
-		"--deadlines -1: want more than 0":     {"--deadlines", "-1"},
-		"compare queue: policy \"saff\" is no": {"--policies", "saff"},
-		"compare queue: backfill \"eazy\"":     {"--backfill", "eazy"},
-		"--deadlines gives jobs some":          {"--prefer", "deadlines=1", "--seeds", "0:1"},
+		"--deadlines -1: want more than 0":          {"--deadlines", "-1"},
+		"compare queue: policy \"saff\" is neither": {"--policies", "saff"},
+		"compare queue: backfill \"eazy\"":          {"--backfill", "eazy"},
+		"--deadlines sets some":                     {"--prefer", "deadlines=1", "--seeds", "0:1"},
 	} {
 		code, _, errs := w.run(append([]string{"compare", "queue", "--jobs-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {
@@ -429,20 +429,20 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"--policy \"saff\" is no policy and no file: nearest known is saf": {"--policy", "saff"},
-		"--backfill \"eazy\": unknown":                                     {"--backfill", "eazy"},
-		"--placement \"bst\": unknown":                                     {"--platform", "mini", "--placement", "bst"},
-		"nearest known is gaia":                                            {"--platform", "giaa"},
-		"the file is empty or cut off":                                     {"--platform", "empty.json"},
-		"--policy: ":                                                       {"--policy", "broken.policy"},
-		"jobs have no deadlines here":                                      {"--prefer", "deadlines=1"},
-		"port 99999: want 1 to 65535":                                      {"--serve-batsim", "tcp://localhost:99999"},
-		"--batsim-endpoint: endpoint \"foo\"":                              {"--batsim-endpoint", "foo"},
-		"--inmodel: ":                                                      {"--platform", "mini", "--agent", "a2c", "--inmodel", "broken.policy"},
-		"--inmodel says nothing to a classic agent":                        {"--platform", "mini", "--inmodel", "broken.policy"},
-		"--platform-out says nothing":                                      {"--platform-out", "p.xml"},
-		"--workload-version 4":                                             {"--workload-out", "w.json", "--workload-version", "4"},
-		"--workload-version says nothing":                                  {"--workload-out", "w.swf", "--workload-version", "5"},
+		"--policy \"saff\" is neither a policy nor a file: nearest known is saf": {"--policy", "saff"},
+		"--backfill \"eazy\": unknown":                                           {"--backfill", "eazy"},
+		"--placement \"bst\": unknown":                                           {"--platform", "mini", "--placement", "bst"},
+		"nearest known is gaia":                                                  {"--platform", "giaa"},
+		"the file is empty or cut off":                                           {"--platform", "empty.json"},
+		"--policy: ":                                                             {"--policy", "broken.policy"},
+		"the jobs have no deadlines":                                             {"--prefer", "deadlines=1"},
+		"port 99999: want 1 to 65535":                                            {"--serve-batsim", "tcp://localhost:99999"},
+		"--batsim-endpoint: endpoint \"foo\"":                                    {"--batsim-endpoint", "foo"},
+		"--inmodel: ":                                                            {"--platform", "mini", "--agent", "a2c", "--inmodel", "broken.policy"},
+		"--inmodel requires an agent that learns":                                {"--platform", "mini", "--inmodel", "broken.policy"},
+		"--platform-out requires --platform":                                     {"--platform-out", "p.xml"},
+		"--workload-version 4":                                                   {"--workload-out", "w.json", "--workload-version", "4"},
+		"--workload-version requires --workload-out":                             {"--workload-out", "w.swf", "--workload-version", "5"},
 	} {
 		code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {

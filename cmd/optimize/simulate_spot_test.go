@@ -76,7 +76,7 @@ func TestSimulateSpotByHand(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	// A missed deadline is a result.
-	if a := w.spot("--trace", "one.json", "--work", "4h", "--deadline", "2h", "--changeover", "0"); !a.Missed || a.Optimum != nil || !strings.Contains(strings.Join(a.Warnings, " "), "nothing is in time") {
+	if a := w.spot("--trace", "one.json", "--work", "4h", "--deadline", "2h", "--changeover", "0"); !a.Missed || a.Optimum != nil || !strings.Contains(strings.Join(a.Warnings, " "), "no policy can meet the deadline") {
 		t.Errorf("%+v", a)
 	}
 }
@@ -85,7 +85,7 @@ func TestSimulateSpotDefaults(t *testing.T) {
 	w := newWorld(t)
 	a := w.spot("--seed", "3")
 	if a.Dated != "2025-03-07" || !strings.Contains(a.Prices, "aws:p3.2xlarge") || a.Missed || a.Optimum == nil || a.Cost < *a.Optimum || a.Cost > 1.2*a.Alone ||
-		math.Abs(a.Alone-48.2*3.06) > 1e-3 || !strings.Contains(strings.Join(a.Warnings, " "), "drawn, not measured") {
+		math.Abs(a.Alone-48.2*3.06) > 1e-3 || !strings.Contains(strings.Join(a.Warnings, " "), "generated, not measured") {
 		t.Errorf("%+v", a)
 	}
 	if b := w.spot("--seed", "3"); b.Cost != a.Cost {
@@ -120,8 +120,8 @@ func TestSimulateSpotRefusals(t *testing.T) {
 		"--trace nowhere.json":                       "nowhere.json",
 		"--trace broken.json":                        "broken.json: read spot trace",
 		"--trace one.json,fast.json":                 "ticks of 3600 s and fast of 60 s",
-		"--trace one.json --zones 2":                 "--zones says nothing with --trace",
-		"--trace one.json --availability 1h:1h":      "--availability says nothing with --trace",
+		"--trace one.json --zones 2":                 "--zones cannot be combined with --trace",
+		"--trace one.json --availability 1h:1h":      "--availability cannot be combined with --trace",
 		"--trace one.json --start 4h":                "the trace ends after 4 h",
 		"--availability 2h":                          "want UP:DOWN",
 		"--availability 2h:0":                        "want UP:DOWN",
@@ -131,10 +131,10 @@ func TestSimulateSpotRefusals(t *testing.T) {
 		"--work 0":                                   "--work 0",
 		"--deadline 0":                               "--deadline 0",
 		"--work soon":                                "--work",
-		"--spot-usd-hour 1":                          "want both",
+		"--spot-usd-hour 1":                          "--spot-usd-hour requires --on-demand-usd-hour",
 		"--spot-usd-hour 1 --on-demand-usd-hour NaN": "--on-demand-usd-hour NaN",
 		"--spot-usd-hour -1 --on-demand-usd-hour 3":  "--spot-usd-hour -1",
-		"--spot-usd-hour 1 --on-demand-usd-hour 3 --instance aws:p3.2xlarge": "--instance says nothing",
+		"--spot-usd-hour 1 --on-demand-usd-hour 3 --instance aws:p3.2xlarge": "--instance cannot be combined",
 		"--instance aws:nothing":                    "--instance",
 		"--instance aws:g4ad.xlarge":                "no price on spot capacity",
 		"--format pdf":                              "want one of",

@@ -104,7 +104,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 	w.write("empty.trace", "")
 	w.write("prices.csv", "nothing\n")
 	for line, want := range map[string]string{
-		"simulate":                                                         "name what to simulate: ",
+		"simulate":                                                         "name an engine: ",
 		"simulate nothing":                                                 `"nothing": unknown, want `,
 		"simulate rounds now":                                              "simulate rounds",
 		"simulate rounds --policy fifo_pref":                               `"fifo_pref": unknown, nearest known are fifo_perf`,
@@ -116,9 +116,9 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 		"simulate rounds --gpus-per-server t4=4":                           `the cluster has no "t4"`,
 		"simulate rounds --static 5000001":                                 "at most 5000000 jobs",
 		"simulate rounds --rate 1 --window 0:5000001":                      "at most 5000000 jobs",
-		"simulate rounds --global-queue":                                   "says nothing without --compat",
-		"simulate rounds --skip-unknown":                                   "--skip-unknown says nothing without --trace",
-		"simulate rounds --trace jobs.trace --skip-unknown --draw-types 3": "either jobs are left out",
+		"simulate rounds --global-queue":                                   "--global-queue requires --compat",
+		"simulate rounds --skip-unknown":                                   "--skip-unknown requires --trace",
+		"simulate rounds --trace jobs.trace --skip-unknown --draw-types 3": "jobs are either left out",
 		"simulate rounds --trace jobs.trace --cluster v100=1,k80=1":        "job 1 asks for 2 devices of one type: the cluster has at most 1",
 		"simulate rounds --rate 1 --generate multi --cluster v100=4":       "up to 8 devices",
 		"simulate rounds --trace strange.trace":                            "Nobody knows",
@@ -127,21 +127,21 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 		"simulate rounds --trace nowhere":                                  "nowhere",
 		"simulate rounds --trace .":                                        "--trace",
 		"simulate rounds --trace jobs.trace --trace-format strange":        "strange",
-		"simulate rounds --trace-format gavel":                             "without --trace",
-		"simulate rounds --trace jobs.trace --rate 3":                      "--rate says nothing with --trace",
-		"simulate rounds --trace jobs.trace --slos":                        "--slos says nothing",
+		"simulate rounds --trace-format gavel":                             "--trace-format requires --trace",
+		"simulate rounds --trace jobs.trace --rate 3":                      "--rate cannot be combined with --trace",
+		"simulate rounds --trace jobs.trace --slos":                        "--slos cannot be combined with --trace",
 		"simulate rounds --rate 0":                                         "--rate 0",
 		"simulate rounds --rate NaN":                                       "--rate NaN",
 		"simulate rounds --static 0":                                       "--static 0",
-		"simulate rounds --static 3 --rate 3":                              "--static says nothing with --rate",
-		"simulate rounds --static 3 --window 1:2":                          "--window says nothing",
+		"simulate rounds --static 3 --rate 3":                              "--static cannot be combined with --rate",
+		"simulate rounds --static 3 --window 1:2":                          "--window requires --rate",
 		"simulate rounds --rate 1 --window 3:3":                            "--window",
 		"simulate rounds --rate 1 --window 3":                              "--window",
 		"simulate rounds --generate triple":                                "want single or multi",
 		"simulate rounds --interval 0":                                     "--interval 0",
 		"simulate rounds --interval soon":                                  "--interval",
 		"simulate rounds --preemption-cost -3":                             "--preemption-cost",
-		"simulate rounds --preemption-cost 30 --compat":                    "says nothing with --compat",
+		"simulate rounds --preemption-cost 30 --compat":                    "cannot be combined with --compat",
 		"simulate rounds --preemption-steps NaN":                           "--preemption-steps",
 		"simulate rounds --duration x":                                     "--duration",
 		"simulate rounds --reference v200":                                 "v200",
@@ -216,7 +216,7 @@ func TestSimulateTraceOfUnknownKinds(t *testing.T) {
 	if code != run.CodeDone || !strings.Contains(out, "drawn") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	for args, want := range map[string]string{"--draw-types 1": "--draw-types says nothing without --trace", "--trace jobs.csv --filled": "--filled says nothing with --trace"} {
+	for args, want := range map[string]string{"--draw-types 1": "--draw-types requires --trace", "--trace jobs.csv --filled": "--filled cannot be combined with --trace"} {
 		if code, _, errs := w.run(append([]string{"simulate", "rounds"}, strings.Fields(args)...)...); code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}

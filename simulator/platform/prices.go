@@ -143,3 +143,22 @@ func (c Cluster) Price(list PriceList) (unpriced []string) {
 	}
 	return unpriced
 }
+
+// PriceNote describes the prices of a cluster, their source, and the accelerators without a price; "" if there are no
+// prices.
+func (c Cluster) PriceNote(unpriced []string) string {
+	var prices, notes []string
+	from := ""
+	for _, a := range c {
+		if a.PriceFrom != "" {
+			prices, from = append(prices, fmt.Sprintf("%s %g", a.Name, a.USDHour)), a.PriceFrom
+		}
+	}
+	if len(prices) > 0 {
+		notes = append(notes, fmt.Sprintf("USD per device-hour: %s; %s", strings.Join(prices, ", "), from))
+	}
+	if len(unpriced) > 0 {
+		notes = append(notes, "no price of "+strings.Join(unpriced, ", ")+": costs are unknown")
+	}
+	return strings.Join(notes, "; ")
+}

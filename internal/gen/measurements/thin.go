@@ -51,7 +51,7 @@ func Thin(entries []history.Entry) []history.Entry {
 		}
 	}
 	for _, place := range slices.Sorted(maps.Keys(places)) {
-		out = append(out, everySecond(places[place])...)
+		out = append(out, thinBatchSizes(places[place])...)
 	}
 	for _, id := range slices.Sorted(maps.Keys(submissions)) {
 		out = append(out, median(id, submissions[id]))
@@ -65,9 +65,9 @@ func alike(c history.Config) bool {
 	return c.Nodes == 1 || int(c.GPUs)%c.Nodes == 0 && slices.Contains([]int{1, 2, 4}, perNode) && slices.Contains([]int{2, 4, 8, 16}, c.Nodes)
 }
 
-// everySecond thins the batch sizes of entries to a geometric grid with a factor of about 2 and keeps both ends. It
+// thinBatchSizes thins the batch sizes of entries to a geometric grid with a factor of about 2 and keeps both ends. It
 // sorts entries by batch size.
-func everySecond(entries []history.Entry) []history.Entry {
+func thinBatchSizes(entries []history.Entry) []history.Entry {
 	slices.SortFunc(entries, func(a, b history.Entry) int { return int(a.Observed.Batch - b.Observed.Batch) })
 	var out []history.Entry
 	for i, e := range entries {

@@ -1,0 +1,106 @@
+// Package cli contains what the commands of optimize share: the process environment and the common flags, settings from
+// flags, environment variables and files, rules for combining flags, output, progress, and exit codes. It contains no
+// command. The option struct of a command embeds Options:
+//
+//	type reportOptions struct {
+//		cli.Options
+//		format cli.Format
+//	}
+package cli
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"trainopt/optimizer/run"
+)
+
+// Env contains all external inputs and outputs, so that the whole command line runs inside a test, and the flags of
+// every command.
+type Env struct {
+	Args    []string // without the program name
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Environ []string
+	Dir     string   // working directory
+	Self    []string // command that starts the binary as keeper
+	// Listen starts to receive the user's signals. Until then, and in commands that run no job, signals have their
+	// default effect.
+	Listen func() (signals <-chan os.Signal, stop func())
+	Clock  run.Clock
+	// Width returns the width of the terminal on Stderr, 0 if Stderr is not a terminal; Interactive reports whether a
+	// question can be answered on Stdin.
+	Width       func() int
+	Interactive bool
+	// Lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
+	Lighten func() (heavy func())
+
+	Config, StateDir, LogLevel string
+	JSON, Quiet                bool
+}
+
+// AddFlags registers the flags of every command.
+func (e *Env) AddFlags(fs *pflag.FlagSet) {
+	fs.SetNormalizeFunc(Normalize)
+	fs.StringVar(&e.Config, "config", e.Getenv("OPTIMIZE_CONFIG"), "configuration `FILE` (YAML, TOML or JSON; default: the nearest optimize.yaml upwards; none: no file)")
+	stateDir := e.Getenv("OPTIMIZE_STATE_DIR")
+	if stateDir == "" {
+		stateDir = ".optimize"
+	}
+	fs.StringVar(&e.StateDir, "state-dir", stateDir, "`DIR` that contains the runs")
+	fs.BoolVar(&e.JSON, "json", false, "print JSON on standard output")
+	fs.BoolVar(&e.Quiet, "quiet", false, "print only results and errors")
+	fs.StringVar(&e.LogLevel, "log-level", "info", "minimum level of messages on stderr: debug|info|warn|error")
+}
+
+// CheckFlags checks the values of the flags of every command.
+func (e *Env) CheckFlags() error {
+	if !slices.Contains([]string{"debug", "info", "warn", "warning", "error"}, strings.ToLower(e.LogLevel)) {
+		return Usagef("--log-level %q: want debug, info, warn or error", e.LogLevel)
+	}
+	return nil
+}
+
+// alwaysAllowed lists the flags of every command, to which no rule applies.
+var alwaysAllowed = []string{"config", "state-dir", "json", "quiet", "log-level", "help"}
+
+// Getenv returns the value of an environment variable, "" if it is not set.
+func (e *Env) Getenv(name string) string {
+	for i := len(e.Environ) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(e.Environ[i], name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Path returns the path of a file named by the user, relative to the working directory.
+func (e *Env) Path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(e.Dir, name)
+}
+
+// State returns the path of the state directory.
+func (e *Env) State() string { return e.Path(e.StateDir) }
+
+// Columns returns the width of the terminal on Stderr, 0 if it is not a terminal.
+func (e *Env) Columns() int {
+	if e.Width == nil {
+		return 0
+	}
+	return e.Width()
+}
+
+// Exists reports whether a path exists.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
+)
+
+// IsLog reports whether a name has the extension of a training log, which distinguishes a log from a script.
+func IsLog(name string) bool {
+	return slices.Contains([]string{".csv", ".json", ".jsonl", ".log", ".tsv", ".txt"}, strings.ToLower(filepath.Ext(name)))
+}
+
+// IsFile reports whether a path exists and is not a directory.
+func IsFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir()
+}
+
+// FindRun resolves a run id, a unique part of one, "latest", or a path to a run directory. If the reference looks like
+// a missing log, the error reports that.
+func (e *Env) FindRun(ref string) (dir string, err error) {
+	dir, err = journal.Find(e.State(), ref)
+	if err != nil && IsLog(ref) {
+		err = fmt.Errorf("read training log %s: no such file", ref)
+	}
+	return dir, err
+}
+
+// FindLogOrRun resolves a reference to the path of a training log, which may be a framework's output directory, or to a
+// run directory.
+func (e *Env) FindLogOrRun(ref string) (log, run string, err error) {
+	path := e.Path(ref)
+	if IsFile(path) {
+		return path, "", nil
+	}
+	run, err = e.FindRun(ref)
+	if info, stat := os.Stat(path); err != nil && stat == nil && info.IsDir() {
+		return path, "", nil
+	}
+	return "", run, err
+}
+
+// OpenHistory opens and updates the runs database of the state directory; notes describe inconsistencies.
+func (e *Env) OpenHistory() (db *history.DB, notes []string, err error) {
+	db, notes, err = history.Open(e.State())
+	if err != nil {
+		return nil, nil, err
+	}
+	more, err := db.Sync()
+	if err != nil {
+		return nil, nil, errors.Join(err, db.Close())
+	}
+	return db, append(notes, more...), nil
+}
+
+// History returns the current entries of the runs database. A state directory that does not exist has none and is not
+// created.
+func (e *Env) History(f history.Filter) (entries []history.Entry, notes []string, err error) {
+	if _, err := os.Stat(e.State()); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, nil
+	}
+	db, notes, err := e.OpenHistory()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer db.Close()
+	entries, err = db.Entries(f)
+	return entries, notes, err
+}

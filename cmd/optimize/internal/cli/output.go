@@ -1,0 +1,78 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"trainopt/internal/regular"
+)
+
+// JSON writes a value as indented JSON to standard output.
+func (e *Env) PrintJSON(v any) error {
+	data, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return e.Print(string(data) + "\n")
+}
+
+// Print writes a text to standard output.
+func (e *Env) Print(text string) error {
+	_, err := io.WriteString(e.Stdout, text)
+	return err
+}
+
+// Write writes a complete output to a file, or to standard output if file is "". A file has either its old or its new
+// content, whatever fails; what names the output in errors.
+func (e *Env) Write(file, what string, write func(io.Writer) error) error {
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		return err
+	}
+	if file == "" {
+		_, err := e.Stdout.Write(b.Bytes())
+		return err
+	}
+	path := e.Path(file)
+	put := func() error {
+		return regular.Replace(path, 0o644, func(w io.Writer) error { _, err := w.Write(b.Bytes()); return err })
+	}
+	if st, err := os.Lstat(path); err == nil && !st.Mode().IsRegular() { // a pipe, a device, a link
+		put = func() error { return os.WriteFile(path, b.Bytes(), 0o644) }
+	}
+	err := put()
+	if reason := (*fs.PathError)(nil); errors.As(err, &reason) {
+		err = reason.Err
+	}
+	if err != nil {
+		return fmt.Errorf("write %s %s: %w", what, file, err)
+	}
+	return nil
+}
+
+// OneLine replaces control characters so that hostile text cannot move the cursor.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' {
+			return ' '
+		}
+		if r < 32 || r >= 127 && r < 160 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Quote quotes a file name for a shell, if necessary.
+func Quote(name string) string {
+	if strings.ContainsAny(name, " \t\n'\"$&;|<>()*?[]#~`\\!") {
+		return "'" + strings.ReplaceAll(name, "'", `'\''`) + "'"
+	}
+	return name
+}

@@ -1,0 +1,130 @@
+package cli
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// kind is the syntax of a setting.
+type kind int
+
+const (
+	text kind = iota
+	number
+	whole
+	length // a duration: 90m, 2h30m, 5d, or a number of seconds
+	list
+	table  // text → text; as a flag NAME=TEXT, repeatable
+	toggle // true or false; true for a flag without a value
+)
+
+// setting is an option that can be set by flag, environment variable (OPTIMIZE_SECTION_KEY) or file (section.key), in
+// this order of precedence, and has a default.
+type setting struct {
+	key   string   // section.key in the file
+	also  []string // older keys that are still accepted
+	flag  string   // empty: no flag
+	kind  kind
+	value string // default, as text
+	help  string
+}
+
+// settings is the complete configuration, from which documentation, flags, environment variables and file keys are
+// derived.
+var settings = []setting{
+	{key: "sla.time_max", flag: "deadline", kind: length, help: "finish within `DUR`, e.g. 90m (seconds if a plain number)"},
+	{key: "sla.cost_max", flag: "budget", kind: number, help: "spend at most `USD`"},
+	{key: "sla.throughput_min", flag: "min-throughput", kind: number, help: "at least `X` samples/s"},
+	{key: "sla.memory_max", flag: "max-memory", kind: number, help: "peak memory of the job at most `GiB`"},
+	{key: "sla.gpu_util_min", flag: "min-gpu-util", kind: number, help: "mean GPU utilisation at least `%`"},
+	{key: "sla.cpu_util_min", flag: "min-cpu-util", kind: number, help: "mean utilisation of the given CPUs at least `%`"},
+	{key: "multi_objective.prefer", flag: "prefer", kind: text, help: "time|cost|resource|balanced, or weights time=0.6,cost=0.3,resource=0.1"},
+	{key: "resource.gpus", flag: "gpus", kind: text, help: "GPUs that may be used, `A:B` (default: those of this machine)"},
+	{key: "resource.cpus", flag: "cpus", kind: text, help: "CPUs that may be used, `A:B`"},
+	{key: "resource.memory", flag: "memory", kind: text, help: "memory that may be used, `A:B` GiB; B is enforced"},
+	{key: "resource.batch_size", flag: "batch-size", kind: text, help: "batch sizes that may be tried, `A:B`: by an argument of the script or OPTIMIZER_BATCH_SIZE; changes the result of the training"},
+	{key: "resource.num_workers", flag: "num-workers", kind: text, help: "loader workers that may be tried if the training waits for data, `A:B`; N: that number from the start"},
+	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs of the whole training, passed to the script"},
+	{key: "resource.steps", flag: "steps", kind: whole, help: "steps of the whole training, if the script does not report them"},
+	{key: "resource.dataset", flag: "dataset", kind: text, help: "data set `PATH`, passed to the script"},
+	{key: "resource.seed", flag: "seed", kind: whole, help: "random seed, passed to the script"},
+	{key: "rl.planner", flag: "planner", kind: text, value: "model", help: "planner: model|morl|bandit|rules|static"},
+	{key: "rl.agent", flag: "agent", kind: text, help: "agent `FILE` of the morl planner, from optimize pretrain (default: embedded)"},
+	{key: "rl.baseline_samples", flag: "baseline-samples", kind: whole, help: "maximum number of probes (default 4; -1: none)"},
+	{key: "rl.baseline_ratio", flag: "baseline-ratio", kind: number, help: "maximum share of probes in the predicted cost of the job (default 0.10)"},
+	{key: "rl.epoch_adjustment_frequency", flag: "epoch-adjustment-frequency", kind: whole, help: "epochs between two adaptations (default 5)"},
+	{key: "cost.rates", flag: "rates", kind: text, help: "`FILE` with the prices of the machine"},
+	{key: "cost.instance", flag: "instance", kind: text, help: "pay for a whole instance: `CLOUD:TYPE[:spot]`"},
+	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "`USD` per GPU and hour"},
+	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "`USD` per CPU and hour"},
+	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "`USD` per GiB of memory and hour"},
+	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else a table written by the script)"},
+	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
+	{key: "monitor.columns", kind: table, help: "further names of log columns, NAME: KNOWN_NAME"},
+	{key: "monitor.progress_pattern", flag: "progress-pattern", kind: text, help: "`REGEXP` for progress on stdout, groups epoch, total_epochs, step, total_steps, loss, accuracy"},
+	{key: "monitor.interval", flag: "interval", kind: length, help: "sampling interval (default 1s)"},
+	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
+	{key: "monitor.pty", flag: "pty", kind: toggle, help: "run the job on a pseudo-terminal, for programs other than Python that buffer their output in a pipe"},
+	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
+	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "engine that runs jobs: local"},
+	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
+	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},
+	{key: "engine.max_restarts", flag: "max-restarts", kind: whole, help: "restarts after failures of a resumable job (default 5; -1: none)"},
+	{key: "engine.knobs", flag: "knob", kind: table, help: "argument that carries a knob, `NAME=FLAG`: batch_size=--bs={}, resume=--resume {path} (repeatable)"},
+	{key: "engine.python", flag: "python", kind: text, help: "interpreter for .py scripts (default python3 on PATH)"},
+}
+
+// older maps former names of flags to current ones.
+var older = map[string]string{
+	"time-max": "deadline", "cost-max": "budget", "throughput-min": "min-throughput", "memory-max": "max-memory",
+	"gpu-util-min": "min-gpu-util", "cpu-util-min": "min-cpu-util", "preference": "prefer",
+	"dataset-path": "dataset", "training-file": "train", "cost-per-gpu-hour": "gpu-hour",
+	"cost-per-cpu-hour": "cpu-hour", "cost-per-gb-hour": "gb-hour", "gib-hour": "gb-hour",
+}
+
+// Normalize treats underscores as dashes and replaces former names.
+func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	name = strings.ReplaceAll(name, "_", "-")
+	if now, ok := older[name]; ok {
+		name = now
+	}
+	return pflag.NormalizedName(name)
+}
+
+// AddSettings registers the flags of all settings or, if help is not nil, of those that it names; a text of help that is
+// not empty replaces that of the setting.
+func AddSettings(fs *pflag.FlagSet, help map[string]string) {
+	for _, s := range settings {
+		text, ok := help[s.flag]
+		if s.flag == "" || help != nil && !ok {
+			continue
+		}
+		text = cmp.Or(text, s.help)
+		switch s.kind {
+		case list:
+			fs.StringSlice(s.flag, nil, text)
+		case table:
+			fs.StringArray(s.flag, nil, text)
+		case toggle:
+			fs.Bool(s.flag, false, text)
+		default:
+			fs.String(s.flag, s.value, text)
+		}
+	}
+	if f := fs.Lookup("resumable"); f != nil {
+		f.NoOptDefVal = "yes"
+	}
+}
+
+// SettingFlags returns the names of the flags of all settings.
+func SettingFlags() []string {
+	var out []string
+	for _, s := range settings {
+		if s.flag != "" {
+			out = append(out, s.flag)
+		}
+	}
+	return out
+}

@@ -1,0 +1,316 @@
+// Package predict contains the commands about jobs that have not run and about prices: predict and prices.
+package predict
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/calibration"
+	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history/transfer"
+	"trainopt/optimizer/predict"
+	"trainopt/resources"
+)
+
+// Commands returns the commands of this package.
+func Commands(e *cli.Env) []*cobra.Command {
+	return []*cobra.Command{predictCommand(e), pricesCommand(e)}
+}
+
+// predictSettings lists the settings that predict accepts as flags, with their help for this command.
+var predictSettings = map[string]string{
+	"deadline": "", "budget": "", "prefer": "", "rates": "with --here: `FILE` with the prices of this machine",
+	"gpu-hour": "with --here: `USD` per GPU and hour of this machine", "cpu-hour": "with --here: `USD` per CPU and hour of this machine",
+	"gb-hour":   "with --here: `USD` per GiB of memory and hour of this machine",
+	"gpus":      "GPUs of the job, over all its machines, `A:B`; 0: none",
+	"cpus":      "CPUs of the job, over all its machines, `A:B`",
+	"epochs":    "epochs of the whole training",
+	"instance":  "only these machines: `CLOUD:TYPE[:spot]`, separated by commas",
+	"resumable": "whether the job resumes after an interruption: auto|yes|no",
+}
+
+// options holds the flags of `predict` that are not settings.
+type options struct {
+	cli.Options
+	format                                 cli.Format
+	like, script                           string
+	model, framework, dataset, gpu         string
+	params, layers, dataCount, size, batch string
+	clouds                                 []string
+	spot, here                             bool
+	top                                    int
+}
+
+func predictCommand(e *cli.Env) *cobra.Command {
+	o := &options{}
+	cmd := &cobra.Command{
+		Use: "predict", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
+		Long: `Predict time, cost and resources of a job that has not run, with 90 % intervals, their basis, the cheapest offers that fit,
+and the changes that would lead to another choice.
+
+The job is described by an earlier run or a training log (--like), by a script (--script, with the earlier runs of it), or
+by its properties (--model, --params …). Predictions are based on the runs database, the log and published measurements; if
+no measurement resembles the job, no prediction is made. Machines are those of the price catalogue (optimize prices), or the
+local one (--here).
+
+Exit code 6: no machine meets the deadline and the budget with 95 % probability.`,
+		Example: `  optimize predict --like latest --epochs 200 --deadline 8h --prefer cost
+  optimize predict --script train.py --gpu t4 --top 10
+  optimize predict --model resnet50 --dataset imagenet --epochs 90 --format html -o prediction.html`,
+		Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.run() },
+	}
+	o.Options = e.Options(cmd)
+	fs := o.Flags
+	fs.StringVar(&o.like, "like", "", "a job like this `RUN` or training log (or its directory)")
+	fs.StringVar(&o.script, "script", "", "the job of this `SCRIPT`, which is read but not run")
+	fs.StringVar(&o.model, "model", "", "`NAME` of the model, such as resnet50")
+	fs.StringVar(&o.framework, "framework", "", "`NAME` of the framework, such as pytorch")
+	fs.StringVar(&o.dataset, "dataset", "", "`NAME` of the data set, such as imagenet")
+	fs.StringVar(&o.params, "params", "", "trained parameters, `N` (25.6M, 1.3B)")
+	fs.StringVar(&o.layers, "layers", "", "layers of the model, `N`")
+	fs.StringVar(&o.dataCount, "data-count", "", "samples per epoch, `N`")
+	fs.StringVar(&o.size, "data-size", "", "size of the data set, `MB`")
+	fs.StringVar(&o.batch, "batch", "", "samples per step over all GPUs, `N`")
+	fs.StringVar(&o.gpu, "gpu", "", "only machines with this GPU `MODEL`, or a part of its name")
+	fs.StringSliceVar(&o.clouds, "cloud", nil, "only machines of these `CLOUDS`")
+	fs.BoolVar(&o.spot, "spot", false, "select among spot prices")
+	fs.BoolVar(&o.here, "here", false, "predict for this machine instead of those of the catalogue")
+	fs.IntVar(&o.top, "top", 5, "number of cheapest offers to show")
+	o.format.Add(fs, "output", strings.Split(predict.FormatNames(), ", "))
+	cli.AddSettings(fs, predictSettings)
+	return cmd
+}
+
+// run builds the question from flags, settings, and --like or --script, answers it from the runs database and the
+// embedded measurements, and writes the answer. An infeasible answer is written too, with its own exit code.
+func (o *options) run() error {
+	if err := o.format.Resolve(o.Options); err != nil {
+		return err
+	}
+	vals, err := o.ProjectSettings(o.Flags)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	q, err := o.question(vals)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	entries, notes, err := o.History(history.Filter{})
+	if err != nil {
+		return err
+	}
+	q.Notes = append(q.Notes, notes...)
+	s := &predict.Subject{Question: q, Entries: entries}
+	if err := o.describe(s, vals); err != nil {
+		return cli.Usage(err)
+	}
+	if err := o.machines(s, vals); err != nil {
+		return cli.Usage(err)
+	}
+	entries = append(s.Entries, measured.Embedded()...)
+	if note := predict.FillKnown(&q.Job, entries); note != "" {
+		q.Notes = append(q.Notes, note)
+	}
+	widen := calibration.Of(entries).Widen
+	answer, err := predict.Ask(q, entries, func(list []history.Entry) predict.Predictor {
+		return transfer.New(list, transfer.Options{Widen: widen})
+	})
+	if errors.Is(err, transfer.ErrNoBasis) || errors.Is(err, predict.ErrNoMachine) {
+		return cli.Usage(err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := o.Write(o.format.File, "prediction", func(w io.Writer) error { return predict.Render(w, answer, o.format.Name) }); err != nil {
+		return err
+	}
+	if !answer.Feasible {
+		return cli.Infeasiblef("%s", answer.Nearest)
+	}
+	return nil
+}
+
+// question returns the question given by the flags alone, with all problems in one error.
+func (o *options) question(v *cli.Values) (*predict.Question, error) {
+	var errs []error
+	bad := func(key, want string) { errs = append(errs, v.Wrong(key, v.Text(key), want)) }
+	q := &predict.Question{Job: history.NewEntry(history.Run, "").Job, Top: o.top}
+	j := &q.Job
+	j.Model, j.Framework, j.Dataset = o.model, o.framework, o.dataset
+	for _, n := range []struct {
+		flag, text string
+		into       *float64
+	}{{"--params", o.params, &j.Params}, {"--layers", o.layers, &j.Layers}, {"--data-count", o.dataCount, &j.DataCount}, {"--data-size", o.size, &j.DataSizeMB},
+		{"--batch", o.batch, &q.Batch}, {v.Source("resource.epochs"), v.Text("resource.epochs"), &j.Epochs}} {
+		*n.into = amount(n.flag, n.text, &errs)
+	}
+	before := len(errs)
+	if q.Deadline = v.Length("sla.time_max", &errs); v.Set("sla.time_max") && q.Deadline <= 0 && len(errs) == before {
+		bad("sla.time_max", "a duration above 0")
+	}
+	before = len(errs)
+	if q.Budget = cost.USD(v.Number("sla.cost_max", &errs)); v.Set("sla.cost_max") && !(q.Budget > 0) && len(errs) == before {
+		bad("sla.cost_max", "an amount above 0")
+	}
+	for _, r := range []struct {
+		key  string
+		into *resources.Range
+	}{{"resource.gpus", &q.GPUs}, {"resource.cpus", &q.CPUs}} {
+		if text := v.Text(r.key); text != "" {
+			var err error
+			if *r.into, err = resources.ParseRange(text, resources.Range{Max: predict.Unbounded}); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", v.Source(r.key), err))
+			} else if r.key == "resource.cpus" && r.into.Max == 0 {
+				bad(r.key, "at least 1")
+			}
+		}
+	}
+	var err error
+	if q.Preference, _, err = v.Preference(); err != nil {
+		errs = append(errs, err)
+	}
+	switch r := v.Text("engine.resumable"); r {
+	case "yes", "no":
+		yes := r == "yes"
+		q.Resumable = &yes
+	case "auto":
+	default:
+		bad("engine.resumable", "auto, yes or no")
+	}
+	errs = append(errs, o.Check(o.rules(v, q)...))
+	if o.top < 1 {
+		errs = append(errs, fmt.Errorf("--top %d: want at least 1", o.top))
+	}
+	if o.spot {
+		q.Market = predict.Spot
+	}
+	return q, errors.Join(errs...)
+}
+
+// rules returns the flags that cannot be combined.
+func (o *options) rules(v *cli.Values, q *predict.Question) []cli.Rule {
+	named := v.Text("cost.instance") != ""
+	return []cli.Rule{
+		{If: o.like != "", Flags: "script", Conflict: "--like", Reason: "both describe the job"},
+		{If: o.here, Flags: "cloud spot", Conflict: "--here", Reason: "this machine is not one of a cloud"},
+		{If: !o.here, Flags: "rates gpu-hour cpu-hour gb-hour", Requires: "--here", Reason: "prices of other machines are imported with `optimize prices import`"},
+		{If: named, Flags: "cloud", Conflict: "--instance", Reason: "both select machines"},
+		{If: named && !o.here, Flags: "gpu", Conflict: "--instance", Reason: "a machine has its own GPUs"},
+		{If: v.Text("resource.gpus") != "" && q.GPUs.Max == 0, Flags: "gpu", Conflict: "--gpus 0"},
+	}
+}
+
+// describe adds the description of the job by --like or --script.
+func (o *options) describe(s *predict.Subject, v *cli.Values) error {
+	if v.Text("resource.gpus") != "" {
+		s.UseGPU(s.GPUs.Max > 0)
+	}
+	if o.gpu != "" {
+		s.UseGPU(true)
+	}
+	switch {
+	case o.like != "":
+		log, run, err := o.FindLogOrRun(o.like)
+		switch {
+		case err != nil:
+		case log != "":
+			err = s.LikeLog(o.like, log, logs.Options{Aliases: v.Table("monitor.columns")})
+		default:
+			err = s.LikeRun(run)
+		}
+		if err != nil {
+			return fmt.Errorf("--like: %w", err)
+		}
+	case o.script != "":
+		if err := s.Inspect(o.script, o.Path(o.script)); err != nil {
+			return fmt.Errorf("--script: %w", err)
+		}
+	case s.Job.Model == "" && !(s.Job.Params > 0):
+		return errors.New("describe the job: give --like RUN|LOG, --script SCRIPT, or --model NAME with --params and --epochs")
+	}
+	return nil
+}
+
+// machines sets the candidate machines: this machine, the named ones, or the offers of the catalogue.
+func (o *options) machines(s *predict.Subject, v *cli.Values) error {
+	if o.here {
+		return o.thisMachine(s, v)
+	}
+	catalogue, err := cost.OpenCatalogue(o.State())
+	if err != nil {
+		return err
+	}
+	if named := v.Text("cost.instance"); named != "" {
+		if err := s.NamedMachines(catalogue, strings.Split(named, ",")); err != nil {
+			return fmt.Errorf("--instance %s: %w", named, err)
+		}
+		return nil
+	}
+	if err := s.SelectMachines(catalogue, o.clouds, o.gpu); err != nil {
+		return fmt.Errorf("%w%s%s: `optimize prices list` lists them", err, after(" cloud ", strings.Join(o.clouds, ", ")), after(" GPU ", o.gpu))
+	}
+	return nil
+}
+
+// after returns a text with a prefix, "" for an empty text.
+func after(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// thisMachine sets the machine to the local one, at the given rates or at the default rates for its kind.
+func (o *options) thisMachine(s *predict.Subject, v *cli.Values) error {
+	if v.Text("cost.instance") != "" {
+		return fmt.Errorf("%s cannot be combined with --here: this machine is not one of a cloud", v.Source("cost.instance"))
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	host, err := resources.Discover(ctx, resources.Roots{})
+	if err != nil {
+		return fmt.Errorf("--here: %w", err)
+	}
+	return s.OwnMachine(host, func(gpu string) (*cost.Rates, error) {
+		base := func() cost.Rates { return cost.Default(gpu) }
+		rates, err := o.Rates(v, base)
+		if rates == nil && err == nil {
+			r := base()
+			rates = &r
+		}
+		return rates, err
+	})
+}
+
+// amount parses a number above 0 with an optional suffix k, M or B for thousands, millions or billions; an empty text
+// yields NaN.
+func amount(flag, text string, errs *[]error) float64 {
+	if text == "" {
+		return math.NaN()
+	}
+	digits, factor := text, 1.0
+	for suffix, by := range map[string]float64{"k": 1e3, "K": 1e3, "M": 1e6, "B": 1e9, "G": 1e9} {
+		if rest, ok := strings.CutSuffix(text, suffix); ok {
+			digits, factor = rest, by
+		}
+	}
+	n, err := strconv.ParseFloat(strings.ReplaceAll(digits, ",", ""), 64)
+	if n *= factor; err != nil || !(n > 0) || math.IsInf(n, 0) {
+		*errs = append(*errs, fmt.Errorf("%s %q: want a number above 0, such as 50000, 25.6M or 1.3B", flag, text))
+		return math.NaN()
+	}
+	return n
+}

@@ -1,0 +1,112 @@
+package runs
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/run"
+	"trainopt/sla"
+)
+
+// makeConfig converts settings to a run.Config, with all problems in one error.
+func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
+	var errs []error
+	cfg := run.Config{
+		Dir: o.Dir, StateDir: o.State(), DryRun: o.dryRun, Explain: o.explain,
+		Planner: v.Text("rl.planner"), Agent: v.Text("rl.agent"), GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"),
+		BatchSize: v.Text("resource.batch_size"), Epochs: v.Whole("resource.epochs", &errs), Dataset: v.Text("resource.dataset"),
+		Seed: int64(v.Whole("resource.seed", &errs)), SeedGiven: v.Set("resource.seed"), Log: v.Text("monitor.log"), Format: v.Text("monitor.log_format"),
+		Columns: v.Table("monitor.columns"), Pattern: v.Text("monitor.progress_pattern"), Offline: v.List("monitor.offline_logs"),
+		Resume: run.Resumable(v.Text("engine.resumable")), Samples: v.Whole("rl.baseline_samples", &errs),
+		Ratio: v.Number("rl.baseline_ratio", &errs), Interval: v.Length("monitor.interval", &errs),
+		Every: v.Whole("rl.epoch_adjustment_frequency", &errs), Grace: v.Length("engine.grace", &errs),
+		Restarts: v.Whole("engine.max_restarts", &errs), Python: v.Text("engine.python"),
+		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"), Observe: v.Text("monitor.observe"),
+		PTY: v.Toggle("monitor.pty", &errs),
+	}
+	none := func(key string, n *int) { // an explicit 0 means none rather than the default
+		if v.Set(key) && *n == 0 {
+			*n = -1
+		}
+	}
+	none("rl.baseline_samples", &cfg.Samples)
+	none("engine.max_restarts", &cfg.Restarts)
+	if v.Set("rl.baseline_ratio") && cfg.Ratio == 0 {
+		cfg.Samples = -1
+	}
+	if cfg.Agent != "" {
+		cfg.Agent = o.Path(cfg.Agent)
+		if _, err := os.Stat(cfg.Agent); err != nil {
+			errs = append(errs, fmt.Errorf("--agent: %w", err))
+		} else if cfg.Planner != "morl" {
+			errs = append(errs, fmt.Errorf("--agent requires --planner morl, not %s", cfg.Planner))
+		}
+	}
+	if name := v.Text("engine.name"); name != "local" {
+		errs = append(errs, fmt.Errorf("--engine %q: this build runs jobs with \"local\" only", name))
+	}
+	add := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	var err error
+	limits := v.Limits(&errs)
+	cfg.SLA, err = sla.New(limits)
+	add(err)
+	cfg.Preference, cfg.PreferenceGiven, err = v.Preference()
+	add(err)
+	cfg.Knobs, err = knobs(v)
+	add(err)
+	cfg.Rates, err = o.MachineRates(v)
+	add(err)
+	for i, into := range []**cost.USD{&cfg.GPUHour, &cfg.CPUHour, &cfg.GiBHour} {
+		if key := cli.UnitPrices[i].Key; v.Set(key) {
+			price := cost.USD(v.Number(key, &errs))
+			*into = &price
+			add(cli.PriceConflict(v, key))
+		}
+	}
+	if o.host != "" {
+		add(describeHost(o, &cfg))
+	}
+	return cfg, errors.Join(errs...)
+}
+
+// describeHost fills in the machine given by --host, with its prices unless others are given.
+func describeHost(o *trainOptions, cfg *run.Config) error {
+	host, rates, err := cost.DescribeHost(o.State(), o.host, o.Path(o.host))
+	if err != nil {
+		return fmt.Errorf("--host: %w", err)
+	}
+	cfg.Described = &host
+	if cfg.Rates == nil && cfg.GPUHour == nil && cfg.CPUHour == nil && cfg.GiBHour == nil {
+		cfg.Rates = rates
+	}
+	return nil
+}
+
+// knobs returns the user's templates by knob name; nil if none are given.
+func knobs(v *cli.Values) (map[string]string, error) {
+	var errs []error
+	var out map[string]string
+	given := v.Table("engine.knobs")
+	for _, n := range slices.Sorted(maps.Keys(given)) {
+		name, template, err := inspect.ParseKnob(n + "=" + given[n])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", v.Source("engine.knobs"), err))
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = template
+	}
+	return out, errors.Join(errs...)
+}

@@ -1,0 +1,198 @@
+package runs
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/olekukonko/tablewriter"
+	"github.com/olekukonko/tablewriter/tw"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/report/chart"
+	"trainopt/sla"
+)
+
+func listRuns(e *cli.Env) error {
+	entries, err := journal.List(e.State())
+	if err != nil {
+		return err
+	}
+	if e.JSON {
+		out := []*journal.Record{}
+		for _, en := range entries {
+			if en.Record != nil {
+				out = append(out, en.Record)
+			}
+		}
+		return e.PrintJSON(out)
+	}
+	if len(entries) == 0 {
+		return e.Print("no runs yet: start one with optimize --train SCRIPT\n")
+	}
+	text, err := runsTable(entries)
+	if err != nil {
+		return err
+	}
+	return e.Print(text)
+}
+
+// listWidth is the maximum width of a list of runs if it can be abbreviated to that.
+const listWidth = 100
+
+// maxReasonWidth is the maximum length of the reason why a run is unreadable in a wide list.
+const maxReasonWidth = 24
+
+// abbreviation is the level of abbreviation of a list; each level includes the lower ones.
+type abbreviation int
+
+const (
+	inFull     abbreviation = iota
+	fewerWords              // met limits are counted, units of progress are omitted
+	noShape                 // allocations are omitted
+	counts                  // all verdicts are counted
+	reasonOnly              // the state shows only the reason of the end
+)
+
+// runsTable lists runs within listWidth columns, at the lowest level of abbreviation that fits. Run ids are never cut
+// because other commands take them.
+func runsTable(entries []journal.Entry) (string, error) {
+	for t := inFull; ; t++ {
+		text, width, err := drawRuns(entries, t)
+		if err != nil || width <= listWidth || t == reasonOnly {
+			return text, err
+		}
+	}
+}
+
+func drawRuns(entries []journal.Entry, t abbreviation) (text string, width int, err error) {
+	header := []any{"run", "state", "SLA", "progress", "time", "cost", "allocation"}
+	if t >= noShape {
+		header = header[:6]
+	}
+	var b strings.Builder
+	table := newTable(&b, header...)
+	for _, en := range entries {
+		if err := table.Append(runRow(en, t)[:len(header)]); err != nil {
+			return "", 0, err
+		}
+	}
+	if err := table.Render(); err != nil {
+		return "", 0, err
+	}
+	lines := strings.Split(chart.PlainBlanks(b.String()), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
+		width = max(width, utf8.RuneCountInString(lines[i]))
+	}
+	return strings.Join(lines, "\n"), width, nil
+}
+
+func newTable(w io.Writer, header ...any) *tablewriter.Table {
+	t := tablewriter.NewTable(w, tablewriter.WithRendition(tw.Rendition{Borders: tw.BorderNone, Settings: tw.Settings{Separators: tw.SeparatorsNone, Lines: tw.LinesNone}}),
+		tablewriter.WithHeaderAutoFormat(tw.Off), tablewriter.WithHeaderAlignment(tw.AlignLeft), tablewriter.WithRowAutoWrap(tw.WrapNone))
+	t.Header(header...)
+	return t
+}
+
+// verdictText abbreviates the verdicts by level: "✗ deadline  ✓ budget", "✓ 1 ✗ deadline", or "✗ 1 ✓ 1".
+func verdictText(verdicts []sla.Verdict, t abbreviation) string {
+	if len(verdicts) == 0 {
+		return "no limits"
+	}
+	if t == inFull {
+		return lightsPart(verdicts)
+	}
+	number := map[sla.Status]int{}
+	var others []sla.Verdict
+	for _, v := range verdicts {
+		number[v.Status]++
+		if v.Status != sla.Met {
+			others = append(others, v)
+		}
+	}
+	var parts []string
+	for _, s := range []sla.Status{sla.Met, sla.Violated, sla.AtRisk, sla.Unknown} {
+		if number[s] > 0 && (s == sla.Met || t >= counts) {
+			parts = append(parts, fmt.Sprintf("%s %d", lamp[s], number[s]))
+		}
+	}
+	if t < counts && len(others) > 0 {
+		parts = append(parts, strings.ReplaceAll(lightsPart(others), "  ", " "))
+	}
+	return strings.Join(parts, " ")
+}
+
+// orphanState returns the state of a run whose agent has died, including the state of its job.
+func orphanState(dir string) string {
+	if launch.Living(dir) {
+		return "orphaned (running)"
+	}
+	if h, err := launch.Find(dir); err == nil {
+		if exit, ok := launch.ReadExit(h); ok {
+			return fmt.Sprintf("orphaned (%s)", exit.Reason)
+		}
+	}
+	return "orphaned"
+}
+
+// runRow returns a run in the columns of the list.
+func runRow(en journal.Entry, t abbreviation) []string {
+	if errors.Is(en.Err, fs.ErrNotExist) {
+		state := "never began"
+		if en.Agent != nil {
+			state = "starting"
+		}
+		return []string{en.ID, state, "no record", "", "", "", ""}
+	}
+	if en.Record == nil {
+		why := cli.OneLine(en.Err.Error())
+		switch {
+		case t >= counts:
+			why = ""
+		case t > inFull:
+			why = clip(why, maxReasonWidth)
+		}
+		return []string{en.ID, "unreadable", why, "", "", "", ""}
+	}
+	rec := en.Record
+	state := string(rec.State)
+	if rec.State == journal.Running && en.Agent == nil {
+		state = orphanState(en.Dir)
+	}
+	if rec.Exit != nil && rec.State != journal.Done {
+		state += " (" + rec.Exit.Reason + ")"
+		if t >= reasonOnly {
+			state = rec.Exit.Reason
+		}
+	}
+	alloc := ""
+	if rec.Plan != nil {
+		alloc = rec.Plan.Allocation.String()
+	}
+	return []string{rec.RunID, state, verdictText(rec.SLA.Verdicts, t), progressText(rec, t), seconds(float64(rec.Outcome.Seconds)), money(float64(rec.Outcome.CostUSD)), alloc}
+}
+
+// progressText returns "epoch 12/40", or "12/40" when abbreviated.
+func progressText(rec *journal.Record, t abbreviation) string {
+	done := rec.Outcome.Epochs
+	if rec.Training.Unit == "step" {
+		done = rec.Outcome.Steps
+	}
+	if !done.Known() {
+		return chart.NoData
+	}
+	text := chart.Count(float64(done))
+	if rec.Training.TotalUnits.Known() {
+		text += "/" + chart.Count(float64(rec.Training.TotalUnits))
+	}
+	if t == inFull {
+		text = rec.Training.Unit + " " + text
+	}
+	return text
+}

@@ -1,0 +1,126 @@
+package runs
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/chart"
+	"trainopt/sla"
+)
+
+// Planned prints the plan with its evidence.
+func (v *lines) Planned(rec *journal.Record) {
+	if v.json {
+		return
+	}
+	if err := printPlan(v.report, rec); err != nil {
+		fmt.Fprintf(v.out, "warning: show the plan: %v\n", err)
+	}
+}
+
+// printPlan prints the inputs of the plan (command, detected properties, machine, prices, preference, limits), the
+// prior and the fitted model with its cross-validation, the chosen allocation, and the options if a prediction exists.
+func printPlan(w io.Writer, rec *journal.Record) error {
+	b := &strings.Builder{}
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	field("command", "%s", cli.OneLine(strings.Join(rec.Command, " ")))
+	field("detected", "%s", detectedProperties(rec.Script))
+	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.Memory))
+	if n := len(rec.Host.GPUs); n > 0 {
+		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
+	}
+	if rec.Host.Described != "" {
+		machine += " — described (" + rec.Host.Described + "), not this machine: nothing was measured on it"
+	}
+	field("machine", "%s", machine)
+	field("prices", "%s", priceText(rec.Prices.Rates))
+	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
+	field("SLA", "%s", limitText(rec.SLA.Spec))
+	if p := rec.Prior; p != nil {
+		field("prior", "%s", cli.OneLine(p.Words))
+		for _, d := range p.Dropped {
+			field("  dropped", "%s", cli.OneLine(d))
+		}
+	}
+	if m := rec.Model; m != nil {
+		field("model", "%s, fitted to %s", m.Form, m.Basis)
+		for _, c := range m.Checks {
+			held := "held"
+			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
+				held = "missed"
+			}
+			field("  check", "%s left out: predicted %.3g s (%.3g–%.3g), measured %.3g s: 90 %% interval %s", c.Allocation, c.Predicted.P50, c.Predicted.P5,
+				c.Predicted.P95, float64(c.Measured), held)
+		}
+		for _, ignored := range m.Ignored {
+			field("  note", "%s", ignored)
+		}
+	}
+	if p := rec.Plan; p != nil {
+		field("plan", "%s — %s", p.Allocation, cli.OneLine(p.Reason))
+		field("binding", "%s", cli.OneLine(p.Binding))
+	}
+	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
+		return err
+	}
+	if rec.Plan == nil || rec.Plan.Prediction == nil { // no prediction exists
+		return nil
+	}
+	return report.Options(w, rec)
+}
+
+func detectedProperties(s journal.Script) string {
+	var parts []string
+	for _, p := range []*string{s.Framework, s.Model, s.Dataset} {
+		if p != nil {
+			parts = append(parts, *p)
+		}
+	}
+	if s.UsesGPU != nil {
+		parts = append(parts, map[bool]string{true: "uses GPUs", false: "no GPU use"}[*s.UsesGPU])
+	}
+	if s.Resumable != nil {
+		parts = append(parts, map[bool]string{true: "resumable", false: "not resumable"}[*s.Resumable])
+	}
+	if len(parts) == 0 {
+		return "nothing before the first run"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func priceText(p cost.Rates) string {
+	var text string
+	if p.Instance > 0 {
+		text = fmt.Sprintf("%s/h, the machine is paid as a whole: an unused CPU or GiB saves nothing", money(float64(p.Instance)))
+	} else {
+		text = fmt.Sprintf("%s/GPU-h, %s/CPU-h, %s/GiB-h", money(float64(p.GPUHour)), money(float64(p.CPUHour)), money(float64(p.GiBHour)))
+	}
+	return text + " (" + p.Source + ", " + p.Dated + ")"
+}
+
+func limitText(s sla.Spec) string {
+	var parts []string
+	add := func(o sla.Objective, format string, f func(float64) string) {
+		if limit, _, _, agreed := s.Limit(o); agreed {
+			parts = append(parts, fmt.Sprintf(format, f(limit)))
+		}
+	}
+	plain := func(v float64) string { return fmt.Sprintf("%g", v) }
+	add(sla.Time, "finish within %s", seconds)
+	add(sla.Cost, "spend at most %s", money)
+	add(sla.Throughput, "at least %s samples/s", plain)
+	add(sla.Memory, "at most %s GiB", plain)
+	add(sla.GPUUtil, "GPU utilization at least %s %%", plain)
+	add(sla.CPUUtil, "CPU utilization at least %s %%", plain)
+	if len(parts) == 0 {
+		return "no limits set"
+	}
+	return strings.Join(parts, ", ")
+}

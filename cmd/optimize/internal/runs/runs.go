@@ -1,0 +1,136 @@
+package runs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/history"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
+)
+
+// findRun returns the directory of the run named by the first argument, by default the latest.
+func findRun(e *cli.Env, args []string) (string, error) {
+	ref := "latest"
+	if len(args) > 0 {
+		ref = args[0]
+	}
+	dir, err := journal.Find(e.State(), ref)
+	return dir, cli.Usage(err)
+}
+
+func runsCommand(e *cli.Env) *cobra.Command {
+	cmd := &cobra.Command{Use: "runs", Short: "List and manage runs", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return listRuns(e) }}
+	cmd.AddCommand(&cobra.Command{Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return listRuns(e) }})
+	cmd.AddCommand(&cobra.Command{Use: "show RUN", Short: "Show one run", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			format := cli.Format{Name: "text"}
+			if e.JSON {
+				format.Name = "json"
+			}
+			return writeReport(e, args, format)
+		}})
+	cmd.AddCommand(stopCommand(e), resumeCommand(e))
+	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that have ended", Args: cobra.MinimumNArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return removeRuns(e, args) }})
+	cmd.AddCommand(exportCommand(e), importCommand(e))
+	return cmd
+}
+
+func stopCommand(e *cli.Env) *cobra.Command {
+	grace := 30 * time.Second
+	cmd := &cobra.Command{Use: "stop RUN", Short: "Stop a run: checkpoint, then SIGTERM, then SIGKILL", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			dir, err := findRun(e, args)
+			if err != nil {
+				return err
+			}
+			outcome, err := run.StopRun(context.Background(), newAgent(e, nil).Launcher, dir, grace)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(e.Stdout, outcome)
+			updateHistory(e, dir)
+			return nil
+		}}
+	cli.DurationVar(cmd.Flags(), &grace, "grace", "time between SIGTERM and SIGKILL")
+	return cmd
+}
+
+func removeRuns(e *cli.Env, refs []string) error {
+	var errs []error
+	for _, ref := range refs {
+		dir, err := findRun(e, []string{ref})
+		if err == nil {
+			err = journal.Remove(dir)
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintf(e.Stdout, "removed %s\n", filepath.Base(dir))
+		updateHistory(e, dir)
+	}
+	return errors.Join(errs...)
+}
+
+// updateHistory updates the runs database of the state directory that contains a run. Problems are reported as warnings.
+func updateHistory(e *cli.Env, dir string) {
+	warn(e, history.Remember(filepath.Dir(filepath.Dir(dir)), 5*time.Second))
+}
+
+func resumeCommand(e *cli.Env) *cobra.Command {
+	var o cli.Options
+	cmd := &cobra.Command{Use: "resume RUN", Short: "Resume a run: re-attach if its job is alive, else restart it from its checkpoint", Args: cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error { return resume(o, args) }}
+	o = e.Options(cmd)
+	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`"})
+	return cmd
+}
+
+func resume(o cli.Options, args []string) error {
+	dir, err := findRun(o.Env, args)
+	if err != nil {
+		return err
+	}
+	vals, err := o.LoadSettings(o.Flags, o.Config)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	var errs []error
+	change := run.Change{}
+	if o.Changed("deadline") {
+		if change.TimeMax = vals.Length("sla.time_max", &errs); change.TimeMax <= 0 && len(errs) == 0 {
+			errs = append(errs, vals.Wrong("sla.time_max", vals.Text("sla.time_max"), "a duration above 0"))
+		}
+	}
+	if before := len(errs); o.Changed("budget") {
+		if change.CostMaxUSD = vals.Number("sla.cost_max", &errs); !(change.CostMaxUSD > 0) && len(errs) == before {
+			errs = append(errs, vals.Wrong("sla.cost_max", vals.Text("sla.cost_max"), "USD above 0"))
+		}
+	}
+	if len(errs) > 0 {
+		return cli.Usage(errors.Join(errs...))
+	}
+	agent := newAgent(o.Env, newView(o.Env))
+	signals, stop := o.Listen()
+	defer stop()
+	res := agent.Resume(context.Background(), dir, change, signals)
+	if o.JSON && res.Record != nil {
+		if err := o.PrintJSON(res.Record); err != nil {
+			return err
+		}
+	}
+	if res.Code != run.CodeDone {
+		return cli.ExitError{Code: res.Code, Err: res.Err}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package runs
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/olekukonko/tablewriter/pkg/twwidth"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/run"
+	"trainopt/sla"
+)
+
+// screen is the live view on a terminal: a block of lines repainted in place, with events above it. The cursor stays on
+// the empty line below the block, so that terminal echo (^C) does not appear inside it. Each repaint is a single write.
+type screen struct {
+	*lines
+	colour  bool
+	status  run.Status
+	begun   bool
+	painted []int // width in columns of each painted line of the block
+}
+
+// Escape sequences (ECMA-48).
+const (
+	eraseLine  = "\x1b[2K" // the whole line: after a partial erase, terminals keep the old width for reflowing
+	eraseBelow = "\x1b[J"
+	resetStyle = "\x1b[0m"
+)
+
+const (
+	labelWidth = 10
+	barWidth   = 40
+	// minWidth is the minimum terminal width to which the block is fitted.
+	minWidth = 20
+)
+
+func (v *screen) columns() int { return max(v.width()-1, minWidth) }
+
+// Event prints a new event above the block, wrapped to the width of the terminal.
+func (v *screen) Event(level run.Level, line string) {
+	if level < v.level {
+		return
+	}
+	text := v.messages.unseenPart(cli.OneLine(line))
+	if text == "" {
+		return
+	}
+	var out []string
+	for i, part := range page.Wrap(mark(level)+text, v.columns()-2) {
+		if i > 0 {
+			part = "  " + part
+		}
+		out = append(out, v.paint(levelColour[level], part))
+	}
+	v.above(strings.Join(out, "\n"))
+}
+
+// above prints permanent text above the block.
+func (v *screen) above(text string) {
+	var b strings.Builder
+	v.home(&b)
+	for _, line := range strings.Split(text, "\n") {
+		b.WriteString(eraseLine + line + "\n")
+	}
+	v.block(&b)
+	fmt.Fprint(v.out, b.String())
+}
+
+// Status repaints the block with a new status.
+func (v *screen) Status(s run.Status) {
+	v.status, v.begun = s, true
+	var b strings.Builder
+	v.home(&b)
+	v.block(&b)
+	fmt.Fprint(v.out, b.String())
+}
+
+// home moves the cursor to the first line of the block, counting the lines that a narrower terminal has wrapped.
+func (v *screen) home(b *strings.Builder) {
+	width, rows := max(v.width(), 1), 0
+	for _, w := range v.painted {
+		rows += max(1, (w+width-1)/width)
+	}
+	b.WriteByte('\r')
+	if rows > 0 {
+		fmt.Fprintf(b, "\x1b[%dA", rows)
+	}
+	v.painted = nil
+}
+
+// block writes the lines of the status and erases the rest of the previous block.
+func (v *screen) block(b *strings.Builder) {
+	if v.begun {
+		for _, row := range v.rows() {
+			for i, part := range page.Wrap(row.text, v.columns()-labelWidth) {
+				label := strings.Repeat(" ", labelWidth)
+				if i == 0 {
+					label = fmt.Sprintf("%-*s", labelWidth, row.label)
+				}
+				v.painted = append(v.painted, labelWidth+twwidth.Width(part))
+				b.WriteString(eraseLine + label + v.paint(row.colour, chart.PlainBlanks(part)) + "\n")
+			}
+		}
+	}
+	b.WriteString(eraseBelow)
+}
+
+type screenRow struct {
+	label, text, colour string
+}
+
+// rows returns the lines of the block before they are fitted to the terminal.
+func (v *screen) rows() []screenRow {
+	s := v.status
+	colour := map[sla.Objective]string{}
+	var other []sla.Verdict
+	marked := func(o sla.Objective, text string) string {
+		for _, d := range s.Verdicts {
+			if d.Objective == o {
+				colour[o] = statusColour[d.Status]
+				return text + chart.Blank + lamp[d.Status]
+			}
+		}
+		return text
+	}
+	for _, d := range s.Verdicts {
+		if d.Objective != sla.Time && d.Objective != sla.Cost {
+			other = append(other, d)
+		}
+	}
+	run := s.RunID
+	if s.Script != "" {
+		run += "  " + cli.OneLine(s.Script)
+	}
+	rows := []screenRow{{label: "run", text: run}, {label: firstWord(s.Phase), text: v.bar()}}
+	rows = append(rows, screenRow{"time", marked(sla.Time, timePart(s)), ""}, screenRow{"cost", marked(sla.Cost, costPart(s)), ""})
+	rows[2].colour, rows[3].colour = colour[sla.Time], colour[sla.Cost]
+	rows = append(rows, screenRow{label: "use", text: s.Allocation.String() + "; " + usePart(s)})
+	if rate := ratePart(s); rate != "" {
+		rows = append(rows, screenRow{label: "rate", text: rate})
+	}
+	if len(other) > 0 {
+		rows = append(rows, screenRow{label: "SLA", text: lightsPart(other)})
+	}
+	if risk := riskPart(s); risk != "" {
+		rows = append(rows, screenRow{label: "at risk", text: risk})
+	}
+	if s.Log != "" {
+		rows = append(rows, screenRow{label: "log", text: cli.OneLine(s.Log)})
+	}
+	if s.LastAction != "" {
+		rows = append(rows, screenRow{label: "last", text: cli.OneLine(s.LastAction)})
+	}
+	return append(rows, screenRow{label: "keys", text: "Ctrl-C stops; output: optimize logs -f " + s.RunID, colour: dim})
+}
+
+// firstWord returns the first word of a phase, which is its label.
+func firstWord(phase string) string {
+	word, _, _ := strings.Cut(phase, " ")
+	return word
+}
+
+func (v *screen) bar() string {
+	s := v.status
+	if !(s.Total > 0) {
+		return progressPart(s)
+	}
+	size := min(barWidth, (v.columns()-labelWidth)/2)
+	full := int(math.Min(1, s.Done/s.Total) * float64(size))
+	return strings.Repeat("█", full) + strings.Repeat("░", size-full) + " " + progressPart(s)
+}
+
+// Colours by meaning (SGR); not used if NO_COLOR is set.
+const (
+	red   = "\x1b[31m"
+	amber = "\x1b[33m"
+	green = "\x1b[32m"
+	dim   = "\x1b[2m"
+)
+
+var (
+	levelColour  = map[run.Level]string{run.Warning: amber, run.Problem: red}
+	statusColour = map[sla.Status]string{sla.Met: green, sla.AtRisk: amber, sla.Violated: red}
+)
+
+func (v *screen) paint(colour, text string) string {
+	if colour == "" || !v.colour {
+		return text
+	}
+	return colour + text + resetStyle
+}
+
+// Planned prints the plan above the block.
+func (v *screen) Planned(rec *journal.Record) {
+	if !v.begun {
+		v.lines.Planned(rec)
+		return
+	}
+	var b strings.Builder
+	if err := printPlan(&b, rec); err == nil {
+		v.above(strings.TrimSuffix(b.String(), "\n"))
+	}
+}
+
+// Finished removes the block and prints the report.
+func (v *screen) Finished(rec *journal.Record, dir string) {
+	var b strings.Builder
+	v.home(&b)
+	b.WriteString(eraseBelow)
+	fmt.Fprint(v.out, b.String())
+	v.begun = false
+	v.lines.Finished(rec, dir)
+}

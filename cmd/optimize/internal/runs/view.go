@@ -1,0 +1,333 @@
+package runs
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/run"
+	"trainopt/sla"
+)
+
+// newView selects the display of a run: a live view on a terminal, plain lines elsewhere, minimal output with --quiet.
+func newView(e *cli.Env) run.View {
+	base := &lines{out: e.Stderr, report: e.Stdout, level: levelOf(e), json: e.JSON, quiet: e.Quiet, every: 10 * time.Second, now: e.Clock}
+	if e.Columns() > 0 && !e.Quiet && base.level <= run.Info {
+		base.width = e.Width
+		return &screen{lines: base, colour: e.Getenv("NO_COLOR") == ""}
+	}
+	return base
+}
+
+// warn shows warnings.
+func warn(e *cli.Env, notes []string) {
+	view := newView(e)
+	for _, n := range notes {
+		view.Event(run.Warning, n)
+	}
+}
+
+func levelOf(e *cli.Env) run.Level {
+	switch strings.ToLower(e.LogLevel) {
+	case "warn", "warning":
+		return run.Warning
+	case "error":
+		return run.Problem
+	}
+	if e.Quiet {
+		return run.Warning
+	}
+	return run.Info
+}
+
+// lines shows a run as plain lines: its facts once, each event once, and a status line at intervals.
+type lines struct {
+	out, report io.Writer
+	level       run.Level
+	json, quiet bool
+	every       time.Duration
+	now         run.Clock
+	width       func() int // nil: not a terminal
+	last        time.Duration
+	shown       bool
+	log         string // the displayed log source
+	messages    shownMessages
+}
+
+func mark(l run.Level) string {
+	switch l {
+	case run.Warning:
+		return "warning: "
+	case run.Problem:
+		return "problem: "
+	}
+	return ""
+}
+
+// shownMessages holds the displayed messages, to avoid repetition.
+type shownMessages map[string]bool
+
+// reasonLength is the minimum length of a message's reason that is not repeated in later messages.
+const reasonLength = 40
+
+// unseenPart returns the part of a message that is new: "" if it was shown before, without its reason if the reason was shown
+// before.
+func (s *shownMessages) unseenPart(line string) string {
+	if *s == nil {
+		*s = shownMessages{}
+	}
+	if (*s)[line] {
+		return ""
+	}
+	(*s)[line] = true
+	head, reason, ok := strings.Cut(line, " — ")
+	if !ok {
+		head, reason, ok = strings.Cut(line, ": ")
+	}
+	if !ok || len(reason) < reasonLength {
+		return line
+	}
+	if (*s)["\x00"+reason] {
+		return head
+	}
+	(*s)["\x00"+reason] = true
+	return line
+}
+
+// Event prints an event unless it was shown before.
+func (v *lines) Event(level run.Level, line string) {
+	if level < v.level {
+		return
+	}
+	if text := v.messages.unseenPart(cli.OneLine(line)); text != "" {
+		fmt.Fprintf(v.out, "%s%s\n", mark(level), text)
+	}
+}
+
+// Status prints the facts of the run at the first call, changes of the log source, and a status line at most once per
+// interval.
+func (v *lines) Status(s run.Status) {
+	now := v.now.Monotonic()
+	if v.quiet || v.level > run.Info {
+		return
+	}
+	if !v.shown {
+		fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(headerParts(s), " · ")))
+	}
+	if s.Log != "" && s.Log != v.log {
+		v.log = s.Log
+		fmt.Fprintf(v.out, "log: %s\n", cli.OneLine(s.Log))
+	}
+	if v.shown && now-v.last < v.every {
+		return
+	}
+	v.shown, v.last = true, now
+	fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(statusParts(s), " · ")))
+}
+
+// Finished prints the summary or the first screen of the report, and where the full report is.
+func (v *lines) Finished(rec *journal.Record, dir string) {
+	if v.json {
+		return
+	}
+	data, err := report.Load(dir)
+	if err != nil {
+		fmt.Fprintf(v.out, "warning: report: %v\n", err)
+		return
+	}
+	if v.quiet {
+		err = report.Summary(v.report, []*journal.Record{rec})
+	} else {
+		width := 0
+		if v.width != nil {
+			width = min(max(v.width()-1, 40), 120)
+		}
+		err = report.Brief(v.report, data, width)
+		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
+	}
+	if err != nil {
+		fmt.Fprintf(v.out, "warning: report: %v\n", err)
+	}
+}
+
+// Numbers are formatted as in reports, with a no-break space before the unit until they are printed
+// ([chart.PlainBlanks]).
+func money(v float64) string { return chart.USD(v) }
+
+func seconds(v float64) string {
+	return strings.ReplaceAll(chart.Duration(v), " ", chart.Blank)
+}
+
+// elapsed formats a running time in whole seconds.
+func elapsed(d time.Duration) string {
+	if d < time.Minute {
+		return fmt.Sprintf("%d"+chart.Blank+"s", int(math.Min(59, math.Round(d.Seconds()))))
+	}
+	return seconds(math.Round(d.Seconds()))
+}
+
+func show(v float64, format, none string) string {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return none
+	}
+	return fmt.Sprintf(format, v)
+}
+
+// totalHint names the flags that set the total of a job that does not report it.
+const totalHint = "--epochs N or --steps N"
+
+// headerParts returns the facts that identify a run and do not change while it runs.
+func headerParts(s run.Status) []string {
+	parts := []string{"run " + s.RunID}
+	if s.Script != "" {
+		parts = append(parts, cli.OneLine(s.Script))
+	}
+	if s.Deadline > 0 {
+		parts = append(parts, "deadline "+deadlineWords(s))
+	}
+	if s.Budget > 0 {
+		parts = append(parts, "budget "+money(float64(s.Budget)))
+	}
+	return append(parts, "output: optimize logs -f "+s.RunID)
+}
+
+// deadlineWords formats the deadline as a duration and as a time of day.
+func deadlineWords(s run.Status) string {
+	return seconds(s.Deadline.Seconds()) + " (" + clockAt(s, s.Deadline.Seconds()) + ")"
+}
+
+// clockAt returns the local time of day at a number of seconds after the start of the run, with the date if it is not
+// today.
+func clockAt(s run.Status, at float64) string {
+	when := s.Now.Add(time.Duration((at - s.Elapsed.Seconds()) * float64(time.Second)))
+	if when.YearDay() != s.Now.YearDay() || when.Year() != s.Now.Year() {
+		return when.Format("2006-01-02 15:04")
+	}
+	return when.Format("15:04:05")
+}
+
+// statusParts returns the parts of a status line, most important first.
+func statusParts(s run.Status) []string {
+	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Allocation.String(), usePart(s)}
+	if rate := ratePart(s); rate != "" {
+		parts = append(parts, rate)
+	}
+	if lights := lightsPart(s.Verdicts); lights != "" {
+		parts = append(parts, "SLA "+lights)
+	}
+	if risk := riskPart(s); risk != "" {
+		parts = append(parts, "at risk "+risk)
+	}
+	return parts
+}
+
+func progressPart(s run.Status) string {
+	done := chart.Count(s.Done)
+	switch {
+	case s.Unit == "":
+		return "progress: " + chart.NoData
+	case s.Total > 0:
+		return fmt.Sprintf("%s %s/%s", s.Unit, done, chart.Count(s.Total))
+	}
+	return fmt.Sprintf("%s %s, total unknown (%s)", s.Unit, done, totalHint)
+}
+
+func timePart(s run.Status) string {
+	text := elapsed(s.Elapsed)
+	if s.Finish != nil && s.Total > 0 {
+		text += fmt.Sprintf(", projected %s (%s to %s), ends %s", seconds(s.Finish.P50), seconds(s.Finish.P5), seconds(s.Finish.P95), clockAt(s, s.Finish.P50))
+	}
+	if s.Deadline > 0 {
+		text += ", deadline " + deadlineWords(s)
+	}
+	return text
+}
+
+func costPart(s run.Status) string {
+	text := money(float64(s.Spent))
+	if s.CostAtEnd != nil && s.Total > 0 {
+		text += fmt.Sprintf(", projected %s (%s to %s)", money(s.CostAtEnd.P50), money(s.CostAtEnd.P5), money(s.CostAtEnd.P95))
+	}
+	if s.Budget > 0 {
+		text += ", budget " + money(float64(s.Budget))
+	}
+	return text
+}
+
+func usePart(s run.Status) string {
+	text := "CPU " + show(s.CPUUtil, "%.0f %%", "measuring")
+	if s.Allocation.GPUs > 0 {
+		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
+	}
+	if math.IsNaN(s.MemoryGiB) {
+		return text
+	}
+	return text + ", " + chart.GiB(s.MemoryGiB)
+}
+
+// ratePart formats the throughput and the last model quality, as far as known.
+func ratePart(s run.Status) string {
+	var parts []string
+	if !math.IsNaN(s.Throughput) && s.Throughput > 0 {
+		parts = append(parts, chart.Rate(cmp.Or(s.ThroughputUnit, journal.SamplesPerSecond))(s.Throughput))
+	}
+	if !math.IsNaN(s.Loss) {
+		parts = append(parts, fmt.Sprintf("loss %.4g", s.Loss))
+	}
+	if !math.IsNaN(s.Accuracy) {
+		parts = append(parts, fmt.Sprintf("accuracy %.4g", s.Accuracy))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// riskPart formats the work at risk, lost if the job is stopped now; "" if unknown.
+func riskPart(s run.Status) string {
+	if s.AtRisk < 0 {
+		return ""
+	}
+	if s.Checkpoint == nil {
+		return elapsed(s.AtRisk) + " of work (no checkpoint)"
+	}
+	text := elapsed(s.AtRisk) + " of work since the checkpoint"
+	if s.Checkpoint.Units.Known() && s.Unit != "" {
+		text += fmt.Sprintf(" at %s %s", s.Unit, chart.Count(float64(s.Checkpoint.Units)))
+	}
+	return text
+}
+
+var lamp = map[sla.Status]string{sla.Met: "✓", sla.AtRisk: "!", sla.Violated: "✗", sla.Unknown: "?"}
+
+// limitName returns the short name of a limit: the flag name for time and cost.
+func limitName(o sla.Objective) string {
+	switch o {
+	case sla.Time:
+		return "deadline"
+	case sla.Cost:
+		return "budget"
+	}
+	return strings.ReplaceAll(string(o), "_", " ")
+}
+
+func lightsPart(verdicts []sla.Verdict) string {
+	var parts []string
+	for _, v := range verdicts {
+		parts = append(parts, lamp[v.Status]+" "+limitName(v.Objective))
+	}
+	return strings.Join(parts, "  ")
+}
+
+func clip(s string, width int) string {
+	r := []rune(s)
+	if width < 1 || len(r) <= width {
+		return s
+	}
+	return string(r[:width-1]) + "…"
+}

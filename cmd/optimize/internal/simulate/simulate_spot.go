@@ -1,0 +1,318 @@
+package simulate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
+	"trainopt/simulator/experiment"
+	"trainopt/simulator/spot"
+)
+
+// spotFlags holds the flags for the prices and the requirements of a job on spot capacity.
+type spotFlags struct {
+	cli.Options
+	availability             string
+	zones                    int
+	tick                     time.Duration
+	work, changeover         time.Duration
+	spotPrice, onDemandPrice float64
+	instance                 string
+}
+
+// Defaults: the job of the paper on the machine of its traces.
+const (
+	defaultSpotWork       = 48 * time.Hour
+	defaultSpotDeadline   = 60 * time.Hour
+	defaultSpotChangeover = 12 * time.Minute
+	defaultSpotTick       = 5 * time.Minute
+	defaultAvailability   = "2h:1h"
+	defaultSpotInstance   = "aws:p3.2xlarge"
+)
+
+func (f *spotFlags) add(o cli.Options) {
+	f.Options = o
+	fs := o.Flags
+	f.work, f.changeover, f.tick = defaultSpotWork, defaultSpotChangeover, defaultSpotTick
+	fs.StringVar(&f.availability, "availability", defaultAvailability, "generate capacity with these mean times with and without it, `UP:DOWN`")
+	fs.IntVar(&f.zones, "zones", 1, "number of generated zones, any of which the job may use")
+	cli.DurationVar(fs, &f.tick, "tick", "interval at which generated capacity changes and machines are selected, `DUR`")
+	cli.DurationVar(fs, &f.work, "work", "`DUR` of the job on one uninterrupted machine")
+	cli.DurationVar(fs, &f.changeover, "changeover", "`DUR` lost, and paid, at each start of a machine: start, set-up, and work since the last checkpoint")
+	fs.Float64Var(&f.spotPrice, "spot-usd-hour", 0, "spot price of the machine, `USD` per hour")
+	fs.Float64Var(&f.onDemandPrice, "on-demand-usd-hour", 0, "on-demand price of the machine, `USD` per hour")
+	fs.StringVar(&f.instance, "instance", defaultSpotInstance, "use both prices of a `CLOUD:TYPE` of the catalogue, see optimize prices")
+}
+
+// rules returns the flags that cannot be combined. traces is the flag for measured capacity, if set.
+func (f *spotFlags) rules(traces string) []cli.Rule {
+	const both = "spot-usd-hour on-demand-usd-hour"
+	given := f.Changed(strings.Fields(both)...)
+	return []cli.Rule{
+		{If: traces != "", Flags: "availability zones tick", Conflict: traces},
+		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
+		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
+		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
+	}
+}
+
+// job returns the job given by the flags, without its deadline, at the given prices or those of the catalogue, with
+// their description and date.
+func (f *spotFlags) job() (j spot.Job, prices, dated string, warnings []string, err error) {
+	j = spot.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds()}
+	if f.work == 0 {
+		return j, "", "", nil, errors.New("--work 0: want a duration above 0")
+	}
+	if f.Changed("spot-usd-hour") {
+		if !(f.spotPrice >= 0 && f.onDemandPrice > 0 && !math.IsInf(f.spotPrice+f.onDemandPrice, 1)) {
+			return j, "", "", nil, fmt.Errorf("--spot-usd-hour %v, --on-demand-usd-hour %v: want a price of at least 0 and one above 0", f.spotPrice, f.onDemandPrice)
+		}
+		j.SpotUSDHour, j.OnDemandUSDHour = f.spotPrice, f.onDemandPrice
+		return j, fmt.Sprintf("%.4g USD/h on spot capacity, %.4g on demand, as given", f.spotPrice, f.onDemandPrice), "", nil, nil
+	}
+	catalogue, warnings, err := f.Catalogue()
+	if err != nil {
+		return j, "", "", nil, err
+	}
+	offer, err := catalogue.Lookup(f.instance)
+	if err != nil {
+		return j, "", "", nil, fmt.Errorf("--instance: %w", err)
+	}
+	if !(offer.Spot > 0 && offer.OnDemand > 0) {
+		return j, "", "", nil, fmt.Errorf("--instance %s: the catalogue has no price %s: give --spot-usd-hour and --on-demand-usd-hour", f.instance, lacking(offer))
+	}
+	j.SpotUSDHour, j.OnDemandUSDHour = float64(offer.Spot), float64(offer.OnDemand)
+	prices = fmt.Sprintf("%s:%s: %.4g USD/h on spot capacity (of %s), %.4g on demand (of %s)", offer.Cloud, offer.Type, float64(offer.Spot), offer.SpotDated, float64(offer.OnDemand), offer.Dated)
+	return j, prices, min(offer.Dated, offer.SpotDated), warnings, nil
+}
+
+func lacking(o cost.Offer) string {
+	if o.Spot > 0 {
+		return "on demand"
+	}
+	return "on spot capacity"
+}
+
+// drawn parses --availability and validates --tick and --zones.
+func (f *spotFlags) drawn() (spot.Availability, error) {
+	up, down, ok := strings.Cut(f.availability, ":")
+	a, err1 := cli.ParseDuration(up)
+	b, err2 := cli.ParseDuration(down)
+	if !ok || err1 != nil || err2 != nil || a <= 0 || b <= 0 {
+		return spot.Availability{}, fmt.Errorf("--availability %q: want UP:DOWN, mean times with and without capacity, such as 2h:30m", f.availability)
+	}
+	if f.tick <= 0 || f.tick > min(a, b) {
+		return spot.Availability{}, fmt.Errorf("--tick %v: want more than 0, and no more than the times of --availability %s", f.tick, f.availability)
+	}
+	if f.zones < 1 || f.zones > maxZones {
+		return spot.Availability{}, fmt.Errorf("--zones %d: want 1 to %d", f.zones, maxZones)
+	}
+	return spot.Availability{UpS: a.Seconds(), DownS: b.Seconds()}, nil
+}
+
+// maxZones limits the number of generated zones.
+const maxZones = 16
+
+// draw generates a market that extends beyond a deadline after a start.
+func (f *spotFlags) draw(startS, deadlineS float64, seed uint64) (spot.Market, *spot.Availability, string, error) {
+	a, err := f.drawn()
+	if err != nil {
+		return spot.Market{}, nil, "", err
+	}
+	ticks := math.Ceil((startS + 4*deadlineS) / f.tick.Seconds())
+	if ticks > spot.MostTicks {
+		return spot.Market{}, nil, "", fmt.Errorf("--tick %v: more than %.0f ticks until the deadline, want a longer tick", f.tick, spot.MostTicks/4)
+	}
+	m, err := spot.Generate(a, f.tick.Seconds(), max(1, int(ticks)), f.zones, seed)
+	description := fmt.Sprintf("capacity generated with mean times of %v with and %v without it, seed %d", short(a.UpS), short(a.DownS), seed)
+	if f.zones > 1 {
+		description = fmt.Sprintf("%d zones of ", f.zones) + description
+	}
+	return m, &a, description, err
+}
+
+func short(seconds float64) string {
+	text := time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
+
+// simulateSpotOptions holds the flags of `simulate spot`.
+type simulateSpotOptions struct {
+	spotFlags
+	format          cli.Format
+	traces          []string
+	policy          string
+	deadline, start time.Duration
+	seed            uint64
+	list            bool
+}
+
+func simulateSpotCommand(e *cli.Env) *cobra.Command {
+	o := &simulateSpotOptions{deadline: defaultSpotDeadline}
+	cmd := &cobra.Command{
+		Use: "spot", Short: "A job with a deadline on interruptible spot capacity: when to pay for a machine on demand", Args: cobra.NoArgs,
+		Long: `Simulate one job on spot capacity that appears and disappears, and on demand where the policy selects that. The result
+contains the cost, whether the deadline is met, the cost on demand alone, and the minimum cost given perfect knowledge of the
+future. The policy "uniform" is Uniform Progress (Wu et al., "Can't Be Late", NSDI 2024).
+
+Capacity is a measured trace (--trace, a file in the layout of skypilot-org/spot-traces, plain or gzip; several files, or
+those of a folder, are zones, any of which the job may use), or is generated (--availability). Prices are constant. Work is
+kept when a machine is reclaimed, except for the loss given by --changeover. A missed deadline is a result, not an error.
+
+--json prints: schema, engine, policy, seed, capacity, drawn, zones, available, tick_s, start_s,
+work_s, deadline_s, changeover_s, spot_usd_per_hour, on_demand_usd_per_hour, prices, prices_dated,
+cost_usd, spot_s, on_demand_s, wait_s, changeovers_s, elapsed_s, done_s, starts, taken_away, missed,
+on_demand_cost_usd, optimum_cost_usd, saving, policies[policy, cost_usd, spot_s, on_demand_s,
+elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_s, warnings[].`,
+		Example: `  optimize simulate spot
+  optimize simulate spot --work 20h --deadline 30h --availability 3h:1h --instance aws:p3.2xlarge --out page.html
+  optimize simulate spot --trace us-west-2a.json.gz --start 36h --spot-usd-hour 0.92 --on-demand-usd-hour 3.06
+  optimize simulate spot --policies`,
+		RunE: func(*cobra.Command, []string) error {
+			if o.list {
+				return o.listPolicies()
+			}
+			return o.run()
+		},
+	}
+	o.add(e.Options(cmd))
+	fs := o.Flags
+	fs.StringSliceVar(&o.traces, "trace", nil, "measured capacity: `FILE`s or folders; several are simultaneous zones")
+	cli.DurationVar(fs, &o.deadline, "deadline", "`DUR` from the start of the job to its deadline")
+	cli.DurationVar(fs, &o.start, "start", "start `DUR` after the beginning of the trace")
+	fs.StringVar(&o.policy, "policy", "uniform", "policy, see --policies")
+	fs.BoolVar(&o.list, "policies", false, "list the policies with their required information")
+	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
+	o.format.Add(fs, "out", spot.Formats())
+	return cmd
+}
+
+func (o *simulateSpotOptions) listPolicies() error {
+	var b strings.Builder
+	for _, m := range spot.Methods() {
+		fmt.Fprintf(&b, "%-10s %s; requires %s\n", m.Name, m.Does, m.Knows)
+	}
+	return o.Print(b.String())
+}
+
+// market sets the capacity given by the flags and the tick at which the job starts.
+func (o *simulateSpotOptions) market(r *spot.Report) error {
+	start := o.start.Seconds()
+	if o.traces == nil {
+		var err error
+		if r.Market, r.Drawn, r.Capacity, err = o.draw(start, o.deadline.Seconds(), o.seed); err != nil {
+			return err
+		}
+		r.From = int(math.Round(start / r.Market.TickS))
+		return nil
+	}
+	var zones []spot.Trace
+	for _, path := range o.traces {
+		t, err := spot.Load(o.Path(path))
+		if err != nil {
+			return fmt.Errorf("--trace %s: %w", path, err)
+		}
+		zones = append(zones, t...)
+	}
+	var err error
+	names := make([]string, len(o.traces))
+	for i, path := range o.traces {
+		names[i] = filepath.Base(path)
+	}
+	if r.Market, err = spot.NewMarket(strings.Join(names, ", "), zones...); err != nil {
+		return fmt.Errorf("--trace %s: %w", strings.Join(o.traces, ","), err)
+	}
+	r.From = int(math.Round(start / r.Market.TickS))
+	if r.From >= r.Market.Ticks() {
+		return fmt.Errorf("--start %v: the trace ends after %.4g h", o.start, float64(r.Market.Ticks())*r.Market.TickS/3600)
+	}
+	if over := float64(r.From)*r.Market.TickS + o.deadline.Seconds() - float64(r.Market.Ticks())*r.Market.TickS; over > 0 {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("the trace ends %.4g h before the deadline and is repeated from its beginning", over/3600))
+	}
+	r.Capacity = "capacity as measured in " + r.Market.Name
+	if len(zones) > 1 {
+		r.Capacity = fmt.Sprintf("%d zones with capacity as measured in %s", len(zones), r.Market.Name)
+	}
+	return nil
+}
+
+// prepare returns the run given by the flags, not yet executed.
+func (o *simulateSpotOptions) prepare() (*spot.Report, spot.Method, error) {
+	method, err := spot.Find(o.policy)
+	if err != nil {
+		return nil, method, fmt.Errorf("--policy: %w", err)
+	}
+	if o.deadline == 0 {
+		return nil, method, errors.New("--deadline 0: want a duration above 0")
+	}
+	traces := ""
+	if o.traces != nil {
+		traces = "--trace"
+	}
+	if err := o.Check(o.rules(traces)...); err != nil {
+		return nil, method, err
+	}
+	r := &spot.Report{Policy: method.Name, Seed: o.seed}
+	if r.Job, r.Prices, r.PricesDated, r.Warnings, err = o.job(); err != nil {
+		return nil, method, err
+	}
+	r.Job.DeadlineS = o.deadline.Seconds()
+	if err := o.market(r); err != nil {
+		return nil, method, err
+	}
+	if o.traces == nil {
+		r.Warnings = append(r.Warnings, "capacity is generated, not measured: the times with and without it are memoryless")
+	}
+	if !r.Job.Feasible() {
+		r.Warnings = append(r.Warnings, fmt.Sprintf("no policy can meet the deadline: work and one changeover take %.4g h, the deadline is after %.4g h", (r.Job.WorkS+r.Job.ChangeoverS)/3600, r.Job.DeadlineS/3600))
+	}
+	return r, method, nil
+}
+
+// run runs every policy on the same job and market, and writes the outcome of the selected one with the others for
+// comparison. Policies that are infeasible for the job are omitted unless selected.
+func (o *simulateSpotOptions) run() error {
+	if err := o.format.Resolve(o.Options); err != nil {
+		return err
+	}
+	r, method, err := o.prepare()
+	if err != nil {
+		return cli.Usagef("simulate spot: %w", err)
+	}
+	from := o.Clock.Monotonic()
+	for _, m := range spot.Methods() {
+		got, err := m.Run(r.Job, r.Market, r.From, o.seed)
+		if errors.Is(err, spot.ErrInfeasible) {
+			if m.Name == method.Name {
+				return cli.Usagef("simulate spot: --policy %s: %w", o.policy, err)
+			}
+			continue
+		}
+		if err != nil {
+			return cli.Usagef("simulate spot: %w", err)
+		}
+		if m.Name == "optimum" {
+			r.Optimum = &got
+		}
+		if m.Name == method.Name {
+			r.Outcome = got
+		}
+		r.Others = append(r.Others, spot.Other{Policy: m.Name, Outcome: got})
+	}
+	r.WallS = experiment.Number((o.Clock.Monotonic() - from).Seconds())
+	return o.Write(o.format.File, "simulation", func(w io.Writer) error { return r.Write(w, o.format.Name) })
+}
