@@ -84,7 +84,7 @@ var solved = regexp.MustCompile(`"(solve_s|seconds)": [^,\n]*`)
 func TestSimulatePlacementFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"simulate", "placement", "--counts", "2,2,2,2,2,2,2", "--nodes", "6", "--method", "metis", "--episodes", "40", "--seed", "5"}
-	for file, want := range map[string]string{"r.html": "<h3>Learning</h3>", "r.csv": "node,type,containers", "r.json": `"schema": 1`, "r.txt": "seed 5"} {
+	for file, want := range map[string]string{"r.html": "<figcaption>Learning</figcaption>", "r.csv": "node,type,containers", "r.json": `"schema": 1`, "r.txt": "seed 5"} {
 		if code, out, errs := w.run(append(base, "--out", file, "--nodes-out", "nodes.csv")...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}

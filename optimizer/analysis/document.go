@@ -2,8 +2,6 @@ package analysis
 
 import (
 	"fmt"
-	"io"
-	"math"
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
@@ -11,12 +9,6 @@ import (
 
 // longCurves is the number of curves per model in the text format.
 const longCurves = 4
-
-func writeText(w io.Writer, r *Report) error { return page.Text(w, r.document(longCurves)) }
-
-func writeHTML(w io.Writer, r *Report) error { return page.HTML(w, r.document(math.MaxInt)) }
-
-func writeMarkdown(w io.Writer, r *Report) error { return page.Markdown(w, r.document(math.MaxInt)) }
 
 // document converts a report to a document with at most the given number of curves per model.
 func (r *Report) document(curves int) page.Document {

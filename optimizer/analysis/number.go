@@ -3,12 +3,13 @@ package analysis
 import (
 	"math"
 	"slices"
-	"strconv"
 
 	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // Number is a value of the report. NaN and infinities are unknown and null in JSON; other values have nine
@@ -19,22 +20,12 @@ type Number float64
 func (n Number) Known() bool { return known(float64(n)) }
 
 // MarshalJSON encodes an unknown value as null.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if !n.Known() {
-		return []byte("null"), nil
-	}
-	return []byte(plain(float64(n))), nil
-}
+func (n Number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
 
 // plain formats a number for machines; an unknown one is empty.
-func plain(v float64) string {
-	if !known(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 9, 64)
-}
+func plain(v float64) string { return page.CSVCell(v, 9) }
 
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func known(v float64) bool { return chart.Known(v) }
 
 func unknown() float64 { return math.NaN() }
 

@@ -96,14 +96,14 @@ const mostSeries = 4 // number of colours
 func (g *Group) scalingPictures(id string) []chart.Picture {
 	var list []chart.Picture
 	for _, k := range knobs {
-		speed := chart.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], XName: knobNames[k.name], Zero: true}
-		efficiency := chart.Chart{ID: speed.ID + "-efficiency", Title: "Efficiency over " + knobNames[k.name] + ", against the smallest measured", XName: speed.XName, Unit: "%", Zero: true,
+		speed := chart.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], X: chart.Axis{Name: knobNames[k.name]}, Y: chart.Axis{Zero: true}}
+		efficiency := chart.Chart{ID: speed.ID + "-efficiency", Title: "Efficiency over " + knobNames[k.name] + ", against the smallest measured", X: speed.X, Y: chart.Axis{Name: "%", Zero: true},
 			Levels: []chart.Level{{Name: "in proportion", Value: 100, Class: "base"}}}
 		for _, c := range g.Curves {
 			if c.Knob != k.name || len(speed.Series) == mostSeries {
 				continue
 			}
-			speed.Unit = c.Unit
+			speed.Y.Name = c.Unit
 			s := chart.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), Whiskers: true,
 				One: func(v float64) string { return chart.WithUnit(v, c.Unit) }}
 			e := chart.Series{Name: s.Name, Class: s.Class, One: chart.Percent}

@@ -2,35 +2,30 @@ package analysis
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
+	"math"
+
+	"trainopt/optimizer/report/page"
 )
 
-// formats is the registry of output formats, one function and one line each.
-var formats = map[string]func(io.Writer, *Report) error{
-	"text":     writeText,
+// formats is the registry of output formats, one line each.
+var formats = page.Formats[*Report]{
+	"text":     page.TextOf(func(r *Report) page.Document { return r.document(longCurves) }),
 	"json":     writeJSON,
-	"csv":      writeCSV,
-	"html":     writeHTML,
-	"markdown": writeMarkdown,
+	"csv":      page.CSVOf((*Report).lines),
+	"html":     page.HTMLOf(func(r *Report) page.Document { return r.document(math.MaxInt) }),
+	"markdown": page.MarkdownOf(func(r *Report) page.Document { return r.document(math.MaxInt) }),
 }
 
 // Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
 // FormatNames returns the formats for display.
-func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
+func FormatNames() string { return formats.Words() }
 
 // Render writes a report in one of the formats. The output depends on the report alone.
 func Render(w io.Writer, r *Report, format string) error {
-	write := formats[format]
-	if write == nil {
-		return fmt.Errorf("write the analysis as %q: unknown format, want one of %s", format, FormatNames())
-	}
-	return write(w, r)
+	return formats.Write(w, "analysis", r, format)
 }
 
 func writeJSON(w io.Writer, r *Report) error {

@@ -2,13 +2,11 @@ package analysis
 
 import (
 	"errors"
-	"io"
 	"time"
 
 	"github.com/go-gota/gota/dataframe"
 	"github.com/go-gota/gota/series"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/report/chart"
 )
 
@@ -74,30 +72,24 @@ func positive(v float64) float64 {
 	return unknown()
 }
 
-// writeCSV writes one row per run or training of a log. Unknown cells are empty.
-func writeCSV(w io.Writer, r *Report) error {
-	out := monitor.NewCSVWriter(w)
-	row := make([]string, len(columns))
-	for i, c := range columns {
-		row[i] = c.name
-	}
-	if err := out.Write(row); err != nil {
-		return err
+// lines returns the names of the columns and one row per run or training of a log. Unknown cells are empty.
+func (r *Report) lines() [][]string {
+	out := make([][]string, len(r.runs)+1)
+	for _, c := range columns {
+		out[0] = append(out[0], c.name)
 	}
 	for k := range r.runs {
-		for i, c := range columns {
+		for _, c := range columns {
+			cell := ""
 			if c.text != nil {
-				row[i] = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
+				cell = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
 			} else {
-				row[i] = plain(c.number(&r.runs[k]))
+				cell = plain(c.number(&r.runs[k]))
 			}
-		}
-		if err := out.Write(row); err != nil {
-			return err
+			out[k+1] = append(out[k+1], cell)
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return out
 }
 
 // frame returns a data frame of the columns with at least one value. Mean, Max and similar functions of gota do not

@@ -3,7 +3,6 @@ package front
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -18,7 +17,8 @@ const (
 )
 
 // renderText writes for a terminal of the given width: the choice, the front, a sketch of it and the trade-offs.
-func renderText(w io.Writer, f *Front, width int) error {
+func renderText(w io.Writer, f sheet) error {
+	width := f.width
 	if width <= 0 {
 		width = 80
 	}
@@ -31,7 +31,8 @@ func renderText(w io.Writer, f *Front, width int) error {
 	return page.TextWithin(w, d, width)
 }
 
-func renderHTML(w io.Writer, f *Front, _ int) error {
+// pictured returns the document with the plot of the front.
+func (f *Front) pictured() page.Document {
 	d := f.document(len(f.Points))
 	picture := f.picture().Picture()
 	d.Wide = &picture
@@ -41,15 +42,11 @@ func renderHTML(w io.Writer, f *Front, _ int) error {
 	} else {
 		d.Footer += " All times are measured."
 	}
-	return page.HTML(w, d)
-}
-
-func renderMarkdown(w io.Writer, f *Front, _ int) error {
-	return page.Markdown(w, f.document(len(f.Points)))
+	return d
 }
 
 // renderSVG writes the picture alone, with its own style.
-func renderSVG(w io.Writer, f *Front, _ int) error {
+func renderSVG(w io.Writer, f sheet) error {
 	_, err := io.WriteString(w, f.picture().Picture().File())
 	return err
 }
@@ -175,7 +172,7 @@ func (f *Front) picture() *chart.Scatter {
 // markOf returns the plotted mark of a point with its tooltip.
 func (f *Front) markOf(p Point) chart.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
-	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: 3 + 4.5*math.Sqrt(chart.Clamp(p.Resource, 0, 1))}
+	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: chart.ShareRadius(p.Resource)}
 	words := "on the Pareto front"
 	switch {
 	case p.OnFront:

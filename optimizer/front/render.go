@@ -1,50 +1,41 @@
 package front
 
 import (
-	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
-	"slices"
 	"strconv"
-	"strings"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
-// formats is the registry of output formats, one function and one line each. Width is the terminal width, used by
-// text only.
-var formats = map[string]func(w io.Writer, f *Front, width int) error{
+// sheet is a front for a terminal of the given width, which only text uses.
+type sheet struct {
+	*Front
+	width int
+}
+
+// formats is the registry of output formats, one line each.
+var formats = page.Formats[sheet]{
 	"text":     renderText,
 	"json":     renderJSON,
-	"csv":      renderCSV,
-	"html":     renderHTML,
+	"csv":      page.CSVOf(sheet.lines),
+	"html":     page.HTMLOf(sheet.pictured),
 	"svg":      renderSVG,
-	"markdown": renderMarkdown,
+	"markdown": page.MarkdownOf(func(f sheet) page.Document { return f.document(len(f.Points)) }),
 }
 
 // Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
 // FormatNames returns the formats for display.
-func FormatNames() string { return strings.Join(slices.Sorted(maps.Keys(formats)), ", ") }
+func FormatNames() string { return formats.Words() }
 
 // Render writes a front in one of the formats. The output depends on the front alone and, for text, on the width (0:
 // 80 columns).
 func Render(w io.Writer, f *Front, format string, width int) error {
-	render := formats[format]
-	if render == nil {
-		return fmt.Errorf("render front as %q: unknown format, want one of %s", format, FormatNames())
-	}
-	var b bytes.Buffer
-	if err := render(&b, f, width); err != nil {
-		return fmt.Errorf("render front of %s as %s: %w", f.Subject, format, err)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
+	return formats.Write(w, "front of "+f.Subject, sheet{f, width}, format)
 }
 
 // schemaVersion is the version of the JSON format.
@@ -66,7 +57,7 @@ type document struct {
 	Notes      []string        `json:"notes"`
 }
 
-func renderJSON(w io.Writer, f *Front, _ int) error {
+func renderJSON(w io.Writer, f sheet) error {
 	d := document{Schema: schemaVersion, Source: f.Source, Subject: f.Subject, Basis: f.Basis, Predicted: f.Predicted, Preference: f.Preferred,
 		FrontSize: len(f.labelled()), Points: []Point{}, Trades: []Trade{}, Steps: []Step{}, Notes: append([]string{}, f.Notes...)}
 	for _, p := range f.Points {
@@ -91,9 +82,8 @@ func nine(v float64) float64 {
 	return r
 }
 
-// renderCSV writes one row per point, with a superset of the columns of a run's pareto_front.csv.
-func renderCSV(w io.Writer, f *Front, _ int) error {
-	out := monitor.NewCSVWriter(w)
+// lines returns one row per point, with a superset of the columns of a run's pareto_front.csv.
+func (f *Front) lines() [][]string {
 	rows := [][]string{{"label", "name", "gpus", "cpus", "memory_gib", "batch_size", "num_workers", "seconds_p5", "seconds_p50", "seconds_p95",
 		"cost_usd_p5", "cost_usd_p50", "cost_usd_p95", "resource", "feasible", "on_front", "chosen", "taken"}}
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 9, 64) }
@@ -110,5 +100,5 @@ func renderCSV(w io.Writer, f *Front, _ int) error {
 			number(p.Seconds.P5), number(p.Seconds.P50), number(p.Seconds.P95), number(p.CostUSD.P5), number(p.CostUSD.P50), number(p.CostUSD.P95),
 			number(p.Resource), yes(p.Feasible), yes(p.OnFront), yes(p.Chosen), yes(p.Taken)})
 	}
-	return out.WriteAll(rows)
+	return rows
 }

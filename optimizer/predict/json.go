@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -40,12 +40,7 @@ const schemaVersion = 1
 type number float64
 
 // MarshalJSON encodes an unknown number as null.
-func (n number) MarshalJSON() ([]byte, error) {
-	if !chart.Known(float64(n)) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
-}
+func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
 
 // spread is the JSON format of an interval.
 type spread struct {
@@ -183,21 +178,15 @@ func (a *Answer) uncertaintyForm() any {
 	return form
 }
 
-// renderCSV writes one row per option; unknown values are blank.
-func renderCSV(w io.Writer, a *Answer) error {
-	out := monitor.NewCSVWriter(w)
+// lines returns one row per option; unknown values are blank.
+func (a *Answer) lines() [][]string {
 	head := []string{"gpu", "gpus", "nodes", "cpus", "batch", "machine", "market", "usd_per_hour", "prices_dated"}
 	spreads := []string{"seconds", "cost_usd", "paid_hours", "throughput", "units_per_s", "peak_memory_gib", "peak_gpu_memory_gib"}
 	for _, name := range spreads {
 		head = append(head, name+"_p5", name+"_p50", name+"_p95")
 	}
 	rows := [][]string{append(head, "interruption_usd", "resource", "fit", "lacks", "chance", "feasible", "on_front", "chosen")}
-	cell := func(n number) string {
-		if !chart.Known(float64(n)) {
-			return ""
-		}
-		return strconv.FormatFloat(float64(n), 'g', 9, 64)
-	}
+	cell := func(n number) string { return page.CSVCell(float64(n), 9) }
 	yes := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	for i := range a.Options {
 		o := a.optionForm(&a.Options[i])
@@ -212,5 +201,5 @@ func renderCSV(w io.Writer, a *Answer) error {
 		}
 		rows = append(rows, append(row, cell(o.Interruption), cell(o.Resource), string(o.Fit), strings.ReplaceAll(o.Lacks, "\n", " "), cell(o.Chance), yes(o.Feasible), yes(o.OnFront), yes(o.Chosen)))
 	}
-	return out.WriteAll(rows)
+	return rows
 }

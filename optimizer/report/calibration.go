@@ -8,32 +8,24 @@ import (
 	"strconv"
 	"time"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
-// calibrationFormats maps the names of formats to the writers of a calibration page.
-var calibrationFormats = map[string]func(io.Writer, *history.Calibration) error{
-	"text":     func(w io.Writer, t *history.Calibration) error { return page.Text(w, calibrationPage(t)) },
-	"markdown": func(w io.Writer, t *history.Calibration) error { return page.Markdown(w, calibrationPage(t)) },
-	"html":     calibrationHTML,
+// calibrationFormats is the registry of the formats of a calibration page.
+var calibrationFormats = page.Formats[*history.Calibration]{
+	"text":     page.TextOf(calibrationPage),
+	"markdown": page.MarkdownOf(calibrationPage),
+	"html":     page.HTMLOf(calibrationPictured),
 	"json":     calibrationJSON,
-	"csv":      calibrationCSV,
+	"csv":      page.CSVOf(calibrationLines),
 }
 
 // Calibration writes the calibration of the predictions of past runs in one of the formats of a report.
 func Calibration(w io.Writer, t *history.Calibration, format string) error {
-	render := calibrationFormats[format]
-	if render == nil {
-		return fmt.Errorf("write calibration as %q: unknown format, want one of %s", format, FormatNames())
-	}
-	if err := render(w, t); err != nil {
-		return fmt.Errorf("write calibration as %s: %w", format, err)
-	}
-	return nil
+	return calibrationFormats.Write(w, "calibration", t, format)
 }
 
 // fewRuns is the number of scored runs below which coverage is not rated: of ten 90 % intervals, between 7 and 10
@@ -149,13 +141,13 @@ func scoreTable(t *history.Calibration) *grid {
 	return g
 }
 
-// calibrationHTML writes the calibration page with its charts.
-func calibrationHTML(w io.Writer, t *history.Calibration) error {
+// calibrationPictured returns the calibration page with its charts.
+func calibrationPictured(t *history.Calibration) document {
 	doc := calibrationPage(t)
 	if t.All.ByQuantity[history.QuantitySeconds].N > 0 {
 		doc.Pictures = []chart.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
 	}
-	return page.HTML(w, doc)
+	return doc
 }
 
 // times returns the scores of run times, oldest first.
@@ -178,7 +170,7 @@ func ratioChart(t *history.Calibration) *chart.Chart {
 		came.Points = append(came.Points, chart.Point{X: x, Y: s.Realised / s.Predicted.P50})
 		came.Band = append(came.Band, chart.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
 	}
-	return &chart.Chart{ID: "ratio", Title: "Actual time relative to the prediction, by run", Unit: "×", XName: "scored run, oldest first",
+	return &chart.Chart{ID: "ratio", Title: "Actual time relative to the prediction, by run", X: chart.Axis{Name: "scored run, oldest first"}, Y: chart.Axis{Name: "×"},
 		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
 }
 
@@ -198,7 +190,7 @@ func pitChart(t *history.Calibration) *chart.Chart {
 		line.Points = append(line.Points, chart.Point{X: float64(100 * k / pitBins), Y: n})
 	}
 	line.Points = append(line.Points, chart.Point{X: 100, Y: bars[pitBins-1]})
-	return &chart.Chart{ID: "pit", Title: "Position of outcomes in the predicted distributions", Unit: "runs", XName: "percentile of the prediction", Zero: true,
+	return &chart.Chart{ID: "pit", Title: "Position of outcomes in the predicted distributions", X: chart.Axis{Name: "percentile of the prediction"}, Y: chart.Axis{Name: "runs", Zero: true},
 		Series: []chart.Series{line}, Levels: []chart.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
 }
 
@@ -274,23 +266,16 @@ func calibrationJSON(w io.Writer, t *history.Calibration) error {
 	return enc.Encode(out)
 }
 
-// calibrationCSV writes one score per line.
-func calibrationCSV(w io.Writer, t *history.Calibration) error {
-	out := monitor.NewCSVWriter(w)
-	if err := out.Write([]string{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}); err != nil {
-		return err
-	}
+// calibrationLines returns one score per line.
+func calibrationLines(t *history.Calibration) [][]string {
+	out := [][]string{{"run", "at", "family", "quantity", "p5", "p50", "p95", "realised", "inside_90", "z", "pit"}}
 	for _, s := range t.Scores {
 		at := ""
 		if !s.At.IsZero() {
 			at = s.At.Format(time.RFC3339)
 		}
-		err := out.Write([]string{s.Run, at, s.Family, string(s.Quantity), plain(s.Predicted.P5), plain(s.Predicted.P50), plain(s.Predicted.P95),
+		out = append(out, []string{s.Run, at, s.Family, string(s.Quantity), plain(s.Predicted.P5), plain(s.Predicted.P50), plain(s.Predicted.P95),
 			plain(s.Realised), strconv.FormatBool(s.Side == 0), plain(s.Z), plain(s.PIT)})
-		if err != nil {
-			return err
-		}
 	}
-	out.Flush()
-	return out.Error()
+	return out
 }

@@ -102,7 +102,7 @@ func moneyChart(d *Data) *chart.Chart {
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
 	}
-	c := &chart.Chart{ID: "money", Title: "Cost: spent and projected", Unit: "USD", Zero: true, Why: "no samples of this run",
+	c := &chart.Chart{ID: "money", Title: "Cost: spent and projected", Y: chart.Axis{Name: "USD", Zero: true}, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: chart.Last},
 			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
@@ -120,7 +120,7 @@ func finishChart(d *Data) *chart.Chart {
 		line = d.samples.series("time_s", "projected_s")
 	}
 	elapsed := d.samples.series("time_s", "time_s")
-	c := &chart.Chart{ID: "finish", Title: "Elapsed time and projected finish", Zero: true, TimeY: true, Why: "no samples of this run",
+	c := &chart.Chart{ID: "finish", Title: "Elapsed time and projected finish", Y: chart.Axis{Time: true, Zero: true}, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: chart.Last},
 			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
@@ -129,12 +129,11 @@ func finishChart(d *Data) *chart.Chart {
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
 		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Seconds.P50, Class: "base"})
 	}
-	c.Unit = "time"
 	return c
 }
 
 func throughputChart(d *Data) *chart.Chart {
-	c := &chart.Chart{ID: "throughput", Title: "Throughput", Unit: "samples/s", Zero: true, Why: "the training log had no rows with a throughput",
+	c := &chart.Chart{ID: "throughput", Title: "Throughput", Y: chart.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
 		Series: []chart.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
 		Levels: limit("minimum", d.Record.SLA.LimitOf(sla.Throughput))}
 	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) && d.Record.Comparison.Basis == journal.BasisThisRun &&
@@ -156,7 +155,7 @@ func utilisationChart(d *Data) *chart.Chart {
 			cpu = append(cpu, chart.Point{X: at, Y: v})
 		}
 	}
-	return &chart.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Unit: "%", Zero: true, Top: 100, Why: "no samples of this run",
+	return &chart.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Y: chart.Axis{Name: "%", Zero: true, Top: 100}, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
 			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
@@ -166,7 +165,7 @@ func utilisationChart(d *Data) *chart.Chart {
 
 func memoryChart(d *Data) *chart.Chart {
 	t := d.samples
-	return &chart.Chart{ID: "memory", Title: "Memory", Unit: "GiB", Zero: true, Why: "no samples of this run",
+	return &chart.Chart{ID: "memory", Title: "Memory", Y: chart.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
 		Series: []chart.Series{
 			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: chart.Largest},
 			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
@@ -186,7 +185,7 @@ func allocationChart(d *Data) *chart.Chart {
 			}
 		}
 	}
-	c := &chart.Chart{ID: "allocation", Title: "Allocated processors", Unit: "number", Zero: true, Whole: true, Why: "no samples and no allocation history",
+	c := &chart.Chart{ID: "allocation", Title: "Allocated processors", Y: chart.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
 		Series: []chart.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
 	gpus := t.series("time_s", "gpus")
 	for _, p := range gpus {
@@ -199,7 +198,7 @@ func allocationChart(d *Data) *chart.Chart {
 }
 
 func powerChart(d *Data) *chart.Chart {
-	return &chart.Chart{ID: "power", Title: "Power of the GPUs", Unit: "W", Zero: true,
+	return &chart.Chart{ID: "power", Title: "Power of the GPUs", Y: chart.Axis{Name: "W", Zero: true},
 		Series: []chart.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
 }
 
@@ -215,7 +214,7 @@ func progressAxis(t *table) (column, name string) {
 
 func learningChart(d *Data, id, title, train, test, unit string, zero bool) *chart.Chart {
 	x, name := progressAxis(d.performance)
-	return &chart.Chart{ID: id, Title: title, Unit: unit, XName: name, Zero: zero, Why: "the training log had no such column",
+	return &chart.Chart{ID: id, Title: title, X: chart.Axis{Name: name}, Y: chart.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
 		Series: []chart.Series{
 			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
 			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},

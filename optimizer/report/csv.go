@@ -3,12 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strconv"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -22,20 +21,14 @@ type fact struct {
 	kind          string // agreed, measured, predicted, derived, given
 }
 
-// renderCSV writes one fact per line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units of
+// lines returns one fact per line: section, name, value, p5, p95, unit, kind. Numbers are plain, in the units of
 // run.json; a number that was neither measured nor predicted is an empty field.
-func renderCSV(w io.Writer, d *Data) error {
-	out := monitor.NewCSVWriter(w)
-	if err := out.Write([]string{"section", "name", "value", "p5", "p95", "unit", "kind"}); err != nil {
-		return err
-	}
+func lines(d *Data) [][]string {
+	out := [][]string{{"section", "name", "value", "p5", "p95", "unit", "kind"}}
 	for _, f := range facts(d) {
-		if err := out.Write([]string{f.section, f.name, f.value, f.p5, f.p95, f.unit, f.kind}); err != nil {
-			return err
-		}
+		out = append(out, []string{f.section, f.name, f.value, f.p5, f.p95, f.unit, f.kind})
 	}
-	out.Flush()
-	return out.Error()
+	return out
 }
 
 type ledger struct {
@@ -70,12 +63,7 @@ func (l *ledger) allocation(prefix string, a resources.Allocation) {
 func rateUnit(unit string) string { return cmp.Or(unit, journal.SamplesPerSecond) }
 
 // plain formats a number for programs; an unknown number is "".
-func plain(v float64) string {
-	if !known(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 9, 64)
-}
+func plain(v float64) string { return page.CSVCell(v, 9) }
 
 // facts lists the whole report as facts, section by section in the order of the other formats.
 func facts(d *Data) []fact {

@@ -1,44 +1,27 @@
 package report
 
 import (
-	"fmt"
 	"io"
-	"slices"
-	"strings"
 
 	"trainopt/optimizer/report/page"
 )
 
-// formats is the registry of formats: one file and one line each.
-var formats = map[string]func(io.Writer, *Data) error{
-	"text":     renderText,
-	"markdown": func(w io.Writer, d *Data) error { return page.Markdown(w, build(d)) },
+// formats is the registry of formats: one line each.
+var formats = page.Formats[*Data]{
+	"text":     page.TextOf(build),
+	"markdown": page.MarkdownOf(build),
 	"json":     renderJSON,
-	"html":     renderHTML,
-	"csv":      renderCSV,
+	"html":     page.HTMLOf(pictured),
+	"csv":      page.CSVOf(lines),
 }
 
 // Known reports whether Render supports the format.
 func Known(format string) bool { return formats[format] != nil }
 
 // FormatNames returns the names of the formats for display: "csv, html, json, markdown, text".
-func FormatNames() string {
-	names := []string{}
-	for name := range formats {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
-}
+func FormatNames() string { return formats.Words() }
 
 // Render writes the report in one of the formats. The output depends only on the contents of the run directory.
 func Render(w io.Writer, data *Data, format string) error {
-	render := formats[format]
-	if render == nil {
-		return fmt.Errorf("render report as %q: unknown format, want one of %s", format, FormatNames())
-	}
-	if err := render(w, data); err != nil {
-		return fmt.Errorf("render report of %s as %s: %w", data.Record.RunID, format, err)
-	}
-	return nil
+	return formats.Write(w, "report of "+data.Record.RunID, data, format)
 }

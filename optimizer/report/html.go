@@ -1,14 +1,12 @@
 package report
 
 import (
-	"io"
-
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
-// renderHTML writes a self-contained HTML file, without scripts or network access.
-func renderHTML(w io.Writer, d *Data) error {
+// pictured returns the document of a run with its charts.
+func pictured(d *Data) document {
 	doc := build(d)
 	list := pictures(d)
 	doc.Wide, doc.Pictures = &list[0], list[1:]
@@ -35,7 +33,7 @@ func renderHTML(w io.Writer, d *Data) error {
 	if len(d.Missing) > 0 {
 		doc.Footer += " Some tables of this run are missing or damaged, see the warnings."
 	}
-	return page.HTML(w, doc)
+	return doc
 }
 
 func allEmpty(list []chart.Picture) bool {

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/page"
 )
 
 // renderJSON writes one object: the record of run.json and the conclusions of the report.
@@ -49,8 +50,5 @@ func renderJSON(w io.Writer, d *Data) error {
 	if out.Missing == nil {
 		out.Missing = []string{}
 	}
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.SetEscapeHTML(false)
-	return enc.Encode(out)
+	return page.JSON(w, out)
 }

@@ -7,9 +7,6 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// renderText writes the report for a terminal.
-func renderText(w io.Writer, d *Data) error { return page.Text(w, build(d)) }
-
 // Brief writes the first screen of the report for a terminal of width columns (0: the default width): the answers, the
 // last output of a failed training, and the choices of other preferences.
 func Brief(w io.Writer, d *Data, width int) error {

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"trainopt/optimizer/report/chart"
 )
 
 // Number is a result. NaN and infinities are unknown and encoded as null, other values with six significant digits.
@@ -107,7 +109,7 @@ type Comparison struct {
 	// Tables are tables of the caller, shown after the overview.
 	Tables []Table `json:"tables,omitempty"`
 	// Charts are shown in HTML pages; their numbers are in the rows or in other output of the caller.
-	Charts []Chart `json:"-"`
+	Charts []chart.Chart `json:"-"`
 	// Also contains further comparisons with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
 	// Fold omits Also from the text format.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strconv"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 )
 
 // Point is one measurement of an agent during its training. Unknown numbers are NaN.
@@ -60,7 +60,6 @@ func (p *Point) UnmarshalJSON(data []byte) error {
 // WriteCSV writes the curve: a header and one row per measurement; unknown numbers are empty. kept is 1 in the row of
 // the agent that was kept.
 func (r *Result) WriteCSV(w io.Writer) error {
-	out := monitor.NewCSVWriter(w)
 	head := []string{"steps", "episodes", "wall_s", "loss"}
 	for _, o := range r.Objectives {
 		head = append(head, "return_"+o)
@@ -89,16 +88,8 @@ func (r *Result) WriteCSV(w io.Writer) error {
 		}
 		lines = append(lines, append(row, kept))
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return err
-	}
-	return out.Error()
+	return page.CSV(w, lines)
 }
 
 // cell formats a number for CSV; "" if unknown.
-func cell(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 8, 64)
-}
+func cell(v float64) string { return page.CSVCell(v, 8) }

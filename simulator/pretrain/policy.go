@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/ancestors/metis/learned"
 	"trainopt/simulator/ancestors/rlscheduler"
@@ -179,16 +181,17 @@ func (p *Policy) WriteCSV(w io.Writer) error {
 
 // WriteHTML writes the learning curve as a page.
 func (p *Policy) WriteHTML(w io.Writer, o PolicyOptions) error {
-	line := experiment.Line{Name: o.Agent}
+	line := chart.Series{Name: o.Agent}
 	for _, x := range p.Curve {
-		line.Points = append(line.Points, experiment.Point{X: float64(x.Step), Y: x.Value})
+		line.Points = append(line.Points, chart.Point{X: float64(x.Step), Y: x.Value})
 	}
-	page := experiment.Page{Title: fmt.Sprintf("Training of %s in %s", o.Agent, o.Env), Subtitle: fmt.Sprintf("seed %d", o.Seed),
-		Charts: []experiment.Chart{{Title: "Learning curve", Note: p.Measure, X: experiment.Axis{Name: "steps", Zero: true}, Y: experiment.Axis{Name: p.Measure}, Lines: []experiment.Line{line}}}}
+	picture := chart.Chart{Title: "Learning curve", Note: p.Measure, X: chart.Axis{Name: "steps", Zero: true}, Y: chart.Axis{Name: p.Measure}, Series: []chart.Series{line}}
+	d := page.Document{Title: fmt.Sprintf("Training of %s in %s", o.Agent, o.Env), Subtitle: fmt.Sprintf("seed %d", o.Seed),
+		Sections: []page.Section{{Blocks: []page.Block{{Pictures: []chart.Picture{picture.Picture()}}}}}}
 	if p.Source != "" {
-		page.Facts = append(page.Facts, experiment.Fact{Name: "trained on", Value: p.Source})
+		d.Tiles = append(d.Tiles, page.Tile{Label: "trained on", Value: p.Source})
 	}
-	return page.Write(w)
+	return page.HTML(w, d)
 }
 
 // WriteJSON writes the JSON object of pretrain; these agents have one objective and no front.

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"io"
 	"math"
-	"strconv"
 
 	"trainopt/morl"
+	"trainopt/optimizer/report/page"
 )
 
 // Schema is the version of the JSON of a Result.
@@ -55,12 +55,7 @@ func (t *Training) result(complete bool) (*Result, error) {
 type number float64
 
 // MarshalJSON encodes unknown numbers as null.
-func (n number) MarshalJSON() ([]byte, error) {
-	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(n), 'g', 10, 64), nil
-}
+func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 10) }
 
 // UnmarshalJSON decodes null as NaN.
 func (n *number) UnmarshalJSON(data []byte) error {

@@ -18,4 +18,7 @@
 //	got, err := spot.Run(spot.Uniform, job, market, 0)
 //	least, err := spot.Optimum(job, market, 0)
 //	fmt.Println(got.USD, least.USD)
+//
+// A Report is one job with its context, as text, JSON, CSV or an HTML page; a Sweep compares policies over markets,
+// starts and deadlines.
 package spot

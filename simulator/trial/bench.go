@@ -9,8 +9,8 @@ import (
 	"strconv"
 	"sync"
 
-	"trainopt/monitor"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/training"
 )
@@ -219,7 +219,7 @@ func (t *Trial) values() map[string]float64 {
 
 // WriteTrials writes one CSV row per trial; unknown numbers are empty.
 func WriteTrials(w io.Writer, trials []*Trial) error {
-	out := monitor.NewCSVWriter(w)
+	number := func(v float64) string { return page.CSVCell(v, 6) }
 	limit := func(v float64) string {
 		if v <= 0 {
 			return ""
@@ -242,16 +242,5 @@ func WriteTrials(w io.Writer, trials []*Trial) error {
 			number(r.Total), number(r.Probe), number(r.Move), number(r.Choice), number(r.Lost), strconv.Itoa(o.Restarts), strconv.Itoa(o.Interruptions),
 			strconv.Itoa(o.Probes), number(o.ProbeUSD), last, t.Oracle.Allocation.String(), number(t.Oracle.Seconds), number(t.Oracle.USD), strconv.Itoa(len(o.Fallbacks))})
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write trials: %w", err)
-	}
-	return nil
-}
-
-// number formats a CSV cell; an unknown number is empty.
-func number(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	return page.CSV(w, lines)
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/training/recurring"
 )
@@ -253,7 +253,7 @@ func jobLine(of []*RecurringResult) []string {
 // WriteRecurred writes one CSV row per policy, seed and job; unknown numbers are empty. Energies are in joules: those
 // of settings as expected for one run, joules and seconds of all recurrences.
 func WriteRecurred(w io.Writer, all []*RecurringResult) error {
-	out := monitor.NewCSVWriter(w)
+	number := func(v float64) string { return page.CSVCell(v, 6) }
 	lines := [][]string{{"policy", "seed", "job", "gpu", "eta", "recurrences", "default_batch", "default_watts", "default_joules", "optimum_batch", "optimum_watts", "optimum_joules",
 		"settled_batch", "settled_watts", "settled_joules", "joules", "seconds", "runs", "energy_vs_user", "time_vs_user", "cost_vs_user", "settled_energy_vs_user", "gap_points", "needed"}}
 	for _, t := range all {
@@ -270,8 +270,5 @@ func WriteRecurred(w io.Writer, all []*RecurringResult) error {
 		lines = append(lines, append(line, number(o.Joules), number(o.Seconds), strconv.Itoa(o.Runs), number(t.Values["energy_vs_user"]), number(t.Values["time_vs_user"]),
 			number(t.Values["cost_vs_user"]), number(t.Values["settled_energy"]), number(t.Values["gap_points"]), needed))
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write recurring jobs: %w", err)
-	}
-	return nil
+	return page.CSV(w, lines)
 }

@@ -6,24 +6,33 @@ import (
 	"html/template"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
-// Series is one line of a chart. Class selects its colour in the style sheet.
+// Series is one line of a chart.
 type Series struct {
 	Name   string
-	Class  string // s1 … s4
+	Class  string // s1 … s8, the colour; empty: by position
 	Points []Point
-	One    func(float64) string
-	Dashed bool // drawn dashed: a prediction
+	One    func(float64) string // formats a value; nil: as the axis
+	Dashed bool                 // drawn dashed: a prediction, or a reference for comparison
 	Area   bool
 	Step   bool
 	Dense  bool // sampled data: points get no dots
+	Pieces bool // separate pieces: no point is thinned or gets a dot
+	Loose  bool // separate points: no line
 	Keep   Keep
 	Band   []Band // interval around the line; may be empty
 	// Whiskers draws the band as one whisker per point, for separate measurements.
 	Whiskers bool
 }
+
+// classes is the number of colours.
+const classes = 8
+
+// Class returns the colour of the series at a position. Colours repeat after the eighth.
+func Class(i int) string { return fmt.Sprintf("s%d", i%classes+1) }
 
 // Keep selects the value that represents several points drawn as one.
 type Keep int
@@ -51,31 +60,53 @@ type Moment struct {
 	Title string
 }
 
-// Chart is one picture with a horizontal axis of time or, if XName is set, of another quantity.
+// Axis is one axis of a Chart.
+type Axis struct {
+	Name  string  // with the unit
+	Zero  bool    // includes 0
+	Log   bool    // logarithmic: values ≤ 0 are not shown
+	Time  bool    // values are seconds; the name is that of the unit
+	Whole bool    // ticks are integers
+	Share bool    // fractions of 1, labelled in percent
+	Top   float64 // upper end; 0: by the values
+	Max   float64 // of the vertical axis: lines end there; 0: no limit
+}
+
+// shows reports whether a value can be shown.
+func (a *Axis) shows(v float64) bool { return Known(v) && (!a.Log || v > 0) }
+
+// one returns the default format of values.
+func (a *Axis) one() func(float64) string {
+	switch {
+	case a.Share:
+		return func(v float64) string { return WithUnit(100*v, "%") }
+	case a.Time:
+		return Duration
+	}
+	return Significant
+}
+
+// Chart is a line chart. A horizontal axis without a name is the time since the start, in seconds.
 type Chart struct {
-	ID, Title string
-	Unit      string // of the vertical axis
+	ID, Title string // the ID is unique in the page; it may be empty
+	Note      string // explanation below the title; may be empty
+	X, Y      Axis
 	Series    []Series
 	Levels    []Level
 	Moments   []Moment
-	XName     string // name of the horizontal axis; empty: time
-	Zero      bool   // include 0 in the vertical axis
-	TimeY     bool   // the vertical axis is in seconds
-	Whole     bool   // only integer ticks
-	Top       float64
 	Why       string // reason shown when the chart is empty
 }
 
 // Size is the drawing area of a picture, in the units of its view box; the page scales it.
 type Size struct{ Width, Height float64 }
 
-// NormalSize is the size of a picture of half the page width or on a narrow page, WideSize that of the full width.
-var NormalSize, WideSize = Size{560, 264}, Size{1090, 380}
+// normalSize is the size of a picture of half the page width or on a narrow page, wideSize that of the full width.
+var normalSize, wideSize = Size{560, 264}, Size{1090, 380}
 
 const (
 	marginLeft, marginRight = 58.0, 16.0
 	marginTop, marginBottom = 28.0, 40.0
-	maxPoints               = 220 // per line; more cannot be distinguished
+	maxPoints               = 240 // per line; more cannot be distinguished
 	hoverSlices             = 80
 )
 
@@ -91,6 +122,7 @@ type Key struct{ Class, Name string }
 // Picture is a rendered chart for the HTML templates.
 type Picture struct {
 	ID, Title string
+	Note      string // explanation below the title; may be empty
 	Keys      []Key
 	SVG       template.HTML
 	Narrow    template.HTML // variant for a narrow page; empty if SVG serves both
@@ -111,7 +143,8 @@ func (c *Chart) Empty() bool {
 
 // Picture renders the chart. Long series are thinned according to Keep.
 func (c *Chart) Picture() Picture {
-	p := Picture{ID: c.ID, Title: c.Title}
+	p := Picture{ID: c.ID, Title: c.Title, Note: c.Note}
+	c = c.prepared()
 	if c.Empty() {
 		p.Empty = "No data"
 		if c.Why != "" {
@@ -119,25 +152,15 @@ func (c *Chart) Picture() Picture {
 		}
 		return p
 	}
-	for i := range c.Series {
-		c.Series[i].Points = c.Series[i].thin(maxPoints)
-		s := c.Series[i]
-		class := s.Class
-		if s.Dashed {
-			class += " dashed"
-		}
+	for _, s := range c.Series {
 		if HasValue(s.Points) {
-			name := s.Name
-			if len(s.Band) > 1 || s.Whiskers && len(s.Band) > 0 {
-				name += ", with 90 % interval"
-			}
-			p.Keys = append(p.Keys, Key{class, name})
+			p.Keys = append(p.Keys, s.key())
 		}
 	}
 	x, y := c.axes()
-	b := NewDrawing(NormalSize, c.ID, c.Title, c.describe())
-	unit := c.Unit
-	if c.TimeY {
+	b := newDrawing(normalSize, c.ID, c.Title, c.describe())
+	unit := c.Y.Name
+	if c.Y.Time {
 		unit = y.Unit
 	}
 	b.Axes(x, y, c.xTitle(x), unit)
@@ -156,8 +179,78 @@ func (c *Chart) Picture() Picture {
 	for _, m := range c.Moments {
 		b.momentHandle(m, x)
 	}
-	p.SVG = b.Finish()
+	p.SVG = b.finish()
 	return p
+}
+
+// Pictures renders charts.
+func Pictures(charts []Chart) []Picture {
+	out := make([]Picture, len(charts))
+	for i := range charts {
+		out[i] = charts[i].Picture()
+	}
+	return out
+}
+
+// key returns the legend of a series.
+func (s *Series) key() Key {
+	k := Key{s.Class, s.Name}
+	switch {
+	case s.Dashed:
+		k.Class += " dashed"
+	case s.Loose:
+		k.Class += " dot"
+	}
+	if len(s.Band) > 1 || s.Whiskers && len(s.Band) > 0 {
+		k.Name += ", with 90 % interval"
+	}
+	return k
+}
+
+// prepared returns the chart with the defaults of its series and with the points to be drawn.
+func (c *Chart) prepared() *Chart {
+	out := *c
+	out.Series = slices.Clone(c.Series)
+	for i := range out.Series {
+		s := &out.Series[i]
+		if s.Class == "" {
+			s.Class = Class(i)
+		}
+		if s.One == nil {
+			s.One = c.Y.one()
+		}
+		s.Points = c.shown(s.Points)
+		if !s.Pieces {
+			s.Points = s.thin(maxPoints)
+		}
+	}
+	return &out
+}
+
+// shown returns the points of a line as they are drawn: a value that cannot be shown is a gap, and a line that exceeds
+// the limit of the vertical axis ends there.
+func (c *Chart) shown(points []Point) []Point {
+	out := make([]Point, 0, len(points))
+	for _, p := range points {
+		n := len(out)
+		switch {
+		case !c.X.shows(p.X):
+			if n > 0 {
+				out = append(out, Point{out[n-1].X, math.NaN()})
+			}
+			continue
+		case !c.Y.shows(p.Y):
+			p.Y = math.NaN()
+		case c.Y.Max > 0 && p.Y > c.Y.Max:
+			if n > 0 && Known(out[n-1].Y) {
+				q := out[n-1]
+				out = append(out, Point{q.X + (p.X-q.X)*(c.Y.Max-q.Y)/(p.Y-q.Y), c.Y.Max})
+			}
+			p.Y = math.NaN()
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // HasValue reports whether any point has a known value.
@@ -171,18 +264,20 @@ func HasValue(points []Point) bool {
 }
 
 // axes returns the scales for the points, bands and moments. Levels above three times the data are ignored so that a
-// distant limit does not flatten the lines. Top, if positive, fixes the upper end of the vertical axis.
+// distant limit does not flatten the lines.
 func (c *Chart) axes() (x, y *Scale) {
 	var xs, ys []float64
 	for _, s := range c.Series {
 		for _, p := range s.Points {
 			if Known(p.Y) {
 				xs, ys = append(xs, p.X), append(ys, p.Y)
+			} else if c.Y.Max > 0 { // above the limit, as a rule
+				xs = append(xs, p.X)
 			}
 		}
 		for _, b := range s.Band {
 			ys = append(ys, b.Hi)
-			if !c.Zero {
+			if !c.Y.Zero {
 				ys = append(ys, b.Lo)
 			}
 		}
@@ -190,46 +285,71 @@ func (c *Chart) axes() (x, y *Scale) {
 	for _, m := range c.Moments {
 		xs = append(xs, m.X)
 	}
-	data := Most(ys)
+	data := most(ys)
 	for _, l := range c.Levels { // a limit far above the data would flatten the lines
 		if l.Value <= 3*data {
 			ys = append(ys, l.Value)
 		}
 	}
-	if c.Top > 0 {
-		ys = append(ys, c.Top)
+	if c.Y.Top > 0 {
+		ys = append(ys, c.Y.Top)
 	}
-	if c.XName == "" {
-		x = NewTimeScale(xs, 6, true, true)
-	} else {
-		x = NewScale(xs, 7, false, false)
-		x.Min, x.Max = Least(xs), math.Max(Most(xs), Least(xs)+1)
-		var inside []float64
-		for _, t := range x.Ticks {
-			if t >= x.Min && t <= x.Max {
-				inside = append(inside, t)
-			}
-		}
-		x.Ticks = inside
-	}
-	if c.TimeY {
-		y = NewTimeScale(ys, 4, c.Zero, false)
-	} else {
-		y = NewScale(ys, 4, c.Zero, false)
-		if c.Whole && len(y.Ticks) > 1 && y.Ticks[1]-y.Ticks[0] < 1 {
-			y.ticksEvery(1)
-		}
-	}
-	if c.Top > 0 {
-		y.Max = c.Top
-	}
-	NormalSize.Fit(x, y)
+	x, y = c.X.across(xs), c.Y.up(ys)
+	normalSize.Fit(x, y)
 	return x, y
 }
 
+// across returns the scale of a horizontal axis, which ends where the data ends.
+func (a *Axis) across(values []float64) *Scale {
+	switch {
+	case a.Name == "":
+		return newTimeScale(values, 6, true, true)
+	case a.Log:
+		return NewScale(values, 6, false, true)
+	case a.Zero:
+		values = append(values, 0)
+	}
+	s := NewScale(values, 7, false, false)
+	s.Min, s.Max = least(values), most(values)
+	if s.Max == s.Min {
+		s.Max++
+	}
+	slack := 1e-9 * (s.Max - s.Min)
+	s.Ticks = slices.DeleteFunc(s.Ticks, func(t float64) bool { return t < s.Min-slack || t > s.Max+slack })
+	a.label(s)
+	return s
+}
+
+// up returns the scale of a vertical axis.
+func (a *Axis) up(values []float64) *Scale {
+	if a.Time {
+		return newTimeScale(values, 4, a.Zero, false)
+	}
+	ticks := 4
+	if a.Share {
+		ticks = 5 // of 20 %
+	}
+	s := NewScale(values, ticks, a.Zero, a.Log)
+	if a.Whole && len(s.Ticks) > 1 && s.Ticks[1]-s.Ticks[0] < 1 {
+		s.ticksEvery(1)
+	}
+	if a.Top > 0 {
+		s.Max = a.Top
+	}
+	a.label(s)
+	return s
+}
+
+// label formats the ticks of shares in percent.
+func (a *Axis) label(s *Scale) {
+	if a.Share {
+		s.Label = func(v float64) string { return strconv.FormatFloat(100*v, 'g', 4, 64) + Blank + "%" }
+	}
+}
+
 func (c *Chart) xTitle(x *Scale) string {
-	if c.XName != "" {
-		return c.XName
+	if c.X.Name != "" {
+		return c.X.Name
 	}
 	return x.Unit + " since the start"
 }
@@ -245,7 +365,7 @@ func (c *Chart) describe() string {
 			}
 		}
 		if len(v) > 0 {
-			parts = append(parts, fmt.Sprintf("%s: from %s to %s, last %s", s.Name, s.One(Least(v)), s.One(Most(v)), s.One(v[len(v)-1])))
+			parts = append(parts, fmt.Sprintf("%s: from %s to %s, last %s", s.Name, s.One(least(v)), s.One(most(v)), s.One(v[len(v)-1])))
 		}
 	}
 	if n := len(c.Moments); n > 0 {
@@ -254,8 +374,8 @@ func (c *Chart) describe() string {
 	return strings.Join(parts, "; ")
 }
 
-// Least returns the smallest known value, +Inf if there are no known values.
-func Least(v []float64) float64 {
+// least returns the smallest known value, +Inf if there are no known values.
+func least(v []float64) float64 {
 	m := math.Inf(1)
 	for _, x := range v {
 		if Known(x) {
@@ -265,8 +385,8 @@ func Least(v []float64) float64 {
 	return m
 }
 
-// Most returns the largest known value, −Inf if there are no known values.
-func Most(v []float64) float64 {
+// most returns the largest known value, −Inf if there are no known values.
+func most(v []float64) float64 {
 	m := math.Inf(-1)
 	for _, x := range v {
 		if Known(x) {
@@ -274,6 +394,22 @@ func Most(v []float64) float64 {
 		}
 	}
 	return m
+}
+
+// Distribution returns the empirical distribution function of the values as a line; unknown values are omitted.
+func Distribution(name string, values []float64) Series {
+	sorted := slices.DeleteFunc(slices.Clone(values), func(v float64) bool { return !Known(v) })
+	slices.Sort(sorted)
+	s := Series{Name: name, Dense: true}
+	const most = 200
+	for k := range min(most, len(sorted)) {
+		i := len(sorted) - 1
+		if n := min(most, len(sorted)); n > 1 {
+			i = k * (len(sorted) - 1) / (n - 1)
+		}
+		s.Points = append(s.Points, Point{sorted[i], float64(i+1) / float64(len(sorted))})
+	}
+	return s
 }
 
 // thin reduces a series to at most n points, each representing a range of points according to Keep; a range without a

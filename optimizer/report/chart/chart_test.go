@@ -17,7 +17,7 @@ func TestScales(t *testing.T) {
 		values := rapid.SliceOfN(finite, 0, 12).Draw(t, "values")
 		for name, s := range map[string]*Scale{
 			"plain": NewScale(values, 4, false, false), "zero": NewScale(values, 4, true, false), "log": NewScale(positive(values), 6, false, true),
-			"time": NewTimeScale(positive(values), 6, true, true), "time, loose": NewTimeScale(positive(values), 6, false, false),
+			"time": newTimeScale(positive(values), 6, true, true), "time, loose": newTimeScale(positive(values), 6, false, false),
 		} {
 			s.From, s.To = 50, 500
 			if len(s.Ticks) > 14 || len(s.Ticks) < 1 {
@@ -66,7 +66,7 @@ func TestTimeTicksAreWholeUnits(t *testing.T) {
 		{36000, "hours", "0 2 4 6 8 10"},
 		{0.5, "seconds", "0 0.1 0.2 0.3 0.4 0.5"},
 	} {
-		s := NewTimeScale([]float64{0, c.seconds}, 6, true, true)
+		s := newTimeScale([]float64{0, c.seconds}, 6, true, true)
 		var labels []string
 		for _, tick := range s.Ticks {
 			labels = append(labels, s.Label(tick))
@@ -86,7 +86,7 @@ func line(values ...float64) []Point {
 }
 
 func TestGapsAreNotBridged(t *testing.T) {
-	c := &Chart{ID: "a", Title: "a", Zero: true, Series: []Series{{Name: "x", Class: "s1", One: Significant, Points: line(1, 2, nan, nan, 3, 4)}}}
+	c := &Chart{ID: "a", Title: "a", Y: Axis{Zero: true}, Series: []Series{{Name: "x", Class: "s1", One: Significant, Points: line(1, 2, nan, nan, 3, 4)}}}
 	svg := string(c.Picture().SVG)
 	_, path, _ := strings.Cut(svg, `<path class="line s1" d="`)
 	path, _, _ = strings.Cut(path, `"`)
@@ -108,7 +108,7 @@ func TestThinKeepsWhatMatters(t *testing.T) {
 		s    Series
 		want func([]Point) bool
 	}{
-		"the peak of memory":   {Series{Keep: Largest}, func(p []Point) bool { return Most(ysOf(p)) == 1e6 }},
+		"the peak of memory":   {Series{Keep: Largest}, func(p []Point) bool { return most(ysOf(p)) == 1e6 }},
 		"the last of the cost": {Series{Keep: Last}, func(p []Point) bool { return p[len(p)-1].Y == 9999 }},
 		"means in between":     {Series{}, func(p []Point) bool { return p[0].Y > 10 && p[0].Y < 40 }},
 	} {
@@ -134,7 +134,7 @@ func ysOf(p []Point) []float64 {
 func TestPicturesOfOneAndOfEqualValues(t *testing.T) {
 	for name, points := range map[string][]Point{"one": line(5), "equal": line(5, 5, 5), "zero": line(0, 0), "one moment": {{3, 1}, {3, 2}}, "huge": line(1e15, -1e15), "tiny": line(1e-15, 2e-15)} {
 		for _, c := range []*Chart{
-			{ID: "a", Title: "a", Zero: true}, {ID: "b", Title: "b"}, {ID: "c", Title: "c", TimeY: true, Zero: true}, {ID: "d", Title: "d", XName: "epoch", Top: 100},
+			{ID: "a", Title: "a", Y: Axis{Zero: true}}, {ID: "b", Title: "b"}, {ID: "c", Title: "c", Y: Axis{Time: true, Zero: true}}, {ID: "d", Title: "d", X: Axis{Name: "epoch"}, Y: Axis{Top: 100}},
 		} {
 			c.Series = []Series{{Name: "x", Class: "s1", One: Significant, Points: points, Area: true}}
 			p := c.Picture()
@@ -150,11 +150,80 @@ func TestPicturesOfOneAndOfEqualValues(t *testing.T) {
 }
 
 func TestProcessorsAreCountedInWholes(t *testing.T) {
-	c := &Chart{ID: "a", Title: "a", Zero: true, Whole: true, Series: []Series{{Name: "CPUs", Class: "s1", One: Count, Step: true, Points: line(2, 1)}}}
+	c := &Chart{ID: "a", Title: "a", Y: Axis{Zero: true, Whole: true}, Series: []Series{{Name: "CPUs", Class: "s1", One: Count, Step: true, Points: line(2, 1)}}}
 	_, y := c.axes()
 	for _, tick := range y.Ticks {
 		if tick != math.Trunc(tick) {
 			t.Errorf("%v CPUs on the axis", tick)
 		}
+	}
+}
+
+// path returns the path of the line of a class.
+func path(svg, class string) string {
+	_, p, _ := strings.Cut(svg, `<path class="line `+class+`" d="`)
+	p, _, _ = strings.Cut(p, `"`)
+	return p
+}
+
+// TestAxes checks the direction, the scales and the limits of both axes, for lines whose ends are the corners.
+func TestAxes(t *testing.T) {
+	for name, c := range map[string]struct {
+		chart Chart
+		want  string
+	}{
+		"from left to right, upwards": {Chart{X: Axis{Name: "x", Zero: true}, Y: Axis{Zero: true}, Series: []Series{{Points: []Point{{0, 0}, {10, 8}}}}}, "M58 224L544 28"},
+		"unknown values interrupt":    {Chart{X: Axis{Name: "x"}, Series: []Series{{Points: []Point{{0, 0}, {1, 2}, {nan, 1}, {3, 2}, {4, 0}}}}}, "M58 224L179.5 28M422.5 28L544 224"},
+		"limited":                     {Chart{X: Axis{Name: "x"}, Y: Axis{Zero: true, Max: 10}, Series: []Series{{Points: []Point{{0, 0}, {1, 20}, {2, 30}}}}}, "M58 224L179.5 28"},
+		"logarithmic":                 {Chart{X: Axis{Name: "x", Log: true}, Series: []Series{{Points: []Point{{0, 7}, {1, 0}, {10, 2}, {100, 0}}}}}, "M58 224L301 28L544 224"},
+	} {
+		c.chart.Title = name
+		svg := string(c.chart.Picture().SVG)
+		if got := path(svg, "s1"); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+		if !strings.Contains(svg, `role="img" aria-label="`+name) || strings.Contains(svg, "NaN") {
+			t.Errorf("%s: %s", name, svg)
+		}
+	}
+	loose := Chart{X: Axis{Name: "x"}, Y: Axis{Share: true}, Series: []Series{{Points: line(.25, .5), Loose: true}, {Points: line(.1), Pieces: true}}}
+	p := loose.Picture()
+	if svg := string(p.SVG); strings.Count(svg, "<circle") != 2 || path(svg, "s1") != "" || !strings.Contains(svg, "25.0\u00a0%") || p.Keys[0].Class != "s1 dot" || p.Keys[1].Class != "s2" {
+		t.Errorf("%v: %s", p.Keys, svg)
+	}
+}
+
+func TestDistribution(t *testing.T) {
+	l := Distribution("d", []float64{3, nan, 1, 2, 4})
+	if want := []Point{{1, 0.25}, {2, 0.5}, {3, 0.75}, {4, 1}}; len(l.Points) != 4 || l.Points[0] != want[0] || l.Points[1] != want[1] || l.Points[3] != want[3] {
+		t.Errorf("%v, want %v", l.Points, want)
+	}
+	many := make([]float64, 5000)
+	for i := range many {
+		many[i] = float64(i)
+	}
+	l = Distribution("d", many)
+	if n := len(l.Points); n != 200 || l.Points[n-1] != (Point{4999, 1}) || l.Points[0] != (Point{0, 1.0 / 5000}) {
+		t.Errorf("%d points from %v to %v", n, l.Points[0], l.Points[n-1])
+	}
+	if l := Distribution("d", []float64{7}); len(l.Points) != 1 || l.Points[0] != (Point{7, 1}) {
+		t.Errorf("%v of one value", l.Points)
+	}
+	if l := Distribution("d", nil); len(l.Points) != 0 {
+		t.Errorf("%v of nothing", l.Points)
+	}
+}
+
+func TestEstimates(t *testing.T) {
+	e := Estimates{Title: "wait", Label: Significant, Why: "none ran", Rows: []Estimate{{Name: "a<b", Mean: 2, Lo: 1, Hi: 3, Text: "2 s"}, {Name: "one case", Mean: 4, Lo: nan, Hi: nan, Text: "4 s"}, {Name: "unknown", Mean: nan, Lo: nan, Hi: nan, Text: "–"}}}
+	p := e.Picture()
+	for what, want := range map[string]int{"<circle": 2, `class="range`: 1, "a<b": 0, "one case": 3, "NaN": 0, "(1.00 to 3.00)": 1} {
+		if got := strings.Count(string(p.SVG), what); got != want {
+			t.Errorf("%q is there %d times, want %d: %s", what, got, want, p.SVG)
+		}
+	}
+	e.Rows = e.Rows[2:]
+	if p := e.Picture(); p.Empty != "No data: none ran" || p.SVG != "" {
+		t.Errorf("%+v", p)
 	}
 }

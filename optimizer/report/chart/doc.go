@@ -5,7 +5,7 @@
 //
 // It is independent of runs, jobs and money, computes no statistics and writes no files: a page embeds what it returns.
 //
-//	c := chart.Chart{ID: "speed", Title: "Throughput", Unit: "samples/s", XName: "GPUs", Zero: true,
+//	c := chart.Chart{ID: "speed", Title: "Throughput", X: chart.Axis{Name: "GPUs"}, Y: chart.Axis{Name: "samples/s", Zero: true},
 //		Series: []chart.Series{{Name: "measured", Class: "s1", Points: points, One: chart.Throughput}}}
 //	picture := c.Picture() // picture.SVG goes into the page, below chart.Style
 package chart

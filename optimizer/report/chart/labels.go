@@ -2,8 +2,8 @@ package chart
 
 import "strings"
 
-// EscLines escapes multi-line text for SVG and keeps the line breaks.
-func EscLines(s string) string {
+// escLines escapes multi-line text for SVG and keeps the line breaks.
+func escLines(s string) string {
 	lines := strings.Split(s, "\n")
 	for i := range lines {
 		lines[i] = Esc(lines[i])
@@ -11,29 +11,29 @@ func EscLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Labels places text beside points without overlaps.
-type Labels struct {
+// labels places text beside points without overlaps.
+type labels struct {
 	d     *Drawing
 	taken [][4]float64
 }
 
-// Labels returns a label placer for the drawing.
-func (d *Drawing) Labels() *Labels { return &Labels{d: d} }
+// labels returns a label placer for the drawing.
+func (d *Drawing) labels() *labels { return &labels{d: d} }
 
-// Avoid reserves the box of half-widths dx and dy around a point, in pixels.
-func (l *Labels) Avoid(cx, cy, dx, dy float64) {
+// avoid reserves the box of half-widths dx and dy around a point, in pixels.
+func (l *labels) avoid(cx, cy, dx, dy float64) {
 	l.taken = append(l.taken, [4]float64{cx - dx, cy - dy, cx + dx, cy + dy})
 }
 
-// Put writes a text at distance gap above, below or beside a point, at the first free position, or above the point if
+// put writes a text at distance gap above, below or beside a point, at the first free position, or above the point if
 // no position is free. Class selects the colour.
-func (l *Labels) Put(cx, cy, gap float64, text, class string) {
+func (l *labels) put(cx, cy, gap float64, text, class string) {
 	best, _ := l.place(cx, cy, gap, text)
 	l.write(best, text, class)
 }
 
-// Try is like Put but omits the text if no position is free.
-func (l *Labels) Try(cx, cy, gap float64, text, class string) {
+// try is like put but omits the text if no position is free.
+func (l *labels) try(cx, cy, gap float64, text, class string) {
 	if best, free := l.place(cx, cy, gap, text); free {
 		l.write(best, text, class)
 	}
@@ -45,13 +45,13 @@ type spot struct {
 	anchor string
 }
 
-func (l *Labels) write(at spot, text, class string) {
+func (l *labels) write(at spot, text, class string) {
 	l.d.F(`<text class="mark halo %s %s" x="%s" y="%s">%s</text>`, at.anchor, class, Px(at.x), Px(at.y), Esc(text))
 }
 
 // place returns the first of eight positions around a point at which the text fits the drawing and overlaps no reserved
 // box, and reserves it. If none is free, it returns the first position and false.
-func (l *Labels) place(cx, cy, gap float64, text string) (best spot, free bool) {
+func (l *labels) place(cx, cy, gap float64, text string) (best spot, free bool) {
 	width, height := 7*float64(len(text)), 13.0
 	spots := []spot{{cx, cy - gap, "mid"}, {cx, cy + gap + 11, "mid"}, {cx + gap, cy + 4, ""}, {cx - gap, cy + 4, "end"}, {cx + gap, cy - gap + 4, ""}, {cx + gap, cy + gap + 6, ""},
 		{cx - gap, cy - gap + 4, "end"}, {cx - gap, cy + gap + 6, "end"}}

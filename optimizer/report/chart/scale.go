@@ -27,6 +27,14 @@ func (s *Scale) At(v float64) float64 {
 	return s.From + (v-lo)/(hi-lo)*(s.To-s.From)
 }
 
+// value returns the value at a fraction of the axis; the inverse of At.
+func (s *Scale) value(fraction float64) float64 {
+	if s.Log {
+		return s.Min * math.Pow(s.Max/s.Min, fraction)
+	}
+	return s.Min + fraction*(s.Max-s.Min)
+}
+
 // NewScale returns an axis over the known values with about n ticks. If zero is set, the axis includes 0.
 func NewScale(values []float64, n int, zero, log bool) *Scale {
 	lo, hi := math.Inf(1), math.Inf(-1)
@@ -129,11 +137,11 @@ func (s *Scale) logTicks() {
 	}
 }
 
-// NewTimeScale returns an axis of seconds with ticks at whole seconds, minutes, hours or days. If tight is set, it ends
+// newTimeScale returns an axis of seconds with ticks at whole seconds, minutes, hours or days. If tight is set, it ends
 // where the data ends.
-func NewTimeScale(values []float64, n int, zero, tight bool) *Scale {
+func newTimeScale(values []float64, n int, zero, tight bool) *Scale {
 	s := NewScale(values, n, zero, false)
-	lo, hi := Least(values), Most(values)
+	lo, hi := least(values), most(values)
 	if zero {
 		lo = math.Min(lo, 0)
 	}
@@ -194,7 +202,7 @@ func timeUnit(most float64) (seconds float64, name string) {
 
 // newLogTimeScale returns a logarithmic axis of seconds with round numbers of one unit.
 func newLogTimeScale(values []float64) *Scale {
-	unit, name := timeUnit(Most(values))
+	unit, name := timeUnit(most(values))
 	inUnit := make([]float64, len(values))
 	for i, v := range values {
 		inUnit[i] = v / unit

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -20,10 +19,20 @@ type Mark struct {
 	Name string
 	// Ring labels a ring around the point; empty for no ring.
 	Ring string
-	// Whiskers holds the intervals of both values, drawn if the mark has a ring; nil for none.
+	// Whiskers holds the intervals of both values, drawn pale if the mark has no ring; nil for none.
 	Whiskers *Whiskers
+	// Shape is "diamond" or "cross", always labelled with Name; empty: a disc.
+	Shape string
 	// Sign represents the point in a Sketch; empty means "·".
 	Sign string
+}
+
+// ShareRadius returns the radius of a mark that shows a fraction of 1 by its size; unknown fractions are small.
+func ShareRadius(fraction float64) float64 {
+	if !Known(fraction) {
+		return 4
+	}
+	return 3 + 4.5*math.Sqrt(clamp(fraction, 0, 1))
 }
 
 // Whiskers holds the ends of the intervals of a Mark.
@@ -38,6 +47,9 @@ type Scatter struct {
 	TimeX        bool // X is in seconds
 	Marks        []Mark
 	Edge         []Point // points joined by a line below the marks
+	XLimit       Level   // drawn if its value lies within the axis, as is YLimit; the zero Level is none
+	YLimit       Level
+	Intervals    bool // the axes include the whiskers
 	Keys         []Key
 	Why          string // reason shown when the picture is empty
 }
@@ -68,17 +80,15 @@ func (s *Scatter) Picture() Picture {
 	if about == "" {
 		about = Plural(len(marks), "point")
 	}
-	draw := func(z Size, id string) template.HTML {
+	return p.Draw(about, func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
-		z.Fit(x, y)
-		d := plane{NewDrawing(z, id, s.Title, about), x, y}
+		drawing.Fit(x, y)
+		d := plane{drawing, x, y}
 		d.Axes(x, y, xName, yName)
+		d.limits(s.XLimit, s.YLimit)
 		d.edge(s.Edge)
 		d.marks(marks)
-		return d.Finish()
-	}
-	p.SVG, p.Narrow = draw(WideSize, s.ID), draw(NormalSize, s.ID+"-narrow")
-	return p
+	})
 }
 
 // plane is a drawing with its scales.
@@ -97,30 +107,66 @@ func (d plane) edge(points []Point) {
 	}
 }
 
-// marks draws the points, then the rings, then the labels, those of rings first.
+// limits draws a vertical and a horizontal line.
+func (d plane) limits(across, up Level) {
+	if v := across.Value; v > d.x.Min && v < d.x.Max && across.Name != "" {
+		at := d.x.At(v)
+		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%g" y2="%g"/>`, Px(at), Px(at), d.y.To, d.y.From)
+		d.F(`<text class="level-name halo limit end" x="%s" y="%g">%s</text>`, Px(at-4), d.y.To+9, Esc(across.Name))
+	}
+	if v := up.Value; v > d.y.Min && v < d.y.Max && up.Name != "" {
+		at := d.y.At(v)
+		d.F(`<line class="level limit" x1="%s" x2="%s" y1="%s" y2="%s"/>`, Px(d.x.From), Px(d.x.To), Px(at), Px(at))
+		d.F(`<text class="level-name halo limit end" x="%s" y="%s">%s</text>`, Px(d.x.To-4), Px(at-5), Esc(up.Name))
+	}
+}
+
+// marks draws the intervals, the points, the rings, the shapes, then the labels, those of rings first.
 func (d plane) marks(marks []Mark) {
-	words := d.Labels()
+	words := d.labels()
+	for _, m := range marks {
+		d.whiskers(m)
+	}
 	for _, m := range marks {
 		at, r := d.at(m), m.radius()
-		words.Avoid(at.X, at.Y, r, r)
-		d.F(`<circle class="offer %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, Esc(m.Class), Px(at.X), Px(at.Y), Px(r), EscLines(m.Title))
+		words.avoid(at.X, at.Y, r, r)
+		if m.Shape == "" {
+			d.F(`<circle class="offer %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, Esc(m.Class), Px(at.X), Px(at.Y), Px(r), escLines(m.Title))
+		}
 	}
 	for _, m := range marks {
 		if at, r := d.at(m), m.radius()+5; m.Ring != "" {
-			d.whiskers(m)
 			d.F(`<circle class="ring" cx="%s" cy="%s" r="%s"/>`, Px(at.X), Px(at.Y), Px(r))
-			words.Avoid(at.X, at.Y, r+1, r+1)
+			words.avoid(at.X, at.Y, r+1, r+1)
 		}
+	}
+	for _, m := range marks {
+		d.shape(m)
 	}
 	for _, m := range marks {
 		if at := d.at(m); m.Ring != "" {
-			words.Put(at.X, at.Y, m.radius()+9, m.Ring, "chosen")
+			words.put(at.X, at.Y, m.radius()+9, m.Ring, "chosen")
 		}
 	}
 	for _, m := range marks {
-		if at := d.at(m); m.Name != "" {
-			words.Try(at.X, at.Y, m.radius()+4, m.Name, "ran")
+		switch at := d.at(m); {
+		case m.Name == "":
+		case m.Shape != "":
+			words.put(at.X, at.Y, m.radius()+6, m.Name, m.Shape)
+		default:
+			words.try(at.X, at.Y, m.radius()+4, m.Name, "ran")
 		}
+	}
+}
+
+// shape draws a diamond or a cross.
+func (d plane) shape(m Mark) {
+	switch at := d.at(m); m.Shape {
+	case "diamond":
+		d.F(`<path class="diamond" d="M%s %sl7 7l-7 7l-7 -7z"><title>%s</title></path>`, Px(at.X), Px(at.Y-7), escLines(m.Title))
+	case "cross":
+		path := fmt.Sprintf("M%s %sl10 10m0 -10l-10 10", Px(at.X-5), Px(at.Y-5))
+		d.F(`<g class="cross"><title>%s</title><path class="halo-line" d="%s"/><path d="%s"/></g>`, escLines(m.Title), path, path)
 	}
 }
 
@@ -131,9 +177,12 @@ func (d plane) whiskers(m Mark) {
 	if m.Whiskers == nil {
 		return
 	}
-	end := func(s *Scale, v float64) string { return Px(s.At(Clamp(v, s.Min, s.Max))) }
-	at, w := d.at(m), m.Whiskers
-	d.F(`<path class="whisker" d="M%s %sH%sM%s %sV%s"/>`, end(d.x, w.XLo), Px(at.Y), end(d.x, w.XHi), Px(at.X), end(d.y, w.YLo), end(d.y, w.YHi))
+	end := func(s *Scale, v float64) string { return Px(s.At(clamp(v, s.Min, s.Max))) }
+	at, w, pale := d.at(m), m.Whiskers, ""
+	if m.Ring == "" {
+		pale = ` opacity="0.35"`
+	}
+	d.F(`<path class="whisker"%s d="M%s %sH%sM%s %sV%s"/>`, pale, end(d.x, w.XLo), Px(at.Y), end(d.x, w.XHi), Px(at.X), end(d.y, w.YLo), end(d.y, w.YHi))
 }
 
 func (m Mark) radius() float64 {
@@ -148,15 +197,18 @@ func (s *Scatter) axes(marks []Mark, nx, ny int) (x, y *Scale, xName, yName stri
 	var xs, ys []float64
 	for _, m := range marks {
 		xs, ys = append(xs, m.X), append(ys, m.Y)
+		if w := m.Whiskers; w != nil && s.Intervals {
+			xs, ys = append(xs, w.XLo, w.XHi), append(ys, w.YLo, w.YHi)
+		}
 	}
 	switch {
 	case !s.TimeX:
 		x = looseScale(xs, nx)
 	case spread(xs) > wideSpread:
-		x = newLogTimeScale(append(slices.Clone(xs), Most(xs)*1.05))
+		x = newLogTimeScale(append(slices.Clone(xs), most(xs)*1.05))
 	default:
-		room := (Most(xs) - Least(xs)) * .05
-		x = NewTimeScale(append(slices.Clone(xs), Least(xs)-room, Most(xs)+room), nx, Least(xs) < Most(xs)*.3, false)
+		room := (most(xs) - least(xs)) * .05
+		x = newTimeScale(append(slices.Clone(xs), least(xs)-room, most(xs)+room), nx, least(xs) < most(xs)*.3, false)
 	}
 	y = looseScale(ys, ny)
 	name := func(name string, of *Scale) string {
@@ -176,15 +228,15 @@ const wideSpread = 25
 
 // spread returns the ratio of the largest to the smallest value, or 0 if not all values are positive.
 func spread(v []float64) float64 {
-	if lo := Least(v); lo > 0 {
-		return Most(v) / lo
+	if lo := least(v); lo > 0 {
+		return most(v) / lo
 	}
 	return 0
 }
 
 // looseScale returns an axis with a margin around the data.
 func looseScale(v []float64, n int) *Scale {
-	lo, hi := Least(v), Most(v)
+	lo, hi := least(v), most(v)
 	log := spread(v) > wideSpread
 	if room := (hi - lo) * .1; !log && lo > room {
 		lo -= room
@@ -219,7 +271,7 @@ const (
 	barHeight = 13.0
 	barName   = 170.0 // width of the names
 	barText   = 96.0  // width of the values
-	nameRunes = 26
+	runeWidth = 6.5
 )
 
 // Picture renders the bars. Its height is proportional to the number of rows.
@@ -236,13 +288,13 @@ func (b *Bars) Picture() Picture {
 		}
 		return p
 	}
-	z := Size{NormalSize.Width, barStep*float64(len(b.Rows)) + 8}
-	d := NewDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
+	z := Size{normalSize.Width, barStep*float64(len(b.Rows)) + 8}
+	d := newDrawing(z, b.ID, b.Title, Plural(len(b.Rows), "bar"))
 	room := z.Width - barName - barText
 	for i, r := range b.Rows {
 		top := 4 + barStep*float64(i)
-		d.F(`<g><title>%s</title>`, EscLines(r.Title))
-		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(shorten(r.Name)))
+		d.F(`<g><title>%s</title>`, escLines(r.Title))
+		d.F(`<text class="end" x="%g" y="%s">%s</text>`, barName-8, Px(top+barHeight-1), Esc(shorten(r.Name, barName)))
 		at := barName
 		for _, part := range r.Parts {
 			if width := part.Value / most * room; Known(part.Value) && width > 0 {
@@ -253,7 +305,7 @@ func (b *Bars) Picture() Picture {
 		d.F(`<text x="%s" y="%s">%s</text></g>`, Px(at+6), Px(top+barHeight-1), Esc(r.Text))
 	}
 	d.F(`<line class="axis" x1="%g" x2="%g" y1="0" y2="%g"/>`, barName, barName, z.Height)
-	p.SVG = d.Finish()
+	p.SVG = d.finish()
 	return p
 }
 
@@ -267,12 +319,12 @@ func (r Bar) length() float64 {
 	return sum
 }
 
-// shorten removes the middle of a long name, where names differ least.
-func shorten(s string) string {
-	r := []rune(Clean(s))
-	if len(r) <= nameRunes {
+// shorten removes the middle of a name that is wider than width, where names differ least.
+func shorten(s string, width float64) string {
+	r, n := []rune(Clean(s)), int(width/runeWidth)
+	if len(r) <= n {
 		return string(r)
 	}
-	half := (nameRunes - 1) / 2
+	half := (n - 1) / 2
 	return fmt.Sprintf("%s…%s", string(r[:half]), string(r[len(r)-half:]))
 }

@@ -61,7 +61,7 @@ func TestBars(t *testing.T) {
 }
 
 func TestWhiskersStandAlone(t *testing.T) {
-	c := &Chart{ID: "a", Title: "a", XName: "GPUs", Zero: true, Series: []Series{{Name: "x", Class: "s1", One: Significant, Points: line(1, 2, 4), Band: []Band{{X: 1, Lo: 1.5, Hi: 2.5}}, Whiskers: true}}}
+	c := &Chart{ID: "a", Title: "a", X: Axis{Name: "GPUs"}, Y: Axis{Zero: true}, Series: []Series{{Name: "x", Class: "s1", One: Significant, Points: line(1, 2, 4), Band: []Band{{X: 1, Lo: 1.5, Hi: 2.5}}, Whiskers: true}}}
 	p := c.Picture()
 	if strings.Count(string(p.SVG), `class="whisker s1"`) != 1 || strings.Contains(string(p.SVG), `class="band`) || !strings.Contains(p.Keys[0].Name, "90 % interval") {
 		t.Errorf("%+v", p)

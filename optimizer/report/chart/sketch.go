@@ -87,5 +87,5 @@ func sketchAxis(x *Scale, columns int) (base, names string) {
 
 // cell returns the character position of a value.
 func cell(s *Scale, v float64) int {
-	return int(math.Round(Clamp(s.At(v), min(s.From, s.To), max(s.From, s.To))))
+	return int(math.Round(clamp(s.At(v), min(s.From, s.To), max(s.From, s.To))))
 }

@@ -21,19 +21,39 @@ type Drawing struct {
 	Size
 }
 
-// NewDrawing starts a picture with a title and a description for screen readers. The id must be unique in the page.
-func NewDrawing(z Size, id, title, description string) *Drawing {
+// newDrawing starts a picture with a title and a description for screen readers. The id is unique in the page; it may
+// be empty.
+func newDrawing(z Size, id, title, description string) *Drawing {
 	d := &Drawing{Size: z}
+	if id == "" {
+		d.F(`<svg viewBox="0 0 %g %g" role="img" aria-label="%s">`, z.Width, z.Height, Esc(title+": "+description))
+		return d
+	}
 	d.F(`<svg viewBox="0 0 %g %g" role="img" aria-labelledby="%s-t %s-d" preserveAspectRatio="xMidYMid meet">`, z.Width, z.Height, id, id)
 	d.F(`<title id="%s-t">%s</title><desc id="%s-d">%s</desc>`, id, Esc(title), id, Esc(description))
 	return d
 }
 
+// Draw draws a picture for a wide and for a narrow page; about is its description for screen readers.
+func (p Picture) Draw(about string, draw func(d *Drawing)) Picture {
+	one := func(z Size, id string) template.HTML {
+		d := newDrawing(z, id, p.Title, about)
+		draw(d)
+		return d.finish()
+	}
+	narrow := ""
+	if p.ID != "" {
+		narrow = p.ID + "-narrow"
+	}
+	p.SVG, p.Narrow = one(wideSize, p.ID), one(normalSize, narrow)
+	return p
+}
+
 // F appends SVG formatted as by fmt.Fprintf.
 func (d *Drawing) F(format string, args ...any) { fmt.Fprintf(&d.b, format, args...) }
 
-// Finish closes the picture and returns it.
-func (d *Drawing) Finish() template.HTML {
+// finish closes the picture and returns it.
+func (d *Drawing) finish() template.HTML {
 	d.b.WriteString("</svg>")
 	return template.HTML(d.b.String()) // every text in it was escaped by Esc
 }
@@ -47,7 +67,7 @@ func Px(v float64) string { return strings.TrimSuffix(fmt.Sprintf("%.1f", v), ".
 // Axes draws both axes with their ticks and titles. Size.Fit must have set their pixel ranges.
 func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
 	for _, t := range y.Ticks {
-		if t > y.Max*(1+1e-9) {
+		if t > y.Max+1e-9*math.Abs(y.Max) {
 			continue
 		}
 		at := y.At(t)
@@ -72,7 +92,7 @@ func (d *Drawing) Axes(x, y *Scale, xTitle, yTitle string) {
 func (d *Drawing) bandOf(s Series, x, y *Scale) {
 	if s.Whiskers {
 		for _, b := range s.Band {
-			at, lo, hi := x.At(b.X), Clamp(y.At(b.Lo), y.To, y.From), Clamp(y.At(b.Hi), y.To, y.From)
+			at, lo, hi := x.At(b.X), clamp(y.At(b.Lo), y.To, y.From), clamp(y.At(b.Hi), y.To, y.From)
 			d.F(`<path class="whisker %s" d="M%s %sV%sM%s %sh6M%s %sh6"/>`, s.Class, Px(at), Px(lo), Px(hi), Px(at-3), Px(lo), Px(at-3), Px(hi))
 		}
 		return
@@ -91,16 +111,16 @@ func (d *Drawing) bandOf(s Series, x, y *Scale) {
 	}
 	d.F(`<path class="band %s" d="`, s.Class)
 	for i, b := range bands {
-		d.F("%s%s %s", map[bool]string{true: "M", false: "L"}[i == 0], Px(x.At(b.X)), Px(Clamp(y.At(b.Hi), y.To, y.From)))
+		d.F("%s%s %s", map[bool]string{true: "M", false: "L"}[i == 0], Px(x.At(b.X)), Px(clamp(y.At(b.Hi), y.To, y.From)))
 	}
 	for i := len(bands) - 1; i >= 0; i-- {
-		d.F("L%s %s", Px(x.At(bands[i].X)), Px(Clamp(y.At(bands[i].Lo), y.To, y.From)))
+		d.F("L%s %s", Px(x.At(bands[i].X)), Px(clamp(y.At(bands[i].Lo), y.To, y.From)))
 	}
 	d.F(`Z"/>`)
 }
 
-// Clamp returns v limited to [lo, hi].
-func Clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
+// clamp returns v limited to [lo, hi].
+func clamp(v, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, v)) }
 
 // levels draws the horizontal lines and returns their labels, which the caller draws on top of everything.
 func (d *Drawing) levels(c *Chart, x, y *Scale) string {
@@ -133,7 +153,7 @@ func (c *Chart) clearance(height, from, to float64, x, y *Scale) float64 {
 	free := math.Inf(1)
 	for _, s := range c.Series {
 		for _, p := range s.Points {
-			if at := (p.X - x.Min) / (x.Max - x.Min); Known(p.Y) && at >= from && at <= to {
+			if at := (x.At(p.X) - x.From) / (x.To - x.From); Known(p.Y) && at >= from && at <= to {
 				free = math.Min(free, math.Abs(y.At(p.Y)-(height-4)))
 			}
 		}
@@ -170,7 +190,7 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 			open = false
 			continue
 		}
-		px1, py1 := Px(x.At(p.X)), Px(Clamp(y.At(p.Y), y.To, y.From))
+		px1, py1 := Px(x.At(p.X)), Px(clamp(y.At(p.Y), y.To, y.From))
 		for _, b := range []*strings.Builder{path, area} {
 			switch {
 			case !open:
@@ -190,36 +210,40 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 	if s.Area {
 		d.F(`<path class="area %s" d="%s"/>`, s.Class, area)
 	}
-	dash := ""
+	dash, radius := "", 2.4
 	if s.Dashed {
 		dash = " dashed"
 	}
-	d.F(`<path class="line %s%s" d="%s"/>`, s.Class, dash, path)
-	if len(s.Points) <= 60 && !s.Step && !s.Area && !s.Dashed && !s.Dense {
+	if s.Loose {
+		radius = 4
+	} else {
+		d.F(`<path class="line %s%s" d="%s"/>`, s.Class, dash, path)
+	}
+	if s.Loose || len(s.Points) <= 60 && !s.Step && !s.Area && !s.Dashed && !s.Dense && !s.Pieces {
 		for _, p := range s.Points {
 			if Known(p.Y) {
-				d.F(`<circle class="dot %s" cx="%s" cy="%s" r="2.4"/>`, s.Class, Px(x.At(p.X)), Px(Clamp(y.At(p.Y), y.To, y.From)))
+				d.F(`<circle class="dot %s" cx="%s" cy="%s" r="%g"/>`, s.Class, Px(x.At(p.X)), Px(clamp(y.At(p.Y), y.To, y.From)), radius)
 			}
 		}
 	}
 }
 
-// hover covers the chart with transparent slices; the tooltip of each lists the values below it.
+// hover covers the chart with transparent slices; the tooltip of each lists the values in it and in the two beside it.
 func (d *Drawing) hover(c *Chart, x *Scale) {
 	n := hoverSlices
 	width := (x.To - x.From) / float64(n)
 	indexes := make([]int, len(c.Series))
 	d.F(`<g class="hover">`)
 	for i := range n {
-		mid := x.Min + (x.Max-x.Min)*(float64(i)+.5)/float64(n)
-		half := (x.Max - x.Min) / float64(n)
+		part := func(of float64) float64 { return x.value((float64(i) + of) / float64(n)) }
+		from, mid, to := part(-.5), part(.5), part(1.5)
 		var lines []string
 		at := mid
 		for k, s := range c.Series {
 			best := -1
-			for j := indexes[k]; j < len(s.Points) && s.Points[j].X <= mid+half; j++ {
+			for j := indexes[k]; j < len(s.Points) && s.Points[j].X <= to; j++ {
 				indexes[k] = j
-				if Known(s.Points[j].Y) && (math.Abs(s.Points[j].X-mid) <= half || s.Step) &&
+				if Known(s.Points[j].Y) && (s.Points[j].X >= from || s.Step) &&
 					(best < 0 || math.Abs(s.Points[j].X-mid) < math.Abs(s.Points[best].X-mid)) {
 					best = j
 				}
@@ -235,8 +259,8 @@ func (d *Drawing) hover(c *Chart, x *Scale) {
 			continue
 		}
 		head := Duration(at)
-		if c.XName != "" {
-			head = c.XName + " " + Count(math.Round(at))
+		if c.X.Name != "" {
+			head = c.X.Name + " " + Count(at)
 		}
 		d.F(`<rect x="%s" y="%g" width="%s" height="%g"><title>%s`, Px(x.From+width*float64(i)), marginTop, Px(width), d.Height-marginBottom-marginTop, Esc(head))
 		for _, l := range lines {

@@ -1,8 +1,9 @@
-// Package page writes a Document, which has the same text, numbers, tables and pictures in every format: as text for a
-// terminal, as Markdown and as one self-contained HTML file.
+// Package page writes results: a Document, which has the same text, numbers, tables and pictures in every format, as
+// text for a terminal, as Markdown and as one self-contained HTML file; and values as JSON and rows as CSV. Formats is
+// the registry of the formats of one kind of result.
 //
-// It is independent of runs and predictions, computes nothing and supplies no wording; package chart formats single
-// numbers.
+// It is independent of runs, simulations and predictions, computes nothing and supplies no wording; package chart
+// formats single numbers and draws the pictures.
 //
 //	doc := page.Document{Title: "Calibration", Answers: answers, Sections: sections}
 //	err := page.HTML(w, doc)
@@ -14,6 +15,7 @@ import (
 
 // Document is a result independent of its format.
 type Document struct {
+	Layout   Layout
 	Title    string
 	Subtitle string
 	State    string // one or two words: "finished", "failed"; may be empty
@@ -29,6 +31,19 @@ type Document struct {
 	Nothing  string // reason shown if there are no pictures
 	Footer   string
 }
+
+// Layout arranges text and Markdown; HTML is the same in all layouts.
+type Layout int
+
+const (
+	// Report has underlined headings and lists, at most 96 columns wide or as wide as the terminal.
+	Report Layout = iota
+	// Comparison has tables one below the other with their captions, and ends each section with its notes, at most 100
+	// columns wide. Answers and tiles are omitted.
+	Comparison
+	// Listing is a Comparison whose title and subtitle continue indented.
+	Listing
+)
 
 // Light is the colour of a rating; the text beside it has the same content.
 type Light string
@@ -64,14 +79,16 @@ type Mark struct{ Sign, Name string }
 
 // Section is a part with a heading.
 type Section struct {
-	ID, Title string
+	ID, Title string // a section without a title continues the one before
 	Intro     string // one sentence; may be empty
 	Blocks    []Block
+	Notes     []string // shown at the end; in the layouts Comparison and Listing and in HTML only
 }
 
 // Block is a part of a section: pictures, a list of fields, a list of sentences, verbatim lines, a table, in this order.
 type Block struct {
 	Caption string
+	Intro   string // explanation of the caption; in the layouts Comparison and Listing and in HTML only
 	// Wide is a picture across the page, Pictures are shown two per row; both in HTML only.
 	Wide     *chart.Picture
 	Pictures []chart.Picture
@@ -80,11 +97,13 @@ type Block struct {
 	Notes    []string
 	Verbatim []string // fixed-pitch lines, such as the output of a program
 	Table    *Table
+	Legend   []Field  // explains the columns of the table; in the layouts Comparison and Listing and in HTML only
+	Text     []string // replaces the block in the text of the layouts Comparison and Listing; nil: nothing is replaced
 }
 
 // wordless reports whether a block has no text; a sketch does not count as text.
 func (b *Block) wordless() bool {
-	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && len(b.Verbatim) == 0 && b.Table == nil
+	return b.Caption == "" && len(b.Fields) == 0 && len(b.Notes) == 0 && len(b.Verbatim) == 0 && b.Table == nil && b.Text == nil
 }
 
 // Field is a named value.
@@ -102,6 +121,20 @@ type Table struct {
 	Long bool
 	// Folded tables are folded behind their caption in HTML and complete in text.
 	Folded bool
+	// Named tables have the name of each row in their first column.
+	Named bool
+	// Groups contains the numbers of adjacent columns, after the first, that are not separated when a wide table is
+	// split in the layouts Comparison and Listing; nil: each column separately.
+	Groups []int
+}
+
+// Grid returns a named table of plain cells whose other columns are numbers.
+func Grid(head []string, lines [][]string) *Table {
+	g := &Table{Columns: append(Left(head[:1]...), Right(head[1:]...)...), Named: true}
+	for _, l := range lines {
+		g.Rows = append(g.Rows, Row(l...))
+	}
+	return g
 }
 
 // Behind reports whether a table is folded behind its caption in HTML.

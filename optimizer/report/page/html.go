@@ -15,6 +15,7 @@ var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"clean": chart.Clean,
+	"first": func(g *Table, i int) bool { return i == 0 && g.Named },
 	"mark":  func(l Light) string { return l.Mark() },
 	"split": func(v string) [2]string { // a number and its unit
 		figure, unit, ok := strings.Cut(chart.Clean(v), chart.Blank)
@@ -68,6 +69,17 @@ func HTML(w io.Writer, doc Document) error {
 	}
 	_, err = io.WriteString(w, strings.TrimLeft(b.String(), "\n"))
 	return err
+}
+
+// Titled returns the sections with a title.
+func (d Document) Titled() []Section {
+	var out []Section
+	for _, s := range d.Sections {
+		if s.Title != "" {
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // heading returns the title, followed by the state if set.

@@ -12,6 +12,9 @@ import (
 
 // Markdown writes a document as GitHub-flavoured Markdown.
 func Markdown(w io.Writer, doc Document) error {
+	if doc.Layout != Report {
+		return plainMarkdown(w, &doc)
+	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n\n", escape(doc.heading()))
 	if doc.Subtitle != "" {
@@ -80,14 +83,7 @@ func verbatim(line string) string {
 }
 
 func markdownTable(b *bytes.Buffer, g *Table) {
-	for _, c := range g.Columns {
-		fmt.Fprintf(b, "| %s ", escape(c.Name))
-	}
-	b.WriteString("|\n")
-	for _, c := range g.Columns {
-		b.WriteString(map[bool]string{false: "|---", true: "|---:"}[c.Right])
-	}
-	b.WriteString("|\n")
+	markdownHead(b, g, escape)
 	for _, r := range g.Rows {
 		for _, c := range r {
 			text := escape(c.Text)
@@ -101,6 +97,17 @@ func markdownTable(b *bytes.Buffer, g *Table) {
 		}
 		b.WriteString("|\n")
 	}
+}
+
+func markdownHead(b *bytes.Buffer, g *Table, escape func(string) string) {
+	for _, c := range g.Columns {
+		fmt.Fprintf(b, "| %s ", escape(c.Name))
+	}
+	b.WriteString("|\n")
+	for _, c := range g.Columns {
+		b.WriteString(map[bool]string{false: "|---", true: "|---:"}[c.Right])
+	}
+	b.WriteString("|\n")
 }
 
 // escape escapes text so that it is not interpreted as Markdown or HTML.

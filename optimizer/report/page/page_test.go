@@ -3,6 +3,7 @@ package page
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -148,6 +149,70 @@ func TestSubordinate(t *testing.T) {
 		var b bytes.Buffer
 		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, b.String())
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	g := Grid([]string{"p", "aa", "bb", "cc", "dd"}, [][]string{{"x", "1", "2", "3", "4"}})
+	g.Groups = []int{1, 2, 1}
+	for width, want := range map[int]string{
+		100: "[p aa bb cc dd]",
+		19:  "[p aa bb cc dd]", // 3 + 4·4
+		18:  "[p aa bb cc] [p dd]",
+		14:  "[p aa] [p bb cc] [p dd]",
+		1:   "[p aa] [p bb cc] [p dd]", // groups are not split
+	} {
+		var got []string
+		for _, part := range g.within(width) {
+			cells := part.cells()
+			got = append(got, fmt.Sprint(cells[0]))
+			if len(cells[1]) != len(cells[0]) || cells[1][0] != "x" {
+				t.Errorf("width %d: the line %v under %v", width, cells[1], cells[0])
+			}
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("width %d: %s, want %s", width, s, want)
+		}
+	}
+}
+
+// TestPlain checks the layouts Comparison and Listing.
+func TestPlain(t *testing.T) {
+	long := strings.Repeat("word ", 22) + "end"
+	table := Grid([]string{"policy", "s"}, [][]string{{"a|b", "1"}})
+	doc := Document{Layout: Listing, Title: long, Subtitle: "seed 0", Sections: []Section{
+		{Blocks: []Block{{Fields: Fields("jobs", "3")}, {Pictures: []chart.Picture{{Title: "p"}}}, {Caption: "wait", Intro: "in s", Table: table}, {Caption: "details", Table: table, Legend: Fields("s", "seconds")},
+			{Caption: "in HTML", Table: table, Text: []string{"as", "drawn"}}}, Notes: []string{"last"}}, {ID: "b", Title: "More", Intro: "of it"}}}
+	for want, render := range map[string]func(io.Writer, Document) error{
+		strings.Repeat("word ", 19) + "word\n  word word end\nseed 0\n\njobs               3\n\nwait: in s\n": Text,
+		"\n  s: seconds\n\nas\ndrawn\nnote: last\n\nMore\nof it\n":                                            Text,
+		"\n\n**wait** — in s\n\n| policy | s |\n|---|---:|\n| a\\|b | 1 |\n":                                  Markdown,
+		"\n\n- last\n## More\n\nof it\n\n":                                                                    Markdown,
+		`<tr><th scope="row">a|b</th><td data-c="s" class="r">`:                                               HTML,
+		"<h3>Notes</h3>": HTML,
+	} {
+		var b bytes.Buffer
+		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
+			t.Errorf("%v, no %q in\n%s", err, want, b.String())
+		}
+	}
+}
+
+// TestFormats checks that an unknown format names the known ones and that a failure writes nothing.
+func TestFormats(t *testing.T) {
+	f := Formats[int]{"csv": CSVOf(func(n int) [][]string { return [][]string{{"n"}, {fmt.Sprint(n)}} }), "json": JSONOf(func(n int) int { return n }),
+		"text": func(w io.Writer, _ int) error {
+			return errors.Join(io.ErrShortWrite, func() error { _, err := w.Write([]byte("half")); return err }())
+		}}
+	for format, want := range map[string]string{"csv": "n\n7\n", "json": "7\n", "text": "", "pdf": ""} {
+		var b bytes.Buffer
+		err := f.Write(&b, "result", 7, format)
+		if b.String() != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v", format, b.String(), err)
+		}
+		if format == "pdf" && !strings.Contains(err.Error(), "csv, json, text") {
+			t.Error(err)
 		}
 	}
 }

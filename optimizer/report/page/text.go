@@ -20,11 +20,14 @@ const (
 	longRows  = 12 // number of rows shown of a long table
 )
 
-// Text writes a document for a terminal, at most 96 columns wide.
+// Text writes a document for a terminal, at most 96 columns wide in the layout Report.
 func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth) }
 
 // TextWithin writes a document for a terminal of width columns.
 func TextWithin(w io.Writer, doc Document, width int) error {
+	if doc.Layout != Report {
+		return plainText(w, &doc)
+	}
 	t := terminal{width: width}
 	t.hang("", chart.Clean(doc.heading()))
 	if doc.Subtitle != "" {
@@ -214,8 +217,13 @@ func textTable(w io.Writer, g *Table, width int) error {
 			line[i] = strings.Join(wrap(line[i], widths[i]), "\n")
 		}
 	}
-	align := make([]tw.Align, len(g.Columns))
-	for i, c := range g.Columns {
+	return layOut(&trimmed{w: w}, g.Columns, cells, tw.Behavior{TrimSpace: tw.Off})
+}
+
+// layOut writes the head and the rows of a table below each other, with a line between.
+func layOut(w io.Writer, columns []Column, cells [][]string, behavior tw.Behavior) error {
+	align := make([]tw.Align, len(columns))
+	for i, c := range columns {
 		align[i] = tw.AlignLeft
 		if c.Right {
 			align[i] = tw.AlignRight
@@ -223,11 +231,11 @@ func textTable(w io.Writer, g *Table, width int) error {
 	}
 	cell := tw.CellConfig{Formatting: tw.CellFormatting{AutoWrap: tw.WrapNone, AutoFormat: tw.Off},
 		Alignment: tw.CellAlignment{PerColumn: align}, Padding: tw.CellPadding{Global: tw.PaddingDefault}}
-	t := tablewriter.NewTable(&trimmed{w: w},
+	t := tablewriter.NewTable(w,
 		tablewriter.WithRenderer(renderer.NewBlueprint(tw.Rendition{Borders: tw.BorderNone, Symbols: tw.NewSymbols(tw.StyleLight),
 			Settings: tw.Settings{Lines: tw.Lines{ShowTop: tw.Off, ShowBottom: tw.Off, ShowHeaderLine: tw.On, ShowFooterLine: tw.Off},
 				Separators: tw.Separators{BetweenColumns: tw.Off, BetweenRows: tw.Off, ShowHeader: tw.On, ShowFooter: tw.Off}}})),
-		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: tw.Behavior{TrimSpace: tw.Off}}))
+		tablewriter.WithConfig(tablewriter.Config{Header: cell, Row: cell, Behavior: behavior}))
 	t.Header(cells[0])
 	if err := t.Bulk(cells[1:]); err != nil {
 		return err

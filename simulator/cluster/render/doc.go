@@ -5,16 +5,11 @@
 package render
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster"
 )
 
@@ -26,35 +21,29 @@ type Run struct {
 	Notes    []string
 }
 
-// formats contains the writers by format. A new format is one function and one line here.
-var formats = map[string]func(io.Writer, *Run) error{
-	"csv":  func(w io.Writer, r *Run) error { return Jobs(w, r.Result) },
-	"html": page,
-	"json": asJSON,
-	"text": text,
+// formats contains the writers by format. A new format is one line here.
+var formats = page.Formats[*Run]{
+	"csv":  page.CSVOf(func(r *Run) [][]string { return jobs(r.Result) }),
+	"html": page.HTMLOf((*Run).pictured),
+	"json": page.JSONOf((*Run).record),
+	"text": page.TextOf((*Run).document),
 }
 
 // Formats returns the names of the formats supported by Write.
-func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+func Formats() []string { return formats.Names() }
 
 // Write writes a run in one of Formats.
 func Write(w io.Writer, r *Run, format string) error {
-	f, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("write simulation: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
-	}
-	return f(w, r)
+	return formats.Write(w, "simulation", r, format)
 }
 
-func asJSON(w io.Writer, r *Run) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(struct {
+// record returns the JSON form of the run.
+func (r *Run) record() any {
+	return struct {
 		*cluster.Result
 		Workload  string         `json:"workload"`
 		IntervalS cluster.Number `json:"interval_s"`
-	}{r.Result, r.What, cluster.Number(orUnknown(r.Interval))})
+	}{r.Result, r.What, cluster.Number(orUnknown(r.Interval))}
 }
 
 func orUnknown(v float64) float64 {
@@ -68,26 +57,19 @@ func orUnknown(v float64) float64 {
 var JobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
 
 // Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
-func Jobs(w io.Writer, r *cluster.Result) error {
-	out := monitor.NewCSVWriter(w)
+func Jobs(w io.Writer, r *cluster.Result) error { return page.CSV(w, jobs(r)) }
+
+func jobs(r *cluster.Result) [][]string {
 	lines := [][]string{JobColumns}
 	for i := range r.Jobs {
 		lines = append(lines, JobCells(&r.Jobs[i]))
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write jobs as CSV: %w", err)
-	}
-	return nil
+	return lines
 }
 
 // JobCells returns the cells of a job in the order of JobColumns.
 func JobCells(j *cluster.JobResult) []string {
-	cell := func(n cluster.Number) string {
-		if v := float64(n); !math.IsNaN(v) && !math.IsInf(v, 0) {
-			return strconv.FormatFloat(v, 'g', -1, 64)
-		}
-		return ""
-	}
+	cell := func(n cluster.Number) string { return page.CSVCell(float64(n), -1) }
 	missed := ""
 	if j.Missed != nil {
 		missed = strconv.FormatBool(*j.Missed)

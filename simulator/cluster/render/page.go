@@ -2,37 +2,38 @@ package render
 
 import (
 	"cmp"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/experiment"
 )
 
 // slowest is the number of jobs listed on a page.
 const slowest = 15
 
-// page writes a run as an HTML page with its distribution of completion times, its utilization over time and its
-// slowest jobs.
-func page(w io.Writer, r *Run) error {
-	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.facts(), Notes: r.notes()}
-	p.Charts = []experiment.Chart{{
+// pictured returns the document of a run with the distribution of its completion times, its utilization over time and
+// its slowest jobs.
+func (r *Run) pictured() page.Document {
+	d := r.document()
+	charts := []chart.Chart{{
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
-		X: experiment.Axis{Name: "hours", Log: true}, Y: experiment.Axis{Name: "share of jobs", Zero: true, Share: true},
-		Lines: []experiment.Line{experiment.Distribution(r.Policy, Hours(r.Result))},
+		X: chart.Axis{Name: "hours", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Series: []chart.Series{chart.Distribution(r.Policy, Hours(r.Result))},
 	}, UtilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
+	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: chart.Pictures(charts)})
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j cluster.JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
 	slices.SortStableFunc(jobs, func(a, b cluster.JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
-	t := experiment.Table{Title: "The slowest jobs", Head: []string{"job", "arrived", "took", "cost", "deadline"}}
+	var lines [][]string
 	for _, j := range jobs[:min(slowest, len(jobs))] {
-		t.Lines = append(t.Lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
+		lines = append(lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
 	}
-	if len(t.Lines) > 0 {
-		p.Tables = append(p.Tables, t)
+	if len(lines) > 0 {
+		d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Caption: "The slowest jobs", Table: page.Grid([]string{"job", "arrived", "took", "cost", "deadline"}, lines)})
 	}
-	return p.Write(w)
+	return d
 }
 
 // Hours returns the completion times of the jobs of a result, in hours and in order; NaN where a job did not end.

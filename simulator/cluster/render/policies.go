@@ -5,8 +5,8 @@ import (
 	"io"
 	"strings"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/share"
-	"trainopt/simulator/experiment"
 )
 
 // about describes a policy: its objective, the information that it requires about jobs in addition to their number of
@@ -96,7 +96,7 @@ func Policies(w io.Writer) error {
 		d := described[n]
 		fmt.Fprintf(&b, "%s\n", n)
 		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {
-			b.WriteString("  " + experiment.Wrapped(line, "    "))
+			b.WriteString("  " + page.Hang(line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

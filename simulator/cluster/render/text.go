@@ -2,14 +2,14 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/experiment"
 )
 
 // title returns a one-line description of the run.
@@ -44,10 +44,10 @@ func clusterWords(c map[string]int) string {
 
 // facts returns the figures of a run for display. Unknown figures are marked as such; those that do not apply are
 // omitted.
-func (r *Run) facts() []experiment.Fact {
-	var out []experiment.Fact
+func (r *Run) facts() []page.Field {
+	var out []page.Field
 	add := func(name, format string, args ...any) {
-		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, page.Field{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	ended, deadlines := 0, 0
 	for i := range r.Jobs {
@@ -111,20 +111,13 @@ func (r *Run) notes() []string {
 	return append(append(out, r.Warnings...), r.Notes...)
 }
 
-func text(w io.Writer, r *Run) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n\n", r.title(), r.subtitle())
-	for _, f := range r.facts() {
-		fmt.Fprintf(&b, "%-18s %s\n", f.Name, f.Value)
-	}
-	for _, n := range r.notes() {
-		b.WriteString(experiment.Wrapped("note: "+n, "  "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+// document returns the figures and the notes of a run.
+func (r *Run) document() page.Document {
+	return page.Document{Layout: page.Listing, Title: r.title(), Subtitle: r.subtitle(),
+		Sections: []page.Section{{Blocks: []page.Block{{Fields: r.facts()}}, Notes: r.notes()}}}
 }
 
-func known(n cluster.Number) bool { return experiment.Number(n).Known() }
+func known(n cluster.Number) bool { return chart.Known(float64(n)) }
 
 // span formats a duration in seconds, minutes or hours.
 func span(n cluster.Number) string {

@@ -5,22 +5,22 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/experiment"
 )
 
 // shownSteps is the approximate number of points of a line over time.
 const shownSteps = 120
 
 // UtilizationChart returns a chart of utilization over time.
-func UtilizationChart(note string, lines []experiment.Line) experiment.Chart {
-	return experiment.Chart{Title: "Utilisation over time", Note: note, X: experiment.Axis{Name: "hours", Zero: true},
-		Y: experiment.Axis{Name: "share of devices", Zero: true, Share: true}, Lines: lines}
+func UtilizationChart(note string, lines []chart.Series) chart.Chart {
+	return chart.Chart{Title: "Utilisation over time", Note: note, X: chart.Axis{Name: "hours", Zero: true},
+		Y: chart.Axis{Name: "share of devices", Zero: true, Share: true}, Series: lines}
 }
 
 // deviceLines returns a line for each device type.
-func deviceLines(r *cluster.Result) []experiment.Line {
-	var out []experiment.Line
+func deviceLines(r *cluster.Result) []chart.Series {
+	var out []chart.Series
 	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
 		out = append(out, UtilizationLine(name, r, name))
 	}
@@ -29,8 +29,8 @@ func deviceLines(r *cluster.Result) []experiment.Line {
 
 // UtilizationLine returns the share of the devices of some types that were in use, by hour; without types, of all
 // devices. Each of its at most 120 points is the mean over an interval and is placed at its centre.
-func UtilizationLine(name string, r *cluster.Result, types ...string) experiment.Line {
-	line := experiment.Line{Name: name}
+func UtilizationLine(name string, r *cluster.Result, types ...string) chart.Series {
+	line := chart.Series{Name: name, Dense: true}
 	if r.Timeline == nil {
 		return line
 	}
@@ -49,7 +49,7 @@ func UtilizationLine(name string, r *cluster.Result, types ...string) experiment
 				used += float64(v)
 			}
 		}
-		line.Points = append(line.Points, experiment.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
+		line.Points = append(line.Points, chart.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
 	}
 	return line
 }

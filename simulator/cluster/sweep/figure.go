@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/cluster"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/platform"
@@ -17,9 +18,9 @@ import (
 // Figure is a figure of Gavel's paper (Narayanan et al., OSDI 2020) with its published values, beside which ours are
 // placed:
 //
-//	f, err := sweep.FindFigure("8")
-//	s, err := f.Sweep(sweep.FigureOptions{Seeds: []uint64{0, 1, 2}, Compat: true})
-//	o, err := sweep.Run(ctx, s)
+//	f, err := FindFigure("8")
+//	s, err := f.Sweep(FigureOptions{Seeds: []uint64{0, 1, 2}, Compat: true})
+//	o, err := Run(ctx, s)
 //	f.Beside(o)
 type Figure struct {
 	Name, Also string // names of the figure
@@ -278,7 +279,7 @@ func (f *Figure) Beside(o *Outcome) {
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
-	chart := experiment.Chart{Title: f.About, Note: "dashed: published", X: experiment.Axis{Name: o.XName}, Y: experiment.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
+	picture := chart.Chart{Title: f.About, Note: "dashed: published", X: chart.Axis{Name: o.XName}, Y: chart.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
@@ -287,27 +288,27 @@ func (f *Figure) Beside(o *Outcome) {
 		}
 		// Only lines of the figure have published values.
 		if i < len(f.Lines) {
-			theirs := experiment.Line{Name: f.name(l) + ", published", Dash: true, Color: i%8 + 1}
+			theirs := chart.Series{Name: f.name(l) + ", published", Dashed: true, Class: chart.Class(i)}
 			for k, v := range l.Hours {
-				theirs.Points = append(theirs.Points, experiment.Point{X: f.x(k), Y: v})
+				theirs.Points = append(theirs.Points, chart.Point{X: f.x(k), Y: v})
 			}
-			chart.Lines = append(chart.Lines, theirs)
+			picture.Series = append(picture.Series, theirs)
 		}
-		ours := experiment.Line{Name: f.name(l), Dots: true, Color: i%8 + 1}
+		ours := chart.Series{Name: f.name(l), Class: chart.Class(i)}
 		rows := [3][]string{{f.name(l)}, {"  ours"}, {"  ours / published"}}
 		for _, x := range xs {
 			p, m := f.at(l, x), value(o, l, x)/3600
-			ours.Points = append(ours.Points, experiment.Point{X: x, Y: m})
+			ours.Points = append(ours.Points, chart.Point{X: x, Y: m})
 			rows[0], rows[1], rows[2] = append(rows[0], hours(p, 2)), append(rows[1], hours(m, 2)), append(rows[2], hours(m/p, 3))
 		}
-		chart.Lines = append(chart.Lines, ours)
+		picture.Series = append(picture.Series, ours)
 		t.Lines = append(t.Lines, rows[:]...)
 	}
 	c.Tables, c.Fold = []experiment.Table{t}, true
 	if len(o.Scenarios) > 1 {
 		c.Charts = nil
 	}
-	c.Charts = append([]experiment.Chart{chart}, c.Charts...)
+	c.Charts = append([]chart.Chart{picture}, c.Charts...)
 }
 
 // ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for

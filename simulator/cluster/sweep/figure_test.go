@@ -120,7 +120,7 @@ func TestBeside(t *testing.T) {
 	if len(table.Lines) != 12 || !slices.Equal(table.Lines[3][:2], []string{"fifo_perf", "15.30"}) || table.Lines[4][1] == "–" {
 		t.Errorf("%v", table.Lines)
 	}
-	if n := len(o.Comparison.Charts[0].Lines); n != 7 {
+	if n := len(o.Comparison.Charts[0].Series); n != 7 {
 		t.Errorf("%d lines in the chart, want 7", n)
 	}
 }

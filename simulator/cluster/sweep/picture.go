@@ -8,7 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/cluster/render"
 	"trainopt/simulator/experiment"
 )
@@ -72,30 +73,30 @@ func (o *Outcome) find(group string, x float64) int {
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 // loadChart returns a chart of a metric by load, with a line for each policy and group.
-func (o *Outcome) loadChart(m measure) experiment.Chart {
+func (o *Outcome) loadChart(m measure) chart.Chart {
 	title := map[string]string{"mean_jct_s": "Mean completion time by load", "makespan_s": "Makespan by load"}[m.Name]
-	c := experiment.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
-		X: experiment.Axis{Name: o.XName}, Y: experiment.Axis{Name: "hours", Zero: true}}
+	c := chart.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
+		X: chart.Axis{Name: o.XName}, Y: chart.Axis{Name: "hours", Zero: true}}
 	for _, group := range o.groups() {
 		for p, policy := range o.Policies {
-			l := experiment.Line{Name: o.lineName(policy, group), Dots: true}
+			l := chart.Series{Name: o.lineName(policy, group)}
 			for k := range o.Scenarios {
 				if s := &o.Scenarios[k]; s.Group == group {
-					l.Points = append(l.Points, experiment.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
+					l.Points = append(l.Points, chart.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
 				}
 			}
-			c.Lines = append(c.Lines, l)
+			c.Series = append(c.Series, l)
 		}
 	}
 	return c
 }
 
 // distributions returns charts of the distributions of completion times and fairness in a scenario over all seeds.
-func (o *Outcome) distributions(scenario int) []experiment.Chart {
-	share := experiment.Axis{Name: "share of jobs", Zero: true, Share: true}
-	jct := experiment.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: experiment.Axis{Name: "hours", Log: true}, Y: share}
-	ftf := experiment.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
-		X: experiment.Axis{Name: "times that of isolated", Log: true}, Y: share}
+func (o *Outcome) distributions(scenario int) []chart.Chart {
+	share := chart.Axis{Name: "share of jobs", Zero: true, Share: true}
+	jct := chart.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: chart.Axis{Name: "hours", Log: true}, Y: share}
+	ftf := chart.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
+		X: chart.Axis{Name: "times that of isolated", Log: true}, Y: share}
 	for p, policy := range o.Policies {
 		var times, ratios []float64
 		for i := range o.Seeds {
@@ -105,27 +106,27 @@ func (o *Outcome) distributions(scenario int) []experiment.Chart {
 				ratios = append(ratios, o.fairness(c, scenario, i)...)
 			}
 		}
-		jct.Lines = append(jct.Lines, experiment.Distribution(policy, times))
+		jct.Series = append(jct.Series, chart.Distribution(policy, times))
 		if policy != baseline {
-			l := experiment.Distribution(policy, ratios)
-			l.Color = p%8 + 1
-			ftf.Lines = append(ftf.Lines, l)
+			l := chart.Distribution(policy, ratios)
+			l.Class = chart.Class(p)
+			ftf.Series = append(ftf.Series, l)
 		}
 	}
-	charts := []experiment.Chart{jct}
-	if o.isolated != nil && len(ftf.Lines) > 0 {
+	charts := []chart.Chart{jct}
+	if o.isolated != nil && len(ftf.Series) > 0 {
 		charts = append(charts, ftf)
 	}
 	return append(charts, o.utilization(scenario))
 }
 
 // utilization returns a chart of the utilization over time in a scenario with the first seed.
-func (o *Outcome) utilization(scenario int) experiment.Chart {
-	var lines []experiment.Line
+func (o *Outcome) utilization(scenario int) chart.Chart {
+	var lines []chart.Series
 	for p, policy := range o.Policies {
 		if c := &o.Cells[p][scenario][0]; c.known() {
 			l := render.UtilizationLine(policy, c.Result)
-			l.Color = p%8 + 1
+			l.Class = chart.Class(p)
 			lines = append(lines, l)
 		}
 	}
@@ -134,7 +135,6 @@ func (o *Outcome) utilization(scenario int) experiment.Chart {
 
 // WriteJobs writes all jobs of all runs as CSV.
 func (o *Outcome) WriteJobs(w io.Writer) error {
-	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, render.JobColumns...)}
 	for k := range o.Scenarios {
 		for p, policy := range o.Policies {
@@ -154,8 +154,5 @@ func (o *Outcome) WriteJobs(w io.Writer) error {
 			}
 		}
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write jobs as CSV: %w", err)
-	}
-	return nil
+	return page.CSV(w, lines)
 }

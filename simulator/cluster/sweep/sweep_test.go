@@ -94,7 +94,7 @@ func TestStoppedRunsHaveNoFigures(t *testing.T) {
 			t.Errorf("load %d: %d runs in the mean, want none", k, r.N)
 		}
 	}
-	if lines := o.At(1).Charts[len(o.At(1).Charts)-1].Lines; len(lines) != 0 {
+	if lines := o.At(1).Charts[len(o.At(1).Charts)-1].Series; len(lines) != 0 {
 		t.Errorf("%d lines of utilisation of runs that were stopped", len(lines))
 	}
 	if notes := strings.Join(o.Comparison.Notes, "\n"); !strings.Contains(notes, "gandiva, from 0.3 jobs/h, seed 0: stopped at the limit") {
@@ -163,11 +163,11 @@ func TestFits(t *testing.T) {
 func TestLoadCharts(t *testing.T) {
 	o := outcome(t, atLoads(2, 0.1, 0.3))
 	chart := o.Comparison.Charts[0]
-	if len(chart.Lines) != 2 || len(chart.Lines[0].Points) != 2 || chart.Lines[1].Name != "gandiva" {
-		t.Fatalf("%+v", chart.Lines)
+	if len(chart.Series) != 2 || len(chart.Series[0].Points) != 2 || chart.Series[1].Name != "gandiva" {
+		t.Fatalf("%+v", chart.Series)
 	}
 	r, _ := o.At(1).Row("gandiva", "mean_jct_s")
-	if got := chart.Lines[1].Points[1]; got.X != 0.3 || math.Abs(got.Y*3600-float64(r.Mean)) > 1e-6 {
+	if got := chart.Series[1].Points[1]; got.X != 0.3 || math.Abs(got.Y*3600-float64(r.Mean)) > 1e-6 {
 		t.Errorf("the point is %v, the mean %v s", got, r.Mean)
 	}
 }

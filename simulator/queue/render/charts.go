@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/queue"
 )
 
@@ -18,14 +18,14 @@ type change struct{ at, by float64 }
 
 // level integrates changes and returns the mean value, times scale, over each of shownSteps equal parts from first to
 // last. X is the middle of a part, in hours from first. It sorts changes, and returns nil for an empty interval.
-func level(changes []change, first, last, scale float64) []experiment.Point {
+func level(changes []change, first, last, scale float64) []chart.Point {
 	if !(last > first) {
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	// Each point is the exact mean over its part: the area under the piecewise constant function, by the width.
 	width := (last - first) / shownSteps
-	out := make([]experiment.Point, shownSteps)
+	out := make([]chart.Point, shownSteps)
 	value, k := 0.0, 0
 	for i := range out {
 		from, to := first+float64(i)*width, first+float64(i+1)*width
@@ -38,7 +38,7 @@ func level(changes []change, first, last, scale float64) []experiment.Point {
 			value += changes[k].by
 		}
 		area += value * (to - at)
-		out[i] = experiment.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
+		out[i] = chart.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
 	}
 	return out
 }
@@ -59,7 +59,7 @@ func extent(r *queue.Result) (first, last float64) {
 }
 
 // QueueLine returns the number of waiting jobs over hours from the first submission.
-func QueueLine(name string, r *queue.Result) experiment.Line {
+func QueueLine(name string, r *queue.Result) chart.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -72,11 +72,11 @@ func QueueLine(name string, r *queue.Result) experiment.Line {
 			c = append(c, change{o.Start, -1})
 		}
 	}
-	return experiment.Line{Name: name, Points: level(c, first, last, 1)}
+	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1)}
 }
 
 // UtilizationLine returns the share of busy processors over hours from the first submission.
-func UtilizationLine(name string, r *queue.Result) experiment.Line {
+func UtilizationLine(name string, r *queue.Result) chart.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -87,40 +87,40 @@ func UtilizationLine(name string, r *queue.Result) experiment.Line {
 			}
 		}
 	}
-	return experiment.Line{Name: name, Points: level(c, first, last, 1/float64(r.Procs))}
+	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1/float64(r.Procs))}
 }
 
 // SlowdownLine returns the distribution of bounded slowdowns.
-func SlowdownLine(name string, r *queue.Result) experiment.Line {
+func SlowdownLine(name string, r *queue.Result) chart.Series {
 	var v []float64
 	for i := range r.Jobs {
 		if o := &r.Jobs[i]; ended(o) {
 			v = append(v, o.BoundedSlowdown())
 		}
 	}
-	return experiment.Distribution(name, v)
+	return chart.Distribution(name, v)
 }
 
 // Charts used by both runs and comparisons.
-func queueChart(lines ...experiment.Line) experiment.Chart {
-	return experiment.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
-		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "jobs", Zero: true}, Lines: lines}
+func queueChart(lines ...chart.Series) chart.Chart {
+	return chart.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
+		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "jobs", Zero: true}, Series: lines}
 }
 
-func utilizationChart(lines ...experiment.Line) experiment.Chart {
-	return experiment.Chart{Title: "Utilisation over time", Note: "share of the processors that run something",
-		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "share of processors", Zero: true, Share: true}, Lines: lines}
+func utilizationChart(lines ...chart.Series) chart.Chart {
+	return chart.Chart{Title: "Utilisation over time", Note: "share of the processors that run something",
+		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "share of processors", Zero: true, Share: true}, Series: lines}
 }
 
-func slowdownChart(lines ...experiment.Line) experiment.Chart {
-	return experiment.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
-		X: experiment.Axis{Name: "bounded slowdown", Log: true}, Y: experiment.Axis{Name: "share of jobs", Zero: true, Share: true}, Lines: lines}
+func slowdownChart(lines ...chart.Series) chart.Chart {
+	return chart.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
+		X: chart.Axis{Name: "bounded slowdown", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true}, Series: lines}
 }
 
 // charts returns the charts of a run.
-func charts(r *Run) []experiment.Chart {
+func charts(r *Run) []chart.Chart {
 	name := r.Method.Policy
-	out := []experiment.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
+	out := []chart.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
 	if c, ok := bandwidthChart(r); ok {
 		out = append(out, c)
 	}
@@ -138,9 +138,9 @@ const busiest = 6
 
 // bandwidthChart shows the oversubscription of bandwidth for the most affected processors; ok is false without a
 // platform or without oversubscription.
-func bandwidthChart(r *Run) (chart experiment.Chart, ok bool) {
+func bandwidthChart(r *Run) (c chart.Chart, ok bool) {
 	if r.Tree == nil {
-		return chart, false
+		return c, false
 	}
 	over := overuse(r)
 	var order []int
@@ -150,18 +150,18 @@ func bandwidthChart(r *Run) (chart experiment.Chart, ok bool) {
 		}
 	}
 	if len(order) == 0 {
-		return chart, false
+		return c, false
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(over[b].excess, over[a].excess) })
 	first, last := extent(r.Result)
-	var lines []experiment.Line
+	var lines []chart.Series
 	for _, p := range order[:min(busiest, len(order))] {
 		t := &r.Tree.Processors[p]
-		lines = append(lines, experiment.Line{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Points: level(over[p].changes, first, last, 1)})
+		lines = append(lines, chart.Series{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Dense: true, Points: level(over[p].changes, first, last, 1)})
 	}
-	return experiment.Chart{Title: "Bandwidth asked beyond what there is",
+	return chart.Chart{Title: "Bandwidth asked beyond what there is",
 		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d where it was most", len(order), len(over), len(lines)),
-		X:    experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "GB/s too much", Zero: true}, Lines: lines}, true
+		X:    chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "GB/s too much", Zero: true}, Series: lines}, true
 }
 
 // excess is the oversubscription of a processor's bandwidth: changes over time, GB/s, and their integral, GB.
@@ -215,38 +215,38 @@ func overuse(r *Run) []excess {
 
 // blockedChart shows the cumulative number of decisions that ended for lack of cores or memory; ok is false if there
 // were none.
-func blockedChart(r *Run) (chart experiment.Chart, ok bool) {
+func blockedChart(r *Run) (c chart.Chart, ok bool) {
 	if len(r.Blocked) == 0 {
-		return chart, false
+		return c, false
 	}
 	first, _ := extent(r.Result)
-	line := experiment.Line{Name: "decisions that left jobs waiting"}
+	line := chart.Series{Name: "decisions that left jobs waiting", Dense: true}
 	step := max(1, len(r.Blocked)/shownSteps)
 	for i := 0; i < len(r.Blocked); i += step {
-		line.Points = append(line.Points, experiment.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
+		line.Points = append(line.Points, chart.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
 	}
-	return experiment.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
-		X: experiment.Axis{Name: "hours", Zero: true}, Y: experiment.Axis{Name: "decisions", Zero: true}, Lines: []experiment.Line{line}}, true
+	return chart.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
+		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "decisions", Zero: true}, Series: []chart.Series{line}}, true
 }
 
 // learningCharts shows rewards, makespans and losses by run.
-func learningCharts(r *Run) []experiment.Chart {
-	reward, loss, makespan := experiment.Line{Name: "reward"}, experiment.Line{Name: "loss"}, experiment.Line{Name: "makespan"}
+func learningCharts(r *Run) []chart.Chart {
+	reward, loss, makespan := chart.Series{Name: "reward"}, chart.Series{Name: "loss"}, chart.Series{Name: "makespan"}
 	losses := false
 	for k, l := range r.Learned {
 		x := float64(k + 1)
-		reward.Points = append(reward.Points, experiment.Point{X: x, Y: l.Reward})
-		loss.Points = append(loss.Points, experiment.Point{X: x, Y: l.Loss})
-		makespan.Points = append(makespan.Points, experiment.Point{X: x, Y: l.Makespan / 3600})
+		reward.Points = append(reward.Points, chart.Point{X: x, Y: l.Reward})
+		loss.Points = append(loss.Points, chart.Point{X: x, Y: l.Loss})
+		makespan.Points = append(makespan.Points, chart.Point{X: x, Y: l.Makespan / 3600})
 		losses = losses || known(l.Loss)
 	}
-	runs := experiment.Axis{Name: "run"}
-	out := []experiment.Chart{
-		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: experiment.Axis{Name: "reward"}, Lines: []experiment.Line{reward}},
-		{Title: "Makespan of each run", X: runs, Y: experiment.Axis{Name: "hours"}, Lines: []experiment.Line{makespan}},
+	runs := chart.Axis{Name: "run"}
+	out := []chart.Chart{
+		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: chart.Axis{Name: "reward"}, Series: []chart.Series{reward}},
+		{Title: "Makespan of each run", X: runs, Y: chart.Axis{Name: "hours"}, Series: []chart.Series{makespan}},
 	}
 	if losses {
-		out = append(out, experiment.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: experiment.Axis{Name: "loss"}, Lines: []experiment.Line{loss}})
+		out = append(out, chart.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: chart.Axis{Name: "loss"}, Series: []chart.Series{loss}})
 	}
 	return out
 }

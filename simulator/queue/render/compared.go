@@ -1,12 +1,11 @@
 package render
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
-	"trainopt/monitor"
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -15,7 +14,7 @@ const readable = 3
 
 // Picture adds charts of the first case to a comparison.
 func Picture(o *sweep.Outcome) {
-	var queues, used, slowdowns []experiment.Line
+	var queues, used, slowdowns []chart.Series
 	for i, m := range o.Methods {
 		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
 			continue
@@ -26,7 +25,7 @@ func Picture(o *sweep.Outcome) {
 	if len(queues) == 0 {
 		return
 	}
-	all := []experiment.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
+	all := []chart.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
 	if len(used) <= readable {
 		all = append(all, utilizationChart(used...))
 	}
@@ -40,7 +39,6 @@ func Picture(o *sweep.Outcome) {
 
 // ComparedJobs writes every job of every kept run as CSV.
 func ComparedJobs(w io.Writer, o *sweep.Outcome) error {
-	out := monitor.NewCSVWriter(w)
 	lines := [][]string{append([]string{"policy", "case"}, JobColumns...)}
 	for i, m := range o.Methods {
 		for k, c := range o.Cases {
@@ -51,8 +49,5 @@ func ComparedJobs(w io.Writer, o *sweep.Outcome) error {
 			}
 		}
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write jobs as CSV: %w", err)
-	}
-	return nil
+	return page.CSV(w, lines)
 }

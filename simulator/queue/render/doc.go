@@ -5,15 +5,12 @@
 package render
 
 import (
-	"fmt"
 	"io"
-	"maps"
 	"math"
-	"slices"
 	"strconv"
-	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
@@ -27,40 +24,34 @@ type Run struct {
 	Notes  []string // warnings
 }
 
-// formats is the registry of output formats. A new format is one function and one line here.
-var formats = map[string]func(io.Writer, *Run) error{
-	"csv":  func(w io.Writer, r *Run) error { return Jobs(w, r.Result) },
-	"html": page,
-	"json": asJSON,
-	"text": text,
+// formats is the registry of output formats. A new format is one line here.
+var formats = page.Formats[*Run]{
+	"csv":  page.CSVOf(func(r *Run) [][]string { return jobs(r.Result) }),
+	"html": page.HTMLOf((*Run).pictured),
+	"json": page.JSONOf((*Run).record),
+	"text": page.TextOf((*Run).document),
 }
 
 // Formats returns the names that Write accepts, sorted.
-func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+func Formats() []string { return formats.Names() }
 
 // Write writes a run in one of Formats.
 func Write(w io.Writer, r *Run, format string) error {
-	f, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("write simulation: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
-	}
-	return f(w, r)
+	return formats.Write(w, "simulation", r, format)
 }
 
 // JobColumns are the columns of Jobs.
 var JobColumns = []string{"id", "submit_s", "start_s", "end_s", "procs", "state", "wait_s", "bounded_slowdown", "allocated"}
 
 // Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
-func Jobs(w io.Writer, r *queue.Result) error {
-	out := monitor.NewCSVWriter(w)
+func Jobs(w io.Writer, r *queue.Result) error { return page.CSV(w, jobs(r)) }
+
+func jobs(r *queue.Result) [][]string {
 	lines := [][]string{JobColumns}
 	for i := range r.Jobs {
 		lines = append(lines, JobCells(&r.Jobs[i]))
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write jobs as CSV: %w", err)
-	}
-	return nil
+	return lines
 }
 
 // JobCells returns the values of a job in JobColumns.
@@ -78,11 +69,6 @@ var stateNames = map[queue.State]string{queue.Waiting: "waiting", queue.Running:
 
 func ended(o *queue.Outcome) bool { return o.State == queue.Completed || o.State == queue.Killed }
 
-func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func known(v float64) bool { return chart.Known(v) }
 
-func cell(v float64) string {
-	if !known(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
-}
+func cell(v float64) string { return page.CSVCell(v, -1) }

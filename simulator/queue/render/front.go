@@ -1,11 +1,14 @@
 package render
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/sweep"
@@ -122,20 +125,23 @@ func frontCell(m sweep.Criterion, v float64) string {
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *sweep.Front) []experiment.Chart {
+func frontChart(f *sweep.Front) []chart.Chart {
 	if !f.Known[sweep.BySlowdown] || !f.Known[sweep.ByEnergy] {
 		return nil
 	}
-	on, off := experiment.Line{Name: "on the front", Dots: true}, experiment.Line{Name: "dominated", Dots: true}
+	on, off := chart.Series{Name: "on the front", Loose: true}, chart.Series{Name: "dominated", Class: "s4", Loose: true}
 	var names []string
 	for _, p := range f.Points {
-		q := experiment.Point{X: p.Vector[sweep.ByEnergy] / 1e6, Y: p.Vector[sweep.BySlowdown]}
+		q := chart.Point{X: p.Vector[sweep.ByEnergy] / 1e6, Y: p.Vector[sweep.BySlowdown]}
 		if p.OnFront {
-			on.Points, names = append(on.Points, experiment.Point{X: math.NaN()}, q), append(names, p.Name)
+			on.Points, names = append(on.Points, q), append(names, p.Name)
 		} else {
-			off.Points = append(off.Points, experiment.Point{X: math.NaN()}, q)
+			off.Points = append(off.Points, q)
 		}
 	}
-	return []experiment.Chart{{Title: "Slowdown and energy", Note: "each method once; on the front: " + strings.Join(names, ", "),
-		X: experiment.Axis{Name: "energy (MJ)"}, Y: experiment.Axis{Name: "mean bounded slowdown", Log: true}, Lines: []experiment.Line{on, off}}}
+	for _, s := range []chart.Series{on, off} {
+		slices.SortFunc(s.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
+	}
+	return []chart.Chart{{Title: "Slowdown and energy", Note: "each method once; on the front: " + strings.Join(names, ", "),
+		X: chart.Axis{Name: "energy (MJ)"}, Y: chart.Axis{Name: "mean bounded slowdown", Log: true}, Series: []chart.Series{on, off}}}
 }

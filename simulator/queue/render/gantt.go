@@ -1,21 +1,20 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/queue"
 )
 
-// Size of the Gantt chart in SVG units, and rows and columns of its aggregated form.
 const (
-	ganttWidth, ganttHeight = 860.0, 320.0
-	ganttLeft, ganttRight   = 62.0, 20.0
-	ganttTop, ganttBottom   = 12.0, 44.0
 	ganttBoxes              = 4000 // maximum number of boxes; beyond it, shares are drawn
 	ganttRows, ganttColumns = 60, 160
+	ganttShades             = 10
 )
 
 // box is a rectangle: cores from … to−1 over an interval of time.
@@ -69,16 +68,7 @@ func numberedBoxes(r *queue.Result) []box {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := r.Jobs[a].Start, r.Jobs[b].Start
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(r.Jobs[a].Start, r.Jobs[b].Start) })
 	rows := []stretch{{0, r.Procs, math.Inf(-1)}}
 	var out []box
 	for _, i := range order {
@@ -116,89 +106,87 @@ func merged(all []stretch) []stretch {
 	return out
 }
 
-// gantt returns an SVG of jobs on cores over time and a note that explains it: a rectangle per job, or for many jobs
-// the busy share of groups of cores. It returns "" if nothing ran.
-func gantt(r *queue.Result) (svg, note string) {
+// gantt draws the jobs on cores over time: a box per job, or for many jobs the busy share of groups of cores; ok is
+// false if nothing ran.
+func gantt(r *queue.Result) (p chart.Picture, ok bool) {
 	first, last := extent(r)
 	all := boxes(r)
 	if len(all) == 0 || !(last > first) {
-		return "", ""
+		return p, false
 	}
-	x := func(t float64) float64 {
-		return ganttLeft + (t-first)/(last-first)*(ganttWidth-ganttLeft-ganttRight)
+	p = chart.Picture{Title: "Jobs on cores", Note: "each job a box of its color: the cores that it had, over time; its name is shown when pointed at"}
+	if len(all) > ganttBoxes {
+		p.Note = "too many jobs for boxes: the darker, the more of a group of cores runs something at a time"
 	}
-	y := func(core float64) float64 {
-		return ganttTop + core/float64(r.Procs)*(ganttHeight-ganttTop-ganttBottom)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, `<svg viewBox="0 0 %g %g" role="img" aria-label="Jobs on cores over time">`+"\n", ganttWidth, ganttHeight)
-	if len(all) <= ganttBoxes {
-		note = "each job a box of its color: the cores that it had, over time; its name is shown when pointed at"
-		for _, q := range all {
-			o := &r.Jobs[q.job]
-			fmt.Fprintf(&b, `<rect class="g%d" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>job %s: %d processors, %s</title></rect>`+"\n", q.job%8+1, x(q.at), y(float64(q.from)),
-				math.Max(0.3, x(q.end)-x(q.at)), math.Max(0.3, y(float64(q.to))-y(float64(q.from))), escaped(o.Job.Label()), o.Job.Procs, span(o.End-o.Start))
+	return p.Draw(fmt.Sprintf("%d jobs on %d cores over %s", len(r.Jobs), r.Procs, span(last-first)), func(drawing *chart.Drawing) {
+		hours := (last - first) / 3600
+		d := ganttDrawing{Drawing: drawing,
+			x: chart.NewScale([]float64{0, hours}, 7, true, false), y: chart.NewScale([]float64{0, float64(r.Procs)}, 4, true, false), first: first}
+		d.x.Max, d.y.Max = hours, float64(r.Procs)
+		d.x.Ticks = slices.DeleteFunc(d.x.Ticks, func(t float64) bool { return t > hours })
+		d.Fit(d.x, d.y)
+		d.y.From, d.y.To = d.y.To, d.y.From // the first core is at the top
+		d.Axes(d.x, d.y, "hours", "cores ↓")
+		if len(all) <= ganttBoxes {
+			d.boxes(r, all)
+		} else {
+			d.density(r, all, last)
 		}
-	} else {
-		note = "too many jobs for boxes: the darker, the more of a group of cores runs something at a time"
-		density(&b, r, all, first, last, x, y)
+	}), true
+}
+
+// ganttDrawing is a drawing of cores over hours since first, a time in s.
+type ganttDrawing struct {
+	*chart.Drawing
+	x, y  *chart.Scale
+	first float64
+}
+
+// at returns the coordinate of a time.
+func (d ganttDrawing) at(time float64) float64 { return d.x.At((time - d.first) / 3600) }
+
+// boxes draws each job.
+func (d ganttDrawing) boxes(r *queue.Result, all []box) {
+	for _, q := range all {
+		o := &r.Jobs[q.job]
+		left, top := d.at(q.at), d.y.At(float64(q.from))
+		d.F(`<rect class="cell %s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>job %s: %d processors, %s</title></rect>`, chart.Class(q.job), left, top,
+			math.Max(0.3, d.at(q.end)-left), math.Max(0.3, d.y.At(float64(q.to))-top), chart.Esc(o.Job.Label()), o.Job.Procs, span(o.End-o.Start))
 	}
-	for _, share := range []float64{0, 0.25, 0.5, 0.75, 1} {
-		core := math.Round(share * float64(r.Procs))
-		fmt.Fprintf(&b, `<text class="tick" x="%g" y="%.1f" dx="-6" dy="4" text-anchor="end">%g</text>`+"\n", ganttLeft, y(core), core)
-	}
-	for _, t := range hourTicks((last - first) / 3600) {
-		fmt.Fprintf(&b, `<text class="tick" x="%.1f" y="%g" dy="16" text-anchor="middle">%g</text>`+"\n", x(first+3600*t), ganttHeight-ganttBottom, t)
-	}
-	fmt.Fprintf(&b, `<text class="tick" x="%g" y="%g" dy="-6" text-anchor="end">hours</text><text class="tick" x="%g" y="%g" dy="-6">cores ↓</text></svg>`, ganttWidth-ganttRight, ganttHeight, ganttLeft, ganttHeight)
-	return b.String(), note
 }
 
 // density draws the busy share of groups of cores over time, as the opacity of cells in a grid of at most ganttRows ×
 // ganttColumns; shares below 0.5 % are omitted.
-func density(b *strings.Builder, r *queue.Result, all []box, first, last float64, x, y func(float64) float64) {
+func (d ganttDrawing) density(r *queue.Result, all []box, last float64) {
 	rows := min(ganttRows, r.Procs)
 	used := make([][]float64, rows)
 	for i := range used {
 		used[i] = make([]float64, ganttColumns)
 	}
-	width, height := (last-first)/ganttColumns, float64(r.Procs)/float64(rows)
+	width, height := (last-d.first)/ganttColumns, float64(r.Procs)/float64(rows)
 	for _, q := range all {
 		for i := int(float64(q.from) / height); i < rows && float64(i)*height < float64(q.to); i++ {
 			cores := math.Min(float64(q.to), float64(i+1)*height) - math.Max(float64(q.from), float64(i)*height)
-			for k := int((q.at - first) / width); k < ganttColumns && first+float64(k)*width < q.end; k++ {
-				at := first + float64(k)*width
+			for k := int((q.at - d.first) / width); k < ganttColumns && d.first+float64(k)*width < q.end; k++ {
+				at := d.first + float64(k)*width
 				used[i][k] += cores * (math.Min(q.end, at+width) - math.Max(q.at, at)) / (width * height)
 			}
 		}
 	}
+	wide, high := chart.Px(d.at(d.first+width)-d.at(d.first)+.2), chart.Px(d.y.At(height)-d.y.At(0)+.2)
+	cell := "h" + wide + "v" + high + "h-" + wide + "z"
+	var shades [ganttShades + 1]strings.Builder
 	for i := range used {
 		for k, share := range used[i] {
-			if share < 0.005 {
-				continue
+			if share >= 0.005 {
+				shade := &shades[min(ganttShades, int(math.Ceil(share*ganttShades)))]
+				fmt.Fprintf(shade, "M%s %s%s", chart.Px(d.at(d.first+float64(k)*width)), chart.Px(d.y.At(float64(i)*height)), cell)
 			}
-			fmt.Fprintf(b, `<rect class="g1" x="%.2f" y="%.2f" width="%.2f" height="%.2f" opacity="%.2f"/>`+"\n", x(first+float64(k)*width), y(float64(i)*height),
-				x(first+float64(k+1)*width)-x(first+float64(k)*width)+0.2, y(float64(i+1)*height)-y(float64(i)*height)+0.2, math.Min(1, share))
 		}
 	}
-}
-
-// hourTicks returns at most seven round numbers from 0 to most.
-func hourTicks(most float64) []float64 {
-	step := math.Pow(10, math.Floor(math.Log10(most/3)))
-	for _, k := range []float64{1, 2, 5, 10} {
-		if most/(k*step) <= 6 {
-			step *= k
-			break
+	for i := range shades {
+		if shades[i].Len() > 0 {
+			d.F(`<path class="cell s1" opacity="%.1f" d="%s"/>`, float64(i)/ganttShades, shades[i].String())
 		}
 	}
-	var out []float64
-	for v := 0.0; v <= most*(1+1e-9) && len(out) < 8; v += step {
-		out = append(out, math.Round(v/step)*step)
-	}
-	return out
-}
-
-func escaped(s string) string {
-	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", `"`, "&quot;").Replace(s)
 }

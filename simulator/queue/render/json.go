@@ -1,10 +1,7 @@
 package render
 
 import (
-	"encoding/json"
-	"io"
-	"strconv"
-
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 )
@@ -12,12 +9,7 @@ import (
 // number is a float that JSON represents as null where it is unknown.
 type number float64
 
-func (n number) MarshalJSON() ([]byte, error) {
-	if !known(float64(n)) {
-		return []byte("null"), nil
-	}
-	return strconv.AppendFloat(nil, float64(n), 'g', -1, 64), nil
-}
+func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), -1) }
 
 // job is the JSON form of an outcome.
 type job struct {
@@ -70,8 +62,8 @@ type document struct {
 	Warnings        []string       `json:"warnings"`
 }
 
-// asJSON writes the run as an indented document of schema 1.
-func asJSON(w io.Writer, r *Run) error {
+// record returns the JSON form of the run.
+func (r *Run) record() document {
 	s := r.Summary()
 	d := document{Schema: 1, Engine: "queue", Policy: r.Method.Policy, Backfill: r.Method.Backfill, Seed: r.Method.Seed, AsPublished: r.Method.AsPublished,
 		Compat: r.Method.Compat, Workload: r.words(), Procs: r.Procs, Window: [2]int{r.Window.Start, r.Window.Length}, Jobs: make([]job, len(r.Jobs)),
@@ -92,10 +84,7 @@ func asJSON(w io.Writer, r *Run) error {
 	for i := range r.Jobs {
 		d.Jobs[i] = asJob(&r.Jobs[i])
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(d)
+	return d
 }
 
 func asJob(o *queue.Outcome) job {

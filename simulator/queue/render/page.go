@@ -1,24 +1,27 @@
 package render
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"io"
 	"slices"
 
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
 
 // slowest is the maximum number of jobs listed on a page.
 const slowest = 15
 
-// page writes an HTML page: the facts, charts, the jobs of largest bounded slowdown and the actions of agents. The
-// Gantt chart is inserted before the first section, because experiment.Page has no place for an SVG.
-func page(w io.Writer, r *Run) error {
-	p := experiment.Page{Title: r.title(), Subtitle: r.subtitle(), Facts: r.cards(), Notes: r.notes()}
-	p.Charts = charts(r)
+// pictured returns the document of a run with a Gantt chart, charts over time, the jobs of largest bounded slowdown and
+// the actions of agents.
+func (r *Run) pictured() page.Document {
+	d := r.document()
+	blocks := d.Sections[0].Blocks
+	if p, ok := gantt(r.Result); ok {
+		blocks = append(blocks, page.Block{Wide: &p})
+	}
+	blocks = append(blocks, page.Block{Pictures: chart.Pictures(charts(r))})
 	var jobs []*queue.Outcome
 	for i := range r.Jobs {
 		if ended(&r.Jobs[i]) {
@@ -26,41 +29,26 @@ func page(w io.Writer, r *Run) error {
 		}
 	}
 	slices.SortStableFunc(jobs, func(a, b *queue.Outcome) int { return cmp.Compare(b.BoundedSlowdown(), a.BoundedSlowdown()) })
-	t := experiment.Table{Title: "The jobs that were slowed down most", Head: []string{"job", "processors", "submitted", "waited", "ran", "bounded slowdown"}}
+	var lines [][]string
 	for _, o := range jobs[:min(slowest, len(jobs))] {
-		t.Lines = append(t.Lines, []string{o.Job.Label(), cell(float64(o.Job.Procs)), span(o.Job.Submit), span(o.Wait()), span(o.End - o.Start), figure(o.BoundedSlowdown())})
+		lines = append(lines, []string{o.Job.Label(), cell(float64(o.Job.Procs)), span(o.Job.Submit), span(o.Wait()), span(o.End - o.Start), figure(o.BoundedSlowdown())})
 	}
-	if len(t.Lines) > 0 {
-		p.Tables = append(p.Tables, t)
+	if len(lines) > 0 {
+		blocks = append(blocks, page.Block{Caption: "The jobs that were slowed down most",
+			Table: page.Grid([]string{"job", "processors", "submitted", "waited", "ran", "bounded slowdown"}, lines)})
 	}
-	p.Tables = append(p.Tables, learned(r)...)
-	var b bytes.Buffer
-	if err := p.Write(&b); err != nil {
-		return err
+	if g := learned(r); g != nil {
+		blocks = append(blocks, page.Block{Caption: "What the agent did", Table: g})
 	}
-	out := b.Bytes()
-	if picture, note := gantt(r.Result); picture != "" {
-		section := ganttStyle + "<section>\n<h3>Jobs on cores</h3>\n<p class=\"sub\">" + note + "</p>\n<figure>" + picture + "</figure>\n</section>\n"
-		out = bytes.Replace(out, []byte("<section>"), []byte(section+"<section>"), 1) // before the first chart
-	}
-	_, err := w.Write(out)
-	return err
+	d.Sections[0].Blocks = blocks
+	return d
 }
 
-// ganttStyle assigns the line colors of charts to boxes.
-const ganttStyle = `<style>
-svg .g1 { fill: var(--s1); } svg .g2 { fill: var(--s2); } svg .g3 { fill: var(--s3); } svg .g4 { fill: var(--s4); }
-svg .g5 { fill: var(--s5); } svg .g6 { fill: var(--s6); } svg .g7 { fill: var(--s7); } svg .g8 { fill: var(--s8); }
-svg rect { stroke: var(--card); stroke-width: .3; } svg rect[opacity] { stroke: none; }
-</style>
-`
-
-// learned returns a table of the actions that an agent took in the first and in the last run.
-func learned(r *Run) []experiment.Table {
+// learned returns a table of the actions that an agent took in the first and in the last run; nil without any.
+func learned(r *Run) *page.Table {
 	if len(r.Learned) == 0 || len(r.Learned[0].Actions) == 0 {
 		return nil
 	}
-	t := experiment.Table{Title: "What the agent did", Head: []string{"action", "first run", "last run"}}
 	share := func(run int, action int) string {
 		n := 0
 		all := r.Learned[run].Actions
@@ -71,8 +59,9 @@ func learned(r *Run) []experiment.Table {
 		}
 		return fmt.Sprintf("%d of %d", n, len(all))
 	}
+	var lines [][]string
 	for i, name := range r.Actions {
-		t.Lines = append(t.Lines, []string{name, share(0, i), share(len(r.Learned)-1, i)})
+		lines = append(lines, []string{name, share(0, i), share(len(r.Learned)-1, i)})
 	}
-	return []experiment.Table{t}
+	return page.Grid([]string{"action", "first run", "last run"}, lines)
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/queue/sweep"
@@ -46,10 +46,10 @@ func Policies(w io.Writer) error {
 		if b.Len() > 0 {
 			b.WriteString("\n")
 		}
-		b.WriteString(experiment.Wrapped(text, "  "))
+		b.WriteString(page.Hang(text, "  "))
 	}
 	line := func(name, what string) {
-		b.WriteString(experiment.Wrapped(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
+		b.WriteString(page.Hang(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
 	}
 	head("Orders (--policy): which waiting job is next; on equal processors, and with a placement on platforms")
 	for _, n := range slices.Sorted(maps.Keys(order.Orders)) {

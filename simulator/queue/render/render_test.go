@@ -159,7 +159,7 @@ func TestBandwidth(t *testing.T) {
 		t.Errorf("%+v, want %v GB too much on processor %d", over, want, p)
 	}
 	checkBoxes(t, r.Result)
-	if c, ok := bandwidthChart(r); !ok || len(c.Lines) != 1 {
+	if c, ok := bandwidthChart(r); !ok || len(c.Series) != 1 {
 		t.Errorf("%+v, %v", c, ok)
 	}
 }

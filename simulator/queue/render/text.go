@@ -2,12 +2,11 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
 
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
 
@@ -48,11 +47,11 @@ func (r *Run) subtitle() string {
 	return fmt.Sprintf("%s; %s; seed %d", r.words(), how, r.Method.Seed)
 }
 
-// facts returns the figures of a run for the text output; unknown values are omitted.
-func (r *Run) facts() []experiment.Fact {
-	var out []experiment.Fact
+// facts returns the figures of a run; unknown values are omitted.
+func (r *Run) facts() []page.Field {
+	var out []page.Field
 	add := func(name, format string, args ...any) {
-		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, page.Field{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	s := r.Summary()
 	add("jobs", "%s", jobsInWords(&s))
@@ -90,27 +89,6 @@ func (r *Run) facts() []experiment.Fact {
 	return out
 }
 
-// cards returns the figures of a page, one number each.
-func (r *Run) cards() []experiment.Fact {
-	s := r.Summary()
-	out := []experiment.Fact{{Name: "jobs", Value: fmt.Sprint(s.Jobs)}, {Name: "bounded slowdown", Value: figure(s.BoundedSlowdown.Mean)},
-		{Name: "largest of them", Value: figure(s.BoundedSlowdown.Max)}, {Name: "mean wait", Value: span(s.Wait.Mean)}, {Name: "longest wait", Value: span(s.Wait.Max)},
-		{Name: "mean turnaround", Value: span(s.Turnaround.Mean)}, {Name: "makespan", Value: span(s.Span)}, {Name: "utilisation", Value: percent(s.Utilization)}}
-	if n := s.Jobs - s.Completed; n > 0 {
-		out = slices.Insert(out, 1, experiment.Fact{Name: "of them not completed", Value: fmt.Sprint(n)})
-	}
-	if known(s.Energy) {
-		out = append(out, experiment.Fact{Name: "energy", Value: strings.TrimSpace(strings.Split(joules(s.Energy), "(")[0])})
-	}
-	if r.Counts != nil {
-		out = append(out, experiment.Fact{Name: "decisions", Value: fmt.Sprint(r.Counts.Decisions)})
-	}
-	if n := len(r.Learned); n > 0 {
-		out = append(out, experiment.Fact{Name: "runs of the agent", Value: fmt.Sprint(n)}, experiment.Fact{Name: "reward of the last", Value: figure(r.Learned[n-1].Reward)})
-	}
-	return out
-}
-
 func jobsInWords(s *queue.Summary) string {
 	if s.Jobs == s.Completed {
 		return fmt.Sprintf("%d, all ended", s.Jobs)
@@ -142,17 +120,10 @@ func (r *Run) notes() []string {
 	return append(out, r.Notes...)
 }
 
-func text(w io.Writer, r *Run) error {
-	var b strings.Builder
-	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")
-	for _, f := range r.facts() {
-		b.WriteString(experiment.Wrapped(fmt.Sprintf("%-18s %s", f.Name, f.Value), strings.Repeat(" ", 19)))
-	}
-	for _, n := range r.notes() {
-		b.WriteString(experiment.Wrapped("note: "+n, "  "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+// document returns the figures and the notes of a run.
+func (r *Run) document() page.Document {
+	return page.Document{Layout: page.Listing, Title: r.title(), Subtitle: r.subtitle(),
+		Sections: []page.Section{{Blocks: []page.Block{{Fields: r.facts()}}, Notes: r.notes()}}}
 }
 
 func figure(v float64) string {

@@ -15,7 +15,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/sweep"
 )
 
 // compareSpotOptions holds the flags of compare spot.
@@ -133,8 +132,8 @@ func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 }
 
 // cases returns the jobs to compare: a start time in each trace or in generated capacity, and a seed.
-func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([]sweep.Case, []string, error) {
-	var out []sweep.Case
+func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([]spot.Case, []string, error) {
+	var out []spot.Case
 	if o.traces == nil {
 		span := slack * j.WorkS
 		for _, seed := range seeds {
@@ -144,7 +143,7 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 			}
 			m.Name = fmt.Sprintf("seed %d", seed)
 			for k := range o.starts {
-				out = append(out, sweep.Case{Market: m, From: int(float64(k) * span / m.TickS), Seed: seed, Group: seed})
+				out = append(out, spot.Case{Market: m, From: int(float64(k) * span / m.TickS), Seed: seed, Group: seed})
 			}
 			if seed == seeds[len(seeds)-1] {
 				description, _, _ = strings.Cut(description, ", seed")
@@ -171,7 +170,7 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 				wraps++
 			}
 			for _, seed := range seeds {
-				out = append(out, sweep.Case{Market: m, From: from, Seed: seed, Group: uint64(g)})
+				out = append(out, spot.Case{Market: m, From: from, Seed: seed, Group: uint64(g)})
 			}
 		}
 	}
@@ -183,7 +182,7 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 }
 
 // prepare checks the flags and builds the cases.
-func (o *compareSpotOptions) prepare() (*sweep.Sweep, error) {
+func (o *compareSpotOptions) prepare() (*spot.Sweep, error) {
 	if err := o.names(); err != nil {
 		return nil, err
 	}
@@ -212,7 +211,7 @@ func (o *compareSpotOptions) prepare() (*sweep.Sweep, error) {
 		return nil, err
 	}
 	about := []string{fmt.Sprintf("%.4g h of work, changeovers of %.4g min; %s", j.WorkS/3600, j.ChangeoverS/60, prices)}
-	return &sweep.Sweep{Policies: o.policies, Against: o.against, Cases: cases, Job: j, Slacks: slacks, Title: "Jobs with a deadline on spot capacity",
+	return &spot.Sweep{Policies: o.policies, Against: o.against, Cases: cases, Job: j, Slacks: slacks, Title: "Jobs with a deadline on spot capacity",
 		Notes: slices.Concat(about, notes, warnings), Workers: o.processes}, nil
 }
 
@@ -224,6 +223,6 @@ func (o *compareSpotOptions) run() error {
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
 		result, ran, err := s.Compare(ctx)
-		return result, func(w io.Writer) error { return sweep.Write(w, ran) }, err
+		return result, func(w io.Writer) error { return spot.WriteJobs(w, ran) }, err
 	})
 }

@@ -15,7 +15,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/ancestors/metis/methods"
-	"trainopt/simulator/ancestors/metis/render"
 )
 
 // simulatePlacementOptions holds the flags of `simulate placement`.
@@ -72,7 +71,7 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 	fs.StringVar(&o.arrivals, "arrivals", "", "CSV `FILE` of arriving and departing containers: app, +1 or −1")
 	fs.IntVar(&o.migrate, "migrate", 0, "with --arrivals: maximum number `N` of migrations after each line")
 	fs.Float64Var(&o.moveCost, "move-cost", 0.1, "with --migrate: minimum gain of a migration")
-	o.format.Add(fs, "out", render.Formats())
+	o.format.Add(fs, "out", methods.Formats())
 	fs.StringVar(&o.nodesOut, "nodes-out", "", "write the containers of each node to `FILE` as CSV")
 	return cmd
 }
@@ -151,7 +150,7 @@ func readBatch(path func(string) string, text string, apps []string) ([]int, str
 }
 
 // config returns the run given by the flags, without an outcome, and the options of the method.
-func (o *simulatePlacementOptions) config() (*render.Run, methods.Options, error) {
+func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, error) {
 	m, err := methods.Find(o.method)
 	if err != nil {
 		return nil, methods.Options{}, fmt.Errorf("--method: %w", err)
@@ -194,8 +193,8 @@ func (o *simulatePlacementOptions) config() (*render.Run, methods.Options, error
 }
 
 // result returns the part of a run that the setup determines.
-func (o *simulatePlacementOptions) result(s *methods.Setup) *render.Run {
-	return &render.Run{Objective: s.Options.Objective, Limits: s.Options.Limits, Predictor: s.Predictor, Notes: s.Notes}
+func (o *simulatePlacementOptions) result(s *methods.Setup) *methods.Report {
+	return &methods.Report{Objective: s.Options.Objective, Limits: s.Options.Limits, Predictor: s.Predictor, Notes: s.Notes}
 }
 
 func describeBatch(from string, apps []string, p *place.Problem) string {
@@ -311,9 +310,9 @@ func (o *simulatePlacementOptions) runArrivals() error {
 	return o.write(r)
 }
 
-func (o *simulatePlacementOptions) write(r *render.Run) error {
-	if err := o.Write(o.format.File, "placement", func(w io.Writer) error { return render.Write(w, r, o.format.Name) }); err != nil || o.nodesOut == "" {
+func (o *simulatePlacementOptions) write(r *methods.Report) error {
+	if err := o.Write(o.format.File, "placement", func(w io.Writer) error { return r.Write(w, o.format.Name) }); err != nil || o.nodesOut == "" {
 		return err
 	}
-	return o.Write(o.nodesOut, "nodes", func(w io.Writer) error { return render.Write(w, r, "csv") })
+	return o.Write(o.nodesOut, "nodes", func(w io.Writer) error { return r.Write(w, "csv") })
 }

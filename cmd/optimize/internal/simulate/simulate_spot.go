@@ -15,7 +15,6 @@ import (
 	"trainopt/cost"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/render"
 )
 
 // spotFlags holds the flags for the prices and the requirements of a job on spot capacity.
@@ -198,7 +197,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	fs.StringVar(&o.policy, "policy", "uniform", "policy, see --policies")
 	fs.BoolVar(&o.list, "policies", false, "list the policies with their required information")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", render.Formats())
+	o.format.Add(fs, "out", spot.Formats())
 	return cmd
 }
 
@@ -211,7 +210,7 @@ func (o *simulateSpotOptions) listPolicies() error {
 }
 
 // market sets the capacity given by the flags and the tick at which the job starts.
-func (o *simulateSpotOptions) market(r *render.Run) error {
+func (o *simulateSpotOptions) market(r *spot.Report) error {
 	start := o.start.Seconds()
 	if o.traces == nil {
 		var err error
@@ -252,7 +251,7 @@ func (o *simulateSpotOptions) market(r *render.Run) error {
 }
 
 // prepare returns the run given by the flags, not yet executed.
-func (o *simulateSpotOptions) prepare() (*render.Run, spot.Method, error) {
+func (o *simulateSpotOptions) prepare() (*spot.Report, spot.Method, error) {
 	method, err := spot.Find(o.policy)
 	if err != nil {
 		return nil, method, fmt.Errorf("--policy: %w", err)
@@ -267,7 +266,7 @@ func (o *simulateSpotOptions) prepare() (*render.Run, spot.Method, error) {
 	if err := o.Check(o.rules(traces)...); err != nil {
 		return nil, method, err
 	}
-	r := &render.Run{Policy: method.Name, Seed: o.seed}
+	r := &spot.Report{Policy: method.Name, Seed: o.seed}
 	if r.Job, r.Prices, r.PricesDated, r.Warnings, err = o.job(); err != nil {
 		return nil, method, err
 	}
@@ -312,8 +311,8 @@ func (o *simulateSpotOptions) run() error {
 		if m.Name == method.Name {
 			r.Outcome = got
 		}
-		r.Others = append(r.Others, render.Other{Policy: m.Name, Outcome: got})
+		r.Others = append(r.Others, spot.Other{Policy: m.Name, Outcome: got})
 	}
 	r.WallS = experiment.Number((o.Clock.Monotonic() - from).Seconds())
-	return o.Write(o.format.File, "simulation", func(w io.Writer) error { return render.Write(w, r, o.format.Name) })
+	return o.Write(o.format.File, "simulation", func(w io.Writer) error { return r.Write(w, o.format.Name) })
 }

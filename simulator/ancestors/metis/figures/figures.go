@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/ancestors/metis/methods"
 	"trainopt/simulator/experiment"
@@ -146,7 +147,7 @@ func (f *Figure) Beside(c *methods.Comparison, r *methods.Result) {
 		return
 	}
 	var tables []experiment.Table
-	var charts []experiment.Chart
+	var charts []chart.Chart
 	var metrics []string
 	for _, l := range f.Published {
 		if !slices.Contains(metrics, l.Metric) {
@@ -216,23 +217,23 @@ func value(metric string, v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-func (f *Figure) chart(c *methods.Comparison, r *methods.Result, metric string) experiment.Chart {
-	out := experiment.Chart{Title: metric, Note: "dashed: published", X: experiment.Axis{Name: f.XName},
-		Y: experiment.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
-	colors := map[string]int{}
+func (f *Figure) chart(c *methods.Comparison, r *methods.Result, metric string) chart.Chart {
+	out := chart.Chart{Title: metric, Note: "dashed: published", X: chart.Axis{Name: f.XName},
+		Y: chart.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
+	classes := map[string]string{}
 	for i, m := range c.Methods {
-		colors[m] = i%8 + 1
-		out.Lines = append(out.Lines, r.Line(c, m, metric, colors[m]))
+		classes[m] = chart.Class(i)
+		out.Series = append(out.Series, r.Line(c, m, metric, classes[m]))
 	}
 	for _, l := range f.Published {
 		if l.Metric != metric {
 			continue
 		}
-		theirs := experiment.Line{Name: l.Method + ", published", Dash: true, Color: colors[l.Method]}
+		theirs := chart.Series{Name: l.Method + ", published", Dashed: true, Class: classes[l.Method]}
 		for k, v := range l.Values {
-			theirs.Points = append(theirs.Points, experiment.Point{X: f.settings[k].x, Y: v})
+			theirs.Points = append(theirs.Points, chart.Point{X: f.settings[k].x, Y: v})
 		}
-		out.Lines = append(out.Lines, theirs)
+		out.Series = append(out.Series, theirs)
 	}
 	return out
 }

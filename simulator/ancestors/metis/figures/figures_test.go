@@ -100,7 +100,7 @@ func TestSLO(t *testing.T) {
 			t.Errorf("target %v: %+v, want at least %v", f.settings[i].x, row, least)
 		}
 	}
-	if len(r.Charts) != 1 || len(r.Charts[0].Lines) != 5 || !r.Fold {
+	if len(r.Charts) != 1 || len(r.Charts[0].Series) != 5 || !r.Fold {
 		t.Errorf("%d charts", len(r.Charts))
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/experiment"
 )
@@ -290,23 +291,23 @@ func (r *Result) at(scenario int, method, metric string) (experiment.Row, bool) 
 	return r.Each[scenario].Row(method, metric)
 }
 
-func (r *Result) chart(c *Comparison, m experiment.Metric) experiment.Chart {
-	out := experiment.Chart{Title: m.Name, Note: m.Means, X: experiment.Axis{Name: c.XName}, Y: experiment.Axis{Name: m.Name, Share: m.Unit == "share", Log: m.Name == "solve_s"}}
+func (r *Result) chart(c *Comparison, m experiment.Metric) chart.Chart {
+	out := chart.Chart{Title: m.Name, Note: m.Means, X: chart.Axis{Name: c.XName}, Y: chart.Axis{Name: m.Name, Share: m.Unit == "share", Log: m.Name == "solve_s"}}
 	for i, name := range c.Methods {
-		out.Lines = append(out.Lines, r.Line(c, name, m.Name, i%8+1))
+		out.Series = append(out.Series, r.Line(c, name, m.Name, chart.Class(i)))
 	}
 	return out
 }
 
-// Line returns the mean of a method's metric over the scenarios.
-func (r *Result) Line(c *Comparison, method, metric string, color int) experiment.Line {
-	line := experiment.Line{Name: method, Dots: true, Color: color}
+// Line returns the mean of a method's metric over the scenarios, in the colour of a class.
+func (r *Result) Line(c *Comparison, method, metric, class string) chart.Series {
+	line := chart.Series{Name: method, Class: class}
 	for i := range c.Scenarios {
 		y := math.NaN()
 		if row, ok := r.at(i, method, metric); ok {
 			y = float64(row.Mean)
 		}
-		line.Points = append(line.Points, experiment.Point{X: c.Scenarios[i].X, Y: y})
+		line.Points = append(line.Points, chart.Point{X: c.Scenarios[i].X, Y: y})
 	}
 	return line
 }
@@ -331,8 +332,5 @@ func (r *Result) Write(w io.Writer) error {
 		}
 		lines = append(lines, append(line, one.Reason))
 	}
-	if err := monitor.NewCSVWriter(w).WriteAll(lines); err != nil {
-		return fmt.Errorf("write placements as CSV: %w", err)
-	}
-	return nil
+	return page.CSV(w, lines)
 }

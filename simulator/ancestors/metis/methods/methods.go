@@ -5,6 +5,8 @@
 //
 //	o, err := methods.Place(ctx, "exact", &problem, methods.Options{})
 //	w, err := problem.Evaluate(o.Placement)
+//
+// A Report is one placement with its context, as text, JSON, CSV of its nodes or an HTML page.
 package methods
 
 import (
@@ -19,13 +21,13 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/optimizer/schedule/place/baseline"
 	"trainopt/optimizer/schedule/place/exact"
 	"trainopt/optimizer/schedule/place/greedy"
 	"trainopt/simulator/ancestors/metis/learned"
 	"trainopt/simulator/ancestors/metis/medea"
-	"trainopt/simulator/experiment"
 )
 
 // Options are the options of a placement. The zero value maximises the mean RPS without limits.
@@ -235,7 +237,7 @@ func List(w io.Writer) error {
 			lines = append(lines, "with --compat: "+m.Compat)
 		}
 		for _, line := range append(lines, "from: "+m.From) {
-			b.WriteString(experiment.Wrapped("  "+line, "    "))
+			b.WriteString(page.Hang("  "+line, "    "))
 		}
 	}
 	_, err := io.WriteString(w, b.String())

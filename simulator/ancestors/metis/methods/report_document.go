@@ -1,15 +1,15 @@
-package render
+package methods
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 )
 
@@ -49,7 +49,7 @@ func counted(n int, what string) string {
 
 func (v *view) subtitle() string {
 	s := v.What
-	if m, err := methods.Find(v.Method); err == nil && m.Random {
+	if m, err := Find(v.Method); err == nil && m.Random {
 		s += fmt.Sprintf("; seed %d", v.Seed)
 	}
 	return s
@@ -63,10 +63,10 @@ func (v *view) predictor() string {
 }
 
 // facts returns the figures of a run for display.
-func (v *view) facts() []experiment.Fact {
-	var out []experiment.Fact
+func (v *view) facts() []page.Field {
+	var out []page.Field
 	add := func(name, format string, args ...any) {
-		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, page.Field{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	add("mean RPS", "%s", fixed(v.worth.MeanRPS, 4))
 	if v.Told != nil {
@@ -99,7 +99,7 @@ const meanRPS = "mean RPS"
 
 // objective names the objective of the method's value.
 func (v *view) objective() string {
-	if m, err := methods.Find(v.Method); err == nil && !m.Objective {
+	if m, err := Find(v.Method); err == nil && !m.Objective {
 		return map[string]string{"medea": "−missed", "medea-worst": "−mean RPS"}[v.Method]
 	}
 	w := weights(v.Objective)
@@ -175,32 +175,23 @@ func (v *view) byApp() experiment.Table {
 	return t
 }
 
-func text(w io.Writer, v *view) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n", v.title(), experiment.Wrapped(v.subtitle(), "  "))
-	for _, f := range v.facts() {
-		fmt.Fprintf(&b, "%-18s %s\n", f.Name, f.Value)
+// document returns the figures, the kinds of nodes, the apps and the notes of a placement.
+func (v *view) document() page.Document {
+	kinds, apps := block(v.patterns(listed)), block(v.byApp())
+	if widest(kinds.Text) > width {
+		kinds.Text = v.inWords()
 	}
-	if t := v.patterns(listed); columns(&t) <= width {
-		writeTable(&b, &t)
-	} else {
-		v.inWords(&b)
+	notes := v.notes()
+	if len(notes) > 0 {
+		apps.Text = append(apps.Text, "") // separates the notes
 	}
-	t := v.byApp()
-	writeTable(&b, &t)
-	if notes := v.notes(); len(notes) > 0 {
-		b.WriteByte('\n')
-		for _, n := range notes {
-			b.WriteString(experiment.Wrapped("note: "+n, "  "))
-		}
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return page.Document{Layout: page.Listing, Title: v.title(), Subtitle: v.subtitle(),
+		Sections: []page.Section{{Blocks: []page.Block{{Fields: v.facts()}, kinds, apps}, Notes: notes}}}
 }
 
 // inWords lists kinds of nodes if there are too many apps for a table.
-func (v *view) inWords(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%s\n", v.patterns(listed).Title)
+func (v *view) inWords() []string {
+	lines := []string{v.patterns(listed).Title}
 	for _, g := range v.groups[:min(listed, len(v.groups))] {
 		var words []string
 		for a, k := range g.counts {
@@ -215,47 +206,47 @@ func (v *view) inWords(b *strings.Builder) {
 		if len(v.Problem.Types) > 1 {
 			name = " " + v.Problem.Types[g.kind].Name
 		}
-		b.WriteString(experiment.Wrapped(fmt.Sprintf("  %5d%s × %s (mean RPS %s)", g.nodes, name, strings.Join(words, ", "), fixed(ratio(g.rps, g.size), 3)), "        "))
+		text := page.Hang(fmt.Sprintf("  %5d%s × %s (mean RPS %s)", g.nodes, name, strings.Join(words, ", "), fixed(ratio(g.rps, g.size), 3)), "        ")
+		lines = append(lines, strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
 	}
+	return lines
 }
 
-func widths(t *experiment.Table) []int {
-	out := make([]int, len(t.Head))
-	for _, line := range append([][]string{t.Head}, t.Lines...) {
+// block returns a table whose text has narrow columns; the first is left-aligned unless it contains numbers of nodes.
+func block(t experiment.Table) page.Block {
+	b := page.Block{Caption: t.Title, Table: page.Grid(t.Head, t.Lines), Text: []string{t.Title}}
+	lines := append([][]string{t.Head}, t.Lines...)
+	widths := make([]int, len(t.Head))
+	for _, line := range lines {
 		for i, cell := range line {
-			out[i] = max(out[i], utf8.RuneCountInString(cell))
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
 		}
 	}
-	return out
-}
-
-func columns(t *experiment.Table) int {
-	n := 0
-	for _, w := range widths(t) {
-		n += w + 2
-	}
-	return n
-}
-
-// writeTable writes a table; the first column is left-aligned unless it contains numbers of nodes.
-func writeTable(b *strings.Builder, t *experiment.Table) {
-	fmt.Fprintf(b, "\n%s\n", t.Title)
-	ws := widths(t)
-	for _, line := range append([][]string{t.Head}, t.Lines...) {
+	for _, line := range lines {
 		row := ""
 		for i, cell := range line {
-			pad := strings.Repeat(" ", ws[i]-utf8.RuneCountInString(cell))
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if i == 0 && t.Head[0] != "nodes" {
 				row += "  " + cell + pad
 			} else {
 				row += "  " + pad + cell
 			}
 		}
-		b.WriteString(strings.TrimRight(row, " ") + "\n")
+		b.Text = append(b.Text, row)
 	}
+	return b
 }
 
-func known(v float64) bool { return experiment.Number(v).Known() }
+// widest returns the width of the widest line of a table, without its title.
+func widest(lines []string) int {
+	n := 0
+	for _, l := range lines[1:] {
+		n = max(n, utf8.RuneCountInString(l))
+	}
+	return n
+}
+
+func known(v float64) bool { return chart.Known(v) }
 
 func fixed(v float64, digits int) string {
 	if !known(v) {

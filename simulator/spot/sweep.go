@@ -1,10 +1,4 @@
-// Package sweep runs policies for jobs with a deadline over markets of spot capacity, start times and deadlines, and
-// compares their costs with on demand, with the optimum, and with each other. It does not simulate (package spot) and
-// renders nothing (package experiment).
-//
-//	s := &sweep.Sweep{Policies: []string{"greedy", "uniform"}, Cases: cases, Job: job, Slacks: []float64{1.15, 1.5, 2}}
-//	c, runs, err := s.Compare(ctx)
-package sweep
+package spot
 
 import (
 	"context"
@@ -16,14 +10,13 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/spot"
 )
 
 // Case is a market and the start of the job in it.
 type Case struct {
-	Market spot.Market
+	Market Market
 	From   int    // tick
 	Seed   uint64 // of randomised policies
 	Group  uint64 // cases of the same group are not independent of each other
@@ -38,7 +31,7 @@ type Sweep struct {
 	Policies []string
 	Against  []string // nil: greedy if it is among the policies, else the first policy
 	Cases    []Case
-	Job      spot.Job  // DeadlineS is ignored
+	Job      Job       // DeadlineS is ignored
 	Slacks   []float64 // deadlines relative to the work; each is a separate comparison
 	Title    string
 	Notes    []string
@@ -52,7 +45,7 @@ type Ran struct {
 	Case    string
 	Policy  string
 	Seed    uint64
-	Outcome spot.Outcome
+	Outcome Outcome
 	// Costs on demand alone and of the optimum, USD.
 	Alone, Optimum float64
 
@@ -110,10 +103,10 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	j := s.Job
 	j.DeadlineS = slack * j.WorkS
 	if !j.Feasible() {
-		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, spot.ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
+		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
 	}
 	ran := make([]Ran, len(s.Cases)*len(s.Policies))
-	least := make([]*spot.Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
+	least := make([]*Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
 	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
 		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}
@@ -128,14 +121,14 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	c, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
-			best, err := spot.Optimum(j, one.Market, one.From)
+			best, err := Optimum(j, one.Market, one.From)
 			if err != nil {
 				return nil, err
 			}
 			best.Timeline = nil
 			least[k] = &best
 		}
-		method, err := spot.Find(policy)
+		method, err := Find(policy)
 		if err != nil {
 			return nil, err
 		}
@@ -160,7 +153,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 }
 
 // values returns the numbers of the job by metric.
-func (r *Ran) values(j spot.Job) map[string]float64 {
+func (r *Ran) values(j Job) map[string]float64 {
 	missed := 0.0
 	if r.Outcome.Missed {
 		missed = 1
@@ -169,26 +162,15 @@ func (r *Ran) values(j spot.Job) map[string]float64 {
 		"spot_share": r.Outcome.SpotS / (r.Outcome.SpotS + r.Outcome.OnDemandS), "starts": float64(r.Outcome.Starts), "elapsed_share": r.Outcome.ElapsedS / j.DeadlineS}
 }
 
-// Write writes every completed job as CSV.
-func Write(w io.Writer, ran []Ran) error {
-	c := monitor.NewCSVWriter(w)
-	f := func(v float64) string {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return ""
-		}
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
+// WriteJobs writes every completed job as CSV.
+func WriteJobs(w io.Writer, ran []Ran) error {
+	f := func(v float64) string { return page.CSVCell(v, -1) }
 	head := "deadline_by_work,case,policy,seed,cost_usd,on_demand_cost_usd,optimum_cost_usd,spot_s,on_demand_s,wait_s,elapsed_s,starts,taken_away,missed"
-	if err := c.Write(strings.Split(head, ",")); err != nil {
-		return err
-	}
+	rows := [][]string{strings.Split(head, ",")}
 	for _, r := range ran {
 		o := &r.Outcome
-		if err := c.Write([]string{f(r.Slack), r.Case, r.Policy, strconv.FormatUint(r.Seed, 10), f(o.USD), f(r.Alone), f(r.Optimum), f(o.SpotS), f(o.OnDemandS), f(o.WaitS),
-			f(o.ElapsedS), strconv.Itoa(o.Starts), strconv.Itoa(o.Taken), strconv.FormatBool(o.Missed)}); err != nil {
-			return err
-		}
+		rows = append(rows, []string{f(r.Slack), r.Case, r.Policy, strconv.FormatUint(r.Seed, 10), f(o.USD), f(r.Alone), f(r.Optimum), f(o.SpotS), f(o.OnDemandS), f(o.WaitS),
+			f(o.ElapsedS), strconv.Itoa(o.Starts), strconv.Itoa(o.Taken), strconv.FormatBool(o.Missed)})
 	}
-	c.Flush()
-	return c.Error()
+	return page.CSV(w, rows)
 }

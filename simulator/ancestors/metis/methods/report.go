@@ -1,8 +1,4 @@
-// Package render formats a placement of containers: as text for a terminal, JSON, CSV of its nodes, and an HTML page
-// with a picture. It computes and compares no placements.
-//
-//	err := render.Write(os.Stdout, &render.Run{Method: "exact", Problem: problem, Outcome: outcome, What: "200 containers"}, "text")
-package render
+package methods
 
 import (
 	"encoding/json"
@@ -11,18 +7,15 @@ import (
 	"maps"
 	"math"
 	"regexp"
-	"slices"
 	"strconv"
-	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
 	"trainopt/simulator/experiment"
 )
 
-// Run is a placement with information for its reader.
-type Run struct {
+// Report is a placement with information for its reader.
+type Report struct {
 	Method string
 	Seed   uint64
 	Compat bool
@@ -31,35 +24,31 @@ type Run struct {
 	Problem, Told *place.Problem
 	Objective     place.Objective
 	Limits        place.Limits
-	*methods.Outcome
+	*Outcome
 	SolveS    float64 // run time of the method, s; NaN if unknown
 	What      string  // short description of the batch
 	Predictor string  // source of the throughputs of Told
 	Notes     []string
 }
 
-// formats is the registry of output formats. A new format is one function and one line here.
-var formats = map[string]func(io.Writer, *view) error{
-	"csv":  asCSV,
-	"html": page,
+// formats is the registry of output formats. A new format is one line here.
+var formats = page.Formats[*view]{
+	"csv":  page.CSVOf((*view).nodes),
+	"html": page.HTMLOf((*view).pictured),
 	"json": asJSON,
-	"text": text,
+	"text": page.TextOf((*view).document),
 }
 
-// Formats returns the names that Write accepts, sorted.
-func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+// Formats returns the formats of a Report, sorted.
+func Formats() []string { return formats.Names() }
 
-// Write writes a run in one of Formats. It returns an error if the placement is not valid for the problem.
-func Write(w io.Writer, r *Run, format string) error {
-	f, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("write placement: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
-	}
+// Write writes the placement in one of Formats. It returns an error if it is not valid for the problem.
+func (r *Report) Write(w io.Writer, format string) error {
 	v, err := look(r)
 	if err != nil {
 		return fmt.Errorf("write placement: %w", err)
 	}
-	return f(w, v)
+	return formats.Write(w, "placement", v, format)
 }
 
 // violations describes violated constraints.
@@ -128,11 +117,11 @@ type result struct {
 func asJSON(w io.Writer, v *view) error {
 	out := result{Schema: 1, Engine: "placement", Method: v.Method, MeanRPS: experiment.Number(v.worth.MeanRPS), SLOShare: experiment.Number(v.worth.SLOShare),
 		Violations: violations{experiment.Number(v.worth.Magnitude), v.worth.Instances}, NodesUsed: v.worth.NodesUsed,
-		Bound: experiment.Number(v.Bound), Gap: experiment.Number(v.Gap), SolveS: experiment.Number(v.SolveS), Warnings: v.Run.Notes, Notes: v.Outcome.Notes,
+		Bound: experiment.Number(v.Bound), Gap: experiment.Number(v.Gap), SolveS: experiment.Number(v.SolveS), Warnings: v.Report.Notes, Notes: v.Outcome.Notes,
 		Seed: v.Seed, Compat: v.Compat, Batch: v.What, Counts: v.Problem.Batch, Nodes: v.Problem.Nodes(), SLO: v.Problem.Threshold(),
 		Objective: weights(v.Objective), Value: experiment.Number(v.Value), Predictor: v.predictor(), PredictedRPS: experiment.Number(v.predicted.MeanRPS), Cost: v.worth.Cost,
 		Placement: [][]int{}, Apps: []appJSON{}, Curve: []pointJSON{}}
-	if m, err := methods.Find(v.Method); err == nil && !m.Objective {
+	if m, err := Find(v.Method); err == nil && !m.Objective {
 		out.Objective = map[string]float64{}
 	}
 	for _, counts := range v.Placement {
@@ -156,7 +145,7 @@ func asJSON(w io.Writer, v *view) error {
 	}
 	text, err := json.MarshalIndent(out, "", "  ")
 	if err != nil {
-		return fmt.Errorf("write placement as JSON: %w", err)
+		return err
 	}
 	_, err = w.Write(append(rows.ReplaceAllFunc(text, func(row []byte) []byte { return spaces.ReplaceAll(row, nil) }), '\n'))
 	return err
@@ -178,8 +167,8 @@ func weights(o place.Objective) map[string]float64 {
 	return out
 }
 
-// asCSV writes one line per node; unknown values are empty.
-func asCSV(w io.Writer, v *view) error {
+// nodes returns one row per node; unknown values are empty.
+func (v *view) nodes() [][]string {
 	head := []string{"node", "type", "containers", "mean_rps", "served", "violations"}
 	for _, app := range v.names {
 		head = append(head, "n_"+app)
@@ -197,10 +186,7 @@ func asCSV(w io.Writer, v *view) error {
 		}
 		lines = append(lines, line)
 	}
-	if err := monitor.NewCSVWriter(w).WriteAll(lines); err != nil {
-		return fmt.Errorf("write nodes as CSV: %w", err)
-	}
-	return nil
+	return lines
 }
 
 // ratio returns a / b, NaN for b = 0.

@@ -1,4 +1,4 @@
-package sweep_test
+package spot_test
 
 import (
 	"bytes"
@@ -12,12 +12,11 @@ import (
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/sweep"
 )
 
-func drawn(t *testing.T) *sweep.Sweep {
+func drawn(t *testing.T) *spot.Sweep {
 	t.Helper()
-	s := &sweep.Sweep{Policies: []string{"on-demand", "greedy", "uniform", "optimum", "spot-only"}, Slacks: []float64{1.2, 2},
+	s := &spot.Sweep{Policies: []string{"on-demand", "greedy", "uniform", "optimum", "spot-only"}, Slacks: []float64{1.2, 2},
 		Job: spot.Job{WorkS: 40000, ChangeoverS: 120, SpotUSDHour: 1, OnDemandUSDHour: 3}}
 	for seed := range uint64(4) {
 		m, err := spot.Generate(spot.Availability{UpS: 7200, DownS: 5400}, 300, 2000, 1, seed)
@@ -25,7 +24,7 @@ func drawn(t *testing.T) *sweep.Sweep {
 			t.Fatal(err)
 		}
 		for k := range 3 {
-			s.Cases = append(s.Cases, sweep.Case{Market: m, From: 100 * k, Seed: seed, Group: seed})
+			s.Cases = append(s.Cases, spot.Case{Market: m, From: 100 * k, Seed: seed, Group: seed})
 		}
 	}
 	return s
@@ -68,7 +67,7 @@ func TestCompare(t *testing.T) {
 	mean := func(p string) float64 { row, _ := r.Row(p, "cost_usd"); return float64(row.Mean) }
 	want := 100 * (mean("greedy") - mean("uniform")) / (mean("greedy") - mean("optimum"))
 	var b bytes.Buffer
-	if err := sweep.Write(&b, ran); err != nil {
+	if err := spot.WriteJobs(&b, ran); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(table.Lines[0][1], fmt.Sprintf("%.1f %%", want)) || table.Lines[0][0] != "uniform" || len(table.Lines) != 1 {
@@ -132,17 +131,17 @@ func TestCompareRefuses(t *testing.T) {
 }
 
 func TestRatio(t *testing.T) {
-	if r, lo, hi := sweep.Ratio([]float64{1, 1, 1}, []float64{2, 2, 2}); r != 0.5 || lo != 0.5 || hi != 0.5 {
+	if r, lo, hi := spot.Ratio([]float64{1, 1, 1}, []float64{2, 2, 2}); r != 0.5 || lo != 0.5 || hi != 0.5 {
 		t.Error(r, lo, hi)
 	}
-	r, lo, hi := sweep.Ratio([]float64{1, 2, 3, 4}, []float64{4, 4, 4, 4})
+	r, lo, hi := spot.Ratio([]float64{1, 2, 3, 4}, []float64{4, 4, 4, 4})
 	if r != 0.625 || !(lo < r && r < hi) || lo < 0.25 || hi > 1 {
 		t.Error(r, lo, hi)
 	}
-	if r, _, _ := sweep.Ratio([]float64{1}, []float64{0}); !math.IsNaN(r) {
+	if r, _, _ := spot.Ratio([]float64{1}, []float64{0}); !math.IsNaN(r) {
 		t.Error(r)
 	}
-	if _, lo, _ := sweep.Ratio([]float64{1}, []float64{2}); !math.IsNaN(lo) {
+	if _, lo, _ := spot.Ratio([]float64{1}, []float64{2}); !math.IsNaN(lo) {
 		t.Error(lo)
 	}
 }

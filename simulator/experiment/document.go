@@ -1,56 +1,106 @@
 package experiment
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
-// formats contains the writer of each format. A new one is one function and one line here.
-var formats = map[string]func(io.Writer, *Comparison) error{
-	"csv":      renderCSV,
-	"html":     renderHTML,
-	"json":     renderJSON,
-	"markdown": renderMarkdown,
-	"text":     renderText,
+// formats contains the writer of each format. A new one is one line here.
+var formats = page.Formats[*Comparison]{
+	"csv":      page.CSVOf((*Comparison).lines),
+	"html":     page.HTMLOf(func(c *Comparison) page.Document { return c.document(true) }),
+	"json":     page.JSONOf(func(c *Comparison) *Comparison { return c }),
+	"markdown": page.MarkdownOf(func(c *Comparison) page.Document { return c.document(false) }),
+	"text":     page.TextOf((*Comparison).folded),
 }
 
 // Formats lists the formats supported by Render.
-func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+func Formats() []string { return formats.Names() }
 
 // Render writes a comparison in one of Formats.
 func Render(w io.Writer, c *Comparison, format string) error {
-	f, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("write comparison: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
-	}
-	return f(w, c)
+	return formats.Write(w, "comparison", c, format)
 }
 
-func renderJSON(w io.Writer, c *Comparison) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(c)
-}
-
-// renderCSV writes rows, then pairs, as one table: kind is "row" or "pair"; unknown numbers are empty.
-func renderCSV(w io.Writer, c *Comparison) error {
-	out := monitor.NewCSVWriter(w)
-	plain := func(n Number) string {
-		if !n.Known() {
-			return ""
+// document returns an overview, the caller's tables, each headline metric with its intervals and tests, and the means
+// of the details, for the comparison and each further one. Pictured, it has the caller's charts before the metrics and
+// a plot of each metric.
+func (c *Comparison) document(pictured bool) page.Document {
+	d := page.Document{Layout: page.Comparison, Title: c.title(), Subtitle: c.subtitle()}
+	for i, t := range c.tables() {
+		s := t.section(pictured)
+		if i > 0 {
+			s.ID, s.Title, s.Intro = fmt.Sprintf("t%d", i), t.title(), t.subtitle()
 		}
-		return strconv.FormatFloat(float64(n), 'g', 6, 64)
+		d.Sections = append(d.Sections, s)
 	}
+	return d
+}
+
+// folded returns the document for a terminal.
+func (c *Comparison) folded() page.Document {
+	d := c.document(false)
+	if c.Fold && len(c.Also) > 0 {
+		more := fmt.Sprintf("%d further tables, with intervals, tests and notes: as html, markdown, csv or json", len(c.Also))
+		d.Sections = append(d.Sections[:1], page.Section{Blocks: []page.Block{{Text: []string{more}}}})
+	}
+	return d
+}
+
+// section returns the tables of one comparison.
+func (c *Comparison) section(pictured bool) page.Section {
+	s := page.Section{Notes: c.Notes}
+	if g := c.overview(false); g != nil {
+		s.Blocks = append(s.Blocks, page.Block{Table: g})
+	}
+	for _, t := range c.Tables {
+		s.Blocks = append(s.Blocks, page.Block{Caption: t.Title, Table: page.Grid(t.Head, t.Lines)})
+	}
+	if pictured && len(c.Charts) > 0 {
+		s.Blocks = append(s.Blocks, page.Block{Pictures: chart.Pictures(c.Charts)})
+	}
+	details := page.Block{Caption: "details, means", Table: c.overview(true), Legend: []page.Field{}}
+	for _, m := range c.shown() {
+		if !m.Detail {
+			b := page.Block{Caption: m.label(), Intro: m.caption(), Table: c.metric(m)}
+			if pictured {
+				p := c.estimates(m)
+				b.Wide = &p
+			}
+			s.Blocks = append(s.Blocks, b)
+		} else if m.caption() != "" {
+			details.Legend = append(details.Legend, page.Field{Name: m.label(), Value: m.caption()})
+		}
+	}
+	if details.Table != nil {
+		s.Blocks = append(s.Blocks, details)
+	}
+	return s
+}
+
+// estimates plots the mean of each policy in a metric.
+func (c *Comparison) estimates(m Metric) chart.Picture {
+	e := chart.Estimates{Title: m.label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v)) }, Why: "no policy has a value"}
+	for _, p := range c.Policies {
+		r, _ := c.Row(p, m.Name)
+		if r.N == 0 {
+			r.Mean = Number(math.NaN())
+		}
+		e.Rows = append(e.Rows, chart.Estimate{Name: p, Mean: float64(r.Mean), Lo: float64(r.Lo), Hi: float64(r.Hi), Text: m.show(r.Mean)})
+	}
+	return e.Picture()
+}
+
+// lines returns rows, then pairs, as one table: kind is "row" or "pair"; unknown numbers are empty.
+func (c *Comparison) lines() [][]string {
+	plain := func(n Number) string { return page.CSVCell(float64(n), 6) }
 	lines := [][]string{{"kind", "table", "metric", "policy", "against", "value", "lo", "hi", "min", "max", "p", "p_holm", "n"}}
 	for _, t := range c.tables() {
 		for _, r := range t.Rows {
@@ -60,10 +110,7 @@ func renderCSV(w io.Writer, c *Comparison) error {
 			lines = append(lines, []string{"pair", t.Title, p.Metric, p.A, p.B, plain(p.Difference), plain(p.Lo), plain(p.Hi), "", "", plain(p.P), plain(p.PHolm), strconv.Itoa(p.N)})
 		}
 	}
-	if err := out.WriteAll(lines); err != nil {
-		return fmt.Errorf("write comparison as CSV: %w", err)
-	}
-	return nil
+	return lines
 }
 
 // tables returns the comparison followed by its further comparisons.
@@ -93,60 +140,6 @@ func (c *Comparison) subtitle() string {
 // tested reports whether there are enough seeds for a meaningful test.
 func (c *Comparison) tested() bool { return c.Seeds >= enoughSeeds }
 
-// grid is a formatted table: the first column is text, the others are numbers.
-type grid struct {
-	Head  []string
-	Lines [][]string
-	// Groups contains the numbers of adjacent columns, after the first, that are not separated when a wide table is
-	// split; nil: each column separately.
-	Groups []int
-}
-
-// grid returns the formatted table.
-func (t *Table) grid() grid { return grid{Head: t.Head, Lines: t.Lines} }
-
-// within splits a table wider than width characters into narrower ones, each starting with the first column.
-func (g grid) within(width int) []grid {
-	sizes := make([]int, len(g.Head))
-	for _, l := range append([][]string{g.Head}, g.Lines...) {
-		for i, c := range l {
-			sizes[i] = max(sizes[i], utf8.RuneCountInString(c)+2) // with a space on both sides
-		}
-	}
-	groups := g.Groups
-	if groups == nil {
-		groups = slices.Repeat([]int{1}, max(0, len(g.Head)-1))
-	}
-	var out []grid
-	var columns []int
-	used, at := 0, 1
-	flush := func() {
-		part := grid{Lines: make([][]string, len(g.Lines))}
-		for _, c := range append([]int{0}, columns...) {
-			part.Head = append(part.Head, g.Head[c])
-			for i := range g.Lines {
-				part.Lines[i] = append(part.Lines[i], g.Lines[i][c])
-			}
-		}
-		out, columns, used = append(out, part), nil, 0
-	}
-	for _, n := range groups {
-		size := 0
-		for c := at; c < at+n; c++ {
-			size += sizes[c]
-		}
-		if len(columns) > 0 && sizes[0]+used+size > width {
-			flush()
-		}
-		for ; n > 0; n, at = n-1, at+1 {
-			columns = append(columns, at)
-		}
-		used += size
-	}
-	flush()
-	return out
-}
-
 // shown returns the metrics in which any policy has a value.
 func (c *Comparison) shown() []Metric {
 	return slices.DeleteFunc(slices.Clone(c.Definitions), func(m Metric) bool {
@@ -154,18 +147,18 @@ func (c *Comparison) shown() []Metric {
 	})
 }
 
-// overview returns the means of all policies in the headline metrics, or in the details.
-func (c *Comparison) overview(detail bool) grid {
-	g := grid{Head: []string{"policy"}}
+// overview returns the means of all policies in the headline metrics, or in the details; nil without any.
+func (c *Comparison) overview(detail bool) *page.Table {
+	head := []string{"policy"}
+	var lines [][]string
 	var of []Metric
 	for _, m := range c.shown() {
 		if m.Detail == detail {
-			of = append(of, m)
-			g.Head = append(g.Head, m.label())
+			of, head = append(of, m), append(head, m.label())
 		}
 	}
-	if len(of) == 0 {
-		return grid{}
+	if len(of) == 0 || len(c.Policies) == 0 {
+		return nil
 	}
 	for _, p := range c.Policies {
 		line := []string{p}
@@ -176,21 +169,22 @@ func (c *Comparison) overview(detail bool) grid {
 			}
 			line = append(line, m.show(r.Mean))
 		}
-		g.Lines = append(g.Lines, line)
+		lines = append(lines, line)
 	}
-	return g
+	return page.Grid(head, lines)
 }
 
 // metric returns the table of one headline metric with its intervals and tests.
-func (c *Comparison) metric(m Metric) grid {
-	g := grid{Head: []string{m.label(), "mean", "95 % interval", "worst", "n"}, Groups: []int{4}}
+func (c *Comparison) metric(m Metric) *page.Table {
+	head, groups := []string{m.label(), "mean", "95 % interval", "worst", "n"}, []int{4}
+	var lines [][]string
 	group := 2 // columns per pair
 	if c.tested() {
 		group = 3
 	}
 	for _, b := range c.Against {
-		g.Head = append(g.Head, []string{"− " + b, "95 % interval", "p"}[:group]...)
-		g.Groups = append(g.Groups, group)
+		head = append(head, []string{"− " + b, "95 % interval", "p"}[:group]...)
+		groups = append(groups, group)
 	}
 	for _, policy := range c.Policies {
 		r, _ := c.Row(policy, m.Name)
@@ -206,8 +200,10 @@ func (c *Comparison) metric(m Metric) grid {
 			}
 			line = append(line, cells[:group]...)
 		}
-		g.Lines = append(g.Lines, line)
+		lines = append(lines, line)
 	}
+	g := page.Grid(head, lines)
+	g.Groups = groups
 	return g
 }
 

@@ -1,4 +1,4 @@
-package render
+package methods
 
 import (
 	"bytes"
@@ -9,26 +9,25 @@ import (
 	"testing"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
 )
 
-func placed(t *testing.T, method string, p *place.Problem) *Run {
+func placed(t *testing.T, method string, p *place.Problem) *Report {
 	t.Helper()
-	o, err := methods.Place(t.Context(), method, p, methods.Options{Episodes: 40})
+	o, err := Place(t.Context(), method, p, Options{Episodes: 40})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Run{Method: method, Problem: p, Outcome: o, SolveS: 0.0123, What: "some containers", Notes: []string{"a warning"}}
+	return &Report{Method: method, Problem: p, Outcome: o, SolveS: 0.0123, What: "some containers", Notes: []string{"a warning"}}
 }
 
 func metis(nodes int, batch ...int) *place.Problem {
 	return &place.Problem{Types: []place.NodeType{{Name: "node", Count: nodes, Table: place.MetisTable()}}, Batch: batch, Constraints: place.MetisConstraints()}
 }
 
-func written(t *testing.T, r *Run, format string) string {
+func written(t *testing.T, r *Report, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, r, format); err != nil {
+	if err := r.Write(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -98,7 +97,7 @@ func TestText(t *testing.T) {
 	}
 	many := &place.Problem{Types: []place.NodeType{{Name: "big", Count: 6, Table: table, Cost: 2}, {Name: "small", Count: 5, Table: table}}, Batch: []int{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}}
 	for name, c := range map[string]struct {
-		r    *Run
+		r    *Report
 		want []string
 	}{
 		"metis": {placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2)), []string{"exact on 6 nodes of 8 containers", "mean RPS           1.2214", "wishes missed      3, by", "12 ms", "redis", "note: a warning"}},
@@ -135,31 +134,31 @@ func TestCSV(t *testing.T) {
 func TestPage(t *testing.T) {
 	r := placed(t, "metis", metis(6, 2, 2, 2, 2, 2, 2, 2))
 	got := written(t, r, "html")
-	if n := strings.Count(got, `<rect class="a`) - 7; n != 14 {
-		t.Errorf("%d cells, want 14", n)
+	if n := strings.Count(got, `<rect class="cell s`); n != 2*14 { // wide and narrow
+		t.Errorf("%d cells, want 28", n)
 	}
-	if !strings.Contains(got, "<h3>Learning</h3>") || strings.Index(got, "The placement") > strings.Index(got, "By app") {
+	if !strings.Contains(got, "<figcaption>Learning</figcaption>") || strings.Index(got, "The placement") > strings.Index(got, "By app") {
 		t.Error("no learning curve, or no picture before the tables")
 	}
-	if strings.Contains(written(t, placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2)), "html"), "<h3>Learning</h3>") {
+	if strings.Contains(written(t, placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2)), "html"), "<figcaption>Learning</figcaption>") {
 		t.Error("exact learns nothing")
 	}
 	v, err := look(placed(t, "greedy", metis(729, 50, 50, 50, 50, 50, 50, 50)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := v.picture(); len(p.Cells) > 8*len(v.groups)+len(v.groups) {
-		t.Errorf("%d cells of %d kinds", len(p.Cells), len(v.groups))
+	if n := strings.Count(string(v.picture().SVG), "<rect"); n > 8*len(v.groups)+len(v.groups) {
+		t.Errorf("%d cells of %d kinds", n, len(v.groups))
 	}
 }
 
 func TestWriteRefuses(t *testing.T) {
 	r := placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2))
-	if err := Write(&bytes.Buffer{}, r, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
+	if err := r.Write(&bytes.Buffer{}, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
 		t.Error(err)
 	}
 	r.Placement = r.Placement[:5]
-	if err := Write(&bytes.Buffer{}, r, "text"); err == nil {
+	if err := r.Write(&bytes.Buffer{}, "text"); err == nil {
 		t.Error("a placement on 5 of 6 nodes is written")
 	}
 }

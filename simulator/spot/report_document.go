@@ -1,28 +1,26 @@
-package render
+package spot
 
 import (
 	"fmt"
-	"io"
 	"math"
-	"strings"
 
-	"trainopt/simulator/experiment"
+	"trainopt/optimizer/report/page"
 )
 
-func (r *Run) title() string {
+func (r *Report) title() string {
 	return fmt.Sprintf("%s: %s of work in %s", r.Policy, span(r.Job.WorkS), span(r.Job.DeadlineS))
 }
 
-func (r *Run) subtitle() string {
+func (r *Report) subtitle() string {
 	return fmt.Sprintf("%s; capacity %.0f %% of the time until the deadline; changeovers of %s; %s", r.Capacity, 100*r.available(), span(r.Job.ChangeoverS), r.Prices)
 }
 
 // facts returns the main numbers.
-func (r *Run) facts() []experiment.Fact {
+func (r *Report) facts() []page.Field {
 	o := r.Outcome
-	var out []experiment.Fact
+	var out []page.Field
 	add := func(name, format string, args ...any) {
-		out = append(out, experiment.Fact{Name: name, Value: fmt.Sprintf(format, args...)})
+		out = append(out, page.Field{Name: name, Value: fmt.Sprintf(format, args...)})
 	}
 	alone := r.Job.AloneUSD()
 	add("cost", "%.2f USD", o.USD)
@@ -58,9 +56,19 @@ func (r *Run) facts() []experiment.Fact {
 	return out
 }
 
-// table compares the same job under all policies.
-func (r *Run) table() experiment.Table {
-	t := experiment.Table{Title: "The same job by other policies", Head: []string{"policy", "USD", "of on demand", "on spot", "on demand", "starts", "deadline"}}
+// document returns the facts, the comparison with other policies and the warnings.
+func (r *Report) document() page.Document {
+	s := page.Section{Blocks: []page.Block{{Fields: r.facts()}}, Notes: r.Warnings}
+	if len(r.Others) > 0 {
+		s.Blocks = append(s.Blocks, r.comparison())
+	}
+	return page.Document{Layout: page.Listing, Title: r.title(), Subtitle: r.subtitle(), Sections: []page.Section{s}}
+}
+
+// comparison compares the same job under all policies.
+func (r *Report) comparison() page.Block {
+	head := []string{"policy", "USD", "of on demand", "on spot", "on demand", "starts", "deadline"}
+	var lines [][]string
 	for _, o := range r.Others {
 		verdict := "met"
 		if o.Outcome.Missed {
@@ -70,29 +78,13 @@ func (r *Run) table() experiment.Table {
 		if v := o.Outcome.USD / r.Job.AloneUSD(); !math.IsNaN(v) {
 			share = fmt.Sprintf("%.1f %%", 100*v)
 		}
-		t.Lines = append(t.Lines, []string{o.Policy, fmt.Sprintf("%.2f", o.Outcome.USD), share, span(o.Outcome.SpotS), span(o.Outcome.OnDemandS), fmt.Sprint(o.Outcome.Starts), verdict})
+		lines = append(lines, []string{o.Policy, fmt.Sprintf("%.2f", o.Outcome.USD), share, span(o.Outcome.SpotS), span(o.Outcome.OnDemandS), fmt.Sprint(o.Outcome.Starts), verdict})
 	}
-	return t
-}
-
-// text writes the facts, the comparison with other policies and the warnings.
-func text(w io.Writer, r *Run) error {
-	var b strings.Builder
-	b.WriteString(experiment.Wrapped(r.title(), "  ") + experiment.Wrapped(r.subtitle(), "  ") + "\n")
-	for _, f := range r.facts() {
-		fmt.Fprintf(&b, "%-18s %s\n", f.Name, f.Value)
+	b := page.Block{Caption: "The same job by other policies", Table: page.Grid(head, lines)}
+	for _, l := range append([][]string{head}, lines...) {
+		b.Text = append(b.Text, fmt.Sprintf("%-10s %10s %13s %10s %10s %7s  %s", l[0], l[1], l[2], l[3], l[4], l[5], l[6]))
 	}
-	if t := r.table(); len(t.Lines) > 0 {
-		b.WriteByte('\n')
-		for _, line := range append([][]string{t.Head}, t.Lines...) {
-			fmt.Fprintf(&b, "%-10s %10s %13s %10s %10s %7s  %s\n", line[0], line[1], line[2], line[3], line[4], line[5], line[6])
-		}
-	}
-	for _, n := range r.Warnings {
-		b.WriteString(experiment.Wrapped("note: "+n, "  "))
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b
 }
 
 // span formats a duration in a suitable unit.

@@ -1,38 +1,29 @@
-// Package render writes the result of a job on spot capacity: as text for a terminal, as JSON, as CSV of its timeline,
-// and as an HTML page. It neither simulates nor compares; package sweep compares several jobs.
-//
-//	err := render.Write(os.Stdout, &render.Run{Policy: "uniform", Job: job, Market: market, Outcome: got, …}, "text")
-package render
+package spot
 
 import (
-	"encoding/json"
-	"fmt"
 	"io"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
-	"trainopt/monitor"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/spot"
 )
 
-// Run is a completed job with its context.
-type Run struct {
+// Report is a completed job with its context.
+type Report struct {
 	Policy  string
 	Seed    uint64
-	Job     spot.Job
-	Market  spot.Market
+	Job     Job
+	Market  Market
 	From    int // tick of the market at the start of the job
-	Outcome spot.Outcome
-	Optimum *spot.Outcome // nil: infeasible
-	Others  []Other       // the same job under all policies
+	Outcome Outcome
+	Optimum *Outcome // nil: infeasible
+	Others  []Other  // the same job under all policies
 	// Short descriptions of capacity and prices; prices with source and date.
 	Capacity, Prices string
-	PricesDated      string             // YYYY-MM-DD; empty: given by the user
-	Drawn            *spot.Availability // nil: a trace
+	PricesDated      string        // YYYY-MM-DD; empty: given by the user
+	Drawn            *Availability // nil: a trace
 	WallS            experiment.Number
 	Warnings         []string
 }
@@ -40,22 +31,23 @@ type Run struct {
 // Other is the same job under another policy.
 type Other struct {
 	Policy  string
-	Outcome spot.Outcome
+	Outcome Outcome
 }
 
-// formats contains the writer of each format. A new one is one function and one line here.
-var formats = map[string]func(io.Writer, *Run) error{"csv": asCSV, "html": page, "json": asJSON, "text": text}
+// formats contains the writer of each format. A new one is one line here.
+var formats = page.Formats[*Report]{
+	"csv":  page.CSVOf((*Report).timeline),
+	"html": page.HTMLOf((*Report).pictured),
+	"json": page.JSONOf((*Report).record),
+	"text": page.TextOf((*Report).document),
+}
 
-// Formats lists the formats supported by Write.
-func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
+// Formats lists the formats of a Report.
+func Formats() []string { return formats.Names() }
 
-// Write writes a run in one of Formats.
-func Write(w io.Writer, r *Run, format string) error {
-	f, ok := formats[format]
-	if !ok {
-		return fmt.Errorf("write simulation: format %q is unknown, want one of %s", format, strings.Join(Formats(), ", "))
-	}
-	return f(w, r)
+// Write writes the job in one of Formats.
+func (r *Report) Write(w io.Writer, format string) error {
+	return formats.Write(w, "simulation", r, format)
 }
 
 type drawnJSON struct {
@@ -81,8 +73,8 @@ type stretchJSON struct {
 	DoneS   experiment.Number `json:"done_s"`
 }
 
-// asJSON writes the run as one JSON object of schema 1. Unknown and infinite numbers are null.
-func asJSON(w io.Writer, r *Run) error {
+// record returns the JSON form of the run, schema 1. Unknown and infinite numbers are null.
+func (r *Report) record() any {
 	n := func(v float64) experiment.Number { return experiment.Number(v) }
 	out := struct {
 		Schema      int               `json:"schema"`
@@ -137,22 +129,19 @@ func asJSON(w io.Writer, r *Run) error {
 	for _, s := range r.Outcome.Timeline {
 		out.Timeline = append(out.Timeline, stretchJSON{n(s.FromS), n(s.ToS), s.On.Machine.String(), r.zone(s.On), n(s.DoneS)})
 	}
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(out)
+	return out
 }
 
 // zone returns the name of the zone of spot capacity; empty for other machines.
-func (r *Run) zone(c spot.Choice) string {
-	if c.Machine != spot.Spot {
+func (r *Report) zone(c Choice) string {
+	if c.Machine != Spot {
 		return ""
 	}
 	return r.Market.Zones[c.Zone].Name
 }
 
 // optimum returns the cost of the optimum, NaN if infeasible.
-func (r *Run) optimum() float64 {
+func (r *Report) optimum() float64 {
 	if r.Optimum == nil {
 		return math.NaN()
 	}
@@ -160,29 +149,23 @@ func (r *Run) optimum() float64 {
 }
 
 // available returns the share of the ticks until the deadline at which some zone has capacity.
-func (r *Run) available() float64 {
+func (r *Report) available() float64 {
 	ticks := max(1, int(math.Round(r.Job.DeadlineS/r.Market.TickS)))
 	up := 0
 	for k := range ticks {
-		if slices.ContainsFunc(r.Market.Zones, func(z spot.Zone) bool { return z.Up[(r.From+k)%len(z.Up)] }) {
+		if slices.ContainsFunc(r.Market.Zones, func(z Zone) bool { return z.Up[(r.From+k)%len(z.Up)] }) {
 			up++
 		}
 	}
 	return float64(up) / float64(ticks)
 }
 
-// asCSV writes the timeline of the run, one row per period.
-func asCSV(w io.Writer, r *Run) error {
-	c := monitor.NewCSVWriter(w)
+// timeline returns the timeline of the run, one row per period.
+func (r *Report) timeline() [][]string {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	if err := c.Write([]string{"from_s", "to_s", "machine", "zone", "done_s"}); err != nil {
-		return err
-	}
+	rows := [][]string{{"from_s", "to_s", "machine", "zone", "done_s"}}
 	for _, s := range r.Outcome.Timeline {
-		if err := c.Write([]string{f(s.FromS), f(s.ToS), s.On.Machine.String(), r.zone(s.On), f(s.DoneS)}); err != nil {
-			return err
-		}
+		rows = append(rows, []string{f(s.FromS), f(s.ToS), s.On.Machine.String(), r.zone(s.On), f(s.DoneS)})
 	}
-	c.Flush()
-	return c.Error()
+	return rows
 }

@@ -1,4 +1,4 @@
-package render_test
+package spot_test
 
 import (
 	"bytes"
@@ -9,15 +9,14 @@ import (
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
-	"trainopt/simulator/spot/render"
 )
 
 // waits returns a job of 250 s that loses its machine once.
-func waits(t *testing.T, policy string) *render.Run {
+func waits(t *testing.T, policy string) *spot.Report {
 	t.Helper()
 	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 36, OnDemandUSDHour: 108}
 	m := spot.Market{Name: "m", TickS: 100, Zones: []spot.Zone{{Name: "east", Up: []bool{true, true, false, true, true, true, true, true, true, true}}}}
-	r := &render.Run{Policy: policy, Job: j, Market: m, Capacity: "capacity <b>", Prices: "as given", WallS: experiment.Number(math.NaN()), Warnings: []string{"a warning"}}
+	r := &spot.Report{Policy: policy, Job: j, Market: m, Capacity: "capacity <b>", Prices: "as given", WallS: experiment.Number(math.NaN()), Warnings: []string{"a warning"}}
 	for _, method := range spot.Methods() {
 		got, err := method.Run(j, m, 0, 0)
 		if err != nil {
@@ -29,15 +28,15 @@ func waits(t *testing.T, policy string) *render.Run {
 		if method.Name == "optimum" {
 			r.Optimum = &got
 		}
-		r.Others = append(r.Others, render.Other{Policy: method.Name, Outcome: got})
+		r.Others = append(r.Others, spot.Other{Policy: method.Name, Outcome: got})
 	}
 	return r
 }
 
-func written(t *testing.T, r *render.Run, format string) string {
+func written(t *testing.T, r *spot.Report, format string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := render.Write(&b, r, format); err != nil {
+	if err := r.Write(&b, format); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -58,7 +57,7 @@ func TestFormats(t *testing.T) {
 			}
 		}
 	}
-	if err := render.Write(&bytes.Buffer{}, r, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
+	if err := r.Write(&bytes.Buffer{}, "pdf"); err == nil || !strings.Contains(err.Error(), "csv, html, json, text") {
 		t.Error(err)
 	}
 }
@@ -95,7 +94,7 @@ func TestNeverDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &render.Run{Policy: "spot-only", Job: j, Market: m, Outcome: out}
+	r := &spot.Report{Policy: "spot-only", Job: j, Market: m, Outcome: out}
 	if got := written(t, r, "text"); !strings.Contains(got, "missed: not done after 3.056 h, 8.333 min of work left") {
 		t.Error(got)
 	}

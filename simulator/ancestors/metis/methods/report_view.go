@@ -1,4 +1,4 @@
-package render
+package methods
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 
 // view is a run with derived values required by all formats.
 type view struct {
-	*Run
+	*Report
 	worth     place.Worth
 	predicted place.Worth // by Told; MeanRPS is NaN without Told
 	names     []string    // of the apps
@@ -41,8 +41,8 @@ func (a *app) share() float64 { return ratio(float64(a.served), a.containers) }
 
 // look evaluates the placement, with the measured and, if different, the predicted throughputs, and computes the
 // groups and the totals by app.
-func look(r *Run) (*view, error) {
-	v := &view{Run: r, predicted: place.Worth{MeanRPS: math.NaN()}}
+func look(r *Report) (*view, error) {
+	v := &view{Report: r, predicted: place.Worth{MeanRPS: math.NaN()}}
 	var err error
 	if v.worth, err = r.Problem.Evaluate(r.Placement); err != nil {
 		return nil, err

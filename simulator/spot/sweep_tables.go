@@ -1,4 +1,4 @@
-package sweep
+package spot
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/optimizer/report/chart"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/spot"
 )
 
 // tables returns the cost by deadline, and the share of the gap between greedy and the optimum that each policy
@@ -44,7 +44,7 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.
 	}
 	closed := experiment.Table{Title: "share of the gap from greedy to the optimum that is closed, by deadline (× work): of mean costs, with 95 % intervals", Head: head}
 	for i, p := range s.Policies {
-		if m, err := spot.Find(p); err != nil || m.Misses || p == "greedy" || p == "optimum" || p == "on-demand" {
+		if m, err := Find(p); err != nil || m.Misses || p == "greedy" || p == "optimum" || p == "on-demand" {
 			continue
 		}
 		line := []string{p}
@@ -121,19 +121,19 @@ func percents(mean, lo, hi float64) string {
 }
 
 // charts returns the chart of the cost over deadlines.
-func (s *Sweep) charts(each []*experiment.Comparison) []experiment.Chart {
+func (s *Sweep) charts(each []*experiment.Comparison) []chart.Chart {
 	if len(each) < 2 {
 		return nil
 	}
-	c := experiment.Chart{Title: "Cost by deadline", X: experiment.Axis{Name: "deadline, × work"}, Y: experiment.Axis{Name: "of on demand alone", Zero: true, Share: true}}
+	c := chart.Chart{Title: "Cost by deadline", X: chart.Axis{Name: "deadline, × work"}, Y: chart.Axis{Name: "of on demand alone", Zero: true, Share: true}}
 	for _, p := range s.Policies {
-		line := experiment.Line{Name: p, Dots: true, Dash: p == "optimum" || p == "on-demand"}
+		line := chart.Series{Name: p, Dashed: p == "optimum" || p == "on-demand"}
 		for k, one := range each {
 			if r, ok := one.Row(p, "cost_share"); ok {
-				line.Points = append(line.Points, experiment.Point{X: s.Slacks[k], Y: float64(r.Mean)})
+				line.Points = append(line.Points, chart.Point{X: s.Slacks[k], Y: float64(r.Mean)})
 			}
 		}
-		c.Lines = append(c.Lines, line)
+		c.Series = append(c.Series, line)
 	}
-	return []experiment.Chart{c}
+	return []chart.Chart{c}
 }
