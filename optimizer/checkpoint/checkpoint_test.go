@@ -45,7 +45,7 @@ func TestRecognise(t *testing.T) {
 		"model.pt.tmp":            " 0",
 		"train.csv":               " 0",
 	} {
-		kind, strength := Recognise(strings.TrimSuffix(name, "/"), strings.HasSuffix(name, "/"))
+		kind, strength := recognise(strings.TrimSuffix(name, "/"), strings.HasSuffix(name, "/"))
 		if got := fmt.Sprintf("%s %d", kind, strength); got != want {
 			t.Errorf("%s: have %q, want %q", name, got, want)
 		}

@@ -256,7 +256,7 @@ func (f *Finder) search() []candidate {
 		for _, e := range list(p.path, left) {
 			left--
 			path := filepath.Join(p.path, e.Name())
-			if _, strength := Recognise(path, e.IsDir()); strength > None && !slices.Contains(f.o.Ignore, path) {
+			if _, strength := recognise(path, e.IsDir()); strength > None && !slices.Contains(f.o.Ignore, path) {
 				if c, ok := look(path); ok && (!c.dir || c.strength == Strong) {
 					found = append(found, c)
 					left -= len(c.parts)
@@ -287,7 +287,7 @@ func list(dir string, limit int) []fs.DirEntry {
 // directories.
 func look(path string) (c candidate, ok bool) {
 	c = candidate{path: path}
-	c.kind, c.strength = Recognise(path, false)
+	c.kind, c.strength = recognise(path, false)
 	if c.kind == "" {
 		c.kind = Snapshot
 	}
@@ -308,7 +308,7 @@ func look(path string) (c candidate, ok bool) {
 		return c, false // a pipe or a device
 	}
 	c.dir, c.parts = true, map[string]bool{}
-	c.kind, c.strength = Recognise(path, true)
+	c.kind, c.strength = recognise(path, true)
 	c.stamp.modified = st.ModTime().UnixNano()
 	for _, e := range list(path, maxParts) {
 		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {

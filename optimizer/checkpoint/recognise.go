@@ -45,9 +45,9 @@ var (
 	stateEpoch    = regexp.MustCompile(`"epoch":\s*([0-9.eE+-]+)`)
 )
 
-// Recognise classifies a path by its name. dir states that it is a directory; a weak directory is a checkpoint of
+// recognise classifies a path by its name. dir states that it is a directory; a weak directory is a checkpoint of
 // accelerate only if it contains random_states_0.pkl.
-func Recognise(path string, dir bool) (Kind, Strength) {
+func recognise(path string, dir bool) (Kind, Strength) {
 	n := filepath.Base(path)
 	if dir {
 		if checkpointDir.MatchString(n) {

@@ -81,7 +81,7 @@ func writtenBytes(proc string, pid int) (uint64, bool) {
 // of the earlier and the second reading of the later one.
 func (a *accounting) observe(pids []int, paths []string, output func() int64) {
 	before, ok := a.total(pids)
-	looks := make([]look, 0, len(paths))
+	looks := make([]fileMeta, 0, len(paths))
 	for _, path := range paths {
 		if l, err := lookAt(path); err == nil {
 			looks = append(looks, l)

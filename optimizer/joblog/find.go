@@ -20,7 +20,7 @@ type trial struct {
 	candidate
 	tail *trainlog.Tail
 	rows []trainlog.Row
-	seen reached
+	seen extent
 	// others are the remaining candidates, set when this one is chosen.
 	others []string
 }
@@ -29,7 +29,7 @@ type trial struct {
 type finder struct {
 	options *Options
 	start   time.Time // on the file system's clock
-	past    past
+	past    earlierLogs
 	writers *writers
 	account *accounting
 	states  stateDirs
@@ -153,7 +153,7 @@ func absolute(dir, path string) string {
 }
 
 // judge continues reading a candidate; it returns nil while the candidate has no row, or if it is not the log.
-func (f *finder) judge(c candidate, now time.Time, printed reached, took time.Duration, last bool) *trial {
+func (f *finder) judge(c candidate, now time.Time, printed extent, took time.Duration, last bool) *trial {
 	t := f.trials[c.path]
 	if t == nil {
 		tail, err := f.open(c.path, c.look)
@@ -183,7 +183,7 @@ func (f *finder) judge(c candidate, now time.Time, printed reached, took time.Du
 		f.refuse(c, "it is no table")
 		return nil
 	}
-	if why := doubt(t.seen, printed, took); why != "" {
+	if why := rejectReason(t.seen, printed, took); why != "" {
 		f.refuse(c, why)
 		return nil
 	}
@@ -197,7 +197,7 @@ const (
 )
 
 // open opens a file after the content that predates the start.
-func (f *finder) open(path string, l look) (*trainlog.Tail, error) {
+func (f *finder) open(path string, l fileMeta) (*trainlog.Tail, error) {
 	at, ok := f.past.offset(path, l, f.start)
 	if !ok {
 		return nil, fs.ErrNotExist

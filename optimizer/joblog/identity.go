@@ -17,8 +17,8 @@ type fileID struct {
 	birth        int64 // ns since 1970; 0 if the file system does not record it
 }
 
-// look is the metadata of a regular file.
-type look struct {
+// fileMeta is the metadata of a regular file.
+type fileMeta struct {
 	id       fileID
 	size     int64
 	modified time.Time
@@ -27,17 +27,17 @@ type look struct {
 var errNotRegular = errors.New("not a regular file")
 
 // lookAt returns the metadata of the file at a path, following symbolic links. It does not open the file.
-func lookAt(path string) (look, error) { return lookAtFD(unix.AT_FDCWD, path, 0) }
+func lookAt(path string) (fileMeta, error) { return lookAtFD(unix.AT_FDCWD, path, 0) }
 
-func lookAtFD(fd int, path string, flags int) (look, error) {
+func lookAtFD(fd int, path string, flags int) (fileMeta, error) {
 	var st unix.Statx_t
 	if err := unix.Statx(fd, path, flags|unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS|unix.STATX_BTIME, &st); err != nil {
-		return look{}, err
+		return fileMeta{}, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return look{}, errNotRegular
+		return fileMeta{}, errNotRegular
 	}
-	l := look{id: fileID{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino}, size: int64(st.Size), modified: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))}
+	l := fileMeta{id: fileID{major: st.Dev_major, minor: st.Dev_minor, inode: st.Ino}, size: int64(st.Size), modified: time.Unix(st.Mtime.Sec, int64(st.Mtime.Nsec))}
 	if st.Mask&unix.STATX_BTIME != 0 {
 		l.id.birth = st.Btime.Sec*1e9 + int64(st.Btime.Nsec)
 	}
@@ -45,7 +45,7 @@ func lookAtFD(fd int, path string, flags int) (look, error) {
 }
 
 // bornSince reports whether the file was created at or after t; false if the file system does not record it.
-func (l look) bornSince(t time.Time) bool { return l.id.birth != 0 && l.id.birth >= t.UnixNano() }
+func (l fileMeta) bornSince(t time.Time) bool { return l.id.birth != 0 && l.id.birth >= t.UnixNano() }
 
 // maxRunsChecked bounds the number of runs that are checked to recognise a state directory.
 const maxRunsChecked = 64

@@ -7,8 +7,8 @@ import (
 	"trainopt/monitor/trainlog"
 )
 
-// reached is the progress contained in a source.
-type reached struct {
+// extent is the progress contained in a source.
+type extent struct {
 	rows          int
 	epoch, epochs float64 // completed epochs and their total; 0 if unknown
 	step, steps   float64
@@ -19,7 +19,7 @@ type reached struct {
 var resultColumns = []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy, trainlog.EpochTime,
 	trainlog.TimeSoFar, trainlog.Throughput, trainlog.TotalEpochs, trainlog.TotalSteps}
 
-func (p *reached) add(rows []trainlog.Row) {
+func (p *extent) add(rows []trainlog.Row) {
 	p.rows += len(rows)
 	for i := range rows {
 		r := &rows[i]
@@ -47,7 +47,7 @@ func hasAny(r *trainlog.Row, columns []trainlog.Column) bool {
 }
 
 // advances reports whether the source contains a position of the training.
-func (p reached) advances() bool { return p.epoch > 0 || p.step > 0 || p.epochs > 0 || p.steps > 0 }
+func (p extent) advances() bool { return p.epoch > 0 || p.step > 0 || p.epochs > 0 || p.steps > 0 }
 
 // Plausibility bounds of a training log.
 const (
@@ -56,9 +56,9 @@ const (
 	aheadFactor = 10.0 // ratio by which a log may be ahead of the output
 )
 
-// doubt returns why a discovered file is not the log of this training; empty if it may be. output is the progress
-// printed by the training, took its run time.
-func doubt(file, output reached, took time.Duration) string {
+// rejectReason returns why a discovered file is not the log of this training; empty if it may be. output is the
+// progress printed by the training, took its run time.
+func rejectReason(file, output extent, took time.Duration) string {
 	most := max(file.epoch, file.step)
 	switch {
 	case output.epochs > 0 && file.epoch > output.epochs+1:
@@ -74,4 +74,4 @@ func doubt(file, output reached, took time.Duration) string {
 }
 
 // stalled reports whether a source has stopped growing while the output advances.
-func stalled(file, output reached) bool { return file.epoch > 0 && output.epoch > 2*file.epoch+2 }
+func stalled(file, output extent) bool { return file.epoch > 0 && output.epoch > 2*file.epoch+2 }

@@ -15,7 +15,7 @@ import (
 // different meanings.
 type output struct {
 	tails  [2]*trainlog.Tail
-	seen   [2]reached
+	seen   [2]extent
 	epochs int // stream that leads in epochs; -1 while neither contains any
 	steps  int // the same for steps
 }
@@ -99,7 +99,7 @@ func (o *output) leading(stream int, rows []trainlog.Row) []trainlog.Row {
 var positionColumns = []trainlog.Column{trainlog.Epoch, trainlog.TotalEpochs, trainlog.Step, trainlog.TotalSteps}
 
 // reached returns the progress contained in the output.
-func (o *output) reached() (p reached) {
+func (o *output) reached() (p extent) {
 	p.rows = o.seen[0].rows + o.seen[1].rows
 	if o.epochs >= 0 {
 		p.epoch, p.epochs = o.seen[o.epochs].epoch, o.seen[o.epochs].epochs

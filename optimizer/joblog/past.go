@@ -26,17 +26,17 @@ type old struct {
 	head [sha256.Size]byte // of the first headBytes
 }
 
-// past contains the logs that existed before the job started, by path, with size, time and a hash of the beginning of
-// each: reading whole files would delay the start.
-type past struct {
+// earlierLogs contains the logs that existed before the job started, by path, with size, time and a hash of the
+// beginning of each: reading whole files would delay the start.
+type earlierLogs struct {
 	files map[string]old
 	read  int64 // bytes, for tests
 	seen  int   // number of directory entries
 }
 
-// remember examines the logs below the directories and the named ones.
-func remember(named []string, dirs []string) past {
-	p := past{files: map[string]old{}}
+// recordEarlierLogs examines the logs below the directories and the named ones.
+func recordEarlierLogs(named []string, dirs []string) earlierLogs {
+	p := earlierLogs{files: map[string]old{}}
 	for _, path := range named {
 		p.add(path)
 	}
@@ -52,7 +52,7 @@ func remember(named []string, dirs []string) past {
 	return p
 }
 
-func (p *past) add(path string) {
+func (p *earlierLogs) add(path string) {
 	l, err := lookAt(path)
 	if err != nil || l.size == 0 || path == "" {
 		return
@@ -80,7 +80,7 @@ func headOf(path string, size int64) (sum [sha256.Size]byte, n int, err error) {
 // offset returns where the rows of this run begin in a file: after its earlier content, or at 0 if the file was
 // created or rewritten since the start. ok is false if the file is unchanged, or is older than the start and was not
 // recorded.
-func (p *past) offset(path string, l look, start time.Time) (at int64, ok bool) {
+func (p *earlierLogs) offset(path string, l fileMeta, start time.Time) (at int64, ok bool) {
 	o, known := p.files[path]
 	switch {
 	case l.size == 0:

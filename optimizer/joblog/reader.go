@@ -3,10 +3,12 @@ package joblog
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"regexp"
 	"time"
 
+	"trainopt/internal/regular"
 	"trainopt/monitor/trainlog"
 )
 
@@ -78,14 +80,15 @@ type Reader struct {
 	found      *trial // the discovered log; nil if none
 	hold       []trainlog.Row
 	source     Source
-	given      reached // totals of all returned rows
+	given      extent  // totals of all returned rows
 	lastStep   float64 // last step read from the previous location of a document that moves
 }
 
 // file is a log at a path given in advance: by the user or as $OPTIMIZER_LOG.
 type file struct {
-	path string
-	tail *trainlog.Tail
+	path   string
+	tail   *trainlog.Tail
+	failed string // the last error that was noted
 }
 
 // Open starts collecting evidence and records the logs that exist before the job starts; it reads at most 64 KiB of
@@ -110,7 +113,7 @@ func (r *Reader) begin(now time.Time) {
 	r.began = now
 	f := &r.find
 	f.start = time.Now() // compared with file times
-	f.past = remember([]string{r.options.Named}, r.options.dirs())
+	f.past = recordEarlierLogs([]string{r.options.Named}, r.options.dirs())
 	f.account, f.trials, f.refused = newAccounting(), map[string]*trial{}, map[fileID]string{}
 	r.named, r.own = agreed(r.options.Named), agreed(r.options.Own)
 }
@@ -126,7 +129,7 @@ func agreed(path string) *file {
 func (r *Reader) Continue(own string, began time.Time) {
 	r.options.Own = own
 	r.own = agreed(own)
-	r.find.start, r.find.past = began, past{files: map[string]old{}}
+	r.find.start, r.find.past = began, earlierLogs{files: map[string]old{}}
 }
 
 // Attach sets the job whose processes write the log. Call it at each launch, and when a running job is adopted.
@@ -139,7 +142,7 @@ func (r *Reader) Restart(own string, now time.Time) {
 		r.find.drop(path)
 	}
 	r.options.Own, r.source, r.lastStep = own, Source{}, 0
-	r.out.seen, r.out.epochs, r.out.steps = [2]reached{}, -1, -1
+	r.out.seen, r.out.epochs, r.out.steps = [2]extent{}, -1, -1
 	r.begin(now)
 }
 
@@ -206,14 +209,15 @@ func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string)
 func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
 	if f.tail == nil {
 		l, err := lookAt(f.path)
-		if errors.Is(err, errNotRegular) {
-			return nil, fmt.Errorf("read training log %s: %w", f.path, err)
-		}
 		if err != nil {
+			r.noteUnreadable(f, err)
 			return nil, nil
 		}
 		at, ok := r.find.past.offset(f.path, l, time.Time{})
 		if !ok {
+			if _, recorded := r.find.past.files[f.path]; l.size > 0 && !recorded { // older than the job, or unreadable
+				r.noteUnreadable(f, readable(f.path))
+			}
 			return nil, nil
 		}
 		if f.tail, err = openAt(f.path, r.options.tail(), at); err != nil {
@@ -223,8 +227,26 @@ func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, er
 	return read(f.tail, now, last)
 }
 
-// pollFound searches for a log if none is in use, and reads the discovered one. It drops a log that doubt or stalled
-// rejects.
+// noteUnreadable notes once why the log that the user named cannot be read; of $OPTIMIZER_LOG, which is in a directory
+// of the agent, only that it is not a regular file. A file that does not exist yet is not an error.
+func (r *Reader) noteUnreadable(f *file, err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || f != r.named && !errors.Is(err, errNotRegular) || f.failed == err.Error() {
+		return
+	}
+	f.failed = err.Error()
+	r.find.notes = append(r.find.notes, fmt.Sprintf("read training log %s: %v", f.path, err))
+}
+
+func readable(path string) error {
+	f, err := regular.Open(path, regular.NoLimit)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// pollFound searches for a log if none is in use, and reads the discovered one. It drops a log that rejectReason or
+// stalled rejects.
 func (r *Reader) pollFound(now time.Time, last bool) (rows []trainlog.Row, err error) {
 	took := now.Sub(r.began)
 	if (took >= settle && !now.Before(r.lookAt)) || last && r.found == nil {
@@ -243,7 +265,7 @@ func (r *Reader) pollFound(now time.Time, last bool) (rows []trainlog.Row, err e
 	more, err := read(r.found.tail, now, last)
 	r.found.seen.add(more)
 	rows = r.passed(append(rows, more...))
-	why := doubt(r.found.seen, r.out.reached(), took)
+	why := rejectReason(r.found.seen, r.out.reached(), took)
 	if stalled(r.found.seen, r.out.reached()) {
 		why = "it stopped growing while the output advances"
 	}
@@ -311,7 +333,7 @@ func (r *Reader) passed(rows []trainlog.Row) []trainlog.Row {
 	return kept
 }
 
-// Notes returns the findings since the last call about files that are not used, one sentence each.
+// Notes returns the findings since the last call about files that are not used or cannot be read, one sentence each.
 func (r *Reader) Notes() []string {
 	notes := r.find.notes
 	r.find.notes = nil

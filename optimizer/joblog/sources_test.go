@@ -1,6 +1,7 @@
 package joblog
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -35,6 +36,41 @@ func TestDataFileIsNoLog(t *testing.T) {
 	}
 	if notes := fmt.Sprint(j.reader.Notes()); !strings.Contains(notes, "dataset_out.csv is not used as the log") {
 		t.Errorf("notes %s", notes)
+	}
+}
+
+// A log that the user named and that cannot be read is noted once, even if another source is in use; one that does not
+// exist yet is not.
+func TestUnreadableNamedLogIsNoted(t *testing.T) {
+	dir := t.TempDir()
+	loop, file := filepath.Join(dir, "loop.csv"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Symlink(loop, loop), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ path, want string }{
+		"a loop of links":  {loop, "too many levels of symbolic links"},
+		"below a file":     {filepath.Join(file, "log.csv"), "not a directory"},
+		"a directory":      {dir, "not a regular file"},
+		"not created yet":  {filepath.Join(dir, "log.csv"), ""},
+		"no directory yet": {filepath.Join(dir, "out", "log.csv"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := Open(Options{Dir: dir, Named: c.path, Stdout: filepath.Join(dir, "stdout"), Stderr: filepath.Join(dir, "stderr")}, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			var notes []string
+			for i := range 3 {
+				if _, err := r.Poll(time.Now().Add(time.Duration(i) * time.Second)); err != nil {
+					t.Error(err)
+				}
+				notes = append(notes, r.Notes()...)
+			}
+			if c.want == "" && len(notes) > 0 || c.want != "" && (len(notes) != 1 || !strings.Contains(notes[0], c.path+": ") || !strings.Contains(notes[0], c.want)) {
+				t.Errorf("notes %q, want one with %q", notes, c.want)
+			}
+		})
 	}
 }
 

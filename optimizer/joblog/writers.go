@@ -196,7 +196,7 @@ func (w *writers) scan() []int {
 	w.settle()
 	clear(w.foreign)
 	for _, pid := range list[:min(len(list), maxProcesses)] {
-		eachWritable(w.proc, pid, func(path string, l look) { w.note(l.id, path, OpenForWriting) })
+		eachWritable(w.proc, pid, func(path string, l fileMeta) { w.note(l.id, path, OpenForWriting) })
 	}
 	return list
 }
@@ -216,7 +216,7 @@ func (w *writers) heldElsewhere(id fileID) bool {
 		if err != nil || w.job[pid] {
 			continue
 		}
-		eachWritable(w.proc, pid, func(_ string, l look) { held = held || l.id == id })
+		eachWritable(w.proc, pid, func(_ string, l fileMeta) { held = held || l.id == id })
 	}
 	if f := w.files[id]; held && f != nil {
 		f.foreign = true
@@ -225,7 +225,7 @@ func (w *writers) heldElsewhere(id fileID) bool {
 }
 
 // eachWritable calls each for every regular file that a process has open for writing.
-func eachWritable(proc string, pid int, each func(path string, l look)) {
+func eachWritable(proc string, pid int, each func(path string, l fileMeta)) {
 	root := filepath.Join(proc, strconv.Itoa(pid))
 	dir, err := os.Open(filepath.Join(root, "fd"))
 	if err != nil {
@@ -275,7 +275,7 @@ func (w *writers) of(id fileID) (e Evidence, foreign bool) {
 // candidate is a file that the job writes and that may be its log.
 type candidate struct {
 	path     string
-	look     look
+	look     fileMeta
 	evidence Evidence
 	foreign  bool
 }

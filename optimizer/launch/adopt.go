@@ -14,7 +14,7 @@ import (
 )
 
 // Adopt implements Launcher. The returned Job is attached if the keeper lives; has ended if the exit is recorded; and
-// is Lost otherwise, its Done closed as soon as no process of it lives (see Leftovers). A process that merely reuses
+// is Lost otherwise, its Done closed as soon as no process of it lives. A process that merely reuses
 // the pid of the keeper or of the job is never touched. The error reports a record that cannot be read, or ErrBusy
 // for a keeper that lives in another container or on another machine, from where the job can be adopted.
 func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
@@ -38,7 +38,7 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		return nil, fmt.Errorf("adopt job %d of %s: its keeper lives where we cannot see it (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
 	}
 	if len(leftovers(h, m.runID, m.enforce)) == 0 {
-		j.lose(false)
+		j.endLost(false)
 		return j, nil
 	}
 	j.watch() // detects the dead keeper and follows the remaining processes
@@ -61,11 +61,11 @@ func Find(runDir string) (Handle, error) {
 	return Handle{}, fmt.Errorf("find the job of %s: %w", runDir, err)
 }
 
-// Leftovers lists the living processes of a job whose keeper is dead: those of its cgroup, of its session, and those
-// with its run id in their environment. It is empty while the keeper lives (see Job.PIDs), and for a handle from
-// before a restart of the machine.
-func Leftovers(h Handle) []int {
-	if _, alive := newJob(h, memory{}).supervisor(); alive {
+// leftoverPIDs lists the living processes of a job whose keeper is dead: those of its cgroup, of its session, and those
+// with its run id in their environment. It is empty while the keeper lives (see ProcessTree.PIDs), and for a handle
+// from before a restart of the machine.
+func leftoverPIDs(h Handle) []int {
+	if _, alive := newJob(h, jobFacts{}).supervisor(); alive {
 		return nil
 	}
 	m, err := recall(h)
@@ -103,8 +103,8 @@ func (j *job) here() bool {
 
 // recall reads the facts about the job of h from the run directory. Missing files leave the defaults, and so do the
 // files of a later start in the same directory.
-func recall(h Handle) (memory, error) {
-	m := memory{grace: defaultGrace, want: control{Schema: fileSchema}}
+func recall(h Handle) (jobFacts, error) {
+	m := jobFacts{grace: defaultGrace, want: control{Schema: fileSchema}}
 	var s started
 	err := readJSON(filepath.Join(h.RunDir, startedFile), &s)
 	if errors.Is(err, ErrNewer) {
@@ -157,7 +157,7 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
 	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		e.Detail = "the machine was restarted while it ran"
-	} else if words := lastWords(h.RunDir); words != "" {
+	} else if words := keeperLogLine(h.RunDir); words != "" {
 		e.Detail += "; the keeper's last words: " + words
 	}
 	if sign != "" {
@@ -168,9 +168,9 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	return e
 }
 
-// lastSign returns the time at which a job whose end was not observed last wrote to its run directory, or was started
-// if it wrote nothing; sign formats that time with the name of the file.
-func lastSign(dir string) (at time.Time, sign string) {
+// lastActivity returns the time at which a job whose end was not observed last wrote to its run directory, or was
+// started if it wrote nothing; sign formats that time with the name of the file.
+func lastActivity(dir string) (at time.Time, sign string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return time.Now(), ""

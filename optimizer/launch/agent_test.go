@@ -17,7 +17,7 @@ import (
 )
 
 // The agent is killed; another one adopts the job and reports its end exactly.
-func TestCase07AgentKilledJobAdopted(t *testing.T) {
+func TestAgentKilledJobAdopted(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "42"))
 	a.Process.Kill()
@@ -30,8 +30,8 @@ func TestCase07AgentKilledJobAdopted(t *testing.T) {
 	if len(j.Enforced()) == 0 {
 		t.Error("Enforced() says nothing after adoption")
 	}
-	if left := Leftovers(h); len(left) > 0 {
-		t.Errorf("Leftovers() = %v while the keeper lives", left)
+	if left := leftoverPIDs(h); len(left) > 0 {
+		t.Errorf("leftoverPIDs() = %v while the keeper lives", left)
 	}
 	e, err := j.Stop(context.Background(), 10*time.Second)
 	if err != nil || e.Reason != Stopped || e.Code != 42 {
@@ -55,7 +55,7 @@ func TestAdoptWithDamagedControlFile(t *testing.T) {
 	}
 }
 
-func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
+func TestJobEndsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args   []string
@@ -85,7 +85,7 @@ func TestCase07JobEndsWhileNobodyWatches(t *testing.T) {
 }
 
 // The agent's time limit holds after its death, and the next agent can move it.
-func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
+func TestLimitHoldsWithoutAgent(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "save", "75")
 	c.StopAfter = 2 * time.Second
@@ -98,7 +98,7 @@ func TestCase07LimitHoldsWithoutAgent(t *testing.T) {
 	}
 }
 
-func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
+func TestSecondAgentMovesTheLimit(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "save", "75")
 	c.StopAfter = 3 * time.Second
@@ -123,7 +123,7 @@ func TestCase07SecondAgentMovesTheLimit(t *testing.T) {
 }
 
 // A job survives an agent that died before it saved the handle.
-func TestCase07HandleFoundInRunDirectory(t *testing.T) {
+func TestHandleFoundInRunDirectory(t *testing.T) {
 	c := testCommand(t, "sleep")
 	if _, err := Find(c.RunDir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("Find before the start: %v, want fs.ErrNotExist", err)
@@ -196,7 +196,7 @@ func mustStop(t *testing.T, j Job) Exit {
 }
 
 // Signals from the terminal to the agent's group reach neither keeper nor job.
-func TestCase06TerminalSignals(t *testing.T) {
+func TestTerminalSignals(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP} {
 		t.Run(signalName(sig), func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestCase06TerminalSignals(t *testing.T) {
 }
 
 // The second Ctrl-C arrives while the first one is being handled.
-func TestCase06StopTwiceQuickly(t *testing.T) {
+func TestStopTwiceQuickly(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
 	first := make(chan Exit, 1)
@@ -226,7 +226,7 @@ func TestCase06StopTwiceQuickly(t *testing.T) {
 		e, _ := j.Stop(context.Background(), time.Hour)
 		first <- e
 	}()
-	for j.(*job).wants().Stop == nil {
+	for j.wants().Stop == nil {
 		time.Sleep(time.Millisecond)
 	}
 	e, err := j.Stop(context.Background(), 0)
@@ -244,7 +244,7 @@ func TestCase06StopTwiceQuickly(t *testing.T) {
 }
 
 // A stop whose caller no longer waits is completed nevertheless.
-func TestCase06StopAbandoned(t *testing.T) {
+func TestStopAbandoned(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -258,7 +258,7 @@ func TestCase06StopAbandoned(t *testing.T) {
 }
 
 // SIGTERM during start-up: at every point of the start, no process is left.
-func TestCase06StopDuringStart(t *testing.T) {
+func TestStopDuringStart(t *testing.T) {
 	for name, self := range map[string][]string{
 		"before the keeper":     {selfExe(), asSlowKeeper},
 		"before the trampoline": {selfExe(), asSlowTrampoline},
@@ -312,12 +312,12 @@ func bystander(t *testing.T) process {
 }
 
 // Another program has reused the pid of the keeper, of the job, or of both.
-func TestCase08PidReused(t *testing.T) {
+func TestPidReused(t *testing.T) {
 	other := bystander(t)
 	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start - 1,
 		PID: other.PID, Start: other.Start - 1, BootID: bootID()}
-	if left := Leftovers(h); len(left) > 0 {
-		t.Errorf("Leftovers() = %v: that is another program", left)
+	if left := leftoverPIDs(h); len(left) > 0 {
+		t.Errorf("leftoverPIDs() = %v: that is another program", left)
 	}
 	j := adopt(t, h)
 	if err := j.Signal(unix.SIGKILL); !errors.Is(err, os.ErrProcessDone) {
@@ -340,7 +340,7 @@ func TestCase08PidReused(t *testing.T) {
 }
 
 // Without a keeper, a process is identified by the run id in its environment, unless it is older than the job.
-func TestCase08StrayKnownByRunID(t *testing.T) {
+func TestStrayIdentifiedByRunID(t *testing.T) {
 	c := exec.Command(selfExe(), asChild, "deaf")
 	c.Env = []string{runIDVariable + "stray-test"}
 	if err := c.Start(); err != nil {
@@ -370,15 +370,15 @@ func TestCase08StrayKnownByRunID(t *testing.T) {
 }
 
 // A handle from before a restart of the machine matches no running process, even if pid and start time agree.
-func TestCase08HandleFromBeforeRestart(t *testing.T) {
+func TestHandleFromBeforeRestart(t *testing.T) {
 	other := bystander(t)
 	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start, PID: other.PID, Start: other.Start, BootID: "another"}
 	j := adopt(t, h)
 	if e := waitEnd(t, j); e.Reason != Lost || !strings.Contains(e.Detail, "restarted") {
 		t.Errorf("exit = %+v, want lost in a restart", e)
 	}
-	if left := Leftovers(h); len(left) > 0 || !other.alive() {
-		t.Errorf("Leftovers() = %v, other program alive: %v", left, other.alive())
+	if left := leftoverPIDs(h); len(left) > 0 || !other.alive() {
+		t.Errorf("leftoverPIDs() = %v, other program alive: %v", left, other.alive())
 	}
 }
 
@@ -396,8 +396,8 @@ func TestKeeperAndStandbyKilled(t *testing.T) {
 				j.Close()
 			}
 			killKeepers(t, h)
-			if left := Leftovers(h); !contains(left, h.PID) || !contains(left, daemon.PID) {
-				t.Errorf("Leftovers() = %v, want the job %d and its daemon %d", left, h.PID, daemon.PID)
+			if left := leftoverPIDs(h); !contains(left, h.PID) || !contains(left, daemon.PID) {
+				t.Errorf("leftoverPIDs() = %v, want the job %d and its daemon %d", left, h.PID, daemon.PID)
 			}
 			if adopted {
 				j = adopt(t, h)
@@ -407,7 +407,7 @@ func TestKeeperAndStandbyKilled(t *testing.T) {
 				t.Fatalf("the job lives, but Done is closed: %+v", j.Exit())
 			case <-time.After(300 * time.Millisecond):
 			}
-			if err := j.SetStopAfter(time.Hour); !errors.Is(err, ErrNoKeeper) {
+			if err := j.SetStopAfter(time.Hour); !errors.Is(err, errNoKeeper) {
 				t.Errorf("SetStopAfter = %v, want ErrNoKeeper", err)
 			}
 			e, err := j.Stop(context.Background(), 300*time.Millisecond)

@@ -9,7 +9,7 @@ import (
 )
 
 // A job that dies within 10 ms, six times, with real processes.
-func TestCase05DiesAtOnceSixTimes(t *testing.T) {
+func TestSixImmediateFailures(t *testing.T) {
 	t.Parallel()
 	b := Backoff{First: 10 * time.Millisecond, Max: 40 * time.Millisecond, Seed: 1}
 	c := testCommand(t, "exit", "3")

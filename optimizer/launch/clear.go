@@ -48,7 +48,7 @@ func living(h Handle) int {
 			return p.PID
 		}
 	}
-	if left := Leftovers(h); len(left) > 0 {
+	if left := leftoverPIDs(h); len(left) > 0 {
 		return left[0]
 	}
 	return 0

@@ -20,7 +20,11 @@
 // environment of the Command.
 //
 // The keeper survives whatever kills the agent alone, but not what kills the agent's whole cgroup: a stop by the
-// service manager, the end of a container or of a batch job. The job then dies too, or Leftovers finds its processes.
+// service manager, the end of a container or of a batch job. The job then dies too, or Adopt finds the remaining
+// processes.
+//
+// A Job of any engine can be stopped, observed and asked to save. What only a process tree of this machine can do is in
+// Resizer and ProcessTree: the agent uses them where a Job implements them, and does without them otherwise.
 //
 // The keeper's decisions are in watch.go, a state machine without clock or processes; exit.go derives the reason and
 // description of an exit. The package makes no decision about allocations and starts no shell. It requires Linux.

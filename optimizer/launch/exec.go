@@ -37,9 +37,9 @@ type startFailure struct {
 	Errno syscall.Errno `json:"errno,omitempty"`
 }
 
-// ExecMain is the trampoline: a process that applies the recipe to itself and then becomes the job by exec. Only the
+// execMain is the trampoline: a process that applies the recipe to itself and then becomes the job by exec. Only the
 // keeper starts it. It returns, with an exit code, only if exec failed.
-func ExecMain(args []string) int {
+func execMain(args []string) int {
 	runtime.LockOSThread() // affinity belongs to a thread, and exec keeps that of the calling thread
 	syscall.CloseOnExec(execSpecFD)
 	syscall.CloseOnExec(execReportFD)

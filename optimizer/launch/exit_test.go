@@ -10,7 +10,7 @@ import (
 )
 
 // Code and signal are reported exactly, for every code.
-func TestP2ExitCode(t *testing.T) {
+func TestExitCode(t *testing.T) {
 	t.Parallel()
 	for _, code := range []int{0, 1, 2, 75, 126, 127, 137, 255} {
 		j := start(t, testLocal(), testCommand(t, "exit", strconv.Itoa(code)))
@@ -24,7 +24,7 @@ func TestP2ExitCode(t *testing.T) {
 	}
 }
 
-func TestP2ExitSignal(t *testing.T) {
+func TestExitSignal(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{unix.SIGABRT, unix.SIGTERM, unix.SIGHUP, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2} {
 		j := start(t, testLocal(), testCommand(t, "die", strconv.Itoa(int(sig))))
@@ -35,7 +35,7 @@ func TestP2ExitSignal(t *testing.T) {
 	}
 }
 
-func TestCase04ThreeDifferentWords(t *testing.T) {
+func TestExitDescriptionsDistinguishSignalAndCode(t *testing.T) {
 	words := map[string]bool{}
 	for name, tc := range map[string]struct {
 		args   []string

@@ -78,14 +78,14 @@ func plain(in []text) []string {
 	return out
 }
 
-// pace holds the timeouts of an orderly end that the user does not choose.
-type pace struct {
+// endTimeouts holds the timeouts of an orderly end that the user does not choose.
+type endTimeouts struct {
 	Linger   time.Duration `json:"linger_ns"`    // run time granted to other processes after the main process has ended
 	Clear    time.Duration `json:"clear_ns"`     // from the SIGTERM that follows to SIGKILL
 	KillWait time.Duration `json:"kill_wait_ns"` // the time a killed process may take to die
 }
 
-var usualPace = pace{Linger: 3 * time.Second, Clear: 5 * time.Second, KillWait: 10 * time.Second}
+var usualPace = endTimeouts{Linger: 3 * time.Second, Clear: 5 * time.Second, KillWait: 10 * time.Second}
 
 // spec is the keeper's input. Environment and recipe are passed through a pipe only: the keys and tokens of an
 // environment must not be stored on disk.
@@ -99,7 +99,7 @@ type spec struct {
 	Limits     resources.Limits     `json:"limits"`
 	Grace      time.Duration        `json:"grace_ns"`
 	LogLimit   int64                `json:"log_limit_bytes"`
-	Pace       pace                 `json:"pace"`
+	Pace       endTimeouts          `json:"pace"`
 	// RunID is the job's OPTIMIZER_RUN_ID, which identifies stray processes after the keeper's death.
 	RunID text `json:"run_id,omitempty"`
 	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty means pipes.

@@ -111,7 +111,7 @@ func FuzzControlFile(f *testing.F) {
 }
 
 // A record that is truncated, empty, foreign or newer is refused with a clear error and never partly used.
-func TestCase22DamagedRecords(t *testing.T) {
+func TestDamagedRecords(t *testing.T) {
 	good := `{"schema":1,"handle":{"keeper_pid":1},"exit":{"reason":"exited","code":3,"at":"2024-01-01T00:00:00Z","ran_ns":1,"peak_memory_gib":null,"cpu_seconds":1.5}}`
 	for name, tc := range map[string]struct {
 		text string

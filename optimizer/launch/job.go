@@ -19,9 +19,9 @@ import (
 // not sent.
 var ErrNoCheckpoint = errors.New("its main process does not handle the checkpoint signal SIGUSR1")
 
-// ErrNoKeeper reports that the keeper and the standby of a job are dead, so a request that only they can carry out
+// errNoKeeper reports that the keeper and the standby of a job are dead, so a request that only they can carry out
 // was not carried out.
-var ErrNoKeeper = errors.New("the keeper of the job is gone")
+var errNoKeeper = errors.New("the keeper of the job is gone")
 
 // stopSlack is the time that Stop may take in addition to the grace.
 const stopSlack = 15 * time.Second
@@ -29,7 +29,7 @@ const stopSlack = 15 * time.Second
 // keeperSlack is the time that the keeper may take in addition to the grace before the agent kills the tree itself.
 const keeperSlack = 12 * time.Second
 
-// job is the agent's side of a job under a keeper. It implements Job.
+// job is the agent's side of a job under a keeper. It implements Job, Resizer and ProcessTree.
 type job struct {
 	handle  Handle
 	keeper  process
@@ -40,8 +40,8 @@ type job struct {
 	runID   string
 	enforce enforcer // nil if unknown
 	missing []string
-	began   time.Time // wall clock; zero if unknown
-	answer  *answer   // nil if another agent started the job
+	began   time.Time      // wall clock; zero if unknown
+	answer  *keeperReplies // nil if another agent started the job
 
 	life   context.Context // cancelled by Close
 	cancel context.CancelFunc
@@ -55,10 +55,14 @@ type job struct {
 	byUs bool
 }
 
-var _ Job = (*job)(nil)
+var _ interface {
+	Job
+	Resizer
+	ProcessTree
+} = (*job)(nil)
 
-// memory holds the facts about a job that its handle does not contain.
-type memory struct {
+// jobFacts holds the facts about a job that its handle does not contain.
+type jobFacts struct {
 	known   bool // the run directory describes this job and not a later one
 	grace   time.Duration
 	runID   string
@@ -68,7 +72,7 @@ type memory struct {
 	enforce enforcer
 }
 
-func newJob(h Handle, m memory) *job {
+func newJob(h Handle, m jobFacts) *job {
 	life, cancel := context.WithCancel(context.Background())
 	return &job{handle: h, keeper: process{h.KeeperPID, h.KeeperStart}, standby: process{h.StandbyPID, h.StandbyStart},
 		main: process{h.PID, h.Start}, dir: h.RunDir, grace: m.grace, runID: m.runID, enforce: m.enforce, missing: m.missing, began: m.began, want: m.want,
@@ -133,15 +137,15 @@ func (j *job) supervisor() (process, bool) {
 func (j *job) end(e Exit) {
 	j.mu.Lock()
 	if j.byUs {
-		e = e.wanted()
+		e = e.asStopped()
 	}
 	j.mu.Unlock()
 	j.exit = e
 	close(j.done)
 }
 
-// wanted returns e as the exit of a job that the agent stopped without its keeper.
-func (e Exit) wanted() Exit {
+// asStopped returns e as the exit of a job that the agent stopped without its keeper.
+func (e Exit) asStopped() Exit {
 	switch {
 	case e.Reason == Killed && (e.Signal == "SIGTERM" || e.Signal == "SIGKILL"):
 		e.Reason, e.Detail = Stopped, "ended by "+e.Signal
@@ -152,15 +156,15 @@ func (e Exit) wanted() Exit {
 	return e
 }
 
-// lose ends a job that has neither processes nor an exit record. The time of the end is now if the agent observed it
+// endLost ends a job that has neither processes nor an exit record. The time of the end is now if the agent observed it
 // (watched), otherwise the last modification that the run directory shows.
-func (j *job) lose(watched bool) {
+func (j *job) endLost(watched bool) {
 	if j.enforce != nil {
 		j.enforce.Remove() // the keeper's task, but the keeper is dead
 	}
 	at, sign := time.Now(), ""
 	if !watched {
-		at, sign = lastSign(j.dir)
+		at, sign = lastActivity(j.dir)
 	}
 	j.end(lost(j.handle, j.began, at, sign))
 }
@@ -172,7 +176,7 @@ func (j *job) watchOrphans() {
 	for {
 		list := leftovers(j.handle, j.runID, j.enforce)
 		if len(list) == 0 {
-			j.lose(true)
+			j.endLost(true)
 			return
 		}
 		for anyAlive(list) {
@@ -226,7 +230,7 @@ func (j *job) Close() error {
 	return nil
 }
 
-// PIDs implements Job. It returns no pids after the end.
+// PIDs implements ProcessTree. It returns no pids after the end.
 func (j *job) PIDs() ([]int, error) {
 	list, err := j.processes()
 	pids := make([]int, len(list))
@@ -265,7 +269,7 @@ func (j *job) Enforced() []string {
 	return append(words, j.missing...)
 }
 
-// Apply implements Job.
+// Apply implements Resizer.
 func (j *job) Apply(a resources.Allocation) ([]string, error) {
 	if j.hasEnded() {
 		return nil, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, os.ErrProcessDone)
@@ -287,9 +291,9 @@ func (j *job) Apply(a resources.Allocation) ([]string, error) {
 	return not, nil
 }
 
-// demand writes the requested state to control.json and wakes the keeper. change edits a copy of the previous
-// request. A disk that does not respond within demandWithin, or a dead keeper (ErrNoKeeper), is an error.
-func (j *job) demand(change func(*control)) error {
+// requestControl writes the requested state to control.json and wakes the keeper. change edits a copy of the previous
+// request. A disk that does not respond within controlWithin, or a dead keeper (errNoKeeper), is an error.
+func (j *job) requestControl(change func(*control)) error {
 	if j.hasEnded() {
 		return os.ErrProcessDone
 	}
@@ -304,8 +308,8 @@ func (j *job) demand(change func(*control)) error {
 		if err != nil {
 			return err
 		}
-	case <-time.After(demandWithin): // the caller then acts without the keeper
-		return fmt.Errorf("write %s: no answer from the disk within %v", controlFile, demandWithin)
+	case <-time.After(controlWithin): // the caller then acts without the keeper
+		return fmt.Errorf("write %s: no answer from the disk within %v", controlFile, controlWithin)
 	}
 	j.want = want
 	for _, p := range []process{j.keeper, j.standby} { // a sleeping standby reads control.json when it wakes
@@ -313,11 +317,11 @@ func (j *job) demand(change func(*control)) error {
 			return nil
 		}
 	}
-	return ErrNoKeeper
+	return errNoKeeper
 }
 
-// demandWithin limits the time for writing control.json.
-const demandWithin = 500 * time.Millisecond
+// controlWithin limits the time for writing control.json.
+const controlWithin = 500 * time.Millisecond
 
 // wants returns the last request to the keeper.
 func (j *job) wants() control {
@@ -328,7 +332,7 @@ func (j *job) wants() control {
 
 // SetStopAfter implements Job.
 func (j *job) SetStopAfter(d time.Duration) error {
-	err := j.demand(func(c *control) {
+	err := j.requestControl(func(c *control) {
 		c.StopAt = 0
 		if d > 0 {
 			c.StopAt = monotonic() + d
@@ -350,7 +354,7 @@ func (j *job) Checkpoint() error {
 		if !j.main.catches(unix.SIGUSR1) {
 			return ErrNoCheckpoint
 		}
-		if j.demand(func(c *control) { c.Checkpoints++ }) != nil {
+		if j.requestControl(func(c *control) { c.Checkpoints++ }) != nil {
 			return j.main.signal(unix.SIGUSR1)
 		}
 		return nil
@@ -361,7 +365,7 @@ func (j *job) Checkpoint() error {
 	return nil
 }
 
-// Signal implements Job.
+// Signal implements ProcessTree.
 func (j *job) Signal(sig os.Signal) error {
 	n, ok := sig.(syscall.Signal)
 	if !ok {
@@ -397,7 +401,7 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (Exit, error) {
 	limit := time.NewTimer(grace + stopSlack)
 	defer limit.Stop()
 	escalate := grace
-	if err := j.demand(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
+	if err := j.requestControl(func(c *control) { c.Stop = shorter(c.Stop, grace) }); err == nil {
 		j.keeper.signal(unix.SIGCONT) // in case they are stopped
 		j.standby.signal(unix.SIGCONT)
 		escalate += keeperSlack

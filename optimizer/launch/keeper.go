@@ -29,7 +29,7 @@ func KeeperMain(args []string) int {
 	}
 	switch role {
 	case execTrampoline:
-		return ExecMain(args[1:])
+		return execMain(args[1:])
 	case keepRole:
 		return keeperMain()
 	}
@@ -87,7 +87,7 @@ func (k *keeper) run() {
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
-	json.NewEncoder(k.hello).Encode(hello{Started: &s}) // the agent may be dead
+	json.NewEncoder(k.hello).Encode(keeperMessage{Started: &s}) // the agent may be dead
 	k.keep()
 }
 
@@ -168,7 +168,7 @@ func (k *keeper) act(do []action) {
 			if k.enforce != nil {
 				k.enforce.Kill()
 			}
-			for _, s := range k.left() {
+			for _, s := range k.livingProcesses() {
 				s.signal(unix.SIGKILL)
 			}
 		}
@@ -176,7 +176,7 @@ func (k *keeper) act(do []action) {
 }
 
 func (k *keeper) termEach(which func(stat) bool) {
-	for _, s := range k.left() {
+	for _, s := range k.livingProcesses() {
 		if which(s) {
 			s.signal(unix.SIGTERM)
 			s.signal(unix.SIGCONT)
@@ -184,8 +184,8 @@ func (k *keeper) termEach(which func(stat) bool) {
 	}
 }
 
-// left lists the living processes of the job: those below the keeper and those in its cgroup.
-func (k *keeper) left() []stat {
+// livingProcesses lists the living processes of the job: those below the keeper and those in its cgroup.
+func (k *keeper) livingProcesses() []stat {
 	list, err := tree(k.self.PID)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -222,7 +222,7 @@ func (k *keeper) reap() {
 // finish drains the output and records the exit.
 func (k *keeper) finish() int {
 	now := monotonic()
-	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.left()}
+	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.livingProcesses()}
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status
 	k.mu.Unlock()
@@ -319,7 +319,7 @@ func (k *keeper) usage(oom bool) (peakGiB, cpuSeconds *float64) {
 func (k *keeper) record(e ended) int {
 	e.Schema, e.Handle = fileSchema, k.handle
 	if e.Start == nil {
-		json.NewEncoder(k.hello).Encode(hello{Ended: &e}) // also reaches the agent when the file cannot be written
+		json.NewEncoder(k.hello).Encode(keeperMessage{Ended: &e}) // also reaches the agent when the file cannot be written
 	}
 	data, err := json.Marshal(e)
 	if err == nil {

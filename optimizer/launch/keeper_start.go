@@ -30,8 +30,8 @@ const (
 	lastFD     = briefFD
 )
 
-// hello is a message to the agent that started the job: first Started or Failure, finally Ended.
-type hello struct {
+// keeperMessage is a message to the agent that started the job: first Started or Failure, finally Ended.
+type keeperMessage struct {
 	Started *started      `json:"started,omitempty"`
 	Failure *startFailure `json:"failure,omitempty"`
 	Ended   *ended        `json:"ended,omitempty"`
@@ -215,6 +215,6 @@ func (k *keeper) startFailed(f *startFailure) int {
 		k.drain() // for its last output
 	}
 	code := k.record(ended{Exit: Exit{Reason: StartFailed, Code: -1, Detail: f.String(), At: time.Now()}, Start: f})
-	json.NewEncoder(k.hello).Encode(hello{Failure: f})
+	json.NewEncoder(k.hello).Encode(keeperMessage{Failure: f})
 	return code
 }

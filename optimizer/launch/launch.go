@@ -66,35 +66,42 @@ type Handle struct {
 	StandbyStart uint64 `json:"standby_start,omitempty"`
 }
 
-// Job is a supervised process tree.
+// Job is a supervised job of any engine. What only some engines can do is in Resizer and ProcessTree, which a Job may
+// implement too.
 type Job interface {
 	Handle() Handle
-	// PIDs lists the living processes of the tree.
-	PIDs() ([]int, error)
 	// Enforced describes, one line each, which parts of the allocation are enforced, which are not, and why.
 	Enforced() []string
-	// Apply changes the CPU and memory part of the allocation of the running tree; it returns the parts that could
-	// not be changed.
-	Apply(a resources.Allocation) (notApplied []string, err error)
 	// SetStopAfter moves the dead-man's switch to d from now; 0 removes it.
 	SetStopAfter(d time.Duration) error
 	// Checkpoint asks the job to save a checkpoint and exit (SIGUSR1 to its main process). It does not wait.
 	Checkpoint() error
-	// Signal sends a signal to the process group.
-	Signal(sig os.Signal) error
-	// Stop ends the tree: SIGTERM to the group, grace, SIGKILL to the remaining processes. It waits at most grace +
-	// 15 s.
+	// Stop ends the job: SIGTERM, grace, SIGKILL to the remaining processes. It waits at most grace + 15 s.
 	Stop(ctx context.Context, grace time.Duration) (Exit, error)
-	// Done is closed when the tree has ended; Exit then returns the exit record.
+	// Done is closed when all processes of the job have ended; Exit then returns the exit record.
 	Done() <-chan struct{}
 	Exit() Exit
 	// Close releases the job without stopping it.
 	Close() error
 }
 
+// Resizer is a Job whose allocation can be changed while it runs.
+type Resizer interface {
+	// Apply changes the CPU and memory part of the allocation of the running job; it returns the parts that could not
+	// be changed.
+	Apply(a resources.Allocation) (notApplied []string, err error)
+}
+
+// ProcessTree is a Job whose processes run on this machine.
+type ProcessTree interface {
+	// PIDs lists the living processes of the job.
+	PIDs() ([]int, error)
+	// Signal sends a signal to the process group of the job.
+	Signal(sig os.Signal) error
+}
+
 // Launcher starts jobs and finds them again.
 type Launcher interface {
-	Name() string // "local", "slurm"
 	Start(ctx context.Context, c Command) (Job, error)
 	// Adopt takes control of a job that an earlier agent started, whether it still runs or has ended meanwhile.
 	Adopt(ctx context.Context, h Handle) (Job, error)

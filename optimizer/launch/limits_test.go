@@ -23,7 +23,7 @@ func heldMemory(t *testing.T, gib resources.GiB, args ...string) Job {
 }
 
 // The job exceeds its cgroup's limit: the SIGKILL is attributed to the kernel.
-func TestCase26OutOfMemory(t *testing.T) {
+func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
 	t.Run("the main process", func(t *testing.T) {
 		e := waitEnd(t, heldMemory(t, 0.0625, "eat", "512", "0"))

@@ -34,7 +34,7 @@ type Local struct {
 	// means 32 MiB, which keeps at most 128 MiB of output.
 	LogLimit int64
 
-	pace pace // zero: usualPace
+	pace endTimeouts // zero: usualPace
 }
 
 var _ Launcher = Local{}
@@ -47,9 +47,6 @@ const (
 
 // ErrBusy reports that a job is still running in the run directory.
 var ErrBusy = errors.New("a job is still running there")
-
-// Name returns "local".
-func (l Local) Name() string { return "local" }
 
 // Start starts c and returns when the program itself runs (exec has succeeded). An earlier job of the same RunDir
 // must have ended; its output is appended to, its exit record is removed. The error is a *StartError. If ctx ends
@@ -161,7 +158,7 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 	if s.LogLimit <= 0 {
 		s.LogLimit = defaultLogLimit
 	}
-	if s.Pace == (pace{}) {
+	if s.Pace == (endTimeouts{}) {
 		s.Pace = usualPace
 	}
 	return s, nil
@@ -197,7 +194,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		defer k.answer.from.Close()
 		k.abort()
 		reason := startFailure{Reason: fmt.Sprintf("the keeper of the job did not answer: %v", err)}
-		if words := lastWords(dir); words != "" {
+		if words := keeperLogLine(dir); words != "" {
 			reason.Reason += ": " + words
 		}
 		if strings.Contains(reason.Reason, "failed to create new OS thread") {
@@ -215,7 +212,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 		k.reap()
 		return nil, because(reply.Failure)
 	}
-	j := newJob(reply.Started.Handle, memory{grace: s.Grace, runID: string(s.RunID),
+	j := newJob(reply.Started.Handle, jobFacts{grace: s.Grace, runID: string(s.RunID),
 		missing: reply.Started.Missing, began: reply.Started.At, want: want, enforce: enforce})
 	j.answer = k.answer
 	j.watch()
@@ -225,30 +222,30 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 // child is the standby, a child of this process, with the keeper below it.
 type child struct {
 	process
-	answer *answer
+	answer *keeperReplies
 }
 
-// answer is the pipe on which keeper and standby send messages to the agent that started them.
-type answer struct {
+// keeperReplies is the pipe on which keeper and standby send messages to the agent that started them.
+type keeperReplies struct {
 	from *os.File
 	json *json.Decoder
 }
 
 // next returns the next message, waiting no longer than within.
-func (a *answer) next(ctx context.Context, within time.Duration) (hello, error) {
-	var h hello
+func (a *keeperReplies) next(ctx context.Context, within time.Duration) (keeperMessage, error) {
+	var h keeperMessage
 	a.from.SetReadDeadline(time.Now().Add(within))
 	stop := context.AfterFunc(ctx, func() { a.from.SetReadDeadline(time.Unix(1, 0)) })
 	defer stop()
 	err := a.json.Decode(&h)
-	if err == nil && h == (hello{}) {
+	if err == nil && h == (keeperMessage{}) {
 		err = errors.New("the answer is empty")
 	}
 	return h, err
 }
 
 // close closes the pipe and reaps the standby, a child of this process, once it has ended.
-func (a *answer) close(ctx context.Context, standby process) {
+func (a *keeperReplies) close(ctx context.Context, standby process) {
 	a.from.Close()
 	ctx, cancel := context.WithTimeout(ctx, leavesWithin)
 	defer cancel()
@@ -296,7 +293,7 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 		from.Close()
 		return nil, shortage("start the keeper of the job", err)
 	}
-	k := &child{process: process{PID: pid}, answer: &answer{from, json.NewDecoder(from)}}
+	k := &child{process: process{PID: pid}, answer: &keeperReplies{from, json.NewDecoder(from)}}
 	if st, err := readStat(pid); err == nil {
 		k.Start = st.Start
 	}
@@ -392,8 +389,8 @@ func runIDOf(env []string) string {
 	return ""
 }
 
-// lastWords returns the first line of the keeper's log.
-func lastWords(dir string) string {
+// keeperLogLine returns the first line of the keeper's log.
+func keeperLogLine(dir string) string {
 	data, err := os.ReadFile(filepath.Join(dir, keeperLog))
 	if err != nil {
 		return ""

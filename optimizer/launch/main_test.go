@@ -67,7 +67,7 @@ func TestMain(m *testing.M) {
 const noRaceSleep = "atexit_sleep_ms=0"
 
 // quick shortens the timeouts of the orderly end for tests.
-var quick = pace{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
+var quick = endTimeouts{Linger: 300 * time.Millisecond, Clear: 500 * time.Millisecond, KillWait: 2 * time.Second}
 
 func testLocal() Local {
 	return Local{Self: []string{selfExe(), asKeeper}, pace: quick}
@@ -96,14 +96,14 @@ func testCommand(t testing.TB, args ...string) Command {
 }
 
 // start starts c and ensures that none of its processes outlives the test.
-func start(t testing.TB, l Local, c Command) Job {
+func start(t testing.TB, l Local, c Command) *job {
 	t.Helper()
 	j, err := l.Start(context.Background(), c)
 	if err != nil {
 		t.Fatalf("start: %v", err)
 	}
 	cleanUp(t, j)
-	return j
+	return j.(*job)
 }
 
 func cleanUp(t testing.TB, j Job) {
@@ -397,12 +397,12 @@ func agent(t testing.TB, c Command) (*exec.Cmd, Handle) {
 	return a, h
 }
 
-func adopt(t testing.TB, h Handle) Job {
+func adopt(t testing.TB, h Handle) *job {
 	t.Helper()
 	j, err := testLocal().Adopt(context.Background(), h)
 	if err != nil {
 		t.Fatalf("adopt: %v", err)
 	}
 	cleanUp(t, j)
-	return j
+	return j.(*job)
 }

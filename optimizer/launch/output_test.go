@@ -42,7 +42,7 @@ func statusMiB(t testing.TB, pid int, key string) float64 {
 }
 
 // 10,000 lines per second on stderr: all of them arrive, and the keeper's memory is bounded.
-func TestCase11TenThousandLinesASecond(t *testing.T) {
+func TestTenThousandLinesASecond(t *testing.T) {
 	t.Parallel()
 	const lines = 20000
 	c := testCommand(t, "flood", strconv.Itoa(lines), "10000")
@@ -69,7 +69,7 @@ func TestCase11TenThousandLinesASecond(t *testing.T) {
 }
 
 // A line of 100 MB needs no additional memory, and its file is rotated at the limit.
-func TestCase11HundredMegabyteLine(t *testing.T) {
+func TestHundredMegabyteLine(t *testing.T) {
 	l := testLocal()
 	l.LogLimit = 8 << 20
 	c := testCommand(t, "line", "100")
@@ -105,7 +105,7 @@ func TestCase11HundredMegabyteLine(t *testing.T) {
 }
 
 // The disk of the job's output is full: the job continues, the loss is counted, and the exit is recorded.
-func TestCase18DiskFull(t *testing.T) {
+func TestDiskFull(t *testing.T) {
 	c := testCommand(t, "flood", "20000", "0")
 	if err := os.MkdirAll(c.RunDir, 0o700); err != nil {
 		t.Fatal(err)
@@ -120,7 +120,7 @@ func TestCase18DiskFull(t *testing.T) {
 }
 
 // A full file system: the exit is recorded in the reserved space.
-func TestCase18FileSystemFull(t *testing.T) {
+func TestFileSystemFull(t *testing.T) {
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Skipf("no small file system can be mounted here: %v", err)
@@ -233,7 +233,7 @@ func TestGapIsMarked(t *testing.T) {
 }
 
 // A reader finds the old or the new file, never a part of one, even if the writer is killed at any moment.
-func TestP4FilesAreOldOrNew(t *testing.T) {
+func TestFilesAreOldOrNew(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "state.json")
 	seen := map[int]int{}

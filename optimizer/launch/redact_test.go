@@ -9,7 +9,7 @@ import (
 )
 
 // Arguments that look like secrets.
-func TestCase52Redact(t *testing.T) {
+func TestRedact(t *testing.T) {
 	for name, c := range map[string]struct{ args, want string }{
 		"nothing":            {"train.py --epochs 3 --lr=0.1", "train.py --epochs 3 --lr=0.1"},
 		"flag with value":    {"--api-key=abc --x 1", "--api-key=[redacted] --x 1"},
@@ -41,7 +41,7 @@ func TestCase52Redact(t *testing.T) {
 }
 
 // No file of a run that users read or send contains the secret, and the job receives it nevertheless.
-func TestCase52SecretsStayOffTheDisk(t *testing.T) {
+func TestSecretsStayOffTheDisk(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "env", "--api-key", "s3cr3t-value")
 	j := start(t, testLocal(), c)

@@ -46,7 +46,7 @@ func standbyMain(args []string) int {
 		fmt.Fprintln(os.Stderr, "the job ends with its keeper:", err)
 	}
 	if f := s.start(); f != nil {
-		json.NewEncoder(os.NewFile(helloFD, "hello")).Encode(hello{Failure: f})
+		json.NewEncoder(os.NewFile(helloFD, "hello")).Encode(keeperMessage{Failure: f})
 		return 1
 	}
 	ReleaseMemory()

@@ -37,7 +37,7 @@ func killKeeper(t *testing.T, h Handle) {
 
 // Only the keeper is killed while the job prints: the job continues, none of its later output is lost, and its exit
 // is recorded.
-func TestCase49KeeperKilledWhileTheJobPrints(t *testing.T) {
+func TestKeeperKilledWhileTheJobPrints(t *testing.T) {
 	t.Parallel()
 	j := start(t, testLocal(), testCommand(t, "chatter", "40", "7"))
 	says(t, j, "chatter 5")
@@ -60,7 +60,7 @@ func TestCase49KeeperKilledWhileTheJobPrints(t *testing.T) {
 }
 
 // Agent and keeper are dead and the job ends: its exit is recorded with its own time.
-func TestCase48EndsWithoutAgentAndKeeper(t *testing.T) {
+func TestEndsWithoutAgentAndKeeper(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "term", "9"))
 	began := time.Now()
@@ -85,7 +85,7 @@ func TestCase48EndsWithoutAgentAndKeeper(t *testing.T) {
 }
 
 // Agent and keeper are dead and the job lives: its time limit still holds.
-func TestCase48LimitHoldsWithoutAgentAndKeeper(t *testing.T) {
+func TestLimitHoldsWithoutAgentAndKeeper(t *testing.T) {
 	t.Parallel()
 	c := testCommand(t, "deaf")
 	c.StopAfter, c.Grace = time.Second, 300*time.Millisecond
@@ -134,7 +134,7 @@ func TestStandbyKilled(t *testing.T) {
 }
 
 // Keeper, standby and agent are dead and the end of the job was not observed: it counts until its last write.
-func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
+func TestLostJobCountsUpToItsLastSign(t *testing.T) {
 	t.Parallel()
 	a, h := agent(t, testCommand(t, "sleep"))
 	a.Process.Kill()
@@ -158,7 +158,7 @@ func TestCase48LostJobCountsUpToItsLastSign(t *testing.T) {
 }
 
 // The run directory is removed while the job runs: the agent still receives the exit.
-func TestCase51RunDirectoryRemoved(t *testing.T) {
+func TestRunDirectoryRemoved(t *testing.T) {
 	t.Parallel()
 	for name, killed := range map[string]bool{"by the keeper": false, "by its standby": true} {
 		t.Run(name, func(t *testing.T) {

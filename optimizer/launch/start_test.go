@@ -59,7 +59,7 @@ func write(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-func TestCase10CannotStart(t *testing.T) {
+func TestStartFailures(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("nowhere", link); err != nil {
@@ -118,7 +118,7 @@ func TestCase10CannotStart(t *testing.T) {
 	}
 }
 
-func TestCase10BadCommand(t *testing.T) {
+func TestBadCommand(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*Command)
 		words  string
@@ -144,7 +144,7 @@ func TestCase10BadCommand(t *testing.T) {
 }
 
 // The job receives exactly its arguments and its environment, byte by byte, in its directory.
-func TestCase10OddNames(t *testing.T) {
+func TestOddNames(t *testing.T) {
 	for name, odd := range map[string]string{"spaces": "a b  c", "newline": "a\nb", "UTF-8": "Größe 训练 🚂",
 		"not UTF-8": "a\xffb\xfe", "dash": "-rf", "quotes": `a"b'c$d\e`, "star": "*?[a]"} {
 		t.Run(name, func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestCase10OddNames(t *testing.T) {
 	}
 }
 
-func TestCase10OddRunDirectory(t *testing.T) {
+func TestOddRunDirectory(t *testing.T) {
 	c := testCommand(t, "exit", "0")
 	c.RunDir = filepath.Join(t.TempDir(), "läufe und\nmehr", strings.Repeat("d", 200))
 	j := start(t, testLocal(), c)
@@ -250,17 +250,17 @@ func TestInheritedDescriptorsAreClosed(t *testing.T) {
 }
 
 // An agent limited to 64 descriptors starts jobs one after the other without leaking any.
-func TestCase12DescriptorLimit(t *testing.T) {
+func TestDescriptorLimit(t *testing.T) {
 	poor(t, "descriptors", testCommand(t, "exit", "7"))
 }
 
 // Without a free descriptor the error states that, and the next start works.
-func TestCase12NoDescriptorLeft(t *testing.T) {
+func TestNoDescriptorLeft(t *testing.T) {
 	poor(t, "no-descriptor", testCommand(t, "exit", "7"))
 }
 
 // Without a free process the error states that.
-func TestCase12ProcessLimit(t *testing.T) {
+func TestProcessLimit(t *testing.T) {
 	poor(t, "no-process", testCommand(t, "exit", "7"))
 }
 

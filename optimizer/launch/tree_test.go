@@ -16,7 +16,7 @@ import (
 // SIGTERM reaches the job within 100 ms of Stop. The bound here allows for a machine that is busy with other tests,
 // and the best of three counts; it is still below the second after which the keeper would poll. The measured times
 // are logged.
-func TestP3TermReachesJobAtOnce(t *testing.T) {
+func TestTermReachesJobImmediately(t *testing.T) {
 	best := time.Hour
 	for range 3 {
 		j := start(t, testLocal(), testCommand(t, "term", "5"))
@@ -42,7 +42,7 @@ func TestP3TermReachesJobAtOnce(t *testing.T) {
 }
 
 // SIGTERM is sent to the whole group simultaneously, not to the main process first.
-func TestP3TermReachesTheGroup(t *testing.T) {
+func TestTermReachesTheGroup(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "worker", "0", "term", "wait"))
 	worker := saysPID(t, j, "worker ")
 	says(t, j, "ready")
@@ -57,7 +57,7 @@ func TestP3TermReachesTheGroup(t *testing.T) {
 }
 
 // The agent returns within grace + 15 s, whatever the job does; in this test long before.
-func TestCase01ChildIgnoresTerm(t *testing.T) {
+func TestChildIgnoresTerm(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
 	before := monotonic()
@@ -75,7 +75,7 @@ func TestCase01ChildIgnoresTerm(t *testing.T) {
 	mustEnd(t, process{j.Handle().KeeperPID, j.Handle().KeeperStart}, "its keeper")
 }
 
-func TestCase02GrandchildLeavesTheSession(t *testing.T) {
+func TestGrandchildLeavesTheSession(t *testing.T) {
 	t.Parallel()
 	t.Run("main goes on, then is stopped", func(t *testing.T) {
 		j := start(t, testLocal(), testCommand(t, "double"))
@@ -106,7 +106,7 @@ func TestCase02GrandchildLeavesTheSession(t *testing.T) {
 }
 
 // Without a cgroup the tree is found by parent pids alone, which must suffice.
-func TestCase02DaemonFoundByParentAlone(t *testing.T) {
+func TestDaemonFoundByParentAlone(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "double"))
 	daemon := saysPID(t, j, "daemon ")
 	list, err := tree(j.Handle().KeeperPID)
@@ -122,7 +122,7 @@ func TestCase02DaemonFoundByParentAlone(t *testing.T) {
 	}
 }
 
-func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
+func TestWorkerKeepsStdoutOpen(t *testing.T) {
 	t.Parallel()
 	for name, worker := range map[string]string{"it heeds SIGTERM": "sleep", "it ignores SIGTERM": "deaf"} {
 		t.Run(name, func(t *testing.T) {
@@ -140,7 +140,7 @@ func TestCase03WorkerKeepsStdoutOpen(t *testing.T) {
 }
 
 // A worker that ends soon after the main process is not signalled.
-func TestCase03WorkerMayFinish(t *testing.T) {
+func TestWorkerMayFinish(t *testing.T) {
 	t.Parallel()
 	l := testLocal()
 	l.pace.Linger = 10 * time.Second
@@ -155,7 +155,7 @@ func TestCase03WorkerMayFinish(t *testing.T) {
 }
 
 // A frozen process cannot be killed: the kernel's freezer simulates a hanging driver.
-func TestCase09UnkillableChild(t *testing.T) {
+func TestUnkillableChild(t *testing.T) {
 	t.Parallel()
 	freezer := freezerGroup(t)
 	j := start(t, testLocal(), testCommand(t, "sleep"))
@@ -181,7 +181,7 @@ func TestCase09UnkillableChild(t *testing.T) {
 	}
 	os.WriteFile(filepath.Join(freezer, "freezer.state"), []byte("THAWED"), 0o644)
 	mustEnd(t, process{j.Handle().PID, j.Handle().Start}, "the thawed job")
-	if err := j.(*job).enforce.Remove(); err != nil { // the keeper could not
+	if err := j.enforce.Remove(); err != nil { // the keeper could not
 		t.Error(err)
 	}
 }
@@ -204,7 +204,7 @@ func freezerGroup(t *testing.T) string {
 	return dir
 }
 
-func TestP1NothingOutlivesTheJob(t *testing.T) {
+func TestNothingOutlivesTheJob(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "double"))
 	daemon := saysPID(t, j, "daemon ")
 	says(t, j, "ready")

@@ -47,7 +47,7 @@ type event struct {
 // reading of the monotonic clock.
 type watch struct {
 	grace time.Duration
-	pace  pace
+	pace  endTimeouts
 
 	phase phase
 	until time.Duration // when the phase escalates; unused while running
@@ -71,7 +71,7 @@ func (w *watch) step(now time.Duration, e event) []action {
 		do = append(do, w.others(now)...)
 	}
 	if e.control != nil {
-		do = append(do, w.obey(now, *e.control)...)
+		do = append(do, w.applyControl(now, *e.control)...)
 	}
 	if e.allEnded {
 		w.phase = over
@@ -86,8 +86,8 @@ func (w *watch) step(now time.Duration, e event) []action {
 	return append(do, w.escalate(now)...)
 }
 
-// obey carries out the agent's request.
-func (w *watch) obey(now time.Duration, c control) []action {
+// applyControl carries out the agent's request.
+func (w *watch) applyControl(now time.Duration, c control) []action {
 	var do []action
 	w.stopAt = c.StopAt
 	if c.Checkpoints > w.checkpoints {

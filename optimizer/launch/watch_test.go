@@ -12,7 +12,7 @@ import (
 const second = time.Second
 
 func newWatch() *watch {
-	return &watch{grace: 10 * second, pace: pace{Linger: 3 * second, Clear: 5 * second, KillWait: 10 * second}}
+	return &watch{grace: 10 * second, pace: endTimeouts{Linger: 3 * second, Clear: 5 * second, KillWait: 10 * second}}
 }
 
 func (a action) String() string {

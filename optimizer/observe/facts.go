@@ -110,7 +110,7 @@ func (r *Reader) take(l *line) bool {
 	switch l.Event {
 	case "training":
 		p.training, p.first, p.last, p.finished, p.Rank, p.versions = l, nil, nil, false, l.Rank, l.Versions
-		r.speaks(p, l)
+		r.claimTraining(p, l)
 	case "progress":
 		return r.progress(p, l)
 	case "finished":
@@ -130,8 +130,8 @@ func (r *Reader) take(l *line) bool {
 	return false
 }
 
-// speaks reports whether p is the training process; a process takes over from one that has ended or is silent.
-func (r *Reader) speaks(p *process, l *line) bool {
+// claimTraining reports whether p is the training process; a process takes over from one that has ended or is silent.
+func (r *Reader) claimTraining(p *process, l *line) bool {
 	s := r.speaker
 	if l.Rank == 0 && !p.foreign && (s == nil || s == p || s.Ended || s.foreign || l.Mono-s.lastAt > silence) {
 		r.speaker = p
@@ -149,7 +149,7 @@ func (r *Reader) progress(p *process, l *line) bool {
 	}
 	p.last, p.Rank = l, l.Rank
 	p.Step, p.StepTime = value(l.Step), duration(value(l.StepSeconds))
-	return r.speaks(p, l)
+	return r.claimTraining(p, l)
 }
 
 // checkpoint stores a checkpoint of rank 0. A torch.save counts only in a training loop of the script, because

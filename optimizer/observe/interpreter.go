@@ -14,7 +14,7 @@ import (
 // Off returns why a job with this command and environment cannot be observed; empty if it can be, provided that it
 // runs Python. The observer may be switched off, or the interpreter may ignore PYTHONPATH (-I, -E) or sitecustomize
 // (-S, -I).
-func Off(argv, env []string) string {
+func WhyUnobservable(argv, env []string) string {
 	for _, item := range env {
 		if item == switchVariable+"=off" {
 			return switchVariable + "=off is set"
@@ -28,7 +28,7 @@ func Off(argv, env []string) string {
 	}
 	for i, word := range words {
 		if isPython(word) {
-			if option := isolating(words[i+1:]); option != "" {
+			if option := isolatingOption(words[i+1:]); option != "" {
 				return "Python runs with " + option + ", which leaves no room for it"
 			}
 			return ""
@@ -48,8 +48,8 @@ func isPython(word string) bool {
 	return false
 }
 
-// isolating returns the interpreter option that disables the observer, empty if none does.
-func isolating(args []string) string {
+// isolatingOption returns the interpreter option that disables the observer, empty if none does.
+func isolatingOption(args []string) string {
 	for i := 0; i < len(args); i++ {
 		a := args[i]
 		if len(a) < 2 || a[0] != '-' || a == "--" {

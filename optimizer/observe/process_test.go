@@ -167,7 +167,7 @@ func TestInterpreterOptions(t *testing.T) {
 	script := o.write("script.py", "print('ran')\n")
 	for _, options := range [][]string{{"-I"}, {"-E"}, {"-S"}, {"-Iu"}} {
 		argv := append(append([]string{o.python}, options...), script)
-		if Off(argv, o.env) == "" {
+		if WhyUnobservable(argv, o.env) == "" {
 			t.Errorf("%v: Off does not say that the observer is off", options)
 		}
 		out, code := o.exec(o.in.Environ(o.env), argv...)
@@ -175,7 +175,7 @@ func TestInterpreterOptions(t *testing.T) {
 		want(t, "output", strings.TrimSpace(out), "ran")
 	}
 	o.env = append(o.env, "OPTIMIZE_OBSERVE=off")
-	want(t, "off", Off([]string{o.python, script}, o.env) != "", true)
+	want(t, "off", WhyUnobservable([]string{o.python, script}, o.env) != "", true)
 	out, code := o.run(trainScript, "3")
 	want(t, "exit code "+out, code, 0)
 	want(t, "reports", o.reports(), "")
@@ -193,7 +193,7 @@ func TestOff(t *testing.T) {
 		"python3 -X -I": false, "env A=1 nice python3 -I x.py": true, "torchrun train.py -S": false, "bash train.sh": false, "": false,
 		"/usr/bin/pypy3 -E x": true, "pythonista -I": false, program: true, program + " -x": true,
 	} {
-		want(t, argv, Off(strings.Fields(argv), nil) != "", off)
+		want(t, argv, WhyUnobservable(strings.Fields(argv), nil) != "", off)
 	}
 }
 

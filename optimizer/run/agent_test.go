@@ -1,6 +1,7 @@
 package run
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -57,9 +58,9 @@ func TestAgentRunsAJob(t *testing.T) {
 	}
 }
 
-// TestCase18RunDirectoryFails: the run directory becomes unwritable, at the start or later. Training and guard
+// TestRunDirectoryFails: the run directory becomes unwritable, at the start or later. Training and guard
 // continue, and a single warning reports it.
-func TestCase18RunDirectoryFails(t *testing.T) {
+func TestRunDirectoryFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		later   bool
 		budget  float64
@@ -120,9 +121,9 @@ func TestCase18RunDirectoryFails(t *testing.T) {
 	}
 }
 
-// TestCase23TwoAgents: the second agent on a run directory is refused with an error that names the first, which is
+// TestTwoAgents: the second agent on a run directory is refused with an error that names the first, which is
 // unaffected.
-func TestCase23TwoAgents(t *testing.T) {
+func TestTwoAgents(t *testing.T) {
 	t.Parallel()
 	var s *stage
 	var second Result
@@ -155,8 +156,8 @@ func TestCase23TwoAgents(t *testing.T) {
 	}
 }
 
-// TestCase24ClockSteps: steps of the wall clock change neither time nor cost nor a deadline.
-func TestCase24ClockSteps(t *testing.T) {
+// TestClockSteps: steps of the wall clock change neither time nor cost nor a deadline.
+func TestClockSteps(t *testing.T) {
 	for name, step := range map[string]time.Duration{"an hour back": -time.Hour, "a day forward": 24 * time.Hour} {
 		for end, deadline := range map[string]time.Duration{"to the end of the job": 15 * time.Second, "until the deadline": 8 * time.Second} {
 			t.Run(name+", "+end, func(t *testing.T) {
@@ -192,9 +193,9 @@ func TestCase24ClockSteps(t *testing.T) {
 	}
 }
 
-// TestCase31ResumeRefused: a run whose deadline has passed or whose budget is spent is not resumed and stays
+// TestResumeRefused: a run whose deadline has passed or whose budget is spent is not resumed and stays
 // unchanged; with higher limits it resumes from its checkpoint with the time and money already used.
-func TestCase31ResumeRefused(t *testing.T) {
+func TestResumeRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec   sla.Spec
 		reason string
@@ -242,9 +243,9 @@ func TestCase31ResumeRefused(t *testing.T) {
 	}
 }
 
-// TestCase31Infeasible: if earlier runs show that a limit cannot be met, nothing is started, and the error names the
+// TestInfeasible: if earlier runs show that a limit cannot be met, nothing is started, and the error names the
 // limits that would suffice.
-func TestCase31Infeasible(t *testing.T) {
+func TestInfeasible(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, resumable(12, 2))
 	s.cfg.Planner = "model"
@@ -269,9 +270,9 @@ func TestCase31Infeasible(t *testing.T) {
 	}
 }
 
-// TestCase32BudgetCrossedWhileLeaving: the budget is reached while the job saves before a move. It is asked to exit
+// TestBudgetCrossedWhileLeaving: the budget is reached while the job saves before a move. It is asked to exit
 // once, is not restarted, and every second is charged once.
-func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
+func TestBudgetCrossedWhileLeaving(t *testing.T) {
 	for name, c := range map[string]struct {
 		saving float64 // seconds
 		killed bool
@@ -324,9 +325,9 @@ func TestCase32BudgetCrossedWhileLeaving(t *testing.T) {
 	}
 }
 
-// TestCase32DeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
+// TestDeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
 // nothing, because nothing runs.
-func TestCase32DeadlineCrossedWhileWaiting(t *testing.T) {
+func TestDeadlineCrossedWhileWaiting(t *testing.T) {
 	t.Parallel()
 	s := newStage(t, func(a *actor) launch.Exit {
 		a.work(100, 1)
@@ -544,6 +545,42 @@ func TestLeavesWithTryAgain(t *testing.T) {
 			}
 			if c.code == CodeTraining && (res.Record.Exit.Code == nil || *res.Record.Exit.Code != 75) {
 				t.Errorf("exit %+v, want its own code 75", res.Record.Exit)
+			}
+		})
+	}
+}
+
+// remote is a launcher whose jobs are no process tree of this machine and cannot be resized.
+type remote struct{ *stage }
+
+type remoteJob struct{ launch.Job }
+
+func (l remote) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	j, err := l.stage.Start(ctx, c)
+	return remoteJob{j}, err
+}
+
+// TestEngineWithoutCapabilities: a job of an engine that has only the core of launch.Job is run to its end, moved by
+// restarts, and stopped.
+func TestEngineWithoutCapabilities(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit time.Duration
+		code  Code
+	}{"to its end": {0, CodeDone}, "until the deadline": {15 * time.Second, CodeGuard}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, resumable(30, 1))
+			s.cfg.Planner, s.cfg.CPUs, s.cfg.Ratio, s.cfg.SLA.TimeMax, s.cfg.Anyway = "model", "", 0.9, c.limit, true
+			agent := s.agent()
+			agent.Launcher = remote{s}
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			res := agent.Run(ctx, s.cfg, nil)
+			if res.Code != c.code {
+				t.Errorf("exit %d (%v), %+v, want %d: %v", res.Code, res.Err, res.Record.Exit, c.code, s.events)
+			}
+			if w := s.said(Warning, "failed"); len(w) > 0 {
+				t.Errorf("warnings %q", w)
 			}
 		})
 	}

@@ -3,7 +3,7 @@ package run
 import (
 	"cmp"
 	"math"
-	"sort"
+	"slices"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
@@ -17,25 +17,24 @@ import (
 func (r *run) compareWithBaseline() {
 	rec := r.rec
 	measured := false
-	for _, s := range r.progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.baseline)
+	for _, s := range r.Progress.Segments {
+		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.Baseline)
 	}
 	for _, o := range r.recalled() {
-		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.baseline)
+		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.Baseline)
 	}
-	if !measured || r.model == nil || r.progress.Done <= 0 {
+	if !measured || r.model == nil || r.Progress.Done <= 0 {
 		return
 	}
 	startup := r.startup()
-	rate := float64(r.rates.Hourly(r.withMemory(r.baseline)))
-	draws := append([]float64(nil), r.model.Draws(r.baseline)...)
+	rate := float64(r.Rates.Hourly(r.withMemory(r.Baseline)))
+	draws := slices.Clone(r.model.Draws(r.Baseline))
 	for i := range draws {
-		draws[i] = startup.P50 + r.progress.Done*draws[i]
+		draws[i] = startup.P50 + r.Progress.Done*draws[i]
 	}
-	sort.Float64s(draws)
-	sec := sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
+	sec := interval(draws)
 	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
-	b := &journal.Baseline{Allocation: r.withMemory(r.baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.baseline), Compliance: journal.Unknown()}
+	b := &journal.Baseline{Allocation: r.withMemory(r.Baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.Baseline), Compliance: journal.Unknown()}
 	samples := math.NaN()
 	if r.model.UnitSamples() > 0 {
 		samples = b.Throughput.P50
@@ -52,7 +51,7 @@ func (r *run) compareWithBaseline() {
 	rec.Comparison = compared(r.elapsed().Seconds(), r.spent(), b)
 	rec.Comparison.ThroughputChangePct = journal.Number(100 * (float64(rec.Outcome.Throughput)/b.Throughput.P50 - 1))
 	rec.Comparison.ComplianceChangePct = journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance)))
-	if !r.sameConditions() {
+	if !r.sameConditions(r.sampler.machineCPUs) {
 		rec.Comparison.Basis = journal.BasisDisturbed
 	}
 }
@@ -89,16 +88,16 @@ const foreignTolerance = 0.5
 
 // sameConditions reports whether other programs loaded the machine about equally during the measurements of the
 // baseline and of the other allocations, or left the job its CPUs in both cases.
-func (r *run) sameConditions() bool {
+func (f *facts) sameConditions(machineCPUs float64) bool {
 	var foreign, samples, short [2]float64
-	for _, s := range r.progress.Segments {
+	for _, s := range f.Progress.Segments {
 		k := 1
-		if s.Allocation.SameShape(r.baseline) && !s.LiveCut {
+		if s.Allocation.SameShape(f.Baseline) && !s.LiveCut {
 			k = 0
 		}
 		if s.CPUN > 0 && len(s.Blocks) > 0 {
 			foreign[k], samples[k] = foreign[k]+s.Foreign, samples[k]+float64(s.CPUN)
-			free := r.sampler.machineCPUs - s.Foreign/float64(s.CPUN)
+			free := machineCPUs - s.Foreign/float64(s.CPUN)
 			short[k] = math.Max(short[k], float64(s.Allocation.CPUs)-foreignSlack-free)
 		}
 	}

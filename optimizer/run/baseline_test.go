@@ -126,7 +126,7 @@ func TestKnownTotal(t *testing.T) {
 
 // TestSameConditions: measurements are compared only under similar load of other programs.
 func TestSameConditions(t *testing.T) {
-	segment := func(cpus int, foreign float64) *Segment {
+	measured := func(cpus int, foreign float64) *Segment {
 		return &Segment{Allocation: resources.Allocation{CPUs: cpus}, Blocks: []float64{1}, CPUN: 10, Foreign: 10 * foreign}
 	}
 	for name, c := range map[string]struct {
@@ -140,9 +140,9 @@ func TestSameConditions(t *testing.T) {
 		"busy, both have their CPUs":  {0, 1.9, true},
 		"busier, both lack their own": {1, 3.5, false},
 	} {
-		r := &run{baseline: resources.Allocation{CPUs: 4}, sampler: &sampling{machineCPUs: 4}}
-		r.progress.Segments = []*Segment{segment(4, c.here), segment(2, c.there)}
-		if got := r.sameConditions(); got != c.want {
+		f := &facts{Baseline: resources.Allocation{CPUs: 4}}
+		f.Progress.Segments = []*Segment{measured(4, c.here), measured(2, c.there)}
+		if got := f.sameConditions(4); got != c.want {
 			t.Errorf("%s: %t, want %t", name, got, c.want)
 		}
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -105,30 +106,14 @@ const (
 
 // WithDefaults returns c with zero fields replaced by their defaults.
 func (c Config) WithDefaults() Config {
-	if c.Ratio == 0 {
-		c.Ratio = defaultRatio
-	}
-	if c.Samples == 0 {
-		c.Samples = defaultSamples
-	}
-	if c.Interval == 0 {
-		c.Interval = defaultInterval
-	}
-	if c.Every == 0 {
-		c.Every = defaultEvery
-	}
-	if c.Grace == 0 {
-		c.Grace = defaultGrace
-	}
-	if c.Restarts == 0 {
-		c.Restarts = defaultRestarts
-	}
-	if c.Resume == "" {
-		c.Resume = ResumableAuto
-	}
-	if c.Planner == "" {
-		c.Planner = "model"
-	}
+	c.Ratio = cmp.Or(c.Ratio, defaultRatio)
+	c.Samples = cmp.Or(c.Samples, defaultSamples)
+	c.Interval = cmp.Or(c.Interval, defaultInterval)
+	c.Every = cmp.Or(c.Every, defaultEvery)
+	c.Grace = cmp.Or(c.Grace, defaultGrace)
+	c.Restarts = cmp.Or(c.Restarts, defaultRestarts)
+	c.Resume = cmp.Or(c.Resume, ResumableAuto)
+	c.Planner = cmp.Or(c.Planner, "model")
 	if c.Warn == nil {
 		c.Warn = []float64{0.8, 0.95}
 	}
@@ -145,13 +130,9 @@ func (c Config) Validate() error {
 	if c.Train == "" && len(c.Args) == 0 {
 		bad("nothing to train: give --train SCRIPT, or a command after --")
 	}
-	if err := c.SLA.Validate(); err != nil {
-		errs = append(errs, err)
-	}
+	errs = append(errs, c.SLA.Validate())
 	if c.Rates != nil {
-		if err := c.Rates.Validate(); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.Rates.Validate())
 	}
 	for name, v := range map[string]*cost.USD{"gpu-hour": c.GPUHour, "cpu-hour": c.CPUHour, "gb-hour": c.GiBHour} {
 		if v != nil && !(*v >= 0 && *v < 1e6) {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -20,18 +21,19 @@ const ownLog = "training.csv"
 // logReader reads the progress of the training and reports its source.
 type logReader struct {
 	*joblog.Reader
-	named, own string // absolute paths; named is empty if the user named none
-	dirs       []string
-	lastRow    time.Time
-	failed     string // last error, reported once
+	named   string // absolute path; empty if the user named none
+	dirs    []string
+	lastRow time.Time
+	failed  string // last error, reported once
 }
 
 // openLog opens the reader of progress with every candidate source: the named log, $OPTIMIZER_LOG, the job's output,
 // and the observer.
 func (r *run) openLog() *logReader {
-	l := &logReader{own: r.dir.Path(ownLog), dirs: []string{r.dir.Dir(), r.Config.Dir}}
-	o := joblog.Options{Dir: r.Config.Dir, Args: r.argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: l.own,
-		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.saved.Output, Epochs: r.progress.Hints["epoch"].Units > 0}
+	r.OwnLog = cmp.Or(r.OwnLog, r.dir.Path(ownLog))
+	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
+	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: r.OwnLog,
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0}
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named
@@ -62,39 +64,27 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// restart prepares for the log of a job that starts from scratch: $OPTIMIZER_LOG is then a new file, so that rows of
-// the previous launch are not attributed to it.
-func (l *logReader) restart(own string, now time.Time) {
-	l.own = own
-	l.Restart(own, now)
-}
-
-// resume continues reading at the positions that an earlier agent has saved.
-func (l *logReader) resume(s *savedState, began time.Time) error {
-	if s.OwnLog != "" {
-		l.own = s.OwnLog
-	}
-	l.Continue(l.own, began)
-	if s.LogPath == "" || s.Log == nil {
+// resumeLog continues reading at the positions that an earlier agent has saved.
+func (r *run) resumeLog() error {
+	r.log.Continue(r.OwnLog, r.rec.StartedAt)
+	if r.LogPath == "" || r.LogState == nil {
 		return nil
 	}
-	return l.Resume(s.LogPath, *s.Log)
+	return r.log.Resume(r.LogPath, *r.LogState)
 }
 
-// state returns the log file and the reading position; nil if progress is read from another source.
-func (l *logReader) state() (path string, s *trainlog.TailState) {
-	t := l.Tail()
-	if t == nil {
-		return "", nil
+// describe returns the source of progress and the evidence for it; empty until known.
+func (l *logReader) describe() string {
+	if l.Source().Path == "" {
+		return ""
 	}
-	at := t.State()
-	return at.Path, &at
+	return strings.TrimPrefix(l.Source().String(), "log: ")
 }
 
-// watch returns a channel of hints that a log may have grown; polling remains authoritative.
-func (l *logReader) watch(ctx context.Context) (<-chan struct{}, func()) {
+// watch returns a channel of hints that a log may have grown; polling remains authoritative. The agent's own writes to
+// the run directory cause none.
+func (l *logReader) watch(ctx context.Context, runDir string) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	runDir := filepath.Dir(l.own)
 	hints, err := trainlog.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
 	if err != nil {
 		return nil, cancel
@@ -129,7 +119,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	was := r.log.Source().Evidence
 	rows, err := read(now)
 	if is := r.log.Source().Evidence; len(rows) > 0 && (is == joblog.Observed && was == joblog.Output || is == joblog.Output && was == joblog.Observed) {
-		r.progress.changeSource()
+		r.Progress.changeSource()
 	}
 	if err != nil && err.Error() != r.log.failed {
 		r.log.failed = err.Error()
@@ -146,8 +136,8 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		if r.exitAt > 0 { // late reading does not date rows after the job's end
 			at = min(at, r.exitAt)
 		}
-		at = max(at, r.launchedAt())
-		r.progress.Add(&rows[i], at)
+		at = max(at, r.Progress.launchedAt())
+		r.Progress.Add(&rows[i], at)
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}

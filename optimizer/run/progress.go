@@ -107,14 +107,6 @@ func (s *Segment) settled() bool {
 	return median(steady) <= warmUpFactor*newest
 }
 
-// mean returns the mean of utilisation samples; NaN if there are no samples.
-func mean(sum float64, n int) float64 {
-	if n == 0 {
-		return math.NaN()
-	}
-	return sum / float64(n)
-}
-
 // Progress derives from log rows the units of work done and their times. It is a pure state machine: time is passed
 // with each call, as the run's elapsed time.
 type Progress struct {
@@ -218,6 +210,27 @@ func (p *Progress) Current() *Segment {
 	return p.Segments[len(p.Segments)-1]
 }
 
+// launches returns the number of launches of the run so far.
+func (p *Progress) launches() int {
+	n := 0
+	for _, s := range p.Segments {
+		if s.Launch {
+			n++
+		}
+	}
+	return n
+}
+
+// launchedAt returns the elapsed time at which the current process was started.
+func (p *Progress) launchedAt() time.Duration {
+	for i := len(p.Segments) - 1; i >= 0; i-- {
+		if s := p.Segments[i]; s.Launch {
+			return s.LaunchedAt
+		}
+	}
+	return 0
+}
+
 // ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
 // work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
@@ -287,7 +300,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	seg.Units, seg.Timed = seg.Units+done-p.Done, seg.Timed+(at-p.reachedAt).Seconds()
 	p.Done, p.reachedAt = done, at
-	p.outgrow()
+	p.dropExceededTotal()
 	switch {
 	case seg.Timed == 0: // read together with the first row: the time of that one is unknown
 		seg.Units = 0
@@ -339,10 +352,10 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 	_, hasStep := row.Value(trainlog.Step)
 	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
 	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
-		p.forgetSteps()
+		p.restartCounting()
 	}
 	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // steps with a total are preferred to epochs without one
-		p.forgetSteps()
+		p.restartCounting()
 	}
 	if p.Unit == "" {
 		hinted := hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
@@ -380,12 +393,12 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 func (p *Progress) changeSource() {
 	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
-	p.forgetSteps()
+	p.restartCounting()
 }
 
-// outgrow drops a hinted total that the training has exceeded. One excess unit is a loop that includes its last
-// index: "while iter <= max_iters".
-func (p *Progress) outgrow() {
+// dropExceededTotal drops a hinted total that the training has exceeded. One excess unit is a loop that includes its
+// last index: "while iter <= max_iters".
+func (p *Progress) dropExceededTotal() {
 	hint := p.Hints[p.Unit].Units
 	if hint == 0 || p.Total != hint || p.Done <= hint {
 		return
@@ -396,8 +409,8 @@ func (p *Progress) outgrow() {
 	}
 }
 
-// forgetSteps restarts counting in another unit: times in the old unit do not apply to it.
-func (p *Progress) forgetSteps() {
+// restartCounting restarts counting in another unit: times in the old unit do not apply to it.
+func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
 	for _, s := range p.Segments {
 		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
@@ -406,14 +419,18 @@ func (p *Progress) forgetSteps() {
 
 // position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
 func (p *Progress) position(row *trainlog.Row) (float64, bool) {
-	column := trainlog.Epoch
-	switch p.Unit {
-	case "":
+	if p.Unit == "" {
 		return 0, false
-	case "step":
-		column = trainlog.Step
 	}
-	return row.Value(column)
+	return row.Value(columnOf(p.Unit))
+}
+
+// columnOf returns the log column of a unit of work.
+func columnOf(unit string) trainlog.Column {
+	if unit == "epoch" {
+		return trainlog.Epoch
+	}
+	return trainlog.Step
 }
 
 // Finished reports whether the total is reached.
@@ -435,6 +452,15 @@ func (p *Progress) Observations() []perf.Observation {
 		if o, ok := s.Observation(p.UnitSamples); ok {
 			out = append(out, o)
 		}
+	}
+	return out
+}
+
+// Trials returns the segments in the form required by the planner's rules for moves.
+func (p *Progress) Trials() []plan.Trial {
+	out := make([]plan.Trial, len(p.Segments))
+	for i, s := range p.Segments {
+		out[i] = plan.Trial{Allocation: s.Allocation, UnitSeconds: s.Blocks}
 	}
 	return out
 }
@@ -469,21 +495,4 @@ func (p *Progress) StartupSeconds() []float64 {
 		}
 	}
 	return out
-}
-
-// median returns the median of v, NaN if v is empty. Insertion sort, O(n²): v is short.
-func median(v []float64) float64 {
-	if len(v) == 0 {
-		return math.NaN()
-	}
-	s := append([]float64(nil), v...)
-	for i := 1; i < len(s); i++ {
-		for j := i; j > 0 && s[j] < s[j-1]; j-- {
-			s[j], s[j-1] = s[j-1], s[j]
-		}
-	}
-	if len(s)%2 == 1 {
-		return s[len(s)/2]
-	}
-	return (s[len(s)/2-1] + s[len(s)/2]) / 2
 }

@@ -95,7 +95,7 @@ func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 }
 
 func (s *stage) agent() Agent {
-	return Agent{Config: s.cfg, Launcher: s, View: s, Clock: s.clock, Simulate: training.Like, Environ: []string{"PATH=" + os.Getenv("PATH")},
+	return Agent{Launcher: s, View: s, Clock: s.clock, Simulate: training.Like, Environ: []string{"PATH=" + os.Getenv("PATH")},
 		Discover: func(context.Context) (resources.Host, error) {
 			return resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}, nil
 		}}
@@ -104,7 +104,7 @@ func (s *stage) agent() Agent {
 func (s *stage) run() Result {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	res := s.agent().Run(ctx, nil)
+	res := s.agent().Run(ctx, s.cfg, nil)
 	if res.Record == nil {
 		s.t.Fatalf("no record; exit %d: %v", res.Code, res.Err)
 	}
@@ -176,9 +176,7 @@ func (s *stage) started() []*actor {
 	return slices.Clone(s.actors)
 }
 
-// Name, Start and Adopt implement the agent's Launcher.
-func (s *stage) Name() string { return "stage" }
-
+// Start and Adopt implement the agent's Launcher.
 func (s *stage) Start(_ context.Context, c launch.Command) (launch.Job, error) {
 	s.mu.Lock()
 	a := &actor{stage: s, n: len(s.actors) + 1, command: c, from: s.clock.Monotonic(),

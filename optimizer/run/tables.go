@@ -16,7 +16,7 @@ import (
 // append appends a row to a table; a disk error is reported once for all files, and the run continues.
 func (r *run) append(t *monitor.Table, v monitor.Values) {
 	if err := t.Append(v); err != nil {
-		r.saidOnce(err)
+		r.warnDiskOnce(err)
 	}
 }
 
@@ -42,7 +42,7 @@ func (r *run) appendDue(t *monitor.Table, last bool, values func() monitor.Value
 		r.append(t, values())
 	} else if last {
 		if err := t.Offer(values()); err != nil {
-			r.saidOnce(err)
+			r.warnDiskOnce(err)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func allocationValues(v monitor.Values, a resources.Allocation) monitor.Values {
 func (r *run) writeSample() {
 	at := r.elapsed()
 	v := r.sampler.last.Values()
-	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.current.GPUs, r.current.CPUs, r.current.Memory, r.spent()
+	v["time_s"], v["gpus"], v["cpus"], v["memory_gib"], v["cost_usd"] = at, r.Current.GPUs, r.Current.CPUs, r.Current.Memory, r.spent()
 	delete(v, "gpu_energy_j") // the driver counts from its start, the column from the start of the run
 	if r.sampler.haveJ {
-		v["gpu_energy_j"] = r.sampler.joules
+		v["gpu_energy_j"] = r.Joules
 	}
 	if r.projected.seconds != nil {
 		v["projected_s"], v["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
@@ -83,19 +83,19 @@ func (r *run) writeSample() {
 // writeVerdicts writes each objective when its status changes, and every ten seconds.
 func (r *run) writeVerdicts(at time.Duration) {
 	for _, v := range r.verdicts {
-		last, said := r.saidVerdict[v.Objective]
-		if said && last.status == v.Status && at-last.at < 10*time.Second {
+		last, written := r.written[v.Objective]
+		if written && last.status == v.Status && at-last.at < 10*time.Second {
 			continue
 		}
-		r.saidVerdict[v.Objective] = saidVerdict{at, v.Status}
+		r.written[v.Objective] = writtenVerdict{at, v.Status}
 		line := monitor.Values{"time_s": at, "objective": v.Objective, "value": v.Value, "limit": v.Limit, "unit": v.Unit, "status": v.Status, "severity": v.Severity}
 		setInterval(line, "projected", v.Projected)
 		r.append(r.tables.SLA, line)
 	}
 }
 
-// saidVerdict is the last written verdict of an objective.
-type saidVerdict struct {
+// writtenVerdict is the last written verdict of an objective.
+type writtenVerdict struct {
 	at     time.Duration
 	status sla.Status
 }
@@ -103,10 +103,10 @@ type saidVerdict struct {
 // performance returns the values of a training row for the table of performance, with the utilisation of the segment.
 func (r *run) performance(row *trainlog.Row, at time.Duration) monitor.Values {
 	get := func(c trainlog.Column) float64 { v, _ := row.Value(c); return v }
-	seg := r.progress.Current()
+	seg := r.Progress.Current()
 	line := monitor.Values{"time_s": at, "epoch": get(trainlog.Epoch), "step": get(trainlog.Step), "epoch_time_s": get(trainlog.EpochTime),
 		"throughput": get(trainlog.Throughput), "train_loss": get(trainlog.TrainLoss), "train_accuracy": get(trainlog.TrainAccuracy),
-		"test_loss": get(trainlog.TestLoss), "test_accuracy": get(trainlog.TestAccuracy), "gpus": r.current.GPUs, "cpus": r.current.CPUs, "cost_usd": r.spent()}
+		"test_loss": get(trainlog.TestLoss), "test_accuracy": get(trainlog.TestAccuracy), "gpus": r.Current.GPUs, "cpus": r.Current.CPUs, "cost_usd": r.spent()}
 	if seg != nil {
 		line["gpu_util_percent"], line["cpu_util_percent"] = mean(seg.GPUSum, seg.GPUN), mean(seg.CPUSum, seg.CPUN)
 	}
@@ -130,10 +130,10 @@ func (r *run) writeFront(p plan.Plan) {
 
 // state returns the decision state of 21 numbers (simulator/training).
 func (r *run) state() perf.State {
-	in := perf.StateInput{Allocation: r.current, Limits: r.limits, GPUUtil: r.sampler.last.GPUMean(),
-		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
-		Done: r.progress.Done, Total: r.progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
-		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.phase == probing}
+	in := perf.StateInput{Allocation: r.Current, Limits: r.Limits, GPUUtil: r.sampler.last.GPUMean(),
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), MemoryGiB: r.sampler.last.Tree.MemoryGiB,
+		Done: r.Progress.Done, Total: r.Progress.Total, Throughput: r.throughput(), Elapsed: r.elapsed().Seconds(), SpentUSD: r.spent(),
+		Spec: r.Config.SLA, Verdicts: r.verdicts, Probing: r.Phase == probing}
 	if b := r.rec.Baseline; b != nil {
 		in.ReferenceSeconds, in.ReferenceUSD, in.ReferenceSamples = b.Seconds.P50, b.CostUSD.P50, b.Throughput.P50
 	}
@@ -146,7 +146,7 @@ func (r *run) writeDecision(a journal.Action) {
 	state, reward, w := r.state(), r.reward(a.To), r.Config.Preference
 	scalar := w.Time*reward.Time + w.Cost*reward.Cost + w.Resource*reward.Resource + reward.SLA
 	line := monitor.Values{"time_s": at, "state": state[:], "action": a.Action, "action_description": a.Description,
-		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.criticReset,
+		"gpus": a.To.GPUs, "cpus": a.To.CPUs, "memory_gib": a.To.Memory, "policy": r.Config.Planner, "critic_reset": r.critics.replaced,
 		"reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource, "reward_sla": reward.SLA, "reward_scalar": scalar}
 	if a.To.BatchSize > 0 {
 		line["batch_size"] = a.To.BatchSize
@@ -159,7 +159,7 @@ func (r *run) writeDecision(a journal.Action) {
 			line["sla_"+string(v.Objective)+"_met"] = v.Status == sla.Met
 		}
 	}
-	r.criticReset = false
+	r.critics.replaced = false
 	r.append(r.tables.RL, line)
 	r.append(r.tables.Reward, monitor.Values{"time_s": at, "reward_time": reward.Time, "reward_cost": reward.Cost, "reward_resource": reward.Resource,
 		"reward_sla": reward.SLA, "reward_scalar": scalar, "weight_time": w.Time, "weight_cost": w.Cost, "weight_resource": w.Resource, "policy": r.Config.Planner})
@@ -191,6 +191,6 @@ func (r *run) reward(a resources.Allocation) perf.Reward {
 	if r.model != nil {
 		unit = r.model.UnitSeconds(a).P50
 	}
-	return perf.RewardOf(perf.RewardInput{UnitSeconds: unit, USDPerHour: float64(r.rates.Hourly(a)), Allocation: a, Limits: r.limits,
+	return perf.RewardOf(perf.RewardInput{UnitSeconds: unit, USDPerHour: float64(r.Rates.Hourly(a)), Allocation: a, Limits: r.Limits,
 		Verdicts: r.verdicts})
 }

@@ -20,8 +20,8 @@ const (
 	trialLimit = 60 * time.Second // time after which no answer is expected any more
 )
 
-// threading is the state of the thread trials of a run.
-type threading struct {
+// threadTrials is the state of the thread trials of a run.
+type threadTrials struct {
 	tried map[int]int // trials by thread count
 	of    int         // threads at the start of the job
 	why   string      // reason of the requested change
@@ -30,40 +30,37 @@ type threading struct {
 
 // tryThreads starts a trial if one may be worthwhile and its cost is bounded.
 func (r *run) tryThreads() {
-	o, seg := r.observer, r.progress.Current()
-	if o == nil || r.leaving != nil || r.job == nil || seg == nil || !r.mayTryThreads() || o.threads.id != 0 {
+	o, seg := r.observer, r.Progress.Current()
+	if o == nil || r.Pending != nil || r.job == nil || seg == nil || !r.mayTryThreads() || o.threads.id != 0 {
 		return
 	}
 	f := &o.facts
-	n := r.nextThreads(f.Threads)
+	n := r.threads.next(f.Threads)
 	ran := r.elapsed() - max(seg.FirstRowAt, seg.LaunchedAt)
-	limit := min(time.Duration(trialShare*float64(r.elapsed()-r.launchedAt())), trialMost)
+	limit := min(time.Duration(trialShare*float64(r.elapsed()-r.Progress.launchedAt())), trialMost)
 	if n == 0 || seg.FirstRowAt == 0 || ran < trialFirst || limit < trialSteps*f.StepTime {
 		return
 	}
-	id, err := o.ask(observe.Request{Op: observe.Trial, Threads: n, Limit: 3 * limit}) // a third of it at the tried count
-	if err != nil {
-		return
+	if o.send(&o.threads, observe.Request{Op: observe.Trial, Threads: n, Limit: 3 * limit}, r.elapsed()) == nil { // a third of it at the tried count
+		if r.threads.of = f.Threads; r.threads.tried == nil {
+			r.threads.tried = map[int]int{}
+		}
+		r.threads.tried[n]++
 	}
-	o.threads, r.threading.of = request{id, r.elapsed()}, f.Threads
-	r.threading.tried[n]++
 }
 
 // mayTryThreads reports whether thread counts may be tried: on CPUs, by a framework that supports it, with one rank,
 // if the user did not size the thread pools and the planner may decide.
 func (r *run) mayTryThreads() bool {
 	o := r.observer
-	return o.facts.CanSetThreads && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.current.GPUs == 0 &&
-		r.current.Threads == 0 && len(resources.UserThreads(r.Environ)) == 0 && r.Config.Planner != "static" && r.Config.Samples >= 0
+	return o.facts.CanSetThreads && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.Current.GPUs == 0 &&
+		r.Current.Threads == 0 && len(resources.UserThreads(r.Environ)) == 0 && r.Config.Planner != "static" && r.Config.Samples >= 0
 }
 
-// nextThreads returns the next thread count to try: one, then half of the present count; 0 if both were tried.
-func (r *run) nextThreads(now int) int {
-	if r.threading.tried == nil {
-		r.threading.tried = map[int]int{}
-	}
+// next returns the next thread count to try: one, then half of the present count; 0 if both were tried.
+func (t *threadTrials) next(now int) int {
 	for _, n := range []int{1, now / 2} {
-		if n >= 1 && n < now && r.threading.tried[n] < 1 {
+		if n >= 1 && n < now && t.tried[n] < 1 {
 			return n
 		}
 	}
@@ -73,20 +70,14 @@ func (r *run) nextThreads(now int) int {
 // takeTrial handles the answer to a trial or to a change of threads.
 func (r *run) takeTrial() {
 	o := r.observer
-	if o.threads.id == 0 {
-		return
-	}
-	a, ok := o.answer(o.threads.id)
-	if !ok {
+	a, ok := o.takeAnswer(&o.threads)
+	switch {
+	case !ok:
 		if r.elapsed()-o.threads.at > trialLimit {
 			o.threads = request{}
 		}
-		return
-	}
-	o.threads = request{}
-	switch {
 	case !a.OK:
-		r.once(Info, "threads", "thread count %d not tried: %s", a.Tried, a.Reason)
+		r.eventOnce(Info, "threads", "thread count %d not tried: %s", a.Tried, a.Reason)
 	case a.Op == observe.Trial:
 		r.judgeTrial(a)
 	case a.Op == observe.SetThreads:
@@ -106,33 +97,35 @@ func (r *run) judgeTrial(a observe.Answer) {
 		r.event(Info, "tried %s: no gain", words)
 		return
 	}
-	id, err := r.observer.ask(observe.Request{Op: observe.SetThreads, Threads: a.Tried})
-	if err != nil {
-		return
+	if r.setThreads(a.Tried) {
+		r.threads.why = words
 	}
-	r.observer.threads = request{id, r.elapsed()}
-	r.threading.why = words
+}
+
+// setThreads requests a change of threads; false if it cannot be made.
+func (r *run) setThreads(n int) bool {
+	return r.observer.send(&r.observer.threads, observe.Request{Op: observe.SetThreads, Threads: n}, r.elapsed()) == nil
 }
 
 // threadsSet records a change of threads that is in force.
 func (r *run) threadsSet(a observe.Answer) {
-	to := r.current
+	to := r.Current
 	to.Threads = a.Threads
-	if r.threading.back { // the job's original count
+	if r.threads.back { // the job's original count
 		to.Threads = 0
 	}
 	r.beginSegment(r.elapsed(), to, "run", false)
-	r.act(to, r.threading.why, "live")
-	r.current = to
+	r.act(to, r.threads.why, "live")
+	r.Current = to
 }
 
 // watchThreads reverts a change of threads if the steps have become slower beyond noise.
 func (r *run) watchThreads() {
-	n := len(r.progress.Segments)
-	if n < 2 || r.current.Threads == 0 || r.threading.back || r.observer == nil || r.observer.threads.id != 0 {
+	n := len(r.Progress.Segments)
+	if n < 2 || r.Current.Threads == 0 || r.threads.back || r.observer == nil || r.observer.threads.id != 0 {
 		return
 	}
-	seg, before := r.progress.Segments[n-1], r.progress.Segments[n-2]
+	seg, before := r.Progress.Segments[n-1], r.Progress.Segments[n-2]
 	if seg.Launch || len(seg.Blocks) < settledBlocks || len(before.Blocks) == 0 {
 		return
 	}
@@ -140,10 +133,8 @@ func (r *run) watchThreads() {
 	if is <= 1.1*was {
 		return
 	}
-	id, err := r.observer.ask(observe.Request{Op: observe.SetThreads, Threads: r.threading.of})
-	if err != nil {
-		return
+	if r.setThreads(r.threads.of) {
+		r.threads.back = true
+		r.threads.why = fmt.Sprintf("steps take %.2f times as long as before the change", is/was)
 	}
-	r.observer.threads, r.threading.back = request{id, r.elapsed()}, true
-	r.threading.why = fmt.Sprintf("steps take %.2f times as long as before the change", is/was)
 }

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -122,3 +123,32 @@ func (Quiet) Planned(*journal.Record) {}
 
 // Finished does nothing.
 func (Quiet) Finished(*journal.Record, string) {}
+
+// status returns the current picture of the run for the view.
+func (r *run) status() Status {
+	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.Current, Done: r.Progress.Done, Total: r.Progress.Total,
+		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
+		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
+		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
+		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
+		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: r.Config.SLA.TimeMax, Budget: cost.USD(r.Config.SLA.CostMaxUSD),
+		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk()}
+	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
+		per, unit := r.Progress.throughputUnit()
+		s.Throughput, s.ThroughputUnit = per/seg.Blocks[len(seg.Blocks)-1], unit
+	}
+	if !r.log.lastRow.IsZero() {
+		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
+	}
+	switch {
+	case r.Pending != nil && r.Pending.Next == nil:
+		s.Phase = "stopping"
+	case r.Pending != nil:
+		s.Phase = "saving"
+	case r.retryAt > 0:
+		s.Phase = "waiting to start again"
+	case r.Phase == probing:
+		s.Phase = "measuring"
+	}
+	return s
+}

@@ -32,22 +32,22 @@ type watchdog struct {
 	left    sync.WaitGroup
 
 	mu       sync.Mutex
-	job      launch.Job           // nil while no job runs
-	gently   func() (door, error) // asks the job to exit before SIGTERM; nil: not possible
+	job      launch.Job                 // nil while no job runs
+	gently   func() (stopMethod, error) // asks the job to exit before SIGTERM; nil: not possible
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
 	termAt   time.Time     // time of the last SIGTERM
 	received int           // number of the user's signals
 	taken    int           // number of signals that the loop has handled
 	starting context.CancelFunc
-	asked    *asked
+	asked    *stopRequest
 	killed   bool
 }
 
-// asked records how a job was asked to exit.
-type asked struct {
+// stopRequest records how a job was asked to exit.
+type stopRequest struct {
 	at         time.Duration // monotonic
-	door       door          // noDoor: by SIGTERM
+	method     stopMethod    // noStopMethod: by SIGTERM
 	terminated bool
 	err        error
 }
@@ -158,7 +158,7 @@ func (w *watchdog) starts(ctx context.Context) (context.Context, func()) {
 
 // guard sets the job to stop and its times: left is the time until it is killed, math.MaxInt64 for no limit; it is
 // asked to exit earlier by reserve.
-func (w *watchdog) guard(j launch.Job, gently func() (door, error), left, reserve time.Duration) {
+func (w *watchdog) guard(j launch.Job, gently func() (stopMethod, error), left, reserve time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if j != w.job {
@@ -199,7 +199,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	// Each condition is evaluated even if an earlier one holds: next must cover all of them.
 	kill := at(w.killAt) || waiting && w.received > 1
 	ask := at(w.askAt) || waiting
-	escalate := w.asked != nil && w.asked.door != noDoor && !w.asked.terminated && at(w.asked.at+w.grace/2)
+	escalate := w.asked != nil && w.asked.method != noStopMethod && !w.asked.terminated && at(w.asked.at+w.grace/2)
 	switch {
 	case kill && !w.killed:
 		return w.kill, next
@@ -213,20 +213,20 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 
 // ask asks the job to exit: gently if possible, otherwise by SIGTERM. A job is asked once; later calls return the
 // record of the first.
-func (w *watchdog) ask() asked {
+func (w *watchdog) ask() stopRequest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.job == nil {
-		return asked{at: w.clock.Monotonic(), err: os.ErrProcessDone}
+		return stopRequest{at: w.clock.Monotonic(), err: os.ErrProcessDone}
 	}
 	if w.asked != nil {
 		return *w.asked
 	}
-	w.asked = &asked{at: w.clock.Monotonic()}
+	w.asked = &stopRequest{at: w.clock.Monotonic()}
 	if w.gently != nil {
-		w.asked.door, w.asked.err = w.gently()
+		w.asked.method, w.asked.err = w.gently()
 	}
-	if w.asked.door == noDoor { // the job may save on SIGTERM as well
+	if w.asked.method == noStopMethod { // the job may save on SIGTERM as well
 		w.terminate(w.grace)
 	}
 	return *w.asked
@@ -254,7 +254,7 @@ func (w *watchdog) kill() {
 // terminate stops the job in a goroutine; the caller holds the lock. The error of a failed stop is sent to failed.
 func (w *watchdog) terminate(grace time.Duration) {
 	if w.asked == nil {
-		w.asked = &asked{at: w.clock.Monotonic()}
+		w.asked = &stopRequest{at: w.clock.Monotonic()}
 	}
 	w.asked.terminated = true
 	go func(j launch.Job) {

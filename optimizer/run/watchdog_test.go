@@ -77,7 +77,7 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 			ended := make(chan Result, 1)
 			ctx, cancel := context.WithTimeout(context.Background(), 3*patience)
 			defer cancel()
-			go func() { ended <- s.agent().Run(ctx, signals) }()
+			go func() { ended <- s.agent().Run(ctx, s.cfg, signals) }()
 			await(t, "the loop to be held", held)
 			for _, sig := range c.signals {
 				signals <- sig
@@ -115,7 +115,7 @@ func TestSignalDuringStart(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	agent := s.agent()
 	agent.Launcher = starting{s, func() { signals <- syscall.SIGTERM }}
-	res := agent.Run(context.Background(), signals)
+	res := agent.Run(context.Background(), s.cfg, signals)
 	if res.Code != CodeTerminated || res.Record.Exit == nil || res.Record.Exit.Reason != "user" || len(s.started()) != 0 {
 		t.Errorf("exit %d %+v (%v) after %d starts, want %d by the user and no start", res.Code, res.Record.Exit, res.Err, len(s.started()), CodeTerminated)
 	}

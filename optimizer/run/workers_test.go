@@ -141,11 +141,10 @@ func TestBatchSizeStatesItsRule(t *testing.T) {
 	t.Parallel()
 	s := observedStage(t, loadingJob(3, 0, func(int) (float64, float64) { return 1, 0 }))
 	s.cfg.Knobs["batch_size"] = "--batch-size={}"
-	r := newRun(s.agent())
-	r.Agent = r.Agent.withDefaults()
+	r := newRun(s.agent(), s.cfg)
 	r.rec = &journal.Record{}
-	r.argv = []string{"python3", "train.py", "--batch-size", "16"}
-	r.readCommand()
+	r.Argv = []string{"python3", "train.py", "--batch-size", "16"}
+	r.readCommand(&r.facts)
 	r.stateBatch(resources.Allocation{CPUs: 1, BatchSize: 16})
 	if len(r.rec.Warnings) > 0 {
 		t.Errorf("the own batch size warns: %v", r.rec.Warnings)

@@ -92,10 +92,12 @@ type Allocation struct {
 	GPUs []int
 }
 
-// Policy computes shares. It may keep state between calls. Decide is called when jobs arrive or complete, subject to
-// the minimum interval of the scheduler.
+// Policy computes shares. It may keep state between calls.
 type Policy interface {
+	// Decide is called when jobs arrive or complete, subject to the minimum interval of the scheduler, and once per
+	// Traits.Period.
 	Decide(s *Snapshot) (Allocation, error)
+	// Traits are constant. Their zero value is valid.
 	Traits() Traits
 }
 

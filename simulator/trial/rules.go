@@ -10,22 +10,16 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 	"trainopt/sla"
 )
 
-// The rules below replicate those inside the agent (optimizer/run/probe.go and decide.go).
+// The rules below replicate those inside the agent (optimizer/run/probe.go and plan.go).
 const (
 	longUnit = float64(plan.LongUnit / time.Second) // s
 	minBlock = 0.4                                  // s: the shortest timed stretch
 )
-
-// measuredEnough reports whether a segment has enough timed blocks: two, or one if units are long.
-func measuredEnough(s *run.Segment) bool {
-	return len(s.Blocks) >= 2 || len(s.Blocks) == 1 && s.Blocks[0]*s.Units >= longUnit
-}
 
 // probeTooSlow reports whether a probe other than the first has exhausted the budget of all probes.
 func (r *runner) probeTooSlow() bool {

@@ -151,7 +151,7 @@ func runJob(job Job, o Options, with func(*runner) strategy) (*Outcome, error) {
 // probeStep decides during measurements whether to continue, to measure elsewhere or to plan, as the agent's
 // probeStep.
 func (r *runner) probeStep(s strategy) {
-	if !measuredEnough(r.progress.Current()) && !r.probeTooSlow() {
+	if !r.progress.MeasuredEnough(r.progress.Current()) && !r.probeTooSlow() {
 		return
 	}
 	if r.probes++; r.probes > 1 {

@@ -1,3 +1,10 @@
+// Package share contains the policies that divide the time of a cluster among training jobs: from a snapshot, each
+// computes the share of every device type that each job receives. A policy is one file and one line of Policies.
+//
+// It does not assign devices; package round does.
+//
+//	policy, err := share.New("max_min_fairness_perf", share.Options{})
+//	allocation, err := policy.Decide(snapshot)
 package share
 
 import (

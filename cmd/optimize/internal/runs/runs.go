@@ -12,7 +12,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
 )
 
@@ -54,7 +53,7 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			outcome, err := run.StopRun(context.Background(), launch.Local{Self: e.Self}, dir, grace)
+			outcome, err := run.StopRun(context.Background(), newAgent(e, nil).Launcher, dir, grace)
 			if err != nil {
 				return err
 			}

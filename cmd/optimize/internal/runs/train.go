@@ -119,7 +119,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	return worst
 }
 
-// newAgent returns the agent of a run, without its configuration.
+// newAgent returns the agent of a run on this machine.
 func newAgent(e *cli.Env, view run.View) run.Agent {
 	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.Like}
 }
@@ -131,14 +131,13 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)
-	agent.Config = cfg
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if o.Interactive && !o.JSON {
 		agent.Confirm = func(question string) bool { return confirm(o.Env, question, signals) }
 	}
 	if !cfg.DryRun && !o.fresh {
-		if dir := run.LeftBehind(cfg); dir != "" {
+		if dir := run.FindOrphanedRun(cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
 			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
 			if !errors.Is(res.Err, run.ErrNotResumable) {
@@ -147,7 +146,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(context.Background(), signals)
+	return agent.Run(context.Background(), cfg, signals)
 }
 
 // confirm asks a yes/no question; a signal means no.

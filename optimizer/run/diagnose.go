@@ -13,9 +13,9 @@ import (
 	"trainopt/resources"
 )
 
-// watching is the state of the checks outside the SLA: pace and price relative to the beginning of the segment, and
+// diagnosis is the state of the checks outside the SLA: pace and price relative to the beginning of the segment, and
 // the use of the allocated GPUs.
-type watching struct {
+type diagnosis struct {
 	efficiency *cost.EfficiencyMonitor
 	seen       int // number of blocks already observed
 	of         *Segment
@@ -30,29 +30,29 @@ const (
 
 // watchEfficiency reports when a unit of work becomes slower or more expensive than before at this allocation.
 func (r *run) watchEfficiency() {
-	seg := r.progress.Current()
-	if r.phase != working || len(seg.Blocks) == 0 {
+	seg := r.Progress.Current()
+	if r.Phase != working || len(seg.Blocks) == 0 {
 		return
 	}
-	w := &r.watching
+	w := &r.diagnosis
 	if w.of != seg {
-		*w = watching{efficiency: cost.NewEfficiencyMonitor(cost.Work{}, cost.EfficiencyOptions{}), of: seg, gpuAt: w.gpuAt}
+		*w = diagnosis{efficiency: cost.NewEfficiencyMonitor(cost.Work{}, cost.EfficiencyOptions{}), of: seg, gpuAt: w.gpuAt}
 	}
 	if len(seg.Blocks) < w.seen { // older blocks were merged
 		w.seen = len(seg.Blocks)
 	}
 	for ; w.seen < len(seg.Blocks); w.seen++ {
 		took := seg.Blocks[w.seen]
-		rate := float64(r.rates.Hourly(r.current))
+		rate := float64(r.Rates.Hourly(r.Current))
 		for _, d := range w.efficiency.Observe(cost.Work{Units: 1, Time: time.Duration(took * float64(time.Second)), Cost: cost.USD(took / 3600 * rate)}) {
-			if d.Kind == "dearer" && r.rates.Instance > 0 {
+			if d.Kind == "dearer" && r.Rates.Instance > 0 {
 				continue // equivalent to slower
 			}
 			level := Warning
 			if d.Over {
 				level = Info
 			}
-			r.once(level, fmt.Sprint("pace ", d.Kind, d.Over), "%s", d.Words)
+			r.eventOnce(level, fmt.Sprint("pace ", d.Kind, d.Over), "%s", d.Words)
 		}
 	}
 }
@@ -60,14 +60,17 @@ func (r *run) watchEfficiency() {
 // watchGPUs validates the devices and diagnoses idle ones.
 func (r *run) watchGPUs() {
 	now := r.elapsed()
-	if r.current.GPUs == 0 || r.host.Described != "" || r.job == nil || now-r.watching.gpuAt < gpuEvery {
+	if r.Current.GPUs == 0 || r.Host.Described != "" || r.job == nil || now-r.diagnosis.gpuAt < gpuEvery {
 		return
 	}
-	r.watching.gpuAt = now
-	seg := r.progress.Current()
+	r.diagnosis.gpuAt = now
+	seg := r.Progress.Current()
 	settled := now-seg.LaunchedAt > gpuGrace
-	pids, _ := r.job.PIDs()
-	check := resources.GPUCheck{Host: r.host, Allocation: r.current, Visible: strings.Join(r.current.GPUIDs, ","), VisibleSet: true, Running: settled, JobPIDs: pids}
+	var pids []int
+	if r.tree != nil {
+		pids, _ = r.tree.PIDs()
+	}
+	check := resources.GPUCheck{Host: r.Host, Allocation: r.Current, Visible: strings.Join(r.Current.GPUIDs, ","), VisibleSet: true, Running: settled, JobPIDs: pids}
 	memory, processes := 0.0, 0
 	for _, g := range r.sampler.last.GPUs {
 		for _, p := range g.PIDs {
@@ -77,27 +80,27 @@ func (r *run) watchGPUs() {
 		memory += g.MemoryGiB
 	}
 	for _, p := range resources.ValidateGPUs(check) {
-		r.once(Warning, "gpu "+p.Code, "GPUs: %s; %s", p.What, p.Advice)
+		r.eventOnce(Warning, "gpu "+p.Code, "GPUs: %s; %s", p.What, p.Advice)
 	}
 	if !settled || !(mean(seg.GPUSum, seg.GPUN) < 1 || seg.GPUN == 0) {
 		return
 	}
 	visible := check.Visible
-	evidence := cost.GPUEvidence{Allocated: r.current.GPUs, Columns: -1, MemoryGiB: memory, Visible: &visible, CPUPct: mean(seg.CPUSum, seg.CPUN), Processes: processes}
+	evidence := cost.GPUEvidence{Allocated: r.Current.GPUs, Columns: -1, MemoryGiB: memory, Visible: &visible, CPUPct: mean(seg.CPUSum, seg.CPUN), Processes: processes}
 	for _, g := range r.sampler.last.GPUs {
 		if !math.IsNaN(g.UtilPercent) {
 			evidence.Util = append(evidence.Util, g.UtilPercent)
 		}
 	}
 	for _, d := range cost.DiagnoseZeroGPU(evidence) {
-		r.once(Warning, "idle gpu "+d.Cause, "GPUs do nothing: %s; %s", d.Evidence, d.Advice)
+		r.eventOnce(Warning, "idle gpu "+d.Cause, "GPUs do nothing: %s; %s", d.Evidence, d.Advice)
 	}
 }
 
 // checkBatch warns of a change of GPUs and batch size that changes the training result.
 func (r *run) checkBatch(to resources.Allocation) {
-	for _, p := range cost.CheckGPUBatch(r.current, to) {
-		r.once(Warning, "batch "+fmt.Sprint(p), "%s", p.Words)
+	for _, p := range cost.CheckGPUBatch(r.Current, to) {
+		r.eventOnce(Warning, "batch "+fmt.Sprint(p), "%s", p.Words)
 	}
 }
 
@@ -116,14 +119,6 @@ func (r *run) stateBatch(a resources.Allocation) {
 		by := float64(a.BatchSize) / float64(own)
 		rate = fmt.Sprintf("by %.3g with SGD, by %.3g with an adaptive optimizer such as Adam (own batch size %d)", by, math.Sqrt(by), own)
 	}
-	r.once(Warning, fmt.Sprint("batch size ", a.BatchSize), "batch size %d changes the result of the training; optimize leaves the learning rate alone: scale it %s",
+	r.eventOnce(Warning, fmt.Sprint("batch size ", a.BatchSize), "batch size %d changes the result of the training; optimize leaves the learning rate alone: scale it %s",
 		a.BatchSize, rate)
-}
-
-// once emits an event at most once per run and key.
-func (r *run) once(level Level, key, format string, args ...any) {
-	if !r.advised[key] {
-		r.advised[key] = true
-		r.event(level, format, args...)
-	}
 }

@@ -10,9 +10,16 @@ import (
 	"trainopt/sla"
 )
 
-// doubt accumulates the evidence against a learning agent's critics: consecutive checks with a severe projected
+// critics is the supervision of a learning agent's critics.
+type critics struct {
+	evidence criticEvidence // against them
+	renewal  *criticRenewal // in progress; nil if none
+	replaced bool           // after the last logged decision
+}
+
+// criticEvidence accumulates the evidence against a learning agent's critics: consecutive checks with a severe projected
 // violation of the SLA, and a pace that the critics predicted worse than the performance model alone.
-type doubt struct {
+type criticEvidence struct {
 	missing int     // consecutive checks with a severe projected violation
 	looks   int     // checks of the critics' correction
 	worse   float64 // sum of their additional error over the model's, in log seconds
@@ -31,7 +38,7 @@ const (
 )
 
 // expect stores the pace that an agent's decision predicts at its allocation.
-func (d *doubt) expect(p plan.Plan, remaining float64) {
+func (d *criticEvidence) expect(p plan.Plan, remaining float64) {
 	d.model, d.corrected = math.NaN(), math.NaN()
 	if p.Learned == nil || p.Learned.Agent == "" || !(remaining > 0) || !(p.Learned.Shift > 0) {
 		return
@@ -42,7 +49,7 @@ func (d *doubt) expect(p plan.Plan, remaining float64) {
 
 // look compares the last decision with the measured seconds per unit of work, and evaluates the verdicts. It returns
 // the reason for a renewal, empty if none is due.
-func (d *doubt) look(measured float64, verdicts []sla.Verdict) string {
+func (d *criticEvidence) look(measured float64, verdicts []sla.Verdict) string {
 	severe := 0.0
 	for _, v := range verdicts {
 		if (v.Objective == sla.Time || v.Objective == sla.Cost) && v.Severity != nil {
@@ -68,15 +75,15 @@ func (d *doubt) look(measured float64, verdicts []sla.Verdict) string {
 		100*severe, d.missing, 100*(math.Exp(d.worse/float64(d.looks))-1))
 }
 
-// renewing is a renewal in progress. It runs beside the agent's loop: it takes seconds, and guard, signals and
+// criticRenewal is a renewal in progress. It runs beside the agent's loop: it takes seconds, and guard, signals and
 // samples must not wait.
-type renewing struct {
+type criticRenewal struct {
 	trigger string
-	done    chan renewed // buffered, so that the goroutine does not block if the run has ended
+	done    chan renewalResult // buffered, so that the goroutine does not block if the run has ended
 }
 
-// renewed is the result of a renewal.
-type renewed struct {
+// renewalResult is the result of a renewal.
+type renewalResult struct {
 	agent *plan.Agent
 	how   plan.Renewal
 	err   error
@@ -88,20 +95,20 @@ func (r *run) checkAgent(ctx context.Context) {
 	if r.Config.Planner != "morl" || r.model == nil {
 		return
 	}
-	if r.renewing != nil {
+	if r.critics.renewal != nil {
 		select {
-		case got := <-r.renewing.done:
-			r.finishRenewal(r.renewing.trigger, got)
-			r.renewing = nil
+		case got := <-r.critics.renewal.done:
+			r.finishRenewal(r.critics.renewal.trigger, got)
+			r.critics.renewal = nil
 		default:
 		}
 		return
 	}
 	measured := math.NaN()
-	if seg := r.progress.Current(); seg != nil && len(seg.Blocks) > 0 {
+	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
 		measured = median(seg.Blocks)
 	}
-	trigger := r.doubt.look(measured, r.verdicts)
+	trigger := r.critics.evidence.look(measured, r.verdicts)
 	planner, ok := r.planner().(plan.MORL)
 	if trigger == "" || !ok || r.Simulate == nil {
 		return
@@ -110,12 +117,12 @@ func (r *run) checkAgent(ctx context.Context) {
 	if err != nil {
 		return
 	}
-	r.doubt = doubt{rest: renewCooldown}
-	r.makeHeavy()
-	r.renewing = &renewing{trigger: trigger, done: make(chan renewed, 1)}
-	snapshot, simulate, seed, done := r.snapshot(), r.Simulate, uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.renewing.done
+	r.critics.evidence = criticEvidence{rest: renewCooldown}
+	r.restoreFootprint()
+	r.critics.renewal = &criticRenewal{trigger: trigger, done: make(chan renewalResult, 1)}
+	snapshot, simulate, seed, done := r.snapshot(), r.Simulate, uint64(r.Config.Seed)+uint64(len(r.rec.CriticResets))+1, r.critics.renewal.done
 	go func() {
-		var got renewed
+		var got renewalResult
 		defer func() {
 			if x := recover(); x != nil { // a panic of the optimizer must not stop the training
 				got.err = fmt.Errorf("renew the agent: %v", x)
@@ -127,7 +134,7 @@ func (r *run) checkAgent(ctx context.Context) {
 }
 
 // finishRenewal adopts the better critics and records the attempt.
-func (r *run) finishRenewal(trigger string, got renewed) {
+func (r *run) finishRenewal(trigger string, got renewalResult) {
 	if got.err != nil {
 		r.event(Warning, "%v", got.err)
 		return
@@ -141,5 +148,5 @@ func (r *run) finishRenewal(trigger string, got renewed) {
 	}
 	r.event(Warning, "critic reset: %s", words)
 	r.rec.CriticResets = append(r.rec.CriticResets, journal.CriticReset{AtS: journal.Number(r.elapsed().Seconds()), Policy: "morl", Trigger: words})
-	r.criticReset = got.how.Swapped
+	r.critics.replaced = got.how.Swapped
 }

@@ -285,5 +285,5 @@ func (s *stage) runWithSignals() Result {
 	s.interrupts = make(chan os.Signal, 2)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return s.agent().Run(ctx, s.interrupts)
+	return s.agent().Run(ctx, s.cfg, s.interrupts)
 }

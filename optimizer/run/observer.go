@@ -15,14 +15,14 @@ import (
 	"trainopt/optimizer/observe"
 )
 
-// observing is the agent's side of the observer in a Python training: a source of rows and checkpoints, and a channel
-// for requests.
-type observing struct {
+// observerClient is the agent's side of the observer in a Python training: a source of rows and checkpoints, and a
+// channel for requests.
+type observerClient struct {
+	*observed  // of the run's facts
 	installed  observe.Installation
 	reports    string // parent directory of the report directories, one per launch
 	reader     *observe.Reader
 	clock      Clock
-	framework  string // of the latest training; kept across launches
 	rows       int
 	epochSteps float64       // steps of an epoch, 0 if unknown
 	sized      bool          // its rows determine a total: they contain epochs or a total number of steps, or the number of steps is hinted
@@ -31,21 +31,13 @@ type observing struct {
 	last       observe.Progress // latest report
 	counted    Counted          // since the last call of observe
 
-	positions map[string]float64 // progress in units of work, by path of the reported checkpoint
-	reported  int                // number of checkpoints in facts already processed
-	base      base               // position from which the running process continued
-	failures  int                // number of hook failures already reported
+	reported int // number of checkpoints in facts already processed
+	failures int // number of hook failures already reported
 
 	mu      sync.Mutex // guards saving and reader; the watchdog uses the reader too
 	saving  request    // request to save and stop
 	threads request    // request for a thread trial or a change of threads
 	workers request    // request for a change of loader workers
-}
-
-// base is the progress in the checkpoint from which a process was resumed.
-type base struct {
-	Unit     string  `json:"unit"` // empty: not resumed, or from an unknown position
-	Position float64 `json:"position"`
 }
 
 // request is a request to the training that has not been answered.
@@ -54,7 +46,7 @@ type request struct {
 	at time.Duration // elapsed time
 }
 
-var _ joblog.Rows = (*observing)(nil)
+var _ joblog.Rows = (*observerClient)(nil)
 
 // relative contains the frameworks that count steps and epochs from the start of the process instead of the training.
 var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
@@ -64,7 +56,7 @@ func (r *run) openObserver() {
 	if r.Config.Observe == "off" || r.Config.Described != nil {
 		return
 	}
-	if off := observe.Off(r.argv, r.Environ); off != "" {
+	if off := observe.WhyUnobservable(r.Argv, r.Environ); off != "" {
 		r.event(Info, "observer off: %s", off)
 		return
 	}
@@ -73,28 +65,50 @@ func (r *run) openObserver() {
 		r.event(Warning, "%v (the training runs without the observer)", err)
 		return
 	}
-	r.observer = &observing{installed: in, reports: in.Reports, clock: r.Clock, positions: map[string]float64{}, sized: r.progress.Hints["step"].Units > 0}
-	r.observer.begin(r.launches())
+	r.observer = &observerClient{observed: &r.observed, installed: in, reports: in.Reports, clock: r.Clock, sized: r.Progress.Hints["step"].Units > 0}
+	r.observer.begin(r.Progress.launches())
 }
 
 // begin follows the reports of one launch, in a separate directory: a killed process reports no end, and its last
 // reports must not be attributed to the next launch.
-func (o *observing) begin(launch int) {
+func (o *observerClient) begin(launch int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.installed.Reports = filepath.Join(o.reports, fmt.Sprintf("reports-%d", launch))
+	o.installed.Reports = reportsOf(o.reports, launch)
 	o.reader = observe.NewReader(o.installed.Reports)
-	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers, o.base = observe.Facts{}, 0, 0, request{}, request{}, request{}, base{}
+	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers = observe.Facts{}, 0, 0, request{}, request{}, request{}
 	o.last, o.counted = observe.Progress{}, Counted{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
 }
 
+func reportsOf(dir string, launch int) string {
+	return filepath.Join(dir, fmt.Sprintf("reports-%d", launch))
+}
+
+// followObserver reads what the running job of another agent has reported, so that requests can be made to it.
+func (r *run) followObserver() {
+	reports := r.dir.Path("observe")
+	r.observer = &observerClient{observed: &r.observed, reports: reports, clock: r.Clock,
+		reader: observe.NewReader(reportsOf(reports, r.Progress.launches()))}
+	r.observer.pollAll()
+}
+
+// pollAll reads all reports and discards the rows.
+func (o *observerClient) pollAll() {
+	for {
+		if rows, err := o.Poll(o.clock.Now(), false); err != nil || len(rows) == 0 {
+			break
+		}
+	}
+	o.facts = o.reader.Facts()
+}
+
 // Poll implements joblog.Rows. The At of a row is the time at which the training reported it.
-func (o *observing) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
+func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
 	if f := o.reader.Facts().Framework; f != "" {
-		o.framework = f
+		o.Framework = f
 	}
 	o.mu.Unlock()
 	mono := o.clock.Monotonic()
@@ -118,9 +132,9 @@ func (o *observing) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 			}
 		}
 		row.At = now.Add(min(0, p.At-mono))
-		if column := o.base.column(); relative[o.framework] && o.base.Unit != "" {
+		if column := columnOf(o.Origin.Unit); relative[o.Framework] && o.Origin.Unit != "" {
 			if v, ok := row.Value(column); ok {
-				row.Set(column, v+o.base.Position)
+				row.Set(column, v+o.Origin.Position)
 			}
 		}
 		rows = append(rows, row)
@@ -148,15 +162,15 @@ func between(a, b *observe.Progress) Counted {
 }
 
 // Stats implements joblog.Rows.
-func (o *observing) Stats() trainlog.TailStats {
+func (o *observerClient) Stats() trainlog.TailStats {
 	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
 }
 
 // Sized implements joblog.Rows.
-func (o *observing) Sized() bool { return o.sized }
+func (o *observerClient) Sized() bool { return o.sized }
 
 // Close implements joblog.Rows.
-func (o *observing) Close() error { return nil }
+func (o *observerClient) Close() error { return nil }
 
 // observe processes the observer's reports other than rows: failures, checkpoints, capabilities, answers.
 func (r *run) observe() {
@@ -169,39 +183,42 @@ func (r *run) observe() {
 	lost := o.reader.Lost()
 	o.mu.Unlock()
 	if lost > 0 {
-		r.once(Warning, "observer reports", "observer: skipped %d unreadable line%s of its reports", lost, plural(lost))
+		r.eventOnce(Warning, "observer reports", "observer: skipped %d unreadable line%s of its reports", lost, plural(lost))
 	}
 	for _, f := range o.facts.Failures[min(o.failures, len(o.facts.Failures)):] {
-		r.once(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
+		r.eventOnce(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
 	}
 	o.failures = len(o.facts.Failures)
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
 		c.Path = renamed(absolute(r.Config.Dir, c.Path))
-		r.saves.finder.Report(c.Path, c.Wall)
-		r.saves.lookAt = 0
-		r.saves.took = append(r.saves.took, c.Took.Seconds())
-		if position := o.position(r.progress.Unit, c); !math.IsNaN(position) {
-			o.positions[filepath.Clean(c.Path)] = position
+		r.checkpoints.finder.Report(c.Path, c.Wall)
+		r.checkpoints.lookAt = 0
+		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
+		if position := o.position(r.Progress.Unit, c); !math.IsNaN(position) {
+			if o.Positions == nil {
+				o.Positions = map[string]float64{}
+			}
+			o.Positions[filepath.Clean(c.Path)] = position
 		}
 	}
 	o.reported = len(o.facts.Checkpoints)
-	if r.savesOnRequest() && !r.resumable && r.Config.Resume == ResumableAuto && r.canResume() {
-		r.resumable = true
-		r.rec.Script.Resumable = &r.resumable
+	if r.savesOnRequest() && !r.Resumable && r.Config.Resume == ResumableAuto && r.canResume() {
+		r.Resumable = true
+		r.rec.Script.Resumable = &r.Resumable
 		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
 	}
-	if seg := r.progress.Current(); seg != nil {
+	if seg := r.Progress.Current(); seg != nil {
 		seg.Counted.add(o.counted)
 		o.counted = Counted{}
 	}
-	if n := o.samples(r.progress.Unit); n > 0 {
-		r.progress.UnitSamples = n
-	} else if done := o.epochsSinceLaunch(&r.progress); done > 0 { // progress is counted by another source
+	if n := o.samples(r.Progress.Unit); n > 0 {
+		r.Progress.UnitSamples = n
+	} else if done := o.epochsSinceLaunch(&r.Progress); done > 0 { // progress is counted by another source
 		if o.facts.Samples > 0 {
-			r.progress.UnitSamples = o.facts.Samples / done
+			r.Progress.UnitSamples = o.facts.Samples / done
 		}
 		if o.facts.Step > 0 {
-			r.progress.UnitSteps = o.facts.Step / done
+			r.Progress.UnitSteps = o.facts.Step / done
 		}
 	}
 	r.takeAnswers()
@@ -209,12 +226,12 @@ func (r *run) observe() {
 }
 
 // epochsSinceLaunch returns the epochs done by the running process; 0 if unknown or counted in steps.
-func (o *observing) epochsSinceLaunch(p *Progress) float64 {
+func (o *observerClient) epochsSinceLaunch(p *Progress) float64 {
 	switch {
 	case p.Unit != "epoch" || p.anyPosition:
 		return 0
-	case o.base.Unit == "epoch":
-		return p.Done - o.base.Position
+	case o.Origin.Unit == "epoch":
+		return p.Done - o.Origin.Position
 	}
 	return p.Done
 }
@@ -236,11 +253,11 @@ func renamed(path string) string {
 // script that loads its own snapshot ignores it, unless the framework stores both in one place.
 func (r *run) savesOnRequest() bool {
 	o := r.observer
-	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || o.framework == "transformers" || o.framework == "ultralytics")
+	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || o.Framework == "transformers" || o.Framework == "ultralytics")
 }
 
 // samples returns the number of samples in a unit of work over all ranks; 0 if unknown.
-func (o *observing) samples(unit string) float64 {
+func (o *observerClient) samples(unit string) float64 {
 	n := o.facts.SamplesPerStep
 	if unit == "epoch" {
 		if n *= o.epochSteps; o.facts.EpochSamples > 0 {
@@ -253,71 +270,48 @@ func (o *observing) samples(unit string) float64 {
 	return n
 }
 
-// askToSave asks the training to save and stop; false if it cannot.
-func (o *observing) askToSave() bool {
+// send makes a request to the training, which is pending in q until its answer is taken. at is the elapsed time.
+func (o *observerClient) send(q *request, what observe.Request, at time.Duration) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	id, err := o.reader.Request(observe.Request{Op: observe.SaveAndStop})
+	id, err := o.reader.Request(what)
 	if err == nil {
-		o.saving = request{id: id}
+		*q = request{id, at}
 	}
-	return err == nil
+	return err
 }
 
-func (o *observing) ask(q observe.Request) (id int, err error) {
+// takeAnswer returns the answer to a pending request, which is no longer pending then; ok is false without an answer.
+func (o *observerClient) takeAnswer(q *request) (a observe.Answer, ok bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.reader.Request(q)
-}
-
-func (o *observing) answer(id int) (a observe.Answer, ok bool) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.reader.Answer(id)
+	if q.id == 0 {
+		return a, false
+	}
+	if a, ok = o.reader.Answer(q.id); ok {
+		*q = request{}
+	}
+	return a, ok
 }
 
 // position returns the progress in a checkpoint, in a unit of work.
-func (o *observing) position(unit string, c observe.Checkpoint) float64 {
+func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
 	position := c.Step
 	if unit == "epoch" {
 		position = c.Epoch
 	}
-	if relative[o.framework] && o.base.Unit == unit {
-		position += o.base.Position
+	if relative[o.Framework] && o.Origin.Unit == unit {
+		position += o.Origin.Position
 	}
 	return position
 }
 
-// column returns the log column of the base's unit.
-func (b base) column() trainlog.Column {
-	if b.Unit == "epoch" {
-		return trainlog.Epoch
-	}
-	return trainlog.Step
-}
-
-// observedPosition returns the progress that the observer reported with a checkpoint.
-func (r *run) observedPosition(path string) (float64, bool) {
-	if r.observer == nil {
-		return 0, false
-	}
-	v, ok := r.observer.positions[filepath.Clean(path)]
-	return v, ok
-}
-
 // takeAnswers processes the answers to requests.
 func (r *run) takeAnswers() {
-	o := r.observer
-	o.mu.Lock()
-	a, ok := o.reader.Answer(o.saving.id)
-	if ok = ok && o.saving.id != 0; ok {
-		o.saving = request{}
-	}
-	o.mu.Unlock()
-	if ok {
-		if l := r.leaving; l != nil && a.OK {
-			l.Saved, r.saves.asked = a.Path, absolute(r.Config.Dir, a.Path)
-			r.saves.took = append(r.saves.took, a.Took.Seconds())
+	if a, ok := r.observer.takeAnswer(&r.observer.saving); ok {
+		if l := r.Pending; l != nil && a.OK {
+			l.Saved, r.Asked = a.Path, absolute(r.Config.Dir, a.Path)
+			r.checkpoints.took = append(r.checkpoints.took, a.Took.Seconds())
 			r.event(Info, "checkpoint saved: %s", a.Path)
 		} else if !a.OK {
 			r.event(Warning, "the training could not save on request: %s", a.Reason)
@@ -329,11 +323,11 @@ func (r *run) takeAnswers() {
 
 // noteInput reports once that a training waits for its data and would be faster with more loader workers.
 func (r *run) noteInput() {
-	f, seg := &r.observer.facts, r.progress.Current()
+	f, seg := &r.observer.facts, r.Progress.Current()
 	if !(f.DataWait >= inputBound) || f.Workers < 0 || seg == nil || !seg.settled() {
 		return
 	}
-	enough, need := r.workersNeeded(f.DataWait)
+	enough, need := workersNeeded(f.Workers, r.Current.CPUs, f.DataWait)
 	if need <= f.Workers {
 		return
 	}
@@ -344,7 +338,7 @@ func (r *run) noteInput() {
 	if allowed := r.workerRange(); allowed.Max >= need {
 		advice = ""
 	}
-	r.once(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s%s",
+	r.eventOnce(Warning, "input-bound", "input-bound: %.0f %% of each step waits for the loader, which has %d workers; about %d would keep up%s%s",
 		100*f.DataWait, f.Workers, enough, few, advice)
 }
 

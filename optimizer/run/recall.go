@@ -6,15 +6,102 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/history/calibration"
+	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
+	"trainopt/sla"
 )
+
+// earlier is what earlier runs say about this one.
+type earlier struct {
+	priors       []*prior // sources of measurements: similar runs, then runs of this very training
+	recalledUnit string   // unit of the recalled observations: "epoch" or "step"
+	recurrences  []plan.Recurrence
+	widen        float64 // factor on the width of intervals, from the coverage of past predictions; 0 means 1
+}
+
+// recall finds earlier runs of the same and of similar trainings, and offline logs; it derives priors, total,
+// start-up times and memory from them and fits the model.
+func (r *run) recall() {
+	r.planner() // so that a damaged agent file is reported at the start
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described}
+	if r.dir != nil {
+		key.Except = r.dir.ID()
+	}
+	for _, g := range r.Host.GPUs {
+		key.GPUs = append(key.GPUs, g.Name)
+	}
+	found, notes := history.Recall(r.Config.StateDir, key)
+	if len(found.Runs) == 0 && r.Host.Described != "" {
+		key.AnyMachine = true
+		if found, notes = history.Recall(r.Config.StateDir, key); len(found.Runs) > 0 {
+			r.event(Warning, "this training was measured on another machine than %s: the difference in speed is unknown and not part of the intervals", r.Host.Described)
+		}
+	}
+	for _, n := range notes {
+		r.warn(n)
+	}
+	offline := logs.Recall(r.Config.Offline, logs.Options{Aliases: r.Config.Columns}, r.Baseline)
+	for _, n := range offline.Notes {
+		r.event(Warning, "%s", n)
+	}
+	r.priors = []*prior{r.similarPrior(found), exactPrior(found, offline.Observations)}
+	r.RestartS, r.StartupS, r.recurrences = found.RestartSeconds, found.StartupSeconds, found.Recurrences
+	r.suggestLengths(&r.facts, func() {
+		if len(found.Runs) > 0 {
+			r.Progress.Suggest(found.Unit, Hint{found.Total, "run " + found.Runs[0]})
+		}
+	})
+	r.recalledUnit = cmp.Or(found.Unit, found.MeasuredUnit)
+	if found.Total == 0 && len(offline.Observations) > 0 {
+		r.Progress.Suggest("epoch", Hint{offline.Epochs, "offline logs"})
+		r.recalledUnit = cmp.Or(r.recalledUnit, "epoch")
+	}
+	for i := range found.Similar {
+		r.recalledUnit = cmp.Or(r.recalledUnit, found.Similar[i].Unit)
+	}
+	if len(r.StartupS) == 0 && len(found.Similar) > 0 {
+		r.StartupS = found.Similar[0].StartupSeconds
+	}
+	if len(found.Runs) > 0 {
+		if r.Progress.UnitSamples == 0 && len(found.Observations) > 0 {
+			r.Progress.UnitSamples = found.Observations[0].UnitSamples
+		}
+		r.event(Info, "recalled %d earlier run%s of this training (newest %s)", len(found.Runs), plural(len(found.Runs)), found.Runs[0])
+	}
+	if !math.IsNaN(found.PeakMemoryGiB) {
+		r.learnMemory(found.PeakMemoryGiB)
+	}
+	if len(found.Baselines) > 0 && len(r.Config.SLA.Agreed()) == 0 {
+		if spec, _, err := sla.Forecast(found.Baselines); err == nil {
+			r.event(Info, "no SLA set; realistic limits by earlier runs: --deadline %s --budget %.4g", spec.TimeMax.Round(time.Second), spec.CostMaxUSD)
+		}
+	}
+	r.learnCalibration(found.Newest)
+	r.refit()
+}
+
+// learnCalibration sets the width of intervals from the coverage of earlier predictions for this family of models.
+func (r *run) learnCalibration(entries []history.Entry) {
+	if len(entries) == 0 {
+		return // no run has ended here yet, or recall has reported why none is readable
+	}
+	scored := calibration.Of(entries)
+	family := r.ins.Model.Value
+	r.widen = scored.Widen(family)
+	if s := scored.All.Of[calibration.Seconds]; math.Abs(r.widen-1) >= 0.005 {
+		r.event(Info, "intervals widened by a factor of %.2f: %d of %d earlier outcomes were inside their 90 %% interval", r.widen, s.Inside, s.N)
+	}
+}
 
 // prior is one source of measurements from before the run.
 type prior struct {
@@ -74,7 +161,7 @@ func exactPrior(found history.Recalled, offline []perf.Observation) *prior {
 
 // similarPrior returns the measurements of runs of the same script with other arguments, or of earlier versions of
 // it, transferred to this run.
-func (r *run) similarPrior(found history.Recalled) *prior {
+func (f *facts) similarPrior(found history.Recalled) *prior {
 	similar := found.Similar
 	if len(similar) == 0 {
 		return &prior{}
@@ -87,7 +174,7 @@ func (r *run) similarPrior(found history.Recalled) *prior {
 			units = append(units, s.Unit)
 		}
 	}
-	for i, o := range transfer.Carry(similar, transfer.Carrying{Config: r.configOf, Reference: r.baseline}) {
+	for i, o := range transfer.Carry(similar, transfer.Carrying{Config: f.configOf, Reference: f.Baseline}) {
 		p.add(units[i], o)
 	}
 	slices.Reverse(p.observations) // nearest last: a fit with too many observations omits the first ones
@@ -121,10 +208,10 @@ func similarWords(similar []history.Similar) string {
 }
 
 // configOf returns the coordinates of an allocation of this machine in the runs database.
-func (r *run) configOf(a resources.Allocation) history.Config {
-	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: r.host.Described}
-	if a.GPUs > 0 && len(r.host.GPUs) > 0 {
-		c.GPU = r.host.GPUs[0].Name
+func (f *facts) configOf(a resources.Allocation) history.Config {
+	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: f.Host.Described}
+	if a.GPUs > 0 && len(f.Host.GPUs) > 0 {
+		c.GPU = f.Host.GPUs[0].Name
 	}
 	return c
 }
@@ -132,10 +219,9 @@ func (r *run) configOf(a resources.Allocation) history.Config {
 // priorObservations returns the observations of the priors that count, the most relevant last.
 func (r *run) priorObservations() []perf.Observation {
 	var out []perf.Observation
-	unit := cmp.Or(r.progress.Unit, r.recalledUnit)
 	for _, p := range r.priors {
 		if p.dropped == "" {
-			out = append(out, p.in(unit)...)
+			out = append(out, p.in(r.unit())...)
 		}
 	}
 	return out
@@ -143,24 +229,26 @@ func (r *run) priorObservations() []perf.Observation {
 
 // recalled returns the measurements of earlier runs of this very training, unless this run contradicts them.
 func (r *run) recalled() []perf.Observation {
-	if len(r.priors) == 0 {
-		return nil
+	if n := len(r.priors); n > 0 && r.priors[n-1].dropped == "" {
+		return r.priors[n-1].in(r.unit())
 	}
-	p := r.priors[len(r.priors)-1]
-	if p.dropped != "" {
-		return nil
-	}
-	return p.in(cmp.Or(r.progress.Unit, r.recalledUnit))
+	return nil
 }
+
+// unit returns the unit of work: that of the log, otherwise that of earlier runs; empty if unknown.
+func (r *run) unit() string { return cmp.Or(r.Progress.Unit, r.recalledUnit) }
+
+// total returns the units of the whole job, 0 if unknown.
+func (r *run) total() float64 { return r.Progress.knownTotal(r.recalledUnit) }
 
 // weighPriors drops the priors that this run's own measurements contradict, and uses them again when they agree.
 func (r *run) weighPriors() {
-	own := r.shownPaces()
+	own := r.Progress.measuredPaces()
 	if len(own) == 0 {
 		return
 	}
 	for _, p := range r.priors {
-		off, why := r.contradiction(p, own)
+		off, why := p.contradiction(own, &r.Progress, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
 		switch {
 		case p.dropped == "" && off > contradicts:
 			p.dropped = why
@@ -179,11 +267,11 @@ type pace struct {
 	seconds float64
 }
 
-// shownPaces returns the paces of this run's sufficiently measured segments.
-func (r *run) shownPaces() []pace {
+// measuredPaces returns the paces of this run's sufficiently measured segments.
+func (p *Progress) measuredPaces() []pace {
 	var out []pace
-	for _, s := range r.progress.Segments {
-		if len(s.Blocks) > 0 && r.measuredEnough(s) {
+	for _, s := range p.Segments {
+		if len(s.Blocks) > 0 && p.MeasuredEnough(s) {
 			out = append(out, pace{s.Allocation, median(s.Blocks[s.warmUp():])})
 		}
 	}
@@ -193,14 +281,14 @@ func (r *run) shownPaces() []pace {
 // contradiction returns the largest deviation of this run from the prediction of a prior alone, in standard
 // deviations: for the first pace the absolute one, for the others relative to the first. It returns 0 if the prior
 // makes no prediction.
-func (r *run) contradiction(p *prior, own []pace) (off float64, why string) {
-	unit := r.progress.Unit
+func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions) (off float64, why string) {
+	unit := progress.Unit
 	obs := p.in(unit)
 	if len(obs) == 0 {
 		return 0, ""
 	}
-	if in := fmt.Sprint(unit, r.progress.UnitSamples); p.alone == nil || p.aloneIn != in {
-		m, err := perf.Fit(r.inOwnUnit(obs), perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
+	if in := fmt.Sprint(unit, progress.UnitSamples); p.alone == nil || p.aloneIn != in {
+		m, err := perf.Fit(progress.inOwnUnit(obs), o)
 		if err != nil {
 			return 0, ""
 		}
@@ -215,14 +303,14 @@ func (r *run) contradiction(p *prior, own []pace) (off float64, why string) {
 				draws[k] = d / first[k]
 			}
 		}
-		slices.Sort(draws)
-		low, middle, high := quantile(draws, .05), quantile(draws, .5), quantile(draws, .95)
-		sd := math.Log(high/middle) / 1.645
-		if measured < middle {
-			sd = math.Log(middle/low) / 1.645
+		predicted := interval(draws)
+		sd := math.Log(predicted.P95/predicted.P50) / 1.645
+		if measured < predicted.P50 {
+			sd = math.Log(predicted.P50/predicted.P5) / 1.645
 		}
-		if z := math.Abs(math.Log(measured/middle)) / math.Hypot(sd, ownDrift); z > off {
-			off, why = z, fmt.Sprintf("predicted %s to %s at %s, measured %s", perUnit(low*x.seconds/measured, unit), perUnit(high*x.seconds/measured, unit), x.at, perUnit(x.seconds, unit))
+		if z := math.Abs(math.Log(measured/predicted.P50)) / math.Hypot(sd, ownDrift); z > off {
+			off, why = z, fmt.Sprintf("predicted %s to %s at %s, measured %s", perUnit(predicted.P5*x.seconds/measured, unit),
+				perUnit(predicted.P95*x.seconds/measured, unit), x.at, perUnit(x.seconds, unit))
 		}
 	}
 	return off, why
@@ -233,8 +321,8 @@ func perUnit(seconds float64, unit string) string {
 }
 
 // inOwnUnit converts observations to this run's samples per unit, if both are known.
-func (r *run) inOwnUnit(obs []perf.Observation) []perf.Observation {
-	if r.progress.UnitSamples <= 0 {
+func (p *Progress) inOwnUnit(obs []perf.Observation) []perf.Observation {
+	if p.UnitSamples <= 0 {
 		return obs
 	}
 	out := slices.Clone(obs)
@@ -242,9 +330,9 @@ func (r *run) inOwnUnit(obs []perf.Observation) []perf.Observation {
 		if o := &out[i]; o.UnitSamples > 0 {
 			o.UnitSeconds = slices.Clone(o.UnitSeconds)
 			for k := range o.UnitSeconds {
-				o.UnitSeconds[k] *= r.progress.UnitSamples / o.UnitSamples
+				o.UnitSeconds[k] *= p.UnitSamples / o.UnitSamples
 			}
-			o.UnitSamples = r.progress.UnitSamples
+			o.UnitSamples = p.UnitSamples
 		}
 	}
 	return out
@@ -268,8 +356,8 @@ func (r *run) recordPrior() {
 	if r.model == nil {
 		return
 	}
-	unit := r.model.UnitSeconds(r.baseline)
-	out := &journal.Prior{Unit: r.recalledUnit, Allocation: r.baseline, UnitSeconds: unit, Runs: []string{}, Dropped: []string{},
+	unit := r.model.UnitSeconds(r.Baseline)
+	out := &journal.Prior{Unit: r.recalledUnit, Allocation: r.Baseline, UnitSeconds: unit, Runs: []string{}, Dropped: []string{},
 		Spread: journal.Number(math.Sqrt(unit.P95/unit.P5) - 1)}
 	var words []string
 	for _, p := range r.priors {
@@ -293,22 +381,7 @@ func (r *run) announcePrior() {
 	}
 	p := r.rec.Plan.Prediction
 	r.rec.Prior.Prediction = p
-	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), $%.3g", chart.PlainBlanks(chart.Duration(p.Seconds.P50)),
-		chart.PlainBlanks(chart.Duration(p.Seconds.P5)), chart.PlainBlanks(chart.Duration(p.Seconds.P95)), p.CostUSD.P50)
-}
-
-// priorPlan records the prediction for a run that begins with the measurement of the baseline.
-func (r *run) priorPlan() {
-	if r.model == nil {
-		return
-	}
-	p, _ := plan.Static{}.Decide(r.snapshot()) // the run begins there even if it is infeasible
-	if !p.Predicted || !p.Allocation.SameShape(r.baseline) {
-		return
-	}
-	p.Reason = "the baseline is measured first"
-	r.rec.Plan = r.planRecord(p, 0)
-	if r.Config.Explain {
-		r.View.Planned(r.rec)
-	}
+	seconds := func(s float64) string { return chart.PlainBlanks(chart.Duration(s)) }
+	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), $%.3g", seconds(p.Seconds.P50), seconds(p.Seconds.P5),
+		seconds(p.Seconds.P95), p.CostUSD.P50)
 }

@@ -13,7 +13,7 @@ func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	sec, usd := sla.Interval{P5: 90, P50: 100, P95: 110}, sla.Interval{P5: 0.9, P50: 1, P95: 1.1}
 	r := &run{}
 	without, cheap := r.wholeRun(sec, usd, 50, 36)
-	r.observer = &observing{}
+	r.observer = &observerClient{}
 	r.observer.facts.Closing = 20 * time.Second
 	with, dear := r.wholeRun(sec, usd, 50, 36)
 	for what, c := range map[string]struct{ got, want float64 }{

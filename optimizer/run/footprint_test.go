@@ -16,15 +16,15 @@ type stoppedClock struct{ now time.Duration }
 func (c *stoppedClock) Now() time.Time           { return time.Unix(1_700_000_000, 0).Add(c.now) }
 func (c *stoppedClock) Monotonic() time.Duration { return c.now }
 
-func TestMakeLight(t *testing.T) {
+func TestShrinkFootprint(t *testing.T) {
 	clock := &stoppedClock{}
 	lightened, undone := 0, 0
-	r := newRun(Agent{Clock: clock, Lighten: func() func() { lightened++; return func() { undone++ } }})
-	r.job, r.phase = alive{}, probing
-	begin := func() { r.progress.Segments = append(r.progress.Segments, &Segment{LaunchedAt: r.elapsed()}) }
+	r := newRun(Agent{Clock: clock, Lighten: func() func() { lightened++; return func() { undone++ } }}, Config{})
+	r.job, r.Phase = alive{}, probing
+	begin := func() { r.Progress.Segments = append(r.Progress.Segments, &Segment{LaunchedAt: r.elapsed()}) }
 	look := func(what string, light, heavy int) {
 		t.Helper()
-		r.makeLight()
+		r.shrinkFootprint()
 		if lightened != light || undone != heavy {
 			t.Errorf("%s: made light %d times and heavy %d, want %d and %d", what, lightened, undone, light, heavy)
 		}
@@ -32,49 +32,49 @@ func TestMakeLight(t *testing.T) {
 	begin()
 	clock.now += time.Minute
 	look("while it measures", 0, 0)
-	r.phase = working
+	r.Phase = working
 	begin()
 	look("just started", 0, 0)
-	clock.now += settled
+	clock.now += lightenAfter
 	look("settled", 1, 0)
 	clock.now += time.Hour
 	look("once is enough", 1, 0)
-	r.makeHeavy()
-	r.renewing = &renewing{}
+	r.restoreFootprint()
+	r.critics.renewal = &criticRenewal{}
 	look("critics are trained", 1, 1)
-	r.renewing = nil
+	r.critics.renewal = nil
 	look("they are trained", 2, 1)
 	begin()
-	r.leaving = &leaving{}
-	clock.now += settled
+	r.Pending = &pendingStop{}
+	clock.now += lightenAfter
 	look("on its way out", 2, 1)
-	r.leaving = nil
+	r.Pending = nil
 	look("at another place", 3, 1)
-	r.makeHeavy()
-	r.makeHeavy()
+	r.restoreFootprint()
+	r.restoreFootprint()
 	if undone != 2 {
 		t.Errorf("made heavy %d times, want 2", undone)
 	}
 }
 
 // For any duration of single computations, their total stays below both shares.
-func TestThinkingIsBounded(t *testing.T) {
+func TestPlanningIsBounded(t *testing.T) {
 	for _, d := range []time.Duration{time.Millisecond, 8 * time.Millisecond, 50 * time.Millisecond, time.Second} {
 		var now, thought time.Duration
 		for now < time.Hour {
 			now += d
 			thought += d
-			now += restAfter(d, thought, now)
-			if most := max(d, time.Duration(thinkingShare*float64(now))); thought > most+time.Microsecond {
+			now += planningCooldown(d, thought, now)
+			if most := max(d, time.Duration(planningShare*float64(now))); thought > most+time.Microsecond {
 				t.Fatalf("pieces of %v: %v after %v", d, thought, now)
 			}
 		}
-		most := thinkingFree + d + time.Duration(thinkingLong*float64(now))
+		most := freePlanningTime + d + time.Duration(longRunPlanningShare*float64(now))
 		if thought > most || thought < most/2 {
 			t.Errorf("pieces of %v: %v of thinking in an hour, want close to %v", d, thought, most)
 		}
 	}
-	if got, want := restAfter(8*time.Millisecond, 8*time.Millisecond, 10*time.Second), 1600*time.Millisecond; got != want {
+	if got, want := planningCooldown(8*time.Millisecond, 8*time.Millisecond, 10*time.Second), 1600*time.Millisecond; got != want {
 		t.Errorf("a rest of %v after the first fit, want %v", got, want)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"trainopt/optimizer/launch"
 )
 
-// LeftBehind returns the directory of an orphaned run of the same training (script, arguments, working directory):
+// FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory):
 // its state is running, and no agent holds it. Empty if no such run exists.
-func LeftBehind(cfg Config) string {
+func FindOrphanedRun(cfg Config) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return ""
@@ -49,82 +49,103 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 		}
 		return id + ": stopped by its agent", nil
 	}
-	run, err := journal.Open(dir)
+	jd, err := journal.Open(dir)
 	if err != nil {
 		return "", err
 	}
-	unlock, err := run.Lock()
+	unlock, err := jd.Lock()
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	var s savedState
-	if _, err := run.LoadState(&s); err != nil {
-		return "", fmt.Errorf("stop %s: %w", id, err)
-	}
-	if s.Handle = latestJob(dir, &s); s.Handle == nil || s.Ended {
-		return id + ": nothing runs", nil
-	}
-	j, err := l.Adopt(ctx, *s.Handle)
+	r := newRun(Agent{Launcher: l}, Config{})
+	r.dir = jd
+	exit, err := r.stopOrphan(ctx, grace)
 	if err != nil {
 		return "", fmt.Errorf("stop %s: %w", id, err)
 	}
-	exit := j.Exit()
-	select {
-	case <-j.Done():
-	default:
-		if exit, err = stopAdopted(ctx, j, s.Resumable, grace); err != nil {
-			return "", fmt.Errorf("stop %s: %w", id, err)
-		}
+	if exit == nil {
+		return id + ": nothing runs", nil
 	}
-	if err := markStopped(run, s, exit); err != nil {
+	if err := r.markStopped(*exit); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(exit)), nil
+	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(*exit)), nil
 }
 
-// stopAdopted asks a resumable job for a checkpoint and stops the job if it has not exited within the grace.
-func stopAdopted(ctx context.Context, j launch.Job, resumable bool, grace time.Duration) (launch.Exit, error) {
-	if resumable && j.Checkpoint() == nil {
+// stopOrphan loads the state of a run whose agent is dead, adopts its job and stops it. The exit is nil if no job runs.
+func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (*launch.Exit, error) {
+	if _, err := r.dir.LoadState(&r.facts); err != nil {
+		return nil, err
+	}
+	if r.Handle = latestJob(r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
+		return nil, nil
+	}
+	j, err := r.Launcher.Adopt(ctx, *r.Handle)
+	if err != nil {
+		return nil, err
+	}
+	r.setJob(j)
+	select {
+	case <-j.Done():
+		exit := j.Exit()
+		return &exit, nil
+	default:
+	}
+	exit, err := r.stopAdopted(ctx, grace)
+	if err != nil {
+		return nil, err
+	}
+	return &exit, nil
+}
+
+// stopAdopted asks the job to exit in the way that loses least work, as its agent would have done, and stops it if it
+// has not exited within the grace.
+func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit, error) {
+	path := ""
+	if rec, err := journal.ReadRecord(r.dir.Dir()); err == nil {
+		path = rec.Script.Path
+	}
+	r.inspect(path, &r.facts)
+	r.followObserver()
+	if method, _ := r.gentleStop()(); method != noStopMethod {
 		select {
-		case <-j.Done():
-			return j.Exit(), nil
+		case <-r.job.Done():
+			r.observer.pollAll()
+			if a, ok := r.observer.takeAnswer(&r.observer.saving); ok && a.OK && a.Path != "" {
+				r.Asked = absolute(r.Config.Dir, a.Path)
+			}
+			return r.job.Exit(), nil
 		case <-time.After(grace):
 		}
 	}
-	return j.Stop(ctx, grace)
+	return r.job.Stop(ctx, grace)
 }
 
 // markStopped records in run.json and in the state that the run was stopped without an agent.
-func markStopped(run *journal.Run, s savedState, exit launch.Exit) error {
-	rec, err := journal.ReadRecord(run.Dir())
+func (r *run) markStopped(exit launch.Exit) error {
+	rec, err := journal.ReadRecord(r.dir.Dir())
 	if err != nil {
 		return err
 	}
-	meter, err := cost.RestoreMeter(s.Meter)
+	meter, err := cost.RestoreMeter(r.MeterState)
 	if err != nil {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
-	end, charged, ok := s.Progress.jobEnd(exit.Ran)
+	end, charged, ok := r.Progress.jobEnd(exit.Ran)
 	if !ok || exit.Reason == launch.Lost { // it lived at least until the last saved state
-		end = max(end, s.Elapsed)
+		end = max(end, r.Elapsed)
 		charged = end
 	}
 	meter.Settle(charged)
-	s.Progress.End(end)
-	s.Elapsed, s.Meter, s.Ended = end, meter.State(), true
+	r.Progress.End(end)
+	r.Elapsed, r.MeterState, r.Ended = end, meter.State(), true
 	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))
-	at := exit.At.UTC()
-	code := int(CodeTerminated)
+	at, code := exit.At.UTC(), int(CodeTerminated)
 	rec.State, rec.FinishedAt, rec.ExitCode = journal.Stopped, &at, &code
-	rec.Exit = &journal.Exit{Reason: "user", Detail: "stopped while no agent ran; " + describeExit(exit)}
-	if exit.Signal != "" {
-		rec.Exit.Signal = &exit.Signal
-	} else if exit.Code >= 0 {
-		rec.Exit.Code = &exit.Code
-	}
+	rec.Exit = exitRecord("user", "stopped while no agent ran; "+describeExit(exit), &exit)
 	rec.Settle()
-	return errors.Join(run.WriteRecord(rec), run.SaveState(s))
+	return errors.Join(r.dir.WriteRecord(rec), r.dir.SaveState(&r.facts))
 }
 
 // waitGone waits until the holder has ended; false if the limit passes or ctx ends first.

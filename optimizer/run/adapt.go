@@ -1,0 +1,221 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+)
+
+// adaptStep searches, every few units of work, for an allocation that is better for the remaining work. It refits the
+// model, lets the planner decide, and moves the job if the gain is worth the move.
+func (r *run) adaptStep(ctx context.Context) {
+	if r.Progress.Rewound && r.Resumable {
+		r.Resumable = false
+		r.event(Warning, "after the restart the log began again from %s %g: the job does not resume; it will not be restarted again", r.Progress.Unit, r.Progress.Done)
+	}
+	if r.Progress.Done-r.AdaptedAt < float64(r.Config.Every) || r.Progress.Finished() || r.Config.Planner == "static" || r.retryAt > 0 || !r.mayPlan() {
+		return
+	}
+	r.AdaptedAt = r.Progress.Done
+	if seg := r.Progress.Current(); seg.PeakGiB > 0 {
+		r.learnMemory(seg.PeakGiB)
+	}
+	var p plan.Plan
+	var err error
+	r.runPlanning(func() {
+		r.refit()
+		r.checkAgent(ctx)
+		if r.model != nil {
+			p, err = r.decide()
+		}
+	})
+	if r.model == nil {
+		return
+	}
+	if to, why := plan.Revert(r.snapshot()); to != nil && r.Progress.MeasuredEnough(r.Progress.Current()) {
+		r.moveTo(plan.Plan{Allocation: r.withMemory(*to), Planner: p.Planner, Reason: why})
+		return
+	}
+	var no *plan.Infeasible
+	if errors.As(err, &no) {
+		r.eventOnce(Warning, "infeasible", "%s", no.Why)
+	}
+	if p.Allocation.SameShape(r.Current) {
+		if p.Allocation.Memory > r.Current.Memory {
+			r.applyLive(p.Allocation, "measured need with a margin of 25 %")
+		} else {
+			r.probeAgain("nothing allowed is better")
+		}
+		return
+	}
+	worth, why := plan.Worth(r.snapshot(), p)
+	if !worth {
+		r.probeAgain(why)
+		return
+	}
+	p.Reason = why
+	r.plan = p
+	before := r.rec.Plan
+	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
+	if before != nil && before.Prediction != nil { // the outcome is compared with the first prediction
+		r.rec.Plan.Prediction = before.Prediction
+	}
+	r.writeFront(p)
+	r.moveTo(p)
+}
+
+// probeAgain starts another probe during the work if that is worthwhile, and otherwise records the decision to stay.
+func (r *run) probeAgain(why string) {
+	var next *resources.Allocation
+	var reason string
+	if r.Resumable {
+		r.runPlanning(func() { next, reason = r.nextProbe() })
+	}
+	if next == nil {
+		r.stay(why)
+		return
+	}
+	r.event(Info, "probing %s: %s", *next, reason)
+	r.Phase = probing
+	r.requestStop(&pendingStop{Why: "restart", Next: next, Label: "probe"})
+}
+
+// moveTo brings the job to the plan's allocation by the least intrusive way that is allowed: no change, a live
+// change, or a restart. If none is allowed, the allocation is recommended only.
+func (r *run) moveTo(p plan.Plan) {
+	to, s := p.Allocation, r.snapshot()
+	if to.SameShape(r.Current) {
+		if to.Memory != r.Current.Memory && r.fitsMemory(to.Memory) {
+			r.applyLive(to, "measured need with a margin of 25 %")
+		} else {
+			r.stay(p.Reason)
+		}
+		r.Progress.Current().Label = "run"
+		return
+	}
+	switch {
+	case s.LiveWorkers && r.workersAlone(to):
+		if r.observer.workers.id == 0 {
+			r.moveWorkers(to, p.Reason)
+		}
+	case s.Resumable || s.Restartable:
+		r.act(to, p.Reason, "restart")
+		r.requestStop(&pendingStop{Why: "restart", Next: &to, Label: "run"})
+	case s.LiveCPU && to.GPUs == r.Current.GPUs && to.BatchSize == r.Current.BatchSize && to.Threads == r.Current.Threads && to.CPUs < r.Current.CPUs:
+		r.applyLive(to, p.Reason)
+	default:
+		r.advise(to, p.Reason+"; the job cannot be resumed, so it stays where it is")
+	}
+}
+
+func (r *run) fitsMemory(g resources.GiB) bool {
+	used := r.sampler.last.Tree.MemoryGiB
+	return math.IsNaN(used) || used < float64(g)
+}
+
+// advise recommends an allocation, once.
+func (r *run) advise(to resources.Allocation, why string) {
+	if key := to.String(); !r.advised[key] {
+		r.advised[key] = true
+		r.act(to, why, "recommended")
+	}
+}
+
+// growMemory raises the memory of a job that has nearly used its allocation, up to limits.MemoryMax: the estimate was
+// too low, and the training must not suffer for it.
+func (r *run) growMemory() {
+	used := r.sampler.last.Tree.MemoryGiB
+	if math.IsNaN(used) || used < 0.9*float64(r.Current.Memory) || r.Current.Memory >= r.Limits.MemoryMax {
+		return
+	}
+	to := r.Current
+	to.Memory = min(roundMemory(resources.GiB(used)*memoryMargin), r.Limits.MemoryMax)
+	if to.Memory > r.Current.Memory {
+		r.applyLive(to, fmt.Sprintf("uses %.2f of %.2f GiB", used, float64(r.Current.Memory)))
+	}
+}
+
+// applyLive changes the allocation of the running job without a restart.
+func (r *run) applyLive(to resources.Allocation, why string) {
+	to.GPUs, to.GPUIDs = r.Current.GPUs, r.Current.GPUIDs
+	if r.resizer == nil {
+		r.advise(to, why+"; a running job cannot be resized here")
+		return
+	}
+	notApplied, err := r.resizer.Apply(r.enforced(to))
+	if err != nil {
+		r.event(Warning, "change the running job to %s: %v", to, err)
+		return
+	}
+	for _, n := range notApplied {
+		r.warnOnce(n)
+	}
+	now := r.elapsed()
+	r.meter.Change(now, cost.Label(r.Progress.Current().Label), to)
+	if to.CPUs != r.Current.CPUs || to.BatchSize != r.Current.BatchSize {
+		r.beginSegment(now, to, "run", false)
+	} else {
+		r.Progress.Current().Allocation = to
+	}
+	r.act(to, why, "live")
+	r.Current = to
+	r.moveTimeLimit()
+}
+
+// act records a change of allocation, or the recommendation of one.
+func (r *run) act(to resources.Allocation, why, applied string) {
+	r.checkBatch(to)
+	index, ok := r.actions().IndexOf(r.Current, to)
+	if !ok {
+		index = -1
+	}
+	a := journal.Action{AtS: journal.Number(r.elapsed().Seconds()), Action: index, From: r.Current, To: to, Reason: why, Applied: applied,
+		Description: describeChange(r.Current, to)}
+	r.rec.Actions = append(r.rec.Actions, a)
+	r.lastAction = a.Description
+	r.event(Info, "%s (%s): %s", a.Description, applied, why)
+	r.writeDecision(a)
+	if applied == "live" {
+		r.noteAllocation(to, applied, why)
+	}
+}
+
+// stay records the decision to change nothing.
+func (r *run) stay(why string) {
+	r.writeDecision(journal.Action{Action: r.actions().Stay(), Description: "no change", From: r.Current, To: r.Current, Reason: why})
+}
+
+// describeChange lists the differing resources of two allocations, such as "CPUs 4 → 2"; "no change" if they are
+// equal.
+func describeChange(from, to resources.Allocation) string {
+	var parts []string
+	add := func(name string, a, b float64, unit string) {
+		if a != b {
+			parts = append(parts, fmt.Sprintf("%s %g → %g%s", name, a, b, unit))
+		}
+	}
+	add("GPUs", float64(from.GPUs), float64(to.GPUs), "")
+	add("CPUs", float64(from.CPUs), float64(to.CPUs), "")
+	add("memory", float64(from.Memory), float64(to.Memory), " GiB")
+	if from.Threads != to.Threads {
+		count := func(n int) string {
+			if n == 0 {
+				return "default"
+			}
+			return strconv.Itoa(n)
+		}
+		parts = append(parts, "threads "+count(from.Threads)+" → "+count(to.Threads))
+	}
+	add("loader workers", float64(from.NumWorkers), float64(to.NumWorkers), "")
+	add("batch", float64(from.BatchSize), float64(to.BatchSize), "")
+	return cmp.Or(strings.Join(parts, ", "), "no change")
+}

@@ -1,0 +1,207 @@
+package run
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"trainopt/optimizer/checkpoint"
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
+)
+
+// checkpointTracker tracks the checkpoints that the training writes.
+type checkpointTracker struct {
+	finder *checkpoint.Finder
+	files  []checkpoint.File // at the last scan, newest complete one last
+	newest string            // path and time of the newest complete one
+	times  []time.Duration   // elapsed time at which each appeared, newest last; at most keptSaveTimes
+	done   float64           // progress at the newest, in units of work; NaN if unknown
+	took   []float64         // measured seconds per save
+
+	fresh   bool          // the newest one appeared in this tick
+	resumed bool          // the running process was started from a checkpoint of the script
+	lookAt  time.Duration // elapsed time of the next scan
+}
+
+// Parameters of the scan for checkpoints.
+const (
+	saveLookEvery = 2 * time.Second
+	keptSaveTimes = 8
+	settledSave   = 10 * time.Second // longer than the time for which a complete checkpoint must be unchanged
+)
+
+// openCheckpoints creates the finder of checkpoints below the working directory, the script's directory, and the run's
+// own checkpoint directory.
+func (r *run) openCheckpoints() {
+	roots := []string{r.Config.Dir, r.dir.Path("checkpoint")}
+	if r.Config.Train != "" {
+		if d := filepath.Dir(absolute(r.Config.Dir, r.Config.Train)); d != r.Config.Dir {
+			roots = append(roots, d)
+		}
+	}
+	if k, ok := r.mapping.Knob(inspect.KnobCheckpointDir); ok && k.Present != "" {
+		roots = append(roots, absolute(r.Config.Dir, k.Present))
+	}
+	r.checkpoints = checkpointTracker{finder: checkpoint.NewFinder(checkpoint.Options{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
+}
+
+// scanCheckpoints scans for new checkpoints, every few seconds or immediately if forced.
+func (r *run) scanCheckpoints(force bool) {
+	s, now := &r.checkpoints, r.elapsed()
+	if now < s.lookAt && !force {
+		return
+	}
+	began := r.Clock.Monotonic()
+	look := r.Clock.Now()
+	if r.job == nil { // nothing is being written any more
+		look = look.Add(settledSave)
+	}
+	s.files = slices.DeleteFunc(s.finder.Find(look), func(f checkpoint.File) bool { return f.Time.Before(r.rec.StartedAt) })
+	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
+	newest, ok := checkpoint.Latest(s.files)
+	if !ok {
+		return
+	}
+	if id := newest.Path + newest.Time.String(); id != s.newest {
+		s.newest, s.done, s.fresh = id, r.positionOf(newest), true
+		s.times = append(s.times, now-r.Clock.Now().Sub(newest.Time))
+		s.times = s.times[max(0, len(s.times)-keptSaveTimes):]
+	}
+	r.noteCheckpoint()
+}
+
+// positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer
+// determines it.
+func (f *facts) positionOf(c checkpoint.File) float64 {
+	if position, ok := f.Positions[filepath.Clean(c.Path)]; ok {
+		return position
+	}
+	switch f.Progress.Unit {
+	case "epoch":
+		return c.Epoch
+	case "step":
+		return c.Step
+	}
+	return math.NaN()
+}
+
+// saveInterval returns the median time between the script's checkpoints; 0 if fewer than two were seen.
+func (s *checkpointTracker) saveInterval() time.Duration {
+	if len(s.times) < 2 {
+		return 0
+	}
+	gaps := make([]float64, 0, len(s.times)-1)
+	for i := 1; i < len(s.times); i++ {
+		gaps = append(gaps, (s.times[i] - s.times[i-1]).Seconds())
+	}
+	return time.Duration(median(gaps) * float64(time.Second))
+}
+
+// nextSave returns the elapsed time at which the next checkpoint is expected; ok is false without an estimate.
+func (s *checkpointTracker) nextSave() (at time.Duration, ok bool) {
+	every := s.saveInterval()
+	if every <= 0 {
+		return 0, false
+	}
+	return s.times[len(s.times)-1] + every, true
+}
+
+// atRisk returns the run time whose work is lost if the job is stopped now: since the newest checkpoint or the
+// launch. Without a known checkpoint it is negative while no job runs, and for a job that saves on request.
+func (r *run) atRisk() time.Duration {
+	switch n := len(r.checkpoints.times); {
+	case n > 0:
+		return r.elapsed() - max(r.checkpoints.times[n-1], r.Progress.launchedAt())
+	case r.Resumable || r.job == nil:
+		return -1
+	}
+	return r.elapsed() - r.Progress.launchedAt()
+}
+
+// noteCheckpoint records the newest checkpoint and the work at risk.
+func (r *run) noteCheckpoint() {
+	n := len(r.checkpoints.times)
+	if n == 0 {
+		return
+	}
+	newest, _ := checkpoint.Latest(r.checkpoints.files)
+	resumable := r.Resumable || r.canResume()
+	r.rec.Script.Resumable = &resumable
+	r.rec.Checkpoint = &journal.Checkpoint{Path: newest.Path, AtS: journal.Number(r.checkpoints.times[n-1].Seconds()), Units: journal.Number(r.checkpoints.done),
+		RiskSeconds: journal.Number(r.atRisk().Seconds()), RiskUnits: journal.Number(math.Max(0, r.Progress.Done-r.checkpoints.done))}
+}
+
+// resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok
+// may be true with a zero f.
+func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
+	switch r.resumption.How {
+	case inspect.ResumeProtocol:
+		return checkpoint.File{}, r.Resumable
+	case inspect.ResumeNone:
+		return checkpoint.File{}, r.Resumable
+	}
+	r.scanCheckpoints(true)
+	reports := slices.ContainsFunc(r.checkpoints.files, func(f checkpoint.File) bool { return f.Reported })
+	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f checkpoint.File) bool {
+		torn := reports && !f.Reported // the observer reports a save when it is complete
+		directory := f.Kind == checkpoint.HuggingFace
+		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.WantsNothing && directory != (r.resumption.Wants == inspect.WantsDirectory)
+	})
+	for _, f := range usable {
+		if f.Path == r.Asked && f.Complete { // written on request by the previous launch before its exit
+			return f, true
+		}
+	}
+	if f, ok := checkpoint.Latest(usable, r.resumption.Names...); ok {
+		return f, true
+	}
+	return checkpoint.File{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+}
+
+// keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
+// checkpoints from which it can continue.
+func (r *run) keepsWork() bool {
+	return r.Resumable || r.canResume() && len(r.checkpoints.times) > 0
+}
+
+// canResume reports whether the job can continue from a checkpoint of its own, if it has one.
+func (r *run) canResume() bool {
+	return r.Config.Resume != ResumableNo && (r.resumption.How == inspect.ResumeArgument || r.resumption.How == inspect.ResumeItself)
+}
+
+// stopAfterSave stops a job immediately after one of its own checkpoints if it cannot finish before the limit and its
+// next checkpoint would come too late, so that no further work is lost. It does not apply to a job that saves on
+// request.
+func (r *run) stopAfterSave() {
+	fresh := r.checkpoints.fresh
+	r.checkpoints.fresh = false
+	why, left := r.nearestLimit()
+	next, known := r.checkpoints.nextSave()
+	if !fresh || !known || r.Resumable || !r.canResume() || !r.trusted() || r.Pending != nil || r.projected.seconds == nil || left == math.MaxInt64 {
+		return
+	}
+	limit := r.elapsed() + left - r.reserve()
+	if next < limit || time.Duration(r.projected.seconds.P5*float64(time.Second)) < limit {
+		return
+	}
+	words := fmt.Sprintf("the job cannot finish before the %s, and its next checkpoint is due after it: stopping at the present one", why)
+	r.event(Problem, "%s", words)
+	r.requestStop(&pendingStop{Why: why, Words: words})
+}
+
+// stopRewound stops a job that started from scratch although it was resumed from a checkpoint of its own, before it
+// overwrites that checkpoint.
+func (r *run) stopRewound() {
+	if !r.Progress.Rewound || !r.checkpoints.resumed || r.Pending != nil {
+		return
+	}
+	words := fmt.Sprintf("the job began again at %s %.4g instead of continuing from its checkpoint", r.Progress.Unit, r.Progress.Done)
+	r.event(Problem, "%s: stopping it before it overwrites what it has", words)
+	r.Resumable = false
+	r.Pending = &pendingStop{Why: "rewound", Words: words, AskedAt: r.elapsed(), Terminated: true}
+	r.publish()
+	r.watchdog.stop(r.Config.Grace)
+}

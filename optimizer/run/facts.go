@@ -1,0 +1,214 @@
+package run
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// facts is the record of a run from which another agent continues it: the content of the file `state`. The stages read
+// and change it in place; only the fields below "written by saveState" are derived from other objects.
+type facts struct {
+	Config     Config               `json:"config"`
+	Argv       []string             `json:"argv"`
+	Host       resources.Host       `json:"host"`
+	Limits     resources.Limits     `json:"limits"` // of the allocations
+	Rates      cost.Rates           `json:"rates"`
+	Baseline   resources.Allocation `json:"baseline"`
+	Current    resources.Allocation `json:"current"`
+	Resumable  bool                 `json:"resumable"`       // the job saves on request and continues from there
+	NeedMemory resources.GiB        `json:"need_memory_gib"` // measured requirement with a margin; 0 if not measured
+	RestartS   []float64            `json:"restart_s"`       // recalled seconds per restart
+	StartupS   []float64            `json:"startup_s"`       // recalled seconds per start-up
+	Progress   Progress             `json:"progress"`
+	Phase      phase                `json:"phase"`
+	Pending    *pendingStop         `json:"leaving"`    // nil unless the job has been asked to exit
+	AdaptedAt  float64              `json:"adapted_at"` // progress at the last search for a better allocation
+	Backoff    launch.Backoff       `json:"backoff"`
+	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
+	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
+	Joules     float64              `json:"joules"`
+	Asked      string               `json:"asked,omitempty"` // the checkpoint that the last job wrote on request before its exit
+	observed
+
+	// Written by saveState.
+	MeterState  json.RawMessage      `json:"meter"`
+	GuardState  json.RawMessage      `json:"guard"`
+	Handle      *launch.Handle       `json:"handle"`   // nil while no job runs
+	LogPath     string               `json:"log_path"` // the log file in use; empty for another source of progress
+	LogState    *trainlog.TailState  `json:"log"`
+	OutputState []trainlog.TailState `json:"output"` // of stdout and stderr
+	Elapsed     time.Duration        `json:"elapsed"`
+	Monotonic   time.Duration        `json:"monotonic"`
+	BootID      string               `json:"boot_id"`
+	Ended       bool                 `json:"ended"`
+}
+
+// observed contains the facts that the observer reported.
+type observed struct {
+	Positions map[string]float64 `json:"positions,omitempty"` // progress in units of work, by path of the checkpoint
+	Framework string             `json:"framework,omitempty"` // of the latest training; kept across launches
+	Origin    origin             `json:"base"`                // position from which the running process continued
+}
+
+// origin is the progress in the checkpoint from which a process was resumed.
+type origin struct {
+	Unit     string  `json:"unit"` // empty: not resumed, or from an unknown position
+	Position float64 `json:"position"`
+}
+
+// bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,
+// because every saved state contains it.
+var bootID = sync.OnceValue(func() string {
+	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+})
+
+// save writes state at most once a second and run.json at most every five seconds; force writes both immediately.
+func (r *run) save(force bool) {
+	now := r.elapsed()
+	if force || now-r.lastSave >= time.Second {
+		r.lastSave = now
+		r.saveState()
+	}
+	if force || now-r.lastRecord >= 5*time.Second {
+		r.lastRecord = now
+		r.refresh(false)
+		if err := r.dir.WriteRecord(r.rec); err != nil {
+			r.warnDiskOnce(err)
+		}
+	}
+}
+
+// warnDiskOnce reports a disk error once; the training and the guard continue.
+func (r *run) warnDiskOnce(err error) {
+	r.eventOnce(Warning, "disk", "%v (the training continues)", err)
+}
+
+// saveState writes the state file.
+func (r *run) saveState() {
+	r.MeterState, r.GuardState = r.meter.State(), r.guard.State()
+	r.LogPath, r.LogState, r.OutputState = "", nil, r.log.OutputStates()
+	if t := r.log.Tail(); t != nil {
+		at := t.State()
+		r.LogPath, r.LogState = at.Path, &at
+	}
+	r.Handle = nil
+	if r.job != nil {
+		h := r.job.Handle()
+		r.Handle = &h
+	}
+	r.Elapsed, r.Monotonic, r.BootID, r.Ended = r.elapsed(), r.Clock.Monotonic(), bootID(), r.ended != nil
+	if err := r.dir.SaveState(&r.facts); err != nil {
+		r.warnDiskOnce(err)
+	}
+}
+
+// memoryCounts reports whether the memory of an allocation is a decision: the user limited it, or pays for it by the
+// GiB. Otherwise the job has all memory of the machine.
+func (f *facts) memoryCounts() bool { return f.Config.Memory != "" || f.Rates.Instance == 0 }
+
+// startMemory returns the memory of a job whose requirement has not been measured yet: 2 GiB per CPU, as in the
+// compute-optimized machine types of cloud providers, or all memory if it is not a decision.
+func (f *facts) startMemory(cpus int) resources.GiB {
+	if !f.memoryCounts() {
+		return f.Limits.MemoryMax
+	}
+	return min(max(resources.GiB(2*cpus), f.Limits.MemoryMin), f.Limits.MemoryMax)
+}
+
+// withMemory returns an allocation with the measured memory requirement, if that is known.
+func (f *facts) withMemory(a resources.Allocation) resources.Allocation {
+	if f.NeedMemory > 0 {
+		a.Memory = f.NeedMemory
+	}
+	return a
+}
+
+// memoryMargin is the ratio of allocated memory to the measured peak.
+const memoryMargin = 1.25
+
+// learnMemory sets the memory requirement of the job: the measured peak with a margin.
+func (f *facts) learnMemory(peakGiB float64) {
+	if !f.memoryCounts() {
+		return
+	}
+	need := min(max(roundMemory(resources.GiB(peakGiB)*memoryMargin), f.Limits.MemoryMin), f.Limits.MemoryMax)
+	f.NeedMemory = max(f.NeedMemory, need)
+	f.Baseline.Memory = f.NeedMemory
+}
+
+// roundMemory rounds up to a quarter of a GiB.
+func roundMemory(g resources.GiB) resources.GiB {
+	return resources.GiB(math.Max(0.25, math.Ceil(float64(g)*4-1e-9)/4))
+}
+
+// enforced returns the part of an allocation that is enforced on the job. Memory is enforced only if the user limited
+// it: any other limit would slow a training that reads much data, because cached files count, or kill one that would
+// otherwise survive.
+func (f *facts) enforced(a resources.Allocation) resources.Allocation {
+	if f.Config.Memory == "" {
+		a.Memory = 0
+	}
+	return a
+}
+
+func (f *facts) enforcedLimits() resources.Limits {
+	l := f.Limits
+	if f.Config.Memory == "" {
+		l.MemoryMin, l.MemoryMax = 0, 0
+	}
+	return l
+}
+
+// ownSettings returns the plan that changes nothing.
+func (f *facts) ownSettings() plan.Plan {
+	return plan.Plan{Allocation: f.Baseline, Planner: "static", Reason: "the baseline, unchanged", Binding: "none"}
+}
+
+func (f *facts) actions() resources.ActionSpace {
+	return resources.ActionSpace{Limits: f.Limits, WithMemory: true}
+}
+
+// startup returns the seconds of a start-up.
+func (f *facts) startup() sla.Interval {
+	return spread(slices.Concat(f.StartupS, f.Progress.StartupSeconds()))
+}
+
+// restartCost returns the seconds of one more restart from measured restarts; before the first, from the measured
+// start-up, plus a checkpoint that takes up to the same time again.
+func (f *facts) restartCost() sla.Interval {
+	if all := slices.Concat(f.RestartS, f.Progress.RestartSeconds()); len(all) > 0 {
+		return spread(all)
+	}
+	s := f.startup()
+	if s == (sla.Interval{}) {
+		return s
+	}
+	return sla.Interval{P5: s.P5, P50: s.P50 * 1.5, P95: s.P95 * 3}
+}
+
+// spread returns an interval for a few measurements: their range, widened for a small number of them.
+func spread(v []float64) sla.Interval {
+	if len(v) == 0 {
+		return sla.Interval{}
+	}
+	m := median(v)
+	lo, hi := slices.Min(v), slices.Max(v)
+	widen := 1 + 1/float64(len(v))
+	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
+}

@@ -1,0 +1,297 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/checkpoint"
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// launched is the job of a run.
+type launched struct {
+	job     launch.Job         // nil while no job runs
+	tree    launch.ProcessTree // nil if the processes of the job are not on this machine
+	resizer launch.Resizer     // nil if a running job cannot be resized
+	retryAt time.Duration      // elapsed time of the restart after a failure; 0 means none pending
+	exitAt  time.Duration      // elapsed time at which the last job ended; 0 while a job runs
+}
+
+// setJob sets the running job, or nil, and finds the capabilities of its engine.
+func (l *launched) setJob(j launch.Job) {
+	l.job = j
+	l.tree, _ = j.(launch.ProcessTree)
+	l.resizer, _ = j.(launch.Resizer)
+}
+
+// attach observes j as the running job.
+func (r *run) attach(j launch.Job) {
+	r.setJob(j)
+	r.rec.Enforced = j.Enforced()
+	r.sampler.tree = r.tree
+	if r.tree != nil {
+		r.log.Attach(r.tree)
+	}
+}
+
+// detach ends the observation of a job that has ended.
+func (r *run) detach() {
+	r.setJob(nil)
+	r.publish()
+	r.sampler.detach()
+}
+
+// launch starts the job at an allocation: it opens a segment, completes the command line and environment, and hands
+// both to the Launcher. A failure to start ends the run.
+func (r *run) launch(ctx context.Context, a resources.Allocation, label string, resume bool) {
+	if a.GPUs > 0 && len(a.GPUIDs) != a.GPUs {
+		a.GPUIDs = r.Host.Pick(a.GPUs, nil)
+	}
+	if err := r.Limits.Check(a, r.Host); err != nil {
+		r.failStart(CodeOurs, err, err)
+		return
+	}
+	now := r.elapsed()
+	r.Current, r.exitAt = a, 0
+	if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
+		r.failStart(CodeOurs, err, err)
+		return
+	}
+	r.beginSegment(now, a, label, true)
+	r.save(true) // before the start: the run of an agent that dies now must be findable
+	r.Origin = origin{}
+	if r.observer != nil {
+		r.observer.installed.Loader = r.loaderAt(a)
+		r.workers = workerTrials{own: r.workers.own}
+		r.observer.begin(r.Progress.launches())
+	}
+	argv, from, err := r.commandLine(a, resume)
+	if err != nil {
+		r.failStart(CodeUsage, err, err)
+		return
+	}
+	r.stateBatch(a)
+	start, started := r.watchdog.starts(ctx)
+	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
+		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), PTY: r.Config.PTY})
+	started()
+	if err != nil {
+		r.meter.Settle(now)
+		r.closeSegment(now)
+		if r.interruptions(); r.ended != nil { // the user's signal cancelled the start
+			return
+		}
+		r.failStart(CodeTraining, err, fmt.Errorf("start the training: %w", err))
+		return
+	}
+	r.Progress.Current().StartedAt = r.elapsed()
+	r.continueFrom(from)
+	r.attach(j)
+	r.noteAllocation(a, "launch", label)
+	if label == "run" && r.Progress.launches() == 1 {
+		r.stay(r.plan.Reason)
+	}
+	r.save(true)
+}
+
+// failStart ends the run because the job could not be started; detail is the cause, err the failure for the caller.
+func (r *run) failStart(code Code, detail, err error) {
+	r.end(&ending{state: journal.Failed, reason: "start-failed", detail: detail.Error(), code: code, err: err})
+}
+
+// launchLabel returns the label of a segment in the present phase.
+func (r *run) launchLabel() string {
+	if r.Phase == probing {
+		return "probe"
+	}
+	return "run"
+}
+
+// deadMan returns how long the job may run if this agent dies: until the budget or the deadline is nearly reached. It
+// is half the reserve later than the guard's own stop, so that a living agent always acts first. 0 means no limit.
+func (r *run) deadMan() time.Duration {
+	_, left := r.nearestLimit()
+	if left == math.MaxInt64 {
+		return 0
+	}
+	return max(left-r.reserve()/2, time.Millisecond)
+}
+
+// moveTimeLimit passes the present deadMan to the supervisor of the running job.
+func (r *run) moveTimeLimit() {
+	if err := r.job.SetStopAfter(r.deadMan()); err != nil {
+		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
+	}
+}
+
+// beginSegment closes the open segment and opens one at an allocation.
+func (r *run) beginSegment(now time.Duration, a resources.Allocation, label string, launch bool) {
+	r.closeSegment(now)
+	r.Progress.Begin(now, a, label, launch).StartUSD = r.spent()
+}
+
+func (r *run) closeSegment(now time.Duration) {
+	if s := r.Progress.Current(); s != nil && s.EndedAt == 0 {
+		s.Spent = r.spent() - s.StartUSD
+		r.Progress.End(now)
+	}
+}
+
+// commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
+// or if the job follows the checkpoint protocol and keeps the checkpoint itself.
+func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *checkpoint.File, error) {
+	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
+		argv, err := r.arguments(&r.facts, a, nil)
+		return argv, nil, err
+	}
+	f, ok := r.resumeFrom()
+	if !ok {
+		return nil, nil, fmt.Errorf("resume the training: no complete checkpoint of this run was found below %s", r.Config.Dir)
+	}
+	argv, err := r.arguments(&r.facts, a, &f)
+	return argv, &f, err
+}
+
+// arguments returns the command line of a launch: the user's, with the values of decided knobs in the script's own
+// arguments.
+func (s *script) arguments(f *facts, a resources.Allocation, from *checkpoint.File) ([]string, error) {
+	values := map[string]string{}
+	set := func(name, value string, wanted bool) {
+		if k, ok := s.mapping.Knob(name); wanted && ok && k.TakesValue() && k.Present != value {
+			values[name] = value
+		}
+	}
+	set(inspect.KnobBatchSize, strconv.Itoa(a.BatchSize), a.BatchSize > 0)
+	set(inspect.KnobWorkers, strconv.Itoa(a.NumWorkers), f.Config.NumWorkers != "" && a.NumWorkers > 0)
+	set(inspect.KnobEpochs, strconv.Itoa(f.Config.Epochs), f.Config.Epochs > 0)
+	set(inspect.KnobSteps, strconv.Itoa(f.Config.Steps), f.Config.Steps > 0)
+	set(inspect.KnobSeed, strconv.FormatInt(f.Config.Seed, 10), f.Config.SeedGiven)
+	if from != nil && s.resumption.How == inspect.ResumeArgument {
+		if k, _ := s.mapping.Knob(inspect.KnobResume); k.TakesValue() && from.Path == "" {
+			return nil, fmt.Errorf("resume with %s: no checkpoint was found below %s", k.Template, f.Config.Dir)
+		}
+		values[inspect.KnobResume] = from.Path
+	}
+	return s.mapping.Apply(f.Argv, values)
+}
+
+// continueFrom sets the progress to that of a checkpoint.
+func (r *run) continueFrom(f *checkpoint.File) {
+	if f == nil {
+		return
+	}
+	position := r.positionOf(*f)
+	if r.resumption.How == inspect.ResumeItself && (r.observer == nil || !relative[r.Framework]) {
+		position = math.NaN() // the script decides which snapshot it loads
+	}
+	r.checkpoints.resumed = true
+	r.Progress.ResumeFrom(position)
+	if r.observer != nil && !math.IsNaN(position) {
+		r.Origin = origin{r.Progress.Unit, position}
+	}
+	if f.Path != "" {
+		r.event(Info, "resuming from %s", f.Path)
+	}
+}
+
+// jobEnvironment returns the environment of the job: the inherited one with the allocation, the log file and the
+// checkpoint directory of the run.
+func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
+	price := func(v cost.USD) *float64 { f := float64(v); return &f }
+	if a.NumWorkers == 0 { // one loader worker per CPU, at most 8
+		a.NumWorkers = min(8, a.CPUs)
+	}
+	e := resources.JobEnvironment{Threads: r.threadsOf(a), ThreadsChosen: a.Threads > 0, KeepVisible: a.GPUs == 0 && len(r.Host.GPUs) > 0 && r.Config.GPUs == "", RunID: r.rec.RunID, Allocation: a, Epochs: r.Config.Epochs, Dataset: r.Config.Dataset, Log: cmp.Or(r.log.named, r.OwnLog),
+		Checkpoint: r.dir.Path("checkpoint"), Resume: resume,
+		GPUHour: price(r.Rates.GPUHour), CPUHour: price(r.Rates.CPUHour), GiBHour: price(r.Rates.GiBHour)}
+	if r.Config.SeedGiven {
+		e.Seed = &r.Config.Seed
+	}
+	if a.GPUs > 0 {
+		pin := true
+		e.PinMemory = &pin
+	}
+	env := e.Environ(r.Environ)
+	if r.observer != nil {
+		env = r.observer.installed.Environ(env)
+	}
+	return env
+}
+
+// threadsOf returns the size of the thread pools of each process at an allocation: the physical cores, divided by the
+// ranks.
+func (r *run) threadsOf(a resources.Allocation) int {
+	if a.Threads > 0 {
+		return a.Threads
+	}
+	return max(1, a.CPUs/r.threadsPerCore()/max(1, r.ranks))
+}
+
+func (f *facts) threadsPerCore() int {
+	if f.Host.Described != "" {
+		return 1
+	}
+	return resources.ThreadsPerCore()
+}
+
+// startNext launches the job again after a requested exit, and detects a job that did not follow the checkpoint
+// protocol.
+func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
+	if l.Checkpoint && exit.Signal == "SIGUSR1" {
+		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
+		r.Resumable = false
+		if r.Phase == probing { // no more measurements at other allocations
+			r.setPlan(r.ownSettings())
+			l.Next, l.Label = &r.plan.Allocation, "run"
+		}
+		r.launch(ctx, *l.Next, l.Label, true)
+		return
+	}
+	kept := l.Checkpoint && !l.Observed || l.Saved != ""
+	if !kept { // the work done so far is lost
+		for _, s := range r.Progress.Segments {
+			s.Lost = s.Spent
+		}
+		for i := range r.rec.Probes {
+			r.rec.Probes[i].InJob = false
+		}
+		r.Progress.Restarted()
+		// $OPTIMIZER_LOG is a new file, so that rows of the previous launch are not attributed to this one.
+		r.OwnLog = r.dir.Path(fmt.Sprintf("training-%d.csv", r.Progress.launches()+1))
+		r.log.Restart(r.OwnLog, r.Clock.Now())
+	}
+	r.launch(ctx, *l.Next, l.Label, kept)
+	if kept && r.job != nil {
+		r.Progress.Current().RestartFrom = l.AskedAt
+	}
+}
+
+// mayRestart reports whether a failed job is restarted: it must be resumable, and have made progress, been killed
+// from outside, or requested a restart by its exit code. A script that fails before it logs any progress is not
+// restarted.
+func (f *facts) mayRestart(exit launch.Exit) bool {
+	if !f.Resumable || f.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
+		return false
+	}
+	return f.Progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
+}
+
+// exitTryAgain is EX_TEMPFAIL, the exit code by which a job requests a restart.
+const exitTryAgain = 75
+
+// retry restarts a failed job when its delay has passed.
+func (r *run) retry(ctx context.Context) {
+	if r.retryAt == 0 || r.ended != nil || r.elapsed() < r.retryAt {
+		return
+	}
+	r.retryAt = 0
+	r.launch(ctx, r.Current, r.launchLabel(), true)
+}

@@ -1,0 +1,137 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// orphan starts the stage's job and writes the run directory that a killed agent leaves behind.
+func orphan(t *testing.T, s *stage, resumable bool) (*journal.Run, *actor) {
+	t.Helper()
+	dir, err := journal.Create(s.cfg.StateDir, "20260301-120000-train-abcdef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	reports := dir.Path("observe/reports-1")
+	if err := os.MkdirAll(reports, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	a := resources.Allocation{CPUs: 1, Memory: 1}
+	f := facts{Config: s.cfg.WithDefaults(), Argv: []string{"python3", filepath.Join(s.cfg.Dir, "train.py")}, Current: a, Baseline: a,
+		Rates: *s.cfg.Rates, Resumable: resumable, Phase: working}
+	f.Progress.Begin(0, a, "run", true)
+	meter := cost.NewMeter()
+	if err := meter.Start(0, "run", a, f.Rates); err != nil {
+		t.Fatal(err)
+	}
+	job, err := s.Start(t.Context(), launch.Command{RunDir: dir.Dir(),
+		Env: []string{"OPTIMIZER_LOG=" + dir.Path("training.csv"), "OPTIMIZE_OBSERVE_DIR=" + reports}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := job.Handle()
+	f.Handle, f.MeterState, f.Monotonic, f.BootID = &h, meter.State(), s.clock.Monotonic(), bootID()
+	rec := journal.NewRecord()
+	rec.RunID, rec.State, rec.StartedAt, rec.Script.Path = dir.ID(), journal.Running, s.clock.Now(), f.Argv[1]
+	if err := dir.SaveState(f); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.WriteRecord(rec); err != nil {
+		t.Fatal(err)
+	}
+	return dir, s.started()[0]
+}
+
+// TestStopRunWithoutAgent: an orphaned job is asked to exit as its agent would have asked it: by the observer if its
+// framework saves on request, otherwise by the checkpoint signal, otherwise it is stopped.
+func TestStopRunWithoutAgent(t *testing.T) {
+	for name, c := range map[string]struct {
+		observed, resumable bool
+		asks, stops         int
+	}{
+		"saves by the observer": {observed: true, resumable: true},
+		"saves on the signal":   {resumable: true, asks: 1},
+		"saves nothing":         {stops: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := observedStage(t, nil)
+			if c.resumable && !c.observed {
+				s.cfg.Resume = ResumableYes
+			}
+			ready, saved := make(chan struct{}), ""
+			s.play = func(a *actor) launch.Exit {
+				a.begins(map[string]any{"can_save": c.observed, "can_stop": c.observed})
+				a.epoch = 3
+				a.report(map[string]any{"event": "progress", "training": 1, "step": 3, "total_steps": 9, "step_seconds": 1, "threads": 2})
+				close(ready)
+				for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+					if q := a.request(); q != nil {
+						saved = a.checkpoint()
+						a.report(map[string]any{"event": "answer", "id": q["id"], "op": "save_and_stop", "ok": true, "stopped": true, "path": saved, "step": 3, "seconds": 0.1})
+						return finished
+					}
+					if a.mustGo() {
+						return a.leave()
+					}
+				}
+				t.Error("the job was not asked to exit")
+				return failed(1)
+			}
+			dir, job := orphan(t, s, c.resumable)
+			<-ready
+			text, err := StopRun(context.Background(), s, dir.Dir(), patience)
+			if err != nil || !strings.Contains(text, "stopped") {
+				t.Fatalf("%q, %v", text, err)
+			}
+			if asks, stops := job.counts(); asks != c.asks || stops != c.stops {
+				t.Errorf("asked by signal %d times and stopped %d times, want %d and %d", asks, stops, c.asks, c.stops)
+			}
+			var f facts
+			if _, err := dir.LoadState(&f); err != nil || !f.Ended || f.Asked != saved || c.observed != (saved != "") {
+				t.Errorf("state: ended %v, checkpoint %q of %q, %v", f.Ended, f.Asked, saved, err)
+			}
+			if rec, err := journal.ReadRecord(dir.Dir()); err != nil || rec.State != journal.Stopped || rec.Exit == nil || rec.Exit.Reason != "user" {
+				t.Errorf("record %+v, %v", rec, err)
+			}
+		})
+	}
+}
+
+// TestLatestJob: between two jobs, the keeper's record of the previous one is not attributed to the one being
+// started.
+func TestLatestJob(t *testing.T) {
+	dir := t.TempDir()
+	started := func(at time.Duration) {
+		h := launch.Handle{RunDir: dir, KeeperPID: 1, KeeperStart: uint64(at / clockTick), PID: 1, Start: uint64(at / clockTick)}
+		data, err := json.Marshal(map[string]any{"schema": 1, "handle": h, "at": time.Time{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "started.json"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := &facts{Monotonic: 100 * time.Second}
+	if h := latestJob(dir, state); h != nil {
+		t.Errorf("a job %+v in an empty run directory", h)
+	}
+	started(90 * time.Second)
+	if h := latestJob(dir, state); h != nil {
+		t.Errorf("the job before, %+v, is taken for the one that was being started", h)
+	}
+	started(101 * time.Second)
+	if h := latestJob(dir, state); h == nil {
+		t.Error("the job that was started after the last state was saved is not found")
+	}
+}

@@ -1,0 +1,252 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"trainopt/cost"
+	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// script is what the run trains, as inspected.
+type script struct {
+	ins        inspect.Inspection
+	command    *inspect.Command
+	mapping    inspect.Mapping
+	resumption inspect.Resumption
+	ranks      int // training processes that the command starts on this machine
+}
+
+// inspect inspects the script at a path, as far as it can be read, and the command line.
+func (s *script) inspect(path string, f *facts) {
+	var err error
+	if s.ins, err = inspect.Inspect(path); err != nil {
+		s.ins = inspect.Inspection{Path: path}
+	}
+	s.readCommand(f)
+}
+
+// readCommand derives from the command line the job's length, its processes, and the arguments that set knobs.
+func (s *script) readCommand(f *facts) {
+	s.command = inspect.ReadCommand(f.Argv, f.Config.Dir)
+	s.mapping = s.command.Mapping(f.Config.Knobs)
+	s.resumption = s.command.Resumption(s.mapping)
+	s.ranks = s.command.LocalRanks(len(f.Host.GPUs), int(f.Host.CPUs))
+}
+
+// suggestLengths collects the totals known before the log contains one, in order of precedence: stated by the user,
+// of a finished run of the same command, declared by the script.
+func (s *script) suggestLengths(f *facts, finished func()) {
+	lengths := s.command.Lengths()
+	suggest := func(stated bool) {
+		for _, l := range lengths {
+			if (l.Confidence == inspect.Stated) == stated && !s.command.OfEnvironment(l) {
+				f.Progress.Suggest(l.Unit, Hint{l.Units, l.Source})
+			}
+		}
+	}
+	f.Progress.Suggest("epoch", Hint{float64(f.Config.Epochs), "--epochs"})
+	f.Progress.Suggest("step", Hint{float64(f.Config.Steps), "--steps"})
+	suggest(true)
+	finished()
+	suggest(false)
+}
+
+// resumptionWords describes how the job resumes.
+func (s *script) resumptionWords() string {
+	switch s.resumption.How {
+	case inspect.ResumeArgument:
+		k, _ := s.mapping.Knob(inspect.KnobResume)
+		return k.Template
+	case inspect.ResumeItself:
+		return "loading its own snapshot"
+	}
+	return "the checkpoint protocol"
+}
+
+// prepare carries out all steps that need no run directory: inspection, inventory, rates, recall, and refusals. stop
+// is true if the run ends here.
+func (r *run) prepare(ctx context.Context) (Result, bool) {
+	fail := func(code Code, err error) (Result, bool) { return Result{Code: code, Err: err, Record: r.rec}, true }
+	cfg := &r.Config
+	var err error
+	r.Argv, r.ins, err = inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
+	if err != nil {
+		return fail(CodeUsage, err)
+	}
+	if cfg.Log == "" {
+		cfg.Log = lookup(r.Environ, "OPTIMIZER_LOG")
+	}
+	if cfg.Name == "" {
+		cfg.Name = runName(cfg.Train, r.Argv)
+	}
+	if cfg.Described != nil {
+		if !cfg.DryRun && !r.ins.Replay {
+			return fail(CodeUsage, fmt.Errorf("--host %s: plans only, because this is not that machine: add --dry-run", cfg.Described.Described))
+		}
+		r.Host = *cfg.Described
+	} else if r.Host, err = r.Discover(ctx); err != nil {
+		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
+	}
+	r.resolveRates()
+	r.readCommand(&r.facts)
+	if err := r.resolveLimits(); err != nil {
+		return fail(CodeUsage, err)
+	}
+	r.Resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
+	r.rec = r.newRecord()
+	if err := cfg.SLA.Exhausted(0, 0); err != nil {
+		return fail(CodeInfeasible, err)
+	}
+	r.recall()
+	r.recordPrior()
+	if cfg.DryRun {
+		return r.dryRun(), true
+	}
+	if len(r.recalled()) > 0 {
+		return r.refuseIfHopeless()
+	}
+	return Result{}, false
+}
+
+// lookup returns a variable of an environment, the last one if it is repeated.
+func lookup(environ []string, name string) string {
+	value := ""
+	for _, kv := range environ {
+		if v, ok := strings.CutPrefix(kv, name+"="); ok {
+			value = v
+		}
+	}
+	return value
+}
+
+// runName returns the base name of the script, or of the program if the command names no script.
+func runName(train string, argv []string) string {
+	name := train
+	if name == "" && len(argv) > 0 {
+		name = argv[0]
+		for _, a := range argv[1:] { // python3 train.py: the script gives the name
+			if strings.HasSuffix(a, ".py") || strings.HasSuffix(a, ".sh") {
+				name = a
+				break
+			}
+		}
+	}
+	name = filepath.Base(name)
+	return strings.TrimSuffix(name, filepath.Ext(name))
+}
+
+// resolveLimits derives the allowed allocations from the machine and the user's ranges, and from them the baseline.
+// It joins the errors of all ranges.
+func (r *run) resolveLimits() error {
+	cfg := r.Config
+	// A job that may use a GPU, as far as inspection can tell, receives all GPUs of the machine: training on CPUs by
+	// mistake costs more than an idle device.
+	r.Limits = resources.DefaultLimits(r.Host, r.ins.GPU.Value != "no" || r.ins.Replay)
+	if err := r.Limits.Restrict(resources.Ranges{GPUs: cfg.GPUs, CPUs: cfg.CPUs, Memory: cfg.Memory, BatchSize: cfg.BatchSize}); err != nil {
+		return err
+	}
+	if cfg.CPUs == "" && r.ranks > 1 { // each rank requires a CPU
+		r.Limits.CPUs.Min = min(r.ranks, r.Limits.CPUs.Max)
+	}
+	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
+	r.Baseline = r.Limits.Clip(r.Baseline)
+	return r.Limits.Check(r.Baseline, r.Host)
+}
+
+// resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates
+// of the user, otherwise the price of the whole machine.
+func (f *facts) resolveRates() {
+	if f.Config.Rates != nil {
+		f.Rates = *f.Config.Rates
+		return
+	}
+	gpu := ""
+	if len(f.Host.GPUs) > 0 {
+		if gpu = f.Host.GPUs[0].Name; gpu == "" {
+			gpu = "unknown"
+		}
+	}
+	f.Rates = cost.Default(gpu)
+	unit := false
+	for _, o := range []struct {
+		price *cost.USD
+		into  *cost.USD
+	}{{f.Config.GPUHour, &f.Rates.GPUHour}, {f.Config.CPUHour, &f.Rates.CPUHour}, {f.Config.GiBHour, &f.Rates.GiBHour}} {
+		if o.price != nil {
+			*o.into, unit = *o.price, true
+		}
+	}
+	if unit {
+		f.Rates.Source = "given by the user, the rest " + f.Rates.Source
+		return
+	}
+	// By default the machine is paid for as a whole, so that unused resources save nothing.
+	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})
+}
+
+// newRecord returns the part of run.json that is known before the start. Each limit has a verdict, initially unknown.
+func (r *run) newRecord() *journal.Record {
+	rec := journal.NewRecord()
+	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.Argv), r.Config.Dir, journal.Planned
+	rec.Script = scriptRecord(r.ins, r.Resumable)
+	rec.Host = journal.Host{Host: r.Host}
+	if r.Host.Described != "" {
+		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.Host.Described))
+	}
+	rec.SLA = slaRecord(r.Config.SLA)
+	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
+	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
+	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
+	rec.StartedAt = r.Clock.Now().UTC()
+	return rec
+}
+
+// slaRecord returns the SLA before anything is measured.
+func slaRecord(s sla.Spec) journal.SLA {
+	return journal.SLA{Spec: s, Hash: s.Hash(), Verdicts: sla.Evaluate(s, nil), Compliance: journal.Unknown()}
+}
+
+// scriptRecord converts the findings of inspection to their form in run.json; findings without a value are null.
+func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
+	s := journal.Script{Path: ins.Path, SHA256: ins.SHA256, Resumable: &resumable, Evidence: map[string]string{}, Likeness: ins.Likeness}
+	text := func(name string, f inspect.Finding) *string {
+		if f.Value == "" {
+			return nil
+		}
+		if f.Line > 0 {
+			s.Evidence[name] = fmt.Sprintf("line %d: %s", f.Line, f.Text)
+		}
+		return &f.Value
+	}
+	s.Framework, s.Model, s.Dataset = text("framework", ins.Framework), text("model", ins.Model), text("dataset", ins.Dataset)
+	if gpu := text("uses_gpu", ins.GPU); gpu != nil {
+		yes := *gpu == "yes"
+		s.UsesGPU = &yes
+	}
+	text("resumable", ins.Resumable)
+	return s
+}
+
+// open creates the run directory and the state of a run that is about to start.
+func (r *run) open() error {
+	id := journal.NewRunID(r.Clock.Now(), r.Config.Name)
+	dir, err := journal.Create(r.Config.StateDir, id)
+	if err != nil {
+		return err
+	}
+	r.dir = dir
+	r.rec.RunID = dir.ID()
+	r.rec.StartedAt = r.Clock.Now().UTC()
+	r.rec.State = journal.Running
+	r.Phase, r.meter = probing, cost.NewMeter()
+	r.Backoff = launch.Backoff{Failures: max(1, r.Config.Restarts) + 1, Seed: uint64(r.Config.Seed)}
+	return r.newGuard()
+}

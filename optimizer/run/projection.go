@@ -1,0 +1,150 @@
+package run
+
+import (
+	"math"
+	"slices"
+
+	"trainopt/sla"
+)
+
+// projection predicts the end of the run; its fields are nil if it cannot be predicted.
+type projection struct {
+	seconds, cost *sla.Interval
+}
+
+// project predicts finish and cost at the current allocation, and evaluates the SLA.
+func (r *run) project() {
+	r.projected.seconds, r.projected.cost = nil, nil
+	r.safely(r.projectToEnd)
+	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
+}
+
+// projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows
+// it.
+func (r *run) projectToEnd() {
+	if r.Progress.Rows > r.modelRows && r.mayPlan() {
+		r.runPlanning(r.refit)
+	}
+	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
+		r.projected.seconds, r.projected.cost = r.projectFrom(rest)
+	}
+}
+
+// projectFrom projects the elapsed seconds and the cost in USD at the end of the run, given the remaining units of
+// work, from the model's draws at the current allocation.
+func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
+	now := r.elapsed()
+	from := now
+	if seg := r.Progress.Current(); seg != nil && seg.LastRowAt > 0 && r.job != nil {
+		from = seg.LastRowAt // start of the unit in progress
+	}
+	rate, spent := float64(r.Rates.Hourly(r.Current)), r.spent()
+	draws := slices.Clone(r.model.Draws(r.Current))
+	for i, d := range draws {
+		draws[i] = math.Max(now.Seconds(), from.Seconds()+rest*d)
+	}
+	sec := interval(draws)
+	money := func(s float64) float64 { return spent + (s-now.Seconds())/3600*rate }
+	sec, usd := r.wholeRun(sec, sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}, now.Seconds(), rate)
+	return &sec, &usd
+}
+
+// Terms that the prediction of the whole run adds to that of its units of work. The model represents the scatter
+// between observed units and segments; a short measurement shows neither the slow drift of a machine nor the end of
+// the process.
+const (
+	driftShare  = 0.03 // of the remaining time: 5 and 95 % quantiles of slow drift
+	endShare    = 0.12 // of the start-up: median time from the last unit of work to the exit (final save, interpreter exit)
+	endShareMax = 0.35 // its 95 % quantile
+	endLeast    = 0.3  // seconds added to that quantile, for polling and for a process without start-up
+
+	closingSpread = 0.6 // relative error of the observer's estimate of the framework's work after the last epoch
+)
+
+// wholeRun extends the interval of the completion time of the last unit of work, and of its cost, to the end of the
+// run. now is the elapsed time in s; hourly is the price of the remaining time in USD.
+func (r *run) wholeRun(sec, usd sla.Interval, now, hourly float64) (sla.Interval, sla.Interval) {
+	startup, closing := r.startup().P50, 0.0
+	if r.observer != nil {
+		closing = r.observer.facts.Closing.Seconds()
+	}
+	drift := driftShare * math.Max(0, sec.P50-now)
+	add := func(v float64, seconds float64) float64 { return v + seconds/3600*hourly }
+	early, usual, late := -drift, endShare*startup, drift+endShareMax*startup+endLeast
+	early = math.Min(math.Max(early, now-sec.P5), 0) + closing*(1-closingSpread)
+	usual, late = usual+closing, late+closing*(1+closingSpread)
+	return sla.Interval{P5: sec.P5 + early, P50: sec.P50 + usual, P95: sec.P95 + late},
+		sla.Interval{P5: math.Max(0, add(usd.P5, early)), P50: add(usd.P50, usual), P95: add(usd.P95, late)}
+}
+
+// measures returns the values on which the SLA is evaluated.
+func (r *run) measures(final bool) map[sla.Objective]sla.Measure {
+	var cpuSum, gpuSum, peak float64
+	var cpuN, gpuN int
+	for _, s := range r.Progress.Segments {
+		cpuSum, cpuN = cpuSum+s.CPUSum, cpuN+s.CPUN
+		gpuSum, gpuN = gpuSum+s.GPUSum, gpuN+s.GPUN
+		peak = math.Max(peak, s.PeakGiB)
+	}
+	if peak == 0 {
+		peak = math.NaN()
+	}
+	m := map[sla.Objective]sla.Measure{
+		sla.Time:       {Value: r.elapsed().Seconds(), Projected: r.projected.seconds, Final: final},
+		sla.Cost:       {Value: r.spent(), Projected: r.projected.cost, Final: final},
+		sla.Throughput: {Value: r.throughput(), Final: final},
+		sla.Memory:     {Value: peak, Final: final},
+		sla.GPUUtil:    {Value: mean(gpuSum, gpuN), Final: final},
+		sla.CPUUtil:    {Value: mean(cpuSum, cpuN), Final: final},
+	}
+	return m
+}
+
+// throughput returns the samples per second of the timed work of the whole run; NaN if the samples are unknown.
+func (r *run) throughput() float64 {
+	if r.Progress.UnitSamples == 0 {
+		return math.NaN()
+	}
+	rate, _ := r.Progress.throughput()
+	return rate
+}
+
+// mean returns the mean of utilisation samples; NaN if there are no samples.
+func mean(sum float64, n int) float64 {
+	if n == 0 {
+		return math.NaN()
+	}
+	return sum / float64(n)
+}
+
+// median returns the median of v, NaN if v is empty.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	s, n := slices.Clone(v), len(v)
+	slices.Sort(s)
+	if n%2 == 1 {
+		return s[n/2]
+	}
+	return (s[n/2-1] + s[n/2]) / 2
+}
+
+// interval returns the interval of draws, which it sorts.
+func interval(draws []float64) sla.Interval {
+	slices.Sort(draws)
+	return sla.Interval{P5: quantile(draws, .05), P50: quantile(draws, .5), P95: quantile(draws, .95)}
+}
+
+// quantile returns the q-quantile of an ascending slice, interpolated linearly; NaN if v is empty.
+func quantile(v []float64, q float64) float64 {
+	if len(v) == 0 {
+		return math.NaN()
+	}
+	x := q * float64(len(v)-1)
+	i := int(x)
+	if i+1 >= len(v) {
+		return v[len(v)-1]
+	}
+	return v[i] + (x-float64(i))*(v[i+1]-v[i])
+}

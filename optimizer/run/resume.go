@@ -1,0 +1,230 @@
+package run
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+)
+
+// ErrNotResumable reports that a run cannot be continued: it has finished, or its job keeps no checkpoint.
+var ErrNotResumable = errors.New("cannot be resumed")
+
+// Change contains new limits for a resumed run; zero fields keep the old limit.
+type Change struct {
+	TimeMax    time.Duration
+	CostMaxUSD float64
+}
+
+// Resume continues a run whose agent has died: it adopts the job if that still runs, otherwise it records how the job
+// ended and restarts it from its checkpoint if possible. Elapsed time and cost continue from the saved state; the
+// time of an outage counts only while the job lived.
+func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts <-chan os.Signal) Result {
+	r := newRun(a, Config{})
+	unlock, err := r.reopen(dir, change)
+	if err != nil {
+		code := CodeOurs
+		if errors.Is(err, ErrNotResumable) {
+			code = CodeUsage
+		}
+		return Result{Code: code, Err: err, Dir: dir, Record: r.rec}
+	}
+	defer unlock()
+	defer r.closeInstruments()
+	r.watchdog.watch(ctx, interrupts)
+	defer r.watchdog.close()
+	if err := r.adoptOrRestart(ctx); err != nil {
+		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
+	}
+	r.supervise(ctx)
+	return r.finish()
+}
+
+// reopen locks the run directory and restores the run from it. The returned function releases the lock.
+func (r *run) reopen(dir string, change Change) (func(), error) {
+	jd, err := journal.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	unlock, err := jd.Lock()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.restore(jd, change); err != nil {
+		unlock()
+		return nil, err
+	}
+	return unlock, nil
+}
+
+// restore rebuilds the run from its saved state and record, with the new limits of change. It refuses, before any
+// file is written, a run that is done, has no checkpoint to resume from, or has used up its limits.
+func (r *run) restore(jd *journal.Run, change Change) error {
+	refuse := func(err error) error { return fmt.Errorf("resume %s: %w", jd.ID(), err) }
+	note, err := jd.LoadState(&r.facts)
+	if err != nil {
+		return refuse(err)
+	}
+	r.dir = jd
+	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
+		return refuse(err)
+	}
+	r.Ended = r.Ended || r.rec.State != journal.Running
+	if r.Ended && r.rec.State == journal.Done {
+		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
+	}
+	r.Config = r.Config.WithDefaults()
+	r.watchdog.grace = r.Config.Grace
+	r.Phase = cmp.Or(r.Phase, probing)
+	r.inspect(r.rec.Script.Path, &r.facts)
+	r.openCheckpoints()
+	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) {
+		return refuse(noCheckpoint("its job has ended"))
+	}
+	changed := r.changeLimits(change)
+	if r.meter, err = cost.RestoreMeter(r.MeterState); err != nil {
+		return refuse(fmt.Errorf("money spent so far: %w", err))
+	}
+	if r.Ended { // refuse before any file is written
+		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))); err != nil {
+			return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
+		}
+	}
+	if err := r.newGuard(); err != nil {
+		return err
+	}
+	if !changed && !r.Ended {
+		if err := r.guard.Restore(r.GuardState); err != nil {
+			r.warn(err.Error())
+		}
+	}
+	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
+	r.openInstruments()
+	if r.observer != nil && r.BootID == bootID() {
+		r.observer.since = r.Monotonic
+	}
+	if err := r.resumeLog(); err != nil {
+		r.warn(err.Error())
+	}
+	if note != "" {
+		r.event(Warning, "%s", note)
+	}
+	r.rec.State, r.rec.Exit, r.rec.FinishedAt, r.rec.ExitCode = journal.Running, nil, nil, nil
+	r.recall()
+	return nil
+}
+
+// changeLimits sets the new limits and records them. It reports whether any limit differs from the present one.
+func (r *run) changeLimits(change Change) bool {
+	before, now := r.Config.SLA, &r.Config.SLA
+	now.TimeMax = cmp.Or(max(change.TimeMax, 0), now.TimeMax)
+	now.CostMaxUSD = cmp.Or(max(change.CostMaxUSD, 0), now.CostMaxUSD)
+	if now.TimeMax == before.TimeMax && now.CostMaxUSD == before.CostMaxUSD {
+		return false
+	}
+	verdicts := r.rec.SLA.Verdicts
+	r.rec.SLA = slaRecord(*now)
+	r.rec.SLA.Verdicts = verdicts
+	r.warn("SLA changed on resume: " + now.String())
+	return true
+}
+
+// adoptOrRestart adopts the job of the run, or restarts it.
+func (r *run) adoptOrRestart(ctx context.Context) error {
+	r.Handle = latestJob(r.dir.Dir(), &r.facts)
+	if r.Handle == nil || r.Ended {
+		r.Pending = nil
+		return r.restartFromCheckpoint(ctx, "")
+	}
+	j, err := r.Launcher.Adopt(ctx, *r.Handle)
+	if err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	select {
+	case <-j.Done():
+		exit := j.Exit()
+		if end, _, ok := r.Progress.jobEnd(exit.Ran); ok { // it continued to run without an agent
+			r.elapsedBefore = max(r.elapsedBefore, end)
+		}
+		return r.afterOutage(ctx, exit)
+	default:
+	}
+	if r.BootID == bootID() { // it ran, and cost money, during the outage
+		r.elapsedBefore += r.started - r.Monotonic
+	}
+	r.attach(j)
+	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
+	r.moveTimeLimit()
+	return nil
+}
+
+// latestJob returns the handle recorded by the keeper, because an agent may die between starting a job and saving its
+// handle. If the state contains no job, a record that predates it belongs to the previous job, which has ended, and
+// is ignored.
+func latestJob(dir string, f *facts) *launch.Handle {
+	h, err := launch.Find(dir)
+	if err != nil || f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {
+		return f.Handle
+	}
+	return &h
+}
+
+// clockTick is the unit of process start times (USER_HZ is 100 on Linux).
+const clockTick = 10 * time.Millisecond
+
+// afterOutage handles a job that ended without an agent.
+func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
+	r.event(Info, "the job ended while no agent was attached: %s", describeExit(exit))
+	r.readLog()
+	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
+		r.settleJob(exit)
+		if _, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
+			r.handleUnrequestedExit(exit, r.exitAt)
+			return nil
+		}
+		r.Pending = nil
+		return r.restartFromCheckpoint(ctx, describeExit(exit))
+	}
+	r.handleExit(ctx, exit)
+	return nil
+}
+
+// noCheckpoint is the refusal to restart a job that saves no checkpoint.
+func noCheckpoint(why string) error {
+	return fmt.Errorf("%s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", why, ErrNotResumable)
+}
+
+// recordLost records in run.json that the run has failed.
+func (r *run) recordLost(why string) {
+	r.refresh(true)
+	now, code := r.Clock.Now().UTC(), int(CodeTraining)
+	r.rec.State, r.rec.FinishedAt, r.rec.ExitCode = journal.Failed, &now, &code
+	r.rec.Exit = exitRecord("lost", why, nil)
+	r.rec.Settle()
+	if err := r.dir.WriteRecord(r.rec); err != nil {
+		r.event(Warning, "%v", err)
+	}
+}
+
+// restartFromCheckpoint launches the job from its checkpoint.
+func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
+	if _, ok := r.resumeFrom(); !ok && !r.Resumable {
+		why = cmp.Or(why, "its job has ended")
+		r.recordLost(why)
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), noCheckpoint(why))
+	}
+	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	if r.rec.Plan != nil { // it was made for a run without interruption
+		r.rec.Plan.Prediction = nil
+	}
+	r.launch(ctx, r.Current, r.launchLabel(), true)
+	return nil
+}

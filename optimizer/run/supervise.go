@@ -1,0 +1,273 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/optimizer/joblog"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/sla"
+)
+
+// supervision is the observed condition of a run, and the guard of its SLA.
+type supervision struct {
+	guard      *sla.Guard
+	guardAt    time.Duration // elapsed time of the guard's next step; 0 means no timer
+	verdicts   []sla.Verdict
+	projected  projection
+	written    map[sla.Objective]writtenVerdict // by writeVerdicts
+	diagnosis  diagnosis
+	footprint  footprint
+	lastAction string // description of the last change of allocation
+}
+
+// supervise processes events until the run has ended, in one goroutine, one event at a time. The user's signals, and
+// the end of ctx, arrive through the watchdog.
+func (r *run) supervise(ctx context.Context) {
+	ctx = context.WithoutCancel(ctx)
+	ticker := time.NewTicker(r.Config.Interval)
+	defer ticker.Stop()
+	alarm := time.NewTimer(time.Hour)
+	defer alarm.Stop()
+	watch, stopWatch := r.log.watch(ctx, r.dir.Dir())
+	defer stopWatch()
+	defer r.restoreFootprint()
+	for r.ended == nil {
+		r.publish()
+		alarm.Reset(r.nextAlarm())
+		var done <-chan struct{}
+		if r.job != nil {
+			done = r.job.Done()
+		}
+		select {
+		case <-ticker.C:
+			r.tick(ctx)
+		case _, open := <-watch:
+			if !open {
+				watch = nil
+			}
+			r.readLog()
+		case <-alarm.C:
+			r.guardStep()
+			r.escalate()
+			r.retry(ctx)
+		case err := <-r.watchdog.failed:
+			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
+		case <-done:
+			r.interruptions() // so that an end caused by the user's signal is attributed to it
+			r.handleExit(ctx, r.job.Exit())
+		case s := <-r.watchdog.forward:
+			r.interrupt(s)
+		}
+	}
+}
+
+// publish passes the job and its limits to the watchdog.
+func (r *run) publish() {
+	_, left := r.nearestLimit()
+	if r.job == nil {
+		left = math.MaxInt64
+	}
+	r.watchdog.guard(r.job, r.gentleStop(), left, r.reserve())
+}
+
+// nextAlarm returns the time until the next step of the guard or a pending restart, between 1 ms and 1 s. The guard
+// has its own timer, so that neither a slow tick nor a missing log delays a stop.
+func (r *run) nextAlarm() time.Duration {
+	d := time.Second
+	if r.guardAt > 0 {
+		d = min(d, r.guardAt-r.elapsed())
+	}
+	if r.retryAt > 0 {
+		d = min(d, r.retryAt-r.elapsed())
+	}
+	return max(d, time.Millisecond)
+}
+
+// tick carries out the work of one sampling interval: read log, observer and samples, project, check the guard, then
+// adapt.
+func (r *run) tick(ctx context.Context) {
+	r.readLog()
+	r.observe()
+	r.scanCheckpoints(false)
+	r.sample(ctx)
+	r.project()
+	r.guardStep()
+	r.escalate()
+	r.retry(ctx)
+	if r.ended == nil && r.Pending == nil && r.job != nil {
+		r.growMemory()
+		r.watchEfficiency()
+		r.watchGPUs()
+		r.stopRewound()
+		r.stopAfterSave()
+		r.safely(r.stopHopeless)
+		r.safely(r.tryThreads)
+		r.safely(r.watchThreads)
+		r.safely(r.tryWorkers)
+		r.safely(r.watchWorkers)
+		switch r.Phase {
+		case probing:
+			r.safely(r.probeStep)
+		case working:
+			r.safely(func() { r.adaptStep(ctx) })
+			r.shrinkFootprint()
+		}
+	}
+	r.writeSample()
+	r.View.Status(r.status())
+	r.save(false)
+}
+
+// newGuard creates the guard of the SLA.
+func (r *run) newGuard() error {
+	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn, Latency: 100 * time.Millisecond})
+	r.guard = g
+	return err
+}
+
+// guardStep passes time and spend to the guard and carries out its decision.
+func (r *run) guardStep() {
+	if r.ended != nil || r.endedUnseen() {
+		return
+	}
+	rate, _ := r.meter.Running() // nothing is charged between jobs
+	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.Pending != nil}
+	if r.projected.seconds != nil && (len(r.Progress.Observations()) > 0 || len(r.recalled()) > 0) { // similar runs are not evidence enough for a warning
+		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
+	}
+	d := r.guard.Step(t)
+	r.guardAt = 0
+	if d.Next < sla.Never {
+		r.guardAt = t.Elapsed + d.Next
+	}
+	for _, w := range d.Warnings {
+		r.event(Warning, "%s", w.Words)
+	}
+	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]
+	switch d.Action {
+	case sla.Checkpoint:
+		r.event(Problem, "%s", d.Words)
+		if d.AlreadyStopping && r.Pending != nil {
+			r.Pending.Why, r.Pending.Next = why, nil
+			r.saveState()
+			return
+		}
+		r.requestStop(&pendingStop{Why: why})
+	case sla.Kill:
+		r.event(Problem, "%s", d.Words)
+		if r.Pending == nil || r.Pending.Next != nil {
+			r.Pending = &pendingStop{Why: why, AskedAt: r.elapsed()}
+		}
+		if r.job == nil {
+			r.end(r.stopped(nil))
+			return
+		}
+		r.watchdog.kill()
+	}
+}
+
+// endedUnseen reports whether a limit has passed but the job has already ended, as after a suspended agent wakes: its
+// exit is about to arrive through Done, with its own time.
+func (r *run) endedUnseen() bool {
+	if r.job == nil {
+		return false
+	}
+	if _, left := r.nearestLimit(); left > 0 {
+		return false
+	}
+	_, ended := launch.ReadExit(r.job.Handle())
+	return ended
+}
+
+// nearestLimit returns the limit that the run will reach first at the present rate, and the time until then;
+// math.MaxInt64 if it has no limit.
+func (r *run) nearestLimit() (why string, left time.Duration) {
+	left = math.MaxInt64
+	if d := r.Config.SLA.TimeMax; d > 0 {
+		why, left = "deadline", d-r.elapsed()
+	}
+	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.Rates.Hourly(r.Current)); b > 0 && rate > 0 {
+		if d := time.Duration(math.Min((b-r.spent())/rate*3600, 1e9) * float64(time.Second)); d < left {
+			why, left = "budget", d
+		}
+	}
+	return why, left
+}
+
+// reserve returns the expected time of an orderly exit: one and a half times the slowest measured checkpoint, at
+// least a second; for a job that keeps no checkpoint, the time that a process needs to exit on SIGTERM.
+func (r *run) reserve() time.Duration {
+	if !r.Resumable {
+		return 300 * time.Millisecond
+	}
+	worst := 0.0
+	for _, s := range r.Progress.Segments {
+		worst = math.Max(worst, s.CheckpointS)
+	}
+	if r.savesOnRequest() { // the request is read at the end of a step
+		worst = math.Max(worst, r.observer.facts.StepTime.Seconds()+1)
+		for _, took := range r.checkpoints.took {
+			worst = math.Max(worst, took+r.observer.facts.StepTime.Seconds()+1)
+		}
+	}
+	return time.Duration(math.Max(1.5*worst, 1) * float64(time.Second))
+}
+
+// hopelessShare is the share of a limit that must be used before a projection may stop a job.
+const hopelessShare = 0.5
+
+// stopHopeless stops a job that cannot meet a limit and would lose all its work when the guard stops it at that
+// limit. It only saves the cost of the remainder, so any doubt lets the job continue: the user's consent (--yes),
+// work that a checkpoint would keep, a log that was only discovered, an uncertain total or pace, less than half of
+// the limit used.
+func (r *run) stopHopeless() {
+	if r.Config.Anyway || r.Config.Planner == "static" || r.Pending != nil || r.ended != nil || r.keepsWork() || !r.trusted() {
+		return
+	}
+	why, ok := r.hopeless()
+	if !ok {
+		return
+	}
+	r.event(Problem, "%s; the job writes no checkpoint, so further work would be lost: stopping now (--yes lets it run to the limit)", why)
+	r.requestStop(&pendingStop{Why: "infeasible", Words: why})
+}
+
+// hopeless reports whether even the fastest pace of this run would miss the deadline or the budget.
+func (r *run) hopeless() (string, bool) {
+	seg := r.Progress.Current()
+	rest, known := r.Progress.Remaining()
+	if !known || seg == nil || !seg.settled() {
+		return "", false
+	}
+	steady := seg.Blocks[seg.warmUp():]
+	since := r.elapsed() - max(seg.LastRowAt, seg.LaunchedAt)
+	seconds := math.Max(0, rest*slices.Min(steady)-since.Seconds())
+	finish := r.elapsed() + time.Duration(seconds*float64(time.Second))
+	bill := r.spent() + seconds/3600*float64(r.Rates.Hourly(r.Current))
+	spec := r.Config.SLA
+	switch {
+	case limitMissed(spec.TimeMax.Seconds(), r.elapsed().Seconds(), finish.Seconds(), r.projected.seconds):
+		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", length(finish), length(spec.TimeMax)), true
+	case limitMissed(spec.CostMaxUSD, r.spent(), bill, r.projected.cost):
+		return fmt.Sprintf("at its fastest pace so far the job costs $%.3g, the budget is $%.3g", bill, spec.CostMaxUSD), true
+	}
+	return "", false
+}
+
+// limitMissed reports whether a limit is missed: enough of it is used, and both the most favourable end and the
+// projected interval lie beyond it.
+func limitMissed(limit, used, best float64, projected *sla.Interval) bool {
+	return limit > 0 && used >= hopelessShare*limit && best > limit && (projected == nil || projected.P5 > limit)
+}
+
+// trusted reports whether the progress certainly belongs to the job: it comes from a log that the user named or the
+// script was given, from the observer, or from output whose total another source confirms.
+func (r *run) trusted() bool {
+	e := r.log.Source().Evidence
+	return !e.Discovered() || e == joblog.Output && r.Progress.Hints[r.Progress.Unit].Units == r.Progress.Total
+}
