@@ -108,7 +108,7 @@ func trainQueue(ctx context.Context, o PolicyOptions, report func(PolicyPoint)) 
 			from, err = rlscheduler.ReadAgent(bytes.NewReader(data))
 		}
 		if err != nil {
-			return nil, InputError{"--resume", err}
+			return nil, InputError{"--resume " + filepath.Base(o.Resume), err}
 		}
 	}
 	of := options.WithDefaults().Updates

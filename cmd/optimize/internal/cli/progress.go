@@ -34,12 +34,15 @@ func (e *Env) Bar(name string, details func() string) *Bar {
 		beside, after = besideDetails, []decor.Decorator{decor.CountersNoUnit(" %d/%d"), decor.Any(func(decor.Statistics) string { return details() })}
 	}
 	b.new = func(total int) {
-		b.all = mpb.New(mpb.WithOutput(e.Stderr), mpb.WithWidth(max(minBar, min(maxBar, columns-beside))), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Second/4))
+		b.all = mpb.New(mpb.WithOutput(e.Stderr), mpb.WithWidth(barWidth(columns, beside)), mpb.WithAutoRefresh(), mpb.WithRefreshRate(time.Second/4))
 		b.bar = b.all.New(int64(total), mpb.BarStyle().Lbound("").Filler("█").Tip("").Padding("░").Rbound(""), mpb.BarRemoveOnComplete(),
 			mpb.PrependDecorators(decor.Name(name+" ")), mpb.AppendDecorators(after...))
 	}
 	return b
 }
+
+// barWidth returns the width of the bar on a terminal, positive also if the text beside it does not fit.
+func barWidth(columns, beside int) int { return max(minBar, min(maxBar, columns-beside)) }
 
 // Shown reports whether the bar prints anything.
 func (b *Bar) Shown() bool { return b.new != nil || b.bar != nil }

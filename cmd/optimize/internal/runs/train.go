@@ -119,7 +119,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	return worst
 }
 
-// newAgent returns the agent of a run, without its configuration.
+// newAgent returns the agent of a run on this machine.
 func newAgent(e *cli.Env, view run.View) run.Agent {
 	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment}
 }
