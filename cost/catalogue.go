@@ -34,7 +34,7 @@ func OpenCatalogue(stateDir string) (*Catalogue, error) {
 	}
 	for _, o := range imported {
 		if i, known := at[offerKey(o.Cloud, o.Type)]; known {
-			c.Offers[i], _ = over(c.Offers[i], o)
+			c.Offers[i], _ = mergeOffer(c.Offers[i], o)
 		} else {
 			c.Offers = append(c.Offers, o)
 		}
@@ -63,10 +63,10 @@ type Filter struct {
 // ignoring case, "-", "_", "." and blanks. Cost: O(n log n) in the number of offers.
 func (c *Catalogue) Select(f Filter) []Offer {
 	var list []Offer
-	whole := slices.ContainsFunc(c.Offers, func(o Offer) bool { return plain(o.GPU) == plain(f.GPU) }) // distinguishes L4 from L40S
+	whole := slices.ContainsFunc(c.Offers, func(o Offer) bool { return normalizeName(o.GPU) == normalizeName(f.GPU) }) // distinguishes L4 from L40S
 	for _, o := range c.Offers {
 		o.UseSpot = f.Spot && !f.OnDemand
-		if f.lets(o) && f.letsGPU(o.GPU, whole) {
+		if f.matches(o) && f.matchesGPU(o.GPU, whole) {
 			list = append(list, o)
 		}
 	}
@@ -76,32 +76,32 @@ func (c *Catalogue) Select(f Filter) []Offer {
 	return list
 }
 
-// lets reports whether an offer matches all criteria other than the GPU model.
-func (f Filter) lets(o Offer) bool {
+// matches reports whether an offer matches all criteria other than the GPU model.
+func (f Filter) matches(o Offer) bool {
 	cloud := func(name string) bool { return strings.EqualFold(strings.TrimSpace(name), o.Cloud) }
 	return (len(f.Clouds) == 0 || slices.ContainsFunc(f.Clouds, cloud)) &&
-		(f.Type == "" || strings.Contains(plain(o.Type), plain(f.Type))) &&
+		(f.Type == "" || strings.Contains(normalizeName(o.Type), normalizeName(f.Type))) &&
 		o.GPUs >= f.MinGPUs && float64(o.GPUMemory) >= f.MinGPUMemory &&
 		o.CPUs >= f.MinCPUs && float64(o.Memory) >= f.MinMemory &&
 		(f.MaxHourly <= 0 || o.Price() <= f.MaxHourly) && (!f.Spot || o.Spot > 0) && (!f.OnDemand || o.OnDemand > 0)
 }
 
-// letsGPU reports whether a GPU model matches the filter. With whole, the filter names a complete model.
-func (f Filter) letsGPU(model string, whole bool) bool {
-	switch asked := plain(f.GPU); {
+// matchesGPU reports whether a GPU model matches the filter. With whole, the filter names a complete model.
+func (f Filter) matchesGPU(model string, whole bool) bool {
+	switch asked := normalizeName(f.GPU); {
 	case asked == "":
 		return true
 	case asked == "none":
 		return model == ""
 	case whole:
-		return plain(model) == asked
+		return normalizeName(model) == asked
 	default:
-		return model != "" && (strings.Contains(plain(model), asked) || GPUModel(f.GPU) == model)
+		return model != "" && (strings.Contains(normalizeName(model), asked) || GPUModel(f.GPU) == model)
 	}
 }
 
-// plain removes differences of spelling from a name: case, "-", "_", "." and blanks.
-func plain(name string) string {
+// normalizeName removes differences of spelling from a name: case, "-", "_", "." and blanks.
+func normalizeName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if strings.ContainsRune("-_. ", r) {
 			return -1

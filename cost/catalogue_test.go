@@ -223,7 +223,7 @@ func TestImportTheRealLists(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Logf("%s of %s: %d rows: %d added, %d replaced, %d unchanged, %d older, %d rejected, %d flagged, %d of other regions", name, dated, got.Rows,
-			got.Count("added"), got.Count("replaced"), got.Count("unchanged"), got.Count("older"), len(got.Rejected), len(got.Flagged), got.Elsewhere)
+			got.Count("added"), got.Count("replaced"), got.Count("unchanged"), got.Count("older"), len(got.Rejected), len(got.Flagged), got.OtherRegionRows)
 		if taken := len(got.Changes); taken != got.Count("added")+got.Count("replaced")+got.Count("unchanged")+got.Count("older") {
 			t.Errorf("%s: %d changes do not add up", name, taken)
 		}

@@ -68,8 +68,8 @@ var gpuRates = map[string]gpuRate{
 const (
 	listDated  = "2025-03-07"
 	listSource = "median of a cross-cloud list of GPU prices, host at AWS general-purpose prices"
-	// standIn is the model whose rates apply to a GPU that is in no table: a mid-range data-centre card.
-	standIn = "A10G"
+	// fallbackGPU is the model whose rates apply to a GPU that is in no table: a mid-range data-centre card.
+	fallbackGPU = "A10G"
 )
 
 // Default returns unit rates for a machine with GPUs of the given name (as NVML reports it, or short, such as "A100
@@ -84,10 +84,10 @@ func Default(gpuName string) Rates {
 	model := GPUModel(gpuName)
 	rate, known := gpuRates[model]
 	if !known {
-		rate = gpuRates[standIn]
+		rate = gpuRates[fallbackGPU]
 		r.Assumed = fmt.Sprintf("no price is known for GPU %q: it is priced as an %s, %g USD/h; give its price with --gpu-hour, --rates or --instance",
-			gpuName, standIn, float64(rate.hour))
-		model = standIn
+			gpuName, fallbackGPU, float64(rate.hour))
+		model = fallbackGPU
 	}
 	r.GPUHour = rate.hour
 	r.CPUHour = round(generalCPUHour*USD(rate.host), 5)

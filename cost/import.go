@@ -131,7 +131,7 @@ func (c *Catalogue) take(list List, today time.Time) Imported {
 		old, known := have[offerKey(listed.Cloud, listed.Type)]
 		change := Change{What: "added", Old: old, New: listed, Listed: listed}
 		if known {
-			change.New, change.What = over(old, listed)
+			change.New, change.What = mergeOffer(old, listed)
 		}
 		if day, err := time.Parse(time.DateOnly, change.New.Dated); err == nil && change.New.Imported && today.Sub(day) > StaleAfter {
 			result.Stale++
@@ -141,10 +141,10 @@ func (c *Catalogue) take(list List, today time.Time) Imported {
 	return result
 }
 
-// over merges a newer offer into an older one of the same name. The on-demand price together with the shape of the
+// mergeOffer merges a newer offer into an older one of the same name. The on-demand price together with the shape of the
 // machine, and the spot price, are replaced according to their own dates; on equal dates the listed ones apply. A
 // spot price that is not below the on-demand price is dropped.
-func over(old, listed Offer) (held Offer, what string) {
+func mergeOffer(old, listed Offer) (held Offer, what string) {
 	held, what = old, "older"
 	if listed.Dated >= old.Dated {
 		held = listed.withoutSpot()

@@ -36,10 +36,10 @@ type List struct {
 	Layout string
 	Offers []Offer // one per name, by name
 	Rows   int     // rows of the file
-	// Elsewhere is the number of valid rows of unused regions.
-	Elsewhere int
-	Rejected  []Rejected // rejected rows, by line
-	Flagged   []Rejected // accepted with a reservation, by line
+	// OtherRegionRows is the number of valid rows of unused regions.
+	OtherRegionRows int
+	Rejected        []Rejected // rejected rows, by line
+	Flagged         []Rejected // accepted with a reservation, by line
 }
 
 // Rejected is a row of an imported list that was rejected or flagged, with the reason.
@@ -118,7 +118,7 @@ func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if l.rename != nil {
 		l.rename(t.rows)
 	}
-	t.list.Offers, t.list.Elsewhere, err = fold(t.rows, o.Region)
+	t.list.Offers, t.list.OtherRegionRows, err = fold(t.rows, o.Region)
 	return t.list, err
 }
 
@@ -156,7 +156,7 @@ func (t *table) take(line int, record []string) error {
 		t.reject(line, fmt.Sprintf("%s:%s: %v", offer.Cloud, offer.Type, err))
 		return nil
 	}
-	if doubt := t.known.doubt(&offer); doubt != "" {
+	if doubt := t.known.dropUnusableSpot(&offer); doubt != "" {
 		t.list.Flagged = append(t.list.Flagged, Rejected{line, offer.Name() + ": " + doubt})
 	}
 	t.rows = append(t.rows, offer)

@@ -196,7 +196,7 @@ func TestZonesAndRegionsBecomeOne(t *testing.T) {
 		"a region of one zone": {"eu-north-1", 5, 0, 0, 0, 6 + 2, 2},
 	} {
 		list, err := ReadList(strings.NewReader(text+only), embedded(t), ListOptions{Dated: "2026-07-20", Today: today, Region: test.region})
-		if err != nil || len(list.Offers) != test.types || list.Elsewhere != test.elsewhere {
+		if err != nil || len(list.Offers) != test.types || list.OtherRegionRows != test.elsewhere {
 			t.Errorf("%s: %+v, %v", name, list, err)
 			continue
 		}

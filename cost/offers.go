@@ -301,7 +301,7 @@ func splitOfferName(name string) (cloud, kind, market string, err error) {
 
 // offerKey returns the normalised name under which an offer is compared.
 func offerKey(cloud, kind string) string {
-	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(plain(kind), "standard")
+	return strings.ToLower(strings.TrimSpace(cloud)) + ":" + strings.TrimPrefix(normalizeName(kind), "standard")
 }
 
 // longestKey cuts what is compared, in bytes: longer than any name.

@@ -93,8 +93,8 @@ func (r reference) usual(o Offer) (price USD, of string) {
 	return r.perGPU[o.GPU] * USD(o.GPUs), fmt.Sprintf("usual for %d × %s", o.GPUs, o.GPU)
 }
 
-// doubt removes an unusable spot price and describes what is unusual about the offer; empty if nothing is.
-func (r reference) doubt(o *Offer) string {
+// dropUnusableSpot removes an unusable spot price and describes what is unusual about the offer; empty if nothing is.
+func (r reference) dropUnusableSpot(o *Offer) string {
 	switch what := implausible(o.Spot, maxInstance); {
 	case what != "":
 		*o = o.withoutSpot()

@@ -33,8 +33,8 @@ type Finding struct {
 	Do   string `json:"do,omitempty"`
 }
 
-// good returns a finding of a passed check.
-func good(name, format string, args ...any) Finding {
+// passed returns a finding of a passed check.
+func passed(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Found: fmt.Sprintf(format, args...)}
 }
 
@@ -49,7 +49,7 @@ func Doctor(ctx context.Context, r Roots) []Finding {
 			Cost: "nothing can be planned or run here", Do: "mount /proc, or run on Linux"}}
 	}
 	fs := []Finding{
-		good("machine", "%.4g CPUs (affinity %s), %.4g GiB of memory", h.CPUs, formatCPUList(h.CPUIDs), float64(h.Memory)),
+		passed("machine", "%.4g CPUs (affinity %s), %.4g GiB of memory", h.CPUs, formatCPUList(h.CPUIDs), float64(h.Memory)),
 		checkGPUs(h),
 	}
 	fs = append(fs, checkCgroups(r)...)
@@ -102,7 +102,7 @@ func checkCgroups(r Roots) []Finding {
 		for _, h := range hs {
 			said = append(said, fmt.Sprintf("v%d at %s (%s)", h.version, h.mount, strings.Join(h.controllers, " ")))
 		}
-		return []Finding{good(f.Name, "%s", strings.Join(said, "; "))}
+		return []Finding{passed(f.Name, "%s", strings.Join(said, "; "))}
 	}
 	f.Cost, f.Do = noCgroupCost, noCgroupDo
 	return []Finding{f}
@@ -122,7 +122,7 @@ func checkControl(h Host) []Finding {
 	}
 	parts := []struct {
 		name, cost string
-		p          part
+		p          cgroupControl
 	}{
 		{"CPU quota", "CPU time is bounded by the CPU set alone", e.s.Quota},
 		{"CPU set", "a process of the job may undo its affinity", e.s.Cpuset},
@@ -131,8 +131,8 @@ func checkControl(h Host) []Finding {
 	}
 	var fs []Finding
 	for _, p := range parts {
-		if p.p.held() {
-			fs = append(fs, good(p.name, "by cgroup v%d %s", p.p.Version, filepath.Dir(p.p.Dir)))
+		if p.p.available() {
+			fs = append(fs, passed(p.name, "by cgroup v%d %s", p.p.Version, filepath.Dir(p.p.Dir)))
 			continue
 		}
 		fs = append(fs, Finding{Name: p.name, Status: Missing, Found: p.p.Why, Cost: p.cost, Do: noCgroupDo})
@@ -162,14 +162,14 @@ func checkRlimits(ctx context.Context) []Finding {
 			fs = append(fs, Finding{Name: c.name, Status: Warn, Found: "unknown: " + err.Error()})
 			continue
 		}
-		if n, ok := openFilesOfAJob(ctx); ok && c.resource == unix.RLIMIT_NOFILE {
+		if n, ok := jobOpenFileLimit(ctx); ok && c.resource == unix.RLIMIT_NOFILE {
 			l.Cur = n
 		}
 		found := "at most " + strconv.FormatUint(l.Cur, 10)
 		if l.Cur == unix.RLIM_INFINITY {
 			found = "not limited"
 		}
-		f := good(c.name, "%s", found)
+		f := passed(c.name, "%s", found)
 		if l.Cur < c.enough {
 			f.Status, f.Cost, f.Do = Warn, c.cost, c.do
 		}
@@ -178,9 +178,9 @@ func checkRlimits(ctx context.Context) []Finding {
 	return fs
 }
 
-// openFilesOfAJob returns the limit of open files of a started program. Go raises its own limit and starts programs
+// jobOpenFileLimit returns the limit of open files of a started program. Go raises its own limit and starts programs
 // with the original one, so only a started program reports it.
-func openFilesOfAJob(ctx context.Context) (n uint64, ok bool) {
+func jobOpenFileLimit(ctx context.Context) (n uint64, ok bool) {
 	out, err := exec.CommandContext(ctx, "cat", procRoot+"/self/limits").Output()
 	if err != nil {
 		return 0, false
@@ -234,5 +234,5 @@ func checkClock() Finding {
 			Cost: "start and finish times in reports may be off; deadlines and budgets are kept on the monotonic clock and are not",
 			Do:   "run a time service (systemd-timesyncd, chrony)"}
 	}
-	return good("clock", "synchronised")
+	return passed("clock", "synchronised")
 }

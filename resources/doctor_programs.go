@@ -23,7 +23,7 @@ func checkSlurm() Finding {
 	}
 	switch {
 	case len(lack) == 0:
-		return good("Slurm", "%s", strings.Join(have, ", "))
+		return passed("Slurm", "%s", strings.Join(have, ", "))
 	case len(have) == 0:
 		return Finding{Name: "Slurm", Status: Missing, Found: "no commands on PATH", Cost: "jobs run on this machine only (--engine local)"}
 	}
@@ -62,7 +62,7 @@ func checkPythons(ctx context.Context) []Finding {
 	answers := make([]chan pythonAnswer, len(paths))
 	for i, path := range paths {
 		answers[i] = make(chan pythonAnswer, 1)
-		go func() { answers[i] <- askPython(ctx, path) }()
+		go func() { answers[i] <- probePython(ctx, path) }()
 	}
 	var fs []Finding
 	seen := map[string]bool{}
@@ -85,8 +85,8 @@ type pythonAnswer struct {
 	executable string
 }
 
-// askPython runs the probe in one interpreter.
-func askPython(ctx context.Context, path string) pythonAnswer {
+// probePython runs the probe in one interpreter.
+func probePython(ctx context.Context, path string) pythonAnswer {
 	f := Finding{Name: "Python " + path}
 	cmd := exec.CommandContext(ctx, path, "-c", pythonProbe)
 	cmd.WaitDelay = time.Second // a wrapper's child may keep the pipe open

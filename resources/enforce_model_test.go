@@ -75,7 +75,7 @@ func TestFault25_WhatIsEnforcedOnEachKindOfMachine(t *testing.T) {
 			if len(recipe.CPUIDs) != 2 {
 				t.Errorf("affinity %v, want two CPUs whatever else holds", recipe.CPUIDs)
 			}
-			if held := e.s.Memory.held(); held == (len(recipe.Rlimits) > 0) {
+			if held := e.s.Memory.available(); held == (len(recipe.Rlimits) > 0) {
 				t.Errorf("memory cgroup %v and resource limits %v: want exactly one of them", held, recipe.Rlimits)
 			}
 			if err := e.Remove(); err != nil {
@@ -102,7 +102,7 @@ func TestALimitedCgroupIsNotLeft(t *testing.T) {
 	}
 	k := &kernelModel{root: r.Cgroup}
 	e := enforceOn(t, r, k, Allocation{CPUs: 2, Memory: 1}, Limits{MemoryMax: 8})
-	if e.s.Memory.held() {
+	if e.s.Memory.available() {
 		t.Errorf("the job was put into %s, out of the limited cgroup", e.s.Memory.Dir)
 	}
 	if !strings.HasPrefix(e.s.Group.Dir, scope+"/") {
@@ -381,7 +381,7 @@ func TestQuotaAboveTheParents(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := enforceOn(t, r, &kernelModel{root: r.Cgroup}, Allocation{CPUs: 2, Memory: 1}, Limits{MemoryMax: 2})
-	if e.s.Quota.held() || !e.s.Memory.held() || !e.s.Cpuset.held() {
+	if e.s.Quota.available() || !e.s.Memory.available() || !e.s.Cpuset.available() {
 		t.Errorf("quota %v, memory %v, cpuset %v", e.s.Quota, e.s.Memory, e.s.Cpuset)
 	}
 	mention(t, e.Statement(), "CPU time: no quota (cgroup v1 cpu refuses")

@@ -78,7 +78,7 @@ func TestAffinityIsTheShare(t *testing.T) {
 
 func TestQuotaHoldsABusyJob(t *testing.T) {
 	e := newRealEnforcer(t, Allocation{CPUs: 1}, Limits{})
-	if !e.s.Quota.held() {
+	if !e.s.Quota.available() {
 		t.Skip("no writable cpu controller here: ", e.s.Quota.Why)
 	}
 	allowed, _ := Roots{}.allowedCPUs()
@@ -87,7 +87,7 @@ func TestQuotaHoldsABusyJob(t *testing.T) {
 	}
 	r := e.Recipe()
 	r.CPUIDs = nil
-	if e.s.Cpuset.held() { // test the quota alone
+	if e.s.Cpuset.available() { // test the quota alone
 		if err := e.writeCpuset(e.s.Cpuset, allowed); err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestAffinityKeepsTheJobsOwnPinning(t *testing.T) {
 
 func TestFault26_OOMInsideTheJobsCgroup(t *testing.T) {
 	e := newRealEnforcer(t, Allocation{CPUs: 1, Memory: 0.0625}, Limits{MemoryMax: 0.125})
-	if !e.s.Memory.held() {
+	if !e.s.Memory.available() {
 		t.Skip("no writable memory controller here: ", e.s.Memory.Why)
 	}
 	before, ok := e.OOMKills()
@@ -239,7 +239,7 @@ func TestFault26_OOMInsideTheJobsCgroup(t *testing.T) {
 
 func TestKillReachesAProcessThatLeftTheGroup(t *testing.T) {
 	e := newRealEnforcer(t, Allocation{CPUs: 1}, Limits{})
-	if !e.s.Group.held() {
+	if !e.s.Group.available() {
 		if e.Kill() {
 			t.Error("Kill without a cgroup says that it killed")
 		}
@@ -275,7 +275,7 @@ func BenchmarkTick(b *testing.B) {
 			b.Error(err)
 		}
 	}()
-	if !e.s.Memory.held() {
+	if !e.s.Memory.available() {
 		b.Skip("no writable memory controller here: ", e.s.Memory.Why)
 	}
 	b.ReportAllocs()

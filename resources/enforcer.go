@@ -35,39 +35,39 @@ type Enforcer struct {
 	tree cgroupTree
 }
 
-// part is one control and the cgroup that provides it. Dir is empty if none does; Why is then the reason.
-type part struct {
+// cgroupControl is one control and the cgroup that provides it. Dir is empty if none does; Why is then the reason.
+type cgroupControl struct {
 	Dir     string `json:"dir,omitempty"`
 	Version int    `json:"version,omitempty"`
 	Why     string `json:"why,omitempty"`
 }
 
-func (p part) held() bool { return p.Dir != "" }
+func (p cgroupControl) available() bool { return p.Dir != "" }
 
-func (p part) file(name string) string { return filepath.Join(p.Dir, name) }
+func (p cgroupControl) file(name string) string { return filepath.Join(p.Dir, name) }
 
 const enforcerSchema = 1
 
 // enforcerState is the complete state that another process requires to take over.
 type enforcerState struct {
-	Schema     int        `json:"schema"`
-	RunID      string     `json:"run_id"`
-	Roots      Roots      `json:"roots"`
-	Allocation Allocation `json:"allocation"` // currently in force
-	Limits     Limits     `json:"limits"`
-	Allowed    []int      `json:"allowed_cpus"`
-	CPUIDs     []int      `json:"cpu_ids"`
-	Quota      part       `json:"quota"`
-	Cpuset     part       `json:"cpuset"`
-	Memory     part       `json:"memory"`
-	Account    part       `json:"account"` // CPU time accounting
-	Group      part       `json:"group"`   // membership: pids and kill
-	Rlimits    []Rlimit   `json:"rlimits,omitempty"`
-	Made       []string   `json:"made,omitempty"`    // cgroups to remove
-	Enabled    []enabling `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
-	Notes      []string   `json:"notes,omitempty"`
-	PeakBytes  uint64     `json:"peak_bytes"`
-	Sampled    bool       `json:"sampled"`
+	Schema     int           `json:"schema"`
+	RunID      string        `json:"run_id"`
+	Roots      Roots         `json:"roots"`
+	Allocation Allocation    `json:"allocation"` // currently in force
+	Limits     Limits        `json:"limits"`
+	Allowed    []int         `json:"allowed_cpus"`
+	CPUIDs     []int         `json:"cpu_ids"`
+	Quota      cgroupControl `json:"quota"`
+	Cpuset     cgroupControl `json:"cpuset"`
+	Memory     cgroupControl `json:"memory"`
+	Account    cgroupControl `json:"account"` // CPU time accounting
+	Group      cgroupControl `json:"group"`   // membership: pids and kill
+	Rlimits    []Rlimit      `json:"rlimits,omitempty"`
+	Made       []string      `json:"made,omitempty"`    // cgroups to remove
+	Enabled    []enabling    `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
+	Notes      []string      `json:"notes,omitempty"`
+	PeakBytes  uint64        `json:"peak_bytes"`
+	Sampled    bool          `json:"sampled"`
 }
 
 // enabling is a set of v2 controllers enabled for the children of a cgroup.
@@ -90,19 +90,19 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	if e.tree == nil {
 		e.tree = osTree{}
 	}
-	e.s.Allowed = e.cpusToChooseFrom(o.Host)
+	e.s.Allowed = e.candidateCPUs(o.Host)
 	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, pinnedLoad(o.Roots, len(e.s.Allowed)), o.Allocation.CPUs)
 	e.place()
-	if !e.s.Memory.held() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
+	if !e.s.Memory.available() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
 		b := o.Limits.MemoryMax.Bytes()
 		e.s.Rlimits = []Rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
 	}
 	return e, nil
 }
 
-// cpusToChooseFrom returns the host's CPUs that this process may use. A described host is another machine and is
+// candidateCPUs returns the host's CPUs that this process may use. A described host is another machine and is
 // ignored.
-func (e *Enforcer) cpusToChooseFrom(h Host) []int {
+func (e *Enforcer) candidateCPUs(h Host) []int {
 	mine, err := e.s.Roots.allowedCPUs()
 	if err != nil {
 		e.note("affinity: %v", err)
@@ -217,7 +217,7 @@ func (e *Enforcer) Memory() (anonPlusShmem GiB, peak GiB, ok bool) {
 // memoryUse returns the anonymous and shared memory of the cgroup in bytes.
 func (e *Enforcer) memoryUse() (uint64, bool) {
 	m := e.s.Memory
-	if !m.held() {
+	if !m.available() {
 		return 0, false
 	}
 	text, err := e.tree.read(m.file("memory.stat"))
@@ -244,7 +244,7 @@ func (e *Enforcer) KernelPeak() (withCache GiB, ok bool) {
 	if m.Version == 1 {
 		name = "memory.max_usage_in_bytes"
 	}
-	if !m.held() {
+	if !m.available() {
 		return 0, false
 	}
 	n, ok := readLimit(e.tree, m.file(name))
@@ -257,7 +257,7 @@ func (e *Enforcer) OOMKills() (n uint64, ok bool) {
 	e.mu.Lock()
 	m := e.s.Memory
 	e.mu.Unlock()
-	if !m.held() {
+	if !m.available() {
 		return 0, false
 	}
 	name := "memory.events"
@@ -277,7 +277,7 @@ func (e *Enforcer) CPUSeconds() (seconds float64, ok bool) {
 	e.mu.Lock()
 	a := e.s.Account
 	e.mu.Unlock()
-	if !a.held() {
+	if !a.available() {
 		return 0, false
 	}
 	if a.Version == 1 {
@@ -299,7 +299,7 @@ func (e *Enforcer) Kill() (ok bool) {
 	e.mu.Lock()
 	group := e.s.Group
 	e.mu.Unlock()
-	if !group.held() {
+	if !group.available() {
 		return false
 	}
 	if group.Version == 2 {
@@ -350,7 +350,7 @@ func (e *Enforcer) Remove() error {
 		}
 	}
 	e.s.Enabled = nil
-	gone := part{Why: "the job's cgroup has been removed"}
+	gone := cgroupControl{Why: "the job's cgroup has been removed"}
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = gone, gone, gone, gone, gone
 	return nil
 }

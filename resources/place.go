@@ -38,14 +38,14 @@ func groupName(runID string) string {
 func (e *Enforcer) place() {
 	hs, err := hierarchies(e.s.Roots, e.tree)
 	if err != nil {
-		e.nothing(fmt.Sprintf("the cgroup hierarchies cannot be seen: %v", err))
+		e.markUnavailable(fmt.Sprintf("the cgroup hierarchies cannot be seen: %v", err))
 		return
 	}
 	if len(hs) == 0 {
-		e.nothing("this machine shows no cgroup hierarchy")
+		e.markUnavailable("this machine shows no cgroup hierarchy")
 		return
 	}
-	e.nothing("no mounted hierarchy offers this controller")
+	e.markUnavailable("no mounted hierarchy offers this controller")
 	for _, h := range hs {
 		if h.version == 2 {
 			e.placeV2(h)
@@ -58,9 +58,9 @@ func (e *Enforcer) place() {
 	}
 }
 
-// nothing marks all controls as unavailable for the given reason.
-func (e *Enforcer) nothing(why string) {
-	p := part{Why: why}
+// markUnavailable marks all controls as unavailable for the given reason.
+func (e *Enforcer) markUnavailable(why string) {
+	p := cgroupControl{Why: why}
 	e.s.Quota, e.s.Cpuset, e.s.Memory, e.s.Account, e.s.Group = p, p, p, p, p
 }
 
@@ -95,7 +95,7 @@ func (e *Enforcer) placeV1(h hierarchy) {
 		err = fmt.Errorf("%s is not writable", filepath.Join(dir, "cgroup.procs"))
 		_ = e.tree.rmdir(dir)
 	}
-	set := func(controller string, p *part, configure func(part) error) {
+	set := func(controller string, p *cgroupControl, configure func(cgroupControl) error) {
 		if !h.has(controller) {
 			return
 		}
@@ -103,36 +103,36 @@ func (e *Enforcer) placeV1(h hierarchy) {
 			p.Why = fmt.Sprintf("cgroup v1 %s cannot be used: %v", controller, err)
 			return
 		}
-		got := part{Dir: dir, Version: 1}
+		got := cgroupControl{Dir: dir, Version: 1}
 		if cerr := configure(got); cerr != nil {
-			*p = part{Why: fmt.Sprintf("cgroup v1 %s refuses: %v", controller, cerr)}
+			*p = cgroupControl{Why: fmt.Sprintf("cgroup v1 %s refuses: %v", controller, cerr)}
 			return
 		}
 		*p = got
 	}
-	set("cpuset", &e.s.Cpuset, func(p part) error { return e.startCpusetV1(h, p) })
-	if err == nil && h.has("cpuset") && !e.s.Cpuset.held() {
+	set("cpuset", &e.s.Cpuset, func(p cgroupControl) error { return e.startCpusetV1(h, p) })
+	if err == nil && h.has("cpuset") && !e.s.Cpuset.available() {
 		// A process cannot enter a cpuset without CPUs and memory nodes.
 		_ = e.tree.rmdir(dir)
 		err = errors.New("its cpuset cannot be filled")
 	}
-	set("cpu", &e.s.Quota, func(p part) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
-	set("memory", &e.s.Memory, func(p part) error {
+	set("cpu", &e.s.Quota, func(p cgroupControl) error { return e.writeQuota(p, e.s.Allocation.CPUs) })
+	set("memory", &e.s.Memory, func(p cgroupControl) error {
 		_ = e.tree.write(p.file("memory.oom_control"), "0") // OOM kills may be disabled in an enclosing cgroup
 		return e.writeMemory(p, e.s.Allocation.Memory)
 	})
-	set("cpuacct", &e.s.Account, func(part) error { return nil })
+	set("cpuacct", &e.s.Account, func(cgroupControl) error { return nil })
 	if err != nil {
 		return
 	}
 	e.s.Made = append(e.s.Made, dir)
-	if !e.s.Group.held() {
-		e.s.Group = part{Dir: dir, Version: 1}
+	if !e.s.Group.available() {
+		e.s.Group = cgroupControl{Dir: dir, Version: 1}
 	}
 }
 
 // startCpusetV1 sets the memory nodes and CPUs of a new v1 cpuset, which is created empty.
-func (e *Enforcer) startCpusetV1(h hierarchy, p part) error {
+func (e *Enforcer) startCpusetV1(h hierarchy, p cgroupControl) error {
 	mems, err := e.tree.read(filepath.Join(h.own, "cpuset.effective_mems"))
 	if err != nil || mems == "" {
 		if mems, err = e.tree.read(filepath.Join(h.own, "cpuset.mems")); err != nil {
@@ -155,7 +155,7 @@ func (e *Enforcer) placeV2(h hierarchy) {
 	parent, controllers, on, why := e.parentV2(h)
 	explain := func(text string) {
 		for _, c := range v2Wanted {
-			if p := e.partV2(c); !p.held() && slices.Contains(h.controllers, c) {
+			if p := e.partV2(c); !p.available() && slices.Contains(h.controllers, c) {
 				p.Why = text
 			}
 		}
@@ -183,7 +183,7 @@ func (e *Enforcer) placeV2(h hierarchy) {
 		e.s.Enabled = append(e.s.Enabled, on)
 	}
 	explain("cgroup v2 does not hand this controller down here: " + why)
-	g := part{Dir: dir, Version: 2}
+	g := cgroupControl{Dir: dir, Version: 2}
 	e.s.Group, e.s.Account = g, g
 	configure := map[string]func() error{
 		"cpu":    func() error { return e.writeQuota(g, e.s.Allocation.CPUs) },
@@ -194,13 +194,13 @@ func (e *Enforcer) placeV2(h hierarchy) {
 		p := e.partV2(c)
 		*p = g
 		if err := configure[c](); err != nil {
-			*p = part{Why: fmt.Sprintf("cgroup v2 %s refuses: %v", c, err)}
+			*p = cgroupControl{Why: fmt.Sprintf("cgroup v2 %s refuses: %v", c, err)}
 		}
 	}
 }
 
 // partV2 returns the control that a v2 controller provides.
-func (e *Enforcer) partV2(controller string) *part {
+func (e *Enforcer) partV2(controller string) *cgroupControl {
 	switch controller {
 	case "cpu":
 		return &e.s.Quota
@@ -226,26 +226,26 @@ func (e *Enforcer) parentV2(h hierarchy) (parent string, controllers []string, o
 			reasons = append(reasons, dir+" is not writable")
 			continue
 		}
-		got, switched, err := e.handedDown(dir)
+		got, switched, err := e.delegateControllers(dir)
 		if err != nil {
 			reasons = append(reasons, fmt.Sprintf("%s: %v", dir, err))
 		}
-		if parent != "" && worth(got) <= worth(controllers) {
+		if parent != "" && parentScore(got) <= parentScore(controllers) {
 			e.disable(switched)
 			continue
 		}
 		e.disable(on)
 		parent, controllers, on = dir, got, switched
-		if worth(got) == 2 {
+		if parentScore(got) == 2 {
 			break
 		}
 	}
 	return parent, controllers, on, strings.Join(reasons, "; ")
 }
 
-// worth counts the controllers that justify a parent farther from the own cgroup; the CPU set, which affinity nearly
+// parentScore counts the controllers that justify a parent farther from the own cgroup; the CPU set, which affinity nearly
 // replaces, does not.
-func worth(controllers []string) (n int) {
+func parentScore(controllers []string) (n int) {
 	for _, c := range controllers {
 		if c != "cpuset" {
 			n++
@@ -254,9 +254,9 @@ func worth(controllers []string) (n int) {
 	return n
 }
 
-// handedDown enables the required controllers for the children of dir and returns the available and the newly enabled
+// delegateControllers enables the required controllers for the children of dir and returns the available and the newly enabled
 // ones.
-func (e *Enforcer) handedDown(dir string) (got []string, switched enabling, err error) {
+func (e *Enforcer) delegateControllers(dir string) (got []string, switched enabling, err error) {
 	offered, err := e.tree.read(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
 		return nil, switched, err
@@ -308,7 +308,7 @@ func (e *Enforcer) limitedV2(dir string) string {
 }
 
 // writeQuota sets the CPU bandwidth limit in CPUs.
-func (e *Enforcer) writeQuota(p part, cpus int) error {
+func (e *Enforcer) writeQuota(p cgroupControl, cpus int) error {
 	quota := strconv.Itoa(cpus * quotaPeriod)
 	if p.Version == 2 {
 		return e.tree.write(p.file("cpu.max"), quota+" "+strconv.Itoa(quotaPeriod))
@@ -320,7 +320,7 @@ func (e *Enforcer) writeQuota(p part, cpus int) error {
 }
 
 // writeCpuset sets the CPUs of a cpuset.
-func (e *Enforcer) writeCpuset(p part, ids []int) error {
+func (e *Enforcer) writeCpuset(p cgroupControl, ids []int) error {
 	if len(ids) == 0 {
 		return errors.New("the CPUs to choose from are unknown")
 	}
@@ -330,7 +330,7 @@ func (e *Enforcer) writeCpuset(p part, ids []int) error {
 // writeMemory sets the hard limit to Limits.MemoryMax and the soft limit to the allocation. Under v2 the soft limit
 // throttles; if both are equal, only the hard limit is set, so that the kernel kills a job that exceeds it instead of
 // throttling it to a standstill.
-func (e *Enforcer) writeMemory(p part, soft GiB) error {
+func (e *Enforcer) writeMemory(p cgroupControl, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {
 		if hard > 0 {
@@ -349,7 +349,7 @@ func (e *Enforcer) writeMemory(p part, soft GiB) error {
 }
 
 // writeSoft sets the soft limit; under v2 one not below the hard limit is removed.
-func (e *Enforcer) writeSoft(p part, soft GiB) error {
+func (e *Enforcer) writeSoft(p cgroupControl, soft GiB) error {
 	hard := e.s.Limits.MemoryMax
 	if p.Version == 1 {
 		if soft <= 0 {

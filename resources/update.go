@@ -55,14 +55,14 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 		next = chooseCPUs(e.s.Allowed, old, pinnedLoad(e.s.Roots, len(e.s.Allowed)), cpus)
 	}
 	was := e.s.Allocation.CPUs
-	if e.s.Quota.held() && cpus != was {
+	if e.s.Quota.available() && cpus != was {
 		if err := e.writeQuota(e.s.Quota, cpus); err != nil {
 			return []string{fmt.Sprintf("CPUs: stay at %d: quota: %v", was, err)}
 		}
 	}
-	if e.s.Cpuset.held() && !slices.Equal(old, next) {
+	if e.s.Cpuset.available() && !slices.Equal(old, next) {
 		if err := e.writeCpuset(e.s.Cpuset, next); err != nil {
-			if e.s.Quota.held() && cpus != was {
+			if e.s.Quota.available() && cpus != was {
 				_ = e.writeQuota(e.s.Quota, was) // it was accepted before
 			}
 			return []string{fmt.Sprintf("CPUs: stay at %d: CPU set: %v", was, err)}
@@ -82,7 +82,7 @@ func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 	was := e.s.Allocation.Memory
 	hard := e.s.Limits.MemoryMax
-	if !e.s.Memory.held() {
+	if !e.s.Memory.available() {
 		if len(e.s.Rlimits) > 0 {
 			return fmt.Sprintf("memory: without a memory cgroup only the limit of %.4g GiB per process holds, from its start", float64(hard))
 		}
@@ -123,7 +123,7 @@ func (e *Enforcer) Statement() []string {
 }
 
 func (e *Enforcer) sayCPUTime() string {
-	if q := e.s.Quota; q.held() {
+	if q := e.s.Quota; q.available() {
 		return fmt.Sprintf("CPU time: at most %s, by the quota of cgroup v%d %s", plural(e.s.Allocation.CPUs, "CPU"), q.Version, q.Dir)
 	}
 	return "CPU time: no quota (" + e.s.Quota.Why + "); the CPU set alone bounds it"
@@ -138,7 +138,7 @@ func (e *Enforcer) sayCPUSet() string {
 	if n := e.s.Allocation.CPUs; len(e.s.CPUIDs) < n {
 		few = fmt.Sprintf(" (%d asked for, %d may be used)", n, len(e.s.CPUIDs))
 	}
-	if c := e.s.Cpuset; c.held() {
+	if c := e.s.Cpuset; c.available() {
 		return fmt.Sprintf("CPU set: CPUs %s%s, by cgroup v%d %s and by affinity", ids, few, c.Version, c.Dir)
 	}
 	return fmt.Sprintf("CPU set: CPUs %s%s, by affinity alone, which a process of the job may undo (%s)", ids, few, e.s.Cpuset.Why)
@@ -149,7 +149,7 @@ func (e *Enforcer) sayMemory() string {
 	hard, soft := e.s.Limits.MemoryMax, e.s.Allocation.Memory
 	m := e.s.Memory
 	switch {
-	case m.held():
+	case m.available():
 		parts := []string{}
 		if hard > 0 {
 			parts = append(parts, fmt.Sprintf("hard limit %.4g GiB", float64(hard)))
@@ -176,7 +176,7 @@ func (e *Enforcer) sayMemory() string {
 func (e *Enforcer) sayGroup() string {
 	g := e.s.Group
 	switch {
-	case !g.held():
+	case !g.available():
 		return "processes: no cgroup holds the job (" + g.Why + "); its processes are followed by parent and session"
 	case g.Version == 2:
 		return "processes: held by cgroup v2 " + g.Dir + ", killed together"

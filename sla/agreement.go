@@ -14,8 +14,8 @@ import (
 // ErrNoData reports the absence of data to judge or to forecast from.
 var ErrNoData = errors.New("no data")
 
-// term describes one SLA target: its kind of limit, its unit and its command-line flag.
-type term struct {
+// target describes one SLA target: its kind of limit, its unit and its command-line flag.
+type target struct {
 	objective Objective
 	flag      string // name of the command-line flag
 	unit      string
@@ -29,8 +29,8 @@ type term struct {
 	set       func(*Spec, float64)
 }
 
-// terms is the table of all targets, in the fixed order of every list.
-var terms = [...]term{
+// targets is the table of all targets, in the fixed order of every list.
+var targets = [...]target{
 	{Time, "deadline", "s", true, false, true,
 		func(s Spec) float64 { return s.TimeMax.Seconds() }, func(s *Spec, v float64) { s.TimeMax = seconds(v) }},
 	{Cost, "budget", "USD", true, false, true,
@@ -58,14 +58,14 @@ func span(s float64) string {
 	return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
 }
 
-// termOf returns the description of an objective; false if it is unknown.
-func termOf(o Objective) (term, bool) {
-	for _, t := range terms {
+// targetOf returns the description of an objective; false if it is unknown.
+func targetOf(o Objective) (target, bool) {
+	for _, t := range targets {
 		if t.objective == o {
 			return t, true
 		}
 	}
-	return term{}, false
+	return target{}, false
 }
 
 // seconds converts to a Duration without overflow: values out of range become the longest Duration of that sign, NaN
@@ -90,13 +90,13 @@ func seconds(s float64) time.Duration {
 func New(given map[Objective]float64) (Spec, error) {
 	var spec Spec
 	var problems []error
-	for _, t := range terms {
+	for _, t := range targets {
 		v, ok := given[t.objective]
 		if !ok {
 			continue
 		}
 		if v == 0 && t.maximum {
-			problems = append(problems, fmt.Errorf("%s 0: %s", t.flag, nothingLeft(t.objective)))
+			problems = append(problems, fmt.Errorf("%s 0: %s", t.flag, infeasibleReason(t.objective)))
 			continue
 		}
 		if err := t.check(v); err != nil {
@@ -106,7 +106,7 @@ func New(given map[Objective]float64) (Spec, error) {
 		t.set(&spec, v)
 	}
 	for o := range given {
-		if _, ok := termOf(o); !ok {
+		if _, ok := targetOf(o); !ok {
 			problems = append(problems, fmt.Errorf("%q is not an objective; known are %s", string(o), objectiveList()))
 		}
 	}
@@ -116,8 +116,8 @@ func New(given map[Objective]float64) (Spec, error) {
 	return spec, nil
 }
 
-// nothingLeft explains why a maximum of 0 or less permits no run.
-func nothingLeft(o Objective) string {
+// infeasibleReason explains why a maximum of 0 or less permits no run.
+func infeasibleReason(o Objective) string {
 	switch o {
 	case Time:
 		return "it has already passed; give a time from the start of the run, such as 90m"
@@ -130,22 +130,22 @@ func nothingLeft(o Objective) string {
 
 // objectiveList returns the names of all objectives, separated by commas.
 func objectiveList() string {
-	names := make([]string, len(terms))
-	for i, t := range terms {
+	names := make([]string, len(targets))
+	for i, t := range targets {
 		names[i] = string(t.objective)
 	}
 	return strings.Join(names, ", ")
 }
 
 // check returns the problem of a limit; nil for a valid one. 0 is valid and means no limit.
-func (t term) check(v float64) error {
+func (t target) check(v float64) error {
 	switch {
 	case math.IsNaN(v):
 		return fmt.Errorf("%s is not a number", t.flag)
 	case math.IsInf(v, 0):
 		return fmt.Errorf("%s is infinite; leave it out for no limit", t.flag)
 	case v < 0 && t.maximum:
-		return fmt.Errorf("%s %s: %s", t.flag, t.format(v), nothingLeft(t.objective))
+		return fmt.Errorf("%s %s: %s", t.flag, t.format(v), infeasibleReason(t.objective))
 	case v < 0:
 		return fmt.Errorf("%s %s is negative", t.flag, t.format(v))
 	case v > 100 && t.unit == "%":
@@ -159,7 +159,7 @@ func (t term) check(v float64) error {
 }
 
 // format returns a limit with its unit, a deadline in the notation of the flag.
-func (t term) format(v float64) string {
+func (t target) format(v float64) string {
 	if t.objective == Time {
 		return seconds(v).String() // the notation of --deadline
 	}
@@ -170,7 +170,7 @@ func (t term) format(v float64) string {
 // above 100 %. The zero Spec is valid and has no limits.
 func (s Spec) Validate() error {
 	var problems []error
-	for _, t := range terms {
+	for _, t := range targets {
 		if err := t.check(t.get(s)); err != nil {
 			problems = append(problems, err)
 		}
@@ -181,7 +181,7 @@ func (s Spec) Validate() error {
 // Agreed returns the objectives that have a limit, in the fixed order.
 func (s Spec) Agreed() []Objective {
 	var list []Objective
-	for _, t := range terms {
+	for _, t := range targets {
 		if t.get(s) > 0 {
 			list = append(list, t.objective)
 		}
@@ -192,7 +192,7 @@ func (s Spec) Agreed() []Objective {
 // Limit returns the limit of an objective, whether it is a maximum or a minimum, its unit, and whether a limit is set
 // at all; without one, limit is 0. An unknown objective has neither a limit nor a unit.
 func (s Spec) Limit(o Objective) (limit float64, maximum bool, unit string, agreed bool) {
-	t, ok := termOf(o)
+	t, ok := targetOf(o)
 	if !ok {
 		return 0, false, "", false
 	}
@@ -207,7 +207,7 @@ func (s Spec) Limit(o Objective) (limit float64, maximum bool, unit string, agre
 func (s Spec) Hash() string {
 	var b strings.Builder
 	b.WriteString("sla/1")
-	for _, t := range terms {
+	for _, t := range targets {
 		if v := t.get(s); v != 0 {
 			fmt.Fprintf(&b, " %s=%s", t.objective, strconv.FormatFloat(v, 'g', -1, 64))
 		}
@@ -219,7 +219,7 @@ func (s Spec) Hash() string {
 // String returns one line, such as "deadline 2h0m0s, budget 10 USD"; "no limits" for the zero Spec.
 func (s Spec) String() string {
 	var parts []string
-	for _, t := range terms {
+	for _, t := range targets {
 		if v := t.get(s); v != 0 {
 			parts = append(parts, t.flag+" "+t.format(v))
 		}

@@ -20,8 +20,8 @@ func TestValidateListsEveryProblem(t *testing.T) {
 			t.Errorf("problem %d of %q does not say %q", i, lines, part)
 		}
 	}
-	if len(lines) != len(terms) {
-		t.Errorf("%d problems, want %d", len(lines), len(terms))
+	if len(lines) != len(targets) {
+		t.Errorf("%d problems, want %d", len(lines), len(targets))
 	}
 	if err := (Spec{}).Validate(); err != nil {
 		t.Errorf("zero Spec: %v", err)

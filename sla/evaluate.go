@@ -37,7 +37,7 @@ type Measure struct {
 // follows SLA-MORL, which evaluates the elapsed value instead.
 func Evaluate(spec Spec, m map[Objective]Measure) []Verdict {
 	verdicts := []Verdict{}
-	for _, t := range terms {
+	for _, t := range targets {
 		limit := t.get(spec)
 		if !(limit > 0) {
 			continue
@@ -52,7 +52,7 @@ func Evaluate(spec Spec, m map[Objective]Measure) []Verdict {
 }
 
 // judge sets the status, severity, value and projection of a verdict.
-func (t term) judge(v *Verdict, m Measure) {
+func (t target) judge(v *Verdict, m Measure) {
 	value, known := m.Value, finite(m.Value)
 	var p *Interval
 	if !m.Final {
@@ -82,7 +82,7 @@ func (t term) judge(v *Verdict, m Measure) {
 }
 
 // status compares the value and the ends of the projection with the limit, by the rules of Evaluate.
-func (t term) status(limit, value float64, known bool, p *Interval, final bool) Status {
+func (t target) status(limit, value float64, known bool, p *Interval, final bool) Status {
 	beyond := func(x float64) bool { return t.excess(x, limit) > 0 }
 	var best, worst float64 // the ends of the projection that are best and worst for this objective
 	if p != nil {
@@ -112,7 +112,7 @@ func (t term) status(limit, value float64, known bool, p *Interval, final bool) 
 }
 
 // excess returns the relative amount by which x breaks the limit, clamped to 0…1; 0 if it does not or is NaN.
-func (t term) excess(x, limit float64) float64 {
+func (t target) excess(x, limit float64) float64 {
 	e := (x - limit) / limit
 	if !t.maximum {
 		e = -e
@@ -128,7 +128,7 @@ func (t term) excess(x, limit float64) float64 {
 
 // usable returns a sorted copy of a projection, raised to the current value if values only grow; nil if the
 // projection is missing or has a NaN bound.
-func (t term) usable(p *Interval, value float64) *Interval {
+func (t target) usable(p *Interval, value float64) *Interval {
 	if p == nil || math.IsNaN(p.P5) || math.IsNaN(p.P50) || math.IsNaN(p.P95) {
 		return nil
 	}

@@ -53,7 +53,7 @@ func TestEvaluate(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			verdicts := Evaluate(spec, map[Objective]Measure{test.objective: test.measure})
-			if len(verdicts) != len(terms) {
+			if len(verdicts) != len(targets) {
 				t.Fatalf("%d verdicts, want one for each agreed objective", len(verdicts))
 			}
 			for _, v := range verdicts {

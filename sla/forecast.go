@@ -54,7 +54,7 @@ const (
 func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 	var spec Spec
 	intervals := map[Objective]Interval{}
-	for _, t := range terms {
+	for _, t := range targets {
 		values := make([]float64, 0, len(history))
 		for _, b := range history {
 			if v, ok := b.value(t.objective); ok {
@@ -103,7 +103,7 @@ func (s Spec) UpdateFromBaseline(history []Baseline) (Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	for _, t := range terms {
+	for _, t := range targets {
 		if t.get(s) == 0 {
 			t.set(&s, t.get(forecast))
 		}

@@ -69,7 +69,7 @@ type Warning struct {
 	Objective Objective // Time or Cost
 	Share     float64   // threshold, as a share of the limit
 	Projected bool      // based on the projection; otherwise on the amount used
-	Words     string    // one sentence for the user
+	Message   string    // one sentence for the user
 }
 
 // Decision is the result of one tick.
@@ -86,19 +86,19 @@ type Decision struct {
 	Next time.Duration
 	// Warnings are the warnings that became due with this tick.
 	Warnings []Warning
-	// Words explains an Action other than KeepGoing in one sentence.
-	Words string
+	// Explanation explains an Action other than KeepGoing in one sentence.
+	Explanation string
 }
 
 // guardState is the persistent state of a guard.
 type guardState struct {
-	Elapsed time.Duration   `json:"elapsed_ns"`
-	Spent   float64         `json:"spent_usd"`    // best estimate
-	Told    float64         `json:"told_usd"`     // last reported amount
-	Rate    float64         `json:"usd_per_hour"` // −1: never known
-	Reason  Objective       `json:"reason,omitempty"`
-	Killed  bool            `json:"killed,omitempty"`
-	Warned  map[string]bool `json:"warned,omitempty"`
+	Elapsed      time.Duration   `json:"elapsed_ns"`
+	Spent        float64         `json:"spent_usd"`    // best estimate
+	LastReported float64         `json:"told_usd"`     // last reported amount
+	Rate         float64         `json:"usd_per_hour"` // −1: never known
+	Reason       Objective       `json:"reason,omitempty"`
+	Killed       bool            `json:"killed,omitempty"`
+	Warned       map[string]bool `json:"warned,omitempty"`
 }
 
 // Guard decides when a run must be stopped because its budget or its deadline is used up. It is a state machine
@@ -163,7 +163,7 @@ func (g *Guard) Restore(state []byte) error {
 	if err := json.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("restore the guard: %w", err)
 	}
-	if s.Elapsed < 0 || s.Spent < 0 || s.Told < 0 || (s.Reason != "" && s.Reason != Time && s.Reason != Cost) || (s.Killed && s.Reason == "") {
+	if s.Elapsed < 0 || s.Spent < 0 || s.LastReported < 0 || (s.Reason != "" && s.Reason != Time && s.Reason != Cost) || (s.Killed && s.Reason == "") {
 		return fmt.Errorf("restore the guard: state %q makes no sense", state)
 	}
 	g.state = s
@@ -179,8 +179,8 @@ func (g *Guard) Step(t Tick) Decision {
 	reserve := max(0, t.Reserve)
 	d := Decision{Action: KeepGoing, Next: Never, Warnings: g.warnings(t)}
 	uses := g.uses()
-	kill, killDue := firstDue(uses, use.untilKill, g.options.Latency)
-	save, saveDue := firstDue(uses, use.untilCheckpoint, reserve)
+	kill, killDue := firstDue(uses, limitUsage.untilKill, g.options.Latency)
+	save, saveDue := firstDue(uses, limitUsage.untilCheckpoint, reserve)
 	switch {
 	case g.state.Killed:
 	case killDue:
@@ -188,11 +188,11 @@ func (g *Guard) Step(t Tick) Decision {
 			g.state.Reason = kill.objective
 		}
 		g.state.Killed = true
-		d.Action, d.Words = Kill, kill.words("is reached", "killing the remaining processes")
+		d.Action, d.Explanation = Kill, kill.words("is reached", "killing the remaining processes")
 	case g.state.Reason == "" && saveDue:
 		g.state.Reason = save.objective
 		d.Action, d.AlreadyStopping = Checkpoint, t.Stopping
-		d.Words = save.words("is about to be reached", fmt.Sprintf("stopping now to leave %s for an orderly exit", span(reserve.Seconds())))
+		d.Explanation = save.words("is about to be reached", fmt.Sprintf("stopping now to leave %s for an orderly exit", span(reserve.Seconds())))
 	}
 	d.Limit = g.state.Reason
 	d.Next = g.next(uses, reserve)
@@ -204,8 +204,8 @@ func (g *Guard) observe(t Tick) {
 	s := &g.state
 	step := max(0, t.Elapsed-s.Elapsed)
 	s.Elapsed += step
-	if finite(t.SpentUSD) && t.SpentUSD >= s.Told {
-		s.Spent, s.Told = t.SpentUSD, t.SpentUSD
+	if finite(t.SpentUSD) && t.SpentUSD >= s.LastReported {
+		s.Spent, s.LastReported = t.SpentUSD, t.SpentUSD
 	} else if s.Rate > 0 {
 		s.Spent = min(s.Spent+s.Rate*step.Hours(), math.MaxFloat64)
 	}
@@ -217,7 +217,7 @@ func (g *Guard) observe(t Tick) {
 }
 
 // use is the usage of one limit in the limit's unit, and its rate.
-type use struct {
+type limitUsage struct {
 	objective Objective
 	limit     float64
 	used      float64
@@ -225,19 +225,19 @@ type use struct {
 }
 
 // uses returns the usage of the limits that are set, the budget first.
-func (g *Guard) uses() []use {
-	var list []use
+func (g *Guard) uses() []limitUsage {
+	var list []limitUsage
 	if g.budget > 0 {
-		list = append(list, use{Cost, g.budget, g.state.Spent, max(0, g.state.Rate) / 3600})
+		list = append(list, limitUsage{Cost, g.budget, g.state.Spent, max(0, g.state.Rate) / 3600})
 	}
 	if g.deadline > 0 {
-		list = append(list, use{Time, g.deadline.Seconds(), g.state.Elapsed.Seconds(), 1})
+		list = append(list, limitUsage{Time, g.deadline.Seconds(), g.state.Elapsed.Seconds(), 1})
 	}
 	return list
 }
 
 // until returns the time until the usage reaches an amount; 0 if it already has, Never if it will not.
-func (u use) until(amount float64) time.Duration {
+func (u limitUsage) until(amount float64) time.Duration {
 	left := amount - u.used
 	switch {
 	case left <= 0:
@@ -249,17 +249,17 @@ func (u use) until(amount float64) time.Duration {
 }
 
 // untilCheckpoint returns the time until the checkpoint must be requested.
-func (u use) untilCheckpoint(reserve time.Duration) time.Duration {
+func (u limitUsage) untilCheckpoint(reserve time.Duration) time.Duration {
 	return u.until(u.limit - u.perSecond*reserve.Seconds())
 }
 
 // untilKill returns the time until the job must be killed.
-func (u use) untilKill(latency time.Duration) time.Duration {
+func (u limitUsage) untilKill(latency time.Duration) time.Duration {
 	return u.until(min(killShare*u.limit, hardShare*u.limit-u.perSecond*latency.Seconds()))
 }
 
 // words describes a stop and its reason in one sentence.
-func (u use) words(state, then string) string {
+func (u limitUsage) words(state, then string) string {
 	if u.objective == Time {
 		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", span(u.limit), state, span(u.used), then)
 	}
@@ -267,7 +267,7 @@ func (u use) words(state, then string) string {
 }
 
 // projectionWords describes a projection to completion relative to the limit.
-func (u use) projectionWords(projected float64) string {
+func (u limitUsage) projectionWords(projected float64) string {
 	text := fmt.Sprintf("projected finish after %s: ", span(projected))
 	limit := "the deadline of " + span(u.limit)
 	if u.objective == Cost {
@@ -284,17 +284,17 @@ func (u use) projectionWords(projected float64) string {
 }
 
 // firstDue returns the first limit, the budget before the deadline, whose transition is due.
-func firstDue(uses []use, until func(use, time.Duration) time.Duration, margin time.Duration) (use, bool) {
+func firstDue(uses []limitUsage, until func(limitUsage, time.Duration) time.Duration, margin time.Duration) (limitUsage, bool) {
 	for _, u := range uses {
 		if until(u, margin) <= resolution {
 			return u, true
 		}
 	}
-	return use{}, false
+	return limitUsage{}, false
 }
 
 // next returns the time until the earliest pending transition.
-func (g *Guard) next(uses []use, reserve time.Duration) time.Duration {
+func (g *Guard) next(uses []limitUsage, reserve time.Duration) time.Duration {
 	next := Never
 	if g.state.Killed {
 		return next
@@ -325,7 +325,7 @@ func (g *Guard) warnings(t Tick) []Warning {
 		return nil
 	}
 	var due []Warning
-	add := func(u use, share float64, projected bool, format string, args ...any) {
+	add := func(u limitUsage, share float64, projected bool, format string, args ...any) {
 		key := warnKey(u.objective, share, projected)
 		if g.state.Warned[key] {
 			return

@@ -98,8 +98,8 @@ func TestGuard(t *testing.T) {
 				if d.Action != w.action || d.Limit != w.limit || d.AlreadyStopping != w.already || math.Abs(next-w.next) > 1e-6 {
 					t.Errorf("tick %d: got %s %q already %t next %g; want %+v", i, d.Action, d.Limit, d.AlreadyStopping, next, w)
 				}
-				if (d.Action == KeepGoing) != (d.Words == "") {
-					t.Errorf("tick %d: %s with words %q", i, d.Action, d.Words)
+				if (d.Action == KeepGoing) != (d.Explanation == "") {
+					t.Errorf("tick %d: %s with words %q", i, d.Action, d.Explanation)
 				}
 			}
 		})
@@ -119,7 +119,7 @@ func TestGuardWarnsOnceAtEachThreshold(t *testing.T) {
 			t.Errorf("at 60 USD: next %v, want the warning at 80 in 20s", d.Next)
 		}
 		for _, w := range d.Warnings {
-			got = append(got, w.Words)
+			got = append(got, w.Message)
 		}
 	}
 	want := []string{"projected cost $130: 30 % over the budget of $100", "80 % of the budget is used", "95 % of the budget is used"}
@@ -142,7 +142,7 @@ func TestProjectionWords(t *testing.T) {
 		"projected finish after 292 h 30 m: 10.0 times the deadline of 29 h 15 m": {Time, 105300, 1053000},
 		"projected cost $1.2e+06: 20 % over the budget of $1e+06":                 {Cost, 1e6, 1.2e6},
 	} {
-		if got := (use{objective: c.objective, limit: c.limit}).projectionWords(c.projected); got != want {
+		if got := (limitUsage{objective: c.objective, limit: c.limit}).projectionWords(c.projected); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}

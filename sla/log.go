@@ -71,7 +71,7 @@ func Violations(frame dataframe.DataFrame, thresholds Spec) (map[Objective]Resul
 	}
 	skip := summaryRows(frame)
 	results := map[Objective]Result{}
-	for _, t := range terms {
+	for _, t := range targets {
 		if limit := t.get(thresholds); limit > 0 {
 			results[t.objective] = t.judgeLog(logValues(frame, t.objective, skip), limit)
 		}
@@ -125,7 +125,7 @@ func logValues(frame dataframe.DataFrame, o Objective, skip map[int]bool) []floa
 }
 
 // judgeLog computes the result of one objective in one pass over the values; NaN values are skipped.
-func (t term) judgeLog(values []float64, limit float64) Result {
+func (t target) judgeLog(values []float64, limit float64) Result {
 	r := Result{Objective: t.objective, Limit: limit, Unit: t.unit, Statistic: logStatistics[t.objective].statistic,
 		Value: math.NaN(), Worst: math.NaN(), Severity: math.NaN(), FirstViolation: -1}
 	var mean, last float64

@@ -126,7 +126,7 @@ func readList(r io.Reader, known *cost.Catalogue, dated string, out io.Writer) (
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(out, "%s: %d rows, %d offers, %d rows elsewhere, %d refused\n", list.Layout, list.Rows, len(list.Offers), list.Elsewhere, len(list.Rejected))
+	fmt.Fprintf(out, "%s: %d rows, %d offers, %d rows elsewhere, %d refused\n", list.Layout, list.Rows, len(list.Offers), list.OtherRegionRows, len(list.Rejected))
 	return list.Offers, nil
 }
 

@@ -199,7 +199,9 @@ func (in *ingest) note(line int, reason string) {
 	}
 }
 
-func (in *ingest) wantsDetail() bool { return in.replaying || len(in.stats.FirstNoted) < maxKeptReports }
+func (in *ingest) wantsDetail() bool {
+	return in.replaying || len(in.stats.FirstNoted) < maxKeptReports
+}
 
 func (in *ingest) header() { in.stats.Headers++ }
 

@@ -67,7 +67,7 @@ func (s *script) gpuCall(c *call, yes, no func(float64, int)) {
 		} else if len(c.args) > 0 && s.isCPU(c.args[0].tokens) {
 			no(3, c.line)
 		}
-	case spreads[end] != "" && !wrapper:
+	case multiGPUCalls[end] != "" && !wrapper:
 		yes(9, c.line)
 	case c.full == "tensorflow.device" || strings.HasSuffix(c.full, "list_physical_devices"):
 		if t, ok := firstArgString(c); ok && strings.Contains(strings.ToUpper(t), "GPU") {
@@ -179,8 +179,8 @@ func mentionsName(t []token, wanted string) bool {
 	return false
 }
 
-// spreads maps the calls that use several GPUs to the names of findings.
-var spreads = map[string]string{
+// multiGPUCalls maps the calls that use several GPUs to the names of findings.
+var multiGPUCalls = map[string]string{
 	"DataParallel": "DataParallel", "DistributedDataParallel": "DistributedDataParallel", "DDP": "DistributedDataParallel",
 	"FullyShardedDataParallel": "FSDP", "FSDP": "FSDP", "Accelerator": "accelerate", "MirroredStrategy": "MirroredStrategy",
 	"MultiWorkerMirroredStrategy": "MultiWorkerMirroredStrategy", "pmap": "pmap", "DistributedOptimizer": "horovod",
@@ -192,7 +192,7 @@ func (s *script) multiGPU() Finding {
 	for i := range s.calls {
 		c := &s.calls[i]
 		end := last(c.full)
-		if how := spreads[end]; how != "" {
+		if how := multiGPUCalls[end]; how != "" {
 			return s.found(how, c.line)
 		}
 		switch root(c.full) {

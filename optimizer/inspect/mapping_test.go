@@ -206,7 +206,7 @@ func TestResumption(t *testing.T) {
 		}
 	}
 	c := ReadCommand(fields("python positional.py 5 1"), commandsDir)
-	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != WantsFile {
+	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != ResumeTakesFile {
 		t.Errorf("the user's own knob: %+v", r)
 	}
 }

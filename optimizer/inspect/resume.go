@@ -17,9 +17,9 @@ const (
 
 // Kinds of value of a resume argument.
 const (
-	WantsNothing   = ""          // the argument takes no path
-	WantsFile      = "file"      // a checkpoint file
-	WantsDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
+	ResumeTakesNothing   = ""          // the argument takes no path
+	ResumeTakesFile      = "file"      // a checkpoint file
+	ResumeTakesDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
 )
 
 // Resumption is the way in which a training resumes after a stop.
@@ -64,17 +64,17 @@ func (c *Command) Resumption(m Mapping) Resumption {
 func (c *Command) resumeWants(k Knob) (wants string, names []string) {
 	switch {
 	case !k.TakesValue():
-		return WantsNothing, nil
+		return ResumeTakesNothing, nil
 	case c.huggingFace():
-		return WantsDirectory, []string{"checkpoint-*"}
+		return ResumeTakesDirectory, []string{"checkpoint-*"}
 	case strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
-		return WantsDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
+		return ResumeTakesDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
-		return WantsFile, []string{"last.pt"}
+		return ResumeTakesFile, []string{"last.pt"}
 	case c.source != nil && (c.source.names["LightningCLI"] > 0 || c.source.names["LightningModule"] > 0):
-		return WantsFile, []string{"*.ckpt"}
+		return ResumeTakesFile, []string{"*.ckpt"}
 	}
-	return WantsFile, nil
+	return ResumeTakesFile, nil
 }
 
 // protocol reports whether a script implements the checkpoint protocol: it handles a stop signal and reads

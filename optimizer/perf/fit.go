@@ -27,9 +27,9 @@ type FitOptions struct {
 	Widen float64
 }
 
-// maxStretches bounds the time of a fit. Beyond it, the oldest recalled observations are dropped first, then the
+// maxSegments bounds the time of a fit. Beyond it, the oldest recalled observations are dropped first, then the
 // oldest of this run.
-const maxStretches = 32
+const maxSegments = 32
 
 // Fit estimates seconds per unit of work as a function of the allocation. Units whose time is not positive and finite
 // are dropped; observations of the same allocation are separate evidence. The unit of work is that of the first
@@ -86,20 +86,20 @@ func formNames() string {
 	return strings.Join(names, " or ")
 }
 
-// newest keeps at most maxStretches segments: the latest of this run first, then the latest recalled ones.
-func newest(all []stretch) []stretch {
-	if len(all) <= maxStretches {
+// newest keeps at most maxSegments segments: the latest of this run first, then the latest recalled ones.
+func newest(all []segment) []segment {
+	if len(all) <= maxSegments {
 		return all
 	}
 	keep := make(map[int]bool)
 	for _, recalled := range []bool{false, true} {
-		for i := len(all) - 1; i >= 0 && len(keep) < maxStretches; i-- {
+		for i := len(all) - 1; i >= 0 && len(keep) < maxSegments; i-- {
 			if all[i].recalled == recalled {
 				keep[i] = true
 			}
 		}
 	}
-	var out []stretch
+	var out []segment
 	for i, s := range all {
 		if keep[i] {
 			out = append(out, s)
@@ -109,7 +109,7 @@ func newest(all []stretch) []stretch {
 }
 
 // normaliseUnits converts every segment to the reference's samples per unit where both are known.
-func normaliseUnits(stretches []stretch, ref *stretch) {
+func normaliseUnits(stretches []segment, ref *segment) {
 	if ref.samples == 0 {
 		for _, s := range stretches {
 			if s.samples > 0 && s.recalled == ref.recalled {
@@ -206,7 +206,7 @@ func (p *posterior) reweigh(z []float64) bool {
 	n := len(p.stretches)
 	tau, delta := p.unpack(z)
 	tau, delta = min(tau, math.Exp(scalePriors[0].mean)), min(delta, math.Exp(scalePriors[1].mean))
-	changed := p.contradicted(tau, delta)
+	changed := p.updateOffsetVariances(tau, delta)
 	if n < 4 || !p.covariance(tau, delta) {
 		return changed
 	}
@@ -235,14 +235,14 @@ func (p *posterior) reweigh(z []float64) bool {
 	return changed
 }
 
-// contradicts is the number of standard errors by which the measurements at an allocation must differ from the
+// contradictionSigmas is the number of standard errors by which the measurements at an allocation must differ from the
 // prediction of the form and the other measurements to take precedence over the form.
-const contradicts = 2
+const contradictionSigmas = 2
 
-// contradicted estimates the variance of each allocation's own offset by empirical Bayes: the excess, beyond chance,
+// updateOffsetVariances estimates the variance of each allocation's own offset by empirical Bayes: the excess, beyond chance,
 // of its deviation from the prediction of the form at the current parameters and the other measurements. It reports
 // whether any variance changed by more than 5 %. A single allocation never contradicts. O(allocations × n³).
-func (p *posterior) contradicted(tau, delta float64) bool {
+func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 	if len(p.places) < 2 {
 		return false
 	}
@@ -267,9 +267,9 @@ func (p *posterior) contradicted(tau, delta float64) bool {
 			weighted += x * p.half[i]
 		}
 		offset := weighted / precision
-		found[g] = max(0, offset*offset-contradicts*contradicts/precision)
+		found[g] = max(0, offset*offset-contradictionSigmas*contradictionSigmas/precision)
 		if at.chosen() {
-			found[g] = max(found[g], poolsVariance)
+			found[g] = max(found[g], knobOffsetVariance)
 		}
 		changed = changed || math.Abs(found[g]-before) > 0.05*before
 	}
@@ -310,7 +310,7 @@ func (p *posterior) complete(z []float64, drift float64, rng *rand.Rand) draw {
 	for g := range p.places {
 		d.own = append(d.own, math.Sqrt(p.own[g])*rng.NormFloat64())
 	}
-	d.pools = math.Sqrt(poolsVariance) * rng.NormFloat64()
+	d.pools = math.Sqrt(knobOffsetVariance) * rng.NormFloat64()
 	effects := p.drawEffects(rng)
 	miss := make([]float64, n)
 	for i, s := range p.stretches {

@@ -203,7 +203,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 	bytes := func(procs int, seed uint64) string {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
 		m := mustFit(t, obs, FitOptions{Seed: seed})
-		out, err := json.Marshal([]any{m.Draws(gpus(4, 8)), m.LeaveOneOut(), m.Ignored(), fmt.Sprint(m.Describe())})
+		out, err := json.Marshal([]any{m.Draws(gpus(4, 8)), m.LeaveOneOut(), m.IgnoredKnobs(), fmt.Sprint(m.Describe())})
 		if err != nil {
 			t.Fatal(err)
 		}

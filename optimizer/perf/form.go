@@ -77,7 +77,7 @@ func (p point) chosen() bool { return p.threads > 0 || p.workers > 0 }
 type pointer struct{ refBatch float64 }
 
 // newPointer takes the reference batch from ref, or else the geometric mean over the segments.
-func newPointer(stretches []stretch, ref resources.Allocation) pointer {
+func newPointer(stretches []segment, ref resources.Allocation) pointer {
 	if b := localBatch(ref); b > 0 {
 		return pointer{b}
 	}

@@ -44,7 +44,7 @@ func (m *Model) LeaveOneOut() []Check {
 		if m.samples > 0 && without.samples > 0 {
 			mean *= without.samples / m.samples
 		}
-		checks = append(checks, Check{a, without.stretchSeconds(a, n), mean})
+		checks = append(checks, Check{a, without.segmentSeconds(a, n), mean})
 	}
 	return checks
 }
@@ -60,8 +60,8 @@ func (m *Model) measuredAt(a resources.Allocation) (mean, n float64) {
 	return math.Exp(mean / n), n
 }
 
-// stretchSeconds is UnitSeconds for the mean of a segment of n units, including their noise.
-func (m *Model) stretchSeconds(a resources.Allocation, n float64) sla.Interval {
+// segmentSeconds is UnitSeconds for the mean of a segment of n units, including their noise.
+func (m *Model) segmentSeconds(a resources.Allocation, n float64) sla.Interval {
 	v := m.Draws(a)
 	rng := rand.New(rand.NewPCG(m.options.Seed, 0xda942042e4dd58b5))
 	for k, e := range stratifiedNormals(len(v), rng) {
@@ -83,10 +83,10 @@ var knobs = []knob{
 	{"batch_size", "samples a batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
 }
 
-// Ignored describes the knobs without a measurable effect although the measurements suffice to detect a fifth of
+// IgnoredKnobs describes the knobs without a measurable effect although the measurements suffice to detect a fifth of
 // perfect scaling, such as "cpus: 2 → 1 CPUs changed the speed by 1 % ± 3 %: the script seems to ignore the CPU
 // count". It compares the widest pair of measured allocations that differ in that knob only.
-func (m *Model) Ignored() []string {
+func (m *Model) IgnoredKnobs() []string {
 	var out []string
 	measured := m.Measured()
 	for k, kn := range knobs {

@@ -27,7 +27,7 @@ func TestIgnoredKnobs(t *testing.T) {
 		}, []string{"batch_size: 256 → 32"}},
 	}
 	for name, c := range cases {
-		got := mustFit(t, c.obs, FitOptions{}).Ignored()
+		got := mustFit(t, c.obs, FitOptions{}).IgnoredKnobs()
 		if len(got) != len(c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 			continue

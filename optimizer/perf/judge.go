@@ -7,9 +7,9 @@ import (
 	"trainopt/resources"
 )
 
-// Judgement is an agent's estimate of continuing at an allocation.
-type Judgement struct {
-	Weighing
+// CriticEstimate is an agent's estimate of continuing at an allocation.
+type CriticEstimate struct {
+	AllocationOutlook
 	// Value is the remaining run as the agent corrects the performance model: Potential plus the critics' value of
 	// "no change", averaged over the critics. The order is that of Objectives.
 	Value [4]float64
@@ -20,18 +20,18 @@ type Judgement struct {
 	Mean    float64
 }
 
-// Judge evaluates allocations and corrects the prediction of the performance model by the critics of an agent trained
+// CriticEstimates evaluates allocations and corrects the prediction of the performance model by the critics of an agent trained
 // in a training environment. The preference has one weight per objective; stay is the index of the "no change"
 // action. O(allocations × (draws + parameters)).
-func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocation, preference [4]float64) []Judgement {
+func (o *Outlook) CriticEstimates(v morl.Valuer, stay int, allocations []resources.Allocation, preference [4]float64) []CriticEstimate {
 	w := make([]float32, len(preference))
 	for i, x := range preference {
 		w[i] = float32(x)
 	}
-	out := make([]Judgement, len(allocations))
+	out := make([]CriticEstimate, len(allocations))
 	state := make([]float32, StateSize)
 	for k, a := range allocations {
-		j := Judgement{Weighing: o.Weigh(a)}
+		j := CriticEstimate{AllocationOutlook: o.OutlookAt(a)}
 		for i, x := range j.State {
 			state[i] = float32(x)
 		}
@@ -57,9 +57,9 @@ func (o *Outlook) Judge(v morl.Valuer, stay int, allocations []resources.Allocat
 	return out
 }
 
-// Prefers compares two judgements critic by critic. It returns the mean advantage of a over b and its standard
+// AdvantageOver compares two judgements critic by critic. It returns the mean advantage of a over b and its standard
 // deviation over the critics, +Inf for fewer than two.
-func (a Judgement) Prefers(b Judgement) (advantage, sd float64) {
+func (a CriticEstimate) AdvantageOver(b CriticEstimate) (advantage, sd float64) {
 	n := float64(len(a.Utility))
 	for i := range a.Utility {
 		advantage += (a.Utility[i] - b.Utility[i]) / n

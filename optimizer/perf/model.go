@@ -16,7 +16,7 @@ type Model struct {
 	form      string
 	options   FitOptions
 	observed  []Observation
-	stretches []stretch
+	stretches []segment
 	noise     float64
 	samples   float64 // in the reference unit, 0 when unknown
 	peak      float64
@@ -92,7 +92,7 @@ func (m *Model) drift(p point) float64 {
 
 // timedAt reports whether this run measured a point.
 func (m *Model) timedAt(p point) bool {
-	return slices.ContainsFunc(m.stretches, func(s stretch) bool { return !s.recalled && m.pointer.at(s.at) == p })
+	return slices.ContainsFunc(m.stretches, func(s segment) bool { return !s.recalled && m.pointer.at(s.at) == p })
 }
 
 // logDraws returns the draws of the log seconds per unit without the drift of the remainder.
@@ -132,7 +132,7 @@ func (m *Model) Throughput(a resources.Allocation) sla.Interval {
 func (m *Model) Measured() []resources.Allocation {
 	var out []resources.Allocation
 	for i, s := range m.stretches {
-		if !slices.ContainsFunc(m.stretches[:i], func(t stretch) bool { return m.samePoint(t.at, s.at) }) {
+		if !slices.ContainsFunc(m.stretches[:i], func(t segment) bool { return m.samePoint(t.at, s.at) }) {
 			out = append(out, s.at)
 		}
 	}

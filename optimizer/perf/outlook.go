@@ -25,11 +25,11 @@ type Outlook struct {
 	// Startup and Restart are the expected seconds of a first start and of one more restart.
 	Startup, Restart float64
 	// Own is the predicted whole run at Baseline, the unit of all relative values. Weigh sets it when zero.
-	Own OwnRun
+	Own BaselineRun
 }
 
-// Weighing is the outlook at one allocation.
-type Weighing struct {
+// AllocationOutlook is the outlook at one allocation.
+type AllocationOutlook struct {
 	Allocation resources.Allocation
 	State      State
 	// Potential is the negated expected remainder of the run at the allocation, including the move: USD, seconds and
@@ -40,10 +40,10 @@ type Weighing struct {
 	Chance float64
 }
 
-// Weigh predicts the rest of the run at an allocation. O(draws). The utilisation in the state is the predicted
+// OutlookAt predicts the rest of the run at an allocation. O(draws). The utilisation in the state is the predicted
 // scaling efficiency relative to one device of the kind, since measured profiles contain no other. Weigh sets Own and
 // is therefore not safe for concurrent use before Own is set.
-func (o *Outlook) Weigh(a resources.Allocation) Weighing {
+func (o *Outlook) OutlookAt(a resources.Allocation) AllocationOutlook {
 	if o.Own.Seconds == 0 {
 		o.Own = o.own()
 	}
@@ -63,7 +63,7 @@ func (o *Outlook) Weigh(a resources.Allocation) Weighing {
 		}
 	}
 	share := ResourceShare(a, o.Limits)
-	w := Weighing{Allocation: a, Chance: min(1, met)}
+	w := AllocationOutlook{Allocation: a, Chance: min(1, met)}
 	w.Potential = [4]float64{-meanSeconds / 3600 * hourly / o.Own.USD, -meanSeconds / o.Own.Seconds,
 		-meanSeconds * share / (o.Own.Seconds * o.Own.Share), -(1 - w.Chance)}
 	w.State = o.state(a, quantiles(unit).P50, quantiles(seconds), quantiles(usd))
@@ -82,9 +82,9 @@ func (o *Outlook) delay(a resources.Allocation) float64 {
 }
 
 // own returns the predicted whole run at the baseline.
-func (o *Outlook) own() OwnRun {
+func (o *Outlook) own() BaselineRun {
 	seconds := o.Startup + o.Total*o.Model.UnitSeconds(o.Baseline).P50
-	return OwnRun{Seconds: seconds, USD: max(1e-9, seconds/3600*float64(o.Rates.Hourly(o.Baseline))), Share: max(1e-9, ResourceShare(o.Baseline, o.Limits))}
+	return BaselineRun{Seconds: seconds, USD: max(1e-9, seconds/3600*float64(o.Rates.Hourly(o.Baseline))), Share: max(1e-9, ResourceShare(o.Baseline, o.Limits))}
 }
 
 // state builds the agent's state from the prediction for one allocation.
@@ -113,8 +113,8 @@ func (o *Outlook) state(a resources.Allocation, unit float64, seconds, usd sla.I
 		Verdicts: sla.Evaluate(o.Spec, measures), Probing: o.Current == nil || !o.Current.SameShape(a)})
 }
 
-// OwnRun is the predicted whole run at the baseline: seconds, USD, share of the limits held (0…1).
-type OwnRun struct{ Seconds, USD, Share float64 }
+// BaselineRun is the predicted whole run at the baseline: seconds, USD, share of the limits held (0…1).
+type BaselineRun struct{ Seconds, USD, Share float64 }
 
 // median returns the approximate posterior median of the seconds per unit, from a subset of the draws.
 func (m *Model) median(a resources.Allocation) float64 {

@@ -29,9 +29,9 @@ const (
 // with Pollux (AWS, 2–16 nodes), equivalent placements differ by this much.
 const acrossDrift = 0.2
 
-// poolsVariance is the prior variance of the log seconds at a chosen thread-pool size, around the curve at as many
+// knobOffsetVariance is the prior variance of the log seconds at a chosen thread-pool size, around the curve at as many
 // CPUs: a factor of 0.2 to 5. One setting is no evidence for another.
-const poolsVariance = 1
+const knobOffsetVariance = 1
 
 // levelPrior is the sd of the log level around the mean of the measurements, wide enough to have no influence. The
 // level enters linearly, as an offset shared by all segments, and is integrated out with the discrepancy.
@@ -52,7 +52,7 @@ type posterior struct {
 	form      form
 	params    []parameter // of the form, then tau, delta
 	level     float64     // prior mean
-	stretches []stretch
+	stretches []segment
 	points    []point
 	phi       [][features]float64
 	gram      [][]float64 // phi·phi
@@ -73,7 +73,7 @@ type posterior struct {
 
 // newPosterior computes everything that does not depend on the parameters: points, features and their inner products.
 // The prior mean of the level is the mean of the segments, with weight 0.1 for recalled ones.
-func newPosterior(f form, ctx formContext, stretches []stretch, at pointer, noise float64) *posterior {
+func newPosterior(f form, ctx formContext, stretches []segment, at pointer, noise float64) *posterior {
 	p := &posterior{form: f, stretches: stretches, ref: ctx.ref, perNode: ctx.gpusPerNode, noise: noise}
 	var level, weight float64
 	for _, s := range stretches {
@@ -106,7 +106,7 @@ func (p *posterior) locate(at point) {
 	g := slices.Index(p.places, at)
 	if g < 0 {
 		g = len(p.places)
-		p.places, p.own = append(p.places, at), append(p.own, poolsVariance*asNumber(at.chosen()))
+		p.places, p.own = append(p.places, at), append(p.own, knobOffsetVariance*asNumber(at.chosen()))
 	}
 	p.place = append(p.place, g)
 }

@@ -65,7 +65,7 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 		}
 	}
 	if o.Cost == nil {
-		if p := spreading(m, candidates, points); p != nil {
+		if p := endpointProbe(m, candidates, points); p != nil {
 			return p
 		}
 		o.Cost = func(resources.Allocation) float64 { return 0 }
@@ -73,9 +73,9 @@ func NextProbe(m *Model, candidates, measured []resources.Allocation, o ProbeOpt
 	return knowledgeGradient(m, thinned(candidates, 64), seen, o)
 }
 
-// spreading selects the ends of the knobs, and the middle when only one knob varies and two points are measured. An
+// endpointProbe selects the ends of the knobs, and the middle when only one knob varies and two points are measured. An
 // end counts as measured when some point differs from the first one by at least a factor of 1.5 on that axis.
-func spreading(m *Model, candidates []resources.Allocation, points []point) *Probe {
+func endpointProbe(m *Model, candidates []resources.Allocation, points []point) *Probe {
 	ref := points[0]
 	moving := 0
 	for _, axis := range []int{1, 0} { // GPUs, CPUs
@@ -103,12 +103,12 @@ func spreading(m *Model, candidates []resources.Allocation, points []point) *Pro
 	if moving != 1 || len(points) != 2 {
 		return nil
 	}
-	return middle(m, candidates, points[0], points[1])
+	return midpointProbe(m, candidates, points[0], points[1])
 }
 
-// middle returns the candidate between two points that is farthest from both, by at least a factor of 1.5; nil
+// midpointProbe returns the candidate between two points that is farthest from both, by at least a factor of 1.5; nil
 // without one.
-func middle(m *Model, candidates []resources.Allocation, p, q point) *Probe {
+func midpointProbe(m *Model, candidates []resources.Allocation, p, q point) *Probe {
 	far := math.Log2(1.5) - 1e-9
 	var best *Probe
 	for _, a := range candidates {

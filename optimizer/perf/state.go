@@ -85,12 +85,12 @@ var StateTable = func() [StateSize]StateRow {
 		}},
 		{"progress", "units done / total units, 0…1", -1, 0, 1, func(i *StateInput) float64 { return share(i.Done, i.Total) }},
 		{"throughput", "log2(throughput / reference) / 4, -0.99…1: 0 is the reference", -1, -0.99, 1, func(i *StateInput) float64 {
-			return math.Log2(share(i.Throughput, agreedOr(i.Spec.ThroughputMin, i.ReferenceSamples))) / 4
+			return math.Log2(share(i.Throughput, limitOr(i.Spec.ThroughputMin, i.ReferenceSamples))) / 4
 		}},
 		{"time", "elapsed / agreed time (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 {
-			return share(i.Elapsed, agreedOr(i.Spec.TimeMax.Seconds(), i.ReferenceSeconds))
+			return share(i.Elapsed, limitOr(i.Spec.TimeMax.Seconds(), i.ReferenceSeconds))
 		}},
-		{"cost", "spent / agreed cost (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 { return share(i.SpentUSD, agreedOr(i.Spec.CostMaxUSD, i.ReferenceUSD)) }},
+		{"cost", "spent / agreed cost (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 { return share(i.SpentUSD, limitOr(i.Spec.CostMaxUSD, i.ReferenceUSD)) }},
 	}
 	for k, term := range slaTerms {
 		t[10+k] = StateRow{"met_" + term.name, "1 met or not agreed, 0.5 at risk or no data, 0 violated", 0.5, 0, 1,
@@ -162,7 +162,7 @@ func severity(verdicts []sla.Verdict, of []sla.Objective) float64 {
 	return worst
 }
 
-func agreedOr(agreed, reference float64) float64 {
+func limitOr(agreed, reference float64) float64 {
 	if agreed > 0 {
 		return agreed
 	}

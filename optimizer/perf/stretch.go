@@ -7,8 +7,8 @@ import (
 	"trainopt/resources"
 )
 
-// stretch is an observation reduced to the statistics of the likelihood.
-type stretch struct {
+// segment is an observation reduced to the statistics of the likelihood.
+type segment struct {
 	at       resources.Allocation
 	logMean  float64 // log of the robust mean seconds per reference unit
 	n        float64 // number of units, reduced for autocorrelation
@@ -68,7 +68,7 @@ const (
 
 // summarise reduces observations to segments and the pooled relative sd of a unit, both robustly. Values that are not
 // positive and finite are dropped, as are observations without any other value.
-func summarise(obs []Observation) (out []stretch, noise float64) {
+func summarise(obs []Observation) (out []segment, noise float64) {
 	var deviations []float64
 	for _, o := range obs {
 		units := cleanUnits(o.UnitSeconds)
@@ -78,7 +78,7 @@ func summarise(obs []Observation) (out []stretch, noise float64) {
 		mean := robustMean(units)
 		n := effectiveCount(units)
 		effects, offset := loadings(o)
-		out = append(out, stretch{
+		out = append(out, segment{
 			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, effects: effects,
 			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1, blocks: blocksOf(units),
 		})

@@ -159,8 +159,8 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		at[k] = cs[i].Allocation
 	}
 	plain := choose(cs, among, s.Preference.normalised(), current)
-	judged := o.Judge(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
-	by := make(map[int]*perf.Judgement, len(judged))
+	judged := o.CriticEstimates(a.critics, resources.ActionSpace{WithMemory: l.Actions == 27}.Stay(), at, w)
+	by := make(map[int]*perf.CriticEstimate, len(judged))
 	for k, i := range among {
 		by[i] = &judged[k]
 		correct(&cs[i], judged[k], o.Own)
@@ -170,7 +170,7 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		chosen = model
 	}
 	if chosen >= 0 && chosen != model {
-		if gain, sd := by[chosen].Prefers(*by[model]); !(gain > spreadFactor*sd) {
+		if gain, sd := by[chosen].AdvantageOver(*by[model]); !(gain > spreadFactor*sd) {
 			l.Fallback = fmt.Sprintf("the critics are not sure that %s is better (%+.3f ± %.3f)", cs[chosen].Allocation, gain, spreadFactor*sd)
 			chosen = model
 		}
@@ -198,7 +198,7 @@ func (a *Agent) plan(s Snapshot, base Plan, chosen, model int, l *Learned) Plan 
 }
 
 // correct shifts the medians of a candidate by the difference between critics and model, at most by half of each.
-func correct(c *Candidate, j perf.Judgement, own perf.OwnRun) {
+func correct(c *Candidate, j perf.CriticEstimate, own perf.BaselineRun) {
 	shift := func(i int, v, scale float64) float64 {
 		d := (j.Potential[i] - j.Value[i]) * scale
 		return v + min(max(d, -0.5*v), 0.5*v)
@@ -253,7 +253,7 @@ func (a *Agent) walk(o *perf.Outlook, s Snapshot, w [4]float64) (first int, end 
 	first = space.Stay()
 	state := make([]float32, perf.StateSize)
 	for step := range 16 {
-		for i, v := range o.Weigh(at).State {
+		for i, v := range o.OutlookAt(at).State {
 			state[i] = float32(v)
 		}
 		action := a.critics.Prefer(morl.Observation{State: state, Mask: space.Mask(at)}, pref)

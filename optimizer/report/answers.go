@@ -345,7 +345,7 @@ func savingAnswer(d *Data) answer {
 		a.Text = noComparison(r)
 		return a
 	}
-	a.Text = "time " + moreOrLess(c.SecondsChangePct, c.SecondsChange) + ", cost " + moreOrLess(c.CostChangePct, c.CostChange) + ", for the same work"
+	a.Text = "time " + changeWithInterval(c.SecondsChangePct, c.SecondsChange) + ", cost " + changeWithInterval(c.CostChangePct, c.CostChange) + ", for the same work"
 	a.Light = trade(changeLight(c.SecondsChangePct, c.SecondsChange), changeLight(c.CostChangePct, c.CostChange))
 	return a
 }
@@ -373,9 +373,9 @@ func noComparison(r *journal.Record) string {
 	return "not measured: the baseline configuration was not timed"
 }
 
-// moreOrLess formats a change with its 90 % interval: "−39.4 % (90 % CI −41.7 to −36.9 %)"; changes of ten times and
+// changeWithInterval formats a change with its 90 % interval: "−39.4 % (90 % CI −41.7 to −36.9 %)"; changes of ten times and
 // more are written as a factor.
-func moreOrLess(n journal.Number, i *sla.Interval) string {
+func changeWithInterval(n journal.Number, i *sla.Interval) string {
 	if !n.Known() {
 		return "not measured"
 	}

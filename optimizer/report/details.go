@@ -138,7 +138,7 @@ func baselineSection(d *Data) section {
 		s.Intro = "Not measured."
 		return s
 	}
-	f := fields("allocation", given(b.Allocation), "throughput", interval(b.Throughput, rate(d.Record)))
+	f := fields("allocation", allocationText(b.Allocation), "throughput", interval(b.Throughput, rate(d.Record)))
 	if d.Record.Comparison.Basis == journal.BasisThisRun {
 		f = append(f, fields("time for the same work (predicted)", interval(b.Seconds, duration),
 			"cost of the same work (predicted)", interval(b.CostUSD, usd), "limits met (predicted)", number(b.Compliance, share))...)
@@ -171,7 +171,7 @@ func probeTable(r *journal.Record, list []journal.Probe) *grid {
 		g.Columns = append(g.Columns, left("Work")...)
 	}
 	for _, p := range list {
-		at := given(p.Allocation)
+		at := allocationText(p.Allocation)
 		if p.LiveCut {
 			at += ", cut live"
 		}
@@ -252,7 +252,7 @@ func modelSection(d *Data) section {
 				held, l = "yes", good
 			}
 		}
-		g.Rows = append(g.Rows, with(row(given(c.Allocation), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
+		g.Rows = append(g.Rows, with(row(allocationText(c.Allocation), interval(c.Predicted, duration), number(c.Measured, duration), off, held), l))
 	}
 	s.Blocks = append(s.Blocks, block{Caption: fmt.Sprintf("Leave-one-out check, per unit of work: %d of %d in the 90 %% interval", inside, of), Table: g})
 	return s

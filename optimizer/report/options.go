@@ -80,7 +80,7 @@ func briefOptions(d *Data) section {
 		g.Columns = append(g.Columns, left("SLA")...)
 	}
 	for _, o := range options {
-		cells := []string{o.Prefer, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
+		cells := []string{o.Prefer, allocationText(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd)}
 		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
 			cells[0] += " ← chosen"
 		}
@@ -104,7 +104,7 @@ func optionTable(r *journal.Record) *grid {
 		if o.Candidate.Allocation.Same(r.Plan.Allocation) {
 			name += " ← chosen"
 		}
-		cells := append([]string{name, given(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
+		cells := append([]string{name, allocationText(o.Candidate.Allocation), interval(o.Candidate.Seconds, duration), interval(o.Candidate.CostUSD, usd),
 			optionChange(o.SecondsPct), optionChange(o.CostPct), optionChange(o.ResourcePct)}, slaCells(r.SLA, o.Candidate)...)
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
@@ -184,7 +184,7 @@ func candidates(r *journal.Record) block {
 	g := &grid{Columns: append(left("Allocation"), right("Time", "Cost", "Resources")...), Long: len(list) > 8}
 	g.Columns = append(g.Columns, left(append([]string{"Pareto front"}, slaColumns(r.SLA)...)...)...)
 	for _, c := range list {
-		name := given(c.Allocation)
+		name := allocationText(c.Allocation)
 		if c.Allocation.Same(p.Allocation) {
 			name += " ← chosen"
 		}

@@ -11,8 +11,8 @@ import (
 	"trainopt/sla"
 )
 
-// offer is a candidate with the values that the picture of the front shows.
-type offer struct {
+// frontPoint is a candidate with the values that the picture of the front shows.
+type frontPoint struct {
 	name                      string
 	seconds, cost             sla.Interval
 	resource                  float64
@@ -35,10 +35,10 @@ func lastDecision(t *table) int {
 	return first
 }
 
-// offers returns the candidates of the last decision in the table or, without a table, of the plan.
-func offers(d *Data) []offer {
+// frontPoints returns the candidates of the last decision in the table or, without a table, of the plan.
+func frontPoints(d *Data) []frontPoint {
 	t := d.pareto
-	var list []offer
+	var list []frontPoint
 	for i := lastDecision(t); i < t.len(); i++ {
 		iv := func(name string) sla.Interval {
 			return sla.Interval{P5: t.number(i, name+"_p5"), P50: t.number(i, name+"_p50"), P95: t.number(i, name+"_p95")}
@@ -53,11 +53,11 @@ func offers(d *Data) []offer {
 		if v := t.number(i, "memory_gib"); known(v) {
 			a.Memory = resources.GiB(v)
 		}
-		list = append(list, offer{given(a), iv("seconds"), iv("cost_usd"), t.number(i, "resource"), t.yes(i, "feasible"), t.yes(i, "on_front"), t.yes(i, "chosen")})
+		list = append(list, frontPoint{allocationText(a), iv("seconds"), iv("cost_usd"), t.number(i, "resource"), t.yes(i, "feasible"), t.yes(i, "on_front"), t.yes(i, "chosen")})
 	}
 	if len(list) == 0 && d.Record.Plan != nil {
 		for _, c := range d.Record.Plan.Candidates {
-			list = append(list, offer{given(c.Allocation), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
+			list = append(list, frontPoint{allocationText(c.Allocation), c.Seconds, c.CostUSD, c.Resource, c.Feasible, c.OnFront, c.Allocation.Same(d.Record.Plan.Allocation)})
 		}
 	}
 	kept := list[:0]
@@ -72,7 +72,7 @@ func offers(d *Data) []offer {
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
 func frontPicture(d *Data) chart.Picture {
-	r, list := d.Record, offers(d)
+	r, list := d.Record, frontPoints(d)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
 	s := chart.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
 		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: chart.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
@@ -96,7 +96,7 @@ func frontPicture(d *Data) chart.Picture {
 	s.About = fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), len(s.Edge))
 	if b := r.Baseline; b != nil && wholeWork(r) && predicted(b.Seconds) && predicted(b.CostUSD) {
 		s.Marks = append(s.Marks, chart.Mark{X: b.Seconds.P50, Y: b.CostUSD.P50, Shape: "diamond", Name: "baseline",
-			Title: "baseline, " + given(b.Allocation) + "\ntime " + interval(b.Seconds, duration) + "\ncost " + interval(b.CostUSD, usd)})
+			Title: "baseline, " + allocationText(b.Allocation) + "\ntime " + interval(b.Seconds, duration) + "\ncost " + interval(b.CostUSD, usd)})
 		s.Keys = append(s.Keys, chart.Key{Class: "diamond", Name: "baseline"})
 	}
 	if o := r.Outcome; r.State == journal.Done && o.Seconds.Known() && o.CostUSD.Known() {
@@ -109,7 +109,7 @@ func frontPicture(d *Data) chart.Picture {
 }
 
 // mark returns the mark of a candidate with its tooltip; the chosen one has a ring and its intervals.
-func (o *offer) mark() chart.Mark {
+func (o *frontPoint) mark() chart.Mark {
 	m := chart.Mark{X: o.seconds.P50, Y: o.cost.P50, Radius: chart.ShareRadius(o.resource)}
 	words := map[bool]string{true: "feasible", false: "at risk"}[o.feasible]
 	switch {

@@ -107,7 +107,7 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 		if what == "cost" {
 			price = "time " + optionChange(o.SecondsPct)
 		}
-		add("--prefer "+o.Prefer, "predicted: %s %s with %s, at %s", what, change(*gain), given(o.Candidate.Allocation), price)
+		add("--prefer "+o.Prefer, "predicted: %s %s with %s, at %s", what, change(*gain), allocationText(o.Candidate.Allocation), price)
 	}
 }
 

@@ -59,7 +59,7 @@ func comparisonSection(d *Data) section {
 	}
 	g := &grid{Columns: append(left("For the same work"), right("Baseline (predicted)", "This run", "Change", "90 % interval")...)}
 	b := r.Baseline
-	s.Intro = "Baseline: " + given(b.Allocation) + ". Its pace was measured in this run and is projected to the work done; " +
+	s.Intro = "Baseline: " + allocationText(b.Allocation) + ". Its pace was measured in this run and is projected to the work done; " +
 		"the time and cost of this run include probes and restarts. The intervals cover the uncertainty of the baseline's pace."
 	bounds := func(i *sla.Interval) string {
 		if i == nil || !known(i.P5) || !known(i.P95) {
@@ -141,13 +141,13 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	case sla.Throughput:
 		p = b.Throughput
 	default:
-		for _, m := range stretches(r) {
+		for _, m := range timedSegments(r) {
 			if m.LiveCut || !m.Allocation.SameShape(b.Allocation) {
 				continue
 			}
 			x := float64(map[sla.Objective]journal.Number{sla.Memory: m.PeakMemoryGiB, sla.GPUUtil: m.GPUUtil, sla.CPUUtil: m.CPUUtil}[v.Objective])
 			if known(x) {
-				if broken(v.Objective, x, v.Limit) {
+				if violates(v.Objective, x, v.Limit) {
 					return sla.Violated, one(x) + " (measured)"
 				}
 				return sla.Met, one(x) + " (measured)"
@@ -163,23 +163,23 @@ func baselineStatus(r *journal.Record, v sla.Verdict) (sla.Status, string) {
 	}
 	text := interval(p, one)
 	switch {
-	case broken(v.Objective, best, v.Limit):
+	case violates(v.Objective, best, v.Limit):
 		return sla.Violated, text
-	case broken(v.Objective, worst, v.Limit):
+	case violates(v.Objective, worst, v.Limit):
 		return sla.AtRisk, text
 	}
 	return sla.Met, text
 }
 
-func broken(o sla.Objective, x, limit float64) bool {
+func violates(o sla.Objective, x, limit float64) bool {
 	if o == sla.Time || o == sla.Cost || o == sla.Memory {
 		return x > limit
 	}
 	return x < limit
 }
 
-// stretches returns all timed segments at one allocation.
-func stretches(r *journal.Record) []journal.Probe {
+// timedSegments returns all timed segments at one allocation.
+func timedSegments(r *journal.Record) []journal.Probe {
 	if len(r.Measured) > 0 {
 		return r.Measured
 	}
@@ -266,13 +266,13 @@ func decisionSection(d *Data) section {
 		if binding == "" {
 			binding = "none"
 		}
-		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", given(p.Allocation),
+		s.Blocks = append(s.Blocks, block{Caption: "The plan", Fields: fields("decided", at(p.AtS), "by", p.Planner, "allocation", allocationText(p.Allocation),
 			"reason", p.Reason, "binding constraint", binding)})
 	}
 	if len(r.Actions) > 0 {
 		g := &grid{Columns: append(right("At"), left("Action", "From", "To", "Applied", "Why")...), Long: len(r.Actions) > 15}
 		for _, a := range r.Actions {
-			g.Rows = append(g.Rows, row(number(a.AtS, duration), a.Description, given(a.From), given(a.To), a.Applied, a.Reason))
+			g.Rows = append(g.Rows, row(number(a.AtS, duration), a.Description, allocationText(a.From), allocationText(a.To), a.Applied, a.Reason))
 		}
 		s.Blocks = append(s.Blocks, block{Caption: plural(len(r.Actions), "action"), Table: g})
 	} else if r.Plan != nil {

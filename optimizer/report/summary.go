@@ -23,7 +23,7 @@ func Summary(w io.Writer, records []*journal.Record) error {
 		state, l := stateOf(d)
 		allocation := noData
 		if r.Plan != nil {
-			allocation = given(r.Plan.Allocation)
+			allocation = allocationText(r.Plan.Allocation)
 		}
 		c := row(titleOf(r), state, compliance(r), number(r.Outcome.Seconds, duration), number(r.Outcome.CostUSD, usd),
 			number(r.Comparison.SecondsChangePct, change), number(r.Comparison.CostChangePct, change), allocation)

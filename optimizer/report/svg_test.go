@@ -34,13 +34,13 @@ func TestLastDecisionIsDrawn(t *testing.T) {
 	} {
 		d := load(t, "nothing")
 		d.pareto, _ = readTable(strings.NewReader(head + c.table))
-		if got := len(offers(d)); got != c.want {
+		if got := len(frontPoints(d)); got != c.want {
 			t.Errorf("%s: %d offers, want %d", name, got, c.want)
 		}
 	}
 	d := load(t, "finished")
 	d.pareto = &table{}
-	if got := len(offers(d)); got != 16 {
+	if got := len(frontPoints(d)); got != 16 {
 		t.Errorf("%d offers of the plan, want 16", got)
 	}
 }

@@ -80,8 +80,8 @@ func between(i sla.Interval, one func(float64) string) string {
 	return lo + " to " + hi
 }
 
-// given formats an allocation such that "8 CPU, 4 GiB" can be broken only after the comma.
-func given(a resources.Allocation) string {
+// allocationText formats an allocation such that "8 CPU, 4 GiB" can be broken only after the comma.
+func allocationText(a resources.Allocation) string {
 	return strings.ReplaceAll(strings.ReplaceAll(a.String(), " ", nb), ","+nb, ", ")
 }
 

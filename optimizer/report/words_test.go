@@ -44,7 +44,7 @@ func TestMoreOrLess(t *testing.T) {
 		"perhaps":             {-2, &sla.Interval{P5: -6, P50: -2, P95: 3}, "−2.0 % (90 % CI −6.0 to +3.0 %)", dark},
 	}
 	for name, c := range cases {
-		if got := plainBlanks(moreOrLess(c.n, c.i)); got != c.want {
+		if got := plainBlanks(changeWithInterval(c.n, c.i)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 		if got := changeLight(c.n, c.i); got != c.l {

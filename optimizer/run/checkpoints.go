@@ -148,7 +148,7 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f checkpoint.File) bool {
 		torn := reports && !f.Reported // the observer reports a save when it is complete
 		directory := f.Kind == checkpoint.HuggingFace
-		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.WantsNothing && directory != (r.resumption.Wants == inspect.WantsDirectory)
+		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
 	})
 	for _, f := range usable {
 		if f.Path == r.Asked && f.Complete { // written on request by the previous launch before its exit

@@ -178,7 +178,7 @@ func (r *run) fit(obs []perf.Observation) {
 // modelRecord converts a model, with its leave-one-out checks, to its form in run.json.
 func modelRecord(m *perf.Model) *journal.Model {
 	form, params, basis := m.Describe()
-	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.Ignored(), Checks: []journal.Check{}}
+	out := &journal.Model{Form: form, Params: map[string]journal.Number{}, Basis: basis, Ignored: m.IgnoredKnobs(), Checks: []journal.Check{}}
 	for k, v := range params {
 		out.Params[k] = journal.Number(v)
 	}

@@ -146,12 +146,12 @@ func (r *run) guardStep() {
 		r.guardAt = t.Elapsed + d.Next
 	}
 	for _, w := range d.Warnings {
-		r.event(Warning, "%s", w.Words)
+		r.event(Warning, "%s", w.Message)
 	}
 	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]
 	switch d.Action {
 	case sla.Checkpoint:
-		r.event(Problem, "%s", d.Words)
+		r.event(Problem, "%s", d.Explanation)
 		if d.AlreadyStopping && r.Pending != nil {
 			r.Pending.Why, r.Pending.Next = why, nil
 			r.saveState()
@@ -159,7 +159,7 @@ func (r *run) guardStep() {
 		}
 		r.requestStop(&pendingStop{Why: why})
 	case sla.Kill:
-		r.event(Problem, "%s", d.Words)
+		r.event(Problem, "%s", d.Explanation)
 		if r.Pending == nil || r.Pending.Next != nil {
 			r.Pending = &pendingStop{Why: why, AskedAt: r.elapsed()}
 		}

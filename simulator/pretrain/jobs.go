@@ -140,9 +140,9 @@ func (b *bench) prepare(i int) *benchCase {
 	}
 	b.reset(i)
 	c.outlook, c.board, c.own, c.ready = *b.env.Outlook(), b.env.UndominatedCandidates(), b.env.Scenario().Baseline, true
-	weighed := make([]perf.Weighing, len(c.board))
+	weighed := make([]perf.AllocationOutlook, len(c.board))
 	for k, a := range c.board {
-		weighed[k] = c.outlook.Weigh(a)
+		weighed[k] = c.outlook.OutlookAt(a)
 	}
 	for _, w := range jobPreferences {
 		at, most := c.own, math.Inf(-1)
@@ -183,7 +183,7 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 	c := &b.cases[i]
 	if v, ok := a.(morl.Valuer); ok {
 		at, most := c.own, math.Inf(-1)
-		for _, j := range c.outlook.Judge(v, b.stay, c.board, w) {
+		for _, j := range c.outlook.CriticEstimates(v, b.stay, c.board, w) {
 			if j.Mean > most {
 				at, most = j.Allocation, j.Mean
 			}

@@ -50,8 +50,8 @@ type Environment struct {
 	seen     []perf.Observation
 	outlook  perf.Outlook
 	space    resources.ActionSpace
-	board    []perf.Weighing // allocations available at the present decision
-	proposal perf.Weighing
+	board    []perf.AllocationOutlook // allocations available at the present decision
+	proposal perf.AllocationOutlook
 	edits    int
 	left     int // decisions remaining in the episode
 	over     bool
@@ -159,9 +159,9 @@ func (e *Environment) begin(rng *rand.Rand) error {
 // propose sets the initial proposal of a decision: the current allocation or, half of the time, a random one of Board,
 // so that agents learn the consequences of every choice.
 func (e *Environment) propose(rng *rand.Rand) {
-	e.proposal = e.outlook.Weigh(e.run.Current)
+	e.proposal = e.outlook.OutlookAt(e.run.Current)
 	if open := e.UndominatedCandidates(); len(open) > 0 && rng.IntN(2) == 0 {
-		e.proposal = e.outlook.Weigh(open[rng.IntN(len(open))])
+		e.proposal = e.outlook.OutlookAt(open[rng.IntN(len(open))])
 	}
 }
 
@@ -188,7 +188,7 @@ func (e *Environment) updateOutlook(refit bool) error {
 	e.outlook.Done, e.outlook.Elapsed, e.outlook.SpentUSD, e.outlook.Current = e.run.Done, e.run.Elapsed, e.run.SpentUSD, &current
 	e.board = e.board[:0]
 	for _, a := range e.choices() {
-		e.board = append(e.board, e.outlook.Weigh(a))
+		e.board = append(e.board, e.outlook.OutlookAt(a))
 	}
 	return nil
 }
@@ -219,7 +219,7 @@ func (e *Environment) UndominatedCandidates() []resources.Allocation {
 // Dominated reports whether the performance model rules out an allocation: another keeps the SLA with 95 % probability
 // and this one does not, or another is better by a tenth in both cost and time at no lower probability of keeping the
 // SLA.
-func Dominated(w perf.Weighing, by []perf.Weighing) bool {
+func Dominated(w perf.AllocationOutlook, by []perf.AllocationOutlook) bool {
 	for _, o := range by {
 		if o.Chance >= feasibleProbability && w.Chance < feasibleProbability {
 			return true
@@ -266,7 +266,7 @@ func (e *Environment) Step(action int) morl.Outcome {
 	before := e.proposal.Potential
 	if action != e.space.Stay() {
 		e.edits++
-		e.proposal = e.outlook.Weigh(e.space.Apply(action, e.proposal.Allocation))
+		e.proposal = e.outlook.OutlookAt(e.space.Apply(action, e.proposal.Allocation))
 		e.setReward(before, e.proposal.Potential, [4]float64{})
 		return morl.Outcome{Observation: e.observe(), Reward: e.reward[:], Work: 1}
 	}
@@ -295,7 +295,7 @@ func (e *Environment) Step(action int) morl.Outcome {
 	if err := e.updateOutlook(true); err != nil {
 		e.updateOutlook(false) // on failure the earlier model is kept
 	}
-	e.proposal = e.outlook.Weigh(e.run.Current)
+	e.proposal = e.outlook.OutlookAt(e.run.Current)
 	e.setReward(before, e.proposal.Potential, e.spent)
 	out.Observation = e.observe()
 	return out
@@ -326,7 +326,7 @@ func (e *Environment) Outlook() *perf.Outlook { return &e.outlook }
 // Commit moves the job to any allocation in one step, independent of the steps of the action space, as a planner does.
 // The returned reward is the cost of the part of the work that followed, without shaping.
 func (e *Environment) Commit(to resources.Allocation) (reward [4]float64, done bool) {
-	e.proposal = e.outlook.Weigh(to)
+	e.proposal = e.outlook.OutlookAt(to)
 	e.mask[e.space.Stay()] = true
 	out := e.Step(e.space.Stay())
 	return e.spent, out.Done

@@ -135,20 +135,20 @@ func TestEditsAreImagined(t *testing.T) {
 }
 
 func TestDominatedIsOutOfTheQuestion(t *testing.T) {
-	w := func(cost, time, chance float64) perf.Weighing {
-		return perf.Weighing{Potential: [4]float64{-cost, -time, 0, chance - 1}, Chance: chance}
+	w := func(cost, time, chance float64) perf.AllocationOutlook {
+		return perf.AllocationOutlook{Potential: [4]float64{-cost, -time, 0, chance - 1}, Chance: chance}
 	}
 	for name, c := range map[string]struct {
-		w    perf.Weighing
-		by   []perf.Weighing
+		w    perf.AllocationOutlook
+		by   []perf.AllocationOutlook
 		want bool
 	}{
 		"alone":                     {w(1, 1, 1), nil, false},
-		"a trade":                   {w(1, 0.5, 1), []perf.Weighing{w(0.5, 1, 1)}, false},
-		"worse in both":             {w(1, 1, 1), []perf.Weighing{w(0.8, 0.8, 1)}, true},
-		"a little worse in both":    {w(1, 1, 1), []perf.Weighing{w(0.95, 0.95, 1)}, false},
-		"misses what another keeps": {w(0.1, 0.1, 0.5), []perf.Weighing{w(1, 1, 0.99)}, true},
-		"nobody keeps it":           {w(0.1, 0.1, 0.5), []perf.Weighing{w(1, 1, 0.9)}, false},
+		"a trade":                   {w(1, 0.5, 1), []perf.AllocationOutlook{w(0.5, 1, 1)}, false},
+		"worse in both":             {w(1, 1, 1), []perf.AllocationOutlook{w(0.8, 0.8, 1)}, true},
+		"a little worse in both":    {w(1, 1, 1), []perf.AllocationOutlook{w(0.95, 0.95, 1)}, false},
+		"misses what another keeps": {w(0.1, 0.1, 0.5), []perf.AllocationOutlook{w(1, 1, 0.99)}, true},
+		"nobody keeps it":           {w(0.1, 0.1, 0.5), []perf.AllocationOutlook{w(1, 1, 0.9)}, false},
 	} {
 		if got := training.Dominated(c.w, c.by); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
@@ -178,15 +178,15 @@ func TestJudgementIsThePredictionAndTheCorrection(t *testing.T) {
 	e.Reset(rand.New(rand.NewPCG(2, 1)))
 	a := resources.Allocation{GPUs: 2, CPUs: 8}
 	c := critics{stay: 4, actions: 9, each: [][4]float32{{0.1, 0, 0, 0}, {0.3, 0, 0, 0}}}
-	j := e.Outlook().Judge(c, 4, []resources.Allocation{a}, [4]float64{0.5, 0.5, 0, 0})[0]
-	p := e.Outlook().Weigh(a).Potential
+	j := e.Outlook().CriticEstimates(c, 4, []resources.Allocation{a}, [4]float64{0.5, 0.5, 0, 0})[0]
+	p := e.Outlook().OutlookAt(a).Potential
 	if math.Abs(j.Value[0]-p[0]-0.2) > 1e-6 || math.Abs(j.Value[1]-p[1]) > 1e-6 || math.Abs(j.Spread[0]-0.1) > 1e-3 {
 		t.Errorf("value %v ± %v of potential %v, want 0.2 ± 0.1 more in the first", j.Value, j.Spread, p)
 	}
 	if want := 0.5*(p[0]+0.2) + 0.5*p[1]; math.Abs(j.Mean-want) > 1e-6 {
 		t.Errorf("utility %g, want %g", j.Mean, want)
 	}
-	if gain, sd := j.Prefers(j); gain != 0 || sd != 0 {
+	if gain, sd := j.AdvantageOver(j); gain != 0 || sd != 0 {
 		t.Errorf("a judgement is better than itself by %g ± %g", gain, sd)
 	}
 }

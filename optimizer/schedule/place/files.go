@@ -235,8 +235,8 @@ func readBatches(path string, apps []string) ([][]int, error) {
 	batches := make([][]int, m.rows)
 	for i := range batches {
 		for _, x := range m.row(i) {
-			if x != math.Trunc(x) || !(x >= 0 && x <= mostContainers) {
-				return nil, fmt.Errorf("row %d: %v containers: want a whole number up to %d", i+1, x, mostContainers)
+			if x != math.Trunc(x) || !(x >= 0 && x <= maxContainers) {
+				return nil, fmt.Errorf("row %d: %v containers: want a whole number up to %d", i+1, x, maxContainers)
 			}
 			batches[i] = append(batches[i], int(x))
 		}
@@ -273,8 +273,8 @@ func batchesOfCSV(r io.Reader, apps []string) ([][]int, error) {
 		batch := make([]int, len(columns))
 		for a, i := range columns {
 			k, err := strconv.Atoi(strings.TrimSpace(row[i]))
-			if err != nil || k < 0 || k > mostContainers {
-				return nil, fmt.Errorf("line %d: %q containers: want a whole number from 0 to %d", line, row[i], mostContainers)
+			if err != nil || k < 0 || k > maxContainers {
+				return nil, fmt.Errorf("line %d: %q containers: want a whole number from 0 to %d", line, row[i], maxContainers)
 			}
 			batch[a] = k
 		}

@@ -52,10 +52,10 @@ func MetisConstraints() []Constraint { return slices.Clone(metis().constraints) 
 // (729 nodes) they are those of Metis, whose experiments use the first 30. Other sizes, including 3000, whose
 // published file is broken, are drawn in the apparent manner of the originals: each container belongs to one of the
 // seven apps with equal probability. The result is the same in every call. It returns an error unless containers is
-// between 1 and mostContainers.
+// between 1 and maxContainers.
 func MetisBatches(containers int) ([][]int, error) {
-	if containers < 1 || containers > mostContainers {
-		return nil, fmt.Errorf("batches of %d containers: want 1 to %d", containers, mostContainers)
+	if containers < 1 || containers > maxContainers {
+		return nil, fmt.Errorf("batches of %d containers: want 1 to %d", containers, maxContainers)
 	}
 	var batches [][]int
 	for _, b := range metis().batches {

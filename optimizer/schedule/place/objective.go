@@ -36,7 +36,7 @@ func (o Objective) Validate() error {
 
 // Value returns the objective value of metrics on a cluster with the given number of nodes. Means over no containers
 // count as 0.
-func (o Objective) Value(w Worth, nodes int) float64 {
+func (o Objective) Value(w Metrics, nodes int) float64 {
 	o = o.orRPS()
 	v := -o.Cost*w.Cost - o.Missed*w.Magnitude
 	if !math.IsNaN(w.MeanRPS) {
@@ -76,7 +76,7 @@ func (p *Problem) PatternSums(o Objective, kind int) []float64 {
 			v += o.SLO * float64(p.Served(t, i))
 		}
 		if o.Missed != 0 {
-			missed, _ := p.Missed(t.Counts(i))
+			missed, _ := p.Violation(t.Counts(i))
 			v -= o.Missed * missed
 		}
 		values[i] = v
@@ -86,17 +86,17 @@ func (p *Problem) PatternSums(o Objective, kind int) []float64 {
 
 // Limits are constraints on a placement. The zero value imposes none.
 type Limits struct {
-	Missed   *float64 // upper limit on Magnitude; nil: none, 0: the constraints are hard
-	SLOShare float64  // minimum share of containers served; 0: none
-	Nodes    int      // maximum number of nodes in use; 0: none
-	Cost     float64  // maximum cost; 0: none
+	MaxViolation *float64 // upper limit on Magnitude; nil: none, 0: the constraints are hard
+	SLOShare     float64  // minimum share of containers served; 0: none
+	Nodes        int      // maximum number of nodes in use; 0: none
+	Cost         float64  // maximum cost; 0: none
 }
 
 // Validate returns all invalid limits as a joined error.
 func (l Limits) Validate() error {
 	var errs []error
-	if l.Missed != nil && !(*l.Missed >= 0) {
-		errs = append(errs, fmt.Errorf("placement: limit of %v for what is missed: want a number that is not negative", *l.Missed))
+	if l.MaxViolation != nil && !(*l.MaxViolation >= 0) {
+		errs = append(errs, fmt.Errorf("placement: limit of %v for what is missed: want a number that is not negative", *l.MaxViolation))
 	}
 	if !(l.SLOShare >= 0 && l.SLOShare <= 1) {
 		errs = append(errs, fmt.Errorf("placement: at least a share of %v served: want 0 to 1", l.SLOShare))
@@ -115,10 +115,10 @@ const slack = 1e-9
 
 // Check returns nil if a placement with these metrics satisfies the limits, else an error that wraps ErrInfeasible
 // and describes the violation.
-func (l Limits) Check(w Worth) error {
+func (l Limits) Check(w Metrics) error {
 	switch {
-	case l.Missed != nil && w.Magnitude > *l.Missed+slack*max(1, *l.Missed):
-		return fmt.Errorf("%w: constraints are missed by %v, limit %v", ErrInfeasible, w.Magnitude, *l.Missed)
+	case l.MaxViolation != nil && w.Magnitude > *l.MaxViolation+slack*max(1, *l.MaxViolation):
+		return fmt.Errorf("%w: constraints are missed by %v, limit %v", ErrInfeasible, w.Magnitude, *l.MaxViolation)
 	case l.SLOShare > 0 && w.SLOShare < l.SLOShare-slack:
 		return fmt.Errorf("%w: %v of the containers are served, limit %v", ErrInfeasible, w.SLOShare, l.SLOShare)
 	case l.Nodes > 0 && w.NodesUsed > l.Nodes:
@@ -148,9 +148,9 @@ func (p *Problem) Rows(l Limits) []Row {
 		}
 		rows = append(rows, row)
 	}
-	if l.Missed != nil {
-		add(*l.Missed, func(t *NodeType, pattern int) float64 {
-			missed, _ := p.Missed(t.Table.Counts(pattern))
+	if l.MaxViolation != nil {
+		add(*l.MaxViolation, func(t *NodeType, pattern int) float64 {
+			missed, _ := p.Violation(t.Table.Counts(pattern))
 			return missed
 		})
 	}

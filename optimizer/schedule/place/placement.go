@@ -9,8 +9,8 @@ import (
 
 // Limits on the size of a problem.
 const (
-	mostContainers = 1 << 24
-	mostNodes      = 1 << 24
+	maxContainers = 1 << 24
+	mostNodes     = 1 << 24
 )
 
 // ErrInfeasible reports that no placement satisfies the limits, or that a method found none; the message
@@ -111,8 +111,8 @@ func (p *Problem) Validate() error {
 	room, nodes := p.validateTypes(wrong)
 	containers := 0
 	for a, k := range p.Batch {
-		if k < 0 || k > mostContainers {
-			wrong("%d containers of app %d: want 0 to %d", k, a+1, mostContainers)
+		if k < 0 || k > maxContainers {
+			wrong("%d containers of app %d: want 0 to %d", k, a+1, maxContainers)
 			continue
 		}
 		containers += k

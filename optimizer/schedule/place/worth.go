@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Worth contains the metrics of a placement.
-type Worth struct {
+// Metrics contains the metrics of a placement.
+type Metrics struct {
 	MeanRPS  float64 // mean relative throughput of a container; NaN without containers
 	SLOShare float64 // share of containers with a throughput of at least the SLO; NaN without containers
 	// Magnitude is the weighted sum of violations over constraints and containers (Medea's objective). Instances is
@@ -20,14 +20,14 @@ type Worth struct {
 
 // Evaluate computes the metrics of a placement. It returns an error for an invalid placement: an overfull node,
 // missing or surplus containers, or existing containers that moved. O(nodes × (apps + constraints)).
-func (p *Problem) Evaluate(at Placement) (Worth, error) {
+func (p *Problem) Evaluate(at Placement) (Metrics, error) {
 	if err := p.Validate(); err != nil {
-		return Worth{}, err
+		return Metrics{}, err
 	}
 	if len(at) != p.Nodes() {
-		return Worth{}, fmt.Errorf("placement on %d nodes, the cluster has %d", len(at), p.Nodes())
+		return Metrics{}, fmt.Errorf("placement on %d nodes, the cluster has %d", len(at), p.Nodes())
 	}
-	var w Worth
+	var w Metrics
 	apps := len(p.Batch)
 	placed, moved := make([]int, apps), make([]int, apps)
 	typeOf := p.TypeOf()
@@ -36,7 +36,7 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 		t := &p.Types[typeOf[n]]
 		pattern := t.Table.Index(counts)
 		if pattern < 0 {
-			return Worth{}, fmt.Errorf("node %d of type %q gets %v, which is no pattern of %d apps and at most %d containers", n+1, t.Name, counts, apps, t.Table.Capacity())
+			return Metrics{}, fmt.Errorf("node %d of type %q gets %v, which is no pattern of %d apps and at most %d containers", n+1, t.Name, counts, apps, t.Table.Capacity())
 		}
 		size := 0
 		for a, k := range counts {
@@ -44,7 +44,7 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 			placed[a] += int(k)
 			if p.Existing != nil {
 				if k < p.Existing[n][a] {
-					return Worth{}, fmt.Errorf("node %d has %d containers of app %s, %d run there already and do not move", n+1, k, t.Table.Apps()[a], p.Existing[n][a])
+					return Metrics{}, fmt.Errorf("node %d has %d containers of app %s, %d run there already and do not move", n+1, k, t.Table.Apps()[a], p.Existing[n][a])
 				}
 				moved[a] += int(p.Existing[n][a])
 			}
@@ -58,14 +58,14 @@ func (p *Problem) Evaluate(at Placement) (Worth, error) {
 		containers += size
 		total += t.Table.Throughput(pattern)
 		served += p.Served(t.Table, pattern)
-		magnitude, instances := p.Missed(counts)
+		magnitude, instances := p.Violation(counts)
 		w.Magnitude += magnitude
 		w.Instances += instances
 	}
 	// Every container of the batch must be placed exactly once.
 	for a, k := range p.Batch {
 		if got := placed[a] - moved[a]; got != k {
-			return Worth{}, fmt.Errorf("%d containers of app %s are placed, the batch has %d", got, p.Types[0].Table.Apps()[a], k)
+			return Metrics{}, fmt.Errorf("%d containers of app %s are placed, the batch has %d", got, p.Types[0].Table.Apps()[a], k)
 		}
 	}
 	w.MeanRPS, w.SLOShare = math.NaN(), math.NaN()
@@ -87,10 +87,10 @@ func (p *Problem) Served(t *Table, pattern int) int {
 	return n
 }
 
-// Missed returns the weighted violation of the constraints by the containers of one node, and the number of violating
+// Violation returns the weighted violation of the constraints by the containers of one node, and the number of violating
 // (constraint, container) pairs. A container is not its own neighbour. (Garefalakis et al., Medea, EuroSys 2018, as
 // formulated by Metis.)
-func (p *Problem) Missed(counts []uint8) (magnitude float64, instances int) {
+func (p *Problem) Violation(counts []uint8) (magnitude float64, instances int) {
 	for i := range p.Constraints {
 		c := &p.Constraints[i]
 		k := int(counts[c.App])

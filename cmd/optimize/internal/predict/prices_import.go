@@ -85,7 +85,7 @@ func importJSON(file string, got cost.Imported, dry bool) any {
 		Rejected  []rowJSON `json:"rejected"`
 		Flagged   []rowJSON `json:"flagged"`
 		Stale     int       `json:"stale"`
-	}{1, file, got.Layout, dry, got.Rows, names("added"), names("replaced"), names("unchanged"), names("older"), got.Elsewhere, rows(got.Rejected),
+	}{1, file, got.Layout, dry, got.Rows, names("added"), names("replaced"), names("unchanged"), names("older"), got.OtherRegionRows, rows(got.Rejected),
 		rows(got.Flagged), got.Stale}
 }
 
@@ -99,8 +99,8 @@ func printImport(e *cli.Env, file string, got cost.Imported, dry bool) error {
 	line := func(format string, args ...any) { fmt.Fprintln(b, cli.OneLine(fmt.Sprintf(format, args...))) }
 	line("%s: %s, %d rows", file, got.Layout, got.Rows)
 	counts := fmt.Sprintf("%d added, %d replaced, %d unchanged, %d older than the known price", got.Count("added"), got.Count("replaced"), got.Count("unchanged"), got.Count("older"))
-	if got.Elsewhere > 0 {
-		counts += fmt.Sprintf("; %d rows of other regions left out", got.Elsewhere)
+	if got.OtherRegionRows > 0 {
+		counts += fmt.Sprintf("; %d rows of other regions left out", got.OtherRegionRows)
 	}
 	line("%s", counts)
 	for _, kind := range []struct{ what, label string }{{"replaced", "replaced"}, {"older", "older, not used"}} {

@@ -152,7 +152,7 @@ func (f *placementFlags) options(s *methods.Setup) error {
 		}
 	}
 	if f.Changed("max-violations") {
-		s.Options.Limits.Missed = &f.maxMissed
+		s.Options.Limits.MaxViolation = &f.maxMissed
 	}
 	if err := s.Options.Limits.Validate(); err != nil {
 		return fmt.Errorf("--max-violations, --min-slo, --max-nodes, --max-cost: %w", err)

@@ -207,8 +207,8 @@ func (b *basis) prices(cost []float64) {
 	}
 }
 
-// earns returns the reduced profit of a column.
-func (b *basis) earns(j int32, cost []float64) float64 {
+// reducedProfit returns the reduced profit of a column.
+func (b *basis) reducedProfit(j int32, cost []float64) float64 {
 	d := cost[j] - dot(b.price, b.cols.column(j))
 	if g := b.cols.group[j]; g >= 0 {
 		d -= b.groupPrice[g]

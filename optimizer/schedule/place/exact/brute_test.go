@@ -86,7 +86,7 @@ func drawLimits(t *rapid.T) place.Limits {
 	if rapid.Bool().Draw(t, "limits") {
 		if rapid.Bool().Draw(t, "limit missed") {
 			missed := float64(rapid.IntRange(0, 6).Draw(t, "missed")) / 2
-			l.Missed = &missed
+			l.MaxViolation = &missed
 		}
 		l.SLOShare = float64(rapid.IntRange(0, 10).Draw(t, "share")) / 10
 		l.Nodes = rapid.IntRange(0, 4).Draw(t, "nodes in use")

@@ -12,7 +12,7 @@ func (s *search) solve(n *branch) (value float64, ok bool) {
 	b.prices(s.cols.cost)
 	for j := range int32(s.active) {
 		if !s.basic[j] {
-			s.earns[j] = b.earns(j, s.cols.cost)
+			s.earns[j] = b.reducedProfit(j, s.cols.cost)
 		}
 	}
 	for range 1000 {

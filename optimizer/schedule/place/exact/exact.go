@@ -87,7 +87,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 		return place.Solution{}, err
 	}
 	if s.best == nil {
-		return place.Solution{}, s.nothing()
+		return place.Solution{}, s.noPlacementError()
 	}
 	w, err := p.Evaluate(s.best)
 	if err != nil {
@@ -105,8 +105,8 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 	return sol, l.Check(w)
 }
 
-// nothing returns the error of a search without a placement.
-func (s *search) nothing() error {
+// noPlacementError returns the error of a search without a placement.
+func (s *search) noPlacementError() error {
 	if len(s.open) > 0 || !math.IsInf(max(s.left, s.others), -1) {
 		return fmt.Errorf("%w: none was found in %d branches, and there may be one", place.ErrInfeasible, s.branches)
 	}

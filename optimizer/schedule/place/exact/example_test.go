@@ -16,7 +16,7 @@ func ExampleSolve() {
 		Batch: []int{2, 2, 2, 2, 2, 2, 2}, Constraints: place.MetisConstraints(),
 	}
 	budget := 4.0
-	for _, limits := range []place.Limits{{}, {Missed: &budget}} {
+	for _, limits := range []place.Limits{{}, {MaxViolation: &budget}} {
 		s, err := exact.Solve(context.Background(), p, place.Objective{}, limits, exact.Settings{Gap: -1})
 		if err != nil {
 			fmt.Println(err)

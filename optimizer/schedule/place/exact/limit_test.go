@@ -31,17 +31,17 @@ func TestTightestLimit(t *testing.T) {
 		}
 		for name, of := range map[string]struct {
 			o     place.Objective
-			limit func(w place.Worth) place.Limits
+			limit func(w place.Metrics) place.Limits
 		}{
-			"missed": {place.Objective{Missed: 1}, func(w place.Worth) place.Limits { return place.Limits{Missed: &w.Magnitude} }},
-			"share": {place.Objective{SLO: 1}, func(w place.Worth) place.Limits {
+			"missed": {place.Objective{Missed: 1}, func(w place.Metrics) place.Limits { return place.Limits{MaxViolation: &w.Magnitude} }},
+			"share": {place.Objective{SLO: 1}, func(w place.Metrics) place.Limits {
 				if w.SLOShare > 0 {
 					return place.Limits{SLOShare: w.SLOShare}
 				}
 				return place.Limits{}
 			}},
-			"nodes": {place.Objective{Vacant: 1}, func(w place.Worth) place.Limits { return place.Limits{Nodes: w.NodesUsed} }},
-			"cost":  {place.Objective{Cost: 1}, func(w place.Worth) place.Limits { return place.Limits{Cost: w.Cost} }},
+			"nodes": {place.Objective{Vacant: 1}, func(w place.Metrics) place.Limits { return place.Limits{Nodes: w.NodesUsed} }},
+			"cost":  {place.Objective{Cost: 1}, func(w place.Metrics) place.Limits { return place.Limits{Cost: w.Cost} }},
 		} {
 			s, err := Solve(context.Background(), p, of.o, place.Limits{}, Settings{Gap: -1})
 			if err != nil {
@@ -68,7 +68,7 @@ func TestLeastMissedAsBudget(t *testing.T) {
 	p := placetest.Metis(t, 400, 81, 16)
 	least, _ := solve(t, p, place.Objective{Missed: 1}, place.Limits{}, Settings{Gap: -1})
 	budget := -least.Value
-	s, w := solve(t, p, place.Objective{}, place.Limits{Missed: &budget}, Settings{Branches: 500})
+	s, w := solve(t, p, place.Objective{}, place.Limits{MaxViolation: &budget}, Settings{Branches: 500})
 	if w.Magnitude > budget || s.Gap > 0.02 {
 		t.Errorf("%+v, gap %v; at most %v missed", w, s.Gap, budget)
 	}

@@ -10,7 +10,7 @@ import (
 	"trainopt/optimizer/schedule/place/placetest"
 )
 
-func solve(t testing.TB, p *place.Problem, o place.Objective, l place.Limits, s Settings) (place.Solution, place.Worth) {
+func solve(t testing.TB, p *place.Problem, o place.Objective, l place.Limits, s Settings) (place.Solution, place.Metrics) {
 	t.Helper()
 	found, err := Solve(context.Background(), p, o, l, s)
 	if err != nil {
@@ -29,7 +29,7 @@ func TestSixNodes(t *testing.T) {
 	}
 	least, _ := solve(t, p, place.Objective{Missed: 1}, place.Limits{}, Settings{})
 	budget := -least.Value
-	best, w := solve(t, p, place.Objective{}, place.Limits{Missed: &budget}, Settings{})
+	best, w := solve(t, p, place.Objective{}, place.Limits{MaxViolation: &budget}, Settings{})
 	if budget != 4 || w.Magnitude > budget || w.MeanRPS > s.Value || best.Value < 0.98 {
 		t.Errorf("at most %v missed: got %+v", budget, w)
 	}
@@ -89,8 +89,8 @@ func TestLimits(t *testing.T) {
 	free, loose := solve(t, p, place.Objective{}, place.Limits{}, Settings{})
 	missed, none := 80.0, 0.0
 	for name, l := range map[string]place.Limits{
-		"missed": {Missed: &missed}, "share": {SLOShare: 0.8}, "nodes": {Nodes: 60}, "cost": {Cost: 110},
-		"all": {Missed: &missed, SLOShare: 0.6, Nodes: 75, Cost: 152},
+		"missed": {MaxViolation: &missed}, "share": {SLOShare: 0.8}, "nodes": {Nodes: 60}, "cost": {Cost: 110},
+		"all": {MaxViolation: &missed, SLOShare: 0.6, Nodes: 75, Cost: 152},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, w := solve(t, p, place.Objective{}, l, Settings{})
@@ -103,7 +103,7 @@ func TestLimits(t *testing.T) {
 			t.Logf("%+v, gap %.2g, %v", w, s.Gap, s.Notes)
 		})
 	}
-	for name, l := range map[string]place.Limits{"no node": {Cost: 1}, "too few nodes": {Nodes: 24}, "nothing missed": {Missed: &none}} {
+	for name, l := range map[string]place.Limits{"no node": {Cost: 1}, "too few nodes": {Nodes: 24}, "nothing missed": {MaxViolation: &none}} {
 		if _, err := Solve(context.Background(), p, place.Objective{}, l, Settings{}); !errors.Is(err, place.ErrInfeasible) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -111,7 +111,7 @@ func (r *relaxation) optimise(ctx context.Context, cost []float64, weight float6
 				return err
 			}
 		}
-		if weight == 0 && r.basis.value(r.phase) > -tiny || !r.look(weight) {
+		if weight == 0 && r.basis.value(r.phase) > -tiny || !r.pricePatterns(weight) {
 			return nil
 		}
 		cost = r.cols.cost
@@ -134,7 +134,7 @@ func (r *relaxation) step(cost []float64) bool {
 		if r.cols.hi[j] == 0 {
 			continue
 		}
-		if d := b.earns(j, cost); d > most {
+		if d := b.reducedProfit(j, cost); d > most {
 			enters, most = j, d
 		}
 	}
@@ -187,9 +187,9 @@ func (r *relaxation) leave(enters int32) bool {
 	return true
 }
 
-// look prices all patterns, updates the bound and adds the columns with the largest reduced profits. It returns false
+// pricePatterns prices all patterns, updates the bound and adds the columns with the largest reduced profits. It returns false
 // if there are none or the bound is met.
-func (r *relaxation) look(weight float64) bool {
+func (r *relaxation) pricePatterns(weight float64) bool {
 	g, b := r.g, r.basis
 	r.looks++
 	// Prices of limits are clipped to be nonnegative, which the Lagrangian bound requires.

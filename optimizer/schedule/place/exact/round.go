@@ -59,8 +59,8 @@ func (r *rounding) withoutLimit(set Settings) (place.Placement, float64, error) 
 	var o place.Objective
 	var enough float64
 	switch {
-	case l.Missed != nil:
-		o.Missed, enough, l.Missed = 1, -*l.Missed, nil
+	case l.MaxViolation != nil:
+		o.Missed, enough, l.MaxViolation = 1, -*l.MaxViolation, nil
 	case l.SLOShare > 0:
 		o.SLO, enough, l.SLOShare = 1, l.SLOShare, 0
 	case l.Cost > 0:

@@ -94,15 +94,15 @@ func (c *cluster) solution(p *place.Problem, o place.Objective, l place.Limits) 
 	return s, l.Check(w)
 }
 
-// spot is a candidate position of a container: a state of a class.
-type spot struct {
+// position is a candidate position of a container: a state of a class.
+type position struct {
 	class, pattern int32
 	excess, gain   float64
 	ok             bool
 }
 
 // better orders spots by lower excess over limits, then higher gain, then first class, then lowest pattern.
-func (s spot) better(than spot) bool {
+func (s position) better(than position) bool {
 	switch {
 	case !s.ok || !than.ok:
 		return s.ok
@@ -117,13 +117,13 @@ func (s spot) better(than spot) bool {
 }
 
 // spotIn returns the effect of adding a container of an app to a node of a class with a pattern.
-func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) spot {
+func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) position {
 	cl := &c.classes[class]
 	to := cl.table.Plus(int(pattern), app)
 	if to < 0 {
-		return spot{}
+		return position{}
 	}
-	s := spot{class: class, pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
+	s := position{class: class, pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
 	if len(c.rows) > 0 {
 		for i := range c.rows {
 			uses := c.rows[i].Uses[cl.kind]
@@ -138,8 +138,8 @@ func (c *cluster) spotIn(class int32, pattern int32, app int, change []float64) 
 }
 
 // bestSpot returns the spot where a container of an app adds most.
-func (c *cluster) bestSpot(app int, change []float64) spot {
-	var best spot
+func (c *cluster) bestSpot(app int, change []float64) position {
+	var best position
 	for class := range c.classes {
 		cl := &c.classes[class]
 		for i := range cl.states {

@@ -85,8 +85,8 @@ func TestLimits(t *testing.T) {
 		l  place.Limits
 		ok bool
 	}{
-		"nodes": {place.Limits{Nodes: 50}, true}, "cost": {place.Limits{Cost: 55}, true}, "missed": {place.Limits{Missed: &some}, true},
-		"share": {place.Limits{SLOShare: 0.7}, true}, "nothing missed": {place.Limits{Missed: &none}, false}, "too few": {place.Limits{Nodes: 24}, false},
+		"nodes": {place.Limits{Nodes: 50}, true}, "cost": {place.Limits{Cost: 55}, true}, "missed": {place.Limits{MaxViolation: &some}, true},
+		"share": {place.Limits{SLOShare: 0.7}, true}, "nothing missed": {place.Limits{MaxViolation: &none}, false}, "too few": {place.Limits{Nodes: 24}, false},
 	} {
 		p := placetest.Metis(t, 200, 81, 0)
 		p.Types[0].Cost = 1
@@ -111,7 +111,7 @@ func TestStreamKeepsAccount(t *testing.T) {
 		}
 		o := place.Objective{RPS: 1, Missed: 0.1, Cost: 0.2, SLO: 0.3, Vacant: 0.1}
 		limit := 6.0
-		s, err := NewStream(p, o, place.Limits{Missed: &limit}, true)
+		s, err := NewStream(p, o, place.Limits{MaxViolation: &limit}, true)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -115,7 +115,7 @@ func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
 }
 
 // lastOf returns the last node of a spot's state.
-func (c *cluster) lastOf(at spot) int32 {
+func (c *cluster) lastOf(at position) int32 {
 	cl := &c.classes[at.class]
 	nodes := cl.states[cl.at[at.pattern]-1].nodes
 	return nodes[len(nodes)-1]
@@ -124,7 +124,7 @@ func (c *cluster) lastOf(at spot) int32 {
 // move is a candidate migration between two states.
 type move struct {
 	app      int
-	from, to spot
+	from, to position
 	gain     float64
 }
 
@@ -141,7 +141,7 @@ func (s *Stream) bestMove() move {
 				if to < 0 {
 					continue
 				}
-				from := spot{class: int32(class), pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
+				from := position{class: int32(class), pattern: pattern, gain: cl.value[to] - cl.value[pattern], ok: true}
 				if at := s.target(from, app); at.ok && from.gain+at.gain > best.gain {
 					best = move{app, from, at, from.gain + at.gain}
 				}
@@ -152,9 +152,9 @@ func (s *Stream) bestMove() move {
 }
 
 // target returns the best spot for a container of a state such that limits are not exceeded further.
-func (s *Stream) target(from spot, app int) spot {
+func (s *Stream) target(from position, app int) position {
 	c := s.c
-	var best spot
+	var best position
 	now := 0.0
 	back := make([]float64, len(c.rows))
 	// Evaluate limits as if the container had left its node.

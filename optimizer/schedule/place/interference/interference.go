@@ -134,7 +134,7 @@ func derive(apps []string, capacity int, o Options, rate func(counts []uint8, ap
 			if complete && !(rps[0] > 0) {
 				return nil, fmt.Errorf("interference: %s runs at %v alone on a node", apps[app], rps[0])
 			}
-			if row, ok := wish(app, neighbour, rps, o); complete && ok {
+			if row, ok := constraintOf(app, neighbour, rps, o); complete && ok {
 				rows = append(rows, row)
 			}
 		}
@@ -149,9 +149,9 @@ func derive(apps []string, capacity int, o Options, rate func(counts []uint8, ap
 	return rows, nil
 }
 
-// wish derives a constraint from one curve, if it varies enough. The smallest number of neighbours with a sufficient
+// constraintOf derives a constraint from one curve, if it varies enough. The smallest number of neighbours with a sufficient
 // change decides.
-func wish(app, neighbour int, rps []float64, o Options) (Row, bool) {
+func constraintOf(app, neighbour int, rps []float64, o Options) (Row, bool) {
 	least, most := math.Inf(1), math.Inf(-1)
 	for _, r := range rps {
 		least, most = min(least, r), max(most, r)

@@ -35,7 +35,7 @@ func SixNodes() *place.Problem {
 }
 
 // Worth returns the metrics of a placement.
-func Worth(t testing.TB, p *place.Problem, at place.Placement) place.Worth {
+func Worth(t testing.TB, p *place.Problem, at place.Placement) place.Metrics {
 	t.Helper()
 	w, err := p.Evaluate(at)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestGradient(t *testing.T) {
 	}
 	const entropy = 0.3
 	loss := func() float64 {
-		var th thinking
+		var th inferenceBuffers
 		z := th.ask(p, l.x, 3)
 		sum := 0.0
 		for r, a := range l.action {
@@ -333,15 +333,15 @@ func TestZoneOfWhatRuns(t *testing.T) {
 // decreases when a better episode is found.
 func TestEnough(t *testing.T) {
 	l := &learning{best: 1.1, width: 1.02}
-	if got := l.enough(); math.Abs(got-1.1/1.02) > 1e-15 {
+	if got := l.goodThreshold(); math.Abs(got-1.1/1.02) > 1e-15 {
 		t.Errorf("got %v, want %v", got, 1.1/1.02)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		l := &learning{search: &search{replay: true}, best: rapid.Float64Range(-3, 3).Draw(t, "start"), width: widest}
 		for range 8 {
-			before, value := l.enough(), l.best+rapid.Float64Range(-0.1, 0.2).Draw(t, "more")
+			before, value := l.goodThreshold(), l.best+rapid.Float64Range(-0.1, 0.2).Draw(t, "more")
 			l.remember(&episode{}, 100, outcome{value: value}, 0, true)
-			if now := l.enough(); now < before-1e-12 || now > l.best || l.width > widest || l.width < 1 {
+			if now := l.goodThreshold(); now < before-1e-12 || now > l.best || l.width > widest || l.width < 1 {
 				t.Fatalf("an episode of %v: good from %v on, before %v; best %v, width %v", value, now, before, l.best, l.width)
 			}
 		}

@@ -37,13 +37,13 @@ func newPolicy(inputs, actions, hidden int, rng *rand.Rand) *policy {
 func (p *policy) inputs() int  { return p.first.Inputs }
 func (p *policy) actions() int { return p.second.Outputs }
 
-// thinking is the memory that one goroutine requires to evaluate policies.
-type thinking struct {
+// inferenceBuffers is the memory that one goroutine requires to evaluate policies.
+type inferenceBuffers struct {
 	hidden, logits []float32
 }
 
 // ask returns the logits of the given number of observations, valid until the next call.
-func (t *thinking) ask(p *policy, x []float32, rows int) []float32 {
+func (t *inferenceBuffers) ask(p *policy, x []float32, rows int) []float32 {
 	t.hidden = p.first.Forward(t.hidden, x, rows)
 	tanh(t.hidden[:rows*p.first.Outputs])
 	t.logits = p.second.Forward(t.logits, t.hidden[:rows*p.first.Outputs], rows)

@@ -102,7 +102,7 @@ func (b *board) value() float64 {
 func (s *scorer) play(boards []*board, greedily bool, workers int) {
 	in := s.net.inputs()
 	parallel((len(boards)+7)/8, workers, func(i int) {
-		var think thinking
+		var think inferenceBuffers
 		var active []*board
 		for _, b := range boards[i*8 : min(len(boards), i*8+8)] {
 			if b.app < len(b.rest) {

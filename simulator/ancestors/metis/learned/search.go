@@ -146,7 +146,7 @@ func (l *learning) learn(episodes []*episode, first, workers int, report func(Po
 	for k, learn := range l.learners {
 		lessons, all := lessonsOf(episodes, k), slices.Clone(rewards)
 		if l.replay {
-			lessons, all = l.again(lessons, all, k)
+			lessons, all = l.appendReplay(lessons, all, k)
 		}
 		normalise(lessons, all)
 		learn.update(lessons, l.entropy, workers)
@@ -170,9 +170,9 @@ func (l *learning) begin(outcomes []outcome) {
 	}
 }
 
-// enough returns the value above which an episode is good: the best divided by the width, or the same distance below
+// goodThreshold returns the value above which an episode is good: the best divided by the width, or the same distance below
 // a negative best.
-func (l *learning) enough() float64 { return l.best - math.Abs(l.best)*(1-1/l.width) }
+func (l *learning) goodThreshold() float64 { return l.best - math.Abs(l.best)*(1-1/l.width) }
 
 // remember stores demonstrations and good episodes.
 func (l *learning) remember(e *episode, number int, o outcome, reward float64, keeps bool) {
@@ -185,19 +185,19 @@ func (l *learning) remember(e *episode, number int, o outcome, reward float64, k
 		l.bestDemo = max(l.bestDemo, o.value)
 		l.demo.add(e, reward)
 	case o.value > l.best:
-		enough := l.enough() // must not decrease
-		if l.best, l.width = o.value, widest; l.enough() < enough {
+		enough := l.goodThreshold() // must not decrease
+		if l.best, l.width = o.value, widest; l.goodThreshold() < enough {
 			l.width = 1 / (1 - (l.best-enough)/math.Abs(l.best))
 		}
 		l.good = memory{}
 		l.good.add(e, reward)
-	case o.value > l.enough():
+	case o.value > l.goodThreshold():
 		l.good.add(e, reward)
 	}
 }
 
-// again appends the replayed lessons of a level; the same episodes are replayed at every level.
-func (l *learning) again(lessons []*lesson, rewards []float64, level int) ([]*lesson, []float64) {
+// appendReplay appends the replayed lessons of a level; the same episodes are replayed at every level.
+func (l *learning) appendReplay(lessons []*lesson, rewards []float64, level int) ([]*lesson, []float64) {
 	if level == 0 {
 		l.draw = l.rng.Uint64()
 	}

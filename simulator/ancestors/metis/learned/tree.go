@@ -248,7 +248,7 @@ func (r *rollout) run(episodes []*episode) {
 // chunk plays the episodes: in each round, every active episode descends the tree and places one container.
 func (r *rollout) chunk(episodes []*episode) {
 	t := r.tree
-	var think thinking
+	var think inferenceBuffers
 	var x []float32
 	active := make([]*episode, 0, len(episodes))
 	for _, e := range episodes {

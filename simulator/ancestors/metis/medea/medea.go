@@ -93,7 +93,7 @@ func Place(ctx context.Context, p *place.Problem, o Options) (*place.Solution, R
 
 // settle finds a placement with the violation of s, at most missed, and the highest or lowest throughput.
 func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o Options) (place.Solution, error) {
-	objective, limits := place.Objective{RPS: 1}, place.Limits{Missed: &missed}
+	objective, limits := place.Objective{RPS: 1}, place.Limits{MaxViolation: &missed}
 	if o.Tie == WorstRPS {
 		objective.RPS = -1
 	}

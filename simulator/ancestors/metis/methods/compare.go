@@ -84,7 +84,7 @@ var measures = []struct {
 
 // measured is the evaluation of one placement, from which the metrics are computed.
 type measured struct {
-	worth                   place.Worth
+	worth                   place.Metrics
 	predicted, gap, seconds float64
 	nodes                   int
 	priced                  bool

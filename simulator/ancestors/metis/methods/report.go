@@ -44,7 +44,7 @@ func Formats() []string { return formats.Names() }
 
 // Write writes the placement in one of Formats. It returns an error if it is not valid for the problem.
 func (r *Report) Write(w io.Writer, format string) error {
-	v, err := look(r)
+	v, err := newView(r)
 	if err != nil {
 		return fmt.Errorf("write placement: %w", err)
 	}

@@ -143,7 +143,7 @@ func TestPage(t *testing.T) {
 	if strings.Contains(written(t, placed(t, "exact", metis(6, 2, 2, 2, 2, 2, 2, 2)), "html"), "<figcaption>Learning</figcaption>") {
 		t.Error("exact learns nothing")
 	}
-	v, err := look(placed(t, "greedy", metis(729, 50, 50, 50, 50, 50, 50, 50)))
+	v, err := newView(placed(t, "greedy", metis(729, 50, 50, 50, 50, 50, 50, 50)))
 	if err != nil {
 		t.Fatal(err)
 	}

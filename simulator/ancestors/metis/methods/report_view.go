@@ -11,11 +11,11 @@ import (
 // view is a run with derived values required by all formats.
 type view struct {
 	*Report
-	worth     place.Worth
-	predicted place.Worth // by Told; MeanRPS is NaN without Told
-	names     []string    // of the apps
-	groups    []group     // by type, then by descending number of nodes; empty nodes last
-	groupOf   []int       // index in groups by node
+	worth     place.Metrics
+	predicted place.Metrics // by Told; MeanRPS is NaN without Told
+	names     []string      // of the apps
+	groups    []group       // by type, then by descending number of nodes; empty nodes last
+	groupOf   []int         // index in groups by node
 	apps      []app
 }
 
@@ -39,10 +39,10 @@ type app struct {
 func (a *app) mean() float64  { return ratio(a.rps, a.containers) }
 func (a *app) share() float64 { return ratio(float64(a.served), a.containers) }
 
-// look evaluates the placement, with the measured and, if different, the predicted throughputs, and computes the
+// newView evaluates the placement, with the measured and, if different, the predicted throughputs, and computes the
 // groups and the totals by app.
-func look(r *Report) (*view, error) {
-	v := &view{Report: r, predicted: place.Worth{MeanRPS: math.NaN()}}
+func newView(r *Report) (*view, error) {
+	v := &view{Report: r, predicted: place.Metrics{MeanRPS: math.NaN()}}
 	var err error
 	if v.worth, err = r.Problem.Evaluate(r.Placement); err != nil {
 		return nil, err
@@ -88,7 +88,7 @@ func (v *view) group() {
 			for _, c := range g.counts {
 				g.size += int(c)
 			}
-			g.missed, _ = v.Problem.Missed(g.counts)
+			g.missed, _ = v.Problem.Violation(g.counts)
 			i = len(v.groups)
 			v.groups, at[k] = append(v.groups, g), i
 		}
