@@ -2,14 +2,8 @@ package problems
 
 import "fmt"
 
-// Actions of a fruit tree.
-const (
-	leftChild = iota
-	rightChild
-)
-
 // fruitTree returns the full binary tree of Yang, Sun, Narasimhan (2019) with 2^depth leaves, depth 5 or 6 (else it
-// panics). Each action moves to a child, and only the leaf yields a reward, six nutrients simultaneously; all leaves
+// panics). Action 0 moves to the left child, 1 to the right, and only the leaf yields a reward, six nutrients simultaneously; all leaves
 // are on the front. The state is one-hot over the 2^depth − 1 inner nodes, level by level, and all zeros at a leaf,
 // where the episode is over. The problem is deterministic. Limit depth (no episode is cut); reference (−1, …, −1).
 func fruitTree(depth int) Problem {

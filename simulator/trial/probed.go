@@ -21,7 +21,8 @@ func runProbed(job Job, t *Truth, o Options) (*Outcome, error) {
 	return runJob(job, o, func(r *runner) strategy { return &probed{planned{r: r, planner: plan.Model{}}, t} })
 }
 
-func (*probed) look() (*resources.Allocation, string) { return nil, "" }
+// reevaluate returns nil: a settled job stays.
+func (*probed) reevaluate() (*resources.Allocation, string) { return nil, "" }
 
 // settle returns the allocation with the lowest utility for the rest of the run, without noise, among those that meet
 // the SLA, or the one with the smallest excess if none does. O(allocations).

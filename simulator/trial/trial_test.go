@@ -369,3 +369,11 @@ func TestReach(t *testing.T) {
 		})
 	}
 }
+
+// TestProbedStays: the reference with perfect information does not move after it has settled.
+func TestProbedStays(t *testing.T) {
+	var s strategy = &probed{}
+	if a, why := s.reevaluate(); a != nil {
+		t.Errorf("moves to %s: %s", a, why)
+	}
+}
