@@ -37,8 +37,7 @@ func threeCounts(entries []history.Entry, model string) bool {
 
 // TestAgreeingMeasurementsRarelyWiden requires that a user's measurement that agrees with the prediction widens no
 // interval of that training, with or without other data: on a new machine, on a new GPU, or as the first measurement.
-// About one case in a thousand violates this, where the measurement tips the choice of the hyperparameters; one in a
-// hundred is allowed, and one more for the few cases of a run.
+// One of 4,000 drawn cases violated this; one in a run is allowed, and one more for every thousand cases.
 func TestAgreeingMeasurementsRarelyWiden(t *testing.T) {
 	cases := 0
 	var widened []string
@@ -80,7 +79,8 @@ func TestAgreeingMeasurementsRarelyWiden(t *testing.T) {
 		}
 		cases++
 	})
-	if len(widened) > 1+cases/100 {
+	t.Logf("%d of %d cases widen", len(widened), cases)
+	if len(widened) > 1+cases/1000 {
 		t.Errorf("%d of %d cases widen: %v", len(widened), cases, widened)
 	}
 }
