@@ -1,0 +1,136 @@
+// Package engine describes systems that run jobs on machines other than this one, such as Slurm. A run consists of
+// stretches; a stretch is one job of the engine, which is never changed after it has started: another allocation is
+// another stretch.
+//
+// An engine only decides where and when a process runs. What a training does, and how it ended, is recorded by the
+// supervisor of package launch, which the engine starts on the compute node.
+package engine
+
+import (
+	"context"
+	"errors"
+	"syscall"
+	"time"
+
+	"trainopt/resources"
+)
+
+// Engine is a system that runs jobs. Methods that ask the engine fail with ErrUnreachable if it does not answer; they
+// then say nothing about the jobs.
+type Engine interface {
+	// Name is the name of the engine in --engine, such as "slurm".
+	Name() string
+	// Offers lists the kinds of nodes that the user may ask for.
+	Offers(ctx context.Context) ([]Offer, error)
+	// Submit submits one stretch and returns the engine's id of the job. It is idempotent on Request.Key: a job of
+	// that key that is pending or running is returned and not submitted again.
+	Submit(ctx context.Context, r Request) (id string, err error)
+	// List returns the jobs of the given keys that the engine knows, in one request. A key without a job is absent,
+	// which does not mean that its job has ended.
+	List(ctx context.Context, keys ...string) ([]Status, error)
+	// Signal sends a signal to the supervisor of a running job.
+	Signal(ctx context.Context, id string, sig syscall.Signal) error
+	// Cancel ends a pending or running job. A job that has ended is no error.
+	Cancel(ctx context.Context, id string) error
+	// Account returns every life of the jobs from the engine's accounting, in order of their start. It lags behind
+	// the events: only a Life with Final set is the last word.
+	Account(ctx context.Context, ids ...string) ([]Life, error)
+}
+
+// ErrUnreachable reports that the engine did not answer: its controller or its database is down, or too slow.
+var ErrUnreachable = errors.New("the engine does not answer")
+
+// ErrRefused reports that the engine refused a request; the text that wraps it quotes the engine's reason.
+var ErrRefused = errors.New("the engine refused")
+
+// Offer is a kind of node: identical nodes of one partition.
+type Offer struct {
+	Partition string        `json:"partition"`
+	Default   bool          `json:"default"`            // the partition is the default of the site
+	GPUType   string        `json:"gpu_type,omitempty"` // as requested from the engine ("a100"); empty without GPUs
+	GPUs      int           `json:"gpus"`               // per node
+	CPUs      int           `json:"cpus"`               // per node
+	Memory    resources.GiB `json:"memory_gib"`         // per node
+	Nodes     int           `json:"nodes"`              // that are up, whether busy or not
+	Idle      int           `json:"idle"`               // of which nothing runs on
+	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
+	Features  []string      `json:"features,omitempty"`
+	// Billing contains the site's billing weight per hour of a unit of each resource ("cpu", "mem" per GiB,
+	// "gres/gpu", "gres/gpu:a100"); nil if the site states none.
+	Billing map[string]float64 `json:"billing,omitempty"`
+}
+
+// Place is what a stretch asks for. Zero fields are left to the engine.
+type Place struct {
+	Partition string        `json:"partition,omitempty"`
+	GPUType   string        `json:"gpu_type,omitempty"`
+	Nodes     int           `json:"nodes,omitempty"` // 0 means 1
+	GPUs      int           `json:"gpus,omitempty"`  // per node
+	CPUs      int           `json:"cpus,omitempty"`  // per node
+	Memory    resources.GiB `json:"memory_gib,omitempty"`
+	Avoid     []string      `json:"avoid,omitempty"` // names of nodes not to be used
+}
+
+// Request is one stretch to submit.
+type Request struct {
+	Key       string        // the name of the job, unique to the stretch: optimize.RUN.STRETCH
+	Comment   string        // stored with the job; for people and for finding it again
+	Argv      []string      // absolute path of the program and its arguments, the same on every node
+	Env       []string      // environment of the submission, which the job inherits; nil: that of this process
+	Dir       string        // working directory, absolute
+	Output    string        // file for the output of the supervisor itself, absolute
+	Place     Place         // what it runs on
+	TimeLimit time.Duration // 0: that of the partition
+	// Warn is the time before the end of TimeLimit at which the supervisor is sent SIGUSR1; 0: no signal.
+	Warn  time.Duration
+	Extra []string // options of the site, passed through unchanged: --account=…, --qos=…
+}
+
+// State is the condition of a job.
+type State string
+
+// States of a job. Unknown is any state that does not tell whether the job runs.
+const (
+	Pending State = "pending"
+	Running State = "running"
+	Ending  State = "ending" // it has been asked to end, or its resources are being released
+	Ended   State = "ended"
+	Unknown State = "unknown"
+)
+
+// Status is the engine's present view of a job. Unknown times are zero.
+type Status struct {
+	ID        string    `json:"id"`
+	Key       string    `json:"key"`
+	State     State     `json:"state"`
+	Raw       string    `json:"raw"`              // the engine's own word, such as COMPLETING
+	Reason    string    `json:"reason,omitempty"` // why it waits or ended, in the engine's words
+	Submitted time.Time `json:"submitted"`
+	Started   time.Time `json:"started"`
+	Expected  time.Time `json:"expected"` // the engine's own estimate of the start
+	Nodes     []string  `json:"nodes,omitempty"`
+	Restarts  int       `json:"restarts"` // how often the engine has started the job again
+}
+
+// Life is one life of a job in the engine's accounting: a job that was requeued has several, all of which are paid.
+// Pointers are nil where the site records nothing, which differs from 0.
+type Life struct {
+	ID        string        `json:"id"`
+	State     string        `json:"state"`               // the engine's own word, such as NODE_FAIL
+	Final     bool          `json:"final"`               // it has ended and has an end time
+	Cancelled string        `json:"cancelled,omitempty"` // who cancelled it, if somebody did
+	Submitted time.Time     `json:"submitted"`
+	Started   time.Time     `json:"started"` // zero: it never ran
+	Ended     time.Time     `json:"ended"`
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Nodes     []string      `json:"nodes,omitempty"`
+	Code      int           `json:"code"`
+	Signal    int           `json:"signal"`
+	GPUs      int           `json:"gpus"` // of all nodes, as CPUs and Memory
+	GPUType   string        `json:"gpu_type,omitempty"`
+	CPUs      int           `json:"cpus"`
+	Memory    resources.GiB `json:"memory_gib"`
+	PeakGiB   *float64      `json:"peak_memory_gib"` // of the step that used most
+	CPUSecs   *float64      `json:"cpu_seconds"`
+	Joules    *float64      `json:"energy_joules"`
+}
