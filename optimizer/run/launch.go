@@ -67,9 +67,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	now := r.elapsed()
 	r.Current, r.exitAt = a, 0
-	if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
-		r.failStart(CodeOurs, err, err)
-		return
+	if !r.Config.elsewhere() { // a place on an engine is charged from when it is held
+		if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
+			r.failStart(CodeOurs, err, err)
+			return
+		}
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: the run of an agent that dies now must be findable
@@ -102,9 +104,6 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.Progress.Current().StartedAt = r.elapsed()
 	r.continueFrom(from)
 	r.attach(j)
-	if r.queued != nil {
-		r.meter.Settle(now)
-	}
 	r.noteAllocation(a, "launch", label)
 	if label == "run" && r.Progress.launches() == 1 {
 		r.stay(r.plan.Reason)
