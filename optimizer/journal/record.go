@@ -232,6 +232,9 @@ type Outcome struct {
 	PeakMemoryGiB   Number `json:"peak_memory_gib"`
 	Restarts        int    `json:"restarts"`
 	EnergyJoules    Number `json:"energy_joules"`
+	// QueueSeconds is the time of waiting for places on an engine, included in Seconds and not charged; nil for a run on
+	// this machine.
+	QueueSeconds *float64 `json:"queue_seconds,omitempty"`
 }
 
 // Baseline contains the time and cost of the baseline for the same work, projected from its measured pace.

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/internal/stat"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 )
@@ -46,8 +48,35 @@ func runSection(d *Data) section {
 		"prices", prices(r.Prices.Rates),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
+	if o.QueueSeconds != nil {
+		f = append(f, fields("waited for places", number(journal.Number(*o.QueueSeconds), duration)+" (not charged)")...)
+	}
 	s.Blocks = []block{{Fields: f}}
+	if len(r.Stretches) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
+	}
 	return s
+}
+
+// stretchTable lists the jobs of the engine that carried the run, with the times of the engine's accounting where it
+// has confirmed them.
+func stretchTable(list []engine.Stretch) *grid {
+	g := &grid{Columns: append(left("Job", "Place", "Node", "State"), right("Waited", "Held")...)}
+	g.Columns = append(g.Columns, left("Accounting")...)
+	for _, s := range list {
+		waited, held, confirmed := noData, noData, "not yet confirmed"
+		if !s.Started.IsZero() {
+			waited = number(journal.Number(max(0, s.Started.Sub(s.Submitted).Seconds())), duration)
+			if !s.Ended.IsZero() {
+				held = number(journal.Number(s.Ended.Sub(s.Started).Seconds()), duration)
+			}
+		}
+		if s.Confirmed {
+			confirmed = "confirmed"
+		}
+		g.Rows = append(g.Rows, row(s.Engine+" "+s.ID, s.Place.String(), strings.Join(s.Nodes, " "), cmp.Or(s.State, noData), waited, held, confirmed))
+	}
+	return g
 }
 
 // restarts returns the number of restarts and, if measured, the time that they took.

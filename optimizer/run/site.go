@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"trainopt/cost"
 	"trainopt/monitor"
 	"trainopt/optimizer/engine"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -53,17 +55,53 @@ func (r *run) openSite(ctx context.Context) error {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
 	r.site, r.Launcher = s, s.Launcher
-	if r.Config.Rates == nil && s.Rates != nil {
-		r.Config.Rates = s.Rates
+	return nil
+}
+
+// changeEngine lets an ended run continue on another engine, or on another kind of its nodes: limits, baseline and prices
+// become those of the new place, and what was timed at the old one no longer counts. The money spent, and the limits of
+// the SLA, stay.
+func (r *run) changeEngine(ctx context.Context, c Change) error {
+	r.Config.Engine, r.Config.EngineArgs = c.Engine, c.EngineArgs
+	if c.BillingHour > 0 {
+		r.Config.BillingHour = c.BillingHour
 	}
+	r.Limits.GPUs.Max = 0
+	var err error
+	if r.Config.elsewhere() {
+		if err = r.openSite(ctx); err == nil {
+			r.Host = r.site.Host
+		}
+	} else {
+		r.site, r.Launcher = Site{}, r.local
+		r.Host, err = r.Discover(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	r.resolveRates()
+	if r.site.Rates != nil && r.Config.Rates == nil {
+		r.Rates = *r.site.Rates
+	}
+	if err := r.resolveLimits(); err != nil {
+		return err
+	}
+	r.Current, r.Phase, r.RestartS, r.StartupS = r.Baseline, probing, nil, nil
+	for _, s := range r.Progress.Segments {
+		s.Blocks, s.Stated, s.Units, s.Timed = nil, nil, 0, 0
+	}
+	r.rec.Host, r.rec.Prices = journal.Host{Host: r.Host}, journal.Prices{Rates: r.Rates}
+	r.rec.Baseline = nil
+	r.warn("continues on another engine: " + cmp.Or(c.Engine, "local"))
 	return nil
 }
 
 // queueing is the state of a run that waits for its place.
 type queueing struct {
 	site     Site
-	lastWait string // the last reason that was shown
-	moving   *move  // nil unless the place of the next launch is being obtained
+	local    launch.Launcher // of this machine
+	lastWait string          // the last reason that was shown
+	moving   *move           // nil unless the place of the next launch is being obtained
 }
 
 // move is a restart at another allocation, whose place is obtained while the job still runs.
@@ -77,7 +115,7 @@ type move struct {
 const moveWithin = 30 * time.Minute
 
 // leaveFor restarts the job at the allocation of l. With an engine that can prepare a place, the job runs on until the
-// place is held: nobody gives up a place for a position in a queue.
+// place is held, instead of giving its place up for a position in a queue.
 func (r *run) leaveFor(l *pendingStop) {
 	p, ok := r.Launcher.(launch.Preparer)
 	if !ok || r.job == nil {

@@ -115,7 +115,7 @@ const (
 )
 
 // readJSON reads a file of the run directory. A network file system revalidates a file when it is opened, so each call
-// opens it anew.
+// opens it again.
 func readJSON(dir, name string, into any) error {
 	data, err := regular.ReadFile(filepath.Join(dir, name), maxFile)
 	if err != nil {

@@ -177,7 +177,7 @@ func (j *job) askEngine() {
 }
 
 // isLost reports whether the job has ended without a record: its node is silent, and the engine says that the job has
-// ended, or has not known it in several answers. An engine that does not answer says nothing.
+// ended, or has not known it in several answers. The silence of an engine is no evidence.
 func (j *job) isLost() (why string, lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -333,29 +333,8 @@ func (j *job) Handle() launch.Handle {
 func (j *job) Enforced() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	words := []string{fmt.Sprintf("%s job %s (%s): %s", j.launcher.Engine.Name(), j.stretch.ID, j.stretch.Key, describe(j.stretch.Place))}
+	words := []string{fmt.Sprintf("%s job %s (%s): %s", j.launcher.Engine.Name(), j.stretch.ID, j.stretch.Key, j.stretch.Place)}
 	return append(words, j.node.Enforced...)
-}
-
-// describe formats a place as a short phrase.
-func describe(p engine.Place) string {
-	var parts []string
-	if p.Partition != "" {
-		parts = append(parts, "partition "+p.Partition)
-	}
-	if p.Nodes > 1 {
-		parts = append(parts, fmt.Sprintf("%d nodes", p.Nodes))
-	}
-	if p.GPUs > 0 {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d GPU %s", p.GPUs, p.GPUType)))
-	}
-	if p.CPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d CPU", p.CPUs))
-	}
-	if p.Memory > 0 {
-		parts = append(parts, fmt.Sprintf("%.4g GiB", float64(p.Memory)))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Ready implements launch.Preparation.
@@ -430,7 +409,7 @@ func (j *job) Waiting() string {
 	return name + " was submitted"
 }
 
-// Sample returns the node's latest sample; one without data if there is none or it is old.
+// Sample returns the node's latest sample; one without data if it is absent or old.
 func (j *job) Sample() monitor.Sample {
 	s, err := readSample(j.dir, j.stretch.N)
 	if err != nil || j.unseen() > j.launcher.pace().stale {

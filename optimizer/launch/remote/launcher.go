@@ -270,7 +270,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 			j.saveStretch()
 		}
 	}
-	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts anew, below that of the node
+	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts at 0, below that of the node
 	j.want.Schema = fileSchema
 	for _, s := range list { // the place that a dead agent was obtaining
 		if s.State == statePrepared && s.Ended.IsZero() && s.N > h.Stretch {

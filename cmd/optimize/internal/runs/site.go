@@ -50,6 +50,12 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		}); ok {
 			l.Notice = n.Notice(ctx)
 		}
-		return run.Site{Launcher: l, Host: remote.Host(offer)}, nil
+		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if cfg.BillingHour > 0 {
+			if site.Rates, err = remote.Rates(offer, cfg.BillingHour); err != nil {
+				return run.Site{}, err
+			}
+		}
+		return site, nil
 	}
 }
