@@ -41,6 +41,8 @@ var below = map[string][]string{
 	"optimizer/perf":         {},
 	"optimizer/plan":         {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":       {},
+	"optimizer/engine":       {},
+	"optimizer/engine/slurm": {"optimizer/engine"},
 	"optimizer/journal":      {"optimizer/plan", "optimizer/perf", "optimizer/launch"},
 	"optimizer/history":      {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
 	"optimizer/report/chart": {},
@@ -54,6 +56,8 @@ var below = map[string][]string{
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+
+	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
