@@ -47,6 +47,8 @@ func newLife(j *slurm.Job) life {
 	}
 	if cpus, ok := j.AllocTRES["cpu"]; ok {
 		l.cpus = cpus
+	}
+	if len(j.AllocTRES) > 1 { // cpu alone is of AllocCPUS, which does not exclude GPUs
 		gpus, kind := j.GPUs()
 		l.gpus, l.gpuType = float64(gpus), kind
 	}
@@ -163,7 +165,7 @@ func defaultRates(gpus float64, gpuType string) cost.Rates {
 // price sets usd and split. It returns the rates, or false if the life did not run or its allocation or time is not
 // recorded. Memory that is not recorded is not charged.
 func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
-	if l.job.Start.IsZero() || !known(l.cpus) || !known(l.seconds) {
+	if l.job.Start.IsZero() || !known(l.cpus) || !known(l.gpus) || !known(l.seconds) {
 		return cost.Rates{}, false
 	}
 	var rates cost.Rates

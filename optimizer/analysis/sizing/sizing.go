@@ -340,7 +340,7 @@ func (s *sum) value() number {
 func (r *Report) remark(repeated int, o Options) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
-		note("%s of the accounting could not be read and are left out, first: %s", chart.Plural(o.Bad, "line"), chart.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))
+		note("%s of the accounting could not be read, first: %s", chart.Plural(o.Bad, "line"), chart.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))
 	}
 	if repeated > 0 {
 		note("%s listed more than once: the last line counts", chart.Plural(repeated, "run"))

@@ -159,10 +159,12 @@ func TestNoDataIsNotZero(t *testing.T) {
 			t.Errorf("no note %q in:\n%s", want, notes)
 		}
 	}
-	// Without an allocation nothing has a price.
-	g = New(completed(2, func(j *slurm.Job) { j.AllocTRES = nil }), Options{}).Groups[0]
-	if known(float64(g.CostUSD)) || g.Unpriced != 2 {
-		t.Errorf("cost %g, %d unpriced", float64(g.CostUSD), g.Unpriced)
+	// Without an allocation, or with the number of CPUs alone, nothing has a price.
+	for _, tres := range []map[string]float64{nil, {"cpu": 4}} {
+		g = New(completed(2, func(j *slurm.Job) { j.AllocTRES = tres }), Options{}).Groups[0]
+		if known(float64(g.CostUSD)) || g.Unpriced != 2 || known(float64(g.Request.GPUs)) {
+			t.Errorf("cost %g, %d unpriced", float64(g.CostUSD), g.Unpriced)
+		}
 	}
 }
 
