@@ -192,7 +192,12 @@ func (r *Report) prices() []string {
 func (r *Report) adviceSection() page.Section {
 	s := page.Section{ID: "requests", Title: "Recommended requests",
 		Intro: fmt.Sprintf("From at least %d completed runs. Sufficient for those runs; a larger input may require more.", minRuns)}
+	few := 0
 	for _, g := range r.Groups {
+		if len(g.of(func(l *life) float64 { return l.seconds })) < minRuns {
+			few++
+			continue
+		}
 		b := page.Block{Caption: g.name()}
 		for _, l := range g.Advice.Lines {
 			b.Fields = append(b.Fields, page.Field{Name: "#SBATCH " + l.Option, Value: l.Reason})
@@ -201,6 +206,9 @@ func (r *Report) adviceSection() page.Section {
 			b.Notes = append(b.Notes, "not recommended: "+w)
 		}
 		s.Blocks = append(s.Blocks, b)
+	}
+	if few > 0 {
+		s.Blocks = append(s.Blocks, page.Block{Notes: []string{fmt.Sprintf("no recommendation for %s with fewer completed runs", chart.Plural(few, "group"))}})
 	}
 	return s
 }

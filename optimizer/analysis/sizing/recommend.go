@@ -42,13 +42,7 @@ type Line struct {
 // recommend returns the recommended requests of an evaluated group.
 func (g *Group) recommend() Recommendation {
 	r := Recommendation{Lines: []Line{}, Withheld: []string{}}
-	completed := 0
-	for i := range g.lives {
-		if g.lives[i].completed() {
-			completed++
-		}
-	}
-	if completed < minRuns {
+	if completed := len(g.of(func(l *life) float64 { return l.seconds })); completed < minRuns {
 		r.Withheld = append(r.Withheld, fmt.Sprintf("all requests: %s, at least %d are required", chart.Plural(completed, "completed run"), minRuns))
 		return r
 	}
