@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/run"
 )
 
@@ -60,6 +61,16 @@ func TestAnalyzeAccounting(t *testing.T) {
 	for _, format := range []string{"text", "markdown", "html", "csv"} {
 		if code, out, errs := w.run("analyze", "--sacct", "sacct.txt", "--format", format); code != run.CodeDone || !strings.Contains(out, "train-resnet") {
 			t.Errorf("%s: exit %d: %.200s %s", format, code, out, errs)
+		}
+	}
+}
+
+// TestSacctCommandIsDocumented: the documented command and that of the help text request the columns that are read.
+func TestSacctCommandIsDocumented(t *testing.T) {
+	_, help, _ := newWorld(t).run("analyze", "--help")
+	for name, text := range map[string]string{"docs/slurm.md": document(t, "docs/slurm.md"), "analyze --help": help} {
+		if want := "--format=" + slurm.AccountingFields; !strings.Contains(strings.ReplaceAll(text, "\\\n", ""), want) {
+			t.Errorf("%s does not contain %s", name, want)
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (r *Report) tiles() []page.Tile {
 }
 
 // name returns the display name of a group.
-func (g *Group) name() string {
+func (g *jobGroup) name() string {
 	user, name := g.User, g.Name
 	if user == "" {
 		user = "user unknown"
@@ -83,7 +83,7 @@ func (g *Group) name() string {
 }
 
 // states formats the numbers of runs by state, most frequent first: "12 completed, 1 failed".
-func (g *Group) states() string {
+func (g *jobGroup) states() string {
 	names := slices.SortedFunc(maps.Keys(g.States), func(a, b string) int {
 		if g.States[a] != g.States[b] {
 			return g.States[b] - g.States[a]
@@ -142,7 +142,7 @@ func (r *Report) useTable() *page.Table {
 // costTable returns the hours, the cost and its unused parts.
 func (r *Report) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
-	row := func(name string, x *Group) {
+	row := func(name string, x *jobGroup) {
 		none := func(v number) string { // "–" if no run failed
 			if !known(float64(v)) && known(float64(x.CostUSD)) {
 				return "–"

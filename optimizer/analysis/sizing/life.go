@@ -199,8 +199,8 @@ func (l *life) unused(usd, share float64) float64 {
 }
 
 // request returns what the life held.
-func (l *life) request() Request {
-	r := Request{Nodes: int(l.nodes), CPUs: number(l.cpus), GPUs: number(l.gpus), GPUType: l.gpuType, MemoryGiB: number(l.nodeGiB), LimitS: number(math.NaN()), tasks: 1}
+func (l *life) request() allocation {
+	r := allocation{Nodes: int(l.nodes), CPUs: number(l.cpus), GPUs: number(l.gpus), GPUType: l.gpuType, MemoryGiB: number(l.nodeGiB), LimitS: number(math.NaN()), tasks: 1}
 	if l.job.Limit != nil {
 		r.LimitS = number(l.job.Limit.Seconds())
 	}

@@ -23,15 +23,15 @@ const (
 	mostTimeouts = 0.05
 )
 
-// Recommendation contains the requests that would have sufficed.
-type Recommendation struct {
-	Lines []Line `json:"lines"`
+// recommendation contains the requests that would have sufficed.
+type recommendation struct {
+	Lines []option `json:"lines"`
 	// Withheld names the requests that are not recommended, with the reason.
 	Withheld []string `json:"withheld"`
 }
 
-// Line is one recommended option of sbatch.
-type Line struct {
+// option is one recommended option of sbatch.
+type option struct {
 	Option string `json:"option"` // "--mem=12G"
 	Reason string `json:"reason"`
 	// Lowers and Raises tell a change from the latest request; both are false if it stays, or is not known.
@@ -40,13 +40,13 @@ type Line struct {
 }
 
 // recommend returns the recommended requests of an evaluated group.
-func (g *Group) recommend() Recommendation {
-	r := Recommendation{Lines: []Line{}, Withheld: []string{}}
+func (g *jobGroup) recommend() recommendation {
+	r := recommendation{Lines: []option{}, Withheld: []string{}}
 	if completed := len(g.of(func(l *life) float64 { return l.seconds })); completed < minRuns {
 		r.Withheld = append(r.Withheld, fmt.Sprintf("all requests: %s, at least %d are required", chart.Plural(completed, "completed run"), minRuns))
 		return r
 	}
-	for _, of := range []func() (Line, string){g.memoryLine, g.cpuLine, g.timeLine} {
+	for _, of := range []func() (option, string){g.memoryLine, g.cpuLine, g.timeLine} {
 		if line, withheld := of(); withheld != "" {
 			r.Withheld = append(r.Withheld, withheld)
 		} else {
@@ -57,7 +57,7 @@ func (g *Group) recommend() Recommendation {
 }
 
 // of returns the known values of the completed runs, ascending.
-func (g *Group) of(value func(*life) float64) []float64 {
+func (g *jobGroup) of(value func(*life) float64) []float64 {
 	var out []float64
 	for i := range g.lives {
 		if l := &g.lives[i]; l.completed() && known(value(l)) {
@@ -70,7 +70,7 @@ func (g *Group) of(value func(*life) float64) []float64 {
 
 // memoryLine recommends the memory per node: the largest peak of any run, or what a run that ran out of memory held,
 // with the margin.
-func (g *Group) memoryLine() (line Line, withheld string) {
+func (g *jobGroup) memoryLine() (line option, withheld string) {
 	if n := len(g.of(func(l *life) float64 { return l.peakGiB })); n < minRuns {
 		return line, fmt.Sprintf("memory: %s with a recorded peak, at least %d are required", chart.Plural(n, "completed run"), minRuns)
 	}
@@ -81,13 +81,13 @@ func (g *Group) memoryLine() (line Line, withheld string) {
 			peak, why = l.nodeGiB, "held by a run that ran out of memory"
 		}
 	}
-	option, gib := memoryOption(peak * memoryMargin)
-	line = Line{Option: option, Reason: fmt.Sprintf("%s a node, %s, plus %.0f %%", chart.GiB(peak), why, 100*(memoryMargin-1))}
+	text, gib := memoryOption(peak * memoryMargin)
+	line = option{Option: text, Reason: fmt.Sprintf("%s a node, %s, plus %.0f %%", chart.GiB(peak), why, 100*(memoryMargin-1))}
 	return line.against(gib, float64(g.Request.MemoryGiB), chart.GiB), ""
 }
 
 // memoryOption formats memory per node, rounded up: to 64 MiB below 1 GiB, to 256 MiB below 4 GiB, else to whole GiB.
-func memoryOption(gib float64) (option string, rounded float64) {
+func memoryOption(gib float64) (text string, rounded float64) {
 	step := 1.0
 	switch {
 	case gib <= 1:
@@ -102,14 +102,14 @@ func memoryOption(gib float64) (option string, rounded float64) {
 }
 
 // cpuLine recommends the CPUs per task: the largest mean use of a completed run with the margin, at most what is held.
-func (g *Group) cpuLine() (line Line, withheld string) {
+func (g *jobGroup) cpuLine() (line option, withheld string) {
 	used := g.of(func(l *life) float64 { return l.cpuSecs / l.seconds })
 	if len(used) < minRuns {
 		return line, fmt.Sprintf("CPUs: %s with recorded CPU time, at least %d are required", chart.Plural(len(used), "completed run"), minRuns)
 	}
 	held, most, tasks := float64(g.Request.CPUs), used[len(used)-1], float64(g.Request.tasks)
 	perTask := max(1, math.Ceil(most*cpuMargin/tasks-1e-9))
-	line = Line{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %.0f %%", chart.Significant(most), chart.Plural(len(used), "run"), 100*(cpuMargin-1))}
+	line = option{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %.0f %%", chart.Significant(most), chart.Plural(len(used), "run"), 100*(cpuMargin-1))}
 	if tasks > 1 {
 		line.Reason += fmt.Sprintf(", for %.0f tasks", tasks)
 	}
@@ -122,7 +122,7 @@ func (g *Group) cpuLine() (line Line, withheld string) {
 }
 
 // timeLine recommends the time limit.
-func (g *Group) timeLine() (line Line, withheld string) {
+func (g *jobGroup) timeLine() (line option, withheld string) {
 	elapsed := g.of(func(l *life) float64 { return l.seconds })
 	if n := g.States["TIMEOUT"]; float64(n) > mostTimeouts*float64(n+len(elapsed)) {
 		return line, fmt.Sprintf("time: %d of %s reached the time limit, and the time they need is not known", n, chart.Plural(n+len(elapsed), "run"))
@@ -135,7 +135,7 @@ func (g *Group) timeLine() (line Line, withheld string) {
 			longer++
 		}
 	}
-	line = Line{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%.0f %% of %s took at most %s, plus %.0f %%",
+	line = option{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%.0f %% of %s took at most %s, plus %.0f %%",
 		100*timeQuantile, chart.Plural(len(elapsed), "run"), chart.Duration(quantile), 100*(timeMargin-1))}
 	if longer > 0 {
 		line.Reason += fmt.Sprintf("; %d took longer than this limit", longer)
@@ -166,7 +166,7 @@ func slurmTime(seconds float64) string {
 }
 
 // against compares a line with the latest request.
-func (l Line) against(recommended, requested float64, format func(float64) string) Line {
+func (l option) against(recommended, requested float64, format func(float64) string) option {
 	if !known(requested) {
 		return l
 	}

@@ -46,38 +46,38 @@ func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n
 
 func known(v float64) bool { return chart.Known(v) }
 
-// Summary describes one measurement per run.
-type Summary struct {
+// summary describes one measurement per run.
+type summary struct {
 	Median number `json:"median"`
 	Max    number `json:"max"`
 	Of     int    `json:"of"` // runs with the measurement
 }
 
-func summarize(values []float64) Summary {
+func summarize(values []float64) summary {
 	sorted := slices.Sorted(slices.Values(values))
-	s := Summary{Median: number(stat.Median(sorted)), Max: number(math.NaN()), Of: len(sorted)}
+	s := summary{Median: number(stat.Median(sorted)), Max: number(math.NaN()), Of: len(sorted)}
 	if len(sorted) > 0 {
 		s.Max = number(sorted[len(sorted)-1])
 	}
 	return s
 }
 
-// Share is the used part of what was held, 0…1, over all runs where both are recorded.
-type Share struct {
+// usedShare is the used part of what was held, 0…1, over all runs where both are recorded.
+type usedShare struct {
 	Value number `json:"value"`
 	Of    int    `json:"of"` // runs
 }
 
-// Hours are amounts held, of runs whose allocation is recorded.
-type Hours struct {
+// resourceHours are amounts held, of runs whose allocation is recorded.
+type resourceHours struct {
 	CPU number `json:"cpu"`
 	GPU number `json:"gpu"`
 	GiB number `json:"gib"`
 }
 
-// Waste is the price, in USD, of what was held and measured to be unused. Its parts overlap with Failed: they do not add
+// unusedCost is the price, in USD, of what was held and measured to be unused. Its parts overlap with Failed: they do not add
 // up. Unknown without a measurement.
-type Waste struct {
+type unusedCost struct {
 	CPU    number `json:"cpu"`
 	Memory number `json:"memory"`
 	GPU    number `json:"gpu"`
@@ -87,8 +87,8 @@ type Waste struct {
 	TimedOut number `json:"timed_out"`
 }
 
-// Request is what the latest run of a group held.
-type Request struct {
+// allocation is what the latest run of a group held.
+type allocation struct {
 	Nodes     int    `json:"nodes"`
 	CPUs      number `json:"cpus"` // of all nodes
 	GPUs      number `json:"gpus"` // of all nodes
@@ -98,9 +98,9 @@ type Request struct {
 	tasks     int    // of its largest step
 }
 
-// Group contains the jobs of one user with one name. Tasks of an array are jobs of their own, and the steps of a job are
+// jobGroup contains the jobs of one user with one name. Tasks of an array are jobs of their own, and the steps of a job are
 // joined. A run is one life of a job, from a start to its end.
-type Group struct {
+type jobGroup struct {
 	User    string `json:"user"`
 	Name    string `json:"name"`
 	Jobs    int    `json:"jobs"` // that started
@@ -109,29 +109,29 @@ type Group struct {
 	Waiting int    `json:"waiting"` // that never started, or wait again
 	// States counts the runs that ended, by Slurm's word.
 	States  map[string]int `json:"states"`
-	Request Request        `json:"request"`
-	WaitS   Summary        `json:"wait_s"`    // from eligible to start
-	Elapsed Summary        `json:"elapsed_s"` // of completed runs
+	Request allocation     `json:"request"`
+	WaitS   summary        `json:"wait_s"`    // from eligible to start
+	Elapsed summary        `json:"elapsed_s"` // of completed runs
 	// CPU is the CPU time over the CPU time held; CPUs the mean number in use of each run.
-	CPU  Share   `json:"cpu_efficiency"`
-	CPUs Summary `json:"cpus_used"`
+	CPU  usedShare `json:"cpu_efficiency"`
+	CPUs summary   `json:"cpus_used"`
 	// PeakGiB is the largest use of memory on one node, Memory its part of what was held there.
-	PeakGiB Summary `json:"peak_memory_gib_per_node"`
-	Memory  Summary `json:"memory_efficiency"`
+	PeakGiB summary `json:"peak_memory_gib_per_node"`
+	Memory  summary `json:"memory_efficiency"`
 	// GPU is the utilization that the site recorded, GPUMemory the peak of the task that used most.
-	GPU       Share          `json:"gpu_utilization"`
-	GPUMemory Summary        `json:"peak_gpu_memory_gib"`
-	Hours     Hours          `json:"hours"`
+	GPU       usedShare      `json:"gpu_utilization"`
+	GPUMemory summary        `json:"peak_gpu_memory_gib"`
+	Hours     resourceHours  `json:"hours"`
 	CostUSD   number         `json:"cost_usd"`
 	Unpriced  int            `json:"unpriced"` // runs without a recorded allocation or time
-	Waste     Waste          `json:"waste_usd"`
-	Advice    Recommendation `json:"recommendation"`
+	Waste     unusedCost     `json:"waste_usd"`
+	Advice    recommendation `json:"recommendation"`
 
 	lives []life
 }
 
-// Price is a set of rates and the number of runs priced by it.
-type Price struct {
+// priceUse is a set of rates and the number of runs priced by it.
+type priceUse struct {
 	cost.Rates
 	Default bool `json:"default"` // not given by the user
 	Runs    int  `json:"runs"`
@@ -139,24 +139,24 @@ type Price struct {
 
 // Report is the evaluation of an accounting.
 type Report struct {
-	Schema int        `json:"schema"`
-	From   *time.Time `json:"from"` // first start
-	To     *time.Time `json:"to"`   // last end
-	Total  *Group     `json:"total"`
-	Groups []*Group   `json:"groups"`
-	Prices []Price    `json:"prices"`
-	Notes  []string   `json:"notes"`
+	Schema int         `json:"schema"`
+	From   *time.Time  `json:"from"` // first start
+	To     *time.Time  `json:"to"`   // last end
+	Total  *jobGroup   `json:"total"`
+	Groups []*jobGroup `json:"groups"`
+	Prices []priceUse  `json:"prices"`
+	Notes  []string    `json:"notes"`
 }
 
 // New evaluates lives of jobs in the order of the accounting. A life that is listed again, as in overlapping files,
 // replaces its earlier state. The cost is O(n log n) in the number of lives and steps.
 func New(jobs []slurm.Job, o Options) *Report {
-	r := &Report{Schema: schema, Groups: []*Group{}, Prices: []Price{}, Notes: []string{}}
+	r := &Report{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
 	jobs, repeated := distinct(jobs)
 	type key struct{ user, name string }
-	groups := map[key]*Group{}
-	all := &Group{Advice: Recommendation{Lines: []Line{}, Withheld: []string{}}}
-	prices := map[cost.Rates]*Price{}
+	groups := map[key]*jobGroup{}
+	all := &jobGroup{Advice: recommendation{Lines: []option{}, Withheld: []string{}}}
+	prices := map[cost.Rates]*priceUse{}
 	for i := range jobs {
 		j := &jobs[i]
 		if o.User != "" && j.User != o.User {
@@ -164,13 +164,13 @@ func New(jobs []slurm.Job, o Options) *Report {
 		}
 		k := key{chart.Clean(j.User), chart.Clean(j.Name)}
 		if groups[k] == nil {
-			groups[k] = &Group{User: k.user, Name: k.name}
+			groups[k] = &jobGroup{User: k.user, Name: k.name}
 			r.Groups = append(r.Groups, groups[k])
 		}
 		l := newLife(j)
 		if rates, ok := l.price(o.Rates); ok {
 			if prices[rates] == nil {
-				prices[rates] = &Price{Rates: rates, Default: o.Rates == nil}
+				prices[rates] = &priceUse{Rates: rates, Default: o.Rates == nil}
 			}
 			prices[rates].Runs++
 		}
@@ -183,7 +183,7 @@ func New(jobs []slurm.Job, o Options) *Report {
 	}
 	all.Request = noRequest
 	r.Total = all
-	slices.SortStableFunc(r.Groups, func(a, b *Group) int {
+	slices.SortStableFunc(r.Groups, func(a, b *jobGroup) int {
 		return cmp.Or(cmp.Compare(b.CostUSD, a.CostUSD), cmp.Compare(b.Hours.CPU, a.Hours.CPU), strings.Compare(a.User, b.User), strings.Compare(a.Name, b.Name))
 	})
 	for _, g := range r.Groups {
@@ -192,7 +192,7 @@ func New(jobs []slurm.Job, o Options) *Report {
 	for _, p := range prices {
 		r.Prices = append(r.Prices, *p)
 	}
-	slices.SortFunc(r.Prices, func(a, b Price) int { return cmp.Or(b.Runs-a.Runs, strings.Compare(a.Source, b.Source)) })
+	slices.SortFunc(r.Prices, func(a, b priceUse) int { return cmp.Or(b.Runs-a.Runs, strings.Compare(a.Source, b.Source)) })
 	r.remark(repeated, o)
 	return r
 }
@@ -234,7 +234,7 @@ func (r *Report) span(j *slurm.Job) {
 var failedStates = []string{"BOOT_FAIL", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY"}
 
 // evaluate sums over the lives of a group.
-func (g *Group) evaluate() {
+func (g *jobGroup) evaluate() {
 	g.States = map[string]int{}
 	jobs := map[string]bool{}
 	var waits, elapsed, cpus, peaks, memory, gpuMemory []float64
@@ -305,9 +305,9 @@ func (g *Group) evaluate() {
 	g.WaitS, g.Elapsed, g.CPUs, g.PeakGiB = summarize(waits), summarize(elapsed), summarize(cpus), summarize(peaks)
 	g.Memory, g.GPUMemory = summarize(memory), summarize(gpuMemory)
 	g.CPU.Value, g.GPU.Value = number(cpuUsed/cpuHeld), number(gpuUsed/gpuHeld)
-	g.Hours = Hours{hours.cpu.value(), hours.gpu.value(), hours.gib.value()}
+	g.Hours = resourceHours{hours.cpu.value(), hours.gpu.value(), hours.gib.value()}
 	g.CostUSD = hours.usd.value()
-	g.Waste = Waste{waste.cpu.value(), waste.memory.value(), waste.gpu.value(), waste.failed.value(), waste.timedOut.value()}
+	g.Waste = unusedCost{waste.cpu.value(), waste.memory.value(), waste.gpu.value(), waste.failed.value(), waste.timedOut.value()}
 	g.Request = noRequest
 	if latest != nil {
 		g.Request = latest.request()
@@ -315,7 +315,7 @@ func (g *Group) evaluate() {
 }
 
 // noRequest is the request of a group that never ran.
-var noRequest = Request{CPUs: number(math.NaN()), GPUs: number(math.NaN()), MemoryGiB: number(math.NaN()), LimitS: number(math.NaN())}
+var noRequest = allocation{CPUs: number(math.NaN()), GPUs: number(math.NaN()), MemoryGiB: number(math.NaN()), LimitS: number(math.NaN())}
 
 // sum adds known values; it is unknown without any.
 type sum struct {

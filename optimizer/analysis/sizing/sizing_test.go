@@ -88,7 +88,7 @@ func completed(n int, change func(*slurm.Job)) (jobs []slurm.Job) {
 	return jobs
 }
 
-func options(g *Group) string {
+func options(g *jobGroup) string {
 	var out []string
 	for _, l := range g.Advice.Lines {
 		out = append(out, l.Option)
