@@ -204,20 +204,13 @@ func (c *row) fail(column string, err error) {
 	}
 }
 
-// unknownWords are the cells by which the versions of Slurm mark a missing value.
-var unknownWords = []string{"", "unknown", "none", "n/a", "(null)", "invalid", "none assigned", "noval"}
-
 // text returns a cell, "" if it is absent or unknown.
 func (c *row) text(column string) string {
 	at, ok := c.columns[column]
 	if !ok {
 		return ""
 	}
-	text := strings.TrimSpace(c.cells[at])
-	if slices.Contains(unknownWords, strings.ToLower(text)) {
-		return ""
-	}
-	return text
+	return known(c.cells[at])
 }
 
 // job reads the columns of a job.
@@ -346,28 +339,11 @@ func (c *row) raw(column string, unit time.Duration) *time.Duration {
 	return &d
 }
 
-// timeLayouts are the formats of times: sacct's own, and those that users set by SLURM_TIME_FORMAT.
-var timeLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05-0700", "2006-01-02 15:04:05"}
-
 // time reads a point in time, zero if unknown.
 func (c *row) time(column string) time.Time {
-	text := c.text(column)
-	if text == "" {
-		return time.Time{}
-	}
-	for _, layout := range timeLayouts {
-		if t, err := time.Parse(layout, text); err == nil {
-			return t
-		}
-	}
-	if seconds, err := strconv.ParseInt(text, 10, 64); err == nil && seconds >= 0 && seconds < 1<<40 {
-		if seconds == 0 {
-			return time.Time{}
-		}
-		return time.Unix(seconds, 0).UTC()
-	}
-	c.fail(column, fmt.Errorf("%q is no time (set SLURM_TIME_FORMAT=standard)", text))
-	return time.Time{}
+	t, err := parseTime(c.text(column))
+	c.fail(column, err)
+	return t
 }
 
 // tres reads a list of resources; plain is the GiB of an amount of memory without a unit.

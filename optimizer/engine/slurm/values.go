@@ -3,6 +3,7 @@ package slurm
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -146,4 +147,39 @@ func parseResource(name, value string, plain float64) (float64, error) {
 		}
 	}
 	return parseCount(value)
+}
+
+// unknownWords are the cells by which the versions of Slurm mark a missing value.
+var unknownWords = []string{"", "unknown", "none", "n/a", "(null)", "invalid", "none assigned", "noval"}
+
+// known returns a cell without surrounding space, "" if it marks a missing value.
+func known(cell string) string {
+	cell = strings.TrimSpace(cell)
+	if slices.Contains(unknownWords, strings.ToLower(cell)) {
+		return ""
+	}
+	return cell
+}
+
+// timeLayouts are the formats of times: Slurm's own, and those that users set by SLURM_TIME_FORMAT.
+var timeLayouts = []string{"2006-01-02T15:04:05", "2006-01-02T15:04:05Z07:00", "2006-01-02T15:04:05-0700", "2006-01-02 15:04:05"}
+
+// parseTime reads a point in time, in UTC unless the text states its zone, or seconds since 1970; zero for "" and 0.
+func parseTime(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	for _, layout := range timeLayouts {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || seconds < 0 || seconds >= 1<<40 {
+		return time.Time{}, fmt.Errorf("%q is no time (set SLURM_TIME_FORMAT=standard)", text)
+	}
+	if seconds == 0 {
+		return time.Time{}, nil
+	}
+	return time.Unix(seconds, 0).UTC(), nil
 }
