@@ -82,7 +82,7 @@ func (g *jobGroup) memoryLine() (line option, withheld string) {
 		}
 	}
 	text, gib := memoryOption(peak * memoryMargin)
-	line = option{Option: text, Reason: fmt.Sprintf("%s a node, %s, plus %.0f %%", chart.GiB(peak), why, 100*(memoryMargin-1))}
+	line = option{Option: text, Reason: fmt.Sprintf("%s a node, %s, plus %s", chart.GiB(peak), why, chart.Share(memoryMargin-1))}
 	return line.against(gib, float64(g.Request.MemoryGiB), chart.GiB), ""
 }
 
@@ -109,13 +109,13 @@ func (g *jobGroup) cpuLine() (line option, withheld string) {
 	}
 	held, most, tasks := float64(g.Request.CPUs), used[len(used)-1], float64(g.Request.tasks)
 	perTask := max(1, math.Ceil(most*cpuMargin/tasks-1e-9))
-	line = option{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %.0f %%", chart.Significant(most), chart.Plural(len(used), "run"), 100*(cpuMargin-1))}
+	line = option{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %s", chart.Significant(most), chart.Plural(len(used), "run"), chart.Share(cpuMargin-1))}
 	if tasks > 1 {
 		line.Reason += fmt.Sprintf(", for %.0f tasks", tasks)
 	}
-	if known(held) && perTask*tasks >= held {
+	if known(held) && perTask*tasks > held {
 		perTask = max(1, math.Floor(held/tasks))
-		line.Reason += ", as many as allocated: whether more would be used is not known"
+		line.Reason += ", but not more than allocated: whether more would be used is not known"
 	}
 	line.Option = fmt.Sprintf("--cpus-per-task=%.0f", perTask)
 	return line.against(perTask*tasks, held, chart.Count), ""
@@ -135,8 +135,8 @@ func (g *jobGroup) timeLine() (line option, withheld string) {
 			longer++
 		}
 	}
-	line = option{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%.0f %% of %s took at most %s, plus %.0f %%",
-		100*timeQuantile, chart.Plural(len(elapsed), "run"), chart.Duration(quantile), 100*(timeMargin-1))}
+	line = option{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%s of %s took at most %s, plus %s",
+		chart.Share(timeQuantile), chart.Plural(len(elapsed), "run"), chart.Duration(quantile), chart.Share(timeMargin-1))}
 	if longer > 0 {
 		line.Reason += fmt.Sprintf("; %d took longer than this limit", longer)
 	}
