@@ -39,7 +39,7 @@ func (r *run) attach(j launch.Job) {
 	r.rec.Enforced = j.Enforced()
 	r.sampler.remote, _ = j.(remoteSampler)
 	if q, ok := j.(launch.Queued); ok {
-		r.queued = q
+		r.queued, r.Stretch = q, j.Handle().Stretch
 	}
 	r.sampler.tree = r.tree
 	if r.tree != nil {
@@ -89,6 +89,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
+	r.moving = nil // its place is in use, or withdrawn by Start
 	if err != nil {
 		r.meter.Settle(now)
 		r.closeSegment(now)
