@@ -41,6 +41,8 @@ var below = map[string][]string{
 	"optimizer/perf":         {},
 	"optimizer/plan":         {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":       {},
+	"optimizer/engine":       {},
+	"optimizer/engine/slurm": {"optimizer/engine"},
 	"optimizer/journal":      {"optimizer/plan", "optimizer/perf", "optimizer/launch"},
 	"optimizer/history":      {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
 	"optimizer/report/chart": {},

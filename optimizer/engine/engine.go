@@ -134,3 +134,20 @@ type Life struct {
 	CPUSecs   *float64      `json:"cpu_seconds"`
 	Joules    *float64      `json:"energy_joules"`
 }
+
+// Stretch is one job of the engine in the record of a run. Unknown times are zero.
+type Stretch struct {
+	N         int                  `json:"n"` // from 1
+	Engine    string               `json:"engine"`
+	Key       string               `json:"key"`
+	ID        string               `json:"id"` // empty until the engine has accepted it
+	Place     Place                `json:"place"`
+	Alloc     resources.Allocation `json:"allocation"`
+	Submitted time.Time            `json:"submitted"`
+	Started   time.Time            `json:"started"`
+	Ended     time.Time            `json:"ended"`
+	State     string               `json:"state,omitempty"` // the engine's word for its end
+	Nodes     []string             `json:"nodes,omitempty"`
+	// Confirmed is set when Started and Ended are those of the engine's accounting.
+	Confirmed bool `json:"confirmed"`
+}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -95,6 +96,8 @@ type Record struct {
 	Training     Training        `json:"training"` // model information and last values read from the log
 	Log          Log             `json:"log"`
 	Warnings     []string        `json:"warnings"`
+	// Stretches are the jobs of the engine that carried the run, oldest first; none for a run on this machine.
+	Stretches []engine.Stretch `json:"stretches,omitempty"`
 }
 
 // Handed contains the settings that the user passed to the script through optimize; runs that differ in it did

@@ -21,6 +21,9 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
 	}
+	if h.Engine != "" {
+		return nil, fmt.Errorf("adopt %s job %s of %s: it does not run on this machine", h.Engine, h.EngineID, h.RunDir)
+	}
 	m, err := recall(h)
 	if err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
@@ -45,9 +48,11 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	return j, nil
 }
 
-// Find returns the handle of the job that was last started in a run directory, as recorded by its keeper. It serves
-// an agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if no job was started
-// there.
+// Find implements Launcher.
+func (Local) Find(runDir string) (Handle, error) { return Find(runDir) }
+
+// Find returns the handle of the job that was last started on this machine in a run directory, as recorded by its
+// keeper. The error is fs.ErrNotExist if no job was started there.
 func Find(runDir string) (Handle, error) {
 	var s started
 	err := readJSON(filepath.Join(runDir, startedFile), &s)

@@ -24,6 +24,8 @@ type Agent struct {
 	Environ []string
 	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
+	// Site connects to the engine named by a Config; nil if jobs can only run on this machine.
+	Site func(context.Context, Config) (Site, error)
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.
 	Confirm func(question string) bool
 	// Lighten is called when only supervision remains for a while: the process can reduce itself to one core and
@@ -65,6 +67,7 @@ type run struct {
 	earlier
 	planning
 	launched
+	queueing
 	supervision
 	outcome
 

@@ -85,6 +85,11 @@ type Config struct {
 	Restarts int               `json:"max_restarts"`               // after failures of a resumable job; negative: none; 0: 5
 	Warn     []float64         `json:"warn_at"`                    // shares of a limit at which to warn; nil: 0.8, 0.95
 
+	// Engine is where jobs run: "local" or empty is this machine, otherwise a name known to Agent.Site. EngineArgs are
+	// options of the site, passed through to the engine.
+	Engine     string   `json:"engine,omitempty"`
+	EngineArgs []string `json:"engine_args,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
@@ -93,6 +98,9 @@ type Config struct {
 	DryRun  bool `json:"dry_run"`
 	Explain bool `json:"explain"`
 }
+
+// elsewhere reports whether jobs run on other machines.
+func (c *Config) elsewhere() bool { return c.Engine != "" && c.Engine != "local" }
 
 // Values of zero fields.
 const (

@@ -39,7 +39,8 @@ type facts struct {
 	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
 	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
 	Joules     float64              `json:"joules"`
-	Asked      string               `json:"asked,omitempty"` // the checkpoint that the last job wrote on request before its exit
+	QueuedS    float64              `json:"queued_s,omitempty"` // seconds of waiting for places
+	Asked      string               `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	observed
 
 	// Written by saveState.
@@ -52,6 +53,7 @@ type facts struct {
 	Elapsed     time.Duration        `json:"elapsed"`
 	Monotonic   time.Duration        `json:"monotonic"`
 	BootID      string               `json:"boot_id"`
+	Wall        time.Time            `json:"wall"` // wall clock at Elapsed
 	Ended       bool                 `json:"ended"`
 }
 
@@ -113,6 +115,7 @@ func (r *run) saveState() {
 		r.Handle = &h
 	}
 	r.Elapsed, r.Monotonic, r.BootID, r.Ended = r.elapsed(), r.Clock.Monotonic(), bootID(), r.ended != nil
+	r.Wall = r.Clock.Now()
 	if err := r.dir.SaveState(&r.facts); err != nil {
 		r.warnDiskOnce(err)
 	}

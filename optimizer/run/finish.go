@@ -72,6 +72,7 @@ func (r *run) finish() Result {
 			}
 		}
 	}
+	r.recordStretches()
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)

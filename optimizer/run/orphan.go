@@ -78,7 +78,10 @@ func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (*launch.Exit
 	if _, err := r.dir.LoadState(&r.facts); err != nil {
 		return nil, err
 	}
-	if r.Handle = latestJob(r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
+	if err := r.openSite(ctx); err != nil {
+		return nil, err
+	}
+	if r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
 		return nil, nil
 	}
 	j, err := r.Launcher.Adopt(ctx, *r.Handle)
@@ -132,7 +135,7 @@ func (r *run) markStopped(exit launch.Exit) error {
 	if err != nil {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
-	end, charged, ok := r.Progress.jobEnd(exit.Ran)
+	end, charged, ok := r.Progress.jobEnd(exit)
 	if !ok || exit.Reason == launch.Lost { // it lived at least until the last saved state
 		end = max(end, r.Elapsed)
 		charged = end

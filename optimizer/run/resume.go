@@ -72,6 +72,9 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.dir = jd
+	if err := r.openSite(context.Background()); err != nil {
+		return refuse(err)
+	}
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
 		return refuse(err)
 	}
@@ -137,7 +140,7 @@ func (r *run) changeLimits(change Change) bool {
 
 // adoptOrRestart adopts the job of the run, or restarts it.
 func (r *run) adoptOrRestart(ctx context.Context) error {
-	r.Handle = latestJob(r.dir.Dir(), &r.facts)
+	r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts)
 	if r.Handle == nil || r.Ended {
 		r.Pending = nil
 		return r.restartFromCheckpoint(ctx, "")
@@ -149,7 +152,7 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, _, ok := r.Progress.jobEnd(exit.Ran); ok { // it continued to run without an agent
+		if end, _, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
 			r.elapsedBefore = max(r.elapsedBefore, end)
 		}
 		return r.afterOutage(ctx, exit)
@@ -157,9 +160,15 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	}
 	if r.BootID == bootID() { // it ran, and cost money, during the outage
 		r.elapsedBefore += r.started - r.Monotonic
+	} else if h := j.Handle(); h.Engine != "" && !r.Wall.IsZero() { // from another machine: only the wall clock is common
+		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
 	r.attach(j)
-	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
+	if h := j.Handle(); h.Engine != "" {
+		r.adoptQueued(h)
+	} else {
+		r.event(Info, "adopted the running job (pid %d) of %s", h.PID, r.dir.ID())
+	}
 	r.moveTimeLimit()
 	return nil
 }
@@ -167,9 +176,12 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 // latestJob returns the handle recorded by the keeper, because an agent may die between starting a job and saving its
 // handle. If the state contains no job, a record that predates it belongs to the previous job, which has ended, and
 // is ignored.
-func latestJob(dir string, f *facts) *launch.Handle {
-	h, err := launch.Find(dir)
-	if err != nil || f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {
+func latestJob(l launch.Launcher, dir string, f *facts) *launch.Handle {
+	h, err := l.Find(dir)
+	if err != nil || h.Engine != "" && f.Handle == nil && h.Stretch < f.Progress.launches() {
+		return f.Handle
+	}
+	if h.Engine == "" && f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {
 		return f.Handle
 	}
 	return &h

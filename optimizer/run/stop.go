@@ -67,7 +67,8 @@ const (
 // gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog may
 // call it while the loop is blocked.
 func (r *run) gentleStop() func() (stopMethod, error) {
-	j, tree, o := r.job, r.tree, r.observer
+	j, o := r.job, r.observer
+	group, _ := j.(interface{ Signal(os.Signal) error })
 	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
 	interrupt := r.ins.HandlesInterrupt.Value == "yes"
 	observed := r.savesOnRequest()
@@ -81,7 +82,7 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 				return bySignal, nil
 			}
 		}
-		if interrupt && tree != nil && tree.Signal(syscall.SIGINT) == nil {
+		if interrupt && group != nil && group.Signal(syscall.SIGINT) == nil {
 			return byInterrupt, nil
 		}
 		return noStopMethod, err
@@ -187,8 +188,14 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 func (r *run) settleJob(exit launch.Exit) {
 	r.exitAt = r.elapsed()
 	charged := r.exitAt
-	if end, paid, ok := r.Progress.jobEnd(exit.Ran); ok {
+	if end, paid, ok := r.Progress.jobEnd(exit); ok {
 		r.exitAt, charged = min(r.exitAt, end), min(charged, paid)
+		if exit.Held > 0 {
+			charged = paid // by the engine's account
+		}
+	}
+	if r.queued != nil { // it never had its place
+		charged = 0
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
@@ -213,11 +220,18 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 		return
 	}
-	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
+	if exit.Reason == launch.Cancelled {
+		r.end(&ending{state: journal.Stopped, reason: "cancelled", detail: exit.Detail, exit: &exit, code: CodeTerminated})
+		return
+	}
+	if why, left := r.nearestLimit(); (exit.Reason == launch.Stopped || exit.Reason == launch.Preempted) && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
 		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
 		// a keeper, ran.
 		r.Pending = &pendingStop{Why: why, AskedAt: now, Checkpoint: r.Resumable}
 		r.end(r.stopped(&exit))
+		return
+	}
+	if exit.Reason == launch.Preempted && r.continueElsewhere(exit) {
 		return
 	}
 	if r.mayRestart(exit) {

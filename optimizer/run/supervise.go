@@ -39,9 +39,12 @@ func (r *run) supervise(ctx context.Context) {
 	for r.ended == nil {
 		r.publish()
 		alarm.Reset(r.nextAlarm())
-		var done <-chan struct{}
+		var done, placed <-chan struct{}
 		if r.job != nil {
 			done = r.job.Done()
+		}
+		if r.queued != nil {
+			placed = r.queued.Started()
 		}
 		select {
 		case <-ticker.C:
@@ -57,6 +60,8 @@ func (r *run) supervise(ctx context.Context) {
 			r.retry(ctx)
 		case err := <-r.watchdog.failed:
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
+		case <-placed:
+			r.placed()
 		case <-done:
 			r.interruptions() // so that an end caused by the user's signal is attributed to it
 			r.handleExit(ctx, r.job.Exit())
@@ -99,7 +104,8 @@ func (r *run) tick(ctx context.Context) {
 	r.guardStep()
 	r.escalate()
 	r.retry(ctx)
-	if r.ended == nil && r.Pending == nil && r.job != nil {
+	r.watchQueue()
+	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil {
 		r.growMemory()
 		r.watchEfficiency()
 		r.watchGPUs()

@@ -57,7 +57,7 @@ type Status struct {
 	Name       string
 	Script     string // path, or the program of a command
 	Log        string // source of progress: path and format
-	Phase      string // "measuring", "training", "saving", "stopping", "waiting to start again"
+	Phase      string // "measuring", "training", "saving", "stopping", "waiting to start again", "waiting: …" for a place
 	Allocation resources.Allocation
 	Done       float64
 	Total      float64 // 0: unknown; then Finish and CostAtEnd are nil
@@ -147,6 +147,8 @@ func (r *run) status() Status {
 		s.Phase = "saving"
 	case r.retryAt > 0:
 		s.Phase = "waiting to start again"
+	case r.queued != nil:
+		s.Phase = "waiting: " + r.queued.Waiting()
 	case r.Phase == probing:
 		s.Phase = "measuring"
 	}

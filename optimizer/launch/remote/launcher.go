@@ -1,0 +1,215 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// Launcher starts jobs as stretches on the nodes of an engine.
+type Launcher struct {
+	Engine engine.Engine
+	// Self is the command that runs this program as a node: Node must be called with the two arguments that follow it.
+	// Its path must be the same on every node.
+	Self []string
+	// Place returns what the engine is asked for to have an allocation.
+	Place func(a resources.Allocation) engine.Place
+	// Longest returns the engine's limit of the run time at a place; nil or 0: none.
+	Longest func(p engine.Place) time.Duration
+	// Extra contains options of the site, passed through to the engine.
+	Extra []string
+	// Notice is the time between the engine's SIGTERM and its SIGKILL; 0 means 30 s.
+	Notice time.Duration
+	// Inherited is the environment of this process; the environment of a Command is stored as the difference to it.
+	Inherited []string
+
+	times // zero: usual
+}
+
+// times are the intervals of the agent's side.
+type times struct {
+	poll  time.Duration // between two reads of the node's files
+	ask   time.Duration // between two questions to the engine about a job without a living node
+	stale time.Duration // age of the node's last state at which its job may be lost
+	final time.Duration // wait for the engine's accounting after the end
+}
+
+var usual = times{poll: 250 * time.Millisecond, ask: 5 * time.Second, stale: 20 * time.Second, final: 15 * time.Second}
+
+const defaultNotice = 30 * time.Second
+
+var _ launch.Launcher = &Launcher{}
+
+func (l *Launcher) pace() times {
+	if l.times == (times{}) {
+		return usual
+	}
+	return l.times
+}
+
+// Start submits c as the next stretch of the run and returns as soon as the engine has accepted it: the Job implements
+// launch.Queued. The error is a *launch.StartError.
+func (l *Launcher) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	j, err := l.submit(ctx, c)
+	if err != nil {
+		return nil, &launch.StartError{Args: c.Args, Reason: err.Error(), At: time.Now(), Err: err}
+	}
+	go j.watch()
+	return j, nil
+}
+
+// submit records the stretch before it is submitted, so that a later agent finds its job by the key.
+func (l *Launcher) submit(ctx context.Context, c launch.Command) (*job, error) {
+	dir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	var all stretches
+	if err := readJSON(dir, stretchesFile, &all); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	place := l.Place(c.Allocation)
+	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: place, Alloc: c.Allocation, Submitted: time.Now()}
+	s.Key = fmt.Sprintf("optimize.%s.%d", filepath.Base(dir), s.N)
+	for _, name := range []string{nodeFile(s.N), requestFile(s.N), sampleFile(s.N)} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	limit := l.timeLimit(c, place)
+	if err := l.writeSpec(dir, s.N, c); err != nil {
+		return nil, err
+	}
+	if err := writeJSON(dir, ownerFile, owner{Schema: fileSchema, Stretch: s.N}); err != nil {
+		return nil, err
+	}
+	all.Schema, all.List = fileSchema, append(all.List, s)
+	if err := writeJSON(dir, stretchesFile, all); err != nil {
+		return nil, err
+	}
+	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(dir), Argv: append(slices.Clone(l.Self), dir, fmt.Sprint(s.N)), Env: l.Inherited,
+		Dir: c.Dir, Output: outputFile(dir, s.N), Place: place, TimeLimit: limit, Extra: l.Extra}
+	if limit > 0 {
+		r.Warn = min(l.notice()+time.Minute, limit/2)
+	}
+	id, err := l.Engine.Submit(ctx, r)
+	if err != nil {
+		all.List[s.N-1].State, all.List[s.N-1].Ended = "refused", time.Now()
+		return nil, errors.Join(err, writeJSON(dir, stretchesFile, all))
+	}
+	all.List[s.N-1].ID = id
+	if err := writeJSON(dir, stretchesFile, all); err != nil {
+		return nil, errors.Join(err, l.Engine.Cancel(context.WithoutCancel(ctx), id))
+	}
+	return l.newJob(dir, all.List[s.N-1]), nil
+}
+
+// timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
+// last checkpoint and the engine's resolution of a minute, at most the longest that the place permits. The training is
+// stopped before it by its own limit.
+func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
+	longest := time.Duration(math.MaxInt64)
+	if l.Longest != nil {
+		if d := l.Longest(p); d > 0 {
+			longest = d
+		}
+	}
+	limit := longest
+	if c.StopAfter > 0 {
+		limit = min(longest, c.StopAfter+c.Grace+2*time.Minute)
+	}
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return limit
+}
+
+func (l *Launcher) notice() time.Duration {
+	if l.Notice > 0 {
+		return l.Notice
+	}
+	return defaultNotice
+}
+
+// writeSpec stores what a stretch starts. Only the variables that differ from the inherited environment are stored:
+// those of the user, which may be secret, reach the job through the engine.
+func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
+	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
+		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
+	inherited, own := variables(l.Inherited), variables(c.Env)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {
+			continue
+		}
+		s.Env = append(s.Env, name+"="+own[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(inherited)) {
+		if _, ok := own[name]; !ok {
+			s.Unset = append(s.Unset, name)
+		}
+	}
+	return writeJSON(dir, specFile(n), s)
+}
+
+// deviceVariables are set by the engine for the devices that it has granted.
+var deviceVariables = map[string]bool{"CUDA_VISIBLE_DEVICES": true, "NVIDIA_VISIBLE_DEVICES": true, "ROCR_VISIBLE_DEVICES": true, "HIP_VISIBLE_DEVICES": true}
+
+func variables(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		m[name] = value
+	}
+	return m
+}
+
+// Adopt implements launch.Launcher. A stretch whose id was never recorded is found by its key.
+func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, error) {
+	list, err := Stretches(h.RunDir)
+	if err != nil || h.Stretch < 1 || h.Stretch > len(list) {
+		return nil, fmt.Errorf("adopt stretch %d of %s: its record is missing: %w", h.Stretch, h.RunDir, err)
+	}
+	j := l.newJob(h.RunDir, list[h.Stretch-1])
+	if j.stretch.ID == "" {
+		found, err := l.Engine.List(ctx, j.stretch.Key)
+		if err != nil {
+			return nil, fmt.Errorf("adopt stretch %d of %s: %w", h.Stretch, h.RunDir, err)
+		}
+		if len(found) > 0 {
+			j.stretch.ID = found[0].ID
+			j.saveStretch()
+		}
+	}
+	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts anew, below that of the node
+	j.want.Schema = fileSchema
+	j.look()
+	go j.watch()
+	return j, nil
+}
+
+// Stretches returns the stretches of a run, oldest first.
+func (l *Launcher) Stretches(runDir string) ([]engine.Stretch, error) { return Stretches(runDir) }
+
+// Find implements launch.Launcher: it returns the handle of the latest stretch of a run.
+func (l *Launcher) Find(runDir string) (launch.Handle, error) {
+	list, err := Stretches(runDir)
+	if err != nil {
+		return launch.Handle{}, err
+	}
+	if len(list) == 0 || list[len(list)-1].State == "refused" {
+		return launch.Handle{}, fmt.Errorf("find the stretch of %s: %w", runDir, os.ErrNotExist)
+	}
+	s := list[len(list)-1]
+	return launch.Handle{RunDir: runDir, Engine: s.Engine, EngineID: s.ID, Stretch: s.N}, nil
+}
