@@ -57,6 +57,8 @@ var below = map[string][]string{
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
+	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
+
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
 	"optimizer/schedule/round":              {"optimizer/schedule"},
