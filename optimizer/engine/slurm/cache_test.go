@@ -92,14 +92,14 @@ func (q *counted) ask(context.Context) (string, error) {
 	return fmt.Sprint("answer ", q.n), q.err
 }
 
-// TestRunsAskOncePerPeriod lets 100 goroutines ask in each of three periods.
+// TestRunsAskOncePerPeriod lets 500 goroutines ask in each of three periods.
 func TestRunsAskOncePerPeriod(t *testing.T) {
 	c := &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s := sharedAnswer{path: filepath.Join(t.TempDir(), "answer"), age: 5 * time.Second, patience: time.Hour, now: c.now}
 	q := &counted{}
 	for period := 1; period <= 3; period++ {
 		var wait sync.WaitGroup
-		for range 100 {
+		for range 500 {
 			wait.Go(func() {
 				if text, err := s.get(context.Background(), q.ask); err != nil || text != fmt.Sprint("answer ", period) {
 					t.Errorf("period %d: %q, %v", period, text, err)

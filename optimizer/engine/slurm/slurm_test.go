@@ -107,6 +107,14 @@ func TestState(t *testing.T) {
 	}
 }
 
+func TestKnown(t *testing.T) {
+	for cell, want := range map[string]string{" a ": "a", "(null)": "", "N/A": "", "Unknown": "", "16?": "", "None assigned": "", "0": "0", "UNLIMITED": "UNLIMITED"} {
+		if got := known(cell); got != want {
+			t.Errorf("known(%q) = %q, want %q", cell, got, want)
+		}
+	}
+}
+
 func TestUsable(t *testing.T) {
 	for state, want := range map[string][2]bool{
 		"idle": {true, true}, "idle~": {true, true}, "idle#": {true, true}, "plnd": {true, true}, "idle@": {true, false},
@@ -346,32 +354,54 @@ func TestListSelectsKeys(t *testing.T) {
 	}
 }
 
-func TestSignalAndCancel(t *testing.T) {
-	f, e := newFake(nil)
-	if err := errors.Join(e.Signal(t.Context(), "12", syscall.SIGUSR1), e.Cancel(t.Context(), "12")); err != nil {
+func TestSignal(t *testing.T) {
+	f, e := newFake(map[string]string{"squeue": readFile(t, "22.05", "squeue.txt")})
+	if err := e.Signal(t.Context(), "12", syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"scancel --batch --signal=10 12", "scancel 12"}; !slices.Equal(f.lines(), want) {
+	if want := "scancel --batch --signal=10 12"; len(f.called) != 2 || f.lines()[1] != want {
 		t.Errorf("called %q, want %q", f.lines(), want)
 	}
+	for _, id := range []string{"13", "14", "99"} { // pending, ended, absent
+		if err := e.Signal(t.Context(), id, syscall.SIGUSR1); !errors.Is(err, engine.ErrRefused) {
+			t.Errorf("job %s: %v", id, err)
+		}
+	}
+	if n := len(f.called); n != 5 {
+		t.Errorf("called %q", f.lines())
+	}
+	f.answers["scancel"] = Result{Code: 1, Stderr: "scancel: error: Kill job error on job id 12: Invalid job id specified\n"}
+	if err := e.Signal(t.Context(), "12", syscall.SIGUSR1); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("ended between the two commands: %v", err)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	f, e := newFake(nil)
+	if err := e.Cancel(t.Context(), "12"); err != nil || !slices.Equal(f.lines(), []string{"scancel 12"}) {
+		t.Errorf("%v, called %q", err, f.lines())
+	}
+	f.answers["scancel"] = Result{Code: 1, Stderr: "scancel: error: Kill job error on job id 12: Invalid job id specified\n"}
+	if err := e.Cancel(t.Context(), "12"); err != nil {
+		t.Errorf("a job that the controller has removed: %v", err)
+	}
+	f.answers["scancel"] = Result{Code: 1, Stderr: "scancel: error: Kill job error on job id 12: Access/permission denied\n"}
+	if err := e.Cancel(t.Context(), "12"); !errors.Is(err, engine.ErrRefused) {
+		t.Errorf("a job of another user: %v", err)
+	}
+}
+
+// TestIDsAreNumbers checks that nothing else reaches a command line.
+func TestIDsAreNumbers(t *testing.T) {
+	f, e := newFake(nil)
 	for _, id := range []string{"", "x", "-1", "12_3", "--user=root", "0", "1 2"} {
-		if e.Signal(t.Context(), id, syscall.SIGUSR1) == nil || e.Cancel(t.Context(), id) == nil {
+		_, account := e.Account(t.Context(), "1", id)
+		if e.Signal(t.Context(), id, syscall.SIGUSR1) == nil || e.Cancel(t.Context(), id) == nil || account == nil {
 			t.Errorf("id %q was accepted", id)
 		}
-		if _, err := e.Account(t.Context(), id); err == nil {
-			t.Errorf("id %q was accepted by Account", id)
-		}
 	}
-	f.answers = map[string]Result{"scancel": {Code: 1, Stderr: "scancel: error: Kill job error on job id 12: Invalid job id specified\n"}}
-	if err := e.Cancel(t.Context(), "12"); err != nil {
-		t.Errorf("cancel of a job that the controller has removed: %v", err)
-	}
-	if err := e.Signal(t.Context(), "12", syscall.SIGUSR1); !errors.Is(err, engine.ErrRefused) {
-		t.Errorf("signal to a job that the controller has removed: %v", err)
-	}
-	f.answers = map[string]Result{"scancel": {Code: 1, Stderr: "scancel: error: Kill job error on job id 12: Access/permission denied\n"}}
-	if err := e.Cancel(t.Context(), "12"); !errors.Is(err, engine.ErrRefused) {
-		t.Errorf("cancel of another user's job: %v", err)
+	if len(f.called) > 0 {
+		t.Errorf("called %q", f.lines())
 	}
 }
 
