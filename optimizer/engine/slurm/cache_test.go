@@ -189,6 +189,25 @@ func TestLockHeld(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeLock lets another process renew the answer after the first look at it and before the lock is taken.
+func TestAnswerBeforeLock(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := sharedAnswer{path: filepath.Join(t.TempDir(), "answer"), age: 5 * time.Second, patience: time.Hour, now: func() time.Time { return at }}
+	s.write("old", nil)
+	at = at.Add(time.Minute)
+	looks, other := 0, s
+	s.now = func() time.Time {
+		if looks++; looks == 1 {
+			other.write("new", nil)
+		}
+		return at
+	}
+	q := &counted{}
+	if text, err := s.get(t.Context(), q.ask); err != nil || text != "new" || q.n != 0 {
+		t.Errorf("%q, %v after %d questions", text, err, q.n)
+	}
+}
+
 // TestNoFolder checks that a missing folder costs the sharing, not the answer.
 func TestNoFolder(t *testing.T) {
 	s := sharedAnswer{path: filepath.Join(t.TempDir(), "missing", "answer"), age: time.Hour, patience: time.Hour, now: time.Now}
