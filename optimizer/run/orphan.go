@@ -38,7 +38,7 @@ func FindOrphanedRun(cfg Config) string {
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
 // it. The returned text describes what was done.
-func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Duration) (string, error) {
+func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
 		if err := syscall.Kill(h.PID, syscall.SIGTERM); err != nil {
@@ -58,7 +58,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 		return "", err
 	}
 	defer unlock()
-	r := newRun(Agent{Launcher: l}, Config{})
+	r := newRun(a, Config{})
 	r.dir = jd
 	exit, err := r.stopOrphan(ctx, grace)
 	if err != nil {
