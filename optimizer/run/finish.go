@@ -73,6 +73,9 @@ func (r *run) finish() Result {
 		}
 	}
 	r.recordStretches()
+	if r.Pending != nil && r.Pending.Saved != "" {
+		r.noteCheckpoint()
+	}
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)
