@@ -131,6 +131,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	if r.interruptions(); r.ended == nil {
+		r.forecastFirst(ctx, first)
 		r.launch(ctx, first, label, false)
 	}
 	r.supervise(ctx)
