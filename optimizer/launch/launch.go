@@ -124,6 +124,24 @@ type Queued interface {
 	Waiting() string
 }
 
+// Preparer is a Launcher that can obtain the place of the next job of a run while the present one still runs. Start then
+// uses it if it asks for the same place.
+type Preparer interface {
+	Prepare(ctx context.Context, c Command) (Preparation, error)
+}
+
+// Preparation is a place that is being obtained.
+type Preparation interface {
+	// Ready is closed when the place is held; it is charged from then on.
+	Ready() <-chan struct{}
+	// Done is closed when the engine has ended it.
+	Done() <-chan struct{}
+	// Waiting describes what it waits for, as one phrase.
+	Waiting() string
+	// Withdraw gives the place up. It does not wait.
+	Withdraw()
+}
+
 // Launcher starts jobs and finds them again.
 type Launcher interface {
 	Start(ctx context.Context, c Command) (Job, error)

@@ -24,8 +24,9 @@ type Agent struct {
 	Environ []string
 	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
-	// Site connects to the engine named by a Config; nil if jobs can only run on this machine.
-	Site func(context.Context, Config) (Site, error)
+	// Site connects to the engine named by a Config, for a job that uses GPUs or not; nil if jobs can only run on this
+	// machine.
+	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
 	// Batch is the batch system whose job may contain this process; nil: it is not asked.
 	Batch BatchSystem
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.

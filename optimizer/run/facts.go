@@ -40,6 +40,7 @@ type facts struct {
 	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
 	Joules     float64              `json:"joules"`
 	QueuedS    float64              `json:"queued_s,omitempty"` // seconds of waiting for places
+	Stretch    int                  `json:"stretch,omitempty"`  // of the latest job on an engine
 	Asked      string               `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	observed
 
@@ -53,7 +54,7 @@ type facts struct {
 	Elapsed     time.Duration        `json:"elapsed"`
 	Monotonic   time.Duration        `json:"monotonic"`
 	BootID      string               `json:"boot_id"`
-	Wall        time.Time            `json:"wall"` // wall clock at Elapsed
+	Wall        time.Time            `json:"wall,omitzero"` // wall clock at Elapsed
 	Ended       bool                 `json:"ended"`
 }
 

@@ -39,7 +39,7 @@ func (r *run) attach(j launch.Job) {
 	r.rec.Enforced = j.Enforced()
 	r.sampler.remote, _ = j.(remoteSampler)
 	if q, ok := j.(launch.Queued); ok {
-		r.queued = q
+		r.queued, r.Stretch = q, j.Handle().Stretch
 	}
 	r.sampler.tree = r.tree
 	if r.tree != nil {
@@ -67,9 +67,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	now := r.elapsed()
 	r.Current, r.exitAt = a, 0
-	if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
-		r.failStart(CodeOurs, err, err)
-		return
+	if !r.Config.elsewhere() { // a place on an engine is charged from when it is held
+		if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
+			r.failStart(CodeOurs, err, err)
+			return
+		}
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: the run of an agent that dies now must be findable
@@ -89,6 +91,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
+	r.moving = nil // its place is in use, or withdrawn by Start
 	if err != nil {
 		r.meter.Settle(now)
 		r.closeSegment(now)
@@ -101,9 +104,6 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.Progress.Current().StartedAt = r.elapsed()
 	r.continueFrom(from)
 	r.attach(j)
-	if r.queued != nil {
-		r.meter.Settle(now)
-	}
 	r.noteAllocation(a, "launch", label)
 	if label == "run" && r.Progress.launches() == 1 {
 		r.stay(r.plan.Reason)

@@ -54,7 +54,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 
 // StopRun stops a run from another process: it signals the run's agent or, if that is dead, adopts the job and stops
 // it. The returned text describes what was done.
-func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Duration) (string, error) {
+func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
 		mark := filepath.Join(dir, stopMark)
@@ -79,7 +79,7 @@ func StopRun(ctx context.Context, l launch.Launcher, dir string, grace time.Dura
 		return "", err
 	}
 	defer unlock()
-	r := newRun(Agent{Launcher: l}, Config{})
+	r := newRun(a, Config{})
 	r.dir = jd
 	exit, err := r.stopOrphan(ctx, grace)
 	if err != nil {

@@ -180,7 +180,7 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 // is ignored.
 func latestJob(l launch.Launcher, dir string, f *facts) *launch.Handle {
 	h, err := l.Find(dir)
-	if err != nil || h.Engine != "" && f.Handle == nil && h.Stretch < f.Progress.launches() {
+	if err != nil || h.Engine != "" && f.Handle == nil && h.Stretch <= f.Stretch {
 		return f.Handle
 	}
 	if h.Engine == "" && f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {

@@ -10,6 +10,7 @@ import (
 	"trainopt/monitor"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 )
 
@@ -27,6 +28,10 @@ type remoteSampler interface {
 	Sample() monitor.Sample
 	// ClockOffset is the monotonic clock there less the one of this machine.
 	ClockOffset() time.Duration
+	// MachineCPUs is the number of CPUs of the machine there; 0 if unknown.
+	MachineCPUs() float64
+	// Place is what the engine was asked for, and charges.
+	Place() engine.Place
 }
 
 // stretchLister is a Launcher that keeps a record of the jobs of the engine that carried a run.
@@ -42,7 +47,8 @@ func (r *run) openSite(ctx context.Context) error {
 	if r.Site == nil {
 		return fmt.Errorf("--engine %s: this program runs jobs on this machine only", r.Config.Engine)
 	}
-	s, err := r.Site(ctx, r.Config)
+	gpus := r.Config.GPUs != "" && r.Config.GPUs != "0" || r.ins.GPU.Value == "yes" || r.Limits.GPUs.Max > 0
+	s, err := r.Site(ctx, r.Config, gpus)
 	if err != nil {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
@@ -57,6 +63,64 @@ func (r *run) openSite(ctx context.Context) error {
 type queueing struct {
 	site     Site
 	lastWait string // the last reason that was shown
+	moving   *move  // nil unless the place of the next launch is being obtained
+}
+
+// move is a restart at another allocation, whose place is obtained while the job still runs.
+type move struct {
+	to    *pendingStop
+	place launch.Preparation
+	since time.Duration
+}
+
+// moveWithin is the longest wait for the place of a move; a share of the time that remains limits it further.
+const moveWithin = 30 * time.Minute
+
+// leaveFor restarts the job at the allocation of l. With an engine that can prepare a place, the job runs on until the
+// place is held: nobody gives up a place for a position in a queue.
+func (r *run) leaveFor(l *pendingStop) {
+	p, ok := r.Launcher.(launch.Preparer)
+	if !ok || r.job == nil {
+		r.requestStop(l)
+		return
+	}
+	place, err := p.Prepare(context.Background(), launch.Command{Dir: r.Config.Dir, RunDir: r.dir.Dir(), Allocation: r.enforced(*l.Next), Grace: r.Config.Grace,
+		StopAfter: r.deadMan(), StopBy: r.stopBy()})
+	r.moving = &move{to: l, place: place, since: r.elapsed()}
+	if err != nil {
+		r.moving.place = nil
+		r.giveUpMove(err.Error())
+	}
+}
+
+// giveUpMove lets the job run on where it is.
+func (r *run) giveUpMove(why string) {
+	m := r.moving
+	r.abandonMove()
+	r.event(Warning, "no place for %s: %s; the job continues where it runs", *m.to.Next, why)
+	r.setPlan(plan.Plan{Allocation: r.Current, Planner: "static", Reason: "no place was to be had for " + m.to.Next.String(), Binding: "none"})
+}
+
+// abandonMove withdraws the place that is being obtained, if any.
+func (r *run) abandonMove() {
+	if r.moving != nil && r.moving.place != nil {
+		r.moving.place.Withdraw()
+	}
+	r.moving = nil
+}
+
+// watchMove gives up a move whose place does not come: after moveWithin, or a fifth of the time that the job needs.
+func (r *run) watchMove() {
+	if r.moving == nil || r.Pending != nil {
+		return
+	}
+	limit := moveWithin
+	if s := r.projected.seconds; s != nil {
+		limit = min(limit, time.Duration(max(s.P50-r.moving.since.Seconds(), 1)/5*float64(time.Second)))
+	}
+	if r.elapsed()-r.moving.since > limit {
+		r.giveUpMove(fmt.Sprintf("%s, not within %s", r.moving.place.Waiting(), length(limit)))
+	}
 }
 
 // placed begins the charge and the clock of a job that has received its place.
@@ -70,7 +134,15 @@ func (r *run) placed() {
 	if since := q.HeldSince(); !since.IsZero() {
 		held = min(now, max(seg.LaunchedAt, now-r.Clock.Now().Sub(since)))
 	}
-	if err := r.meter.Start(held, cost.Label(seg.Label), seg.Allocation, r.Rates); err != nil {
+	held = max(held, r.meter.Seen()) // two places may have been held at once: both are charged, one after the other
+	paid := seg.Allocation
+	if remote := r.sampler.remote; remote != nil {
+		paid.Memory = max(paid.Memory, remote.Place().Memory)
+		if n := remote.MachineCPUs(); n > 0 {
+			r.sampler.machineCPUs = n
+		}
+	}
+	if err := r.meter.Start(held, cost.Label(seg.Label), paid, r.Rates); err != nil {
 		r.event(Warning, "%v", err)
 	}
 	seg.LaunchedAt, seg.StartedAt = held, now
@@ -87,6 +159,7 @@ func (r *run) placed() {
 
 // watchQueue shows why a job waits, whenever that changes.
 func (r *run) watchQueue() {
+	r.watchMove()
 	if r.queued == nil {
 		return
 	}

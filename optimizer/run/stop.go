@@ -37,6 +37,9 @@ type pendingStop struct {
 // SIGINT if the script handles it by ending its training loop in order; otherwise SIGTERM. After half of the grace,
 // escalate sends SIGTERM.
 func (r *run) requestStop(l *pendingStop) {
+	if l.Next == nil {
+		r.abandonMove()
+	}
 	l.AskedAt = r.elapsed()
 	r.Pending = l
 	defer r.saveState()
@@ -179,6 +182,9 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	}
 	r.detach()
 	l := r.Pending
+	if l == nil || l.Next == nil {
+		r.abandonMove()
+	}
 	if l != nil && l.savedBy(exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}

@@ -39,12 +39,15 @@ func (r *run) supervise(ctx context.Context) {
 	for r.ended == nil {
 		r.publish()
 		alarm.Reset(r.nextAlarm())
-		var done, placed <-chan struct{}
+		var done, placed, ready, gone <-chan struct{}
 		if r.job != nil {
 			done = r.job.Done()
 		}
 		if r.queued != nil {
 			placed = r.queued.Started()
+		}
+		if r.moving != nil && r.Pending == nil {
+			ready, gone = r.moving.place.Ready(), r.moving.place.Done()
 		}
 		select {
 		case <-ticker.C:
@@ -62,6 +65,10 @@ func (r *run) supervise(ctx context.Context) {
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
 		case <-placed:
 			r.placed()
+		case <-ready:
+			r.requestStop(r.moving.to)
+		case <-gone:
+			r.giveUpMove("the engine has ended the job that held its place")
 		case <-done:
 			r.interruptions() // so that an end caused by the user's signal is attributed to it
 			r.handleExit(ctx, r.job.Exit())
@@ -105,7 +112,7 @@ func (r *run) tick(ctx context.Context) {
 	r.escalate()
 	r.retry(ctx)
 	r.watchQueue()
-	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil {
+	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
 		r.watchEfficiency()
 		r.watchGPUs()

@@ -90,7 +90,7 @@ type nodeState struct {
 	Beat      int           `json:"beat"`         // increases with each state
 	Enforced  []string      `json:"enforced,omitempty"`
 	Handle    launch.Handle `json:"handle"` // of the job on the node
-	PIDs      int           `json:"pids"`
+	CPUs      float64       `json:"cpus"`   // of the machine
 	// Signal is the signal by which the engine ended the stretch, or announced its end; empty if it did not.
 	Signal string       `json:"signal,omitempty"`
 	Saved  string       `json:"saved,omitempty"` // the checkpoint that the job wrote on that signal

@@ -31,7 +31,8 @@ type job struct {
 	life    context.Context // cancelled by Close
 	cancel  context.CancelFunc
 	left    sync.WaitGroup
-	started chan struct{} // closed when the job runs on a node
+	ready   chan struct{} // closed when a node is held
+	started chan struct{} // closed when the job runs on it
 	done    chan struct{}
 	exit    launch.Exit // written before done is closed
 
@@ -52,11 +53,12 @@ type job struct {
 var _ interface {
 	launch.Job
 	launch.Queued
+	launch.Preparation
 } = (*job)(nil)
 
 func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{launcher: l, dir: dir, life: life, cancel: cancel, started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+	return &job{launcher: l, dir: dir, life: life, cancel: cancel, ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
@@ -105,17 +107,21 @@ func (j *job) look() (over bool) {
 		j.stretch.Nodes = []string{s.Host}
 		j.saveStretch()
 	}
+	if s.Phase == ready || s.Failure == "" {
+		closeOnce(j.ready)
+	}
 	if s.Phase != ready && s.Failure == "" {
-		j.start()
+		closeOnce(j.started)
 	}
 	return s.Phase == ended || s.Phase == fenced
 }
 
-func (j *job) start() {
+// closeOnce closes a channel that one goroutine at a time may close.
+func closeOnce(c chan struct{}) {
 	select {
-	case <-j.started:
+	case <-c:
 	default:
-		close(j.started)
+		close(c)
 	}
 }
 
@@ -352,6 +358,43 @@ func describe(p engine.Place) string {
 	return strings.Join(parts, ", ")
 }
 
+// Ready implements launch.Preparation.
+func (j *job) Ready() <-chan struct{} { return j.ready }
+
+// Withdraw implements launch.Preparation. A node that is held already also reads the request.
+func (j *job) Withdraw() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for j.cancelJob(ctx) != nil && ctx.Err() == nil {
+			time.Sleep(j.launcher.pace().ask)
+		}
+	}()
+}
+
+// cancelJob cancels the job of the engine. A stretch that owns nothing is then recorded as ended.
+func (j *job) cancelJob(ctx context.Context) error {
+	j.mu.Lock()
+	id := j.stretch.ID
+	j.mu.Unlock()
+	none := time.Duration(0)
+	j.request(func(q *request) { q.Stop = &none }) // also reaches a node that the engine cannot
+	if id != "" {
+		call, cancel := context.WithTimeout(ctx, callWithin)
+		defer cancel()
+		if err := j.launcher.Engine.Cancel(call, id); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.withdrawn = true; j.stretch.State == statePrepared && j.stretch.Ended.IsZero() {
+		j.stretch.Ended = time.Now()
+		j.saveStretch()
+	}
+	return nil
+}
+
 // Started implements launch.Queued.
 func (j *job) Started() <-chan struct{} { return j.started }
 
@@ -379,8 +422,10 @@ func (j *job) Waiting() string {
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
 		return fmt.Sprintf("%s waits (%s), expected by the engine at %s", name, j.status.Reason, j.status.Expected.Local().Format(time.DateTime))
-	case j.status.State == engine.Pending:
+	case j.status.State == engine.Pending && j.status.Reason != "" && j.status.Reason != "None":
 		return fmt.Sprintf("%s waits (%s)", name, j.status.Reason)
+	case j.status.State == engine.Pending:
+		return name + " waits"
 	}
 	return name + " was submitted"
 }
@@ -393,6 +438,16 @@ func (j *job) Sample() monitor.Sample {
 	}
 	return s
 }
+
+// MachineCPUs returns the number of CPUs of the node; 0 before it is known.
+func (j *job) MachineCPUs() float64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.CPUs
+}
+
+// Place returns what the engine was asked for.
+func (j *job) Place() engine.Place { return j.stretch.Place }
 
 // ClockOffset returns the node's monotonic clock less that of this machine.
 func (j *job) ClockOffset() time.Duration {
@@ -488,7 +543,7 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error
 		}
 	})
 	cancelAt := time.Now().Add(grace + stopSlack/2)
-	if err != nil || !j.onNode() {
+	if err != nil || !j.hasStarted() {
 		cancelAt = time.Now()
 	}
 	limit := time.NewTimer(grace + stopSlack)
@@ -497,14 +552,9 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error
 	defer again.Stop()
 	for {
 		if !cancelAt.IsZero() && !time.Now().Before(cancelAt) {
-			call, stop := context.WithTimeout(ctx, callWithin)
-			err = j.launcher.Engine.Cancel(call, j.stretch.ID)
-			stop()
+			err = j.cancelJob(ctx)
 			if cancelAt = time.Now().Add(5 * time.Second); err == nil {
 				cancelAt = time.Time{}
-				j.mu.Lock()
-				j.withdrawn = true
-				j.mu.Unlock()
 			}
 		}
 		select {
@@ -525,13 +575,6 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error
 				grace+stopSlack, errors.Join(err, j.silent))
 		}
 	}
-}
-
-// onNode reports whether the stretch has reached its node.
-func (j *job) onNode() bool {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.node.Phase != ""
 }
 
 // Signal sends SIGINT to the job; other signals are refused.

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"trainopt/optimizer/engine"
@@ -35,6 +36,9 @@ type Launcher struct {
 	Inherited []string
 
 	times // zero: usual
+
+	mu       sync.Mutex
+	prepared map[string]*job // by run directory
 }
 
 // times are the intervals of the agent's side.
@@ -59,60 +63,135 @@ func (l *Launcher) pace() times {
 }
 
 // Start submits c as the next stretch of the run and returns as soon as the engine has accepted it: the Job implements
-// launch.Queued. The error is a *launch.StartError.
+// launch.Queued. A place that was prepared is used if c asks for the same. The error is a *launch.StartError.
 func (l *Launcher) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
-	j, err := l.submit(ctx, c)
+	j, err := l.start(ctx, c)
 	if err != nil {
 		return nil, &launch.StartError{Args: c.Args, Reason: err.Error(), At: time.Now(), Err: err}
 	}
-	go j.watch()
 	return j, nil
 }
 
-// submit records the stretch before it is submitted, so that a later agent finds its job by the key.
-func (l *Launcher) submit(ctx context.Context, c launch.Command) (*job, error) {
+func (l *Launcher) start(ctx context.Context, c launch.Command) (*job, error) {
 	dir, err := filepath.Abs(c.RunDir)
 	if err != nil {
 		return nil, err
 	}
+	j := l.takePrepared(dir, c)
+	if j == nil {
+		if j, err = l.reserve(dir, c); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.fill(j, c); err != nil {
+		return nil, errors.Join(err, j.cancelJob(context.WithoutCancel(ctx)))
+	}
+	if j.stretch.ID == "" {
+		if err := l.submit(ctx, j, c); err != nil {
+			return nil, err
+		}
+		go j.watch()
+	}
+	return j, nil
+}
+
+// Prepare implements launch.Preparer: it submits the next stretch of the run, whose node waits for Start.
+func (l *Launcher) Prepare(ctx context.Context, c launch.Command) (launch.Preparation, error) {
+	dir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	if old := l.takePrepared(dir, launch.Command{}); old != nil {
+		return nil, fmt.Errorf("prepare a place for %s: one is being prepared", dir)
+	}
+	j, err := l.reserve(dir, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.submit(ctx, j, c); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	if l.prepared == nil {
+		l.prepared = map[string]*job{}
+	}
+	l.prepared[dir] = j
+	l.mu.Unlock()
+	go j.watch()
+	return j, nil
+}
+
+// takePrepared returns the prepared stretch if c asks for its place and it has not ended; any other is withdrawn.
+func (l *Launcher) takePrepared(dir string, c launch.Command) *job {
+	l.mu.Lock()
+	j := l.prepared[dir]
+	delete(l.prepared, dir)
+	l.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	if j.hasEnded() || !c.Allocation.Same(j.stretch.Alloc) {
+		j.Withdraw()
+		return nil
+	}
+	return j
+}
+
+// Words for the state of a stretch before the engine's accounting has one.
+const (
+	statePrepared = "prepared" // its place is being obtained; it owns nothing yet
+	stateRefused  = "refused"  // by the engine
+)
+
+// reserve records the next stretch before it is submitted, so that a later agent finds its job by the key.
+func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
 	var all stretches
 	if err := readJSON(dir, stretchesFile, &all); err != nil && !os.IsNotExist(err) {
 		return nil, err
 	}
-	place := l.Place(c.Allocation)
-	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: place, Alloc: c.Allocation, Submitted: time.Now()}
+	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: l.Place(c.Allocation), Alloc: c.Allocation, Submitted: time.Now(), State: statePrepared}
 	s.Key = fmt.Sprintf("optimize.%s.%d", filepath.Base(dir), s.N)
-	for _, name := range []string{nodeFile(s.N), requestFile(s.N), sampleFile(s.N)} {
+	for _, name := range []string{nodeFile(s.N), specFile(s.N), requestFile(s.N), sampleFile(s.N)} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
 			return nil, err
 		}
-	}
-	limit := l.timeLimit(c, place)
-	if err := l.writeSpec(dir, s.N, c); err != nil {
-		return nil, err
-	}
-	if err := writeJSON(dir, ownerFile, owner{Schema: fileSchema, Stretch: s.N}); err != nil {
-		return nil, err
 	}
 	all.Schema, all.List = fileSchema, append(all.List, s)
 	if err := writeJSON(dir, stretchesFile, all); err != nil {
 		return nil, err
 	}
-	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(dir), Argv: append(slices.Clone(l.Self), dir, fmt.Sprint(s.N)), Env: l.Inherited,
-		Dir: c.Dir, Output: outputFile(dir, s.N), Place: place, TimeLimit: limit, Extra: l.Extra}
+	return l.newJob(dir, s), nil
+}
+
+// fill writes what a stretch starts, and makes it the owner of the run.
+func (l *Launcher) fill(j *job, c launch.Command) error {
+	if err := writeJSON(j.dir, ownerFile, owner{Schema: fileSchema, Stretch: j.stretch.N}); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.stretch.State = ""
+	j.saveStretch()
+	j.mu.Unlock()
+	return l.writeSpec(j.dir, j.stretch.N, c)
+}
+
+// submit submits a stretch and records its id.
+func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
+	s := &j.stretch
+	limit := l.timeLimit(c, s.Place)
+	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
+		Dir: c.Dir, Output: outputFile(j.dir, s.N), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
 	if limit > 0 {
 		r.Warn = min(l.notice()+time.Minute, limit/2)
 	}
 	id, err := l.Engine.Submit(ctx, r)
-	if err != nil {
-		all.List[s.N-1].State, all.List[s.N-1].Ended = "refused", time.Now()
-		return nil, errors.Join(err, writeJSON(dir, stretchesFile, all))
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s.ID = id; err != nil {
+		s.State, s.Ended = stateRefused, time.Now()
 	}
-	all.List[s.N-1].ID = id
-	if err := writeJSON(dir, stretchesFile, all); err != nil {
-		return nil, errors.Join(err, l.Engine.Cancel(context.WithoutCancel(ctx), id))
-	}
-	return l.newJob(dir, all.List[s.N-1]), nil
+	j.saveStretch()
+	return err
 }
 
 // timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
@@ -193,6 +272,11 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	}
 	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts anew, below that of the node
 	j.want.Schema = fileSchema
+	for _, s := range list { // the place that a dead agent was obtaining
+		if s.State == statePrepared && s.Ended.IsZero() && s.N > h.Stretch {
+			l.newJob(h.RunDir, s).Withdraw()
+		}
+	}
 	j.look()
 	go j.watch()
 	return j, nil
@@ -207,9 +291,10 @@ func (l *Launcher) Find(runDir string) (launch.Handle, error) {
 	if err != nil {
 		return launch.Handle{}, err
 	}
-	if len(list) == 0 || list[len(list)-1].State == "refused" {
-		return launch.Handle{}, fmt.Errorf("find the stretch of %s: %w", runDir, os.ErrNotExist)
+	for _, s := range slices.Backward(list) {
+		if s.State != statePrepared && s.State != stateRefused {
+			return launch.Handle{RunDir: runDir, Engine: s.Engine, EngineID: s.ID, Stretch: s.N}, nil
+		}
 	}
-	s := list[len(list)-1]
-	return launch.Handle{RunDir: runDir, Engine: s.Engine, EngineID: s.ID, Stretch: s.N}, nil
+	return launch.Handle{}, fmt.Errorf("find the stretch of %s: %w", runDir, os.ErrNotExist)
 }

@@ -90,7 +90,7 @@ var errFenced = errors.New("another stretch owns the run")
 // run carries out the stretch.
 func (n *node) run() (int, error) {
 	host, _ := os.Hostname()
-	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now()}
+	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -374,6 +374,15 @@ func signalNumber(name string) syscall.Signal {
 		return s
 	}
 	return unix.SIGKILL
+}
+
+// machineCPUs counts the CPUs of the machine, including those that this process may not use; 0 if unknown.
+func machineCPUs() int {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(data), "\ncpu")
 }
 
 // monotonic returns the time of the machine's monotonic clock, which counts from its start.

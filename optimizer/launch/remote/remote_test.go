@@ -67,16 +67,23 @@ type batch struct {
 
 func newCluster(t *testing.T) *cluster {
 	c := &cluster{t: t, jobs: map[string]*batch{}, deaf: 20 * time.Second}
-	t.Cleanup(func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		for _, b := range c.jobs {
-			if b.cmd != nil && b.state == engine.Running {
-				syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL)
-			}
-		}
-	})
 	return c
+}
+
+// clear kills what is left of a test.
+func (c *cluster) clear() {
+	c.mu.Lock()
+	var left []*batch
+	for _, b := range c.jobs {
+		if b.cmd != nil {
+			left = append(left, b)
+		}
+	}
+	c.mu.Unlock()
+	for _, b := range left {
+		syscall.Kill(-b.cmd.Process.Pid, syscall.SIGKILL)
+		<-b.over
+	}
 }
 
 func (c *cluster) Name() string { return "cluster" }
@@ -258,7 +265,11 @@ func start(t *testing.T, l *Launcher, c launch.Command) *job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { j.Close() })
+	t.Cleanup(func() {
+		j.Stop(context.Background(), 0)
+		j.Close()
+		l.Engine.(*cluster).clear()
+	})
 	return j.(*job)
 }
 
@@ -643,4 +654,94 @@ func TestSamples(t *testing.T) {
 		t.Errorf("clock offset %v on the same machine", off)
 	}
 	j.Stop(context.Background(), 0)
+}
+
+// TestMoveWithoutLosingThePlace: the next place is obtained while the job runs; the job is asked to leave when it is held,
+// and the next launch uses it.
+func TestMoveWithoutLosingThePlace(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, saver)
+	l := site(t, c)
+	first := start(t, l, command)
+	await(t, "the start", first.Started())
+	awaitFile(t, filepath.Join(command.Dir, "ready"))
+	c.mu.Lock()
+	c.hold = true
+	c.mu.Unlock()
+	p, err := l.Prepare(context.Background(), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-p.Ready():
+		t.Fatal("ready without a place")
+	case <-first.Done():
+		t.Fatal("the job left before the next place was held")
+	case <-time.After(300 * time.Millisecond):
+	}
+	if h, err := l.Find(command.RunDir); err != nil || h.Stretch != 1 {
+		t.Errorf("found %+v (%v): the prepared stretch is not the job", h, err)
+	}
+	c.run()
+	await(t, "the place", p.Ready())
+	if first.hasEnded() {
+		t.Fatal("the job left before it was asked")
+	}
+	first.Checkpoint()
+	await(t, "the end of the first", first.Done())
+	os.Remove(filepath.Join(command.Dir, "ready"))
+	second := start(t, l, command)
+	if id := second.Handle().EngineID; id != "2" || c.next != 2 {
+		t.Errorf("the second launch is job %q of %d", id, c.next)
+	}
+	await(t, "the second start", second.Started())
+	awaitFile(t, filepath.Join(command.Dir, "ready"))
+	second.Stop(context.Background(), time.Second)
+}
+
+// TestPreparedPlaceIsWithdrawn: a place that is not used is given back, held or not, also after the death of the agent.
+func TestPreparedPlaceIsWithdrawn(t *testing.T) {
+	for name, held := range map[string]bool{"held": true, "waiting": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, command := newCluster(t), shell(t, saver)
+			l := site(t, c)
+			first := start(t, l, command)
+			await(t, "the start", first.Started())
+			c.mu.Lock()
+			c.hold = !held
+			c.mu.Unlock()
+			p, err := l.Prepare(context.Background(), command)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if held {
+				await(t, "the place", p.Ready())
+			}
+			other := site(t, c) // of the next agent
+			h, err := other.Find(command.RunDir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j, err := other.Adopt(context.Background(), h)
+			if err != nil || j.Handle().Stretch != 1 {
+				t.Fatalf("adopted %+v (%v)", j, err)
+			}
+			defer j.Close()
+			for until := time.Now().Add(testPatience); ; time.Sleep(20 * time.Millisecond) {
+				c.mu.Lock()
+				over := c.jobs["2"].state == engine.Ended
+				c.mu.Unlock()
+				if over {
+					break
+				}
+				if time.Now().After(until) {
+					t.Fatal("the place was not given back")
+				}
+			}
+			if first.hasEnded() {
+				t.Error("the job ended with it")
+			}
+		})
+	}
 }

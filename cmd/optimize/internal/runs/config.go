@@ -49,7 +49,12 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		}
 	}
 	if name := v.Text("engine.name"); name != "local" {
-		errs = append(errs, fmt.Errorf("--engine %q: this build runs jobs with \"local\" only", name))
+		if _, ok := engines[name]; !ok {
+			errs = append(errs, fmt.Errorf("--engine %q: want local or slurm", name))
+		}
+		cfg.Engine, cfg.EngineArgs = name, v.List("engine.args")
+	} else if v.Set("engine.args") {
+		errs = append(errs, errors.New("--engine-arg requires --engine slurm"))
 	}
 	add := func(err error) {
 		if err != nil {

@@ -69,7 +69,7 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			outcome, err := run.StopRun(context.Background(), newAgent(e, nil).Launcher, dir, grace)
+			outcome, err := newAgent(e, nil).StopRun(context.Background(), dir, grace)
 			if err != nil {
 				return err
 			}

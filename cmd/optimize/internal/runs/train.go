@@ -120,9 +120,10 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	return worst
 }
 
-// newAgent returns the agent of a run on this machine.
+// newAgent returns the agent of a run.
 func newAgent(e *cli.Env, view run.View) run.Agent {
-	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Batch: &slurm.Engine{}, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment}
+	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment,
+		Site: siteOf(e), Batch: &slurm.Engine{}}
 }
 
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run
