@@ -90,6 +90,9 @@ type Config struct {
 	Engine     string   `json:"engine,omitempty"`
 	EngineArgs []string `json:"engine_args,omitempty"`
 
+	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
+	Requeue bool `json:"requeue,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
