@@ -74,12 +74,15 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		return nil, err
 	}
 	first.Same, first.Rates = true, nil
+	seen := map[string]bool{first.Place.String(): true}
 	var others []engine.Forecast
 	for _, o := range offers {
-		if o.Partition == chosen.Partition && o.GPUType == chosen.GPUType || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
+		name := PlaceOn(o, a).String()
+		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
 			continue
 		}
 		if f, err := at(o); err == nil { // a place that cannot be predicted is no alternative
+			seen[name] = true
 			others = append(others, f)
 		}
 	}
