@@ -97,8 +97,17 @@ func (w *batchWorld) progress(epochs int) {
 				return true
 			}
 		}
+		if state := w.jobState(); state == "FAILED" {
+			w.t.Fatalf("job %s failed before epoch %d", w.job, epochs)
+		}
 		return false
 	})
+}
+
+// jobState returns the state of the job, also of one that has ended.
+func (w *batchWorld) jobState() string {
+	w.t.Helper()
+	return w.lab.Run(w.t, "squeue", "-h", "-t", "all", "-j", w.job, "-o", "%T")
 }
 
 // wait waits for a condition, for three minutes at most.
@@ -191,8 +200,8 @@ func TestKilledWithItsJob(t *testing.T) {
 	w.lab.Run(t, "scancel", w.job)
 	w.gone()
 	w.wait("the end of the job", func() bool {
-		return strings.HasPrefix(w.lab.Run(t, "squeue", "-h", "-t", "all", "-j", w.job, "-o", "%T"), "CANCELLED") ||
-			strings.HasPrefix(w.lab.Run(t, "squeue", "-h", "-t", "all", "-j", w.job, "-o", "%T"), "FAILED")
+		state := w.jobState()
+		return state == "CANCELLED" || state == "FAILED"
 	})
 	rec := w.shown()
 	wantStopped(t, rec, "allocation", run.CodeTryAgain)
@@ -264,12 +273,10 @@ func TestRequeue(t *testing.T) {
 // secondLife lets the requeued job start now and checks that it completes the run of the first life.
 func (w *batchWorld) secondLife(epochs int) {
 	w.t.Helper()
-	w.wait("requeued", func() bool {
-		return strings.HasPrefix(w.lab.Run(w.t, "squeue", "-h", "-t", "all", "-j", w.job, "-o", "%T"), "PENDING")
-	})
+	w.wait("requeued", func() bool { return w.jobState() == "PENDING" })
 	w.wait("started again", func() bool { // Slurm delays a requeued job by two minutes
 		_ = w.lab.Command(w.t.Context(), "scontrol", "update", "JobId="+w.job, "StartTime=now").Run()
-		return strings.HasPrefix(w.lab.Run(w.t, "squeue", "-h", "-t", "all", "-j", w.job, "-o", "%T"), "RUNNING")
+		return w.jobState() == "RUNNING"
 	})
 	w.latest("done", func(_ string, rec *journal.Record) bool { return rec.State == journal.Done })
 	w.gone()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -316,7 +317,9 @@ const silentLong = 2 * time.Minute
 func (r *run) goneWith(b *resources.BatchJob, entry *slurm.Entry, exit launch.Exit) *ending {
 	e := &ending{state: journal.Stopped, reason: byAllocation, exit: &exit, code: CodeTryAgain}
 	e.detail = b.String() + " ended before the agent could record it"
-	if entry != nil && entry.Restarts > b.Restarts {
+	requeued := entry != nil && (entry.Restarts > b.Restarts || entry.State == engine.Pending)
+	over := requeued || entry != nil && (entry.State == engine.Ended || entry.State == engine.Ending)
+	if requeued {
 		e.detail = b.String() + " was requeued before the agent could record its end"
 	} else if entry != nil && entry.State == engine.Ended {
 		e.detail = fmt.Sprintf("%s ended (%s) before the agent could record it", b, entry.Raw)
@@ -324,12 +327,16 @@ func (r *run) goneWith(b *resources.BatchJob, entry *slurm.Entry, exit launch.Ex
 	switch {
 	case r.Pending != nil && r.Pending.Next == nil && r.Pending.Why != byAllocation:
 		e = r.stopped(&exit)
-	case r.Pending != nil && r.Pending.Next == nil, exit.Reason == launch.Stopped, entry != nil && (entry.State == engine.Ended || entry.Restarts > b.Restarts):
+	case r.Pending != nil && r.Pending.Next == nil, exit.Reason == launch.Stopped, over:
 	default: // nothing shows that the allocation was its end
 		e.state, e.reason, e.code = journal.Failed, "lost", CodeTraining
 		e.detail = "agent and supervisor were killed"
 	}
-	e.detail = joinDetail(e.detail, describeExit(exit))
+	if exit.Reason == launch.Lost { // the last part of the detail is the last sign of life
+		e.detail = joinDetail(e.detail, strings.TrimSpace(exit.Detail[strings.LastIndex(exit.Detail, ";")+1:]))
+	} else {
+		e.detail = joinDetail(e.detail, describeExit(exit))
+	}
 	return e
 }
 
