@@ -148,6 +148,6 @@ type Launcher interface {
 	// Adopt takes control of a job that an earlier agent started, whether it still runs or has ended meanwhile.
 	Adopt(ctx context.Context, h Handle) (Job, error)
 	// Find returns the handle of the job that was last started in a run directory, as recorded by its supervisor, for an
-	// agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if there is none.
+	// agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if no job was started.
 	Find(runDir string) (Handle, error)
 }

@@ -134,6 +134,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	if r.interruptions(); r.ended == nil {
+		r.forecastFirst(ctx, first)
 		r.launch(ctx, first, label, false)
 	}
 	r.supervise(ctx)
@@ -143,6 +144,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 func newRun(a Agent, cfg Config) *run {
 	a = a.withDefaults()
 	r := &run{Agent: a, advised: map[string]bool{}, watchdog: newWatchdog(a.Clock, cfg.Grace)}
+	r.local = a.Launcher
 	r.Config, r.written = cfg, map[sla.Objective]writtenVerdict{}
 	return r
 }

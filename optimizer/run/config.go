@@ -89,6 +89,8 @@ type Config struct {
 	// options of the site, passed through to the engine.
 	Engine     string   `json:"engine,omitempty"`
 	EngineArgs []string `json:"engine_args,omitempty"`
+	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
+	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
@@ -149,6 +151,9 @@ func (c Config) Validate() error {
 		if v != nil && !(*v >= 0 && *v < 1e6) {
 			bad("--%s %g: want a price in USD per hour, 0 or more", name, float64(*v))
 		}
+	}
+	if !(c.BillingHour >= 0 && c.BillingHour < 1e6) {
+		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
 		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())

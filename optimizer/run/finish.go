@@ -74,6 +74,9 @@ func (r *run) finish() Result {
 		}
 	}
 	r.recordStretches()
+	if r.Pending != nil && r.Pending.Saved != "" {
+		r.noteCheckpoint()
+	}
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)
@@ -135,6 +138,9 @@ func (r *run) refresh(final bool) {
 	o := &rec.Outcome
 	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overhead)
 	o.CostUSD, o.Rows, o.Restarts = journal.Number(r.spent()), r.Progress.Rows, max(0, r.Progress.launches()-1)
+	if r.Config.elsewhere() || r.QueuedS > 0 {
+		o.QueueSeconds = &r.QueuedS
+	}
 	o.ProbeCostUSD = journal.Number(r.probesSpent())
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
 	switch r.Progress.Unit {

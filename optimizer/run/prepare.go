@@ -101,6 +101,9 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
 	r.resolveRates()
+	if r.site.Rates != nil && cfg.Rates == nil {
+		r.Rates = *r.site.Rates
+	}
 	r.readCommand(&r.facts)
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
@@ -114,7 +117,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	r.recall()
 	r.recordPrior()
 	if cfg.DryRun {
-		return r.dryRun(), true
+		return r.dryRun(ctx), true
 	}
 	if len(r.recalled()) > 0 {
 		return r.refuseIfHopeless()

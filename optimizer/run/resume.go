@@ -20,6 +20,10 @@ var ErrNotResumable = errors.New("cannot be resumed")
 type Change struct {
 	TimeMax    time.Duration
 	CostMaxUSD float64
+	// Engine moves an ended run to another engine, or to another kind of node by EngineArgs; "local" is this machine.
+	Engine      string
+	EngineArgs  []string
+	BillingHour cost.USD
 }
 
 // Resume continues a run whose agent has died: it adopts the job if that still runs, otherwise it records how the job
@@ -92,6 +96,14 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(noCheckpoint("its job has ended"))
 	}
 	changed := r.changeLimits(change)
+	if change.Engine != "" {
+		if !r.Ended {
+			return refuse(errors.New("its job may still run: stop it before it continues on another engine"))
+		}
+		if err := r.changeEngine(context.Background(), change); err != nil {
+			return refuse(err)
+		}
+	}
 	if r.meter, err = cost.RestoreMeter(r.MeterState); err != nil {
 		return refuse(fmt.Errorf("money spent so far: %w", err))
 	}

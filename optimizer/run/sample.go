@@ -53,7 +53,7 @@ func (r *run) openInstruments() {
 	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: machineCPUs()}
 	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
 	if r.Config.elsewhere() {
-		r.sampler.sampler.Collectors = nil // the load of this machine says nothing about the job
+		r.sampler.sampler.Collectors = nil // the load of this machine does not concern the job
 	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
 	}

@@ -102,6 +102,9 @@ func ReadAccounting(r io.Reader) ([]Job, error) {
 			}
 		}
 	}
+	if errors.Is(lines.Err(), bufio.ErrTooLong) {
+		return a.jobs, fmt.Errorf("read Slurm accounting: a line is longer than %d bytes: this is no output of sacct", longestLine)
+	}
 	if err := lines.Err(); err != nil {
 		return a.jobs, fmt.Errorf("read Slurm accounting: %w", err)
 	}

@@ -119,6 +119,27 @@ func TestReadAccountingLives(t *testing.T) {
 	}
 }
 
+// TestReadAccountingRecorded reads the output of sacct 22.05.8: a task of an array, a job without a sample, and the two
+// lives of a requeued job with two tasks on two nodes.
+func TestReadAccountingRecorded(t *testing.T) {
+	jobs := recorded(t, "sacct-22.05-recorded.txt")
+	if got := ids(jobs); !slices.Equal(got, []string{"1_1 COMPLETED", "7 COMPLETED", "8 REQUEUED", "8 CANCELLED"}) {
+		t.Fatal(got)
+	}
+	if n, kind := jobs[0].GPUs(); n != 1 || kind != "v100" || jobs[0].RawID != "2" || math.Abs(orMinusOne(jobs[0].PeakGiB())-127664./(1<<20)) > 1e-9 || orMinusOne(jobs[0].CPUSecs()) != .479 {
+		t.Errorf("%+v", jobs[0])
+	}
+	if j := jobs[1]; j.PeakGiB() != nil || j.Elapsed == nil || *j.Elapsed != 0 || *j.Limit != 163*time.Minute {
+		t.Errorf("%+v", j)
+	}
+	for i, j := range jobs[2:] {
+		s := j.Steps[1]
+		if !j.Ended() || j.Name != "a|b" || len(j.Nodes) != 2 || s.Name != "0" || s.Tasks != 2 || s.NodeCount != 2 || j.ReqTRES["mem"] != 200./1024 || j.CancelledBy != []string{"", "0"}[i] {
+			t.Errorf("life %d: %+v", i+1, j)
+		}
+	}
+}
+
 // TestReadAccountingArrays: tasks of an array are jobs of their own, and pending ones have run nowhere.
 func TestReadAccountingArrays(t *testing.T) {
 	jobs := recorded(t, "sacct-22.05.txt")
@@ -273,7 +294,7 @@ func TestExpandHosts(t *testing.T) {
 }
 
 func FuzzReadAccounting(f *testing.F) {
-	for _, name := range []string{"sacct-20.11.txt", "sacct-22.05.txt", "sacct-25.05.txt"} {
+	for _, name := range []string{"sacct-20.11.txt", "sacct-22.05.txt", "sacct-22.05-recorded.txt", "sacct-25.05.txt"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {
 			f.Fatal(err)

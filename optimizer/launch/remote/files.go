@@ -82,6 +82,7 @@ type nodeState struct {
 	Schema    int           `json:"schema"`
 	Phase     phase         `json:"phase"`
 	Host      string        `json:"host"`
+	Node      string        `json:"node"` // the engine's name of the host
 	EngineID  string        `json:"engine_id,omitempty"`
 	Held      time.Time     `json:"held"` // start of the stretch on its node, wall clock of the node
 	Started   time.Time     `json:"started"`
@@ -115,7 +116,7 @@ const (
 )
 
 // readJSON reads a file of the run directory. A network file system revalidates a file when it is opened, so each call
-// opens it anew.
+// opens it again.
 func readJSON(dir, name string, into any) error {
 	data, err := regular.ReadFile(filepath.Join(dir, name), maxFile)
 	if err != nil {

@@ -31,6 +31,7 @@ type job struct {
 	life    context.Context // cancelled by Close
 	cancel  context.CancelFunc
 	left    sync.WaitGroup
+	poke    chan struct{} // capacity 1: the request has changed
 	ready   chan struct{} // closed when a node is held
 	started chan struct{} // closed when the job runs on it
 	done    chan struct{}
@@ -58,7 +59,7 @@ var _ interface {
 
 func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{launcher: l, dir: dir, life: life, cancel: cancel, ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+	return &job{launcher: l, dir: dir, life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
@@ -67,7 +68,7 @@ func (j *job) watch() {
 	j.left.Add(1)
 	defer j.left.Done()
 	pace := j.launcher.pace()
-	tick := time.NewTicker(pace.poll)
+	tick := time.NewTimer(pace.poll)
 	defer tick.Stop()
 	for {
 		if j.look() {
@@ -81,12 +82,25 @@ func (j *job) watch() {
 				return
 			}
 		}
+		next := pace.poll
+		if j.steady() {
+			next = pace.beat
+		}
+		tick.Reset(next)
 		select {
 		case <-j.life.Done():
 			return
+		case <-j.poke:
 		case <-tick.C:
 		}
 	}
+}
+
+// steady reports whether the job runs and nothing is wanted of it, so that only its sign of life is of interest.
+func (j *job) steady() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.Phase == running && j.want.Stop == nil && j.want.Checkpoints == 0 && j.want.Interrupts == 0
 }
 
 // look reads the state of the node. It reports whether the stretch has ended.
@@ -104,7 +118,7 @@ func (j *job) look() (over bool) {
 	j.offset = s.Monotonic - monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
 		j.stretch.Started = s.Held
-		j.stretch.Nodes = []string{s.Host}
+		j.stretch.Nodes = []string{s.Node}
 		j.saveStretch()
 	}
 	if s.Phase == ready || s.Failure == "" {
@@ -177,7 +191,7 @@ func (j *job) askEngine() {
 }
 
 // isLost reports whether the job has ended without a record: its node is silent, and the engine says that the job has
-// ended, or has not known it in several answers. An engine that does not answer says nothing.
+// ended, or has not known it in several answers. The silence of an engine is no evidence.
 func (j *job) isLost() (why string, lost bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -333,29 +347,8 @@ func (j *job) Handle() launch.Handle {
 func (j *job) Enforced() []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	words := []string{fmt.Sprintf("%s job %s (%s): %s", j.launcher.Engine.Name(), j.stretch.ID, j.stretch.Key, describe(j.stretch.Place))}
+	words := []string{fmt.Sprintf("%s job %s (%s): %s", j.launcher.Engine.Name(), j.stretch.ID, j.stretch.Key, j.stretch.Place)}
 	return append(words, j.node.Enforced...)
-}
-
-// describe formats a place as a short phrase.
-func describe(p engine.Place) string {
-	var parts []string
-	if p.Partition != "" {
-		parts = append(parts, "partition "+p.Partition)
-	}
-	if p.Nodes > 1 {
-		parts = append(parts, fmt.Sprintf("%d nodes", p.Nodes))
-	}
-	if p.GPUs > 0 {
-		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d GPU %s", p.GPUs, p.GPUType)))
-	}
-	if p.CPUs > 0 {
-		parts = append(parts, fmt.Sprintf("%d CPU", p.CPUs))
-	}
-	if p.Memory > 0 {
-		parts = append(parts, fmt.Sprintf("%.4g GiB", float64(p.Memory)))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // Ready implements launch.Preparation.
@@ -415,9 +408,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + j.node.Host
+		return name + " runs on " + j.node.Node
 	case j.node.Phase == ready:
-		return name + " holds " + j.node.Host
+		return name + " holds " + j.node.Node
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
@@ -430,7 +423,7 @@ func (j *job) Waiting() string {
 	return name + " was submitted"
 }
 
-// Sample returns the node's latest sample; one without data if there is none or it is old.
+// Sample returns the node's latest sample; one without data if it is absent or old.
 func (j *job) Sample() monitor.Sample {
 	s, err := readSample(j.dir, j.stretch.N)
 	if err != nil || j.unseen() > j.launcher.pace().stale {
@@ -499,6 +492,10 @@ func (j *job) request(change func(*request)) error {
 	j.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	select {
+	case j.poke <- struct{}{}:
+	default:
 	}
 	if here, _ := os.Hostname(); host != "" && host != here { // a node of this machine sees the file at once
 		go func() {

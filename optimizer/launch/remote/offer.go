@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/engine"
 	"trainopt/resources"
 )
@@ -132,6 +133,20 @@ func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
 		p.Memory = resources.GiB(math.Floor(float64(o.Memory)*share*16) / 16)
 	}
 	return p
+}
+
+// Rates returns the prices of an offer from the site's billing weights, whose units cost unit USD per hour. The engine
+// adds up the weighted resources.
+func Rates(o engine.Offer, unit cost.USD) (*cost.Rates, error) {
+	if len(o.Billing) == 0 {
+		return nil, fmt.Errorf("partition %s states no billing weights, so --billing-hour prices nothing", o.Partition)
+	}
+	gpu, typed := o.Billing["gres/gpu:"+o.GPUType]
+	if !typed {
+		gpu = o.Billing["gres/gpu"]
+	}
+	return &cost.Rates{CPUHour: unit * cost.USD(o.Billing["cpu"]), GiBHour: unit * cost.USD(o.Billing["mem"]), GPUHour: unit * cost.USD(gpu),
+		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
 }
 
 // LongestAt returns the limit of the run time at a place, from the offers; 0: none.

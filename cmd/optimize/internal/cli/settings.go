@@ -61,6 +61,7 @@ var settings = []setting{
 	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "`USD` per GPU and hour"},
 	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "`USD` per CPU and hour"},
 	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "`USD` per GiB of memory and hour"},
+	{key: "cost.billing_hour", flag: "billing-hour", kind: number, help: "`USD` per hour of a billing unit of the engine (Slurm: TRESBillingWeights of the partition)"},
 	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else a table written by the script)"},
 	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
 	{key: "monitor.columns", kind: table, help: "further names of log columns, NAME: KNOWN_NAME"},

@@ -53,6 +53,9 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 			errs = append(errs, fmt.Errorf("--engine %q: want local or slurm", name))
 		}
 		cfg.Engine, cfg.EngineArgs = name, v.List("engine.args")
+		cfg.BillingHour = cost.USD(v.Number("cost.billing_hour", &errs))
+	} else if v.Set("cost.billing_hour") {
+		errs = append(errs, errors.New("--billing-hour requires --engine slurm"))
 	} else if v.Set("engine.args") {
 		errs = append(errs, errors.New("--engine-arg requires --engine slurm"))
 	}

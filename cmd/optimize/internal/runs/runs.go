@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
@@ -108,7 +109,8 @@ func resumeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "resume RUN", Short: "Resume a run: re-attach if its job is alive, else restart it from its checkpoint", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return resume(o, args) }}
 	o = e.Options(cmd)
-	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`"})
+	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`",
+		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": ""})
 	return cmd
 }
 
@@ -132,6 +134,15 @@ func resume(o cli.Options, args []string) error {
 		if change.CostMaxUSD = vals.Number("sla.cost_max", &errs); !(change.CostMaxUSD > 0) && len(errs) == before {
 			errs = append(errs, vals.Wrong("sla.cost_max", vals.Text("sla.cost_max"), "USD above 0"))
 		}
+	}
+	if o.Changed("engine") {
+		change.Engine, change.EngineArgs = vals.Text("engine.name"), vals.List("engine.args")
+		change.BillingHour = cost.USD(vals.Number("cost.billing_hour", &errs))
+		if _, ok := engines[change.Engine]; !ok && change.Engine != "local" {
+			errs = append(errs, vals.Wrong("engine.name", change.Engine, "local or slurm"))
+		}
+	} else if o.Changed("engine-arg") || o.Changed("billing-hour") {
+		errs = append(errs, errors.New("--engine-arg and --billing-hour require --engine"))
 	}
 	if len(errs) > 0 {
 		return cli.Usage(errors.Join(errs...))

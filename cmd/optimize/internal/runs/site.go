@@ -3,6 +3,7 @@ package runs
 import (
 	"context"
 	"fmt"
+	"os/user"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -50,6 +51,25 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		}); ok {
 			l.Notice = n.Notice(ctx)
 		}
-		return run.Site{Launcher: l, Host: remote.Host(offer)}, nil
+		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if queue, ok := eng.(remote.Observable); ok {
+			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
+				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
+			}
+		}
+		if cfg.BillingHour > 0 {
+			if site.Rates, err = remote.Rates(offer, cfg.BillingHour); err != nil {
+				return run.Site{}, err
+			}
+		}
+		return site, nil
 	}
+}
+
+// userName returns the name of the user who submits jobs.
+func userName(e *cli.Env) string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return e.Getenv("USER")
 }
