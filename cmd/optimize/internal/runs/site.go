@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os/user"
+	"path/filepath"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -72,4 +73,19 @@ func userName(e *cli.Env) string {
 		return u.Username
 	}
 	return e.Getenv("USER")
+}
+
+// CheckEngine tests an engine with the state directory of this process, for up to two minutes.
+func CheckEngine(e *cli.Env, name string, args []string) ([]resources.Finding, error) {
+	open, ok := engines[name]
+	if !ok {
+		return nil, fmt.Errorf("--engine %q: want local or slurm", name)
+	}
+	dir, err := filepath.Abs(e.State())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return remote.Check(ctx, open(), dir, remote.ReadWish(args), args), nil
 }
