@@ -221,7 +221,6 @@ func TestTimeLimit(t *testing.T) {
 		reason string
 		code   run.Code
 	}{
-		"of the allocation":    {nil, "allocation", run.CodeTryAgain},
 		"later own deadline":   {[]string{"--deadline", "1h"}, "allocation", run.CodeTryAgain},
 		"earlier own deadline": {[]string{"--deadline", "15s"}, "deadline", run.CodeGuard},
 	} {
