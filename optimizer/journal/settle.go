@@ -28,9 +28,13 @@ func (r *Record) EndedBy() sla.Objective {
 //   - a comparison with the baseline is kept for a finished run only, and only if the allocations differ and both sides
 //     were measured in the run (Comparison.Basis states the reason);
 //   - a prediction is kept only if the total amount of work is known: otherwise it applied to one unit of work.
+//   - the time and money of restarts are known only if every restart was timed.
 //
 // It is idempotent.
 func (r *Record) Settle() {
+	if len(r.Overheads.RestartSeconds) < r.Outcome.Restarts {
+		r.Outcome.OverheadSeconds, r.Waste.Restarts = Unknown(), Unknown()
+	}
 	if r.State != Done {
 		r.Comparison = Blank[Comparison]()
 	} else if basis := r.comparisonBasis(); basis != BasisThisRun {
