@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"trainopt/internal/duration"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
-	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 )
 
@@ -298,7 +298,7 @@ func describeExit(e launch.Exit) string {
 }
 
 // length formats a duration as in the report.
-func length(d time.Duration) string { return chart.PlainBlanks(chart.Duration(d.Seconds())) }
+func length(d time.Duration) string { return duration.Text(d.Seconds()) }
 
 func joinDetail(a, b string) string {
 	switch {
