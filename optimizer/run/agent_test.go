@@ -585,3 +585,29 @@ func TestEngineWithoutCapabilities(t *testing.T) {
 		})
 	}
 }
+
+// TestStateDirectoryRemoved: the state directory, which contains the log, is removed while the job runs. The final
+// progress is then unknown, and not the last that was read.
+func TestStateDirectoryRemoved(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 3 {
+			a.work(10, 1)
+		}
+		if err := os.RemoveAll(a.stage.cfg.StateDir); err != nil {
+			t.Error(err)
+		}
+		a.stage.clock.advance(at(7))
+		return finished
+	})
+	res := s.run()
+	if res.Code != CodeDone || res.Record.Outcome.Epochs.Known() || res.Record.Comparison.SecondsChangePct.Known() {
+		t.Errorf("exit %d (%v), %v epochs, change %v; want 0 and unknown", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Comparison.SecondsChangePct)
+	}
+	if w := s.said(Warning, "the training ended with"); len(w) != 0 {
+		t.Errorf("%q", w)
+	}
+	if w := s.said(Warning, "was removed during the run: 3 of 10 epochs"); len(w) != 1 {
+		t.Errorf("warnings %q, want one of the removed log", s.said(Warning, ""))
+	}
+}

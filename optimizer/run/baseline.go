@@ -16,6 +16,10 @@ import (
 // claim.
 func (r *run) compareWithBaseline() {
 	rec := r.rec
+	if r.progressLost { // and with it the work for which both are compared
+		rec.Baseline = nil
+		return
+	}
 	measured := false
 	for _, s := range r.Progress.Segments {
 		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.Baseline)

@@ -18,9 +18,10 @@ import (
 
 // outcome is how a run ended.
 type outcome struct {
-	ended    *ending       // nil while it continues
-	endedAt  time.Duration // elapsed time at the end
-	userCode Code          // of the user's first signal; 0 if none
+	ended        *ending       // nil while it continues
+	endedAt      time.Duration // elapsed time at the end
+	userCode     Code          // of the user's first signal; 0 if none
+	progressLost bool          // the log was removed before the end, so that the final progress is unknown
 }
 
 // ending is the reason for the end of a run.
@@ -134,10 +135,11 @@ func (r *run) refresh(final bool) {
 	o.CostUSD, o.Rows, o.Restarts = journal.Number(r.spent()), r.Progress.Rows, max(0, r.Progress.launches()-1)
 	o.ProbeCostUSD = journal.Number(r.probesSpent())
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
-	switch r.Progress.Unit {
-	case "epoch":
+	switch {
+	case r.progressLost:
+	case r.Progress.Unit == "epoch":
 		o.Epochs = journal.Number(r.Progress.Done)
-	case "step":
+	case r.Progress.Unit == "step":
 		o.Steps = journal.Number(r.Progress.Done)
 	}
 	m := r.measures(final)

@@ -207,6 +207,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
 			r.Progress.Done = r.Progress.Total
+		} else if log := r.log.Stats(); ok && rest > 0 && log.Missing {
+			r.progressLost = true
+			r.event(Warning, "%s was removed during the run: %g of %g %ss were read from it, the rest is unknown", log.Path, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		} else if ok && rest > 0 {
 			r.event(Warning, "the training ended with %g of %g %ss", r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		}
