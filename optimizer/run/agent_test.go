@@ -611,3 +611,32 @@ func TestStateDirectoryRemoved(t *testing.T) {
 		t.Errorf("warnings %q, want one of the removed log", s.said(Warning, ""))
 	}
 }
+
+// TestJobEndedUnseen: the job has ended, and its exit has not arrived yet, as after a suspended agent wakes. Nothing is
+// sampled of the job or asked of it meanwhile.
+func TestJobEndedUnseen(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.epoch < 10 {
+			a.work(10, 1)
+		}
+		if err := os.WriteFile(filepath.Join(a.command.RunDir, "exit.json"), []byte(`{"schema": 1}`), 0o600); err != nil {
+			t.Error(err)
+		}
+		_, before := a.stage.seen()
+		a.stage.clock.advance(time.Hour) // beyond the deadline
+		time.Sleep(400 * time.Millisecond)
+		if _, after := a.stage.seen(); after > before+1 { // one was in progress
+			t.Errorf("%d ticks after the end of the job", after-before)
+		}
+		return finished
+	})
+	s.cfg.SLA.TimeMax, s.cfg.Warn = time.Minute, []float64{}
+	res := s.run()
+	if res.Record.State != journal.Done || len(s.said(Warning, "")) > 0 {
+		t.Errorf("%s (%v), warnings %q; want done without a warning", res.Record.State, res.Err, s.said(Warning, ""))
+	}
+	if asks, stops := s.started()[0].counts(); asks+stops > 0 {
+		t.Errorf("asked %d times to save and %d times to stop", asks, stops)
+	}
+}

@@ -3,8 +3,10 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"time"
 
@@ -127,7 +129,7 @@ func (r *run) deadMan() time.Duration {
 
 // moveTimeLimit passes the present deadMan to the supervisor of the running job.
 func (r *run) moveTimeLimit() {
-	if err := r.job.SetStopAfter(r.deadMan()); err != nil {
+	if err := r.job.SetStopAfter(r.deadMan()); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
 	}
 }
