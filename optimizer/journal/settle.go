@@ -8,6 +8,7 @@ const (
 	BasisSame      = "same"      // the run never left the baseline
 	BasisEarlier   = "earlier"   // the baseline was measured in an earlier run, under unknown conditions
 	BasisDisturbed = "disturbed" // other programs used the machine in one of the two measurements
+	BasisUnsteady  = "unsteady"  // the speed of the machine changed between the two measurements
 )
 
 // Over reports whether the run has ended, so that its record is final.
@@ -83,8 +84,8 @@ func (r *Record) comparisonBasis() string {
 		}
 	}
 	switch {
-	case r.Comparison.Basis == BasisDisturbed:
-		return BasisDisturbed
+	case r.Comparison.Basis == BasisDisturbed || r.Comparison.Basis == BasisUnsteady:
+		return r.Comparison.Basis
 	case here && elsewhere:
 		return BasisThisRun
 	case here:

@@ -83,6 +83,7 @@ func TestSettleComparison(t *testing.T) {
 		"baseline only":          {[]Probe{cpuProbe(2), cpuProbe(2)}, "", BasisSame, false},
 		"baseline recalled":      {[]Probe{cpuProbe(1)}, "", BasisEarlier, false},
 		"disturbed":              {[]Probe{cpuProbe(2), cpuProbe(1)}, BasisDisturbed, BasisDisturbed, false},
+		"unsteady":               {[]Probe{cpuProbe(2), cpuProbe(1)}, BasisUnsteady, BasisUnsteady, false},
 		"nothing timed":          {nil, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {

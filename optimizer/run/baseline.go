@@ -2,8 +2,11 @@ package run
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
@@ -55,8 +58,14 @@ func (r *run) compareWithBaseline() {
 	rec.Comparison = compared(r.elapsed().Seconds(), r.spent(), b)
 	rec.Comparison.ThroughputChangePct = journal.Number(100 * (float64(rec.Outcome.Throughput)/b.Throughput.P50 - 1))
 	rec.Comparison.ComplianceChangePct = journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance)))
-	if !r.sameConditions(r.sampler.machineCPUs) {
+	switch change, steady := r.steadyMachine(); {
+	case !r.sameConditions(r.sampler.machineCPUs):
 		rec.Comparison.Basis = journal.BasisDisturbed
+	case !steady:
+		rec.Comparison.Basis = journal.BasisUnsteady
+		if r.ended != nil {
+			r.warnOnce(fmt.Sprintf("the speed of the machine changed by %.0f %% during the run: a comparison of its parts is not valid", 100*change))
+		}
 	}
 }
 
@@ -114,6 +123,52 @@ func (f *facts) sameConditions(machineCPUs float64) bool {
 // foreignSlack is the number of CPUs by which the free CPUs may fall short of the allocation before the job counts as
 // disturbed.
 const foreignSlack = 0.25
+
+// speedTolerance is the largest relative change of the machine's speed between two comparable measurements.
+const speedTolerance = 0.05
+
+// maxSpeeds bounds the number of measurements of the machine's speed in a run.
+const maxSpeeds = 64
+
+// measureSpeed measures the speed of the machine while no job runs: before each launch and after the last one. A run that
+// never leaves the baseline compares nothing and needs no measurement.
+func (r *run) measureSpeed() {
+	if r.Config.Planner != "static" && len(r.Speeds) < maxSpeeds {
+		r.Speeds = append(r.Speeds, r.Speed())
+	}
+}
+
+// steadyMachine reports whether the baseline and the other allocations were measured at the same speed of the machine:
+// its measurements before and after them agree, or those of the baseline enclose the others. It returns the relative
+// change. The speed of a machine that does not run the job is irrelevant.
+func (f *facts) steadyMachine() (change float64, steady bool) {
+	var timed []*Segment
+	here := false
+	for _, s := range f.Progress.Segments {
+		if here = here || s.CPUN > 0; len(s.Blocks) > 0 {
+			timed = append(timed, s)
+		}
+	}
+	if len(f.Speeds) < 2 || len(timed) == 0 || !here {
+		return 0, true
+	}
+	change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
+	baseline := func(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
+	return change, change <= speedTolerance || baseline(timed[0]) && baseline(timed[len(timed)-1])
+}
+
+// cpuSpeed returns the speed of one CPU in MB/s of a hash, the best of many short parts, so that other programs disturb
+// it little.
+func cpuSpeed() float64 {
+	data, best := make([]byte, 64<<10), 0.0
+	for began := time.Now(); time.Since(began) < 15*time.Millisecond; {
+		part := time.Now()
+		sum := sha256.Sum256(data)
+		best = math.Max(best, float64(len(data))/1e6/time.Since(part).Seconds())
+		data[0] = sum[0]
+	}
+	return best
+}
 
 // throughputUnit returns the factor from units of work to the unit of throughput, and that unit: samples/s if the
 // samples per unit are known, otherwise steps/s or epochs/s; empty if the unit of work is unknown.

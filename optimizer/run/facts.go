@@ -39,7 +39,8 @@ type facts struct {
 	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
 	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
 	Joules     float64              `json:"joules"`
-	Asked      string               `json:"asked,omitempty"` // the checkpoint that the last job wrote on request before its exit
+	Speeds     []float64            `json:"speeds,omitempty"` // of the machine, see steadyMachine
+	Asked      string               `json:"asked,omitempty"`  // the checkpoint that the last job wrote on request before its exit
 	observed
 
 	// Written by saveState.

@@ -49,6 +49,7 @@ func (r *run) end(e *ending) {
 func (r *run) finish() Result {
 	e := r.ended
 	now := r.elapsed()
+	r.measureSpeed()
 	r.readLastRows()
 	r.closeSegment(now)
 	r.meter.Stop(now)

@@ -81,6 +81,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.stateBatch(a)
+	r.measureSpeed()
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), PTY: r.Config.PTY})
