@@ -72,10 +72,10 @@
 // for these results:
 //
 //	hidden                          as shipped        crossed
-//	GPU count, between others       3.9 %, 93.2 %     4.4 %, 90.7 %
-//	GPU count, beyond others        7.9 %, 92.0 %    10.7 %, 80.7 %
-//	GPU type                       13.3 %, 97.5 %    16.2 %, 81.8 %
-//	GPU type but for one GPU       19.0 %, 90.2 %    16.3 %, 82.9 %
+//	GPU count, between others       3.9 %, 93.2 %     4.1 %, 89.3 %
+//	GPU count, beyond others        7.9 %, 92.0 %    10.1 %, 74.7 %
+//	GPU type                       13.3 %, 97.5 %    16.5 %, 79.9 %
+//	GPU type but for one GPU       19.0 %, 90.2 %    15.6 %, 85.4 %
 //
 // The shipped hyper-parameters thus profit from the tables that they are evaluated on. For a training unlike all
 // published ones, expect the second column where a query leaves the measured GPU counts or types.
