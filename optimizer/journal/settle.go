@@ -8,7 +8,7 @@ const (
 	BasisSame      = "same"      // the run never left the baseline
 	BasisEarlier   = "earlier"   // the baseline was measured in an earlier run, under unknown conditions
 	BasisDisturbed = "disturbed" // other programs used the machine in one of the two measurements
-	BasisUnsteady  = "unsteady"  // the speed of the machine changed between the two measurements
+	BasisUnsteady  = "unsteady"  // the speed of the machine, or of the training at one allocation, changed during the run
 )
 
 // Over reports whether the run has ended, so that its record is final.

@@ -64,7 +64,7 @@ func (r *run) compareWithBaseline() {
 	case !steady:
 		rec.Comparison.Basis = journal.BasisUnsteady
 		if r.ended != nil {
-			r.warnOnce(fmt.Sprintf("the speed of the machine changed by %.0f %% during the run: a comparison of its parts is not valid", 100*change))
+			r.warnOnce(fmt.Sprintf("the speed changed by %.0f %% during the run, of the machine or of the training at one allocation: its parts are not compared", 100*change))
 		}
 	}
 }
@@ -124,8 +124,9 @@ func (f *facts) sameConditions(machineCPUs float64) bool {
 // disturbed.
 const foreignSlack = 0.25
 
-// speedTolerance is the largest relative change of the machine's speed between two comparable measurements.
-const speedTolerance = 0.05
+// speedTolerance and paceTolerance are the largest relative changes between two comparable measurements: of the machine's
+// speed, and of the training's pace at one allocation.
+const speedTolerance, paceTolerance = 0.05, 0.1
 
 // maxSpeeds bounds the number of measurements of the machine's speed in a run.
 const maxSpeeds = 64
@@ -138,23 +139,26 @@ func (r *run) measureSpeed() {
 	}
 }
 
-// steadyMachine reports whether the baseline and the other allocations were measured at the same speed of the machine:
-// its measurements before and after them agree, or those of the baseline enclose the others. It returns the relative
-// change. The speed of a machine that does not run the job is irrelevant.
+// steadyMachine reports whether the baseline and the other allocations were measured under equal conditions: the speeds
+// of the machine before and after them agree, and so do the halves of each segment; or segments at the baseline enclose
+// the others. It returns the largest relative change. The speed of a machine that does not run the job is irrelevant.
 func (f *facts) steadyMachine() (change float64, steady bool) {
 	var timed []*Segment
-	here := false
+	here, pace := false, 0.0
 	for _, s := range f.Progress.Segments {
 		if here = here || s.CPUN > 0; len(s.Blocks) > 0 {
 			timed = append(timed, s)
 		}
+		if b := s.Blocks[s.warmUp():]; len(b) >= 2*settledBlocks {
+			pace = math.Max(pace, math.Expm1(math.Abs(math.Log(median(b[:len(b)/2])/median(b[len(b)/2:])))))
+		}
 	}
-	if len(f.Speeds) < 2 || len(timed) == 0 || !here {
-		return 0, true
+	if len(f.Speeds) > 1 && here {
+		change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
 	}
-	change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
 	baseline := func(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
-	return change, change <= speedTolerance || baseline(timed[0]) && baseline(timed[len(timed)-1])
+	steady = change <= speedTolerance && pace <= paceTolerance
+	return math.Max(change, pace), steady || len(timed) > 0 && baseline(timed[0]) && baseline(timed[len(timed)-1])
 }
 
 // cpuSpeed returns the speed of one CPU in MB/s of a hash, the best of many short parts, so that other programs disturb
