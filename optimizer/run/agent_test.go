@@ -639,3 +639,35 @@ func TestJobEndedUnseen(t *testing.T) {
 		t.Errorf("asked %d times to save and %d times to stop", asks, stops)
 	}
 }
+
+// TestOutputNotWritten: the disk was full when the job printed its last epochs. The final progress is then unknown.
+func TestOutputNotWritten(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lost  int64
+		known bool
+	}{"a part is missing": {100, false}, "all was written": {0, true}} {
+		t.Run(name, func(t *testing.T) {
+			s := newStage(t, func(a *actor) launch.Exit {
+				f, err := os.Create(filepath.Join(a.command.RunDir, "job.stdout"))
+				if err != nil {
+					t.Error(err)
+					return failed(1)
+				}
+				defer f.Close()
+				for e := 1; e <= 3; e++ {
+					a.stage.clock.advance(time.Second)
+					fmt.Fprintf(f, "Epoch %d/10 loss %g\n", e, 1/float64(e))
+					a.stage.wait(fmt.Sprintf("epoch %d", e), func(st Status, _ int) bool { return st.Done >= float64(e) })
+				}
+				exit := finished
+				exit.LostBytes = c.lost
+				return exit
+			})
+			res := s.run()
+			if res.Code != CodeDone || res.Record.Outcome.Epochs.Known() != c.known || len(s.said(Warning, "the rest is unknown")) > 0 == c.known {
+				t.Errorf("exit %d (%v), %v epochs, warnings %q; want a known end: %t", res.Code, res.Err, res.Record.Outcome.Epochs, s.said(Warning, ""), c.known)
+			}
+		})
+	}
+}

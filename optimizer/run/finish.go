@@ -21,7 +21,7 @@ type outcome struct {
 	ended        *ending       // nil while it continues
 	endedAt      time.Duration // elapsed time at the end
 	userCode     Code          // of the user's first signal; 0 if none
-	progressLost bool          // the log was removed before the end, so that the final progress is unknown
+	progressLost bool          // a part of the log could not be read, so that the final progress is unknown
 }
 
 // ending is the reason for the end of a run.

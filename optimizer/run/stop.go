@@ -207,9 +207,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
 			r.Progress.Done = r.Progress.Total
-		} else if log := r.log.Stats(); ok && rest > 0 && log.Missing {
+		} else if why := r.unread(exit); ok && rest > 0 && why != "" {
 			r.progressLost = true
-			r.event(Warning, "%s was removed during the run: %g of %g %ss were read from it, the rest is unknown", log.Path, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
+			r.event(Warning, "%s: %g of %g %ss were read, the rest is unknown", why, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		} else if ok && rest > 0 {
 			r.event(Warning, "the training ended with %g of %g %ss", r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		}
@@ -245,6 +245,17 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	reason := string(exit.Reason)
 	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
 		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// unread returns the reason why a part of the log of an ended job cannot be read; empty if it can.
+func (r *run) unread(exit launch.Exit) string {
+	switch log := r.log.Stats(); {
+	case log.Missing:
+		return log.Path + " was removed during the run"
+	case log.Format == "stdout" && exit.LostBytes > 0:
+		return fmt.Sprintf("%d bytes of the output of the training could not be written", exit.LostBytes)
+	}
+	return ""
 }
 
 // stopped returns the ending of a run that was stopped by the guard or the user.
