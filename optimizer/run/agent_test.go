@@ -671,3 +671,22 @@ func TestOutputNotWritten(t *testing.T) {
 		})
 	}
 }
+
+// TestResumeOfAMovedStateDirectory: a run resumes after its state directory was moved, with the rows that it had read.
+func TestResumeOfAMovedStateDirectory(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(8, 1))
+	s.cfg.SLA.TimeMax, s.cfg.Warn = 5*time.Second, []float64{}
+	first := s.run()
+	if first.Code != CodeGuard {
+		t.Fatalf("exit %d (%v), want %d", first.Code, first.Err, CodeGuard)
+	}
+	moved := s.cfg.StateDir + "-moved"
+	if err := os.Rename(s.cfg.StateDir, moved); err != nil {
+		t.Fatal(err)
+	}
+	res := s.resume(filepath.Join(moved, "runs", first.Record.RunID), Change{TimeMax: time.Hour})
+	if res.Code != CodeDone || float64(res.Record.Outcome.Epochs) != 8 || res.Record.Outcome.Rows != 8 {
+		t.Errorf("exit %d (%v) after %v epochs in %d rows, want 0, 8, 8: %q", res.Code, res.Err, res.Record.Outcome.Epochs, res.Record.Outcome.Rows, s.said(Warning, ""))
+	}
+}
