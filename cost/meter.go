@@ -63,6 +63,9 @@ func (m *Meter) clamp(at time.Duration) time.Duration {
 	return m.seen
 }
 
+// Seen returns the latest time seen, before which no charge can begin.
+func (m *Meter) Seen() time.Duration { return m.seen }
+
 // Start closes the open segment and charges for an allocation from a time on. Repeating the same start has no effect.
 // On an error, which concerns the rates or the amount of memory, the meter is unchanged, including an open segment.
 func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r Rates) error {

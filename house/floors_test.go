@@ -36,24 +36,30 @@ var foundation = []string{"internal/duration", "internal/regular", "internal/sta
 
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
-	"optimizer/inspect":      {},
-	"optimizer/checkpoint":   {},
-	"optimizer/perf":         {},
-	"optimizer/plan":         {"optimizer/perf", "optimizer/report/chart"},
-	"optimizer/launch":       {},
-	"optimizer/journal":      {"optimizer/plan", "optimizer/perf", "optimizer/launch"},
-	"optimizer/history":      {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
-	"optimizer/report/chart": {},
-	"optimizer/report/page":  {"optimizer/report/chart"},
+	"optimizer/inspect":       {},
+	"optimizer/checkpoint":    {},
+	"optimizer/perf":          {},
+	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
+	"optimizer/launch":        {},
+	"optimizer/engine":        {},
+	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
+	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
+	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
+	"optimizer/history":       {"optimizer/inspect", "optimizer/journal", "optimizer/perf", "optimizer/plan"},
+	"optimizer/report/chart":  {},
+	"optimizer/report/page":   {"optimizer/report/chart"},
+	"optimizer/engine/wait":   {"optimizer/engine", "optimizer/schedule/order"},
 
 	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
 	"optimizer/history/measured": {"optimizer/history"},
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+
+	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
@@ -67,7 +73,7 @@ var below = map[string][]string{
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance"}
+var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

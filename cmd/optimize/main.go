@@ -12,7 +12,9 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
 )
 
@@ -22,6 +24,9 @@ const keeperArg = "__keeper"
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
 		os.Exit(launch.KeeperMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == runs.NodeArg {
+		os.Exit(remote.Node(os.Args[2:], []string{processEnv().Self[0], keeperArg}))
 	}
 	os.Exit(int(execute(processEnv())))
 }

@@ -283,3 +283,46 @@ func TestPredictRefusals(t *testing.T) {
 		})
 	}
 }
+
+// TestPredictExport: the selected machine becomes a file for another system, with the command after -- or the script.
+func TestPredictExport(t *testing.T) {
+	w := newWorld(t)
+	w.write("train.py", "import torch\n")
+	job := []string{"predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100"}
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"command": {[]string{"--export", "sbatch", "--", "python3", "my train.py", "--lr=0.1"},
+			[]string{"#!/bin/sh\n", "\n#SBATCH --gpus-per-node=v100:", "\nexec python3 'my train.py' --lr=0.1\n"}},
+		"script": {[]string{"--script", "train.py", "--export", "sky", "--spot", "--resumable", "yes"}, []string{"name: train.py\n", "use_spot: true\n", "python3 train.py\n"}},
+	} {
+		code, out, errs := w.run(append(append([]string{}, job...), c.args...)...)
+		for _, want := range c.want {
+			if code != runpkg.CodeDone || !strings.Contains(out, want) {
+				t.Errorf("%s: exit %d: %s%s; want %q", name, code, out, errs, want)
+			}
+		}
+	}
+	if code, _, errs := w.run(append(append([]string{}, job...), "--export", "sbatch", "-o", "job.sh", "--", "true")...); code != runpkg.CodeDone {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+	if data, err := os.ReadFile(filepath.Join(w.dir, "job.sh")); err != nil || !strings.HasSuffix(string(data), "\nexec true\n") {
+		t.Errorf("job.sh: %s, %v", data, err)
+	}
+	for want, c := range map[string]struct {
+		args []string
+		code runpkg.Code
+	}{
+		"command of the job is not known":           {[]string{"--export", "sky"}, runpkg.CodeUsage},
+		"want sbatch or sky":                        {[]string{"--export", "pbs", "--", "true"}, runpkg.CodeUsage},
+		"requires --export":                         {[]string{"--", "true"}, runpkg.CodeUsage},
+		"--format cannot be combined with --export": {[]string{"--export", "sky", "--format", "csv", "--", "true"}, runpkg.CodeUsage},
+		"cannot be combined with --json":            {[]string{"--export", "sky", "--json", "--", "true"}, runpkg.CodeUsage},
+		"nothing is exported":                       {[]string{"--export", "sky", "--deadline", "1s", "--", "true"}, runpkg.CodeInfeasible},
+	} {
+		if code, out, errs := w.run(append(append([]string{}, job...), c.args...)...); code != c.code || out != "" || !strings.Contains(errs, want) {
+			t.Errorf("%v: exit %d: %s%s; want %q", c.args, code, out, errs, want)
+		}
+	}
+}

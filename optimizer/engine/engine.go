@@ -9,14 +9,18 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
-// Engine is a system that runs jobs. Methods that ask the engine fail with ErrUnreachable if it does not answer; they
-// then say nothing about the jobs.
+// Engine is a system that runs jobs. Methods that ask the engine fail with ErrUnreachable if it does not answer; the
+// condition of the jobs is then unknown.
 type Engine interface {
 	// Name is the name of the engine in --engine, such as "slurm".
 	Name() string
@@ -71,6 +75,27 @@ type Place struct {
 	Avoid     []string      `json:"avoid,omitempty"` // names of nodes not to be used
 }
 
+// String formats the place as a short phrase.
+func (p Place) String() string {
+	var parts []string
+	if p.Partition != "" {
+		parts = append(parts, "partition "+p.Partition)
+	}
+	if p.Nodes > 1 {
+		parts = append(parts, fmt.Sprintf("%d nodes", p.Nodes))
+	}
+	if p.GPUs > 0 {
+		parts = append(parts, strings.TrimSpace(fmt.Sprintf("%d GPU %s", p.GPUs, p.GPUType)))
+	}
+	if p.CPUs > 0 {
+		parts = append(parts, fmt.Sprintf("%d CPU", p.CPUs))
+	}
+	if p.Memory > 0 {
+		parts = append(parts, fmt.Sprintf("%.4g GiB", float64(p.Memory)))
+	}
+	return strings.Join(parts, ", ")
+}
+
 // Request is one stretch to submit.
 type Request struct {
 	Key       string        // the name of the job, unique to the stretch: optimize.RUN.STRETCH
@@ -118,7 +143,7 @@ type Life struct {
 	ID        string        `json:"id"`
 	State     string        `json:"state"`               // the engine's own word, such as NODE_FAIL
 	Final     bool          `json:"final"`               // it has ended and has an end time
-	Cancelled string        `json:"cancelled,omitempty"` // who cancelled it, if somebody did
+	Cancelled string        `json:"cancelled,omitempty"` // the user who cancelled it; empty if none did
 	Submitted time.Time     `json:"submitted"`
 	Started   time.Time     `json:"started"` // zero: it never ran
 	Ended     time.Time     `json:"ended"`
@@ -133,4 +158,33 @@ type Life struct {
 	PeakGiB   *float64      `json:"peak_memory_gib"` // of the step that used most
 	CPUSecs   *float64      `json:"cpu_seconds"`
 	Joules    *float64      `json:"energy_joules"`
+}
+
+// Stretch is one job of the engine in the record of a run. Unknown times are zero.
+type Stretch struct {
+	N         int                  `json:"n"` // from 1
+	Engine    string               `json:"engine"`
+	Key       string               `json:"key"`
+	ID        string               `json:"id"` // empty until the engine has accepted it
+	Place     Place                `json:"place"`
+	Alloc     resources.Allocation `json:"allocation"`
+	Submitted time.Time            `json:"submitted"`
+	Started   time.Time            `json:"started"`
+	Ended     time.Time            `json:"ended"`
+	State     string               `json:"state,omitempty"` // the engine's word for its end
+	Nodes     []string             `json:"nodes,omitempty"`
+	// Confirmed is set when Started and Ended are those of the engine's accounting.
+	Confirmed bool `json:"confirmed"`
+}
+
+// Forecast is the predicted start of a job at a place.
+type Forecast struct {
+	Place    Place
+	Wait     sla.Interval // seconds
+	ByLimits float64      // seconds, if every job used up its time limit; NaN if unknown
+	Ahead    int          // jobs that are considered before it
+	Observed int          // jobs whose run lengths the forecast is based on
+	Rates    *cost.Rates  // of the place; nil: those of the run
+	// Same is true for nodes of the kind that the run plans for, where its predicted run time applies.
+	Same bool
 }

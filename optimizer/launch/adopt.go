@@ -21,6 +21,9 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
 	}
+	if h.Engine != "" {
+		return nil, fmt.Errorf("adopt %s job %s of %s: it does not run on this machine", h.Engine, h.EngineID, h.RunDir)
+	}
 	m, err := recall(h)
 	if err != nil {
 		return nil, fmt.Errorf("adopt job %d of %s: %w", h.PID, h.RunDir, err)
@@ -45,9 +48,11 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 	return j, nil
 }
 
-// Find returns the handle of the job that was last started in a run directory, as recorded by its keeper. It serves
-// an agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if no job was started
-// there.
+// Find implements Launcher.
+func (Local) Find(runDir string) (Handle, error) { return Find(runDir) }
+
+// Find returns the handle of the job that was last started on this machine in a run directory, as recorded by its
+// keeper. The error is fs.ErrNotExist if no job was started there.
 func Find(runDir string) (Handle, error) {
 	var s started
 	err := readJSON(filepath.Join(runDir, startedFile), &s)
@@ -147,6 +152,15 @@ func ReadExit(h Handle) (Exit, bool) {
 	return e.Exit, true
 }
 
+// readEnding returns the keeper's record that the job of h was asked to end; nil if it was not.
+func readEnding(h Handle) *Exit {
+	var e ended
+	if readJSON(filepath.Join(h.RunDir, endingFile), &e) != nil || !sameJob(e.Handle, h) {
+		return nil
+	}
+	return &e.Exit
+}
+
 // lost is the exit of a job without a record. began is zero if unknown; sign describes the evidence for the end time
 // at, and is empty if the agent observed the end.
 func lost(h Handle, began, at time.Time, sign string) Exit {
@@ -155,7 +169,9 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 		e.Ran = at.Sub(began)
 	}
 	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
-	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if asked := readEnding(h); asked != nil {
+		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its keeper (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
+	} else if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		e.Detail = "the machine was restarted while it ran"
 	} else if words := keeperLogLine(h.RunDir); words != "" {
 		e.Detail += "; the keeper's last words: " + words

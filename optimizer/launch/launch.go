@@ -25,6 +25,11 @@ type Command struct {
 	// StopAfter limits the run time of the job even if the agent is dead (the guard's dead-man's switch); 0 means no
 	// limit.
 	StopAfter time.Duration
+	// StopBy is the wall-clock time of a deadline that also passes while the job waits for its place; zero means none.
+	// An engine without a queue ignores it.
+	StopBy time.Time
+	// Reports is the directory in which an observer inside the job answers requests to save; empty without one.
+	Reports string
 }
 
 // ExitReason is why a job has ended.
@@ -37,6 +42,8 @@ const (
 	Stopped     ExitReason = "stopped"      // by this package, on Stop, Checkpoint or StopAfter
 	StartFailed ExitReason = "start-failed" // the program was never executed
 	Lost        ExitReason = "lost"         // ended without a record (machine restart, keeper and standby killed)
+	Preempted   ExitReason = "preempted"    // ended by the engine: preemption, time limit, failure of a node
+	Cancelled   ExitReason = "cancelled"    // cancelled in the engine by a person
 )
 
 // Exit is the end of a job. Code is the exit code, -1 if the job died of a signal; Signal is then its name
@@ -53,6 +60,8 @@ type Exit struct {
 	// PeakMemoryGiB and CPUSeconds are the kernel's totals; nil (null in JSON) where it keeps none.
 	PeakMemoryGiB *float64 `json:"peak_memory_gib"`
 	CPUSeconds    *float64 `json:"cpu_seconds"`
+	// Held is the time for which an engine held the job's place, and charges; 0 means Ran.
+	Held time.Duration `json:"held_ns,omitempty"`
 }
 
 // Handle identifies a job, so that another agent can find it again: process ids with their start times.
@@ -66,6 +75,11 @@ type Handle struct {
 	// StandbyPID is the parent of the keeper, which replaces a dead keeper; 0 means no standby.
 	StandbyPID   int    `json:"standby_pid,omitempty"`
 	StandbyStart uint64 `json:"standby_start,omitempty"`
+	// Engine is the engine of a job on other machines, and EngineID its job there; the process ids are then 0. Stretch
+	// is the number of the stretch in the run.
+	Engine   string `json:"engine,omitempty"`
+	EngineID string `json:"engine_id,omitempty"`
+	Stretch  int    `json:"stretch,omitempty"`
 }
 
 // Job is a supervised job of any engine. What only some engines can do is in Resizer and ProcessTree, which a Job may
@@ -102,9 +116,40 @@ type ProcessTree interface {
 	Signal(sig os.Signal) error
 }
 
+// Queued is a Job that may wait for its place: Start has returned, but nothing runs and nothing is charged yet.
+type Queued interface {
+	// Started is closed when the job runs. A job that ends before that only closes Done.
+	Started() <-chan struct{}
+	// HeldSince is the time from which the place is held and charged, on this machine's wall clock; zero if unknown.
+	HeldSince() time.Time
+	// Waiting describes what the job waits for, or where it runs, as one phrase.
+	Waiting() string
+}
+
+// Preparer is a Launcher that can obtain the place of the next job of a run while the present one still runs. Start then
+// uses it if it asks for the same place.
+type Preparer interface {
+	Prepare(ctx context.Context, c Command) (Preparation, error)
+}
+
+// Preparation is a place that is being obtained.
+type Preparation interface {
+	// Ready is closed when the place is held; it is charged from then on.
+	Ready() <-chan struct{}
+	// Done is closed when the engine has ended it.
+	Done() <-chan struct{}
+	// Waiting describes what it waits for, as one phrase.
+	Waiting() string
+	// Withdraw gives the place up. It does not wait.
+	Withdraw()
+}
+
 // Launcher starts jobs and finds them again.
 type Launcher interface {
 	Start(ctx context.Context, c Command) (Job, error)
 	// Adopt takes control of a job that an earlier agent started, whether it still runs or has ended meanwhile.
 	Adopt(ctx context.Context, h Handle) (Job, error)
+	// Find returns the handle of the job that was last started in a run directory, as recorded by its supervisor, for an
+	// agent whose predecessor died before it had saved the handle. The error is fs.ErrNotExist if no job was started.
+	Find(runDir string) (Handle, error)
 }

@@ -68,6 +68,9 @@ type Question struct {
 	OneGPU bool
 	// Resumable reports whether the job resumes after an interruption; nil means unknown.
 	Resumable *bool
+	// StopSignal is the signal on which the script saves a checkpoint and exits, "SIGUSR1" or "SIGTERM"; "" if it handles
+	// none, or this is not known.
+	StopSignal string
 
 	Deadline   time.Duration // 0: none
 	Budget     cost.USD      // 0: none

@@ -138,6 +138,7 @@ func (s *Subject) Inspect(name, path string) error {
 	if resumable := ins.Resumable.Value == "yes"; s.Resumable == nil && ins.Resumable.Value != "" {
 		s.Resumable = &resumable
 	}
+	s.StopSignal = ins.StopSignal.Value
 	return nil
 }
 

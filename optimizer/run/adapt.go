@@ -87,7 +87,7 @@ func (r *run) probeAgain(why string) {
 	}
 	r.event(Info, "probing %s: %s", *next, reason)
 	r.Phase = probing
-	r.requestStop(&pendingStop{Why: "restart", Next: next, Label: "probe"})
+	r.leaveFor(&pendingStop{Why: "restart", Next: next, Label: "probe"})
 }
 
 // moveTo brings the job to the plan's allocation by the least intrusive way that is allowed: no change, a live
@@ -110,7 +110,7 @@ func (r *run) moveTo(p plan.Plan) {
 		}
 	case s.Resumable || s.Restartable:
 		r.act(to, p.Reason, "restart")
-		r.requestStop(&pendingStop{Why: "restart", Next: &to, Label: "run"})
+		r.leaveFor(&pendingStop{Why: "restart", Next: &to, Label: "run"})
 	case s.LiveCPU && to.GPUs == r.Current.GPUs && to.BatchSize == r.Current.BatchSize && to.Threads == r.Current.Threads && to.CPUs < r.Current.CPUs:
 		r.applyLive(to, p.Reason)
 	default:

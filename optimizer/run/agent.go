@@ -24,6 +24,11 @@ type Agent struct {
 	Environ []string
 	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
+	// Site connects to the engine named by a Config, for a job that uses GPUs or not; nil if jobs can only run on this
+	// machine.
+	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
+	// Batch is the batch system whose job may contain this process; nil: it is not asked.
+	Batch BatchSystem
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.
 	Confirm func(question string) bool
 	// Lighten is called when only supervision remains for a while: the process can reduce itself to one core and
@@ -67,6 +72,8 @@ type run struct {
 	earlier
 	planning
 	launched
+	queueing
+	enclosing
 	supervision
 	outcome
 
@@ -132,6 +139,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	if r.interruptions(); r.ended == nil {
+		r.forecastFirst(ctx, first)
 		r.launch(ctx, first, label, false)
 	}
 	r.supervise(ctx)
@@ -141,6 +149,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 func newRun(a Agent, cfg Config) *run {
 	a = a.withDefaults()
 	r := &run{Agent: a, advised: map[string]bool{}, watchdog: newWatchdog(a.Clock, cfg.Grace)}
+	r.local = a.Launcher
 	r.Config, r.written = cfg, map[sla.Objective]writtenVerdict{}
 	return r
 }

@@ -131,29 +131,30 @@ const speedTolerance, paceTolerance = 0.05, 0.1
 // maxSpeeds bounds the number of measurements of the machine's speed in a run.
 const maxSpeeds = 64
 
-// measureSpeed measures the speed of the machine while no job runs: before each launch and after the last one. A run that
+// measureSpeed measures the speed of this machine, if it runs the job, while no job runs: before each launch and after the
+// last one. A run that
 // never leaves the baseline compares nothing and needs no measurement.
 func (r *run) measureSpeed() {
-	if r.Config.Planner != "static" && len(r.Speeds) < maxSpeeds {
+	if r.Config.Planner != "static" && !r.Config.elsewhere() && len(r.Speeds) < maxSpeeds {
 		r.Speeds = append(r.Speeds, r.Speed())
 	}
 }
 
 // steadyMachine reports whether the baseline and the other allocations were measured under equal conditions: the speeds
 // of the machine before and after them agree, and so do the halves of each segment; or segments at the baseline enclose
-// the others. It returns the largest relative change. The speed of a machine that does not run the job is irrelevant.
+// the others. It returns the largest relative change.
 func (f *facts) steadyMachine() (change float64, steady bool) {
 	var timed []*Segment
-	here, pace := false, 0.0
+	pace := 0.0
 	for _, s := range f.Progress.Segments {
-		if here = here || s.CPUN > 0; len(s.Blocks) > 0 {
+		if len(s.Blocks) > 0 {
 			timed = append(timed, s)
 		}
 		if b := s.Blocks[s.warmUp():]; len(b) >= 2*settledBlocks {
 			pace = math.Max(pace, math.Expm1(math.Abs(math.Log(median(b[:len(b)/2])/median(b[len(b)/2:])))))
 		}
 	}
-	if len(f.Speeds) > 1 && here {
+	if len(f.Speeds) > 1 {
 		change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
 	}
 	baseline := func(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }

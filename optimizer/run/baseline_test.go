@@ -213,22 +213,20 @@ func TestSteadyMachine(t *testing.T) {
 		speeds   []float64
 		segments []resources.Allocation
 		blocks   []float64 // of each segment
-		sampled  int
 		want     bool
 	}{
-		"steady":                      {[]float64{100, 98, 101}, []resources.Allocation{two, one}, even, 5, true},
-		"slower at the end":           {[]float64{100, 99, 80}, []resources.Allocation{two, one}, even, 5, false},
-		"faster after the baseline":   {[]float64{80, 100}, []resources.Allocation{two, one}, even, 5, false},
-		"the baseline encloses":       {[]float64{100, 90, 80}, []resources.Allocation{two, one, two}, even, 5, true},
-		"the others enclose":          {[]float64{100, 90, 80}, []resources.Allocation{one, two, one}, even, 5, false},
-		"measured once":               {[]float64{100}, []resources.Allocation{two, one}, even, 5, true},
-		"a training that slows down":  {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{1, 1, 1.1, 1.2, 1.3, 1.4}, 5, false},
-		"a slow beginning is warm-up": {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{3, 1, 1, 1.02, 1, 1.01, 1}, 5, true},
-		"another machine":             {[]float64{100, 50}, []resources.Allocation{two, one}, even, 0, true},
+		"steady":                      {[]float64{100, 98, 101}, []resources.Allocation{two, one}, even, true},
+		"slower at the end":           {[]float64{100, 99, 80}, []resources.Allocation{two, one}, even, false},
+		"faster after the baseline":   {[]float64{80, 100}, []resources.Allocation{two, one}, even, false},
+		"the baseline encloses":       {[]float64{100, 90, 80}, []resources.Allocation{two, one, two}, even, true},
+		"the others enclose":          {[]float64{100, 90, 80}, []resources.Allocation{one, two, one}, even, false},
+		"measured once":               {[]float64{100}, []resources.Allocation{two, one}, even, true},
+		"a training that slows down":  {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{1, 1, 1.1, 1.2, 1.3, 1.4}, false},
+		"a slow beginning is warm-up": {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{3, 1, 1, 1.02, 1, 1.01, 1}, true},
 	} {
 		f := facts{Baseline: two, Speeds: c.speeds}
 		for _, a := range c.segments {
-			f.Progress.Segments = append(f.Progress.Segments, &Segment{Allocation: a, Blocks: c.blocks, CPUN: c.sampled})
+			f.Progress.Segments = append(f.Progress.Segments, &Segment{Allocation: a, Blocks: c.blocks})
 		}
 		if change, steady := f.steadyMachine(); steady != c.want {
 			t.Errorf("%s: steady %t at a change of %.2f, want %t", name, steady, change, c.want)

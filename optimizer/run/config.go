@@ -85,6 +85,16 @@ type Config struct {
 	Restarts int               `json:"max_restarts"`               // after failures of a resumable job; negative: none; 0: 5
 	Warn     []float64         `json:"warn_at"`                    // shares of a limit at which to warn; nil: 0.8, 0.95
 
+	// Engine is where jobs run: "local" or empty is this machine, otherwise a name known to Agent.Site. EngineArgs are
+	// options of the site, passed through to the engine.
+	Engine     string   `json:"engine,omitempty"`
+	EngineArgs []string `json:"engine_args,omitempty"`
+	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
+	BillingHour cost.USD `json:"billing_hour,omitempty"`
+
+	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
+	Requeue bool `json:"requeue,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
@@ -93,6 +103,9 @@ type Config struct {
 	DryRun  bool `json:"dry_run"`
 	Explain bool `json:"explain"`
 }
+
+// elsewhere reports whether jobs run on other machines.
+func (c *Config) elsewhere() bool { return c.Engine != "" && c.Engine != "local" }
 
 // Values of zero fields.
 const (
@@ -138,6 +151,9 @@ func (c Config) Validate() error {
 		if v != nil && !(*v >= 0 && *v < 1e6) {
 			bad("--%s %g: want a price in USD per hour, 0 or more", name, float64(*v))
 		}
+	}
+	if !(c.BillingHour >= 0 && c.BillingHour < 1e6) {
+		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
 		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())

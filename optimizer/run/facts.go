@@ -39,8 +39,10 @@ type facts struct {
 	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
 	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
 	Joules     float64              `json:"joules"`
-	Speeds     []float64            `json:"speeds,omitempty"` // of the machine, see steadyMachine
-	Asked      string               `json:"asked,omitempty"`  // the checkpoint that the last job wrote on request before its exit
+	Speeds     []float64            `json:"speeds,omitempty"`   // of the machine, see steadyMachine
+	QueuedS    float64              `json:"queued_s,omitempty"` // seconds of waiting for places
+	Stretch    int                  `json:"stretch,omitempty"`  // of the latest job on an engine
+	Asked      string               `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	observed
 
 	// Written by saveState.
@@ -53,6 +55,7 @@ type facts struct {
 	Elapsed     time.Duration        `json:"elapsed"`
 	Monotonic   time.Duration        `json:"monotonic"`
 	BootID      string               `json:"boot_id"`
+	Wall        time.Time            `json:"wall,omitzero"` // wall clock at Elapsed
 	Ended       bool                 `json:"ended"`
 }
 
@@ -114,6 +117,7 @@ func (r *run) saveState() {
 		r.Handle = &h
 	}
 	r.Elapsed, r.Monotonic, r.BootID, r.Ended = r.elapsed(), r.Clock.Monotonic(), bootID(), r.ended != nil
+	r.Wall = r.Clock.Now()
 	if err := r.dir.SaveState(&r.facts); err != nil {
 		r.warnDiskOnce(err)
 	}

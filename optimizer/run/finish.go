@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -74,6 +75,10 @@ func (r *run) finish() Result {
 			}
 		}
 	}
+	r.recordStretches()
+	if r.Pending != nil && r.Pending.Saved != "" {
+		r.noteCheckpoint()
+	}
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)
@@ -91,6 +96,7 @@ func (r *run) finish() Result {
 	for _, note := range history.SyncStateDir(r.Config.StateDir, time.Second) {
 		r.View.Event(Warning, note)
 	}
+	r.requeue(context.Background())
 	r.View.Finished(rec, r.dir.Dir())
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
 }
@@ -134,6 +140,9 @@ func (r *run) refresh(final bool) {
 	o := &rec.Outcome
 	o.Seconds, o.ActiveSeconds, o.OverheadSeconds = journal.Number(now.Seconds()), journal.Number(active), journal.Number(overhead)
 	o.CostUSD, o.Rows, o.Restarts = journal.Number(r.spent()), r.Progress.Rows, max(0, r.Progress.launches()-1)
+	if r.Config.elsewhere() || r.QueuedS > 0 {
+		o.QueueSeconds = &r.QueuedS
+	}
 	o.ProbeCostUSD = journal.Number(r.probesSpent())
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
 	switch {

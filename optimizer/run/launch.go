@@ -23,6 +23,7 @@ type launched struct {
 	job     launch.Job         // nil while no job runs
 	tree    launch.ProcessTree // nil if the processes of the job are not on this machine
 	resizer launch.Resizer     // nil if a running job cannot be resized
+	queued  launch.Queued      // nil unless the job waits for its place
 	retryAt time.Duration      // elapsed time of the restart after a failure; 0 means none pending
 	exitAt  time.Duration      // elapsed time at which the last job ended; 0 while a job runs
 }
@@ -34,10 +35,14 @@ func (l *launched) setJob(j launch.Job) {
 	l.resizer, _ = j.(launch.Resizer)
 }
 
-// attach observes j as the running job.
+// attach observes j as the running job. While it waits for its place nothing is charged; see placed.
 func (r *run) attach(j launch.Job) {
 	r.setJob(j)
 	r.rec.Enforced = j.Enforced()
+	r.sampler.remote, _ = j.(remoteSampler)
+	if q, ok := j.(launch.Queued); ok {
+		r.queued, r.Stretch = q, j.Handle().Stretch
+	}
 	r.sampler.tree = r.tree
 	if r.tree != nil {
 		r.log.Attach(r.tree)
@@ -47,6 +52,7 @@ func (r *run) attach(j launch.Job) {
 // detach ends the observation of a job that has ended.
 func (r *run) detach() {
 	r.setJob(nil)
+	r.queued = nil
 	r.publish()
 	r.sampler.detach()
 }
@@ -63,9 +69,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	now := r.elapsed()
 	r.Current, r.exitAt = a, 0
-	if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
-		r.failStart(CodeOurs, err, err)
-		return
+	if !r.Config.elsewhere() { // a place on an engine is charged from when it is held
+		if err := r.meter.Start(now, cost.Label(label), a, r.Rates); err != nil {
+			r.failStart(CodeOurs, err, err)
+			return
+		}
 	}
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: the run of an agent that dies now must be findable
@@ -84,8 +92,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.measureSpeed()
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
-		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), PTY: r.Config.PTY})
+		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
+	r.moving = nil // its place is in use, or withdrawn by Start
 	if err != nil {
 		r.meter.Settle(now)
 		r.closeSegment(now)
@@ -126,6 +135,14 @@ func (r *run) deadMan() time.Duration {
 		return 0
 	}
 	return max(left-r.reserve()/2, time.Millisecond)
+}
+
+// stopBy returns the deadline on the wall clock; zero without a deadline.
+func (r *run) stopBy() time.Time {
+	if d := r.Config.SLA.TimeMax; d > 0 {
+		return r.Clock.Now().Add(d - r.elapsed() - r.reserve()/2)
+	}
+	return time.Time{}
 }
 
 // moveTimeLimit passes the present deadMan to the supervisor of the running job.
@@ -239,7 +256,7 @@ func (r *run) threadsOf(a resources.Allocation) int {
 }
 
 func (f *facts) threadsPerCore() int {
-	if f.Host.Described != "" {
+	if f.Host.Described != "" || f.Config.elsewhere() {
 		return 1
 	}
 	return resources.ThreadsPerCore()

@@ -90,7 +90,7 @@ func TestStopRunWithoutAgent(t *testing.T) {
 			}
 			dir, job := orphan(t, s, c.resumable)
 			<-ready
-			text, err := StopRun(context.Background(), s, dir.Dir(), patience)
+			text, err := s.agent().StopRun(context.Background(), dir.Dir(), patience)
 			if err != nil || !strings.Contains(text, "stopped") {
 				t.Fatalf("%q, %v", text, err)
 			}
@@ -123,15 +123,15 @@ func TestLatestJob(t *testing.T) {
 		}
 	}
 	state := &facts{Monotonic: 100 * time.Second}
-	if h := latestJob(dir, state); h != nil {
+	if h := latestJob(launch.Local{}, dir, state); h != nil {
 		t.Errorf("a job %+v in an empty run directory", h)
 	}
 	started(90 * time.Second)
-	if h := latestJob(dir, state); h != nil {
+	if h := latestJob(launch.Local{}, dir, state); h != nil {
 		t.Errorf("the job before, %+v, is taken for the one that was being started", h)
 	}
 	started(101 * time.Second)
-	if h := latestJob(dir, state); h == nil {
+	if h := latestJob(launch.Local{}, dir, state); h == nil {
 		t.Error("the job that was started after the last state was saved is not found")
 	}
 }

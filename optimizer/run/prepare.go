@@ -92,23 +92,32 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 			return fail(CodeUsage, fmt.Errorf("--host %s: plans only, because this is not that machine: add --dry-run", cfg.Described.Described))
 		}
 		r.Host = *cfg.Described
+	} else if cfg.elsewhere() {
+		if err := r.openSite(ctx); err != nil {
+			return fail(CodeUsage, err)
+		}
+		r.Host = r.site.Host
 	} else if r.Host, err = r.Discover(ctx); err != nil {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
 	r.resolveRates()
+	if r.site.Rates != nil && cfg.Rates == nil {
+		r.Rates = *r.site.Rates
+	}
 	r.readCommand(&r.facts)
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
 	r.Resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
+	r.enterAllocation(ctx)
 	if err := cfg.SLA.Exhausted(0, 0); err != nil {
 		return fail(CodeInfeasible, err)
 	}
 	r.recall()
 	r.recordPrior()
 	if cfg.DryRun {
-		return r.dryRun(), true
+		return r.dryRun(ctx), true
 	}
 	if len(r.recalled()) > 0 {
 		return r.refuseIfHopeless()
@@ -189,6 +198,9 @@ func (f *facts) resolveRates() {
 		return
 	}
 	// By default the machine is paid for as a whole, so that unused resources save nothing.
+	if f.Config.elsewhere() { // others use what this job leaves free
+		return
+	}
 	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})
 }
 

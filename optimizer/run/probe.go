@@ -39,7 +39,7 @@ func (r *run) probeStep() {
 	}
 	if next, why := r.nextProbe(); next != nil {
 		r.event(Info, "probing %s: %s", *next, why)
-		r.requestStop(&pendingStop{Why: "restart", Next: next, Label: "probe"})
+		r.leaveFor(&pendingStop{Why: "restart", Next: next, Label: "probe"})
 		return
 	}
 	r.settle()

@@ -1,11 +1,13 @@
 package run
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"time"
 
 	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -191,12 +193,12 @@ func (p *Progress) End(at time.Duration) {
 }
 
 // jobEnd returns the elapsed time at which the current job ended, given its run time, and the time until which it is
-// charged: starting its supervisor takes time but costs nothing. ok is false if no job was launched or ran is
-// unknown.
-func (p *Progress) jobEnd(ran time.Duration) (end, charged time.Duration, ok bool) {
-	for i := len(p.Segments) - 1; i >= 0 && ran > 0; i-- {
+// charged: starting its supervisor takes time but costs nothing, unless an engine held a place for it meanwhile. ok is
+// false if no job was launched or ran is unknown.
+func (p *Progress) jobEnd(e launch.Exit) (end, charged time.Duration, ok bool) {
+	for i := len(p.Segments) - 1; i >= 0 && e.Ran > 0; i-- {
 		if s := p.Segments[i]; s.Launch {
-			return max(s.LaunchedAt, s.StartedAt) + ran, s.LaunchedAt + ran, true
+			return max(s.LaunchedAt, s.StartedAt) + e.Ran, s.LaunchedAt + cmp.Or(e.Held, e.Ran), true
 		}
 	}
 	return 0, 0, false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/launch"
 	"trainopt/resources"
 )
 
@@ -371,8 +372,11 @@ func TestProgressJobEnd(t *testing.T) {
 	var p Progress
 	begin(&p, 1).StartedAt = at(1.5)
 	p.Begin(at(4), resources.Allocation{CPUs: 1}, "run", false)
-	if end, charged, ok := p.jobEnd(at(10)); !ok || end != at(11.5) || charged != at(11) {
+	if end, charged, ok := p.jobEnd(launch.Exit{Ran: at(10)}); !ok || end != at(11.5) || charged != at(11) {
 		t.Errorf("a job that was launched at 1 s and ran 10 s from 1.5 s ended at %v and is charged up to %v, want 11.5 s and 11 s", end, charged)
+	}
+	if _, charged, _ := p.jobEnd(launch.Exit{Ran: at(10), Held: at(12)}); charged != at(13) {
+		t.Errorf("a place held for 12 s from 1 s is charged up to %v, want 13 s", charged)
 	}
 }
 

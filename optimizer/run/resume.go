@@ -20,6 +20,10 @@ var ErrNotResumable = errors.New("cannot be resumed")
 type Change struct {
 	TimeMax    time.Duration
 	CostMaxUSD float64
+	// Engine moves an ended run to another engine, or to another kind of node by EngineArgs; "local" is this machine.
+	Engine      string
+	EngineArgs  []string
+	BillingHour cost.USD
 }
 
 // Resume continues a run whose agent has died: it adopts the job if that still runs, otherwise it records how the job
@@ -72,10 +76,14 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.dir = jd
+	if err := r.openSite(context.Background()); err != nil {
+		return refuse(err)
+	}
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
 		return refuse(err)
 	}
 	r.Ended = r.Ended || r.rec.State != journal.Running
+	r.enterAllocation(context.Background())
 	if r.Ended && r.rec.State == journal.Done {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
 	}
@@ -88,6 +96,14 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(noCheckpoint("its job has ended"))
 	}
 	changed := r.changeLimits(change)
+	if change.Engine != "" {
+		if !r.Ended {
+			return refuse(errors.New("its job may still run: stop it before it continues on another engine"))
+		}
+		if err := r.changeEngine(context.Background(), change); err != nil {
+			return refuse(err)
+		}
+	}
 	if r.meter, err = cost.RestoreMeter(r.MeterState); err != nil {
 		return refuse(fmt.Errorf("money spent so far: %w", err))
 	}
@@ -104,6 +120,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 			r.warn(err.Error())
 		}
 	}
+	r.doneAt = r.Progress.Done
 	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
@@ -137,7 +154,7 @@ func (r *run) changeLimits(change Change) bool {
 
 // adoptOrRestart adopts the job of the run, or restarts it.
 func (r *run) adoptOrRestart(ctx context.Context) error {
-	r.Handle = latestJob(r.dir.Dir(), &r.facts)
+	r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts)
 	if r.Handle == nil || r.Ended {
 		r.Pending = nil
 		return r.restartFromCheckpoint(ctx, "")
@@ -149,7 +166,7 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	select {
 	case <-j.Done():
 		exit := j.Exit()
-		if end, _, ok := r.Progress.jobEnd(exit.Ran); ok { // it continued to run without an agent
+		if end, _, ok := r.Progress.jobEnd(exit); ok { // it continued to run without an agent
 			r.elapsedBefore = max(r.elapsedBefore, end)
 		}
 		return r.afterOutage(ctx, exit)
@@ -157,9 +174,15 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	}
 	if r.BootID == bootID() { // it ran, and cost money, during the outage
 		r.elapsedBefore += r.started - r.Monotonic
+	} else if h := j.Handle(); h.Engine != "" && !r.Wall.IsZero() { // from another machine: only the wall clock is common
+		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
 	r.attach(j)
-	r.event(Info, "adopted the running job (pid %d) of %s", j.Handle().PID, r.dir.ID())
+	if h := j.Handle(); h.Engine != "" {
+		r.adoptQueued(h)
+	} else {
+		r.event(Info, "adopted the running job (pid %d) of %s", h.PID, r.dir.ID())
+	}
 	r.moveTimeLimit()
 	return nil
 }
@@ -167,9 +190,12 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 // latestJob returns the handle recorded by the keeper, because an agent may die between starting a job and saving its
 // handle. If the state contains no job, a record that predates it belongs to the previous job, which has ended, and
 // is ignored.
-func latestJob(dir string, f *facts) *launch.Handle {
-	h, err := launch.Find(dir)
-	if err != nil || f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {
+func latestJob(l launch.Launcher, dir string, f *facts) *launch.Handle {
+	h, err := l.Find(dir)
+	if err != nil || h.Engine != "" && f.Handle == nil && h.Stretch <= f.Stretch {
+		return f.Handle
+	}
+	if h.Engine == "" && f.Handle == nil && time.Duration(h.KeeperStart)*clockTick < f.Monotonic-clockTick {
 		return f.Handle
 	}
 	return &h
@@ -220,6 +246,9 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), noCheckpoint(why))
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	if err := r.changeHost(ctx); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
 	}
 	if r.rec.Plan != nil { // it was made for a run without interruption

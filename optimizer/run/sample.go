@@ -16,6 +16,7 @@ import (
 type sampling struct {
 	sampler *monitor.Sampler
 	tree    launch.ProcessTree // of the running job; nil if unknown
+	remote  remoteSampler      // samples the running job where it is; nil for this machine
 	last    monitor.Sample
 	energy  map[string]float64 // last reading per device, joules
 	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
@@ -40,7 +41,7 @@ func (s *sampling) pids() ([]int, error) {
 }
 
 func (s *sampling) detach() {
-	s.tree = nil
+	s.tree, s.remote = nil, nil
 	s.last = monitor.NoSample(s.last.At)
 }
 
@@ -51,7 +52,9 @@ func (r *run) openInstruments() {
 	r.log = r.openLog()
 	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: machineCPUs()}
 	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
-	if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
+	if r.Config.elsewhere() {
+		r.sampler.sampler.Collectors = nil // the load of this machine does not concern the job
+	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
 	}
 	var err error
@@ -72,7 +75,11 @@ func (r *run) sample(ctx context.Context) {
 	for _, err := range errs {
 		r.warnOnce(err.Error())
 	}
-	s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool { return !slices.Contains(r.Current.GPUIDs, g.UUID) })
+	if remote := r.sampler.remote; remote != nil {
+		s = remote.Sample()
+	} else {
+		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool { return !slices.Contains(r.Current.GPUIDs, g.UUID) })
+	}
 	r.sampler.last = s
 	r.Joules += r.sampler.energyUsed(s.GPUs)
 	seg := r.Progress.Current()

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -204,6 +205,8 @@ func (s *stage) Adopt(_ context.Context, h launch.Handle) (launch.Job, error) {
 	}
 	return nil, fmt.Errorf("adopt %+v: never started", h)
 }
+
+func (s *stage) Find(string) (launch.Handle, error) { return launch.Handle{}, fs.ErrNotExist }
 
 // actor is one start of the job.
 type actor struct {

@@ -37,6 +37,9 @@ type pendingStop struct {
 // SIGINT if the script handles it by ending its training loop in order; otherwise SIGTERM. After half of the grace,
 // escalate sends SIGTERM.
 func (r *run) requestStop(l *pendingStop) {
+	if l.Next == nil {
+		r.abandonMove()
+	}
 	l.AskedAt = r.elapsed()
 	r.Pending = l
 	defer r.saveState()
@@ -67,7 +70,8 @@ const (
 // gentleStop returns a function that asks the current job to exit in the way that loses least work. The watchdog may
 // call it while the loop is blocked.
 func (r *run) gentleStop() func() (stopMethod, error) {
-	j, tree, o := r.job, r.tree, r.observer
+	j, o := r.job, r.observer
+	group, _ := j.(interface{ Signal(os.Signal) error })
 	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
 	interrupt := r.ins.HandlesInterrupt.Value == "yes"
 	observed := r.savesOnRequest()
@@ -81,7 +85,7 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 				return bySignal, nil
 			}
 		}
-		if interrupt && tree != nil && tree.Signal(syscall.SIGINT) == nil {
+		if interrupt && group != nil && group.Signal(syscall.SIGINT) == nil {
 			return byInterrupt, nil
 		}
 		return noStopMethod, err
@@ -113,17 +117,32 @@ func (r *run) interrupt(s os.Signal) {
 		if s == syscall.SIGTERM || s == syscall.SIGHUP {
 			r.userCode = CodeTerminated
 		}
+		why := "user"
+		if r.endsAllocation(s) {
+			why, r.userCode = byAllocation, CodeTryAgain
+		}
 		how := "stopping"
 		if r.Resumable {
 			how = "saving a checkpoint and stopping"
 		}
-		r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+		words := ""
+		if why == byAllocation {
+			words = "SIGTERM from " + r.batch.String()
+			r.event(Info, "%s: %s", words, how)
+		} else {
+			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
-			r.Pending.Why, r.Pending.Next = "user", nil
+			if why == "user" || r.Pending.Next != nil {
+				r.Pending.Why, r.Pending.Next, r.Pending.Words = why, nil, words
+			}
 			r.saveState()
 			return
 		}
-		r.requestStop(&pendingStop{Why: "user"})
+		r.requestStop(&pendingStop{Why: why, Words: words})
+		return
+	}
+	if r.endsAllocation(s) { // Slurm repeats its SIGTERM, and itself kills what does not end
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
@@ -152,6 +171,7 @@ func signalName(s os.Signal) string {
 // handleExit handles the exit of the job, requested or not. It settles time and cost, reads the remaining rows, and
 // then ends the run or starts the next launch.
 func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
+	r.awaitEnd(exit)
 	r.settleJob(exit)
 	now := r.exitAt
 	r.readLastRows()
@@ -162,6 +182,9 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 	}
 	r.detach()
 	l := r.Pending
+	if l == nil || l.Next == nil {
+		r.abandonMove()
+	}
 	if l != nil && l.savedBy(exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}
@@ -187,8 +210,14 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 func (r *run) settleJob(exit launch.Exit) {
 	r.exitAt = r.elapsed()
 	charged := r.exitAt
-	if end, paid, ok := r.Progress.jobEnd(exit.Ran); ok {
+	if end, paid, ok := r.Progress.jobEnd(exit); ok {
 		r.exitAt, charged = min(r.exitAt, end), min(charged, paid)
+		if exit.Held > 0 {
+			charged = paid // by the engine's account
+		}
+	}
+	if r.queued != nil { // it never had its place
+		charged = 0
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
@@ -216,11 +245,18 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
 		return
 	}
-	if why, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
+	if exit.Reason == launch.Cancelled {
+		r.end(&ending{state: journal.Stopped, reason: "cancelled", detail: exit.Detail, exit: &exit, code: CodeTerminated})
+		return
+	}
+	if why, left := r.nearestLimit(); (exit.Reason == launch.Stopped || exit.Reason == launch.Preempted) && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
 		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
 		// a keeper, ran.
 		r.Pending = &pendingStop{Why: why, AskedAt: now, Checkpoint: r.Resumable}
 		r.end(r.stopped(&exit))
+		return
+	}
+	if exit.Reason == launch.Preempted && r.continueElsewhere(exit) {
 		return
 	}
 	if r.mayRestart(exit) {
@@ -266,13 +302,15 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 		e.code = cmp.Or(r.userCode, CodeTerminated)
 	case "rewound":
 		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.Pending.Words)
+	case byAllocation:
+		e.code = CodeTryAgain
 	case "infeasible":
-		e.reason, _ = r.nearestLimit()
+		e.reason, _ = r.nearestOwnLimit()
 		e.code = CodeInfeasible
 	default:
 		e.code = CodeGuard
 	}
-	if exit != nil && r.Pending.savedBy(*exit) {
+	if exit != nil && (r.Pending.savedBy(*exit) || r.savedOnSignal(exit)) {
 		e.detail = joinDetail("checkpoint saved", r.Pending.Saved)
 	} else if exit != nil {
 		e.detail = describeExit(*exit)

@@ -39,9 +39,15 @@ func (r *run) supervise(ctx context.Context) {
 	for r.ended == nil {
 		r.publish()
 		alarm.Reset(r.nextAlarm())
-		var done <-chan struct{}
+		var done, placed, ready, gone <-chan struct{}
 		if r.job != nil {
 			done = r.job.Done()
+		}
+		if r.queued != nil {
+			placed = r.queued.Started()
+		}
+		if r.moving != nil && r.Pending == nil {
+			ready, gone = r.moving.place.Ready(), r.moving.place.Done()
 		}
 		select {
 		case <-ticker.C:
@@ -57,6 +63,12 @@ func (r *run) supervise(ctx context.Context) {
 			r.retry(ctx)
 		case err := <-r.watchdog.failed:
 			r.end(&ending{state: journal.Failed, reason: "lost", detail: err.Error(), code: CodeOurs, err: err})
+		case <-placed:
+			r.placed()
+		case <-ready:
+			r.requestStop(r.moving.to)
+		case <-gone:
+			r.giveUpMove("the engine has ended the job that held its place")
 		case <-done:
 			r.interruptions() // so that an end caused by the user's signal is attributed to it
 			r.handleExit(ctx, r.job.Exit())
@@ -102,7 +114,8 @@ func (r *run) tick(ctx context.Context) {
 	r.guardStep()
 	r.escalate()
 	r.retry(ctx)
-	if r.ended == nil && r.Pending == nil && r.job != nil {
+	r.watchQueue()
+	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
 		r.watchEfficiency()
 		r.watchGPUs()
@@ -151,6 +164,7 @@ func (r *run) guardStep() {
 	for _, w := range d.Warnings {
 		r.event(Warning, "%s", w.Message)
 	}
+	defer r.allocationStep()
 	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]
 	switch d.Action {
 	case sla.Checkpoint:
@@ -187,6 +201,15 @@ func (r *run) endedUnseen() bool {
 // nearestLimit returns the limit that the run will reach first at the present rate, and the time until then;
 // math.MaxInt64 if it has no limit.
 func (r *run) nearestLimit() (why string, left time.Duration) {
+	why, left = r.nearestOwnLimit()
+	if end, ok := r.allocationLeft(); ok && end < left {
+		why, left = byAllocation, end
+	}
+	return why, left
+}
+
+// nearestOwnLimit is nearestLimit among the user's limits.
+func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	left = math.MaxInt64
 	if d := r.Config.SLA.TimeMax; d > 0 {
 		why, left = "deadline", d-r.elapsed()
@@ -270,4 +293,30 @@ func limitMissed(limit, used, best float64, projected *sla.Interval) bool {
 func (r *run) trusted() bool {
 	e := r.log.Source().Evidence
 	return !e.Discovered() || e == joblog.Output && r.Progress.Hints[r.Progress.Unit].Units == r.Progress.Total
+}
+
+// lightenAfter is the time that the job must have run at one allocation before the agent reduces its footprint.
+const lightenAfter = 3 * time.Second
+
+// footprint is the agent's use of the machine, which Agent.Lighten reduces while only supervision remains.
+type footprint struct {
+	at      *Segment // segment in which it was reduced; nil if it is not
+	restore func()   // reverts the reduction
+}
+
+// shrinkFootprint calls Lighten, once per segment, when only supervision remains.
+func (r *run) shrinkFootprint() {
+	seg := r.Progress.Current()
+	if r.Lighten == nil || r.footprint.at == seg || r.Phase != working || r.critics.renewal != nil || r.Pending != nil || r.elapsed()-seg.LaunchedAt < lightenAfter {
+		return
+	}
+	r.footprint = footprint{at: seg, restore: r.Lighten()}
+}
+
+// restoreFootprint reverts Lighten before work beside the loop.
+func (r *run) restoreFootprint() {
+	if r.footprint.restore != nil {
+		r.footprint.restore()
+		r.footprint = footprint{}
+	}
 }

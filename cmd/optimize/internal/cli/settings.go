@@ -16,6 +16,7 @@ const (
 	whole
 	length // a duration: 90m, 2h30m, 5d, or a number of seconds
 	list
+	lines  // texts, which may contain commas; as a flag repeatable
 	table  // text → text; as a flag NAME=TEXT, repeatable
 	toggle // true or false; true for a flag without a value
 )
@@ -60,6 +61,7 @@ var settings = []setting{
 	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "`USD` per GPU and hour"},
 	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "`USD` per CPU and hour"},
 	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "`USD` per GiB of memory and hour"},
+	{key: "cost.billing_hour", flag: "billing-hour", kind: number, help: "`USD` per hour of a billing unit of the engine (Slurm: TRESBillingWeights of the partition)"},
 	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else a table written by the script)"},
 	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
 	{key: "monitor.columns", kind: table, help: "further names of log columns, NAME: KNOWN_NAME"},
@@ -68,7 +70,9 @@ var settings = []setting{
 	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
 	{key: "monitor.pty", flag: "pty", kind: toggle, help: "run the job on a pseudo-terminal, for programs other than Python that buffer their output in a pipe"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
-	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "engine that runs jobs: local"},
+	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local (this machine) | slurm"},
+	{key: "engine.args", flag: "engine-arg", kind: lines, help: "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)"},
+	{key: "engine.requeue", flag: "requeue", kind: toggle, help: "in a Slurm job: requeue it when its time limit ends the run, which then resumes"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
 	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},
 	{key: "engine.max_restarts", flag: "max-restarts", kind: whole, help: "restarts after failures of a resumable job (default 5; -1: none)"},
@@ -105,7 +109,7 @@ func AddSettings(fs *pflag.FlagSet, help map[string]string) {
 		switch s.kind {
 		case list:
 			fs.StringSlice(s.flag, nil, text)
-		case table:
+		case table, lines:
 			fs.StringArray(s.flag, nil, text)
 		case toggle:
 			fs.Bool(s.flag, false, text)

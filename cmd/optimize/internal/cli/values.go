@@ -53,6 +53,9 @@ func (e *Env) LoadSettings(fs *pflag.FlagSet, file string) (*Values, error) {
 			case list:
 				all, _ := fs.GetStringSlice(s.flag)
 				v.Set(s.key, all)
+			case lines:
+				all, _ := fs.GetStringArray(s.flag)
+				v.Set(s.key, all)
 			case table:
 				all, _ := fs.GetStringArray(s.flag)
 				v.Set(s.key, withPairs(v.GetStringMapString(s.key), all))

@@ -50,12 +50,14 @@ type options struct {
 	clouds                                 []string
 	spot, here                             bool
 	top                                    int
+	export                                 string
+	command                                []string // of the job, to export
 }
 
 func predictCommand(e *cli.Env) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use: "predict", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
+		Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
 		Long: `Predict time, cost and resources of a job that has not run, with 90 % intervals, their basis, the cheapest offers that fit,
 and the changes that would lead to another choice.
 
@@ -64,12 +66,22 @@ by its properties (--model, --params …). Predictions are based on the runs dat
 no measurement resembles the job, no prediction is made. Machines are those of the price catalogue (optimize prices), or the
 local one (--here).
 
+With --export, the selected machine becomes a batch script of Slurm (sbatch) or a task of SkyPilot (sky), which runs the
+command after -- or else the script: with the predicted resources, and the upper end of the predicted time as its limit.
+
 Exit code 6: no machine meets the deadline and the budget with 95 % probability.`,
 		Example: `  optimize predict --like latest --epochs 200 --deadline 8h --prefer cost
   optimize predict --script train.py --gpu t4 --top 10
-  optimize predict --model resnet50 --dataset imagenet --epochs 90 --format html -o prediction.html`,
-		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return o.run() },
+  optimize predict --model resnet50 --dataset imagenet --epochs 90 --format html -o prediction.html
+  optimize predict --script train.py --epochs 90 --gpu a100 --export sbatch -o train.sbatch
+  optimize predict --like latest --export sky -o task.yaml -- python3 train.py --lr 0.1`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if n := cmd.ArgsLenAtDash(); n != 0 && len(args) > 0 {
+				return cobra.NoArgs(cmd, args)
+			}
+			return nil
+		},
+		RunE: func(_ *cobra.Command, args []string) error { o.command = args; return o.run() },
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
@@ -88,6 +100,7 @@ Exit code 6: no machine meets the deadline and the budget with 95 % probability.
 	fs.BoolVar(&o.spot, "spot", false, "select among spot prices")
 	fs.BoolVar(&o.here, "here", false, "predict for this machine instead of those of the catalogue")
 	fs.IntVar(&o.top, "top", 5, "number of cheapest offers to show")
+	fs.StringVar(&o.export, "export", "", "write a file that starts the job on the selected machine: "+strings.Join(predict.Exports(), "|"))
 	o.format.Add(fs, "output", strings.Split(predict.FormatNames(), ", "))
 	cli.AddSettings(fs, predictSettings)
 	return cmd
@@ -104,7 +117,7 @@ func (o *options) run() error {
 		return cli.Usage(err)
 	}
 	q, err := o.question(vals)
-	if err != nil {
+	if err = errors.Join(err, o.checkExport()); err != nil {
 		return cli.Usage(err)
 	}
 	entries, notes, err := o.History(history.Filter{})
@@ -133,6 +146,12 @@ func (o *options) run() error {
 	if err != nil {
 		return err
 	}
+	if o.export != "" && answer.Feasible {
+		return o.Write(o.format.File, o.export+" file", func(w io.Writer) error { return predict.Export(w, answer, o.export, o.command) })
+	}
+	if o.export != "" {
+		return cli.Infeasiblef("%s; nothing is exported", answer.Nearest)
+	}
 	if err := o.Write(o.format.File, "prediction", func(w io.Writer) error { return predict.Render(w, answer, o.format.Name) }); err != nil {
 		return err
 	}
@@ -140,6 +159,26 @@ func (o *options) run() error {
 		return cli.Infeasiblef("%s", answer.Nearest)
 	}
 	return nil
+}
+
+// checkExport checks the flags of an export and completes its command.
+func (o *options) checkExport() error {
+	switch {
+	case o.export == "" && len(o.command) > 0:
+		return errors.New("a command after -- requires --export: nothing else runs it")
+	case o.export == "":
+		return nil
+	case len(o.command) == 0 && o.script != "":
+		o.command = predict.ScriptCommand(o.script)
+	case len(o.command) == 0:
+		return fmt.Errorf("--export %s: the command of the job is not known: append it after --, such as -- python3 train.py", o.export)
+	}
+	if o.JSON {
+		return fmt.Errorf("--export %s cannot be combined with --json: the exported file has its own format", o.export)
+	}
+	return errors.Join(cli.WantOne("export", o.export, predict.Exports()...),
+		o.Check(cli.Rule{If: true, Flags: "format top", Conflict: "--export", Reason: "the exported file has its own format"},
+			cli.Rule{If: o.export == "sky", Flags: "here", Conflict: "--export sky", Reason: "this machine is not one of a cloud"}))
 }
 
 // question returns the question given by the flags alone, with all problems in one error.

@@ -14,6 +14,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/analysis"
+	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/journal"
@@ -37,24 +38,34 @@ var priceFlags = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour"
 type analyzeOptions struct {
 	cli.Options
 	assumedValues
+	batchOptions
 	format cli.Format
 }
 
 func analyzeCommand(e *cli.Env) *cobra.Command {
 	o := &analyzeOptions{}
 	cmd := &cobra.Command{
-		Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste",
+		Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste; batch jobs of Slurm",
 		Long: `Analyze finished trainings: time and cost per model, scaling with GPUs, CPUs and batch size, the configurations that did
 the same work fastest, cheapest and at the lowest cost per sample, violations of given limits, and money spent without work
 being done.
 
 Training logs of any framework, or the directories that contain them, and runs can be named together; by default, all runs
-and imported logs of the state directory are analyzed. Time and cost are compared per unit of the same work.`,
+and imported logs of the state directory are analyzed. Time and cost are compared per unit of the same work.
+
+With --sacct, the accounting of Slurm is analyzed instead: what batch jobs requested and used, by user and name of the job,
+what they cost, and the requests that would have sufficed. The accounting is requested from sacct (--sacct live), or is a file
+that was written by
+
+  TZ=UTC SLURM_TIME_FORMAT=standard sacct --duplicates --parsable2 --starttime=now-7days --format=\
+` + continued(slurm.AccountingFields) + ` > accounting.txt`,
 		Example: `  optimize analyze
   optimize analyze old/*.csv --gpu-hour 2.5 --cpu-hour 0.04
   optimize analyze latest results.csv --deadline 2h --min-gpu-util 60
   optimize analyze --format html -o analysis.html
-  optimize analyze --format markdown -o analysis.md`,
+  optimize analyze --format markdown -o analysis.md
+  optimize analyze --sacct live --since now-30days --format html -o jobs.html
+  optimize analyze --sacct accounting.txt --user ada --gpu-hour 2.5 --cpu-hour 0.04`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
@@ -64,6 +75,9 @@ and imported logs of the state directory are analyzed. Time and cost are compare
 	const missing = "for logs that do not record it: "
 	o.assumedValues.add(o.Flags, missing)
 	o.Flags.StringVar(&o.dataset, "dataset", "", missing+"`NAME` of the data set")
+	o.Flags.StringVar(&o.sacct, "sacct", "", "analyze the batch jobs in this `FILE` with the output of sacct (-: standard input; live: call sacct)")
+	o.Flags.StringVar(&o.since, "since", "", "with --sacct live: jobs since this `TIME` of sacct, in UTC (default now-7days)")
+	o.Flags.StringVar(&o.user, "user", "", "with --sacct: only the jobs of this `NAME`; with live, all: those of all users")
 	return cmd
 }
 
@@ -75,6 +89,12 @@ func (o *analyzeOptions) run(args []string) error {
 	vals, err := o.LoadSettings(o.Flags, o.Config)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	if err := o.Check(o.batchOptions.rules()...); err != nil {
+		return cli.Usage(err)
+	}
+	if o.sacct != "" {
+		return o.batchJobs(vals, args)
 	}
 	options, err := o.limits(vals)
 	if err != nil {
@@ -115,12 +135,18 @@ func (o *analyzeOptions) limits(v *cli.Values) (analysis.Options, error) {
 		limits, err := sla.New(given)
 		errs, out.Limits = append(errs, err), limits
 	}
-	if o.Changed(priceFlags...) {
-		today := o.Clock.Now().Format(time.DateOnly)
-		rates, err := o.Rates(v, func() cost.Rates { return cost.Rates{Source: "nothing", Dated: today} })
-		errs, out.Rates = append(errs, err), rates
+	rates, err := o.rates(v)
+	out.Rates = rates
+	return out, errors.Join(append(errs, err)...)
+}
+
+// rates returns the prices given by the user; nil if none is given.
+func (o *analyzeOptions) rates(v *cli.Values) (*cost.Rates, error) {
+	if !o.Changed(priceFlags...) {
+		return nil, nil
 	}
-	return out, errors.Join(errs...)
+	today := o.Clock.Now().Format(time.DateOnly)
+	return o.Rates(v, func() cost.Rates { return cost.Rates{Source: "nothing", Dated: today} })
 }
 
 // collect adds the logs and runs named by the arguments, or the whole history without arguments.

@@ -28,7 +28,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		Every: v.Whole("rl.epoch_adjustment_frequency", &errs), Grace: v.Length("engine.grace", &errs),
 		Restarts: v.Whole("engine.max_restarts", &errs), Python: v.Text("engine.python"),
 		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"), Observe: v.Text("monitor.observe"),
-		PTY: v.Toggle("monitor.pty", &errs),
+		PTY: v.Toggle("monitor.pty", &errs), Requeue: v.Toggle("engine.requeue", &errs),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none rather than the default
 		if v.Set(key) && *n == 0 {
@@ -49,7 +49,15 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		}
 	}
 	if name := v.Text("engine.name"); name != "local" {
-		errs = append(errs, fmt.Errorf("--engine %q: this build runs jobs with \"local\" only", name))
+		if _, ok := engines[name]; !ok {
+			errs = append(errs, fmt.Errorf("--engine %q: want local or slurm", name))
+		}
+		cfg.Engine, cfg.EngineArgs = name, v.List("engine.args")
+		cfg.BillingHour = cost.USD(v.Number("cost.billing_hour", &errs))
+	} else if v.Set("cost.billing_hour") {
+		errs = append(errs, errors.New("--billing-hour requires --engine slurm"))
+	} else if v.Set("engine.args") {
+		errs = append(errs, errors.New("--engine-arg requires --engine slurm"))
 	}
 	add := func(err error) {
 		if err != nil {

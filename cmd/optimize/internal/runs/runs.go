@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
@@ -22,7 +23,23 @@ func findRun(e *cli.Env, args []string) (string, error) {
 		ref = args[0]
 	}
 	dir, err := journal.Find(e.State(), ref)
+	if err == nil {
+		settleGone(e, dir)
+	}
 	return dir, cli.Usage(err)
+}
+
+// settleGone records the end of a run that ended together with the Slurm job that contained it, and reports whether it
+// did.
+func settleGone(e *cli.Env, dir string) bool {
+	settled, err := newAgent(e, nil).SettleGone(context.Background(), dir)
+	if err != nil {
+		warn(e, []string{err.Error()})
+	}
+	if settled {
+		updateHistory(e, dir)
+	}
+	return settled
 }
 
 func runsCommand(e *cli.Env) *cobra.Command {
@@ -53,7 +70,7 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			outcome, err := run.StopRun(context.Background(), newAgent(e, nil).Launcher, dir, grace)
+			outcome, err := newAgent(e, nil).StopRun(context.Background(), dir, grace)
 			if err != nil {
 				return err
 			}
@@ -92,7 +109,8 @@ func resumeCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{Use: "resume RUN", Short: "Resume a run: re-attach if its job is alive, else restart it from its checkpoint", Args: cobra.ExactArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return resume(o, args) }}
 	o = e.Options(cmd)
-	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`"})
+	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`",
+		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": ""})
 	return cmd
 }
 
@@ -116,6 +134,15 @@ func resume(o cli.Options, args []string) error {
 		if change.CostMaxUSD = vals.Number("sla.cost_max", &errs); !(change.CostMaxUSD > 0) && len(errs) == before {
 			errs = append(errs, vals.Wrong("sla.cost_max", vals.Text("sla.cost_max"), "USD above 0"))
 		}
+	}
+	if o.Changed("engine") {
+		change.Engine, change.EngineArgs = vals.Text("engine.name"), vals.List("engine.args")
+		change.BillingHour = cost.USD(vals.Number("cost.billing_hour", &errs))
+		if _, ok := engines[change.Engine]; !ok && change.Engine != "local" {
+			errs = append(errs, vals.Wrong("engine.name", change.Engine, "local or slurm"))
+		}
+	} else if o.Changed("engine-arg") || o.Changed("billing-hour") {
+		errs = append(errs, errors.New("--engine-arg and --billing-hour require --engine"))
 	}
 	if len(errs) > 0 {
 		return cli.Usage(errors.Join(errs...))

@@ -1,0 +1,91 @@
+package runs
+
+import (
+	"context"
+	"fmt"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/engine/slurm"
+	"trainopt/optimizer/launch/remote"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+)
+
+// NodeArg is the hidden first argument with which the binary starts itself on a node of an engine.
+const NodeArg = "__node"
+
+// engines maps the names of --engine, other than local, to the engines.
+var engines = map[string]func() engine.Engine{
+	"slurm": func() engine.Engine { return &slurm.Engine{} },
+}
+
+// siteOf returns the function that connects an agent to the engine of a configuration.
+func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error) {
+	return func(ctx context.Context, cfg run.Config, gpus bool) (run.Site, error) {
+		open, ok := engines[cfg.Engine]
+		if !ok {
+			return run.Site{}, fmt.Errorf("unknown, want local or slurm")
+		}
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		eng := open()
+		offers, err := eng.Offers(ctx)
+		if err != nil {
+			return run.Site{}, err
+		}
+		offer, err := remote.Choose(offers, remote.ReadWish(cfg.EngineArgs), gpus)
+		if err != nil {
+			return run.Site{}, err
+		}
+		if !gpus {
+			offer.GPUs = 0
+		}
+		l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
+			Place:   func(a resources.Allocation) engine.Place { return remote.PlaceOn(offer, a) },
+			Longest: func(p engine.Place) time.Duration { return remote.LongestAt(offers, p) }}
+		if n, ok := eng.(interface {
+			Notice(context.Context) time.Duration
+		}); ok {
+			l.Notice = n.Notice(ctx)
+		}
+		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if queue, ok := eng.(remote.Observable); ok {
+			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
+				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
+			}
+		}
+		if cfg.BillingHour > 0 {
+			if site.Rates, err = remote.Rates(offer, cfg.BillingHour); err != nil {
+				return run.Site{}, err
+			}
+		}
+		return site, nil
+	}
+}
+
+// userName returns the name of the user who submits jobs.
+func userName(e *cli.Env) string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return e.Getenv("USER")
+}
+
+// CheckEngine tests an engine with the state directory of this process, for up to two minutes.
+func CheckEngine(e *cli.Env, name string, args []string) ([]resources.Finding, error) {
+	open, ok := engines[name]
+	if !ok {
+		return nil, fmt.Errorf("--engine %q: want local or slurm", name)
+	}
+	dir, err := filepath.Abs(e.State())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return remote.Check(ctx, open(), dir, remote.ReadWish(args), args), nil
+}

@@ -1,0 +1,181 @@
+package slurm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/engine"
+)
+
+// Submit submits a stretch as a batch job and returns its number. If squeue lists a job of the user with the name
+// r.Key that is pending or running, that job's number is returned. If the answer of sbatch was lost, the error wraps
+// engine.ErrUnreachable, and a later Submit of the same key finds the job. Two concurrent calls with one key submit two
+// jobs.
+//
+// The job is not requeued unless r.Extra contains --requeue: another attempt is another stretch. Slurm sends the warning
+// up to a minute earlier than r.Warn, and r.Warn is limited to 65535 s.
+func (e *Engine) Submit(ctx context.Context, r engine.Request) (string, error) {
+	argv, err := submission(r)
+	if err != nil {
+		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+	}
+	out, err := e.query(ctx, "squeue", "--all", "--user="+user(), "--name="+r.Key, "--states=all", "--Format="+queueFormat)
+	if err != nil {
+		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+	}
+	jobs, err := parseQueue(out)
+	if err != nil {
+		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+	}
+	for _, job := range slices.Backward(jobs) {
+		if job.Key == r.Key && job.State != engine.Ended && job.State != engine.Ending {
+			return job.ID, nil
+		}
+	}
+	env := r.Env
+	if env == nil {
+		env = os.Environ()
+	}
+	out, err = e.execute(ctx, Command{Argv: argv, Env: submitEnvironment(env), Stdin: script(r)})
+	if err != nil {
+		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+	}
+	id, err := parseSubmitted(out)
+	if err != nil {
+		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
+	}
+	return id, nil
+}
+
+// submission returns the command line of sbatch. Options of the site are last, so that they prevail.
+func submission(r engine.Request) ([]string, error) {
+	if err := checkRequest(r); err != nil {
+		return nil, err
+	}
+	argv := []string{"sbatch", "--parsable", "--export=ALL", "--job-name=" + r.Key, "--chdir=" + r.Dir,
+		"--output=" + strings.ReplaceAll(r.Output, "%", "%%"), "--open-mode=append", "--no-requeue"}
+	add := func(option string, value any) { argv = append(argv, fmt.Sprintf("--%s=%v", option, value)) }
+	if r.Comment != "" {
+		add("comment", r.Comment)
+	}
+	add("nodes", max(1, r.Place.Nodes))
+	add("ntasks-per-node", 1)
+	if r.Place.CPUs > 0 {
+		add("cpus-per-task", r.Place.CPUs)
+	}
+	if r.Place.Memory > 0 {
+		add("mem", fmt.Sprintf("%.0fM", math.Ceil(float64(r.Place.Memory)*1024)))
+	}
+	if r.Place.GPUs > 0 {
+		add("gres", strings.Join(append(slices.DeleteFunc([]string{"gpu", r.Place.GPUType}, func(s string) bool { return s == "" }), strconv.Itoa(r.Place.GPUs)), ":"))
+	}
+	if r.Place.Partition != "" {
+		add("partition", r.Place.Partition)
+	}
+	if len(r.Place.Avoid) > 0 {
+		add("exclude", strings.Join(r.Place.Avoid, ","))
+	}
+	if r.TimeLimit > 0 {
+		add("time", roundUp(r.TimeLimit, time.Minute)) // minutes
+	}
+	if r.Warn > 0 {
+		const most = 65535 * time.Second
+		add("signal", fmt.Sprintf("B:USR1@%d", roundUp(min(r.Warn, most), time.Second)))
+	}
+	return append(argv, r.Extra...), nil
+}
+
+// roundUp returns the number of units that d > 0 takes.
+func roundUp(d, unit time.Duration) int64 { return int64((d-1)/unit) + 1 }
+
+// checkRequest returns all reasons why a request cannot be expressed as a batch job.
+func checkRequest(r engine.Request) error {
+	errs := []error{checkKey(r.Key)}
+	for _, path := range []struct{ what, value string }{{"program", first(r.Argv)}, {"working directory", r.Dir}, {"output", r.Output}} {
+		if !filepath.IsAbs(path.value) {
+			errs = append(errs, fmt.Errorf("%s %q is not an absolute path", path.what, path.value))
+		}
+	}
+	if strings.ContainsAny(r.Output, "\\\n") {
+		errs = append(errs, fmt.Errorf("output %q contains a backslash or a line break, which sbatch interprets", r.Output))
+	}
+	for _, text := range slices.Concat(r.Argv, []string{r.Dir, r.Output, r.Comment}, r.Place.Avoid, r.Extra) {
+		if strings.ContainsRune(text, 0) {
+			errs = append(errs, fmt.Errorf("%q contains a zero byte", text))
+		}
+	}
+	p := r.Place
+	if p.Nodes < 0 || p.GPUs < 0 || p.CPUs < 0 || !(p.Memory >= 0) || r.TimeLimit < 0 || r.Warn < 0 {
+		errs = append(errs, errors.New("a negative amount is requested"))
+	}
+	for _, option := range r.Extra {
+		errs = append(errs, checkOption(option))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+	}
+	return nil
+}
+
+func first(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	return argv[0]
+}
+
+// reserved lists the options of sbatch that a site's options must not contain: with them the job could not be found by
+// its name, or it would not be one job whose number is returned at once.
+var reserved = []struct{ long, short string }{
+	{"--job-name", "-J"}, {"--output", "-o"}, {"--array", "-a"}, {"--wait", "-W"}, {"--wrap", ""},
+	{"--test-only", ""}, {"--clusters", "-M"},
+}
+
+// option matches a whole option, as opposed to a separate value, which sbatch could take for the name of a script.
+var option = regexp.MustCompile(`^(--[a-z][a-z0-9-]+(=(?s:.*))?|-[A-Za-z].*)$`)
+
+// checkOption returns an error if an option of the site cannot be passed on. Long options may be abbreviated.
+func checkOption(text string) error {
+	if !option.MatchString(text) {
+		return fmt.Errorf("option %q: write options of sbatch with their values, as in --account=NAME", text)
+	}
+	name, _, _ := strings.Cut(text, "=")
+	for _, r := range reserved {
+		if strings.HasPrefix(name, "--") && strings.HasPrefix(r.long, name) || r.short != "" && strings.HasPrefix(text, r.short) {
+			return fmt.Errorf("option %q: %s is set by this program", text, r.long)
+		}
+	}
+	return nil
+}
+
+// script returns the batch script. The supervisor replaces the shell, so that signals to the batch script reach it.
+func script(r engine.Request) string {
+	words := make([]string, len(r.Argv))
+	for i, w := range r.Argv {
+		words[i] = shellQuote(w)
+	}
+	return "#!/bin/sh\ncd -- " + shellQuote(r.Dir) + " || exit 1\nexec " + strings.Join(words, " ") + "\n"
+}
+
+// shellQuote returns a word that a POSIX shell reads as s.
+func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+// parseSubmitted returns the number of the job from the output of sbatch --parsable: NUMBER or NUMBER;CLUSTER, possibly
+// after lines of a site's plugin.
+func parseSubmitted(out string) (string, error) {
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	id, _, _ := strings.Cut(strings.TrimSpace(lines[len(lines)-1]), ";")
+	if checkID(id) != nil {
+		return "", fmt.Errorf("sbatch printed %q, not the number of a job", out)
+	}
+	return id, nil
+}

@@ -1,0 +1,583 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/launch"
+)
+
+// callWithin limits one command of the engine.
+const callWithin = 15 * time.Second
+
+// stopSlack is the time that Stop may take in addition to the grace.
+const stopSlack = 45 * time.Second
+
+// job is the agent's side of a stretch.
+type job struct {
+	launcher *Launcher
+	dir      string
+
+	life    context.Context // cancelled by Close
+	cancel  context.CancelFunc
+	left    sync.WaitGroup
+	poke    chan struct{} // capacity 1: the request has changed
+	ready   chan struct{} // closed when a node is held
+	started chan struct{} // closed when the job runs on it
+	done    chan struct{}
+	exit    launch.Exit // written before done is closed
+
+	mu      sync.Mutex
+	stretch engine.Stretch
+	want    request
+	node    nodeState
+	changed time.Time     // when node last changed, on this machine's clock
+	offset  time.Duration // the node's monotonic clock less this machine's
+	status  engine.Status // the engine's last answer
+	asked   time.Time     // of that answer
+	silent  error         // why the engine does not answer; nil if it does
+	absent  int           // number of consecutive answers without the job
+	// withdrawn is set when the engine has cancelled the job on request.
+	withdrawn bool
+}
+
+var _ interface {
+	launch.Job
+	launch.Queued
+	launch.Preparation
+} = (*job)(nil)
+
+func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
+	life, cancel := context.WithCancel(context.Background())
+	return &job{launcher: l, dir: dir, life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+		want: request{Schema: fileSchema}, changed: time.Now()}
+}
+
+// watch follows the stretch until its end is known.
+func (j *job) watch() {
+	j.left.Add(1)
+	defer j.left.Done()
+	pace := j.launcher.pace()
+	tick := time.NewTimer(pace.poll)
+	defer tick.Stop()
+	for {
+		if j.look() {
+			j.end()
+			return
+		}
+		if j.unseen() >= pace.stale || !j.hasStarted() {
+			j.askEngine()
+			if why, lost := j.isLost(); lost {
+				j.endWithout(why)
+				return
+			}
+		}
+		next := pace.poll
+		if j.steady() {
+			next = pace.beat
+		}
+		tick.Reset(next)
+		select {
+		case <-j.life.Done():
+			return
+		case <-j.poke:
+		case <-tick.C:
+		}
+	}
+}
+
+// steady reports whether the job runs and nothing is wanted of it, so that only its sign of life is of interest.
+func (j *job) steady() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.Phase == running && j.want.Stop == nil && j.want.Checkpoints == 0 && j.want.Interrupts == 0
+}
+
+// look reads the state of the node. It reports whether the stretch has ended.
+func (j *job) look() (over bool) {
+	var s nodeState
+	if readJSON(j.dir, nodeFile(j.stretch.N), &s) != nil {
+		return false
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s.Beat == j.node.Beat {
+		return s.Phase == ended || s.Phase == fenced
+	}
+	j.node, j.changed = s, time.Now()
+	j.offset = s.Monotonic - monotonic()
+	if s.Phase != ready && j.stretch.Started.IsZero() {
+		j.stretch.Started = s.Held
+		j.stretch.Nodes = []string{s.Node}
+		j.saveStretch()
+	}
+	if s.Phase == ready || s.Failure == "" {
+		closeOnce(j.ready)
+	}
+	if s.Phase != ready && s.Failure == "" {
+		closeOnce(j.started)
+	}
+	return s.Phase == ended || s.Phase == fenced
+}
+
+// closeOnce closes a channel that one goroutine at a time may close.
+func closeOnce(c chan struct{}) {
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+func (j *job) hasStarted() bool {
+	select {
+	case <-j.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// unseen returns the time since the node last renewed its state.
+func (j *job) unseen() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return time.Since(j.changed)
+}
+
+// askEngine asks the engine for the status of the job, at most once per interval. The interval grows while the engine
+// does not answer.
+func (j *job) askEngine() {
+	pace := j.launcher.pace()
+	j.mu.Lock()
+	every := pace.ask
+	if j.silent != nil {
+		every *= 3
+	}
+	due := time.Since(j.asked) >= every
+	key := j.stretch.Key
+	j.mu.Unlock()
+	if !due {
+		return
+	}
+	ctx, cancel := context.WithTimeout(j.life, callWithin)
+	defer cancel()
+	list, err := j.launcher.Engine.List(ctx, key)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.asked, j.silent = time.Now(), err
+	switch {
+	case err != nil:
+	case len(list) == 0:
+		j.absent++
+		j.status = engine.Status{State: engine.Unknown}
+	default:
+		j.absent, j.status = 0, list[len(list)-1]
+		if j.stretch.ID == "" {
+			j.stretch.ID = j.status.ID
+			j.saveStretch()
+		}
+	}
+}
+
+// isLost reports whether the job has ended without a record: its node is silent, and the engine says that the job has
+// ended, or has not known it in several answers. The silence of an engine is no evidence.
+func (j *job) isLost() (why string, lost bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	pace := j.launcher.pace()
+	if j.withdrawn && j.node.Phase == "" {
+		return "withdrawn", true
+	}
+	if j.silent != nil || time.Since(j.changed) < min(pace.stale, 2*pace.ask) {
+		return "", false
+	}
+	switch {
+	case j.status.State == engine.Ended:
+		return joinWords(j.status.Raw, j.status.Reason), true
+	case j.absent >= 3 && time.Since(j.changed) >= pace.stale:
+		return "the engine does not know it any more", true
+	}
+	return "", false
+}
+
+func joinWords(a, b string) string {
+	if b == "" || b == "None" {
+		return a
+	}
+	return a + ": " + b
+}
+
+// end completes a stretch whose node has recorded its end.
+func (j *job) end() {
+	j.mu.Lock()
+	s := j.node
+	j.mu.Unlock()
+	e := *s.Exit
+	life := j.account(s.Exit.At)
+	switch {
+	case s.Phase == fenced:
+		e.Reason, e.Detail = launch.Lost, "ended by its fence: another stretch had taken over"
+	case s.Signal != "":
+		e = ofEngine(e, s, life)
+	case e.Reason == launch.StartFailed && life != nil && life.Cancelled != "":
+		e.Reason = launch.Cancelled
+	}
+	j.close(e, life)
+}
+
+// ofEngine returns the exit of a job that the engine has ended.
+func ofEngine(e launch.Exit, s nodeState, life *engine.Life) launch.Exit {
+	e.Reason, e.Detail = launch.Preempted, "ended by the engine ("+s.Signal+")"
+	if life == nil {
+		return e
+	}
+	e.Detail = "ended by the engine: " + life.State
+	if life.Cancelled != "" {
+		e.Reason, e.Detail = launch.Cancelled, "cancelled by "+life.Cancelled
+	}
+	return e
+}
+
+// endWithout ends a stretch of which no record remains: its node, its supervisor or the file system failed.
+func (j *job) endWithout(why string) {
+	j.mu.Lock()
+	s, stretch := j.node, j.stretch
+	j.mu.Unlock()
+	if e, ok := launch.ReadExit(s.Handle); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
+		j.close(e, j.account(e.At))
+		return
+	}
+	life := j.account(time.Now())
+	e := launch.Exit{Reason: launch.Lost, Code: -1, At: time.Now(), Detail: strings.TrimSpace("the stretch ended without a record (" + why + ")")}
+	if !s.Started.IsZero() {
+		e.At, e.Ran = s.Wall, s.Wall.Sub(s.Started)
+		e.Detail += "; counted up to its last sign of life, " + s.Wall.Local().Format(time.DateTime)
+	}
+	if life != nil {
+		switch {
+		case life.Cancelled != "":
+			e.Reason, e.Detail = launch.Cancelled, "cancelled by "+life.Cancelled
+		case stretch.Started.IsZero() && s.Started.IsZero() && life.Started.IsZero():
+			e.Detail = "the engine ended it before it ran (" + life.State + ")"
+		case life.State == "OUT_OF_MEMORY":
+			e.Reason, e.Detail = launch.OOM, "the engine's memory limit was reached"
+		case life.State == "PREEMPTED" || life.State == "NODE_FAIL" || life.State == "TIMEOUT" || life.State == "REQUEUED":
+			e.Reason, e.Detail = launch.Preempted, "ended by the engine without notice: "+life.State
+		}
+	}
+	j.close(e, life)
+}
+
+// account waits a while for the engine's final account of the job; nil if it does not come. ended bounds the wait: an
+// engine that has been silent for long is not asked for long.
+func (j *job) account(ended time.Time) *engine.Life {
+	j.mu.Lock()
+	id := j.stretch.ID
+	j.mu.Unlock()
+	if id == "" {
+		return nil
+	}
+	pace := j.launcher.pace()
+	for until := time.Now().Add(pace.final); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+		lives, err := j.launcher.Engine.Account(ctx, id)
+		cancel()
+		if n := len(lives); err == nil && n > 0 && lives[n-1].Final {
+			return &lives[n-1]
+		}
+		if time.Now().After(until) {
+			return nil
+		}
+		select {
+		case <-time.After(pace.poll):
+		case <-j.life.Done():
+			return nil
+		}
+	}
+}
+
+// close records the end and closes done.
+func (j *job) close(e launch.Exit, life *engine.Life) {
+	j.mu.Lock()
+	s := &j.stretch
+	s.Ended = e.At
+	if life != nil {
+		s.State, s.Ended, s.Confirmed = life.State, life.Ended, true
+		if !life.Started.IsZero() {
+			s.Started = life.Started
+		}
+		e.Held = life.Elapsed
+	} else if !s.Started.IsZero() && e.At.After(s.Started) {
+		e.Held = e.At.Sub(s.Started)
+	}
+	j.saveStretch()
+	j.mu.Unlock()
+	j.exit = e
+	close(j.done)
+}
+
+// saveStretch updates the record of the stretch; the caller holds the lock. A failure is repaired by the next change.
+func (j *job) saveStretch() {
+	var all stretches
+	if readJSON(j.dir, stretchesFile, &all) == nil && j.stretch.N <= len(all.List) {
+		all.List[j.stretch.N-1] = j.stretch
+		writeJSON(j.dir, stretchesFile, all)
+	}
+}
+
+// Handle implements launch.Job.
+func (j *job) Handle() launch.Handle {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return launch.Handle{RunDir: j.dir, Engine: j.launcher.Engine.Name(), EngineID: j.stretch.ID, Stretch: j.stretch.N}
+}
+
+// Enforced implements launch.Job.
+func (j *job) Enforced() []string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	words := []string{fmt.Sprintf("%s job %s (%s): %s", j.launcher.Engine.Name(), j.stretch.ID, j.stretch.Key, j.stretch.Place)}
+	return append(words, j.node.Enforced...)
+}
+
+// Ready implements launch.Preparation.
+func (j *job) Ready() <-chan struct{} { return j.ready }
+
+// Withdraw implements launch.Preparation. A node that is held already also reads the request.
+func (j *job) Withdraw() {
+	go func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		for j.cancelJob(ctx) != nil && ctx.Err() == nil {
+			time.Sleep(j.launcher.pace().ask)
+		}
+	}()
+}
+
+// cancelJob cancels the job of the engine. A stretch that owns nothing is then recorded as ended.
+func (j *job) cancelJob(ctx context.Context) error {
+	j.mu.Lock()
+	id := j.stretch.ID
+	j.mu.Unlock()
+	none := time.Duration(0)
+	j.request(func(q *request) { q.Stop = &none }) // also reaches a node that the engine cannot
+	if id != "" {
+		call, cancel := context.WithTimeout(ctx, callWithin)
+		defer cancel()
+		if err := j.launcher.Engine.Cancel(call, id); err != nil {
+			return err
+		}
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.withdrawn = true; j.stretch.State == statePrepared && j.stretch.Ended.IsZero() {
+		j.stretch.Ended = time.Now()
+		j.saveStretch()
+	}
+	return nil
+}
+
+// Started implements launch.Queued.
+func (j *job) Started() <-chan struct{} { return j.started }
+
+// HeldSince implements launch.Queued.
+func (j *job) HeldSince() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.status.Started.IsZero() && j.status.State == engine.Running {
+		return j.status.Started
+	}
+	return j.stretch.Started
+}
+
+// Waiting implements launch.Queued.
+func (j *job) Waiting() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
+	switch {
+	case j.node.Phase == running:
+		return name + " runs on " + j.node.Node
+	case j.node.Phase == ready:
+		return name + " holds " + j.node.Node
+	case j.silent != nil:
+		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
+	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
+		return fmt.Sprintf("%s waits (%s), expected by the engine at %s", name, j.status.Reason, j.status.Expected.Local().Format(time.DateTime))
+	case j.status.State == engine.Pending && j.status.Reason != "" && j.status.Reason != "None":
+		return fmt.Sprintf("%s waits (%s)", name, j.status.Reason)
+	case j.status.State == engine.Pending:
+		return name + " waits"
+	}
+	return name + " was submitted"
+}
+
+// Sample returns the node's latest sample; one without data if it is absent or old.
+func (j *job) Sample() monitor.Sample {
+	s, err := readSample(j.dir, j.stretch.N)
+	if err != nil || j.unseen() > j.launcher.pace().stale {
+		return monitor.NoSample(time.Now())
+	}
+	return s
+}
+
+// MachineCPUs returns the number of CPUs of the node; 0 before it is known.
+func (j *job) MachineCPUs() float64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.CPUs
+}
+
+// Place returns what the engine was asked for.
+func (j *job) Place() engine.Place { return j.stretch.Place }
+
+// ClockOffset returns the node's monotonic clock less that of this machine.
+func (j *job) ClockOffset() time.Duration {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.offset
+}
+
+// Done implements launch.Job.
+func (j *job) Done() <-chan struct{} { return j.done }
+
+// Exit implements launch.Job; it returns the zero Exit before Done is closed.
+func (j *job) Exit() launch.Exit {
+	if j.hasEnded() {
+		return j.exit
+	}
+	return launch.Exit{}
+}
+
+func (j *job) hasEnded() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Close implements launch.Job.
+func (j *job) Close() error {
+	j.cancel()
+	j.left.Wait()
+	return nil
+}
+
+// request changes what the node is asked for and wakes it. A signal that is lost only delays the node's next look.
+func (j *job) request(change func(*request)) error {
+	if j.hasEnded() {
+		return os.ErrProcessDone
+	}
+	j.mu.Lock()
+	want := j.want
+	change(&want)
+	err := writeJSON(j.dir, requestFile(j.stretch.N), want)
+	if err == nil {
+		j.want = want
+	}
+	id, host := j.stretch.ID, j.node.Host
+	j.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	select {
+	case j.poke <- struct{}{}:
+	default:
+	}
+	if here, _ := os.Hostname(); host != "" && host != here { // a node of this machine sees the file at once
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+			defer cancel()
+			j.launcher.Engine.Signal(ctx, id, unix.SIGUSR2)
+		}()
+	}
+	return nil
+}
+
+// SetStopAfter implements launch.Job.
+func (j *job) SetStopAfter(d time.Duration) error {
+	err := j.request(func(q *request) { q.Limit, q.StopAfter = q.Limit+1, max(d, 0) })
+	if err != nil {
+		return fmt.Errorf("set the time limit of stretch %d: %w", j.stretch.N, err)
+	}
+	return nil
+}
+
+// Checkpoint implements launch.Job.
+func (j *job) Checkpoint() error {
+	err := launch.ErrNoCheckpoint
+	if j.hasStarted() {
+		err = j.request(func(q *request) { q.Checkpoints++ })
+	}
+	if err != nil {
+		return fmt.Errorf("ask stretch %d for a checkpoint: %w", j.stretch.N, err)
+	}
+	return nil
+}
+
+// Stop implements launch.Job. A stretch that waits for its place is withdrawn; one whose node does not answer is
+// cancelled by the engine after the grace.
+func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error) {
+	if j.hasEnded() {
+		return j.exit, nil
+	}
+	err := j.request(func(q *request) {
+		if q.Stop == nil || grace < *q.Stop {
+			q.Stop = &grace
+		}
+	})
+	cancelAt := time.Now().Add(grace + stopSlack/2)
+	if err != nil || !j.hasStarted() {
+		cancelAt = time.Now()
+	}
+	limit := time.NewTimer(grace + stopSlack)
+	defer limit.Stop()
+	again := time.NewTicker(time.Second)
+	defer again.Stop()
+	for {
+		if !cancelAt.IsZero() && !time.Now().Before(cancelAt) {
+			err = j.cancelJob(ctx)
+			if cancelAt = time.Now().Add(5 * time.Second); err == nil {
+				cancelAt = time.Time{}
+			}
+		}
+		select {
+		case <-j.done:
+			e := j.exit
+			if e.Reason == launch.Cancelled {
+				e.Reason = launch.Stopped
+			}
+			return e, nil
+		case <-ctx.Done():
+			return launch.Exit{}, fmt.Errorf("stop stretch %d: %w", j.stretch.N, ctx.Err())
+		case <-j.life.Done():
+			return launch.Exit{}, fmt.Errorf("stop stretch %d: %w", j.stretch.N, os.ErrClosed)
+		case <-again.C:
+		case <-limit.C:
+			e := launch.Exit{Reason: launch.Stopped, Code: -1, At: time.Now(), Detail: "its end could not be confirmed"}
+			return e, fmt.Errorf("stop stretch %d: the end of %s job %s is not confirmed after %v: %w", j.stretch.N, j.launcher.Engine.Name(), j.stretch.ID,
+				grace+stopSlack, errors.Join(err, j.silent))
+		}
+	}
+}
+
+// Signal sends SIGINT to the job; other signals are refused.
+func (j *job) Signal(sig os.Signal) error {
+	if sig != syscall.SIGINT {
+		return fmt.Errorf("signal stretch %d: only SIGINT can be sent", j.stretch.N)
+	}
+	return j.request(func(q *request) { q.Interrupts++ })
+}

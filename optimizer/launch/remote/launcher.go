@@ -1,0 +1,301 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+)
+
+// Launcher starts jobs as stretches on the nodes of an engine.
+type Launcher struct {
+	Engine engine.Engine
+	// Self is the command that runs this program as a node: Node must be called with the two arguments that follow it.
+	// Its path must be the same on every node.
+	Self []string
+	// Place returns what the engine is asked for to have an allocation.
+	Place func(a resources.Allocation) engine.Place
+	// Longest returns the engine's limit of the run time at a place; nil or 0: none.
+	Longest func(p engine.Place) time.Duration
+	// Extra contains options of the site, passed through to the engine.
+	Extra []string
+	// Notice is the time between the engine's SIGTERM and its SIGKILL; 0 means 30 s.
+	Notice time.Duration
+	// Inherited is the environment of this process; the environment of a Command is stored as the difference to it.
+	Inherited []string
+
+	times // zero: usual
+
+	mu       sync.Mutex
+	prepared map[string]*job // by run directory
+}
+
+// times are the intervals of the agent's side.
+type times struct {
+	poll  time.Duration // between two reads of the node's files, while a change is expected
+	beat  time.Duration // between two reads of a job that runs undisturbed
+	ask   time.Duration // between two questions to the engine about a job without a living node
+	stale time.Duration // age of the node's last state at which its job may be lost
+	final time.Duration // wait for the engine's accounting after the end
+}
+
+var usual = times{poll: 250 * time.Millisecond, beat: time.Second, ask: 5 * time.Second, stale: 20 * time.Second, final: 15 * time.Second}
+
+const defaultNotice = 30 * time.Second
+
+var _ launch.Launcher = &Launcher{}
+
+func (l *Launcher) pace() times {
+	if l.times == (times{}) {
+		return usual
+	}
+	return l.times
+}
+
+// Start submits c as the next stretch of the run and returns as soon as the engine has accepted it: the Job implements
+// launch.Queued. A place that was prepared is used if c asks for the same. The error is a *launch.StartError.
+func (l *Launcher) Start(ctx context.Context, c launch.Command) (launch.Job, error) {
+	j, err := l.start(ctx, c)
+	if err != nil {
+		return nil, &launch.StartError{Args: c.Args, Reason: err.Error(), At: time.Now(), Err: err}
+	}
+	return j, nil
+}
+
+func (l *Launcher) start(ctx context.Context, c launch.Command) (*job, error) {
+	dir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	j := l.takePrepared(dir, c)
+	if j == nil {
+		if j, err = l.reserve(dir, c); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.fill(j, c); err != nil {
+		return nil, errors.Join(err, j.cancelJob(context.WithoutCancel(ctx)))
+	}
+	if j.stretch.ID == "" {
+		if err := l.submit(ctx, j, c); err != nil {
+			return nil, err
+		}
+		go j.watch()
+	}
+	return j, nil
+}
+
+// Prepare implements launch.Preparer: it submits the next stretch of the run, whose node waits for Start.
+func (l *Launcher) Prepare(ctx context.Context, c launch.Command) (launch.Preparation, error) {
+	dir, err := filepath.Abs(c.RunDir)
+	if err != nil {
+		return nil, err
+	}
+	if old := l.takePrepared(dir, launch.Command{}); old != nil {
+		return nil, fmt.Errorf("prepare a place for %s: one is being prepared", dir)
+	}
+	j, err := l.reserve(dir, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.submit(ctx, j, c); err != nil {
+		return nil, err
+	}
+	l.mu.Lock()
+	if l.prepared == nil {
+		l.prepared = map[string]*job{}
+	}
+	l.prepared[dir] = j
+	l.mu.Unlock()
+	go j.watch()
+	return j, nil
+}
+
+// takePrepared returns the prepared stretch if c asks for its place and it has not ended; any other is withdrawn.
+func (l *Launcher) takePrepared(dir string, c launch.Command) *job {
+	l.mu.Lock()
+	j := l.prepared[dir]
+	delete(l.prepared, dir)
+	l.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	if j.hasEnded() || !c.Allocation.Same(j.stretch.Alloc) {
+		j.Withdraw()
+		return nil
+	}
+	return j
+}
+
+// Words for the state of a stretch before the engine's accounting has one.
+const (
+	statePrepared = "prepared" // its place is being obtained; it owns nothing yet
+	stateRefused  = "refused"  // by the engine
+)
+
+// reserve records the next stretch before it is submitted, so that a later agent finds its job by the key.
+func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
+	var all stretches
+	if err := readJSON(dir, stretchesFile, &all); err != nil && !os.IsNotExist(err) {
+		return nil, err
+	}
+	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: l.Place(c.Allocation), Alloc: c.Allocation, Submitted: time.Now(), State: statePrepared}
+	s.Key = fmt.Sprintf("optimize.%s.%d", filepath.Base(dir), s.N)
+	for _, name := range []string{nodeFile(s.N), specFile(s.N), requestFile(s.N), sampleFile(s.N)} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
+			return nil, err
+		}
+	}
+	all.Schema, all.List = fileSchema, append(all.List, s)
+	if err := writeJSON(dir, stretchesFile, all); err != nil {
+		return nil, err
+	}
+	return l.newJob(dir, s), nil
+}
+
+// fill writes what a stretch starts, and makes it the owner of the run.
+func (l *Launcher) fill(j *job, c launch.Command) error {
+	if err := writeJSON(j.dir, ownerFile, owner{Schema: fileSchema, Stretch: j.stretch.N}); err != nil {
+		return err
+	}
+	j.mu.Lock()
+	j.stretch.State = ""
+	j.saveStretch()
+	j.mu.Unlock()
+	return l.writeSpec(j.dir, j.stretch.N, c)
+}
+
+// submit submits a stretch and records its id.
+func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
+	s := &j.stretch
+	limit := l.timeLimit(c, s.Place)
+	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
+		Dir: c.Dir, Output: outputFile(j.dir, s.N), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
+	if limit > 0 {
+		r.Warn = min(l.notice()+time.Minute, limit/2)
+	}
+	id, err := l.Engine.Submit(ctx, r)
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if s.ID = id; err != nil {
+		s.State, s.Ended = stateRefused, time.Now()
+	}
+	j.saveStretch()
+	return err
+}
+
+// timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
+// last checkpoint and the engine's resolution of a minute, at most the longest that the place permits. The training is
+// stopped before it by its own limit.
+func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
+	longest := time.Duration(math.MaxInt64)
+	if l.Longest != nil {
+		if d := l.Longest(p); d > 0 {
+			longest = d
+		}
+	}
+	limit := longest
+	if c.StopAfter > 0 {
+		limit = min(longest, c.StopAfter+c.Grace+2*time.Minute)
+	}
+	if limit == math.MaxInt64 {
+		return 0
+	}
+	return limit
+}
+
+func (l *Launcher) notice() time.Duration {
+	if l.Notice > 0 {
+		return l.Notice
+	}
+	return defaultNotice
+}
+
+// writeSpec stores what a stretch starts. Only the variables that differ from the inherited environment are stored:
+// those of the user, which may be secret, reach the job through the engine.
+func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
+	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
+		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
+	inherited, own := variables(l.Inherited), variables(c.Env)
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {
+			continue
+		}
+		s.Env = append(s.Env, name+"="+own[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(inherited)) {
+		if _, ok := own[name]; !ok {
+			s.Unset = append(s.Unset, name)
+		}
+	}
+	return writeJSON(dir, specFile(n), s)
+}
+
+// deviceVariables are set by the engine for the devices that it has granted.
+var deviceVariables = map[string]bool{"CUDA_VISIBLE_DEVICES": true, "NVIDIA_VISIBLE_DEVICES": true, "ROCR_VISIBLE_DEVICES": true, "HIP_VISIBLE_DEVICES": true}
+
+func variables(env []string) map[string]string {
+	m := make(map[string]string, len(env))
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		m[name] = value
+	}
+	return m
+}
+
+// Adopt implements launch.Launcher. A stretch whose id was never recorded is found by its key.
+func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, error) {
+	list, err := Stretches(h.RunDir)
+	if err != nil || h.Stretch < 1 || h.Stretch > len(list) {
+		return nil, fmt.Errorf("adopt stretch %d of %s: its record is missing: %w", h.Stretch, h.RunDir, err)
+	}
+	j := l.newJob(h.RunDir, list[h.Stretch-1])
+	if j.stretch.ID == "" {
+		found, err := l.Engine.List(ctx, j.stretch.Key)
+		if err != nil {
+			return nil, fmt.Errorf("adopt stretch %d of %s: %w", h.Stretch, h.RunDir, err)
+		}
+		if len(found) > 0 {
+			j.stretch.ID = found[0].ID
+			j.saveStretch()
+		}
+	}
+	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts at 0, below that of the node
+	j.want.Schema = fileSchema
+	for _, s := range list { // the place that a dead agent was obtaining
+		if s.State == statePrepared && s.Ended.IsZero() && s.N > h.Stretch {
+			l.newJob(h.RunDir, s).Withdraw()
+		}
+	}
+	j.look()
+	go j.watch()
+	return j, nil
+}
+
+// Stretches returns the stretches of a run, oldest first.
+func (l *Launcher) Stretches(runDir string) ([]engine.Stretch, error) { return Stretches(runDir) }
+
+// Find implements launch.Launcher: it returns the handle of the latest stretch of a run.
+func (l *Launcher) Find(runDir string) (launch.Handle, error) {
+	list, err := Stretches(runDir)
+	if err != nil {
+		return launch.Handle{}, err
+	}
+	for _, s := range slices.Backward(list) {
+		if s.State != statePrepared && s.State != stateRefused {
+			return launch.Handle{RunDir: runDir, Engine: s.Engine, EngineID: s.ID, Stretch: s.N}, nil
+		}
+	}
+	return launch.Handle{}, fmt.Errorf("find the stretch of %s: %w", runDir, os.ErrNotExist)
+}

@@ -1,0 +1,401 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"trainopt/monitor"
+	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
+	"trainopt/resources"
+)
+
+const (
+	// nodeTick is the interval at which a node reads the files of the agent. A signal of the agent (SIGUSR2) only
+	// shortens the wait.
+	nodeTick = 250 * time.Millisecond
+	// patience is the time that a node is held without anything to start, as after the death of the agent.
+	patience = 10 * time.Minute
+	// fenceTime is the time in which an earlier stretch notices that it no longer owns the run. One that has not
+	// renewed its state for so long is dead or has been killed by its own fence.
+	fenceTime = 3 * time.Second
+	// busyTime limits the wait for the keeper of an earlier stretch to release the run directory.
+	busyTime = 30 * time.Second
+)
+
+// Exit codes of a node beyond those of the training.
+const (
+	codeNode   = 1  // the stretch could not be carried out
+	codeSaved  = 75 // EX_TEMPFAIL: ended by the engine, to be continued
+	codeFenced = 76
+)
+
+// Node runs one stretch on its node, from the engine's start of the batch job to the end of the training, and returns
+// the exit code of the process. args are the run directory and the number of the stretch; self is the command that
+// runs this program as a keeper.
+func Node(args, self []string) int {
+	if len(args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: RUN_DIRECTORY STRETCH")
+		return codeNode
+	}
+	number, err := strconv.Atoi(args[1])
+	if err != nil || number < 1 {
+		fmt.Fprintf(os.Stderr, "stretch %q: want a number from 1\n", args[1])
+		return codeNode
+	}
+	n := &node{dir: args[0], n: number, self: self, signals: make(chan os.Signal, 16)}
+	signal.Notify(n.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
+	defer signal.Stop(n.signals)
+	code, err := n.run()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+	}
+	return code
+}
+
+// node is one stretch on its node.
+type node struct {
+	dir     string
+	n       int
+	self    []string
+	signals chan os.Signal
+	state   nodeState
+	spec    spec
+	seen    request // the latest request carried out
+
+	job     launch.Job
+	sampler *monitor.Sampler
+	leaving time.Time // when the engine asked the job to end; zero: it did not
+	asked   bool      // the job has been asked to save
+	stopped bool      // SIGTERM has been sent to the job
+	sampled time.Time
+}
+
+// errFenced reports that another stretch owns the run.
+var errFenced = errors.New("another stretch owns the run")
+
+// run carries out the stretch.
+func (n *node) run() (int, error) {
+	host, _ := os.Hostname()
+	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host), EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+	if err := n.beat(); err != nil {
+		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
+	}
+	if err := n.awaitTurn(); err != nil {
+		if errors.Is(err, errFenced) {
+			n.state.Phase = fenced
+			return codeFenced, errors.Join(err, n.beat())
+		}
+		return codeNode, errors.Join(err, n.fail(err.Error()))
+	}
+	if err := n.start(); err != nil {
+		return codeNode, errors.Join(err, n.fail(err.Error()))
+	}
+	return n.supervise()
+}
+
+// fail records that the job was not started.
+func (n *node) fail(why string) error {
+	n.state.Phase, n.state.Failure = ended, why
+	n.state.Exit = &launch.Exit{Reason: launch.StartFailed, Code: -1, Detail: why, At: time.Now()}
+	return n.beat()
+}
+
+// beat writes the state of the stretch.
+func (n *node) beat() error {
+	s := &n.state
+	s.Wall, s.Monotonic, s.Beat = time.Now(), monotonic(), s.Beat+1
+	return replace(n.dir, nodeFile(n.n), func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+}
+
+// awaitTurn waits until the agent has written what to start and every earlier stretch has ended. It fails if the
+// engine, or the agent, ends the stretch before that.
+func (n *node) awaitTurn() error {
+	began, quiet := time.Now(), time.Now()
+	before := nodeState{}
+	for {
+		select {
+		case s := <-n.signals:
+			if s == unix.SIGTERM {
+				n.state.Signal = "SIGTERM"
+				return errors.New("ended by the engine before the job was started")
+			}
+		case <-time.After(nodeTick):
+		}
+		if n.isFenced() {
+			return errFenced
+		}
+		var q request
+		if readJSON(n.dir, requestFile(n.n), &q) == nil && q.Stop != nil {
+			return errors.New("withdrawn before the job was started")
+		}
+		err := readJSON(n.dir, specFile(n.n), &n.spec)
+		if errors.Is(err, launch.ErrNewer) {
+			return err
+		}
+		if err != nil && time.Since(began) > patience {
+			return fmt.Errorf("nothing to start within %v: %w", patience, err)
+		}
+		if earlier, alive := n.predecessor(); alive {
+			if earlier.Beat != before.Beat || earlier.Host != before.Host {
+				before, quiet = earlier, time.Now()
+			}
+			if time.Since(quiet) < fenceTime {
+				continue
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		if time.Since(n.sampled) > time.Second {
+			n.sampled = time.Now()
+			n.beat() // it still holds its place; the next beat may succeed
+		}
+	}
+}
+
+// predecessor returns the state of the latest earlier stretch that has reached a node and not ended there.
+func (n *node) predecessor() (nodeState, bool) {
+	for k := n.n - 1; k >= 1; k-- {
+		var s nodeState
+		if readJSON(n.dir, nodeFile(k), &s) != nil {
+			continue
+		}
+		return s, s.Phase == ready || s.Phase == running
+	}
+	return nodeState{}, false
+}
+
+// isFenced reports whether a later stretch owns the run. A file that cannot be read changes nothing.
+func (n *node) isFenced() bool {
+	var o owner
+	return readJSON(n.dir, ownerFile, &o) == nil && o.Stretch > n.n
+}
+
+// start starts the job under a keeper. The processors are those that the engine has granted; a request for more is
+// reduced to them.
+func (n *node) start() error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	host, err := resources.Discover(ctx, resources.Roots{})
+	if err != nil {
+		return fmt.Errorf("read what this node offers: %w", err)
+	}
+	s := &n.spec
+	a := s.Allocation
+	a.GPUs, a.GPUIDs = 0, nil // the engine has chosen the devices
+	if whole := max(1, int(host.CPUs)); a.CPUs > whole {
+		a.CPUs = whole
+	}
+	l := s.Limits
+	l.CPUs.Min, l.GPUs.Min = 0, 0
+	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
+		StopAfter: n.stopAfter()}
+	local := launch.Local{Self: n.self, Host: host}
+	for until := time.Now().Add(busyTime); ; time.Sleep(nodeTick) {
+		n.job, err = local.Start(context.Background(), c)
+		if !errors.Is(err, launch.ErrBusy) || time.Now().After(until) || n.isFenced() {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	tree := n.job.(launch.ProcessTree)
+	n.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: tree.PIDs}}}
+	if s.Allocation.GPUs > 0 {
+		n.sampler.Collectors = append(n.sampler.Collectors, monitor.OpenNVML())
+	}
+	n.state.Phase, n.state.Started = running, time.Now()
+	n.state.Enforced, n.state.Handle = n.job.Enforced(), n.job.Handle()
+	return n.beat()
+}
+
+// environment is that of the batch job with the variables of the spec.
+func (n *node) environment() []string {
+	own := map[string]bool{}
+	for _, v := range slices.Concat(n.spec.Env, n.spec.Unset) {
+		name, _, _ := strings.Cut(v, "=")
+		own[name] = true
+	}
+	var env []string
+	for _, v := range os.Environ() {
+		if name, _, _ := strings.Cut(v, "="); !own[name] {
+			env = append(env, v)
+		}
+	}
+	return append(env, n.spec.Env...)
+}
+
+// stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and StopBy.
+func (n *node) stopAfter() time.Duration {
+	d := n.spec.StopAfter
+	if by := n.spec.StopBy; !by.IsZero() {
+		if left := max(time.Until(by), time.Millisecond); d == 0 || left < d {
+			d = left
+		}
+	}
+	return d
+}
+
+// supervise carries out requests, answers the engine's signals and renews the state until the job has ended.
+func (n *node) supervise() (int, error) {
+	defer n.sampler.Close()
+	defer n.job.Close()
+	interval := max(n.spec.Interval, 200*time.Millisecond)
+	tick := time.NewTicker(nodeTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-n.job.Done():
+			return n.finish()
+		case s := <-n.signals:
+			n.receive(s)
+		case <-tick.C:
+		}
+		if n.isFenced() {
+			n.job.Stop(context.Background(), 0)
+			exit := n.job.Exit()
+			n.state.Phase, n.state.Exit = fenced, &exit
+			return codeFenced, errors.Join(errFenced, n.beat())
+		}
+		n.serve()
+		n.escalate()
+		if time.Since(n.sampled) >= interval {
+			n.sampled = time.Now()
+			if s, _ := n.sampler.Sample(context.Background(), n.sampled); n.sampler != nil {
+				writeSample(n.dir, n.n, s) // a missing sample is no data for the agent
+			}
+			n.beat() // a full disk does not end the training
+		}
+	}
+}
+
+// receive handles a signal of the engine. SIGTERM begins its end of the stretch, SIGUSR1 announces the time limit;
+// SIGUSR2 only wakes the loop.
+func (n *node) receive(s os.Signal) {
+	if s != unix.SIGTERM && s != unix.SIGUSR1 || !n.leaving.IsZero() {
+		return
+	}
+	n.state.Signal, n.leaving = unix.SignalName(s.(syscall.Signal)), time.Now()
+	n.asked = n.saveAndStop()
+	n.beat()
+	n.escalate()
+}
+
+// saveAndStop asks the job to save and exit: through the observer, or by the checkpoint signal.
+func (n *node) saveAndStop() bool {
+	if n.spec.Reports != "" {
+		r := observe.NewReader(n.spec.Reports)
+		for {
+			if rows, err := r.Poll(time.Now()); err != nil || len(rows) == 0 {
+				break
+			}
+		}
+		if _, err := r.Request(observe.Request{Op: observe.SaveAndStop}); err == nil {
+			return true
+		}
+	}
+	return n.job.Checkpoint() == nil
+}
+
+// escalate sends SIGTERM to a job that cannot save on request, or has not exited within half of the notice.
+func (n *node) escalate() {
+	if n.leaving.IsZero() || n.stopped {
+		return
+	}
+	notice := max(n.spec.Notice, 2*time.Second)
+	if n.asked && time.Since(n.leaving) < notice/2 {
+		return
+	}
+	n.stopped = true
+	grace := max(notice-time.Since(n.leaving)-time.Second, 0)
+	go n.job.Stop(context.Background(), grace)
+}
+
+// serve carries out what the agent has requested since the last call.
+func (n *node) serve() {
+	var q request
+	if readJSON(n.dir, requestFile(n.n), &q) != nil {
+		return // none yet, or a later version: the previous request remains in force
+	}
+	was := n.seen
+	n.seen = q
+	if q.Limit > was.Limit {
+		n.job.SetStopAfter(q.StopAfter) // if it fails, the limit of the start remains
+	}
+	if q.Checkpoints > was.Checkpoints {
+		n.job.Checkpoint() // the agent escalates if it has no effect
+	}
+	if tree, ok := n.job.(launch.ProcessTree); ok && q.Interrupts > was.Interrupts {
+		tree.Signal(unix.SIGINT)
+	}
+	if q.Stop != nil && (was.Stop == nil || *q.Stop < *was.Stop) {
+		go n.job.Stop(context.Background(), *q.Stop)
+	}
+}
+
+// finish records the end of the job and returns the exit code of the process.
+func (n *node) finish() (int, error) {
+	exit := n.job.Exit()
+	n.state.Phase, n.state.Exit = ended, &exit
+	err := n.beat()
+	for range 20 { // a full disk may have room again; the agent otherwise reads exit.json
+		if err == nil {
+			break
+		}
+		time.Sleep(nodeTick)
+		err = n.beat()
+	}
+	switch {
+	case n.state.Signal != "":
+		return codeSaved, err
+	case exit.Code >= 0:
+		return exit.Code, err
+	}
+	return 128 + int(signalNumber(exit.Signal)), err
+}
+
+func signalNumber(name string) syscall.Signal {
+	if s := unix.SignalNum(name); s > 0 {
+		return s
+	}
+	return unix.SIGKILL
+}
+
+// machineCPUs counts the CPUs of the machine, including those that this process may not use; 0 if unknown.
+func machineCPUs() int {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0
+	}
+	return strings.Count(string(data), "\ncpu")
+}
+
+// monotonic returns the time of the machine's monotonic clock, which counts from its start.
+func monotonic() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
+
+// outputFile is the output of the supervisor of a stretch.
+func outputFile(dir string, n int) string {
+	return filepath.Join(dir, fmt.Sprintf("stretch-%d.out", n))
+}

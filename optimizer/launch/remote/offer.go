@@ -1,0 +1,160 @@
+package remote
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/engine"
+	"trainopt/resources"
+)
+
+// Wish is what the user's options for the site say about the nodes to use.
+type Wish struct {
+	Partition string // empty: the default of the site
+	GPUType   string // empty: any
+	Feature   string // empty: any
+}
+
+// ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
+// --gpus…; other options are the engine's business.
+func ReadWish(options []string) Wish {
+	var w Wish
+	for i, o := range options {
+		name, value, joined := strings.Cut(o, "=")
+		if !joined {
+			switch {
+			case len(o) > 2 && o[0] == '-' && o[1] != '-':
+				name, value = o[:2], o[2:]
+			case i+1 < len(options):
+				value = options[i+1]
+			}
+		}
+		switch name {
+		case "--partition", "-p":
+			w.Partition = value
+		case "--constraint", "-C":
+			w.Feature = value
+		case "--gres":
+			if parts := strings.Split(value, ":"); len(parts) > 1 && parts[0] == "gpu" && !isCount(parts[1]) {
+				w.GPUType = parts[1]
+			}
+		case "--gpus", "-G", "--gpus-per-node", "--gpus-per-task":
+			if kind, _, typed := strings.Cut(value, ":"); typed {
+				w.GPUType = kind
+			}
+		}
+	}
+	return w
+}
+
+func isCount(s string) bool { return strings.Trim(s, "0123456789") == "" }
+
+// Choose returns the offer that a run plans for: among those that agree with the wish, one with GPUs if the job may use
+// them, then the one with most idle nodes, then the largest. The error names what there is.
+func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
+	var fit []engine.Offer
+	for _, o := range offers {
+		if (w.Partition == "" && o.Default || o.Partition == w.Partition) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
+			(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes > 0 {
+			fit = append(fit, o)
+		}
+	}
+	if len(fit) == 0 {
+		var names []string
+		for _, o := range offers {
+			names = append(names, Describe(o))
+		}
+		if len(names) == 0 {
+			return engine.Offer{}, fmt.Errorf("no node is up that you may use")
+		}
+		return engine.Offer{}, fmt.Errorf("no node agrees with %s; there are %s", w, strings.Join(names, "; "))
+	}
+	score := func(o engine.Offer) int {
+		if gpus == (o.GPUs > 0) {
+			return 1
+		}
+		return 0
+	}
+	return slices.MinFunc(fit, func(a, b engine.Offer) int {
+		return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(b.Idle, a.Idle), cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.CPUs, a.CPUs),
+			strings.Compare(a.Partition+a.GPUType, b.Partition+b.GPUType))
+	}), nil
+}
+
+// String formats the wish for messages.
+func (w Wish) String() string {
+	var parts []string
+	for _, p := range []struct{ name, value string }{{"partition", w.Partition}, {"GPU type", w.GPUType}, {"feature", w.Feature}} {
+		if p.value != "" {
+			parts = append(parts, p.name+" "+p.value)
+		}
+	}
+	if len(parts) == 0 {
+		return "the default partition"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Describe formats an offer as a short phrase.
+func Describe(o engine.Offer) string {
+	text := fmt.Sprintf("%s: %d CPU, %.4g GiB", o.Partition, o.CPUs, float64(o.Memory))
+	if o.GPUs > 0 {
+		text += fmt.Sprintf(", %d %s", o.GPUs, cmp.Or(o.GPUType, "GPU"))
+	}
+	return fmt.Sprintf("%s on %d nodes (%d idle)", text, o.Nodes, o.Idle)
+}
+
+// Host returns one node of an offer as a machine. Its GPUs are placeholders: the engine chooses the devices.
+func Host(o engine.Offer) resources.Host {
+	h := resources.Host{CPUs: float64(o.CPUs), Memory: o.Memory}
+	for i := range o.GPUs {
+		h.GPUs = append(h.GPUs, resources.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", cmp.Or(o.GPUType, "gpu"), i), Name: o.GPUType})
+	}
+	return h
+}
+
+// PlaceOn returns the request for an allocation on nodes of an offer. A job without a stated amount of memory asks for
+// the share of the node that corresponds to its CPUs or GPUs.
+func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
+	p := engine.Place{Partition: o.Partition, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory}
+	if a.GPUs > 0 {
+		p.GPUType = o.GPUType
+	}
+	if p.Memory == 0 && o.CPUs > 0 {
+		share := float64(p.CPUs) / float64(o.CPUs)
+		if o.GPUs > 0 {
+			share = math.Max(share, float64(p.GPUs)/float64(o.GPUs))
+		}
+		p.Memory = resources.GiB(math.Floor(float64(o.Memory)*share*16) / 16)
+	}
+	return p
+}
+
+// Rates returns the prices of an offer from the site's billing weights, whose units cost unit USD per hour. The engine
+// adds up the weighted resources.
+func Rates(o engine.Offer, unit cost.USD) (*cost.Rates, error) {
+	if len(o.Billing) == 0 {
+		return nil, fmt.Errorf("partition %s states no billing weights, so --billing-hour prices nothing", o.Partition)
+	}
+	gpu, typed := o.Billing["gres/gpu:"+o.GPUType]
+	if !typed {
+		gpu = o.Billing["gres/gpu"]
+	}
+	return &cost.Rates{CPUHour: unit * cost.USD(o.Billing["cpu"]), GiBHour: unit * cost.USD(o.Billing["mem"]), GPUHour: unit * cost.USD(gpu),
+		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
+}
+
+// LongestAt returns the limit of the run time at a place, from the offers; 0: none.
+func LongestAt(offers []engine.Offer, p engine.Place) time.Duration {
+	for _, o := range offers {
+		if o.Partition == p.Partition && (p.GPUType == "" || o.GPUType == p.GPUType) {
+			return o.Longest
+		}
+	}
+	return 0
+}
