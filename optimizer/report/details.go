@@ -20,6 +20,13 @@ func runSection(d *Data) section {
 	o := r.Outcome
 	s := section{ID: "run", Title: "Run"}
 	f := fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
+	if b := r.Batch; b != nil {
+		words := join(b.String(), b.Words())
+		if !b.End.IsZero() {
+			words += ", until " + b.End.Format("2006-01-02 15:04:05 MST")
+		}
+		f = append(f, fields("allocation", words)...)
+	}
 	if r.Exit != nil {
 		f = append(f, fields("end of training", exitWords(r))...)
 	}
