@@ -32,8 +32,6 @@ type remoteSampler interface {
 	ClockOffset() time.Duration
 	// MachineCPUs is the number of CPUs of the machine there; 0 if unknown.
 	MachineCPUs() float64
-	// Place is what the engine was asked for, and charges.
-	Place() engine.Place
 }
 
 // stretchLister is a Launcher that keeps a record of the jobs of the engine that carried a run.
@@ -94,6 +92,19 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	r.rec.Baseline = nil
 	r.warn("continues on another engine: " + cmp.Or(c.Engine, "local"))
 	return nil
+}
+
+// charger is a Launcher whose engine grants, and charges, amounts other than those of the plan.
+type charger interface {
+	Charged(a resources.Allocation) resources.Allocation
+}
+
+// charged returns what is paid for when the job runs at an allocation.
+func (r *run) charged(a resources.Allocation) resources.Allocation {
+	if c, ok := r.Launcher.(charger); ok {
+		a.Memory = c.Charged(r.enforced(a)).Memory
+	}
+	return a
 }
 
 // queueing is the state of a run that waits for its place.
@@ -173,9 +184,8 @@ func (r *run) placed() {
 		held = min(now, max(seg.LaunchedAt, now-r.Clock.Now().Sub(since)))
 	}
 	held = max(held, r.meter.Seen()) // two places may have been held at once: both are charged, one after the other
-	paid := seg.Allocation
+	paid := r.charged(seg.Allocation)
 	if remote := r.sampler.remote; remote != nil {
-		paid.Memory = max(paid.Memory, remote.Place().Memory)
 		if n := remote.MachineCPUs(); n > 0 {
 			r.sampler.machineCPUs = n
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -279,8 +280,8 @@ func (j *job) account(ended time.Time) *engine.Life {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 		lives, err := j.launcher.Engine.Account(ctx, id)
 		cancel()
-		if n := len(lives); err == nil && n > 0 && lives[n-1].Final {
-			return &lives[n-1]
+		if life := whole(lives); err == nil && life != nil {
+			return life
 		}
 		if time.Now().After(until) {
 			return nil
@@ -291,6 +292,25 @@ func (j *job) account(ended time.Time) *engine.Life {
 			return nil
 		}
 	}
+}
+
+// whole returns all lives of a job as one, in the state of the last: from the start of the first, with the sum of the
+// times, all of which are paid. nil unless all are final.
+func whole(lives []engine.Life) *engine.Life {
+	if len(lives) == 0 {
+		return nil
+	}
+	sum := lives[len(lives)-1]
+	sum.Elapsed = 0
+	for _, l := range slices.Backward(lives) {
+		if !l.Final {
+			return nil
+		}
+		if sum.Elapsed += l.Elapsed; !l.Started.IsZero() {
+			sum.Started = l.Started
+		}
+	}
+	return &sum
 }
 
 // close records the end and closes done.
@@ -424,9 +444,6 @@ func (j *job) MachineCPUs() float64 {
 	defer j.mu.Unlock()
 	return j.node.CPUs
 }
-
-// Place returns what the engine was asked for.
-func (j *job) Place() engine.Place { return j.stretch.Place }
 
 // ClockOffset returns the node's monotonic clock less that of this machine.
 func (j *job) ClockOffset() time.Duration {

@@ -90,7 +90,11 @@ var errFenced = errors.New("another stretch owns the run")
 // run carries out the stretch.
 func (n *node) run() (int, error) {
 	host, _ := os.Hostname()
-	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+	var earlier nodeState
+	if readJSON(n.dir, nodeFile(n.n), &earlier) == nil && earlier.Phase != ready {
+		return codeSaved, n.refuseSecond(earlier)
+	}
+	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -105,6 +109,23 @@ func (n *node) run() (int, error) {
 		return codeNode, errors.Join(err, n.fail(err.Error()))
 	}
 	return n.supervise()
+}
+
+// refuseSecond ends a job that the engine has started again after the training had begun, as after a requeue: the spec is
+// that of the first start, and the agent continues from the checkpoint in another stretch. If the earlier process still
+// runs, on a node that the engine has lost, the fence of that stretch ends it.
+func (n *node) refuseSecond(earlier nodeState) error {
+	if earlier.Phase != running {
+		return nil // its end is recorded
+	}
+	if e, ok := launch.ReadExit(earlier.Handle); ok {
+		earlier.Exit = &e
+	} else {
+		earlier.Exit = &launch.Exit{Reason: launch.Preempted, Code: -1, Detail: "the engine has started the job of the stretch again", At: earlier.Wall,
+			Ran: earlier.Wall.Sub(earlier.Started)}
+	}
+	n.state, n.state.Phase = earlier, ended
+	return n.beat()
 }
 
 // fail records that the job was not started.
