@@ -120,11 +120,12 @@ func TestDeadMan(t *testing.T) {
 // TestLostNode checks that the training of a node whose daemon died ends before another node continues it.
 func TestLostNode(t *testing.T) {
 	w := newWorld(t)
-	a := w.train(300, 0.25)
+	a := w.train(500, 0.25)
 	w.progress(4)
 	w.nextWriter("slurmd killed", func() { w.Kill(t, "slurmd-"+w.node()) })
 	w.Heal(t)
-	w.finished(a, 300)
+	w.finished(a, 500)
+	w.paid()
 }
 
 // TestSupervisorDies checks that a training whose supervisor on the node was killed is continued without a second writer.
@@ -134,6 +135,7 @@ func TestSupervisorDies(t *testing.T) {
 	w.progress(4)
 	w.nextWriter("supervisor killed", func() { w.killSupervisor() })
 	w.finished(a, 80)
+	w.paid()
 }
 
 // killSupervisor kills the processes __node of the run.

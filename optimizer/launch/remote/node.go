@@ -32,7 +32,8 @@ const (
 	// fenceTime is the time in which an earlier stretch notices that it no longer owns the run. One that has not
 	// renewed its state for so long is dead or has been killed by its own fence.
 	fenceTime = 3 * time.Second
-	// busyTime limits the wait for the keeper of an earlier stretch to release the run directory.
+	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch to
+	// release the run directory.
 	busyTime = 30 * time.Second
 )
 
@@ -224,9 +225,9 @@ func (n *node) start() error {
 	l := s.Limits
 	l.CPUs.Min, l.GPUs.Min = 0, 0
 	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
-		StopAfter: n.stopAfter()}
+		StopAfter: n.stopAfter(), Tied: true}
 	local := launch.Local{Self: n.self, Host: host}
-	for until := time.Now().Add(busyTime); ; time.Sleep(nodeTick) {
+	for until := time.Now().Add(busyTime + 2*s.Grace); ; time.Sleep(nodeTick) {
 		n.job, err = local.Start(context.Background(), c)
 		if !errors.Is(err, launch.ErrBusy) || time.Now().After(until) || n.isFenced() {
 			break
@@ -363,6 +364,9 @@ func (n *node) serve() {
 	}
 	if tree, ok := n.job.(launch.ProcessTree); ok && q.Interrupts > was.Interrupts {
 		tree.Signal(unix.SIGINT)
+	}
+	if q.Leave {
+		n.receive(unix.SIGTERM)
 	}
 	if q.Stop != nil && (was.Stop == nil || *q.Stop < *was.Stop) {
 		go n.job.Stop(context.Background(), *q.Stop)
