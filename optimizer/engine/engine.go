@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // Engine is a system that runs jobs. Methods that ask the engine fail with ErrUnreachable if it does not answer; the
@@ -175,4 +177,16 @@ type Stretch struct {
 	Confirmed bool `json:"confirmed"`
 	// Corrected is the paid time by the accounting less that which was charged, if it was confirmed after the charge.
 	Corrected time.Duration `json:"corrected_ns,omitempty"`
+}
+
+// Forecast is the predicted start of a job at a place.
+type Forecast struct {
+	Place    Place
+	Wait     sla.Interval // seconds
+	ByLimits float64      // seconds, if every job used up its time limit; NaN if unknown
+	Ahead    int          // jobs that are considered before it
+	Observed int          // jobs whose run lengths the forecast is based on
+	Rates    *cost.Rates  // of the place; nil: those of the run
+	// Same is true for nodes of the kind that the run plans for, where its predicted run time applies.
+	Same bool
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -12,10 +13,12 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/duration"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 func plannerNames() string {
@@ -363,11 +366,11 @@ func (r *run) runPlanning(work func()) {
 // dryRun plans without starting anything. Without an earlier run, or without a known total, it reports what a run
 // would measure: a plan compares whole runs, and the pace of a single unit of work does not determine a deadline or a
 // budget.
-func (r *run) dryRun() Result {
+func (r *run) dryRun(ctx context.Context) Result {
 	if r.model == nil {
 		r.event(Warning, "no prediction: no earlier run of this training on this machine, and a dry run measures nothing")
 		r.event(Info, "%s", r.wouldMeasure())
-		r.View.Planned(r.rec)
+		r.showPlan(ctx)
 		return Result{Code: CodeDone, Record: r.rec}
 	}
 	if r.total() == 0 {
@@ -375,7 +378,7 @@ func (r *run) dryRun() Result {
 		r.rateEvents()
 		r.event(Info, "%s", r.wouldMeasure())
 		r.rec.Plan = nil
-		r.View.Planned(r.rec)
+		r.showPlan(ctx)
 		return Result{Code: CodeDone, Record: r.rec}
 	}
 	p, err := r.decide()
@@ -389,16 +392,29 @@ func (r *run) dryRun() Result {
 	if len(r.recalled()) == 0 {
 		r.event(Info, "%s", r.wouldMeasure())
 	}
-	r.View.Planned(r.rec)
+	r.showPlan(ctx)
 	return Result{Code: CodeDone, Record: r.rec}
+}
+
+// showPlan shows the plan of a dry run, with the predicted start on an engine.
+func (r *run) showPlan(ctx context.Context) {
+	a, seconds, costs := r.Baseline, (*sla.Interval)(nil), (*sla.Interval)(nil)
+	if p := r.rec.Plan; p != nil {
+		a = p.Allocation
+		if p.Prediction != nil {
+			seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
+		}
+	}
+	r.forecast(ctx, a, seconds, costs)
+	r.View.Planned(r.rec)
 }
 
 // rateEvents shows the pace of each allocation that earlier runs measured.
 func (r *run) rateEvents() {
-	unit := cmp.Or(r.Progress.Unit, r.recalledUnit, "unit")
+	unit := cmp.Or(r.Progress.Unit, r.recalledUnit)
 	for _, a := range r.model.Measured() {
 		t := r.model.UnitSeconds(a)
-		r.event(Info, "measured earlier at %s: %.3g s per %s (90 %% interval %.3g to %.3g s)", a, t.P50, unit, t.P5, t.P95)
+		r.event(Info, "measured earlier at %s: %s (90 %% interval %s to %s)", a, perUnit(t.P50, unit), duration.Text(t.P5), duration.Text(t.P95))
 	}
 }
 

@@ -117,7 +117,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	r.recall()
 	r.recordPrior()
 	if cfg.DryRun {
-		return r.dryRun(), true
+		return r.dryRun(ctx), true
 	}
 	if len(r.recalled()) > 0 {
 		return r.refuseIfHopeless()

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,7 +96,8 @@ func (n *node) run() (int, error) {
 	if readJSON(n.dir, nodeFile(n.n), &earlier) == nil && earlier.Phase != ready {
 		return codeSaved, n.refuseSecond(earlier)
 	}
-	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
+		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
