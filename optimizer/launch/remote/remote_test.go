@@ -806,6 +806,7 @@ func TestRecordOfManyStretches(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.clear)
+	var places []launch.Preparation
 	for range 8 {
 		p, err := l.Prepare(context.Background(), command)
 		if err != nil {
@@ -813,6 +814,10 @@ func TestRecordOfManyStretches(t *testing.T) {
 		}
 		p.Withdraw()
 		l.takePrepared(command.RunDir, launch.Command{})
+		places = append(places, p)
+	}
+	for _, p := range places {
+		await(t, "the end of a place", p.Done())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
 	defer cancel()
