@@ -131,6 +131,7 @@ func readConfig(text string, q *snapshot) error {
 		Resolution: parameter("bf_resolution", 60) * time.Second,
 		Depth:      int(parameter("bf_max_job_test", 500)),
 		WholeNodes: true,
+		EndWindow:  30 * time.Second,
 		Latency:    reaction,
 	}
 	if values["SchedulerType"] == "sched/builtin" {

@@ -36,7 +36,7 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheduler := wait.Scheduler{Interval: 2 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true,
+	scheduler := wait.Scheduler{Interval: 2 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second,
 		DefaultMemory: 500. / 1024, Latency: reaction}
 	if q.Scheduler != scheduler {
 		t.Errorf("scheduler %+v, want %+v", q.Scheduler, scheduler)
@@ -146,11 +146,11 @@ func TestReadConfig(t *testing.T) {
 		counts bool
 	}{
 		"defaults": {"SchedulerParameters = (null)\nSelectTypeParameters = CR_CORE\n",
-			wait.Scheduler{Interval: 30 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, Latency: reaction}, false},
+			wait.Scheduler{Interval: 30 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
 		"set": {"SchedulerParameters = bf_interval=60,bf_continue,bf_window=2880,bf_max_job_test=100,bf_resolution=300\nSelectTypeParameters=CR_CORE_MEMORY\nDefMemPerNode = UNLIMITED\n",
-			wait.Scheduler{Interval: time.Minute, Depth: 100, Window: 48 * time.Hour, Resolution: 5 * time.Minute, WholeNodes: true, Latency: reaction, DefaultMemory: resources.GiB(math.Inf(1))}, true},
+			wait.Scheduler{Interval: time.Minute, Depth: 100, Window: 48 * time.Hour, Resolution: 5 * time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction, DefaultMemory: resources.GiB(math.Inf(1))}, true},
 		"no backfilling": {"SchedulerType = sched/builtin\n",
-			wait.Scheduler{Interval: 1000 * 24 * time.Hour, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, Latency: reaction}, false},
+			wait.Scheduler{Interval: 1000 * 24 * time.Hour, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
 	} {
 		var q snapshot
 		if err := readConfig(c.text, &q); err != nil {

@@ -206,10 +206,47 @@ func (s *simulation) freeFrom(shape *shape, i int) float64 {
 			}
 		}
 	}
-	if t := s.freeTimes[at]; !math.IsInf(t, -1) {
-		return max(t, s.now+1)
+	t := s.freeTimes[at]
+	if math.IsInf(t, -1) {
+		return s.now
 	}
-	return s.now
+	if s.q.Scheduler.EndWindow > 0 {
+		t = s.endOfWindow(shape.set, t)
+	}
+	return max(t, s.now+1)
+}
+
+// endOfWindow returns the end of the last job that is planned to end in the same window as a job on one of the nodes of
+// a set.
+func (s *simulation) endOfWindow(set int32, t float64) float64 {
+	if s.windowsAt[set] != s.state {
+		s.windowsAt[set] = s.state
+		s.ascending = s.ascending[:0]
+		for _, n := range s.sets[set] {
+			for i := range s.active[n] {
+				s.ascending = append(s.ascending, s.active[n][i].until)
+			}
+		}
+		slices.Sort(s.ascending)
+		w := s.windows[set][:0]
+		width := s.q.Scheduler.EndWindow.Seconds()
+		first := math.Inf(-1)
+		for _, end := range s.ascending {
+			if end > first+width || len(w) == 0 {
+				if len(w) > 0 {
+					width *= 2
+				}
+				w, first = append(w, end), end
+			}
+			w[len(w)-1] = end
+		}
+		s.windows[set] = w
+	}
+	w := s.windows[set]
+	if i := sort.SearchFloat64s(w, t); i < len(w) {
+		return w[i]
+	}
+	return t
 }
 
 // unreserved returns the earliest time from t on at which a node has no reservation for a number of seconds.

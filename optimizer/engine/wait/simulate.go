@@ -40,7 +40,12 @@ type simulation struct {
 	// states of the nodes, and by take of all shapes the state in which a time of freeFrom was computed
 	versions, freeVersions []int32
 	freeTimes              []float64
-	ascending              []float64
+	// state counts starts and ends; by set of nodes, the ends of the windows in which its jobs are planned to end, and the
+	// state in which they were computed
+	state     int32
+	windows   [][]float64
+	windowsAt []int32
+	ascending []float64
 }
 
 func newSimulation(c *cluster) *simulation {
@@ -50,6 +55,7 @@ func newSimulation(c *cluster) *simulation {
 	s.blocked = make([]int32, len(c.active))
 	s.versions = make([]int32, len(c.active))
 	s.freeTimes, s.freeVersions = make([]float64, c.takes), make([]int32, c.takes)
+	s.windows, s.windowsAt = make([][]float64, len(c.sets)), make([]int32, len(c.sets))
 	s.plan.init(c)
 	return s
 }
@@ -83,6 +89,7 @@ func (s *simulation) run(r *rand.Rand) {
 func (s *simulation) reset(r *rand.Rand) {
 	s.now, s.rand, s.pass, s.next = 0, r, math.Inf(1), math.Inf(1)
 	s.urn.reset(r)
+	s.state++
 	copy(s.free, s.cluster.free)
 	for i, l := range s.cluster.active {
 		s.active[i] = append(s.active[i][:0], l...)
@@ -158,6 +165,7 @@ func (s *simulation) processEnds() bool {
 			at := slices.IndexFunc(l, func(h held) bool { return h.task == id })
 			s.active[k.node] = slices.Delete(l, at, at+1)
 			s.versions[k.node]++
+			s.state++
 		}
 		any = true
 	}
@@ -243,6 +251,7 @@ func (s *simulation) start(id int32) {
 		addTake(s.free[k.node*s.stride:], k, -1)
 		s.active[k.node] = insertHeld(s.active[k.node], held{k, s.now + t.limit, id})
 		s.versions[k.node]++
+		s.state++
 	}
 	s.started[id] = s.now
 	if id == s.target || s.all && id < int32(len(s.cluster.tasks)) {
