@@ -32,7 +32,7 @@ var floors = map[string][]string{
 }
 
 // foundation lists the folders that every folder may import. They import nothing of ours.
-var foundation = []string{"internal/regular", "internal/stat", "internal/suggest"}
+var foundation = []string{"internal/duration", "internal/regular", "internal/stat", "internal/suggest"}
 
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
@@ -43,12 +43,12 @@ var below = map[string][]string{
 	"optimizer/launch":        {},
 	"optimizer/engine":        {},
 	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
-	"optimizer/engine/wait":   {"optimizer/engine", "optimizer/schedule/order"},
-	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
-	"optimizer/journal":       {"optimizer/plan", "optimizer/perf", "optimizer/launch", "optimizer/engine"},
-	"optimizer/history":       {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
+	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
+	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
+	"optimizer/history":       {"optimizer/inspect", "optimizer/journal", "optimizer/perf", "optimizer/plan"},
 	"optimizer/report/chart":  {},
 	"optimizer/report/page":   {"optimizer/report/chart"},
+	"optimizer/engine/wait":   {"optimizer/engine", "optimizer/schedule/order"},
 
 	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
 	"optimizer/history/measured": {"optimizer/history"},

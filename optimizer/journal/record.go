@@ -98,6 +98,8 @@ type Record struct {
 	Warnings     []string        `json:"warnings"`
 	// Starts are the predicted starts at the places of an engine, the one asked for first; none for a run on this machine.
 	Starts []Start `json:"starts,omitempty"`
+	// Batch is the Slurm job that contained agent and training; nil outside one.
+	Batch *resources.BatchJob `json:"batch_job,omitempty"`
 	// Stretches are the jobs of the engine that carried the run, oldest first; none for a run on this machine.
 	Stretches []engine.Stretch `json:"stretches,omitempty"`
 }
@@ -142,7 +144,7 @@ type Script struct {
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
-	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|user|start-failed|lost
+	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|user|cancelled|start-failed|lost
 	Detail string  `json:"detail,omitempty"`
 }
 

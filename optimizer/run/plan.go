@@ -199,6 +199,9 @@ func (r *run) snapshot() plan.Snapshot {
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable,
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+	if at, allocation := r.deadline(); allocation && !r.beyond {
+		s.Spec.TimeMax = at
+	}
 	if r.job != nil || r.started > 0 && len(r.Progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
 		current := r.Current
@@ -265,6 +268,25 @@ func (r *run) planner() plan.Planner {
 	return *r.learner
 }
 
+// decideBeyondAllocation completes a decision whose deadline is the end of the allocation. If no plan ends within it,
+// the decision is made for the user's limits alone: a training that exceeds its allocation is stopped with a
+// checkpoint, not refused.
+func (r *run) decideBeyondAllocation(p plan.Plan, err error) (plan.Plan, error) {
+	var no *plan.Infeasible
+	if !errors.As(err, &no) {
+		p.Reason += "; the deadline is " + r.deadlineSource()
+		return p, err
+	}
+	r.beyond = true
+	p, err = r.planner().Decide(r.snapshot())
+	then := "it will be stopped then, with a checkpoint to resume from"
+	if !r.Resumable {
+		then = "it keeps no checkpoint: its work will be lost then; ask Slurm for more time (--time)"
+	}
+	r.eventOnce(Warning, "allocation", "the training is not predicted to end before %s: %s", r.deadlineSource(), then)
+	return p, err
+}
+
 // decide calls the planner. If no allocation is feasible, it returns an Infeasible error with the plan for the
 // nearest allocation. Any other failure of the planner yields the baseline.
 func (r *run) decide() (p plan.Plan, err error) {
@@ -277,7 +299,11 @@ func (r *run) decide() (p plan.Plan, err error) {
 			p, err = failed(x)
 		}
 	}()
+	r.beyond = false
 	p, err = r.planner().Decide(r.snapshot())
+	if _, allocation := r.deadline(); allocation {
+		p, err = r.decideBeyondAllocation(p, err)
+	}
 	if p.Learned != nil && p.Learned.Agent != "" {
 		r.weights = &p.Learned.Weights
 		r.critics.evidence.expect(p, r.Progress.Total-r.Progress.Done)

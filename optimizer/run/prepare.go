@@ -110,6 +110,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	}
 	r.Resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
+	r.enterAllocation(ctx)
 	if err := cfg.SLA.Exhausted(0, 0); err != nil {
 		return fail(CodeInfeasible, err)
 	}

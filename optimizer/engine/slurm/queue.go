@@ -18,9 +18,8 @@ import (
 // snapshotSeparator follows each column of snapshotFormat. A list of features contains a | of its own.
 const snapshotSeparator = "#|"
 
-// snapshotColumns are the columns of squeue --Format, each of unlimited width. None contains the excluded nodes of a job,
-// which are therefore not modelled. The name is the last, since it may
-// contain the separator.
+// snapshotColumns are the columns of squeue --Format, each of unlimited width. No column contains the excluded nodes of a
+// job, which are therefore not modelled. The name is the last, since it may contain the separator.
 var snapshotColumns = []string{"JobArrayID", "State", "Reason", "UserName", "Partition", "PriorityLong", "SubmitTime", "EligibleTime", "StartTime", "TimeLimit",
 	"NumNodes", "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "Feature", "NodeList", "Name"}
 

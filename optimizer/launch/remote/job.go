@@ -118,7 +118,7 @@ func (j *job) look() (over bool) {
 	j.offset = s.Monotonic - monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
 		j.stretch.Started = s.Held
-		j.stretch.Nodes = []string{s.Host}
+		j.stretch.Nodes = []string{s.Node}
 		j.saveStretch()
 	}
 	if s.Phase == ready || s.Failure == "" {
@@ -408,9 +408,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + j.node.Host
+		return name + " runs on " + j.node.Node
 	case j.node.Phase == ready:
-		return name + " holds " + j.node.Host
+		return name + " holds " + j.node.Node
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
