@@ -48,7 +48,7 @@ var shared struct {
 	pipe    io.WriteCloser
 }
 
-// Require returns the cluster in $OPTIMIZE_LAB, by default in .lab of the repository, and starts it if it does not run.
+// Require returns the cluster in $TRAINOPT_LAB, by default in .lab of the repository, and starts it if it does not run.
 // It skips the test if packages are missing, with their names, or if the process is not root. A cluster that a test
 // binary has started is stopped when the last test binary that uses it has ended.
 func Require(t testing.TB) *Lab {
@@ -130,9 +130,9 @@ func hold() {
 	shared.err = fmt.Errorf("start the lab in %s: %v: %s", dir, err, text)
 }
 
-// directory returns $OPTIMIZE_LAB or .lab beside the go.mod above the working directory.
+// directory returns $TRAINOPT_LAB or .lab beside the go.mod above the working directory.
 func directory() (string, error) {
-	if dir := os.Getenv("OPTIMIZE_LAB"); dir != "" {
+	if dir := os.Getenv("TRAINOPT_LAB"); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.Getwd()
@@ -141,7 +141,7 @@ func directory() (string, error) {
 	}
 	for !exists(filepath.Join(dir, "go.mod")) {
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("find the repository: no go.mod above the working directory: set OPTIMIZE_LAB to a folder")
+			return "", errors.New("find the repository: no go.mod above the working directory: set TRAINOPT_LAB to a folder")
 		}
 		dir = filepath.Dir(dir)
 	}

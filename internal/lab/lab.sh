@@ -281,6 +281,9 @@ stop() {
     g=$(group $k)
     [ -z "$g" ] || [ ! -d "$g" ] || find "$g" -depth -type d -exec rmdir {} + 2>/dev/null || true
   done
+  if grep -qs proctrack/cgroup "$SLURM_CONF"; then
+    find /sys/fs/cgroup/freezer/slurm_n[0-3] -depth -type d -exec rmdir {} + 2>/dev/null || true
+  fi
   rm -f "$D"/run/* "$D/env" "$D/by-tests"
   echo "lab: stopped"
   flock -u 9

@@ -347,5 +347,6 @@ func (k *keeper) record(e ended) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	os.Remove(filepath.Join(k.dir, endingFile))
 	return 0
 }
