@@ -31,8 +31,8 @@ type Site struct {
 	// Rates are the prices of the site; nil: the default rates of its GPU model.
 	Rates *cost.Rates
 	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
-	// by up to three other places of the site that could run it; nil if the engine cannot tell.
-	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error)
+	// by up to so many other places of the site that could run it; nil if the engine cannot tell.
+	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error)
 }
 
 // remoteSampler is a job that is sampled where it runs.
@@ -328,7 +328,7 @@ const forecastWithin = 5 * time.Second
 
 // forecast records when the engine would start a job at an allocation, and with it the end of the run, its cost and the
 // chance to keep the deadline.
-func (r *run) forecast(ctx context.Context, a resources.Allocation, seconds, costs *sla.Interval) {
+func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, seconds, costs *sla.Interval) {
 	if r.site.Forecast == nil {
 		return
 	}
@@ -336,7 +336,7 @@ func (r *run) forecast(ctx context.Context, a resources.Allocation, seconds, cos
 	if seconds != nil {
 		length = time.Duration(seconds.P95 * float64(time.Second))
 	}
-	list, err := r.site.Forecast(ctx, a, length)
+	list, err := r.site.Forecast(ctx, a, length, others)
 	if err != nil {
 		r.event(Info, "start not predicted: %v", err)
 		return
@@ -368,7 +368,7 @@ func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
 	if p := r.rec.Plan; p != nil && p.Prediction != nil {
 		seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
 	}
-	r.forecast(ctx, a, seconds, costs)
+	r.forecast(ctx, a, 0, seconds, costs)
 	if len(r.rec.Starts) > 0 {
 		r.event(Info, "predicted start: %s", startWords(r.rec.Starts[0], r.Clock.Now()))
 	}

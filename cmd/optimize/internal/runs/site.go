@@ -54,8 +54,8 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 			return site, err
 		}
 		if queue, ok := eng.(remote.Observable); ok {
-			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
-				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
+			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error) {
+				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour, others)
 			}
 		}
 		if cfg.BillingHour > 0 {
