@@ -2,12 +2,10 @@ package runs
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
@@ -16,21 +14,15 @@ import (
 // NodeArg is the hidden first argument with which the binary starts itself on a node of an engine.
 const NodeArg = "__node"
 
-// engines maps the names of --engine, other than local, to the engines.
-var engines = map[string]func() engine.Engine{
-	"slurm": func() engine.Engine { return &slurm.Engine{} },
-}
-
 // siteOf returns the function that connects an agent to the engine of a configuration.
 func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error) {
 	return func(ctx context.Context, cfg run.Config, gpus bool) (run.Site, error) {
-		open, ok := engines[cfg.Engine]
-		if !ok {
-			return run.Site{}, fmt.Errorf("unknown, want local or slurm")
+		eng, err := cli.OpenEngine(cfg.Engine)
+		if err != nil {
+			return run.Site{}, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		eng := open()
 		offers, err := eng.Offers(ctx)
 		if err != nil {
 			return run.Site{}, err
