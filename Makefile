@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop clean check-go
 
 build: check-go $(BIN)
 
@@ -102,6 +102,13 @@ oracle: check-go
 
 oracle-update: check-go
 	$(GO) run ./internal/oracle -update
+
+# Start a Slurm cluster of four small nodes with fake GPUs on this machine, in .lab (docs/slurm.md); stop it with its jobs.
+lab:
+	@internal/lab/lab.sh start .lab
+
+lab-stop:
+	@internal/lab/lab.sh stop .lab
 
 clean:
 	rm -rf bin .optimize

@@ -42,12 +42,13 @@ var below = map[string][]string{
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {},
-	"optimizer/engine/slurm":  {"optimizer/engine"},
-	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
-	"optimizer/journal":       {"optimizer/plan", "optimizer/perf", "optimizer/launch", "optimizer/engine"},
-	"optimizer/history":       {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/inspect"},
+	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
+	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
+	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
+	"optimizer/history":       {"optimizer/inspect", "optimizer/journal", "optimizer/perf", "optimizer/plan"},
 	"optimizer/report/chart":  {},
 	"optimizer/report/page":   {"optimizer/report/chart"},
+	"optimizer/engine/wait":   {"optimizer/engine", "optimizer/schedule/order"},
 
 	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
 	"optimizer/history/measured": {"optimizer/history"},
@@ -72,7 +73,7 @@ var below = map[string][]string{
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance"}
+var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

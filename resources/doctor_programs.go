@@ -31,6 +31,24 @@ func checkSlurm() Finding {
 		Cost: "jobs cannot be followed to their end", Do: "install the whole Slurm client"}
 }
 
+// enclosingWithEnd returns the enclosing Slurm job, nil outside one. Versions of Slurm that do not state the end of the
+// allocation in the environment are asked for it, for at most 5 seconds.
+func enclosingWithEnd(ctx context.Context) *BatchJob {
+	b := EnclosingJob(os.Environ())
+	if b == nil || !b.End.IsZero() {
+		return b
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "squeue", "--noheader", "--jobs="+b.ID, "--format=%e")
+	cmd.Env = append(os.Environ(), "SLURM_TIME_FORMAT=standard")
+	cmd.WaitDelay = time.Second
+	if out, err := cmd.Output(); err == nil {
+		b.End, _ = time.ParseInLocation("2006-01-02T15:04:05", strings.TrimSpace(string(out)), time.Local)
+	}
+	return b
+}
+
 // interpreterTimeout bounds the concurrent probes of all interpreters.
 const interpreterTimeout = 5 * time.Second
 

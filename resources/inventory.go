@@ -15,11 +15,17 @@ import (
 // affinity mask and the CPU quotas of all enclosing cgroups, memory the minimum of the machine's memory and the
 // limits of all enclosing cgroups, GPUs those that NVML lists and the caller's CUDA_VISIBLE_DEVICES permits.
 //
+// Inside a Slurm job, its allocation limits all three; see EnclosingJob.
+//
 // Resources that cannot be determined become notes of the Host. An error means that even the CPUs or the memory are
 // unknown. A hanging driver costs at most 15 seconds (or the context's deadline) and a note.
 func Discover(ctx context.Context, r Roots) (Host, error) {
 	visible, set := os.LookupEnv("CUDA_VISIBLE_DEVICES")
-	return discover(ctx, r, visibleDevices{list: visible, set: set, byBus: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}, readGPUs)
+	h, err := discover(ctx, r, visibleDevices{list: visible, set: set, byBus: os.Getenv("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"}, readGPUs)
+	if b := EnclosingJob(os.Environ()); b != nil && err == nil && r == (Roots{}) {
+		b.limit(&h)
+	}
+	return h, err
 }
 
 // discover is Discover with the environment and the GPU reader as arguments.

@@ -256,23 +256,40 @@ func programVersion() string {
 }
 
 func doctorCommand(e *cli.Env) *cobra.Command {
-	return &cobra.Command{Use: "doctor", Short: "Check this machine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-			defer cancel()
-			checks := resources.Doctor(ctx, resources.Roots{})
-			if e.JSON {
-				return e.PrintJSON(map[string]any{"schema": 1, "checks": checks})
-			}
-			for _, k := range checks {
-				fmt.Fprintf(e.Stdout, "%-8s %-18s %s\n", k.Status, k.Name, k.Found)
-				if k.Cost != "" {
-					fmt.Fprintf(e.Stdout, "%-27s costs: %s\n", "", k.Cost)
-				}
-				if k.Do != "" {
-					fmt.Fprintf(e.Stdout, "%-27s do:    %s\n", "", k.Do)
-				}
-			}
-			return nil
-		}}
+	var o cli.Options
+	cmd := &cobra.Command{Use: "doctor", Short: "Check this machine, or an engine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return doctor(o) }}
+	o = e.Options(cmd)
+	cli.AddSettings(o.Flags, map[string]string{"engine": "also run a test job there: local|slurm", "engine-arg": ""})
+	return cmd
+}
+
+func doctor(o cli.Options) error {
+	vals, err := o.ProjectSettings(o.Flags)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	checks := resources.Doctor(ctx, resources.Roots{})
+	if name := vals.Text("engine.name"); name != "local" {
+		more, err := runs.CheckEngine(o.Env, name, vals.List("engine.args"))
+		if err != nil {
+			return cli.Usage(err)
+		}
+		checks = append(checks, more...)
+	}
+	if o.JSON {
+		return o.PrintJSON(map[string]any{"schema": 1, "checks": checks})
+	}
+	for _, k := range checks {
+		fmt.Fprintf(o.Stdout, "%-8s %-18s %s\n", k.Status, k.Name, k.Found)
+		if k.Cost != "" {
+			fmt.Fprintf(o.Stdout, "%-27s costs: %s\n", "", k.Cost)
+		}
+		if k.Do != "" {
+			fmt.Fprintf(o.Stdout, "%-27s do:    %s\n", "", k.Do)
+		}
+	}
+	return nil
 }

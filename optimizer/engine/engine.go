@@ -14,7 +14,9 @@ import (
 	"syscall"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // Engine is a system that runs jobs. Methods that ask the engine fail with ErrUnreachable if it does not answer; the
@@ -178,4 +180,16 @@ type Stretch struct {
 	Nodes     []string             `json:"nodes,omitempty"`
 	// Confirmed is set when Started and Ended are those of the engine's accounting.
 	Confirmed bool `json:"confirmed"`
+}
+
+// Forecast is the predicted start of a job at a place.
+type Forecast struct {
+	Place    Place
+	Wait     sla.Interval // seconds
+	ByLimits float64      // seconds, if every job used up its time limit; NaN if unknown
+	Ahead    int          // jobs that are considered before it
+	Observed int          // jobs whose run lengths the forecast is based on
+	Rates    *cost.Rates  // of the place; nil: those of the run
+	// Same is true for nodes of the kind that the run plans for, where its predicted run time applies.
+	Same bool
 }

@@ -96,8 +96,27 @@ type Record struct {
 	Training     Training        `json:"training"` // model information and last values read from the log
 	Log          Log             `json:"log"`
 	Warnings     []string        `json:"warnings"`
+	// Starts are the predicted starts at the places of an engine, the one asked for first; none for a run on this machine.
+	Starts []Start `json:"starts,omitempty"`
+	// Batch is the Slurm job that contained agent and training; nil outside one.
+	Batch *resources.BatchJob `json:"batch_job,omitempty"`
 	// Stretches are the jobs of the engine that carried the run, oldest first; none for a run on this machine.
 	Stretches []engine.Stretch `json:"stretches,omitempty"`
+}
+
+// Start is the predicted start of a job at a place of an engine, and what follows from it. Times are seconds from the
+// prediction.
+type Start struct {
+	Place     engine.Place  `json:"place"`
+	Wait      sla.Interval  `json:"wait_s"`
+	ByLimits  Number        `json:"wait_by_limits_s"` // if every job used up its time limit, as the engine itself plans
+	Ahead     int           `json:"jobs_ahead"`
+	Observed  int           `json:"observed_jobs"` // whose run lengths the prediction is based on
+	HourlyUSD Number        `json:"usd_per_hour"`
+	End       *sla.Interval `json:"end_s"` // of the whole run; nil if its run time there is not predicted
+	CostUSD   *sla.Interval `json:"cost_usd"`
+	// DeadlineMet is the probability that the run ends before the deadline; unknown without a deadline or an end.
+	DeadlineMet Number `json:"deadline_met"`
 }
 
 // Handed contains the settings that the user passed to the script through optimize; runs that differ in it did
@@ -125,7 +144,7 @@ type Script struct {
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
-	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|user|start-failed|lost
+	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|user|cancelled|start-failed|lost
 	Detail string  `json:"detail,omitempty"`
 }
 

@@ -152,6 +152,15 @@ func ReadExit(h Handle) (Exit, bool) {
 	return e.Exit, true
 }
 
+// readEnding returns the keeper's record that the job of h was asked to end; nil if it was not.
+func readEnding(h Handle) *Exit {
+	var e ended
+	if readJSON(filepath.Join(h.RunDir, endingFile), &e) != nil || !sameJob(e.Handle, h) {
+		return nil
+	}
+	return &e.Exit
+}
+
 // lost is the exit of a job without a record. began is zero if unknown; sign describes the evidence for the end time
 // at, and is empty if the agent observed the end.
 func lost(h Handle, began, at time.Time, sign string) Exit {
@@ -160,7 +169,9 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 		e.Ran = at.Sub(began)
 	}
 	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
-	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if asked := readEnding(h); asked != nil {
+		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its keeper (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
+	} else if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		e.Detail = "the machine was restarted while it ran"
 	} else if words := keeperLogLine(h.RunDir); words != "" {
 		e.Detail += "; the keeper's last words: " + words

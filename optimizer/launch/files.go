@@ -20,6 +20,7 @@ const (
 	specFile    = "keeper.json"  // the command, for people; written by the agent
 	startedFile = "started.json" // the running job; written by the keeper
 	exitFile    = "exit.json"    // the exit record; written by the keeper
+	endingFile  = "ending.json"  // that the job was asked to end; written by the keeper, valid without exit.json
 	controlFile = "control.json" // the requested state; written by the agent
 	enforceFile = "enforce.json" // how its allocation is enforced; written by the agent
 	lockFile    = "keeper.lock"  // held by the keeper while it lives

@@ -68,6 +68,8 @@ type keeper struct {
 	watch     watch
 	seen      unix.Stat_t // of the control file at the last read
 	poke      chan os.Signal
+	term      chan os.Signal // SIGTERM, in a Slurm job
+	announced bool
 	ended     chan event // sent by reap
 	oomStart  uint64     // of the job's cgroup
 	oomNear   oomCounter
@@ -104,6 +106,8 @@ func (k *keeper) keep() {
 		var e event
 		select {
 		case <-k.poke:
+		case <-k.term:
+			k.announceEnd("its Slurm job was ended by SIGTERM")
 		case e = <-k.ended:
 		case <-timer.C:
 		}
@@ -154,6 +158,7 @@ func (k *keeper) act(do []action) {
 				k.act(k.watch.step(monotonic(), event{noCheckpoint: true}))
 			}
 		case termGroup:
+			k.announceEnd("it was asked to end by SIGTERM")
 			k.mu.Lock()
 			if !k.reaped { // otherwise the id of the group may have been reused
 				unix.Kill(-k.main.PID, unix.SIGTERM)
@@ -172,6 +177,19 @@ func (k *keeper) act(do []action) {
 				s.signal(unix.SIGKILL)
 			}
 		}
+	}
+}
+
+// announceEnd records once that the job was asked to end. If all processes of a Slurm job are killed before the exit is
+// recorded, the record then shows the reason.
+func (k *keeper) announceEnd(detail string) {
+	if k.announced {
+		return
+	}
+	k.announced = true
+	e := ended{Schema: fileSchema, Handle: k.handle, Exit: Exit{Reason: Stopped, Code: -1, Detail: detail, At: time.Now(), Ran: monotonic() - k.began}}
+	if err := writeJSON(filepath.Join(k.dir, endingFile), e, false); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 	}
 }
 

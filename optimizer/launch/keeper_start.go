@@ -86,6 +86,10 @@ func (k *keeper) attach(self process) {
 	k.out = &rotated{path: filepath.Join(k.dir, stdoutFile), limit: k.spec.LogLimit}
 	k.err = &rotated{path: filepath.Join(k.dir, stderrFile), limit: k.spec.LogLimit}
 	k.watch = watch{grace: k.spec.Grace, pace: k.spec.Pace}
+	if os.Getenv("SLURM_JOB_ID") != "" {
+		k.term = make(chan os.Signal, 1)
+		signal.Notify(k.term, unix.SIGTERM)
+	}
 	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
 		if k.enforce, err = openEnforcer(state); err != nil {
 			k.enforce = nil

@@ -20,6 +20,13 @@ func runSection(d *Data) section {
 	o := r.Outcome
 	s := section{ID: "run", Title: "Run"}
 	f := fields("command", orNoData(strings.Join(quoted(r.Command), " ")), "directory", orNoData(r.Dir))
+	if b := r.Batch; b != nil {
+		words := join(b.String(), b.Words())
+		if !b.End.IsZero() {
+			words += ", until " + b.End.Format("2006-01-02 15:04:05 MST")
+		}
+		f = append(f, fields("allocation", words)...)
+	}
 	if r.Exit != nil {
 		f = append(f, fields("end of training", exitWords(r))...)
 	}
@@ -51,11 +58,25 @@ func runSection(d *Data) section {
 	if o.QueueSeconds != nil {
 		f = append(f, fields("waited for places", number(journal.Number(*o.QueueSeconds), duration)+" (not charged)")...)
 	}
+	if len(r.Starts) > 0 && len(r.Stretches) > 0 && !r.Stretches[0].Started.IsZero() {
+		f = append(f, fields("first start", startOutcome(r.Starts[0], r.Stretches[0]))...)
+	}
 	s.Blocks = []block{{Fields: f}}
 	if len(r.Stretches) > 0 {
 		s.Blocks = append(s.Blocks, block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
 	}
 	return s
+}
+
+// startOutcome compares the predicted start of the first job of the engine with its start.
+func startOutcome(p journal.Start, s engine.Stretch) string {
+	waited := max(0, s.Started.Sub(s.Submitted).Seconds())
+	verdict := "inside"
+	if waited < p.Wait.P5-1 || waited > p.Wait.P95+1 { // the engine's times are whole seconds
+		verdict = "outside"
+	}
+	return fmt.Sprintf("predicted after %s (%s to %s), was after %s: %s the 90 %% interval", number(journal.Number(p.Wait.P50), duration),
+		number(journal.Number(p.Wait.P5), duration), number(journal.Number(p.Wait.P95), duration), number(journal.Number(waited), duration), verdict)
 }
 
 // stretchTable lists the jobs of the engine that carried the run, with the times of the engine's accounting where it

@@ -27,6 +27,8 @@ type Agent struct {
 	// Site connects to the engine named by a Config, for a job that uses GPUs or not; nil if jobs can only run on this
 	// machine.
 	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
+	// Batch is the batch system whose job may contain this process; nil: it is not asked.
+	Batch BatchSystem
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.
 	Confirm func(question string) bool
 	// Lighten is called when only supervision remains for a while: the process can reduce itself to one core and
@@ -69,6 +71,7 @@ type run struct {
 	planning
 	launched
 	queueing
+	enclosing
 	supervision
 	outcome
 
@@ -131,6 +134,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	if r.interruptions(); r.ended == nil {
+		r.forecastFirst(ctx, first)
 		r.launch(ctx, first, label, false)
 	}
 	r.supervise(ctx)

@@ -123,6 +123,10 @@ func (r *run) atRisk() time.Duration {
 
 // noteCheckpoint records the newest checkpoint and the work at risk.
 func (r *run) noteCheckpoint() {
+	if l := r.Pending; l != nil && l.Saved != "" { // on request, immediately before its exit: no work is lost
+		r.rec.Checkpoint = &journal.Checkpoint{Path: absolute(r.Config.Dir, l.Saved), AtS: journal.Number(r.elapsed().Seconds()), Units: journal.Number(r.Progress.Done)}
+		return
+	}
 	n := len(r.checkpoints.times)
 	if n == 0 {
 		return

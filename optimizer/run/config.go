@@ -92,6 +92,9 @@ type Config struct {
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
+	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
+	Requeue bool `json:"requeue,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`

@@ -2,6 +2,7 @@ package run
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -73,6 +74,9 @@ func (r *run) finish() Result {
 		}
 	}
 	r.recordStretches()
+	if r.Pending != nil && r.Pending.Saved != "" {
+		r.noteCheckpoint()
+	}
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)
@@ -90,6 +94,7 @@ func (r *run) finish() Result {
 	for _, note := range history.SyncStateDir(r.Config.StateDir, time.Second) {
 		r.View.Event(Warning, note)
 	}
+	r.requeue(context.Background())
 	r.View.Finished(rec, r.dir.Dir())
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -13,21 +14,36 @@ import (
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/resources"
 )
 
 // FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory):
-// its state is running, and no agent holds it. Empty if no such run exists.
-func FindOrphanedRun(cfg Config) string {
+// its state is running, and no agent holds it; or it is the run that an earlier life of the enclosing Slurm job left.
+// Empty if no such run exists.
+func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
 		return ""
 	}
 	argv = launch.Redact(argv)
-	entries, err := journal.ListRunning(cfg.StateDir)
+	list := journal.ListRunning
+	batch := resources.EnclosingJob(a.Environ)
+	if batch != nil && batch.Restarts > 0 {
+		list = journal.List
+	}
+	entries, err := list(cfg.StateDir)
 	if err != nil {
 		return ""
 	}
 	for _, e := range entries {
+		if e.Record == nil || e.Record.State != journal.Running && !resumesBatch(batch, e.Record) {
+			continue
+		}
+		if b := e.Record.Batch; b != nil && e.Record.State == journal.Running && (batch == nil || b.ID != batch.ID) {
+			if _, gone := a.batchGone(ctx, e.Dir, b); !gone && !launch.Living(e.Dir) { // it may run on another node
+				continue
+			}
+		}
 		if e.Agent == nil && e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
 			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset)}) {
 			return e.Dir
@@ -41,6 +57,11 @@ func FindOrphanedRun(cfg Config) string {
 func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (string, error) {
 	id := filepath.Base(dir)
 	if h := journal.HolderOf(dir); h != nil && h.Alive() {
+		mark := filepath.Join(dir, stopMark)
+		if err := os.WriteFile(mark, nil, 0o600); err != nil {
+			return "", fmt.Errorf("stop %s: %w", id, err)
+		}
+		defer os.Remove(mark)
 		if err := syscall.Kill(h.PID, syscall.SIGTERM); err != nil {
 			return "", fmt.Errorf("stop %s: signal its agent (pid %d): %w", id, h.PID, err)
 		}
@@ -67,7 +88,7 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 	if exit == nil {
 		return id + ": nothing runs", nil
 	}
-	if err := r.markStopped(*exit); err != nil {
+	if err := r.markEnded(*exit, &ending{state: journal.Stopped, reason: "user", detail: "stopped while no agent ran; " + describeExit(*exit), code: CodeTerminated}); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s: stopped (%s)", id, describeExit(*exit)), nil
@@ -125,8 +146,8 @@ func (r *run) stopAdopted(ctx context.Context, grace time.Duration) (launch.Exit
 	return r.job.Stop(ctx, grace)
 }
 
-// markStopped records in run.json and in the state that the run was stopped without an agent.
-func (r *run) markStopped(exit launch.Exit) error {
+// markEnded records in run.json and in the state that the run ended without an agent.
+func (r *run) markEnded(exit launch.Exit, end *ending) error {
 	rec, err := journal.ReadRecord(r.dir.Dir())
 	if err != nil {
 		return err
@@ -135,18 +156,18 @@ func (r *run) markStopped(exit launch.Exit) error {
 	if err != nil {
 		return fmt.Errorf("money spent so far: %w", err)
 	}
-	end, charged, ok := r.Progress.jobEnd(exit)
+	last, charged, ok := r.Progress.jobEnd(exit)
 	if !ok || exit.Reason == launch.Lost { // it lived at least until the last saved state
-		end = max(end, r.Elapsed)
-		charged = end
+		last = max(last, r.Elapsed)
+		charged = last
 	}
 	meter.Settle(charged)
-	r.Progress.End(end)
-	r.Elapsed, r.MeterState, r.Ended = end, meter.State(), true
-	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(end.Seconds()), journal.Number(meter.Total(end))
-	at, code := exit.At.UTC(), int(CodeTerminated)
-	rec.State, rec.FinishedAt, rec.ExitCode = journal.Stopped, &at, &code
-	rec.Exit = exitRecord("user", "stopped while no agent ran; "+describeExit(exit), &exit)
+	r.Progress.End(last)
+	r.Elapsed, r.MeterState, r.Ended = last, meter.State(), true
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(meter.Total(last))
+	at, code := exit.At.UTC(), int(end.code)
+	rec.State, rec.FinishedAt, rec.ExitCode = end.state, &at, &code
+	rec.Exit = exitRecord(end.reason, end.detail, &exit)
 	rec.Settle()
 	return errors.Join(r.dir.WriteRecord(rec), r.dir.SaveState(&r.facts))
 }

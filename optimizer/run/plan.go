@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,6 +17,7 @@ import (
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 func plannerNames() string {
@@ -197,6 +199,9 @@ func (r *run) snapshot() plan.Snapshot {
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable,
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+	if at, allocation := r.deadline(); allocation && !r.beyond {
+		s.Spec.TimeMax = at
+	}
 	if r.job != nil || r.started > 0 && len(r.Progress.Segments) > 0 {
 		s.Elapsed, s.Spent = r.elapsed(), cost.USD(r.spent())
 		current := r.Current
@@ -263,6 +268,25 @@ func (r *run) planner() plan.Planner {
 	return *r.learner
 }
 
+// decideBeyondAllocation completes a decision whose deadline is the end of the allocation. If no plan ends within it,
+// the decision is made for the user's limits alone: a training that exceeds its allocation is stopped with a
+// checkpoint, not refused.
+func (r *run) decideBeyondAllocation(p plan.Plan, err error) (plan.Plan, error) {
+	var no *plan.Infeasible
+	if !errors.As(err, &no) {
+		p.Reason += "; the deadline is " + r.deadlineSource()
+		return p, err
+	}
+	r.beyond = true
+	p, err = r.planner().Decide(r.snapshot())
+	then := "it will be stopped then, with a checkpoint to resume from"
+	if !r.Resumable {
+		then = "it keeps no checkpoint: its work will be lost then; ask Slurm for more time (--time)"
+	}
+	r.eventOnce(Warning, "allocation", "the training is not predicted to end before %s: %s", r.deadlineSource(), then)
+	return p, err
+}
+
 // decide calls the planner. If no allocation is feasible, it returns an Infeasible error with the plan for the
 // nearest allocation. Any other failure of the planner yields the baseline.
 func (r *run) decide() (p plan.Plan, err error) {
@@ -275,7 +299,11 @@ func (r *run) decide() (p plan.Plan, err error) {
 			p, err = failed(x)
 		}
 	}()
+	r.beyond = false
 	p, err = r.planner().Decide(r.snapshot())
+	if _, allocation := r.deadline(); allocation {
+		p, err = r.decideBeyondAllocation(p, err)
+	}
 	if p.Learned != nil && p.Learned.Agent != "" {
 		r.weights = &p.Learned.Weights
 		r.critics.evidence.expect(p, r.Progress.Total-r.Progress.Done)
@@ -337,11 +365,11 @@ func (r *run) runPlanning(work func()) {
 // dryRun plans without starting anything. Without an earlier run, or without a known total, it reports what a run
 // would measure: a plan compares whole runs, and the pace of a single unit of work does not determine a deadline or a
 // budget.
-func (r *run) dryRun() Result {
+func (r *run) dryRun(ctx context.Context) Result {
 	if r.model == nil {
 		r.event(Warning, "no prediction: no earlier run of this training on this machine, and a dry run measures nothing")
 		r.event(Info, "%s", r.wouldMeasure())
-		r.View.Planned(r.rec)
+		r.showPlan(ctx)
 		return Result{Code: CodeDone, Record: r.rec}
 	}
 	if r.total() == 0 {
@@ -349,7 +377,7 @@ func (r *run) dryRun() Result {
 		r.rateEvents()
 		r.event(Info, "%s", r.wouldMeasure())
 		r.rec.Plan = nil
-		r.View.Planned(r.rec)
+		r.showPlan(ctx)
 		return Result{Code: CodeDone, Record: r.rec}
 	}
 	p, err := r.decide()
@@ -363,8 +391,21 @@ func (r *run) dryRun() Result {
 	if len(r.recalled()) == 0 {
 		r.event(Info, "%s", r.wouldMeasure())
 	}
-	r.View.Planned(r.rec)
+	r.showPlan(ctx)
 	return Result{Code: CodeDone, Record: r.rec}
+}
+
+// showPlan shows the plan of a dry run, with the predicted start on an engine.
+func (r *run) showPlan(ctx context.Context) {
+	a, seconds, costs := r.Baseline, (*sla.Interval)(nil), (*sla.Interval)(nil)
+	if p := r.rec.Plan; p != nil {
+		a = p.Allocation
+		if p.Prediction != nil {
+			seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
+		}
+	}
+	r.forecast(ctx, a, seconds, costs)
+	r.View.Planned(r.rec)
 }
 
 // rateEvents shows the pace of each allocation that earlier runs measured.

@@ -110,13 +110,14 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	}
 	r.Resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
+	r.enterAllocation(ctx)
 	if err := cfg.SLA.Exhausted(0, 0); err != nil {
 		return fail(CodeInfeasible, err)
 	}
 	r.recall()
 	r.recordPrior()
 	if cfg.DryRun {
-		return r.dryRun(), true
+		return r.dryRun(ctx), true
 	}
 	if len(r.recalled()) > 0 {
 		return r.refuseIfHopeless()

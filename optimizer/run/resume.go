@@ -83,6 +83,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.Ended = r.Ended || r.rec.State != journal.Running
+	r.enterAllocation(context.Background())
 	if r.Ended && r.rec.State == journal.Done {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
 	}
@@ -119,6 +120,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 			r.warn(err.Error())
 		}
 	}
+	r.doneAt = r.Progress.Done
 	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
@@ -244,6 +246,9 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), noCheckpoint(why))
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	if err := r.changeHost(ctx); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
 	}
 	if r.rec.Plan != nil { // it was made for a run without interruption

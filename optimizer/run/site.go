@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"trainopt/cost"
@@ -14,6 +15,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // Site is an engine on which jobs run instead of this machine.
@@ -23,6 +25,9 @@ type Site struct {
 	Host resources.Host
 	// Rates are the prices of the site; nil: the default rates of its GPU model.
 	Rates *cost.Rates
+	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
+	// by up to three other places of the site that could run it; nil if the engine cannot tell.
+	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error)
 }
 
 // remoteSampler is a job that is sampled where it runs.
@@ -244,6 +249,111 @@ func (r *run) continueElsewhere(exit launch.Exit) bool {
 	r.event(Warning, "%s; continuing from the checkpoint in a new job", describeExit(exit))
 	r.retryAt = r.elapsed() + time.Millisecond
 	return true
+}
+
+// forecastWithin limits the time for a forecast before a launch.
+const forecastWithin = 5 * time.Second
+
+// forecast records when the engine would start a job at an allocation, and with it the end of the run, its cost and the
+// chance to keep the deadline.
+func (r *run) forecast(ctx context.Context, a resources.Allocation, seconds, costs *sla.Interval) {
+	if r.site.Forecast == nil {
+		return
+	}
+	var length time.Duration
+	if seconds != nil {
+		length = time.Duration(seconds.P95 * float64(time.Second))
+	}
+	list, err := r.site.Forecast(ctx, a, length)
+	if err != nil {
+		r.event(Info, "start not predicted: %v", err)
+		return
+	}
+	r.rec.Starts = nil
+	for _, f := range list {
+		rates := r.Rates
+		if f.Rates != nil {
+			rates = *f.Rates
+		}
+		paid := resources.Allocation{GPUs: f.Place.GPUs, CPUs: f.Place.CPUs, Memory: f.Place.Memory}
+		s := journal.Start{Place: f.Place, Wait: f.Wait, ByLimits: journal.Number(f.ByLimits), Ahead: f.Ahead, Observed: f.Observed,
+			HourlyUSD: journal.Number(rates.Hourly(paid)), DeadlineMet: journal.Unknown()}
+		if f.Same && seconds != nil {
+			s.End, s.CostUSD = addIntervals(f.Wait, *seconds), costs
+			if d := r.Config.SLA.TimeMax.Seconds(); d > 0 {
+				s.DeadlineMet = journal.Number(chanceWithin(f.Wait, *seconds, d))
+			}
+		}
+		r.rec.Starts = append(r.rec.Starts, s)
+	}
+}
+
+// forecastFirst predicts the start of the first launch, so that the prediction can be compared with the start.
+func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
+	ctx, cancel := context.WithTimeout(ctx, forecastWithin)
+	defer cancel()
+	var seconds, costs *sla.Interval
+	if p := r.rec.Plan; p != nil && p.Prediction != nil {
+		seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
+	}
+	r.forecast(ctx, a, seconds, costs)
+	if len(r.rec.Starts) > 0 {
+		r.event(Info, "predicted start: %s", startWords(r.rec.Starts[0], r.Clock.Now()))
+	}
+}
+
+// startWords describes a predicted start at a time of day.
+func startWords(s journal.Start, now time.Time) string {
+	ahead := fmt.Sprintf("%d job%s ahead", s.Ahead, plural(s.Ahead))
+	if s.Wait.P95 < 60 {
+		return "now (" + ahead + ")"
+	}
+	clock := func(seconds float64) string {
+		at := now.Add(time.Duration(seconds * float64(time.Second))).Local()
+		if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
+			return at.Format("15:04")
+		}
+		return at.Format("Jan 2 15:04")
+	}
+	return fmt.Sprintf("%s (90 %%: %s–%s), %s", clock(s.Wait.P50), clock(s.Wait.P5), clock(s.Wait.P95), ahead)
+}
+
+// quantileOf returns a quantile of the distribution that an interval stands for: linear between its three values, and
+// beyond them up to the same distance again.
+func quantileOf(v sla.Interval, p float64) float64 {
+	points := [][2]float64{{0, math.Max(0, v.P5-(v.P50-v.P5)*0.1)}, {0.05, v.P5}, {0.5, v.P50}, {0.95, v.P95}, {1, v.P95 + (v.P95-v.P50)*0.5}}
+	for i := 1; i < len(points); i++ {
+		if a, b := points[i-1], points[i]; p <= b[0] {
+			return a[1] + (b[1]-a[1])*(p-a[0])/(b[0]-a[0])
+		}
+	}
+	return points[len(points)-1][1]
+}
+
+// sums returns the sorted sums of two independent distributions at a grid of quantiles.
+func sums(a, b sla.Interval) []float64 {
+	const n = 40
+	out := make([]float64, 0, n*n)
+	for i := range n {
+		for j := range n {
+			out = append(out, quantileOf(a, (float64(i)+0.5)/n)+quantileOf(b, (float64(j)+0.5)/n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func addIntervals(a, b sla.Interval) *sla.Interval {
+	s := sums(a, b)
+	at := func(p float64) float64 { return s[int(p*float64(len(s)-1)+0.5)] }
+	return &sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
+}
+
+// chanceWithin returns the probability that two independent times together take at most limit seconds.
+func chanceWithin(a, b sla.Interval, limit float64) float64 {
+	s := sums(a, b)
+	n, _ := slices.BinarySearch(s, limit)
+	return float64(n) / float64(len(s))
 }
 
 // reports returns the directory of the observer's reports of the next launch; empty without an observer.

@@ -117,17 +117,32 @@ func (r *run) interrupt(s os.Signal) {
 		if s == syscall.SIGTERM || s == syscall.SIGHUP {
 			r.userCode = CodeTerminated
 		}
+		why := "user"
+		if r.endsAllocation(s) {
+			why, r.userCode = byAllocation, CodeTryAgain
+		}
 		how := "stopping"
 		if r.Resumable {
 			how = "saving a checkpoint and stopping"
 		}
-		r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+		words := ""
+		if why == byAllocation {
+			words = "SIGTERM from " + r.batch.String()
+			r.event(Info, "%s: %s", words, how)
+		} else {
+			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
-			r.Pending.Why, r.Pending.Next = "user", nil
+			if why == "user" || r.Pending.Next != nil {
+				r.Pending.Why, r.Pending.Next, r.Pending.Words = why, nil, words
+			}
 			r.saveState()
 			return
 		}
-		r.requestStop(&pendingStop{Why: "user"})
+		r.requestStop(&pendingStop{Why: why, Words: words})
+		return
+	}
+	if r.endsAllocation(s) { // Slurm repeats its SIGTERM, and itself kills what does not end
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
@@ -156,6 +171,7 @@ func signalName(s os.Signal) string {
 // handleExit handles the exit of the job, requested or not. It settles time and cost, reads the remaining rows, and
 // then ends the run or starts the next launch.
 func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
+	r.awaitEnd(exit)
 	r.settleJob(exit)
 	now := r.exitAt
 	r.readLastRows()
@@ -272,13 +288,15 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 		e.code = cmp.Or(r.userCode, CodeTerminated)
 	case "rewound":
 		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.Pending.Words)
+	case byAllocation:
+		e.code = CodeTryAgain
 	case "infeasible":
-		e.reason, _ = r.nearestLimit()
+		e.reason, _ = r.nearestOwnLimit()
 		e.code = CodeInfeasible
 	default:
 		e.code = CodeGuard
 	}
-	if exit != nil && r.Pending.savedBy(*exit) {
+	if exit != nil && (r.Pending.savedBy(*exit) || r.savedOnSignal(exit)) {
 		e.detail = joinDetail("checkpoint saved", r.Pending.Saved)
 	} else if exit != nil {
 		e.detail = describeExit(*exit)

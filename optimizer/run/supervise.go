@@ -161,6 +161,7 @@ func (r *run) guardStep() {
 	for _, w := range d.Warnings {
 		r.event(Warning, "%s", w.Message)
 	}
+	defer r.allocationStep()
 	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]
 	switch d.Action {
 	case sla.Checkpoint:
@@ -200,6 +201,15 @@ func (r *run) endedUnseen() bool {
 // nearestLimit returns the limit that the run will reach first at the present rate, and the time until then;
 // math.MaxInt64 if it has no limit.
 func (r *run) nearestLimit() (why string, left time.Duration) {
+	why, left = r.nearestOwnLimit()
+	if end, ok := r.allocationLeft(); ok && end < left {
+		why, left = byAllocation, end
+	}
+	return why, left
+}
+
+// nearestOwnLimit is nearestLimit among the user's limits.
+func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	left = math.MaxInt64
 	if d := r.Config.SLA.TimeMax; d > 0 {
 		why, left = "deadline", d-r.elapsed()

@@ -17,13 +17,14 @@ type Code int
 
 // The exit codes; scripts of users rely on them.
 const (
-	CodeDone       Code = 0 // done, SLA met
-	CodeOurs       Code = 1 // internal failure
-	CodeUsage      Code = 2 // usage or configuration
-	CodeMissed     Code = 3 // done, SLA missed
-	CodeGuard      Code = 4 // stopped by the budget or deadline guard
-	CodeTraining   Code = 5 // the training failed
-	CodeInfeasible Code = 6 // refused before start
+	CodeDone       Code = 0  // done, SLA met
+	CodeOurs       Code = 1  // internal failure
+	CodeUsage      Code = 2  // usage or configuration
+	CodeMissed     Code = 3  // done, SLA missed
+	CodeGuard      Code = 4  // stopped by the budget or deadline guard
+	CodeTraining   Code = 5  // the training failed
+	CodeInfeasible Code = 6  // refused before start
+	CodeTryAgain   Code = 75 // stopped at the end of the allocation of the enclosing Slurm job
 	CodeInterrupt  Code = 130
 	CodeTerminated Code = 143
 )
@@ -66,13 +67,15 @@ type Status struct {
 	Now        time.Time     // wall clock at Elapsed
 	Finish     *sla.Interval // projected seconds of the whole run
 	Deadline   time.Duration // 0: none
-	Spent      cost.USD
-	CostAtEnd  *sla.Interval // projected USD of the whole run
-	Budget     cost.USD      // 0: none
-	CPUUtil    float64       // % of the allocated CPUs
-	GPUUtil    float64
-	MemoryGiB  float64
-	Throughput float64 // in ThroughputUnit
+	// DeadlineSource is what sets Deadline, such as "the end of Slurm job 12 on n0"; empty: the user.
+	DeadlineSource string
+	Spent          cost.USD
+	CostAtEnd      *sla.Interval // projected USD of the whole run
+	Budget         cost.USD      // 0: none
+	CPUUtil        float64       // % of the allocated CPUs
+	GPUUtil        float64
+	MemoryGiB      float64
+	Throughput     float64 // in ThroughputUnit
 	// ThroughputUnit is samples/s, steps/s or epochs/s.
 	ThroughputUnit string
 	Loss           float64
@@ -126,12 +129,13 @@ func (Quiet) Finished(*journal.Record, string) {}
 
 // status returns the current picture of the run for the view.
 func (r *run) status() Status {
+	deadline, _ := r.deadline()
 	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.Current, Done: r.Progress.Done, Total: r.Progress.Total,
 		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
-		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: r.Config.SLA.TimeMax, Budget: cost.USD(r.Config.SLA.CostMaxUSD),
+		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
 		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk()}
 	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
 		per, unit := r.Progress.throughputUnit()

@@ -92,14 +92,14 @@ func (q *counted) ask(context.Context) (string, error) {
 	return fmt.Sprint("answer ", q.n), q.err
 }
 
-// TestRunsAskOncePerPeriod lets 100 goroutines ask in each of three periods.
+// TestRunsAskOncePerPeriod lets 500 goroutines ask in each of three periods.
 func TestRunsAskOncePerPeriod(t *testing.T) {
 	c := &clock{t: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 	s := sharedAnswer{path: filepath.Join(t.TempDir(), "answer"), age: 5 * time.Second, patience: time.Hour, now: c.now}
 	q := &counted{}
 	for period := 1; period <= 3; period++ {
 		var wait sync.WaitGroup
-		for range 100 {
+		for range 500 {
 			wait.Go(func() {
 				if text, err := s.get(context.Background(), q.ask); err != nil || text != fmt.Sprint("answer ", period) {
 					t.Errorf("period %d: %q, %v", period, text, err)
@@ -186,6 +186,25 @@ func TestLockHeld(t *testing.T) {
 	s.patience = time.Millisecond
 	if text, err := s.get(t.Context(), q.ask); err != nil || text != "answer 1" {
 		t.Errorf("impatient: %q, %v", text, err)
+	}
+}
+
+// TestAnswerBeforeLock lets another process renew the answer after the first look at it and before the lock is taken.
+func TestAnswerBeforeLock(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	s := sharedAnswer{path: filepath.Join(t.TempDir(), "answer"), age: 5 * time.Second, patience: time.Hour, now: func() time.Time { return at }}
+	s.write("old", nil)
+	at = at.Add(time.Minute)
+	looks, other := 0, s
+	s.now = func() time.Time {
+		if looks++; looks == 1 {
+			other.write("new", nil)
+		}
+		return at
+	}
+	q := &counted{}
+	if text, err := s.get(t.Context(), q.ask); err != nil || text != "new" || q.n != 0 {
+		t.Errorf("%q, %v after %d questions", text, err, q.n)
 	}
 }
 

@@ -88,7 +88,7 @@ func parseQueue(text string) ([]engine.Status, error) {
 		if len(cells) < at[""] || checkID(cell("JOBID")) != nil {
 			continue
 		}
-		s, err := status(cell)
+		s, err := status(strings.TrimSuffix(cells[at["NAME"]], "|"), cell)
 		if err != nil {
 			return nil, fmt.Errorf("squeue: job %s: %w", cell("JOBID"), err)
 		}
@@ -120,9 +120,9 @@ func has(at map[string]int, names ...string) bool {
 	return !slices.ContainsFunc(names, func(name string) bool { _, ok := at[name]; return !ok })
 }
 
-// status converts a line of squeue.
-func status(cell func(column string) string) (s engine.Status, err error) {
-	s = engine.Status{ID: cell("JOBID"), Key: strings.TrimSuffix(cell("NAME"), "|"), Raw: cell("STATE"), Reason: cell("REASON")}
+// status converts a line of squeue about the job of a name.
+func status(name string, cell func(column string) string) (s engine.Status, err error) {
+	s = engine.Status{ID: cell("JOBID"), Key: name, Raw: cell("STATE"), Reason: cell("REASON")}
 	s.State = state(s.Raw)
 	if s.Nodes, err = ExpandHosts(cell("NODELIST")); err != nil {
 		return s, err

@@ -44,19 +44,46 @@ var _ engine.Engine = (*Engine)(nil)
 func (e *Engine) Name() string { return "slurm" }
 
 // Signal sends a signal to the batch script of a running job, whose process exec has replaced with the supervisor, and
-// to no step of the job. Slurm accepts a signal for a job that is just ending without an error.
+// to no other process of the job. The state of the job is queried first: scancel tries for more than a minute to signal
+// a job that waits. Slurm accepts a signal for a job that is just ending without an error.
 func (e *Engine) Signal(ctx context.Context, id string, sig syscall.Signal) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("signal job: %w", err)
 	}
-	if _, err := e.query(ctx, "scancel", "--batch", "--signal="+strconv.Itoa(int(sig)), id); err != nil {
-		return fmt.Errorf("send %v to job %s: %w", sig, id, err)
+	err := e.requireRunning(ctx, id)
+	if err == nil {
+		_, err = e.query(ctx, "scancel", "--batch", "--signal="+strconv.Itoa(int(sig)), id)
+	}
+	if err != nil {
+		return fmt.Errorf("send signal %d to job %s: %w", int(sig), id, err)
 	}
 	return nil
 }
 
-// Cancel ends a job: a running one receives SIGTERM and, after the site's KillWait, SIGKILL. A job that has ended, or
-// that the controller no longer knows, is no error.
+// requireRunning returns an error unless squeue lists the job as running.
+func (e *Engine) requireRunning(ctx context.Context, id string) error {
+	out, err := e.query(ctx, "squeue", "--all", "--jobs="+id, "--states=all", "--Format="+queueFormat)
+	if err != nil {
+		return err
+	}
+	jobs, err := parseQueue(out)
+	if err != nil {
+		return err
+	}
+	for _, job := range jobs {
+		if job.ID != id {
+			continue
+		}
+		if job.State == engine.Running {
+			return nil
+		}
+		return fmt.Errorf("%w: the job is %s", engine.ErrRefused, job.Raw)
+	}
+	return fmt.Errorf("%w: squeue does not list the job", engine.ErrRefused)
+}
+
+// Cancel ends a job: all processes of a running one receive SIGCONT and SIGTERM, and after the site's KillWait SIGKILL.
+// A job that has ended, or that the controller has removed, is no error.
 func (e *Engine) Cancel(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return fmt.Errorf("cancel job: %w", err)

@@ -152,10 +152,11 @@ func parseResource(name, value string, plain float64) (float64, error) {
 // unknownWords are the cells by which the versions of Slurm mark a missing value.
 var unknownWords = []string{"", "unknown", "none", "n/a", "(null)", "invalid", "none assigned", "noval"}
 
-// known returns a cell without surrounding space, "" if it marks a missing value.
+// known returns a cell without surrounding space, "" if it marks a missing value. A ? in place of a unit marks a number
+// that is not yet recorded: sacct prints the memory of a job as 16? for a moment after the submission.
 func known(cell string) string {
 	cell = strings.TrimSpace(cell)
-	if slices.Contains(unknownWords, strings.ToLower(cell)) {
+	if slices.Contains(unknownWords, strings.ToLower(cell)) || strings.HasSuffix(cell, "?") {
 		return ""
 	}
 	return cell

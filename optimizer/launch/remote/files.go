@@ -82,6 +82,7 @@ type nodeState struct {
 	Schema    int           `json:"schema"`
 	Phase     phase         `json:"phase"`
 	Host      string        `json:"host"`
+	Node      string        `json:"node"` // the engine's name of the host
 	EngineID  string        `json:"engine_id,omitempty"`
 	Held      time.Time     `json:"held"` // start of the stretch on its node, wall clock of the node
 	Started   time.Time     `json:"started"`

@@ -31,6 +31,7 @@ type job struct {
 	life    context.Context // cancelled by Close
 	cancel  context.CancelFunc
 	left    sync.WaitGroup
+	poke    chan struct{} // capacity 1: the request has changed
 	ready   chan struct{} // closed when a node is held
 	started chan struct{} // closed when the job runs on it
 	done    chan struct{}
@@ -58,7 +59,7 @@ var _ interface {
 
 func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{launcher: l, dir: dir, life: life, cancel: cancel, ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+	return &job{launcher: l, dir: dir, life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
@@ -67,7 +68,7 @@ func (j *job) watch() {
 	j.left.Add(1)
 	defer j.left.Done()
 	pace := j.launcher.pace()
-	tick := time.NewTicker(pace.poll)
+	tick := time.NewTimer(pace.poll)
 	defer tick.Stop()
 	for {
 		if j.look() {
@@ -81,12 +82,25 @@ func (j *job) watch() {
 				return
 			}
 		}
+		next := pace.poll
+		if j.steady() {
+			next = pace.beat
+		}
+		tick.Reset(next)
 		select {
 		case <-j.life.Done():
 			return
+		case <-j.poke:
 		case <-tick.C:
 		}
 	}
+}
+
+// steady reports whether the job runs and nothing is wanted of it, so that only its sign of life is of interest.
+func (j *job) steady() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.Phase == running && j.want.Stop == nil && j.want.Checkpoints == 0 && j.want.Interrupts == 0
 }
 
 // look reads the state of the node. It reports whether the stretch has ended.
@@ -104,7 +118,7 @@ func (j *job) look() (over bool) {
 	j.offset = s.Monotonic - monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
 		j.stretch.Started = s.Held
-		j.stretch.Nodes = []string{s.Host}
+		j.stretch.Nodes = []string{s.Node}
 		j.saveStretch()
 	}
 	if s.Phase == ready || s.Failure == "" {
@@ -394,9 +408,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + j.node.Host
+		return name + " runs on " + j.node.Node
 	case j.node.Phase == ready:
-		return name + " holds " + j.node.Host
+		return name + " holds " + j.node.Node
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
@@ -478,6 +492,10 @@ func (j *job) request(change func(*request)) error {
 	j.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	select {
+	case j.poke <- struct{}{}:
+	default:
 	}
 	if here, _ := os.Hostname(); host != "" && host != here { // a node of this machine sees the file at once
 		go func() {

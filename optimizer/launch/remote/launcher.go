@@ -43,13 +43,14 @@ type Launcher struct {
 
 // times are the intervals of the agent's side.
 type times struct {
-	poll  time.Duration // between two reads of the node's files
+	poll  time.Duration // between two reads of the node's files, while a change is expected
+	beat  time.Duration // between two reads of a job that runs undisturbed
 	ask   time.Duration // between two questions to the engine about a job without a living node
 	stale time.Duration // age of the node's last state at which its job may be lost
 	final time.Duration // wait for the engine's accounting after the end
 }
 
-var usual = times{poll: 250 * time.Millisecond, ask: 5 * time.Second, stale: 20 * time.Second, final: 15 * time.Second}
+var usual = times{poll: 250 * time.Millisecond, beat: time.Second, ask: 5 * time.Second, stale: 20 * time.Second, final: 15 * time.Second}
 
 const defaultNotice = 30 * time.Second
 

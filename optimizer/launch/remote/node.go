@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -90,7 +91,7 @@ var errFenced = errors.New("another stretch owns the run")
 // run carries out the stretch.
 func (n *node) run() (int, error) {
 	host, _ := os.Hostname()
-	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host), EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}

@@ -146,7 +146,7 @@ func Rates(o engine.Offer, unit cost.USD) (*cost.Rates, error) {
 		gpu = o.Billing["gres/gpu"]
 	}
 	return &cost.Rates{CPUHour: unit * cost.USD(o.Billing["cpu"]), GiBHour: unit * cost.USD(o.Billing["mem"]), GPUHour: unit * cost.USD(gpu),
-		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit))}, nil
+		Source: fmt.Sprintf("billing weights of partition %s at %g USD per unit and hour", o.Partition, float64(unit)), Dated: time.Now().Format(time.DateOnly)}, nil
 }
 
 // LongestAt returns the limit of the run time at a place, from the offers; 0: none.

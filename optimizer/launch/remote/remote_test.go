@@ -246,7 +246,7 @@ func site(t *testing.T, c *cluster) *Launcher {
 	}
 	return &Launcher{Engine: c, Self: []string{self, asNode}, Inherited: os.Environ(), Notice: 10 * time.Second,
 		Place: func(a resources.Allocation) engine.Place { return engine.Place{CPUs: a.CPUs} },
-		times: times{poll: 20 * time.Millisecond, ask: 100 * time.Millisecond, stale: 3 * time.Second, final: 5 * time.Second}}
+		times: times{poll: 20 * time.Millisecond, beat: 50 * time.Millisecond, ask: 100 * time.Millisecond, stale: 3 * time.Second, final: 5 * time.Second}}
 }
 
 // shell returns the command of a job written in sh.

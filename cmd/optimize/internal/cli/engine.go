@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"fmt"
+	"errors"
 
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/engine/slurm"
@@ -16,7 +16,7 @@ var engines = map[string]func() engine.Engine{
 func OpenEngine(name string) (engine.Engine, error) {
 	open, ok := engines[name]
 	if !ok {
-		return nil, fmt.Errorf("unknown, want local or slurm")
+		return nil, errors.New("want local or slurm")
 	}
 	return open(), nil
 }

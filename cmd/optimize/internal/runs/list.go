@@ -23,6 +23,17 @@ func listRuns(e *cli.Env) error {
 	if err != nil {
 		return err
 	}
+	settled := false
+	for _, en := range entries {
+		if en.Record != nil && en.Record.State == journal.Running {
+			settled = settleGone(e, en.Dir) || settled
+		}
+	}
+	if settled {
+		if entries, err = journal.List(e.State()); err != nil {
+			return err
+		}
+	}
 	if e.JSON {
 		out := []*journal.Record{}
 		for _, en := range entries {

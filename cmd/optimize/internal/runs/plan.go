@@ -67,6 +67,13 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		field("plan", "%s — %s", p.Allocation, cli.OneLine(p.Reason))
 		field("binding", "%s", cli.OneLine(p.Binding))
 	}
+	for i, s := range rec.Starts {
+		name := "  or"
+		if i == 0 {
+			name = "start"
+		}
+		field(name, "%s", startText(s))
+	}
 	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
 		return err
 	}
@@ -123,4 +130,27 @@ func limitText(s sla.Spec) string {
 		return "no limits set"
 	}
 	return strings.Join(parts, ", ")
+}
+
+// startText describes a predicted start at a place of an engine, and what follows from it.
+func startText(s journal.Start) string {
+	text := fmt.Sprintf("%s: waits %s (%s to %s), %d ahead", s.Place, chart.Duration(s.Wait.P50), chart.Duration(s.Wait.P5), chart.Duration(s.Wait.P95), s.Ahead)
+	if s.ByLimits.Known() {
+		text += fmt.Sprintf(", %s by time limits", chart.Duration(float64(s.ByLimits)))
+	}
+	if s.End != nil {
+		text += fmt.Sprintf("; ends after %s (%s to %s)", chart.Duration(s.End.P50), chart.Duration(s.End.P5), chart.Duration(s.End.P95))
+	}
+	if s.CostUSD != nil {
+		text += fmt.Sprintf(" for $%.3g", s.CostUSD.P50)
+	} else if s.HourlyUSD.Known() {
+		text += fmt.Sprintf("; $%.3g per hour", float64(s.HourlyUSD))
+	}
+	if s.DeadlineMet.Known() {
+		text += fmt.Sprintf("; meets the deadline with %.0f %%", 100*float64(s.DeadlineMet))
+	}
+	if s.Observed == 0 {
+		text += " (no history of run lengths: nearly uninformed)"
+	}
+	return text
 }

@@ -23,7 +23,23 @@ func findRun(e *cli.Env, args []string) (string, error) {
 		ref = args[0]
 	}
 	dir, err := journal.Find(e.State(), ref)
+	if err == nil {
+		settleGone(e, dir)
+	}
 	return dir, cli.Usage(err)
+}
+
+// settleGone records the end of a run that ended together with the Slurm job that contained it, and reports whether it
+// did.
+func settleGone(e *cli.Env, dir string) bool {
+	settled, err := newAgent(e, nil).SettleGone(context.Background(), dir)
+	if err != nil {
+		warn(e, []string{err.Error()})
+	}
+	if settled {
+		updateHistory(e, dir)
+	}
+	return settled
 }
 
 func runsCommand(e *cli.Env) *cobra.Command {

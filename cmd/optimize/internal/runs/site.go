@@ -2,6 +2,9 @@ package runs
 
 import (
 	"context"
+	"fmt"
+	"os/user"
+	"path/filepath"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -43,6 +46,11 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 			l.Notice = n.Notice(ctx)
 		}
 		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if queue, ok := eng.(remote.Observable); ok {
+			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
+				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
+			}
+		}
 		if cfg.BillingHour > 0 {
 			if site.Rates, err = remote.Rates(offer, cfg.BillingHour); err != nil {
 				return run.Site{}, err
@@ -50,4 +58,27 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		}
 		return site, nil
 	}
+}
+
+// userName returns the name of the user who submits jobs.
+func userName(e *cli.Env) string {
+	if u, err := user.Current(); err == nil {
+		return u.Username
+	}
+	return e.Getenv("USER")
+}
+
+// CheckEngine tests an engine with the state directory of this process, for up to two minutes.
+func CheckEngine(e *cli.Env, name string, args []string) ([]resources.Finding, error) {
+	eng, err := cli.OpenEngine(name)
+	if err != nil {
+		return nil, fmt.Errorf("--engine %q: %w", name, err)
+	}
+	dir, err := filepath.Abs(e.State())
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	return remote.Check(ctx, eng, dir, remote.ReadWish(args), args), nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report"
@@ -109,7 +110,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 		} else if res.Err != nil && len(scripts) > 1 {
 			fmt.Fprintf(o.Stderr, "optimize: %s: %v\n", s, res.Err)
 		}
-		if res.Code >= run.CodeInterrupt { // stopped by the user: do not start the others
+		if res.Code == run.CodeTryAgain || res.Code >= run.CodeInterrupt { // stopped by the user or with its Slurm job: do not start the others
 			break
 		}
 	}
@@ -122,7 +123,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 // newAgent returns the agent of a run.
 func newAgent(e *cli.Env, view run.View) run.Agent {
 	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment,
-		Site: siteOf(e)}
+		Site: siteOf(e), Batch: &slurm.Engine{}}
 }
 
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run
@@ -138,7 +139,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 		agent.Confirm = func(question string) bool { return confirm(o.Env, question, signals) }
 	}
 	if !cfg.DryRun && !o.fresh {
-		if dir := run.FindOrphanedRun(cfg); dir != "" {
+		if dir := agent.FindOrphanedRun(context.Background(), cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
 			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
 			if !errors.Is(res.Err, run.ErrNotResumable) {

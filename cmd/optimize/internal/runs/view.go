@@ -191,7 +191,11 @@ func headerParts(s run.Status) []string {
 		parts = append(parts, cli.OneLine(s.Script))
 	}
 	if s.Deadline > 0 {
-		parts = append(parts, "deadline "+deadlineWords(s))
+		words := "deadline " + deadlineWords(s)
+		if s.DeadlineSource != "" {
+			words += ", " + s.DeadlineSource
+		}
+		parts = append(parts, words)
 	}
 	if s.Budget > 0 {
 		parts = append(parts, "budget "+money(float64(s.Budget)))
@@ -246,7 +250,11 @@ func timePart(s run.Status) string {
 		text += fmt.Sprintf(", projected %s (%s to %s), ends %s", seconds(s.Finish.P50), seconds(s.Finish.P5), seconds(s.Finish.P95), clockAt(s, s.Finish.P50))
 	}
 	if s.Deadline > 0 {
-		text += ", deadline " + deadlineWords(s)
+		word := "deadline"
+		if s.DeadlineSource != "" {
+			word = "allocation"
+		}
+		text += ", " + word + " " + deadlineWords(s)
 	}
 	return text
 }

@@ -1,0 +1,106 @@
+package remote
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/cost"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/engine/wait"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// Observable is an engine whose queue and history can be read.
+type Observable interface {
+	Queue(ctx context.Context, now time.Time) (wait.Queue, error)
+	History(ctx context.Context, since time.Time) (wait.History, error)
+}
+
+// historyOf is the time over which ended jobs are read for a forecast.
+const historyOf = 7 * 24 * time.Hour
+
+// otherPlaces is the number of places that are compared with the chosen one.
+const otherPlaces = 3
+
+// Forecasts predicts the start of a job at the place of an allocation, and at up to three other kinds of nodes that can
+// run it, the ones with the earliest starts. user submits the job; runs is its expected run time, 0 if unknown; unit is
+// the price of a billing unit, 0 for default rates.
+func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chosen engine.Offer, a resources.Allocation, user string, runs time.Duration,
+	unit cost.USD) ([]engine.Forecast, error) {
+	now := time.Now()
+	q, err := eng.Queue(ctx, now)
+	if err != nil {
+		return nil, err
+	}
+	h, err := eng.History(ctx, now.Add(-historyOf))
+	if err != nil {
+		return nil, err
+	}
+	at := func(o engine.Offer) (engine.Forecast, error) {
+		p := PlaceOn(o, a)
+		limit := o.Longest
+		if runs > 0 {
+			limit = runs + 2*time.Minute
+		}
+		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
+		r, err := wait.Predict(q, wait.Job{User: user, Name: "optimize", Place: p, Limit: limit, Submitted: now}, h, wait.Options{})
+		if err != nil {
+			return f, err
+		}
+		after := func(t time.Time) float64 {
+			if t.IsZero() {
+				return (30 * 24 * time.Hour).Seconds() // the horizon of the prediction
+			}
+			return max(0, t.Sub(now).Seconds())
+		}
+		f.Wait = sla.Interval{P5: after(r.P5), P50: after(r.P50), P95: after(r.P95)}
+		if !r.ByLimits.IsZero() {
+			f.ByLimits = after(r.ByLimits)
+		}
+		f.Ahead, f.Observed = r.Ahead, r.Observed
+		if unit > 0 {
+			f.Rates, _ = Rates(o, unit) // without weights those of the run
+		} else {
+			rates := cost.Default(gpuOf(o, a))
+			f.Rates = &rates
+		}
+		return f, nil
+	}
+	first, err := at(chosen)
+	if err != nil {
+		return nil, err
+	}
+	first.Same, first.Rates = true, nil
+	seen := map[string]bool{first.Place.String(): true}
+	var others []engine.Forecast
+	for _, o := range offers {
+		name := PlaceOn(o, a).String()
+		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
+			continue
+		}
+		if f, err := at(o); err == nil { // a place that cannot be predicted is no alternative
+			seen[name] = true
+			others = append(others, f)
+		}
+	}
+	slices.SortStableFunc(others, func(x, y engine.Forecast) int {
+		switch {
+		case x.Wait.P50 < y.Wait.P50:
+			return -1
+		case x.Wait.P50 > y.Wait.P50:
+			return 1
+		}
+		return 0
+	})
+	return append([]engine.Forecast{first}, others[:min(len(others), otherPlaces)]...), nil
+}
+
+func gpuOf(o engine.Offer, a resources.Allocation) string {
+	if a.GPUs == 0 {
+		return ""
+	}
+	return o.GPUType
+}
