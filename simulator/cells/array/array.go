@@ -39,7 +39,7 @@ type Array struct {
 	Extra    []string // options of the site
 	// Log receives what happens to the jobs; nil: nothing.
 	Log func(text string)
-	// Echo receives the output of the task if there is only one; nil: nobody.
+	// Echo receives the output of the task if there is only one; nil: it is not copied.
 	Echo io.Writer
 
 	times // zero: usual

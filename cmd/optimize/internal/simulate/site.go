@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/journal"
 	"trainopt/simulator/cells"
 	"trainopt/simulator/cells/array"
 )
@@ -56,7 +57,11 @@ func (s *siteFlags) open(e *cli.Env) (site cells.Site, done func(err error), err
 		return nil, done, cli.Usagef("--engine %q: %w", s.engine, err)
 	}
 	sweeps := filepath.Join(e.State(), "sweeps")
-	if err := os.MkdirAll(sweeps, 0o755); err != nil {
+	err = journal.MakeStateDir(e.State())
+	if err == nil {
+		err = os.MkdirAll(sweeps, 0o700)
+	}
+	if err != nil {
 		return nil, done, fmt.Errorf("prepare the sweep: %w", err)
 	}
 	dir, err := os.MkdirTemp(sweeps, time.Now().Format("20060102-150405-"))
