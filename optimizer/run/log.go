@@ -33,7 +33,8 @@ func (r *run) openLog() *logReader {
 	r.OwnLog = cmp.Or(r.OwnLog, r.dir.Path(ownLog))
 	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
 	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: r.OwnLog,
-		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0}
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0,
+		WithoutReports: r.Config.elsewhere()} // the kernel here sees no writes of another machine
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named
