@@ -54,9 +54,10 @@ type times struct {
 	ask  time.Duration // between two questions to the engine
 	gone time.Duration // tasks have ended if the engine lists none for so long
 	stop time.Duration // wait for the last results of a job that was cancelled
+	exit time.Duration // wait for the exit of tasks whose results are there
 }
 
-var usual = times{poll: 500 * time.Millisecond, ask: 5 * time.Second, gone: 12 * time.Second, stop: 40 * time.Second}
+var usual = times{poll: 500 * time.Millisecond, ask: 5 * time.Second, gone: 12 * time.Second, stop: 40 * time.Second, exit: 5 * time.Second}
 
 const (
 	// maxTasks bounds the tasks of a job: the usual limit of a site is 1001.
@@ -135,11 +136,16 @@ func (c *call) attempt(ctx context.Context, number int, tasks [][]int) error {
 	}
 	c.log("job %s submitted to %s; tasks: %d, cells: %d", c.id, c.Engine.Name(), len(tasks), len(missing(c.done)))
 	err := c.wait(ctx)
-	if err != nil || len(missing(c.done)) > 0 {
+	complete := err == nil && len(missing(c.done)) == 0
+	if !complete {
 		c.cancel()
 	}
-	if ctx.Err() != nil {
-		return c.quit(ctx.Err())
+	switch {
+	case ctx.Err() != nil:
+		c.settle(c.stop)
+		return errors.Join(ctx.Err(), ignoreCells(c.collect()))
+	case complete:
+		c.settle(c.exit)
 	}
 	return err
 }
@@ -334,23 +340,19 @@ func (c *call) cancel() {
 	}
 }
 
-// quit waits for the last results of tasks that were cancelled, and returns err.
-func (c *call) quit(err error) error {
-	for from := time.Now(); ; time.Sleep(min(c.poll, 100*time.Millisecond)) {
-		found, unread := list(c.dir)
-		if unread != nil {
-			return err
+// settle waits until the tasks that run have written all they can, at most for limit.
+func (c *call) settle(limit time.Duration) {
+	for from := time.Now(); time.Since(from) < limit; time.Sleep(min(c.poll, 100*time.Millisecond)) {
+		found, err := list(c.dir)
+		if err != nil {
+			return
 		}
-		for mark := range found.ended {
-			delete(found.began, mark)
-		}
+		settled := true
 		for mark := range found.began {
-			if !strings.HasPrefix(mark, strconv.Itoa(c.at)+"-") {
-				delete(found.began, mark)
-			}
+			settled = settled && (found.ended[mark] || !strings.HasPrefix(mark, strconv.Itoa(c.at)+"-"))
 		}
-		if len(found.began) == 0 || time.Since(from) > c.stop {
-			return errors.Join(err, ignoreCells(c.collect()))
+		if settled {
+			return
 		}
 	}
 }

@@ -108,7 +108,7 @@ func setup(t *testing.T, command func(ctx context.Context) error) (*Array, *fake
 	dir := t.TempDir()
 	t.Cleanup(f.wait.Wait) // before the directory is removed
 	return &Array{Engine: f, Dir: dir, Argv: []string{"optimize"}, Command: Command{Args: []string{"compare"}}, WorkDir: dir,
-		times: times{poll: time.Millisecond, ask: 2 * time.Millisecond, gone: 50 * time.Millisecond, stop: time.Minute}}, f
+		times: times{poll: time.Millisecond, ask: 2 * time.Millisecond, gone: 50 * time.Millisecond, stop: time.Minute, exit: time.Minute}}, f
 }
 
 type result struct {
