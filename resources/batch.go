@@ -22,9 +22,8 @@ type BatchJob struct {
 	GPUs     int    `json:"gpus,omitempty"`
 	// End is the end of the allocation by the time limit of the job; zero: none, or unknown.
 	End time.Time `json:"ends_at,omitzero"`
-	// Script is the pid of the batch script; 0 in a step of srun, and if unknown.
-	Script int `json:"-"`
 
+	script  int   // pid of the batch script; 0 in a step of srun, and if unknown
 	devices []int // indices of the allocated GPUs on the node; nil: unknown
 }
 
@@ -57,7 +56,7 @@ func EnclosingJob(environ []string) *BatchJob {
 		b.CPUs = n
 	}
 	if !step {
-		b.Script = number("SLURM_TASK_PID")
+		b.script = number("SLURM_TASK_PID")
 	}
 	for name, units := range map[string]int{"SLURM_MEM_PER_NODE": 1, "SLURM_MEM_PER_CPU": b.CPUs, "SLURM_MEM_PER_GPU": b.GPUs} {
 		if n := number(name) * units; n > 0 { // 0 is all memory of the node
@@ -124,10 +123,10 @@ func (b *BatchJob) limit(h *Host) {
 // UnderShell reports whether this process is a child of the shell that runs the batch script. Such a shell dies of the
 // SIGTERM with which Slurm ends a job, and Slurm then kills all processes of the job before they can save.
 func (b *BatchJob) UnderShell() bool {
-	if b == nil || b.Script == 0 || b.Script == os.Getpid() {
+	if b == nil || b.script == 0 || b.script == os.Getpid() {
 		return false
 	}
-	name, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(b.Script), "comm"))
+	name, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(b.script), "comm"))
 	return err == nil && slices.Contains([]string{"sh", "bash", "dash", "ksh", "zsh", "slurm_script"}, strings.TrimSpace(string(name)))
 }
 

@@ -20,7 +20,7 @@ func TestEnclosingJob(t *testing.T) {
 		"not a number":        {env: "SLURM_JOB_ID=-1 SLURMD_NODENAME=n0"},
 		"batch script": {
 			env:  "SLURM_JOB_ID=6 SLURM_CLUSTER_NAME=lab SLURMD_NODENAME=n0 SLURM_CPUS_ON_NODE=4 SLURM_CPUS_PER_TASK=2 SLURM_MEM_PER_NODE=500 SLURM_GPUS_ON_NODE=2 SLURM_JOB_GPUS=0,3 SLURM_TASK_PID=99",
-			want: &BatchJob{ID: "6", Cluster: "lab", Node: "n0", CPUs: 4, Memory: GiB(500. / 1024), GPUs: 2, Script: 99, devices: []int{0, 3}}},
+			want: &BatchJob{ID: "6", Cluster: "lab", Node: "n0", CPUs: 4, Memory: GiB(500. / 1024), GPUs: 2, script: 99, devices: []int{0, 3}}},
 		"second life": {
 			env:  "SLURM_JOB_ID=6 SLURMD_NODENAME=n0 SLURM_RESTART_COUNT=1",
 			want: &BatchJob{ID: "6", Node: "n0", Restarts: 1}},
@@ -100,7 +100,7 @@ func TestBatchFinding(t *testing.T) {
 	if got := checkBatch(b); !slices.Equal(got, want) {
 		t.Errorf("got %+v\nwant %+v", got, want)
 	}
-	b.Script = os.Getpid()
+	b.script = os.Getpid()
 	if b.UnderShell() {
 		t.Error("the batch script itself runs under no shell")
 	}

@@ -17,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -48,7 +49,7 @@ var shared struct {
 	pipe    io.WriteCloser
 }
 
-// Require returns the cluster in $OPTIMIZE_LAB, by default in .lab of the repository, and starts it if it does not run.
+// Require returns the cluster in $TRAINOPT_LAB, by default in .lab of the repository, and starts it if it does not run.
 // It skips the test if packages are missing, with their names, or if the process is not root. A cluster that a test
 // binary has started is stopped when the last test binary that uses it has ended.
 func Require(t testing.TB) *Lab {
@@ -95,6 +96,29 @@ func (l *Lab) Run(t testing.TB, name string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
+// Kill kills a daemon with SIGKILL: slurmctld, slurmdbd, or slurmd-NODE. The processes of jobs live on.
+func (l *Lab) Kill(t testing.TB, daemon string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.Dir, "run", daemon+".pid"))
+	pid, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err := errors.Join(err, convErr); err != nil || pid <= 1 {
+		t.Fatalf("kill %s: its process is not known: %v", daemon, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Fatalf("kill %s: %v", daemon, err)
+	}
+}
+
+// Heal starts the daemons that do not run.
+func (l *Lab) Heal(t testing.TB) {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", script, "lab.sh", "start", l.Dir)
+	cmd.Env = l.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("start the daemons of the lab: %v: %s", err, out)
+	}
+}
+
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 // hold starts the cluster and holds it for this process.
@@ -130,9 +154,9 @@ func hold() {
 	shared.err = fmt.Errorf("start the lab in %s: %v: %s", dir, err, text)
 }
 
-// directory returns $OPTIMIZE_LAB or .lab beside the go.mod above the working directory.
+// directory returns $TRAINOPT_LAB or .lab beside the go.mod above the working directory.
 func directory() (string, error) {
-	if dir := os.Getenv("OPTIMIZE_LAB"); dir != "" {
+	if dir := os.Getenv("TRAINOPT_LAB"); dir != "" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.Getwd()
@@ -141,7 +165,7 @@ func directory() (string, error) {
 	}
 	for !exists(filepath.Join(dir, "go.mod")) {
 		if dir == filepath.Dir(dir) {
-			return "", errors.New("find the repository: no go.mod above the working directory: set OPTIMIZE_LAB to a folder")
+			return "", errors.New("find the repository: no go.mod above the working directory: set TRAINOPT_LAB to a folder")
 		}
 		dir = filepath.Dir(dir)
 	}

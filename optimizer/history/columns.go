@@ -81,7 +81,7 @@ var columns = []column{
 	text("machine", "machine that it ran on, such as aws:p4d.24xlarge", func(e *Entry) *string { return &e.Observed.Machine }),
 
 	text("state", "how a run ended: done, failed, stopped", func(e *Entry) *string { return &e.State }),
-	text("reason", "why: exited, killed, oom, budget, deadline, user, start-failed, lost", func(e *Entry) *string { return &e.Reason }),
+	text("reason", "why: exited, killed, oom, budget, deadline, allocation, user, cancelled, start-failed, lost", func(e *Entry) *string { return &e.Reason }),
 	number("seconds", "s", "wall clock from first start to end, restarts included", func(e *Entry) *float64 { return &e.Seconds }),
 	number("units", "units", "work done, in unit", func(e *Entry) *float64 { return &e.Units }),
 	text("unit", "what the log counts: epoch or step", func(e *Entry) *string { return &e.Unit }),

@@ -20,7 +20,7 @@ const (
 	specFile    = "keeper.json"  // the command, for people; written by the agent
 	startedFile = "started.json" // the running job; written by the keeper
 	exitFile    = "exit.json"    // the exit record; written by the keeper
-	endingFile  = "ending.json"  // that the job was asked to end; written by the keeper, valid without exit.json
+	endingFile  = "ending.json"  // that the job was asked to end; written by the keeper, removed with the exit record
 	controlFile = "control.json" // the requested state; written by the agent
 	enforceFile = "enforce.json" // how its allocation is enforced; written by the agent
 	lockFile    = "keeper.lock"  // held by the keeper while it lives
@@ -101,6 +101,8 @@ type spec struct {
 	Grace      time.Duration        `json:"grace_ns"`
 	LogLimit   int64                `json:"log_limit_bytes"`
 	Pace       endTimeouts          `json:"pace"`
+	// Owner is the process with which the job ends; zero: none.
+	Owner process `json:"owner,omitzero"`
 	// RunID is the job's OPTIMIZER_RUN_ID, which identifies stray processes after the keeper's death.
 	RunID text `json:"run_id,omitempty"`
 	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty means pipes.

@@ -35,6 +35,8 @@ type Agent struct {
 	// little memory. The function that it returns is called before the next larger computation; Lighten may be called
 	// again in between. nil leaves the process as it is.
 	Lighten func() (heavy func())
+	// Speed measures the speed of the machine while no job runs, in any unit; nil means cpuSpeed.
+	Speed func() float64
 	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
 	// a run.
 	Simulate plan.Simulate
@@ -99,6 +101,9 @@ func (a Agent) withDefaults() Agent {
 	if a.Clock == nil {
 		a.Clock = SystemClock{}
 	}
+	if a.Speed == nil {
+		a.Speed = cpuSpeed
+	}
 	if a.Discover == nil {
 		a.Discover = func(ctx context.Context) (resources.Host, error) { return resources.Discover(ctx, resources.Roots{}) }
 	}
@@ -158,7 +163,7 @@ func (r *run) elapsed() time.Duration {
 	return r.elapsedBefore + r.Clock.Monotonic() - r.started
 }
 
-func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) }
+func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) + r.CorrectedUSD }
 
 // event reports a line to the view; warnings and problems also enter the record.
 func (r *run) event(level Level, format string, args ...any) {

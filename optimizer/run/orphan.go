@@ -7,10 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -164,12 +167,125 @@ func (r *run) markEnded(exit launch.Exit, end *ending) error {
 	meter.Settle(charged)
 	r.Progress.End(last)
 	r.Elapsed, r.MeterState, r.Ended = last, meter.State(), true
-	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(meter.Total(last))
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(float64(meter.Total(last))+r.CorrectedUSD)
 	at, code := exit.At.UTC(), int(end.code)
 	rec.State, rec.FinishedAt, rec.ExitCode = end.state, &at, &code
 	rec.Exit = exitRecord(end.reason, end.detail, &exit)
 	rec.Settle()
 	return errors.Join(r.dir.WriteRecord(rec), r.dir.SaveState(&r.facts))
+}
+
+// SettleGone records the end of a run whose agent and supervisor ended with the Slurm job that contained them, so that
+// its record does not remain in state running. It has no effect for any other run, for one whose job may still run, and
+// if Slurm does not answer where its answer is needed. It reports whether the run has ended.
+func (a Agent) SettleGone(ctx context.Context, dir string) (bool, error) {
+	rec, err := journal.ReadRecord(dir)
+	if err != nil || rec.State != journal.Running || rec.Batch == nil || journal.HolderOf(dir) != nil {
+		return false, nil
+	}
+	entry, gone := a.batchGone(ctx, dir, rec.Batch)
+	if !gone {
+		return false, nil
+	}
+	jd, err := journal.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	unlock, err := jd.Lock()
+	if err != nil { // an agent holds it after all
+		return false, nil
+	}
+	defer unlock()
+	r := newRun(a, Config{})
+	r.dir, r.batch = jd, rec.Batch
+	if _, err := jd.LoadState(&r.facts); err != nil {
+		return false, fmt.Errorf("record the end of %s: %w", jd.ID(), err)
+	}
+	exit := launch.Exit{Reason: launch.Lost, Code: -1, At: r.Wall, Detail: "no job was recorded"}
+	if h := latestJob(r.Launcher, dir, &r.facts); h != nil {
+		j, err := r.Launcher.Adopt(ctx, *h)
+		if err != nil {
+			return false, nil
+		}
+		select {
+		case <-j.Done():
+			exit = j.Exit()
+			if h.BootID != bootID() && exit.Reason == launch.Lost { // of another machine, not of a restart of this one
+				exit.Detail = "last sign of life " + exit.At.Format(time.DateTime)
+			}
+		default:
+			j.Close()
+			return false, nil
+		}
+	}
+	if exit.Reason == launch.Exited && exit.Code == 0 && r.Pending == nil {
+		return false, nil // it may have finished: a resume decides
+	}
+	return true, r.markEnded(exit, r.goneWith(rec.Batch, entry, exit))
+}
+
+// batchGone reports whether the processes of a run are gone, and Slurm's view of its job if that was needed. On the
+// machine where they ran, their absence is seen; for another machine Slurm is asked. A job that Slurm no longer knows
+// is gone once the run has not saved its state for a while.
+func (a Agent) batchGone(ctx context.Context, dir string, b *resources.BatchJob) (*slurm.Entry, bool) {
+	h, err := a.Launcher.Find(dir)
+	here := err == nil && h.Engine == "" && h.BootID == bootID()
+	if here && launch.Clear(dir) != nil { // it removes the cgroups of a dead supervisor
+		return nil, false
+	}
+	var entry *slurm.Entry
+	if a.Batch != nil {
+		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
+		defer cancel()
+		entry, err = a.Batch.Lookup(ctx, b.ID)
+	}
+	switch {
+	case here:
+		return entry, true
+	case a.Batch == nil || err != nil:
+		return nil, false
+	case entry != nil:
+		return entry, entry.State == engine.Ended || entry.Restarts > b.Restarts
+	}
+	info, err := os.Stat(filepath.Join(dir, "state"))
+	return nil, err == nil && time.Since(info.ModTime()) > silentLong
+}
+
+// silentLong is the time without a saved state from which a run that saves each second does not run.
+const silentLong = 2 * time.Minute
+
+// goneWith returns the ending of a run whose processes ended with the Slurm job.
+func (r *run) goneWith(b *resources.BatchJob, entry *slurm.Entry, exit launch.Exit) *ending {
+	e := &ending{state: journal.Stopped, reason: byAllocation, exit: &exit, code: CodeTryAgain}
+	e.detail = b.String() + " ended before the agent could record it"
+	requeued := entry != nil && (entry.Restarts > b.Restarts || entry.State == engine.Pending)
+	over := requeued || entry != nil && (entry.State == engine.Ended || entry.State == engine.Ending)
+	if requeued {
+		e.detail = b.String() + " was requeued before the agent could record its end"
+	} else if entry != nil && entry.State == engine.Ended {
+		e.detail = fmt.Sprintf("%s ended (%s) before the agent could record it", b, entry.Raw)
+	}
+	switch {
+	case r.Pending != nil && r.Pending.Next == nil && r.Pending.Why != byAllocation:
+		e = r.stopped(&exit)
+	case r.Pending != nil && r.Pending.Next == nil, exit.Reason == launch.Stopped, over:
+	default: // nothing shows that the allocation was its end
+		e.state, e.reason, e.code = journal.Failed, "lost", CodeTraining
+		e.detail = "agent and supervisor were killed"
+	}
+	if exit.Reason == launch.Lost { // the last part of the detail is the last sign of life
+		e.detail = joinDetail(e.detail, strings.TrimSpace(exit.Detail[strings.LastIndex(exit.Detail, ";")+1:]))
+	} else {
+		e.detail = joinDetail(e.detail, describeExit(exit))
+	}
+	return e
+}
+
+// resumesBatch reports whether a stopped run is the one that an earlier life of the enclosing job, or of this process's
+// training, left at the end of its allocation.
+func resumesBatch(b *resources.BatchJob, rec *journal.Record) bool {
+	return b != nil && b.Restarts > 0 && rec.Batch != nil && rec.Batch.ID == b.ID && rec.Batch.Restarts < b.Restarts && rec.Exit != nil &&
+		(rec.State == journal.Stopped && rec.Exit.Reason == byAllocation || rec.State == journal.Failed && rec.Exit.Reason == "lost")
 }
 
 // waitGone waits until the holder has ended; false if the limit passes or ctx ends first.

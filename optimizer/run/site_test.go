@@ -1,0 +1,228 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/engine/slurm"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
+	"trainopt/resources"
+	"trainopt/sla"
+)
+
+// batchStage answers for a batch system.
+type batchStage struct {
+	entry    *slurm.Entry
+	err      error
+	requeued []string
+}
+
+func (b *batchStage) Lookup(context.Context, string) (*slurm.Entry, error) { return b.entry, b.err }
+
+func (b *batchStage) Requeue(_ context.Context, id string) error {
+	b.requeued = append(b.requeued, id)
+	return nil
+}
+
+// inJob makes the stage's agent one inside Slurm job 12, with a system that answers.
+func inJob(s *stage, b *batchStage, variables ...string) Agent {
+	a := s.agent()
+	a.Batch = b
+	a.Environ = append(slices.Clone(a.Environ), append([]string{"SLURM_JOB_ID=12", "SLURMD_NODENAME=n0"}, variables...)...)
+	return a
+}
+
+// TestAllocationEnds: the end of the allocation stops the job with a checkpoint before it; an earlier deadline of the
+// user keeps its reason. The job is requeued only if asked, if it progressed, and while Slurm runs it.
+func TestAllocationEnds(t *testing.T) {
+	running := func(s *stage, left time.Duration) *batchStage {
+		return &batchStage{entry: &slurm.Entry{State: engine.Running, Raw: "RUNNING", End: s.clock.Now().Add(left)}}
+	}
+	for name, c := range map[string]struct {
+		change   func(*stage, *batchStage)
+		reason   string
+		code     Code
+		seconds  float64
+		requeued int
+		says     string // a part of an event
+	}{
+		"no own deadline":  {nil, "allocation", CodeTryAgain, 14, 0, "the allocation of Slurm job 12 on n0 ends"}, // 20 s − 5 s for reports − 1 s for the checkpoint
+		"requeue":          {func(s *stage, _ *batchStage) { s.cfg.Requeue = true }, "allocation", CodeTryAgain, 14, 1, "requeued"},
+		"later deadline":   {func(s *stage, _ *batchStage) { s.cfg.SLA.TimeMax = time.Hour }, "allocation", CodeTryAgain, 14, 0, ""},
+		"earlier deadline": {func(s *stage, _ *batchStage) { s.cfg.SLA.TimeMax, s.cfg.Requeue = 8*time.Second, true }, "deadline", CodeGuard, 7, 0, ""},
+		"Slurm is silent": {func(s *stage, b *batchStage) {
+			b.entry, b.err = nil, errors.New("slurm: the engine does not answer")
+			s.cfg.SLA.TimeMax = 8 * time.Second
+		}, "deadline", CodeGuard, 7, 0, "is unknown (slurm: the engine does not answer): only the limits of the run apply"},
+		"no time limit": {func(s *stage, b *batchStage) {
+			b.entry.End = s.clock.Now().Add(365 * 24 * time.Hour)
+			s.cfg.SLA.TimeMax = 8 * time.Second
+		}, "deadline", CodeGuard, 7, 0, "without a known end"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var s *stage
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.work(100, 1) {
+				}
+				return a.leave()
+			})
+			s.cfg.Warn = []float64{}
+			b := running(s, 20*time.Second)
+			if c.change != nil {
+				c.change(s, b)
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			res := inJob(s, b).Run(ctx, s.cfg, nil)
+			rec := res.Record
+			if res.Code != c.code || rec.State != journal.Stopped || rec.Exit.Reason != c.reason || !strings.Contains(rec.Exit.Detail, "checkpoint saved") {
+				t.Fatalf("exit %d, %s %+v (%v); want %d by %s", res.Code, rec.State, rec.Exit, res.Err, c.code, c.reason)
+			}
+			wantSpent(t, rec, c.seconds)
+			if len(b.requeued) != c.requeued || len(s.said(Info, c.says)) == 0 {
+				t.Errorf("requeued %v, events %q; want %d and %q", b.requeued, s.events, c.requeued, c.says)
+			}
+			for _, v := range rec.SLA.Verdicts {
+				if c.reason == "allocation" && v.Objective == sla.Time && v.Status == sla.Violated {
+					t.Errorf("the end of the allocation counts as a missed deadline: %+v", v)
+				}
+			}
+			if st, _ := s.seen(); c.reason == "allocation" && st.DeadlineSource != "the end of Slurm job 12 on n0" {
+				t.Errorf("source of the deadline %q", st.DeadlineSource)
+			}
+			if c.reason == "deadline" && s.status.DeadlineSource != "" {
+				t.Errorf("the user's deadline is attributed to %q", s.status.DeadlineSource)
+			}
+		})
+	}
+}
+
+// TestSignalInAllocation: SIGTERM inside a Slurm job is its end, unless `runs stop` has marked it; Ctrl-C is the user's.
+func TestSignalInAllocation(t *testing.T) {
+	for name, c := range map[string]struct {
+		signal   os.Signal
+		inside   bool
+		marked   bool
+		repeated bool
+		reason   string
+		code     Code
+	}{
+		"SIGTERM in a job":    {signal: syscall.SIGTERM, inside: true, reason: "allocation", code: CodeTryAgain},
+		"twice":               {signal: syscall.SIGTERM, inside: true, repeated: true, reason: "allocation", code: CodeTryAgain},
+		"by runs stop":        {signal: syscall.SIGTERM, inside: true, marked: true, reason: "user", code: CodeTerminated},
+		"Ctrl-C":              {signal: syscall.SIGINT, inside: true, reason: "user", code: CodeInterrupt},
+		"SIGTERM outside one": {signal: syscall.SIGTERM, reason: "user", code: CodeTerminated},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			interrupts := make(chan os.Signal, 2)
+			var s *stage
+			s = newStage(t, func(a *actor) launch.Exit {
+				for a.work(100, 1) {
+					if a.epoch != 3 {
+						continue
+					}
+					if c.marked {
+						entries, err := journal.List(s.cfg.StateDir)
+						if err != nil || len(entries) != 1 {
+							t.Errorf("%d runs, %v", len(entries), err)
+						} else if err := os.WriteFile(entries[0].Dir+"/"+stopMark, nil, 0o600); err != nil {
+							t.Error(err)
+						}
+					}
+					interrupts <- c.signal
+					if c.repeated {
+						time.Sleep(sameSignal + 50*time.Millisecond)
+						interrupts <- c.signal
+						time.Sleep(100 * time.Millisecond)
+					}
+				}
+				return a.leave()
+			})
+			a := s.agent()
+			if c.inside {
+				a = inJob(s, &batchStage{})
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			res := a.Run(ctx, s.cfg, interrupts)
+			if res.Code != c.code || res.Record.Exit == nil || res.Record.Exit.Reason != c.reason || !strings.Contains(res.Record.Exit.Detail, "checkpoint saved") {
+				t.Errorf("exit %d %+v, want %d by %s", res.Code, res.Record.Exit, c.code, c.reason)
+			}
+		})
+	}
+}
+
+// TestResumesBatch: a later life of the same Slurm job resumes what an earlier one left, and nothing else.
+func TestResumesBatch(t *testing.T) {
+	ended := func(id string, restarts int, state journal.State, reason string) *journal.Record {
+		return &journal.Record{State: state, Batch: &resources.BatchJob{ID: id, Restarts: restarts}, Exit: &journal.Exit{Reason: reason}}
+	}
+	second := &resources.BatchJob{ID: "12", Restarts: 1}
+	for name, c := range map[string]struct {
+		b    *resources.BatchJob
+		rec  *journal.Record
+		want bool
+	}{
+		"same job":         {second, ended("12", 0, journal.Stopped, "allocation"), true},
+		"killed with it":   {second, ended("12", 0, journal.Failed, "lost"), true},
+		"another job":      {second, ended("11", 0, journal.Stopped, "allocation"), false},
+		"by the user":      {second, ended("12", 0, journal.Stopped, "user"), false},
+		"by its deadline":  {second, ended("12", 0, journal.Stopped, "deadline"), false},
+		"done":             {second, ended("12", 0, journal.Done, "exited"), false},
+		"this life":        {second, ended("12", 1, journal.Stopped, "allocation"), false},
+		"first life":       {&resources.BatchJob{ID: "12"}, ended("12", 0, journal.Stopped, "allocation"), false},
+		"outside a job":    {nil, ended("12", 0, journal.Stopped, "allocation"), false},
+		"not in a job":     {second, &journal.Record{State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}}, false},
+		"without its exit": {second, &journal.Record{State: journal.Stopped, Batch: &resources.BatchJob{ID: "12"}}, false},
+	} {
+		if got := resumesBatch(c.b, c.rec); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestGoneElsewhere: for a run on another machine, Slurm's answer decides whether it has ended.
+func TestGoneElsewhere(t *testing.T) {
+	b := &resources.BatchJob{ID: "12", Node: "n0"}
+	for name, c := range map[string]struct {
+		entry  *slurm.Entry
+		err    error
+		silent time.Duration // since the state was saved
+		gone   bool
+	}{
+		"runs":                  {&slurm.Entry{State: engine.Running}, nil, time.Hour, false},
+		"is ending":             {&slurm.Entry{State: engine.Ending}, nil, time.Hour, false},
+		"has ended":             {&slurm.Entry{State: engine.Ended}, nil, 0, true},
+		"second life":           {&slurm.Entry{State: engine.Running, Restarts: 1}, nil, 0, true},
+		"waits for second life": {&slurm.Entry{State: engine.Pending, Restarts: 1}, nil, 0, true},
+		"forgotten":             {nil, nil, time.Hour, true},
+		"forgotten, but saves":  {nil, nil, 0, false},
+		"no answer":             {nil, errors.New("no answer"), time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			path := dir + "/state"
+			if err := os.WriteFile(path, nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			old := time.Now().Add(-c.silent)
+			if err := os.Chtimes(path, old, old); err != nil {
+				t.Fatal(err)
+			}
+			a := Agent{Launcher: launch.Local{}, Batch: &batchStage{entry: c.entry, err: c.err}}
+			if _, gone := a.batchGone(t.Context(), dir, b); gone != c.gone {
+				t.Errorf("gone %v, want %v", gone, c.gone)
+			}
+		})
+	}
+}
