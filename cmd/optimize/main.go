@@ -20,7 +20,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
-	"trainopt/simulator/cells/array"
+	"trainopt/simulator/cells"
 )
 
 // keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
@@ -41,7 +41,7 @@ func main() {
 
 // executeShare runs a task of an array job: the command that was started elsewhere, of which this process does a share.
 func executeShare(e *cli.Env) run.Code {
-	share, command, err := array.Open(e.Args[1:])
+	share, command, err := cells.Open(e.Args[1:])
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "optimize: %v\n", err)
 		return run.CodeUsage

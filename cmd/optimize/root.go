@@ -20,7 +20,7 @@ import (
 	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
-	"trainopt/simulator/cells/array"
+	"trainopt/simulator/cells"
 )
 
 // execute runs one command line and returns its exit code. Every refusal is one line on stderr.
@@ -31,7 +31,7 @@ func execute(e *cli.Env) run.Code {
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	err := root.ExecuteContext(context.Background())
-	if errors.Is(err, array.ErrShare) {
+	if errors.Is(err, cells.ErrShare) {
 		return run.CodeDone
 	}
 	if err != nil && err.Error() != "" {

@@ -1,5 +1,5 @@
 // Package cells computes the independent parts of an experiment, its cells: here, side by side, or on the site that
-// the context names, such as the nodes of a Slurm cluster (package array). The results are the same in both cases.
+// the context names, such as the nodes of a Slurm cluster (Array). The results are the same in both cases.
 //
 // It does not decide what a cell is. A cell must depend on its number and the inputs of the command alone, and its
 // result must be a type that Encode accepts.

@@ -18,7 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/optimizer/run"
-	"trainopt/simulator/cells/array"
+	"trainopt/simulator/cells"
 )
 
 // Env contains all external inputs and outputs, so that the whole command line runs inside a test, and the flags of
@@ -40,7 +40,7 @@ type Env struct {
 	Width       func() int
 	Interactive bool
 	// Share is the part of a command's work that this process does as a task of an array job; nil: the whole command.
-	Share *array.Share
+	Share *cells.Share
 	// Lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
 	Lighten func() (heavy func())
 

@@ -14,7 +14,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
 	"trainopt/simulator/cells"
-	"trainopt/simulator/cells/array"
 )
 
 // ShareArg is the hidden first argument with which the binary starts itself as a task of an array job.
@@ -68,13 +67,13 @@ func (s *siteFlags) open(e *cli.Env) (site cells.Site, done func(err error), err
 	if err != nil {
 		return nil, done, fmt.Errorf("prepare the sweep: %w", err)
 	}
-	a := &array.Array{Engine: eng, Dir: dir, Argv: []string{e.Self[0], ShareArg}, Command: array.Command{Args: e.Args}, WorkDir: e.Dir, Env: e.Environ,
+	a := &cells.Array{Engine: eng, Dir: dir, Argv: []string{e.Self[0], ShareArg}, Command: cells.Command{Args: e.Args}, WorkDir: e.Dir, Env: e.Environ,
 		Parallel: s.parallel, Extra: s.args}
 	if !e.Quiet {
 		a.Log = func(text string) { fmt.Fprintf(e.Stderr, "optimize: %s\n", text) }
 	}
 	return a, func(err error) {
-		failed := (*array.CellError)(nil)
+		failed := (*cells.CellError)(nil)
 		outputs, _ := filepath.Glob(filepath.Join(dir, "*", "output-*"))
 		if len(outputs) == 0 || err == nil || errors.Is(err, context.Canceled) && !errors.As(err, &failed) {
 			os.RemoveAll(dir)
@@ -100,7 +99,7 @@ func (s *siteFlags) whole(e *cli.Env, name string, run func() error) error {
 		return run()
 	}
 	ctx, stop := context.Background(), func() {}
-	if a, ok := site.(*array.Array); ok {
+	if a, ok := site.(*cells.Array); ok {
 		ctx, stop = e.UntilSignal()
 		if !e.Quiet {
 			a.Echo = e.Stderr

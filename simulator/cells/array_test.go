@@ -1,4 +1,4 @@
-package array
+package cells
 
 import (
 	"context"
@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/engine"
-	"trainopt/simulator/cells"
 )
 
 // fakeEngine executes the tasks of a job in this process, one after another, unless fate says otherwise.
@@ -101,7 +100,7 @@ func setup(t *testing.T, command func(ctx context.Context) error) (*Array, *fake
 			t.Errorf("open: %v, %v", c, err)
 			return
 		}
-		if err := command(cells.On(ctx, share)); share.Finished() != errors.Is(err, ErrShare) || err == nil {
+		if err := command(On(ctx, share)); share.Finished() != errors.Is(err, ErrShare) || err == nil {
 			t.Errorf("finished: %v, error: %v", share.Finished(), err)
 		}
 	}}
@@ -126,7 +125,7 @@ func TestTwoCalls(t *testing.T) {
 	computed := map[int]int{}
 	var sums []float64
 	command := func(ctx context.Context) error {
-		first, err := cells.Compute(ctx, 100, cells.Options{}, func(ctx context.Context, k int) (result, error) {
+		first, err := Compute(ctx, 100, Options{}, func(ctx context.Context, k int) (result, error) {
 			mu.Lock()
 			computed[k]++
 			mu.Unlock()
@@ -135,7 +134,7 @@ func TestTwoCalls(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		second, err := cells.Compute(ctx, 3, cells.Options{}, func(_ context.Context, k int) (float64, error) {
+		second, err := Compute(ctx, 3, Options{}, func(_ context.Context, k int) (float64, error) {
 			sum := 0.0
 			for _, r := range first {
 				sum += r.Root * float64(k)
@@ -158,7 +157,7 @@ func TestTwoCalls(t *testing.T) {
 	clear(computed)
 	site, f := setup(t, command)
 	site.Parallel, site.Extra = 7, []string{"--time=5"}
-	if err := command(cells.On(t.Context(), site)); err != nil || !slices.Equal(sums, want) {
+	if err := command(On(t.Context(), site)); err != nil || !slices.Equal(sums, want) {
 		t.Errorf("%v: %v, want %v", err, sums, want)
 	}
 	for k := range 100 {
@@ -173,7 +172,7 @@ func TestTwoCalls(t *testing.T) {
 
 // compute is a command of one call.
 func compute(n int, each func(ctx context.Context, k int) (result, error)) func(ctx context.Context) ([]*result, error) {
-	return func(ctx context.Context) ([]*result, error) { return cells.Compute(ctx, n, cells.Options{}, each) }
+	return func(ctx context.Context) ([]*result, error) { return Compute(ctx, n, Options{}, each) }
 }
 
 func errorOf(command func(ctx context.Context) ([]*result, error)) func(ctx context.Context) error {
@@ -189,7 +188,7 @@ func TestLostTasksAreSubmittedAgain(t *testing.T) {
 		}
 		return ""
 	}
-	got, err := command(cells.On(t.Context(), site))
+	got, err := command(On(t.Context(), site))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +210,7 @@ func TestLostTasksAreSubmittedAtMostThreeTimes(t *testing.T) {
 	command := compute(4, roots)
 	site, f := setup(t, errorOf(command))
 	f.fate = func(_, task int) string { return map[bool]string{true: "lost"}[task == 0] }
-	_, err := command(cells.On(t.Context(), site))
+	_, err := command(On(t.Context(), site))
 	if err == nil || !strings.Contains(err.Error(), "1 of 4 cells, the first of them 0, were not computed in 3 attempts") || !strings.Contains(err.Error(), "NODE_FAIL") || len(f.requests) != 3 {
 		t.Errorf("%d submissions: %v", len(f.requests), err)
 	}
@@ -226,7 +225,7 @@ func TestFailedCellIsNamed(t *testing.T) {
 	}
 	command := compute(6, broken)
 	site, f := setup(t, errorOf(command))
-	_, err := command(cells.On(t.Context(), site))
+	_, err := command(On(t.Context(), site))
 	var failed *CellError
 	if !errors.As(err, &failed) || failed.Cell != 3 || failed.Text != "policy saf on case 3: no jobs" || !strings.HasSuffix(failed.Output, "output-0.3") || len(f.requests) != 1 {
 		t.Errorf("%v", err)
@@ -239,7 +238,7 @@ func TestInterruptCancelsAndKeepsResults(t *testing.T) {
 	site, f := setup(t, errorOf(command))
 	f.fate = func(_, task int) string { return map[bool]string{true: "late"}[task > 1] }
 	done := 0
-	got, err := cells.Compute(cells.On(ctx, site), 5, cells.Options{Progress: func(int) {
+	got, err := Compute(On(ctx, site), 5, Options{Progress: func(int) {
 		if done++; done == 2 {
 			stop()
 		}
@@ -253,12 +252,12 @@ func TestSubmissionIsRepeatedIfTheAnswerIsLost(t *testing.T) {
 	command := compute(3, roots)
 	site, f := setup(t, errorOf(command))
 	f.refuse = []error{engine.ErrUnreachable, engine.ErrUnreachable}
-	if _, err := command(cells.On(t.Context(), site)); err != nil || len(f.requests) != 1 {
+	if _, err := command(On(t.Context(), site)); err != nil || len(f.requests) != 1 {
 		t.Errorf("%d submissions: %v", len(f.requests), err)
 	}
 	site, f = setup(t, errorOf(command))
 	f.refuse = []error{engine.ErrRefused}
-	if _, err := command(cells.On(t.Context(), site)); !errors.Is(err, engine.ErrRefused) || len(f.requests) != 0 {
+	if _, err := command(On(t.Context(), site)); !errors.Is(err, engine.ErrRefused) || len(f.requests) != 0 {
 		t.Errorf("%d submissions: %v", len(f.requests), err)
 	}
 }
@@ -275,7 +274,7 @@ func TestDifferentCells(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := compute(5, roots)(cells.On(t.Context(), share)); err == nil || !strings.Contains(err.Error(), "5 cells here and 4 where it was started") || share.Finished() {
+	if _, err := compute(5, roots)(On(t.Context(), share)); err == nil || !strings.Contains(err.Error(), "5 cells here and 4 where it was started") || share.Finished() {
 		t.Error(err)
 	}
 	for _, args := range [][]string{nil, {site.Dir, "0", "0", "x"}, {site.Dir, "0", "0", "-1"}, {filepath.Join(site.Dir, "absent"), "0", "0", "0"}} {

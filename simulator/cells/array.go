@@ -1,11 +1,4 @@
-// Package array computes the cells of a command on the nodes of an engine such as Slurm: the missing cells are dealt to
-// the tasks of an array job, each of which executes the same command up to its cells, computes them and writes their
-// results to a directory that all nodes share. The command that waits reads the results and continues with them as if
-// it had computed them. Tasks that are lost, such as those of a node that failed, are submitted again.
-//
-//	site := &array.Array{Engine: e, Dir: dir, Argv: []string{self, "__share"}, Command: array.Command{Args: args}}
-//	results, err := cells.Compute(cells.On(ctx, site), n, cells.Options{}, compute)
-package array
+package cells
 
 import (
 	"context"
@@ -20,10 +13,15 @@ import (
 
 	"trainopt/internal/regular"
 	"trainopt/optimizer/engine"
-	"trainopt/simulator/cells"
 )
 
-// Array is the site of the command that waits. Its calls must not be concurrent.
+// Array is the site of a command whose cells the tasks of an engine's array job compute. The missing cells are dealt to
+// the tasks, each of which executes the same command up to its cells (Share), computes them and writes their results to
+// a directory that all nodes share. The command that waits reads them and continues as if it had computed them. Tasks
+// that are lost, such as those of a node that failed, are submitted again. Calls must not be concurrent.
+//
+//	site := &Array{Engine: e, Dir: dir, Argv: []string{self, "__share"}, Command: Command{Args: args}}
+//	results, err := Compute(On(ctx, site), n, Options{}, compute)
 type Array struct {
 	Engine engine.Engine
 	// Dir is the directory of the sweep: absolute, existing, empty, and on a file system that all nodes share. Its name
@@ -46,7 +44,7 @@ type Array struct {
 	calls int
 }
 
-var _ cells.Site = (*Array)(nil)
+var _ Site = (*Array)(nil)
 
 // times are the intervals of the wait.
 type times struct {
@@ -66,7 +64,7 @@ const (
 	maxAttempts = 3
 )
 
-// Compute implements cells.Site. When ctx ends, the jobs are cancelled, and the cells that were computed until then are
+// Compute implements Site. When ctx ends, the jobs are cancelled, and the cells that were computed until then are
 // taken.
 func (a *Array) Compute(ctx context.Context, n int, _ func(ctx context.Context, k int) ([]byte, error), take func(k int, data []byte) error) error {
 	if a.times == (times{}) {

@@ -1,4 +1,4 @@
-package array
+package cells
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"strconv"
 
 	"trainopt/internal/regular"
-	"trainopt/simulator/cells"
 )
 
 // ErrShare ends the command of a task whose share is computed; the command has no results to write.
@@ -25,7 +24,7 @@ type Share struct {
 	finished            bool
 }
 
-var _ cells.Site = (*Share)(nil)
+var _ Site = (*Share)(nil)
 
 // Open returns the share of a task and its command, from the arguments that Array has added to the program: directory,
 // call, attempt, and the number of the task, which the engine adds.
@@ -51,7 +50,7 @@ func Open(args []string) (*Share, Command, error) {
 // Finished reports whether the share was computed, or a failure of its cells recorded.
 func (s *Share) Finished() bool { return s.finished }
 
-// Compute implements cells.Site. For the call of the task it returns ErrShare.
+// Compute implements Site. For the call of the task it returns ErrShare.
 func (s *Share) Compute(ctx context.Context, n int, cell func(ctx context.Context, k int) ([]byte, error), take func(k int, data []byte) error) error {
 	dir := callDir(s.dir, s.calls)
 	s.calls++
@@ -78,7 +77,7 @@ func (s *Share) Compute(ctx context.Context, n int, cell func(ctx context.Contex
 	if err := writeFile(filepath.Join(dir, beganFile+mark), nil); err != nil {
 		return err
 	}
-	err := cells.Each(ctx, a.Tasks[s.task], 0, func(ctx context.Context, k int) (int, error) {
+	err := Each(ctx, a.Tasks[s.task], 0, func(ctx context.Context, k int) (int, error) {
 		data, err := cell(ctx, k)
 		switch {
 		case err == nil:

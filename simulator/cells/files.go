@@ -1,4 +1,4 @@
-package array
+package cells
 
 import (
 	"encoding/json"
