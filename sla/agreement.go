@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"trainopt/internal/duration"
 )
 
 // ErrNoData reports the absence of data to judge or to forecast from.
@@ -43,19 +45,6 @@ var targets = [...]target{
 		func(s Spec) float64 { return s.GPUUtilMinPct }, func(s *Spec, v float64) { s.GPUUtilMinPct = v }},
 	{CPUUtil, "min-cpu-util", "%", false, true, false,
 		func(s Spec) float64 { return s.CPUUtilMinPct }, func(s *Spec, v float64) { s.CPUUtilMinPct = v }},
-}
-
-// span formats seconds as reports do: "8.3 s", "3 m 05 s", "2 h 07 m".
-func span(s float64) string {
-	whole := int64(math.Round(s))
-	switch {
-	case s < 59.95:
-		return strconv.FormatFloat(s, 'g', 3, 64) + " s"
-	case whole < 3600:
-		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
-	}
-	whole = int64(math.Round(s / 60))
-	return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
 }
 
 // targetOf returns the description of an objective; false if it is unknown.
@@ -236,7 +225,7 @@ func (s Spec) Exhausted(elapsed time.Duration, spentUSD float64) error {
 	var problems []error
 	if s.TimeMax > 0 && elapsed >= s.TimeMax {
 		problems = append(problems, fmt.Errorf("deadline %s has passed: %s since the start of the run; give a later deadline",
-			span(s.TimeMax.Seconds()), span(elapsed.Seconds())))
+			duration.Text(s.TimeMax.Seconds()), duration.Text(elapsed.Seconds())))
 	}
 	if s.CostMaxUSD > 0 && spentUSD >= s.CostMaxUSD {
 		problems = append(problems, fmt.Errorf("budget %g USD is exhausted: %.4g USD spent; give a larger budget",

@@ -135,12 +135,12 @@ func TestProjectionWords(t *testing.T) {
 		objective        Objective
 		limit, projected float64
 	}{
-		"projected finish after 15 m 00 s: 50 % over the deadline of 10 m 00 s":   {Time, 600, 900},
-		"projected finish after 3 m 09 s: 18.9 times the deadline of 10 s":        {Time, 10, 189},
-		"projected finish after 2 h 05 m: 89 % of the deadline of 2 h 20 m":       {Time, 8400, 7500},
-		"projected cost $0.0945: 18.9 times the budget of $0.005":                 {Cost, 0.005, 0.0945},
-		"projected finish after 292 h 30 m: 10.0 times the deadline of 29 h 15 m": {Time, 105300, 1053000},
-		"projected cost $1.2e+06: 20 % over the budget of $1e+06":                 {Cost, 1e6, 1.2e6},
+		"projected finish after 15 m 00 s: 50 % over the deadline of 10 m 00 s":  {Time, 600, 900},
+		"projected finish after 3 m 09 s: 18.9 times the deadline of 10 s":       {Time, 10, 189},
+		"projected finish after 2 h 05 m: 89 % of the deadline of 2 h 20 m":      {Time, 8400, 7500},
+		"projected cost $0.0945: 18.9 times the budget of $0.005":                {Cost, 0.005, 0.0945},
+		"projected finish after 12 d 05 h: 10.0 times the deadline of 29 h 15 m": {Time, 105300, 1053000},
+		"projected cost $1.2e+06: 20 % over the budget of $1e+06":                {Cost, 1e6, 1.2e6},
 	} {
 		if got := (limitUsage{objective: c.objective, limit: c.limit}).projectionWords(c.projected); got != want {
 			t.Errorf("%q, want %q", got, want)

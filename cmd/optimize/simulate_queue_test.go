@@ -253,6 +253,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"compare queue --trace jobs.swf --starts x":                             {2, "--starts"},
 		"compare queue --trace jobs.swf --starts 1 --length 5":                  {2, "0 to 2"},
 		"compare queue --trace jobs.swf --length 5":                             {2, "--length requires --windows"},
+		"compare queue --trace jobs.swf --length 0":                             {2, "--length 0: want at least 1"},
 		"compare queue --figure 7":                                              {2, "want rlscheduler or hdeeprm"},
 		"compare queue --figure rlscheduler":                                    {2, "--trace FILE"},
 		"compare queue --figure rlscheduler --trace jobs.swf":                   {2, "not the name of a trace"},

@@ -85,7 +85,7 @@ type TailStats struct {
 	Behind int64 `json:"behind"`
 	// LastRow is the time at which the last row was read; zero before the first row.
 	LastRow time.Time `json:"last_row"`
-	// Missing is true while no file exists at Path.
+	// Missing is true while no file exists at Path. A removed file is still read until another one replaces it.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -198,7 +198,7 @@ func (t *Tail) step() error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		t.stats.Missing = true
-		return t.drainRemoved()
+		return t.read() // its writer may have it open: it is the log until another file takes its name
 	case err != nil:
 		return errors.Join(err, t.read())
 	case !fi.Mode().IsRegular():
@@ -251,18 +251,6 @@ func (t *Tail) replace() error {
 		t.reset("file replaced")
 	}
 	return nil
-}
-
-// drainRemoved drains a file whose name was removed, then closes it.
-func (t *Tail) drainRemoved() error {
-	if t.follow.file == nil {
-		return nil
-	}
-	if err := t.read(); err != nil || t.stats.Behind > 0 {
-		return err
-	}
-	t.reset("file removed")
-	return t.follow.close()
 }
 
 // read reads the open file from the current offset, within the limits of one Poll, and passes the bytes to the

@@ -175,6 +175,22 @@ var tailCases = map[string]func(t *testing.T, b *bench){
 		want(t, "epochs", b.poll(), []float64{6})
 		want(t, "resets", b.stats().Resets, 2)
 	},
+	"removed-while-written": func(t *testing.T, b *bench) {
+		b.write(header2 + epochRows(1, 2))
+		f, err := os.OpenFile(b.path, os.O_APPEND|os.O_WRONLY, 0)
+		b.ok(err)
+		defer f.Close()
+		want(t, "epochs", b.poll(), []float64{1, 2})
+		b.ok(os.Remove(b.path))
+		want(t, "epochs without a name", b.poll(), []float64{})
+		fmt.Fprint(f, epochRows(3, 4))
+		want(t, "epochs of the removed file", b.poll(), []float64{3, 4})
+		want(t, "missing", b.stats().Missing, true)
+		fmt.Fprint(f, epochRows(5, 5))
+		b.write(header2 + epochRows(6, 6))
+		want(t, "epochs of both files", b.poll(), []float64{5, 6})
+		want(t, "missing", b.stats().Missing, false)
+	},
 	"symlink-switched": func(t *testing.T, b *bench) {
 		one, two := filepath.Join(b.dir, "one"), filepath.Join(b.dir, "two")
 		b.ok(os.WriteFile(one, []byte(header2+epochRows(1, 2)), 0o644))

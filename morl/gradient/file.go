@@ -36,10 +36,11 @@ type Meta struct {
 	Shift   float64           `json:"shift"`
 	Scale   float64           `json:"scale"`
 	Notes   map[string]string `json:"notes,omitempty"` // name → value: data, method, results
+	State   json.RawMessage   `json:"state,omitempty"` // of the agent beyond the learner, in the format of its package
 }
 
 // WriteFile writes a policy file: magic, version, lengths, description (JSON), networks, and SHA-256 of all preceding
-// bytes. Of meta, only Kind and Notes are used. The moments of Adam are not stored: continued training starts with
+// bytes. Of meta, only Kind, Notes and State are used. The moments of Adam are not stored: continued training starts with
 // fresh ones.
 func WriteFile(w io.Writer, meta Meta, l *Learner) error {
 	meta.Shape, meta.Config, meta.Seed, meta.Updates = l.shape, l.config, l.seed, l.updates

@@ -386,6 +386,23 @@ func TestTargetDivergenceStops(t *testing.T) {
 	}
 }
 
+// TestReportedLossesAreMeansOfThePass requires that minibatches do not change the reported losses: at a negligible rate
+// the means over a pass equal the values of the whole batch.
+func TestReportedLossesAreMeansOfThePass(t *testing.T) {
+	report := func(minibatch int) Report {
+		l := made(t, slotShape, Config{Policy: "kernel", Rate: 1e-12, ValueRate: 1e-12, Episodes: 20, Iterations: 1, ValueIterations: 1, TargetKL: 1e5,
+			Minibatch: minibatch}, 1)
+		return learn(t, l, newSlots, 1)
+	}
+	whole, parts := report(0), report(7)
+	for name, v := range map[string][2]float64{"policy": {whole.PolicyLoss, parts.PolicyLoss}, "value": {whole.ValueLoss, parts.ValueLoss},
+		"entropy": {whole.Entropy, parts.Entropy}} {
+		if math.Abs(v[0]-v[1]) > 1e-5*(1+math.Abs(v[0])) {
+			t.Errorf("%s: %v in one batch, %v in minibatches", name, v[0], v[1])
+		}
+	}
+}
+
 // unpaid is a corridor whose last action has no reward.
 type unpaid struct{ corridor }
 

@@ -29,9 +29,9 @@ type Learner struct {
 type Report struct {
 	Returns                    []float64 // undiscounted sum of rewards per episode
 	Steps                      int       // over all episodes
-	PolicyLoss, ValueLoss      float64   // NaN if not computed
-	Entropy                    float64   // nats per step
-	KL                         float64   // divergence per step between the policies before and after, as of the last iteration of ppo
+	PolicyLoss, ValueLoss      float64   // mean of the steps, of the first pass of ppo; NaN if not computed
+	Entropy                    float64   // nats per step, of the first pass of ppo
+	KL                         float64   // divergence per step between the policies before and after, as of the last minibatch of ppo
 	Iterations, ValueIteration int       // number completed
 }
 

@@ -4,16 +4,21 @@ import "math/rand/v2"
 
 // proximal is proximal policy optimisation (Schulman et al. 2017, algorithm 1, with the clipped objective), in the
 // variant that RLScheduler adopted from Spinning Up: several passes over the batch, which stop once the policies have
-// diverged, then passes for the critic. Cost: O(steps × rows × parameters) per pass.
+// diverged, then passes for the critic. The reported losses and entropy are means over the minibatches of the first
+// pass. Cost: O(steps × rows × parameters) per pass.
 func (l *Learner) proximal(b *batch) (Report, error) {
 	n, rng := b.steps(), newRNG(l.seed, l.updates, forMinibatches)
 	advantage, goal := l.estimate(b)
 	var r Report
+	seen := 0 // steps of the first pass so far
 	for range l.config.Iterations {
 		done, err := l.minibatches(n, rng, func(idx []int) (bool, error) {
 			j := l.policyGradient(b, idx, advantage)
 			if r.KL = j.kl / float64(len(idx)); r.Iterations == 0 {
-				r.PolicyLoss, r.Entropy = j.loss, j.entropy/float64(len(idx))
+				seen += len(idx)
+				share := float64(len(idx)) / float64(seen)
+				r.PolicyLoss += share * (j.loss - r.PolicyLoss)
+				r.Entropy += share * (j.entropy/float64(len(idx)) - r.Entropy)
 			}
 			if !(r.KL <= 1.5*l.config.TargetKL) {
 				l.forget()
@@ -29,11 +34,13 @@ func (l *Learner) proximal(b *batch) (Report, error) {
 		}
 		r.Iterations++
 	}
+	seen = 0
 	for ; r.ValueIteration < l.config.ValueIterations; r.ValueIteration++ {
 		_, err := l.minibatches(n, rng, func(idx []int) (bool, error) {
 			j := l.valueGradient(b, idx, goal)
 			if r.ValueIteration == 0 {
-				r.ValueLoss = j.value
+				seen += len(idx)
+				r.ValueLoss += float64(len(idx)) / float64(seen) * (j.value - r.ValueLoss)
 			}
 			return false, l.step(l.layout.value, len(l.nets))
 		})

@@ -43,9 +43,9 @@ type shellLine struct {
 	line  int
 }
 
-// shellReader splits a shell script into simple commands. Variables with a known literal value are replaced; command
-// substitutions that mention dirname or $0 are assumed to be the folder of the script. $1, "$@" and similar
-// parameters have the arguments of the script as values up to the first function, loop or case.
+// shellReader splits a shell script into simple commands. Variables with a known literal value are replaced; output
+// defines the value of command substitutions. The working directory is "."; a variable that contains it is unknown after
+// cd. $1, "$@" and similar parameters have the arguments of the script as values up to the first function, loop or case.
 type shellReader struct {
 	src    string
 	at     int
@@ -54,6 +54,8 @@ type shellReader struct {
 	vars   map[string]string
 	args   []string // $1, $2, …
 	argsOK bool     // args are known
+	places []string // variables whose value contains the working directory
+	placed bool     // the current command contains such a value
 	words  []string
 	first  int // line of the first word
 	done   []shellLine
@@ -125,8 +127,8 @@ func (r *shellReader) skipHere() {
 // then and do are removed. A loop, a function or a set -- makes the arguments unknown, and a shift removes the first
 // of them.
 func (r *shellReader) end() {
-	words := r.words
-	r.words = nil
+	words, placed := r.words, r.placed
+	r.words, r.placed = nil, false
 	for len(words) > 0 && (words[0] == "export" || words[0] == "then" || words[0] == "do" || words[0] == "else" || words[0] == "{" || words[0] == "exec" || words[0] == "if" || words[0] == "!") {
 		words = words[1:]
 	}
@@ -138,6 +140,11 @@ func (r *shellReader) end() {
 		r.argsOK = false
 	case "set":
 		r.argsOK = r.argsOK && !slices.Contains(words, "--")
+	case "cd":
+		for _, name := range r.places { // "." now means another folder
+			r.vars[name] = ""
+		}
+		r.places = nil
 	case "shift":
 		n := 1
 		if len(words) > 1 {
@@ -148,6 +155,9 @@ func (r *shellReader) end() {
 	if k, v, ok := strings.Cut(words[0], "="); ok && len(words) == 1 && isShellName(k) {
 		if len(r.vars) < 1000 && len(v) < 4096 {
 			r.vars[k] = v
+			if placed {
+				r.places = append(r.places, k)
+			}
 		}
 		return
 	}
@@ -233,6 +243,13 @@ func (r *shellReader) piece(b *strings.Builder) {
 		r.at++
 	case c == '$' && r.at < len(r.src):
 		b.WriteString(r.substitute())
+	case c == '`':
+		inside, _, closed := strings.Cut(r.src[r.at:], "`")
+		r.line += strings.Count(inside, "\n")
+		if r.at += len(inside); closed {
+			r.at++
+		}
+		b.WriteString(r.output(inside))
 	default:
 		b.WriteByte(c)
 	}
@@ -253,13 +270,10 @@ func (r *shellReader) substitute() string {
 				}
 			}
 		}
-		inside := r.src[r.at:min(i, len(r.src))]
+		inside := r.src[min(r.at+1, i):min(i, len(r.src))]
 		r.line += strings.Count(inside, "\n")
 		r.at = min(len(r.src), i+1)
-		if strings.Contains(inside, "dirname") || strings.Contains(inside, "$0") {
-			return r.dir
-		}
-		return ""
+		return r.output(inside)
 	case c == '{':
 		end := strings.IndexByte(r.src[r.at:], '}')
 		if end < 0 {
@@ -299,12 +313,26 @@ func (r *shellReader) substitute() string {
 	return "$"
 }
 
+// output returns the output of a command substitution: the folder of the script if the command mentions dirname or $0,
+// the working directory for pwd; "" for any other command.
+func (r *shellReader) output(command string) string {
+	switch words := strings.Fields(command); {
+	case strings.Contains(command, "dirname") || strings.Contains(command, "$0"):
+		return r.dir
+	case len(words) > 0 && words[0] == "pwd":
+		v, _ := r.variable("PWD")
+		return v
+	}
+	return ""
+}
+
 // variable returns the value of a variable of the script or the environment, or of a numbered argument; false when it
 // is unset. An unknown argument has the value "".
 func (r *shellReader) variable(name string) (string, bool) {
 	n, err := strconv.Atoi(name)
 	switch {
 	case err != nil || n == 0:
+		r.placed = r.placed || name == "PWD" || slices.Contains(r.places, name)
 		if v, ok := r.vars[name]; ok {
 			return v, true
 		}

@@ -129,10 +129,31 @@ func FuzzInspectPython(f *testing.F) {
 	})
 }
 
+// TestWorkingDirectoryInShell: pwd is the working directory, and a value taken before cd is unknown after it.
+func TestWorkingDirectoryInShell(t *testing.T) {
+	for src, want := range map[string]string{
+		"python $(pwd)/train.py":                         "python ./train.py",
+		"ROOT=$(pwd -P)\npython \"$ROOT\"/train.py":      "python ./train.py",
+		"python `pwd`/train.py":                          "python ./train.py",
+		"cd src\npython $(pwd)/train.py":                 "cd src; python ./train.py",
+		"ROOT=$PWD\ncd src\npython $ROOT/train.py":       "cd src; python /train.py",
+		"A=$(pwd)\nB=$A/x\nC=y\ncd src\npython $B/$C.py": "cd src; python /y.py",
+		"python $(date)/train.py":                        "python /train.py",
+	} {
+		var got []string
+		for _, c := range shellCommands(src, "dir", nil) {
+			got = append(got, strings.Join(c.words, " "))
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%q: %q, want %q", src, text, want)
+		}
+	}
+}
+
 // FuzzShellCommands: parsing terminates for any text, and every command has at least one word.
 func FuzzShellCommands(f *testing.F) {
 	seeds(f, "testdata/*.sh")
-	for _, s := range []string{"a=$(b $(c", "${", "\"$", "<<E\n", "'", "a\\", "x=1; $x ${x:-2} $9 $@", "cat <<-'EOF'\nEOF\nz"} {
+	for _, s := range []string{"a=$(b $(c", "${", "\"$", "<<E\n", "'", "a\\", "x=1; $x ${x:-2} $9 $@", "`pwd`/`$(pwd", "cat <<-'EOF'\nEOF\nz"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, src string) {

@@ -16,7 +16,8 @@ import (
 type Rows interface {
 	// Poll returns the new rows, oldest first; last is true after the end of the job.
 	Poll(now time.Time, last bool) ([]trainlog.Row, error)
-	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use.
+	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use, until it is
+	// Missing and the output contains progress.
 	Stats() trainlog.TailStats
 	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
 	// without one.
@@ -176,8 +177,8 @@ func (r *Reader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	}
 	if o := r.options.Observer; o != nil {
 		rows, e := o.Poll(now, last)
-		if o.Stats().Rows > 0 && (o.Sized() || !r.outputSized()) {
-			r.source = Source{Path: o.Stats().Path, Format: o.Stats().Format, Evidence: Observed}
+		if s := o.Stats(); s.Rows > 0 && (o.Sized() || !r.outputSized()) && !(s.Missing && r.out.reached().advances()) {
+			r.source = Source{Path: s.Path, Format: s.Format, Evidence: Observed}
 			return rows, e
 		}
 		err = errors.Join(err, e)

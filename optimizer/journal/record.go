@@ -269,7 +269,7 @@ type Baseline struct {
 // unless the allocations differ and both sides were measured in this run.
 type Comparison struct {
 	Against             *string       `json:"against"`
-	Basis               string        `json:"basis"` // this-run|same|earlier|disturbed, empty if the baseline was not measured; numbers only for this-run
+	Basis               string        `json:"basis"` // this-run|same|earlier|disturbed|unsteady, empty if the baseline was not measured; numbers only for this-run
 	SecondsChangePct    Number        `json:"seconds_change_pct"`
 	CostChangePct       Number        `json:"cost_change_pct"`
 	ThroughputChangePct Number        `json:"throughput_change_pct"`

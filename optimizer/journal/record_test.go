@@ -232,7 +232,8 @@ func TestRecordComesBack(t *testing.T) {
 	r := onDisk(t)
 	want := fullRecord()
 	want.Outcome.CostUSD = Unknown()
-	want.Comparison.Basis = BasisThisRun // required for a settled record: two allocations were measured
+	want.Comparison.Basis = BasisThisRun                       // required for a settled record: two allocations were measured
+	want.Outcome.Restarts = len(want.Overheads.RestartSeconds) // all were timed
 	want.Measured = append(want.Measured, want.Measured[0])
 	want.Measured[1].Allocation.CPUs++
 	want.Measured[0].LiveCut, want.Measured[1].LiveCut = false, false

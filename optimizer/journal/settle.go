@@ -8,6 +8,7 @@ const (
 	BasisSame      = "same"      // the run never left the baseline
 	BasisEarlier   = "earlier"   // the baseline was measured in an earlier run, under unknown conditions
 	BasisDisturbed = "disturbed" // other programs used the machine in one of the two measurements
+	BasisUnsteady  = "unsteady"  // the speed of the machine, or of the training at one allocation, changed during the run
 )
 
 // Over reports whether the run has ended, so that its record is final.
@@ -28,9 +29,13 @@ func (r *Record) EndedBy() sla.Objective {
 //   - a comparison with the baseline is kept for a finished run only, and only if the allocations differ and both sides
 //     were measured in the run (Comparison.Basis states the reason);
 //   - a prediction is kept only if the total amount of work is known: otherwise it applied to one unit of work.
+//   - the time and money of restarts are known only if every restart was timed.
 //
 // It is idempotent.
 func (r *Record) Settle() {
+	if len(r.Overheads.RestartSeconds) < r.Outcome.Restarts {
+		r.Outcome.OverheadSeconds, r.Waste.Restarts = Unknown(), Unknown()
+	}
 	if r.State != Done {
 		r.Comparison = Blank[Comparison]()
 	} else if basis := r.comparisonBasis(); basis != BasisThisRun {
@@ -79,8 +84,8 @@ func (r *Record) comparisonBasis() string {
 		}
 	}
 	switch {
-	case r.Comparison.Basis == BasisDisturbed:
-		return BasisDisturbed
+	case r.Comparison.Basis == BasisDisturbed || r.Comparison.Basis == BasisUnsteady:
+		return r.Comparison.Basis
 	case here && elsewhere:
 		return BasisThisRun
 	case here:

@@ -83,6 +83,7 @@ func TestSettleComparison(t *testing.T) {
 		"baseline only":          {[]Probe{cpuProbe(2), cpuProbe(2)}, "", BasisSame, false},
 		"baseline recalled":      {[]Probe{cpuProbe(1)}, "", BasisEarlier, false},
 		"disturbed":              {[]Probe{cpuProbe(2), cpuProbe(1)}, BasisDisturbed, BasisDisturbed, false},
+		"unsteady":               {[]Probe{cpuProbe(2), cpuProbe(1)}, BasisUnsteady, BasisUnsteady, false},
 		"nothing timed":          {nil, "", "", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,5 +117,29 @@ func TestSettlePrediction(t *testing.T) {
 				t.Errorf("prediction %v, %d candidates, %d options; want kept: %t", r.Plan.Prediction, len(r.Plan.Candidates), len(r.Plan.Options), c.kept)
 			}
 		})
+	}
+}
+
+// TestSettleRestarts: the time and money of restarts are unknown unless every restart was timed.
+func TestSettleRestarts(t *testing.T) {
+	for name, c := range map[string]struct {
+		restarts int
+		timed    []Number
+		known    bool
+	}{
+		"none":            {0, nil, true},
+		"timed":           {1, []Number{2}, true},
+		"not timed":       {1, nil, false},
+		"one of two only": {2, []Number{2}, false},
+	} {
+		for _, state := range []State{Running, Done, Stopped} {
+			r := ended(state, "exited", cpuProbe(2))
+			r.Outcome.Restarts, r.Overheads.RestartSeconds = c.restarts, c.timed
+			r.Outcome.OverheadSeconds, r.Waste.Restarts = 0, 0
+			r.Settle()
+			if r.Outcome.OverheadSeconds.Known() != c.known || r.Waste.Restarts.Known() != c.known {
+				t.Errorf("%s, %s: %v s, $%v; want known: %t", name, state, r.Outcome.OverheadSeconds, r.Waste.Restarts, c.known)
+			}
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"trainopt/internal/duration"
 )
 
 // Backoff decides when a failed job is restarted, and when no more. It is a plain value: it can be stored, and the
@@ -101,14 +103,14 @@ func (e Exit) words() string {
 	return string(e.Reason)
 }
 
-// rounded rounds a duration for display: to 1 s from 10 s on, to 0.1 s from 1 s on, otherwise to 1 ms.
-func rounded(d time.Duration) time.Duration {
+// rounded formats a duration, rounded to 1 s from 10 s on, to 0.1 s from 1 s on, otherwise to 1 ms.
+func rounded(d time.Duration) string {
+	unit := time.Millisecond
 	switch {
 	case d >= 10*time.Second:
-		return d.Round(time.Second)
+		unit = time.Second
 	case d >= time.Second:
-		return d.Round(100 * time.Millisecond)
-	default:
-		return d.Round(time.Millisecond)
+		unit = 100 * time.Millisecond
 	}
+	return duration.Text(d.Round(unit).Seconds())
 }

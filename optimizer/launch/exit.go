@@ -32,7 +32,7 @@ const codeSaved = 75
 // verdict derives Reason, Code, Signal and Detail of the Exit. An orderly stop overrides the reason that the wait
 // status alone would give.
 func (o outcome) verdict() Exit {
-	e := Exit{Reason: Exited, Code: -1}
+	e := Exit{Reason: Exited, Code: -1, LostBytes: o.lostBytes}
 	var detail string
 	switch s := o.status; {
 	case o.unseen:

@@ -49,12 +49,14 @@ const (
 // Exit is the end of a job. Code is the exit code, -1 if the job died of a signal; Signal is then its name
 // ("SIGSEGV"), otherwise empty.
 type Exit struct {
-	Reason ExitReason    `json:"reason"`
-	Code   int           `json:"code"`
-	Signal string        `json:"signal,omitempty"`
-	Detail string        `json:"detail,omitempty"` // one line for the user
-	At     time.Time     `json:"at"`
-	Ran    time.Duration `json:"ran_ns"` // start to end on the monotonic clock
+	Reason ExitReason `json:"reason"`
+	Code   int        `json:"code"`
+	Signal string     `json:"signal,omitempty"`
+	Detail string     `json:"detail,omitempty"` // one line for the user
+	// LostBytes is the amount of output that could not be written, as on a full disk.
+	LostBytes int64         `json:"lost_bytes,omitempty"`
+	At        time.Time     `json:"at"`
+	Ran       time.Duration `json:"ran_ns"` // start to end on the monotonic clock
 	// PeakMemoryGiB and CPUSeconds are the kernel's totals; nil (null in JSON) where it keeps none.
 	PeakMemoryGiB *float64 `json:"peak_memory_gib"`
 	CPUSeconds    *float64 `json:"cpu_seconds"`

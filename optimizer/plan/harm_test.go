@@ -208,6 +208,13 @@ func TestAtMostThreeMoves(t *testing.T) {
 	if worth, why := Worth(s.snapshot(t), at(4)); !worth {
 		t.Errorf("the way back after two trials: %s", why)
 	}
+	late := s.agreed(sla.Spec{TimeMax: minutes(7)}) // missed at 1 CPU, met at 4 and at 16
+	if worth, why := Worth(late.snapshot(t), at(16)); worth || !strings.Contains(why, "kept for the way back") {
+		t.Errorf("the last move leads to an unmeasured allocation to save the deadline: %v, %s", worth, why)
+	}
+	if worth, why := Worth(late.snapshot(t), at(4)); !worth || !strings.Contains(why, "probability of meeting the SLA rises") {
+		t.Errorf("the last move saves the deadline at a measured allocation: %v, %s", worth, why)
+	}
 	gained := append(moves[:3:3], trial(cpu(8), 1.5))
 	for name, trials := range map[string][]Trial{"without a gain": moves, "after a gain": gained} {
 		s.Trials = trials

@@ -50,6 +50,9 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if f.moveTo(p.Allocation) == again && s.Startup.P50 <= 0 {
 		return false, "what a start costs is not measured yet"
 	}
+	if !moveAllowed(s, moves(s), p.Allocation) {
+		return false, fmt.Sprintf("%s was not measured in this run, and the last move is kept for the way back", p.Allocation)
+	}
 	here, there := f.outcome(*s.Current), f.outcome(p.Allocation)
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
@@ -109,8 +112,6 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
 		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
-	case !moveAllowed(s, moves(s), p.Allocation):
-		return false, "the last move is kept for the way back: " + words
 	case share < improvement:
 		return false, "not sure enough: " + words
 	case mean < leastGain:

@@ -365,6 +365,8 @@ func noComparison(r *journal.Record) string {
 		return "ran at the baseline configuration"
 	case journal.BasisDisturbed:
 		return "not comparable: the load of other programs differed between the two measurements"
+	case journal.BasisUnsteady:
+		return "not comparable: the speed of the machine, or of the training at one allocation, changed during the run"
 	case journal.BasisEarlier:
 		b := r.Baseline
 		return "not measured in this run; an earlier run at the baseline, under unknown conditions, gives " + interval(b.Seconds, duration) +

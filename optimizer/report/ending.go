@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -195,8 +194,8 @@ func resumeAnswer(d *Data) (answer, bool) {
 }
 
 // ResumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A
-// deadline or budget that ended the run is raised in the command, to the predicted need if known, otherwise to twice
-// its value.
+// deadline or budget that ended the run must be raised: to the upper end of the predicted need, if the prediction exceeds
+// the limit, and otherwise to a value for which the line contains a placeholder.
 func ResumeLine(r *journal.Record, name string) (line, why string) {
 	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
 		return "", "the script is not known to load a checkpoint when it starts; --resumable yes if it does"
@@ -205,21 +204,23 @@ func ResumeLine(r *journal.Record, name string) (line, why string) {
 	if r.Exit == nil {
 		return line, ""
 	}
-	need := func(predicted float64) float64 {
-		if predicted > 0 && !math.IsInf(predicted, 0) {
-			return predicted
-		}
-		return 0
-	}
-	var seconds, dollars float64
+	var p journal.Prediction
 	if r.Plan != nil && r.Plan.Prediction != nil {
-		seconds, dollars = need(r.Plan.Prediction.Seconds.P95), need(r.Plan.Prediction.CostUSD.P95)
+		p = *r.Plan.Prediction
 	}
 	switch r.Exit.Reason {
 	case "deadline":
-		line += " --deadline " + flagDuration(math.Max(seconds*limitSlack, 2*r.SLA.TimeMax.Seconds()))
+		line += " --deadline "
+		if need := p.Seconds.P95 * limitSlack; predicted(p.Seconds) && need > r.SLA.TimeMax.Seconds() {
+			return line + flagDuration(need), ""
+		}
+		line += "DURATION"
 	case "budget":
-		line += " --budget " + trim(ceilDigits(math.Max(dollars*limitSlack, 2*r.SLA.CostMaxUSD)))
+		line += " --budget "
+		if need := p.CostUSD.P95 * limitSlack; predicted(p.CostUSD) && need > r.SLA.CostMaxUSD {
+			return line + trim(ceilDigits(need)), ""
+		}
+		line += "USD"
 	}
 	return line, ""
 }

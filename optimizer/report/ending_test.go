@@ -63,18 +63,30 @@ func TestTailIsBounded(t *testing.T) {
 
 // TestResumeLine checks the exact command, or the reason why a run cannot be resumed.
 func TestResumeLine(t *testing.T) {
-	resumable, not := pointer(true), pointer(false)
-	for want, r := range map[string]*journal.Record{
-		"optimize runs resume ID":                {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: resumable}},
-		"optimize runs resume ID --deadline 20m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{TimeMax: 10 * time.Minute}}},
-		"optimize runs resume ID --deadline 55m": {State: journal.Stopped, Exit: &journal.Exit{Reason: "deadline"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{TimeMax: 10 * time.Minute}},
-			Plan: &journal.Plan{Prediction: &journal.Prediction{Seconds: sla.Interval{P5: 2000, P50: 2500, P95: 3000}}}},
-		"optimize runs resume ID --budget 0.1": {State: journal.Stopped, Exit: &journal.Exit{Reason: "budget"}, Script: journal.Script{Resumable: resumable}, SLA: journal.SLA{Spec: sla.Spec{CostMaxUSD: .05}}},
-		"":                                     {State: journal.Stopped, Exit: &journal.Exit{Reason: "user"}, Script: journal.Script{Resumable: not}},
+	limits := journal.SLA{Spec: sla.Spec{TimeMax: 10 * time.Minute, CostMaxUSD: .05}}
+	predicted := func(seconds, usd float64) *journal.Plan {
+		around := func(v float64) sla.Interval { return sla.Interval{P5: .8 * v, P50: .9 * v, P95: v} }
+		return &journal.Plan{Prediction: &journal.Prediction{Seconds: around(seconds), CostUSD: around(usd)}}
+	}
+	for name, c := range map[string]struct {
+		reason    string
+		plan      *journal.Plan
+		resumable bool
+		want      string
+	}{
+		"by the user":                   {"user", nil, true, "optimize runs resume ID"},
+		"deadline, need predicted":      {"deadline", predicted(3000, 1), true, "optimize runs resume ID --deadline 55m"},
+		"deadline, need unknown":        {"deadline", nil, true, "optimize runs resume ID --deadline DURATION"},
+		"deadline, prediction exceeded": {"deadline", predicted(300, 1), true, "optimize runs resume ID --deadline DURATION"},
+		"budget, need predicted":        {"budget", predicted(300, .06), true, "optimize runs resume ID --budget 0.066"},
+		"budget, need unknown":          {"budget", nil, true, "optimize runs resume ID --budget USD"},
+		"budget, prediction exceeded":   {"budget", predicted(300, .01), true, "optimize runs resume ID --budget USD"},
+		"not resumable":                 {"user", nil, false, ""},
 	} {
+		r := &journal.Record{State: journal.Stopped, Exit: &journal.Exit{Reason: c.reason}, Script: journal.Script{Resumable: &c.resumable}, SLA: limits, Plan: c.plan}
 		line, why := ResumeLine(r, "ID")
-		if line != want || (line == "") != (why != "") {
-			t.Errorf("%q, %q; want %q", line, why, want)
+		if line != c.want || (line == "") != (why != "") {
+			t.Errorf("%s: %q, %q; want %q", name, line, why, c.want)
 		}
 	}
 }

@@ -301,6 +301,7 @@ func gpuRun() *recording {
 	r.Exit, r.ExitCode = &journal.Exit{Code: pointer(0), Reason: "exited"}, pointer(3)
 	r.Outcome = journal.Outcome{Seconds: 3240, ActiveSeconds: 3190, OverheadSeconds: 41, CostUSD: journal.Number(spent), ProbeCostUSD: 1.05, Rows: int(epochs), Epochs: journal.Number(epochs), Throughput: 1660,
 		GPUUtil: 84.1, CPUUtil: 33.2, PeakMemoryGiB: 21.4, Restarts: 3, EnergyJoules: 5.6e6}
+	r.Overheads.RestartSeconds = []journal.Number{13, 14, 14}
 	agree(r, 3600, 10, 3240, spent, false)
 	r.SLA.Verdicts[1].Status, r.SLA.Verdicts[1].Severity, r.SLA.Compliance = sla.Violated, pointer(spent/10-1), .75
 	r.SLA.CostMaxUSD = 10
@@ -407,7 +408,7 @@ func unsizedRun() *recording {
 	r.Prices.Instance = .34
 	r.Outcome.Seconds, r.Outcome.CostUSD, r.Outcome.Rows, r.Outcome.PeakMemoryGiB = 60, journal.Number(spent), int(steps), .02
 	r.Outcome.Steps = journal.Number(steps)
-	r.Outcome.Throughput, r.Outcome.ThroughputUnit, r.Outcome.OverheadSeconds, r.Outcome.Restarts = .333, "steps/s", 0, 1
+	r.Outcome.Throughput, r.Outcome.ThroughputUnit, r.Outcome.Restarts = .333, "steps/s", 1
 	p := journal.Blank[journal.Probe]()
 	p.Allocation, p.Rows, p.Seconds, p.Throughput, p.ThroughputUnit, p.InJob = cpus(2, 1), 5, 60, .333, "steps/s", true
 	p.UnitSeconds = []journal.Number{3, 3.1, 2.9}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"strings"
 
@@ -152,6 +153,9 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 		return
 	}
 	notApplied, err := r.resizer.Apply(r.enforced(to))
+	if errors.Is(err, os.ErrProcessDone) { // its exit is about to arrive
+		return
+	}
 	if err != nil {
 		r.event(Warning, "change the running job to %s: %v", to, err)
 		return

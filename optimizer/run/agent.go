@@ -35,6 +35,8 @@ type Agent struct {
 	// little memory. The function that it returns is called before the next larger computation; Lighten may be called
 	// again in between. nil leaves the process as it is.
 	Lighten func() (heavy func())
+	// Speed measures the speed of the machine while no job runs, in any unit; nil means cpuSpeed.
+	Speed func() float64
 	// Simulate creates the environments in which new critics are trained; nil disables the renewal of critics during
 	// a run.
 	Simulate plan.Simulate
@@ -98,6 +100,9 @@ func (a Agent) withDefaults() Agent {
 	}
 	if a.Clock == nil {
 		a.Clock = SystemClock{}
+	}
+	if a.Speed == nil {
+		a.Speed = cpuSpeed
 	}
 	if a.Discover == nil {
 		a.Discover = func(ctx context.Context) (resources.Host, error) { return resources.Discover(ctx, resources.Roots{}) }

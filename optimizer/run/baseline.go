@@ -2,8 +2,11 @@ package run
 
 import (
 	"cmp"
+	"crypto/sha256"
+	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
@@ -16,6 +19,10 @@ import (
 // claim.
 func (r *run) compareWithBaseline() {
 	rec := r.rec
+	if r.progressLost { // and with it the work for which both are compared
+		rec.Baseline = nil
+		return
+	}
 	measured := false
 	for _, s := range r.Progress.Segments {
 		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.Baseline)
@@ -51,8 +58,14 @@ func (r *run) compareWithBaseline() {
 	rec.Comparison = compared(r.elapsed().Seconds(), r.spent(), b)
 	rec.Comparison.ThroughputChangePct = journal.Number(100 * (float64(rec.Outcome.Throughput)/b.Throughput.P50 - 1))
 	rec.Comparison.ComplianceChangePct = journal.Number(100 * (float64(rec.SLA.Compliance) - float64(b.Compliance)))
-	if !r.sameConditions(r.sampler.machineCPUs) {
+	switch change, steady := r.steadyMachine(); {
+	case !r.sameConditions(r.sampler.machineCPUs):
 		rec.Comparison.Basis = journal.BasisDisturbed
+	case !steady:
+		rec.Comparison.Basis = journal.BasisUnsteady
+		if r.ended != nil {
+			r.warnOnce(fmt.Sprintf("the speed changed by %.0f %% during the run, of the machine or of the training at one allocation: its parts are not compared", 100*change))
+		}
 	}
 }
 
@@ -110,6 +123,57 @@ func (f *facts) sameConditions(machineCPUs float64) bool {
 // foreignSlack is the number of CPUs by which the free CPUs may fall short of the allocation before the job counts as
 // disturbed.
 const foreignSlack = 0.25
+
+// speedTolerance and paceTolerance are the largest relative changes between two comparable measurements: of the machine's
+// speed, and of the training's pace at one allocation.
+const speedTolerance, paceTolerance = 0.05, 0.1
+
+// maxSpeeds bounds the number of measurements of the machine's speed in a run.
+const maxSpeeds = 64
+
+// measureSpeed measures the speed of this machine, if it runs the job, while no job runs: before each launch and after the
+// last one. A run that
+// never leaves the baseline compares nothing and needs no measurement.
+func (r *run) measureSpeed() {
+	if r.Config.Planner != "static" && !r.Config.elsewhere() && len(r.Speeds) < maxSpeeds {
+		r.Speeds = append(r.Speeds, r.Speed())
+	}
+}
+
+// steadyMachine reports whether the baseline and the other allocations were measured under equal conditions: the speeds
+// of the machine before and after them agree, and so do the halves of each segment; or segments at the baseline enclose
+// the others. It returns the largest relative change.
+func (f *facts) steadyMachine() (change float64, steady bool) {
+	var timed []*Segment
+	pace := 0.0
+	for _, s := range f.Progress.Segments {
+		if len(s.Blocks) > 0 {
+			timed = append(timed, s)
+		}
+		if b := s.Blocks[s.warmUp():]; len(b) >= 2*settledBlocks {
+			pace = math.Max(pace, math.Expm1(math.Abs(math.Log(median(b[:len(b)/2])/median(b[len(b)/2:])))))
+		}
+	}
+	if len(f.Speeds) > 1 {
+		change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
+	}
+	baseline := func(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
+	steady = change <= speedTolerance && pace <= paceTolerance
+	return math.Max(change, pace), steady || len(timed) > 0 && baseline(timed[0]) && baseline(timed[len(timed)-1])
+}
+
+// cpuSpeed returns the speed of one CPU in MB/s of a hash, the best of many short parts, so that other programs disturb
+// it little.
+func cpuSpeed() float64 {
+	data, best := make([]byte, 64<<10), 0.0
+	for began := time.Now(); time.Since(began) < 15*time.Millisecond; {
+		part := time.Now()
+		sum := sha256.Sum256(data)
+		best = math.Max(best, float64(len(data))/1e6/time.Since(part).Seconds())
+		data[0] = sum[0]
+	}
+	return best
+}
 
 // throughputUnit returns the factor from units of work to the unit of throughput, and that unit: samples/s if the
 // samples per unit are known, otherwise steps/s or epochs/s; empty if the unit of work is unknown.

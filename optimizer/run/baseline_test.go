@@ -203,3 +203,40 @@ func TestVerdictsOfEachEnd(t *testing.T) {
 		})
 	}
 }
+
+// TestSteadyMachine: the baseline is compared only if the speed of the machine was the same for both sides, or if
+// measurements of the baseline enclose the others.
+func TestSteadyMachine(t *testing.T) {
+	two, one := resources.Allocation{CPUs: 2}, resources.Allocation{CPUs: 1}
+	even := []float64{1, 1, 1, 1, 1, 1}
+	for name, c := range map[string]struct {
+		speeds   []float64
+		segments []resources.Allocation
+		blocks   []float64 // of each segment
+		want     bool
+	}{
+		"steady":                      {[]float64{100, 98, 101}, []resources.Allocation{two, one}, even, true},
+		"slower at the end":           {[]float64{100, 99, 80}, []resources.Allocation{two, one}, even, false},
+		"faster after the baseline":   {[]float64{80, 100}, []resources.Allocation{two, one}, even, false},
+		"the baseline encloses":       {[]float64{100, 90, 80}, []resources.Allocation{two, one, two}, even, true},
+		"the others enclose":          {[]float64{100, 90, 80}, []resources.Allocation{one, two, one}, even, false},
+		"measured once":               {[]float64{100}, []resources.Allocation{two, one}, even, true},
+		"a training that slows down":  {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{1, 1, 1.1, 1.2, 1.3, 1.4}, false},
+		"a slow beginning is warm-up": {[]float64{100, 100}, []resources.Allocation{two, one}, []float64{3, 1, 1, 1.02, 1, 1.01, 1}, true},
+	} {
+		f := facts{Baseline: two, Speeds: c.speeds}
+		for _, a := range c.segments {
+			f.Progress.Segments = append(f.Progress.Segments, &Segment{Allocation: a, Blocks: c.blocks})
+		}
+		if change, steady := f.steadyMachine(); steady != c.want {
+			t.Errorf("%s: steady %t at a change of %.2f, want %t", name, steady, change, c.want)
+		}
+	}
+}
+
+// TestCPUSpeed: the measured speed is a positive number.
+func TestCPUSpeed(t *testing.T) {
+	if v := cpuSpeed(); !(v > 0) || math.IsInf(v, 0) {
+		t.Errorf("%v MB/s", v)
+	}
+}

@@ -39,6 +39,7 @@ type facts struct {
 	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
 	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
 	Joules     float64              `json:"joules"`
+	Speeds     []float64            `json:"speeds,omitempty"`   // of the machine, see steadyMachine
 	QueuedS    float64              `json:"queued_s,omitempty"` // seconds of waiting for places
 	Stretch    int                  `json:"stretch,omitempty"`  // of the latest job on an engine
 	Asked      string               `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit

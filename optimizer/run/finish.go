@@ -19,9 +19,10 @@ import (
 
 // outcome is how a run ended.
 type outcome struct {
-	ended    *ending       // nil while it continues
-	endedAt  time.Duration // elapsed time at the end
-	userCode Code          // of the user's first signal; 0 if none
+	ended        *ending       // nil while it continues
+	endedAt      time.Duration // elapsed time at the end
+	userCode     Code          // of the user's first signal; 0 if none
+	progressLost bool          // a part of the log could not be read, so that the final progress is unknown
 }
 
 // ending is the reason for the end of a run.
@@ -49,6 +50,7 @@ func (r *run) end(e *ending) {
 func (r *run) finish() Result {
 	e := r.ended
 	now := r.elapsed()
+	r.measureSpeed()
 	r.readLastRows()
 	r.closeSegment(now)
 	r.meter.Stop(now)
@@ -143,10 +145,11 @@ func (r *run) refresh(final bool) {
 	}
 	o.ProbeCostUSD = journal.Number(r.probesSpent())
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
-	switch r.Progress.Unit {
-	case "epoch":
+	switch {
+	case r.progressLost:
+	case r.Progress.Unit == "epoch":
 		o.Epochs = journal.Number(r.Progress.Done)
-	case "step":
+	case r.Progress.Unit == "step":
 		o.Steps = journal.Number(r.Progress.Done)
 	}
 	m := r.measures(final)

@@ -3,8 +3,10 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"os"
 	"strconv"
 	"time"
 
@@ -87,6 +89,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.stateBatch(a)
+	r.measureSpeed()
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
@@ -144,7 +147,7 @@ func (r *run) stopBy() time.Time {
 
 // moveTimeLimit passes the present deadMan to the supervisor of the running job.
 func (r *run) moveTimeLimit() {
-	if err := r.job.SetStopAfter(r.deadMan()); err != nil {
+	if err := r.job.SetStopAfter(r.deadMan()); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
 	}
 }

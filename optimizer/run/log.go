@@ -30,10 +30,14 @@ type logReader struct {
 // openLog opens the reader of progress with every candidate source: the named log, $OPTIMIZER_LOG, the job's output,
 // and the observer.
 func (r *run) openLog() *logReader {
-	r.OwnLog = cmp.Or(r.OwnLog, r.dir.Path(ownLog))
+	r.OwnLog = r.here(cmp.Or(r.OwnLog, ownLog))
+	for i := range r.OutputState {
+		r.OutputState[i].Path = r.here(r.OutputState[i].Path)
+	}
 	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
 	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: r.OwnLog,
-		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0}
+		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0,
+		WithoutReports: r.Config.elsewhere()} // the kernel here sees no writes of another machine
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named
@@ -51,10 +55,20 @@ func (r *run) openLog() *logReader {
 	var err error
 	if l.Reader, err = joblog.Open(o, r.Clock.Now()); err != nil { // Validate rejects invalid options
 		r.event(Warning, "%v", err)
-		o.Format, o.Columns = "", nil
+		o.Format, o.Columns, o.Output = "", nil, nil
 		l.Reader, _ = joblog.Open(o, r.Clock.Now())
 	}
 	return l
+}
+
+// here returns the path of a file in the run directory, which may have been moved since the path was saved. A path outside
+// it is unchanged.
+func (r *run) here(path string) string {
+	dir, name := filepath.Split(path)
+	if dir == "" || filepath.Base(dir) == r.dir.ID() {
+		return r.dir.Path(name)
+	}
+	return path
 }
 
 func absolute(dir, path string) string {
@@ -70,6 +84,7 @@ func (r *run) resumeLog() error {
 	if r.LogPath == "" || r.LogState == nil {
 		return nil
 	}
+	r.LogPath, r.LogState.Path = r.here(r.LogPath), r.here(r.LogState.Path)
 	return r.log.Resume(r.LogPath, *r.LogState)
 }
 

@@ -1,7 +1,9 @@
 package run
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -161,9 +163,10 @@ func between(a, b *observe.Progress) Counted {
 	return c
 }
 
-// Stats implements joblog.Rows.
+// Stats implements joblog.Rows. The module stops reporting when its directory is removed.
 func (o *observerClient) Stats() trainlog.TailStats {
-	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows}
+	_, err := os.Lstat(o.installed.Reports)
+	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows, Missing: errors.Is(err, fs.ErrNotExist)}
 }
 
 // Sized implements joblog.Rows.

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/duration"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
@@ -410,10 +411,10 @@ func (r *run) showPlan(ctx context.Context) {
 
 // rateEvents shows the pace of each allocation that earlier runs measured.
 func (r *run) rateEvents() {
-	unit := cmp.Or(r.Progress.Unit, r.recalledUnit, "unit")
+	unit := cmp.Or(r.Progress.Unit, r.recalledUnit)
 	for _, a := range r.model.Measured() {
 		t := r.model.UnitSeconds(a)
-		r.event(Info, "measured earlier at %s: %.3g s per %s (90 %% interval %.3g to %.3g s)", a, t.P50, unit, t.P5, t.P95)
+		r.event(Info, "measured earlier at %s: %s (90 %% interval %s to %s)", a, perUnit(t.P50, unit), duration.Text(t.P5), duration.Text(t.P95))
 	}
 }
 

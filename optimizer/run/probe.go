@@ -69,9 +69,8 @@ func (r *run) closeProbe(seg *Segment) {
 	p.InJob = r.Resumable || len(r.rec.Probes) == 0
 	r.rec.Probes = append(r.rec.Probes, p)
 	r.noteDisturbance(seg)
-	per := median(seg.Blocks)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %.3g s per %s, peak memory %s", seg.Allocation, per, r.Progress.Unit, chart.PlainBlanks(chart.GiB(seg.PeakGiB)))
+		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(median(seg.Blocks), r.Progress.Unit), chart.PlainBlanks(chart.GiB(seg.PeakGiB)))
 	}
 }
 

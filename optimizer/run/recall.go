@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/duration"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/history/transfer"
@@ -317,7 +318,7 @@ func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions)
 }
 
 func perUnit(seconds float64, unit string) string {
-	return fmt.Sprintf("%.3g s per %s", seconds, cmp.Or(unit, "unit"))
+	return duration.Text(seconds) + " per " + cmp.Or(unit, "unit")
 }
 
 // inOwnUnit converts observations to this run's samples per unit, if both are known.
@@ -381,7 +382,6 @@ func (r *run) announcePrior() {
 	}
 	p := r.rec.Plan.Prediction
 	r.rec.Prior.Prediction = p
-	seconds := func(s float64) string { return chart.PlainBlanks(chart.Duration(s)) }
-	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), $%.3g", seconds(p.Seconds.P50), seconds(p.Seconds.P5),
-		seconds(p.Seconds.P95), p.CostUSD.P50)
+	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), $%.3g", duration.Text(p.Seconds.P50), duration.Text(p.Seconds.P5),
+		duration.Text(p.Seconds.P95), p.CostUSD.P50)
 }

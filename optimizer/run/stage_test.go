@@ -96,7 +96,7 @@ func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 }
 
 func (s *stage) agent() Agent {
-	return Agent{Launcher: s, View: s, Clock: s.clock, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
+	return Agent{Launcher: s, View: s, Clock: s.clock, Speed: func() float64 { return 1 }, Simulate: training.CalibratedEnvironment, Environ: []string{"PATH=" + os.Getenv("PATH")},
 		Discover: func(context.Context) (resources.Host, error) {
 			return resources.Host{CPUs: 4, CPUIDs: []int{0, 1, 2, 3}, Memory: 16}, nil
 		}}

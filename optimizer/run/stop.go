@@ -12,11 +12,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"trainopt/internal/duration"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
-	"trainopt/optimizer/report/chart"
 	"trainopt/resources"
 )
 
@@ -52,7 +52,7 @@ func (r *run) requestStop(l *pendingStop) {
 	how := r.watchdog.ask()
 	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
 	l.Checkpoint, l.Observed, l.Terminated = how.method == bySignal, how.method == byObserver, how.terminated
-	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) {
+	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) && !errors.Is(how.err, os.ErrProcessDone) { // its exit is about to arrive
 		r.event(Warning, "ask for a checkpoint: %v", how.err)
 	}
 }
@@ -236,6 +236,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
 			r.Progress.Done = r.Progress.Total
+		} else if why := r.unread(exit); ok && rest > 0 && why != "" {
+			r.progressLost = true
+			r.event(Warning, "%s: %g of %g %ss were read, the rest is unknown", why, r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		} else if ok && rest > 0 {
 			r.event(Warning, "the training ended with %g of %g %ss", r.Progress.Done, r.Progress.Total, r.Progress.Unit)
 		}
@@ -278,6 +281,17 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	reason := string(exit.Reason)
 	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
 		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// unread returns the reason why a part of the log of an ended job cannot be read; empty if it can.
+func (r *run) unread(exit launch.Exit) string {
+	switch log := r.log.Stats(); {
+	case log.Missing:
+		return log.Path + " was removed during the run"
+	case log.Format == "stdout" && exit.LostBytes > 0:
+		return fmt.Sprintf("%d bytes of the output of the training could not be written", exit.LostBytes)
+	}
+	return ""
 }
 
 // stopped returns the ending of a run that was stopped by the guard or the user.
@@ -336,7 +350,7 @@ func describeExit(e launch.Exit) string {
 }
 
 // length formats a duration as in the report.
-func length(d time.Duration) string { return chart.PlainBlanks(chart.Duration(d.Seconds())) }
+func length(d time.Duration) string { return duration.Text(d.Seconds()) }
 
 func joinDetail(a, b string) string {
 	switch {

@@ -103,6 +103,9 @@ func (r *run) nextAlarm() time.Duration {
 // tick carries out the work of one sampling interval: read log, observer and samples, project, check the guard, then
 // adapt.
 func (r *run) tick(ctx context.Context) {
+	if r.endedUnseen() {
+		return
+	}
 	r.readLog()
 	r.observe()
 	r.scanCheckpoints(false)
@@ -185,13 +188,10 @@ func (r *run) guardStep() {
 	}
 }
 
-// endedUnseen reports whether a limit has passed but the job has already ended, as after a suspended agent wakes: its
-// exit is about to arrive through Done, with its own time.
+// endedUnseen reports whether the job has ended although its exit has not arrived through Done yet, as after a suspended
+// agent wakes. Nothing is asked of such a job.
 func (r *run) endedUnseen() bool {
 	if r.job == nil {
-		return false
-	}
-	if _, left := r.nearestLimit(); left > 0 {
 		return false
 	}
 	_, ended := launch.ReadExit(r.job.Handle())

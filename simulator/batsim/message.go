@@ -22,6 +22,8 @@ type event struct {
 	Type      string  `json:"type"`
 	// Data is an object whose fields depend on Type. Unknown fields are retained.
 	Data json.RawMessage `json:"data"`
+
+	err error // of encoding Data; message.encode returns it
 }
 
 // The types of events. All others are unknown.
@@ -89,7 +91,7 @@ func parseMessage(data []byte) (*message, error) {
 			return nil, fmt.Errorf("read message: event %d (%q): %s", i, e.Type, problem)
 		}
 		last = *e.Timestamp
-		m.Events = append(m.Events, event{last, e.Type, e.Data})
+		m.Events = append(m.Events, event{Timestamp: last, Type: e.Type, Data: e.Data})
 	}
 	return m, nil
 }
@@ -123,6 +125,9 @@ func (m *message) encode() ([]byte, error) {
 	b = append(appendNumber(b, m.Now), `,"events":[`...)
 	for i := range m.Events {
 		e := &m.Events[i]
+		if e.err != nil {
+			return nil, fmt.Errorf("write message at %v s: event %d (%q): %w", m.Now, i, e.Type, e.err)
+		}
 		if i > 0 {
 			b = append(b, ',')
 		}
@@ -148,14 +153,11 @@ func appendNumber(b []byte, v float64) []byte {
 	return strconv.AppendFloat(b, v, 'f', -1, 64)
 }
 
-// newEvent returns an event with the given data. Data that cannot be marshalled is a programming error and replaced by
-// {}.
+// newEvent returns an event with the given data. Data that cannot be encoded, such as a number that is not finite, makes
+// the encoding of the message fail.
 func newEvent(now float64, kind string, data any) event {
 	b, err := json.Marshal(data)
-	if err != nil {
-		b = json.RawMessage(`{}`)
-	}
-	return event{now, kind, b}
+	return event{Timestamp: now, Type: kind, Data: b, err: err}
 }
 
 // emptyData is the data of events without data.

@@ -371,6 +371,16 @@ func FuzzCommands(f *testing.F) {
 	})
 }
 
+// TestUnencodableData requires that data which JSON cannot represent fails the message instead of being replaced.
+func TestUnencodableData(t *testing.T) {
+	lost := newEvent(2, typeKillJob, killedData{IDs: []string{"w!1"}, Progress: map[string]progress{"w!1": {Progress: math.NaN()}}})
+	m := message{Now: 2, Events: []event{newEvent(1, typeNotify, notifyData{noMore}), lost}}
+	b, err := m.encode()
+	if err == nil || !strings.Contains(err.Error(), "event 1 (\"KILL_JOB\")") {
+		t.Errorf("%s, %v; want an error that names the event", b, err)
+	}
+}
+
 // FuzzParse checks that a parsed message can be encoded and parsed again.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(beginsTwo))

@@ -39,12 +39,14 @@ func (p *profile) weigh(mean, sd float64) (m, v float64) {
 	return m, second/sum - m*m
 }
 
-// profileOf evaluates a group by leaving out each GPU count in turn. Extreme outliers, at most one in five counts,
-// are removed first as measurement errors. False: fewer than three counts.
+// profileOf evaluates a group by leaving out each GPU count in turn. Extreme outliers, at most one in five counts, are
+// removed first as measurement errors. Of n residuals n − 1 count, because the prior leaves the level of a group nearly
+// free. Evidence counts from the second count on: if it did from the third only, an agreeing third count would
+// suddenly add the disagreement of the first two. False: fewer than two counts.
 func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 	points = thin(points, roughPoints)
 	for mishaps := distinctWidths(points) / 5; ; mishaps-- {
-		if distinctWidths(points) < 3 {
+		if distinctWidths(points) < 2 {
 			return p, false
 		}
 		g := h.groupMatrix(points, d)
@@ -53,7 +55,7 @@ func (h *hyper) profileOf(points []*point, d device) (p profile, ok bool) {
 			continue
 		}
 		for step, s := range roughSteps {
-			p[step] = g.leftOut(s)
+			p[step] = g.leftOut(s) * float64(len(g.widths)-1) / float64(len(g.widths))
 		}
 		return p, true
 	}

@@ -1,11 +1,12 @@
 package chart
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"trainopt/internal/duration"
 )
 
 // NoData replaces every number that was not measured or predicted.
@@ -60,30 +61,12 @@ func WithUnit(v float64, unit string) string {
 	return Significant(v) + Blank + unit
 }
 
-// Duration formats seconds: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
+// Duration formats seconds as duration.Text does, unbreakable: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
 func Duration(s float64) string {
 	if !Known(s) {
 		return NoData
 	}
-	if s < 0 {
-		return "-" + Duration(-s)
-	}
-	if s < 59.95 {
-		if s >= 9.995 {
-			return strconv.FormatFloat(s, 'f', 1, 64) + Blank + "s"
-		}
-		return Significant(s) + Blank + "s"
-	}
-	whole := int64(math.Round(s))
-	switch {
-	case whole < 3600:
-		return fmt.Sprintf("%d m %02d s", whole/60, whole%60)
-	case whole < 48*3600:
-		whole = int64(math.Round(s / 60))
-		return fmt.Sprintf("%d h %02d m", whole/60, whole%60)
-	}
-	whole = int64(math.Round(s / 3600))
-	return fmt.Sprintf("%d d %02d h", whole/24, whole%24)
+	return strings.ReplaceAll(duration.Text(s), " ", Blank)
 }
 
 // USD formats money: with cents from one dollar up, with three significant digits and no trailing zeros below.

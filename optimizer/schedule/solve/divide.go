@@ -98,12 +98,12 @@ func (t *pairTimes) list() []PairShare {
 // listed returns the times in the order of Sharing.Pairs. Of two entries for the same jobs, the first receives the
 // time.
 func (t *pairTimes) listed(s *Sharing) [][]float64 {
-	out := zeros(len(s.Pairs), len(s.Devices))
+	out, taken := zeros(len(s.Pairs), len(s.Devices)), make([]bool, len(t.pairs))
 	for q := range s.Pairs {
 		key := [2]int{min(s.Pairs[q].A, s.Pairs[q].B), max(s.Pairs[q].A, s.Pairs[q].B)}
-		if at, known := t.at[key]; known {
+		if at, known := t.at[key]; known && !taken[at] {
 			copy(out[q], t.pairs[at].X)
-			delete(t.at, key)
+			taken[at] = true
 		}
 	}
 	return out

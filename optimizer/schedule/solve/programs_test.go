@@ -293,3 +293,16 @@ func TestNothingToShare(t *testing.T) {
 		t.Errorf("a demand of a job that gets nothing done: %v", err)
 	}
 }
+
+// TestListedTwice requires that listing the times of pairs leaves them as they are, and that of two entries for the same
+// jobs the first receives the time.
+func TestListedTwice(t *testing.T) {
+	p := pairTimes{kinds: 1, at: map[[2]int]int{}}
+	p.add(1, 0, 0, 0.5)
+	s := &Sharing{Devices: []float64{1}, Pairs: []Pair{{A: 0, B: 1}, {A: 1, B: 0}, {A: 1, B: 2}}}
+	for range 2 {
+		if got := p.listed(s); got[0][0] != 0.5 || got[1][0] != 0 || got[2][0] != 0 {
+			t.Errorf("%v, want 0.5 for the first pair alone", got)
+		}
+	}
+}

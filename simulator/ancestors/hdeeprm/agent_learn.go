@@ -1,6 +1,7 @@
 package hdeeprm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -26,6 +27,9 @@ type AgentConfig struct {
 	// normalised, may reinforce the action tried first.
 	Baseline int
 }
+
+// maxBaseline is the largest AgentConfig.Baseline.
+const maxBaseline = 1 << 20
 
 // world is the environment of an agent, implemented by Environment.
 type world interface {
@@ -68,7 +72,7 @@ func NewLearningAgent(observation, actions int, c AgentConfig, seed uint64) (*Le
 		policy = "flat"
 		c.Method = "reinforce"
 	}
-	if c.Baseline < 0 || c.Baseline > 1<<20 {
+	if c.Baseline < 0 || c.Baseline > maxBaseline {
 		errs = append(errs, fmt.Errorf("a baseline of %d runs: want 0 or more", c.Baseline))
 	}
 	l, err := gradient.New(gradient.Shape{Rows: 1, Features: observation, Actions: actions}, gradient.Config{
@@ -172,13 +176,28 @@ func (r *recorder) Step(action int) (gradient.Observation, float64, bool) {
 	return gradient.Observation{X: o}, reward, done
 }
 
-// Write stores the agent as a policy file. Notes describe its origin.
-func (a *LearningAgent) Write(w io.Writer, notes map[string]string) error {
-	return gradient.WriteFile(w, gradient.Meta{Kind: AgentKind, Notes: notes}, a.l)
+// agentState is the state of an agent beyond its networks, as stored in a policy file.
+type agentState struct {
+	Baseline int       `json:"baseline"`
+	Returns  []float64 `json:"returns"` // of the last runs, at most maxStoredReturns
+	Runs     uint64    `json:"runs"`
 }
 
-// ReadLearningAgent reads an agent stored by Write. Its sizes of observation and action space must equal the given
-// ones.
+// maxStoredReturns bounds the returns in a policy file, whose description has a limited size.
+const maxStoredReturns = 1 << 14
+
+// Write stores the agent as a policy file. Notes describe its origin.
+func (a *LearningAgent) Write(w io.Writer, notes map[string]string) error {
+	state, err := json.Marshal(agentState{a.baseline, a.returns[max(0, len(a.returns)-maxStoredReturns):], a.runs})
+	if err != nil {
+		return fmt.Errorf("write agent: %w", err)
+	}
+	return gradient.WriteFile(w, gradient.Meta{Kind: AgentKind, Notes: notes, State: state}, a.l)
+}
+
+// ReadLearningAgent reads an agent stored by Write; it continues with the baseline and the runs of the stored one. Its
+// sizes of observation and action space must equal the given ones. A file without a state yields an agent without a
+// baseline.
 func ReadLearningAgent(r io.Reader, observation, actions int) (*LearningAgent, error) {
 	m, l, err := gradient.ReadFile(r)
 	if err != nil {
@@ -191,5 +210,12 @@ func ReadLearningAgent(r io.Reader, observation, actions int) (*LearningAgent, e
 		return nil, fmt.Errorf("%w for these options and this machine: it is for %d numbers and %d actions, want %d and %d",
 			gradient.ErrForeign, m.Shape.Features, m.Shape.Actions, observation, actions)
 	}
-	return &LearningAgent{l: l}, nil
+	var s agentState
+	if len(m.State) > 0 {
+		err = json.Unmarshal(m.State, &s)
+	}
+	if err != nil || s.Baseline < 0 || s.Baseline > maxBaseline || len(s.Returns) > s.Baseline {
+		return nil, fmt.Errorf("read agent: baseline of %d runs, %d returns (%v): %w", s.Baseline, len(s.Returns), err, gradient.ErrCorrupt)
+	}
+	return &LearningAgent{l: l, baseline: s.Baseline, returns: s.Returns, runs: s.Runs}, nil
 }

@@ -1,10 +1,10 @@
 package hdeeprm
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,22 +44,50 @@ func appendLine(path, line string) error {
 	return errors.Join(err, f.Close())
 }
 
+// appendDistribution adds an element to the list in a JSON file by replacing its end, so that the cost does not depend
+// on the number of elements.
 func appendDistribution(path string, first []float64) error {
-	all := [][]float64{}
-	b, err := os.ReadFile(path)
-	if err == nil {
-		err = json.Unmarshal(b, &all)
-	} else if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if err != nil {
-		return fmt.Errorf("add to %s: %w", path, err)
-	}
 	if first == nil {
 		first = []float64{}
 	}
-	if b, err = json.Marshal(append(all, first)); err != nil {
+	element, err := json.Marshal(first)
+	if err != nil {
+		return fmt.Errorf("add to %s: %w", path, err)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(b, '\n'), 0o644)
+	at, before, err := endOfList(f)
+	if err == nil {
+		_, err = f.WriteAt([]byte(before+string(element)+"]\n"), at)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("add to %s: %w", path, err)
+	}
+	return nil
+}
+
+// endOfList returns the offset at which the next element of a list of lists is written, and the text before it. An empty
+// file is an empty list.
+func endOfList(f *os.File) (at int64, before string, err error) {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return 0, "[", err
+	}
+	from := max(0, info.Size()-64)
+	end := make([]byte, info.Size()-from)
+	if _, err := f.ReadAt(end, from); err != nil {
+		return 0, "", err
+	}
+	end = bytes.TrimRight(end, " \t\r\n")
+	list, isList := bytes.CutSuffix(end, []byte("]"))
+	list = bytes.TrimRight(list, " \t\r\n")
+	switch {
+	case isList && bytes.HasSuffix(list, []byte("]")):
+		before = ","
+	case !isList || from > 0 || string(list) != "[":
+		return 0, "", errors.New("it does not end like a list of lists")
+	}
+	return from + int64(len(list)), before, nil
 }

@@ -132,3 +132,64 @@ func TestLearningAgentFileAndLogs(t *testing.T) {
 		t.Error("ppo is accepted")
 	}
 }
+
+// TestLearningAgentResumes requires that a stored agent continues with its baseline and its runs.
+func TestLearningAgentResumes(t *testing.T) {
+	w, c := learningWorld(t), learningConfig
+	c.Baseline = 2
+	a, err := NewLearningAgent(w.ObservationSize(), w.Actions(), c, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if _, err := a.Run(w, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var file bytes.Buffer
+	if err := a.Write(&file, nil); err != nil {
+		t.Fatal(err)
+	}
+	back, err := ReadLearningAgent(&file, w.ObservationSize(), w.Actions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if back.baseline != 2 || back.runs != 3 || len(back.returns) != 2 || !slices.Equal(back.returns, a.returns) {
+		t.Errorf("baseline %d, %d runs, returns %v; want 2, 3, %v", back.baseline, back.runs, back.returns, a.returns)
+	}
+	one, err := a.Run(w, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := back.Run(w, false)
+	if err != nil || !slices.Equal(one.Actions, two.Actions) {
+		t.Errorf("the next run: actions %v (%v), want %v", two.Actions, err, one.Actions)
+	}
+}
+
+// TestDistributionsAreAppended requires that a run leaves the earlier distributions as they are, byte by byte, and
+// refuses a file that is no list of lists.
+func TestDistributionsAreAppended(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "probs.json")
+	for text, want := range map[string]string{
+		"":                      "[[0.25,0.75]]\n",
+		"[]\n":                  "[[0.25,0.75]]\n",
+		"[ [0.50, 0.5],\n[] ]":  "[ [0.50, 0.5],\n[],[0.25,0.75]]\n",
+		"[[0.5,0.5]]\n":         "[[0.5,0.5],[0.25,0.75]]\n",
+		"[[0.5,0.5],[0.1,0.9]]": "[[0.5,0.5],[0.1,0.9],[0.25,0.75]]\n",
+		"[1]":                   "",
+		"{}":                    "",
+		"[[0.5,":                "",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		err := appendDistribution(path, []float64{0.25, 0.75})
+		if want == "" {
+			want = text
+		}
+		if got, readErr := os.ReadFile(path); string(got) != want || (err != nil) != (want == text) {
+			t.Errorf("%q becomes %q (%v, %v), want %q", text, got, err, readErr, want)
+		}
+	}
+}

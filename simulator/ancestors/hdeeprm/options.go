@@ -200,7 +200,7 @@ func (o *Options) canonicalCorePolicy(core string) string {
 func (o *Options) agent(agent *section, hasActions bool) {
 	a := &o.Agent
 	a.Hidden, a.Rate, a.Gamma = int(agent.integer("hidden", 1<<16)), agent.number("lr", 0, 100), agent.number("gamma", 0, 1)
-	a.Method, a.Baseline = agent.text("method"), int(agent.integer("baseline", 1<<20))
+	a.Method, a.Baseline = agent.text("method"), int(agent.integer("baseline", maxBaseline))
 	a.File, a.InputModel, a.OutputModel = agent.text("file"), agent.text("input_model"), agent.text("output_model")
 	pair := agent.text("policy_pair")
 	if agent.values["gamma"] != nil && a.Gamma == 0 {

@@ -79,8 +79,8 @@ func (r *Run) finish() *Run {
 	return r
 }
 
-// learn runs a learning agent for the configured number of simulations and stores it. After an error or cancellation,
-// it stores the agent as far as it was trained.
+// learn runs a learning agent for the configured number of simulations and stores it. After an error, of Say too, or
+// cancellation, it stores the agent as far as it was trained.
 func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*Run, error) {
 	agent, err := l.agent(env, r.Workload.Options)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Run) learn(ctx context.Context, env *hdeeprm.Environment, l Launch) (*R
 		r.Learned = append(r.Learned, run)
 		if l.Say != nil {
 			if err := l.Say(k, run); err != nil {
-				return r.finish(), err
+				return r.finish(), errors.Join(err, l.write(agent, len(r.Learned)))
 			}
 		}
 	}

@@ -303,6 +303,19 @@ func TestLaunch(t *testing.T) {
 	if err != nil || classic.Method.Policy != "shortest-high_gflops" || math.Abs(classic.Summary().Makespan-7/1.1) > 1e-9 {
 		t.Errorf("classic: %v, %+v", err, classic)
 	}
+	full := errors.New("the disk is full")
+	l = Launch{Runs: 3, Train: true, Output: path + "y", Say: func(k int, _ hdeeprm.AgentRun) error {
+		if k == 1 {
+			return full
+		}
+		return nil
+	}}
+	if r, err := learning(t).Launch(t.Context(), Method{}, l); !errors.Is(err, full) || r == nil {
+		t.Errorf("a failed report: %v, want %v", err, full)
+	}
+	if _, err := LoadAgent(path + "y"); err != nil {
+		t.Errorf("the agent trained before a failed report: %v", err)
+	}
 	if _, err := learning(t).Launch(t.Context(), Method{}, Launch{Input: path + "x"}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such file: %v", err)
 	}

@@ -3,7 +3,10 @@ package batsim
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -151,6 +154,33 @@ func TestThereAndBack(t *testing.T) {
 	}
 	if err := w.Write(new(bytes.Buffer), 4); err == nil {
 		t.Error("version 4 was written")
+	}
+}
+
+// TestShadowedFields requires that a field of extra_data that the profile contains with another value is kept, over
+// writing and reading too.
+func TestShadowedFields(t *testing.T) {
+	w, err := Read(strings.NewReader(`{"jobs": [], "profiles": {"p": {"type": "delay", "delay": 4, "note": 1, "same": 7,
+		"extra_data": "{\"delay\": 5, \"note\": 2, \"same\": 7, \"more\": 3}"}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		p := w.Profiles["p"]
+		var shadowed map[string]int
+		var text string
+		err := errors.Join(json.Unmarshal(p.Extra["extra_data"], &text), json.Unmarshal([]byte(text), &shadowed))
+		if want := map[string]int{"delay": 5, "note": 2}; err != nil || p.Seconds != 4 || string(p.Extra["note"]) != "1" || string(p.Extra["same"]) != "7" ||
+			string(p.Extra["more"]) != "3" || !maps.Equal(shadowed, want) {
+			t.Errorf("%v s, %s (%v); want 4 s and %v in extra_data", p.Seconds, p.Extra, err, want)
+		}
+		var b bytes.Buffer
+		if err := w.Write(&b, 5); err != nil {
+			t.Fatal(err)
+		}
+		if w, err = Read(&b); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

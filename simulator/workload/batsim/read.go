@@ -1,6 +1,7 @@
 package batsim
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -252,8 +253,8 @@ func readProfile(name string, data json.RawMessage, m *mistakes) Profile {
 	return p
 }
 
-// extraData unpacks the extra_data text of version 5, which contains additional fields; text that is not an object is
-// kept.
+// extraData unpacks the extra_data text of version 5, which contains additional fields. Text that is not an object, and
+// fields that the profile contains with another value, remain in extra_data: the profile's own value applies.
 func (f *fields) extraData() {
 	var text string
 	var extra map[string]json.RawMessage
@@ -262,10 +263,17 @@ func (f *fields) extraData() {
 		return
 	}
 	delete(f.all, "extra_data")
+	shadowed := map[string]json.RawMessage{}
 	for name, v := range extra {
-		if _, there := f.all[name]; !there {
+		if own, there := f.all[name]; !there {
 			f.all[name] = v
+		} else if !bytes.Equal(own, v) {
+			shadowed[name] = v
 		}
+	}
+	if len(shadowed) > 0 {
+		inner, _ := json.Marshal(shadowed) // decoded values can be encoded
+		f.all["extra_data"], _ = json.Marshal(string(inner))
 	}
 }
 

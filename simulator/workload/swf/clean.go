@@ -170,7 +170,7 @@ type cleaner struct {
 // machine is determined at the first record, when the header is complete.
 func (c *cleaner) readAll(r *Reader) error {
 	var rec Record
-	for {
+	for c.o.First == 0 || len(c.t.Jobs) < c.o.First {
 		err := r.Read(&rec)
 		if err == io.EOF {
 			return nil
@@ -193,11 +193,9 @@ func (c *cleaner) readAll(r *Reader) error {
 				return ErrNoSize
 			}
 		}
-		if c.o.First > 0 && len(c.t.Jobs) == c.o.First {
-			return nil
-		}
 		c.add(&rec, r.Line())
 	}
+	return nil
 }
 
 // errCutOff is the tolerated end of a truncated file.

@@ -7,6 +7,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
+	"trainopt/internal/duration"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/chart"
@@ -56,8 +57,8 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
 				held = "missed"
 			}
-			field("  check", "%s left out: predicted %.3g s (%.3g–%.3g), measured %.3g s: 90 %% interval %s", c.Allocation, c.Predicted.P50, c.Predicted.P5,
-				c.Predicted.P95, float64(c.Measured), held)
+			field("  check", "%s left out: predicted %s (%s to %s), measured %s: 90 %% interval %s", c.Allocation, duration.Text(c.Predicted.P50), duration.Text(c.Predicted.P5),
+				duration.Text(c.Predicted.P95), duration.Text(float64(c.Measured)), held)
 		}
 		for _, ignored := range m.Ignored {
 			field("  note", "%s", ignored)

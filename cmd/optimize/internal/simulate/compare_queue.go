@@ -91,7 +91,7 @@ prints the published values beside ours; --figure hdeeprm runs all 36 pairs of H
 func (o *compareQueueOptions) rules() []cli.Rule {
 	return []cli.Rule{
 		{If: o.windows != 0, Flags: "starts", Conflict: "--windows", Reason: "both select the windows"},
-		{If: o.starts == "" && !o.Changed("windows"), Flags: "length", Requires: "--windows or --starts"},
+		{If: o.starts == "" && !o.Changed("windows") && o.length > 0, Flags: "length", Requires: "--windows or --starts"},
 		{If: o.figure != "", Flags: "policies against backfill placement windows starts length as-published", Conflict: "--figure"},
 		{If: o.figure == "rlscheduler", Flags: "generate jobs-count load overestimate procs platform options prefer", Conflict: "--figure rlscheduler"},
 	}
@@ -185,9 +185,6 @@ func (o *compareQueueOptions) methods(w *sweep.Workload) ([]sweep.Named, error) 
 // windowsOf returns the windows selected by flags.
 func (o *compareQueueOptions) windowsOf(w *sweep.Workload) (out []sweep.Window, notes []string, err error) {
 	n := len(w.Jobs)
-	if o.length < 1 {
-		return nil, nil, fmt.Errorf("--length %d: want at least 1", o.length)
-	}
 	switch {
 	case o.starts == "published":
 		for _, s := range rlscheduler.Starts1024 {
@@ -222,7 +219,8 @@ func (o *compareQueueOptions) windowsOf(w *sweep.Workload) (out []sweep.Window, 
 
 // prepare reads or generates the workloads and returns the sweep over all cases.
 func (o *compareQueueOptions) prepare() (*sweep.Sweep, error) {
-	if err := errors.Join(o.Check(o.rules()...), wantProcesses(o.Options, o.workers), o.Want("deadlines", o.deadlines >= 0, "more than 0, or 0 for none")); err != nil {
+	if err := errors.Join(o.Check(o.rules()...), wantProcesses(o.Options, o.workers), o.Want("deadlines", o.deadlines >= 0, "more than 0, or 0 for none"),
+		o.Want("length", o.length > 0, "at least 1")); err != nil {
 		return nil, err
 	}
 	drawn := o.trace == "" && o.workload == "" && o.custom == "" && o.options == ""
