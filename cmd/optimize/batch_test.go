@@ -273,7 +273,7 @@ func TestRequeue(t *testing.T) {
 func (w *batchWorld) secondLife(epochs int) {
 	w.t.Helper()
 	w.wait("requeued", func() bool { return w.jobState() == "PENDING" })
-	hurried := time.Now() // a start in the second of the requeue fails: the credential of the first life is just being revoked
+	hurried := time.Now()                 // a start in the second of the requeue fails: the credential of the first life is just being revoked
 	w.wait("started again", func() bool { // Slurm delays a requeued job by two minutes
 		if state := w.jobState(); state != "PENDING" {
 			return state != "COMPLETING"
