@@ -202,7 +202,10 @@ start() {
     return
   fi
   local fresh=0
-  alive slurmctld || { configure; fresh=1; }
+  if gone slurmdbd slurmctld slurmd-n0 slurmd-n1 slurmd-n2 slurmd-n3; then # those that run keep their ports
+    configure
+    fresh=1
+  fi
   alive munged || munged --force --key-file="$D/etc/munge.key" --socket="$D/run/munge.sock" --pid-file="$D/run/munged.pid" \
     --log-file="$D/log/munged.log" --seed-file="$D/etc/munge.seed" >>"$D/log/start.log" 2>&1 9>&- 8>&- || die "munged did not start: see $D/log/munged.log"
   if ! alive db; then

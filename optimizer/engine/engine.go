@@ -175,6 +175,8 @@ type Stretch struct {
 	Nodes     []string             `json:"nodes,omitempty"`
 	// Confirmed is set when Started and Ended are those of the engine's accounting.
 	Confirmed bool `json:"confirmed"`
+	// Corrected is the paid time by the accounting less that which was charged, if it was confirmed after the charge.
+	Corrected time.Duration `json:"corrected_ns,omitempty"`
 }
 
 // Forecast is the predicted start of a job at a place.

@@ -101,6 +101,8 @@ type spec struct {
 	Grace      time.Duration        `json:"grace_ns"`
 	LogLimit   int64                `json:"log_limit_bytes"`
 	Pace       endTimeouts          `json:"pace"`
+	// Owner is the process with which the job ends; zero: none.
+	Owner process `json:"owner,omitzero"`
 	// RunID is the job's OPTIMIZER_RUN_ID, which identifies stray processes after the keeper's death.
 	RunID text `json:"run_id,omitempty"`
 	// Terminal is the size of the job's pseudo-terminals, "COLUMNSxROWS"; empty means pipes.

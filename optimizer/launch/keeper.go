@@ -115,6 +115,10 @@ func (k *keeper) keep() {
 		if now >= tick {
 			tick = now + keeperTick
 			k.sample()
+			if o := k.spec.Owner; o.PID > 0 && !o.alive() && k.watch.stopAt != 1 {
+				fmt.Fprintf(os.Stderr, "the process %d with which the job ends has died\n", o.PID)
+				k.watch.stopAt = 1 // long ago
+			}
 		}
 		e.control = k.wanted()
 		k.act(k.watch.step(now, e))

@@ -28,6 +28,8 @@ type Command struct {
 	// StopBy is the wall-clock time of a deadline that also passes while the job waits for its place; zero means none.
 	// An engine without a queue ignores it.
 	StopBy time.Time
+	// Tied stops the job, as StopAfter does, if the process that started it dies.
+	Tied bool
 	// Reports is the directory in which an observer inside the job answers requests to save; empty without one.
 	Reports string
 }

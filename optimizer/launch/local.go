@@ -149,6 +149,13 @@ func (l Local) spec(c Command) (spec, *startFailure) {
 	s := spec{Schema: fileSchema, Self: texts(self), Args: texts(c.Args), Dir: text(dir), RunDir: text(runDir),
 		Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, LogLimit: l.LogLimit, Pace: l.pace,
 		RunID: text(runIDOf(c.Env))}
+	if c.Tied {
+		own, err := readStat(os.Getpid())
+		if err != nil {
+			return none, shortage("read the start time of this process", err)
+		}
+		s.Owner = own.process
+	}
 	if c.PTY {
 		s.Terminal = terminalSize()
 	}

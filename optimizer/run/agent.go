@@ -163,7 +163,7 @@ func (r *run) elapsed() time.Duration {
 	return r.elapsedBefore + r.Clock.Monotonic() - r.started
 }
 
-func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) }
+func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) + r.CorrectedUSD }
 
 // event reports a line to the view; warnings and problems also enter the record.
 func (r *run) event(level Level, format string, args ...any) {

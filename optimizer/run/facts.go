@@ -42,7 +42,11 @@ type facts struct {
 	Speeds     []float64            `json:"speeds,omitempty"`   // of the machine, see steadyMachine
 	QueuedS    float64              `json:"queued_s,omitempty"` // seconds of waiting for places
 	Stretch    int                  `json:"stretch,omitempty"`  // of the latest job on an engine
-	Asked      string               `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
+	// StretchRates are the prices of the stretches, USD per hour; CorrectedUSD is the difference that their late accounts
+	// make to the meter.
+	StretchRates map[int]float64 `json:"stretch_rates,omitempty"`
+	CorrectedUSD float64         `json:"corrected_usd,omitempty"`
+	Asked        string          `json:"asked,omitempty"` // the checkpoint that the last job wrote on request before its exit
 	observed
 
 	// Written by saveState.

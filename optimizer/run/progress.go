@@ -204,6 +204,16 @@ func (p *Progress) jobEnd(e launch.Exit) (end, charged time.Duration, ok bool) {
 	return 0, 0, false
 }
 
+// paidUntil returns the time until which the current job is charged by the engine that held its place; false without one.
+func (p *Progress) paidUntil(e launch.Exit) (time.Duration, bool) {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch {
+			return s.LaunchedAt + e.Held, e.Held > 0
+		}
+	}
+	return 0, false
+}
+
 // Current returns the latest segment; nil before the first.
 func (p *Progress) Current() *Segment {
 	if len(p.Segments) == 0 {

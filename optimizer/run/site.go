@@ -3,7 +3,9 @@ package run
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"slices"
@@ -40,13 +42,14 @@ type remoteSampler interface {
 	ClockOffset() time.Duration
 	// MachineCPUs is the number of CPUs of the machine there; 0 if unknown.
 	MachineCPUs() float64
-	// Place is what the engine was asked for, and charges.
-	Place() engine.Place
 }
 
 // stretchLister is a Launcher that keeps a record of the jobs of the engine that carried a run.
 type stretchLister interface {
 	Stretches(runDir string) ([]engine.Stretch, error)
+	// Confirm returns the same list after it has asked the engine for the accounts that are missing. With an error the
+	// list is the present one, nil if it cannot be read.
+	Confirm(ctx context.Context, runDir string) ([]engine.Stretch, error)
 }
 
 // openSite connects to the engine of the configuration. It has no effect for a run on this machine.
@@ -102,6 +105,19 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	r.rec.Baseline = nil
 	r.warn("continues on another engine: " + cmp.Or(c.Engine, "local"))
 	return nil
+}
+
+// charger is a Launcher whose engine grants, and charges, amounts other than those of the plan.
+type charger interface {
+	Charged(a resources.Allocation) resources.Allocation
+}
+
+// charged returns what is paid for when the job runs at an allocation.
+func (r *run) charged(a resources.Allocation) resources.Allocation {
+	if c, ok := r.Launcher.(charger); ok {
+		a.Memory = c.Charged(r.enforced(a)).Memory
+	}
+	return a
 }
 
 // queueing is the state of a run that waits for its place.
@@ -181,9 +197,8 @@ func (r *run) placed() {
 		held = min(now, max(seg.LaunchedAt, now-r.Clock.Now().Sub(since)))
 	}
 	held = max(held, r.meter.Seen()) // two places may have been held at once: both are charged, one after the other
-	paid := seg.Allocation
+	paid := r.charged(seg.Allocation)
 	if remote := r.sampler.remote; remote != nil {
-		paid.Memory = max(paid.Memory, remote.Place().Memory)
 		if n := remote.MachineCPUs(); n > 0 {
 			r.sampler.machineCPUs = n
 		}
@@ -192,6 +207,10 @@ func (r *run) placed() {
 		r.event(Warning, "%v", err)
 	}
 	seg.LaunchedAt, seg.StartedAt = held, now
+	if r.StretchRates == nil {
+		r.StretchRates = map[int]float64{}
+	}
+	r.StretchRates[r.Stretch] = float64(r.Rates.Hourly(paid))
 	r.QueuedS += (held - (now - waited)).Seconds()
 	r.rec.Enforced = r.job.Enforced()
 	if r.sampler.remote != nil && r.observer != nil {
@@ -367,23 +386,81 @@ func (r *run) reports() string {
 	return r.observer.installed.Reports
 }
 
-// recordStretches copies the engine's jobs of the run to the record.
+// recordStretches copies the engine's jobs of the run to the record, with the accounts that were missing before.
 func (r *run) recordStretches() {
 	l, ok := r.Launcher.(stretchLister)
 	if !ok {
 		return
 	}
-	list, err := l.Stretches(r.dir.Dir())
-	if err != nil {
-		r.warnOnce(err.Error())
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	list, err := l.Confirm(ctx, r.dir.Dir())
+	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
-	r.rec.Stretches = list
+	if list != nil {
+		r.rec.Stretches = list
+		r.correctCost()
+	}
 	for _, s := range list {
-		if !s.Ended.IsZero() && !s.Started.IsZero() && !s.Confirmed {
-			r.warnOnce(fmt.Sprintf("the end of %s job %s is not yet confirmed by the accounting: its cost is that of our own clock", s.Engine, s.ID))
+		missing := !s.Ended.IsZero() && !s.Started.IsZero() && !s.Confirmed
+		text := fmt.Sprintf("the end of %s job %s is not yet confirmed by the accounting: its cost is that of our own clock", s.Engine, s.ID)
+		if missing && !slices.Contains(r.rec.Warnings, text) {
+			r.warn(text)
+		} else if !missing {
+			r.rec.Warnings = slices.DeleteFunc(r.rec.Warnings, func(w string) bool { return w == text })
 		}
 	}
+	if err != nil && list == nil {
+		r.warnOnce(err.Error())
+	}
+}
+
+// correctCost determines by how much the accounts that came after the charge change it.
+func (r *run) correctCost() {
+	r.CorrectedUSD = 0
+	for _, s := range r.rec.Stretches {
+		if rate := r.StretchRates[s.N]; s.Corrected != 0 {
+			r.CorrectedUSD += rate * s.Corrected.Hours()
+		}
+	}
+}
+
+// ConfirmCost completes the record of a run that ended on an engine before the accounting confirmed its cost. It has no
+// effect on other runs, and none while the engine does not answer.
+func (a Agent) ConfirmCost(ctx context.Context, dir string) error {
+	rec, err := journal.ReadRecord(dir)
+	if err != nil || rec.State == journal.Running || !slices.ContainsFunc(rec.Stretches, func(s engine.Stretch) bool {
+		return !s.Confirmed && s.ID != "" && !s.Started.IsZero() && !s.Ended.IsZero()
+	}) {
+		return nil
+	}
+	jd, err := journal.Open(dir)
+	if err != nil {
+		return err
+	}
+	unlock, err := jd.Lock()
+	if err != nil { // an agent holds it
+		return nil
+	}
+	defer unlock()
+	r := newRun(a, Config{})
+	r.dir, r.rec = jd, rec
+	if _, err := jd.LoadState(&r.facts); err != nil {
+		return fmt.Errorf("confirm the cost of %s: %w", jd.ID(), err)
+	}
+	if r.openSite(ctx) != nil || !r.Config.elsewhere() {
+		return nil
+	}
+	before := r.CorrectedUSD
+	r.recordStretches()
+	rec.Outcome.CostUSD += journal.Number(r.CorrectedUSD - before)
+	rec.Settle()
+	if err := errors.Join(jd.WriteRecord(rec), jd.SaveState(&r.facts)); err != nil {
+		return fmt.Errorf("confirm the cost of %s: %w", jd.ID(), err)
+	}
+	r.writeReports()
+	return nil
 }
 
 // shiftedClock is the clock of this machine with the monotonic clock of another one.

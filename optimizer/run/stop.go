@@ -222,6 +222,9 @@ func (r *run) settleJob(exit launch.Exit) {
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
 		charged = r.exitAt
+		if paid, ok := r.Progress.paidUntil(exit); ok && r.queued == nil {
+			charged = paid
+		}
 	}
 	r.meter.Settle(charged)
 	if s := r.Progress.Current(); s != nil {

@@ -214,7 +214,7 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	if d := r.Config.SLA.TimeMax; d > 0 {
 		why, left = "deadline", d-r.elapsed()
 	}
-	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.Rates.Hourly(r.Current)); b > 0 && rate > 0 {
+	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.Rates.Hourly(r.charged(r.Current))); b > 0 && rate > 0 {
 		if d := time.Duration(math.Min((b-r.spent())/rate*3600, 1e9) * float64(time.Second)); d < left {
 			why, left = "budget", d
 		}

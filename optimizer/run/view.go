@@ -131,7 +131,7 @@ func (Quiet) Finished(*journal.Record, string) {}
 func (r *run) status() Status {
 	deadline, _ := r.deadline()
 	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.Current, Done: r.Progress.Done, Total: r.Progress.Total,
-		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: r.meter.Total(r.elapsed()), CostAtEnd: r.projected.cost,
+		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: cost.USD(r.spent()), CostAtEnd: r.projected.cost,
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,

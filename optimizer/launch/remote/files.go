@@ -63,8 +63,9 @@ type request struct {
 	StopAfter   time.Duration  `json:"stop_after_ns"` // 0: no limit
 	Checkpoints int            `json:"checkpoints"`
 	Stop        *time.Duration `json:"stop_grace_ns,omitempty"` // ends the job, with this grace
-	Kill        bool           `json:"kill,omitempty"`
-	Interrupts  int            `json:"interrupts,omitempty"` // number of SIGINTs to send
+	// Leave ends the job as a SIGTERM of the engine would: save, then exit.
+	Leave      bool `json:"leave,omitempty"`
+	Interrupts int  `json:"interrupts,omitempty"` // number of SIGINTs to send
 }
 
 // phase is the condition of a stretch on its node.

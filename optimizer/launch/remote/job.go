@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -75,6 +76,7 @@ func (j *job) watch() {
 			j.end()
 			return
 		}
+		j.leaveLostNode()
 		if j.unseen() >= pace.stale || !j.hasStarted() {
 			j.askEngine()
 			if why, lost := j.isLost(); lost {
@@ -190,6 +192,30 @@ func (j *job) askEngine() {
 	}
 }
 
+// leaveLostNode asks a living node, whose job the engine considers ended, to save and exit: the engine has lost contact
+// with it, and kills the training without notice when the contact is restored.
+func (j *job) leaveLostNode() {
+	pace := j.launcher.pace()
+	j.mu.Lock()
+	every := 6 * pace.ask
+	if j.status.State == engine.Ended {
+		every = pace.ask
+	}
+	due := j.node.Phase == running && !j.want.Leave && time.Since(j.changed) < pace.stale && time.Since(j.asked) >= every
+	before := j.status.State
+	j.mu.Unlock()
+	if !due {
+		return
+	}
+	j.askEngine()
+	j.mu.Lock()
+	lost := j.silent == nil && j.status.State == engine.Ended && before == engine.Ended // not one that is just ending
+	j.mu.Unlock()
+	if lost {
+		j.request(func(q *request) { q.Leave = true })
+	}
+}
+
 // isLost reports whether the job has ended without a record: its node is silent, and the engine says that the job has
 // ended, or has not known it in several answers. The silence of an engine is no evidence.
 func (j *job) isLost() (why string, lost bool) {
@@ -224,16 +250,33 @@ func (j *job) end() {
 	s := j.node
 	j.mu.Unlock()
 	e := *s.Exit
-	life := j.account(s.Exit.At)
+	life, sure := j.account()
 	switch {
 	case s.Phase == fenced:
 		e.Reason, e.Detail = launch.Lost, "ended by its fence: another stretch had taken over"
 	case s.Signal != "":
 		e = ofEngine(e, s, life)
+		if life == nil && j.isCancelled() {
+			e.Reason, e.Detail = launch.Cancelled, "cancelled; the accounting does not tell by whom"
+		}
 	case e.Reason == launch.StartFailed && life != nil && life.Cancelled != "":
 		e.Reason = launch.Cancelled
 	}
-	j.close(e, life)
+	j.close(e, life, sure)
+}
+
+func (j *job) wantsStop() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.want.Stop != nil
+}
+
+// isCancelled reports whether the engine lists the job as cancelled.
+func (j *job) isCancelled() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
+	defer cancel()
+	list, err := j.launcher.Engine.List(ctx, j.stretch.Key)
+	return err == nil && len(list) > 0 && strings.HasPrefix(list[len(list)-1].Raw, "CANCELLED")
 }
 
 // ofEngine returns the exit of a job that the engine has ended.
@@ -255,10 +298,14 @@ func (j *job) endWithout(why string) {
 	s, stretch := j.node, j.stretch
 	j.mu.Unlock()
 	if e, ok := launch.ReadExit(s.Handle); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
-		j.close(e, j.account(e.At))
+		life, sure := j.account()
+		if e.Reason == launch.Stopped && !j.wantsStop() {
+			e.Reason, e.Detail = launch.Preempted, "ended with its supervisor on the node, which was killed ("+why+")"
+		}
+		j.close(e, life, sure)
 		return
 	}
-	life := j.account(time.Now())
+	life, sure := j.account()
 	e := launch.Exit{Reason: launch.Lost, Code: -1, At: time.Now(), Detail: strings.TrimSpace("the stretch ended without a record (" + why + ")")}
 	if !s.Started.IsZero() {
 		e.At, e.Ran = s.Wall, s.Wall.Sub(s.Started)
@@ -276,47 +323,70 @@ func (j *job) endWithout(why string) {
 			e.Reason, e.Detail = launch.Preempted, "ended by the engine without notice: "+life.State
 		}
 	}
-	j.close(e, life)
+	j.close(e, life, sure)
 }
 
-// account waits a while for the engine's final account of the job; nil if it does not come. ended bounds the wait: an
-// engine that has been silent for long is not asked for long.
-func (j *job) account(ended time.Time) *engine.Life {
+// account waits a while for the engine's final account of the job; nil if there is none. sure is false for one that
+// contradicts the time for which the node was seen to be held: the accounting is incomplete after a restart of its
+// database.
+func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
-	id := j.stretch.ID
+	id, seen := j.stretch.ID, j.node.Wall.Sub(j.node.Held)
 	j.mu.Unlock()
 	if id == "" {
-		return nil
+		return nil, false
 	}
 	pace := j.launcher.pace()
 	for until := time.Now().Add(pace.final); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 		lives, err := j.launcher.Engine.Account(ctx, id)
 		cancel()
-		if n := len(lives); err == nil && n > 0 && lives[n-1].Final {
-			return &lives[n-1]
+		if sum := whole(lives); err == nil && sum != nil {
+			life = sum
+			if sure = agree(life, seen); sure {
+				return life, true
+			}
 		}
 		if time.Now().After(until) {
-			return nil
+			return life, false
 		}
 		select {
 		case <-time.After(pace.poll):
 		case <-j.life.Done():
-			return nil
+			return life, false
 		}
 	}
 }
 
-// close records the end and closes done.
-func (j *job) close(e launch.Exit, life *engine.Life) {
+// whole returns all lives of a job as one, in the state of the last: from the start of the first, with the sum of the
+// times, all of which are paid. nil unless all are final.
+func whole(lives []engine.Life) *engine.Life {
+	if len(lives) == 0 {
+		return nil
+	}
+	sum := lives[len(lives)-1]
+	sum.Elapsed = 0
+	for _, l := range slices.Backward(lives) {
+		if !l.Final {
+			return nil
+		}
+		if sum.Elapsed += l.Elapsed; !l.Started.IsZero() {
+			sum.Started = l.Started
+		}
+	}
+	return &sum
+}
+
+// close records the end and closes done. Times and charge are those of the account if that is sure.
+func (j *job) close(e launch.Exit, life *engine.Life, sure bool) {
 	j.mu.Lock()
 	s := &j.stretch
 	s.Ended = e.At
 	if life != nil {
-		s.State, s.Ended, s.Confirmed = life.State, life.Ended, true
-		if !life.Started.IsZero() {
-			s.Started = life.Started
-		}
+		s.State = life.State
+	}
+	if sure {
+		confirm(s, life)
 		e.Held = life.Elapsed
 	} else if !s.Started.IsZero() && e.At.After(s.Started) {
 		e.Held = e.At.Sub(s.Started)
@@ -438,9 +508,6 @@ func (j *job) MachineCPUs() float64 {
 	defer j.mu.Unlock()
 	return j.node.CPUs
 }
-
-// Place returns what the engine was asked for.
-func (j *job) Place() engine.Place { return j.stretch.Place }
 
 // ClockOffset returns the node's monotonic clock less that of this machine.
 func (j *job) ClockOffset() time.Duration {

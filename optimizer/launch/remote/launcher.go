@@ -283,6 +283,12 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	return j, nil
 }
 
+// Charged returns an allocation with the memory that is asked for, and charged, with it.
+func (l *Launcher) Charged(a resources.Allocation) resources.Allocation {
+	a.Memory = l.Place(a).Memory
+	return a
+}
+
 // Stretches returns the stretches of a run, oldest first.
 func (l *Launcher) Stretches(runDir string) ([]engine.Stretch, error) { return Stretches(runDir) }
 

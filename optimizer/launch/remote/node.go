@@ -33,7 +33,8 @@ const (
 	// fenceTime is the time in which an earlier stretch notices that it no longer owns the run. One that has not
 	// renewed its state for so long is dead or has been killed by its own fence.
 	fenceTime = 3 * time.Second
-	// busyTime limits the wait for the keeper of an earlier stretch to release the run directory.
+	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch to
+	// release the run directory.
 	busyTime = 30 * time.Second
 )
 
@@ -91,7 +92,12 @@ var errFenced = errors.New("another stretch owns the run")
 // run carries out the stretch.
 func (n *node) run() (int, error) {
 	host, _ := os.Hostname()
-	n.state = nodeState{Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host), EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+	var earlier nodeState
+	if readJSON(n.dir, nodeFile(n.n), &earlier) == nil && earlier.Phase != ready {
+		return codeSaved, n.refuseSecond(earlier)
+	}
+	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
+		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -106,6 +112,23 @@ func (n *node) run() (int, error) {
 		return codeNode, errors.Join(err, n.fail(err.Error()))
 	}
 	return n.supervise()
+}
+
+// refuseSecond ends a job that the engine has started again after the training had begun, as after a requeue: the spec is
+// that of the first start, and the agent continues from the checkpoint in another stretch. If the earlier process still
+// runs, on a node that the engine has lost, the fence of that stretch ends it.
+func (n *node) refuseSecond(earlier nodeState) error {
+	if earlier.Phase != running {
+		return nil // its end is recorded
+	}
+	if e, ok := launch.ReadExit(earlier.Handle); ok {
+		earlier.Exit = &e
+	} else {
+		earlier.Exit = &launch.Exit{Reason: launch.Preempted, Code: -1, Detail: "the engine has started the job of the stretch again", At: earlier.Wall,
+			Ran: earlier.Wall.Sub(earlier.Started)}
+	}
+	n.state, n.state.Phase = earlier, ended
+	return n.beat()
 }
 
 // fail records that the job was not started.
@@ -204,9 +227,9 @@ func (n *node) start() error {
 	l := s.Limits
 	l.CPUs.Min, l.GPUs.Min = 0, 0
 	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
-		StopAfter: n.stopAfter()}
+		StopAfter: n.stopAfter(), Tied: true}
 	local := launch.Local{Self: n.self, Host: host}
-	for until := time.Now().Add(busyTime); ; time.Sleep(nodeTick) {
+	for until := time.Now().Add(busyTime + 2*s.Grace); ; time.Sleep(nodeTick) {
 		n.job, err = local.Start(context.Background(), c)
 		if !errors.Is(err, launch.ErrBusy) || time.Now().After(until) || n.isFenced() {
 			break
@@ -343,6 +366,9 @@ func (n *node) serve() {
 	}
 	if tree, ok := n.job.(launch.ProcessTree); ok && q.Interrupts > was.Interrupts {
 		tree.Signal(unix.SIGINT)
+	}
+	if q.Leave {
+		n.receive(unix.SIGTERM)
 	}
 	if q.Stop != nil && (was.Stop == nil || *q.Stop < *was.Stop) {
 		go n.job.Stop(context.Background(), *q.Stop)

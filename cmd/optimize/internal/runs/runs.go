@@ -25,6 +25,9 @@ func findRun(e *cli.Env, args []string) (string, error) {
 	dir, err := journal.Find(e.State(), ref)
 	if err == nil {
 		settleGone(e, dir)
+		if err := newAgent(e, nil).ConfirmCost(context.Background(), dir); err != nil {
+			warn(e, []string{err.Error()})
+		}
 	}
 	return dir, cli.Usage(err)
 }
