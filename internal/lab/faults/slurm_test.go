@@ -31,7 +31,7 @@ func TestSameRecord(t *testing.T) {
 		}
 		return slices.Sorted(maps.Keys(v))
 	}
-	want := append(keys(here), "stretches")
+	want := append(keys(here), "starts", "stretches")
 	slices.Sort(want)
 	if got := keys(w); !slices.Equal(got, want) {
 		t.Errorf("fields of run.json %v, want %v", got, want)

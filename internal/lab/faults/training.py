@@ -32,8 +32,11 @@ while done < units:
     done += 1
     with open(os.path.join(home, "journal"), "a") as f:
         f.write(f"{writer} {done} {time.time():.3f}\n")
-    with open(saved + ".new", "w") as f:
-        json.dump({"unit": done}, f)
-    os.replace(saved + ".new", saved)
-    with open(log, "a") as f:
-        f.write(f"{done},{units},{pace},{1 / done:.6f}\n")
+    try:
+        with open(saved + ".new", "w") as f:
+            json.dump({"unit": done}, f)
+        os.replace(saved + ".new", saved)
+        with open(log, "a") as f:
+            f.write(f"{done},{units},{pace},{1 / done:.6f}\n")
+    except OSError:  # the disk is full
+        pass

@@ -15,10 +15,16 @@ const (
 	settledAfter = 10 * time.Minute
 )
 
-// agree reports whether an account agrees with the time for which the node was seen to be held; 0 if it was never seen.
-// The time on a node after the engine has lost it is not charged.
-func agree(life *engine.Life, seen time.Duration) bool {
-	return seen <= 0 || (life.Elapsed-seen).Abs() <= agreement || life.State == "NODE_FAIL" && life.Elapsed < seen
+// agree reports whether an account agrees with the time from which and for which the node was seen to be held, zero if it
+// was never seen. The time on a node after the engine has lost it is not charged.
+func agree(life *engine.Life, from time.Time, seen time.Duration) bool {
+	if seen <= 0 {
+		return true
+	}
+	if life.Started.Sub(from) > 2*time.Second { // an earlier life is missing
+		return false
+	}
+	return (life.Elapsed-seen).Abs() <= agreement || life.State == "NODE_FAIL" && life.Elapsed < seen
 }
 
 // confirm sets the times of a stretch to those of the account.
@@ -48,7 +54,7 @@ func (l *Launcher) Confirm(ctx context.Context, runDir string) ([]engine.Stretch
 			return all.List, err
 		}
 		life, charged := whole(lives), s.Ended.Sub(s.Started)
-		if life == nil || !agree(life, charged) && time.Since(s.Ended) < settledAfter {
+		if life == nil || !agree(life, s.Started, charged) && time.Since(s.Ended) < settledAfter {
 			continue
 		}
 		s.Corrected = life.Elapsed - charged

@@ -342,7 +342,8 @@ func (j *job) endWithout(why string) {
 // database.
 func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
-	id, seen := j.stretch.ID, j.node.Wall.Sub(j.node.Held)
+	id, held := j.stretch.ID, j.node.Held
+	seen := j.node.Wall.Sub(held)
 	j.mu.Unlock()
 	if id == "" {
 		return nil, false
@@ -354,7 +355,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 		cancel()
 		if sum := whole(lives); err == nil && sum != nil {
 			life = sum
-			if sure = agree(life, seen); sure {
+			if sure = agree(life, held, seen); sure {
 				return life, true
 			}
 		}
