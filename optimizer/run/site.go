@@ -62,11 +62,24 @@ func (r *run) openSite(ctx context.Context) error {
 	}
 	gpus := r.Config.GPUs != "" && r.Config.GPUs != "0" || r.ins.GPU.Value == "yes" || r.Limits.GPUs.Max > 0
 	s, err := r.Site(ctx, r.Config, gpus)
+	if s.Launcher != nil {
+		r.site, r.Launcher = s, s.Launcher
+	}
 	if err != nil {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
-	r.site, r.Launcher = s, s.Launcher
 	return nil
+}
+
+// reopenSite connects to the engine of a run that exists already. Its jobs can be followed and stopped by their files
+// while the engine itself does not answer.
+func (r *run) reopenSite(ctx context.Context) error {
+	err := r.openSite(ctx)
+	if err != nil && r.site.Launcher != nil {
+		r.event(Warning, "%v", err)
+		return nil
+	}
+	return err
 }
 
 // changeEngine lets an ended run continue on another engine, or on another kind of its nodes: limits, baseline and prices
@@ -76,6 +89,13 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	r.Config.Engine, r.Config.EngineArgs = c.Engine, c.EngineArgs
 	if c.BillingHour > 0 {
 		r.Config.BillingHour = c.BillingHour
+	}
+	if l, ok := r.Launcher.(interface {
+		Release(context.Context, string) error
+	}); ok {
+		if err := l.Release(ctx, r.dir.Dir()); err != nil {
+			return fmt.Errorf("give up what the run has on its present engine: %w", err)
+		}
 	}
 	r.Limits.GPUs.Max = 0
 	var err error
@@ -163,6 +183,23 @@ func (r *run) giveUpMove(why string) {
 	r.setPlan(plan.Plan{Allocation: r.Current, Planner: "static", Reason: "no place was to be had for " + m.to.Next.String(), Binding: "none"})
 }
 
+// settleEngine gives up what is still being obtained from the engine, and waits a while until that is done.
+func (r *run) settleEngine() {
+	r.abandonMove()
+	if l, ok := r.Launcher.(interface{ Settle(context.Context) }); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		l.Settle(ctx)
+	}
+}
+
+// withdrawPrepared gives up the places that a dead agent was obtaining.
+func (r *run) withdrawPrepared() {
+	if l, ok := r.Launcher.(interface{ WithdrawPrepared(string) }); ok {
+		l.WithdrawPrepared(r.dir.Dir())
+	}
+}
+
 // abandonMove withdraws the place that is being obtained, if any.
 func (r *run) abandonMove() {
 	if r.moving != nil && r.moving.place != nil {
@@ -220,6 +257,19 @@ func (r *run) placed() {
 	r.moveTimeLimit()
 	r.recordStretches()
 	r.save(true)
+}
+
+// chargeHeld charges a place that was held although no job ran at it, and returns the time until which it is charged.
+func (r *run) chargeHeld(held time.Duration) time.Duration {
+	if held <= 0 {
+		return r.meter.Seen()
+	}
+	from := r.meter.Seen()
+	seg := r.Progress.Current()
+	if err := r.meter.Start(from, cost.Label(seg.Label), r.charged(seg.Allocation), r.Rates); err != nil {
+		r.event(Warning, "%v", err)
+	}
+	return from + held
 }
 
 // watchQueue shows why a job waits, whenever that changes.

@@ -152,7 +152,7 @@ func (w *world) killSupervisor() {
 	}
 }
 
-// TestDatabaseDies checks that a run whose end the accounting does not confirm ends nevertheless and says so, and that the
+// TestDatabaseDies checks that a run whose end the accounting does not confirm ends nevertheless and reports this, and that the
 // confirmation is added when the run is shown later.
 func TestDatabaseDies(t *testing.T) {
 	w := newWorld(t)

@@ -26,13 +26,11 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		}
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
+		wish := remote.ReadWish(cfg.EngineArgs)
 		offers, err := eng.Offers(ctx)
-		if err != nil {
-			return run.Site{}, err
-		}
-		offer, err := remote.Choose(offers, remote.ReadWish(cfg.EngineArgs), gpus)
-		if err != nil {
-			return run.Site{}, err
+		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType} // enough for jobs that exist already
+		if err == nil {
+			offer, err = remote.Choose(offers, wish, gpus)
 		}
 		if !gpus {
 			offer.GPUs = 0
@@ -46,6 +44,9 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 			l.Notice = n.Notice(ctx)
 		}
 		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if err != nil {
+			return site, err
+		}
 		if queue, ok := eng.(remote.Observable); ok {
 			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
 				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
