@@ -31,7 +31,7 @@ type Site struct {
 	// Rates are the prices of the site; nil: the default rates of its GPU model.
 	Rates *cost.Rates
 	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
-	// by up to so many other places of the site that could run it; nil if the engine cannot tell.
+	// by up to the given number of other places of the site that could run it; nil if the engine cannot tell.
 	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error)
 }
 
