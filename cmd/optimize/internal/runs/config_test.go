@@ -95,7 +95,8 @@ func TestSampleIsAccepted(t *testing.T) {
 			live = append(live, regexp.MustCompile(`^( +)# `).ReplaceAllString(l, "$1"))
 		}
 	}
-	cfg := read(write("live.yaml", header+"\n"+strings.Join(live, "\n")))
+	text := strings.Replace(strings.Join(live, "\n"), "name: local", "name: slurm", 1) // which accepts all options
+	cfg := read(write("live.yaml", header+"\n"+text))
 	if cfg.SLA.CostMaxUSD != 5 || cfg.SLA.TimeMax != 2*time.Hour || !cfg.PreferenceGiven || cfg.Steps != 10000 || cfg.Observe != "auto" || cfg.NumWorkers != "0:8" ||
 		cfg.Knobs["batch_size"] != "--per_device_train_batch_size={}" || cfg.Knobs["resume"] != "--resume_from_checkpoint={path}" || cfg.Columns["images_per_sec"] != "throughput" {
 		t.Errorf("with its lines uncommented: %+v", cfg)
