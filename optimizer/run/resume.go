@@ -76,7 +76,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.dir = jd
-	if err := r.openSite(context.Background()); err != nil {
+	if err := r.awaitSite(context.Background()); err != nil {
 		return refuse(err)
 	}
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {

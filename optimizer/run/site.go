@@ -69,6 +69,25 @@ func (r *run) openSite(ctx context.Context) error {
 	return nil
 }
 
+// awaitSite is openSite for a run that exists. It repeats for a while: a controller that has just been restarted knows no
+// nodes yet.
+func (r *run) awaitSite(ctx context.Context) error {
+	began := time.Now()
+	for attempt := 0; ; attempt++ {
+		err := r.openSite(ctx)
+		if err == nil || r.Site == nil || time.Since(began) > awaitSiteWithin {
+			return err
+		}
+		if attempt == 0 {
+			r.View.Event(Warning, err.Error()+"; trying again")
+		}
+		time.Sleep(2 * time.Second)
+	}
+}
+
+// awaitSiteWithin limits awaitSite.
+const awaitSiteWithin = time.Minute
+
 // changeEngine lets an ended run continue on another engine, or on another kind of its nodes: limits, baseline and prices
 // become those of the new place, and what was timed at the old one no longer counts. The money spent, and the limits of
 // the SLA, stay.

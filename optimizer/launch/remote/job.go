@@ -326,7 +326,7 @@ func (j *job) endWithout(why string) {
 	j.close(e, life, sure)
 }
 
-// account waits a while for the engine's final account of the job; nil if there is none. sure is false for one that
+// account waits a while for the engine's final account of the job; nil without one. sure is false for one that
 // contradicts the time for which the node was seen to be held: the accounting is incomplete after a restart of its
 // database.
 func (j *job) account() (life *engine.Life, sure bool) {
