@@ -4,18 +4,23 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/runs"
+	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
+	"trainopt/simulator/cells"
 )
 
 // keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
@@ -28,7 +33,28 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == runs.NodeArg {
 		os.Exit(remote.Node(os.Args[2:], []string{processEnv().Self[0], keeperArg}))
 	}
+	if len(os.Args) > 1 && os.Args[1] == simulate.ShareArg {
+		os.Exit(int(executeShare(processEnv())))
+	}
 	os.Exit(int(execute(processEnv())))
+}
+
+// executeShare runs a task of an array job: the command that was started elsewhere, of which this process does a share.
+func executeShare(e *cli.Env) run.Code {
+	share, command, err := cells.Open(e.Args[1:])
+	if err != nil {
+		fmt.Fprintf(e.Stderr, "optimize: %v\n", err)
+		return run.CodeUsage
+	}
+	// Slurm does not necessarily bind a job to its CPUs.
+	if cpus, err := strconv.Atoi(e.Getenv("SLURM_CPUS_ON_NODE")); err == nil && cpus > 0 {
+		runtime.GOMAXPROCS(cpus)
+	}
+	e.Args, e.Share, e.Stdout = command.Args, share, io.Discard
+	if code := execute(e); !share.Finished() {
+		return max(code, run.CodeOurs)
+	}
+	return run.CodeDone
 }
 
 // processEnv returns the environment of this process.

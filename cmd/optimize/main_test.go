@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/run"
@@ -23,6 +24,9 @@ const agentVariable = "TRAINOPT_TEST_AGENT"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
 		os.Exit(launch.KeeperMain(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == simulate.ShareArg {
+		os.Exit(int(executeShare(processEnv())))
 	}
 	if os.Getenv(agentVariable) != "" {
 		os.Unsetenv(agentVariable)

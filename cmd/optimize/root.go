@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -19,6 +20,7 @@ import (
 	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
+	"trainopt/simulator/cells"
 )
 
 // execute runs one command line and returns its exit code. Every refusal is one line on stderr.
@@ -29,6 +31,9 @@ func execute(e *cli.Env) run.Code {
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	err := root.ExecuteContext(context.Background())
+	if errors.Is(err, cells.ErrShare) {
+		return run.CodeDone
+	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(e.Stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
 	}

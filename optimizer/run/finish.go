@@ -48,6 +48,7 @@ func (r *run) end(e *ending) {
 
 // finish closes the last segment, evaluates the SLA, and writes the final record, tables and reports.
 func (r *run) finish() Result {
+	r.settleEngine()
 	e := r.ended
 	now := r.elapsed()
 	r.measureSpeed()

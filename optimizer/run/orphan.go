@@ -102,9 +102,11 @@ func (r *run) stopOrphan(ctx context.Context, grace time.Duration) (*launch.Exit
 	if _, err := r.dir.LoadState(&r.facts); err != nil {
 		return nil, err
 	}
-	if err := r.openSite(ctx); err != nil {
+	if err := r.reopenSite(ctx); err != nil {
 		return nil, err
 	}
+	r.withdrawPrepared()
+	defer r.settleEngine()
 	if r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts); r.Handle == nil || r.Ended {
 		return nil, nil
 	}

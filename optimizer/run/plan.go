@@ -396,6 +396,9 @@ func (r *run) dryRun(ctx context.Context) Result {
 	return Result{Code: CodeDone, Record: r.rec}
 }
 
+// otherPlaces is the number of places of an engine that a dry run compares with its own.
+const otherPlaces = 3
+
 // showPlan shows the plan of a dry run, with the predicted start on an engine.
 func (r *run) showPlan(ctx context.Context) {
 	a, seconds, costs := r.Baseline, (*sla.Interval)(nil), (*sla.Interval)(nil)
@@ -405,7 +408,7 @@ func (r *run) showPlan(ctx context.Context) {
 			seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
 		}
 	}
-	r.forecast(ctx, a, seconds, costs)
+	r.forecast(ctx, a, otherPlaces, seconds, costs)
 	r.View.Planned(r.rec)
 }
 

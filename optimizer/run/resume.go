@@ -76,7 +76,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(err)
 	}
 	r.dir = jd
-	if err := r.awaitSite(context.Background()); err != nil {
+	if err := r.reopenSite(context.Background()); err != nil {
 		return refuse(err)
 	}
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
@@ -154,6 +154,7 @@ func (r *run) changeLimits(change Change) bool {
 
 // adoptOrRestart adopts the job of the run, or restarts it.
 func (r *run) adoptOrRestart(ctx context.Context) error {
+	r.withdrawPrepared()
 	r.Handle = latestJob(r.Launcher, r.dir.Dir(), &r.facts)
 	if r.Handle == nil || r.Ended {
 		r.Pending = nil
@@ -183,7 +184,9 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 	} else {
 		r.event(Info, "adopted the running job (pid %d) of %s", h.PID, r.dir.ID())
 	}
-	r.moveTimeLimit()
+	if r.queued == nil { // the limit of a waiting job begins with its start
+		r.moveTimeLimit()
+	}
 	return nil
 }
 

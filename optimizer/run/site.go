@@ -31,8 +31,8 @@ type Site struct {
 	// Rates are the prices of the site; nil: the default rates of its GPU model.
 	Rates *cost.Rates
 	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
-	// by up to three other places of the site that could run it; nil if the engine cannot tell.
-	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error)
+	// by up to the given number of other places of the site that could run it; nil if the engine cannot tell.
+	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error)
 }
 
 // remoteSampler is a job that is sampled where it runs.
@@ -62,31 +62,25 @@ func (r *run) openSite(ctx context.Context) error {
 	}
 	gpus := r.Config.GPUs != "" && r.Config.GPUs != "0" || r.ins.GPU.Value == "yes" || r.Limits.GPUs.Max > 0
 	s, err := r.Site(ctx, r.Config, gpus)
+	if s.Launcher != nil {
+		r.site, r.Launcher = s, s.Launcher
+	}
 	if err != nil {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
-	r.site, r.Launcher = s, s.Launcher
 	return nil
 }
 
-// awaitSite is openSite for a run that exists. It repeats for a while: a controller that has just been restarted knows no
-// nodes yet.
-func (r *run) awaitSite(ctx context.Context) error {
-	began := time.Now()
-	for attempt := 0; ; attempt++ {
-		err := r.openSite(ctx)
-		if err == nil || r.Site == nil || time.Since(began) > awaitSiteWithin {
-			return err
-		}
-		if attempt == 0 {
-			r.View.Event(Warning, err.Error()+"; trying again")
-		}
-		time.Sleep(2 * time.Second)
+// reopenSite connects to the engine of a run that exists already. Its jobs can be followed and stopped by their files
+// while the engine itself does not answer.
+func (r *run) reopenSite(ctx context.Context) error {
+	err := r.openSite(ctx)
+	if err != nil && r.site.Launcher != nil {
+		r.event(Warning, "%v", err)
+		return nil
 	}
+	return err
 }
-
-// awaitSiteWithin limits awaitSite.
-const awaitSiteWithin = time.Minute
 
 // changeEngine lets an ended run continue on another engine, or on another kind of its nodes: limits, baseline and prices
 // become those of the new place, and what was timed at the old one no longer counts. The money spent, and the limits of
@@ -95,6 +89,13 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 	r.Config.Engine, r.Config.EngineArgs = c.Engine, c.EngineArgs
 	if c.BillingHour > 0 {
 		r.Config.BillingHour = c.BillingHour
+	}
+	if l, ok := r.Launcher.(interface {
+		Release(context.Context, string) error
+	}); ok {
+		if err := l.Release(ctx, r.dir.Dir()); err != nil {
+			return fmt.Errorf("give up what the run has on its present engine: %w", err)
+		}
 	}
 	r.Limits.GPUs.Max = 0
 	var err error
@@ -182,6 +183,23 @@ func (r *run) giveUpMove(why string) {
 	r.setPlan(plan.Plan{Allocation: r.Current, Planner: "static", Reason: "no place was to be had for " + m.to.Next.String(), Binding: "none"})
 }
 
+// settleEngine gives up what is still being obtained from the engine, and waits a while until that is done.
+func (r *run) settleEngine() {
+	r.abandonMove()
+	if l, ok := r.Launcher.(interface{ Settle(context.Context) }); ok {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+		defer cancel()
+		l.Settle(ctx)
+	}
+}
+
+// withdrawPrepared gives up the places that a dead agent was obtaining.
+func (r *run) withdrawPrepared() {
+	if l, ok := r.Launcher.(interface{ WithdrawPrepared(string) }); ok {
+		l.WithdrawPrepared(r.dir.Dir())
+	}
+}
+
 // abandonMove withdraws the place that is being obtained, if any.
 func (r *run) abandonMove() {
 	if r.moving != nil && r.moving.place != nil {
@@ -241,6 +259,19 @@ func (r *run) placed() {
 	r.save(true)
 }
 
+// chargeHeld charges a place that was held although no job ran at it, and returns the time until which it is charged.
+func (r *run) chargeHeld(held time.Duration) time.Duration {
+	if held <= 0 {
+		return r.meter.Seen()
+	}
+	from := r.meter.Seen()
+	seg := r.Progress.Current()
+	if err := r.meter.Start(from, cost.Label(seg.Label), r.charged(seg.Allocation), r.Rates); err != nil {
+		r.event(Warning, "%v", err)
+	}
+	return from + held
+}
+
 // watchQueue shows why a job waits, whenever that changes.
 func (r *run) watchQueue() {
 	r.watchMove()
@@ -297,7 +328,7 @@ const forecastWithin = 5 * time.Second
 
 // forecast records when the engine would start a job at an allocation, and with it the end of the run, its cost and the
 // chance to keep the deadline.
-func (r *run) forecast(ctx context.Context, a resources.Allocation, seconds, costs *sla.Interval) {
+func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, seconds, costs *sla.Interval) {
 	if r.site.Forecast == nil {
 		return
 	}
@@ -305,7 +336,7 @@ func (r *run) forecast(ctx context.Context, a resources.Allocation, seconds, cos
 	if seconds != nil {
 		length = time.Duration(seconds.P95 * float64(time.Second))
 	}
-	list, err := r.site.Forecast(ctx, a, length)
+	list, err := r.site.Forecast(ctx, a, length, others)
 	if err != nil {
 		r.event(Info, "start not predicted: %v", err)
 		return
@@ -337,7 +368,7 @@ func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
 	if p := r.rec.Plan; p != nil && p.Prediction != nil {
 		seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
 	}
-	r.forecast(ctx, a, seconds, costs)
+	r.forecast(ctx, a, 0, seconds, costs)
 	if len(r.rec.Starts) > 0 {
 		r.event(Info, "predicted start: %s", startWords(r.rec.Starts[0], r.Clock.Now()))
 	}

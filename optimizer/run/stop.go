@@ -171,6 +171,13 @@ func signalName(s os.Signal) string {
 // handleExit handles the exit of the job, requested or not. It settles time and cost, reads the remaining rows, and
 // then ends the run or starts the next launch.
 func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
+	if r.queued != nil {
+		select {
+		case <-r.queued.Started(): // unnoticed so far
+			r.placed()
+		default:
+		}
+	}
 	r.awaitEnd(exit)
 	r.settleJob(exit)
 	now := r.exitAt
@@ -189,13 +196,14 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 		seg.CheckpointS = (now - l.AskedAt).Seconds()
 	}
 	switch {
-	case r.Progress.Finished() && exit.Signal == "" && exit.Code == 0 && (exit.Reason == launch.Exited || exit.Reason == launch.Stopped):
+	case r.Progress.Finished() && exit.Signal == "" && exit.Code == 0 && finishedBy[exit.Reason]:
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit}) // a job that finishes while it is asked to exit counts as finished
 	case r.Progress.Finished() && l != nil && l.Checkpoint && exit.Signal == "SIGUSR1":
 		// An interpreter removes its handlers while it exits, so that the request killed it.
 		r.event(Warning, "the job had done all its work when the checkpoint request (SIGUSR1) ended it")
 		r.end(&ending{state: journal.Done, reason: "exited", exit: &exit})
-	case l == nil:
+	case l == nil || l.Next != nil && exit.Reason == launch.Cancelled: // a person has cancelled it
+		r.Pending = nil
 		r.handleUnrequestedExit(exit, now)
 	case l.Next != nil:
 		r.Pending = nil
@@ -204,6 +212,9 @@ func (r *run) handleExit(ctx context.Context, exit launch.Exit) {
 		r.end(r.stopped(&exit))
 	}
 }
+
+// finishedBy contains the reasons with which a job that has done all its work may exit: it may have been asked to leave.
+var finishedBy = map[launch.ExitReason]bool{launch.Exited: true, launch.Stopped: true, launch.Preempted: true, launch.Cancelled: true}
 
 // settleJob dates the end of a job by the keeper's record, however late the agent notices it. Nothing is charged
 // between jobs. A job without a record ended no earlier than the state that this agent resumed.
@@ -216,8 +227,8 @@ func (r *run) settleJob(exit launch.Exit) {
 			charged = paid // by the engine's account
 		}
 	}
-	if r.queued != nil { // it never had its place
-		charged = 0
+	if r.queued != nil { // nothing ran, but the place may have been held
+		charged = r.chargeHeld(exit.Held)
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
@@ -342,6 +353,8 @@ func describeExit(e launch.Exit) string {
 		text = "out of memory"
 	case e.Reason == launch.Lost:
 		text = "lost without an exit record"
+	case (e.Reason == launch.Preempted || e.Reason == launch.Cancelled) && e.Code < 0:
+		text = string(e.Reason)
 	case e.Signal != "":
 		text = "died of " + e.Signal
 	case e.Detail == "" || e.Detail == fmt.Sprintf("exited by itself with code %d", e.Code):

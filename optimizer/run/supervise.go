@@ -66,7 +66,12 @@ func (r *run) supervise(ctx context.Context) {
 		case <-placed:
 			r.placed()
 		case <-ready:
-			r.requestStop(r.moving.to)
+			select {
+			case <-gone:
+				r.giveUpMove("the engine has ended the job that held its place")
+			default:
+				r.requestStop(r.moving.to)
+			}
 		case <-gone:
 			r.giveUpMove("the engine has ended the job that held its place")
 		case <-done:

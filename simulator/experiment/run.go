@@ -4,7 +4,8 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"sync"
+
+	"trainopt/simulator/cells"
 )
 
 // Case is one instance on which every policy is run. Cases with the same seed are not independent of each other.
@@ -52,96 +53,86 @@ func (o Options) withDefaults(policies []string) Options {
 type Trial func(ctx context.Context, policy string, k int) (map[string]float64, error)
 
 // Run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same
-// byte for byte for any number of workers. The first case, by number, whose trial fails or panics ends Run with an
-// error that names the policy and the case. When ctx is cancelled, Run returns the comparison of the completed cases,
-// nil without any, together with the context's error.
+// byte for byte for any number of workers and on any site (cells.On). The first case, by number, whose trial fails or
+// panics ends Run with an error that names the policy and the case. When ctx is cancelled, Run returns the comparison of
+// the completed cases, nil without any, together with the context's error.
 func Run(ctx context.Context, policies []string, cases []Case, o Options, trial Trial) (*Comparison, error) {
+	c, _, err := RunKeeping(ctx, policies, cases, o, func(ctx context.Context, policy string, k int) (map[string]float64, struct{}, error) {
+		v, err := trial(ctx, policy, k)
+		return v, struct{}{}, err
+	})
+	return c, err
+}
+
+// caseResult is the result of all policies on a case.
+type caseResult[T any] struct {
+	Values []map[string]float64 // by policy
+	Kept   []T
+}
+
+// RunKeeping is Run for trials that also return a result T, of a type that cells.Encode accepts. The results are by case
+// and policy, nil for cases that were not completed.
+func RunKeeping[T any](ctx context.Context, policies []string, cases []Case, o Options, trial func(ctx context.Context, policy string, k int) (map[string]float64, T, error)) (*Comparison, [][]T, error) {
 	if err := o.validate(policies); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	o = o.withDefaults(policies)
-	values := make([][]map[string]float64, len(policies))
+	done := 0
+	progress := func(int) {
+		if done++; o.Progress != nil {
+			o.Progress(done, len(cases))
+		}
+	}
+	results, err := cells.Compute(ctx, len(cases), cells.Options{Workers: o.Workers, Progress: progress}, func(ctx context.Context, k int) (caseResult[T], error) {
+		return oneCase(ctx, policies, cases[k].Name, k, trial)
+	})
+	if err != nil && (ctx.Err() == nil || done == 0) {
+		return nil, make([][]T, len(cases)), err
+	}
+	values, kept := make([][]map[string]float64, len(policies)), make([][]T, len(cases))
 	for i := range values {
 		values[i] = make([]map[string]float64, len(cases))
 	}
-	inner, stop := context.WithCancel(ctx)
-	defer stop()
-	errs := make([]error, len(cases))
-	next := make(chan int)
-	var wait sync.WaitGroup
-	var told sync.Mutex
-	done := 0
-	for range min(o.Workers, max(1, len(cases))) {
-		wait.Go(func() {
-			for k := range next {
-				if errs[k] = oneCase(inner, policies, cases[k].Name, k, trial, values); errs[k] != nil {
-					stop()
-					continue
-				}
-				if o.Progress != nil {
-					told.Lock()
-					done++
-					o.Progress(done, len(cases))
-					told.Unlock()
-				}
-			}
-		})
-	}
-feed:
-	for k := range cases {
-		select {
-		case next <- k:
-		case <-inner.Done():
-			break feed
+	for k, r := range results {
+		if r == nil {
+			continue
+		}
+		kept[k] = r.Kept
+		for i := range policies {
+			values[i][k] = r.Values[i]
 		}
 	}
-	close(next)
-	wait.Wait()
-	for _, err := range errs {
-		if err != nil && ctx.Err() == nil && err != context.Canceled {
-			return nil, err
-		}
-	}
-	if err := ctx.Err(); err != nil {
-		if countRun(values) == 0 {
-			return nil, err
-		}
-		return Assemble(policies, cases, o, values), err
-	}
-	return Assemble(policies, cases, o, values), nil
+	return Assemble(policies, cases, o, values), kept, err
 }
 
-// oneCase runs all policies on a case; values are set for all of them or for none.
-func oneCase(ctx context.Context, policies []string, name string, k int, trial Trial, values [][]map[string]float64) error {
-	got := make([]map[string]float64, len(policies))
+// oneCase runs all policies on a case.
+func oneCase[T any](ctx context.Context, policies []string, name string, k int, trial func(ctx context.Context, policy string, k int) (map[string]float64, T, error)) (caseResult[T], error) {
+	r := caseResult[T]{make([]map[string]float64, len(policies)), make([]T, len(policies))}
 	for i, p := range policies {
 		if ctx.Err() != nil {
-			return context.Canceled
+			return r, context.Canceled
 		}
-		v, err := guarded(ctx, p, name, k, trial)
+		v, kept, err := guarded(ctx, p, name, k, trial)
 		if err != nil {
-			return err
+			return r, err
 		}
 		if v == nil {
 			v = map[string]float64{}
 		}
-		got[i] = v
+		r.Values[i], r.Kept[i] = v, kept
 	}
-	for i := range policies {
-		values[i][k] = got[i]
-	}
-	return nil
+	return r, nil
 }
 
 // guarded converts a panic of a trial into an error.
-func guarded(ctx context.Context, policy, name string, k int, trial Trial) (v map[string]float64, err error) {
+func guarded[T any](ctx context.Context, policy, name string, k int, trial func(ctx context.Context, policy string, k int) (map[string]float64, T, error)) (v map[string]float64, kept T, err error) {
 	defer func() {
 		if x := recover(); x != nil {
 			err = fmt.Errorf("policy %s on %s: panic: %v", policy, name, x)
 		}
 	}()
-	if v, err = trial(ctx, policy, k); err != nil {
-		return nil, fmt.Errorf("policy %s on %s: %w", policy, name, err)
+	if v, kept, err = trial(ctx, policy, k); err != nil {
+		return nil, kept, fmt.Errorf("policy %s on %s: %w", policy, name, err)
 	}
-	return v, nil
+	return v, kept, nil
 }

@@ -49,7 +49,7 @@ type Ran struct {
 	// Costs on demand alone and of the optimum, USD.
 	Alone, Optimum float64
 
-	group uint64
+	Group uint64 // of the case
 }
 
 // metrics of the comparison.
@@ -105,7 +105,6 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	if !j.Feasible() {
 		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
 	}
-	ran := make([]Ran, len(s.Cases)*len(s.Policies))
 	least := make([]*Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
 	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
@@ -118,38 +117,31 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	if s.Progress != nil {
 		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
 	}
-	c, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
+	c, ran, err := experiment.RunKeeping(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, Ran, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
 			best, err := Optimum(j, one.Market, one.From)
 			if err != nil {
-				return nil, err
+				return nil, Ran{}, err
 			}
 			best.Timeline = nil
 			least[k] = &best
 		}
 		method, err := Find(policy)
 		if err != nil {
-			return nil, err
+			return nil, Ran{}, err
 		}
 		got := *least[k]
 		if method.Name != "optimum" {
 			if got, err = method.Run(j, one.Market, one.From, one.Seed); err != nil {
-				return nil, err
+				return nil, Ran{}, err
 			}
 		}
 		got.Timeline = nil
 		r := Ran{slack, one.name(), policy, one.Seed, got, j.AloneUSD(), least[k].USD, one.Group}
-		ran[k*len(s.Policies)+slices.Index(s.Policies, policy)] = r
-		return r.values(j), nil
+		return r.values(j), r, nil
 	})
-	var whole []Ran // of the cases in which all policies ran
-	for part := range slices.Chunk(ran, len(s.Policies)) {
-		if !slices.ContainsFunc(part, func(r Ran) bool { return r.Policy == "" }) {
-			whole = append(whole, part...)
-		}
-	}
-	return c, whole, err
+	return c, slices.Concat(ran...), err
 }
 
 // values returns the numbers of the job by metric.

@@ -66,10 +66,10 @@ func (s *Sweep) closed(ran []Ran, policy int) string {
 	var above, gap []float64 // sums by group
 	for k := range len(ran) / len(s.Policies) {
 		r := ran[k*len(s.Policies):][:len(s.Policies)]
-		g, ok := at[r[0].group]
+		g, ok := at[r[0].Group]
 		if !ok {
 			g = len(above)
-			at[r[0].group], above, gap = g, append(above, 0), append(gap, 0)
+			at[r[0].Group], above, gap = g, append(above, 0), append(gap, 0)
 		}
 		above[g] += r[greedy].Outcome.USD - r[policy].Outcome.USD
 		gap[g] += r[greedy].Outcome.USD - r[greedy].Optimum

@@ -13,8 +13,8 @@ import (
 
 // Harm is counted only where the baseline meets the SLA.
 func TestAgainstNothing(t *testing.T) {
-	fine := &Truth{Own: FixedRun{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, best: [3]float64{500, 5, 0.5}}
-	broken := &Truth{Own: FixedRun{Seconds: 1000, USD: 10}, Feasible: true, best: [3]float64{500, 5, 0.5}}
+	fine := &Truth{Own: FixedRun{Seconds: 1000, USD: 10, Feasible: true}, Feasible: true, Best: [3]float64{500, 5, 0.5}}
+	broken := &Truth{Own: FixedRun{Seconds: 1000, USD: 10}, Feasible: true, Best: [3]float64{500, 5, 0.5}}
 	oracle := FixedRun{Seconds: 500, USD: 5}
 	done := func(seconds, usd float64, restarts int) *Outcome {
 		return &Outcome{Finished: true, DeadlineMet: true, BudgetMet: true, Seconds: seconds, USD: usd, Restarts: restarts}

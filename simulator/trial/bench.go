@@ -36,12 +36,12 @@ type Trial struct {
 	Seed     uint64
 	Job      int // index within the seed, from 0
 	Prefer   string
-	Scenario *training.Scenario
+	Scenario *training.Scenario `cells:"-"`
 	Truth    *Truth
 	Oracle   FixedRun
 	Outcome  *Outcome
 	Regret   Regret
-	floor    float64
+	floor    float64 `cells:"-"` // contained in Values
 	Values   map[string]float64
 }
 
@@ -76,23 +76,19 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	for k, c := range list {
 		cases[k] = experiment.Case{Name: fmt.Sprintf("%s, seed %d, prefer %s", c.job.Scenario.Name, c.seed, c.prefer), Seed: c.seed}
 	}
-	done := make([][]*Trial, len(b.Policies))
-	for i := range done {
-		done[i] = make([]*Trial, len(list))
-	}
-	comparison, err := experiment.Run(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
+	comparison, done, err := experiment.RunKeeping(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
 		t, err := list[k].try(policy, arms[policy], b.Options)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		done[slices.Index(b.Policies, policy)][k] = t
-		return t.Values, nil
+		return t.Values, t, nil
 	})
 	var trials []*Trial
-	for _, row := range done {
-		for _, t := range row {
-			if t != nil {
-				trials = append(trials, t)
+	for i := range b.Policies {
+		for k, of := range done {
+			if of != nil {
+				of[i].Scenario = list[k].job.Scenario
+				trials = append(trials, of[i])
 			}
 		}
 	}

@@ -55,10 +55,10 @@ type Recurring struct {
 type RecurringResult struct {
 	Policy  string
 	Seed    uint64
-	Job     *recurring.Job
+	Job     *recurring.Job `cells:"-"`
 	Optimum recurring.Setting
 	Outcome recurring.Outcome
-	eta     float64
+	eta     float64 `cells:"-"`
 	Values  map[string]float64
 }
 
@@ -88,17 +88,22 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 			cases = append(cases, experiment.Case{Name: fmt.Sprintf("%s, seed %d", j.Name(), seed), Seed: seed})
 		}
 	}
-	done := make([]*RecurringResult, len(r.Policies)*len(cases))
-	comparison, err := experiment.Run(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, error) {
-		j := r.Jobs[k%len(r.Jobs)]
-		t, err := r.play(policy, j, cases[k].Seed)
+	comparison, all, err := experiment.RunKeeping(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *RecurringResult, error) {
+		t, err := r.play(policy, r.Jobs[k%len(r.Jobs)], cases[k].Seed)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		done[slices.Index(r.Policies, policy)*len(cases)+k] = t
-		return t.Values, nil
+		return t.Values, t, nil
 	})
-	done = slices.DeleteFunc(done, func(t *RecurringResult) bool { return t == nil })
+	var done []*RecurringResult
+	for i := range r.Policies {
+		for k, of := range all {
+			if of != nil {
+				of[i].Job, of[i].eta = r.Jobs[k%len(r.Jobs)], r.Eta
+				done = append(done, of[i])
+			}
+		}
+	}
 	if comparison != nil {
 		comparison.Tables = r.tables(done)
 	}

@@ -98,7 +98,7 @@ type Outcome struct {
 	// the job did not run.
 	Fallbacks []string
 
-	limits resources.Limits // of the scenario
+	limits resources.Limits `cells:"-"` // of the scenario
 }
 
 // MetSLA reports whether the job finished within the deadline and the budget.

@@ -17,8 +17,8 @@ type FixedRun struct {
 	Joules      float64 // NaN if unknown
 	Resource    float64 // share of the limits, 0…1
 	Feasible    bool    // meets the SLA: time, cost and throughput
-	start, work spent   // before the first unit; of the units, without the cost of interruptions
-	excess      float64 // relative excess over the limits
+	start, work spent   `cells:"-"` // before the first unit; of the units, without the cost of interruptions
+	excess      float64 `cells:"-"` // relative excess over the limits
 }
 
 type spent struct{ seconds, usd float64 }
@@ -38,15 +38,15 @@ type Truth struct {
 	// Own is the baseline, run without guard.
 	Own FixedRun
 
-	after []FixedRun // as Statics, with the first unit of work at the baseline
+	after []FixedRun `cells:"-"` // as Statics, with the first unit of work at the baseline
 
-	best [3]float64 // lowest seconds, USD and share of the limits among the feasible allocations, or among all if none is
+	Best [3]float64 // lowest seconds, USD and share of the limits among the feasible allocations, or among all if none is
 }
 
 // search runs every allocation of a scenario twice with one seed. O(candidates × units).
 func search(scenario *training.Scenario, seed uint64) *Truth {
 	s := withMemory(scenario)
-	t := &Truth{best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
+	t := &Truth{Best: [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}}
 	for _, a := range s.Candidates() {
 		o := static(s, a, seed)
 		t.Statics = append(t.Statics, o)
@@ -59,7 +59,7 @@ func search(scenario *training.Scenario, seed uint64) *Truth {
 	for _, o := range t.Statics {
 		if o.Feasible == t.Feasible {
 			for i, v := range o.objectives() {
-				t.best[i] = min(t.best[i], v)
+				t.Best[i] = min(t.Best[i], v)
 			}
 		}
 	}
@@ -126,8 +126,8 @@ func (o *FixedRun) objectives() [3]float64 { return [3]float64{o.Seconds, o.USD,
 func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 	sum, weights := 0.0, 0.0
 	for i, w := range [3]float64{p.Time, p.Cost, p.Resource} {
-		if w > 0 && t.best[i] > 0 && !math.IsInf(t.best[i], 0) {
-			sum, weights = sum+w*x[i]/t.best[i], weights+w
+		if w > 0 && t.Best[i] > 0 && !math.IsInf(t.Best[i], 0) {
+			sum, weights = sum+w*x[i]/t.Best[i], weights+w
 		}
 	}
 	return sum / weights

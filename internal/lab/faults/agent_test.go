@@ -155,7 +155,7 @@ func (w *world) killSupervisor() {
 	}
 }
 
-// TestDatabaseDies checks that a run whose end the accounting does not confirm ends nevertheless with a warning, and that the
+// TestDatabaseDies checks that a run whose end the accounting does not confirm ends nevertheless and reports this, and that the
 // confirmation is added when the run is shown later.
 func TestDatabaseDies(t *testing.T) {
 	w := newWorld(t)

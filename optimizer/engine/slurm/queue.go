@@ -18,10 +18,10 @@ import (
 // snapshotSeparator follows each column of snapshotFormat. A list of features contains a | of its own.
 const snapshotSeparator = "#|"
 
-// snapshotColumns are the columns of squeue --Format, each of unlimited width. The name is the last, since it may
-// contain the separator.
+// snapshotColumns are the columns of squeue --Format, each of unlimited width. No column contains the excluded nodes of a
+// job, which are therefore not modelled. The name is the last, since it may contain the separator.
 var snapshotColumns = []string{"JobArrayID", "State", "Reason", "UserName", "Partition", "PriorityLong", "SubmitTime", "EligibleTime", "StartTime", "TimeLimit",
-	"NumNodes", "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "Feature", "ExcNodes", "NodeList", "Name"}
+	"NumNodes", "NumCPUs", "tres-alloc", "tres-per-node", "OverSubscribe", "Feature", "NodeList", "Name"}
 
 func snapshotFormat() string {
 	return strings.Join(snapshotColumns, ":"+snapshotSeparator+",") + ":" + snapshotSeparator
@@ -130,6 +130,7 @@ func readConfig(text string, q *snapshot) error {
 		Resolution: parameter("bf_resolution", 60) * time.Second,
 		Depth:      int(parameter("bf_max_job_test", 500)),
 		WholeNodes: true,
+		EndWindow:  30 * time.Second,
 		Latency:    reaction,
 	}
 	if values["SchedulerType"] == "sched/builtin" {
@@ -349,14 +350,13 @@ func readJob(cell func(column string) string, now time.Time) (j wait.Job, runnin
 		j.Place.GPUs, j.Place.GPUType, errs[8] = gpusPerNode(cell("tres-per-node"))
 	}
 	j.Place.Partition = cell("Partition")
-	j.Place.Avoid, err = ExpandHosts(cell("ExcNodes"))
 	if f := cell("Feature"); !strings.ContainsAny(f, "|[](){}*!") { // alternatives are not modelled
 		j.Features = list(strings.ReplaceAll(f, "&", ","))
 	}
 	if p, err := strconv.ParseFloat(cell("PriorityLong"), 64); err == nil {
 		j.Priority = p
 	}
-	return j, running, errors.Join(append(errs[:], err)...)
+	return j, running, errors.Join(errs[:]...)
 }
 
 // gpusPerNode reads the GPUs in resources per node such as gres:gpu:a100:2 or gres/gpu:2, which squeue shows also on

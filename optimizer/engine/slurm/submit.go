@@ -36,10 +36,8 @@ func (e *Engine) Submit(ctx context.Context, r engine.Request) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("submit job %s: %w", r.Key, err)
 	}
-	for _, job := range slices.Backward(jobs) {
-		if job.Key == r.Key && job.State != engine.Ended && job.State != engine.Ending {
-			return job.ID, nil
-		}
+	if id := present(jobs, r); id != "" {
+		return id, nil
 	}
 	env := r.Env
 	if env == nil {
@@ -56,14 +54,40 @@ func (e *Engine) Submit(ctx context.Context, r engine.Request) (string, error) {
 	return id, nil
 }
 
+// present returns the number of a pending or running job of the request, "" if none exists. That of an array is the
+// number of its first task.
+func present(jobs []engine.Status, r engine.Request) string {
+	jobs = slices.DeleteFunc(slices.Clone(jobs), func(s engine.Status) bool { return s.Key != r.Key })
+	for _, job := range slices.Backward(jobs) {
+		if job.State != engine.Ended && job.State != engine.Ending {
+			if r.Tasks > 0 {
+				return jobs[0].ID
+			}
+			return job.ID
+		}
+	}
+	return ""
+}
+
 // submission returns the command line of sbatch. Options of the site are last, so that they prevail.
 func submission(r engine.Request) ([]string, error) {
 	if err := checkRequest(r); err != nil {
 		return nil, err
 	}
+	output := strings.ReplaceAll(r.Output, "%", "%%")
+	if r.Tasks > 0 {
+		output += ".%a"
+	}
 	argv := []string{"sbatch", "--parsable", "--export=ALL", "--job-name=" + r.Key, "--chdir=" + r.Dir,
-		"--output=" + strings.ReplaceAll(r.Output, "%", "%%"), "--open-mode=append", "--no-requeue"}
+		"--output=" + output, "--open-mode=append", "--no-requeue"}
 	add := func(option string, value any) { argv = append(argv, fmt.Sprintf("--%s=%v", option, value)) }
+	if r.Tasks > 0 {
+		tasks := fmt.Sprintf("0-%d", r.Tasks-1)
+		if r.Parallel > 0 {
+			tasks += fmt.Sprintf("%%%d", r.Parallel)
+		}
+		add("array", tasks)
+	}
 	if r.Comment != "" {
 		add("comment", r.Comment)
 	}
@@ -114,7 +138,7 @@ func checkRequest(r engine.Request) error {
 		}
 	}
 	p := r.Place
-	if p.Nodes < 0 || p.GPUs < 0 || p.CPUs < 0 || !(p.Memory >= 0) || r.TimeLimit < 0 || r.Warn < 0 {
+	if p.Nodes < 0 || p.GPUs < 0 || p.CPUs < 0 || !(p.Memory >= 0) || r.TimeLimit < 0 || r.Warn < 0 || r.Tasks < 0 || r.Parallel < 0 {
 		errs = append(errs, errors.New("a negative amount is requested"))
 	}
 	for _, option := range r.Extra {
@@ -162,6 +186,9 @@ func script(r engine.Request) string {
 	words := make([]string, len(r.Argv))
 	for i, w := range r.Argv {
 		words[i] = shellQuote(w)
+	}
+	if r.Tasks > 0 {
+		words = append(words, `"$SLURM_ARRAY_TASK_ID"`)
 	}
 	return "#!/bin/sh\ncd -- " + shellQuote(r.Dir) + " || exit 1\nexec " + strings.Join(words, " ") + "\n"
 }

@@ -44,6 +44,38 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// TestSubmitTasks: an array is one job, and the job that exists already is found by the number of its first task.
+func TestSubmitTasks(t *testing.T) {
+	r := engine.Request{Key: "optimize.sweep.a.0.0", Argv: []string{"/opt/optimize", "x"}, Dir: "/", Output: "/scratch/out", Tasks: 12, Parallel: 3}
+	f, e := newFake(map[string]string{"squeue": emptyQueue, "sbatch": "40\n"})
+	if id, err := e.Submit(t.Context(), r); err != nil || id != "40" {
+		t.Fatalf("%q, %v", id, err)
+	}
+	c := f.called[1]
+	if !slices.Contains(c.Argv, "--array=0-11%3") || !slices.Contains(c.Argv, "--output=/scratch/out.%a") {
+		t.Errorf("sbatch was called as %q", c.Argv)
+	}
+	if script := "#!/bin/sh\ncd -- '/' || exit 1\nexec '/opt/optimize' 'x' \"$SLURM_ARRAY_TASK_ID\"\n"; c.Stdin != script {
+		t.Errorf("script\n%s\nwant\n%s", c.Stdin, script)
+	}
+	tasks := emptyQueue
+	for _, row := range []string{"42|RUNNING", "40|COMPLETED", "41|RUNNING"} {
+		tasks += row + "|None|2022-01-01T00:00:00|N/A|0||optimize.sweep.a.0.0|\n"
+	}
+	_, e = newFake(map[string]string{"squeue": tasks, "sbatch": "99\n"})
+	if id, err := e.Submit(t.Context(), r); err != nil || id != "40" {
+		t.Errorf("job %q, %v, want that of the array, 40", id, err)
+	}
+	r.Parallel = 0
+	if argv, err := submission(r); err != nil || !slices.Contains(argv, "--array=0-11") {
+		t.Errorf("%q, %v", argv, err)
+	}
+	r.Tasks = -1
+	if _, err := submission(r); err == nil {
+		t.Error("a negative number of tasks is accepted")
+	}
+}
+
 // TestSubmitAsksForLittle checks that zero fields are left to Slurm.
 func TestSubmitAsksForLittle(t *testing.T) {
 	argv, err := submission(engine.Request{Key: "k", Argv: []string{"/bin/true"}, Dir: "/", Output: "/dev/null"})

@@ -1,6 +1,7 @@
 package wait
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -16,8 +17,11 @@ type arrivals struct {
 	length float64 // of the record, s; 0: no arrivals
 }
 
-// maxArrivals bounds the record to the latest submissions.
-const maxArrivals = 10_000
+// maxArrivals bounds the record to the latest submissions, and maxLater those that a draw replays.
+const (
+	maxArrivals = 10_000
+	maxLater    = 2_000
+)
 
 // addArrivals records the submissions of the history and of the present jobs.
 func (c *cluster) addArrivals(h *History) {
@@ -60,6 +64,7 @@ func (c *cluster) addArrivals(h *History) {
 // replay is the position of a draw in the record.
 type replay struct {
 	next   int     // in arrivals.jobs
+	count  int     // of replayed submissions
 	offset float64 // time of the simulation minus time of the record, s
 }
 
@@ -77,7 +82,7 @@ func (s *simulation) startReplay() {
 		from = length - day*float64(1+s.rand.IntN(days)) + 3600*(2*s.rand.Float64()-1)
 	}
 	jobs := s.arrivals.jobs
-	s.replay.offset = -from
+	s.replay = replay{offset: -from}
 	s.replay.next, _ = slices.BinarySearchFunc(jobs, from, func(t task, at float64) int {
 		if t.submitted < at {
 			return -1
@@ -87,8 +92,12 @@ func (s *simulation) startReplay() {
 	s.wrap()
 }
 
-// wrap continues at the beginning of the record after its end.
+// wrap sets the time of the next submission. After the end of the record it continues at the beginning.
 func (s *simulation) wrap() {
+	if s.replay.count == maxLater {
+		s.next = math.Inf(1)
+		return
+	}
 	if s.replay.next == len(s.arrivals.jobs) {
 		s.replay.next = 0
 		s.replay.offset += s.arrivals.length
@@ -100,6 +109,7 @@ func (s *simulation) wrap() {
 func (s *simulation) submit() {
 	t := s.arrivals.jobs[s.replay.next]
 	s.replay.next++
+	s.replay.count++
 	s.wrap()
 	if t.shape < 0 {
 		return

@@ -21,6 +21,8 @@ type cluster struct {
 	free      []int32          // after the running jobs
 	active    [][]held         // by node, in ascending order of until
 	shapes    []shape
+	takes     int       // number of possible takes of all shapes
+	sets      [][]int32 // different sets of nodes of shapes
 	byKey     map[string]int32
 	runs      *runs
 	tasks     []task // the running jobs, the waiting ones and, last, the job in question
@@ -49,6 +51,8 @@ type shape struct {
 	nodes   int
 	takes   []take  // the nodes on which it may run, in order of choice
 	blocked []int32 // the nodes of its partitions
+	first   int     // number of its first take among those of all shapes
+	set     int32   // the set of the nodes of its takes
 }
 
 // task is a job of the simulation.
@@ -225,6 +229,9 @@ func (c *cluster) shapeOf(j *Job) (int32, error) {
 		return 0, fmt.Errorf("%s: %d nodes of %s can run it, want %d", describe(j), len(s.takes), c.describePartitions(j), s.nodes)
 	}
 	c.byKey[key] = int32(len(c.shapes))
+	s.set = c.setOf(s.takes)
+	s.first = c.takes
+	c.takes += len(s.takes)
 	c.shapes = append(c.shapes, s)
 	return c.byKey[key], nil
 }
@@ -308,4 +315,19 @@ func (c *cluster) describePartitions(j *Job) string {
 		return "the cluster"
 	}
 	return "partition " + strings.Join(names, ",")
+}
+
+// setOf returns the number of the set of nodes of the takes of a shape.
+func (c *cluster) setOf(takes []take) int32 {
+	nodes := make([]int32, len(takes))
+	for i := range takes {
+		nodes[i] = takes[i].node
+	}
+	for i, s := range c.sets {
+		if slices.Equal(s, nodes) {
+			return int32(i)
+		}
+	}
+	c.sets = append(c.sets, nodes)
+	return int32(len(c.sets) - 1)
 }

@@ -152,13 +152,19 @@ func (s *simulation) earliest(k *shape, from, seconds float64, onlyNow bool) flo
 	starts := s.plan.starts[:len(k.takes)]
 	for t := from; ; {
 		s.chosen = s.chosen[:0]
+		best := math.Inf(1)
 		for i := range k.takes {
+			starts[i] = math.Inf(1)
+			free := max(t, s.freeFrom(k, i))
+			if onlyNow && free > t || k.nodes == 1 && free >= best {
+				continue // too late, or no earlier than another node
+			}
 			if s.q.Scheduler.WholeNodes {
-				starts[i] = s.wholeNodeStart(&k.takes[i], t, seconds)
+				starts[i] = s.unreserved(k.takes[i].node, free, seconds)
 			} else {
 				starts[i] = s.nodeStart(&k.takes[i], t, seconds)
 			}
-			if starts[i] <= t {
+			if best = min(best, starts[i]); starts[i] <= t {
 				if s.chosen = append(s.chosen, k.takes[i]); len(s.chosen) == k.nodes {
 					return t
 				}
@@ -168,9 +174,9 @@ func (s *simulation) earliest(k *shape, from, seconds float64, onlyNow bool) flo
 			return math.Inf(1)
 		}
 		if k.nodes == 1 {
-			at := slices.Index(starts, slices.Min(starts))
+			at := slices.Index(starts, best)
 			s.chosen = append(s.chosen[:0], k.takes[at])
-			return starts[at]
+			return best
 		}
 		s.ascending = append(s.ascending[:0], starts...)
 		slices.Sort(s.ascending)
@@ -180,22 +186,72 @@ func (s *simulation) earliest(k *shape, from, seconds float64, onlyNow bool) flo
 	}
 }
 
-// wholeNodeStart returns the earliest time from t on at which a take is free on its node for a number of seconds, by the
-// limits of the running jobs and reservations of the whole node. A job that outlasts its limit is expected to end within
-// a second.
-func (s *simulation) wholeNodeStart(k *take, t, seconds float64) float64 {
-	if have := s.freeFor(k); !have.covers(k) {
-		l := s.active[k.node]
-		i := 0
-		for ; i < len(l) && !have.covers(k); i++ {
-			have.add(&l[i].take, 1)
+// freeFrom returns the time from which the resources of a possible take of a shape are free, by the limits of the running
+// jobs alone. It is computed once for each state of the node. A job that outlasts its limit is expected to end within a
+// second.
+func (s *simulation) freeFrom(shape *shape, i int) float64 {
+	k, at := &shape.takes[i], shape.first+i
+	if s.freeVersions[at] != s.versions[k.node] {
+		s.freeVersions[at] = s.versions[k.node]
+		s.freeTimes[at] = math.Inf(-1)
+		if have := s.freeFor(k); !have.covers(k) {
+			l := s.active[k.node]
+			i := 0
+			for ; i < len(l) && !have.covers(k); i++ {
+				have.add(&l[i].take, 1)
+			}
+			s.freeTimes[at] = math.Inf(1)
+			if have.covers(k) {
+				s.freeTimes[at] = l[i-1].until
+			}
 		}
-		if !have.covers(k) {
-			return math.Inf(1)
-		}
-		t = max(t, l[i-1].until, s.now+1)
 	}
-	l := s.plan.reserved[k.node]
+	t := s.freeTimes[at]
+	if math.IsInf(t, -1) {
+		return s.now
+	}
+	if s.q.Scheduler.EndWindow > 0 {
+		t = s.endOfWindow(shape.set, t)
+	}
+	return max(t, s.now+1)
+}
+
+// endOfWindow returns the end of the last job that is planned to end in the same window as a job on one of the nodes of
+// a set.
+func (s *simulation) endOfWindow(set int32, t float64) float64 {
+	if s.windowsAt[set] != s.state {
+		s.windowsAt[set] = s.state
+		s.ascending = s.ascending[:0]
+		for _, n := range s.sets[set] {
+			for i := range s.active[n] {
+				s.ascending = append(s.ascending, s.active[n][i].until)
+			}
+		}
+		slices.Sort(s.ascending)
+		w := s.windows[set][:0]
+		width := s.q.Scheduler.EndWindow.Seconds()
+		first := math.Inf(-1)
+		for _, end := range s.ascending {
+			if end > first+width || len(w) == 0 {
+				if len(w) > 0 {
+					width *= 2
+				}
+				w, first = append(w, end), end
+			}
+			w[len(w)-1] = end
+		}
+		s.windows[set] = w
+	}
+	w := s.windows[set]
+	if i := sort.SearchFloat64s(w, t); i < len(w) {
+		return w[i]
+	}
+	return t
+}
+
+// unreserved returns the earliest time from t on at which a node has no reservation for a number of seconds.
+func (s *simulation) unreserved(node int32, t, seconds float64) float64 {
+	l := s.plan.reserved[node]
 	for i := sort.Search(len(l), func(i int) bool { return l[i].to > t }); i < len(l) && l[i].from < t+seconds; i++ {
 		t = max(t, l[i].to)
 	}
@@ -215,7 +271,8 @@ func (k *take) covers(o *take) bool {
 	return o.cpus <= k.cpus && o.mib <= k.mib && (o.gpus == 0 || o.gpus <= k.gpus)
 }
 
-// nodeStart returns the same as wholeNodeStart where reservations take only what their jobs request.
+// nodeStart returns the earliest time from t on at which a take is free on its node for a number of seconds, by the limits
+// of the running jobs and by reservations that take what their jobs request.
 func (s *simulation) nodeStart(k *take, t, seconds float64) float64 {
 	held, bounds := s.active[k.node], s.plan.bounds[k.node]
 	have := s.freeFor(k)

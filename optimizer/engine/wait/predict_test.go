@@ -88,6 +88,10 @@ func TestByLimits(t *testing.T) {
 			place(engine.Place{GPUs: 1}, 3*time.Hour), 210 * time.Minute},
 		"EASY delays the second": {Queue{Nodes: two[:1], Running: []Job{running(2, "n0")}, Waiting: []Job{waiting(5, 3, time.Hour), waiting(4, 4, time.Hour)}, Scheduler: Scheduler{Reservations: 1}},
 			place(engine.Place{GPUs: 1}, 3*time.Hour), 0},
+		"window of ends": {Queue{Nodes: two, Running: []Job{running(3, "n0"), {User: "v", Place: engine.Place{GPUs: 3}, Limit: 2 * time.Hour, Started: noon.Add(-10 * time.Minute), Nodes: []string{"n1"}}},
+			Waiting: []Job{waiting(5, 4, time.Hour)}, Scheduler: Scheduler{WholeNodes: true, EndWindow: 30 * time.Minute}}, place(engine.Place{GPUs: 1, GPUType: "a100"}, 100*time.Minute), 0},
+		"without windows": {Queue{Nodes: two, Running: []Job{running(3, "n0"), {User: "v", Place: engine.Place{GPUs: 3}, Limit: 2 * time.Hour, Started: noon.Add(-10 * time.Minute), Nodes: []string{"n1"}}},
+			Waiting: []Job{waiting(5, 4, time.Hour)}, Scheduler: Scheduler{WholeNodes: true}}, place(engine.Place{GPUs: 1, GPUType: "a100"}, 100*time.Minute), 150 * time.Minute},
 		"resolution": {Queue{Nodes: two[:1], Running: []Job{running(3, "n0")}, Waiting: []Job{waiting(5, 4, time.Hour)}, Scheduler: Scheduler{Resolution: time.Hour}},
 			place(engine.Place{GPUs: 1}, 61*time.Minute), 150 * time.Minute},
 		"beyond the window": {Queue{Nodes: two[:1], Running: []Job{running(3, "n0")}, Waiting: []Job{waiting(5, 4, time.Hour)}, Scheduler: Scheduler{Window: time.Hour}},
@@ -209,7 +213,7 @@ func TestArrivals(t *testing.T) {
 
 // TestSameSeedSamePrediction requires a prediction that is independent of the number of processors.
 func TestSameSeedSamePrediction(t *testing.T) {
-	q, h := busyQueue(40)
+	q, h := busyQueue(16, 40)
 	j := Job{User: "u1", Name: "a", Place: engine.Place{GPUs: 2}, Limit: time.Hour}
 	predict := func(seed uint64) Prediction {
 		p, err := Predict(q, j, h, Options{Seed: seed, Waiting: true, Draws: 50})
@@ -235,8 +239,8 @@ func TestSameSeedSamePrediction(t *testing.T) {
 	}
 }
 
-// busyQueue returns a cluster of 16 nodes of 8 GPUs that is full, with n waiting jobs and a history of 2000 jobs.
-func busyQueue(n int) (Queue, History) {
+// busyQueue returns a cluster of nodes of 8 GPUs that is full, with n waiting jobs and a history of 2000 jobs.
+func busyQueue(nodes, n int) (Queue, History) {
 	r := rand.New(rand.NewPCG(7, 7))
 	q := Queue{Now: noon, Scheduler: Scheduler{Interval: 30 * time.Second, WholeNodes: true}}
 	draw := func() Job {
@@ -245,8 +249,8 @@ func busyQueue(n int) (Queue, History) {
 		return Job{User: fmt.Sprint("u", r.IntN(8)), Name: string(rune('a' + r.IntN(3))), Limit: limit,
 			Place: engine.Place{GPUs: gpus, CPUs: 4 * gpus, Memory: resources.GiB(16 * gpus), Nodes: 1 + r.IntN(8)/7}}
 	}
-	for i := range 16 {
-		name := fmt.Sprintf("n%02d", i)
+	for i := range nodes {
+		name := fmt.Sprintf("n%03d", i)
 		q.Nodes = append(q.Nodes, Node{Name: name, CPUs: 64, Memory: 512, GPUs: map[string]int{"a100": 8}})
 		for range 4 {
 			j := draw()
@@ -490,14 +494,32 @@ func TestInterval(t *testing.T) {
 }
 
 func BenchmarkPredict(b *testing.B) {
-	for _, n := range []int{20, 200} {
-		q, h := busyQueue(n)
-		b.Run(fmt.Sprintf("waiting=%d", n), func(b *testing.B) {
+	for _, c := range []struct{ nodes, waiting int }{{16, 20}, {16, 200}, {128, 500}} {
+		q, h := busyQueue(c.nodes, c.waiting)
+		b.Run(fmt.Sprintf("nodes=%d,waiting=%d", c.nodes, c.waiting), func(b *testing.B) {
 			for range b.N {
 				if _, err := Predict(q, Job{User: "u1", Name: "a", Place: engine.Place{GPUs: 2}, Limit: time.Hour}, h, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}
 		})
+	}
+}
+
+// TestStarvation requires that a job that submissions of a higher tier keep from starting is predicted in bounded time.
+func TestStarvation(t *testing.T) {
+	q := Queue{Now: noon, Nodes: []Node{{Name: "n", Partitions: []string{"gpu", "urgent"}, CPUs: 1}}, Partitions: []Partition{{Name: "gpu", Default: true}, {Name: "urgent", Tier: 1}}}
+	q.Running = []Job{{User: "v", Limit: time.Hour, Started: noon, Nodes: []string{"n"}}}
+	var h History
+	for i := range 5000 { // one a minute of an hour each
+		at := noon.Add(-time.Duration(i+1) * time.Minute)
+		h.Jobs = append(h.Jobs, Job{User: "v", Place: engine.Place{Partition: "urgent"}, Limit: time.Hour, Submitted: at, Started: at, Ended: at.Add(59 * time.Minute)})
+	}
+	p, err := Predict(q, Job{User: "u", Limit: time.Hour}, h, Options{Draws: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !p.P5.IsZero() {
+		t.Errorf("starts %v, want beyond the horizon", p.P5)
 	}
 }

@@ -58,6 +58,9 @@ type Scheduler struct {
 	WholeNodes bool
 	// DefaultMemory is the memory of a job that requests none, per node; 0: it is not counted; +Inf: all of a node.
 	DefaultMemory resources.GiB
+	// EndWindow is the width of the first window of time in which running jobs are planned to end together, at the end of
+	// the last of them; each next window is twice as wide. 0: at their own ends.
+	EndWindow time.Duration
 	// Latency is the longest time by which the system reacts to a submission or an end; it is uniform from 0.
 	Latency time.Duration
 }

@@ -34,9 +34,17 @@ type simulation struct {
 
 	plan plan
 	// nodes on which the pass by priority may start no further job, by number of the pass
-	blocked   []int32
-	passes    int32
-	chosen    []take
+	blocked []int32
+	passes  int32
+	chosen  []take
+	// states of the nodes, and by take of all shapes the state in which a time of freeFrom was computed
+	versions, freeVersions []int32
+	freeTimes              []float64
+	// state counts starts and ends; by set of nodes, the ends of the windows in which its jobs are planned to end, and the
+	// state in which they were computed
+	state     int32
+	windows   [][]float64
+	windowsAt []int32
 	ascending []float64
 }
 
@@ -45,6 +53,9 @@ func newSimulation(c *cluster) *simulation {
 	s.free = make([]int32, len(c.free))
 	s.active = make([][]held, len(c.active))
 	s.blocked = make([]int32, len(c.active))
+	s.versions = make([]int32, len(c.active))
+	s.freeTimes, s.freeVersions = make([]float64, c.takes), make([]int32, c.takes)
+	s.windows, s.windowsAt = make([][]float64, len(c.sets)), make([]int32, len(c.sets))
 	s.plan.init(c)
 	return s
 }
@@ -78,9 +89,11 @@ func (s *simulation) run(r *rand.Rand) {
 func (s *simulation) reset(r *rand.Rand) {
 	s.now, s.rand, s.pass, s.next = 0, r, math.Inf(1), math.Inf(1)
 	s.urn.reset(r)
+	s.state++
 	copy(s.free, s.cluster.free)
 	for i, l := range s.cluster.active {
 		s.active[i] = append(s.active[i][:0], l...)
+		s.versions[i]++
 	}
 	s.tasks = append(s.tasks[:0], s.cluster.tasks...)
 	s.waiting = append(s.waiting[:0], s.cluster.waiting...)
@@ -151,6 +164,8 @@ func (s *simulation) processEnds() bool {
 			l := s.active[k.node]
 			at := slices.IndexFunc(l, func(h held) bool { return h.task == id })
 			s.active[k.node] = slices.Delete(l, at, at+1)
+			s.versions[k.node]++
+			s.state++
 		}
 		any = true
 	}
@@ -235,6 +250,8 @@ func (s *simulation) start(id int32) {
 	for _, k := range t.takes {
 		addTake(s.free[k.node*s.stride:], k, -1)
 		s.active[k.node] = insertHeld(s.active[k.node], held{k, s.now + t.limit, id})
+		s.versions[k.node]++
+		s.state++
 	}
 	s.started[id] = s.now
 	if id == s.target || s.all && id < int32(len(s.cluster.tasks)) {

@@ -401,8 +401,8 @@ func TestPredictionsOfBatchSystem(t *testing.T) {
 }
 
 // worlds is the number of simulated pasts. One of them is a small sample, since the waits of its jobs depend on one another.
-var seedBase = uint64(1000)
-var worlds = flag.Int("worlds", 5, "simulated pasts on which predictions are assessed")
+var seedBase = uint64(5000)
+var worlds = flag.Int("worlds", 24, "simulated pasts on which predictions are assessed")
 
 // assessWorlds assesses the predictions in all worlds together.
 func assessWorlds(t *testing.T, build func(seed uint64) *world) {
@@ -412,7 +412,7 @@ func assessWorlds(t *testing.T, build func(seed uint64) *world) {
 	var all score
 	for seed := range uint64(*worlds) {
 		var one score
-		build(seed+seedBase).assess(t, &one, 400, 4, Options{Draws: 100})
+		build(seed+seedBase).assess(t, &one, 400, 10, Options{Draws: 100})
 		if one.jobs > 0 {
 			t.Logf("seed %d: %s", seed, &one)
 		}

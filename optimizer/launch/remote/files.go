@@ -48,6 +48,7 @@ type spec struct {
 	StopAfter  time.Duration        `json:"stop_after_ns"` // from the start of the job; 0: no limit
 	StopBy     time.Time            `json:"stop_by"`       // wall clock; zero: no limit
 	Notice     time.Duration        `json:"notice_ns"`     // from the engine's SIGTERM to its SIGKILL
+	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM; 0: none is sent
 	Interval   time.Duration        `json:"interval_ns"`   // of the samples
 	PTY        bool                 `json:"pty,omitempty"`
 	// Reports is the directory of the observer's reports; empty without an observer.
@@ -95,7 +96,7 @@ type nodeState struct {
 	CPUs      float64       `json:"cpus"`   // of the machine
 	// Signal is the signal by which the engine ended the stretch, or announced its end; empty if it did not.
 	Signal string       `json:"signal,omitempty"`
-	Saved  string       `json:"saved,omitempty"` // the checkpoint that the job wrote on that signal
+	Asked  bool         `json:"asked,omitempty"` // the job was asked to save and exit on that signal
 	Exit   *launch.Exit `json:"exit,omitempty"`
 	// Failure is why the job was not started.
 	Failure string `json:"failure,omitempty"`

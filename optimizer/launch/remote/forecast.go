@@ -22,14 +22,14 @@ type Observable interface {
 // historyOf is the time over which ended jobs are read for a forecast.
 const historyOf = 7 * 24 * time.Hour
 
-// otherPlaces is the number of places that are compared with the chosen one.
-const otherPlaces = 3
+// drawsElsewhere is the number of simulations for each of the other places.
+const drawsElsewhere = 60
 
-// Forecasts predicts the start of a job at the place of an allocation, and at up to three other kinds of nodes that can
-// run it, the ones with the earliest starts. user submits the job; runs is its expected run time, 0 if unknown; unit is
+// Forecasts predicts the start of a job at the place of an allocation, and at up to others other kinds of nodes that can
+// run it, the ones with the earliest starts; those not predicted when ctx ends are left out. user submits the job; runs is its expected run time, 0 if unknown; unit is
 // the price of a billing unit, 0 for default rates.
 func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chosen engine.Offer, a resources.Allocation, user string, runs time.Duration,
-	unit cost.USD) ([]engine.Forecast, error) {
+	unit cost.USD, others int) ([]engine.Forecast, error) {
 	now := time.Now()
 	q, err := eng.Queue(ctx, now)
 	if err != nil {
@@ -39,14 +39,14 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 	if err != nil {
 		return nil, err
 	}
-	at := func(o engine.Offer) (engine.Forecast, error) {
+	at := func(o engine.Offer, draws int) (engine.Forecast, error) {
 		p := PlaceOn(o, a)
 		limit := o.Longest
 		if runs > 0 {
 			limit = runs + 2*time.Minute
 		}
 		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
-		r, err := wait.Predict(q, wait.Job{User: user, Name: "optimize", Place: p, Limit: limit, Submitted: now}, h, wait.Options{})
+		r, err := wait.Predict(q, wait.Job{User: user, Name: "optimize", Place: p, Limit: limit, Submitted: now}, h, wait.Options{Draws: draws})
 		if err != nil {
 			return f, err
 		}
@@ -69,24 +69,27 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		}
 		return f, nil
 	}
-	first, err := at(chosen)
+	first, err := at(chosen, 0)
 	if err != nil {
 		return nil, err
 	}
 	first.Same, first.Rates = true, nil
 	seen := map[string]bool{first.Place.String(): true}
-	var others []engine.Forecast
+	var list []engine.Forecast
 	for _, o := range offers {
 		name := PlaceOn(o, a).String()
+		if others == 0 || ctx.Err() != nil {
+			break
+		}
 		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
 			continue
 		}
-		if f, err := at(o); err == nil { // a place that cannot be predicted is no alternative
+		if f, err := at(o, drawsElsewhere); err == nil { // a place that cannot be predicted is no alternative
 			seen[name] = true
-			others = append(others, f)
+			list = append(list, f)
 		}
 	}
-	slices.SortStableFunc(others, func(x, y engine.Forecast) int {
+	slices.SortStableFunc(list, func(x, y engine.Forecast) int {
 		switch {
 		case x.Wait.P50 < y.Wait.P50:
 			return -1
@@ -95,7 +98,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		}
 		return 0
 	})
-	return append([]engine.Forecast{first}, others[:min(len(others), otherPlaces)]...), nil
+	return append([]engine.Forecast{first}, list[:min(len(list), others)]...), nil
 }
 
 func gpuOf(o engine.Offer, a resources.Allocation) string {

@@ -66,7 +66,6 @@ func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 
 // watch follows the stretch until its end is known.
 func (j *job) watch() {
-	j.left.Add(1)
 	defer j.left.Done()
 	pace := j.launcher.pace()
 	tick := time.NewTimer(pace.poll)
@@ -96,6 +95,13 @@ func (j *job) watch() {
 		case <-tick.C:
 		}
 	}
+}
+
+// hasLeft reports whether the node has recorded the end of the stretch.
+func (j *job) hasLeft() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.node.Phase == ended || j.node.Phase == fenced
 }
 
 // steady reports whether the job runs and nothing is wanted of it, so that only its sign of life is of interest.
@@ -249,11 +255,16 @@ func (j *job) end() {
 	j.mu.Lock()
 	s := j.node
 	j.mu.Unlock()
-	e := *s.Exit
+	e := launch.Exit{Reason: launch.Lost, Code: -1, At: s.Wall}
+	if s.Exit != nil {
+		e = *s.Exit
+	}
 	life, sure := j.account()
 	switch {
 	case s.Phase == fenced:
 		e.Reason, e.Detail = launch.Lost, "ended by its fence: another stretch had taken over"
+	case s.Signal == "SIGUSR1" && e.Reason == launch.Exited && (!s.Asked || e.Code != 0 && e.Code != codeSaved):
+		// It ended by itself between the warning and the time limit.
 	case s.Signal != "":
 		e = ofEngine(e, s, life)
 		if life == nil && j.isCancelled() {
@@ -326,7 +337,7 @@ func (j *job) endWithout(why string) {
 	j.close(e, life, sure)
 }
 
-// account waits a while for the engine's final account of the job; nil without one. sure is false for one that
+// account waits a while for the engine's final account of the job; nil if it is absent. sure is false for one that
 // contradicts the time for which the node was seen to be held: the accounting is incomplete after a restart of its
 // database.
 func (j *job) account() (life *engine.Life, sure bool) {
@@ -381,6 +392,9 @@ func whole(lives []engine.Life) *engine.Life {
 // close records the end and closes done. Times and charge are those of the account if that is sure.
 func (j *job) close(e launch.Exit, life *engine.Life, sure bool) {
 	j.mu.Lock()
+	if e.Reason == launch.Cancelled && j.withdrawn { // by this agent
+		e.Reason = launch.Stopped
+	}
 	s := &j.stretch
 	s.Ended = e.At
 	if life != nil {
@@ -400,11 +414,19 @@ func (j *job) close(e launch.Exit, life *engine.Life, sure bool) {
 
 // saveStretch updates the record of the stretch; the caller holds the lock. A failure is repaired by the next change.
 func (j *job) saveStretch() {
+	j.launcher.record.Lock()
+	defer j.launcher.record.Unlock()
 	var all stretches
-	if readJSON(j.dir, stretchesFile, &all) == nil && j.stretch.N <= len(all.List) {
-		all.List[j.stretch.N-1] = j.stretch
-		writeJSON(j.dir, stretchesFile, all)
+	if readJSON(j.dir, stretchesFile, &all) != nil {
+		return
 	}
+	switch {
+	case j.stretch.N <= len(all.List):
+		all.List[j.stretch.N-1] = j.stretch
+	case j.stretch.N == len(all.List)+1:
+		all.List = append(all.List, j.stretch)
+	}
+	writeJSON(j.dir, stretchesFile, all)
 }
 
 // Handle implements launch.Job.
@@ -427,13 +449,13 @@ func (j *job) Ready() <-chan struct{} { return j.ready }
 
 // Withdraw implements launch.Preparation. A node that is held already also reads the request.
 func (j *job) Withdraw() {
-	go func() {
+	j.launcher.leaving.Go(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		for j.cancelJob(ctx) != nil && ctx.Err() == nil {
 			time.Sleep(j.launcher.pace().ask)
 		}
-	}()
+	})
 }
 
 // cancelJob cancels the job of the engine. A stretch that owns nothing is then recorded as ended.
@@ -443,9 +465,18 @@ func (j *job) cancelJob(ctx context.Context) error {
 	j.mu.Unlock()
 	none := time.Duration(0)
 	j.request(func(q *request) { q.Stop = &none }) // also reaches a node that the engine cannot
+	call, cancel := context.WithTimeout(ctx, callWithin)
+	defer cancel()
+	if id == "" { // its submission was not answered
+		found, err := j.launcher.Engine.List(call, j.stretch.Key)
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			id = found[len(found)-1].ID
+		}
+	}
 	if id != "" {
-		call, cancel := context.WithTimeout(ctx, callWithin)
-		defer cancel()
 		if err := j.launcher.Engine.Cancel(call, id); err != nil {
 			return err
 		}
@@ -636,8 +667,11 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error
 		case <-again.C:
 		case <-limit.C:
 			e := launch.Exit{Reason: launch.Stopped, Code: -1, At: time.Now(), Detail: "its end could not be confirmed"}
-			return e, fmt.Errorf("stop stretch %d: the end of %s job %s is not confirmed after %v: %w", j.stretch.N, j.launcher.Engine.Name(), j.stretch.ID,
-				grace+stopSlack, errors.Join(err, j.silent))
+			j.mu.Lock()
+			id, silent := j.stretch.ID, j.silent
+			j.mu.Unlock()
+			return e, fmt.Errorf("stop stretch %d: the end of %s job %s is not confirmed after %v: %w", j.stretch.N, j.launcher.Engine.Name(), id,
+				grace+stopSlack, errors.Join(err, silent))
 		}
 	}
 }
@@ -646,6 +680,9 @@ func (j *job) Stop(ctx context.Context, grace time.Duration) (launch.Exit, error
 func (j *job) Signal(sig os.Signal) error {
 	if sig != syscall.SIGINT {
 		return fmt.Errorf("signal stretch %d: only SIGINT can be sent", j.stretch.N)
+	}
+	if !j.hasStarted() {
+		return os.ErrProcessDone
 	}
 	return j.request(func(q *request) { q.Interrupts++ })
 }

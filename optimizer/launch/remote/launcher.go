@@ -39,6 +39,8 @@ type Launcher struct {
 
 	mu       sync.Mutex
 	prepared map[string]*job // by run directory
+	record   sync.Mutex      // guards stretches.json
+	leaving  sync.WaitGroup  // withdrawals in progress
 }
 
 // times are the intervals of the agent's side.
@@ -85,12 +87,14 @@ func (l *Launcher) start(ctx context.Context, c launch.Command) (*job, error) {
 		}
 	}
 	if err := l.fill(j, c); err != nil {
-		return nil, errors.Join(err, j.cancelJob(context.WithoutCancel(ctx)))
+		j.Withdraw()
+		return nil, err
 	}
 	if j.stretch.ID == "" {
 		if err := l.submit(ctx, j, c); err != nil {
 			return nil, err
 		}
+		j.left.Add(1)
 		go j.watch()
 	}
 	return j, nil
@@ -118,6 +122,7 @@ func (l *Launcher) Prepare(ctx context.Context, c launch.Command) (launch.Prepar
 	}
 	l.prepared[dir] = j
 	l.mu.Unlock()
+	j.left.Add(1)
 	go j.watch()
 	return j, nil
 }
@@ -131,7 +136,7 @@ func (l *Launcher) takePrepared(dir string, c launch.Command) *job {
 	if j == nil {
 		return nil
 	}
-	if j.hasEnded() || !c.Allocation.Same(j.stretch.Alloc) {
+	if j.hasEnded() || j.hasLeft() || !c.Allocation.Same(j.stretch.Alloc) {
 		j.Withdraw()
 		return nil
 	}
@@ -146,6 +151,8 @@ const (
 
 // reserve records the next stretch before it is submitted, so that a later agent finds its job by the key.
 func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
+	l.record.Lock()
+	defer l.record.Unlock()
 	var all stretches
 	if err := readJSON(dir, stretchesFile, &all); err != nil && !os.IsNotExist(err) {
 		return nil, err
@@ -183,7 +190,7 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
 		Dir: c.Dir, Output: outputFile(j.dir, s.N), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
 	if limit > 0 {
-		r.Warn = min(l.notice()+time.Minute, limit/2)
+		r.Warn = l.warn(c, limit)
 	}
 	id, err := l.Engine.Submit(ctx, r)
 	j.mu.Lock()
@@ -192,6 +199,9 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 		s.State, s.Ended = stateRefused, time.Now()
 	}
 	j.saveStretch()
+	if err != nil && !errors.Is(err, engine.ErrRefused) { // it may have been accepted nevertheless
+		j.Withdraw()
+	}
 	return err
 }
 
@@ -215,6 +225,11 @@ func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
 	return limit
 }
 
+// warn returns the time before the engine's time limit at which the supervisor is warned: enough for a save and an exit.
+func (l *Launcher) warn(c launch.Command, limit time.Duration) time.Duration {
+	return min(max(l.notice(), c.Grace)+time.Minute, limit/2)
+}
+
 func (l *Launcher) notice() time.Duration {
 	if l.Notice > 0 {
 		return l.Notice
@@ -227,6 +242,9 @@ func (l *Launcher) notice() time.Duration {
 func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
 		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
+	if limit := l.timeLimit(c, l.Place(c.Allocation)); limit > 0 {
+		s.Warn = l.warn(c, limit)
+	}
 	inherited, own := variables(l.Inherited), variables(c.Env)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {
@@ -273,12 +291,12 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	}
 	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts at 0, below that of the node
 	j.want.Schema = fileSchema
-	for _, s := range list { // the place that a dead agent was obtaining
-		if s.State == statePrepared && s.Ended.IsZero() && s.N > h.Stretch {
-			l.newJob(h.RunDir, s).Withdraw()
-		}
+	l.WithdrawPrepared(h.RunDir)
+	if j.look() { // known at once: an outage of the agent is not counted beyond the end of the job
+		j.end()
+		return j, nil
 	}
-	j.look()
+	j.left.Add(1)
 	go j.watch()
 	return j, nil
 }
@@ -291,6 +309,51 @@ func (l *Launcher) Charged(a resources.Allocation) resources.Allocation {
 
 // Stretches returns the stretches of a run, oldest first.
 func (l *Launcher) Stretches(runDir string) ([]engine.Stretch, error) { return Stretches(runDir) }
+
+// WithdrawPrepared gives up the places that a dead agent was obtaining for a run.
+func (l *Launcher) WithdrawPrepared(runDir string) {
+	list, err := Stretches(runDir)
+	if err != nil {
+		return
+	}
+	for _, s := range list {
+		if s.State == statePrepared && s.Ended.IsZero() {
+			l.newJob(runDir, s).Withdraw()
+		}
+	}
+}
+
+// Release gives up everything that a run has on the engine, before it continues elsewhere: no stretch owns the run any
+// more, and the jobs of those without a recorded end are cancelled.
+func (l *Launcher) Release(ctx context.Context, runDir string) error {
+	list, err := Stretches(runDir)
+	if err != nil {
+		return err
+	}
+	if len(list) > 0 {
+		if err := writeJSON(runDir, ownerFile, owner{Schema: fileSchema, Stretch: len(list) + 1}); err != nil {
+			return err
+		}
+	}
+	for _, s := range list {
+		if s.Ended.IsZero() {
+			if err := l.newJob(runDir, s).cancelJob(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Settle waits for withdrawals in progress, until ctx ends.
+func (l *Launcher) Settle(ctx context.Context) {
+	done := make(chan struct{})
+	go func() { l.leaving.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
 
 // Find implements launch.Launcher: it returns the handle of the latest stretch of a run.
 func (l *Launcher) Find(runDir string) (launch.Handle, error) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -80,10 +81,14 @@ type node struct {
 
 	job     launch.Job
 	sampler *monitor.Sampler
-	leaving time.Time // when the engine asked the job to end; zero: it did not
+	leaving time.Time // when the engine first announced the end; zero: it did not
+	termAt  time.Time // of the SIGTERM to the job, if it has not exited before
+	killAt  time.Time // of the SIGKILL
 	asked   bool      // the job has been asked to save
 	stopped bool      // SIGTERM has been sent to the job
 	sampled time.Time
+
+	terminated bool // the engine has sent SIGTERM
 }
 
 // errFenced reports that another stretch owns the run.
@@ -103,13 +108,14 @@ func (n *node) run() (int, error) {
 	}
 	if err := n.awaitTurn(); err != nil {
 		if errors.Is(err, errFenced) {
-			n.state.Phase = fenced
-			return codeFenced, errors.Join(err, n.beat())
+			return codeFenced, errors.Join(err, n.fail(fenced, launch.Lost, err.Error()))
 		}
-		return codeNode, errors.Join(err, n.fail(err.Error()))
+		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
 	}
-	if err := n.start(); err != nil {
-		return codeNode, errors.Join(err, n.fail(err.Error()))
+	if err := n.start(); errors.Is(err, launch.ErrBusy) { // an earlier stretch still holds the run directory: another attempt may succeed
+		return codeSaved, errors.Join(err, n.fail(ended, launch.Preempted, err.Error()))
+	} else if err != nil {
+		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
 	}
 	return n.supervise()
 }
@@ -132,9 +138,9 @@ func (n *node) refuseSecond(earlier nodeState) error {
 }
 
 // fail records that the job was not started.
-func (n *node) fail(why string) error {
-	n.state.Phase, n.state.Failure = ended, why
-	n.state.Exit = &launch.Exit{Reason: launch.StartFailed, Code: -1, Detail: why, At: time.Now()}
+func (n *node) fail(p phase, reason launch.ExitReason, why string) error {
+	n.state.Phase, n.state.Failure = p, why
+	n.state.Exit = &launch.Exit{Reason: reason, Code: -1, Detail: why, At: time.Now()}
 	return n.beat()
 }
 
@@ -148,7 +154,7 @@ func (n *node) beat() error {
 // awaitTurn waits until the agent has written what to start and every earlier stretch has ended. It fails if the
 // engine, or the agent, ends the stretch before that.
 func (n *node) awaitTurn() error {
-	began, quiet := time.Now(), time.Now()
+	idle, quiet := time.Now(), time.Now()
 	before := nodeState{}
 	for {
 		select {
@@ -159,21 +165,19 @@ func (n *node) awaitTurn() error {
 			}
 		case <-time.After(nodeTick):
 		}
-		if n.isFenced() {
-			return errFenced
-		}
 		var q request
 		if readJSON(n.dir, requestFile(n.n), &q) == nil && q.Stop != nil {
 			return errors.New("withdrawn before the job was started")
 		}
-		err := readJSON(n.dir, specFile(n.n), &n.spec)
-		if errors.Is(err, launch.ErrNewer) {
-			return err
+		if n.isFenced() {
+			return errFenced
 		}
-		if err != nil && time.Since(began) > patience {
-			return fmt.Errorf("nothing to start within %v: %w", patience, err)
+		if time.Since(n.sampled) > time.Second {
+			n.sampled = time.Now()
+			n.beat() // it still holds its place; the next beat may succeed
 		}
 		if earlier, alive := n.predecessor(); alive {
+			idle = time.Now()
 			if earlier.Beat != before.Beat || earlier.Host != before.Host {
 				before, quiet = earlier, time.Now()
 			}
@@ -181,24 +185,29 @@ func (n *node) awaitTurn() error {
 				continue
 			}
 		}
-		if err == nil {
+		switch err := readJSON(n.dir, specFile(n.n), &n.spec); {
+		case err == nil:
 			return nil
-		}
-		if time.Since(n.sampled) > time.Second {
-			n.sampled = time.Now()
-			n.beat() // it still holds its place; the next beat may succeed
+		case errors.Is(err, launch.ErrNewer):
+			return err
+		case time.Since(idle) > patience:
+			return fmt.Errorf("nothing to start within %v: %w", patience, err)
 		}
 	}
 }
 
-// predecessor returns the state of the latest earlier stretch that has reached a node and not ended there.
+// predecessor returns the state of the latest earlier stretch that has reached a node and has not ended there. One whose
+// state cannot be read counts as alive.
 func (n *node) predecessor() (nodeState, bool) {
 	for k := n.n - 1; k >= 1; k-- {
 		var s nodeState
-		if readJSON(n.dir, nodeFile(k), &s) != nil {
+		err := readJSON(n.dir, nodeFile(k), &s)
+		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
-		return s, s.Phase == ready || s.Phase == running
+		if err != nil || s.Phase == ready || s.Phase == running {
+			return s, true
+		}
 	}
 	return nodeState{}, false
 }
@@ -245,7 +254,8 @@ func (n *node) start() error {
 	}
 	n.state.Phase, n.state.Started = running, time.Now()
 	n.state.Enforced, n.state.Handle = n.job.Enforced(), n.job.Handle()
-	return n.beat()
+	n.beat() // the job runs; the next beat may succeed
+	return nil
 }
 
 // environment is that of the batch job with the variables of the spec.
@@ -291,7 +301,7 @@ func (n *node) supervise() (int, error) {
 		case <-tick.C:
 		}
 		if n.isFenced() {
-			n.job.Stop(context.Background(), 0)
+			n.kill()
 			exit := n.job.Exit()
 			n.state.Phase, n.state.Exit = fenced, &exit
 			return codeFenced, errors.Join(errFenced, n.beat())
@@ -308,14 +318,44 @@ func (n *node) supervise() (int, error) {
 	}
 }
 
-// receive handles a signal of the engine. SIGTERM begins its end of the stretch, SIGUSR1 announces the time limit;
-// SIGUSR2 only wakes the loop.
+// kill kills the job's processes. It writes no file: those of the run directory already belong to the next stretch.
+func (n *node) kill() {
+	tree := n.job.(launch.ProcessTree)
+	for range 40 {
+		pids, _ := tree.PIDs()
+		for _, pid := range pids {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		select {
+		case <-n.job.Done():
+			return
+		case <-time.After(nodeTick):
+		}
+	}
+}
+
+// receive handles a signal of the engine: SIGTERM begins its end of the stretch, SIGUSR1 announces the time limit; SIGUSR2
+// only wakes the loop.
 func (n *node) receive(s os.Signal) {
-	if s != unix.SIGTERM && s != unix.SIGUSR1 || !n.leaving.IsZero() {
+	notice := max(n.spec.Notice, 2*time.Second)
+	switch {
+	case s == unix.SIGUSR1 && n.leaving.IsZero():
+		n.termAt = time.Now().Add(max(n.spec.Warn-notice, 0))
+		n.killAt = n.termAt.Add(notice - time.Second)
+	case s == unix.SIGTERM && !n.terminated:
+		n.terminated = true
+		n.termAt, n.killAt = time.Now().Add(notice/2), time.Now().Add(notice-time.Second)
+	default:
 		return
 	}
-	n.state.Signal, n.leaving = unix.SignalName(s.(syscall.Signal)), time.Now()
-	n.asked = n.saveAndStop()
+	n.state.Signal = unix.SignalName(s.(syscall.Signal))
+	if n.leaving.IsZero() {
+		n.leaving, n.asked = time.Now(), n.saveAndStop()
+		n.state.Asked = n.asked
+	}
+	if !n.asked && n.terminated { // it cannot save on request, but may on SIGTERM
+		n.termAt = time.Now()
+	}
 	n.beat()
 	n.escalate()
 }
@@ -336,18 +376,13 @@ func (n *node) saveAndStop() bool {
 	return n.job.Checkpoint() == nil
 }
 
-// escalate sends SIGTERM to a job that cannot save on request, or has not exited within half of the notice.
+// escalate sends SIGTERM to a job that has not exited in the time after the engine's signal.
 func (n *node) escalate() {
-	if n.leaving.IsZero() || n.stopped {
-		return
-	}
-	notice := max(n.spec.Notice, 2*time.Second)
-	if n.asked && time.Since(n.leaving) < notice/2 {
+	if n.leaving.IsZero() || n.stopped || time.Now().Before(n.termAt) {
 		return
 	}
 	n.stopped = true
-	grace := max(notice-time.Since(n.leaving)-time.Second, 0)
-	go n.job.Stop(context.Background(), grace)
+	go n.job.Stop(context.Background(), max(time.Until(n.killAt), 0))
 }
 
 // serve carries out what the agent has requested since the last call.

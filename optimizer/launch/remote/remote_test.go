@@ -48,6 +48,8 @@ type cluster struct {
 	next int
 	hold bool // jobs stay pending until run is called
 	dead bool // the controller does not answer
+	// mute loses the answers to submissions, which are accepted.
+	mute bool
 	// deaf is the time between SIGTERM and SIGKILL of a cancelled job.
 	deaf time.Duration
 }
@@ -109,6 +111,9 @@ func (c *cluster) Submit(_ context.Context, r engine.Request) (string, error) {
 	c.jobs[b.id] = b
 	if !c.hold {
 		c.start(b)
+	}
+	if c.mute {
+		return "", engine.ErrUnreachable
 	}
 	return b.id, nil
 }
@@ -743,5 +748,134 @@ func TestPreparedPlaceIsWithdrawn(t *testing.T) {
 				t.Error("the job ended with it")
 			}
 		})
+	}
+}
+
+// TestFencedBeforeItStarts: a place that is held when another stretch takes over ends without having started anything.
+func TestFencedBeforeItStarts(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, "echo $$ >> ran; sleep 1000")
+	l := site(t, c)
+	first := start(t, l, command)
+	await(t, "the start", first.Started())
+	p, err := l.Prepare(context.Background(), command)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the place", p.Ready())
+	if err := writeJSON(command.RunDir, ownerFile, owner{Schema: fileSchema, Stretch: 3}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the place", p.Done())
+	await(t, "the end of the first", first.Done())
+	if e := p.(*job).Exit(); e.Reason != launch.Lost || e.Ran != 0 {
+		t.Errorf("exit %+v", e)
+	}
+	if ran := strings.Fields(awaitFile(t, filepath.Join(command.Dir, "ran"))); len(ran) != 1 {
+		t.Errorf("%d jobs ran, want 1", len(ran))
+	}
+}
+
+// TestLostAnswer: a job that the engine accepted although its answer was lost trains nothing that is not known: it is
+// found by its key and cancelled.
+func TestLostAnswer(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, "sleep 1000")
+	c.mute = true
+	l := site(t, c)
+	if err := os.MkdirAll(command.RunDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.clear)
+	if _, err := l.Start(context.Background(), command); !errors.Is(err, engine.ErrUnreachable) {
+		t.Fatalf("error %v", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
+	defer cancel()
+	l.Settle(ctx)
+	await(t, "the end of the batch job", c.job("1").over)
+}
+
+// TestRecordOfManyStretches: concurrent changes lose no stretch of the record.
+func TestRecordOfManyStretches(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, "true")
+	c.hold = true
+	l := site(t, c)
+	if err := os.MkdirAll(command.RunDir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.clear)
+	var places []launch.Preparation
+	for range 8 {
+		p, err := l.Prepare(context.Background(), command)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Withdraw()
+		l.takePrepared(command.RunDir, launch.Command{})
+		places = append(places, p)
+	}
+	for _, p := range places {
+		await(t, "the end of a place", p.Done())
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), testPatience)
+	defer cancel()
+	l.Settle(ctx)
+	list, err := Stretches(command.RunDir)
+	if err != nil || len(list) != 8 {
+		t.Fatalf("%d stretches (%v), want 8", len(list), err)
+	}
+	for i, s := range list {
+		if s.N != i+1 || s.ID == "" || s.Ended.IsZero() {
+			t.Errorf("stretch %d: %+v", i+1, s)
+		}
+	}
+}
+
+// TestAdoptEnded: an agent that adopts a job that has ended knows it at once, so that the outage is not counted.
+func TestAdoptEnded(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, "exit 3")
+	l := site(t, c)
+	j := start(t, l, command)
+	await(t, "the end", j.Done())
+	again, err := site(t, c).Adopt(context.Background(), j.Handle())
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-again.Done():
+	default:
+		t.Error("an ended job was adopted as a running one")
+	}
+}
+
+// TestWarnedBeforeTheLimit: a job that cannot save on request is not stopped at the warning, minutes before its limit.
+func TestWarnedBeforeTheLimit(t *testing.T) {
+	t.Parallel()
+	c, command := newCluster(t), shell(t, "echo ready > ready; while [ ! -e go ]; do sleep 0.05; done; exit 3")
+	command.StopAfter = time.Hour
+	j := start(t, site(t, c), command)
+	await(t, "the start", j.Started())
+	awaitFile(t, filepath.Join(command.Dir, "ready"))
+	c.Signal(context.Background(), "1", syscall.SIGUSR1)
+	for until := time.Now().Add(testPatience); ; time.Sleep(10 * time.Millisecond) {
+		var s nodeState
+		if readJSON(command.RunDir, nodeFile(1), &s) == nil && s.Signal == "SIGUSR1" {
+			break
+		}
+		if time.Now().After(until) {
+			t.Fatal("the warning was not noticed")
+		}
+	}
+	time.Sleep(500 * time.Millisecond)
+	if j.hasEnded() {
+		t.Fatalf("stopped at the warning: %+v", j.Exit())
+	}
+	os.WriteFile(filepath.Join(command.Dir, "go"), []byte("1"), 0o600)
+	await(t, "the end", j.Done())
+	if e := j.Exit(); e.Code != 3 || e.Reason != launch.Exited {
+		t.Errorf("exit %+v", e)
 	}
 }

@@ -17,11 +17,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
 
+	"trainopt/simulator/cells"
 	"trainopt/simulator/cluster"
 	"trainopt/simulator/experiment"
 )
@@ -79,46 +79,48 @@ type Outcome struct {
 // baseline is the reference policy of finish-time fairness.
 const baseline = "isolated"
 
-// Run performs all runs. The outcome is identical for any number of workers, unless a run reaches Timeout. If the
-// context ends, Run returns the partial outcome with the context's error. Otherwise the error is that of the first
-// failed run in the order of policies, scenarios and seeds; the outcome contains the other runs.
+// Run performs all runs, here or on the site of the context (cells.On). The outcome is identical for any number of
+// workers, unless a run reaches Timeout. If the context ends, Run returns the partial outcome with the context's error.
+// Otherwise the error is that of the site, or of the first failed run in the order of policies, scenarios and seeds; the
+// outcome contains the other runs.
 func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 	o := newOutcome(s)
 	tasks := o.tasks()
-	workers := s.Workers
-	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
-	}
 	done, total := 0, 0
+	told := make([]int, len(tasks)) // runs by task
 	for _, t := range tasks {
 		total += t.to - t.from
 	}
-	var told sync.Mutex
-	tell := func(n int) {
-		if s.Progress == nil {
-			return
+	var telling sync.Mutex
+	tell := func(k, runs int) {
+		telling.Lock()
+		defer telling.Unlock()
+		if told[k] += runs; runs > 0 && s.Progress != nil {
+			done += runs
+			s.Progress(done, total)
 		}
-		told.Lock()
-		defer told.Unlock()
-		done += n
-		s.Progress(done, total)
 	}
-	next := make(chan task)
-	var wait sync.WaitGroup
-	for range min(workers, len(tasks)) {
-		wait.Go(func() {
-			for t := range next {
-				o.runLine(ctx, t, tell)
+	options := cells.Options{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
+	lines, err := cells.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
+		return o.runLine(ctx, tasks[k], func(runs int) { tell(k, runs) }), nil
+	})
+	for k, of := range lines {
+		if of == nil {
+			continue
+		}
+		for i, l := range *of {
+			cell := &tasks[k].cells[tasks[k].from+i][tasks[k].seed]
+			*cell = Cell{Result: l.Result, Reason: l.Reason}
+			if l.Err != "" {
+				cell.Err = errors.New(l.Err)
 			}
-		})
+		}
 	}
-	for _, t := range tasks {
-		next <- t
-	}
-	close(next)
-	wait.Wait()
 	o.compare()
-	if err := ctx.Err(); err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return o, ctx.Err()
+	case err != nil:
 		return o, err
 	}
 	return o, o.firstError()
@@ -177,12 +179,25 @@ func (o *Outcome) tasks() []task {
 	return out
 }
 
-// runLine executes a task. Scenarios after a run that is not stable or was stopped are skipped.
-func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
+// line is a Cell in the form in which a site transfers it.
+type line struct {
+	Result *cluster.Result
+	Reason string
+	Err    string
+}
+
+// runLine executes a task and returns its cells by scenario. Scenarios after a run that is not stable or was stopped are
+// skipped.
+func (o *Outcome) runLine(ctx context.Context, t task, tell func(runs int)) []line {
+	out := make([]line, t.to-t.from)
 	for k := t.from; k < t.to; k++ {
-		cell := &t.cells[k][t.seed]
+		var cell Cell
 		if ctx.Err() == nil {
-			*cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
+			cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
+		}
+		one := &out[k-t.from]
+		if one.Result, one.Reason = cell.Result, cell.Reason; cell.Err != nil {
+			one.Err = cell.Err.Error()
 		}
 		if cell.Result == nil || cell.Reason == "" {
 			tell(1)
@@ -193,11 +208,12 @@ func (o *Outcome) runLine(ctx context.Context, t task, tell func(int)) {
 			why = "not stable at "
 		}
 		for rest := k + 1; rest < t.to; rest++ {
-			t.cells[rest][t.seed].Reason = "not run: " + why + o.Scenarios[k].Name
+			out[rest-t.from].Reason = "not run: " + why + o.Scenarios[k].Name
 		}
 		tell(t.to - k)
-		return
+		break
 	}
+	return out
 }
 
 // runOne performs one run. A panic is reported as an error of the cell.

@@ -19,7 +19,7 @@ func Picture(o *sweep.Outcome) {
 		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
 			continue
 		}
-		r := o.Runs[i][0].Result
+		r := o.Runs[i][0]
 		queues, used, slowdowns = append(queues, QueueLine(m.Name, r)), append(used, UtilizationLine(m.Name, r)), append(slowdowns, SlowdownLine(m.Name, r))
 	}
 	if len(queues) == 0 {

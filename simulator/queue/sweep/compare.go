@@ -3,7 +3,6 @@ package sweep
 import (
 	"context"
 	"fmt"
-	"sync/atomic"
 
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
@@ -42,7 +41,7 @@ type Sweep struct {
 type Outcome struct {
 	*Sweep
 	Comparison *experiment.Comparison
-	Runs       [][]*Run // by method and case; nil for a run that was not executed or not kept
+	Runs       [][]*queue.Result // by method and case; nil for a run that was not executed or not kept
 }
 
 // measures are the metrics of comparison, named as in queue.Metric. A new metric is one line here.
@@ -93,41 +92,52 @@ func values(s *queue.Summary) map[string]float64 {
 	return out
 }
 
+// kept is what remains of a run.
+type kept struct {
+	Run      *queue.Result // nil unless it is to be retained
+	Rejected int
+}
+
 // Compare runs every method on every case. The outcome is byte for byte independent of the number of workers. When
 // ctx is cancelled, Compare returns the complete cases with the error.
 func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
-	o := &Outcome{Sweep: s, Runs: make([][]*Run, len(s.Methods))}
+	o := &Outcome{Sweep: s, Runs: make([][]*queue.Result, len(s.Methods))}
 	index, names := map[string]int{}, make([]string, len(s.Methods))
 	for i, m := range s.Methods {
 		index[m.Name], names[i] = i, m.Name
-		o.Runs[i] = make([]*Run, len(s.Cases))
+		o.Runs[i] = make([]*queue.Result, len(s.Cases))
 	}
 	cases := make([]experiment.Case, len(s.Cases))
 	for i, c := range s.Cases {
 		cases[i] = experiment.Case{Name: c.Name, Seed: c.Group}
 	}
-	rejected := make([]atomic.Int64, len(s.Methods))
-	var err error
-	o.Comparison, err = experiment.Run(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
+	comparison, all, err := experiment.RunKeeping(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
 		Notes: s.Notes, Workers: s.Workers, Progress: s.Progress},
-		func(ctx context.Context, policy string, k int) (map[string]float64, error) {
-			i, c := index[policy], s.Cases[k]
-			m := s.Methods[i].Method
+		func(ctx context.Context, policy string, k int) (map[string]float64, kept, error) {
+			c := s.Cases[k]
+			m := s.Methods[index[policy]].Method
 			m.Seed = c.Seed
 			r, err := c.Workload.Run(ctx, m, c.Window)
 			if err != nil {
-				return nil, err
-			}
-			if s.Keep || k == 0 {
-				o.Runs[i][k] = r
+				return nil, kept{}, err
 			}
 			summary := r.Summary()
-			rejected[i].Add(int64(summary.Rejected))
-			return values(&summary), nil
+			out := kept{Rejected: summary.Rejected}
+			if s.Keep || k == 0 {
+				out.Run = r.Result
+			}
+			return values(&summary), out, nil
 		})
-	if o.Comparison != nil {
+	rejected := make([]int, len(s.Methods))
+	for k, of := range all {
+		for i, one := range of {
+			o.Runs[i][k] = one.Run
+			rejected[i] += one.Rejected
+		}
+	}
+	if o.Comparison = comparison; comparison != nil {
 		for i := range names {
-			if n := rejected[i].Load(); n > 0 {
+			if n := rejected[i]; n > 0 {
 				o.Comparison.Notes = append(o.Comparison.Notes, fmt.Sprintf("%s: %d jobs of all cases %s", names[i], n, neverFits))
 			}
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/optimizer/run"
+	"trainopt/simulator/cells"
 )
 
 // Env contains all external inputs and outputs, so that the whole command line runs inside a test, and the flags of
@@ -38,6 +39,8 @@ type Env struct {
 	// question can be answered on Stdin.
 	Width       func() int
 	Interactive bool
+	// Share is the part of a command's work that this process does as a task of an array job; nil: the whole command.
+	Share *cells.Share
 	// Lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
 	Lighten func() (heavy func())
 
@@ -67,8 +70,9 @@ func (e *Env) CheckFlags() error {
 	return nil
 }
 
-// alwaysAllowed lists the flags of every command, to which no rule applies.
-var alwaysAllowed = []string{"config", "state-dir", "json", "quiet", "log-level", "help"}
+// alwaysAllowed lists the flags of every command, and those that only select where the work is done, to which no rule
+// applies.
+var alwaysAllowed = []string{"config", "state-dir", "json", "quiet", "log-level", "help", "engine", "engine-arg", "parallel"}
 
 // Getenv returns the value of an environment variable, "" if it is not set.
 func (e *Env) Getenv(name string) string {

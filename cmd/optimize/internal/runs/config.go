@@ -49,7 +49,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		}
 	}
 	if name := v.Text("engine.name"); name != "local" {
-		if _, ok := engines[name]; !ok {
+		if _, err := cli.OpenEngine(name); err != nil {
 			errs = append(errs, fmt.Errorf("--engine %q: want local or slurm", name))
 		}
 		cfg.Engine, cfg.EngineArgs = name, v.List("engine.args")

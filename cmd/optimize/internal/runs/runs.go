@@ -141,7 +141,7 @@ func resume(o cli.Options, args []string) error {
 	if o.Changed("engine") {
 		change.Engine, change.EngineArgs = vals.Text("engine.name"), vals.List("engine.args")
 		change.BillingHour = cost.USD(vals.Number("cost.billing_hour", &errs))
-		if _, ok := engines[change.Engine]; !ok && change.Engine != "local" {
+		if _, err := cli.OpenEngine(change.Engine); err != nil && change.Engine != "local" {
 			errs = append(errs, vals.Wrong("engine.name", change.Engine, "local or slurm"))
 		}
 	} else if o.Changed("engine-arg") || o.Changed("billing-hour") {

@@ -9,7 +9,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
@@ -18,28 +17,20 @@ import (
 // NodeArg is the hidden first argument with which the binary starts itself on a node of an engine.
 const NodeArg = "__node"
 
-// engines maps the names of --engine, other than local, to the engines.
-var engines = map[string]func() engine.Engine{
-	"slurm": func() engine.Engine { return &slurm.Engine{} },
-}
-
 // siteOf returns the function that connects an agent to the engine of a configuration.
 func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error) {
 	return func(ctx context.Context, cfg run.Config, gpus bool) (run.Site, error) {
-		open, ok := engines[cfg.Engine]
-		if !ok {
-			return run.Site{}, fmt.Errorf("unknown, want local or slurm")
+		eng, err := cli.OpenEngine(cfg.Engine)
+		if err != nil {
+			return run.Site{}, err
 		}
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
-		eng := open()
+		wish := remote.ReadWish(cfg.EngineArgs)
 		offers, err := eng.Offers(ctx)
-		if err != nil {
-			return run.Site{}, err
-		}
-		offer, err := remote.Choose(offers, remote.ReadWish(cfg.EngineArgs), gpus)
-		if err != nil {
-			return run.Site{}, err
+		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType} // enough for jobs that exist already
+		if err == nil {
+			offer, err = remote.Choose(offers, wish, gpus)
 		}
 		if !gpus {
 			offer.GPUs = 0
@@ -53,9 +44,12 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 			l.Notice = n.Notice(ctx)
 		}
 		site := run.Site{Launcher: l, Host: remote.Host(offer)}
+		if err != nil {
+			return site, err
+		}
 		if queue, ok := eng.(remote.Observable); ok {
-			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration) ([]engine.Forecast, error) {
-				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour)
+			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error) {
+				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour, others)
 			}
 		}
 		if cfg.BillingHour > 0 {
@@ -77,9 +71,9 @@ func userName(e *cli.Env) string {
 
 // CheckEngine tests an engine with the state directory of this process, for up to two minutes.
 func CheckEngine(e *cli.Env, name string, args []string) ([]resources.Finding, error) {
-	open, ok := engines[name]
-	if !ok {
-		return nil, fmt.Errorf("--engine %q: want local or slurm", name)
+	eng, err := cli.OpenEngine(name)
+	if err != nil {
+		return nil, fmt.Errorf("--engine %q: %w", name, err)
 	}
 	dir, err := filepath.Abs(e.State())
 	if err != nil {
@@ -87,5 +81,5 @@ func CheckEngine(e *cli.Env, name string, args []string) ([]resources.Finding, e
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	return remote.Check(ctx, open(), dir, remote.ReadWish(args), args), nil
+	return remote.Check(ctx, eng, dir, remote.ReadWish(args), args), nil
 }

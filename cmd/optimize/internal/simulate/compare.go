@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/simulator/cells"
 	"trainopt/simulator/experiment"
 )
 
@@ -30,6 +32,7 @@ type comparison struct {
 	seeds             string
 	format            cli.Format
 	jobsOut           string
+	site              siteFlags
 }
 
 func (c *comparison) add(fs *pflag.FlagSet, policies []string) {
@@ -38,11 +41,12 @@ func (c *comparison) add(fs *pflag.FlagSet, policies []string) {
 	fs.StringVar(&c.seeds, "seeds", "0:9", "seeds, `A:B` (both included) or a list")
 	c.format.Add(fs, "out", experiment.Formats())
 	fs.StringVar(&c.jobsOut, "jobs-out", "", "write each job to `FILE` as CSV")
+	c.site.add(fs)
 }
 
 // resolve checks the flags, fills in dependent values and returns the seeds.
 func (c *comparison) resolve(o cli.Options) ([]uint64, error) {
-	if err := c.format.Resolve(o); err != nil {
+	if err := errors.Join(c.format.Resolve(o), c.site.check(o)); err != nil {
 		return nil, err
 	}
 	if c.against == nil {
@@ -100,15 +104,21 @@ func parseSeeds(text string) ([]uint64, error) {
 // compareFunc runs a comparison; the function that it returns writes the individual jobs.
 type compareFunc func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error)
 
-// run runs a comparison and writes its results. After an interrupt, the completed part is still written.
+// run runs a comparison, here or on the site of the flags, and writes its results. After an interrupt, the completed part
+// is still written. In a task of the site nothing is written.
 func (c *comparison) run(e *cli.Env, compare compareFunc) error {
+	site, done, err := c.site.open(e)
+	if err != nil {
+		return err
+	}
 	var result *experiment.Comparison
 	var jobs func(io.Writer) error
 	elapsed, interrupt, err := e.Work("comparing", func(ctx context.Context, progress func(done, total int)) (err error) {
-		result, jobs, err = compare(ctx, progress)
+		result, jobs, err = compare(cells.On(ctx, site), progress)
 		return err
 	})
-	if err != nil && interrupt == nil {
+	done(err)
+	if e.Share != nil || err != nil && interrupt == nil {
 		return err
 	}
 	interrupted := err != nil

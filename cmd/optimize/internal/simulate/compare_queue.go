@@ -99,6 +99,9 @@ func (o *compareQueueOptions) rules() []cli.Rule {
 
 // compareSchedules prints the first eight metrics of two schedules side by side.
 func (o *compareQueueOptions) compareSchedules() error {
+	if err := o.Check(cli.Rule{If: true, Flags: "engine engine-arg parallel", Conflict: "--metrics"}); err != nil {
+		return cli.Usage(err)
+	}
 	if len(o.metrics) != 2 {
 		return cli.Usagef("--metrics: %d files, want two: A.csv,B.csv", len(o.metrics))
 	}

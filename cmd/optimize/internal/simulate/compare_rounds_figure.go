@@ -17,7 +17,7 @@ import (
 func (o *compareRoundsOptions) figureRules() []cli.Rule {
 	return []cli.Rule{
 		{If: true, Except: "figure policies points seeds window compat timeout processes format out jobs-out", Conflict: "--figure"},
-		{If: o.figure == "runtime", Flags: "policies window compat processes jobs-out", Conflict: "--figure runtime"},
+		{If: o.figure == "runtime", Flags: "policies window compat processes jobs-out engine", Conflict: "--figure runtime"},
 	}
 }
 

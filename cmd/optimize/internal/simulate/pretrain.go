@@ -38,6 +38,7 @@ type pretrainOptions struct {
 	gamma, rate                                     float64
 	hidden                                          []int
 	curves                                          []string
+	site                                            siteFlags
 }
 
 func pretrainCommand(e *cli.Env) *cobra.Command {
@@ -63,10 +64,19 @@ seed on any number of cores.`,
   optimize pretrain --env placement --agent improved --out mine.model
   optimize pretrain --resume agent.bin`,
 		RunE: func(*cobra.Command, []string) error {
-			if _, ok := pretrain.PolicyWorlds[o.env]; ok {
-				return o.runPolicy()
+			if err := o.site.check(o.Options); err != nil {
+				return cli.Usage(err)
 			}
-			return o.run()
+			run, check := o.run, func() error { _, err := o.options(); return errors.Join(err, o.checkPaths()) }
+			if _, ok := pretrain.PolicyWorlds[o.env]; ok {
+				run, check = o.runPolicy, func() error { _, err := o.policyOptions(); return err }
+			}
+			if o.site.engine != local && o.Share == nil { // otherwise run checks
+				if err := check(); err != nil {
+					return cli.Usage(err)
+				}
+			}
+			return o.site.whole(o.Env, "pretrain", run)
 		},
 	}
 	o.Options = e.Options(cmd)
@@ -92,6 +102,7 @@ seed on any number of cores.`,
 	fs.StringVar(&o.keep, "keep", "best", "agent to store at the end: best|last")
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
+	o.site.add(fs)
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")
 	return cmd
 }
@@ -211,7 +222,7 @@ func (o *pretrainOptions) checkPaths() error {
 	if o.out == "" {
 		if o.out = o.resume; o.out == "" {
 			o.out = strings.TrimPrefix(o.env, "problem:") + "-" + o.agent + ".agent"
-			if cli.Exists(o.Path(o.out)) {
+			if o.Share == nil && cli.Exists(o.Path(o.out)) { // a lost task may have left it
 				return fmt.Errorf("%s exists: continue its training by --resume %s, or name another file by --out", o.out, o.out)
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
 
 	"trainopt/optimizer/report/chart"
@@ -107,8 +106,6 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 	var failed error
 	for i := range c.Scenarios {
 		s := &c.Scenarios[i]
-		singles := make([]Single, len(c.Methods)*len(s.Cases))
-		var mu sync.Mutex
 		cases := make([]experiment.Case, len(s.Cases))
 		for k := range s.Cases {
 			cases[k] = experiment.Case{Name: fmt.Sprintf("group %d", s.Cases[k].Group), Seed: s.Cases[k].Group}
@@ -120,16 +117,19 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 		if c.Progress != nil {
 			o.Progress = func(n, _ int) { c.Progress(done+n, total) }
 		}
-		each, err := experiment.Run(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, error) {
+		each, singles, err := experiment.RunKeeping(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, Single, error) {
 			one, err := c.single(ctx, s, method, k)
-			mu.Lock()
-			singles[slices.Index(c.Methods, method)*len(s.Cases)+k] = one
-			mu.Unlock()
-			return one.Values, err
+			return one.Values, one, err
 		})
 		done += len(s.Cases)
 		r.Each[i] = each
-		r.Singles = append(r.Singles, slices.DeleteFunc(singles, func(one Single) bool { return one.Method == "" })...)
+		for m := range c.Methods {
+			for _, of := range singles {
+				if of != nil {
+					r.Singles = append(r.Singles, of[m])
+				}
+			}
+		}
 		if each != nil {
 			each.Notes = append(each.Notes, r.reasons(c.Methods, s.Name)...)
 		}

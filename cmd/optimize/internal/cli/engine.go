@@ -1,0 +1,22 @@
+package cli
+
+import (
+	"errors"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/engine/slurm"
+)
+
+// engines maps the names of --engine, other than local, to the engines.
+var engines = map[string]func() engine.Engine{
+	"slurm": func() engine.Engine { return &slurm.Engine{} },
+}
+
+// OpenEngine returns the engine of a name other than local.
+func OpenEngine(name string) (engine.Engine, error) {
+	open, ok := engines[name]
+	if !ok {
+		return nil, errors.New("want local or slurm")
+	}
+	return open(), nil
+}
