@@ -12,6 +12,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/checkpoint"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -101,6 +102,11 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		if r.interruptions(); r.ended != nil { // the user's signal cancelled the start
 			return
 		}
+		if resume && errors.Is(err, engine.ErrUnreachable) {
+			r.eventOnce(Warning, "unreachable", "%v; trying again", err)
+			r.retryAt = r.elapsed() + retryEngine
+			return
+		}
 		r.failStart(CodeTraining, err, fmt.Errorf("start the training: %w", err))
 		return
 	}
@@ -113,6 +119,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	}
 	r.save(true)
 }
+
+// retryEngine is the time between two attempts to continue a run on an engine that does not answer.
+const retryEngine = 10 * time.Second
 
 // failStart ends the run because the job could not be started; detail is the cause, err the failure for the caller.
 func (r *run) failStart(code Code, detail, err error) {

@@ -66,6 +66,7 @@ func TestAgentDiesBeforeID(t *testing.T) {
 
 // TestAgentDiesInQueue checks that the job of an agent that died while the job waited is adopted.
 func TestAgentDiesInQueue(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(20, 0.25, "--engine-arg=--begin=now+20")
 	w.await("the job waits", func() bool { return w.said("waits") })
@@ -80,6 +81,7 @@ func TestAgentDiesInQueue(t *testing.T) {
 
 // TestDeadMan checks that a job ends at the budget, with a checkpoint, when agent, controller and database are dead.
 func TestDeadMan(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	const budget = 0.001 // 32.9 s of 1 CPU and 0.9375 GiB
 	a := w.train(1000, 0.25, "--budget", fmt.Sprint(budget))
@@ -119,6 +121,7 @@ func TestDeadMan(t *testing.T) {
 
 // TestLostNode checks that the training of a node whose daemon died ends before another node continues it.
 func TestLostNode(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(500, 0.25)
 	w.progress(4)
@@ -202,6 +205,7 @@ func TestContinuesElsewhere(t *testing.T) {
 
 // TestFullDisk checks that a full run directory does not end the training.
 func TestFullDisk(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	state := filepath.Join(w.dir, "state")
 	if err := errors.Join(os.Mkdir(state, 0o700), syscall.Mount("faults", state, "tmpfs", 0, "size=2m")); err != nil {
@@ -223,6 +227,7 @@ func TestFullDisk(t *testing.T) {
 // TestMoves kills daemons, agent and supervisors at random. One process writes at a time, no work of more than a unit is
 // lost, and the run ends.
 func TestMoves(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	const units, pace = 1_000_000, 0.25
 	a := w.train(units, pace, "--max-restarts", "1000")

@@ -27,6 +27,7 @@ import (
 
 var (
 	binaryFlag = flag.String("binary", "", "the program; empty: build it")
+	longFlag   = flag.Bool("long", false, "also the faults that take minutes: about a quarter of an hour")
 	movesFlag  = flag.Int("moves", 3, "kills of TestMoves")
 	seedFlag   = flag.Int64("seed", 1, "of the kills of TestMoves")
 )
@@ -104,6 +105,14 @@ func newWorld(t *testing.T) *world {
 		killBelow(w.dir)
 	})
 	return w
+}
+
+// needLong skips a test that takes minutes.
+func needLong(t *testing.T) {
+	t.Helper()
+	if !*longFlag {
+		t.Skip("takes minutes: -long")
+	}
 }
 
 // killBelow kills the processes of a failed test, which name its folder on their command lines.

@@ -40,6 +40,7 @@ func TestSameRecord(t *testing.T) {
 
 // TestControllerRestarts checks that a training survives the controller, and that no second job is submitted.
 func TestControllerRestarts(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(60, 0.5)
 	w.progress(45) // long enough for the controller to have saved its state
@@ -56,6 +57,7 @@ func TestControllerRestarts(t *testing.T) {
 // TestControllerForgets checks that a job which the controller has lost, because it died before it saved its state, is
 // started again from the checkpoint.
 func TestControllerForgets(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(40, 0.5)
 	w.progress(2)
@@ -82,6 +84,7 @@ func TestUserCancels(t *testing.T) {
 
 // TestTimeLimit checks that the time limit of a job ends it with a checkpoint, and the next one continues.
 func TestTimeLimit(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	rec := w.finished(w.train(280, 0.4, "--engine-arg=--time=1"), 280)
 	if n := len(rec.Stretches); n < 2 {
@@ -92,6 +95,7 @@ func TestTimeLimit(t *testing.T) {
 
 // TestRequeue checks that a job which an administrator requeues is continued in a new job from the checkpoint.
 func TestRequeue(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(60, 0.25, "--engine-arg=--requeue")
 	w.progress(8)
@@ -107,6 +111,7 @@ func TestRequeue(t *testing.T) {
 
 // TestEngineEndsJob checks that a training continues in a new job, without loss, after the ways in which Slurm ends one.
 func TestEngineEndsJob(t *testing.T) {
+	needLong(t)
 	w := newWorld(t)
 	a := w.train(400, 0.2)
 	w.progress(3)
