@@ -10,7 +10,7 @@ LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop clean check-go
+.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test clean check-go
 
 build: check-go $(BIN)
 
@@ -109,6 +109,14 @@ lab:
 
 lab-stop:
 	@internal/lab/lab.sh stop .lab
+
+# Run the tests that need a Slurm cluster: the engine, runs inside an allocation, sweeps, and the faults of daemons, agents
+# and nodes. They require root and the packages that `make lab` names.
+lab-test: check-go
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./optimizer/engine/slurm -run Lab -timeout 10m
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./cmd/optimize -run 'TestScancel|TestKilledWithItsJob|TestTimeLimit|TestPreemption|TestRequeue|TestSweepInLab' -timeout 15m
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 10m
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab/faults -timeout 30m $(LAB_TESTS)
 
 clean:
 	rm -rf bin .optimize

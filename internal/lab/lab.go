@@ -36,6 +36,9 @@ type Lab struct {
 	Env []string
 }
 
+// variable is the environment variable that asks for the tests with a cluster.
+const variable = "TRAINOPT_LAB"
+
 // codeMissing is the exit status of the script if the cluster cannot run on this machine.
 const codeMissing = 77
 
@@ -49,13 +52,17 @@ var shared struct {
 	pipe    io.WriteCloser
 }
 
-// Require returns the cluster in $TRAINOPT_LAB, by default in .lab of the repository, and starts it if it does not run.
-// It skips the test if packages are missing, with their names, or if the process is not root. A cluster that a test
+// Require returns the cluster in the folder $TRAINOPT_LAB, or in .lab of the repository if that is 1, and starts it if it
+// does not run. It skips the test without that variable, if packages are missing, with their names, or if the process is
+// not root. A cluster that a test
 // binary has started is stopped when the last test binary that uses it has ended.
 func Require(t testing.TB) *Lab {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts a Slurm cluster: skipped with -short")
+	}
+	if os.Getenv(variable) == "" {
+		t.Skip("starts a Slurm cluster: skipped without " + variable + "=1 (make lab-test)")
 	}
 	shared.once.Do(hold)
 	switch {
@@ -156,7 +163,7 @@ func hold() {
 
 // directory returns $TRAINOPT_LAB or .lab beside the go.mod above the working directory.
 func directory() (string, error) {
-	if dir := os.Getenv("TRAINOPT_LAB"); dir != "" {
+	if dir := os.Getenv(variable); dir != "" && dir != "1" {
 		return filepath.Abs(dir)
 	}
 	dir, err := os.Getwd()

@@ -40,10 +40,13 @@ var training string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if dir := os.Getenv("OPTIMIZE_LAB"); dir != "" {
-		os.Setenv("OPTIMIZE_LAB", dir+"-faults")
-	} else if dir, err := filepath.Abs("../../.."); err == nil {
-		os.Setenv("OPTIMIZE_LAB", filepath.Join(dir, ".lab-faults"))
+	const variable = "TRAINOPT_LAB" // of package lab
+	if dir := os.Getenv(variable); dir == "1" {
+		if root, err := filepath.Abs("../../.."); err == nil {
+			os.Setenv(variable, filepath.Join(root, ".lab-faults"))
+		}
+	} else if dir != "" {
+		os.Setenv(variable, dir+"-faults")
 	}
 	code := m.Run()
 	if built.dir != "" {
