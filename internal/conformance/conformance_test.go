@@ -188,7 +188,7 @@ func TestJudgeResume(t *testing.T) {
 // TestTrainingsAreUnaware checks that no training mentions the optimizer and that every file used by a command exists
 // in the folder.
 func TestTrainingsAreUnaware(t *testing.T) {
-	files, err := filepath.Glob("trainings/*")
+	files, err := filepath.Glob("trainings/[a-z]*") // without __pycache__
 	if err != nil || len(files) < 15 {
 		t.Fatalf("%d files in trainings: %v", len(files), err)
 	}

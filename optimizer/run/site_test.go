@@ -69,8 +69,7 @@ func TestAllocationEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var s *stage
-			s = newStage(t, func(a *actor) launch.Exit {
+			s := newStage(t, func(a *actor) launch.Exit {
 				for a.work(100, 1) {
 				}
 				return a.leave()
