@@ -184,7 +184,20 @@ node() { # NODE MICROSECONDS
 
 idle_nodes() { [ "$(timeout 3 sinfo -h -N -p gpu -o %t | grep -cE '^(idle|mix|alloc)$')" = 4 ]; }
 
+# ready_nodes: all nodes are idle. A node that an earlier cluster with this state left drained is taken into service again.
+ready_nodes() {
+  local n
+  idle_nodes && return
+  for n in n0 n1 n2 n3; do
+    case $(timeout 5 sinfo -h -n $n -o %t 2>/dev/null | head -n 1) in
+      drain* | drng* | down*) timeout 5 scontrol update NodeName=$n State=RESUME 2>/dev/null ;;
+    esac
+  done
+  return 1
+}
+
 running() {
+  [ -f "$D/env" ] || return 1
   local d
   for d in munged db slurmdbd slurmctld slurmd-n0 slurmd-n1 slurmd-n2 slurmd-n3; do alive $d || return 1; done
 }
@@ -226,7 +239,7 @@ start() {
   node n1 50000
   node n2 25000
   node n3 25000
-  [ $fresh = 0 ] || await 60 "all nodes" idle_nodes
+  [ $fresh = 0 ] || await 60 "all nodes" ready_nodes
   printf 'export SLURM_CONF=%q MYSQL_UNIX_PORT=%q\ncase :$PATH: in *:/usr/sbin:*) ;; *) export PATH=$PATH:/usr/sbin ;; esac\n' \
     "$SLURM_CONF" "$MYSQL_UNIX_PORT" >"$D/env"
   echo "lab: n0 (a100), n1 (v100), n2, n3 (k80), partitions gpu, fast, cheap, urgent; exports: . $D/env"
