@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"runtime"
+	"strings"
 
 	"github.com/shirou/gopsutil/v3/common"
 	"github.com/shirou/gopsutil/v3/cpu"
@@ -69,4 +72,13 @@ func busyPercent(from, to *cpu.TimesStat) float64 {
 		return math.NaN()
 	}
 	return math.Max(0, math.Min(100, 100*(b1-b0)/(a1-a0)))
+}
+
+// MachineCPUs counts the CPUs of the machine, including those that this process may not use.
+func MachineCPUs() float64 {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return float64(runtime.NumCPU())
+	}
+	return math.Max(1, float64(strings.Count(string(data), "\ncpu")))
 }

@@ -142,6 +142,15 @@ type Status struct {
 	Restarts  int       `json:"restarts"` // how often the engine has started the job again
 }
 
+// Entry is the present view of a job of any user, such as the one that contains this process.
+type Entry struct {
+	State State
+	Raw   string    // the engine's own word, such as TIMEOUT
+	End   time.Time // by the time limit or, once it has ended, the real end; zero: no limit, or unknown
+	// Restarts is how often the engine has started the job again.
+	Restarts int
+}
+
 // Life is one life of a job in the engine's accounting: a job that was requeued has several, all of which are paid.
 // Pointers are nil where the site records nothing, which differs from 0.
 type Life struct {
@@ -192,6 +201,7 @@ type Forecast struct {
 	Ahead    int          // jobs that are considered before it
 	Observed int          // jobs whose run lengths the forecast is based on
 	Rates    *cost.Rates  // of the place; nil: those of the run
+	Words    string       // the start as one phrase: "starts 14:10 (13:50–15:30): 3 jobs ahead"
 	// Same is true for nodes of the kind that the run plans for, where its predicted run time applies.
 	Same bool
 }

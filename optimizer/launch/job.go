@@ -335,7 +335,7 @@ func (j *job) SetStopAfter(d time.Duration) error {
 	err := j.requestControl(func(c *control) {
 		c.StopAt = 0
 		if d > 0 {
-			c.StopAt = monotonic() + d
+			c.StopAt = Monotonic() + d
 		}
 	})
 	if err != nil {

@@ -83,7 +83,7 @@ type keeper struct {
 
 // run announces the job and supervises it until its tree is empty.
 func (k *keeper) run() {
-	k.began = monotonic()
+	k.began = Monotonic()
 	s := started{Schema: fileSchema, Handle: k.handle, At: time.Now(), Missing: k.missing}
 	k.brief(s)
 	if err := writeJSON(filepath.Join(k.dir, startedFile), s, false); err != nil {
@@ -111,7 +111,7 @@ func (k *keeper) keep() {
 		case e = <-k.ended:
 		case <-timer.C:
 		}
-		now := monotonic()
+		now := Monotonic()
 		if now >= tick {
 			tick = now + keeperTick
 			k.sample()
@@ -122,7 +122,7 @@ func (k *keeper) keep() {
 		}
 		e.control = k.wanted()
 		k.act(k.watch.step(now, e))
-		timer.Reset(k.watch.wake(monotonic(), keeperTick))
+		timer.Reset(k.watch.wake(Monotonic(), keeperTick))
 	}
 }
 
@@ -159,7 +159,7 @@ func (k *keeper) act(do []action) {
 		switch a {
 		case askCheckpoint:
 			if !k.main.catches(unix.SIGUSR1) || k.main.signal(unix.SIGUSR1) != nil {
-				k.act(k.watch.step(monotonic(), event{noCheckpoint: true}))
+				k.act(k.watch.step(Monotonic(), event{noCheckpoint: true}))
 			}
 		case termGroup:
 			k.announceEnd("it was asked to end by SIGTERM")
@@ -191,7 +191,7 @@ func (k *keeper) announceEnd(detail string) {
 		return
 	}
 	k.announced = true
-	e := ended{Schema: fileSchema, Handle: k.handle, Exit: Exit{Reason: Stopped, Code: -1, Detail: detail, At: time.Now(), Ran: monotonic() - k.began}}
+	e := ended{Schema: fileSchema, Handle: k.handle, Exit: Exit{Reason: Stopped, Code: -1, Detail: detail, At: time.Now(), Ran: Monotonic() - k.began}}
 	if err := writeJSON(filepath.Join(k.dir, endingFile), e, false); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -243,7 +243,7 @@ func (k *keeper) reap() {
 
 // finish drains the output and records the exit.
 func (k *keeper) finish() int {
-	now := monotonic()
+	now := Monotonic()
 	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.livingProcesses()}
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status

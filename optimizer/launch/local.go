@@ -176,7 +176,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	dir := string(s.RunDir)
 	want := control{Schema: fileSchema}
 	if c.StopAfter > 0 {
-		want.StopAt = monotonic() + c.StopAfter
+		want.StopAt = Monotonic() + c.StopAfter
 	}
 	err := writeFile(filepath.Join(dir, enforceFile), enforce.State(), false)
 	if err == nil {

@@ -204,7 +204,7 @@ func childMain(args []string) int {
 		signal.Notify(caught, unix.SIGTERM)
 		fmt.Println("ready")
 		<-caught
-		fmt.Println("term", monotonic().Nanoseconds())
+		fmt.Println("term", Monotonic().Nanoseconds())
 		time.Sleep(time.Duration(number(2)) * time.Millisecond)
 		return number(1)
 	case "deaf":

@@ -258,9 +258,9 @@ func bootID() string {
 	return strings.TrimSpace(string(text))
 }
 
-// monotonic reads the kernel's monotonic clock. It is common to all processes until the machine restarts, unaffected
+// Monotonic reads the kernel's monotonic clock (CLOCK_MONOTONIC). It is common to all processes until the machine restarts, unaffected
 // by steps of the wall clock, and stops while the machine is suspended.
-func monotonic() time.Duration {
+func Monotonic() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &t); err != nil {
 		return 0

@@ -108,7 +108,7 @@ func (r *rotated) rotate() {
 
 // open opens the file for appending, at most once per openAgain after a failure; false if it cannot be opened.
 func (r *rotated) open() bool {
-	now := monotonic()
+	now := Monotonic()
 	if r.opened > 0 && now < r.opened+openAgain {
 		return false
 	}

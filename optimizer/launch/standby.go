@@ -128,7 +128,7 @@ func (s *standby) replace() int {
 	var c control
 	if readJSON(filepath.Join(k.dir, controlFile), &c) == nil && c.Checkpoints > 0 {
 		// The keeper has delivered the requests: a second signal might interrupt the job's writing.
-		k.watch.checkpoints, k.watch.askedAt = c.Checkpoints, monotonic()
+		k.watch.checkpoints, k.watch.askedAt = c.Checkpoints, Monotonic()
 	}
 	k.copyOutput()
 	k.keep()

@@ -21,7 +21,7 @@ func TestTermReachesJobImmediately(t *testing.T) {
 	for range 3 {
 		j := start(t, testLocal(), testCommand(t, "term", "5"))
 		says(t, j, "ready")
-		before := monotonic()
+		before := Monotonic()
 		e, err := j.Stop(context.Background(), 10*time.Second)
 		if err != nil {
 			t.Fatal(err)
@@ -60,12 +60,12 @@ func TestTermReachesTheGroup(t *testing.T) {
 func TestChildIgnoresTerm(t *testing.T) {
 	j := start(t, testLocal(), testCommand(t, "deaf"))
 	says(t, j, "ready")
-	before := monotonic()
+	before := Monotonic()
 	e, err := j.Stop(context.Background(), 300*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := monotonic() - before; took < 300*time.Millisecond || took > 10*time.Second {
+	if took := Monotonic() - before; took < 300*time.Millisecond || took > 10*time.Second {
 		t.Errorf("Stop took %s, want the grace of 300ms and not much more", took)
 	}
 	if e.Reason != Stopped || e.Signal != "SIGKILL" || e.Code != -1 {
@@ -168,9 +168,9 @@ func TestUnkillableChild(t *testing.T) {
 		t.Skipf("the freezer does not freeze: %v", err)
 	}
 	time.Sleep(100 * time.Millisecond)
-	before := monotonic()
+	before := Monotonic()
 	e, err := j.Stop(context.Background(), 100*time.Millisecond)
-	if took := monotonic() - before; err != nil || took > 100*time.Millisecond+stopSlack {
+	if took := Monotonic() - before; err != nil || took > 100*time.Millisecond+stopSlack {
 		t.Fatalf("Stop took %s: %v", took, err)
 	}
 	if !(process{j.Handle().PID, j.Handle().Start}).alive() {

@@ -13,7 +13,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -229,13 +228,13 @@ func (a Agent) SettleGone(ctx context.Context, dir string) (bool, error) {
 // batchGone reports whether the processes of a run are gone, and Slurm's view of its job if that was needed. On the
 // machine where they ran, their absence is seen; for another machine Slurm is asked. A job that Slurm no longer knows
 // is gone once the run has not saved its state for a while.
-func (a Agent) batchGone(ctx context.Context, dir string, b *resources.BatchJob) (*slurm.Entry, bool) {
+func (a Agent) batchGone(ctx context.Context, dir string, b *resources.BatchJob) (*engine.Entry, bool) {
 	h, err := a.Launcher.Find(dir)
 	here := err == nil && h.Engine == "" && h.BootID == bootID()
 	if here && launch.Clear(dir) != nil { // it removes the cgroups of a dead supervisor
 		return nil, false
 	}
-	var entry *slurm.Entry
+	var entry *engine.Entry
 	if a.Batch != nil {
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
@@ -257,7 +256,7 @@ func (a Agent) batchGone(ctx context.Context, dir string, b *resources.BatchJob)
 const silentLong = 2 * time.Minute
 
 // goneWith returns the ending of a run whose processes ended with the Slurm job.
-func (r *run) goneWith(b *resources.BatchJob, entry *slurm.Entry, exit launch.Exit) *ending {
+func (r *run) goneWith(b *resources.BatchJob, entry *engine.Entry, exit launch.Exit) *ending {
 	e := &ending{state: journal.Stopped, reason: byAllocation, exit: &exit, code: CodeTryAgain}
 	e.detail = b.String() + " ended before the agent could record it"
 	requeued := entry != nil && (entry.Restarts > b.Restarts || entry.State == engine.Pending)

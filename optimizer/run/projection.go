@@ -1,9 +1,13 @@
 package run
 
 import (
+	"context"
 	"math"
 	"slices"
+	"time"
 
+	"trainopt/optimizer/journal"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -147,4 +151,93 @@ func quantile(v []float64, q float64) float64 {
 		return v[len(v)-1]
 	}
 	return v[i] + (x-float64(i))*(v[i+1]-v[i])
+}
+
+// forecastWithin limits the time for a forecast before a launch.
+const forecastWithin = 5 * time.Second
+
+// forecast records when the engine would start a job at an allocation, and with it the end of the run, its cost and the
+// chance to keep the deadline. words describes the start at the first place; empty without a forecast.
+func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, seconds, costs *sla.Interval) (words string) {
+	if r.site.Forecast == nil {
+		return ""
+	}
+	var runs time.Duration
+	if seconds != nil {
+		runs = time.Duration(seconds.P95 * float64(time.Second))
+	}
+	list, err := r.site.Forecast(ctx, a, runs, others)
+	if err != nil {
+		r.event(Info, "start not predicted: %v", err)
+		return ""
+	}
+	r.rec.Starts = nil
+	for _, f := range list {
+		rates := r.Rates
+		if f.Rates != nil {
+			rates = *f.Rates
+		}
+		paid := resources.Allocation{GPUs: f.Place.GPUs, CPUs: f.Place.CPUs, Memory: f.Place.Memory}
+		s := journal.Start{Place: f.Place, Wait: f.Wait, ByLimits: journal.Number(f.ByLimits), Ahead: f.Ahead, Observed: f.Observed,
+			HourlyUSD: journal.Number(rates.Hourly(paid)), DeadlineMet: journal.Unknown()}
+		if f.Same && seconds != nil {
+			s.End, s.CostUSD = addIntervals(f.Wait, *seconds), costs
+			if d := r.Config.SLA.TimeMax.Seconds(); d > 0 {
+				s.DeadlineMet = journal.Number(chanceWithin(f.Wait, *seconds, d))
+			}
+		}
+		r.rec.Starts = append(r.rec.Starts, s)
+	}
+	return list[0].Words // the chosen place is always predicted
+}
+
+// forecastFirst predicts the start of the first launch, so that the prediction can be compared with the start.
+func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
+	ctx, cancel := context.WithTimeout(ctx, forecastWithin)
+	defer cancel()
+	var seconds, costs *sla.Interval
+	if p := r.rec.Plan; p != nil && p.Prediction != nil {
+		seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
+	}
+	if words := r.forecast(ctx, a, 0, seconds, costs); words != "" {
+		r.event(Info, "predicted: %s", words)
+	}
+}
+
+// quantileOf returns a quantile of the distribution that an interval stands for: linear between its three values, with a
+// short lower and a longer upper tail.
+func quantileOf(v sla.Interval, p float64) float64 {
+	points := [][2]float64{{0, math.Max(0, v.P5-(v.P50-v.P5)*0.1)}, {0.05, v.P5}, {0.5, v.P50}, {0.95, v.P95}, {1, v.P95 + (v.P95-v.P50)*0.5}}
+	for i := 1; i < len(points); i++ {
+		if a, b := points[i-1], points[i]; p <= b[0] {
+			return a[1] + (b[1]-a[1])*(p-a[0])/(b[0]-a[0])
+		}
+	}
+	return points[len(points)-1][1]
+}
+
+// sums returns the sorted sums of two independent distributions at a grid of quantiles.
+func sums(a, b sla.Interval) []float64 {
+	const n = 40
+	out := make([]float64, 0, n*n)
+	for i := range n {
+		for j := range n {
+			out = append(out, quantileOf(a, (float64(i)+0.5)/n)+quantileOf(b, (float64(j)+0.5)/n))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func addIntervals(a, b sla.Interval) *sla.Interval {
+	s := sums(a, b)
+	at := func(p float64) float64 { return s[int(p*float64(len(s)-1)+0.5)] }
+	return &sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
+}
+
+// chanceWithin returns the probability that two independent times together take at most limit seconds.
+func chanceWithin(a, b sla.Interval, limit float64) float64 {
+	s := sums(a, b)
+	n, _ := slices.BinarySearch(s, limit)
+	return float64(n) / float64(len(s))
 }

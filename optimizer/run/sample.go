@@ -3,10 +3,7 @@ package run
 import (
 	"context"
 	"math"
-	"os"
-	"runtime"
 	"slices"
-	"strings"
 
 	"trainopt/monitor"
 	"trainopt/optimizer/launch"
@@ -22,15 +19,6 @@ type sampling struct {
 	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
 	machineCPUs float64
 	haveJ       bool
-}
-
-// machineCPUs counts the CPUs of the machine, including those that this process may not use.
-func machineCPUs() float64 {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return float64(runtime.NumCPU())
-	}
-	return math.Max(1, float64(strings.Count(string(data), "\ncpu")))
 }
 
 func (s *sampling) pids() ([]int, error) {
@@ -50,7 +38,7 @@ func (r *run) openInstruments() {
 	r.openObserver()
 	r.openCheckpoints()
 	r.log = r.openLog()
-	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: machineCPUs()}
+	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: monitor.MachineCPUs()}
 	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
 	if r.Config.elsewhere() {
 		r.sampler.sampler.Collectors = nil // the load of this machine does not concern the job

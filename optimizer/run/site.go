@@ -7,20 +7,17 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
-	"syscall"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/duration"
 	"trainopt/monitor"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
-	"trainopt/sla"
 )
 
 // Site is an engine on which jobs run instead of this machine.
@@ -180,7 +177,7 @@ func (r *run) giveUpMove(why string) {
 	m := r.moving
 	r.abandonMove()
 	r.event(Warning, "no place for %s: %s; the job continues where it runs", *m.to.Next, why)
-	r.setPlan(plan.Plan{Allocation: r.Current, Planner: "static", Reason: "no place was to be had for " + m.to.Next.String(), Binding: "none"})
+	r.setPlan(plan.Plan{Allocation: r.Current, Planner: "static", Reason: "no place was available for " + m.to.Next.String(), Binding: "none"})
 }
 
 // settleEngine gives up what is still being obtained from the engine, and waits a while until that is done.
@@ -235,11 +232,6 @@ func (r *run) placed() {
 	}
 	held = max(held, r.meter.Seen()) // two places may have been held at once: both are charged, one after the other
 	paid := r.charged(seg.Allocation)
-	if remote := r.sampler.remote; remote != nil {
-		if n := remote.MachineCPUs(); n > 0 {
-			r.sampler.machineCPUs = n
-		}
-	}
 	if err := r.meter.Start(held, cost.Label(seg.Label), paid, r.Rates); err != nil {
 		r.event(Warning, "%v", err)
 	}
@@ -250,13 +242,25 @@ func (r *run) placed() {
 	r.StretchRates[r.Stretch] = float64(r.Rates.Hourly(paid))
 	r.QueuedS += (held - (now - waited)).Seconds()
 	r.rec.Enforced = r.job.Enforced()
-	if r.sampler.remote != nil && r.observer != nil {
-		r.observer.clock = shiftedClock{r.Clock, r.sampler.remote}
-	}
+	r.followNode()
 	r.event(Info, "%s after %s", q.Waiting(), length(held-(now-waited)))
 	r.moveTimeLimit()
 	r.recordStretches()
 	r.save(true)
+}
+
+// followNode relates the readings of the observer and of the sampler to the machine on which the job runs.
+func (r *run) followNode() {
+	there := r.sampler.remote
+	if there == nil {
+		return
+	}
+	if n := there.MachineCPUs(); n > 0 {
+		r.sampler.machineCPUs = n
+	}
+	if r.observer != nil {
+		r.observer.clock = shiftedClock{r.Clock, there}
+	}
 }
 
 // chargeHeld charges a place that was held although no job ran at it, and returns the time until which it is charged.
@@ -285,12 +289,10 @@ func (r *run) watchQueue() {
 	if left := r.Config.SLA.TimeMax - r.elapsed(); r.Config.SLA.TimeMax > 0 && r.projected.seconds != nil {
 		need := r.projected.seconds.P50 - r.Progress.Current().LaunchedAt.Seconds()
 		if need > left.Seconds() && !math.IsNaN(need) {
-			r.eventOnce(Warning, "queue", "the job still waits, and its predicted run time of %s no longer fits before the deadline", chartSeconds(need))
+			r.eventOnce(Warning, "queue", "the job still waits, and its predicted run time of %s no longer fits before the deadline", duration.Text(need))
 		}
 	}
 }
-
-func chartSeconds(s float64) string { return length(time.Duration(s * float64(time.Second))) }
 
 // adoptQueued continues to wait for, or to supervise, the job of another agent.
 func (r *run) adoptQueued(h launch.Handle) {
@@ -298,9 +300,7 @@ func (r *run) adoptQueued(h launch.Handle) {
 	case <-r.queued.Started():
 		if _, charged := r.meter.Running(); charged { // it had its place already
 			r.queued = nil
-			if r.sampler.remote != nil && r.observer != nil {
-				r.observer.clock = shiftedClock{r.Clock, r.sampler.remote}
-			}
+			r.followNode()
 		}
 	default:
 	}
@@ -321,111 +321,6 @@ func (r *run) continueElsewhere(exit launch.Exit) bool {
 	r.event(Warning, "%s; continuing from the checkpoint in a new job", describeExit(exit))
 	r.retryAt = r.elapsed() + time.Millisecond
 	return true
-}
-
-// forecastWithin limits the time for a forecast before a launch.
-const forecastWithin = 5 * time.Second
-
-// forecast records when the engine would start a job at an allocation, and with it the end of the run, its cost and the
-// chance to keep the deadline.
-func (r *run) forecast(ctx context.Context, a resources.Allocation, others int, seconds, costs *sla.Interval) {
-	if r.site.Forecast == nil {
-		return
-	}
-	var length time.Duration
-	if seconds != nil {
-		length = time.Duration(seconds.P95 * float64(time.Second))
-	}
-	list, err := r.site.Forecast(ctx, a, length, others)
-	if err != nil {
-		r.event(Info, "start not predicted: %v", err)
-		return
-	}
-	r.rec.Starts = nil
-	for _, f := range list {
-		rates := r.Rates
-		if f.Rates != nil {
-			rates = *f.Rates
-		}
-		paid := resources.Allocation{GPUs: f.Place.GPUs, CPUs: f.Place.CPUs, Memory: f.Place.Memory}
-		s := journal.Start{Place: f.Place, Wait: f.Wait, ByLimits: journal.Number(f.ByLimits), Ahead: f.Ahead, Observed: f.Observed,
-			HourlyUSD: journal.Number(rates.Hourly(paid)), DeadlineMet: journal.Unknown()}
-		if f.Same && seconds != nil {
-			s.End, s.CostUSD = addIntervals(f.Wait, *seconds), costs
-			if d := r.Config.SLA.TimeMax.Seconds(); d > 0 {
-				s.DeadlineMet = journal.Number(chanceWithin(f.Wait, *seconds, d))
-			}
-		}
-		r.rec.Starts = append(r.rec.Starts, s)
-	}
-}
-
-// forecastFirst predicts the start of the first launch, so that the prediction can be compared with the start.
-func (r *run) forecastFirst(ctx context.Context, a resources.Allocation) {
-	ctx, cancel := context.WithTimeout(ctx, forecastWithin)
-	defer cancel()
-	var seconds, costs *sla.Interval
-	if p := r.rec.Plan; p != nil && p.Prediction != nil {
-		seconds, costs = &p.Prediction.Seconds, &p.Prediction.CostUSD
-	}
-	r.forecast(ctx, a, 0, seconds, costs)
-	if len(r.rec.Starts) > 0 {
-		r.event(Info, "predicted start: %s", startWords(r.rec.Starts[0], r.Clock.Now()))
-	}
-}
-
-// startWords describes a predicted start at a time of day.
-func startWords(s journal.Start, now time.Time) string {
-	ahead := fmt.Sprintf("%d job%s ahead", s.Ahead, plural(s.Ahead))
-	if s.Wait.P95 < 60 {
-		return "now (" + ahead + ")"
-	}
-	clock := func(seconds float64) string {
-		at := now.Add(time.Duration(seconds * float64(time.Second))).Local()
-		if at.Format(time.DateOnly) == now.Local().Format(time.DateOnly) {
-			return at.Format("15:04")
-		}
-		return at.Format("Jan 2 15:04")
-	}
-	return fmt.Sprintf("%s (90 %%: %s–%s), %s", clock(s.Wait.P50), clock(s.Wait.P5), clock(s.Wait.P95), ahead)
-}
-
-// quantileOf returns a quantile of the distribution that an interval stands for: linear between its three values, and
-// beyond them up to the same distance again.
-func quantileOf(v sla.Interval, p float64) float64 {
-	points := [][2]float64{{0, math.Max(0, v.P5-(v.P50-v.P5)*0.1)}, {0.05, v.P5}, {0.5, v.P50}, {0.95, v.P95}, {1, v.P95 + (v.P95-v.P50)*0.5}}
-	for i := 1; i < len(points); i++ {
-		if a, b := points[i-1], points[i]; p <= b[0] {
-			return a[1] + (b[1]-a[1])*(p-a[0])/(b[0]-a[0])
-		}
-	}
-	return points[len(points)-1][1]
-}
-
-// sums returns the sorted sums of two independent distributions at a grid of quantiles.
-func sums(a, b sla.Interval) []float64 {
-	const n = 40
-	out := make([]float64, 0, n*n)
-	for i := range n {
-		for j := range n {
-			out = append(out, quantileOf(a, (float64(i)+0.5)/n)+quantileOf(b, (float64(j)+0.5)/n))
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-func addIntervals(a, b sla.Interval) *sla.Interval {
-	s := sums(a, b)
-	at := func(p float64) float64 { return s[int(p*float64(len(s)-1)+0.5)] }
-	return &sla.Interval{P5: at(0.05), P50: at(0.5), P95: at(0.95)}
-}
-
-// chanceWithin returns the probability that two independent times together take at most limit seconds.
-func chanceWithin(a, b sla.Interval, limit float64) float64 {
-	s := sums(a, b)
-	n, _ := slices.BinarySearch(s, limit)
-	return float64(n) / float64(len(s))
 }
 
 // reports returns the directory of the observer's reports of the next launch; empty without an observer.
@@ -521,221 +416,3 @@ type shiftedClock struct {
 
 // Monotonic returns the time of the other machine's monotonic clock.
 func (c shiftedClock) Monotonic() time.Duration { return c.Clock.Monotonic() + c.there.ClockOffset() }
-
-// BatchSystem is the system that contains this process as one of its jobs; *slurm.Engine implements it.
-type BatchSystem interface {
-	// Lookup returns the state of a job; nil if the system no longer knows it.
-	Lookup(ctx context.Context, id string) (*slurm.Entry, error)
-	// Requeue returns a running job to the queue.
-	Requeue(ctx context.Context, id string) error
-}
-
-// enclosing is the Slurm job in which agent and training run.
-type enclosing struct {
-	batch    *resources.BatchJob // nil outside a job, and for a training on other machines
-	batchEnd time.Duration       // end of its allocation less allocationMargin, on the monotonic clock; 0: none
-	beyond   bool                // no plan ends within the allocation: only the user's own deadline applies to plans
-	doneAt   float64             // progress when this agent began or took over the run
-}
-
-const (
-	// allocationMargin is the time for the last records and reports between the end of the training and that of the
-	// allocation.
-	allocationMargin = 5 * time.Second
-	// lookupTimeout bounds a request to the batch system.
-	lookupTimeout = 5 * time.Second
-	// unlimitedAllocation is the time from which an end is none: squeue shows a job without a limit as one of a year.
-	unlimitedAllocation = 360 * 24 * time.Hour
-)
-
-// byAllocation is the reason of a stop at the end of the allocation.
-const byAllocation = "allocation"
-
-// enterAllocation determines the enclosing Slurm job and the end of its allocation, and records both.
-func (r *run) enterAllocation(ctx context.Context) {
-	if r.Config.elsewhere() || r.Config.Described != nil {
-		return
-	}
-	r.batch = resources.EnclosingJob(r.Environ)
-	r.rec.Batch = r.batch
-	if r.batch == nil {
-		return
-	}
-	end := r.batch.End
-	if end.IsZero() && r.Batch != nil {
-		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-		defer cancel()
-		entry, err := r.Batch.Lookup(ctx, r.batch.ID)
-		if err != nil {
-			r.event(Warning, "the end of the allocation of %s is unknown (%v): only the limits of the run apply", r.batch, err)
-		} else if entry != nil {
-			end = entry.End
-		}
-	}
-	left := end.Sub(r.Clock.Now())
-	if !end.IsZero() && left < unlimitedAllocation {
-		r.batch.End = end.UTC()
-		r.batchEnd = max(1, r.Clock.Monotonic()+left-allocationMargin)
-		r.event(Info, "%s: %s, until %s (in %s)", r.batch, r.batch.Words(), end.Local().Format(time.DateTime), length(max(0, left.Round(time.Second))))
-	} else {
-		r.event(Info, "%s: %s, without a known end", r.batch, r.batch.Words())
-	}
-	if r.batch.UnderShell() {
-		r.event(Warning, "the shell of the batch script dies of Slurm's SIGTERM, and optimize is then killed before it can save: write exec optimize … as its last line")
-	}
-}
-
-// allocationLeft returns the time until the training must have ended because the allocation ends; false without an end.
-func (r *run) allocationLeft() (time.Duration, bool) {
-	return r.batchEnd - r.Clock.Monotonic(), r.batchEnd > 0
-}
-
-// deadline returns the earlier of the user's deadline and the end of the allocation in elapsed time, 0 if neither
-// exists; allocation reports that it is the latter.
-func (r *run) deadline() (d time.Duration, allocation bool) {
-	d = r.Config.SLA.TimeMax
-	if left, ok := r.allocationLeft(); ok {
-		now := time.Duration(0)
-		if r.started > 0 {
-			now = r.elapsed()
-		}
-		if end := max(now+left, time.Second); d == 0 || end < d {
-			return end, true
-		}
-	}
-	return d, false
-}
-
-// deadlineSource names the source of a deadline that is not the user's; empty otherwise.
-func (r *run) deadlineSource() string {
-	if _, allocation := r.deadline(); allocation {
-		return "the end of " + r.batch.String()
-	}
-	return ""
-}
-
-// allocationStep stops the job before its allocation ends.
-func (r *run) allocationStep() {
-	left, ok := r.allocationLeft()
-	if !ok || r.ended != nil || r.endedUnseen() {
-		return
-	}
-	if ask := left - r.reserve(); ask > 0 {
-		if at := r.elapsed() + ask; r.guardAt == 0 || at < r.guardAt {
-			r.guardAt = at
-		}
-		return
-	}
-	switch {
-	case r.Pending == nil:
-		r.event(Problem, "the allocation of %s ends in %s: stopping", r.batch, length(max(0, left+allocationMargin).Round(100*time.Millisecond)))
-		r.requestStop(&pendingStop{Why: byAllocation, Words: "the time limit of " + r.batch.String()})
-	case r.Pending.Next != nil:
-		r.Pending.Why, r.Pending.Next, r.Pending.Words = byAllocation, nil, "the time limit of "+r.batch.String()
-		r.saveState()
-	case left <= 0 && r.job != nil:
-		r.watchdog.kill()
-	}
-}
-
-// endsAllocation reports whether a signal is the batch system's announcement that the allocation ends: by scancel, a
-// preemption, a requeue or the time limit. The sender of a signal is unknown; another process of this program that
-// stops the run has left a mark.
-func (r *run) endsAllocation(s os.Signal) bool {
-	if r.batch == nil || s != syscall.SIGTERM {
-		return false
-	}
-	_, err := os.Stat(r.dir.Path(stopMark))
-	return err != nil
-}
-
-// stopMark is the file in a run directory by which StopRun marks the SIGTERM that follows as the user's.
-const stopMark = "stop"
-
-// awaitEnd waits, when a job in an allocation has died without a request, for a SIGTERM to the agent: Slurm sends it
-// to all processes at once, and that of the job may arrive first.
-func (r *run) awaitEnd(exit launch.Exit) {
-	if r.batch == nil || r.Pending != nil || exit.Reason == launch.Exited && exit.Code == 0 && r.Progress.Finished() {
-		return
-	}
-	select {
-	case s := <-r.watchdog.forward:
-		r.interrupt(s)
-	case <-time.After(signalMoment):
-	}
-}
-
-// signalMoment is the time within which signals to several processes arrive.
-const signalMoment = 300 * time.Millisecond
-
-// savedOnSignal reports whether a job that received Slurm's SIGTERM itself states by its exit code that it saved.
-func (r *run) savedOnSignal(exit *launch.Exit) bool {
-	return exit != nil && r.Pending.Why == byAllocation && r.Resumable && exit.Signal == "" && exit.Code == exitTryAgain
-}
-
-// requeue returns the enclosing job to the queue if the end of its allocation ended the run, so that the same command
-// resumes the run. It does not if the job is no longer running: it was cancelled, or Slurm itself starts it again.
-func (r *run) requeue(ctx context.Context) {
-	e := r.ended
-	if !r.Config.Requeue || e == nil || e.reason != byAllocation || r.batch == nil || r.Batch == nil {
-		return
-	}
-	switch {
-	case !r.Resumable:
-		r.event(Warning, "%s is not requeued: the training keeps no checkpoint", r.batch)
-		return
-	case r.Progress.Done <= r.doneAt:
-		r.event(Warning, "%s is not requeued: the training made no progress in this allocation", r.batch)
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, 2*lookupTimeout)
-	defer cancel()
-	entry, err := r.Batch.Lookup(ctx, r.batch.ID)
-	if err == nil && (entry == nil || entry.State != engine.Running) {
-		return
-	}
-	if err == nil {
-		err = r.Batch.Requeue(ctx, r.batch.ID)
-	}
-	if err != nil {
-		r.event(Warning, "%s was not requeued: %v", r.batch, err)
-		return
-	}
-	r.event(Info, "%s requeued: the same command resumes this run", r.batch)
-}
-
-// changeHost takes stock of the machine on which a run resumes, if that differs from the one on which it ran: a batch
-// job may start again on another node.
-func (r *run) changeHost(ctx context.Context) error {
-	if r.batch == nil {
-		return nil
-	}
-	h, err := r.Discover(ctx)
-	if err != nil {
-		return fmt.Errorf("read what this machine offers: %w", err)
-	}
-	before := r.Host
-	r.Host = h
-	if before.CPUs == h.CPUs && before.Memory == h.Memory && sameGPUs(before.GPUs, h.GPUs) {
-		return nil
-	}
-	r.rec.Host = journal.Host{Host: h}
-	if err := r.resolveLimits(); err != nil {
-		return err
-	}
-	r.Current.GPUIDs = nil
-	r.Current = r.Limits.Clip(r.Current)
-	return nil
-}
-
-func sameGPUs(a, b []resources.GPU) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i].UUID != b[i].UUID {
-			return false
-		}
-	}
-	return true
-}

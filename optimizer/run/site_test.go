@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/resources"
@@ -20,12 +19,12 @@ import (
 
 // batchStage answers for a batch system.
 type batchStage struct {
-	entry    *slurm.Entry
+	entry    *engine.Entry
 	err      error
 	requeued []string
 }
 
-func (b *batchStage) Lookup(context.Context, string) (*slurm.Entry, error) { return b.entry, b.err }
+func (b *batchStage) Lookup(context.Context, string) (*engine.Entry, error) { return b.entry, b.err }
 
 func (b *batchStage) Requeue(_ context.Context, id string) error {
 	b.requeued = append(b.requeued, id)
@@ -44,7 +43,7 @@ func inJob(s *stage, b *batchStage, variables ...string) Agent {
 // user keeps its reason. The job is requeued only if asked, if it progressed, and while Slurm runs it.
 func TestAllocationEnds(t *testing.T) {
 	running := func(s *stage, left time.Duration) *batchStage {
-		return &batchStage{entry: &slurm.Entry{State: engine.Running, Raw: "RUNNING", End: s.clock.Now().Add(left)}}
+		return &batchStage{entry: &engine.Entry{State: engine.Running, Raw: "RUNNING", End: s.clock.Now().Add(left)}}
 	}
 	for name, c := range map[string]struct {
 		change   func(*stage, *batchStage)
@@ -194,16 +193,16 @@ func TestResumesBatch(t *testing.T) {
 func TestGoneElsewhere(t *testing.T) {
 	b := &resources.BatchJob{ID: "12", Node: "n0"}
 	for name, c := range map[string]struct {
-		entry  *slurm.Entry
+		entry  *engine.Entry
 		err    error
 		silent time.Duration // since the state was saved
 		gone   bool
 	}{
-		"runs":                  {&slurm.Entry{State: engine.Running}, nil, time.Hour, false},
-		"is ending":             {&slurm.Entry{State: engine.Ending}, nil, time.Hour, false},
-		"has ended":             {&slurm.Entry{State: engine.Ended}, nil, 0, true},
-		"second life":           {&slurm.Entry{State: engine.Running, Restarts: 1}, nil, 0, true},
-		"waits for second life": {&slurm.Entry{State: engine.Pending, Restarts: 1}, nil, 0, true},
+		"runs":                  {&engine.Entry{State: engine.Running}, nil, time.Hour, false},
+		"is ending":             {&engine.Entry{State: engine.Ending}, nil, time.Hour, false},
+		"has ended":             {&engine.Entry{State: engine.Ended}, nil, 0, true},
+		"second life":           {&engine.Entry{State: engine.Running, Restarts: 1}, nil, 0, true},
+		"waits for second life": {&engine.Entry{State: engine.Pending, Restarts: 1}, nil, 0, true},
 		"forgotten":             {nil, nil, time.Hour, true},
 		"forgotten, but saves":  {nil, nil, 0, false},
 		"no answer":             {nil, errors.New("no answer"), time.Hour, false},

@@ -4,10 +4,9 @@ import (
 	"math"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -44,13 +43,7 @@ func (SystemClock) Now() time.Time { return time.Now() }
 
 // Monotonic returns CLOCK_MONOTONIC: it is unaffected by steps of the wall clock and comparable between agents of one
 // boot.
-func (SystemClock) Monotonic() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
-		return 0
-	}
-	return time.Duration(ts.Nano())
-}
+func (SystemClock) Monotonic() time.Duration { return launch.Monotonic() }
 
 // Status is a view's picture of a running job. Unknown numbers are NaN, unknown intervals nil, unknown texts empty.
 type Status struct {

@@ -148,7 +148,7 @@ func TestDominatedIsOutOfTheQuestion(t *testing.T) {
 		"worse in both":             {w(1, 1, 1), []perf.AllocationOutlook{w(0.8, 0.8, 1)}, true},
 		"a little worse in both":    {w(1, 1, 1), []perf.AllocationOutlook{w(0.95, 0.95, 1)}, false},
 		"misses what another keeps": {w(0.1, 0.1, 0.5), []perf.AllocationOutlook{w(1, 1, 0.99)}, true},
-		"nobody keeps it":           {w(0.1, 0.1, 0.5), []perf.AllocationOutlook{w(1, 1, 0.9)}, false},
+		"no allocation keeps it":    {w(0.1, 0.1, 0.5), []perf.AllocationOutlook{w(1, 1, 0.9)}, false},
 	} {
 		if got := training.Dominated(c.w, c.by); got != c.want {
 			t.Errorf("%s: %v, want %v", name, got, c.want)

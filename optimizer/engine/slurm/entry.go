@@ -6,26 +6,16 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"trainopt/optimizer/engine"
 )
-
-// Entry is the controller's view of one job.
-type Entry struct {
-	State engine.State
-	Raw   string    // Slurm's own word, such as TIMEOUT
-	End   time.Time // by the time limit or, once it has ended, the real end; zero: no limit, or unknown
-	// Restarts is how often Slurm has started the job again.
-	Restarts int
-}
 
 // entryFormat is the value of squeue --Format for one job.
 const entryFormat = "JobID:|,State:|,EndTime:|,RestartCnt:|"
 
 // Lookup returns the view of a job by its number, also of another user. It is nil if the controller does not know the
 // job, or no longer: it forgets a job some minutes after its end (MinJobAge).
-func (e *Engine) Lookup(ctx context.Context, id string) (*Entry, error) {
+func (e *Engine) Lookup(ctx context.Context, id string) (*engine.Entry, error) {
 	if err := checkID(id); err != nil {
 		return nil, fmt.Errorf("look up job: %w", err)
 	}
@@ -45,9 +35,9 @@ func (e *Engine) Lookup(ctx context.Context, id string) (*Entry, error) {
 
 // parseEntry reads the output of squeue with entryFormat. The number of an array denotes its last task and all that
 // have not started; the task takes precedence.
-func parseEntry(text, id string) (*Entry, error) {
+func parseEntry(text, id string) (*engine.Entry, error) {
 	var at map[string]int
-	var found *Entry
+	var found *engine.Entry
 	for line := range strings.Lines(text) {
 		line = strings.TrimRight(line, "\r\n")
 		if header := columns(line); has(header, "JOBID", "STATE", "END_TIME") {
@@ -58,7 +48,7 @@ func parseEntry(text, id string) (*Entry, error) {
 		if at == nil || len(cells) < at[""] || known(cells[at["JOBID"]]) != id {
 			continue
 		}
-		s := &Entry{Raw: known(cells[at["STATE"]])}
+		s := &engine.Entry{Raw: known(cells[at["STATE"]])}
 		s.State = state(s.Raw)
 		var err error
 		if s.End, err = parseTime(known(cells[at["END_TIME"]])); err != nil {

@@ -16,17 +16,17 @@ func TestLookup(t *testing.T) {
 	at := time.Date(2026, 11, 23, 5, 34, 10, 0, time.UTC)
 	cases := map[string]struct {
 		answer Result
-		want   *Entry
+		want   *engine.Entry
 		fails  error // nil: no error, or any if want is nil and answer is no table
 	}{
-		"running":              {Result{Stdout: header + "21|RUNNING|2026-11-23T05:34:10|1|\n"}, &Entry{engine.Running, "RUNNING", at, 1}, nil},
-		"ended":                {Result{Stdout: header + "21|TIMEOUT|2026-11-23T05:34:10|0|\n"}, &Entry{engine.Ended, "TIMEOUT", at, 0}, nil},
-		"waits":                {Result{Stdout: header + "21|PENDING|N/A|2|\n"}, &Entry{engine.Pending, "PENDING", time.Time{}, 2}, nil},
-		"last task of array":   {Result{Stdout: header + "21|PENDING|N/A|0|\n22|RUNNING|NONE|0|\n21|RUNNING|NONE|0|\n"}, &Entry{engine.Running, "RUNNING", time.Time{}, 0}, nil},
+		"running":              {Result{Stdout: header + "21|RUNNING|2026-11-23T05:34:10|1|\n"}, &engine.Entry{State: engine.Running, Raw: "RUNNING", End: at, Restarts: 1}, nil},
+		"ended":                {Result{Stdout: header + "21|TIMEOUT|2026-11-23T05:34:10|0|\n"}, &engine.Entry{State: engine.Ended, Raw: "TIMEOUT", End: at, Restarts: 0}, nil},
+		"waits":                {Result{Stdout: header + "21|PENDING|N/A|2|\n"}, &engine.Entry{State: engine.Pending, Raw: "PENDING", End: time.Time{}, Restarts: 2}, nil},
+		"last task of array":   {Result{Stdout: header + "21|PENDING|N/A|0|\n22|RUNNING|NONE|0|\n21|RUNNING|NONE|0|\n"}, &engine.Entry{State: engine.Running, Raw: "RUNNING", End: time.Time{}, Restarts: 0}, nil},
 		"forgotten":            {Result{Code: 1, Stderr: "slurm_load_jobs error: Invalid job id specified\n"}, nil, nil},
 		"other job":            {Result{Stdout: header}, nil, nil},
 		"controller down":      {Result{Code: 1, Stderr: "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n"}, nil, engine.ErrUnreachable},
-		"without restart data": {Result{Stdout: "JOBID|STATE|END_TIME|\n21|RUNNING|2026-11-23T05:34:10|\n"}, &Entry{engine.Running, "RUNNING", at, 0}, nil},
+		"without restart data": {Result{Stdout: "JOBID|STATE|END_TIME|\n21|RUNNING|2026-11-23T05:34:10|\n"}, &engine.Entry{State: engine.Running, Raw: "RUNNING", End: at, Restarts: 0}, nil},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

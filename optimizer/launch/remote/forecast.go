@@ -60,7 +60,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		if !r.ByLimits.IsZero() {
 			f.ByLimits = after(r.ByLimits)
 		}
-		f.Ahead, f.Observed = r.Ahead, r.Observed
+		f.Ahead, f.Observed, f.Words = r.Ahead, r.Observed, r.String()
 		if unit > 0 {
 			f.Rates, _ = Rates(o, unit) // without weights those of the run
 		} else {

@@ -123,7 +123,7 @@ func (j *job) look() (over bool) {
 		return s.Phase == ended || s.Phase == fenced
 	}
 	j.node, j.changed = s, time.Now()
-	j.offset = s.Monotonic - monotonic()
+	j.offset = s.Monotonic - launch.Monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
 		j.stretch.Started = s.Held
 		j.stretch.Nodes = []string{s.Node}
@@ -349,7 +349,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 		return nil, false
 	}
 	pace := j.launcher.pace()
-	for until := time.Now().Add(pace.final); ; {
+	for until, pause := time.Now().Add(pace.final), pace.poll; ; pause *= 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 		lives, err := j.launcher.Engine.Account(ctx, id)
 		cancel()
@@ -363,7 +363,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 			return life, false
 		}
 		select {
-		case <-time.After(pace.poll):
+		case <-time.After(min(pause, time.Until(until))):
 		case <-j.life.Done():
 			return life, false
 		}

@@ -102,7 +102,7 @@ func (n *node) run() (int, error) {
 		return codeSaved, n.refuseSecond(earlier)
 	}
 	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
-		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: float64(machineCPUs())}
+		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -147,7 +147,7 @@ func (n *node) fail(p phase, reason launch.ExitReason, why string) error {
 // beat writes the state of the stretch.
 func (n *node) beat() error {
 	s := &n.state
-	s.Wall, s.Monotonic, s.Beat = time.Now(), monotonic(), s.Beat+1
+	s.Wall, s.Monotonic, s.Beat = time.Now(), launch.Monotonic(), s.Beat+1
 	return replace(n.dir, nodeFile(n.n), func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
@@ -436,24 +436,6 @@ func signalNumber(name string) syscall.Signal {
 		return s
 	}
 	return unix.SIGKILL
-}
-
-// machineCPUs counts the CPUs of the machine, including those that this process may not use; 0 if unknown.
-func machineCPUs() int {
-	data, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0
-	}
-	return strings.Count(string(data), "\ncpu")
-}
-
-// monotonic returns the time of the machine's monotonic clock, which counts from its start.
-func monotonic() time.Duration {
-	var t unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) != nil {
-		return 0
-	}
-	return time.Duration(t.Nano())
 }
 
 // outputFile is the output of the supervisor of a stretch.
