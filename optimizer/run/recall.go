@@ -382,6 +382,6 @@ func (r *run) announcePrior() {
 	}
 	p := r.rec.Plan.Prediction
 	r.rec.Prior.Prediction = p
-	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), $%.3g", duration.Text(p.Seconds.P50), duration.Text(p.Seconds.P5),
-		duration.Text(p.Seconds.P95), p.CostUSD.P50)
+	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), %s", duration.Text(p.Seconds.P50), duration.Text(p.Seconds.P5),
+		duration.Text(p.Seconds.P95), chart.USD(p.CostUSD.P50))
 }

@@ -10,6 +10,7 @@ import (
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
 
@@ -282,7 +283,7 @@ func (r *run) hopeless() (string, bool) {
 	case limitMissed(spec.TimeMax.Seconds(), r.elapsed().Seconds(), finish.Seconds(), r.projected.seconds):
 		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", length(finish), length(spec.TimeMax)), true
 	case limitMissed(spec.CostMaxUSD, r.spent(), bill, r.projected.cost):
-		return fmt.Sprintf("at its fastest pace so far the job costs $%.3g, the budget is $%.3g", bill, spec.CostMaxUSD), true
+		return fmt.Sprintf("at its fastest pace so far the job costs %s, the budget is %s", chart.USD(bill), chart.USD(spec.CostMaxUSD)), true
 	}
 	return "", false
 }

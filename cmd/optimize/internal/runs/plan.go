@@ -143,9 +143,9 @@ func startText(s journal.Start) string {
 		text += fmt.Sprintf("; ends after %s (%s to %s)", chart.Duration(s.End.P50), chart.Duration(s.End.P5), chart.Duration(s.End.P95))
 	}
 	if s.CostUSD != nil {
-		text += fmt.Sprintf(" for $%.3g", s.CostUSD.P50)
+		text += " for " + chart.USD(s.CostUSD.P50)
 	} else if s.HourlyUSD.Known() {
-		text += fmt.Sprintf("; $%.3g per hour", float64(s.HourlyUSD))
+		text += "; " + chart.USD(float64(s.HourlyUSD)) + " per hour"
 	}
 	if s.DeadlineMet.Known() {
 		text += fmt.Sprintf("; meets the deadline with %.0f %%", 100*float64(s.DeadlineMet))
