@@ -16,8 +16,8 @@ import (
 
 // Times of processes.
 const (
-	stopGrace    = 3 * time.Second  // between SIGINT and SIGKILL of a program that reports at its end
-	queryTimeout = 30 * time.Second // of a command that prints a counter
+	stopGrace    = 30 * time.Second // between SIGINT and SIGKILL of a program that reports at its end
+	queryTimeout = 2 * time.Minute  // of a command that prints a counter
 	lastLines    = 5                // lines of output in an error message
 	longestLine  = 64 << 10
 )

@@ -103,7 +103,7 @@ func (o *colocateOptions) run() error {
 	save := func(rows []colocate.Row) error {
 		return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })
 	}
-	elapsed, err := o.measure("profile colocate", p, save)
+	elapsed, err := o.measure("profile colocate", "; the same command continues", p, save)
 	if err != nil {
 		return err
 	}

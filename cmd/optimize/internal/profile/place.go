@@ -166,7 +166,7 @@ func (o *placeOptions) run() error {
 			return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })
 		}
 	}
-	elapsed, err := o.measure("profile place", p, save)
+	elapsed, err := o.measure("profile place", "", p, save)
 	if err != nil {
 		return err
 	}

@@ -145,8 +145,9 @@ func withInterval(e colocate.Estimate) string {
 	return fmt.Sprintf("%.3f ±%.3f", e.Mean, e.Half())
 }
 
-// measure runs a profile until its end or a signal. saved, if not nil, is called after each pattern with all rows.
-func (f *measureFlags) measure(name string, p *colocate.Profile, saved func([]colocate.Row) error) (elapsed time.Duration, err error) {
+// measure runs a profile until its end or a signal, whose message ends with hint. saved, if not nil, is called after each
+// pattern with all rows.
+func (f *measureFlags) measure(name, hint string, p *colocate.Profile, saved func([]colocate.Row) error) (elapsed time.Duration, err error) {
 	failed := error(nil)
 	report := p.Report
 	ctx, stop := f.UntilSignal()
@@ -168,7 +169,7 @@ func (f *measureFlags) measure(name string, p *colocate.Profile, saved func([]co
 		return elapsed, failed
 	}
 	if interrupt := cli.Interrupted(ctx); interrupt != nil {
-		return elapsed, interrupt.Exitf("%s: %w with %d patterns not measured", name, interrupt, p.Missing())
+		return elapsed, interrupt.Exitf("%s: %w with %d patterns not measured%s", name, interrupt, p.Missing(), hint)
 	}
 	return elapsed, err
 }
