@@ -59,7 +59,7 @@ var below = map[string][]string{
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
-	"optimizer/colocate": {"optimizer/schedule/place", "optimizer/schedule/place/forest"},
+	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place", "optimizer/schedule/place/forest"},
 
 	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 

@@ -55,14 +55,14 @@ func (r *Reading) rate() float64 {
 
 // Cycle is one repetition of a duet: quotients of a container in the pattern and alone, by app, NaN for absent apps.
 type Cycle struct {
-	RPS, CPU, Wall []float64
-	Alone          []float64 // operations per second of a container alone, without foreign programs
-	Foreign, Steal float64   // largest shares of the node's CPU time taken by other programs and by the hypervisor
+	RPS, CPU, Wall values
+	Alone          values  // operations per second of a container alone, without foreign programs
+	Foreign, Steal float64 // largest shares of the node's CPU time taken by other programs and by the hypervisor
 }
 
 // newCycle compares the readings of a pattern with those of the windows alone before and after it.
 func newCycle(pattern, before, after []*Reading, foreign, steal float64) Cycle {
-	blank := func() []float64 { return slices.Repeat([]float64{math.NaN()}, len(pattern)) }
+	blank := func() values { return slices.Repeat([]float64{math.NaN()}, len(pattern)) }
 	c := Cycle{blank(), blank(), blank(), blank(), foreign, steal}
 	for a, r := range pattern {
 		if r == nil {

@@ -15,8 +15,11 @@ import (
 	"time"
 )
 
-// TestMain lets a test start this binary as a measurement that is killed.
+// TestMain lets a test start this binary as a job, and as a measurement that is killed.
 func TestMain(m *testing.M) {
+	if os.Getenv("COLOCATE_TEST_JOB") != "" {
+		os.Exit(RunCycles(os.Args[2:]))
+	}
 	if path := os.Getenv("COLOCATE_TEST_SPEC"); path != "" {
 		spec, err := ParseSpec(strings.NewReader(path))
 		if err == nil {

@@ -93,12 +93,12 @@ func (o *colocateOptions) run() error {
 		}
 		p.Measure = colocate.Replay(rows)
 	} else {
-		local, err := colocate.NewLocal(spec, dir, o.seed)
+		m, done, err := o.measurer(spec, dir)
 		if err != nil {
-			return cli.Usagef("%s: %w", o.spec, err)
+			return cli.Usage(err)
 		}
-		defer local.Close()
-		p.Measure = local
+		defer done()
+		p.Measure = m
 	}
 	save := func(rows []colocate.Row) error {
 		return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })

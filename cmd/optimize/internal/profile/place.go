@@ -154,12 +154,12 @@ func (o *placeOptions) run() error {
 	for _, pattern := range slices.Sorted(maps.Keys(patterns)) {
 		p.Only = append(p.Only, []uint8(pattern))
 	}
-	local, err := colocate.NewLocal(spec, dir, o.seed)
+	m, done, err := o.measurer(spec, dir)
 	if err != nil {
-		return cli.Usagef("%s: %w", o.spec, err)
+		return cli.Usage(err)
 	}
-	defer local.Close()
-	p.Measure = local
+	defer done()
+	p.Measure = m
 	var save func([]colocate.Row) error
 	if o.out != "" {
 		save = func(rows []colocate.Row) error {

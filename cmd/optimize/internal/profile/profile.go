@@ -18,6 +18,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
 	"trainopt/optimizer/colocate"
+	"trainopt/optimizer/journal"
 )
 
 // Commands returns the commands of this package.
@@ -38,9 +39,13 @@ func Commands(e *cli.Env) []*cobra.Command {
 // measureFlags are the flags of all measurements.
 type measureFlags struct {
 	cli.Options
-	spec, budget, precision, foreign string
-	seed                             uint64
+	spec, budget, precision, foreign, engine string
+	engineArgs                               []string
+	seed                                     uint64
 }
+
+// local is the engine that is this machine.
+const local = "local"
 
 func (f *measureFlags) add(o cli.Options) {
 	f.Options = o
@@ -49,6 +54,8 @@ func (f *measureFlags) add(o cli.Options) {
 	fs.StringVar(&f.budget, "budget", "", "maximum `DURATION` of the measurements (default: no limit)")
 	fs.StringVar(&f.precision, "precision", "5%", "repeat a pattern until its 90 % intervals are at most ± this `SHARE` of the mean")
 	fs.StringVar(&f.foreign, "max-foreign", "50%", "repeat, or else flag, measurements during which others took more than this `SHARE` of the node")
+	fs.StringVar(&f.engine, "engine", local, "where patterns are measured: local (this machine) | slurm (a job with a node for itself each)")
+	fs.StringArrayVar(&f.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=cpu, --time=60 (repeatable)")
 	fs.Uint64Var(&f.seed, "seed", 0, "random seed of the order of measurements")
 }
 
@@ -98,6 +105,34 @@ func (f *measureFlags) profile(apps []string, capacity int) (*colocate.Profile, 
 	}
 	p.Warn = func(err error) { fmt.Fprintf(f.Stderr, "optimize: %v; it is measured again later\n", err) }
 	return p, errors.Join(errs...)
+}
+
+// measurer returns the measurer of the engine and a function that ends its use.
+func (f *measureFlags) measurer(spec *colocate.Spec, dir string) (colocate.Measurer, func(), error) {
+	if err := errors.Join(cli.WantOne("engine", f.engine, local, "slurm"),
+		f.Check(cli.Rule{If: f.engine == local, Flags: "engine-arg", Requires: "--engine slurm"})); err != nil {
+		return nil, nil, err
+	}
+	if f.engine == local {
+		l, err := colocate.NewLocal(spec, dir, f.seed)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", f.spec, err)
+		}
+		return l, l.Close, nil
+	}
+	eng, err := cli.OpenEngine(f.engine)
+	if err == nil {
+		err = journal.MakeStateDir(f.State())
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	jobs, err := os.MkdirTemp(f.State(), "colocate-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("prepare the jobs: %w", err)
+	}
+	return &colocate.Remote{Engine: eng, Self: f.Self[0], Spec: f.Path(f.spec), Dir: jobs, Env: f.Environ, Extra: f.engineArgs, Seed: f.seed},
+		func() { os.RemoveAll(jobs) }, nil
 }
 
 // parseShare parses 40% or 0.4.
