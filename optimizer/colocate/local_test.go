@@ -150,7 +150,9 @@ func TestLocalFailures(t *testing.T) {
 
 // The end of the context ends all processes, those that left their group included.
 func TestLocalInterrupted(t *testing.T) {
-	spec := specOf(t, "- name: a\n  command: 'setsid sleep 1000 & n=0; while :; do n=$((n+1)); echo $n; sleep 0.02; done'\n  operations: {output: '(.*)'}\n")
+	dir := t.TempDir()
+	spec := specOf(t, "- name: a\n  command: 'setsid sh -c \"echo \\$\\$ > "+dir+"/pid; exec sleep 1000\" & n=0; while :; do n=$((n+1)); echo $n; sleep 0.02; done'\n"+
+		"  ready: {command: 'test -s "+dir+"/pid'}\n  operations: {output: '(.*)'}\n")
 	l, err := NewLocal(spec, t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -160,6 +162,14 @@ func TestLocalInterrupted(t *testing.T) {
 	stopped := errors.New("stopped")
 	if err := l.Measure(ctx, []uint8{1}, func(Cycle) bool { cancel(stopped); return false }); !errors.Is(err, stopped) {
 		t.Errorf("%v", err)
+	}
+	text, _ := os.ReadFile(dir + "/pid")
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil && !strings.Contains(string(stat), ") Z ") {
+		t.Errorf("left running: %s", stat)
 	}
 	if left := children(t); len(left) > 0 {
 		t.Errorf("left running: %q", left)

@@ -170,11 +170,14 @@ func TestProfileRepeats(t *testing.T) {
 
 // Rows of an earlier profile are not measured again, whatever their quality.
 func TestProfileContinues(t *testing.T) {
-	f := &fake{rng: rand.New(rand.NewPCG(1, 1))}
+	f := &fake{rng: rand.New(rand.NewPCG(1, 1)), noise: 1}
 	first := profileOf(f, 3, 2, 0)
 	first.Budget = 10 * time.Second
 	if err := first.Run(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(first.Rows(), func(r Row) bool { return r.Wide }) {
+		t.Fatal("no interval is wide")
 	}
 	had := len(f.visited)
 	second := profileOf(f, 3, 2, 0)
