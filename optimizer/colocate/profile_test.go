@@ -252,12 +252,19 @@ func TestReplayAndMeanRPS(t *testing.T) {
 		t.Fatal(err)
 	}
 	again := profileOf(f, 3, 3, 0.6)
-	again.Measure = Replay(all.Rows())
+	again.Replay = all.Rows()
 	visits := len(f.visited)
 	if err := again.Run(t.Context()); err != nil || len(f.visited) != visits || len(again.Rows()) != 12 {
 		t.Errorf("%v: %d rows", err, len(again.Rows()))
 	}
 	rows := all.Rows()
+	for _, r := range again.Rows() {
+		if !slices.ContainsFunc(rows, func(o Row) bool {
+			return slices.Equal(o.Counts, r.Counts) && o.Cycles == r.Cycles && slices.Equal(o.Alone, r.Alone) || r.Cycles == 0
+		}) {
+			t.Errorf("changed by the replay: %+v", r)
+		}
+	}
 	e := MeanRPS(place.Placement{{1, 1, 0}, {1, 1, 0}, {0, 0, 0}, {0, 0, 1}}, rows)
 	want := 0.0
 	for _, r := range rows {

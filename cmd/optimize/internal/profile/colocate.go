@@ -87,11 +87,9 @@ func (o *colocateOptions) run() error {
 		return cli.Usage(err)
 	}
 	if o.replay != "" {
-		rows, err := o.readRows("replay", o.replay, p.Apps, false)
-		if err != nil {
+		if p.Replay, err = o.readRows("replay", o.replay, p.Apps, false); err != nil {
 			return cli.Usage(err)
 		}
-		p.Measure = colocate.Replay(rows)
 	} else {
 		m, done, err := o.measurer(spec, dir)
 		if err != nil {
@@ -155,6 +153,10 @@ func (o *colocateOptions) summarise(p *colocate.Profile, seconds float64) error 
 	if len(rows) < p.Patterns() {
 		notes = append(notes, fmt.Sprintf("%d patterns are not in the table: optimize simulate placement --table %s estimates them.", p.Patterns()-len(rows), o.out))
 	}
+	subtitle := "measured in " + duration.Text(seconds)
+	if o.replay != "" {
+		subtitle = "taken from " + o.replay
+	}
 	return page.Text(o.Stdout, page.Document{Layout: page.Listing, Title: fmt.Sprintf("%d of %d patterns of %d apps in %s", len(rows), p.Patterns(), len(p.Apps), o.out),
-		Subtitle: "measured in " + duration.Text(seconds), Sections: []page.Section{{Title: "Throughput beside others", Blocks: []page.Block{{Table: table}}, Notes: notes}}})
+		Subtitle: subtitle, Sections: []page.Section{{Title: "Throughput beside others", Blocks: []page.Block{{Table: table}}, Notes: notes}}})
 }
