@@ -152,6 +152,10 @@ func TestProfileRefusals(t *testing.T) {
 			t.Errorf("profile %s: exit %d: %s", line, code, errs)
 		}
 	}
+	// A table that cannot be written is an error before anything is measured.
+	if code, _, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--out", "nowhere/t.csv"); code != run.CodeOurs || errs != "optimize: write table nowhere/t.csv: no such file or directory\n" {
+		t.Errorf("exit %d: %s", code, errs)
+	}
 	if code, out, _ := w.run("profile", "colocate", "--example"); code != run.CodeDone || !slices.Contains(strings.Split(out, "\n"), "apps:") {
 		t.Errorf("exit %d: %s", code, out)
 	}

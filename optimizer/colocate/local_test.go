@@ -181,7 +181,7 @@ func TestKilledMeasurementLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	spec := "apps:\n- name: a\n  command: 'sh -c \"echo \\$\\$ > " + dir + "/pid; exec sleep 1000\"; true'\n  ready: {command: 'test -s " + dir + "/pid'}\n  operations: {counter: 'echo 1'}\n"
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "COLOCATE_TEST_SPEC="+spec)
+	cmd.Env = append(os.Environ(), "COLOCATE_TEST_SPEC="+spec, "TMPDIR="+dir)
 	out, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()

@@ -101,6 +101,9 @@ func (o *colocateOptions) run() error {
 	save := func(rows []colocate.Row) error {
 		return o.Write(o.out, "table", func(w io.Writer) error { return colocate.WriteRows(w, p.Apps, rows) })
 	}
+	if err := save(p.Known); err != nil { // before measurements are spent on a table that cannot be written
+		return err
+	}
 	elapsed, err := o.measure("profile colocate", "; the same command continues", p, save)
 	if err != nil {
 		return err
