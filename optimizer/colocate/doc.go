@@ -5,15 +5,17 @@
 // with one container alone and windows with the whole pattern alternate, so that a disturbance from outside affects both.
 // The quotient is computed from three measures:
 //
-//   - rps, operations per second of the node's own time: time that other programs of the machine took is excluded. It
-//     predicts the throughput on a node of the programs' own.
+//   - rps, operations per second without foreign programs: operations per CPU-second times the CPUs that a fair scheduler
+//     would grant if the time that others took were returned to programs that waited for it. It predicts the throughput
+//     on a node of the programs' own, and equals wall if there were no others.
 //   - cpu, operations per CPU-second: cache and memory interference, without time sharing.
 //   - wall, operations per second as observed.
 //
 // A Spec describes the apps, a Profile selects patterns, repeats their measurement until the interval is narrow, and
-// keeps Rows; Local measures on CPUs of this machine. It places nothing, and does not measure energy or latency.
+// keeps Rows; Local measures on CPUs of this machine, Remote in jobs of an engine. It places nothing, and does not measure
+// energy or latency.
 //
-//	p := colocate.Profile{Spec: spec, Capacity: 3, Share: 0.4, Measure: local}
+//	p := colocate.Profile{Apps: spec.Names(), Capacity: 3, Share: 0.4, Now: clock.Monotonic, Measure: local}
 //	err := p.Run(ctx)
-//	err = colocate.WriteRows(w, p.Apps(), p.Rows()) // a table that place.ReadSamples reads
+//	err = colocate.WriteRows(w, p.Apps, p.Rows()) // a table that place.ReadSamples reads
 package colocate

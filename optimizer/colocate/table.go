@@ -13,7 +13,7 @@ import (
 )
 
 // columns lists the columns of an app after n_APP: the first is read by place.ReadSamples. Beside the three measures and
-// their intervals, alone_ is the throughput of a container alone in operations per second of the node.
+// their intervals, alone_ is the throughput of a container alone in operations/s, without foreign programs.
 var columns = []string{"rps_", "rps_lo_", "rps_hi_", "cpu_", "cpu_lo_", "cpu_hi_", "wall_", "wall_lo_", "wall_hi_", "alone_"}
 
 // cells returns the numbers of columns.

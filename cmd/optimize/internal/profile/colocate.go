@@ -35,7 +35,7 @@ programs of the machine, and are repeated until the 90 % intervals are narrow or
 to the CPUs of the node. With --sample 40%, only that share of the patterns is measured: pairs first, then those whose
 estimate from the others is most uncertain; simulate placement estimates the rest.
 
-The table has, for each app, n_APP and rps_APP (operations per second of the node's own time, relative to alone), its
+The table has, for each app, n_APP and rps_APP (operations per second without the programs of others, relative to alone), its
 interval (rps_lo_, rps_hi_), cpu_APP (operations per CPU-second, relative to alone: interference without time sharing),
 wall_APP (per second as observed), alone_APP (operations/s alone), and for each pattern cycles, foreign and steal (shares of
 the node taken by other programs and by the hypervisor) and flags (wide, disturbed).
@@ -143,7 +143,7 @@ func (o *colocateOptions) summarise(p *colocate.Profile, seconds float64) error 
 			}
 		}
 	}
-	notes := []string{"rps: operations per second of the node's own time, relative to one container alone, with 90 % intervals."}
+	notes := []string{"rps: operations per second without the programs of others, relative to one container alone, with 90 % intervals."}
 	if n := p.Missing(); n > 0 {
 		notes = append(notes, fmt.Sprintf("The budget is spent: %d selected patterns were not measured. The same command continues.", n))
 	}
