@@ -1,6 +1,8 @@
 package pretrain
 
 import (
+	"strings"
+
 	"trainopt/morl"
 )
 
@@ -19,6 +21,9 @@ type recipe struct {
 
 // recipeFor returns the recipe of an environment and agent; ok is false if none exists.
 func recipeFor(env, agent string) (r recipe, ok bool) {
+	if strings.HasPrefix(env, ProcessPrefix) {
+		env = ProcessPrefix
+	}
 	if r, ok = recipes[env][agent]; !ok {
 		r, ok = recipes[env][""]
 	}
@@ -34,6 +39,7 @@ var recipes = map[string]map[string]recipe{
 	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits)},
 	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits)},
 	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart)},
+	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign)},
 	"training":                          {"": jobs, "simple": onPolicy(jobs)},
 }
 
@@ -46,6 +52,9 @@ var (
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	// An episode takes hundreds of decisions, and so does the measurement of each policy.
 	cart = recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
+		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
+	// Every decision is a message to another process, and so is every decision of a measurement.
+	foreign = recipe{Steps: 50_000, Measure: 5000, Preferences: 20, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	jobs = recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
