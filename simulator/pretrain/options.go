@@ -69,6 +69,9 @@ type Progress struct {
 // Environments lists the valid values of Options.Env.
 func Environments() []string { return slices.Sorted(maps.Keys(worlds)) }
 
+// continuous contains the environments whose states hardly recur.
+var continuous = map[string]bool{"training": true, "problem:minecart-deterministic": true}
+
 // Agents lists the valid values of Options.Agent.
 func Agents() []string { return slices.Sorted(maps.Keys(morl.Agents)) }
 
@@ -80,6 +83,9 @@ func (o Options) Validate() error {
 	}
 	if _, ok := morl.Agents[o.Agent]; !ok && !(o.Agent == "" && o.Resume != nil) {
 		errs = append(errs, fmt.Errorf("agent %q: unknown, want one of %s", o.Agent, strings.Join(Agents(), ", ")))
+	}
+	if o.Agent == "pareto" && continuous[o.Env] {
+		errs = append(errs, fmt.Errorf("agent pareto requires states that recur: those of %s hardly do", o.Env))
 	}
 	if o.Steps < 0 || o.Steps > maxSteps {
 		errs = append(errs, fmt.Errorf("%d steps: want 1 to %d", o.Steps, maxSteps))

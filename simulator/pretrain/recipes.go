@@ -33,13 +33,13 @@ func recipeFor(env, agent string) (r recipe, ok bool) {
 // recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
 // experiment; TestGates checks them where the attainable optimum is known.
 var recipes = map[string]map[string]recipe{
-	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure)},
-	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure)},
-	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering)},
-	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits)},
-	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits)},
+	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
+	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
+	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering), "pareto": table(gathering)},
+	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
+	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
 	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart)},
-	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign)},
+	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign), "pareto": table(foreign)},
 	"training":                          {"": jobs, "simple": onPolicy(jobs)},
 }
 
@@ -70,6 +70,13 @@ func onPolicy(r recipe) recipe {
 	r.Steps *= 4
 	r.Measure *= 4
 	r.Config.Batch = 256
+	return r
+}
+
+// table returns a recipe for an agent that learns a table: it takes no preferences.
+func table(r recipe) recipe {
+	r.Focus, r.Preferences = false, 0
+	r.Config = morl.Config{Gamma: r.Config.Gamma}
 	return r
 }
 

@@ -28,7 +28,9 @@ type Measured struct {
 	Jobs *Comparison
 
 	reached []morl.FrontPoint
-	linear  float64 // hypervolume of the points of Front that are optimal for some linear preference
+	// linear is the hypervolume of the points of Front that are optimal for some linear preference, or of all if the agent
+	// does not select them by preferences.
+	linear float64
 }
 
 // world is an environment together with the means to measure an agent in it.
@@ -134,7 +136,10 @@ func measuredWorld(env morl.Environment, judge morl.Evaluator, reference []float
 				m.Front = append(m.Front, x.Value)
 			}
 			m.Hypervolume = pareto.Hypervolume(m.Front, reference)
-			m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), reference)
+			m.linear = m.Hypervolume
+			if len(m.reached) > 0 && m.reached[0].Preference != nil {
+				m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), reference)
+			}
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
