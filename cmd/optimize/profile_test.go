@@ -13,7 +13,7 @@ import (
 
 // profileSpec describes two programs that count by the clock.
 const profileSpec = `warmup: 50ms
-window: 300ms
+window: 800ms
 apps:
 - name: web
   command: 'n=0; while :; do n=$((n+1)); echo done $n; sleep 0.02; done'

@@ -44,7 +44,7 @@ func specOf(t *testing.T, apps string) *Spec {
 	if strings.Contains(apps, "load:") && len(all) < 2 {
 		t.Skip("a load generator requires a second CPU")
 	}
-	s, err := ParseSpec(strings.NewReader(fmt.Sprintf("cpus: %d\nwarmup: 100ms\nwindow: 600ms\napps:\n%s", all[0], apps)))
+	s, err := ParseSpec(strings.NewReader(fmt.Sprintf("cpus: %d\nwarmup: 100ms\nwindow: 1s\napps:\n%s", all[0], apps)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,13 +126,13 @@ func TestLocalFailures(t *testing.T) {
 	for name, c := range map[string]struct{ apps, want string }{
 		"ends early":           {app("echo no such file; exit 3", "output: '(1)'"), "the command of a ended early, exit status 3: no such file"},
 		"no program":           {"- name: a\n  command: [/no/such/program]\n  operations: {end: '(1)'}\n", "start the command of a: "},
-		"reports nothing":      {app("sleep 1000", "output: '(1)'"), "a reported operations 0 times in a window of 0.6 s"},
+		"reports nothing":      {app("sleep 1000", "output: '(1)'"), "a reported operations 0 times in a window of 1 s"},
 		"no match at the end":  {app("sleep 0.1; echo all done", "end: 'did (1)'"), "no line matches did (1)"},
 		"the counter fails":    {app("sleep 1000", "counter: 'echo broken >&2; exit 1'"), "run the counter of a: exit status 1: broken"},
 		"the counter is words": {app("sleep 1000", "counter: 'echo none'"), "no number matches"},
 		"never ready":          {app("sleep 1000", "counter: 'echo 1'") + "  ready: {command: 'false', timeout: 100ms}\n", "a is not ready after 100ms"},
 		"no line is ready":     {app("sleep 1000", "counter: 'echo 1'") + "  ready: {output: started, timeout: 100ms}\n", "no line of its output matches started"},
-		"nothing is done":      {app("sleep 1000", "counter: 'echo 5'"), "a completed no operation in a window of 0.6 s alone"},
+		"nothing is done":      {app("sleep 1000", "counter: 'echo 5'"), "a completed no operation in a window of 1 s alone"},
 		"the load ends":        {app("sleep 1000", "counter: 'echo 5'") + "  load: {command: 'echo refused'}\n", "the load generator of a ended early, exit status 0: refused"},
 		"the counter falls":    {app("echo 9 > {dir}/c; sleep 1000", "counter: 'cat {dir}/c; echo 1 > {dir}/c'"), "the counter of a fell from 9 to 1"},
 	} {

@@ -68,7 +68,7 @@ func remoteOf(t *testing.T, spec string) (*Remote, *hereEngine) {
 
 // A job measures until the cycles are enough, and is then cancelled with its programs.
 func TestRemoteMeasures(t *testing.T) {
-	r, e := remoteOf(t, "warmup: 50ms\nwindow: 300ms\napps:\n"+byOutput+byEach)
+	r, e := remoteOf(t, "warmup: 50ms\nwindow: 1s\napps:\n"+byOutput+byEach)
 	var got []Cycle
 	if err := r.Measure(t.Context(), []uint8{1, 0}, func(c Cycle) bool { got = append(got, c); return len(got) == 2 }); err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestRemoteFails(t *testing.T) {
 }
 
 func TestRemoteInterrupted(t *testing.T) {
-	r, _ := remoteOf(t, "warmup: 50ms\nwindow: 300ms\napps:\n"+byOutput)
+	r, _ := remoteOf(t, "warmup: 50ms\nwindow: 1s\napps:\n"+byOutput)
 	ctx, cancel := context.WithCancel(t.Context())
 	if err := r.Measure(ctx, []uint8{1}, func(Cycle) bool { cancel(); return false }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
