@@ -70,6 +70,7 @@ type Runnable struct {
 	want    int       // device type assigned in this round; −1: none
 	counted int       // device type whose share its time counts for; −1: surplus time
 	asked   bool      // included in the last decision
+	at      int       // index in Engine.running while it has devices
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.
