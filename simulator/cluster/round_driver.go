@@ -52,10 +52,14 @@ func newRoundDriver(s *simulation) *roundDriver {
 	s.snapshot.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		return s.Throughputs.Alone(s.Devices[device].Name, j.Type, gpus)
 	}
+	var world round.World = m
+	if p, ok := s.policy.(schedule.Incremental); ok {
+		world = newUpdatingDriver(m, p)
+	}
 	m.engine = round.New(round.Options{
 		Devices: s.Devices, Traits: s.traits, Interval: s.Interval, MinReplanInterval: s.MinRecompute, WholeRounds: s.WholeRounds,
 		Preemption: s.Preemption,
-	}, m)
+	}, world)
 	return m
 }
 
@@ -104,7 +108,7 @@ func (m *roundDriver) advance() error {
 		next = min(next, at)
 	}
 	if math.IsInf(next, 1) {
-		if len(m.active) == 0 {
+		if m.removeEnded(); len(m.active) == 0 {
 			return errors.New("no job is left")
 		}
 		return &PolicyError{m.traits.Name, m.now, m.active[0].ID, errors.New("it gives no device to any job that is left, and no other will come")}

@@ -65,7 +65,7 @@ type World interface {
 type Updater interface {
 	World
 	// Update returns the new places of the jobs whose place changes, given the jobs that arrived and ended since the last
-	// decision. ok is false if the policy needs all jobs: the engine then calls Decide.
+	// decision. ok is false if the policy needs all jobs: the engine then calls Decide, from now on.
 	Update(now float64, arrived, ended []*Job) (moves []Place, ok bool, err error)
 }
 

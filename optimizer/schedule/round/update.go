@@ -78,6 +78,9 @@ func (e *Engine) update() (done bool, err error) {
 		err = e.apply(moves)
 	}
 	e.forget()
+	if !done {
+		e.updater = nil
+	}
 	return done, err
 }
 
