@@ -45,6 +45,12 @@ type ending struct {
 	generation int
 }
 
+// Changes that may accumulate before a policy that needs all jobs decides again: with less than 400 active jobs, none.
+const (
+	pendingShare = 0.005 // of the active jobs
+	pendingDelay = 60    // seconds after the first change
+)
+
 // newRoundDriver returns the mechanism and completes the snapshot by what only this mechanism offers to policies.
 func newRoundDriver(s *simulation) *roundDriver {
 	m := &roundDriver{simulation: s}
@@ -56,10 +62,14 @@ func newRoundDriver(s *simulation) *roundDriver {
 	if p, ok := s.policy.(schedule.Incremental); ok {
 		world = newUpdatingDriver(m, p)
 	}
-	m.engine = round.New(round.Options{
+	o := round.Options{
 		Devices: s.Devices, Traits: s.traits, Interval: s.Interval, MinReplanInterval: s.MinRecompute, WholeRounds: s.WholeRounds,
 		Preemption: s.Preemption,
-	}, world)
+	}
+	if s.MinRecompute == 0 {
+		o.Pending, o.PendingDelay = pendingShare, pendingDelay
+	}
+	m.engine = round.New(o, world)
 	return m
 }
 

@@ -98,12 +98,12 @@ type Engine struct {
 	period float64 // seconds after which the policy decides again; +Inf: never
 	now    float64
 
-	jobs      []*Job               // in order of arrival; ended ones are removed by the next decision
-	runnables map[[2]int]*Runnable // by numbers of both jobs; the second is −1 for a single job
-	list      []*Runnable          // in order of creation
-	running   running
-	leases    Leases
-	commands  []Command
+	jobs     []*Job               // in order of arrival; ended ones are removed by the next decision
+	pairs    map[[2]int]*Runnable // by numbers of both jobs
+	list     []*Runnable          // in order of creation
+	running  running
+	leases   Leases
+	commands []Command
 
 	changed    bool    // jobs arrived or completed since the last decision
 	arrived    bool    // jobs arrived
@@ -119,7 +119,7 @@ type Engine struct {
 // New returns an engine of an idle cluster.
 func New(o Options, w World) *Engine {
 	e := &Engine{
-		Options: o, world: w, period: math.Inf(1), runnables: map[[2]int]*Runnable{},
+		Options: o, world: w, period: math.Inf(1), pairs: map[[2]int]*Runnable{},
 		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
 	}
 	if o.Traits.Period > 0 {
@@ -316,7 +316,7 @@ func (e *Engine) removeEnded() {
 	kept := e.list[:0]
 	for _, r := range e.list {
 		if r.gone() || r.B != nil && !r.asked && r.Device < 0 {
-			delete(e.runnables, keyOf(r.A, r.B))
+			delete(e.pairs, keyOf(r.A, r.B))
 			continue
 		}
 		kept = append(kept, r)
@@ -328,16 +328,21 @@ func (e *Engine) removeEnded() {
 // runnable returns the runnable of a single job (b is nil) or of a pair in order of arrival, and creates it if
 // necessary.
 func (e *Engine) runnable(a, b *Job) *Runnable {
+	if b == nil && a.single != nil {
+		return a.single
+	}
 	key := keyOf(a, b)
-	if r, ok := e.runnables[key]; ok {
+	if r, ok := e.pairs[key]; ok {
 		return r
 	}
 	r := newRunnable(a, b, len(e.Devices))
 	if b != nil {
 		r.RateA, r.RateB = e.world.PairRates(a, b)
+		e.pairs[key] = r
+	} else {
+		a.single = r
 	}
 	r.best = e.bestRate(r)
-	e.runnables[key] = r
 	e.list = append(e.list, r)
 	return r
 }
@@ -356,7 +361,7 @@ func (e *Engine) resize(r *Runnable, gpus int) {
 	for d := range r.RateA {
 		r.RateA[d] = e.world.SizedRate(r.A, d, gpus)
 	}
-	r.best = e.bestRate(r)
+	r.best, r.kind = e.bestRate(r), nil
 }
 
 // move stops the runnables that lose their devices and starts the chosen ones.

@@ -122,9 +122,6 @@ func (e *Engine) apply(moves []Place) error {
 
 // forget clears the lists of changes. Ended jobs are removed once they are the majority.
 func (e *Engine) forget() {
-	for _, j := range e.endings {
-		delete(e.runnables, keyOf(j, nil))
-	}
 	clear(e.arrivals)
 	clear(e.endings)
 	clear(e.released)
