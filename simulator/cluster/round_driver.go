@@ -48,7 +48,7 @@ type ending struct {
 // Changes that may accumulate before a policy that needs all jobs decides again: with less than 400 active jobs, none.
 const (
 	pendingShare = 0.005 // of the active jobs
-	pendingDelay = 60    // seconds after the first change
+	pendingDelay = 60    // seconds after the first change, if no device is assigned before; else a round
 )
 
 // newRoundDriver returns the mechanism and completes the snapshot by what only this mechanism offers to policies.
@@ -67,7 +67,10 @@ func newRoundDriver(s *simulation) *roundDriver {
 		Preemption: s.Preemption,
 	}
 	if s.MinRecompute == 0 {
-		o.Pending, o.PendingDelay = pendingShare, pendingDelay
+		o.Pending, o.PendingDelay = pendingShare, s.Interval
+		if s.traits.OnlyShares { // jobs and devices wait for the decision
+			o.PendingDelay = min(pendingDelay, s.Interval)
+		}
 	}
 	m.engine = round.New(o, world)
 	return m

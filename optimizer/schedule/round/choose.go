@@ -7,7 +7,8 @@ import (
 // chooser assigns device types in a round.
 type chooser struct {
 	chosen []*Runnable
-	left   []int // unassigned devices by type
+	moved  []*Runnable // to better types after they were chosen
+	left   []int       // unassigned devices by type
 	round  int
 	owed   []claim
 	sorter
@@ -40,8 +41,8 @@ func (a *claim) compare(b *claim) int {
 // choose assigns device types for this round: first to runnables with a full share, then in descending order of time
 // owed and, unless the policy forbids it, the remaining devices in descending order of gain.
 func (e *Engine) choose() {
-	e.round++
-	e.chosen, e.left = e.chosen[:0], e.left[:0]
+	e.chooser.round++
+	e.chosen, e.moved, e.left = e.chosen[:0], e.moved[:0], e.left[:0]
 	for d := range e.Devices {
 		e.left = append(e.left, e.Devices[d].Count)
 	}
@@ -86,12 +87,12 @@ func (e *Engine) leaseSeconds() float64 { return e.Interval/2 + 20*e.Preemption.
 
 // give assigns a device type to a runnable if enough devices are left and its jobs have not been chosen.
 func (e *Engine) give(r *Runnable, device int) bool {
-	if r.GPUs > e.left[device] || r.isChosen(e.round) {
+	if r.GPUs > e.left[device] || r.isChosen(e.chooser.round) {
 		return false
 	}
 	e.left[device] -= r.GPUs
 	r.want = device
-	r.choose(e.round)
+	r.choose(e.chooser.round)
 	e.chosen = append(e.chosen, r)
 	return true
 }

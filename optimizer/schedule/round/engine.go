@@ -43,7 +43,8 @@ type Options struct {
 	Preemption  schedule.Preemption
 	// Pending is the share of the active jobs that may arrive or complete before the policy decides again, but at most
 	// PendingDelay seconds after the first of them; 0: it decides after each. A decision about all jobs then costs O(1)
-	// per change. Policies that decide by updates (Updater) do not wait.
+	// per change. Meanwhile, unless the policy forbids it, released devices are assigned like those that remain after
+	// the shares. Policies that decide by updates (Updater) do not wait.
 	Pending      float64
 	PendingDelay float64
 }
@@ -142,7 +143,7 @@ func (e *Engine) Arrive(now float64, j *Job) {
 // End removes a job that completed, or was cancelled, at time now. Its devices are free from then on; a co-located job
 // loses them too, and the next step usually returns them to it.
 func (e *Engine) End(now float64, j *Job) {
-	e.note(now, true)
+	e.note(now, j.runs == nil || j.runs.B == nil) // the other job of a pair would wait
 	e.updates.end(j)
 	j.ended = true
 	if j.runs != nil {
@@ -188,7 +189,7 @@ func (e *Engine) Leases() Leases { return e.leases }
 
 // Due reports whether a round begins at time now: at the end of the last one, or after a change.
 func (e *Engine) Due(now float64) bool {
-	return now >= e.roundEnd || e.changed && !(e.WholeRounds && !math.IsInf(e.roundEnd, 1)) && e.enoughChanged(now)
+	return now >= e.roundEnd || e.changed && !(e.WholeRounds && !math.IsInf(e.roundEnd, 1)) && (e.enoughChanged(now) || e.unassigned)
 }
 
 // Step begins a round if it is due: it updates the time owed, asks for a decision if one is due, and assigns devices.
@@ -200,6 +201,10 @@ func (e *Engine) Step(now float64) ([]Command, error) {
 		return nil, nil
 	}
 	e.now = now
+	if now < e.roundEnd && !e.enoughChanged(now) {
+		e.assignReleased()
+		return e.commands, nil
+	}
 	e.updateDeficits()
 	since := now - e.decided
 	if e.changed && since >= e.minReplanInterval() || since >= e.period {
@@ -207,7 +212,7 @@ func (e *Engine) Step(now float64) ([]Command, error) {
 			return nil, err
 		}
 	}
-	e.pendingUntil = math.Inf(1)
+	e.pendingUntil, e.unassigned = math.Inf(1), false
 	if !e.byUpdates {
 		e.choose()
 		e.move()

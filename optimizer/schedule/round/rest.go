@@ -14,6 +14,8 @@ type rest struct {
 	key     []byte
 	waiting []*kind  // with jobs without devices
 	slower  []*group // jobs that would be faster on another type
+	round   int      // of the last collection
+	listed  int      // length of Engine.list at that time
 }
 
 // kind is a set of single jobs with equal rates and numbers of devices.
@@ -75,6 +77,7 @@ func (e *Engine) collect() {
 		g.jobs, g.listed = g.jobs[:0], false
 	}
 	e.waiting, e.slower = e.waiting[:0], e.slower[:0]
+	e.rest.round, e.listed = e.chooser.round, len(e.list)
 	if e.byRates == nil || len(e.byRates) > 2*len(e.list)+64 { // forget kinds without jobs
 		e.byRates = map[string]*kind{}
 		for _, r := range e.list {
@@ -91,16 +94,8 @@ func (e *Engine) collect() {
 		switch {
 		case r.want >= 0:
 			e.join(r)
-		case !r.isChosen(e.round):
-			debt := 0.0
-			for d := range r.shares {
-				debt += r.deficit[d]
-			}
-			k := r.kind
-			if len(k.waiting) == 0 {
-				e.waiting = append(e.waiting, k)
-			}
-			k.waiting = append(k.waiting, waiter{debt, r})
+		case !r.isChosen(e.chooser.round):
+			e.await(r)
 		}
 	}
 	for _, k := range e.waiting {
@@ -108,6 +103,56 @@ func (e *Engine) collect() {
 	}
 	for _, g := range e.slower {
 		g.jobs.order()
+	}
+}
+
+// await adds a job without devices to its kind. The caller orders the waiting jobs of the kind.
+func (e *Engine) await(r *Runnable) {
+	debt := 0.0
+	for d := range r.shares {
+		debt += r.deficit[d]
+	}
+	if len(r.kind.waiting) == 0 {
+		e.waiting = append(e.waiting, r.kind)
+	}
+	r.kind.waiting = append(r.kind.waiting, waiter{debt, r})
+}
+
+// assignReleased assigns devices that were released since the round began, and those that are left for jobs that
+// arrived, without a new round. O(kinds · types) for each assignment.
+func (e *Engine) assignReleased() {
+	e.unassigned = false
+	for d := range e.left {
+		e.left[d] = e.types[d].free
+	}
+	if !e.anyLeft() {
+		return
+	}
+	if e.rest.round != e.chooser.round {
+		e.collect()
+	}
+	for _, r := range e.list[e.listed:] {
+		if r.B == nil && !r.gone() {
+			r.kind = e.kindOf(r)
+			e.await(r)
+			r.kind.waiting.up()
+		}
+	}
+	e.listed = len(e.list)
+	e.chosen, e.moved = e.chosen[:0], e.moved[:0]
+	for e.fill(); e.moveUp(); e.fill() {
+	}
+	for _, r := range e.moved {
+		if r.Device >= 0 && r.want != r.Device {
+			e.stop(r)
+			e.running.remove(r)
+			e.chosen = append(e.chosen, r)
+		}
+	}
+	for _, r := range e.chosen {
+		if r.Device < 0 {
+			e.start(r)
+		}
 	}
 }
 
@@ -132,9 +177,15 @@ func (e *Engine) join(r *Runnable) *group {
 // fill assigns remaining devices to jobs without any, in descending order of their rate relative to that on their
 // fastest type. O(kinds · types) for each job.
 func (e *Engine) fill() {
-	for len(e.waiting) > 0 && e.anyLeft() {
+	for e.anyLeft() {
 		var most claim
 		for _, k := range e.waiting {
+			for len(k.waiting) > 0 && k.waiting[0].runnable.gone() {
+				k.waiting.pop()
+			}
+			if len(k.waiting) == 0 {
+				continue
+			}
 			first := &k.waiting[0]
 			for d, rate := range k.rate {
 				if rate <= 0 || k.gpus > e.left[d] {
@@ -146,14 +197,12 @@ func (e *Engine) fill() {
 				}
 			}
 		}
+		e.waiting = slices.DeleteFunc(e.waiting, func(k *kind) bool { return len(k.waiting) == 0 })
 		r := most.runnable
 		if r == nil {
 			return
 		}
 		r.kind.waiting.pop()
-		if len(r.kind.waiting) == 0 {
-			e.waiting = slices.DeleteFunc(e.waiting, func(k *kind) bool { return k == r.kind })
-		}
 		e.give(r, most.device)
 		if g := e.join(r); g != nil {
 			g.jobs.up()
@@ -185,6 +234,9 @@ func (e *Engine) moveUp() bool {
 	var most claim
 	var from *group
 	for _, g := range e.slower {
+		for len(g.jobs) > 0 && g.jobs[0].runnable.gone() {
+			g.jobs.pop()
+		}
 		if len(g.jobs) == 0 {
 			continue
 		}
@@ -206,6 +258,7 @@ func (e *Engine) moveUp() bool {
 	e.left[from.want] += from.gpus
 	e.left[most.device] -= from.gpus
 	most.runnable.want = most.device
+	e.moved = append(e.moved, most.runnable)
 	if g := e.join(most.runnable); g != nil {
 		g.jobs.up()
 	}

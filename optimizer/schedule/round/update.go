@@ -7,15 +7,16 @@ import (
 
 // updates collects what changed since the last decision.
 type updates struct {
-	updater        Updater // nil: the world has none
-	byUpdates      bool    // the last decision was an update: full shares, which the runnables have received
-	arrivals       []*Job  // since the last decision, if there is an updater
-	endings        []*Job
-	released       []*Runnable // leases that ended early
-	active, gone   int         // number of active jobs, and of ended ones that are still in Engine.jobs
-	pending        int         // number of arrivals and completions since the last decision
-	pendingUntil   float64     // time at which the pending changes are due; +Inf: none
-	needsEveryTime bool        // a change that may not wait
+	updater      Updater // nil: the world has none
+	byUpdates    bool    // the last decision was an update: full shares, which the runnables have received
+	arrivals     []*Job  // since the last decision, if there is an updater
+	endings      []*Job
+	released     []*Runnable // leases that ended early
+	active, gone int         // number of active jobs, and of ended ones that are still in Engine.jobs
+	pending      int         // number of arrivals and completions since the last decision
+	pendingUntil float64     // time at which the pending changes are due; +Inf: none
+	urgent       bool        // a change may not wait
+	unassigned   bool        // a change may wait, but released devices or new jobs have not been considered
 }
 
 func (u *updates) init(w World) {
@@ -48,24 +49,25 @@ func (u *updates) release(r *Runnable) {
 func (e *Engine) note(now float64, mayWait bool) {
 	e.now, e.changed = now, true
 	if !mayWait {
-		e.needsEveryTime = true
+		e.urgent = true
 		return
 	}
 	e.pending++
 	if e.Pending > 0 && !e.byUpdates {
 		e.pendingUntil = min(e.pendingUntil, now+e.PendingDelay)
+		e.unassigned = !e.Traits.OnlyShares
 	}
 }
 
 // enoughChanged reports whether the changes since the last decision are due at time now.
 func (e *Engine) enoughChanged(now float64) bool {
-	return e.byUpdates || e.needsEveryTime || e.Pending <= 0 || now >= e.pendingUntil || float64(e.pending) >= e.Pending*float64(e.active)
+	return e.byUpdates || e.urgent || e.Pending <= 0 || now >= e.pendingUntil || float64(e.pending) >= e.Pending*float64(e.active)
 }
 
 // update asks the updater, if there is one, and stops and starts the jobs whose places change. done is false if a
 // decision about all jobs is required.
 func (e *Engine) update() (done bool, err error) {
-	e.needsEveryTime = false
+	e.urgent = false
 	if e.updater == nil {
 		return false, nil
 	}
