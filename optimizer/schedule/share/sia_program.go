@@ -27,14 +27,16 @@ type siaProgram struct {
 	bound  float64   // upper bound on the value of any solution
 
 	group []siaGroup
-	stamp []int // by job: last pass in which a job of its kind was evaluated
-	looks int
+	at    []int // by job: its group
+	// placed contains the jobs with a size in the solution that is being improved, ascending.
+	placed []int
 }
 
 // siaGroup is a set of equal jobs.
 type siaGroup struct {
-	job   int // the first one
-	count int
+	job     int // the first one
+	count   int
+	waiting []int // its jobs without a size, a heap by index
 }
 
 const (
@@ -68,20 +70,20 @@ func (g *siaProgram) solve() []*size {
 // prepare collects groups of equal jobs and initializes missing inputs.
 func (g *siaProgram) prepare() {
 	n := len(g.sizes)
-	g.stamp = make([]int, n)
 	if g.same == nil {
 		g.same = make([]int, n)
 		for i := range g.same {
 			g.same[i] = i
 		}
 	}
-	at := make([]int, n)
+	g.at = make([]int, n)
 	for i, first := range g.same {
 		if first == i {
-			at[i] = len(g.group)
+			g.at[i] = len(g.group)
 			g.group = append(g.group, siaGroup{job: i})
 		}
-		g.group[at[first]].count++
+		g.at[i] = g.at[first]
+		g.group[g.at[i]].count++
 	}
 	if len(g.prices) != len(g.room) {
 		g.prices = make([]float64, len(g.room))
@@ -210,6 +212,7 @@ func (g *siaProgram) choose() (chosen, left []int) {
 
 // localSearch improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) localSearch(chosen, left []int) {
+	g.begin(chosen)
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
 			return
@@ -217,17 +220,32 @@ func (g *siaProgram) localSearch(chosen, left []int) {
 	}
 }
 
-// fresh reports whether a job has devices or is the first of its kind in this pass.
-func (g *siaProgram) fresh(i int, chosen []int) bool {
-	if chosen[i] >= 0 {
-		return true
+// begin lists the jobs with a size, and those without by group.
+func (g *siaProgram) begin(chosen []int) {
+	g.placed = g.placed[:0]
+	for e := range g.group {
+		g.group[e].waiting = g.group[e].waiting[:0]
 	}
-	first := g.same[i]
-	if g.stamp[first] == g.looks {
-		return false
+	for i, k := range chosen {
+		if k >= 0 {
+			g.placed = append(g.placed, i)
+		} else {
+			e := &g.group[g.at[i]]
+			e.waiting = append(e.waiting, i)
+		}
 	}
-	g.stamp[first] = g.looks
-	return true
+}
+
+// each calls look for every job with a size and for the first job without one of every group.
+func (g *siaProgram) each(look func(i int)) {
+	for _, i := range g.placed {
+		look(i)
+	}
+	for e := range g.group {
+		if w := g.group[e].waiting; len(w) > 0 {
+			look(w[0])
+		}
+	}
 }
 
 // has returns a size of a job and its value.
@@ -243,21 +261,17 @@ const siaGain = 1e-9 // smaller gains are rounding errors
 // improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
-	g.looks++
-	for i := range g.sizes {
-		if !g.fresh(i, chosen) {
-			continue
-		}
+	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
 			if z.GPUs > roomFor(z, had, left) {
 				continue
 			}
-			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most {
+			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most || gain == most && i < job {
 				job, to, most = i, k, gain
 			}
 		}
-	}
+	})
 	if job < 0 {
 		return false
 	}
@@ -281,7 +295,21 @@ func (g *siaProgram) change(chosen, left []int, job, to int) {
 	if z, _ := g.has(job, to); z.Device >= 0 {
 		left[z.Device] -= z.GPUs
 	}
+	g.list(job, chosen[job], to)
 	chosen[job] = to
+}
+
+// list records that a job changes between having a size and having none.
+func (g *siaProgram) list(job, from, to int) {
+	waiting := &g.group[g.at[job]].waiting
+	switch at, _ := slices.BinarySearch(g.placed, job); {
+	case from < 0 && to >= 0:
+		g.placed = slices.Insert(g.placed, at, job)
+		popInt(waiting)
+	case from >= 0 && to < 0:
+		g.placed = slices.Delete(g.placed, at, at+1)
+		pushInt(waiting, job)
+	}
 }
 
 // loss is the loss of value when a job leaves a type or reduces its devices there.
@@ -296,29 +324,26 @@ type loss struct {
 func (g *siaProgram) exchange(chosen, left []int) bool {
 	most := siaGain
 	var up, down loss
+	up.job = -1
 	cheapest := g.losses(chosen, left)
-	g.looks++
-	for i := range g.sizes {
-		if !g.fresh(i, chosen) {
-			continue
-		}
+	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
 			missing := z.GPUs - roomFor(z, had, left)
-			if missing <= 0 || missing >= len(cheapest[z.Device]) || g.value[i][k]-now <= most {
+			if missing <= 0 || missing >= len(cheapest[z.Device]) || g.value[i][k]-now < most {
 				continue
 			}
 			for _, l := range cheapest[z.Device][missing] {
 				if l.job == i || l.job < 0 {
 					continue
 				}
-				if gain := g.value[i][k] - now - l.worth; gain > most {
+				if gain := g.value[i][k] - now - l.worth; gain > most || gain == most && i < up.job {
 					most, up, down = gain, loss{i, k, 0}, l
 				}
 				break
 			}
 		}
-	}
+	})
 	if most <= siaGain {
 		return false
 	}
@@ -331,11 +356,9 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 // −1 is absent. A job may move to another type with free devices.
 func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 	out := make([][][2]loss, len(g.room))
-	for i, k := range chosen {
+	for _, i := range g.placed {
+		k := chosen[i]
 		had, now := g.has(i, k)
-		if k < 0 {
-			continue
-		}
 		for len(out[had.Device]) <= had.GPUs {
 			out[had.Device] = append(out[had.Device], [2]loss{{job: -1}, {job: -1}})
 		}
@@ -375,5 +398,34 @@ func note(by [][2]loss, n int, l loss) {
 		two[1], two[0] = two[0], l
 	case two[1].job < 0 || two[1].job == l.job && l.worth < two[1].worth || two[1].job != l.job && l.worth < two[1].worth:
 		two[1] = l
+	}
+}
+
+// pushInt adds a number to a heap whose first element is the smallest.
+func pushInt(h *[]int, v int) {
+	list := append(*h, v)
+	for i := len(list) - 1; i > 0 && list[i] < list[(i-1)/2]; i = (i - 1) / 2 {
+		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
+	}
+	*h = list
+}
+
+// popInt removes the first element of a heap.
+func popInt(h *[]int) {
+	list := *h
+	last := len(list) - 1
+	list[0] = list[last]
+	list = list[:last]
+	*h = list
+	for i := 0; 2*i+1 < last; {
+		child := 2*i + 1
+		if child+1 < last && list[child+1] < list[child] {
+			child++
+		}
+		if list[i] <= list[child] {
+			return
+		}
+		list[i], list[child] = list[child], list[i]
+		i = child
 	}
 }
