@@ -240,8 +240,12 @@ func (m *roundDriver) start(a *job, c *round.Command) {
 	if s.b != nil {
 		seconds = min(seconds, s.b.remaining()/s.paceB)
 	}
-	if !math.IsInf(seconds, 1) {
-		m.ends.Push(s.resumes+seconds, ending{a, s.generation})
+	if math.IsInf(seconds, 1) {
+		return
+	}
+	m.ends.Push(s.resumes+seconds, ending{a, s.generation})
+	if m.ends.Len() > 4*len(m.active)+64 { // mostly those of stretches that were stopped
+		m.ends.Keep(func(e ending) bool { return e.generation == e.job.stretch.generation })
 	}
 }
 

@@ -199,7 +199,7 @@ func (s *simulation) run(m mechanism) error {
 // recorded without a completion time.
 func (s *simulation) arrive(enter func(*job)) {
 	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
-		j := &job{Job: s.source.take(), number: s.arrived, chosen: -1}
+		j := newJob(s.source.take(), s.arrived)
 		j.kind = s.rates.kind(j.Job)
 		s.arrived++
 		s.events++
