@@ -133,6 +133,14 @@ type Place struct {
 	Device int // index into Changes.Devices; −1: it waits
 }
 
+// Certified is a policy that can prove how good its decisions are.
+type Certified interface {
+	Policy
+	// MaxLoss returns the most by which the objective of the last decision can be below its optimum, relative to the
+	// optimum; NaN: unknown.
+	MaxLoss() float64
+}
+
 // Stateful is a policy that keeps state between decisions.
 type Stateful interface {
 	Policy

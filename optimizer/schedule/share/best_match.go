@@ -89,3 +89,11 @@ func (p bestMatch) Update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 	}
 	return moves, ok
 }
+
+// MaxLoss implements schedule.Certified for decisions by Update.
+func (p bestMatch) MaxLoss() float64 {
+	if p.kept == nil || p.kept.matching == nil {
+		return math.NaN()
+	}
+	return p.kept.maxLoss()
+}

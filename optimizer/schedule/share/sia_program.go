@@ -25,6 +25,7 @@ type siaProgram struct {
 	same   []int
 	prices []float64 // initial prices, nil: unknown; afterwards the prices of the bound
 	bound  float64   // upper bound on the value of any solution
+	found  float64   // value of the solution
 
 	group []siaGroup
 	at    []int // by job: its group
@@ -55,9 +56,10 @@ func (g *siaProgram) solve() []*size {
 		other, left := g.choose()
 		g.localSearch(other, left)
 		if w := g.worth(other); w > worth {
-			best = other
+			best, worth = other, w
 		}
 	}
+	g.found = worth
 	held := make([]*size, len(g.sizes))
 	for i, k := range best {
 		if k >= 0 {
@@ -65,6 +67,14 @@ func (g *siaProgram) solve() []*size {
 		}
 	}
 	return held
+}
+
+// maxLoss returns the most by which the value of the solution can be below the optimum, relative to it.
+func (g *siaProgram) maxLoss() float64 {
+	if g.bound <= 0 {
+		return 0
+	}
+	return max(0, 1-g.found/g.bound)
 }
 
 // prepare collects groups of equal jobs and initializes missing inputs.
@@ -213,6 +223,10 @@ func (g *siaProgram) choose() (chosen, left []int) {
 // localSearch improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) localSearch(chosen, left []int) {
 	g.begin(chosen)
+	if g.many() {
+		g.searchInPasses(chosen, left)
+		return
+	}
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
 			return
@@ -299,16 +313,23 @@ func (g *siaProgram) change(chosen, left []int, job, to int) {
 	chosen[job] = to
 }
 
-// list records that a job changes between having a size and having none.
+// list records that a job changes between having a size and having none. In a pass, placed is sorted at its end.
 func (g *siaProgram) list(job, from, to int) {
 	waiting := &g.group[g.at[job]].waiting
-	switch at, _ := slices.BinarySearch(g.placed, job); {
+	switch {
 	case from < 0 && to >= 0:
-		g.placed = slices.Insert(g.placed, at, job)
 		popInt(waiting)
+		if g.many() {
+			g.placed = append(g.placed, job)
+			return
+		}
+		at, _ := slices.BinarySearch(g.placed, job)
+		g.placed = slices.Insert(g.placed, at, job)
 	case from >= 0 && to < 0:
-		g.placed = slices.Delete(g.placed, at, at+1)
 		pushInt(waiting, job)
+		if at, found := slices.BinarySearch(g.placed, job); found && !g.many() {
+			g.placed = slices.Delete(g.placed, at, at+1)
+		}
 	}
 }
 
@@ -325,7 +346,7 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 	most := siaGain
 	var up, down loss
 	up.job = -1
-	cheapest := g.losses(chosen, left)
+	cheapest := g.losses(chosen, left, 2)
 	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
@@ -352,15 +373,15 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 	return true
 }
 
-// losses returns, by type and number of devices, the two jobs with the smallest loss from freeing that many; a job of
-// −1 is absent. A job may move to another type with free devices.
-func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
-	out := make([][][2]loss, len(g.room))
+// losses returns, by type and number of devices, the jobs with the smallest losses from freeing that many, in ascending
+// order, at most n of them. A job may move to another type with free devices.
+func (g *siaProgram) losses(chosen, left []int, n int) [][][]loss {
+	out := make([][][]loss, len(g.room))
 	for _, i := range g.placed {
 		k := chosen[i]
 		had, now := g.has(i, k)
 		for len(out[had.Device]) <= had.GPUs {
-			out[had.Device] = append(out[had.Device], [2]loss{{job: -1}, {job: -1}})
+			out[had.Device] = append(out[had.Device], make([]loss, 0, n))
 		}
 		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
 		by := out[had.Device]
@@ -377,28 +398,32 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 	for _, by := range out { // freeing more devices includes freeing fewer
 		for n := len(by) - 2; n > 0; n-- {
 			for _, l := range by[n+1] {
-				if l.job >= 0 {
-					note(by, n, l)
-				}
+				note(by, n, l)
 			}
 		}
 	}
 	return out
 }
 
-// note inserts a loss into the two smallest of distinct jobs.
-func note(by [][2]loss, n int, l loss) {
-	two := &by[n]
-	switch {
-	case two[0].job == l.job:
-		if l.worth < two[0].worth {
-			two[0] = l
-		}
-	case two[0].job < 0 || l.worth < two[0].worth:
-		two[1], two[0] = two[0], l
-	case two[1].job < 0 || two[1].job == l.job && l.worth < two[1].worth || two[1].job != l.job && l.worth < two[1].worth:
-		two[1] = l
+// note inserts a loss into the smallest ones of distinct jobs. Among equal losses, those noted first remain.
+func note(by [][]loss, n int, l loss) {
+	list := by[n]
+	if len(list) == cap(list) && l.worth >= list[len(list)-1].worth {
+		return
 	}
+	if at := slices.IndexFunc(list, func(x loss) bool { return x.job == l.job }); at >= 0 {
+		if l.worth >= list[at].worth {
+			return
+		}
+		list = slices.Delete(list, at, at+1)
+	} else if len(list) == cap(list) {
+		list = list[:len(list)-1]
+	}
+	at := len(list)
+	for at > 0 && l.worth < list[at-1].worth {
+		at--
+	}
+	by[n] = slices.Insert(list, at, l)
 }
 
 // pushInt adds a number to a heap whose first element is the smallest.
