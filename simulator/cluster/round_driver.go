@@ -48,7 +48,7 @@ type ending struct {
 // Changes that may accumulate before a policy that needs all jobs decides again: with less than 400 active jobs, none.
 const (
 	pendingShare = 0.005 // of the active jobs
-	pendingDelay = 60    // seconds after the first change, if no device is assigned before; else a round
+	pendingDelay = 120   // seconds after the first change, if no device is assigned before; else a round
 )
 
 // newRoundDriver returns the mechanism and completes the snapshot by what only this mechanism offers to policies.

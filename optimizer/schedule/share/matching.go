@@ -16,7 +16,7 @@ import (
 // The remaining time of a job decreases while it runs, at the same speed for all jobs on a type, so their order by
 // time of completion is constant. A value is computed when it is compared.
 //
-// O(kinds · types²) a decision, and O(kinds · types + log jobs) for each job that moves.
+// O(kinds · types²) a decision, and at most O(kinds · types + log jobs) for each job that moves.
 type matching struct {
 	chains
 	bestMatch
@@ -29,6 +29,8 @@ type matching struct {
 	now     float64
 	changes *schedule.Changes
 	touched []*matchedJob
+	queue   heapOf[queuedKind]
+	present [][]int // by type, and for waiting jobs: kinds with jobs there
 	key     []byte
 }
 
@@ -41,6 +43,8 @@ type matchedKind struct {
 	waiting  jobHeap   // the shortest first
 	long     []jobHeap // by type: the longest first
 	short    []jobHeap // by type: the shortest first
+	count    []int     // by type, and of waiting jobs
+	listed   []int     // index in matching.present
 }
 
 // matchedJob is an active job.
@@ -62,6 +66,7 @@ func newMatching(p bestMatch, devices []schedule.DeviceType) *matching {
 		m.room = append(m.room, devices[d].Count)
 	}
 	m.best = make([]mover, (m.types+1)*(m.types+1))
+	m.present = make([][]int, m.types+1)
 	return m
 }
 
@@ -120,7 +125,7 @@ func (m *matching) kindOf(a *schedule.Arrival) int {
 	if k, ok := m.byRates[string(m.key)]; ok {
 		return k.index
 	}
-	k := &matchedKind{index: len(m.kinds), rate: a.Rate, relative: make([]float64, m.types), long: make([]jobHeap, m.types), short: make([]jobHeap, m.types)}
+	k := &matchedKind{index: len(m.kinds), rate: a.Rate, relative: make([]float64, m.types), long: make([]jobHeap, m.types), short: make([]jobHeap, m.types), count: make([]int, m.types+1), listed: make([]int, m.types+1)}
 	for d, r := range a.Rate {
 		if m.devices[d].Count >= m.size {
 			k.best = max(k.best, r)
@@ -153,6 +158,13 @@ func (m *matching) remove(number int) {
 func (m *matching) leave(j *matchedJob) {
 	j.turn++
 	k := m.kinds[j.kind]
+	if k.count[j.at]--; k.count[j.at] == 0 {
+		list := m.present[j.at]
+		last := list[len(list)-1]
+		list[k.listed[j.at]] = last
+		m.kinds[last].listed[j.at] = k.listed[j.at]
+		m.present[j.at] = list[:len(list)-1]
+	}
 	if j.at == m.types {
 		k.waiting.live--
 		return
@@ -165,6 +177,10 @@ func (m *matching) leave(j *matchedJob) {
 func (m *matching) enter(j *matchedJob, device int, remaining float64) {
 	k := m.kinds[j.kind]
 	j.at = device
+	if k.count[device]++; k.count[device] == 1 {
+		k.listed[device] = len(m.present[device])
+		m.present[device] = append(m.present[device], j.kind)
+	}
 	switch {
 	case !m.shortest:
 		j.length = float64(j.number)
@@ -220,28 +236,39 @@ func (m *matching) shortness(k *matchedKind, j *matchedJob) float64 {
 
 // fill assigns free devices to waiting jobs in descending order of value.
 func (m *matching) fill() {
-	for {
-		var job *matchedJob
-		at, most := -1, 0.0
-		for _, k := range m.kinds {
-			j := k.waiting.first()
-			if j == nil {
-				continue
-			}
-			d := m.bestRoom(k)
-			if d < 0 {
-				continue
-			}
-			if v := 1 + m.shortness(k, j); job == nil || v > most || v == most && j.number < job.number {
-				job, at, most = j, d, v
-			}
-		}
-		if job == nil {
-			return
-		}
-		m.move(job, at)
-		m.room[at] -= m.size
+	m.queue = m.queue[:0]
+	if slices.Max(m.room) < m.size {
+		return
 	}
+	for _, k := range m.present[m.types] {
+		m.enqueue(m.kinds[k])
+	}
+	for len(m.queue) > 0 {
+		k := m.queue.pop().kind
+		if at := m.bestRoom(k); at >= 0 {
+			m.room[at] -= m.size
+			m.move(k.waiting.first(), at)
+			m.enqueue(k)
+		}
+	}
+}
+
+// enqueue adds a kind to queue by the value of its first waiting job.
+func (m *matching) enqueue(k *matchedKind) {
+	if j := k.waiting.first(); j != nil {
+		m.queue.push(queuedKind{1 + m.shortness(k, j), j.number, k})
+	}
+}
+
+// queuedKind is a kind with the value and the number of its first waiting job.
+type queuedKind struct {
+	value  float64
+	number int
+	kind   *matchedKind
+}
+
+func (a queuedKind) before(b queuedKind) bool {
+	return a.value > b.value || a.value == b.value && a.number < b.number
 }
 
 // bestRoom returns the type with enough free devices on which a kind is fastest; −1: none.
@@ -269,7 +296,7 @@ func (m *matching) findMover(e int) {
 	if from == to {
 		return
 	}
-	for k := range m.kinds {
+	for _, k := range m.present[from] {
 		m.offer(e, from, to, k)
 	}
 }
@@ -301,7 +328,7 @@ func (m *matching) offer(e, from, to, kind int) {
 			here += s
 		}
 	}
-	if gain := there - here - leastExchange*larger; m.best[e].job < 0 || gain > m.best[e].gain {
+	if gain := there - here - leastExchange*larger; m.best[e].job < 0 || gain > m.best[e].gain || gain == m.best[e].gain && kind < m.best[e].job {
 		m.best[e] = mover{kind, gain}
 	}
 }
@@ -321,13 +348,13 @@ func (m *matching) exchange() {
 	for c := range last {
 		from, to, kind := m.chain[c], m.chain[c+1], moved[c].kind
 		for other := range n {
-			if other != from && m.best[from*n+other].job == kind {
+			if other != from && m.best[from*n+other].job == kind && m.worse(kind, from, other) {
 				m.findMover(from*n + other)
 			}
 			if other == to {
 				continue
 			}
-			if e := to*n + other; m.best[e].job == kind {
+			if e := to*n + other; m.best[e].job == kind && m.shortest && (to == m.types || other == m.types) {
 				m.findMover(e)
 			} else {
 				m.offer(e, to, other, kind)
@@ -336,9 +363,15 @@ func (m *matching) exchange() {
 	}
 }
 
+// worse reports whether the gain of a kind's move between two types may have decreased since one of its jobs left the
+// first: no job is left, or the remaining time of the job counts.
+func (m *matching) worse(kind, from, to int) bool {
+	return m.kinds[kind].count[from] == 0 || m.shortest && (from == m.types || to == m.types)
+}
+
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.
 type jobHeap struct {
-	list []heapJob
+	list heapOf[heapJob]
 	live int
 }
 
@@ -349,64 +382,31 @@ type heapJob struct {
 }
 
 // gone reports whether the job has left since.
-func (a *heapJob) gone() bool { return a.turn != a.job.turn }
+func (a heapJob) gone() bool { return a.turn != a.job.turn }
 
 // before reports whether a comes before b: by key, then by number of the job.
-func (a *heapJob) before(b *heapJob) bool {
+func (a heapJob) before(b heapJob) bool {
 	return a.key < b.key || a.key == b.key && a.job.number < b.job.number
 }
 
 func (h *jobHeap) push(j *matchedJob, key float64) {
 	if len(h.list) > 2*h.live+64 {
-		h.clean()
+		h.list = slices.DeleteFunc(h.list, heapJob.gone)
+		for i := len(h.list)/2 - 1; i >= 0; i-- {
+			h.list.down(i)
+		}
 	}
 	h.live++
-	h.list = append(h.list, heapJob{key, j.turn, j})
-	for i := len(h.list) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h.list[i].before(&h.list[parent]) {
-			return
-		}
-		h.list[i], h.list[parent] = h.list[parent], h.list[i]
-		i = parent
-	}
+	h.list.push(heapJob{key, j.turn, j})
 }
 
 // first returns the first job; nil: none.
 func (h *jobHeap) first() *matchedJob {
-	for len(h.list) > 0 && h.list[0].gone() {
-		last := len(h.list) - 1
-		h.list[0], h.list[last] = h.list[last], heapJob{}
-		h.list = h.list[:last]
-		h.down(0)
-	}
-	if len(h.list) == 0 {
-		return nil
-	}
-	return h.list[0].job
-}
-
-// clean removes the jobs that have left.
-func (h *jobHeap) clean() {
-	h.list = slices.DeleteFunc(h.list, func(a heapJob) bool { return a.gone() })
-	for i := len(h.list)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
-func (h *jobHeap) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h.list) {
-			return
+	for len(h.list) > 0 {
+		if first := &h.list[0]; !first.gone() {
+			return first.job
 		}
-		if child+1 < len(h.list) && h.list[child+1].before(&h.list[child]) {
-			child++
-		}
-		if !h.list[child].before(&h.list[i]) {
-			return
-		}
-		h.list[i], h.list[child] = h.list[child], h.list[i]
-		i = child
+		h.list.pop()
 	}
+	return nil
 }

@@ -9,12 +9,21 @@ import (
 // search then costs a few passes rather than one for each change.
 const (
 	manyJobs   = 512 // from which passes are used
-	passLosses = 64  // losses by type and number of devices that a pass may use
+	passLosses = 16  // losses by type and number of devices that a pass may use
 	mostPasses = 40
 )
 
 // many reports whether the program is large.
 func (g *siaProgram) many() bool { return len(g.sizes) >= manyJobs }
+
+// attempts returns how often prices are sought and a solution is derived from them. In a large program, the first
+// solution may be so far from the bound that the steps of the prices are too long.
+func (g *siaProgram) attempts() int {
+	if g.many() {
+		return 3
+	}
+	return 1
+}
 
 // searchInPasses is localSearch for large programs.
 func (g *siaProgram) searchInPasses(chosen, left []int) {
@@ -48,7 +57,7 @@ func (a siaChange) before(b siaChange) bool {
 // improveAll makes the changes for which devices are free, in descending order of gain per device. A job whose best
 // change became impossible gets its next best.
 func (g *siaProgram) improveAll(chosen, left []int) bool {
-	var queue changeHeap
+	var queue heapOf[siaChange]
 	consider := func(i int) {
 		if c := g.bestChange(i, chosen, left); c.to >= 0 {
 			queue.push(c)
@@ -58,7 +67,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 	any := false
 	for len(queue) > 0 {
 		c := queue.pop()
-		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || w[0] != c.job) {
+		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
 			continue // listed twice
 		}
 		now := g.bestChange(c.job, chosen, left)
@@ -74,7 +83,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		any = true
 		consider(c.job)
 		if w := g.group[g.at[c.job]].waiting; waited && len(w) > 0 {
-			consider(w[0])
+			consider(int(w[0]))
 		}
 	}
 	return any
@@ -131,7 +140,7 @@ func (g *siaProgram) exchangeAll(chosen, left []int) bool {
 		job := c.job
 		if chosen[job] < 0 || changed[job] { // the next waiting job of the kind
 			if w := g.group[g.at[job]].waiting; len(w) > 0 {
-				job = w[0]
+				job = int(w[0])
 			}
 		}
 		if changed[job] || changed[c.down.job] || job == c.down.job || !g.possible(chosen, left, job, c) {
@@ -159,35 +168,4 @@ func (g *siaProgram) possible(chosen, left []int, job int, c siaChange) bool {
 		room -= goes.GPUs
 	}
 	return z.GPUs <= room && (goes.Device < 0 || goes.Device == leaves.Device || goes.GPUs <= left[goes.Device])
-}
-
-// changeHeap is a heap of changes, the best first.
-type changeHeap []siaChange
-
-func (h *changeHeap) push(c siaChange) {
-	list := append(*h, c)
-	for i := len(list) - 1; i > 0 && list[i].before(list[(i-1)/2]); i = (i - 1) / 2 {
-		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
-	}
-	*h = list
-}
-
-func (h *changeHeap) pop() siaChange {
-	list := *h
-	first, last := list[0], len(list)-1
-	list[0] = list[last]
-	list = list[:last]
-	*h = list
-	for i := 0; 2*i+1 < last; {
-		child := 2*i + 1
-		if child+1 < last && list[child+1].before(list[child]) {
-			child++
-		}
-		if !list[child].before(list[i]) {
-			break
-		}
-		list[i], list[child] = list[child], list[i]
-		i = child
-	}
-	return first
 }

@@ -37,7 +37,7 @@ type siaProgram struct {
 type siaGroup struct {
 	job     int // the first one
 	count   int
-	waiting []int // its jobs without a size, a heap by index
+	waiting heapOf[index] // its jobs without a size
 }
 
 const (
@@ -51,8 +51,11 @@ func (g *siaProgram) solve() []*size {
 	best, left := g.keep()
 	g.localSearch(best, left)
 	worth := g.worth(best)
-	g.minimizeBound(worth)
-	if g.bound-worth > siaTolerance*g.bound {
+	for range g.attempts() {
+		g.minimizeBound(worth)
+		if g.bound-worth <= siaTolerance*g.bound {
+			break
+		}
 		other, left := g.choose()
 		g.localSearch(other, left)
 		if w := g.worth(other); w > worth {
@@ -245,7 +248,7 @@ func (g *siaProgram) begin(chosen []int) {
 			g.placed = append(g.placed, i)
 		} else {
 			e := &g.group[g.at[i]]
-			e.waiting = append(e.waiting, i)
+			e.waiting = append(e.waiting, index(i))
 		}
 	}
 }
@@ -257,7 +260,7 @@ func (g *siaProgram) each(look func(i int)) {
 	}
 	for e := range g.group {
 		if w := g.group[e].waiting; len(w) > 0 {
-			look(w[0])
+			look(int(w[0]))
 		}
 	}
 }
@@ -318,7 +321,7 @@ func (g *siaProgram) list(job, from, to int) {
 	waiting := &g.group[g.at[job]].waiting
 	switch {
 	case from < 0 && to >= 0:
-		popInt(waiting)
+		waiting.pop()
 		if g.many() {
 			g.placed = append(g.placed, job)
 			return
@@ -326,7 +329,7 @@ func (g *siaProgram) list(job, from, to int) {
 		at, _ := slices.BinarySearch(g.placed, job)
 		g.placed = slices.Insert(g.placed, at, job)
 	case from >= 0 && to < 0:
-		pushInt(waiting, job)
+		waiting.push(index(job))
 		if at, found := slices.BinarySearch(g.placed, job); found && !g.many() {
 			g.placed = slices.Delete(g.placed, at, at+1)
 		}
@@ -426,31 +429,7 @@ func note(by [][]loss, n int, l loss) {
 	by[n] = slices.Insert(list, at, l)
 }
 
-// pushInt adds a number to a heap whose first element is the smallest.
-func pushInt(h *[]int, v int) {
-	list := append(*h, v)
-	for i := len(list) - 1; i > 0 && list[i] < list[(i-1)/2]; i = (i - 1) / 2 {
-		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
-	}
-	*h = list
-}
+// index orders jobs by their index.
+type index int
 
-// popInt removes the first element of a heap.
-func popInt(h *[]int) {
-	list := *h
-	last := len(list) - 1
-	list[0] = list[last]
-	list = list[:last]
-	*h = list
-	for i := 0; 2*i+1 < last; {
-		child := 2*i + 1
-		if child+1 < last && list[child+1] < list[child] {
-			child++
-		}
-		if list[i] <= list[child] {
-			return
-		}
-		list[i], list[child] = list[child], list[i]
-		i = child
-	}
-}
+func (a index) before(b index) bool { return a < b }
