@@ -59,7 +59,7 @@ type matchedJob struct {
 }
 
 func newMatching(p bestMatch, devices []schedule.DeviceType) *matching {
-	m := &matching{bestMatch: p, devices: devices, byRates: map[string]*matchedKind{}, jobs: map[int]*matchedJob{}}
+	m := &matching{bestMatch: p, devices: devices, byRates: map[string]*matchedKind{}}
 	m.types = len(devices)
 	m.path = make([]int, 0, longestChain+1)
 	for d := range devices {
@@ -77,15 +77,22 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 	for _, number := range c.Ended {
 		m.remove(number)
 	}
+	if len(m.jobs) == 0 {
+		m.jobs = make(map[int]*matchedJob, len(c.Arrived))
+	}
+	added := make([]matchedJob, len(c.Arrived))
 	for i := range c.Arrived {
-		if !m.add(&c.Arrived[i]) {
+		if !m.add(&c.Arrived[i], &added[i]) {
 			return nil, false
 		}
 	}
 	m.fill()
 	m.findMovers()
-	for rest := 4 * len(m.jobs); rest > 0 && m.find(m.best, m.size); rest-- {
-		m.exchange()
+	for rest := 4 * len(m.jobs); rest > 0 && m.find(m.best, m.size); {
+		for again := true; again && rest > 0; again = m.again() {
+			m.exchange()
+			rest--
+		}
 	}
 	for _, j := range m.touched {
 		j.marked = false
@@ -103,14 +110,14 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 }
 
 // add adds a waiting job. It returns false if the job has another size than the others.
-func (m *matching) add(a *schedule.Arrival) bool {
+func (m *matching) add(a *schedule.Arrival, j *matchedJob) bool {
 	if len(m.jobs) == 0 {
 		m.size = a.GPUs
 	}
 	if a.GPUs != m.size {
 		return false
 	}
-	j := &matchedJob{number: a.Number, kind: m.kindOf(a), at: m.types, before: m.types}
+	*j = matchedJob{number: a.Number, kind: m.kindOf(a), at: m.types, before: m.types}
 	m.jobs[a.Number] = j
 	m.enter(j, m.types, a.Remaining)
 	return true
@@ -362,6 +369,24 @@ func (m *matching) exchange() {
 		}
 	}
 }
+
+// again reports whether the chain of the last exchange has nearly the same gain for other jobs, so that no search is
+// needed.
+func (m *matching) again() bool {
+	gain, last := 0.0, len(m.chain)-1
+	for c := range last {
+		b := m.best[m.chain[c]*(m.types+1)+m.chain[c+1]]
+		if b.job < 0 {
+			return false
+		}
+		gain += b.gain
+	}
+	end := m.chain[last]
+	return gain > nearGain*m.most && (end == m.chain[0] || end == m.types || m.room[end] >= m.size)
+}
+
+// nearGain is the part of the gain of an exchange from which the same exchange is repeated.
+const nearGain = 0.99
 
 // worse reports whether the gain of a kind's move between two types may have decreased since one of its jobs left the
 // first: no job is left, or the remaining time of the job counts.
