@@ -14,7 +14,8 @@ import (
 // as in assigner. The best mover between two types is the best of the kinds' first movers.
 //
 // The remaining time of a job decreases while it runs, at the same speed for all jobs on a type, so their order by
-// time of completion is constant. A value is computed when it is compared.
+// time of completion is constant. A value is computed when it is compared. Where times are unknown, the job that arrived
+// last is the shortest: jobs that have been served least are likely to end first.
 //
 // O(kinds · types²) a decision, and at most O(kinds · types + log jobs) for each job that moves.
 type matching struct {
@@ -55,7 +56,9 @@ type matchedJob struct {
 	before int // type at the last decision
 	turn   int // increases with every move
 	marked bool
-	length float64 // time of completion on its type or, while it waits, remaining steps; the number of the job if times are unknown
+	// length is the time of completion on its type or, while it waits, the remaining steps; if times are unknown, minus its
+	// number.
+	length float64
 }
 
 func newMatching(p bestMatch, devices []schedule.DeviceType) *matching {
@@ -190,7 +193,7 @@ func (m *matching) enter(j *matchedJob, device int, remaining float64) {
 	}
 	switch {
 	case !m.shortest:
-		j.length = float64(j.number)
+		j.length = float64(-j.number)
 	case device == m.types:
 		j.length = remaining
 	default:
