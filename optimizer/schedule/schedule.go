@@ -101,8 +101,8 @@ type Policy interface {
 	Traits() Traits
 }
 
-// Incremental is a policy that derives a decision from its last one and from what has changed since. It serves clusters
-// with so many jobs that a snapshot of all of them is expensive.
+// Incremental is a policy that derives a decision from its last one and from what has changed since, at a cost that does
+// not grow with the number of jobs, as a snapshot of all of them does.
 type Incremental interface {
 	Policy
 	// Update returns the jobs whose place changes. The first call contains all jobs as arrivals. ok is false if the
