@@ -43,6 +43,7 @@ type siaGroup struct {
 const (
 	siaPriceSteps = 60
 	siaTolerance  = 1e-3 // relative to the bound
+	siaFarGap     = 5e-3 // above which prices are sought again
 )
 
 // solve returns the size of each job, nil for none, and sets bound and prices.
@@ -51,7 +52,10 @@ func (g *siaProgram) solve() []*size {
 	best, left := g.keep()
 	g.localSearch(best, left)
 	worth := g.worth(best)
-	for range g.attempts() {
+	for k := range g.attempts() {
+		if k > 0 && g.bound-worth <= siaFarGap*g.bound {
+			break
+		}
 		g.minimizeBound(worth)
 		if g.bound-worth <= siaTolerance*g.bound {
 			break
