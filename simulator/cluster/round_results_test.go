@@ -24,7 +24,7 @@ func TestImprovedResults(t *testing.T) {
 		lost   float64
 		mean   float64 // hours
 	}{
-		"best match":           {"best_match", false, false, 0, 11.975},
+		"best match":           {"best_match", false, false, 0, 11.949},
 		"shortest first":       {"srtf", false, false, 0, 11.949},
 		"pairs":                {"best_match_packed", true, false, 0, 15.998},
 		"pairs, shortest":      {"srtf_packed", true, false, 0, 16.047},
