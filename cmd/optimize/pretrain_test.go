@@ -108,7 +108,7 @@ func TestPretrainBadInput(t *testing.T) {
 		"--profiles":                                    "--env training --agent envelope --profiles nowhere",
 		"nearest known is --steps":                      "--env training --agent envelope --step 5",
 		"--env is required":                             "--agent envelope",
-		"unknown command \"x\" for \"optimize pretrain": "x",
+		"unexpected argument \"x\"": "x",
 	} {
 		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 || out != "" {

@@ -191,8 +191,8 @@ func TestPricesRefuse(t *testing.T) {
 	}{
 		"an unknown type":     {[]string{"show", "aws:p4d.24xlrge"}, "nearest are aws:p4d.24xlarge"},
 		"no spot price":       {[]string{"show", "aws:p5.48xlarge:spot"}, "spot price of aws:p5.48xlarge is not known"},
-		"nothing to show":     {[]string{"show"}, "accepts 1 arg"},
-		"a word too many":     {[]string{"list", "aws"}, "unknown command"},
+		"nothing to show":     {[]string{"show"}, "missing argument: want CLOUD:TYPE[:spot]; see `optimize prices show --help`"},
+		"a word too many":     {[]string{"list", "aws"}, `unexpected argument "aws": want no arguments`},
 		"an unknown cloud":    {[]string{"list", "--cloud", "asw"}, "it has aws, azure"},
 		"an unknown format":   {[]string{"list", "--format", "xml"}, "want text, json or csv"},
 		"an unknown order":    {[]string{"list", "--sort", "size"}, "want hourly, per-gpu or name"},

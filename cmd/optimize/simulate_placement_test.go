@@ -217,7 +217,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 	w.write("wishes.csv", "app_s,app_c,less_or_lager,threshold\n9,1,0,2\n")
 	w.write("model.bin", "nothing")
 	for line, want := range map[string]string{
-		"now":                     "unknown command",
+		"now":                     `unexpected argument "now"`,
 		"--method exactly":        `"exactly": unknown, want one of`,
 		"--nodes 0":               "--nodes 0",
 		"--nodes many":            "--nodes",

@@ -34,6 +34,8 @@ type Config struct {
 	Name     string `json:"name"`
 	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
 	StateDir string `json:"state_dir"`
+	// Shared lists state directories of other projects, whose runs are recalled too.
+	Shared []string `json:"shared,omitempty"`
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -39,12 +40,15 @@ type trainOptions struct {
 func trainCommand(e *cli.Env) *cobra.Command {
 	o := &trainOptions{}
 	cmd := &cobra.Command{
-		Use:   "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
-		Short: "Run a training script under control of cost, time and resources",
-		Long:  `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
+		GroupID: help.Train,
+		Use:     "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
+		Short:   "Run a training script under control of cost, time and resources",
+		Long:    `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
 		Example: `  optimize --train train.py --deadline 2h --budget 5
+  optimize --train train.py --dry-run --explain     # plan only
   optimize --train train.py --prefer cost -- --lr 0.1
-  optimize train -- ./train.sh big`,
+  optimize train -- torchrun --nproc_per_node=2 train.py
+  optimize --engine slurm --engine-arg=--partition=gpu --train train.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
@@ -148,7 +152,11 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(context.Background(), cfg, signals)
+	res := agent.Run(context.Background(), cfg, signals)
+	if !cfg.DryRun && res.Record != nil {
+		o.RememberProject()
+	}
+	return res
 }
 
 // confirm asks a yes/no question; a signal means no.

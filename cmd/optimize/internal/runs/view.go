@@ -22,7 +22,7 @@ func newView(e *cli.Env) run.View {
 	base := &lines{out: e.Stderr, report: e.Stdout, level: levelOf(e), json: e.JSON, quiet: e.Quiet, every: 10 * time.Second, now: e.Clock}
 	if e.Columns() > 0 && !e.Quiet && base.level <= run.Info {
 		base.width = e.Width
-		return &screen{lines: base, colour: e.Getenv("NO_COLOR") == ""}
+		return &screen{lines: base, colour: e.Colored()}
 	}
 	return base
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/morl"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
@@ -44,10 +45,11 @@ type pretrainOptions struct {
 func pretrainCommand(e *cli.Env) *cobra.Command {
 	o := &pretrainOptions{}
 	cmd := &cobra.Command{
-		Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
+		GroupID: help.Study, Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
 		Long: `Train an agent in a simulated environment and save it.
 
 Environments: ` + strings.Join(environments(), ", ") + `.
+
 Agents: ` + strings.Join(pretrain.Agents(), ", ") + policyAgents() + `.
 
 Settings default to those of the recipe for the environment and agent. During training the agent is evaluated without
@@ -103,6 +105,7 @@ seed on any number of cores.`,
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
 	o.site.add(fs)
+	help.Values(cmd, "env", environments)
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")
 	return cmd
 }

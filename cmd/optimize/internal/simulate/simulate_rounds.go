@@ -45,6 +45,7 @@ types of training on V100, P100 and K80.
 energy_joules], mean_jct_s, p50_jct_s, p99_jct_s, makespan_s, utilization, timeline, cost_usd, energy_joules,
 deadline_misses, lease_extensions, pauses, pause_s, allocations, policy_s, events, wall_s, stopped, not_stable, warnings[], workload,
 interval_s.
+
 Exit code 1: unstable load (jobs arrive faster than the policy completes them); the evidence and the results so far are
 printed.`,
 		Example: `  optimize simulate rounds --policy fifo_perf
