@@ -16,6 +16,7 @@ import (
 	"trainopt/cmd/optimize/internal/predict"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/simulator/cells"
@@ -215,7 +216,7 @@ func suggestCommand(cmd *cobra.Command, word string) string {
 			known = append(known, sub.Name())
 		}
 	}
-	if best := cli.Nearest(word, known); cli.EditDistance(strings.ToLower(word), best) <= 1+len(word)/4 {
+	if best := cli.Nearest(word, known); suggest.Distance(strings.ToLower(word), best) <= 1+len(word)/4 {
 		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
 	}
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -158,7 +161,7 @@ func (c Config) Validate() error {
 		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:

@@ -130,7 +130,7 @@ func (r *run) interrupt(s os.Signal) {
 			words = "SIGTERM from " + r.batch.String()
 			r.event(Info, "%s: %s", words, how)
 		} else {
-			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+			r.event(Info, "interrupted (%s): %s; again kills at once", signalName(s), how)
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
 			if why == "user" || r.Pending.Next != nil {

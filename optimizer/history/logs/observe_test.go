@@ -52,7 +52,7 @@ func TestRecall(t *testing.T) {
 		"timestamps":       {"a.csv", "timestamp,epoch,cpu_count\n2025-07-01 10:00:00,1,4\n2025-07-01 10:00:05,2,4\n2025-07-01 10:00:11,3,4\n", nil, []seen{{2, 4, []float64{6}, 0, 0}}, nil},
 		"bad rows":         {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\nrubbish\n2,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, []string{"1 of 3 rows skipped"}},
 		"impossible times": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n2,0,4\n3,inf,4\n4,nan,4\n5,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
-		"empty":            {"a.csv", "", nil, nil, []string{"no row"}},
+		"empty":            {"a.csv", "", nil, nil, []string{"no data in it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.file, c.text)

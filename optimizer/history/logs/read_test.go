@@ -380,8 +380,8 @@ func TestReadRefused(t *testing.T) {
 		fmt.Fprintf(&many, "m%d,1\n", i)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":              {"", "no row in it"},
-		"a header alone":     {"epoch,loss\n", "no row in it"},
+		"empty":              {"", "no data in it"},
+		"a header alone":     {"epoch,loss\n", "no data in it"},
 		"too many trainings": {many.String(), "more than 4096 trainings"},
 	} {
 		path := write(t, "a.csv", c.text)

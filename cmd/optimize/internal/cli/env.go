@@ -46,6 +46,8 @@ type Env struct {
 
 	Config, StateDir, LogLevel, Color string
 	JSON, Quiet                       bool
+	// ShowOutput shows the output of a job beside the display of its run.
+	ShowOutput bool
 
 	printed bool // whether a result was printed on Stdout
 }

@@ -79,14 +79,17 @@ func (e *Env) ProjectSettings(flags *pflag.FlagSet) (*Values, error) {
 		return nil, err
 	}
 	if file != "" && !e.Quiet {
-		fmt.Fprintf(e.Stderr, "configuration: %s\n", shortPath(e.Dir, file))
+		fmt.Fprintf(e.Stderr, "configuration: %s\n", e.ShortPath(file))
 	}
 	return e.LoadSettings(flags, file)
 }
 
-// shortPath returns the path relative to dir if that is shorter.
-func shortPath(dir, path string) string {
-	if rel, err := filepath.Rel(dir, path); err == nil && len(rel) < len(path) {
+// ShortPath returns a path relative to the working directory if that is shorter. Text may follow the path.
+func (e *Env) ShortPath(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	if rel, err := filepath.Rel(e.Dir, path); err == nil && len(rel) < len(path) {
 		return rel
 	}
 	return path

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,25 @@ func (e *Env) State() string {
 		}
 	}
 	return e.Path(stateName)
+}
+
+// CheckState returns an error if the state directory does not exist and cannot be created.
+func (e *Env) CheckState() error {
+	missing := e.State()
+	if st, err := os.Stat(missing); err == nil && !st.IsDir() {
+		return fmt.Errorf("state directory %s: not a directory", missing)
+	}
+	for !Exists(missing) && !Exists(filepath.Dir(missing)) {
+		missing = filepath.Dir(missing)
+	}
+	if Exists(missing) {
+		return nil
+	}
+	err := os.Mkdir(missing, 0o700)
+	if err != nil {
+		return fmt.Errorf("create state directory: %w; name another one with --state-dir", err)
+	}
+	return os.Remove(missing)
 }
 
 // sharedDir returns the directory of what projects share; "" if nothing is shared, because the state directory was

@@ -13,6 +13,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
+	"trainopt/internal/suggest"
 )
 
 func pricesCommand(e *cli.Env) *cobra.Command {
@@ -83,6 +84,9 @@ func (o *priceListOptions) run(given cli.Options) error {
 			return cli.Usagef("--cloud %q: no such cloud in the catalogue; it has %s", name, strings.Join(slices.Sorted(maps.Keys(clouds)), ", "))
 		}
 	}
+	if err := o.checkGPU(catalogue); err != nil {
+		return err
+	}
 	offers := catalogue.Select(o.filter)
 	sortOffers(offers, o.sort)
 	switch o.format {
@@ -100,6 +104,21 @@ func (o *priceListOptions) run(given cli.Options) error {
 		return o.PrintJSON(out)
 	}
 	return printOffers(o.Env, offers, len(catalogue.Offers))
+}
+
+// checkGPU returns an error if no machine has the GPU of the filter.
+func (o *priceListOptions) checkGPU(catalogue *cost.Catalogue) error {
+	if o.filter.GPU == "" || len(catalogue.Select(cost.Filter{GPU: o.filter.GPU})) > 0 {
+		return nil
+	}
+	models := map[string]bool{}
+	for _, offer := range catalogue.Offers {
+		if offer.GPU != "" {
+			models[offer.GPU] = true
+		}
+	}
+	nearest := suggest.Nearest(o.filter.GPU, slices.Sorted(maps.Keys(models)), 3)
+	return cli.Usagef("--gpu %q: no machine of the catalogue has such a GPU; nearest are %s", o.filter.GPU, strings.Join(nearest, ", "))
 }
 
 func sortOffers(offers []cost.Offer, by string) {

@@ -65,9 +65,11 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		}
 	}
 	var err error
-	limits := v.Limits(&errs)
-	cfg.SLA, err = sla.New(limits)
-	add(err)
+	before := len(errs)
+	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
+		cfg.SLA, err = sla.New(limits)
+		add(err)
+	}
 	cfg.Preference, cfg.PreferenceGiven, err = v.Preference()
 	add(err)
 	cfg.Knobs, err = knobs(v)

@@ -127,6 +127,7 @@ func resumeCommand(e *cli.Env) *cobra.Command {
   optimize runs resume latest --deadline 4h --budget 10    # new limits, from the start of the run`,
 		RunE: func(_ *cobra.Command, args []string) error { return resume(o, args) }}
 	o = e.Options(cmd)
+	o.Flags.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`",
 		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": ""})
 	return cmd
@@ -165,7 +166,9 @@ func resume(o cli.Options, args []string) error {
 	if len(errs) > 0 {
 		return cli.Usage(errors.Join(errs...))
 	}
-	agent := newAgent(o.Env, newView(o.Env))
+	view := newView(o.Env)
+	defer closeView(view)
+	agent := newAgent(o.Env, view)
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

@@ -59,6 +59,7 @@ func trainCommand(e *cli.Env) *cobra.Command {
 	fs.BoolVar(&o.dryRun, "dry-run", false, "plan only")
 	fs.BoolVar(&o.explain, "explain", false, "print the reasons of the plan")
 	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start even if earlier runs predict that the limits will be reached")
+	fs.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	fs.BoolVar(&o.fresh, "fresh", false, "start a new run even if an orphaned run of the same training exists")
 	cli.AddSettings(fs, nil)
 	return cmd
@@ -97,6 +98,11 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if o.dryRun { // a run creates the state directory
+		if err := o.CheckState(); err != nil {
+			return cli.Usage(err)
+		}
+	}
 	if len(scripts) == 0 {
 		scripts = []string{""}
 	}
@@ -134,6 +140,7 @@ func newAgent(e *cli.Env, view run.View) run.Agent {
 // instead, or starts a new one if it is not resumable.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
+	defer closeView(view)
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)

@@ -173,7 +173,10 @@ func (o *pretrainOptions) rules() []cli.Rule {
 func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
 		Config: morl.Config{Hidden: o.hidden, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
-	if err := errors.Join(oneOf("--env", o.env, environments(), o.resume != ""), oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
+	if err := oneOf("--env", o.env, environments(), o.resume != ""); err != nil {
+		return out, err // which agents there are depends on it
+	}
+	if err := errors.Join(oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
 		o.Check(o.rules()...),
 		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("measure", o.measure >= 1, "1 or more"),
 		o.Want("batch", o.batch >= 1, "1 or more"), o.Want("every", o.every >= 1, "1 or more"),
