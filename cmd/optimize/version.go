@@ -19,8 +19,9 @@ import (
 	"trainopt/internal/regular"
 )
 
-// version is set at link time (-X main.version=…); by default it is that of the module.
-var version string
+// version, commit and date (RFC 3339) are set at link time (-X main.version=…); by default they are those that the Go
+// command recorded.
+var version, commit, date string
 
 // build describes the program: its version, and the commit that it was built from with its time (UTC), "" if unknown.
 // Modified reports changes since the commit.
@@ -39,6 +40,10 @@ func currentBuild() build {
 	}
 	if version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		b.Version = info.Main.Version
+	}
+	if commit != "" {
+		b.Commit, b.Date = commit, date
+		return b
 	}
 	for _, s := range info.Settings {
 		switch s.Key {

@@ -48,7 +48,7 @@ func TestJobOutput(t *testing.T) {
 	expect("")
 }
 
-// TestNoKeyboard checks that no terminal is changed where there is none.
+// TestNoKeyboard checks that nothing but a terminal is read.
 func TestNoKeyboard(t *testing.T) {
 	f, err := os.Open(os.DevNull)
 	if err != nil {

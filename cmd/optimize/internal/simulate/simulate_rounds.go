@@ -115,7 +115,7 @@ func (o *simulateRoundsOptions) load(c *cluster.Config) (string, error) {
 		if c.Window == (cluster.Window{}) {
 			c.Window = cluster.Window{Start: 4000, End: 5000}
 		}
-		return fmt.Sprintf("%g an hour:", o.rate), nil
+		return fmt.Sprintf("%g per hour:", o.rate), nil
 	}
 	c.Total = defaultStatic
 	if o.Changed("static") {
