@@ -108,6 +108,11 @@ func TestWrongInputs(t *testing.T) {
 		}
 		w.environ = before
 	}
+	if code, _, errs := w.run("report", "-o", "page.html"); code != run.CodeDone {
+		t.Error(errs)
+	} else if page, err := os.ReadFile(filepath.Join(w.dir, "page.html")); err != nil || !strings.HasPrefix(string(page), "<!DOCTYPE html>") {
+		t.Errorf("report -o page.html is no page: %v %.40q", err, page)
+	}
 	if code, out, _ := w.run("report", "digits"); code != run.CodeDone || !strings.Contains(out, past) {
 		t.Errorf("a run by the name of its training: exit %d\n%s", code, out)
 	}
