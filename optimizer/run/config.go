@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -34,6 +37,8 @@ type Config struct {
 	Name     string `json:"name"`
 	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
 	StateDir string `json:"state_dir"`
+	// Shared lists state directories of other projects, whose runs are recalled too.
+	Shared []string `json:"shared,omitempty"`
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
@@ -156,7 +161,7 @@ func (c Config) Validate() error {
 		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:
