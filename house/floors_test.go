@@ -42,6 +42,7 @@ var below = map[string][]string{
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {},
+	"optimizer/notify":        {"optimizer/launch"},
 	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},

@@ -179,10 +179,10 @@ func TestExportRefuses(t *testing.T) {
 		command []string
 	}{
 		"unknown, want one of k8s-job, sbatch, sky": {a, "pbs", []string{"x"}},
-		"no option meets the limits":       {late, "sbatch", []string{"x"}},
-		"command of the job is missing":    {a, "sky", nil},
-		"NUL byte":                         {a, "sky", []string{"a\x00"}},
-		"leave out --here":                 {own, "sky", []string{"x"}},
+		"no option meets the limits":                {late, "sbatch", []string{"x"}},
+		"command of the job is missing":             {a, "sky", nil},
+		"NUL byte":                                  {a, "sky", []string{"a\x00"}},
+		"leave out --here":                          {own, "sky", []string{"x"}},
 	} {
 		var b bytes.Buffer
 		if err := Export(&b, c.a, c.kind, c.command, ""); err == nil || !strings.Contains(err.Error(), want) || b.Len() > 0 {
