@@ -34,6 +34,12 @@ func logIn(dir, format string) (string, error) {
 			}
 		}
 	}
+	if path := wandbFile(dir); path != "" && (format == "" || format == "wandb") {
+		return path, nil
+	}
+	if (format == "" || format == "mlflow") && isMLflowRun(dir) {
+		return dir, nil
+	}
 	if format == "" || format == "tensorboard" {
 		runs, err := eventStreams(dir)
 		if err != nil {
@@ -43,7 +49,7 @@ func logIn(dir, format string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("it is a directory with neither trainer_state.json, results.csv, metrics.csv nor event files of TensorBoard%s: %w",
+	return "", fmt.Errorf("it is a directory with neither trainer_state.json, results.csv, metrics.csv, event files of TensorBoard nor a run of W&B or MLflow%s: %w",
 		ofFormat(format), ErrNoData)
 }
 

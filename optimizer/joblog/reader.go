@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"trainopt/internal/regular"
@@ -210,6 +212,14 @@ func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string)
 func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
 	if f.tail == nil {
 		l, err := lookAt(f.path)
+		if errors.Is(err, errNotRegular) && f == r.named { // a directory of event files
+			if path := trainlog.LatestEvents(f.path, r.find.start); path != "" {
+				f.path = path
+				l, err = lookAt(path)
+			} else if info, e := os.Stat(f.path); e == nil && info.IsDir() {
+				return nil, nil
+			}
+		}
 		if err != nil {
 			r.noteUnreadable(f, err)
 			return nil, nil
@@ -397,8 +407,8 @@ func (r *Reader) Resume(path string, s trainlog.TailState) error {
 		return err
 	}
 	switch {
-	case r.named != nil && r.named.path == path:
-		r.named.tail = t
+	case r.named != nil && (r.named.path == path || strings.HasPrefix(path, r.named.path+string(filepath.Separator))):
+		r.named.path, r.named.tail = path, t
 	case r.own != nil && r.own.path == path:
 		r.own.tail = t
 	default: // its writers are detected again later

@@ -99,11 +99,13 @@ func importCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import LOG…", Short: "Import training logs of other tools into the history", Args: cobra.MinimumNArgs(1),
 		Long: `Import training logs of other programs into the history, so that predictions and analyses use them. A log may be
-compressed by gzip, or be the directory in which a framework stored it. Values that a log lacks are taken from the flags.
+compressed by gzip, or be the directory in which a framework stored it: event files of TensorBoard, an offline run of W&B
+(wandb/offline-run-…), a file store of MLflow (mlruns) with all its runs. Values that a log lacks are taken from the flags.
 Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not prevent the import
 of the others (exit code 2).`,
 		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
-  optimize runs import old/*.csv --format keras`,
+  optimize runs import old/*.csv --format keras
+  optimize runs import mlruns wandb`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
@@ -142,7 +144,7 @@ func (o *importOptions) run(paths []string) error {
 	out := []imported{}
 	var entries []history.Entry
 	var errs []error
-	for _, path := range paths {
+	for _, path := range expand(o.Env, paths) {
 		log, err := logs.Read(o.Path(path), options)
 		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("read training log %s: no such file", path)
@@ -171,6 +173,19 @@ func (o *importOptions) run(paths []string) error {
 		return err
 	}
 	return cli.Usage(errors.Join(errs...))
+}
+
+// expand replaces the stores of experiment trackers by the runs in them.
+func expand(e *cli.Env, paths []string) []string {
+	var out []string
+	for _, path := range paths {
+		found := trainlog.RunsIn(e.Path(path))
+		if len(found) == 1 && found[0] == e.Path(path) {
+			found[0] = path
+		}
+		out = append(out, found...)
+	}
+	return out
 }
 
 // maxBadRows is the number of bad rows shown per log.
