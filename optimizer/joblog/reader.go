@@ -71,6 +71,11 @@ func (o *Options) dirs() []string {
 // settle is the time that the job has to write its named log or $OPTIMIZER_LOG before a discovered file is used.
 const settle = 3 * time.Second
 
+// emptyDirectory is the time that the job has to write event files to a directory that the user named.
+const emptyDirectory = time.Minute
+
+var errNoEvents = errors.New("it is a directory, and this run has written no event files of TensorBoard to it")
+
 // Reader reads the progress of one job from its best source.
 type Reader struct {
 	options Options
@@ -217,7 +222,10 @@ func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, er
 				f.path = path
 				l, err = lookAt(path)
 			} else if info, e := os.Stat(f.path); e == nil && info.IsDir() {
-				return nil, nil
+				if now.Sub(r.began) < emptyDirectory && !last {
+					return nil, nil
+				}
+				err = errNoEvents
 			}
 		}
 		if err != nil {
