@@ -44,7 +44,7 @@ var below = map[string][]string{
 	"optimizer/engine":        {},
 	"optimizer/notify":        {"optimizer/launch"},
 	"optimizer/metrics":       {"optimizer/journal"},
-	"optimizer/tracker":       {"optimizer/journal"},
+	"optimizer/tracker":       {"optimizer/journal", "optimizer/history/logs"},
 	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},

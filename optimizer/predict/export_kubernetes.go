@@ -114,11 +114,13 @@ func (s *submission) k8sJob() (string, error) {
 	if s.saveSignal() == "TERM" {
 		job.Spec.Template.Spec.Grace = saveSeconds
 	}
-	text, err := yaml.Marshal(job)
-	if err != nil {
+	var text strings.Builder
+	out := yaml.NewEncoder(&text)
+	out.SetIndent(2)
+	if err := out.Encode(job); err != nil {
 		return "", err
 	}
-	return strings.Join(append(s.comments(), s.k8sComments()...), "\n") + "\n" + string(text), nil
+	return strings.Join(append(s.comments(), s.k8sComments()...), "\n") + "\n" + text.String(), nil
 }
 
 // k8sComments explains the values that a prediction alone does not determine.
