@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
@@ -55,15 +56,22 @@ func TestNotifyOncePerRun(t *testing.T) {
 	w, box := newWorld(t), newMailbox(t)
 	w.write("train.sh", "#!/bin/sh\necho epoch,total_epochs > $OPTIMIZER_LOG\nfor i in $(seq 12); do sleep 0.4; echo $i,12 >> $OPTIMIZER_LOG; done\nwhile [ ! -e go ]; do sleep 0.1; done\n")
 	target := box.URL + "/HIDDEN-PATH"
-	args := append(slices.Clone(secondly), "--train", "train.sh", "--planner", "static", "--deadline", "100h", "--notify", target, "--notify-link", "http://page/{run}/x")
-	w.orphan(false, args[len(secondly):]...)
+	args := append(slices.Clone(secondly), "--train", "train.sh", "--planner", "static", "--max-memory", "0.0001", "--notify", target, "--notify-link", "http://page/{run}/x")
+	agent := w.agent(args...)
+	for deadline := time.Now().Add(time.Minute); !slices.Contains(box.events(), notify.Missed); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no message about the limit")
+		}
+	}
+	agent.Process.Kill()
+	agent.Wait()
 	w.write("go", "")
 	code, out, errs := w.run(args...)
-	if want := []notify.Event{notify.Planned, notify.Ended}; code != run.CodeDone || !slices.Equal(box.events(), want) {
+	if want := []notify.Event{notify.Planned, notify.Missed, notify.Ended}; code != run.CodeMissed || !slices.Equal(box.events(), want) {
 		t.Fatalf("exit %d, events %v, want %v\n%s%s", code, box.events(), want, out, errs)
 	}
-	end := box.list[1]
-	if end.Link != "http://page/"+end.RunID+"/x" || end.State != "done" || !strings.Contains(end.Text, "every limit is met") || !strings.HasPrefix(end.Command, "optimize report ") {
+	end := box.list[2]
+	if end.Link != "http://page/"+end.RunID+"/x" || end.State != "done" || !strings.Contains(end.Text, "not every limit is met") || !strings.HasPrefix(end.Command, "optimize report ") {
 		t.Errorf("%+v", end)
 	}
 	files := 0
