@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"time"
 
 	"trainopt/cost"
 	"trainopt/internal/suggest"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -96,6 +98,11 @@ type Config struct {
 	EngineArgs []string `json:"engine_args,omitempty"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
+
+	// Notify are the targets of messages about the run, without their secrets once stored. NotifyLink is the address of
+	// the page on which runs are shown, to which /runs/ID is added, or an address that contains {run}; empty: none.
+	Notify     []notify.Target `json:"notify,omitempty"`
+	NotifyLink string          `json:"notify_link,omitempty"`
 
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
@@ -184,6 +191,9 @@ func (c Config) Validate() error {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
 			bad("--num-workers: %w", err)
 		}
+	}
+	if u, err := url.Parse(c.NotifyLink); c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		bad("--notify-link %q: want the http or https address of the page", c.NotifyLink)
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
 		bad("monitor.interval %s: want at least 50ms", c.Interval)

@@ -72,6 +72,8 @@ var settings = []setting{
 	{key: "monitor.interval", flag: "interval", kind: length, help: "sampling interval (default 1s)"},
 	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
 	{key: "monitor.pty", flag: "pty", kind: toggle, help: "run the job on a pseudo-terminal, for programs other than Python that buffer their output in a pipe"},
+	{key: "monitor.notify", flag: "notify", kind: lines, help: "send messages on plan, limit at risk or missed, failure and end to `URL|CMD`: a webhook, Slack, mailto:ADDRESS, or a command with JSON on its input (repeatable)"},
+	{key: "monitor.notify_link", flag: "notify-link", kind: text, help: "`URL` of the page that shows the runs, for links in messages"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
 	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local|slurm"},
 	{key: "engine.args", flag: "engine-arg", kind: lines, help: "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)"},

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
@@ -64,6 +66,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 			errs = append(errs, err)
 		}
 	}
+	cfg.Notify, cfg.NotifyLink = targets(v, &errs), v.Text("monitor.notify_link")
 	var err error
 	before := len(errs)
 	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
@@ -100,6 +103,24 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 		cfg.Rates = rates
 	}
 	return nil
+}
+
+// targets returns the targets of messages.
+func targets(v *cli.Values, errs *[]error) []notify.Target {
+	var out []notify.Target
+	list := v.Lines("monitor.notify")
+	if len(list) == 0 && strings.HasPrefix(v.Source("monitor.notify"), "--") {
+		list = []string{""} // pflag drops a single empty value
+	}
+	for _, text := range list {
+		t, err := notify.Parse(text)
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", v.Source("monitor.notify"), err))
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // knobs returns the user's templates by knob name; nil if none are given.
