@@ -103,7 +103,7 @@ func TestDeadMan(t *testing.T) {
 			Detail string
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(w.runDir(), "node-1.json"))
+	data, err := os.ReadFile(filepath.Join(w.runDir(), "stretches", "1", "node.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &node)
 	}

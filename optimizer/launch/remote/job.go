@@ -27,7 +27,8 @@ const stopSlack = 45 * time.Second
 // job is the agent's side of a stretch.
 type job struct {
 	launcher *Launcher
-	dir      string
+	dir      string // of the run
+	own      string // of the stretch
 
 	life    context.Context // cancelled by Close
 	cancel  context.CancelFunc
@@ -60,7 +61,7 @@ var _ interface {
 
 func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{launcher: l, dir: dir, life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+	return &job{launcher: l, dir: dir, own: launch.StretchDir(dir, s.N), life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
@@ -114,7 +115,7 @@ func (j *job) steady() bool {
 // look reads the state of the node. It reports whether the stretch has ended.
 func (j *job) look() (over bool) {
 	var s nodeState
-	if readJSON(j.dir, nodeFile(j.stretch.N), &s) != nil {
+	if readJSON(j.own, nodeFile, &s) != nil {
 		return false
 	}
 	j.mu.Lock()
@@ -527,7 +528,7 @@ func (j *job) Waiting() string {
 
 // Sample returns the node's latest sample; one without data if it is absent or old.
 func (j *job) Sample() monitor.Sample {
-	s, err := readSample(j.dir, j.stretch.N)
+	s, err := readSample(j.own)
 	if err != nil || j.unseen() > j.launcher.pace().stale {
 		return monitor.NoSample(time.Now())
 	}
@@ -583,7 +584,7 @@ func (j *job) request(change func(*request)) error {
 	j.mu.Lock()
 	want := j.want
 	change(&want)
-	err := writeJSON(j.dir, requestFile(j.stretch.N), want)
+	err := writeJSON(j.own, requestFile, want)
 	if err == nil {
 		j.want = want
 	}

@@ -159,10 +159,9 @@ func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
 	}
 	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: l.Place(c.Allocation), Alloc: c.Allocation, Submitted: time.Now(), State: statePrepared}
 	s.Key = fmt.Sprintf("optimize.%s.%d", filepath.Base(dir), s.N)
-	for _, name := range []string{nodeFile(s.N), specFile(s.N), requestFile(s.N), sampleFile(s.N)} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
+	own := launch.StretchDir(dir, s.N)
+	if err := errors.Join(os.RemoveAll(own), os.MkdirAll(own, 0o700)); err != nil { // one that was not recorded
+		return nil, err
 	}
 	all.Schema, all.List = fileSchema, append(all.List, s)
 	if err := writeJSON(dir, stretchesFile, all); err != nil {
@@ -173,14 +172,14 @@ func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
 
 // fill writes what a stretch starts, and makes it the owner of the run.
 func (l *Launcher) fill(j *job, c launch.Command) error {
-	if err := writeJSON(j.dir, ownerFile, owner{Schema: fileSchema, Stretch: j.stretch.N}); err != nil {
+	if err := writeJSON(j.dir, ownerFile, owner{Schema: ownerSchema, Stretch: j.stretch.N}); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	j.stretch.State = ""
 	j.saveStretch()
 	j.mu.Unlock()
-	return l.writeSpec(j.dir, j.stretch.N, c)
+	return l.writeSpec(j, c)
 }
 
 // submit submits a stretch and records its id.
@@ -188,7 +187,7 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	s := &j.stretch
 	limit := l.timeLimit(c, s.Place)
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
-		Dir: c.Dir, Output: outputFile(j.dir, s.N), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
+		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
 	if limit > 0 {
 		r.Warn = l.warn(c, limit)
 	}
@@ -239,7 +238,7 @@ func (l *Launcher) notice() time.Duration {
 
 // writeSpec stores what a stretch starts. Only the variables that differ from the inherited environment are stored:
 // those of the user, which may be secret, reach the job through the engine.
-func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
+func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
 		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
 	if limit := l.timeLimit(c, l.Place(c.Allocation)); limit > 0 {
@@ -257,7 +256,7 @@ func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
 			s.Unset = append(s.Unset, name)
 		}
 	}
-	return writeJSON(dir, specFile(n), s)
+	return writeJSON(j.own, specFile, s)
 }
 
 // deviceVariables are set by the engine for the devices that it has granted.
@@ -279,6 +278,10 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 		return nil, fmt.Errorf("adopt stretch %d of %s: its record is missing: %w", h.Stretch, h.RunDir, err)
 	}
 	j := l.newJob(h.RunDir, list[h.Stretch-1])
+	if _, err := os.Stat(j.own); err != nil {
+		return nil, fmt.Errorf("adopt stretch %d of %s: it was started by an earlier version of this program, whose files differ: cancel %s job %s, then resume: %w",
+			h.Stretch, h.RunDir, j.stretch.Engine, j.stretch.ID, err)
+	}
 	if j.stretch.ID == "" {
 		found, err := l.Engine.List(ctx, j.stretch.Key)
 		if err != nil {
@@ -289,7 +292,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 			j.saveStretch()
 		}
 	}
-	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts at 0, below that of the node
+	readJSON(j.own, requestFile, &j.want) // without it the numbering starts at 0, below that of the node
 	j.want.Schema = fileSchema
 	l.WithdrawPrepared(h.RunDir)
 	if j.look() { // known at once: an outage of the agent is not counted beyond the end of the job
@@ -331,7 +334,7 @@ func (l *Launcher) Release(ctx context.Context, runDir string) error {
 		return err
 	}
 	if len(list) > 0 {
-		if err := writeJSON(runDir, ownerFile, owner{Schema: fileSchema, Stretch: len(list) + 1}); err != nil {
+		if err := writeJSON(runDir, ownerFile, owner{Schema: ownerSchema, Stretch: len(list) + 1}); err != nil {
 			return err
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +33,7 @@ const (
 	// fenceTime is the time in which an earlier stretch notices that it no longer owns the run. One that has not
 	// renewed its state for so long is dead or has been killed by its own fence.
 	fenceTime = 3 * time.Second
-	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch to
-	// release the run directory.
+	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch.
 	busyTime = 30 * time.Second
 )
 
@@ -59,10 +57,10 @@ func Node(args, self []string) int {
 		fmt.Fprintf(os.Stderr, "stretch %q: want a number from 1\n", args[1])
 		return codeNode
 	}
-	n := &node{dir: args[0], n: number, self: self, signals: make(chan os.Signal, 16)}
+	n := &node{run: args[0], dir: launch.StretchDir(args[0], number), n: number, self: self, signals: make(chan os.Signal, 16)}
 	signal.Notify(n.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	defer signal.Stop(n.signals)
-	code, err := n.run()
+	code, err := n.carryOut()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -71,7 +69,8 @@ func Node(args, self []string) int {
 
 // node is one stretch on its node.
 type node struct {
-	dir     string
+	run     string // directory of the run
+	dir     string // directory of the stretch, the only one below which this process writes
 	n       int
 	self    []string
 	signals chan os.Signal
@@ -94,11 +93,11 @@ type node struct {
 // errFenced reports that another stretch owns the run.
 var errFenced = errors.New("another stretch owns the run")
 
-// run carries out the stretch.
-func (n *node) run() (int, error) {
+// carryOut runs the stretch.
+func (n *node) carryOut() (int, error) {
 	host, _ := os.Hostname()
 	var earlier nodeState
-	if readJSON(n.dir, nodeFile(n.n), &earlier) == nil && earlier.Phase != ready {
+	if readJSON(n.dir, nodeFile, &earlier) == nil && earlier.Phase != ready {
 		return codeSaved, n.refuseSecond(earlier)
 	}
 	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
@@ -112,7 +111,7 @@ func (n *node) run() (int, error) {
 		}
 		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
 	}
-	if err := n.start(); errors.Is(err, launch.ErrBusy) { // an earlier stretch still holds the run directory: another attempt may succeed
+	if err := n.start(); errors.Is(err, launch.ErrBusy) { // the keeper of an earlier stretch lives: another attempt may succeed
 		return codeSaved, errors.Join(err, n.fail(ended, launch.Preempted, err.Error()))
 	} else if err != nil {
 		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
@@ -148,7 +147,7 @@ func (n *node) fail(p phase, reason launch.ExitReason, why string) error {
 func (n *node) beat() error {
 	s := &n.state
 	s.Wall, s.Monotonic, s.Beat = time.Now(), launch.Monotonic(), s.Beat+1
-	return replace(n.dir, nodeFile(n.n), func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+	return replace(n.dir, nodeFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
 // awaitTurn waits until the agent has written what to start and every earlier stretch has ended. It fails if the
@@ -166,7 +165,7 @@ func (n *node) awaitTurn() error {
 		case <-time.After(nodeTick):
 		}
 		var q request
-		if readJSON(n.dir, requestFile(n.n), &q) == nil && q.Stop != nil {
+		if readJSON(n.dir, requestFile, &q) == nil && q.Stop != nil {
 			return errors.New("withdrawn before the job was started")
 		}
 		if n.isFenced() {
@@ -185,7 +184,7 @@ func (n *node) awaitTurn() error {
 				continue
 			}
 		}
-		switch err := readJSON(n.dir, specFile(n.n), &n.spec); {
+		switch err := readJSON(n.dir, specFile, &n.spec); {
 		case err == nil:
 			return nil
 		case errors.Is(err, launch.ErrNewer):
@@ -201,7 +200,7 @@ func (n *node) awaitTurn() error {
 func (n *node) predecessor() (nodeState, bool) {
 	for k := n.n - 1; k >= 1; k-- {
 		var s nodeState
-		err := readJSON(n.dir, nodeFile(k), &s)
+		err := readJSON(launch.StretchDir(n.run, k), nodeFile, &s)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -215,7 +214,7 @@ func (n *node) predecessor() (nodeState, bool) {
 // isFenced reports whether a later stretch owns the run. A file that cannot be read changes nothing.
 func (n *node) isFenced() bool {
 	var o owner
-	return readJSON(n.dir, ownerFile, &o) == nil && o.Stretch > n.n
+	return readJSON(n.run, ownerFile, &o) == nil && o.Stretch > n.n
 }
 
 // start starts the job under a keeper. The processors are those that the engine has granted; a request for more is
@@ -237,14 +236,11 @@ func (n *node) start() error {
 	l.CPUs.Min, l.GPUs.Min = 0, 0
 	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
 		StopAfter: n.stopAfter(), Tied: true}
-	local := launch.Local{Self: n.self, Host: host}
-	for until := time.Now().Add(busyTime + 2*s.Grace); ; time.Sleep(nodeTick) {
-		n.job, err = local.Start(context.Background(), c)
-		if !errors.Is(err, launch.ErrBusy) || time.Now().After(until) || n.isFenced() {
-			break
-		}
+	if err := n.awaitKeepers(); err != nil {
+		return err
 	}
-	if err != nil {
+	local := launch.Local{Self: n.self, Host: host}
+	if n.job, err = local.Start(context.Background(), c); err != nil {
 		return err
 	}
 	tree := n.job.(launch.ProcessTree)
@@ -255,6 +251,22 @@ func (n *node) start() error {
 	n.state.Phase, n.state.Started = running, time.Now()
 	n.state.Enforced, n.state.Handle = n.job.Enforced(), n.job.Handle()
 	n.beat() // the job runs; the next beat may succeed
+	return nil
+}
+
+// awaitKeepers waits until the keepers of all earlier stretches have ended: one whose supervisor was killed still lets its
+// training save. On a file system without locks it does not wait.
+func (n *node) awaitKeepers() error {
+	until := time.Now().Add(busyTime + 2*n.spec.Grace)
+	for k := n.n - 1; k >= 1; k-- {
+		for launch.Supervised(launch.StretchDir(n.run, k)) {
+			if n.isFenced() || time.Now().After(until) {
+				return fmt.Errorf("%w: stretch %d", launch.ErrBusy, k)
+			}
+			time.Sleep(nodeTick)
+			n.beat() // the next beat may succeed
+		}
+	}
 	return nil
 }
 
@@ -311,7 +323,7 @@ func (n *node) supervise() (int, error) {
 		if time.Since(n.sampled) >= interval {
 			n.sampled = time.Now()
 			if s, _ := n.sampler.Sample(context.Background(), n.sampled); n.sampler != nil {
-				writeSample(n.dir, n.n, s) // a missing sample is no data for the agent
+				writeSample(n.dir, s) // a missing sample is no data for the agent
 			}
 			n.beat() // a full disk does not end the training
 		}
@@ -388,7 +400,7 @@ func (n *node) escalate() {
 // serve carries out what the agent has requested since the last call.
 func (n *node) serve() {
 	var q request
-	if readJSON(n.dir, requestFile(n.n), &q) != nil {
+	if readJSON(n.dir, requestFile, &q) != nil {
 		return // none yet, or a later version: the previous request remains in force
 	}
 	was := n.seen
@@ -436,9 +448,4 @@ func signalNumber(name string) syscall.Signal {
 		return s
 	}
 	return unix.SIGKILL
-}
-
-// outputFile is the output of the supervisor of a stretch.
-func outputFile(dir string, n int) string {
-	return filepath.Join(dir, fmt.Sprintf("stretch-%d.out", n))
 }

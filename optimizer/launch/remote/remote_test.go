@@ -321,7 +321,7 @@ func TestExitOfTheJob(t *testing.T) {
 			if e.Held < e.Ran || e.Ran <= 0 {
 				t.Errorf("held %v, ran %v: the place is held at least while the job runs", e.Held, e.Ran)
 			}
-			if out := awaitFile(t, filepath.Join(command.RunDir, "job.stdout")); out != "hello\n" {
+			if out := awaitFile(t, filepath.Join(launch.StretchDir(command.RunDir, 1), "job.stdout")); out != "hello\n" {
 				t.Errorf("output %q", out)
 			}
 			list, err := Stretches(command.RunDir)
@@ -518,6 +518,27 @@ func TestFence(t *testing.T) {
 	}
 	if changes != 2 {
 		t.Errorf("the writer changed %d times, want 2: each job writes in one piece", changes)
+	}
+}
+
+// TestKeeperWithoutSupervisor: the supervisor of a stretch is killed, and its training takes longer to save than a node
+// waits for a silent predecessor. The next one begins after it.
+func TestKeeperWithoutSupervisor(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	command := shell(t, `echo begin $$ >> journal; touch began; trap 'for i in 1 2 3 4 5 6; do sleep 1; done; echo end $$ >> journal; exit 75' USR1; while :; do sleep 0.1; done`)
+	command.Grace = 20 * time.Second
+	l := site(t, c)
+	first := start(t, l, command)
+	await(t, "the start", first.Started())
+	awaitFile(t, filepath.Join(command.Dir, "journal"))
+	c.job("1").cmd.Process.Kill()
+	second := start(t, l, command)
+	await(t, "the second start", second.Started())
+	second.Stop(context.Background(), 0)
+	lines := strings.Split(strings.TrimSpace(awaitFile(t, filepath.Join(command.Dir, "journal"))), "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[1], "end") {
+		t.Errorf("journal %q: the second began before the first had saved", lines)
 	}
 }
 
@@ -862,7 +883,7 @@ func TestWarnedBeforeTheLimit(t *testing.T) {
 	c.Signal(context.Background(), "1", syscall.SIGUSR1)
 	for until := time.Now().Add(testPatience); ; time.Sleep(10 * time.Millisecond) {
 		var s nodeState
-		if readJSON(command.RunDir, nodeFile(1), &s) == nil && s.Signal == "SIGUSR1" {
+		if readJSON(launch.StretchDir(command.RunDir, 1), nodeFile, &s) == nil && s.Signal == "SIGUSR1" {
 			break
 		}
 		if time.Now().After(until) {
