@@ -89,6 +89,9 @@ type Config struct {
 	// options of the site, passed through to the engine.
 	Engine     string   `json:"engine,omitempty"`
 	EngineArgs []string `json:"engine_args,omitempty"`
+	// Nodes is the number of nodes of each job of an engine, on each of which the training is started once; 0 means 1.
+	// GPUs, CPUs and Memory are those of a node.
+	Nodes int `json:"nodes,omitempty"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
@@ -157,6 +160,9 @@ func (c Config) Validate() error {
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
 		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+	}
+	if c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere() {
+		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:

@@ -30,6 +30,9 @@ func agree(life *engine.Life, from time.Time, seen time.Duration) bool {
 // confirm sets the times of a stretch to those of the account.
 func confirm(s *engine.Stretch, life *engine.Life) {
 	s.State, s.Ended, s.Confirmed = life.State, life.Ended, true
+	if len(life.Nodes) > 0 {
+		s.Nodes = life.Nodes
+	}
 	if !life.Started.IsZero() {
 		s.Started = life.Started
 	}

@@ -11,6 +11,7 @@
 //	    request.json  what the agent wants of it: a state, not a message
 //	    node.json     its condition, written each second by the node
 //	    sample        the latest sample of the node and the job's processes
+//	    rank-K/       the same of its node K, from 1, and what node K starts; spec and request are those above
 //
 // A node writes below the directory of its own stretch only, and reads nothing else but the fence and, before it starts
 // the training, the state of earlier stretches. So one that the engine has lost cannot act on what is meant for its
@@ -61,6 +62,7 @@ type spec struct {
 	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM; 0: none is sent
 	Interval   time.Duration        `json:"interval_ns"`   // of the samples
 	PTY        bool                 `json:"pty,omitempty"`
+	Nodes      int                  `json:"nodes,omitempty"` // on each of which Args is started; 0 means 1
 	// Reports is the directory of the observer's reports; empty without an observer.
 	Reports string `json:"reports,omitempty"`
 }
@@ -96,7 +98,8 @@ type nodeState struct {
 	Host      string        `json:"host"`
 	Node      string        `json:"node"` // the engine's name of the host
 	EngineID  string        `json:"engine_id,omitempty"`
-	Held      time.Time     `json:"held"` // start of the stretch on its node, wall clock of the node
+	Life      string        `json:"life,omitempty"` // how often the engine had started the stretch before
+	Held      time.Time     `json:"held"`           // start of the stretch on its node, wall clock of the node
 	Started   time.Time     `json:"started"`
 	Wall      time.Time     `json:"wall"`         // of this state
 	Monotonic time.Duration `json:"monotonic_ns"` // the same moment on the node's monotonic clock
@@ -108,6 +111,10 @@ type nodeState struct {
 	Signal string       `json:"signal,omitempty"`
 	Asked  bool         `json:"asked,omitempty"` // the job was asked to save and exit on that signal
 	Exit   *launch.Exit `json:"exit,omitempty"`
+	// Meeting is where the processes of several nodes find each other, HOST:PORT; of the first node.
+	Meeting string `json:"meeting,omitempty"`
+	// Over is set when the job of the first node has ended, and those of the others are awaited.
+	Over bool `json:"over,omitempty"`
 	// Failure is why the job was not started.
 	Failure string `json:"failure,omitempty"`
 }

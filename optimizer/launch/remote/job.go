@@ -511,9 +511,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + j.node.Node
+		return name + " runs on " + nodeWords(j.node.Node, j.stretch.Place.Nodes)
 	case j.node.Phase == ready:
-		return name + " holds " + j.node.Node
+		return name + " holds " + nodeWords(j.node.Node, j.stretch.Place.Nodes)
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
@@ -524,6 +524,14 @@ func (j *job) Waiting() string {
 		return name + " waits"
 	}
 	return name + " was submitted"
+}
+
+// nodeWords names the first node of n.
+func nodeWords(first string, n int) string {
+	if n < 2 {
+		return first
+	}
+	return fmt.Sprintf("%s and %d more", first, n-1)
 }
 
 // Sample returns the node's latest sample; one without data if it is absent or old.

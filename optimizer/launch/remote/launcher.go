@@ -30,6 +30,8 @@ type Launcher struct {
 	Longest func(p engine.Place) time.Duration
 	// Extra contains options of the site, passed through to the engine.
 	Extra []string
+	// Limit is the limit of the run time in Extra, which prevails; 0: none is there.
+	Limit time.Duration
 	// Notice is the time between the engine's SIGTERM and its SIGKILL; 0 means 30 s.
 	Notice time.Duration
 	// Inherited is the environment of this process; the environment of a Command is stored as the difference to it.
@@ -206,8 +208,11 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 
 // timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
 // last checkpoint and the engine's resolution of a minute, at most the longest that the place permits. The training is
-// stopped before it by its own limit.
+// stopped before it by its own limit. A limit of the user prevails.
 func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
+	if l.Limit > 0 {
+		return l.Limit
+	}
 	longest := time.Duration(math.MaxInt64)
 	if l.Longest != nil {
 		if d := l.Longest(p); d > 0 {
@@ -240,7 +245,7 @@ func (l *Launcher) notice() time.Duration {
 // those of the user, which may be secret, reach the job through the engine.
 func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
-		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
+		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports, Nodes: l.Place(c.Allocation).Nodes}
 	if limit := l.timeLimit(c, l.Place(c.Allocation)); limit > 0 {
 		s.Warn = l.warn(c, limit)
 	}

@@ -57,7 +57,9 @@ func Node(args, self []string) int {
 		fmt.Fprintf(os.Stderr, "stretch %q: want a number from 1\n", args[1])
 		return codeNode
 	}
-	n := &node{run: args[0], dir: launch.StretchDir(args[0], number), n: number, self: self, signals: make(chan os.Signal, 16)}
+	n := &node{run: args[0], shared: launch.StretchDir(args[0], number), n: number, self: self, signals: make(chan os.Signal, 16)}
+	n.rank, _ = strconv.Atoi(os.Getenv("SLURM_PROCID")) // 0 on the first or only node
+	n.dir = rankDir(n.shared, n.rank)
 	signal.Notify(n.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	defer signal.Stop(n.signals)
 	code, err := n.carryOut()
@@ -70,8 +72,10 @@ func Node(args, self []string) int {
 // node is one stretch on its node.
 type node struct {
 	run     string // directory of the run
-	dir     string // directory of the stretch, the only one below which this process writes
+	shared  string // directory of the stretch
+	dir     string // the only directory below which this process writes: that of the stretch or, with a rank, its own
 	n       int
+	rank    int // of several nodes, from 0: the first one speaks for all
 	self    []string
 	signals chan os.Signal
 	state   nodeState
@@ -88,6 +92,11 @@ type node struct {
 	sampled time.Time
 
 	terminated bool // the engine has sent SIGTERM
+
+	peers   []peer    // latest states of the other nodes: of the first one, or those of all others
+	failed  *peer     // the first of the others whose job failed, or the first node when it ended
+	stopAt  time.Time // of the job, since another node failed or the first one ended; zero: neither
+	ordered bool      // the stop at stopAt has been carried out
 }
 
 // errFenced reports that another stretch owns the run.
@@ -96,12 +105,15 @@ var errFenced = errors.New("another stretch owns the run")
 // carryOut runs the stretch.
 func (n *node) carryOut() (int, error) {
 	host, _ := os.Hostname()
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
+	}
 	var earlier nodeState
 	if readJSON(n.dir, nodeFile, &earlier) == nil && earlier.Phase != ready {
 		return codeSaved, n.refuseSecond(earlier)
 	}
 	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
-		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
+		EngineID: os.Getenv("SLURM_JOB_ID"), Life: os.Getenv("SLURM_RESTART_COUNT"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -165,7 +177,7 @@ func (n *node) awaitTurn() error {
 		case <-time.After(nodeTick):
 		}
 		var q request
-		if readJSON(n.dir, requestFile, &q) == nil && q.Stop != nil {
+		if readJSON(n.shared, requestFile, &q) == nil && q.Stop != nil {
 			return errors.New("withdrawn before the job was started")
 		}
 		if n.isFenced() {
@@ -175,7 +187,21 @@ func (n *node) awaitTurn() error {
 			n.sampled = time.Now()
 			n.beat() // it still holds its place; the next beat may succeed
 		}
-		if earlier, alive := n.predecessor(); alive {
+		if n.rank > 0 {
+			alive, begun, err := n.firstHasBegun()
+			switch {
+			case err != nil:
+				return err
+			case alive:
+				idle = time.Now()
+			}
+			if !begun {
+				if time.Since(idle) > patience {
+					return fmt.Errorf("the first node shows no sign of life within %v", patience)
+				}
+				continue
+			}
+		} else if earlier, alive := n.predecessor(); alive {
 			idle = time.Now()
 			if earlier.Beat != before.Beat || earlier.Host != before.Host {
 				before, quiet = earlier, time.Now()
@@ -184,7 +210,7 @@ func (n *node) awaitTurn() error {
 				continue
 			}
 		}
-		switch err := readJSON(n.dir, specFile, &n.spec); {
+		switch err := readJSON(n.shared, specFile, &n.spec); {
 		case err == nil:
 			return nil
 		case errors.Is(err, launch.ErrNewer):
@@ -234,11 +260,15 @@ func (n *node) start() error {
 	}
 	l := s.Limits
 	l.CPUs.Min, l.GPUs.Min = 0, 0
-	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
+	c := launch.Command{Args: s.Args, Dir: s.Dir, PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
 		StopAfter: n.stopAfter(), Tied: true}
 	if err := n.awaitKeepers(); err != nil {
 		return err
 	}
+	if err := n.meet(); err != nil {
+		return err
+	}
+	c.Env = n.environment()
 	local := launch.Local{Self: n.self, Host: host}
 	if n.job, err = local.Start(context.Background(), c); err != nil {
 		return err
@@ -259,7 +289,8 @@ func (n *node) start() error {
 func (n *node) awaitKeepers() error {
 	until := time.Now().Add(busyTime + 2*n.spec.Grace)
 	for k := n.n - 1; k >= 1; k-- {
-		for launch.Supervised(launch.StretchDir(n.run, k)) {
+		dir := launch.StretchDir(n.run, k)
+		for slices.ContainsFunc(append(rankDirs(dir), dir), launch.Supervised) {
 			if n.isFenced() || time.Now().After(until) {
 				return fmt.Errorf("%w: stretch %d", launch.ErrBusy, k)
 			}
@@ -273,7 +304,8 @@ func (n *node) awaitKeepers() error {
 // environment is that of the batch job with the variables of the spec.
 func (n *node) environment() []string {
 	own := map[string]bool{}
-	for _, v := range slices.Concat(n.spec.Env, n.spec.Unset) {
+	set := append(slices.Clone(n.spec.Env), n.rankVariables()...)
+	for _, v := range slices.Concat(set, n.spec.Unset) {
 		name, _, _ := strings.Cut(v, "=")
 		own[name] = true
 	}
@@ -283,7 +315,7 @@ func (n *node) environment() []string {
 			env = append(env, v)
 		}
 	}
-	return append(env, n.spec.Env...)
+	return append(env, set...)
 }
 
 // stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and StopBy.
@@ -320,6 +352,7 @@ func (n *node) supervise() (int, error) {
 		}
 		n.serve()
 		n.escalate()
+		n.followPeers()
 		if time.Since(n.sampled) >= interval {
 			n.sampled = time.Now()
 			if s, _ := n.sampler.Sample(context.Background(), n.sampled); n.sampler != nil {
@@ -375,6 +408,9 @@ func (n *node) receive(s os.Signal) {
 // saveAndStop asks the job to save and exit: through the observer, or by the checkpoint signal.
 func (n *node) saveAndStop() bool {
 	if n.spec.Reports != "" {
+		if n.rank > 0 { // the first node asks; the others end with it
+			return true
+		}
 		r := observe.NewReader(n.spec.Reports)
 		for {
 			if rows, err := r.Poll(time.Now()); err != nil || len(rows) == 0 {
@@ -400,7 +436,7 @@ func (n *node) escalate() {
 // serve carries out what the agent has requested since the last call.
 func (n *node) serve() {
 	var q request
-	if readJSON(n.dir, requestFile, &q) != nil {
+	if readJSON(n.shared, requestFile, &q) != nil {
 		return // none yet, or a later version: the previous request remains in force
 	}
 	was := n.seen
@@ -424,7 +460,7 @@ func (n *node) serve() {
 
 // finish records the end of the job and returns the exit code of the process.
 func (n *node) finish() (int, error) {
-	exit := n.job.Exit()
+	exit := n.awaitPeers(n.job.Exit())
 	n.state.Phase, n.state.Exit = ended, &exit
 	err := n.beat()
 	for range 20 { // a full disk may have room again; the agent otherwise reads exit.json

@@ -132,6 +132,10 @@ func (c *cluster) run() {
 
 func (c *cluster) start(b *batch) {
 	cmd := exec.Command(b.request.Argv[0], b.request.Argv[1:]...)
+	if n := b.request.Place.Nodes; n > 1 {
+		each := fmt.Sprintf(`for k in $(seq %d); do SLURM_PROCID=$k SLURMD_NODENAME=node$k "$@" & done; SLURM_PROCID=0 SLURMD_NODENAME=node0 "$@"; code=$?; wait; exit $code`, n-1)
+		cmd = exec.Command("/bin/sh", append([]string{"-c", each, "srun"}, b.request.Argv...)...)
+	}
 	cmd.Env, cmd.Dir = b.request.Env, b.request.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.OpenFile(b.request.Output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
