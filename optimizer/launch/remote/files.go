@@ -59,7 +59,7 @@ type spec struct {
 	StopAfter  time.Duration        `json:"stop_after_ns"` // from the start of the job; 0: no limit
 	StopBy     time.Time            `json:"stop_by"`       // wall clock; zero: no limit
 	Notice     time.Duration        `json:"notice_ns"`     // from the engine's SIGTERM to its SIGKILL
-	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM; 0: none is sent
+	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM
 	Interval   time.Duration        `json:"interval_ns"`   // of the samples
 	PTY        bool                 `json:"pty,omitempty"`
 	Nodes      int                  `json:"nodes,omitempty"` // on each of which Args is started; 0 means 1

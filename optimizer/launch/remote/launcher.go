@@ -189,10 +189,7 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	s := &j.stretch
 	limit := l.timeLimit(c, s.Place)
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
-		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
-	if limit > 0 {
-		r.Warn = l.warn(c, limit)
-	}
+		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Warn: l.warn(c, limit), Extra: l.Extra}
 	id, err := l.Engine.Submit(ctx, r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -230,8 +227,13 @@ func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
 }
 
 // warn returns the time before the engine's time limit at which the supervisor is warned: enough for a save and an exit.
+// Without a limit of ours the site may have one, and Slurm may send the warning when it preempts the job.
 func (l *Launcher) warn(c launch.Command, limit time.Duration) time.Duration {
-	return min(max(l.notice(), c.Grace)+time.Minute, limit/2)
+	warn := max(l.notice(), c.Grace) + time.Minute
+	if limit > 0 {
+		warn = min(warn, limit/2)
+	}
+	return warn
 }
 
 func (l *Launcher) notice() time.Duration {
@@ -246,9 +248,7 @@ func (l *Launcher) notice() time.Duration {
 func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
 		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports, Nodes: l.Place(c.Allocation).Nodes}
-	if limit := l.timeLimit(c, l.Place(c.Allocation)); limit > 0 {
-		s.Warn = l.warn(c, limit)
-	}
+	s.Warn = l.warn(c, l.timeLimit(c, l.Place(c.Allocation)))
 	inherited, own := variables(l.Inherited), variables(c.Env)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {

@@ -12,6 +12,7 @@ import json
 import os
 import sys
 
+from . import termination
 from .core import clock, group_store, observer, one_machine, thread_count
 
 LARGEST = 64 << 10
@@ -41,6 +42,18 @@ class Requests:
             self.last = 0
             with open(self.announcement(self.rank), "w") as f:
                 f.write(str(owner.pid))
+
+        adapter = owner.training.adapter
+        if self.world == 1 and getattr(adapter, "save", None) and getattr(adapter, "stop", None):
+            termination.install(self.stopping)
+
+    def stopping(self):
+        """Report whether the agent has asked for a save and a stop."""
+        try:
+            with open(self.path, "rb") as f:
+                return json.loads(f.read(LARGEST)).get("op") == "save_and_stop"
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def announcement(self, rank):
         return os.path.join(self.directory, "rank-%s-%d" % (self.group, rank))
