@@ -57,7 +57,7 @@ type spec struct {
 	Limits     resources.Limits     `json:"limits"`
 	Grace      time.Duration        `json:"grace_ns"`
 	StopAfter  time.Duration        `json:"stop_after_ns"` // from the start of the job; 0: no limit
-	StopBy     time.Time            `json:"stop_by"`       // wall clock; zero: no limit
+	StopIn     time.Duration        `json:"stop_in_ns"`    // from the writing of this file; 0: no limit
 	Notice     time.Duration        `json:"notice_ns"`     // from the engine's SIGTERM to its SIGKILL
 	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM
 	Interval   time.Duration        `json:"interval_ns"`   // of the samples

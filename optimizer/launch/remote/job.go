@@ -45,6 +45,7 @@ type job struct {
 	node    nodeState
 	changed time.Time     // when node last changed, on this machine's clock
 	offset  time.Duration // the node's monotonic clock less this machine's
+	skew    time.Duration // the node's wall clock less this machine's, to within the time of a read; 0 until known
 	status  engine.Status // the engine's last answer
 	asked   time.Time     // of that answer
 	silent  error         // why the engine does not answer; nil if it does
@@ -122,6 +123,9 @@ func (j *job) look() (over bool) {
 	defer j.mu.Unlock()
 	if s.Beat == j.node.Beat {
 		return s.Phase == ended || s.Phase == fenced
+	}
+	if skew := time.Until(s.Wall); j.node.Beat > 0 && (skew-j.skew).Abs() > 10*time.Second { // of a state written since the last look
+		j.skew = skew
 	}
 	j.node, j.changed = s, time.Now()
 	j.offset = s.Monotonic - launch.Monotonic()
@@ -511,9 +515,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + nodeWords(j.node.Node, j.stretch.Place.Nodes)
+		return name + " runs on " + nodeWords(j.node.Node, j.stretch.Place.Nodes) + skewWords(j.skew)
 	case j.node.Phase == ready:
-		return name + " holds " + nodeWords(j.node.Node, j.stretch.Place.Nodes)
+		return name + " holds " + nodeWords(j.node.Node, j.stretch.Place.Nodes) + skewWords(j.skew)
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
@@ -532,6 +536,18 @@ func nodeWords(first string, n int) string {
 		return first
 	}
 	return fmt.Sprintf("%s and %d more", first, n-1)
+}
+
+// skewWords names a difference of clocks that would show in the times of records. No duration depends on it.
+func skewWords(skew time.Duration) string {
+	const shown = 30 * time.Second
+	switch {
+	case skew > shown:
+		return fmt.Sprintf(", whose clock is %v ahead", skew.Round(time.Second))
+	case skew < -shown:
+		return fmt.Sprintf(", whose clock is %v behind", -skew.Round(time.Second))
+	}
+	return ""
 }
 
 // Sample returns the node's latest sample; one without data if it is absent or old.

@@ -247,7 +247,10 @@ func (l *Launcher) notice() time.Duration {
 // those of the user, which may be secret, reach the job through the engine.
 func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
-		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports, Nodes: l.Place(c.Allocation).Nodes}
+		Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports, Nodes: l.Place(c.Allocation).Nodes}
+	if !c.StopBy.IsZero() {
+		s.StopIn = max(time.Until(c.StopBy), time.Millisecond)
+	}
 	s.Warn = l.warn(c, l.timeLimit(c, l.Place(c.Allocation)))
 	inherited, own := variables(l.Inherited), variables(c.Env)
 	for _, name := range slices.Sorted(maps.Keys(own)) {

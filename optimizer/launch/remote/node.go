@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -318,15 +319,27 @@ func (n *node) environment() []string {
 	return append(env, set...)
 }
 
-// stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and StopBy.
+// stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and the rest of StopIn.
 func (n *node) stopAfter() time.Duration {
 	d := n.spec.StopAfter
-	if by := n.spec.StopBy; !by.IsZero() {
-		if left := max(time.Until(by), time.Millisecond); d == 0 || left < d {
+	if in := n.spec.StopIn; in > 0 {
+		if left := max(in-n.sinceSpec(), time.Millisecond); d == 0 || left < d {
 			d = left
 		}
 	}
 	return d
+}
+
+// sinceSpec returns the time since the spec was written. Both moments are file times, which are those of one clock, that of
+// the file system, whatever the clocks of the agent's machine and of this one show.
+func (n *node) sinceSpec() time.Duration {
+	n.beat() // the next beat may succeed
+	spec, err1 := os.Stat(filepath.Join(n.shared, specFile))
+	own, err2 := os.Stat(filepath.Join(n.dir, nodeFile))
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return max(own.ModTime().Sub(spec.ModTime()), 0)
 }
 
 // supervise carries out requests, answers the engine's signals and renews the state until the job has ended.

@@ -142,3 +142,29 @@ func TestNodeOfAnEarlierLife(t *testing.T) {
 		t.Error("a node that shows a sign of life counts as failed")
 	}
 }
+
+// TestClockOfTheNode checks that the time until a deadline does not depend on the clock of the node, and that a difference of
+// the clocks is named.
+func TestClockOfTheNode(t *testing.T) {
+	dir := t.TempDir()
+	n := &node{shared: dir, dir: dir, spec: spec{StopIn: time.Hour}}
+	if err := writeJSON(dir, specFile, n.spec); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-20 * time.Minute) // the file system's time of the spec
+	if err := os.Chtimes(filepath.Join(dir, specFile), before, before); err != nil {
+		t.Fatal(err)
+	}
+	if d := n.stopAfter(); d > 41*time.Minute || d < 39*time.Minute {
+		t.Errorf("limit %v, want 40 minutes", d)
+	}
+	n.spec.StopAfter = time.Minute
+	if d := n.stopAfter(); d != time.Minute {
+		t.Errorf("limit %v, want a minute", d)
+	}
+	for skew, want := range map[time.Duration]string{0: "", 20 * time.Second: "", 2 * time.Minute: ", whose clock is 2m0s ahead", -time.Minute: ", whose clock is 1m0s behind"} {
+		if got := skewWords(skew); got != want {
+			t.Errorf("%v: %q, want %q", skew, got, want)
+		}
+	}
+}
