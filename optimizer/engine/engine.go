@@ -170,6 +170,7 @@ type Entry struct {
 // Pointers are nil where the site records nothing, which differs from 0.
 type Life struct {
 	ID        string        `json:"id"`
+	Key       string        `json:"key"`                 // that of the request; an engine that lost its records may assign an ID again
 	State     string        `json:"state"`               // the engine's own word, such as NODE_FAIL
 	Final     bool          `json:"final"`               // it has ended and has an end time
 	Cancelled string        `json:"cancelled,omitempty"` // the user who cancelled it; empty if none did

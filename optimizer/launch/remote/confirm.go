@@ -56,7 +56,7 @@ func (l *Launcher) Confirm(ctx context.Context, runDir string) ([]engine.Stretch
 		if err != nil {
 			return all.List, err
 		}
-		life, charged := whole(lives), s.Ended.Sub(s.Started)
+		life, charged := whole(lives, s.Key), s.Ended.Sub(s.Started)
 		if life == nil || !agree(life, s.Started, charged) && time.Since(s.Ended) < settledAfter {
 			continue
 		}

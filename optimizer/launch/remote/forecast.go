@@ -67,6 +67,9 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			rates := cost.Default(gpuOf(o, a))
 			f.Rates = &rates
 		}
+		if f.Rates != nil {
+			*f.Rates = f.Rates.Times(o.PerJob)
+		}
 		return f, nil
 	}
 	first, err := at(chosen, 0)
@@ -81,7 +84,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		if others == 0 || ctx.Err() != nil {
 			break
 		}
-		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
+		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 || a.GPUs > 0 && o.Nodes < o.PerJob {
 			continue
 		}
 		if f, err := at(o, drawsElsewhere); err == nil { // a place that cannot be predicted is no alternative

@@ -347,7 +347,7 @@ func (j *job) endWithout(why string) {
 // database.
 func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
-	id, held := j.stretch.ID, j.node.Held
+	id, key, held := j.stretch.ID, j.stretch.Key, j.node.Held
 	seen := j.node.Wall.Sub(held)
 	j.mu.Unlock()
 	if id == "" {
@@ -358,7 +358,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 		lives, err := j.launcher.Engine.Account(ctx, id)
 		cancel()
-		if sum := whole(lives); err == nil && sum != nil {
+		if sum := whole(lives, key); err == nil && sum != nil {
 			life = sum
 			if sure = agree(life, held, seen); sure {
 				return life, true
@@ -375,9 +375,10 @@ func (j *job) account() (life *engine.Life, sure bool) {
 	}
 }
 
-// whole returns all lives of a job as one, in the state of the last: from the start of the first, with the sum of the
-// times, all of which are paid. nil unless all are final.
-func whole(lives []engine.Life) *engine.Life {
+// whole returns all lives of the job of a key as one, in the state of the last: from the start of the first, with the sum
+// of the times, all of which are paid. nil unless all are final.
+func whole(lives []engine.Life, key string) *engine.Life {
+	lives = slices.DeleteFunc(lives, func(l engine.Life) bool { return l.Key != key })
 	if len(lives) == 0 {
 		return nil
 	}

@@ -237,7 +237,7 @@ func (c *cluster) Account(_ context.Context, ids ...string) ([]engine.Life, erro
 	var out []engine.Life
 	for _, id := range ids {
 		if b := c.jobs[id]; b != nil {
-			l := engine.Life{ID: id, State: b.raw, Final: b.state == engine.Ended && !b.end.IsZero(), Cancelled: b.who, Submitted: b.submit, Started: b.start, Ended: b.end}
+			l := engine.Life{ID: id, Key: b.key, State: b.raw, Final: b.state == engine.Ended && !b.end.IsZero(), Cancelled: b.who, Submitted: b.submit, Started: b.start, Ended: b.end}
 			if !b.start.IsZero() && l.Final {
 				l.Elapsed = b.end.Sub(b.start)
 			}
