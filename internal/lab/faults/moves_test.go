@@ -147,10 +147,24 @@ func (m *mover) move(n int) handover {
 	if h.to = m.job.Handle().Stretch; place == nil && h.fault == "" {
 		m.Errorf("no place was obtained for the move from stretch %d", h.from)
 	}
-	m.await("the next writer", func() bool { return len(writers(m.units())) > before })
+	m.runs(n, "the next writer", func() bool { return len(writers(m.units())) > before })
 	from := len(m.units())
-	m.await("progress", func() bool { return len(m.units()) > from+2 })
+	m.runs(n, "progress", func() bool { return len(m.units()) > from+2 })
 	return h
+}
+
+// runs waits until a condition holds, and starts the training again when the engine ends its place, as an agent does.
+func (m *mover) runs(n int, what string, holds func() bool) {
+	m.Helper()
+	m.await(what, func() bool {
+		select {
+		case <-m.job.Done():
+			m.Logf("stretch %d: %s", m.job.Handle().Stretch, m.job.Exit().Detail)
+			m.start(n)
+		default:
+		}
+		return holds()
+	})
 }
 
 // prepare obtains the place of the next stretch; nil if the present one has ended meanwhile, or the engine has ended it.

@@ -287,8 +287,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	}
 	j := l.newJob(h.RunDir, list[h.Stretch-1])
 	if _, err := os.Stat(j.own); err != nil {
-		return nil, fmt.Errorf("adopt stretch %d of %s: it was started by an earlier version of this program, whose files differ: cancel %s job %s, then resume: %w",
-			h.Stretch, h.RunDir, j.stretch.Engine, j.stretch.ID, err)
+		return l.adoptEarlier(ctx, j)
 	}
 	if j.stretch.ID == "" {
 		found, err := l.Engine.List(ctx, j.stretch.Key)
@@ -309,6 +308,22 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	}
 	j.left.Add(1)
 	go j.watch()
+	return j, nil
+}
+
+// adoptEarlier returns the stretch of an earlier version of this program, whose files differ, if its job has ended.
+func (l *Launcher) adoptEarlier(ctx context.Context, j *job) (launch.Job, error) {
+	s := &j.stretch
+	if s.Ended.IsZero() {
+		found, err := l.Engine.List(ctx, s.Key)
+		if err == nil && slices.ContainsFunc(found, func(f engine.Status) bool { return f.State != engine.Ended }) {
+			err = fmt.Errorf("it was started by an earlier version of this program, whose files differ: cancel %s job %s, then resume", s.Engine, s.ID)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("adopt stretch %d of %s: %w", s.N, j.dir, err)
+		}
+	}
+	j.endWithout("of an earlier version of this program")
 	return j, nil
 }
 

@@ -904,3 +904,34 @@ func TestWarnedBeforeTheLimit(t *testing.T) {
 		t.Errorf("exit %+v", e)
 	}
 }
+
+// TestAdoptEarlierVersion checks that a job whose files are those of an earlier version is refused while it may run, and is
+// recorded as ended afterwards.
+func TestAdoptEarlierVersion(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.hold = true
+	command := shell(t, "exec sleep 1000")
+	l := site(t, c)
+	first := start(t, l, command)
+	h := first.Handle()
+	first.Close()
+	if err := os.RemoveAll(launch.StretchDir(command.RunDir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	l = site(t, c)
+	if _, err := l.Adopt(context.Background(), h); err == nil || !strings.Contains(err.Error(), "cancel cluster job 1, then resume") {
+		t.Errorf("adopted a job of an earlier version: %v", err)
+	}
+	if err := c.Cancel(context.Background(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.Adopt(context.Background(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end", j.Done())
+	if e := j.Exit(); e.Reason != launch.Cancelled {
+		t.Errorf("exit %+v, want cancelled", e)
+	}
+}
