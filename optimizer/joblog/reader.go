@@ -154,6 +154,21 @@ func (r *Reader) Restart(own string, now time.Time) {
 	r.begin(now)
 }
 
+// MoveOutput continues with the output of the next job in other files. It has no effect for the present files.
+func (r *Reader) MoveOutput(stdout, stderr string) error {
+	if stdout == r.options.Stdout {
+		return nil
+	}
+	out, err := openOutput(stdout, stderr, r.options.Pattern, nil)
+	if err != nil {
+		return err
+	}
+	r.out.close()
+	out.seen, out.epochs, out.steps = r.out.seen, r.out.epochs, r.out.steps
+	r.out, r.options.Stdout, r.options.Stderr = out, stdout, stderr
+	return nil
+}
+
 // Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error is
 // returned with the rows that could be read; the next Poll tries again.
 func (r *Reader) Poll(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, false)) }

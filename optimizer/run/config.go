@@ -96,6 +96,9 @@ type Config struct {
 	// options of the site, passed through to the engine.
 	Engine     string   `json:"engine,omitempty"`
 	EngineArgs []string `json:"engine_args,omitempty"`
+	// Nodes is the number of nodes of each job of an engine, on each of which the training is started once; 0 means 1.
+	// GPUs, CPUs and Memory are those of a node.
+	Nodes int `json:"nodes,omitempty"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
@@ -169,6 +172,9 @@ func (c Config) Validate() error {
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
 		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
+	}
+	if c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere() {
+		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:

@@ -77,6 +77,7 @@ var settings = []setting{
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
 	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local|slurm"},
 	{key: "engine.args", flag: "engine-arg", kind: lines, help: "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)"},
+	{key: "engine.nodes", flag: "nodes", kind: whole, help: "nodes of each job on the engine, for a distributed training (default 1); --gpus and --cpus are those of a node"},
 	{key: "engine.requeue", flag: "requeue", kind: toggle, help: "in a Slurm job: requeue it when its time limit ends the run, which then resumes"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
 	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},

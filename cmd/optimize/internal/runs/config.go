@@ -30,7 +30,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 		Every: v.Whole("rl.epoch_adjustment_frequency", &errs), Grace: v.Length("engine.grace", &errs),
 		Restarts: v.Whole("engine.max_restarts", &errs), Python: v.Text("engine.python"),
 		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"), Observe: v.Text("monitor.observe"),
-		PTY: v.Toggle("monitor.pty", &errs), Requeue: v.Toggle("engine.requeue", &errs),
+		PTY: v.Toggle("monitor.pty", &errs), Nodes: v.Whole("engine.nodes", &errs), Requeue: v.Toggle("engine.requeue", &errs),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none rather than the default
 		if v.Set(key) && *n == 0 {
