@@ -64,6 +64,12 @@ func (r *run) adaptStep(ctx context.Context) {
 		return
 	}
 	p.Reason = why
+	r.setDecision(p)
+	r.moveTo(p)
+}
+
+// setDecision makes p, a later decision of the run, its plan.
+func (r *run) setDecision(p plan.Plan) {
 	r.plan = p
 	before := r.rec.Plan
 	r.rec.Plan = r.planRecord(p, r.elapsed().Seconds())
@@ -71,7 +77,6 @@ func (r *run) adaptStep(ctx context.Context) {
 		r.rec.Plan.Prediction = before.Prediction
 	}
 	r.writeFront(p)
-	r.moveTo(p)
 }
 
 // probeAgain starts another probe during the work if that is worthwhile, and otherwise records the decision to stay.
