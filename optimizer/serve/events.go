@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"net/http"
 	"regexp"
 	"time"
@@ -74,18 +75,9 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 // control matches terminal control in the output of a job.
 var control = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b\n]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]|[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
-// overwritten matches a part of a line that a carriage return overwrites, such as a state of a progress bar.
-var overwritten = regexp.MustCompile("[^\n\r]*\r+([^\n])")
-
-// plainOutput prepares output of a job for display: without terminal control, and of a line that was drawn repeatedly
-// only the last state in the same read.
-func plainOutput(data []byte) []byte {
-	data = control.ReplaceAll(data, nil)
-	data = overwritten.ReplaceAll(data, []byte("$1"))
-	for i, c := range data { // a line that is still being drawn
-		if c == '\r' {
-			data[i] = '\n'
-		}
-	}
-	return data
+// plainOutput prepares a line of the output of a job for display: without terminal control, and of a line that was drawn
+// repeatedly, such as a progress bar, only the last state.
+func plainOutput(line []byte) []byte {
+	line = bytes.TrimRight(control.ReplaceAll(line, nil), "\r\n")
+	return append(bytes.Clone(line[bytes.LastIndexByte(line, '\r')+1:]), '\n')
 }

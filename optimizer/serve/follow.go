@@ -84,7 +84,7 @@ const followEvery = time.Second
 
 func newFollower(id, dir string, render func(*journal.Record, *journal.Holder) (map[string]string, error)) *follower {
 	f := &follower{id: id, dir: dir, render: render, changed: make(chan struct{}), frames: map[string]frame{}, stop: make(chan struct{})}
-	f.samples = tail{path: filepath.Join(dir, "samples.csv"), keep: keepSamples, turn: f.rows}
+	f.samples = tail{path: filepath.Join(dir, "samples.csv"), keep: keepSamples, turn: f.row}
 	f.stdout = tail{path: filepath.Join(dir, "job.stdout"), keep: keepOutput, turn: plainOutput}
 	f.stderr = tail{path: filepath.Join(dir, "job.stderr"), keep: keepOutput, turn: plainOutput}
 	return f
@@ -185,28 +185,23 @@ func (f *follower) readRecord() (word string, parts map[string]string, problem s
 var sampleColumns = []string{"time_s", "cost_usd", "projected_s", "projected_s_p5", "projected_s_p95", "projected_cost_usd", "projected_cost_usd_p5", "projected_cost_usd_p95",
 	"units", "throughput", "tree_cpu_percent", "cpus", "gpu_util_percent", "tree_memory_gib", "gpu_memory_gib", "memory_gib", "gpus"}
 
-// rows prepares rows of samples.csv: one JSON array per row, each followed by a line feed. Rows that cannot be read are
-// omitted.
-func (f *follower) rows(lines []byte) []byte {
-	var b bytes.Buffer
-	for line := range bytes.Lines(lines) {
-		record, err := csv.NewReader(bytes.NewReader(line)).Read()
-		if err != nil {
-			continue
-		}
-		if record[0] == "time_s" { // the header
-			f.columns = record
-			continue
-		}
-		if f.columns == nil {
-			f.columns = headerOf(f.samples.path)
-		}
-		if len(record) == len(f.columns) {
-			b.Write(rowOf(f.columns, record))
-			b.WriteByte('\n')
-		}
+// row prepares a row of samples.csv: a JSON array, followed by a line feed. A row that cannot be read is empty.
+func (f *follower) row(line []byte) []byte {
+	record, err := csv.NewReader(bytes.NewReader(line)).Read()
+	if err != nil {
+		return nil
 	}
-	return b.Bytes()
+	if record[0] == "time_s" { // the header
+		f.columns = record
+		return nil
+	}
+	if f.columns == nil {
+		f.columns = headerOf(f.samples.path)
+	}
+	if len(record) != len(f.columns) {
+		return nil
+	}
+	return append(rowOf(f.columns, record), '\n')
 }
 
 // frame returns the events that follow a cursor; without data if there is nothing new.
@@ -259,8 +254,9 @@ func (f *follower) make(c cursor) frame {
 	}{{"stderr", &f.stderr, &c.stderr}, {"stdout", &f.stdout, &c.stdout}} {
 		if at := s.tail.at(); at != *s.at && at.file != 0 {
 			data, reset := s.tail.since(*s.at)
+			known := s.at.file != 0
 			*s.at = at
-			if len(data) > 0 || reset {
+			if len(data) > 0 || reset && known {
 				send("output", map[string]any{"schema": 1, "stream": s.name, "reset": reset, "text": string(data)})
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -44,8 +45,8 @@ type piece struct {
 // it from one goroutine at a time.
 type tail struct {
 	path string
-	keep int                       // bytes of prepared pieces that are kept
-	turn func(lines []byte) []byte // prepares complete lines; nil keeps them. The result may be empty
+	keep int                      // bytes of prepared pieces that are kept
+	turn func(line []byte) []byte // prepares a line; nil keeps it. The result may be empty
 
 	file   *os.File
 	inode  uint64
@@ -129,13 +130,14 @@ func (t *tail) step() (more bool, err error) {
 	if whole == 0 {
 		return false, nil
 	}
-	data := buf[:whole]
-	if t.turn != nil {
-		data = t.turn(data)
+	for line := range bytes.Lines(buf[:whole]) { // one piece per line, so that any position between lines can be continued
+		t.offset += int64(len(line))
+		if t.turn != nil {
+			line = t.turn(line)
+		}
+		t.pieces = append(t.pieces, piece{t.offset, bytes.Clone(line)})
+		t.size += len(line)
 	}
-	t.offset += int64(whole)
-	t.pieces = append(t.pieces, piece{t.offset, bytes.Clone(data)})
-	t.size += len(data)
 	for t.size > t.keep && len(t.pieces) > 1 {
 		t.size -= len(t.pieces[0].data)
 		t.from = t.pieces[0].end
@@ -154,10 +156,14 @@ func (t *tail) since(p position) (data []byte, reset bool) {
 		p, reset = position{t.inode, t.from}, true
 	}
 	var b bytes.Buffer
-	for _, part := range t.pieces {
-		if part.end > p.offset {
-			b.Write(part.data)
+	first, _ := slices.BinarySearchFunc(t.pieces, p.offset, func(part piece, offset int64) int {
+		if part.end <= offset {
+			return -1
 		}
+		return 1
+	})
+	for _, part := range t.pieces[first:] {
+		b.Write(part.data)
 	}
 	return b.Bytes(), reset
 }
