@@ -189,7 +189,7 @@ func (w *world) train(epochs string, flags ...string) (dir string) {
 	}
 	w.t.Cleanup(func() { _ = cmd.Wait() })
 	w.t.Cleanup(func() {
-		for _, e := range must(journal.List(w.state)) {
+		for _, e := range must(journal.ListRunning(w.state)) {
 			_ = w.command("runs", "stop", e.ID).Run()
 		}
 	})

@@ -58,6 +58,7 @@ func sample(i int, id, script string, started time.Time) *journal.Record {
 	o := &r.Outcome
 	o.Epochs, o.Seconds, o.CostUSD = journal.Number(40-13*(i%3)), journal.Number(60+i%600), journal.Number(0.001*float64(1+i%977))
 	o.Throughput, o.CPUUtil, o.PeakMemoryGiB = journal.Number(100+i%50), journal.Number(30+i%60), journal.Number(0.5+float64(i%7))
+	r.Training.TrainLoss, r.Training.TestAccuracy = journal.Number(0.1+0.01*float64(i%9)), journal.Number(0.8+0.01*float64(i%9))
 	r.SLA.Spec = sla.Spec{CostMaxUSD: 0.5, TimeMax: 10 * time.Minute}
 	spent, met := float64(o.CostUSD), sla.Met
 	if spent > 0.5 {

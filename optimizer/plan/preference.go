@@ -108,9 +108,10 @@ func (p Preference) leading() string {
 
 // Preferring returns, for each candidate that some preference selects, such a preference, by position: a preset if one
 // does, otherwise the mean of those weights, in steps of a twentieth, that select it. The candidates are those of a Plan;
-// a running job may still stay where it is, see Worth. O(candidates).
+// a running job may still stay where it is, see Worth. As for Options, candidates that only the present preference excludes
+// (Slower) count. O(candidates).
 func Preferring(cs []Candidate) map[int]Preference {
-	edge := where(cs, func(c Candidate) bool { return c.OnFront && feasible(c) })
+	edge := where(cs, func(c Candidate) bool { return c.OnFront && len(c.Breaks) == 0 && finite(c) })
 	if len(edge) == 0 {
 		edge = where(cs, func(c Candidate) bool { return c.OnFront && finite(c) })
 	}

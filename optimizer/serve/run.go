@@ -94,10 +94,10 @@ func liveCharts(s *Summary) []liveChart {
 	return []liveChart{
 		{"finish", "Predicted finish", limit(s.DeadlineS), "s", "Elapsed time, and the finish as it was predicted at each time, with its 90 % interval."},
 		{"money", "Cost against budget", limit(s.BudgetUSD), "USD", "Spent so far, and the cost of the whole run as it was predicted at each time, with its 90 % interval."},
-		{"throughput", "Throughput", "", s.ThroughputUnit, "Pace of the latest unit of work."},
+		{"throughput", "Throughput", "", " " + s.ThroughputUnit, "Pace of the latest unit of work."},
 		{"utilisation", "Utilization of allocated resources", "", "%", "CPUs and GPUs of the job."},
 		{"memory", "Memory", "", "GiB", "Memory of the job, and the memory allocated to it."},
-		{"progress", "Progress", limit(s.TotalUnits), s.Unit + "s", "Work done."},
+		{"progress", "Progress", limit(s.TotalUnits), " " + s.Unit + "s", "Work done."},
 	}
 }
 
@@ -198,7 +198,7 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 	for i, c := range candidates {
 		row := frontRow{Allocation: c.Allocation.String(), Time: chart.Duration(c.Seconds.P50), TimeSpan: span(c.Seconds.P5, c.Seconds.P95, chart.Duration),
 			Cost: chart.USD(c.CostUSD.P50), CostSpan: span(c.CostUSD.P5, c.CostUSD.P95, chart.USD), Resource: chart.Share(c.Resource), Chance: chart.Share(c.Chance),
-			Chosen: c.Allocation.Same(p.Allocation), Feasible: c.Feasible, OnFront: c.OnFront, Letter: letter(i)}
+			Chosen: c.Allocation.Same(p.Allocation), Feasible: len(c.Breaks) == 0, OnFront: c.OnFront, Letter: letter(i)}
 		if w, ok := prefer[i]; ok {
 			row.Prefer = w.String()
 		}
@@ -235,10 +235,10 @@ func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *c
 		case c.OnFront:
 			m.Class, m.Name = "on-front", row.Letter
 			s.Edge = append(s.Edge, chart.Point{X: m.X, Y: m.Y})
-		case c.Feasible:
+		case row.Feasible:
 			m.Class = "quiet"
 		}
-		if !c.Feasible {
+		if !row.Feasible {
 			m.Class += " hollow"
 		}
 		if row.Chosen {

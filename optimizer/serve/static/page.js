@@ -10,6 +10,7 @@ const known = v => v !== null && v !== undefined && Number.isFinite(v);
 function significant(v) {
   const a = Math.abs(v);
   if (a === 0) return '0';
+  if (Number.isInteger(v)) return v.toLocaleString('en-US');
   if (a >= 99.95) return Math.round(v).toLocaleString('en-US');
   if (a >= 9.995) return v.toFixed(1);
   if (a >= 0.9995) return v.toFixed(2);
@@ -20,7 +21,7 @@ function usd(v) {
   return '$' + significant(v);
 }
 function duration(s) {
-  if (s < 59.95) return (s < 9.95 ? s.toFixed(1) : String(Math.round(s))) + ' s';
+  if (s < 59.95) return (s < 9.95 && !Number.isInteger(s) ? s.toFixed(1) : String(Math.round(s))) + ' s';
   const pad = n => String(n).padStart(2, '0');
   s = Math.round(s);
   if (s < 3600) return Math.floor(s / 60) + ' m ' + pad(s % 60) + ' s';
@@ -37,16 +38,19 @@ const charts = {
   money: {lines: [
     {name: 'spent', of: r => r.cost_usd, color: '--s1'},
     {name: 'predicted at the end', of: r => r.projected_cost_usd, color: '--s2', dash: [6, 4], low: r => r.projected_cost_usd_p5, high: r => r.projected_cost_usd_p95}], format: usd, limit: 'budget'},
-  throughput: {lines: [{name: 'measured', of: r => r.throughput, color: '--s1'}], format: significant},
+  throughput: {lines: [{name: 'measured', of: r => r.throughput, color: '--s1'}], format: significant, unit: true},
   utilisation: {top: 100, lines: [
     {name: 'CPU', of: r => known(r.tree_cpu_percent) && r.cpus > 0 ? r.tree_cpu_percent / r.cpus : null, color: '--s1'},
     {name: 'GPU', of: r => r.gpu_util_percent, color: '--s3', dash: [2, 3]}], format: v => significant(v) + ' %'},
   memory: {lines: [
     {name: 'job', of: r => r.tree_memory_gib, color: '--s1'},
     {name: 'GPU', of: r => r.gpu_memory_gib, color: '--s3', dash: [2, 3]},
-    {name: 'allocated', of: r => r.memory_gib, color: '--s4', dash: [8, 4]}], format: v => significant(v) + ' GiB'},
-  progress: {lines: [{name: 'done', of: r => r.units, color: '--s1'}], format: significant, limit: 'total'},
+    {name: 'allocated', of: r => r.memory_gib, color: '--s4', dash: [8, 4]}], format: v => v !== 0 && Math.abs(v) < 0.09995 ? significant(1024 * v) + ' MiB' : significant(v) + ' GiB'},
+  progress: {lines: [{name: 'done', of: r => r.units, color: '--s1'}], format: significant, unit: true, limit: 'total'},
 };
+
+// Steps of an axis in seconds.
+const seconds = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 604800, 1209600, 2592000];
 
 const keepRows = 2400; // more are thinned
 
@@ -206,7 +210,7 @@ class RunPage {
   latest(figure, spec, lines, limit, at = this.rows.length - 1) {
     const row = this.rows[at];
     const parts = lines.filter(l => known(l.of(row))).map(l => {
-      let text = `${l.name} ${spec.format(l.of(row))}`;
+      let text = `${l.name} ${spec.format(l.of(row))}${spec.unit ? figure.dataset.unit : ''}`;
       if (l.low && known(l.low(row))) text += ` (${spec.format(l.low(row))} to ${spec.format(l.high(row))})`;
       return text;
     });
@@ -223,12 +227,11 @@ class RunPage {
       width: place.clientWidth || 480, height: 210, series, bands, legend: {show: false}, cursor: {drag: {x: true, y: false}, sync: {key: 'run'}, y: false},
       scales: {x: {time: false}, y: {range: (u, min, max) => {
         let top = Math.max(max, spec.top || 0);
-        const values = data.slice(1, Number.isFinite(limit) ? -1 : undefined).flat().filter(known);
         const most = Math.max(...u.data.slice(1, Number.isFinite(limit) ? -1 : undefined).map(c => c.reduce((a, v) => known(v) && v > a ? v : a, 0)));
         if (Number.isFinite(limit) && limit > 3 * most) top = Math.max(most, spec.top || 0); // a distant limit would flatten the lines
-        return [0, top > 0 ? top * 1.06 : values.length ? 1 : 1];
+        return [0, top > 0 ? top * 1.06 : 1];
       }}},
-      axes: [{...axis, values: (u, ticks) => ticks.map(duration), size: 30, space: 80}, {...axis, size: 66, values: (u, ticks) => ticks.map(spec.format)}],
+      axes: [{...axis, values: (u, ticks) => ticks.map(duration), size: 30, space: 80, incrs: seconds}, {...axis, size: spec.time ? 78 : 66, incrs: spec.time ? seconds : undefined, values: (u, ticks) => ticks.map(spec.format)}],
       hooks: {
         setCursor: [u => { if (self.rows.length) self.latest(figure, spec, spec.lines.filter(l => self.rows.some(r => known(l.of(r)))), limit, u.cursor.idx ?? undefined); }],
         draw: [u => { // names at the ends of the lines, so that colour is not the only distinction
