@@ -48,7 +48,7 @@ func TestMain(m *testing.M) {
 const paced = `import os, signal, sys, time
 ckpt = os.path.join(os.environ.get("OPTIMIZER_CHECKPOINT_DIR", "."), "epoch")
 total, cpus = int(os.environ["OPTIMIZER_EPOCHS"]), len(os.sched_getaffinity(0))
-pace = 0.6 * (0.1 + 0.9 / cpus)
+pace = 0.6 * (0.4 + 0.6 / cpus)
 leave = []
 signal.signal(signal.SIGUSR1, lambda *a: leave.append(1))
 start = 0
@@ -178,6 +178,12 @@ func (w *world) click(selector, text string) {
 	w.script("window.confirm = () => true; " + found + ".click()")
 }
 
+func (w *world) logOut() {
+	w.t.Helper()
+	w.click("button", "Log out")
+	w.until("is logged out", "document.body.classList.contains('reading')")
+}
+
 // train starts a paced training and returns its run.
 func (w *world) train(epochs string, flags ...string) (dir string) {
 	w.t.Helper()
@@ -273,7 +279,7 @@ func TestReadOnly(t *testing.T) {
 	w := newWorld(t)
 	ids := Runs(t, w.state, 3)
 	w.serve()
-	w.click("button", "Log out")
+	w.logOut()
 	w.do(chromedp.Navigate(w.url + "/runs/" + ids[2]))
 	w.until("is loaded", has("h1", "unet"))
 	if evaluate[bool](w, "[...document.querySelectorAll('.change')].some(e => e.offsetParent)") {
@@ -341,7 +347,7 @@ func TestSimulationResult(t *testing.T) {
 	w.do(chromedp.Navigate(w.url + "/waste"))
 	w.until("shows the waste", has("main", "failed runs"))
 	w.shot("waste")
-	w.click("button", "Log out")
+	w.logOut()
 	w.do(chromedp.Navigate(w.url + "/login"))
 	w.shot("login")
 }

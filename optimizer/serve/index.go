@@ -101,7 +101,7 @@ type index struct {
 }
 
 // firstRuns is the number of runs that are read before the first list is shown; the others follow in the background.
-const firstRuns = 250
+const firstRuns = 60
 
 // freshFor is the time for which the index is not updated again.
 const freshFor = time.Second

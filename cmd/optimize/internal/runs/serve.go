@@ -67,7 +67,7 @@ token in the file serve.token of the state directory; the printed link logs a br
 
 // run serves the page until the user interrupts it, which is its normal end.
 func (o *serveOptions) run() error {
-	p, err := openPage(o.Env, o.listen, o.private, o.hosts, o.results)
+	p, err := openPage(o.Env, "listen", o.listen, o.private, o.hosts, o.results)
 	if err != nil {
 		return err
 	}
@@ -113,9 +113,9 @@ func (p *servedPage) close() {
 	}
 }
 
-// openPage starts to serve the page of the state directory.
-func openPage(e *cli.Env, listen string, private bool, hosts, results []string) (*servedPage, error) {
-	address, err := listenAddress(listen, private)
+// openPage starts to serve the page of the state directory. flag is the name of the flag that gave the address.
+func openPage(e *cli.Env, flag, listen string, private bool, hosts, results []string) (*servedPage, error) {
+	address, err := listenAddress(flag, listen, private)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -132,10 +132,10 @@ func openPage(e *cli.Env, listen string, private bool, hosts, results []string) 
 	}
 	l, err := net.Listen("tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, cli.Usagef("--listen %s: the address is in use; --listen 127.0.0.1:0 takes a free port", listen)
+		return nil, cli.Usagef("--%s %s: the address is in use; --%s=127.0.0.1:0 takes a free port", flag, listen, flag)
 	}
 	if err != nil {
-		return nil, cli.Usagef("--listen %s: %w", listen, err)
+		return nil, cli.Usagef("--%s %s: %w", flag, listen, err)
 	}
 	p := &servedPage{token: token, tokenFile: filepath.Join(e.State(), serve.TokenFile), ended: make(chan error, 1), address: "http://" + shownHost(l.Addr()) + "/"}
 	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Control: controlOf(e)})
@@ -145,20 +145,20 @@ func openPage(e *cli.Env, listen string, private bool, hosts, results []string) 
 }
 
 // listenAddress checks an address. A port alone is one of this machine.
-func listenAddress(listen string, private bool) (string, error) {
+func listenAddress(flag, listen string, private bool) (string, error) {
 	if !strings.Contains(listen, ":") {
 		listen = "127.0.0.1:" + listen
 	}
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
-		return "", fmt.Errorf("--listen %q: want HOST:PORT, as in %s", listen, defaultListen)
+		return "", fmt.Errorf("--%s %q: want HOST:PORT, as in %s", flag, listen, defaultListen)
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
-		return "", fmt.Errorf("--listen %q: port %q: want a number from 0 to 65535", listen, port)
+		return "", fmt.Errorf("--%s %q: port %q: want a number from 0 to 65535", flag, listen, port)
 	}
 	ip := net.ParseIP(host)
 	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && !private {
-		return "", fmt.Errorf("--listen %s: other machines could read all runs; add --private to require the token for reading too", listen)
+		return "", fmt.Errorf("--%s %s: other machines could read all runs; optimize serve --private requires the token for reading too", flag, listen)
 	}
 	return net.JoinHostPort(host, port), nil
 }

@@ -100,7 +100,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 		scripts = []string{""}
 	}
 	if o.Changed("serve") {
-		p, err := openPage(o.Env, o.serve, false, nil, nil)
+		p, err := openPage(o.Env, "serve", o.serve, false, nil, nil)
 		if err != nil {
 			return err
 		}
