@@ -318,7 +318,6 @@ var settings = []property{
 }
 
 var results = []property{
-	{"state", func(r *journal.Record) string { state, _ := report.State(r, nil); return state }},
 	{"SLA", func(r *journal.Record) string { text, _ := report.Compliance(r); return text }},
 	{"time", func(r *journal.Record) string { return measured(r.Outcome.Seconds, chart.Duration) }},
 	{"cost", func(r *journal.Record) string { return measured(r.Outcome.CostUSD, chart.USD) }},

@@ -52,7 +52,7 @@ func (p *Parallel) Picture() Picture {
 	for _, l := range p.Lines {
 		out.Keys = append(out.Keys, Key{l.Class, l.Sign + " " + l.Name})
 	}
-	return out.Draw(fmt.Sprintf("%s on %s", Plural(len(p.Lines), "line"), Plural(len(axes), "coordinate")), func(d *Drawing) { p.draw(d, axes) })
+	return *out.Rows(fmt.Sprintf("%s on %s", Plural(len(p.Lines), "line"), Plural(len(axes), "coordinate")), wideSize.Height, func(d *Drawing) { p.draw(d, axes) })
 }
 
 func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
