@@ -95,7 +95,7 @@ func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, field
 	http.Redirect(w, r, "/runs/"+url.PathEscape(r.PathValue("id")), http.StatusSeeOther)
 }
 
-// target returns the run of a request that changes something, which it has answered if there is none.
+// target returns the run of a request that changes something, which it has answered if no such run exists.
 func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*Summary, bool) {
 	run, ok := s.index.run(r.PathValue("id"))
 	switch {
@@ -113,7 +113,7 @@ func failed(w http.ResponseWriter, r *http.Request, err error) {
 	refuse(w, r, http.StatusConflict, err.Error())
 }
 
-// answerWithin is the time after which a change that still goes on is answered.
+// answerWithin is the time after which a change that still continues is answered.
 const answerWithin = 10 * time.Second
 
 // stop asks the agent to save and stop, or stops the job itself if its agent is dead. It answers before the end of a
