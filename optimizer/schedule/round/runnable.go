@@ -18,6 +18,7 @@ type Job struct {
 	Number int       // in order of arrival
 	Rate   []float64 // steps/s alone, by device type; 0 where it does not run
 
+	single         *Runnable // the job alone
 	runs           *Runnable // that holds its devices; nil: it waits
 	last           slot      // devices held before it was stopped
 	stopped        float64   // time at which it was stopped
@@ -70,6 +71,8 @@ type Runnable struct {
 	want    int       // device type assigned in this round; −1: none
 	counted int       // device type whose share its time counts for; −1: surplus time
 	asked   bool      // included in the last decision
+	at      int       // index in Engine.running while it has devices
+	kind    *kind     // of a single job; nil: unknown
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.
