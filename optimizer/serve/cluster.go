@@ -89,7 +89,7 @@ type clusterBody struct {
 func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	events, torn, err := readClusterEvents(filepath.Join(s.options.StateDir, clusterEvents))
 	if err != nil {
-		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory: optimize cluster serve starts one")
+		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
 		return
 	}
 	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
