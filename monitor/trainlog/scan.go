@@ -19,7 +19,7 @@ import (
 //
 // The path is a log in any of the Formats, plain or gzip-compressed (detected by content, regardless of its name), or
 // a directory in which a framework stores its log: trainer_state.json (also in the last checkpoint-N of a run),
-// results.csv, metrics.csv, or TensorBoard event files. TailStats.Path is the file that was read.
+// results.csv, metrics.csv, TensorBoard event files, or a run of W&B or of an MLflow file store. TailStats.Path is the file that was read.
 //
 // Memory does not grow with the file: Scan holds one line of up to MaxLine bytes and the hashes of the last 1024
 // rows. A row equal to one of these 1024 is skipped as a duplicate; a repetition of an older row is returned, with
@@ -45,7 +45,7 @@ func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) 
 	case err != nil:
 		return stats, fmt.Errorf("read training log %s: %w", stats.Path, err)
 	case stats.Rows == 0:
-		return stats, fmt.Errorf("read training log %s: no row in it%s: %w", stats.Path, firstBad(stats), ErrNoData)
+		return stats, fmt.Errorf("read training log %s: %w in it%s; known formats: %s", stats.Path, ErrNoData, firstBad(stats), strings.Join(Formats(), ", "))
 	}
 	return stats, nil
 }
@@ -55,7 +55,7 @@ func firstBad(s TailStats) string {
 	if len(s.FirstBad) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d bad lines, the first: %s)", s.Bad, s.FirstBad[0])
+	return fmt.Sprintf(", %d lines rejected, the first: %s", s.Bad, s.FirstBad[0])
 }
 
 // ReadLog is Scan with all rows collected in memory.
@@ -117,7 +117,11 @@ func (s *scan) run(path string) error {
 	}
 	switch {
 	case info.IsDir():
-		s.use("tensorboard")
+		if isMLflowRun(path) {
+			s.use("mlflow")
+		} else {
+			s.use("tensorboard")
+		}
 		return s.records(path)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("it is a %s, not a file", regular.Kind(info.Mode()))

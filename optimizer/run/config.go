@@ -4,10 +4,15 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"net/url"
 	"regexp"
+	"slices"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/suggest"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -34,6 +39,8 @@ type Config struct {
 	Name     string `json:"name"`
 	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
 	StateDir string `json:"state_dir"`
+	// Shared lists state directories of other projects, whose runs are recalled too.
+	Shared []string `json:"shared,omitempty"`
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
@@ -91,6 +98,11 @@ type Config struct {
 	EngineArgs []string `json:"engine_args,omitempty"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
+
+	// Notify are the targets of messages about the run, without their secrets once stored. NotifyLink is the address of
+	// the page on which runs are shown, to which /runs/ID is added, or an address that contains {run}; empty: none.
+	Notify     []notify.Target `json:"notify,omitempty"`
+	NotifyLink string          `json:"notify_link,omitempty"`
 
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
@@ -156,7 +168,7 @@ func (c Config) Validate() error {
 		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:
@@ -179,6 +191,9 @@ func (c Config) Validate() error {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
 			bad("--num-workers: %w", err)
 		}
+	}
+	if u, err := url.Parse(c.NotifyLink); c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		bad("--notify-link %q: want the http or https address of the page", c.NotifyLink)
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
 		bad("monitor.interval %s: want at least 50ms", c.Interval)

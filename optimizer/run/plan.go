@@ -140,6 +140,7 @@ func (r *run) setPlan(p plan.Plan) {
 	}
 	r.rec.Plan = r.planRecord(p, at)
 	r.writeFront(p)
+	r.tellPlan(r.rec.Plan)
 }
 
 // planRecord returns a plan made at the elapsed second at with its prediction of the whole run.
@@ -282,7 +283,7 @@ func (r *run) decideBeyondAllocation(p plan.Plan, err error) (plan.Plan, error) 
 	p, err = r.planner().Decide(r.snapshot())
 	then := "it will be stopped then, with a checkpoint to resume from"
 	if !r.Resumable {
-		then = "it keeps no checkpoint: its work will be lost then; ask Slurm for more time (--time)"
+		then = "it keeps no checkpoint: its work will be lost then; request more time from Slurm (--time)"
 	}
 	r.eventOnce(Warning, "allocation", "the training is not predicted to end before %s: %s", r.deadlineSource(), then)
 	return p, err

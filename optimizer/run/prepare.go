@@ -167,7 +167,11 @@ func (r *run) resolveLimits() error {
 	}
 	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
 	r.Baseline = r.Limits.Clip(r.Baseline)
-	return r.Limits.Check(r.Baseline, r.Host)
+	err := r.Limits.Check(r.Baseline, r.Host)
+	if err != nil && r.Host.Described == "" && r.Config.Engine == "" {
+		err = fmt.Errorf("%w; lower --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
+	}
+	return err
 }
 
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates

@@ -16,6 +16,7 @@ import (
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/observe"
 	"trainopt/resources"
 )
@@ -53,7 +54,7 @@ func (r *run) requestStop(l *pendingStop) {
 	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
 	l.Checkpoint, l.Observed, l.Terminated = how.method == bySignal, how.method == byObserver, how.terminated
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) && !errors.Is(how.err, os.ErrProcessDone) { // its exit is about to arrive
-		r.event(Warning, "ask for a checkpoint: %v", how.err)
+		r.event(Warning, "request a checkpoint: %v", how.err)
 	}
 }
 
@@ -130,7 +131,7 @@ func (r *run) interrupt(s os.Signal) {
 			words = "SIGTERM from " + r.batch.String()
 			r.event(Info, "%s: %s", words, how)
 		} else {
-			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+			r.event(Info, "interrupted (%s): %s; again kills at once", signalName(s), how)
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
 			if why == "user" || r.Pending.Next != nil {
@@ -286,6 +287,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.Backoff = next
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
+			r.tell(notify.Failed, "failure", fmt.Sprintf("the training failed (%s): %s", describeExit(exit), retry.Reason), nil)
 			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
 			return
 		}

@@ -6,10 +6,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
@@ -18,7 +20,7 @@ import (
 func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 	var errs []error
 	cfg := run.Config{
-		Dir: o.Dir, StateDir: o.State(), DryRun: o.dryRun, Explain: o.explain,
+		Dir: o.Dir, StateDir: o.State(), Shared: o.OtherStates(), DryRun: o.dryRun, Explain: o.explain,
 		Planner: v.Text("rl.planner"), Agent: v.Text("rl.agent"), GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"),
 		BatchSize: v.Text("resource.batch_size"), Epochs: v.Whole("resource.epochs", &errs), Dataset: v.Text("resource.dataset"),
 		Seed: int64(v.Whole("resource.seed", &errs)), SeedGiven: v.Set("resource.seed"), Log: v.Text("monitor.log"), Format: v.Text("monitor.log_format"),
@@ -64,10 +66,13 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 			errs = append(errs, err)
 		}
 	}
+	cfg.Notify, cfg.NotifyLink = targets(v, &errs), v.Text("monitor.notify_link")
 	var err error
-	limits := v.Limits(&errs)
-	cfg.SLA, err = sla.New(limits)
-	add(err)
+	before := len(errs)
+	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
+		cfg.SLA, err = sla.New(limits)
+		add(err)
+	}
 	cfg.Preference, cfg.PreferenceGiven, err = v.Preference()
 	add(err)
 	cfg.Knobs, err = knobs(v)
@@ -89,7 +94,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 
 // describeHost fills in the machine given by --host, with its prices unless others are given.
 func describeHost(o *trainOptions, cfg *run.Config) error {
-	host, rates, err := cost.DescribeHost(o.State(), o.host, o.Path(o.host))
+	host, rates, err := cost.DescribeHost(o.PriceDirs(), o.host, o.Path(o.host))
 	if err != nil {
 		return fmt.Errorf("--host: %w", err)
 	}
@@ -98,6 +103,24 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 		cfg.Rates = rates
 	}
 	return nil
+}
+
+// targets returns the targets of messages.
+func targets(v *cli.Values, errs *[]error) []notify.Target {
+	var out []notify.Target
+	list := v.Lines("monitor.notify")
+	if len(list) == 0 && strings.HasPrefix(v.Source("monitor.notify"), "--") {
+		list = []string{""} // pflag drops a single empty value
+	}
+	for _, text := range list {
+		t, err := notify.Parse(text)
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", v.Source("monitor.notify"), err))
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // knobs returns the user's templates by knob name; nil if none are given.

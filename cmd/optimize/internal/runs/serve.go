@@ -17,9 +17,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/metrics"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/serve"
@@ -40,12 +42,12 @@ type serveOptions struct {
 func serveCommand(e *cli.Env) *cobra.Command {
 	o := &serveOptions{}
 	cmd := &cobra.Command{
-		Use: "serve", Short: "Serve a local page of the runs: live, to compare, stop, resume and change", Args: cobra.NoArgs,
+		GroupID: help.Runs, Use: "serve", Short: "Serve a local page of the runs: live, to compare, stop, resume and change", Args: cobra.NoArgs,
 		Long: `Serve a local web page of the runs of the state directory, until Ctrl-C.
 
 It lists all runs, follows a run while it trains (progress, predicted finish, cost against budget, utilization, decisions,
 output), compares runs, shows wasted spend, and opens result files of simulations and comparisons. The same data is
-available as JSON below /api.
+available as JSON below /api, and as Prometheus metrics at /metrics.
 
 The page listens on this machine only, and reading needs no password. Stopping, resuming and changing a run requires the
 token in the file serve.token of the state directory; the printed link logs a browser in. Any other address requires
@@ -138,7 +140,8 @@ func openPage(e *cli.Env, flag, listen string, private bool, hosts, results []st
 		return nil, cli.Usagef("--%s %s: %w", flag, listen, err)
 	}
 	p := &servedPage{token: token, tokenFile: filepath.Join(e.State(), serve.TokenFile), ended: make(chan error, 1), address: "http://" + shownHost(l.Addr()) + "/"}
-	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Control: controlOf(e)})
+	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Control: controlOf(e),
+		Metrics: metrics.Handler(metrics.NewRegistry(e.State(), e.Clock.Now))})
 	p.server = p.pages.Server()
 	go func() { p.ended <- p.server.Serve(l) }()
 	return p, nil

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -24,7 +25,8 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
-	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), serveCommand(e)}
+	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
+		pythonModuleCommand(e), serveCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
@@ -40,12 +42,15 @@ type trainOptions struct {
 func trainCommand(e *cli.Env) *cobra.Command {
 	o := &trainOptions{}
 	cmd := &cobra.Command{
-		Use:   "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
-		Short: "Run a training script under control of cost, time and resources",
-		Long:  `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
+		GroupID: help.Train,
+		Use:     "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
+		Short:   "Run a training script under control of cost, time and resources",
+		Long:    `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
 		Example: `  optimize --train train.py --deadline 2h --budget 5
+  optimize --train train.py --dry-run --explain     # plan only
   optimize --train train.py --prefer cost -- --lr 0.1
-  optimize train -- ./train.sh big`,
+  optimize train -- torchrun --nproc_per_node=2 train.py
+  optimize --engine slurm --engine-arg=--partition=gpu --train train.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
@@ -56,6 +61,7 @@ func trainCommand(e *cli.Env) *cobra.Command {
 	fs.BoolVar(&o.dryRun, "dry-run", false, "plan only")
 	fs.BoolVar(&o.explain, "explain", false, "print the reasons of the plan")
 	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start even if earlier runs predict that the limits will be reached")
+	fs.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	fs.BoolVar(&o.fresh, "fresh", false, "start a new run even if an orphaned run of the same training exists")
 	fs.StringVar(&o.serve, "serve", "", "serve a local page of the runs meanwhile, at `ADDRESS` (default 127.0.0.1:8787; see optimize serve)")
 	fs.Lookup("serve").NoOptDefVal = defaultListen
@@ -95,6 +101,11 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	cfg, err := makeConfig(o, vals)
 	if err != nil {
 		return cli.Usage(err)
+	}
+	if o.dryRun { // a run creates the state directory
+		if err := o.CheckState(); err != nil {
+			return cli.Usage(err)
+		}
 	}
 	if len(scripts) == 0 {
 		scripts = []string{""}
@@ -143,6 +154,7 @@ func newAgent(e *cli.Env, view run.View) run.Agent {
 // instead, or starts a new one if it is not resumable.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
+	defer closeView(view)
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)
@@ -154,14 +166,18 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	if !cfg.DryRun && !o.fresh {
 		if dir := agent.FindOrphanedRun(context.Background(), cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
-			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
+			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
 			if !errors.Is(res.Err, run.ErrNotResumable) {
 				return res
 			}
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(context.Background(), cfg, signals)
+	res := agent.Run(context.Background(), cfg, signals)
+	if !cfg.DryRun && res.Record != nil {
+		o.RememberProject()
+	}
+	return res
 }
 
 // confirm asks a yes/no question; a signal means no.
