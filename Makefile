@@ -19,7 +19,7 @@ DESTDIR ?=
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build install uninstall dist module test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test clean check-go
+.PHONY: run build install uninstall dist module test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test browser uplot clean check-go
 
 build: check-go $(BIN)
 
@@ -152,6 +152,17 @@ lab-test: check-go
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./cmd/optimize -run 'TestScancel|TestKilledWithItsJob|TestTimeLimit|TestPreemption|TestRequeue|TestSweepInLab' -timeout 15m
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 10m
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab/faults -timeout 30m $(LAB_TESTS)
+
+# Test the pages of optimize serve in a headless Chromium (Debian package chromium), with axe-core from npm. A few minutes.
+browser: check-go
+	$(GO) test -tags browser -count=1 -timeout 30m ./internal/browser
+
+# Replace the embedded uPlot, with its licence, by the latest release 1.6 from npm.
+UPLOT := optimizer/serve/static/uplot
+uplot:
+	@command -v npm >/dev/null || { echo "npm is missing: install nodejs and npm"; exit 1; }
+	dir=$$(mktemp -d) && (cd $$dir && npm pack --silent uplot@1.6 && tar xzf uplot-*.tgz) && \
+	  install -m 644 $$dir/package/dist/uPlot.iife.min.js $$dir/package/dist/uPlot.min.css $$dir/package/LICENSE $(UPLOT)/ && rm -r $$dir
 
 clean:
 	rm -rf bin dist .optimize

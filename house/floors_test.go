@@ -58,6 +58,7 @@ var below = map[string][]string{
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
 	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
@@ -79,7 +80,7 @@ var below = map[string][]string{
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance", "internal/lab"}
+var testSupport = []string{"optimizer/schedule/place/placetest", "internal/browser", "internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

@@ -24,7 +24,8 @@ type Tables struct {
 }
 
 var samplesColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "tree_cpu_percent", "tree_memory_gib", "tree_read_bytes", "tree_write_bytes", "procs",
-	"host_cpu_percent", "host_memory_gib", "gpu_util_percent", "gpu_memory_gib", "gpu_power_w", "gpu_energy_j", "cost_usd", "projected_s", "projected_cost_usd"}
+	"host_cpu_percent", "host_memory_gib", "gpu_util_percent", "gpu_memory_gib", "gpu_power_w", "gpu_energy_j", "cost_usd", "projected_s", "projected_cost_usd",
+	"projected_s_p5", "projected_s_p95", "projected_cost_usd_p5", "projected_cost_usd_p95", "units", "throughput"}
 
 var rlColumns = []string{"time_s", "state", "action", "action_description", "gpus", "cpus", "memory_gib", "batch_size",
 	"reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar", "policy",

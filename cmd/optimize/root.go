@@ -224,8 +224,12 @@ func suggestCommand(cmd *cobra.Command, word string) string {
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
 }
 
-// wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand.
+// wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand, and accepts
+// older names of common flags.
 func wrapArgs(cmd *cobra.Command) {
+	if !cmd.Flags().HasFlags() { // a command without Options: the flags of every command have the same names there
+		cmd.Flags().SetNormalizeFunc(cli.Normalize)
+	}
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)

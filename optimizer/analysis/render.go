@@ -36,3 +36,6 @@ func writeJSON(w io.Writer, r *Report) error {
 	_, err = w.Write(append(data, '\n'))
 	return err
 }
+
+// Document returns a report as a document with all curves.
+func Document(r *Report) page.Document { return r.document(math.MaxInt) }

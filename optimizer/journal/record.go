@@ -88,14 +88,16 @@ type Record struct {
 	Enforced     []string        `json:"enforced"`        // the enforced and unenforced parts of the allocation
 	Actions      []Action        `json:"actions"`
 	CriticResets []CriticReset   `json:"critic_resets"`
-	Outcome      Outcome         `json:"outcome"`
-	Checkpoint   *Checkpoint     `json:"checkpoint"` // the newest known one; null if none is known
-	Baseline     *Baseline       `json:"baseline"`   // the baseline, measured by the first probe
-	Comparison   Comparison      `json:"comparison"`
-	Waste        Waste           `json:"waste_usd"`
-	Training     Training        `json:"training"` // model information and last values read from the log
-	Log          Log             `json:"log"`
-	Warnings     []string        `json:"warnings"`
+	// PreferenceChanges are the requests for another preference during the run, with the answers.
+	PreferenceChanges []PreferenceChange `json:"preference_changes,omitempty"`
+	Outcome           Outcome            `json:"outcome"`
+	Checkpoint        *Checkpoint        `json:"checkpoint"` // the newest known one; null if none is known
+	Baseline          *Baseline          `json:"baseline"`   // the baseline, measured by the first probe
+	Comparison        Comparison         `json:"comparison"`
+	Waste             Waste              `json:"waste_usd"`
+	Training          Training           `json:"training"` // model information and last values read from the log
+	Log               Log                `json:"log"`
+	Warnings          []string           `json:"warnings"`
 	// Starts are the predicted starts at the places of an engine, the one asked for first; none for a run on this machine.
 	Starts []Start `json:"starts,omitempty"`
 	// Batch is the Slurm job that contained agent and training; nil outside one.
@@ -232,6 +234,15 @@ type CriticReset struct {
 	AtS     Number `json:"at_s"`
 	Policy  string `json:"policy"`
 	Trigger string `json:"trigger"`
+}
+
+// PreferenceChange is a request for another preference during the run.
+type PreferenceChange struct {
+	AtS     Number          `json:"at_s"`
+	From    plan.Preference `json:"from"`
+	To      plan.Preference `json:"to"`
+	Changed bool            `json:"changed"` // the allocation changed
+	Answer  string          `json:"answer"`  // the reason
 }
 
 // Outcome contains the measurements of the whole run.

@@ -105,3 +105,45 @@ func (p Preference) leading() string {
 	}
 	return "balanced"
 }
+
+// Preferring returns, for each candidate that some preference selects, such a preference, by position: a preset if one
+// does, otherwise the mean of those weights, in steps of a twentieth, that select it. The candidates are those of a Plan;
+// a running job may still stay where it is, see Worth. As for Options, candidates that only the present preference excludes
+// (Slower) count. O(candidates).
+func Preferring(cs []Candidate) map[int]Preference {
+	edge := where(cs, func(c Candidate) bool { return c.OnFront && len(c.Breaks) == 0 && finite(c) })
+	if len(edge) == 0 {
+		edge = where(cs, func(c Candidate) bool { return c.OnFront && finite(c) })
+	}
+	points, out := pointsOf(cs), map[int]Preference{}
+	for i := len(presets) - 1; i >= 0; i-- { // the first preset wins
+		if at := Select(points, edge, presets[i].Preference); at >= 0 {
+			out[at] = presets[i].Preference
+		}
+	}
+	const steps = 20
+	sums, first, n := map[int]Preference{}, map[int]Preference{}, map[int]float64{}
+	for t := range steps + 1 {
+		for c := range steps + 1 - t {
+			w := Preference{float64(t) / steps, float64(c) / steps, float64(steps-t-c) / steps}
+			at := Select(points, edge, w)
+			if _, preset := out[at]; at < 0 || preset {
+				continue
+			}
+			if n[at] == 0 {
+				first[at] = w
+			}
+			sum := sums[at]
+			sums[at] = Preference{sum.Time + w.Time, sum.Cost + w.Cost, sum.Resource + w.Resource}
+			n[at]++
+		}
+	}
+	for at, sum := range sums {
+		w, err := ParsePreference(sum.normalised().String()) // as a user writes it
+		if err != nil || Select(points, edge, w) != at {
+			w = first[at]
+		}
+		out[at] = w
+	}
+	return out
+}

@@ -3,6 +3,7 @@ package plan
 import (
 	"math"
 	"testing"
+	"trainopt/sla"
 )
 
 // TestSelect checks the rule shared by plans, fronts and predictions, case by case.
@@ -35,5 +36,29 @@ func TestSelect(t *testing.T) {
 				t.Errorf("%d is selected, want %d", got, c.want)
 			}
 		})
+	}
+}
+
+// TestPreferring checks that each returned preference selects its candidate, and that only candidates on the front which
+// meet the SLA are returned.
+func TestPreferring(t *testing.T) {
+	at := func(seconds, usd, resource float64, front bool) Candidate {
+		return Candidate{Seconds: sla.Interval{P50: seconds}, CostUSD: sla.Interval{P50: usd}, Resource: resource, OnFront: front, Feasible: true}
+	}
+	cs := []Candidate{at(100, 10, 1, true), at(150, 6, .6, true), at(400, 3, .25, true), at(500, 11, 1, false), at(90, 30, 1, true)}
+	cs[4].Feasible, cs[4].Breaks = false, []sla.Objective{sla.Cost}
+	cs[2].Feasible, cs[2].Slower = false, true // excluded by the present preference only
+	got := Preferring(cs)
+	if got[0] != (Preference{Time: 1}) || got[2] != (Preference{Cost: 1}) || len(got) != 3 {
+		t.Errorf("%v, want time for the first, cost for the third, weights for the second", got)
+	}
+	points := pointsOf(cs)
+	for i, w := range got {
+		if chosen := Select(points, []int{0, 1, 2}, w); chosen != i {
+			t.Errorf("%v selects %d, want %d", w, chosen, i)
+		}
+	}
+	if got := Preferring(nil); len(got) != 0 {
+		t.Errorf("%v without candidates", got)
 	}
 }

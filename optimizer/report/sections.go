@@ -278,6 +278,13 @@ func decisionSection(d *Data) section {
 	} else if r.Plan != nil {
 		s.Blocks = append(s.Blocks, block{Notes: []string{"The allocation was not changed, and no change was recommended."}})
 	}
+	if len(r.PreferenceChanges) > 0 {
+		g := &grid{Columns: append(right("At"), left("From", "To", "Outcome")...)}
+		for _, c := range r.PreferenceChanges {
+			g.Rows = append(g.Rows, row(number(c.AtS, duration), c.From.String(), c.To.String(), c.Answer))
+		}
+		s.Blocks = append(s.Blocks, block{Caption: "Requested preferences", Table: g})
+	}
 	if len(r.CriticResets) > 0 {
 		g := &grid{Columns: append(right("At"), left("Policy", "Trigger")...)}
 		for _, c := range r.CriticResets {

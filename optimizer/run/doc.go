@@ -7,7 +7,7 @@
 //	probe.go       measurements at other allocations
 //	launch.go      the job's processes: first launch, restart after a move or a failure
 //	supervise.go   the loop: log, observer, samples, projection, guard
-//	adapt.go       moves to a better allocation
+//	adapt.go       moves to a better allocation, and for a preference that a user requests meanwhile
 //	stop.go        requests to the job to exit, and its exit
 //	finish.go      the final record, tables and reports
 //

@@ -74,7 +74,15 @@ func (r *run) writeSample() {
 		v["gpu_energy_j"] = r.Joules
 	}
 	if r.projected.seconds != nil {
-		v["projected_s"], v["projected_cost_usd"] = r.projected.seconds.P50, r.projected.cost.P50
+		sec, usd := r.projected.seconds, r.projected.cost
+		v["projected_s_p5"], v["projected_s"], v["projected_s_p95"] = sec.P5, sec.P50, sec.P95
+		v["projected_cost_usd_p5"], v["projected_cost_usd"], v["projected_cost_usd_p95"] = usd.P5, usd.P50, usd.P95
+	}
+	if r.Progress.Unit != "" && !r.progressLost {
+		v["units"] = r.Progress.Done
+	}
+	if rate, _ := r.currentRate(); r.job != nil {
+		v["throughput"] = rate
 	}
 	r.appendDue(r.tables.Samples, true, func() monitor.Values { return v })
 	r.writeVerdicts(at)

@@ -127,6 +127,16 @@ func (Quiet) Planned(*journal.Record) {}
 // Finished does nothing.
 func (Quiet) Finished(*journal.Record, string) {}
 
+// currentRate returns the throughput of the latest unit of work and its unit; NaN before the first.
+func (r *run) currentRate() (rate float64, unit string) {
+	seg := r.Progress.Current()
+	if seg == nil || len(seg.Blocks) == 0 {
+		return math.NaN(), ""
+	}
+	per, unit := r.Progress.throughputUnit()
+	return per / seg.Blocks[len(seg.Blocks)-1], unit
+}
+
 // status returns the current picture of the run for the view.
 func (r *run) status() Status {
 	deadline, _ := r.deadline()
@@ -137,10 +147,7 @@ func (r *run) status() Status {
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
 		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk()}
-	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
-		per, unit := r.Progress.throughputUnit()
-		s.Throughput, s.ThroughputUnit = per/seg.Blocks[len(seg.Blocks)-1], unit
-	}
+	s.Throughput, s.ThroughputUnit = r.currentRate()
 	if !r.log.lastRow.IsZero() {
 		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
 	}

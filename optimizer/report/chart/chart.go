@@ -19,9 +19,10 @@ type Series struct {
 	Dashed bool                 // drawn dashed: a prediction, or a reference for comparison
 	Area   bool
 	Step   bool
-	Dense  bool // sampled data: points get no dots
-	Pieces bool // separate pieces: no point is thinned or gets a dot
-	Loose  bool // separate points: no line
+	Dense  bool   // sampled data: points get no dots
+	Sign   string // letter at the end of the line, for series that colour alone would distinguish; empty: none
+	Pieces bool   // separate pieces: no point is thinned or gets a dot
+	Loose  bool   // separate points: no line
 	Keep   Keep
 	Band   []Band // interval around the line; may be empty
 	// Whiskers draws the band as one whisker per point, for separate measurements.

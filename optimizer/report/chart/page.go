@@ -29,3 +29,12 @@ func (p Picture) File() string {
 	style := html.EscapeString(Style + "svg { background: var(--card); font-family: system-ui, \"Noto Sans\", \"Liberation Sans\", Arial, sans-serif; }\n")
 	return `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + `<svg xmlns="http://www.w3.org/2000/svg" ` + head + "><style>" + style + "</style>" + body + "\n"
 }
+
+// Rows draws a picture of the width of the page whose height depends on its content; about is its description for screen
+// readers.
+func (p Picture) Rows(about string, height float64, draw func(d *Drawing)) *Picture {
+	d := newDrawing(Size{wideSize.Width, height}, p.ID, p.Title, about)
+	draw(d)
+	p.SVG = d.finish()
+	return &p
+}

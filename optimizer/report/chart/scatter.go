@@ -2,6 +2,7 @@ package chart
 
 import (
 	"fmt"
+	"html/template"
 	"math"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ type Mark struct {
 	// Class is "on-front", "quiet" or "hollow".
 	Class string
 	Title string // tooltip; may have several lines
+	Link  string // address that a disc leads to; empty: none
 	// Radius is in pixels; 0 means 5.
 	Radius float64
 	// Name is a label beside the point, omitted if it would overlap another; empty for none.
@@ -80,7 +82,7 @@ func (s *Scatter) Picture() Picture {
 	if about == "" {
 		about = Plural(len(marks), "point")
 	}
-	return p.Draw(about, func(drawing *Drawing) {
+	p = p.Draw(about, func(drawing *Drawing) {
 		x, y, xName, yName := s.axes(marks, 7, 5)
 		drawing.Fit(x, y)
 		d := plane{drawing, x, y}
@@ -89,6 +91,12 @@ func (s *Scatter) Picture() Picture {
 		d.edge(s.Edge)
 		d.marks(marks)
 	})
+	if slices.ContainsFunc(marks, func(m Mark) bool { return m.Link != "" }) { // an image has no parts
+		for _, svg := range []*template.HTML{&p.SVG, &p.Narrow} {
+			*svg = template.HTML(strings.Replace(string(*svg), `role="img"`, `role="group"`, 1))
+		}
+	}
+	return p
 }
 
 // plane is a drawing with its scales.
@@ -131,7 +139,9 @@ func (d plane) marks(marks []Mark) {
 		at, r := d.at(m), m.radius()
 		words.avoid(at.X, at.Y, r, r)
 		if m.Shape == "" {
-			d.F(`<circle class="offer %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, Esc(m.Class), Px(at.X), Px(at.Y), Px(r), escLines(m.Title))
+			d.linked(m, func() {
+				d.F(`<circle class="offer %s" cx="%s" cy="%s" r="%s"><title>%s</title></circle>`, Esc(m.Class), Px(at.X), Px(at.Y), Px(r), escLines(m.Title))
+			})
 		}
 	}
 	for _, m := range marks {
@@ -157,6 +167,18 @@ func (d plane) marks(marks []Mark) {
 			words.try(at.X, at.Y, m.radius()+4, m.Name, "ran")
 		}
 	}
+}
+
+// linked draws a mark within its link, with a larger target for pointers.
+func (d plane) linked(m Mark, draw func()) {
+	if m.Link == "" {
+		draw()
+		return
+	}
+	at := d.at(m)
+	d.F(`<a href="%s" aria-label="%s"><circle class="reach" cx="%s" cy="%s" r="12"/>`, Esc(m.Link), Esc(strings.ReplaceAll(m.Title, "\n", ", ")), Px(at.X), Px(at.Y))
+	draw()
+	d.F(`</a>`)
 }
 
 // shape draws a diamond or a cross.

@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -143,5 +144,33 @@ func TestFile(t *testing.T) {
 	}
 	if f := (Picture{Empty: "No data"}).File(); f != "" {
 		t.Errorf("%q of nothing", f)
+	}
+}
+
+func TestScatterLinks(t *testing.T) {
+	s := Scatter{ID: "x", Title: "t", Marks: []Mark{{X: 1, Y: 1, Title: "a\n<b>", Link: "#one\"<"}, {X: 2, Y: 2, Title: "plain"}}}
+	svg := string(s.Picture().SVG)
+	if strings.Count(svg, "<a href=") != 1 || !strings.Contains(svg, `href="#one&#34;&lt;" aria-label="a, &lt;b&gt;"`) || !strings.Contains(svg, `role="group"`) {
+		t.Error(svg)
+	}
+	s.Marks[0].Link = ""
+	if svg := string(s.Picture().SVG); strings.Contains(svg, "<a ") || !strings.Contains(svg, `role="img"`) {
+		t.Error(svg)
+	}
+}
+
+func TestParallel(t *testing.T) {
+	p := Parallel{ID: "p", Title: "runs", Lines: []Thread{{"one", "s1", "A"}, {"two <", "s2", "B"}},
+		Axes: []Coordinate{{Name: "CPUs", Values: []float64{1, 4}}, {Name: "nothing", Values: []float64{math.NaN(), math.NaN()}}, {Name: "cost", One: USD, Values: []float64{2, math.NaN()}}, {Name: "same", Values: []float64{7, 7}}}}
+	svg := string(p.Picture().SVG)
+	if strings.Count(svg, `class="thread`) != 2 || strings.Contains(svg, "nothing") || strings.Contains(svg, "NaN") || !strings.Contains(svg, "$2.00") || !strings.Contains(svg, "B two &lt;") {
+		t.Error(svg)
+	}
+	if strings.Count(svg, "ruler") != 3 {
+		t.Errorf("%d axes, want 3", strings.Count(svg, "ruler"))
+	}
+	p.Axes = p.Axes[:1]
+	if p.Picture().Empty == "" {
+		t.Error("one axis is drawn")
 	}
 }

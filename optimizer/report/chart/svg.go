@@ -219,6 +219,9 @@ func (d *Drawing) lineOf(s Series, x, y *Scale) {
 	} else {
 		d.F(`<path class="line %s%s" d="%s"/>`, s.Class, dash, path)
 	}
+	if s.Sign != "" && open {
+		d.F(`<text class="sign halo %s" x="%s" y="%s">%s</text>`, s.Class, Px(x.At(last.X)+3), Px(clamp(y.At(last.Y), y.To, y.From)+4), Esc(s.Sign))
+	}
 	if s.Loose || len(s.Points) <= 60 && !s.Step && !s.Area && !s.Dashed && !s.Dense && !s.Pieces {
 		for _, p := range s.Points {
 			if Known(p.Y) {

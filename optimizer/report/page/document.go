@@ -115,6 +115,7 @@ type Field struct {
 
 // Table has rows of cells, each with as many cells as there are columns.
 type Table struct {
+	Caption string // for screen readers, in HTML only; empty: that of the block or the title of the section
 	Columns []Column
 	Rows    [][]Cell
 	// Long tables are folded in HTML and truncated in text.

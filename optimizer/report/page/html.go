@@ -2,9 +2,11 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"html/template"
 	"io"
+	"slices"
 	"strings"
 
 	"trainopt/optimizer/report/chart"
@@ -56,6 +58,29 @@ func (g *Table) titled() []titledRow {
 	return rows
 }
 
+// Parts returns a copy of the templates of the parts of a page, for pages that contain documents: "summary" for the
+// answers and the tiles of a Document, "section" for a Section, "pictures" for pictures, "table" for a Table.
+func Parts() *template.Template { return template.Must(page.Clone()) }
+
+// Captioned gives each table without a caption that of its block or the title of its section.
+func (d Document) Captioned() Document {
+	d.Sections = slices.Clone(d.Sections)
+	title := d.Title
+	for i, s := range d.Sections {
+		title = cmp.Or(s.Title, title)
+		blocks := slices.Clone(s.Blocks)
+		for k, b := range blocks {
+			if b.Table != nil && b.Table.Caption == "" {
+				table := *b.Table
+				table.Caption = cmp.Or(b.Caption, title)
+				blocks[k].Table = &table
+			}
+		}
+		d.Sections[i].Blocks = blocks
+	}
+	return d
+}
+
 // HTML writes a self-contained HTML file, without scripts or network access.
 func HTML(w io.Writer, doc Document) error {
 	var b bytes.Buffer
@@ -63,7 +88,7 @@ func HTML(w io.Writer, doc Document) error {
 		Document
 		Heading string
 		Style   template.CSS
-	}{doc, doc.heading(), template.CSS(chart.Style)})
+	}{doc.Captioned(), doc.heading(), template.CSS(chart.Style)})
 	if err != nil {
 		return err
 	}

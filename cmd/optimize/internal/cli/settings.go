@@ -90,7 +90,7 @@ var settings = []setting{
 var older = map[string]string{
 	"time-max": "deadline", "cost-max": "budget", "throughput-min": "min-throughput", "memory-max": "max-memory",
 	"gpu-util-min": "min-gpu-util", "cpu-util-min": "min-cpu-util", "preference": "prefer",
-	"dataset-path": "dataset", "training-file": "train", "cost-per-gpu-hour": "gpu-hour",
+	"dataset-path": "dataset", "training-file": "train", "state": "state-dir", "cost-per-gpu-hour": "gpu-hour",
 	"cost-per-cpu-hour": "cpu-hour", "cost-per-gb-hour": "gb-hour", "gib-hour": "gb-hour",
 }
 

@@ -14,6 +14,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/optimizer/run"
 )
 
@@ -68,7 +69,7 @@ func runsCommand(e *cli.Env) *cobra.Command {
 			}
 			return writeReport(e, args, format)
 		}})
-	cmd.AddCommand(stopCommand(e), resumeCommand(e))
+	cmd.AddCommand(stopCommand(e), resumeCommand(e), preferCommand(e))
 	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that have ended", Args: cobra.MinimumNArgs(1),
 		Example: `  optimize runs rm 20261123-101500-train-8ce0f6`,
 		RunE:    func(_ *cobra.Command, args []string) error { return removeRuns(e, args) }})
@@ -97,6 +98,38 @@ func stopCommand(e *cli.Env) *cobra.Command {
 	cli.DurationVar(cmd.Flags(), &grace, "grace", "time between SIGTERM and SIGKILL")
 	return cmd
 }
+
+func preferCommand(e *cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "prefer RUN PREFERENCE", Short: "Change the preference of a running run: its agent decides again", Args: cobra.ExactArgs(2),
+		Long: `Ask the agent of a running run for another preference: time, cost, resource, balanced, or weights such as
+time=0.6,cost=0.3,resource=0.1. The agent decides again, moves the job if that is worth it, and answers with the reason.`,
+		Example: `  optimize runs prefer latest time`,
+		RunE: func(_ *cobra.Command, args []string) error {
+			preference, err := plan.ParsePreference(args[1])
+			if err != nil {
+				return cli.Usage(err)
+			}
+			dir, err := findRun(e, args[:1])
+			if err != nil {
+				return err
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), preferWithin)
+			defer cancel()
+			answer, err := run.Prefer(ctx, dir, preference)
+			switch {
+			case errors.Is(err, run.ErrNoAgent):
+				return cli.Usage(err)
+			case err != nil:
+				return err
+			case e.JSON:
+				return e.PrintJSON(answer)
+			}
+			return e.Print(answer.Text + "\n")
+		}}
+}
+
+// preferWithin is the time for the answer of an agent, which may be moving the job.
+const preferWithin = 2 * time.Minute
 
 func removeRuns(e *cli.Env, refs []string) error {
 	var errs []error

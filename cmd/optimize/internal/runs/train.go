@@ -26,7 +26,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
 	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
-		pythonModuleCommand(e)}
+		pythonModuleCommand(e), serveCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
@@ -36,6 +36,7 @@ type trainOptions struct {
 	host                 string
 	dryRun, explain, yes bool
 	fresh                bool
+	serve                string
 }
 
 func trainCommand(e *cli.Env) *cobra.Command {
@@ -62,6 +63,8 @@ func trainCommand(e *cli.Env) *cobra.Command {
 	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start even if earlier runs predict that the limits will be reached")
 	fs.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	fs.BoolVar(&o.fresh, "fresh", false, "start a new run even if an orphaned run of the same training exists")
+	fs.StringVar(&o.serve, "serve", "", "serve a local page of the runs meanwhile, at `ADDRESS` (default 127.0.0.1:8787; see optimize serve)")
+	fs.Lookup("serve").NoOptDefVal = defaultListen
 	cli.AddSettings(fs, nil)
 	return cmd
 }
@@ -106,6 +109,16 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	if len(scripts) == 0 {
 		scripts = []string{""}
+	}
+	if o.Changed("serve") {
+		p, err := openPage(o.Env, "serve", o.serve, false, nil, nil)
+		if err != nil {
+			return err
+		}
+		defer p.close()
+		if !o.Quiet {
+			fmt.Fprintf(o.Stderr, "page: %s (log in for stop and changes: %s)\n", p.address, p.login())
+		}
 	}
 	var records []*journal.Record
 	worst := error(nil)

@@ -1,0 +1,55 @@
+package serve
+
+import (
+	"net/http/httptest"
+	"os"
+	"testing"
+
+	"trainopt/internal/browser"
+)
+
+// benchState is a state directory with 10,000 runs, or that of TRAINOPT_BENCH_STATE, which is kept.
+func benchState(b *testing.B) string {
+	dir := os.Getenv("TRAINOPT_BENCH_STATE")
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	if _, err := os.Stat(dir + "/runs"); err != nil {
+		browser.Runs(b, dir, 10_000)
+	}
+	return dir
+}
+
+func get(b *testing.B, s *Server, path string) {
+	r := httptest.NewRequest("GET", path, nil)
+	r.Host = "localhost"
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	if w.Code != 200 {
+		b.Fatalf("%s: %d", path, w.Code)
+	}
+}
+
+// BenchmarkFirstPage is the first page of 10,000 runs after the start: < 100 ms.
+func BenchmarkFirstPage(b *testing.B) {
+	dir := benchState(b)
+	for b.Loop() {
+		s := New(Options{StateDir: dir, Token: testToken})
+		get(b, s, "/")
+		b.StopTimer()
+		s.index.updating.Lock() // the rest is read in the background
+		s.index.updating.Unlock()
+		b.StartTimer()
+	}
+}
+
+// BenchmarkFilter is a filtered and sorted page of 10,000 runs that are in the index.
+func BenchmarkFilter(b *testing.B) {
+	s := New(Options{StateDir: benchState(b), Token: testToken})
+	get(b, s, "/")
+	s.index.updating.Lock()
+	s.index.updating.Unlock()
+	for b.Loop() {
+		get(b, s, "/?q=bert&state=failed&sort=cost")
+	}
+}

@@ -1,0 +1,380 @@
+package serve
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/internal/regular"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+)
+
+// Files of a live scheduler below a state directory.
+const (
+	clusterEvents = "cluster/events.jsonl"
+	clusterJobs   = "cluster/jobs"
+)
+
+// maxClusterLog is the part of the event log that is read, from its end, in bytes.
+const maxClusterLog = 16 << 20
+
+// clusterEvent contains the fields of the event log that the page shows.
+type clusterEvent struct {
+	Time    float64 `json:"t"` // Unix seconds
+	Kind    string  `json:"kind"`
+	Job     int     `json:"job"`
+	Stretch int     `json:"stretch"`
+	Name    string  `json:"name"`
+	Device  string  `json:"device"`
+	Where   []int32 `json:"where"`
+	Do      string  `json:"do"`
+	Policy  string  `json:"policy"`
+	Engine  string  `json:"engine"`
+	State   string  `json:"state"`
+	Reason  string  `json:"reason"`
+	Devices []struct {
+		Name  string `json:"name"`
+		Count int    `json:"count"`
+	} `json:"devices"`
+	Seconds *float64 `json:"seconds"`
+}
+
+// clusterJob contains the fields of job.json that the page shows.
+type clusterJob struct {
+	ID        int           `json:"id"`
+	Name      string        `json:"name"`
+	State     string        `json:"state"`
+	Reason    string        `json:"reason"`
+	Run       string        `json:"run"`
+	Device    string        `json:"device"`
+	Where     []int32       `json:"where"`
+	Unit      string        `json:"unit"`
+	Done      float64       `json:"done"`
+	Total     float64       `json:"total"`
+	CostUSD   float64       `json:"cost_usd"`
+	Moves     int           `json:"moves"`
+	Finish    *[3]time.Time `json:"finish"` // predicted: 5, 50 and 95 % quantiles
+	Submitted time.Time     `json:"submitted"`
+	Began     time.Time     `json:"began"`
+	Ended     time.Time     `json:"ended"`
+}
+
+// hasCluster reports whether a live scheduler has worked in the state directory.
+func (s *Server) hasCluster() bool {
+	_, err := os.Stat(filepath.Join(s.options.StateDir, clusterEvents))
+	return err == nil
+}
+
+type clusterBody struct {
+	Policy, Engine string
+	Since          time.Time
+	Chart          *chart.Picture
+	Jobs           *page.Table
+	Decisions      *page.Table
+	Torn           int
+}
+
+func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
+	events, torn, err := readClusterEvents(filepath.Join(s.options.StateDir, clusterEvents))
+	if err != nil {
+		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
+		return
+	}
+	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
+	body := clusterBody{Torn: torn, Chart: leaseChart(events, time.Now()), Jobs: jobTable(jobs), Decisions: changeTable(events)}
+	for _, e := range events {
+		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
+		if e.Kind == "serve" {
+			body.Since = unixTime(e.Time)
+		}
+	}
+	writePage(w, http.StatusOK, "cluster", s.shell(r, "Cluster", "/cluster", body))
+}
+
+func unixTime(t float64) time.Time {
+	whole, part := math.Modf(t)
+	return time.Unix(int64(whole), int64(part*1e9))
+}
+
+// readClusterEvents reads the end of an event log. torn counts lines that are not events, such as one that is being
+// written.
+func readClusterEvents(path string) (events []clusterEvent, torn int, err error) {
+	f, err := regular.Open(path, math.MaxInt64)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close()
+	cut := false
+	if info, err := f.Stat(); err == nil && info.Size() > maxClusterLog {
+		_, err = f.Seek(-maxClusterLog, io.SeekEnd)
+		cut = err == nil
+	}
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if line = bytes.TrimSpace(line); len(line) > 0 && !cut {
+			var e clusterEvent
+			if json.Unmarshal(line, &e) == nil && e.Kind != "" {
+				events = append(events, e)
+			} else {
+				torn++
+			}
+		}
+		cut = false
+		if err == io.EOF {
+			return events, torn, nil
+		}
+		if err != nil {
+			return events, torn, err
+		}
+	}
+}
+
+// readClusterJobs reads the jobs that can be read, in order of their ids.
+func readClusterJobs(dir string) []clusterJob {
+	entries, _ := os.ReadDir(dir) // none if it does not exist
+	var jobs []clusterJob
+	for _, e := range entries {
+		var j clusterJob
+		data, err := regular.ReadFile(filepath.Join(dir, e.Name(), "job.json"), 1<<20)
+		if err == nil && json.Unmarshal(data, &j) == nil && j.ID > 0 {
+			jobs = append(jobs, j)
+		}
+	}
+	slices.SortFunc(jobs, func(a, b clusterJob) int { return cmp.Compare(a.ID, b.ID) })
+	return jobs
+}
+
+// clusterRank orders the states of jobs: running first, then the queue, then the ended.
+var clusterRank = map[string]int{"running": 0, "starting": 0, "stopping": 0, "waiting": 1}
+
+func rankOf(state string) int {
+	if r, ok := clusterRank[state]; ok {
+		return r
+	}
+	return 2
+}
+
+// mostJobs is the number of jobs in the table; ended ones beyond it are left out.
+const mostJobs = 300
+
+// jobTable lists running jobs, then the queue in order of submission, then ended jobs, the latest first.
+func jobTable(jobs []clusterJob) *page.Table {
+	t := &page.Table{Caption: "Jobs of the cluster", Named: true, Columns: append(page.Left("Job", "State", "Devices", "Progress"), page.Right("Waited", "Cost", "Moves")...)}
+	t.Columns = append(t.Columns, page.Left("Predicted end", "Run")...)
+	sorted := slices.Clone(jobs)
+	slices.SortStableFunc(sorted, func(a, b clusterJob) int {
+		x, y := rankOf(a.State), rankOf(b.State)
+		if x == 2 && y == 2 {
+			return b.Ended.Compare(a.Ended)
+		}
+		return cmp.Compare(x, y)
+	})
+	for _, j := range sorted[:min(len(sorted), mostJobs)] {
+		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
+			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: chart.USD(j.CostUSD)}, {Text: strconv.Itoa(j.Moves)}, finishCell(j), {Text: j.Run}})
+	}
+	return t
+}
+
+func clusterLight(state string) page.Light {
+	switch state {
+	case "running", "done":
+		return page.Good
+	case "failed":
+		return page.Bad
+	case "stopped", "stopping":
+		return page.Warn
+	}
+	return page.Muted
+}
+
+func devicesText(j clusterJob) string {
+	if rankOf(j.State) != 0 || j.Device == "" {
+		return "–"
+	}
+	var numbers []string
+	for _, n := range j.Where {
+		numbers = append(numbers, strconv.Itoa(int(n)))
+	}
+	return j.Device + " " + strings.Join(numbers, ", ")
+}
+
+func clusterProgress(j clusterJob) string {
+	unit := cmp.Or(j.Unit, "unit") + "s"
+	if j.Total > 0 {
+		return fmt.Sprintf("%s of %s %s", chart.Count(j.Done), chart.Count(j.Total), unit)
+	}
+	return chart.Count(j.Done) + " " + unit
+}
+
+// waited returns the seconds from submission to the first start, or to now in the queue.
+func waited(j clusterJob, now time.Time) float64 {
+	switch {
+	case j.Submitted.IsZero():
+		return math.NaN()
+	case !j.Began.IsZero():
+		return j.Began.Sub(j.Submitted).Seconds()
+	case !j.Ended.IsZero():
+		return j.Ended.Sub(j.Submitted).Seconds()
+	}
+	return now.Sub(j.Submitted).Seconds()
+}
+
+// finishCell is the predicted end of a running job; the scheduler predicts no other.
+func finishCell(j clusterJob) page.Cell {
+	if j.Finish == nil || rankOf(j.State) != 0 {
+		return page.Cell{Text: "–"}
+	}
+	one := func(t time.Time) string { return t.Local().Format("15:04:05") }
+	return page.Cell{Text: one(j.Finish[1]), Sub: one(j.Finish[0]) + " to " + one(j.Finish[2])}
+}
+
+// mostChanges is the number of changes in the table, the latest first.
+const mostChanges = 100
+
+// changeTable lists starts, moves, ends and changes of the policy, the latest first.
+func changeTable(events []clusterEvent) *page.Table {
+	t := &page.Table{Caption: "Changes, the latest first", Columns: page.Left("At", "Job", "What", "Reason"), Long: true}
+	for _, e := range slices.Backward(events) {
+		if len(t.Rows) == mostChanges {
+			break
+		}
+		what := e.Kind
+		switch e.Kind {
+		case "start":
+			what = cmp.Or(e.Do, "start") + " on " + devicesText(clusterJob{State: "running", Device: e.Device, Where: e.Where})
+		case "end":
+			what = "ended: " + e.State
+		case "policy", "serve":
+			what += " " + e.Policy
+		case "submit", "stop", "drain", "cancel":
+		default:
+			continue
+		}
+		job := ""
+		if e.Job > 0 {
+			job = strings.TrimSpace(fmt.Sprintf("%d %s", e.Job, e.Name))
+		}
+		t.Rows = append(t.Rows, page.Row(unixTime(e.Time).Local().Format("2006-01-02 15:04:05"), job, what, e.Reason))
+	}
+	return t
+}
+
+// lease is the use of one device by one job.
+type lease struct {
+	job      int
+	name     string
+	device   string
+	from, to float64 // Unix seconds
+}
+
+// leasesOf returns the uses of all devices up to now, and the devices in order.
+func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []string) {
+	open := map[int][]int{} // job → positions in leases
+	names := map[int]string{}
+	known := map[string]bool{}
+	device := func(name string) string {
+		if !known[name] {
+			known[name] = true
+			devices = append(devices, name)
+		}
+		return name
+	}
+	end := func(job int, at float64) {
+		for _, i := range open[job] {
+			leases[i].to = at
+		}
+		delete(open, job)
+	}
+	for _, e := range events {
+		switch e.Kind {
+		case "serve":
+			for _, d := range e.Devices {
+				for n := range min(d.Count, 512) {
+					device(fmt.Sprintf("%s %d", d.Name, n))
+				}
+			}
+		case "submit":
+			names[e.Job] = e.Name
+		case "start":
+			end(e.Job, e.Time)
+			for _, n := range e.Where {
+				open[e.Job] = append(open[e.Job], len(leases))
+				leases = append(leases, lease{e.Job, names[e.Job], device(fmt.Sprintf("%s %d", e.Device, n)), e.Time, now})
+			}
+		case "left", "end":
+			end(e.Job, e.Time)
+		}
+	}
+	return leases, devices
+}
+
+// Bounds of the chart of leases.
+const (
+	mostDevices = 64 // rows
+	leaseStep   = 22.0
+	leaseName   = 92.0
+)
+
+// leaseChart draws devices over time, a bar per use with the number of the job; nil without a use.
+func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
+	end := float64(now.UnixMilli()) / 1000
+	leases, devices := leasesOf(events, end)
+	if len(leases) == 0 {
+		return nil
+	}
+	note := ""
+	if len(devices) > mostDevices {
+		note = fmt.Sprintf("The first %d of %d devices.", mostDevices, len(devices))
+		devices = devices[:mostDevices]
+	}
+	row := map[string]int{}
+	for i, d := range devices {
+		row[d] = i
+	}
+	from := leases[0].from
+	span := math.Max(end-from, 1)
+	p := chart.Picture{ID: "leases", Title: "Devices over time", Note: note}
+	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), leaseStep*float64(len(devices))+34, func(d *chart.Drawing) {
+		at := func(t float64) float64 { return leaseName + (t-from)/span*(d.Width-leaseName-8) }
+		bottom := leaseStep * float64(len(devices))
+		for i, name := range devices {
+			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(leaseStep*float64(i)+15), chart.Esc(name))
+			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), chart.Px(leaseStep*float64(i+1)), chart.Px(leaseStep*float64(i+1)))
+		}
+		for _, l := range leases {
+			i, ok := row[l.device]
+			if !ok {
+				continue
+			}
+			x, width := at(l.from), math.Max(at(l.to)-at(l.from), 1)
+			title := fmt.Sprintf("job %d %s\n%s\n%s for %s", l.job, l.name, l.device, unixTime(l.from).Local().Format("15:04:05"), chart.Duration(l.to-l.from))
+			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(title), chart.Class(l.job-1), chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
+			if width > 16 {
+				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), l.job)
+			}
+			d.F(`</g>`)
+		}
+		for k := range 5 {
+			t := from + span*float64(k)/4
+			anchor := map[int]string{0: "", 4: "end"}[k]
+			if k > 0 && k < 4 {
+				anchor = "mid"
+			}
+			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, chart.Px(at(t)), chart.Px(bottom+20), unixTime(t).Local().Format("15:04:05"))
+		}
+	})
+}

@@ -1,0 +1,292 @@
+package serve
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/page"
+	"trainopt/resources"
+)
+
+// Summary is a run in the list of runs. Times are in seconds, money in USD; an unknown number is null.
+type Summary struct {
+	ID             string         `json:"run_id"`
+	Name           string         `json:"name"`
+	Script         string         `json:"script"`
+	Model          string         `json:"model"`
+	State          string         `json:"state"`  // running, interrupted, finished, failed, stopped, planned only, unreadable
+	Reason         string         `json:"reason"` // of the end, as in run.json; of an unreadable run, the error
+	StartedAt      time.Time      `json:"started_at"`
+	FinishedAt     *time.Time     `json:"finished_at"`
+	Seconds        journal.Number `json:"seconds"`
+	CostUSD        journal.Number `json:"cost_usd"`
+	BudgetUSD      journal.Number `json:"budget_usd"`
+	DeadlineS      journal.Number `json:"deadline_s"`
+	Units          journal.Number `json:"units"` // done
+	TotalUnits     journal.Number `json:"total_units"`
+	Unit           string         `json:"unit"` // epoch or step
+	Throughput     journal.Number `json:"throughput"`
+	ThroughputUnit string         `json:"throughput_unit"`
+	CPUUtil        journal.Number `json:"cpu_util"`
+	GPUUtil        journal.Number `json:"gpu_util"`
+	PeakMemoryGiB  journal.Number `json:"peak_memory_gib"`
+	SLA            string         `json:"sla"`       // met, missed, at-risk, unknown, none
+	SLAWords       string         `json:"sla_words"` // "2 of 3 met"
+	Allocation     allocation     `json:"allocation"`
+	Planner        string         `json:"planner"`
+	Preference     string         `json:"preference"`
+	WasteUSD       waste          `json:"waste_usd"`
+	Tags           []string       `json:"tags"`
+	Note           string         `json:"note"`
+
+	light    page.Light
+	slaLight page.Light
+	words    string // lower case, for the search
+	dir      string
+	changed  time.Time // of the run directory
+}
+
+type allocation struct {
+	GPUs      int            `json:"gpus"`
+	CPUs      int            `json:"cpus"`
+	MemoryGiB journal.Number `json:"memory_gib"`
+	BatchSize int            `json:"batch_size"`
+	text      string
+}
+
+type waste struct {
+	Idle            journal.Number `json:"idle"`
+	InputBound      journal.Number `json:"input_bound"`
+	OverProvisioned journal.Number `json:"over_provisioned"`
+	Restarts        journal.Number `json:"restarts"`
+	Failed          journal.Number `json:"failed"`
+}
+
+// total returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
+func (w waste) most() float64 {
+	most := math.NaN()
+	for _, n := range []journal.Number{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed} {
+		if n.Known() && !(most >= float64(n)) {
+			most = float64(n)
+		}
+	}
+	return most
+}
+
+// index holds the summaries of all runs of a state directory. A run directory is read again when it has changed: its
+// files are replaced by renaming, which changes the time of the directory. Safe for concurrent use.
+type index struct {
+	stateDir string
+
+	updating sync.Mutex // one update at a time
+
+	mu      sync.Mutex
+	runs    []*Summary // newest first; never changed, only replaced
+	byID    map[string]*Summary
+	total   int // run directories, including those not read yet
+	version uint64
+	updated time.Time // end of the last update
+	started bool
+	first   chan struct{} // closed when the first runs can be shown
+}
+
+// firstRuns is the number of runs that are read before the first list is shown; the others follow in the background.
+const firstRuns = 60
+
+// freshFor is the time for which the index is not updated again.
+const freshFor = time.Second
+
+func newIndex(stateDir string) *index {
+	return &index{stateDir: stateDir, byID: map[string]*Summary{}, first: make(chan struct{})}
+}
+
+// listing is a state of the index.
+type listing struct {
+	runs    []*Summary // newest first; shared, not to be changed
+	total   int        // runs, including those not read yet
+	version uint64
+}
+
+// list returns the runs and starts an update in the background if the last one is older than freshFor. The first call
+// waits for the newest runs.
+func (x *index) list() listing {
+	x.mu.Lock()
+	if !x.started || time.Since(x.updated) > freshFor {
+		x.started = true
+		if x.updating.TryLock() {
+			go func() {
+				defer x.updating.Unlock()
+				x.update()
+			}()
+		}
+	}
+	x.mu.Unlock()
+	<-x.first
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return listing{x.runs, x.total, x.version}
+}
+
+// run returns the summary of a run as it is now; false if there is no such run.
+func (x *index) run(id string) (*Summary, bool) {
+	if id == "" || strings.ContainsAny(id, "/\\") || strings.HasPrefix(id, ".") {
+		return nil, false
+	}
+	dir := filepath.Join(journal.RunsDir(x.stateDir), id)
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() {
+		return nil, false
+	}
+	x.mu.Lock()
+	known := x.byID[id]
+	x.mu.Unlock()
+	if known != nil && known.settled() && known.changed.Equal(info.ModTime()) {
+		return known, true
+	}
+	s := summarize(dir, info.ModTime())
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.byID[id] != nil {
+		x.byID[id] = s
+		x.runs = slices.Clone(x.runs)
+		for i := range x.runs {
+			if x.runs[i].ID == id {
+				x.runs[i] = s
+			}
+		}
+		x.version++
+	}
+	return s, true
+}
+
+// settled reports whether a run changes only together with its directory.
+func (s *Summary) settled() bool { return s.State != "running" }
+
+// update reads new and changed runs, newest first, and publishes the list.
+func (x *index) update() {
+	entries, _ := os.ReadDir(journal.RunsDir(x.stateDir)) // none in a state directory that does not exist
+	x.mu.Lock()
+	before := x.byID
+	x.mu.Unlock()
+	var dirs []string
+	for _, e := range slices.Backward(entries) { // ReadDir sorts by name, and names begin with the time
+		if e.IsDir() && !strings.HasPrefix(e.Name(), ".") {
+			dirs = append(dirs, e.Name())
+		}
+	}
+	changed := len(dirs) != len(before)
+	runs := make([]*Summary, 0, len(dirs))
+	for i, id := range dirs {
+		if i == firstRuns && len(before) == 0 {
+			x.publish(runs, len(dirs), true)
+		}
+		dir := filepath.Join(journal.RunsDir(x.stateDir), id)
+		info, err := os.Lstat(dir)
+		if err != nil {
+			changed = true
+			continue
+		}
+		known := before[id]
+		if known == nil || !known.changed.Equal(info.ModTime()) || !known.settled() {
+			s := summarize(dir, info.ModTime())
+			changed = changed || known == nil || !known.changed.Equal(s.changed) || known.State != s.State
+			known = s
+		}
+		runs = append(runs, known)
+	}
+	x.publish(runs, len(dirs), changed)
+}
+
+func (x *index) publish(runs []*Summary, total int, changed bool) {
+	byID := make(map[string]*Summary, len(runs))
+	for _, s := range runs {
+		byID[s.ID] = s
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.runs, x.byID, x.total, x.updated = slices.Clone(runs), byID, total, time.Now()
+	if changed {
+		x.version++
+	}
+	select {
+	case <-x.first:
+	default:
+		close(x.first)
+	}
+}
+
+// summarize reads a run directory. A run whose record cannot be read is included with the reason.
+func summarize(dir string, changed time.Time) *Summary {
+	id := filepath.Base(dir)
+	agent := journal.HolderOf(dir)
+	rec, err := journal.ReadRecord(dir)
+	if err != nil {
+		s := &Summary{ID: id, Name: id, State: "unreadable", Reason: err.Error(), Tags: []string{}, light: page.Muted, dir: dir, changed: changed, SLA: "none"}
+		if errors.Is(err, fs.ErrNotExist) {
+			s.State, s.Reason = "never began", "no record"
+			if agent != nil {
+				s.State, s.Reason = "running", "starting"
+			}
+		}
+		blankNumbers(s)
+		s.words = strings.ToLower(id + " " + s.State)
+		return s
+	}
+	s := summary(rec, agent)
+	s.ID, s.dir, s.changed = id, dir, changed
+	if note, err := journal.ReadNote(dir); err == nil && note.Tags != nil {
+		s.Tags, s.Note = note.Tags, note.Text
+	}
+	s.words = strings.ToLower(strings.Join(append([]string{id, s.Name, s.Script, s.Model, s.State, s.Reason, s.Planner, s.Preference, s.Note, s.Allocation.text}, s.Tags...), " "))
+	return s
+}
+
+func blankNumbers(s *Summary) {
+	for _, n := range []*journal.Number{&s.Seconds, &s.CostUSD, &s.BudgetUSD, &s.DeadlineS, &s.Units, &s.TotalUnits, &s.Throughput, &s.CPUUtil, &s.GPUUtil, &s.PeakMemoryGiB,
+		&s.Allocation.MemoryGiB, &s.WasteUSD.Idle, &s.WasteUSD.InputBound, &s.WasteUSD.OverProvisioned, &s.WasteUSD.Restarts, &s.WasteUSD.Failed} {
+		*n = journal.Unknown()
+	}
+}
+
+// summary returns the summary of a record.
+func summary(rec *journal.Record, agent *journal.Holder) *Summary {
+	o, w := rec.Outcome, rec.Waste
+	s := &Summary{Name: rec.Name, Script: rec.Script.Path, StartedAt: rec.StartedAt, FinishedAt: rec.FinishedAt, Seconds: o.Seconds, CostUSD: o.CostUSD,
+		Units: o.Epochs, TotalUnits: rec.Training.TotalUnits, Unit: cmp.Or(rec.Training.Unit, "epoch"), Throughput: o.Throughput,
+		ThroughputUnit: cmp.Or(o.ThroughputUnit, journal.SamplesPerSecond), CPUUtil: o.CPUUtil, GPUUtil: o.GPUUtil, PeakMemoryGiB: o.PeakMemoryGiB,
+		Preference: rec.Preference.String(), WasteUSD: waste{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed}, Tags: []string{}}
+	if s.Unit == "step" {
+		s.Units = o.Steps
+	}
+	s.BudgetUSD, s.DeadlineS = limitsOf(rec)
+	for _, m := range []*string{rec.Training.Model, rec.Script.Model} {
+		if m != nil && s.Model == "" {
+			s.Model = *m
+		}
+	}
+	s.State, s.light = report.State(rec, agent)
+	if rec.Exit != nil && rec.State != journal.Done {
+		s.Reason = rec.Exit.Reason
+	}
+	s.SLAWords, s.slaLight = report.Compliance(rec)
+	s.SLA = slaWord(rec)
+	s.Allocation.MemoryGiB = journal.Unknown()
+	if p := rec.Plan; p != nil {
+		s.Planner, s.Allocation = p.Planner, allocationOf(p.Allocation)
+	}
+	return s
+}
+
+func allocationOf(a resources.Allocation) allocation {
+	return allocation{a.GPUs, a.CPUs, journal.Number(a.Memory), a.BatchSize, a.String()}
+}

@@ -1,0 +1,392 @@
+package serve
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"trainopt/internal/regular"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+)
+
+// runBody is the content of the page of a run.
+type runBody struct {
+	Run     *Summary
+	Light   page.Light
+	Problem string
+	Done    string // outcome of the last change
+	Parts   map[string]template.HTML
+	Charts  []liveChart
+	Output  []output
+	Others  link // to compare with
+}
+
+// liveChart is a chart that the script draws from the samples. Without scripts it is a picture.
+type liveChart struct{ Name, Title, Limit, Unit, About string }
+
+type output struct{ Stream, Title, Text string }
+
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+	run, ok := s.index.run(r.PathValue("id"))
+	if !ok {
+		refuse(w, r, http.StatusNotFound, "there is no such run")
+		return
+	}
+	body := runBody{Run: run, Light: run.light, Parts: map[string]template.HTML{}}
+	if text, ok := s.done.LoadAndDelete(run.ID); ok {
+		body.Done = text.(string)
+	}
+	rec, err := journal.ReadRecord(run.dir)
+	if err != nil {
+		body.Problem = err.Error()
+	} else {
+		parts, err := s.parts(rec, run.dir, journal.HolderOf(run.dir))
+		if err != nil {
+			body.Problem = err.Error()
+		}
+		for name, html := range parts {
+			body.Parts[name] = template.HTML(html)
+		}
+		body.Charts = liveCharts(run)
+	}
+	for _, o := range []output{{Stream: "stderr", Title: "Error output"}, {Stream: "stdout", Title: "Standard output"}} {
+		t := tail{path: filepath.Join(run.dir, "job."+o.Stream), keep: 16 << 10, turn: plainOutput}
+		if _, err := t.read(); err != nil {
+			o.Text = err.Error()
+		}
+		data, _ := t.since(position{})
+		t.close()
+		o.Text += strings.ToValidUTF8(string(data), "·")
+		body.Output = append(body.Output, o)
+	}
+	sh := s.shell(r, titleOf(run), "/", body)
+	sh.Live = true
+	writePage(w, http.StatusOK, "run", sh)
+}
+
+func titleOf(s *Summary) string {
+	if s.Name != "" {
+		return s.Name
+	}
+	return s.ID
+}
+
+// liveCharts lists the charts of a run with their limits.
+func liveCharts(s *Summary) []liveChart {
+	limit := func(n journal.Number) string {
+		if !n.Known() {
+			return ""
+		}
+		return strconv.FormatFloat(float64(n), 'g', -1, 64)
+	}
+	return []liveChart{
+		{"finish", "Predicted finish", limit(s.DeadlineS), "s", "Elapsed time, and the finish as it was predicted at each time, with its 90 % interval."},
+		{"money", "Cost against budget", limit(s.BudgetUSD), "USD", "Spent so far, and the cost of the whole run as it was predicted at each time, with its 90 % interval."},
+		{"throughput", "Throughput", "", " " + s.ThroughputUnit, "Pace of the latest unit of work."},
+		{"utilisation", "Utilization of allocated resources", "", "%", "CPUs and GPUs of the job."},
+		{"memory", "Memory", "", "GiB", "Memory of the job, and the memory allocated to it."},
+		{"progress", "Progress", limit(s.TotalUnits), " " + s.Unit + "s", "Work done."},
+	}
+}
+
+// parts renders the parts of the page of a run that change with its record.
+func (s *Server) parts(rec *journal.Record, dir string, agent *journal.Holder) (map[string]string, error) {
+	doc := report.Overview(rec, dir, agent).Captioned()
+	sections := slices.DeleteFunc(slices.Clone(doc.Sections), func(x page.Section) bool {
+		return !slices.Contains([]string{"sla", "decisions", "recommendations", "warnings"}, x.ID)
+	})
+	run := summary(rec, agent)
+	run.ID = filepath.Base(dir)
+	out := map[string]string{}
+	for _, p := range []struct {
+		name string
+		data any
+	}{
+		{"state", rowOfRun(run)}, {"summary", doc}, {"controls", run}, {"progress", rowOfRun(run)},
+		{"front", frontOf(rec, run)}, {"sections", sections},
+	} {
+		html, err := partOf("part-"+p.name, p.data)
+		if err != nil {
+			return nil, fmt.Errorf("show %s of run %s: %w", p.name, run.ID, err)
+		}
+		out[p.name] = string(html)
+	}
+	return out, nil
+}
+
+// frontView is the front of a run with the preferences that select its points.
+type frontView struct {
+	ID      string
+	Live    bool // an agent can carry out a preference
+	Now     string
+	Weights plan.Preference
+	Presets []preset
+	Picture *chart.Picture
+	Rows    []frontRow
+	Why     string // instead of a front
+	AtS     string
+	Planner string
+	HasSLA  bool
+}
+
+// preset is a named preference and what it selects.
+type preset struct {
+	Name, Allocation string
+	Current          bool
+}
+
+type frontRow struct {
+	Letter, Allocation        string
+	Time, TimeSpan            string
+	Cost, CostSpan            string
+	Resource, Chance          string
+	Chosen, Feasible, OnFront bool
+	Prefer                    string // that selects this point; empty: none does
+}
+
+// frontOf returns the candidates of the last decision. Points on the front come first, from the fastest.
+func frontOf(rec *journal.Record, run *Summary) frontView {
+	v := frontView{ID: run.ID, Live: run.State == "running", Now: rec.Preference.String(), Weights: rec.Preference, HasSLA: run.BudgetUSD.Known() || run.DeadlineS.Known()}
+	for _, name := range []string{"time", "cost", "resource", "balanced"} {
+		v.Presets = append(v.Presets, preset{Name: name, Current: name == v.Now})
+	}
+	p := rec.Plan
+	if p == nil || len(p.Candidates) == 0 {
+		v.Why = "No candidates yet: the run measures first."
+		if run.State != "running" {
+			v.Why = "Nothing was predicted in this run."
+		} else if rec.Training.Unit != "" && !rec.Training.TotalUnits.Known() {
+			v.Why = "The total amount of work is unknown, so that no whole run can be predicted (--epochs N or --steps N sets it)."
+		}
+		return v
+	}
+	v.Planner, v.AtS = p.Planner, chart.Duration(math.Max(0, float64(p.AtS)))
+	for i := range v.Presets {
+		for _, o := range p.Options {
+			if o.Prefer == v.Presets[i].Name {
+				v.Presets[i].Allocation = o.Candidate.Allocation.String()
+			}
+		}
+	}
+	candidates := slices.DeleteFunc(slices.Clone(p.Candidates), func(c plan.Candidate) bool {
+		return !chart.Known(c.Seconds.P50) || !chart.Known(c.CostUSD.P50) || !(c.Seconds.P50 > 0)
+	})
+	slices.SortStableFunc(candidates, func(a, b plan.Candidate) int {
+		switch {
+		case a.OnFront != b.OnFront:
+			return btoi(b.OnFront) - btoi(a.OnFront)
+		case a.Seconds.P50 < b.Seconds.P50:
+			return -1
+		case a.Seconds.P50 > b.Seconds.P50:
+			return 1
+		}
+		return 0
+	})
+	prefer := plan.Preferring(candidates)
+	for i, c := range candidates {
+		row := frontRow{Allocation: c.Allocation.String(), Time: chart.Duration(c.Seconds.P50), TimeSpan: span(c.Seconds.P5, c.Seconds.P95, chart.Duration),
+			Cost: chart.USD(c.CostUSD.P50), CostSpan: span(c.CostUSD.P5, c.CostUSD.P95, chart.USD), Resource: chart.Share(c.Resource), Chance: chart.Share(c.Chance),
+			Chosen: c.Allocation.Same(p.Allocation), Feasible: len(c.Breaks) == 0, OnFront: c.OnFront, Letter: letter(i)}
+		if w, ok := prefer[i]; ok {
+			row.Prefer = w.String()
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	v.Picture = v.picture(candidates, rec)
+	return v
+}
+
+func span(lo, hi float64, one func(float64) string) string {
+	if !chart.Known(lo) || !chart.Known(hi) || lo == hi {
+		return ""
+	}
+	return one(lo) + " to " + one(hi)
+}
+
+// letter returns A, B, … Z, AA, ….
+func letter(i int) string {
+	if i < 26 {
+		return string(rune('A' + i))
+	}
+	return letter(i/26-1) + letter(i%26)
+}
+
+// picture draws the candidates; a point that a preference selects leads to its row.
+func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *chart.Picture {
+	s := chart.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
+		XLimit: chart.Level{Name: "deadline", Value: rec.SLA.TimeMax.Seconds()}, YLimit: chart.Level{Name: "budget", Value: rec.SLA.CostMaxUSD},
+		Keys: []chart.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front"}, {Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}}
+	for i := len(candidates) - 1; i >= 0; i-- { // those of the front above the others
+		c, row := candidates[i], v.Rows[i]
+		m := chart.Mark{X: c.Seconds.P50, Y: c.CostUSD.P50, Radius: chart.ShareRadius(c.Resource), Title: row.Allocation + "\ntime " + row.Time + "\ncost " + row.Cost}
+		switch {
+		case c.OnFront:
+			m.Class, m.Name = "on-front", row.Letter
+			s.Edge = append(s.Edge, chart.Point{X: m.X, Y: m.Y})
+		case row.Feasible:
+			m.Class = "quiet"
+		}
+		if !row.Feasible {
+			m.Class += " hollow"
+		}
+		if row.Chosen {
+			m.Ring = "chosen"
+		}
+		if v.Live && row.Prefer != "" {
+			m.Link = "#candidate-" + row.Letter
+			m.Title += "\nprefer " + row.Prefer
+		}
+		s.Marks = append(s.Marks, m)
+	}
+	s.About = fmt.Sprintf("%s, %d on the Pareto front", chart.Plural(len(candidates), "candidate"), len(s.Edge))
+	p := s.Picture()
+	return &p
+}
+
+// reportPage is the full report of a run as it is now.
+func (s *Server) reportPage(w http.ResponseWriter, r *http.Request) {
+	data, ok := s.reportData(w, r)
+	if !ok {
+		return
+	}
+	w.Header().Set("Content-Security-Policy", documentPolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_ = report.Render(w, data, "html") // the connection may be gone
+}
+
+func (s *Server) reportData(w http.ResponseWriter, r *http.Request) (*report.Data, bool) {
+	run, ok := s.index.run(r.PathValue("id"))
+	if !ok {
+		refuse(w, r, http.StatusNotFound, "there is no such run")
+		return nil, false
+	}
+	data, err := report.Load(run.dir)
+	if err != nil {
+		refuse(w, r, http.StatusNotFound, err.Error())
+		return nil, false
+	}
+	return data, true
+}
+
+// chartFile is a chart of the report as a picture, for pages without scripts.
+func (s *Server) chartFile(w http.ResponseWriter, r *http.Request) {
+	name, ok := strings.CutSuffix(r.PathValue("name"), ".svg")
+	data, found := (*report.Data)(nil), false
+	if ok {
+		if data, found = s.reportData(w, r); !found {
+			return
+		}
+		doc := report.Document(data)
+		for _, p := range doc.Pictures {
+			if p.ID == name && p.Empty == "" {
+				w.Header().Set("Content-Security-Policy", documentPolicy)
+				w.Header().Set("Content-Type", "image/svg+xml; charset=utf-8")
+				_, _ = io.WriteString(w, p.File())
+				return
+			}
+		}
+	}
+	refuse(w, r, http.StatusNotFound, "there is no such chart, or it has no data")
+}
+
+// outputFile is the whole output of the job, as it was written.
+func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
+	run, ok := s.index.run(r.PathValue("id"))
+	name := r.PathValue("name")
+	if !ok || !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
+		refuse(w, r, http.StatusNotFound, "there is no such output")
+		return
+	}
+	f, err := regular.Open(filepath.Join(run.dir, "job."+name), math.MaxInt64)
+	if err != nil {
+		refuse(w, r, http.StatusNotFound, "this output is not kept")
+		return
+	}
+	defer f.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Content-Disposition", "inline; filename="+strconv.Quote(url.PathEscape(run.ID+"."+name)))
+	_, _ = io.Copy(w, f)
+}
+
+// apiRun is the record of a run with its note.
+func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
+	run, ok := s.index.run(r.PathValue("id"))
+	if !ok {
+		refuse(w, r, http.StatusNotFound, "there is no such run")
+		return
+	}
+	rec, err := journal.ReadRecord(run.dir)
+	if err != nil {
+		refuse(w, r, http.StatusNotFound, err.Error())
+		return
+	}
+	answerJSON(w, http.StatusOK, map[string]any{"schema": 1, "summary": run, "record": rec})
+}
+
+// maxPoints is the number of rows of a series that a page gets at once.
+const maxPoints = 1200
+
+// series is a table of a run as columns.
+type series struct {
+	Schema  int                         `json:"schema"`
+	RunID   string                      `json:"run_id"`
+	Columns map[string][]journal.Number `json:"columns"`
+	After   string                      `json:"after"` // of the event stream, to continue after the last row
+}
+
+func readSeries(run *Summary, file string, names []string) (series, error) {
+	columns, at, err := columnsOf(filepath.Join(run.dir, file), names, maxPoints)
+	out := series{Schema: 1, RunID: run.ID, Columns: map[string][]journal.Number{}, After: cursor{samples: at}.String()}
+	for i, name := range names {
+		numbers := []journal.Number{}
+		for _, v := range columnAt(columns, i) {
+			numbers = append(numbers, number(v))
+		}
+		out.Columns[name] = numbers
+	}
+	return out, err
+}
+
+func columnAt(columns [][]float64, i int) []float64 {
+	if i < len(columns) {
+		return columns[i]
+	}
+	return nil
+}
+
+func (s *Server) answerSeries(w http.ResponseWriter, r *http.Request, file string, names []string) {
+	run, ok := s.index.run(r.PathValue("id"))
+	if !ok {
+		refuse(w, r, http.StatusNotFound, "there is no such run")
+		return
+	}
+	out, err := readSeries(run, file, names)
+	if err != nil && !os.IsNotExist(err) {
+		refuse(w, r, http.StatusInternalServerError, err.Error())
+		return
+	}
+	answerJSON(w, http.StatusOK, out)
+}
+
+func (s *Server) apiSamples(w http.ResponseWriter, r *http.Request) {
+	s.answerSeries(w, r, "samples.csv", sampleColumns)
+}
+
+// trainingColumns are the columns of performance_metrics.csv that readers get.
+var trainingColumns = []string{"time_s", "epoch", "step", "throughput", "train_loss", "train_accuracy", "test_loss", "test_accuracy", "cost_usd"}
+
+func (s *Server) apiTraining(w http.ResponseWriter, r *http.Request) {
+	s.answerSeries(w, r, "performance_metrics.csv", trainingColumns)
+}

@@ -1,0 +1,194 @@
+package serve
+
+import (
+	"context"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+)
+
+// Options configures a Server. Only StateDir and Token are required.
+type Options struct {
+	StateDir string
+	Token    string // see Token
+	Private  bool   // reading requires the token too
+	// Hosts are the names under which the page is opened, beside addresses and localhost.
+	Hosts []string
+	// Results are folders with result files of simulations and comparisons.
+	Results []string
+	// Analyze returns the analysis of all finished runs; nil: the page of wasted spend has only the sums of the records.
+	Analyze func() (page.Document, error)
+	// Control carries out changes. A nil function refuses its change.
+	Control Control
+	// Metrics is served at /metrics; nil: that address does not exist.
+	Metrics http.Handler
+}
+
+// Control changes runs, each given by its directory. The texts describe what was done.
+type Control struct {
+	Stop   func(ctx context.Context, dir string) (string, error)
+	Resume func(ctx context.Context, dir string) (string, error)
+	Prefer func(ctx context.Context, dir string, preference plan.Preference) (*journal.Answer, error)
+}
+
+// Server is the page of one state directory.
+type Server struct {
+	options Options
+	guard   guard
+	index   *index
+	hub     *hub
+	mux     *http.ServeMux
+	waste   wasteCache
+	stops   sync.Map // run id → its stop in progress
+	done    sync.Map // run id → outcome of its last change, for its next page
+
+	closing chan struct{}
+	once    sync.Once
+}
+
+//go:embed static
+var static embed.FS
+
+// New returns a server. It reads nothing yet.
+func New(o Options) *Server {
+	hosts := o.Hosts
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	s := &Server{options: o, guard: guard{token: o.Token, private: o.Private, hosts: hosts}, index: newIndex(o.StateDir),
+		hub: &hub{followers: map[string]*follower{}}, mux: http.NewServeMux(), closing: make(chan struct{})}
+	s.handle()
+	return s
+}
+
+// handle registers the addresses.
+func (s *Server) handle() {
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /{$}":                        s.runsPage,
+		"GET /runs/{id}":                  s.runPage,
+		"GET /runs/{id}/report":           s.reportPage,
+		"GET /runs/{id}/chart/{name}":     s.chartFile,
+		"GET /runs/{id}/output/{name}":    s.outputFile,
+		"GET /runs/{id}/events":           s.events,
+		"GET /compare":                    s.comparePage,
+		"GET /waste":                      s.wastePage,
+		"GET /results":                    s.resultsPage,
+		"GET /results/{folder}/{name}":    s.resultPage,
+		"GET /cluster":                    s.clusterPage,
+		"GET /login":                      s.loginPage,
+		"POST /login":                     s.login,
+		"POST /logout":                    s.guard.changes(s.logout),
+		"POST /runs/{id}/stop":            s.guard.changes(s.stop),
+		"POST /runs/{id}/resume":          s.guard.changes(s.resume),
+		"POST /runs/{id}/prefer":          s.guard.changes(s.prefer),
+		"POST /runs/{id}/note":            s.guard.changes(s.note),
+		"GET /api":                        s.apiIndex,
+		"GET /api/runs":                   s.apiRuns,
+		"GET /api/runs/{id}":              s.apiRun,
+		"GET /api/runs/{id}/samples":      s.apiSamples,
+		"GET /api/runs/{id}/training":     s.apiTraining,
+		"GET /static/{version}/{name...}": s.staticFile,
+		"GET /favicon.ico":                func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) },
+	} {
+		s.mux.HandleFunc(pattern, handler)
+	}
+	if s.options.Metrics != nil {
+		s.mux.Handle("GET /metrics", s.options.Metrics)
+	}
+}
+
+// Handler returns the handler of all addresses, with all checks.
+func (s *Server) Handler() http.Handler {
+	return s.guard.secure(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, pattern := s.mux.Handler(r); pattern == "" && r.Method == http.MethodGet {
+			refuse(w, r, http.StatusNotFound, "there is no such page")
+			return
+		}
+		s.mux.ServeHTTP(w, r)
+	}))
+}
+
+// Server returns an HTTP server with limits on slow and stalled clients.
+func (s *Server) Server() *http.Server {
+	return &http.Server{Handler: s.Handler(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 2 * time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: 32 << 10, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+}
+
+// Close ends the event streams. It may be called more than once.
+func (s *Server) Close() { s.once.Do(func() { close(s.closing) }) }
+
+// assets are the files of /static by name. Their address contains a hash of all of them, so that they can be cached.
+var assets, assetsVersion = func() (map[string][]byte, string) {
+	files := map[string][]byte{}
+	sum := sha256.New()
+	_ = fs.WalkDir(static, "static", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			data, _ := static.ReadFile(path)
+			files[strings.TrimPrefix(path, "static/")] = data
+		}
+		return err
+	})
+	files["style.css"] = []byte(chart.Style + string(files["page.css"]) + string(files["uplot/uPlot.min.css"]))
+	for _, name := range []string{"style.css", "page.js", "uplot/uPlot.iife.min.js"} {
+		sum.Write(files[name])
+	}
+	return files, hex.EncodeToString(sum.Sum(nil))[:12]
+}()
+
+func (s *Server) staticFile(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	data, ok := assets[name]
+	if !ok {
+		refuse(w, r, http.StatusNotFound, "there is no such file")
+		return
+	}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8"}
+	kind, ok := kinds[filepath.Ext(name)]
+	if !ok {
+		kind = "text/plain; charset=utf-8"
+	}
+	w.Header().Set("Content-Type", kind)
+	if r.PathValue("version") == assetsVersion {
+		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	}
+	_, _ = w.Write(data)
+}
+
+// wantsJSON reports whether a request comes from a program that prefers JSON to a page.
+func wantsJSON(r *http.Request) bool {
+	return strings.HasPrefix(r.URL.Path, "/api") || strings.Contains(r.Header.Get("Accept"), "application/json") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+}
+
+// refuse answers with an error: JSON for programs, text for event streams, otherwise a page.
+func refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
+	if wantsJSON(r) || r.Header.Get("Authorization") != "" {
+		answerJSON(w, code, map[string]any{"schema": 1, "error": why})
+		return
+	}
+	writePage(w, code, "error", shell{Title: http.StatusText(code), Body: struct {
+		Code int
+		Why  string
+	}{code, why}})
+}
+
+func answerJSON(w http.ResponseWriter, code int, v any) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(code)
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(v) // the connection may be gone
+}
