@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,10 +40,18 @@ type Site interface {
 	Name() string
 	// Devices are the device types, sorted by name.
 	Devices() []Device
-	// Place returns the configuration of a job and its allocation on devices of a type, by their numbers.
-	Place(cfg run.Config, device int, where []int32) (run.Config, run.Lease)
+	// Place returns how a job runs on devices of a type, by their numbers.
+	Place(cfg run.Config, device int, where []int32) Placement
 	// OneServer is true if all devices of a job must be of one server.
 	OneServer() bool
+}
+
+// Placement is how an agent runs a job on its devices.
+type Placement struct {
+	Config run.Config
+	Lease  run.Lease
+	// Site connects the agent to other machines; nil: the job runs on this one.
+	Site func(ctx context.Context, cfg run.Config, gpus bool) (run.Site, error)
 }
 
 // server is a running scheduler with its jobs.
@@ -70,6 +79,7 @@ type live struct {
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
 	cancelled  bool
+	last       string  // device type of the previous life; empty: unknown
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
 	until      guarded
