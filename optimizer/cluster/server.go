@@ -277,6 +277,9 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	for {
 		select {
 		case <-stop:
+			if s.cancelMarked() {
+				break
+			}
 			s.save()
 			if n := s.running(); n > 0 {
 				s.Message(fmt.Sprintf("stopped: %d jobs run on under their leases, until %s", n, time.Now().Add(s.Round*3/2).Format(time.TimeOnly)))
@@ -465,6 +468,18 @@ func (s *server) cancel(id int) {
 	}
 	s.scheduler.StopJob(s.now(), id, "cancelled")
 	s.leave(l)
+}
+
+// cancelMarked cancels the jobs whose runs a user stops by optimize runs stop, which signals the process of their agents;
+// false if there are none.
+func (s *server) cancelMarked() (any bool) {
+	for _, l := range s.sortedJobs() {
+		if l.interrupts != nil && run.AskedToStop(filepath.Join(journal.RunsDir(s.StateDir), l.Run)) {
+			any = true
+			s.cancel(l.ID)
+		}
+	}
+	return any
 }
 
 // endLate ends waiting jobs whose deadline has passed. The agents of the others watch their deadlines.
