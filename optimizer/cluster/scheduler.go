@@ -415,7 +415,7 @@ func (s *Scheduler) reconcile(now float64) (actions []Action) {
 	return actions
 }
 
-// free reports whether nobody but the partner of a job holds its devices.
+// free reports whether the devices of a lease are held by no job but the partner.
 func free(holders map[[2]int][]*member, l lease) bool {
 	for _, g := range l.runnable.Where {
 		for _, h := range holders[[2]int{l.runnable.Device, int(g)}] {
