@@ -442,7 +442,7 @@ func (s *server) admit(j *Job, spec *Spec) {
 	} else if n := spec.Config.Steps; n > 0 {
 		j.Total, j.Unit = float64(n), "step"
 	}
-	s.rates.jobs[j.ID] = &learned{Job: j, spec: spec}
+	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
 	if err := s.scheduler.Admit(s.now(), j, spec); err != nil {
 		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()
