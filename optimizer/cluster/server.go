@@ -79,6 +79,7 @@ type live struct {
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
 	cancelled  bool
+	saves      bool    // it saves on request
 	last       string  // device type of the previous life; empty: unknown
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
