@@ -20,7 +20,7 @@ import (
 // begin starts the agent of a life: of a new run, of the next stretch of a run or, to adopt it, of one whose job may
 // still run.
 func (s *server) begin(l *live, adopt bool) {
-	l.worked = false
+	l.worked = adopt && l.State != Starting
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
