@@ -165,7 +165,8 @@ func (s *server) open() (err error) {
 	var knownSpecs []*Spec
 	for i := range jobs {
 		j := &jobs[i]
-		s.rates.add(j, &specs[i]) // ended ones too: they tell the ratios of types
+		_ = specs[i].countDevices(devices) // refused when it was submitted
+		s.rates.add(j, &specs[i])          // ended ones too: they tell the ratios of types
 		if !j.State.Ended() && j.Counted > 0 {
 			known, knownSpecs = append(known, j), append(knownSpecs, &specs[i])
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
