@@ -16,6 +16,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/runs"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/run"
@@ -196,7 +197,7 @@ func checkPolicy(what, name string) error {
 		return cli.Usage(err)
 	}
 	near := ""
-	if best := cli.Nearest(name, share.Names()); cli.EditDistance(name, best) <= 1+len(name)/4 {
+	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
 	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --policies lists all", what, name, near)
