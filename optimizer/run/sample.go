@@ -45,6 +45,7 @@ func (r *run) openInstruments() {
 	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
 	}
+	r.openNotices()
 	var err error
 	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
 		r.event(Warning, "%v", err)
@@ -55,6 +56,7 @@ func (r *run) closeInstruments() {
 	r.log.Close()
 	r.sampler.sampler.Close()
 	r.tables.Close()
+	r.closeNotices()
 }
 
 // sample reads host, process tree and devices once, and adds the readings to the current segment.
