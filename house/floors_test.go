@@ -67,6 +67,8 @@ var below = map[string][]string{
 
 	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 
+	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
+
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},
 	"optimizer/schedule/round":              {"optimizer/schedule"},

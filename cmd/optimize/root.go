@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/cluster"
 	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cmd/optimize/internal/predict"
 	"trainopt/cmd/optimize/internal/profile"
@@ -164,6 +165,7 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
 	root.AddCommand(predict.Commands(e)...)
 	root.AddCommand(profile.Commands(e)...)
 	root.AddCommand(simulate.Commands(e)...)
+	root.AddCommand(cluster.Command(e))
 	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e), manCommand(e))
 	root.AddCommand(topics()...)
 	addShellCommands(root)

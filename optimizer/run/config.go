@@ -102,6 +102,10 @@ type Config struct {
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
+	// Divided is true if other jobs use what this one leaves free of the machine: it then pays for its own resources only,
+	// not for the whole machine.
+	Divided bool `json:"divided,omitempty"`
+
 	// Notify are the targets of messages about the run, without their secrets once stored. NotifyLink is the address of
 	// the page on which runs are shown, to which /runs/ID is added, or an address that contains {run}; empty: none.
 	Notify     []notify.Target `json:"notify,omitempty"`

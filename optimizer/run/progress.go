@@ -132,6 +132,7 @@ type Progress struct {
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
+	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
 
@@ -305,8 +306,16 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		}
 		p.Done = done
 		p.mark(at, done)
+		p.freshMark = true
 		return
 	}
+	if p.freshMark && at-p.markAt < sameRead { // written while no agent read the log: the times of these rows are unknown
+		p.Done = done
+		p.dropExceededTotal()
+		p.mark(at, done)
+		return
+	}
+	p.freshMark = false
 	if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
 		seg.Stated = append(seg.Stated, sec)
 	}
@@ -322,6 +331,9 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.mark(at, done)
 	}
 }
+
+// sameRead is the time within which rows count as read at once.
+const sameRead = 20 * time.Millisecond
 
 // partBlock is the length at and above which a part of an epoch forms one observation. Shorter parts would miss what
 // occurs once per epoch: validation, a checkpoint, the restart of the loader.
@@ -505,6 +517,26 @@ func (p *Progress) StartupSeconds() []float64 {
 		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
 			out = append(out, math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-median(s.Blocks)))
 		}
+	}
+	return out
+}
+
+// pace returns what the present launch has measured.
+func (p *Progress) pace() Pace {
+	out := Pace{UnitSeconds: math.NaN(), Startup: math.NaN(), Save: math.NaN()}
+	for i := len(p.Segments) - 1; i >= 0 && math.IsNaN(out.Save); i-- {
+		if took := p.Segments[i].CheckpointS; took > 0 {
+			out.Save = took
+		}
+	}
+	s := p.Current()
+	if s == nil || len(s.Blocks) == 0 {
+		return out
+	}
+	steady := s.Blocks[s.warmUp():]
+	out.UnitSeconds, out.Blocks, out.Settled = median(steady), len(steady), s.settled()
+	if s.Launch && s.FirstRowAt > 0 {
+		out.Startup = math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-out.UnitSeconds)
 	}
 	return out
 }

@@ -49,6 +49,13 @@ func (e *Engine) choose() {
 	e.owed = e.owed[:0]
 	for _, r := range e.list {
 		r.want, r.counted = -1, -1
+	}
+	for _, r := range e.running.all() {
+		if r.pinned() && e.give(r, r.Device) {
+			r.counted = r.Device
+		}
+	}
+	for _, r := range e.list {
 		e.claimShares(r)
 	}
 	for _, k := range e.sorted(e.owed) {

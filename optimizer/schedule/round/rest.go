@@ -92,6 +92,7 @@ func (e *Engine) collect() {
 			r.kind = e.kindOf(r)
 		}
 		switch {
+		case r.pinned() && r.Device >= 0:
 		case r.want >= 0:
 			e.join(r)
 		case !r.isChosen(e.chooser.round):

@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/round"
+	"trainopt/optimizer/schedule/share"
+)
+
+// Decide implements round.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
+// interrupted are not part of the snapshot. A policy that fails, or returns an invalid allocation, changes nothing:
+// holders keep their devices, and the failure is recorded.
+func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
+	if len(s.active) == 0 {
+		return schedule.Allocation{}, nil
+	}
+	for _, m := range s.active {
+		s.settle(at+s.origin, m)
+	}
+	snap := s.snapshot(at)
+	var a schedule.Allocation
+	var err error
+	if len(snap.Jobs) > 0 {
+		a, err = decide(s.policy, snap)
+	}
+	if err != nil {
+		s.log(at+s.origin, Event{Kind: EventDecide, Policy: s.Policy, Jobs: len(s.active), Reason: "policy " + s.Policy + " failed: " + err.Error()})
+		s.stale = true // decide again at the end of the round
+		return s.unchanged(), nil
+	}
+	return s.complete(a), nil
+}
+
+// decide calls a policy; a panic is an error.
+func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it panicked: %v", r)
+		}
+	}()
+	if a, err = p.Decide(snap); err != nil {
+		return a, err
+	}
+	_, err = a.Check(snap, p.Traits())
+	return a, err
+}
+
+// snapshot returns the view of the policy. It contains all device types, even without a device: policies remember them by
+// index.
+func (s *Scheduler) snapshot(at float64) *schedule.Snapshot {
+	count := counts(s.Devices)
+	for _, m := range s.active {
+		if gpus, d := m.round.Held(); m.round.Pinned && gpus > 0 {
+			count[d] -= gpus
+		}
+	}
+	snap := &schedule.Snapshot{Now: at, Preemption: s.engine.Preemption, Devices: slices.Clone(s.Devices)}
+	for d := range snap.Devices {
+		snap.Devices[d].Count = count[d]
+	}
+	pool := ""
+	if !slices.Equal(count, counts(s.Devices)) {
+		pool = fmt.Sprint(count) // policies may remember by type what the devices of a snapshot offer to a job
+	}
+	s.index = s.index[:0]
+	for i, m := range s.active {
+		gpus, held := m.round.Held()
+		if m.round.Pinned && gpus > 0 {
+			continue
+		}
+		total, done := s.Rates.Work(m.ID)
+		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(count))}
+		state.Seconds = m.trace.Seconds * (state.Remaining / m.trace.Steps)
+		runs := false
+		for d, n := range count {
+			if m.trace.GPUs <= n {
+				state.Rate[d] = m.round.Rate[d]
+				runs = runs || state.Rate[d] > 0
+			}
+		}
+		if !runs {
+			continue
+		}
+		if gpus > 0 {
+			state.Held, state.Device = gpus, held
+		}
+		m.trace.Type = s.Rates.Kind(m.ID) + pool
+		snap.Jobs = append(snap.Jobs, state)
+		s.index = append(s.index, i)
+	}
+	s.offer(snap)
+	return snap
+}
+
+func counts(devices []schedule.DeviceType) []int {
+	out := make([]int, len(devices))
+	for d := range devices {
+		out[d] = devices[d].Count
+	}
+	return out
+}
+
+// offer sets what the policy may do beyond dividing time: choose numbers of devices, and co-locate.
+func (s *Scheduler) offer(snap *schedule.Snapshot) {
+	snap.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
+		if gpus > snap.Devices[device].Count {
+			return 0
+		}
+		rate, _ := s.Rates.Alone(j.ID, device, gpus)
+		return rate
+	}
+	if !s.policy.Traits().Packs {
+		return
+	}
+	snap.PairByKind = true
+	snap.Pair = func(a, b, device int) (ra, rb float64) {
+		if a > b {
+			rb, ra = snap.Pair(b, a, device)
+			return ra, rb
+		}
+		return s.Rates.Pair(snap.Jobs[a].ID, snap.Jobs[b].ID, device)
+	}
+}
+
+// complete translates an allocation of a snapshot to all active jobs, and adds the jobs that keep their devices.
+func (s *Scheduler) complete(a schedule.Allocation) schedule.Allocation {
+	out := schedule.Allocation{Entries: make([]schedule.Entry, 0, len(a.Entries)), GPUs: []int{}}
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		full := schedule.Entry{A: s.index[e.A], B: -1, X: e.X}
+		if e.B >= 0 {
+			full.B = s.index[e.B]
+		}
+		out.Entries = append(out.Entries, full)
+		if a.GPUs != nil {
+			out.GPUs = append(out.GPUs, a.GPUs[i])
+		} else { // a policy before this one may have chosen another number
+			out.GPUs = append(out.GPUs, s.active[full.A].trace.GPUs)
+		}
+	}
+	for i, m := range s.active {
+		if gpus, device := m.round.Held(); m.round.Pinned && gpus > 0 {
+			s.keep(&out, i, gpus, device)
+		}
+	}
+	return out
+}
+
+// unchanged returns the allocation in which all holders keep their devices, and the other jobs receive those that are
+// left in order of arrival, each on its fastest type.
+func (s *Scheduler) unchanged() schedule.Allocation {
+	out := schedule.Allocation{GPUs: []int{}}
+	left := counts(s.Devices)
+	for i, m := range s.active {
+		if gpus, d := m.round.Held(); gpus > 0 {
+			left[d] -= gpus
+			s.keep(&out, i, gpus, d)
+		}
+	}
+	for i, m := range s.active {
+		best := -1
+		for d, rate := range m.round.Rate {
+			if left[d] >= m.trace.GPUs && rate > 0 && (best < 0 || rate > m.round.Rate[best]) {
+				best = d
+			}
+		}
+		if gpus, _ := m.round.Held(); gpus == 0 && best >= 0 {
+			left[best] -= m.trace.GPUs
+			s.keep(&out, i, m.trace.GPUs, best)
+		}
+	}
+	return out
+}
+
+// keep adds the full share of a job on a number of devices.
+func (s *Scheduler) keep(a *schedule.Allocation, i, gpus, device int) {
+	e := schedule.Entry{A: i, B: -1, X: make([]float64, len(s.Devices))}
+	e.X[device] = 1
+	a.Entries = append(a.Entries, e)
+	a.GPUs = append(a.GPUs, gpus)
+}
+
+// PairRates implements round.World.
+func (s *Scheduler) PairRates(first, second *round.Job) (a, b []float64) {
+	a, b = make([]float64, len(s.Devices)), make([]float64, len(s.Devices))
+	for d := range s.Devices {
+		a[d], b[d] = s.Rates.Pair(first.ID, second.ID, d)
+	}
+	return a, b
+}
+
+// SizedRate implements round.World.
+func (s *Scheduler) SizedRate(j *round.Job, device, gpus int) float64 {
+	rate, _ := s.Rates.Alone(j.ID, device, gpus)
+	return rate
+}
+
+// newRandom returns the source of policies that draw.
+func newRandom(seed int64) share.Random { return rand.New(rand.NewPCG(uint64(seed), 0)) }

@@ -1,0 +1,186 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/cluster"
+)
+
+var smallCluster = []schedule.DeviceType{{Name: "k80", Count: 3, PerServer: 3, USDHour: 0.45}, {Name: "p100", Count: 2, PerServer: 2, USDHour: 1.46}, {Name: "v100", Count: 2, PerServer: 2, USDHour: 2.48}}
+
+// TestLiveIsSimulated is the fidelity of the live scheduler: under each policy, the same jobs at the same rates complete
+// at the same times as in the simulator, with the same cost of each move.
+func TestLiveIsSimulated(t *testing.T) {
+	for _, policy := range share.Names() {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			const cost = 20
+			trace := drawTrace(3, 18, smallCluster, true, policy == "allox")
+			custom, err := share.New(policy, share.Options{Random: newRandom(0)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			simulated, err := cluster.Run(context.Background(), cluster.Config{Devices: smallCluster, Jobs: trace, Policy: policy, Custom: custom, Preemption: schedule.Preemption{Seconds: cost}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t, policy, smallCluster, trace, cost)
+			w.check = true
+			live := w.run()
+			within := 1e-3
+			if policy == "min_total_duration_packed" { // its program has many optima, among which rounding decides
+				within = 0.1
+			}
+			if sim := float64(simulated.MeanJCTS); math.Abs(live/sim-1) > within {
+				t.Errorf("mean completion time %.1f s live, %.1f s simulated (%+.2f %%)", live, sim, 100*(live/sim-1))
+			}
+		})
+	}
+}
+
+// TestRestartChangesNothing replaces the scheduler by one restored from its state at random times.
+func TestRestartChangesNothing(t *testing.T) {
+	for _, policy := range []string{"srtf", "best_match", "max_min_fairness_perf", "themis", "tiresias", "sia", "elasticflow", "finish_time_fairness_perf", "best_match_packed"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			trace := drawTrace(5, 16, smallCluster, true, false)
+			want := newWorld(t, policy, smallCluster, trace, 20)
+			want.run()
+			got := newWorld(t, policy, smallCluster, trace, 20)
+			got.check = true
+			r := rand.New(rand.NewPCG(1, 2))
+			for restarts := 0; len(got.ended) < len(trace); {
+				got.step()
+				got.pace()
+				if r.IntN(4) == 0 {
+					got.restart(policy)
+					if restarts++; restarts == 1 {
+						got.act() // nothing to do
+					}
+				}
+			}
+			for id, at := range want.ended {
+				if math.Abs(got.ended[id]-at) > 1e-6*at {
+					t.Errorf("job %d ended at %v s, without restarts at %v s", id, got.ended[id], at)
+				}
+			}
+		})
+	}
+}
+
+// restart replaces the scheduler and its jobs by what is stored of them.
+func (w *world) restart(policy string) {
+	state, err := w.s.State()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var jobs []*Job
+	var specs []*Spec
+	for _, m := range w.s.active {
+		data, err := json.Marshal(m.Job)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		j := new(Job)
+		if err := json.Unmarshal(data, j); err != nil {
+			w.t.Fatal(err)
+		}
+		w.jobs[j.ID].job = j
+		jobs, specs = append(jobs, j), append(specs, m.spec)
+	}
+	w.s = w.scheduler(policy)
+	if err := w.s.Restore(state, jobs, specs); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestSlowSavesAndPinnedJobs draws clusters in which jobs take time to leave, may not be stopped, are cancelled, and the
+// policy changes. No device has two jobs, a job that may not be stopped is not, and all work is done.
+func TestSlowSavesAndPinnedJobs(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		policies := slices.DeleteFunc(share.Names(), func(name string) bool { return name == "allox" || strings.Contains(name, "packed") })
+		trace := drawTrace(rapid.Uint64Range(0, 1000).Draw(r, "seed"), 10, smallCluster, true, false)
+		w := newWorld(t, rapid.SampledFrom(policies).Draw(r, "policy"), smallCluster, trace, 20)
+		w.check = true
+		w.saves = rapid.SampledFrom([]float64{0, 5, 400}).Draw(r, "save")
+		pinned := rapid.IntRange(0, 3).Draw(r, "pinned")
+		for steps := 0; len(w.ended) < len(trace); steps++ {
+			if steps > 20_000 {
+				r.Fatalf("%d of %d jobs have ended after %d events", len(w.ended), len(trace), steps)
+			}
+			w.step()
+			w.pace()
+			no := false
+			for id := range w.jobs {
+				if id <= pinned {
+					w.s.Keeps(id, &no)
+				}
+			}
+			if steps%50 == 49 {
+				if err := w.s.SetPolicy(w.now, rapid.SampledFrom(policies).Draw(r, "next policy")); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		for _, e := range w.events {
+			if e.Kind == EventStop && e.Job <= pinned {
+				r.Fatalf("job %d was stopped at %v s, and keeps no work", e.Job, e.Time)
+			}
+			if e.Kind == EventDecide && e.Reason != "" {
+				r.Fatalf("at %v s: %s", e.Time, e.Reason)
+			}
+		}
+	})
+}
+
+// failing is a policy that fails.
+type failing struct{ how int }
+
+func (f failing) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
+	switch f.how {
+	case 0:
+		return schedule.Allocation{}, errors.New("no idea")
+	case 1:
+		panic("no idea")
+	}
+	return schedule.Allocation{Entries: []schedule.Entry{{A: 0, B: -1, X: []float64{1, 1, 1}}}}, nil // more than all of its time
+}
+
+func (failing) Traits() schedule.Traits { return schedule.Traits{Name: "failing"} }
+
+// TestFailingPolicy checks that a policy that fails does not stop any job.
+func TestFailingPolicy(t *testing.T) {
+	for how := range 3 {
+		w := newWorld(t, "fifo_perf", smallCluster, drawTrace(3, 12, smallCluster, false, false), 0)
+		for range 8 {
+			w.step()
+			w.pace()
+		}
+		w.s.policy = failing{how}
+		from := len(w.events)
+		for len(w.ended) < len(w.trace) {
+			w.step()
+			w.pace()
+		}
+		failures := 0
+		for _, e := range w.events[from:] {
+			if e.Kind == EventDecide && strings.Contains(e.Reason, "failed") {
+				failures++
+			}
+		}
+		if failures == 0 {
+			t.Errorf("failure %d is not in the event log", how)
+		}
+	}
+}
