@@ -106,7 +106,7 @@ func commandNamed(args []string) bool {
 		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
 			continue // the value of a common flag
 		}
-		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "pretrain", "doctor", "version", "completion", "help", "config", "init", "__complete"}, a)
+		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "pretrain", "doctor", "version", "completion", "help", "config", "init", "lease-py", "__complete"}, a)
 	}
 	return false
 }

@@ -24,7 +24,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
-	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e)}
+	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), leaseCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
