@@ -150,7 +150,7 @@ func exitWords(r *journal.Record) string {
 		return "no exit was recorded"
 	}
 	words := map[string]string{
-		"killed": "killed from outside", "oom": "out of memory", "budget": "the budget was reached", "deadline": "the deadline was reached", "allocation": "the allocation ended",
+		"killed": "killed from outside", "oom": "out of memory", "budget": "the budget was reached", "deadline": "the deadline was reached", "allocation": "the allocation ended", "lease": "the scheduler of the cluster took its devices back",
 		"user": "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
 	}[e.Reason]
 	switch {

@@ -29,6 +29,8 @@ type Agent struct {
 	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
 	// Batch is the batch system whose job may contain this process; nil: it is not asked.
 	Batch BatchSystem
+	// Lease makes a scheduler of several jobs the owner of the run's allocation; nil: the agent decides itself.
+	Lease *Lease
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.
 	Confirm func(question string) bool
 	// Lighten is called when only supervision remains for a while: the process can reduce itself to one core and
@@ -138,6 +140,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	first, label := r.firstAllocation()
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
+	r.countWaiting()
 	if r.interruptions(); r.ended == nil {
 		r.forecastFirst(ctx, first)
 		r.launch(ctx, first, label, false)

@@ -27,6 +27,8 @@ type enclosing struct {
 	batchEnd time.Duration       // end of its allocation less allocationMargin, on the monotonic clock; 0: none
 	beyond   bool                // no plan ends within the allocation: only the user's own deadline applies to plans
 	doneAt   float64             // progress when this agent began or took over the run
+
+	leaseUntil time.Time // end of the lease as last passed to the supervisor
 }
 
 const (
@@ -229,4 +231,79 @@ func sameGPUs(a, b []resources.GPU) bool {
 		}
 	}
 	return true
+}
+
+// Lease is the part of a run that a scheduler of several jobs decides: its devices and CPUs, and for how long. With a
+// lease the agent neither probes nor adapts the allocation, time spent waiting for a lease counts towards the deadline,
+// and Preempt ends the stretch; Resume with another lease continues the run.
+type Lease struct {
+	// Allocation contains the devices (GPUIDs; empty: the engine chooses) and CPUs. Its other fields are ignored.
+	Allocation resources.Allocation
+	// Submitted is the time from which the deadline of a new run counts; zero: from its start.
+	Submitted time.Time
+	// Until returns the wall-clock time at which the supervisor of the job saves and stops it, whether or not this
+	// process lives; zero: never. It is called often, from another goroutine than the one that changes it.
+	Until func() time.Time
+	// Environ contains further variables of the job.
+	Environ []string
+}
+
+// Preempt is the value on the interrupts channel by which a scheduler takes the devices back: the job saves a
+// checkpoint and exits, and the run ends with CodeTryAgain, to be continued by Resume.
+var Preempt os.Signal = preemption{}
+
+type preemption struct{}
+
+func (preemption) String() string { return "end of lease" }
+func (preemption) Signal()        {}
+
+// byLease is the reason of a stop at the end of a lease.
+const byLease = "lease"
+
+// restrict narrows limits to the leased numbers of devices and CPUs.
+func (l *Lease) restrict(to *resources.Limits) {
+	to.GPUs = resources.Range{Min: l.Allocation.GPUs, Max: l.Allocation.GPUs}
+	cpus := max(1, l.Allocation.CPUs)
+	to.CPUs = resources.Range{Min: cpus, Max: cpus}
+}
+
+// countWaiting adds the time without a lease to the elapsed time: since the submission, or since the last life of the
+// run.
+func (r *run) countWaiting() {
+	if r.Lease == nil {
+		return
+	}
+	since := r.Lease.Submitted
+	if len(r.Progress.Segments) > 0 {
+		if since = r.Wall; !r.Ended {
+			return // its job may have run during the outage of the agent
+		}
+	}
+	if waited := r.Clock.Now().Sub(since); !since.IsZero() && waited > 0 {
+		r.elapsedBefore += waited
+		r.QueuedS += waited.Seconds()
+	}
+}
+
+// withLease returns the earlier of a limit, 0 if there is none, and the end of the lease.
+func (r *run) withLease(limit time.Duration) time.Duration {
+	if r.Lease == nil || r.Lease.Until == nil {
+		return limit
+	}
+	r.leaseUntil = r.Lease.Until()
+	if r.leaseUntil.IsZero() {
+		return limit
+	}
+	if left := max(r.leaseUntil.Sub(r.Clock.Now()), time.Millisecond); limit == 0 || left < limit {
+		return left
+	}
+	return limit
+}
+
+// followLease passes a changed end of the lease to the supervisor of the job.
+func (r *run) followLease() {
+	if r.Lease == nil || r.Lease.Until == nil || r.job == nil || r.queued != nil || r.Pending != nil || r.leaseUntil.Equal(r.Lease.Until()) {
+		return
+	}
+	r.moveTimeLimit()
 }

@@ -113,6 +113,9 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.Progress.Current().StartedAt = r.elapsed()
 	r.continueFrom(from)
 	r.attach(j)
+	if r.Lease != nil && r.queued == nil {
+		r.moveTimeLimit()
+	}
 	r.noteAllocation(a, "launch", label)
 	if label == "run" && r.Progress.launches() == 1 {
 		r.stay(r.plan.Reason)
@@ -156,7 +159,7 @@ func (r *run) stopBy() time.Time {
 
 // moveTimeLimit passes the present deadMan to the supervisor of the running job.
 func (r *run) moveTimeLimit() {
-	if err := r.job.SetStopAfter(r.deadMan()); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := r.job.SetStopAfter(r.withLease(r.deadMan())); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		r.warn(fmt.Sprintf("move the supervisor's time limit: %v", err))
 	}
 }
@@ -249,6 +252,9 @@ func (r *run) jobEnvironment(a resources.Allocation, resume bool) []string {
 		e.PinMemory = &pin
 	}
 	env := e.Environ(r.Environ)
+	if r.Lease != nil {
+		env = append(env, r.Lease.Environ...)
+	}
 	if r.observer != nil {
 		env = r.observer.installed.Environ(env)
 	}

@@ -165,8 +165,14 @@ func (r *run) resolveLimits() error {
 	if cfg.CPUs == "" && r.ranks > 1 { // each rank requires a CPU
 		r.Limits.CPUs.Min = min(r.ranks, r.Limits.CPUs.Max)
 	}
+	if r.Lease != nil {
+		r.Lease.restrict(&r.Limits)
+	}
 	r.Baseline = resources.Allocation{GPUs: r.Limits.GPUs.Max, CPUs: r.Limits.CPUs.Max, Memory: r.startMemory(r.Limits.CPUs.Max), NumWorkers: r.ownWorkers()}
 	r.Baseline = r.Limits.Clip(r.Baseline)
+	if r.Lease != nil {
+		r.Baseline.GPUIDs = r.Lease.Allocation.GPUIDs
+	}
 	return r.Limits.Check(r.Baseline, r.Host)
 }
 

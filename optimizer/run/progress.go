@@ -508,3 +508,23 @@ func (p *Progress) StartupSeconds() []float64 {
 	}
 	return out
 }
+
+// pace returns what the present launch has measured.
+func (p *Progress) pace() Pace {
+	out := Pace{UnitSeconds: math.NaN(), Startup: math.NaN(), Save: math.NaN()}
+	for i := len(p.Segments) - 1; i >= 0 && math.IsNaN(out.Save); i-- {
+		if took := p.Segments[i].CheckpointS; took > 0 {
+			out.Save = took
+		}
+	}
+	s := p.Current()
+	if s == nil || len(s.Blocks) == 0 {
+		return out
+	}
+	steady := s.Blocks[s.warmUp():]
+	out.UnitSeconds, out.Blocks, out.Settled = median(steady), len(steady), s.settled()
+	if s.Launch && s.FirstRowAt > 0 {
+		out.Startup = math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-out.UnitSeconds)
+	}
+	return out
+}

@@ -122,6 +122,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	r.doneAt = r.Progress.Done
 	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
+	r.countWaiting()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
 		r.observer.since = r.Monotonic
@@ -253,6 +254,12 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	}
 	if err := r.changeHost(ctx); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+	}
+	if r.Lease != nil {
+		if err := r.resolveLimits(); err != nil {
+			return fmt.Errorf("resume %s: %w", r.dir.ID(), err)
+		}
+		r.Current = r.Baseline
 	}
 	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil

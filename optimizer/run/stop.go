@@ -118,22 +118,29 @@ func (r *run) interrupt(s os.Signal) {
 			r.userCode = CodeTerminated
 		}
 		why := "user"
-		if r.endsAllocation(s) {
+		switch {
+		case r.endsAllocation(s):
 			why, r.userCode = byAllocation, CodeTryAgain
+		case s == Preempt:
+			why, r.userCode = byLease, CodeTryAgain
 		}
 		how := "stopping"
 		if r.Resumable {
 			how = "saving a checkpoint and stopping"
 		}
 		words := ""
-		if why == byAllocation {
+		switch why {
+		case byAllocation:
 			words = "SIGTERM from " + r.batch.String()
 			r.event(Info, "%s: %s", words, how)
-		} else {
+		case byLease:
+			words = "the scheduler ends the lease"
+			r.event(Info, "%s: %s", words, how)
+		default:
 			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
-			if why == "user" || r.Pending.Next != nil {
+			if why != byAllocation || r.Pending.Next != nil {
 				r.Pending.Why, r.Pending.Next, r.Pending.Words = why, nil, words
 			}
 			r.saveState()
@@ -142,7 +149,7 @@ func (r *run) interrupt(s os.Signal) {
 		r.requestStop(&pendingStop{Why: why, Words: words})
 		return
 	}
-	if r.endsAllocation(s) { // Slurm repeats its SIGTERM, and itself kills what does not end
+	if r.endsAllocation(s) || s == Preempt { // Slurm repeats its SIGTERM, and itself kills what does not end
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
@@ -316,7 +323,7 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 		e.code = cmp.Or(r.userCode, CodeTerminated)
 	case "rewound":
 		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.Pending.Words)
-	case byAllocation:
+	case byAllocation, byLease:
 		e.code = CodeTryAgain
 	case "infeasible":
 		e.reason, _ = r.nearestOwnLimit()

@@ -81,6 +81,20 @@ type Status struct {
 	// AtRisk is the run time whose work is lost if the job is stopped now: since Checkpoint, or since the launch of a
 	// job that keeps none. Negative: unknown.
 	AtRisk time.Duration
+	// Pace is what the present launch has measured.
+	Pace Pace
+	// KeepsWork is true if the work of the job survives a stop: it saves on request, or writes checkpoints from which
+	// it can continue.
+	KeepsWork bool
+}
+
+// Pace is the measured pace of one launch. Unknown numbers are NaN.
+type Pace struct {
+	UnitSeconds float64 // median seconds per unit of work, without warm-up
+	Blocks      int     // number of timed observations behind it
+	Settled     bool    // enough steady observations, none of them still warming up
+	Startup     float64 // seconds from the launch to the first unit of work, less that unit
+	Save        float64 // seconds of the last stop with a checkpoint
 }
 
 // Level is the severity of an event line.
@@ -129,7 +143,7 @@ func (r *run) status() Status {
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
-		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk()}
+		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork()}
 	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
 		per, unit := r.Progress.throughputUnit()
 		s.Throughput, s.ThroughputUnit = per/seg.Blocks[len(seg.Blocks)-1], unit

@@ -55,6 +55,13 @@ func (e *Engine) choose() {
 	e.owed = e.owed[:0]
 	for _, r := range e.list {
 		r.want, r.counted = -1, -1
+	}
+	for _, r := range e.running {
+		if r.pinned() && e.give(r, r.Device) {
+			r.counted = r.Device
+		}
+	}
+	for _, r := range e.list {
 		e.claimShares(r)
 	}
 	for _, w := range e.sorted(e.owed) {
@@ -170,7 +177,7 @@ func (e *Engine) moveUp() bool {
 	}
 	var most claim
 	for _, r := range e.chosen {
-		if r.B != nil {
+		if r.B != nil || r.pinned() && r.Device >= 0 {
 			continue
 		}
 		here := r.RateA[r.want]

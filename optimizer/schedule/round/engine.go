@@ -99,14 +99,25 @@ type Engine struct {
 // New returns an engine of an idle cluster.
 func New(o Options, w World) *Engine {
 	e := &Engine{
-		Options: o, world: w, period: math.Inf(1), runnables: map[[2]int]*Runnable{},
+		Options: o, world: w, runnables: map[[2]int]*Runnable{},
 		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
 	}
-	if o.Traits.Period > 0 {
-		e.period = o.Traits.Period
-	}
+	e.period = periodOf(o.Traits)
 	e.freeDevices.init(o.Devices)
 	return e
+}
+
+// SetTraits announces another policy, which decides at the next step.
+func (e *Engine) SetTraits(t schedule.Traits) {
+	e.Traits, e.period, e.changed, e.arrived = t, periodOf(t), true, true
+}
+
+// periodOf returns the seconds after which a policy decides again; +Inf: never.
+func periodOf(t schedule.Traits) float64 {
+	if t.Period > 0 {
+		return t.Period
+	}
+	return math.Inf(1)
 }
 
 // Arrive admits a job at time now. Numbers of jobs increase in the order of calls.
@@ -134,8 +145,16 @@ func (e *Engine) Release(now float64, r *Runnable) {
 	e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
 }
 
-// Replan requests a decision at the next step, as after an arrival or a completion: rates of pairs have changed.
-func (e *Engine) Replan() { e.changed = true }
+// Replan requests a decision at the next step, as after an arrival or a completion: rates have changed.
+func (e *Engine) Replan() {
+	e.changed = true
+	for _, r := range e.list {
+		if r.sized {
+			e.rate(r)
+		}
+		r.best = e.bestRate(r)
+	}
+}
 
 // LimitRound ends the current round after one interval even if all shares are full: a running pair has rates that will
 // be corrected then.
@@ -298,15 +317,22 @@ func (e *Engine) resize(r *Runnable, gpus int) {
 		return
 	}
 	if r.Device >= 0 {
+		if r.pinned() {
+			return
+		}
 		e.stop(r)
 		e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
 	}
-	r.GPUs = gpus
-	r.RateA = make([]float64, len(e.Devices))
-	for d := range r.RateA {
-		r.RateA[d] = e.world.SizedRate(r.A, d, gpus)
-	}
+	r.GPUs, r.sized, r.RateA = gpus, true, make([]float64, len(e.Devices))
+	e.rate(r)
 	r.best = e.bestRate(r)
+}
+
+// rate sets the throughputs of a job on a number of devices that the policy chose.
+func (e *Engine) rate(r *Runnable) {
+	for d := range r.RateA {
+		r.RateA[d] = e.world.SizedRate(r.A, d, r.GPUs)
+	}
 }
 
 // move stops the runnables that lose their devices and starts the chosen ones.

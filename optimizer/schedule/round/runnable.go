@@ -17,6 +17,8 @@ type Job struct {
 	*schedule.Job
 	Number int       // in order of arrival
 	Rate   []float64 // steps/s alone, by device type; 0 where it does not run
+	// Pinned is set for a job that must not be interrupted: it keeps its devices until it ends.
+	Pinned bool
 
 	runs           *Runnable // that holds its devices; nil: it waits
 	last           slot      // devices held before it was stopped
@@ -70,6 +72,7 @@ type Runnable struct {
 	want    int       // device type assigned in this round; −1: none
 	counted int       // device type whose share its time counts for; −1: surplus time
 	asked   bool      // included in the last decision
+	sized   bool      // the policy has chosen GPUs
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.
@@ -99,6 +102,9 @@ func (r *Runnable) runsOn(device int) bool {
 
 // gone reports whether a job has ended.
 func (r *Runnable) gone() bool { return r.A.ended || r.B != nil && r.B.ended }
+
+// pinned reports whether a job of the runnable must keep its devices.
+func (r *Runnable) pinned() bool { return r.A.Pinned || r.B != nil && r.B.Pinned }
 
 // isChosen reports whether a job was chosen in a round.
 func (r *Runnable) isChosen(round int) bool {

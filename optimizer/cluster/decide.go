@@ -1,0 +1,185 @@
+package cluster
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/round"
+	"trainopt/optimizer/schedule/share"
+)
+
+// Decide implements round.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
+// interrupted are not part of the snapshot. A policy that fails, or returns an invalid allocation, changes nothing:
+// holders keep their devices, and the failure is recorded.
+func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
+	if len(s.active) == 0 {
+		return schedule.Allocation{}, nil
+	}
+	for _, m := range s.active {
+		s.settle(at+s.origin, m)
+	}
+	snap, types := s.snapshot(at)
+	var a schedule.Allocation
+	var err error
+	if len(snap.Jobs) > 0 {
+		a, err = decide(s.policy, snap)
+	}
+	if err != nil {
+		s.log(at+s.origin, Event{Kind: EventDecide, Policy: s.Policy, Jobs: len(s.active), Reason: "policy " + s.Policy + " failed: " + err.Error()})
+		return s.unchanged(), nil
+	}
+	return s.complete(a, types), nil
+}
+
+// decide calls a policy; a panic is an error.
+func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("it panicked: %v", r)
+		}
+	}()
+	if a, err = p.Decide(snap); err != nil {
+		return a, err
+	}
+	_, err = a.Check(snap, p.Traits())
+	return a, err
+}
+
+// snapshot returns the view of the policy, and the device types in it by index.
+func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
+	count := make([]int, len(s.Devices))
+	for d := range s.Devices {
+		count[d] = s.Devices[d].Count
+	}
+	for _, m := range s.active {
+		if gpus, d := m.round.Held(); m.round.Pinned && gpus > 0 {
+			count[d] -= gpus
+		}
+	}
+	snap := &schedule.Snapshot{Now: at, Preemption: s.engine.Preemption}
+	var types []int
+	place := make([]int, len(s.Devices))
+	for d := range s.Devices {
+		place[d] = -1
+		if count[d] > 0 {
+			place[d] = len(types)
+			types = append(types, d)
+			t := s.Devices[d]
+			t.Count = count[d]
+			snap.Devices = append(snap.Devices, t)
+		}
+	}
+	s.index = s.index[:0]
+	for i, m := range s.active {
+		gpus, held := m.round.Held()
+		if m.round.Pinned && gpus > 0 {
+			continue
+		}
+		total, done := s.Rates.Work(m.ID)
+		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(types))}
+		state.Seconds = m.trace.Seconds * (state.Remaining / m.trace.Steps)
+		runs := false
+		for k, d := range types {
+			if m.trace.GPUs <= count[d] {
+				state.Rate[k] = m.round.Rate[d]
+				runs = runs || state.Rate[k] > 0
+			}
+		}
+		if !runs {
+			continue
+		}
+		if gpus > 0 {
+			state.Held, state.Device = gpus, place[held]
+		}
+		snap.Jobs = append(snap.Jobs, state)
+		s.index = append(s.index, i)
+	}
+	s.offer(snap, types)
+	return snap, types
+}
+
+// offer sets what the policy may do beyond dividing time: choose numbers of devices, and co-locate.
+func (s *Scheduler) offer(snap *schedule.Snapshot, types []int) {
+	snap.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
+		rate, _ := s.Rates.Alone(j.ID, types[device], gpus)
+		return rate
+	}
+	if !s.policy.Traits().Packs {
+		return
+	}
+	snap.PairByKind = true
+	snap.Pair = func(a, b, device int) (ra, rb float64) {
+		if a > b {
+			rb, ra = snap.Pair(b, a, device)
+			return ra, rb
+		}
+		return s.Rates.Pair(snap.Jobs[a].ID, snap.Jobs[b].ID, types[device])
+	}
+}
+
+// complete translates an allocation of a snapshot to all active jobs and device types, and adds the jobs that keep
+// their devices.
+func (s *Scheduler) complete(a schedule.Allocation, types []int) schedule.Allocation {
+	out := schedule.Allocation{Entries: make([]schedule.Entry, 0, len(a.Entries)), GPUs: []int{}}
+	for i := range a.Entries {
+		e := &a.Entries[i]
+		full := schedule.Entry{A: s.index[e.A], B: -1, X: make([]float64, len(s.Devices))}
+		if e.B >= 0 {
+			full.B = s.index[e.B]
+		}
+		for k, x := range e.X {
+			full.X[types[k]] = x
+		}
+		out.Entries = append(out.Entries, full)
+		if a.GPUs != nil {
+			out.GPUs = append(out.GPUs, a.GPUs[i])
+		} else { // a policy before this one may have chosen another number
+			out.GPUs = append(out.GPUs, s.active[full.A].trace.GPUs)
+		}
+	}
+	for i, m := range s.active {
+		if gpus, _ := m.round.Held(); m.round.Pinned && gpus > 0 {
+			s.keep(&out, i, m)
+		}
+	}
+	return out
+}
+
+// unchanged returns the allocation in which all holders keep their devices.
+func (s *Scheduler) unchanged() schedule.Allocation {
+	out := schedule.Allocation{GPUs: []int{}}
+	for i, m := range s.active {
+		if gpus, _ := m.round.Held(); gpus > 0 {
+			s.keep(&out, i, m)
+		}
+	}
+	return out
+}
+
+// keep adds the full share of a holder on its devices.
+func (s *Scheduler) keep(a *schedule.Allocation, i int, m *member) {
+	gpus, device := m.round.Held()
+	e := schedule.Entry{A: i, B: -1, X: make([]float64, len(s.Devices))}
+	e.X[device] = 1
+	a.Entries = append(a.Entries, e)
+	a.GPUs = append(a.GPUs, gpus)
+}
+
+// PairRates implements round.World.
+func (s *Scheduler) PairRates(first, second *round.Job) (a, b []float64) {
+	a, b = make([]float64, len(s.Devices)), make([]float64, len(s.Devices))
+	for d := range s.Devices {
+		a[d], b[d] = s.Rates.Pair(first.ID, second.ID, d)
+	}
+	return a, b
+}
+
+// SizedRate implements round.World.
+func (s *Scheduler) SizedRate(j *round.Job, device, gpus int) float64 {
+	rate, _ := s.Rates.Alone(j.ID, device, gpus)
+	return rate
+}
+
+// newRandom returns the source of policies that draw.
+func newRandom(seed int64) share.Random { return rand.New(rand.NewPCG(uint64(seed), 0)) }

@@ -1,0 +1,180 @@
+package cluster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// EventSchema is the version of the event log.
+const EventSchema = 1
+
+// EventKind is the kind of an Event; it determines which fields are set.
+type EventKind string
+
+// Kinds of events, with the fields that each sets besides Time and Kind.
+const (
+	// EventServe: a server has started. Policy, Seed, Round, Devices, Engine; Restarted if jobs existed before.
+	EventServe EventKind = "serve"
+	// EventSubmit: a job was admitted. Job, Name, User, Weight, GPUs, MaxGPUs, Total and Unit if known, Deadline, Budget;
+	// Time is that of the submission.
+	EventSubmit EventKind = "submit"
+	// EventDecide: the policy has decided. Policy, Jobs (active), Seconds (wall time of the decision), Reason (an error,
+	// after which jobs kept their devices), Leases (who holds what from now on).
+	EventDecide EventKind = "decide"
+	// EventStart: a life of a job begins on devices. Job, Stretch, Device, Where, GPUs, Do (start, move, resize),
+	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start).
+	EventStart EventKind = "start"
+	// EventRunning: the first unit of work of a life was done. Job, Stretch, Seconds (start-up: from the start to the
+	// first unit, less that unit).
+	EventRunning EventKind = "running"
+	// EventRate: the measured rate of a job has changed by more than 2 %, or was measured for the first time on these
+	// devices. Job, Stretch, Device, GPUs, Seen (steps/s), Blocks, Predicted (before any measurement there), Done, Total,
+	// Unit.
+	EventRate EventKind = "rate"
+	// EventStop: a job was asked to save and leave. Job, Stretch, Device, GPUs, Reason.
+	EventStop EventKind = "stop"
+	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
+	// if it was not asked), Done, Reason (exit, lease, …).
+	EventLeft EventKind = "left"
+	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD.
+	EventEnd EventKind = "end"
+	// EventPolicy: the policy was changed. Policy.
+	EventPolicy EventKind = "policy"
+	// EventDrain: no jobs are admitted any more. Save if running jobs are saved and stopped.
+	EventDrain EventKind = "drain"
+	// EventCancel: a user has cancelled a job. Job.
+	EventCancel EventKind = "cancel"
+)
+
+// Event is one line of the event log of a cluster, <state directory>/cluster/events.jsonl. Fields that a kind does not
+// set are absent. A unit of work of a job is called a step, as in package schedule.
+type Event struct {
+	Schema int       `json:"v"`
+	Time   float64   `json:"t"` // Unix seconds
+	Kind   EventKind `json:"kind"`
+
+	Job     int    `json:"job,omitempty"`
+	Stretch int    `json:"stretch,omitempty"` // life of the job, from 1
+	Name    string `json:"name,omitempty"`
+	User    string `json:"user,omitempty"`
+
+	Weight   float64 `json:"weight,omitempty"`
+	GPUs     int     `json:"gpus,omitempty"`     // devices held, or the number requested
+	MaxGPUs  int     `json:"max_gpus,omitempty"` // of an elastic job; 0: GPUs
+	Deadline float64 `json:"deadline,omitempty"` // Unix seconds
+	Budget   float64 `json:"budget_usd,omitempty"`
+	Unit     string  `json:"unit,omitempty"` // epoch or step
+	Total    float64 `json:"total,omitempty"`
+	Done     float64 `json:"done,omitempty"`
+	CostUSD  float64 `json:"cost_usd,omitempty"`
+
+	Device string  `json:"device,omitempty"` // type
+	Where  []int32 `json:"where,omitempty"`  // numbers of the devices of the type
+	Do     string  `json:"do,omitempty"`     // schedule.Decision
+	Seen   float64 `json:"seen,omitempty"`   // steps/s
+	Blocks int     `json:"blocks,omitempty"`
+	// Predicted is the rate that the policy used, in steps/s; absent if it was a mere assumption.
+	Predicted        float64  `json:"predicted,omitempty"`
+	PredictedSeconds *float64 `json:"predicted_s,omitempty"`
+	Seconds          *float64 `json:"seconds,omitempty"`
+
+	Policy    string   `json:"policy,omitempty"`
+	Seed      int64    `json:"seed,omitempty"`
+	Round     float64  `json:"round_s,omitempty"`
+	Engine    string   `json:"engine,omitempty"`
+	Restarted bool     `json:"restarted,omitempty"`
+	Devices   []Device `json:"devices,omitempty"`
+	Jobs      int      `json:"jobs,omitempty"`
+	Leases    []Lease  `json:"leases,omitempty"`
+	Save      bool     `json:"save,omitempty"`
+	State     State    `json:"state,omitempty"`
+	Reason    string   `json:"reason,omitempty"`
+}
+
+// Device is a type of device of a cluster.
+type Device struct {
+	Name      string  `json:"name"`
+	Count     int     `json:"count"`
+	PerServer int     `json:"per_server"`
+	USDHour   float64 `json:"usd_hour,omitempty"` // price of one device; 0: unknown
+	Speed     float64 `json:"speed,omitempty"`    // stated speed relative to the other types; 0: not stated
+	CPUs      float64 `json:"cpus,omitempty"`     // CPUs that belong to one device
+	MemoryGiB float64 `json:"memory_gib,omitempty"`
+}
+
+// Lease is the assignment of devices to a job, or to a pair of jobs that share them.
+type Lease struct {
+	Job    int     `json:"job"`
+	With   int     `json:"with,omitempty"` // job on the same devices; 0: none
+	Device string  `json:"device"`
+	Where  []int32 `json:"where"`
+}
+
+// eventLog appends to the event log. Lines are written with one call each, so that a crash tears at most the last.
+type eventLog struct{ file *os.File }
+
+// openEventLog opens the log; an incomplete last line, as a crash leaves it, is completed so that later ones can be
+// read.
+func openEventLog(path string) (*eventLog, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	if end, err := f.Seek(0, io.SeekEnd); err == nil && end > 0 {
+		last := make([]byte, 1)
+		if _, err := f.ReadAt(last, end-1); err == nil && last[0] != '\n' {
+			_, _ = f.WriteString("\n")
+		}
+	}
+	return &eventLog{f}, nil
+}
+
+func (l *eventLog) add(e Event) error {
+	e.Schema = EventSchema
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("write event log: %w", err)
+	}
+	if _, err := l.file.Write(append(line, '\n')); err != nil {
+		return fmt.Errorf("write event log: %w", err)
+	}
+	return nil
+}
+
+func (l *eventLog) close() error { return l.file.Close() }
+
+// ReadEvents returns the event log of a state directory in order, and the number of lines that are not events, such as
+// one torn by a crash. A directory without a log is an error (fs.ErrNotExist).
+func ReadEvents(stateDir string) (events []Event, torn int, err error) {
+	f, err := os.Open(eventsPath(stateDir))
+	if err != nil {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, 0, fmt.Errorf("read event log: no cluster was served with the state directory %s: %w", stateDir, fs.ErrNotExist)
+		}
+		return nil, 0, fmt.Errorf("read event log: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewReader(f)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 1 {
+			var e Event
+			if json.Unmarshal(line, &e) == nil && e.Kind != "" {
+				events = append(events, e)
+			} else {
+				torn++
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return events, torn, nil
+		}
+		if err != nil {
+			return events, torn, fmt.Errorf("read event log: %w", err)
+		}
+	}
+}

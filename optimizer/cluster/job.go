@@ -1,0 +1,92 @@
+package cluster
+
+import (
+	"time"
+
+	"trainopt/optimizer/run"
+)
+
+// State is the condition of a job.
+type State string
+
+// States of a job.
+const (
+	Waiting   State = "waiting"   // for devices
+	Starting  State = "starting"  // it has devices; no unit of work was done on them yet
+	Running   State = "running"   // it has devices
+	Stopping  State = "stopping"  // it saves and leaves its devices
+	Done      State = "done"      // all work was done
+	Failed    State = "failed"    // the training, or its start, failed
+	Stopped   State = "stopped"   // by its deadline or budget
+	Cancelled State = "cancelled" // by a user
+)
+
+// Ended reports whether a job in this state will not run again.
+func (s State) Ended() bool { return s == Done || s == Failed || s == Stopped || s == Cancelled }
+
+// holds reports whether a job in this state occupies devices.
+func (s State) holds() bool { return s == Starting || s == Running || s == Stopping }
+
+// Spec is a submitted job: the file spec.json of its directory, written once.
+type Spec struct {
+	Schema    int       `json:"schema"`
+	Submitted time.Time `json:"submitted"`
+	User      string    `json:"user"`
+	Weight    float64   `json:"weight"` // priority, 1 is normal
+	// Min and Max are the numbers of devices on which the job may run; 0: 1 and Min. Policies that do not choose the
+	// number use Min. If CPUs is set, they count CPUs on a cluster whose devices are CPUs.
+	Min  int  `json:"min"`
+	Max  int  `json:"max"`
+	CPUs bool `json:"cpus,omitempty"`
+	// Deadline is the time within which the job is to end, from its submission; 0: none.
+	Config run.Config `json:"config"`
+}
+
+// Job is the present state of a job: the file job.json of its directory, written by the server.
+type Job struct {
+	Schema int    `json:"schema"`
+	ID     int    `json:"id"`
+	Name   string `json:"name"`
+	State  State  `json:"state"`
+	// Reason says why the job waits or has ended.
+	Reason string `json:"reason,omitempty"`
+	Run    string `json:"run,omitempty"` // id of its run; empty before its first start
+
+	// Device, Where and Stretch are those of the present life, or of the last one.
+	Device  string    `json:"device,omitempty"`
+	Where   []int32   `json:"where,omitempty"`
+	Stretch int       `json:"stretch"`
+	Since   time.Time `json:"since,omitzero"` // of State
+	Asked   time.Time `json:"asked,omitzero"` // when it was asked to leave
+
+	Unit     string  `json:"unit,omitempty"`
+	Done     float64 `json:"done"`
+	Total    float64 `json:"total,omitempty"` // 0: unknown
+	CostUSD  float64 `json:"cost_usd"`
+	Attained float64 `json:"device_seconds"`
+	// Keeps is whether the job keeps its work when it is stopped; nil: not yet known. A job that does not is never
+	// preempted.
+	Keeps *bool `json:"keeps_work"`
+	// Rates are the measured rates by device type and number of devices.
+	Rates []Rate `json:"rates,omitempty"`
+	// Starts and Saves are the measured seconds of its start-ups and of its orderly stops, latest last.
+	Starts []float64 `json:"start_s,omitempty"`
+	Saves  []float64 `json:"save_s,omitempty"`
+	Moves  int       `json:"moves"` // starts after the first
+	// Finish is the predicted end with the present devices: 5, 50 and 95 % quantiles; nil: unknown.
+	Finish    *[3]time.Time `json:"finish,omitempty"`
+	Submitted time.Time     `json:"submitted"`
+	Began     time.Time     `json:"began,omitzero"` // first start
+	Ended     time.Time     `json:"ended,omitzero"`
+	WaitS     float64       `json:"wait_s"` // seconds without devices so far
+}
+
+// Rate is a measured rate of a job.
+type Rate struct {
+	Device string  `json:"device"`
+	GPUs   int     `json:"gpus"`
+	PerSec float64 `json:"steps_per_s"`
+	Blocks int     `json:"blocks"`
+	// Predicted is what the policy used before the first measurement there; 0: it was an assumption.
+	Predicted float64 `json:"predicted,omitempty"`
+}

@@ -1,0 +1,466 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"trainopt/optimizer/schedule"
+	"trainopt/optimizer/schedule/round"
+	"trainopt/optimizer/schedule/share"
+)
+
+// Rates are the throughputs that policies see.
+type Rates interface {
+	// Alone returns the rate of a job in steps/s on a number of devices of a type; 0: it does not run there. measured is
+	// false for an assumption.
+	Alone(job, device, gpus int) (rate float64, measured bool)
+	// Pair returns the rates of two jobs that share devices of a type; 0, 0: they cannot, or that was never measured.
+	Pair(a, b, device int) (ra, rb float64)
+	// Work returns the total steps of a job and those done. An unknown total is estimated.
+	Work(job int) (total, done float64)
+	// Kind names jobs with equal rates at all times. It changes when the rates of the job do.
+	Kind(job int) string
+}
+
+// Options configure a Scheduler.
+type Options struct {
+	Devices []schedule.DeviceType
+	Policy  string  // a key of share.Policies
+	Seed    int64   // of policies that draw random numbers
+	Round   float64 // seconds; 0: 360
+	Rates   Rates
+	// Log receives the events; nil: none.
+	Log func(Event)
+	// Clock is a monotonic clock for timing decisions; nil: they are not timed.
+	Clock func() time.Duration
+}
+
+// Scheduler decides which job holds which devices: the World of a round.Engine whose jobs are real. It is a state
+// machine without clock, goroutine or I/O: times are Unix seconds and enter with each call, Step returns the lives to
+// start and to stop, and Left reports that one has ended. It is not safe for concurrent use.
+//
+// The engine decides who is to hold which devices (the lease). A job that is to leave takes time to save, so the
+// devices are free only when Left reports it; Step compares leases with the devices that are really held, and starts a
+// job once its devices are free. No device therefore runs two jobs, unless a policy co-locates them.
+type Scheduler struct {
+	Options
+	engine *round.Engine
+	policy schedule.Policy
+	origin float64 // Unix seconds at time 0 of policies
+	active []*member
+	byID   map[int]*member
+	number int // of the next job
+	halted bool
+	moved  []float64 // seconds of the latest moves of all jobs
+	stale  bool      // rates have changed since the last decision
+
+	index []int // of the jobs of the last snapshot in active
+}
+
+// member is an active job.
+type member struct {
+	*Job
+	spec    *Spec
+	trace   schedule.Job
+	round   round.Job
+	settled float64 // time up to which device-seconds are counted
+	asked   bool    // to leave
+	partner int     // job on the same devices; 0: none
+}
+
+// Action is what the caller has to do: Start or Stop of a job.
+type Action struct {
+	Do      schedule.Decision
+	Job     int
+	Stretch int
+	Device  int // type
+	Where   []int32
+}
+
+const defaultRound = 360
+
+// NewScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
+func NewScheduler(o Options, origin float64) (*Scheduler, error) {
+	if o.Round == 0 {
+		o.Round = defaultRound
+	}
+	if !(o.Round > 0) || math.IsInf(o.Round, 0) {
+		return nil, fmt.Errorf("round of %v s: want a positive time", o.Round)
+	}
+	total := 0
+	for _, d := range o.Devices {
+		total += d.Count
+	}
+	if total == 0 {
+		return nil, fmt.Errorf("schedule jobs: the cluster has no devices")
+	}
+	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}}
+	var err error
+	if s.policy, err = s.newPolicy(o.Policy); err != nil {
+		return nil, err
+	}
+	s.engine = round.New(round.Options{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round}, s)
+	return s, nil
+}
+
+func (s *Scheduler) log(now float64, e Event) {
+	if s.Log != nil {
+		e.Time = now
+		s.Log(e)
+	}
+}
+
+// Admit adds a job at time now. Jobs are admitted in order of arrival. A job that runs on no device type is an error.
+func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
+	m := &member{Job: job, spec: spec, settled: now}
+	m.trace = schedule.Job{ID: job.ID, GPUs: max(spec.Min, 1), Weight: cmp.Or(spec.Weight, 1), SLO: math.NaN(), Deadline: math.NaN(), User: spec.User,
+		Arrival: s.policyTime(unix(spec.Submitted))}
+	if d := spec.Config.SLA.TimeMax; d > 0 {
+		m.trace.Deadline = m.trace.Arrival + d.Seconds()
+	}
+	m.round = round.Job{Job: &m.trace, Number: s.number, Rate: make([]float64, len(s.Devices))}
+	s.byID[job.ID] = m
+	s.rate(m)
+	if !slices.ContainsFunc(m.round.Rate, func(v float64) bool { return v > 0 }) {
+		delete(s.byID, job.ID)
+		return fmt.Errorf("no device type has %d devices for one job", m.trace.GPUs)
+	}
+	s.number++
+	s.active = append(s.active, m)
+	e := Event{Kind: EventSubmit, Job: job.ID, Name: job.Name, User: spec.User, Weight: m.trace.Weight, GPUs: m.trace.GPUs,
+		Budget: spec.Config.SLA.CostMaxUSD, Total: job.Total, Unit: job.Unit, Done: job.Done}
+	if spec.Max > m.trace.GPUs {
+		e.MaxGPUs = spec.Max
+	}
+	if d := spec.Config.SLA.TimeMax; d > 0 {
+		e.Deadline = unix(spec.Submitted) + d.Seconds()
+	}
+	s.log(unix(spec.Submitted), e)
+	s.setState(now, m, Waiting, "")
+	s.engine.Arrive(s.policyTime(now), &m.round)
+	return nil
+}
+
+// rate sets the rates and the work that the policy sees.
+func (s *Scheduler) rate(m *member) {
+	best := 0.0
+	for d := range s.Devices {
+		m.round.Rate[d], _ = s.Rates.Alone(m.ID, d, m.trace.GPUs)
+		if m.trace.GPUs > s.Devices[d].Count {
+			m.round.Rate[d] = 0
+		}
+		best = max(best, m.round.Rate[d])
+	}
+	m.trace.Type = s.Rates.Kind(m.ID)
+	m.trace.Steps, _ = s.Rates.Work(m.ID)
+	m.trace.Seconds = m.trace.Steps / best
+	if !math.IsNaN(m.trace.Deadline) && m.trace.Seconds > 0 {
+		m.trace.SLO = (m.trace.Deadline - m.trace.Arrival) / m.trace.Seconds
+	}
+}
+
+// Changed reports that the rates or the work of a job have changed. The policy sees it at the next decision, which is
+// due at the latest at the end of the round.
+func (s *Scheduler) Changed(now float64, job int) {
+	if s.byID[job] != nil {
+		s.stale = true
+		s.engine.LimitRound()
+	}
+}
+
+// Pin states whether a job keeps its work when it is stopped. One that does not keeps its devices until it ends.
+func (s *Scheduler) Pin(job int, pinned bool) {
+	if m := s.byID[job]; m != nil && m.round.Pinned != pinned {
+		m.round.Pinned = pinned
+		keeps := !pinned
+		m.Keeps = &keeps
+		s.stale = true
+		s.engine.LimitRound()
+	}
+}
+
+// Moved adds the measured seconds of a move: the save, the start-up and the time between them.
+func (s *Scheduler) Moved(seconds float64) {
+	s.moved = append(s.moved, seconds)
+	s.moved = s.moved[max(0, len(s.moved)-keptMoves):]
+	sorted := slices.Sorted(slices.Values(s.moved))
+	s.engine.Preemption = schedule.Preemption{Seconds: min(sorted[len(sorted)/2], s.Round/2)}
+}
+
+const keptMoves = 21
+
+// End removes a job that will not run again; its life must have ended. State is Done, Failed, Stopped or Cancelled.
+func (s *Scheduler) End(now float64, job int, state State, reason string) {
+	m := s.byID[job]
+	if m == nil {
+		return
+	}
+	s.settle(now, m)
+	s.setState(now, m, state, reason)
+	m.Ended = fromUnix(now)
+	delete(s.byID, job)
+	s.active = slices.DeleteFunc(s.active, func(o *member) bool { return o == m })
+	s.engine.End(s.policyTime(now), &m.round)
+	s.log(now, Event{Kind: EventEnd, Job: job, State: state, Reason: reason, Done: m.Job.Done, Total: m.Total, Unit: m.Unit, CostUSD: m.CostUSD})
+}
+
+// Left reports that the life of a job has ended, and its devices are free. A job that has ended for good is then passed
+// to End; any other one waits for its next life.
+func (s *Scheduler) Left(now float64, job int, reason string) {
+	m := s.byID[job]
+	if m == nil || !m.State.holds() {
+		return
+	}
+	s.settle(now, m)
+	e := Event{Kind: EventLeft, Job: job, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Done: m.Job.Done, Reason: reason}
+	if m.asked {
+		took := now - unix(m.Asked)
+		e.Seconds = &took
+	}
+	s.log(now, e)
+	m.asked, m.partner = false, 0
+	s.setState(now, m, Waiting, "")
+}
+
+// Worked reports that a life has done its first unit of work.
+func (s *Scheduler) Worked(now float64, job int, startup float64) {
+	if m := s.byID[job]; m != nil && m.State == Starting {
+		s.setState(now, m, Running, "")
+		s.log(now, Event{Kind: EventRunning, Job: job, Stretch: m.Stretch, Seconds: &startup})
+	}
+}
+
+// settle counts the device-seconds up to now, and the waiting.
+func (s *Scheduler) settle(now float64, m *member) {
+	seconds := max(0, now-m.settled)
+	m.settled = now
+	if m.State.holds() {
+		m.Attained += seconds * float64(len(m.Where))
+	} else {
+		m.WaitS += seconds
+	}
+}
+
+func (s *Scheduler) setState(now float64, m *member, state State, reason string) {
+	s.settle(now, m)
+	if m.State != state || m.Since.IsZero() {
+		m.Since = fromUnix(now)
+	}
+	m.State, m.Job.Reason = state, reason
+}
+
+// SetPolicy changes the policy. A policy of the same name keeps its state; another one begins without any.
+func (s *Scheduler) SetPolicy(now float64, name string) error {
+	if name == s.Policy {
+		return nil
+	}
+	p, err := s.newPolicy(name)
+	if err != nil {
+		return err
+	}
+	s.policy, s.Policy = p, name
+	s.engine.SetTraits(p.Traits())
+	s.log(now, Event{Kind: EventPolicy, Policy: name})
+	return nil
+}
+
+func (s *Scheduler) newPolicy(name string) (schedule.Policy, error) {
+	return share.New(name, share.Options{Random: newRandom(s.Seed)})
+}
+
+// Halt stops all jobs that keep their work, and starts none any more.
+func (s *Scheduler) Halt() { s.halted = true }
+
+// Next returns the time at which Step is due if nothing happens before; +Inf: never.
+func (s *Scheduler) Next() float64 { return s.engine.Next() + s.origin }
+
+// Step decides, if that is due, and returns what is to be done now. It is to be called after each event, and at Next.
+func (s *Scheduler) Step(now float64) ([]Action, error) {
+	at := s.policyTime(now)
+	if s.stale && (at >= s.engine.Next() || s.engine.Due(at)) {
+		s.refresh()
+	}
+	if s.engine.Due(at) {
+		began := s.elapsed()
+		_, err := s.engine.Step(at)
+		if err != nil {
+			return nil, err
+		}
+		s.logDecision(now, s.elapsed()-began)
+		if s.stale { // it arose within this step
+			s.engine.LimitRound()
+		}
+	}
+	return s.reconcile(now), nil
+}
+
+func (s *Scheduler) elapsed() time.Duration {
+	if s.Clock == nil {
+		return 0
+	}
+	return s.Clock()
+}
+
+// refresh passes changed rates to the engine.
+func (s *Scheduler) refresh() {
+	s.stale = false
+	for _, m := range s.active {
+		s.rate(m)
+	}
+	s.engine.Replan()
+}
+
+// logDecision records who holds what after a decision.
+func (s *Scheduler) logDecision(now float64, took time.Duration) {
+	if s.Log == nil {
+		return
+	}
+	seconds := took.Seconds()
+	e := Event{Kind: EventDecide, Policy: s.Policy, Jobs: len(s.active), Seconds: &seconds}
+	numbers := s.numbers()
+	for _, r := range s.engine.Running() {
+		l := Lease{Job: numbers[r.A.Number].ID, Device: s.Devices[r.Device].Name, Where: slices.Clone(r.Where)}
+		if r.B != nil {
+			l.With = numbers[r.B.Number].ID
+		}
+		e.Leases = append(e.Leases, l)
+	}
+	s.log(now, e)
+}
+
+func (s *Scheduler) numbers() map[int]*member {
+	out := make(map[int]*member, len(s.active))
+	for _, m := range s.active {
+		out[m.round.Number] = m
+	}
+	return out
+}
+
+// lease is what the engine grants a job.
+type lease struct {
+	runnable *round.Runnable
+	partner  int
+}
+
+// reconcile compares leases with the devices that are held, and returns the differences that can be carried out now.
+func (s *Scheduler) reconcile(now float64) (actions []Action) {
+	leases := map[int]lease{}
+	if !s.halted {
+		numbers := s.numbers()
+		for _, r := range s.engine.Running() {
+			a := numbers[r.A.Number]
+			l := lease{runnable: r}
+			if r.B != nil {
+				b := numbers[r.B.Number]
+				l.partner = b.ID
+				leases[b.ID] = lease{r, a.ID}
+			}
+			leases[a.ID] = l
+		}
+	}
+	holders := map[[2]int][]*member{}
+	for _, m := range s.active {
+		if !m.State.holds() {
+			continue
+		}
+		device := s.typeOf(m.Device)
+		for _, g := range m.Where {
+			holders[[2]int{device, int(g)}] = append(holders[[2]int{device, int(g)}], m)
+		}
+		l, ok := leases[m.ID]
+		if keeps := ok && l.runnable.Device == device && slices.Equal(l.runnable.Where, m.Where); keeps {
+			m.partner = l.partner
+			continue
+		}
+		if !m.asked && !m.round.Pinned {
+			actions = append(actions, s.stop(now, m, "the policy gives its devices to others"))
+		}
+	}
+	for _, m := range s.active {
+		l, ok := leases[m.ID]
+		if !ok || m.State.holds() || !free(holders, l) {
+			continue
+		}
+		actions = append(actions, s.start(now, m, l))
+		for _, g := range m.Where {
+			at := [2]int{l.runnable.Device, int(g)}
+			holders[at] = append(holders[at], m)
+		}
+	}
+	return actions
+}
+
+// free reports whether nobody but the partner of a job holds its devices.
+func free(holders map[[2]int][]*member, l lease) bool {
+	for _, g := range l.runnable.Where {
+		for _, h := range holders[[2]int{l.runnable.Device, int(g)}] {
+			if h.ID != l.partner || h.asked {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stop asks a job to leave.
+func (s *Scheduler) stop(now float64, m *member, reason string) Action {
+	m.asked, m.Asked = true, fromUnix(now)
+	s.setState(now, m, Stopping, reason)
+	s.log(now, Event{Kind: EventStop, Job: m.ID, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Reason: reason})
+	return Action{Do: schedule.Stop, Job: m.ID, Stretch: m.Stretch, Device: s.typeOf(m.Device), Where: m.Where}
+}
+
+// start begins a life of a job on its leased devices.
+func (s *Scheduler) start(now float64, m *member, l lease) Action {
+	r := l.runnable
+	do := schedule.Start
+	if m.Stretch > 0 {
+		switch {
+		case len(m.Where) != len(r.Where):
+			do = schedule.Resize
+		case m.Device != s.Devices[r.Device].Name || !slices.Equal(m.Where, r.Where):
+			do = schedule.Move
+		}
+	}
+	e := Event{Kind: EventStart, Job: m.ID, Stretch: m.Stretch + 1, Device: s.Devices[r.Device].Name, Where: slices.Clone(r.Where), GPUs: len(r.Where), Do: do.String()}
+	if rate, measured := s.Rates.Alone(m.ID, r.Device, r.GPUs); measured {
+		e.Predicted = rate
+	}
+	cost := 0.0
+	if m.Stretch > 0 {
+		cost = s.engine.Preemption.Seconds
+		m.Moves++
+	} else {
+		m.Began = fromUnix(now)
+	}
+	e.PredictedSeconds = &cost
+	s.setState(now, m, Starting, "")
+	m.Stretch++
+	m.Device, m.Where, m.partner = e.Device, e.Where, l.partner
+	s.log(now, e)
+	return Action{Do: schedule.Start, Job: m.ID, Stretch: m.Stretch, Device: r.Device, Where: m.Where}
+}
+
+// StopJob asks a job to leave its devices for a reason of its own, such as a cancellation; nil if it holds none, or was
+// asked already.
+func (s *Scheduler) StopJob(now float64, job int, reason string) *Action {
+	m := s.byID[job]
+	if m == nil || !m.State.holds() || m.asked {
+		return nil
+	}
+	a := s.stop(now, m, reason)
+	return &a
+}
+
+func (s *Scheduler) typeOf(name string) int {
+	return slices.IndexFunc(s.Devices, func(d schedule.DeviceType) bool { return d.Name == name })
+}
+
+func (s *Scheduler) policyTime(now float64) float64 { return now - s.origin }
+
+func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
+
+func fromUnix(seconds float64) time.Time { return time.Unix(0, int64(math.Round(seconds*1e9))).UTC() }
