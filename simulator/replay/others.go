@@ -1,0 +1,146 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"trainopt/internal/stat"
+)
+
+// drawn is a scenario with drawn rates and move costs, and samples of its jobs.
+type drawn struct {
+	*scenario
+	day, isolated *outcome // isolated is nil if that policy fails
+	samples       [][]*Job
+}
+
+// draw draws the scenarios, and simulates the day in each.
+func (a *auditor) draw(ctx context.Context) error {
+	a.worlds = make([]drawn, a.o.Draws)
+	for k := range a.worlds {
+		random := rand.New(rand.NewPCG(a.o.Seed, uint64(k)))
+		w := &a.worlds[k]
+		w.scenario = a.scenario(random)
+		if len(w.jobs) == 0 {
+			return errors.New("replay the event log: no job made progress whose work is known")
+		}
+		if k == 0 {
+			for _, j := range w.jobs {
+				if j.ended() {
+					a.same = append(a.same, j.Job)
+				}
+			}
+		}
+		var err error
+		if w.day, err = w.simulate(ctx, a.day.Policies); err != nil {
+			return fmt.Errorf("simulate the day under %s: %w", strings.Join(a.Policies, ", then "), err)
+		}
+		if w.isolated, err = w.simulate(ctx, []Span{{a.day.From, "isolated"}}); err != nil && ctx.Err() != nil {
+			return err
+		}
+		for range resamples {
+			jobs := make([]*Job, len(a.same))
+			for i := range jobs {
+				jobs[i] = a.same[random.IntN(len(a.same))]
+			}
+			w.samples = append(w.samples, jobs)
+		}
+	}
+	return nil
+}
+
+// others simulates the day under every policy, and under the same draws each.
+func (a *auditor) others(ctx context.Context) error {
+	for i, policy := range a.o.Policies {
+		if a.o.Progress != nil {
+			a.o.Progress(i, len(a.o.Policies))
+		}
+		p, err := a.other(ctx, policy)
+		if err != nil {
+			return err
+		}
+		a.Others = append(a.Others, p)
+	}
+	slices.SortStableFunc(a.Others, func(x, y PolicyAudit) int {
+		switch bx, by := float64(x.MeanJCTS.Value), float64(y.MeanJCTS.Value); {
+		case math.IsNaN(bx) || math.IsNaN(by):
+			return boolean(math.IsNaN(bx)) - boolean(math.IsNaN(by))
+		case bx < by:
+			return -1
+		case bx > by:
+			return 1
+		}
+		return 0
+	})
+	return nil
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// other simulates one policy. Samples of jobs and draws are the same for all policies, so that differences between them
+// have narrower intervals than the policies themselves.
+func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error) {
+	p := PolicyAudit{Policy: policy, InForce: slices.Contains(a.Policies, policy)}
+	unknown := Estimate{Number(math.NaN()), Number(math.NaN()), Number(math.NaN())}
+	const makespan, worst = 3, 6
+	columns := []*Estimate{&p.MeanJCTS, &p.Change, &p.Saved, &p.MakespanS, &p.CostUSD, &p.Fairness, &p.WorstFairness, &p.DeadlinesKept}
+	for _, c := range columns {
+		*c = unknown
+	}
+	if len(a.same) == 0 {
+		return p, nil
+	}
+	all, means := make([][]float64, len(columns)), make([]float64, len(columns))
+	n := float64(len(a.worlds))
+	for k := range a.worlds {
+		w := &a.worlds[k]
+		out, err := w.simulate(ctx, []Span{{a.day.From, policy}})
+		if err != nil {
+			if ctx.Err() != nil {
+				return p, err
+			}
+			p.Failed = err.Error()
+			return p, nil
+		}
+		p.Moves += Number(float64(out.moves) / n)
+		whole := a.values(out, w, a.same)
+		for c, v := range whole {
+			means[c] += v / n
+		}
+		for _, jobs := range w.samples {
+			sample := a.values(out, w, jobs)
+			sample[makespan], sample[worst] = whole[makespan], whole[worst] // maxima of a sample are biased
+			for c, v := range sample {
+				if !math.IsNaN(v) {
+					all[c] = append(all[c], v)
+				}
+			}
+		}
+	}
+	for c, v := range means {
+		columns[c].Value = Number(v)
+	}
+	for c, v := range all {
+		if len(v) > 1 {
+			slices.Sort(v)
+			columns[c].Lo, columns[c].Hi = Number(stat.Quantile(v, 0.025)), Number(stat.Quantile(v, 0.975))
+		}
+	}
+	return p, nil
+}
+
+// values returns the columns of a policy over jobs, which may be listed several times.
+func (a *auditor) values(out *outcome, w *drawn, jobs []*Job) []float64 {
+	f, base := figuresOf(out, w.isolated, jobs), figuresOf(w.day, nil, jobs)
+	return []float64{f.mean, f.mean/base.mean - 1, base.sum - f.sum, f.makespan - a.day.From, f.cost, f.fair, f.worst, f.kept}
+}
