@@ -78,7 +78,8 @@ type Job struct {
 	Submitted time.Time     `json:"submitted"`
 	Began     time.Time     `json:"began,omitzero"` // first start
 	Ended     time.Time     `json:"ended,omitzero"`
-	WaitS     float64       `json:"wait_s"` // seconds without devices so far
+	WaitS     float64       `json:"wait_s"`     // seconds without devices up to Counted
+	Counted   float64       `json:"counted_at"` // Unix seconds up to which WaitS and Attained are counted
 }
 
 // Rate is a measured rate of a job.

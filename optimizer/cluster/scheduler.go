@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -66,9 +67,8 @@ type member struct {
 	spec    *Spec
 	trace   schedule.Job
 	round   round.Job
-	settled float64 // time up to which device-seconds are counted
-	asked   bool    // to leave
-	partner int     // job on the same devices; 0: none
+	asked   bool // to leave
+	partner int  // job on the same devices; 0: none
 }
 
 // Action is what the caller has to do: Start or Stop of a job.
@@ -115,13 +115,8 @@ func (s *Scheduler) log(now float64, e Event) {
 
 // Admit adds a job at time now. Jobs are admitted in order of arrival. A job that runs on no device type is an error.
 func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
-	m := &member{Job: job, spec: spec, settled: now}
-	m.trace = schedule.Job{ID: job.ID, GPUs: max(spec.Min, 1), Weight: cmp.Or(spec.Weight, 1), SLO: math.NaN(), Deadline: math.NaN(), User: spec.User,
-		Arrival: s.policyTime(unix(spec.Submitted))}
-	if d := spec.Config.SLA.TimeMax; d > 0 {
-		m.trace.Deadline = m.trace.Arrival + d.Seconds()
-	}
-	m.round = round.Job{Job: &m.trace, Number: s.number, Rate: make([]float64, len(s.Devices))}
+	m := s.member(now, job, spec)
+	m.round.Number = s.number
 	s.byID[job.ID] = m
 	s.rate(m)
 	if !slices.ContainsFunc(m.round.Rate, func(v float64) bool { return v > 0 }) {
@@ -142,6 +137,21 @@ func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
 	s.setState(now, m, Waiting, "")
 	s.engine.Arrive(s.policyTime(now), &m.round)
 	return nil
+}
+
+// member returns a job in the form that the engine and policies require.
+func (s *Scheduler) member(now float64, job *Job, spec *Spec) *member {
+	m := &member{Job: job, spec: spec}
+	if m.Counted == 0 {
+		m.Counted = now
+	}
+	m.trace = schedule.Job{ID: job.ID, GPUs: max(spec.Min, 1), Weight: cmp.Or(spec.Weight, 1), SLO: math.NaN(), Deadline: math.NaN(), User: spec.User,
+		Arrival: s.policyTime(unix(spec.Submitted))}
+	if d := spec.Config.SLA.TimeMax; d > 0 {
+		m.trace.Deadline = m.trace.Arrival + d.Seconds()
+	}
+	m.round = round.Job{Job: &m.trace, Rate: make([]float64, len(s.Devices))}
+	return m
 }
 
 // rate sets the rates and the work that the policy sees.
@@ -235,8 +245,8 @@ func (s *Scheduler) Worked(now float64, job int, startup float64) {
 
 // settle counts the device-seconds up to now, and the waiting.
 func (s *Scheduler) settle(now float64, m *member) {
-	seconds := max(0, now-m.settled)
-	m.settled = now
+	seconds := max(0, now-m.Counted)
+	m.Counted = now
 	if m.State.holds() {
 		m.Attained += seconds * float64(len(m.Where))
 	} else {
@@ -464,3 +474,90 @@ func (s *Scheduler) policyTime(now float64) float64 { return now - s.origin }
 func unix(t time.Time) float64 { return float64(t.UnixNano()) / 1e9 }
 
 func fromUnix(seconds float64) time.Time { return time.Unix(0, int64(math.Round(seconds*1e9))).UTC() }
+
+// savedScheduler is the form of a scheduler in State.
+type savedScheduler struct {
+	Schema  int             `json:"schema"`
+	Origin  float64         `json:"origin"`
+	Policy  string          `json:"policy"`
+	Memory  []byte          `json:"policy_state,omitempty"`
+	Engine  json.RawMessage `json:"engine"`
+	Numbers map[int]int     `json:"numbers"` // in the engine, by job
+	Pinned  []int           `json:"pinned,omitempty"`
+	Next    int             `json:"next"`
+	Moved   []float64       `json:"moved"`
+	Stale   bool            `json:"stale,omitempty"`
+}
+
+// State encodes the state of the scheduler between two calls. The jobs themselves are not part of it.
+func (s *Scheduler) State() ([]byte, error) {
+	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Numbers: map[int]int{}, Next: s.number, Moved: s.moved, Stale: s.stale}
+	var err error
+	if saved.Engine, err = s.engine.State(); err != nil {
+		return nil, err
+	}
+	if p, ok := s.policy.(schedule.Stateful); ok {
+		if saved.Memory, err = p.State(); err != nil {
+			return nil, err
+		}
+	}
+	for _, m := range s.active {
+		saved.Numbers[m.ID] = m.round.Number
+		if m.round.Pinned {
+			saved.Pinned = append(saved.Pinned, m.ID)
+		}
+	}
+	return json.Marshal(saved)
+}
+
+// Restore replaces the state of a new scheduler with the same devices by that of State, with the jobs that had not
+// ended. After an error the scheduler must not be used. A policy other than the saved one begins without state.
+func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
+	var saved savedScheduler
+	if err := json.Unmarshal(state, &saved); err != nil {
+		return fmt.Errorf("restore cluster: %w", err)
+	}
+	s.origin, s.number, s.stale = saved.Origin, saved.Next, saved.Stale
+	numbers := map[int]*round.Job{}
+	for i, j := range jobs {
+		number, ok := saved.Numbers[j.ID]
+		if !ok {
+			return fmt.Errorf("restore cluster: job %d is not in the saved state", j.ID)
+		}
+		m := s.member(saved.Origin, j, specs[i])
+		m.round.Number, m.round.Pinned = number, slices.Contains(saved.Pinned, j.ID)
+		m.asked = j.State == Stopping
+		s.byID[j.ID] = m
+		s.rate(m)
+		s.active = append(s.active, m)
+		numbers[number] = &m.round
+	}
+	slices.SortFunc(s.active, func(a, b *member) int { return a.round.Number - b.round.Number })
+	for _, seconds := range saved.Moved {
+		s.Moved(seconds)
+	}
+	err := s.engine.Restore(saved.Engine, func(number int) *round.Job {
+		if j := numbers[number]; j != nil {
+			return j
+		}
+		return &round.Job{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))} // it has ended
+	})
+	if err != nil {
+		return err
+	}
+	byNumber := s.numbers()
+	for _, r := range s.engine.Running() {
+		if r.B != nil {
+			a, b := byNumber[r.A.Number], byNumber[r.B.Number]
+			a.partner, b.partner = b.ID, a.ID
+		}
+	}
+	if saved.Policy != s.Policy {
+		s.engine.SetTraits(s.policy.Traits())
+		return nil
+	}
+	if p, ok := s.policy.(schedule.Stateful); ok && saved.Memory != nil {
+		return p.Restore(saved.Memory)
+	}
+	return nil
+}

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"trainopt/optimizer/schedule"
@@ -39,5 +41,61 @@ func TestLiveIsSimulated(t *testing.T) {
 				t.Errorf("mean completion time %.1f s live, %.1f s simulated (%+.2f %%)", live, sim, 100*(live/sim-1))
 			}
 		})
+	}
+}
+
+// TestRestartChangesNothing replaces the scheduler by one restored from its state at random times.
+func TestRestartChangesNothing(t *testing.T) {
+	for _, policy := range []string{"srtf", "best_match", "max_min_fairness_perf", "themis", "tiresias", "sia", "elasticflow", "finish_time_fairness_perf", "best_match_packed"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			trace := drawTrace(5, 16, smallCluster, true, false)
+			want := newWorld(t, policy, smallCluster, trace, 20)
+			want.run()
+			got := newWorld(t, policy, smallCluster, trace, 20)
+			got.check = true
+			r := rand.New(rand.NewPCG(1, 2))
+			for restarts := 0; len(got.ended) < len(trace); {
+				got.step()
+				got.pace()
+				if r.IntN(4) == 0 {
+					got.restart(policy)
+					if restarts++; restarts == 1 {
+						got.act() // nothing to do
+					}
+				}
+			}
+			for id, at := range want.ended {
+				if math.Abs(got.ended[id]-at) > 1e-6*at {
+					t.Errorf("job %d ended at %v s, without restarts at %v s", id, got.ended[id], at)
+				}
+			}
+		})
+	}
+}
+
+// restart replaces the scheduler and its jobs by what is stored of them.
+func (w *world) restart(policy string) {
+	state, err := w.s.State()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	var jobs []*Job
+	var specs []*Spec
+	for _, m := range w.s.active {
+		data, err := json.Marshal(m.Job)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		j := new(Job)
+		if err := json.Unmarshal(data, j); err != nil {
+			w.t.Fatal(err)
+		}
+		w.jobs[j.ID].job = j
+		jobs, specs = append(jobs, j), append(specs, m.spec)
+	}
+	w.s = w.scheduler(policy)
+	if err := w.s.Restore(state, jobs, specs); err != nil {
+		w.t.Fatal(err)
 	}
 }

@@ -1,6 +1,21 @@
 package cluster
 
-import "path/filepath"
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"trainopt/internal/regular"
+	"trainopt/optimizer/journal"
+)
 
 // Files below <state directory>/cluster:
 //
@@ -13,10 +28,233 @@ import "path/filepath"
 //	jobs/7/job.json     its present state
 //	jobs/7/lease.json   its lease
 //	jobs/7/agent.log    messages of its agent
-const clusterDir = "cluster"
+const (
+	clusterDir = "cluster"
+	schema     = 1
+	maxFile    = 16 << 20 // bytes of any file here but the event log
+)
 
 func dirOf(stateDir string, parts ...string) string {
 	return filepath.Join(append([]string{stateDir, clusterDir}, parts...)...)
 }
 
 func eventsPath(stateDir string) string { return dirOf(stateDir, "events.jsonl") }
+
+func jobDir(stateDir string, id int) string { return dirOf(stateDir, "jobs", strconv.Itoa(id)) }
+
+// writeJSON replaces a file.
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", " ")
+	if err == nil {
+		err = regular.Replace(path, 0o600, func(w io.Writer) error {
+			_, err := w.Write(append(data, '\n'))
+			return err
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
+	}
+	return nil
+}
+
+func readJSON(path string, v any) error {
+	data, err := regular.ReadFile(path, maxFile)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return fmt.Errorf("read %s: %w", path, err)
+	}
+	return nil
+}
+
+// makeDirs creates the directories of a cluster.
+func makeDirs(stateDir string) error {
+	return errors.Join(journal.MakeStateDir(stateDir), os.MkdirAll(dirOf(stateDir, "jobs"), 0o700), os.MkdirAll(dirOf(stateDir, "spool"), 0o700))
+}
+
+// Submit stores a job and returns its id. The server takes it as soon as it runs.
+func Submit(stateDir string, spec Spec) (id int, err error) {
+	if err := makeDirs(stateDir); err != nil {
+		return 0, fmt.Errorf("submit job: %w", err)
+	}
+	ids, err := jobIDs(stateDir)
+	if err != nil {
+		return 0, fmt.Errorf("submit job: %w", err)
+	}
+	if len(ids) > 0 {
+		id = ids[len(ids)-1]
+	}
+	for {
+		id++
+		err := os.Mkdir(jobDir(stateDir, id), 0o700)
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fs.ErrExist) {
+			return 0, fmt.Errorf("submit job: %w", err)
+		}
+	}
+	spec.Schema = schema
+	if err := writeJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), spec); err != nil {
+		return 0, fmt.Errorf("submit job: %w", err)
+	}
+	return id, send(stateDir, request{Op: opSubmit, Job: id})
+}
+
+// jobIDs returns the ids of all jobs in ascending order.
+func jobIDs(stateDir string) ([]int, error) {
+	entries, err := os.ReadDir(dirOf(stateDir, "jobs"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var ids []int
+	for _, e := range entries {
+		if id, err := strconv.Atoi(e.Name()); err == nil && id > 0 {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}
+
+// Jobs returns all jobs of a state directory in order of their ids, with their specifications. A job that the server
+// has not yet taken is in state Waiting.
+func Jobs(stateDir string) ([]Job, []Spec, error) {
+	ids, err := jobIDs(stateDir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list jobs: %w", err)
+	}
+	var jobs []Job
+	var specs []Spec
+	for _, id := range ids {
+		job, spec, err := ReadJob(stateDir, id)
+		if errors.Is(err, fs.ErrNotExist) { // its submission is in progress, or was interrupted
+			continue
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		jobs, specs = append(jobs, *job), append(specs, *spec)
+	}
+	return jobs, specs, nil
+}
+
+// ReadJob returns a job and its specification. A job that does not exist is fs.ErrNotExist.
+func ReadJob(stateDir string, id int) (*Job, *Spec, error) {
+	var spec Spec
+	if err := readJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), &spec); err != nil {
+		return nil, nil, fmt.Errorf("read job %d: %w", id, err)
+	}
+	var job Job
+	err := readJSON(filepath.Join(jobDir(stateDir, id), "job.json"), &job)
+	if errors.Is(err, fs.ErrNotExist) {
+		job = Job{Schema: schema, ID: id, Name: cmp.Or(spec.Config.Name, "job"), State: Waiting, Reason: "not yet taken by a server", Submitted: spec.Submitted, Since: spec.Submitted}
+	} else if err != nil {
+		return nil, nil, fmt.Errorf("read job %d: %w", id, err)
+	}
+	return &job, &spec, nil
+}
+
+// request is a file of the spool.
+type request struct {
+	Op     string `json:"op"`
+	Job    int    `json:"job,omitempty"`
+	Policy string `json:"policy,omitempty"`
+	Save   bool   `json:"save,omitempty"`
+	Exit   bool   `json:"exit,omitempty"`
+}
+
+const (
+	opSubmit = "submit"
+	opCancel = "cancel"
+	opPolicy = "policy"
+	opDrain  = "drain"
+)
+
+// send puts a request into the spool, whose files are taken in the order of their names.
+func send(stateDir string, r request) error {
+	if err := makeDirs(stateDir); err != nil {
+		return fmt.Errorf("send request: %w", err)
+	}
+	name := fmt.Sprintf("%020d-%d.json", time.Now().UnixNano(), os.Getpid())
+	if err := writeJSON(dirOf(stateDir, "spool", name), r); err != nil {
+		return fmt.Errorf("send request: %w", err)
+	}
+	return nil
+}
+
+// Cancel asks the server to stop a job for good.
+func Cancel(stateDir string, id int) error { return send(stateDir, request{Op: opCancel, Job: id}) }
+
+// SetPolicy asks the server to decide by another policy from now on.
+func SetPolicy(stateDir, name string) error {
+	return send(stateDir, request{Op: opPolicy, Policy: name})
+}
+
+// Drain asks the server to admit no more jobs, and to exit once the admitted ones have ended. With save, running jobs
+// are saved and stopped, and the server exits; a later server continues them.
+func Drain(stateDir string, save bool) error {
+	return send(stateDir, request{Op: opDrain, Save: save})
+}
+
+// takeRequests returns the requests of the spool and removes them. A file that cannot be read is removed and reported.
+func takeRequests(stateDir string) (requests []request, errs []error) {
+	entries, _ := os.ReadDir(dirOf(stateDir, "spool"))
+	for _, e := range entries { // sorted by name
+		if filepath.Ext(e.Name()) != ".json" || e.Name()[0] == '.' {
+			continue
+		}
+		path := dirOf(stateDir, "spool", e.Name())
+		var r request
+		if err := readJSON(path, &r); err != nil {
+			errs = append(errs, err)
+		} else {
+			requests = append(requests, r)
+		}
+		if err := os.Remove(path); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return requests, errs
+}
+
+// Server describes a server: the file server.json.
+type Server struct {
+	Schema   int       `json:"schema"`
+	PID      int       `json:"pid"`
+	Started  time.Time `json:"started"`
+	Engine   string    `json:"engine"`
+	Policy   string    `json:"policy"`
+	RoundS   float64   `json:"round_s"`
+	Devices  []Device  `json:"devices"`
+	Draining bool      `json:"draining"`
+	// MoveS is the cost of a move that decisions charge, in seconds; 0 before one was measured.
+	MoveS float64 `json:"move_s"`
+}
+
+// ReadServer returns the server of a state directory; alive is false if it is the last one. Without any, the error is
+// fs.ErrNotExist.
+func ReadServer(stateDir string) (s Server, alive bool, err error) {
+	err = readJSON(dirOf(stateDir, "server.json"), &s)
+	return s, journal.HolderOf(dirOf(stateDir)) != nil, err
+}
+
+// leaseFile is the lease of a job as its processes read it: lease.json.
+type leaseFile struct {
+	Schema int `json:"schema"`
+	// N counts the changes.
+	N int `json:"n"`
+	// Until is the time in Unix seconds at which the job must save and leave unless the lease was extended; 0: now;
+	// nil: never.
+	Until *float64 `json:"until"`
+	// Epoch is the number of the life that owns the lease; any earlier one must leave without saving.
+	Epoch int `json:"epoch"`
+	// Grace is the time in seconds after Until for which a job may wait for a silent scheduler.
+	Grace  float64 `json:"grace_s"`
+	Device string  `json:"device"`
+	GPUs   int     `json:"gpus"`
+}

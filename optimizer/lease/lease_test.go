@@ -186,7 +186,7 @@ func TestLeaseEnds(t *testing.T) {
 			j := newJob(t)
 			j.grant(0, now()+3600, 1)
 			state := filepath.Join(j.dir, "state")
-			p := j.start(python(t), "loop.py", j.leased("OPTIMIZER_LEASE_EPOCH=1"), state, "1000000", "0.005").ready()
+			p := j.start(python(t), "loop.py", j.leased("OPTIMIZER_STRETCH=1"), state, "1000000", "0.005").ready()
 			time.Sleep(100 * time.Millisecond)
 			end(j, p)
 			last, code := p.end()
@@ -203,7 +203,7 @@ func TestLeaseEnds(t *testing.T) {
 			}
 			// The next stretch makes the rest.
 			j.grant(0, now()+3600, 2)
-			p = j.start(python(t), "loop.py", j.leased("OPTIMIZER_LEASE_EPOCH=2"), state, "3", "0.001").ready()
+			p = j.start(python(t), "loop.py", j.leased("OPTIMIZER_STRETCH=2"), state, "3", "0.001").ready()
 			if last, code := p.end(); last != "steps 3 ended False" || code != 0 {
 				t.Errorf("next stretch: %q, exit %d", last, code)
 			}
@@ -243,7 +243,7 @@ func TestFenced(t *testing.T) {
 		t.Errorf("iterating: exit %d, want 75", code)
 	}
 	// The process learns of the other stretch only when it saves: its only batch is long.
-	p = j.start(python(t), "loop.py", j.leased("OPTIMIZER_LEASE_EPOCH=4"), filepath.Join(j.dir, "state"), "0", "0").ready()
+	p = j.start(python(t), "loop.py", j.leased("OPTIMIZER_STRETCH=4"), filepath.Join(j.dir, "state"), "0", "0").ready()
 	if _, code := p.end(); code != 75 {
 		t.Errorf("saving: exit %d, want 75", code)
 	}
@@ -267,7 +267,7 @@ func TestRanksStopAtTheSameStep(t *testing.T) {
 			j.grant(0, now()+3600, 1)
 			var ranks []*process
 			for r := range world {
-				env := j.leased("OPTIMIZER_LEASE_EPOCH=1", fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", world), "MASTER_PORT=29500")
+				env := j.leased("OPTIMIZER_STRETCH=1", fmt.Sprint("RANK=", r), fmt.Sprint("WORLD_SIZE=", world), "MASTER_PORT=29500")
 				ranks = append(ranks, j.start(python(t), "loop.py", env, filepath.Join(j.dir, "state"), "7", seconds, "1000000000"))
 			}
 			for _, p := range ranks {

@@ -15,10 +15,11 @@
     lease.complete()
 
 The environment variable OPTIMIZER_LEASE is the path of a JSON file that the scheduler replaces:
-{"n": renewals, "until": Unix time at which the lease ends, "epoch": number of the stretch}. Without the variable the
-iterator passes the data through. SIGUSR1 and SIGTERM end the lease. A greater epoch in the file than that of this
-process (OPTIMIZER_LEASE_EPOCH, or that of the file at the start) means that another stretch of the same job has begun:
-the process then exits with code 75 and saves nothing. All ranks of a distributed training (torch.distributed, or RANK
+{"n": renewals, "until": Unix time at which the lease ends (0: now, null: never), "grace_s": seconds for which it is
+valid beyond that time if the scheduler is silent, "epoch": number of the stretch}. Without the variable the iterator
+passes the data through. SIGUSR1 and SIGTERM end the lease. A greater epoch in the file than that of this process
+(OPTIMIZER_STRETCH, or that of the file at the start) means that another stretch of the same job has begun: the process
+then exits with code 75 and saves nothing. All ranks of a distributed training (torch.distributed, or RANK
 and WORLD_SIZE) stop after the same number of batches. Rank 0 appends its progress to the file of the same name with
 the suffix .jsonl. Standard library only, Python 3.6 and later.
 
@@ -59,7 +60,7 @@ class _Job:
         if not self.active:
             return
         try:
-            self.epoch = int(os.environ["OPTIMIZER_LEASE_EPOCH"])
+            self.epoch = int(os.environ["OPTIMIZER_STRETCH"])
         except (KeyError, ValueError):
             pass
         self.poll()
@@ -95,7 +96,7 @@ class _Job:
                     return
                 lease = json.load(f)
             until, epoch, n = lease.get("until"), int(lease["epoch"]), lease.get("n")
-            self.until = None if until is None else float(until)
+            self.until = float(until) + float(lease.get("grace_s") or 0) if until else until
             self.newest, self.n, self.read = epoch, n, identity
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass

@@ -244,6 +244,8 @@ type Lease struct {
 	// Until returns the wall-clock time at which the supervisor of the job saves and stops it, whether or not this
 	// process lives; zero: never. It is called often, from another goroutine than the one that changes it.
 	Until func() time.Time
+	// RunID is the id of a new run; empty: a new one.
+	RunID string
 	// Environ contains further variables of the job.
 	Environ []string
 }

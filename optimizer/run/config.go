@@ -92,6 +92,10 @@ type Config struct {
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
+	// Shared is true if other jobs use what this one leaves free of the machine: it then pays for its own resources only,
+	// not for the whole machine.
+	Shared bool `json:"shared,omitempty"`
+
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
 

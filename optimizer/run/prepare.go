@@ -85,7 +85,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 		cfg.Log = lookup(r.Environ, "OPTIMIZER_LOG")
 	}
 	if cfg.Name == "" {
-		cfg.Name = runName(cfg.Train, r.Argv)
+		cfg.Name = NameOf(cfg.Train, r.Argv)
 	}
 	if cfg.Described != nil {
 		if !cfg.DryRun && !r.ins.Replay {
@@ -136,8 +136,8 @@ func lookup(environ []string, name string) string {
 	return value
 }
 
-// runName returns the base name of the script, or of the program if the command names no script.
-func runName(train string, argv []string) string {
+// NameOf returns the base name of the script, or of the program if the command names no script.
+func NameOf(train string, argv []string) string {
 	name := train
 	if name == "" && len(argv) > 0 {
 		name = argv[0]
@@ -204,7 +204,7 @@ func (f *facts) resolveRates() {
 		return
 	}
 	// By default the machine is paid for as a whole, so that unused resources save nothing.
-	if f.Config.elsewhere() { // others use what this job leaves free
+	if f.Config.elsewhere() || f.Config.Shared { // others use what this job leaves free
 		return
 	}
 	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})
@@ -256,6 +256,9 @@ func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 // open creates the run directory and the state of a run that is about to start.
 func (r *run) open() error {
 	id := journal.NewRunID(r.Clock.Now(), r.Config.Name)
+	if r.Lease != nil && r.Lease.RunID != "" {
+		id = r.Lease.RunID
+	}
 	dir, err := journal.Create(r.Config.StateDir, id)
 	if err != nil {
 		return err

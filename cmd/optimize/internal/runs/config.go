@@ -14,11 +14,21 @@ import (
 	"trainopt/sla"
 )
 
-// makeConfig converts settings to a run.Config, with all problems in one error.
+// makeConfig converts settings and the flags of train to a run.Config, with all problems in one error.
 func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
+	cfg, err := Config(o.Options, v)
+	cfg.DryRun, cfg.Explain = o.dryRun, o.explain
+	if o.host != "" {
+		err = errors.Join(err, describeHost(o, &cfg))
+	}
+	return cfg, err
+}
+
+// Config converts settings to a run.Config, with all problems in one error.
+func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 	var errs []error
 	cfg := run.Config{
-		Dir: o.Dir, StateDir: o.State(), DryRun: o.dryRun, Explain: o.explain,
+		Dir: o.Dir, StateDir: o.State(),
 		Planner: v.Text("rl.planner"), Agent: v.Text("rl.agent"), GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"),
 		BatchSize: v.Text("resource.batch_size"), Epochs: v.Whole("resource.epochs", &errs), Dataset: v.Text("resource.dataset"),
 		Seed: int64(v.Whole("resource.seed", &errs)), SeedGiven: v.Set("resource.seed"), Log: v.Text("monitor.log"), Format: v.Text("monitor.log_format"),
@@ -80,9 +90,6 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 			*into = &price
 			add(cli.PriceConflict(v, key))
 		}
-	}
-	if o.host != "" {
-		add(describeHost(o, &cfg))
 	}
 	return cfg, errors.Join(errs...)
 }

@@ -120,8 +120,8 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	return worst
 }
 
-// newAgent returns the agent of a run.
-func newAgent(e *cli.Env, view run.View) run.Agent {
+// NewAgent returns the agent of a run.
+func NewAgent(e *cli.Env, view run.View) run.Agent {
 	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment,
 		Site: siteOf(e), Batch: &slurm.Engine{}}
 }
@@ -132,7 +132,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
 	signals, stop := o.Listen()
 	defer stop()
-	agent := newAgent(o.Env, view)
+	agent := NewAgent(o.Env, view)
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if o.Interactive && !o.JSON {

@@ -1,0 +1,281 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"trainopt/internal/regular"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
+)
+
+// begin starts the agent of a life: of a new run, of the next stretch of a run or, to adopt it, of one whose job may
+// still run.
+func (s *server) begin(l *live, adopt bool) {
+	l.worked = false
+	cfg, lease := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
+	// The scheduler decides the allocation: the agent neither probes nor moves.
+	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Shared = l.Name, s.StateDir, "static", -1, false, true
+	l.lease = leaseFile{N: l.lease.N, Epoch: l.Stretch, Device: l.Device, GPUs: len(l.Where)}
+	until := s.leaseEnd(l)
+	s.writeLease(l, until)
+	lease.Submitted, lease.Until, lease.RunID = l.Submitted, l.until.get, l.Run
+	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
+		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device)
+	agent := s.Agent
+	agent.Lease = &lease
+	agent.View = &view{server: s, job: l.ID, stretch: l.Stretch, dir: jobDir(s.StateDir, l.ID)}
+	l.interrupts = make(chan os.Signal, 8)
+	interrupts, id, stretch := l.interrupts, l.ID, l.Stretch
+	dir := filepath.Join(journal.RunsDir(s.StateDir), l.Run)
+	go func() {
+		s.results <- result{id, stretch, runLife(agent, cfg, dir, adopt, interrupts)}
+	}()
+}
+
+// runLife runs a stretch of a job.
+func runLife(agent run.Agent, cfg run.Config, dir string, adopt bool, interrupts <-chan os.Signal) run.Result {
+	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
+		if _, err := os.Stat(dir); err == nil { // its agent died before it had saved anything: no job was started
+			if err := os.Rename(dir, dir+"-unused"); err != nil {
+				return run.Result{Code: run.CodeOurs, Err: err}
+			}
+		}
+		return agent.Run(context.Background(), cfg, interrupts)
+	}
+	if rec, err := journal.ReadRecord(dir); adopt && err == nil && rec.State != journal.Running && rec.ExitCode != nil {
+		return run.Result{Record: rec, Dir: dir, Code: run.Code(*rec.ExitCode)} // its agent completed it
+	}
+	change := run.Change{}
+	if cfg.Engine != "" && cfg.Engine != "local" {
+		if rec, err := journal.ReadRecord(dir); err == nil && rec.State != journal.Running {
+			change.Engine, change.EngineArgs, change.BillingHour = cfg.Engine, cfg.EngineArgs, cfg.BillingHour
+		}
+	}
+	return agent.Resume(context.Background(), dir, change, interrupts)
+}
+
+// leaseEnd returns the end of a new lease; nil for a job that may not be interrupted, or of which that is not known.
+func (s *server) leaseEnd(l *live) *float64 {
+	if l.Keeps == nil || !*l.Keeps {
+		return nil
+	}
+	until := s.now() + s.Round.Seconds()
+	return &until
+}
+
+// writeLease replaces the lease of a job. Its agent passes the end, with the grace, to the supervisor of the job.
+func (s *server) writeLease(l *live, until *float64) {
+	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.Grace = schema, l.lease.N+1, until, s.Round.Seconds()/2
+	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil {
+		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
+	}
+	switch {
+	case until == nil:
+		l.until.set(time.Time{})
+	case *until > 0:
+		l.until.set(fromUnix(*until + l.lease.Grace))
+	}
+}
+
+// renew extends the leases of the jobs that stay, at the half of each.
+func (s *server) renew() {
+	for _, l := range s.jobs {
+		if l.interrupts == nil || l.State == Stopping {
+			continue
+		}
+		end := s.leaseEnd(l)
+		if end == nil && l.lease.Until == nil {
+			continue
+		}
+		if end == nil || l.lease.Until == nil || *l.lease.Until < s.now()+s.Round.Seconds()/2 {
+			s.writeLease(l, end)
+		}
+	}
+}
+
+// takeStatuses takes what the agents have seen since the last call.
+func (s *server) takeStatuses() {
+	s.mu.Lock()
+	taken := s.statuses
+	s.statuses = map[int]observation{}
+	s.mu.Unlock()
+	for id, o := range taken {
+		if l := s.jobs[id]; l != nil && l.Stretch == o.stretch && l.interrupts != nil {
+			s.observe(l, &o.Status)
+		}
+	}
+}
+
+// observe takes what an agent has seen of its job.
+func (s *server) observe(l *live, st *run.Status) {
+	now := s.now()
+	before := *l.Job
+	s.measure(l, st)
+	l.Finish = nil
+	if st.Finish != nil && !math.IsNaN(st.Finish.P50) {
+		end := func(v float64) time.Time {
+			return st.Now.Add(time.Duration((v - st.Elapsed.Seconds()) * float64(time.Second))).UTC()
+		}
+		l.Finish = &[3]time.Time{end(st.Finish.P5), end(st.Finish.P50), end(st.Finish.P95)}
+	}
+	s.scheduler.Pin(l.ID, !st.KeepsWork)
+	if s.noteWork(l, st) && l.Total != before.Total {
+		s.scheduler.Changed(now, l.ID)
+	}
+	if l.Done != before.Done || l.CostUSD-before.CostUSD > 0.01 {
+		s.dirty[l.ID] = true
+	}
+}
+
+// noteWork takes progress and cost.
+func (s *server) noteWork(l *live, st *run.Status) bool {
+	l.CostUSD = float64(st.Spent)
+	if st.Unit == "" {
+		return false
+	}
+	l.Unit, l.Job.Done = st.Unit, st.Done
+	if st.Total > 0 {
+		l.Total = st.Total
+	}
+	return true
+}
+
+// measure takes the pace of the present life.
+func (s *server) measure(l *live, st *run.Status) {
+	now := s.now()
+	p := st.Pace
+	if !(p.UnitSeconds > 0) {
+		return
+	}
+	if !l.worked && !math.IsNaN(p.Startup) {
+		l.worked = true
+		l.Starts = append(l.Starts, p.Startup)
+		s.scheduler.Worked(now, l.ID, p.Startup)
+		if !math.IsNaN(l.moving) {
+			s.scheduler.Moved(l.moving + p.Startup)
+			l.moving = math.NaN()
+		}
+	}
+	first, changed := s.rates.observe(l.ID, l.Device, len(l.Where), 1/p.UnitSeconds, p.Blocks)
+	if !changed {
+		return
+	}
+	at := slices.IndexFunc(l.Rates, func(r Rate) bool { return r.Device == l.Device && r.GPUs == len(l.Where) })
+	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,
+		Done: st.Done, Total: st.Total, Unit: st.Unit}
+	if first {
+		e.Predicted = l.Rates[at].Predicted
+	}
+	s.record(now, e)
+	s.scheduler.Changed(now, l.ID)
+}
+
+// takeResult handles the end of a life.
+func (s *server) takeResult(r result) {
+	l := s.jobs[r.job]
+	if l == nil || l.Stretch != r.stretch {
+		return
+	}
+	s.takeStatuses()
+	now := s.now()
+	l.interrupts, l.Finish = nil, nil
+	reason := "exit"
+	if rec := r.Record; rec != nil {
+		s.noteOutcome(l, rec)
+		if rec.Exit != nil {
+			reason = rec.Exit.Reason
+		}
+	}
+	if l.State == Stopping && r.Code == run.CodeTryAgain {
+		took := now - unix(l.Asked)
+		l.Saves = append(l.Saves, took)
+		l.moving = took
+	}
+	s.dirty[l.ID] = true
+	s.scheduler.Left(now, l.ID, reason)
+	why := ""
+	if r.Err != nil {
+		why = r.Err.Error()
+	}
+	switch {
+	case r.Code == run.CodeDone || r.Code == run.CodeMissed:
+		if r.Code == run.CodeMissed {
+			why = "limits were missed"
+		}
+		s.end(l, Done, why)
+	case l.cancelled || r.Code == run.CodeInterrupt || r.Code == run.CodeTerminated:
+		s.end(l, Cancelled, "")
+	case r.Code == run.CodeTryAgain:
+	case r.Code == run.CodeGuard:
+		s.end(l, Stopped, reason)
+	default:
+		if why == "" {
+			why = reason
+		}
+		s.end(l, Failed, why)
+	}
+}
+
+// noteOutcome takes progress and cost from the record of a run.
+func (s *server) noteOutcome(l *live, rec *journal.Record) {
+	if v := float64(rec.Outcome.CostUSD); !math.IsNaN(v) {
+		l.CostUSD = v
+	}
+	done := float64(rec.Outcome.Epochs)
+	if rec.Training.Unit == "step" {
+		done = float64(rec.Outcome.Steps)
+	}
+	if !math.IsNaN(done) && rec.Training.Unit != "" {
+		l.Unit, l.Job.Done = rec.Training.Unit, done
+	}
+	if total := float64(rec.Training.TotalUnits); total > 0 {
+		l.Total = total
+	}
+}
+
+// view passes what an agent sees to the server, and writes its messages to the log of the job.
+type view struct {
+	run.Quiet
+	server       *server
+	job, stretch int
+	dir          string
+}
+
+// Event implements run.View.
+func (v *view) Event(level run.Level, line string) {
+	mark := map[run.Level]string{run.Warning: "warning: ", run.Problem: "problem: "}[level]
+	f, err := os.OpenFile(filepath.Join(v.dir, "agent.log"), os.O_WRONLY|os.O_CREATE|os.O_APPEND|syscall.O_NOFOLLOW, 0o600)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	fmt.Fprintf(f, "%s stretch %d: %s%s\n", time.Now().UTC().Format(time.RFC3339), v.stretch, mark, strings.TrimSpace(line))
+}
+
+// Status implements run.View.
+func (v *view) Status(st run.Status) {
+	v.server.mu.Lock()
+	v.server.statuses[v.job] = observation{st, v.stretch}
+	v.server.mu.Unlock()
+	select {
+	case v.server.poke <- struct{}{}:
+	default:
+	}
+}
+
+// writeRaw replaces a file by data.
+func writeRaw(path string, data []byte) error {
+	return regular.Replace(path, 0o600, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}

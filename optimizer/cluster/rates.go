@@ -1,0 +1,213 @@
+package cluster
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
+
+// learner derives the rates that policies see from what is measured while jobs run.
+//
+// A job that ran on a type has its own measured rate there. On another type its rate is that times the ratio of the two
+// types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the stated ratio, or 1, and raised by
+// one standard deviation of its uncertainty, so that a type that may be better is tried once and no longer than it is
+// uncertain (the upper confidence bound rule; Auer et al. 2002). Numbers of devices that were not measured scale with
+// exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
+// that policies by remaining time give it a first round, and it grows with the time for which it has run without a
+// measurement. Without a known total, a job is assumed to have as much work left as it has done.
+type learner struct {
+	devices []schedule.DeviceType
+	stated  []float64 // relative speeds of the types; 0: not stated
+	round   float64
+	single  bool // a job runs on one server only
+	jobs    map[int]*learned
+	ratios  map[[2]int]logRatio // of types, cached
+}
+
+// learned is what is known of a job.
+type learned struct {
+	*Job
+	spec    *Spec
+	version int
+	prior   map[int]float64 // steps/s by device type on Min devices, from earlier runs
+}
+
+const (
+	gpuScaling    = 0.9  // exponent of the rate over the number of devices, without a measurement
+	unknownSpread = 0.35 // standard deviation of the log-ratio of two types of which nothing is known
+	statedSpread  = 0.05 // and of a stated one
+	jobSpread     = 0.3  // standard deviation of the log-ratios of jobs
+	rateChange    = 0.02 // relative change of a rate that is recorded
+)
+
+func newLearner(devices []Device, round float64, single bool) *learner {
+	l := &learner{round: round, single: single, jobs: map[int]*learned{}, ratios: map[[2]int]logRatio{}}
+	for _, d := range devices {
+		l.devices = append(l.devices, d.typeOf())
+		l.stated = append(l.stated, d.Speed)
+	}
+	return l
+}
+
+// typeOf returns the form of a device type that policies use.
+func (d Device) typeOf() schedule.DeviceType {
+	price := d.USDHour
+	if price <= 0 {
+		price = math.NaN()
+	}
+	return schedule.DeviceType{Name: d.Name, Count: d.Count, PerServer: max(d.PerServer, 1), USDHour: price, Watts: math.NaN()}
+}
+
+func (l *learner) add(j *Job, spec *Spec) {
+	if l.jobs[j.ID] == nil {
+		l.jobs[j.ID] = &learned{Job: j, spec: spec}
+	}
+}
+
+// Kind implements Rates.
+func (l *learner) Kind(job int) string { return fmt.Sprintf("%d.%d", job, l.jobs[job].version) }
+
+// Pair implements Rates: no rates of co-located jobs are measured, so none are co-located.
+func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
+
+// Alone implements Rates.
+func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
+	j := l.jobs[job]
+	least := max(j.spec.Min, 1)
+	if gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
+		return 0, false
+	}
+	best := -1.0
+	for i := range j.Rates {
+		r := &j.Rates[i]
+		from := l.typeOf(r.Device)
+		if from < 0 {
+			continue
+		}
+		nearness := 0.0
+		if from == device {
+			nearness = 2
+		}
+		if r.GPUs == gpus {
+			nearness++
+		}
+		if nearness > best {
+			best = nearness
+			rate = r.PerSec * math.Pow(float64(gpus)/float64(r.GPUs), gpuScaling)
+			if from != device {
+				rate *= l.ratio(device, from).optimistic()
+			}
+		}
+	}
+	if best >= 0 {
+		return rate, true
+	}
+	if p := j.prior[device]; p > 0 {
+		return p * math.Pow(float64(gpus)/float64(least), gpuScaling), true
+	}
+	return l.assumed(j, device, gpus), false
+}
+
+// assumed returns the rate of a job of which nothing was measured.
+func (l *learner) assumed(j *learned, device, gpus int) float64 {
+	fastest := 0.0
+	for d := range l.devices {
+		fastest = max(fastest, l.speed(d))
+	}
+	least := float64(max(j.spec.Min, 1))
+	left := max(l.round, j.Attained/least) // seconds on the fastest type
+	total, done := l.Work(j.ID)
+	return (total - done) / left * l.speed(device) / fastest * math.Pow(float64(gpus)/least, gpuScaling)
+}
+
+// speed returns the stated speed of a type; 1 if none is stated.
+func (l *learner) speed(device int) float64 {
+	if v := l.stated[device]; v > 0 {
+		return v
+	}
+	return 1
+}
+
+// Work implements Rates.
+func (l *learner) Work(job int) (total, done float64) {
+	j := l.jobs[job]
+	switch {
+	case j.Total > 0:
+		return j.Total, min(j.Done, j.Total)
+	case len(j.Rates) > 0:
+		return j.Done + max(j.Done, j.Rates[len(j.Rates)-1].PerSec*l.round), j.Done
+	}
+	return j.Done + max(j.Done, 1), j.Done
+}
+
+func (l *learner) typeOf(name string) int {
+	return slices.IndexFunc(l.devices, func(d schedule.DeviceType) bool { return d.Name == name })
+}
+
+// observe takes the rate of a life of a job. first is true for the first measurement there, changed for a change of
+// more than rateChange since the last one.
+func (l *learner) observe(job int, device string, gpus int, perSec float64, blocks int) (first, changed bool) {
+	j := l.jobs[job]
+	at := slices.IndexFunc(j.Rates, func(r Rate) bool { return r.Device == device && r.GPUs == gpus })
+	if at < 0 {
+		r := Rate{Device: device, GPUs: gpus, PerSec: perSec, Blocks: blocks}
+		if predicted, measured := l.Alone(job, l.typeOf(device), gpus); measured {
+			r.Predicted = predicted
+		}
+		j.Rates = append(j.Rates, r)
+		j.version++
+		clear(l.ratios)
+		return true, true
+	}
+	r := &j.Rates[at]
+	r.Blocks = blocks
+	if math.Abs(perSec/r.PerSec-1) <= rateChange {
+		return false, false
+	}
+	r.PerSec = perSec
+	j.version++
+	clear(l.ratios)
+	return false, true
+}
+
+// logRatio is the distribution of the logarithm of the ratio of the speeds of two types.
+type logRatio struct{ mean, sd float64 }
+
+// optimistic returns the ratio at one standard deviation above the mean.
+func (r logRatio) optimistic() float64 { return math.Exp(r.mean + r.sd) }
+
+// ratio returns the speed of type a relative to type b: the posterior of a normal distribution after the jobs that ran
+// on both. O(jobs · rates) once after a measurement.
+func (l *learner) ratio(a, b int) logRatio {
+	if r, ok := l.ratios[[2]int{a, b}]; ok {
+		return r
+	}
+	prior := logRatio{0, unknownSpread}
+	if l.stated[a] > 0 && l.stated[b] > 0 {
+		prior = logRatio{math.Log(l.stated[a] / l.stated[b]), statedSpread}
+	}
+	weight := 1 / (prior.sd * prior.sd)
+	sum := prior.mean * weight
+	for _, j := range l.jobs {
+		ra, rb := j.on(l.devices[a].Name), j.on(l.devices[b].Name)
+		if ra > 0 && rb > 0 {
+			sum += math.Log(ra/rb) / (jobSpread * jobSpread)
+			weight += 1 / (jobSpread * jobSpread)
+		}
+	}
+	r := logRatio{sum / weight, 1 / math.Sqrt(weight)}
+	l.ratios[[2]int{a, b}] = r
+	return r
+}
+
+// on returns the measured rate of a job on one device of a type; 0 without one.
+func (j *learned) on(device string) float64 {
+	for i := range j.Rates {
+		if r := &j.Rates[i]; r.Device == device {
+			return r.PerSec / math.Pow(float64(r.GPUs), gpuScaling)
+		}
+	}
+	return 0
+}

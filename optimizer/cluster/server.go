@@ -1,0 +1,488 @@
+package cluster
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"trainopt/internal/regular"
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule"
+)
+
+// Config configures a server.
+type Config struct {
+	StateDir string
+	Site     Site
+	Policy   string
+	Round    time.Duration // 0: 6 minutes
+	Seed     int64         // of policies that draw random numbers
+	// Agent is the template of the agents; Lease and View are set for each job.
+	Agent run.Agent
+	// Message receives what happens, one line each.
+	Message func(line string)
+}
+
+// Site is where the jobs of a cluster run.
+type Site interface {
+	// Name is the engine: "local", "slurm".
+	Name() string
+	// Devices are the device types, sorted by name.
+	Devices() []Device
+	// Place returns the configuration of a job and its allocation on devices of a type, by their numbers.
+	Place(cfg run.Config, device int, where []int32) (run.Config, run.Lease)
+	// OneServer is true if all devices of a job must be of one server.
+	OneServer() bool
+}
+
+// server is a running scheduler with its jobs.
+type server struct {
+	Config
+	info      Server
+	scheduler *Scheduler
+	rates     *learner
+	log       *eventLog
+	jobs      map[int]*live // that have not ended
+	draining  bool
+	saving    bool
+	dirty     map[int]bool
+
+	mu       sync.Mutex
+	statuses map[int]observation // latest of each job, not yet taken
+	poke     chan struct{}
+	results  chan result
+}
+
+// live is a job that has not ended.
+type live struct {
+	*Job
+	spec       *Spec
+	interrupts chan os.Signal // of its agent; nil while none runs
+	worked     bool           // the present life has done a unit of work
+	cancelled  bool
+	moving     float64 // seconds of the save before this life; NaN: unknown
+	lease      leaseFile
+	until      guarded
+}
+
+// guarded is a time shared with the agent of a job.
+type guarded struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (g *guarded) set(t time.Time) {
+	g.mu.Lock()
+	g.at = t
+	g.mu.Unlock()
+}
+
+func (g *guarded) get() time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.at
+}
+
+type observation struct {
+	run.Status
+	stretch int
+}
+
+type result struct {
+	job, stretch int
+	run.Result
+}
+
+// ErrServed reports that a server runs already for this state directory.
+var ErrServed = errors.New("a server runs already")
+
+// Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
+// or when the process dies, run on under their leases, and the next server adopts them.
+func Serve(cfg Config, stop <-chan os.Signal) error {
+	s := &server{Config: cfg, jobs: map[int]*live{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result)}
+	if err := makeDirs(cfg.StateDir); err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
+	dir, err := journal.Open(dirOf(cfg.StateDir))
+	if err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
+	unlock, err := dir.Lock()
+	var locked *journal.LockedError
+	if errors.As(err, &locked) {
+		if locked.Holder != nil {
+			return fmt.Errorf("serve cluster: %w for %s: process %d", ErrServed, cfg.StateDir, locked.Holder.PID)
+		}
+		return fmt.Errorf("serve cluster: %w for %s", ErrServed, cfg.StateDir)
+	}
+	if err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
+	defer unlock()
+	if err := s.open(); err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
+	defer s.log.close()
+	return s.loop(stop)
+}
+
+func (s *server) now() float64 { return unix(time.Now()) }
+
+// open restores the state of the last server, and adopts its jobs.
+func (s *server) open() (err error) {
+	if s.log, err = openEventLog(eventsPath(s.StateDir)); err != nil {
+		return err
+	}
+	devices := s.Site.Devices()
+	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
+	s.rates = newLearner(devices, s.Round.Seconds(), s.Site.OneServer())
+	jobs, specs, err := Jobs(s.StateDir)
+	if err != nil {
+		return err
+	}
+	var known []*Job
+	var knownSpecs []*Spec
+	for i := range jobs {
+		j := &jobs[i]
+		s.rates.add(j, &specs[i]) // ended ones too: they tell the ratios of types
+		if !j.State.Ended() && j.Counted > 0 {
+			known, knownSpecs = append(known, j), append(knownSpecs, &specs[i])
+			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
+		}
+	}
+	s.info = Server{Schema: schema, PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
+	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
+	if err := s.openScheduler(known, knownSpecs); err != nil {
+		return err
+	}
+	if err := s.saveInfo(); err != nil {
+		return err
+	}
+	for _, j := range known {
+		if j.State.holds() {
+			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
+			s.begin(s.jobs[j.ID], true)
+			if l := s.jobs[j.ID]; j.State == Stopping {
+				l.interrupts <- run.Preempt
+			}
+		}
+	}
+	s.admitNew()
+	return nil
+}
+
+// openScheduler creates the scheduler, from the state of the last server where that fits the devices.
+func (s *server) openScheduler(known []*Job, specs []*Spec) error {
+	o := Options{Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
+		s.record(e.Time, e)
+	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
+	var err error
+	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
+		return err
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	state, err := regular.ReadFile(dirOf(s.StateDir, "state.json"), maxFile)
+	if err == nil {
+		if err = s.scheduler.Restore(state, known, specs); err == nil {
+			return nil
+		}
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		s.Message(fmt.Sprintf("the leases of the last server do not apply any more (%v): deciding again for all jobs", err))
+	}
+	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
+		return err
+	}
+	for i, j := range known {
+		state := j.State
+		if err := s.scheduler.Admit(s.now(), j, specs[i]); err != nil {
+			s.Message(fmt.Sprintf("job %d (%s): %v", j.ID, j.Name, err))
+			continue
+		}
+		j.State = state
+	}
+	return nil
+}
+
+// record appends to the event log. A full disk must not stop the jobs.
+func (s *server) record(now float64, e Event) {
+	e.Time = now
+	if err := s.log.add(e); err != nil {
+		s.Message(err.Error())
+	}
+	if e.Job > 0 {
+		s.dirty[e.Job] = true
+	}
+}
+
+func (s *server) saveInfo() error {
+	s.info.Policy, s.info.Draining = s.scheduler.Policy, s.draining
+	s.info.MoveS = s.scheduler.engine.Preemption.Seconds
+	return writeJSON(dirOf(s.StateDir, "server.json"), s.info)
+}
+
+// save writes what has changed: jobs before the state, which refers to them.
+func (s *server) save() {
+	for id := range s.dirty {
+		if j := s.rates.jobs[id]; j != nil {
+			if err := writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job); err != nil {
+				s.Message(err.Error())
+			}
+		}
+	}
+	clear(s.dirty)
+	state, err := s.scheduler.State()
+	if err == nil {
+		err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+	}
+	if err != nil {
+		s.Message(fmt.Sprintf("save state: %v", err))
+	}
+}
+
+// loop handles events until stop, or until drained.
+func (s *server) loop(stop <-chan os.Signal) error {
+	watch, err := fsnotify.NewWatcher()
+	if err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
+	defer watch.Close()
+	if err := watch.Add(dirOf(s.StateDir, "spool")); err != nil {
+		return fmt.Errorf("serve cluster: watch %s: %w", dirOf(s.StateDir, "spool"), err)
+	}
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-stop:
+			s.save()
+			if n := s.running(); n > 0 {
+				s.Message(fmt.Sprintf("stopped: %d jobs run on under their leases, until %s", n, time.Now().Add(s.Round*3/2).Format(time.TimeOnly)))
+			}
+			return nil
+		case <-watch.Events:
+		case err := <-watch.Errors:
+			s.Message(err.Error())
+		case <-s.poke:
+			s.takeStatuses()
+		case r := <-s.results:
+			s.takeResult(r)
+		case <-timer.C:
+		}
+		s.takeSpool()
+		s.endLate()
+		s.renew()
+		if err := s.step(); err != nil {
+			return err
+		}
+		if s.draining && len(s.jobs) == 0 || s.saving && s.running() == 0 {
+			s.Message("drained")
+			return nil
+		}
+		timer.Reset(s.wait())
+	}
+}
+
+// wait returns the time until the next thing to do without an event.
+func (s *server) wait() time.Duration {
+	next := min(s.scheduler.Next()-s.now(), s.Round.Seconds()/4, 5)
+	return time.Duration(max(next, 0.01) * float64(time.Second))
+}
+
+func (s *server) running() int {
+	n := 0
+	for _, l := range s.jobs {
+		if l.interrupts != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// step decides, stores the intention, and carries it out.
+func (s *server) step() error {
+	actions, err := s.scheduler.Step(s.now())
+	if err != nil {
+		return fmt.Errorf("schedule jobs: %w", err)
+	}
+	for _, a := range actions {
+		if a.Do == schedule.Start {
+			l := s.jobs[a.Job]
+			l.Run = cmp.Or(l.Run, journal.NewRunID(time.Now(), l.Name))
+		}
+	}
+	if len(actions) > 0 || len(s.dirty) > 0 {
+		s.save()
+	}
+	for _, a := range actions {
+		l := s.jobs[a.Job]
+		if a.Do == schedule.Stop {
+			s.Message(fmt.Sprintf("job %d (%s): leaves %s", l.ID, l.Name, places(l.Job)))
+			s.leave(l)
+			continue
+		}
+		s.Message(fmt.Sprintf("job %d (%s): on %s", l.ID, l.Name, places(l.Job)))
+		s.begin(l, false)
+	}
+	return nil
+}
+
+// leave asks a job to save and leave.
+func (s *server) leave(l *live) {
+	now := 0.0
+	s.writeLease(l, &now)
+	if l.interrupts != nil {
+		l.interrupts <- run.Preempt
+	}
+}
+
+// places describes the devices of a job: "a100 0,1".
+func places(j *Job) string {
+	text := j.Device
+	for i, g := range j.Where {
+		sep := ","
+		if i == 0 {
+			sep = " "
+		}
+		text += fmt.Sprintf("%s%d", sep, g)
+	}
+	return text
+}
+
+// takeSpool carries out the requests of the spool.
+func (s *server) takeSpool() {
+	requests, errs := takeRequests(s.StateDir)
+	for _, err := range errs {
+		s.Message(fmt.Sprintf("request: %v", err))
+	}
+	for _, r := range requests {
+		switch r.Op {
+		case opSubmit:
+			s.admitNew()
+		case opCancel:
+			s.cancel(r.Job)
+		case opPolicy:
+			if err := s.scheduler.SetPolicy(s.now(), r.Policy); err != nil {
+				s.Message(err.Error())
+				continue
+			}
+			s.Message("policy " + r.Policy)
+			s.save()
+		case opDrain:
+			s.draining, s.saving = true, s.saving || r.Save
+			s.record(s.now(), Event{Kind: EventDrain, Save: r.Save})
+			if r.Save {
+				s.scheduler.Halt()
+			}
+			s.Message("draining: no more jobs are admitted")
+		}
+		if r.Op == opPolicy || r.Op == opDrain {
+			if err := s.saveInfo(); err != nil {
+				s.Message(err.Error())
+			}
+		}
+	}
+}
+
+// admitNew admits the jobs that were submitted since the last call.
+func (s *server) admitNew() {
+	if s.draining {
+		return
+	}
+	ids, err := jobIDs(s.StateDir)
+	if err != nil {
+		s.Message(err.Error())
+		return
+	}
+	for _, id := range ids {
+		if s.rates.jobs[id] != nil && (s.jobs[id] != nil || s.rates.jobs[id].Counted > 0) {
+			continue
+		}
+		j, spec, err := ReadJob(s.StateDir, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			s.Message(err.Error())
+			continue
+		}
+		s.admit(j, spec)
+	}
+}
+
+func (s *server) admit(j *Job, spec *Spec) {
+	j.Counted, j.Since = unix(spec.Submitted), time.Time{}
+	if e := spec.Config.Epochs; e > 0 {
+		j.Total, j.Unit = float64(e), "epoch"
+	} else if n := spec.Config.Steps; n > 0 {
+		j.Total, j.Unit = float64(n), "step"
+	}
+	s.rates.jobs[j.ID] = &learned{Job: j, spec: spec}
+	s.dirty[j.ID] = true
+	if err := s.scheduler.Admit(s.now(), j, spec); err != nil {
+		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()
+		s.record(s.now(), Event{Kind: EventEnd, Job: j.ID, State: Failed, Reason: j.Reason})
+		s.Message(fmt.Sprintf("job %d (%s): refused: %v", j.ID, j.Name, err))
+		return
+	}
+	s.jobs[j.ID] = &live{Job: j, spec: spec, moving: math.NaN()}
+	s.Message(fmt.Sprintf("job %d (%s): admitted", j.ID, j.Name))
+}
+
+// cancel ends a job for good.
+func (s *server) cancel(id int) {
+	l := s.jobs[id]
+	if l == nil {
+		return
+	}
+	s.record(s.now(), Event{Kind: EventCancel, Job: id})
+	l.cancelled = true
+	if l.interrupts == nil {
+		s.end(l, Cancelled, "")
+		return
+	}
+	s.scheduler.StopJob(s.now(), id, "cancelled")
+	s.leave(l)
+}
+
+// endLate ends waiting jobs whose deadline has passed. The agents of the others watch their deadlines.
+func (s *server) endLate() {
+	for _, l := range s.jobs {
+		if d := l.spec.Config.SLA.TimeMax; d > 0 && l.interrupts == nil && time.Since(l.Submitted) > d {
+			s.end(l, Stopped, "its deadline passed while it waited")
+		}
+	}
+}
+
+func (s *server) end(l *live, state State, reason string) {
+	s.scheduler.End(s.now(), l.ID, state, reason)
+	s.dirty[l.ID] = true
+	delete(s.jobs, l.ID)
+	text := fmt.Sprintf("job %d (%s): %s", l.ID, l.Name, state)
+	if reason != "" {
+		text += ": " + reason
+	}
+	s.Message(text)
+}
+
+// sortedJobs returns the jobs by id.
+func (s *server) sortedJobs() []*live {
+	out := make([]*live, 0, len(s.jobs))
+	for _, l := range s.jobs {
+		out = append(out, l)
+	}
+	slices.SortFunc(out, func(a, b *live) int { return a.ID - b.ID })
+	return out
+}
