@@ -43,6 +43,9 @@ const (
 	EventLeft EventKind = "left"
 	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD.
 	EventEnd EventKind = "end"
+	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One
+	// that does not keeps its devices until it ends.
+	EventPin EventKind = "pin"
 	// EventPolicy: the policy was changed. Policy.
 	EventPolicy EventKind = "policy"
 	// EventDrain: no jobs are admitted any more. Save if running jobs are saved and stopped.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -190,7 +191,8 @@ func (l *learner) ratio(a, b int) logRatio {
 	}
 	weight := 1 / (prior.sd * prior.sd)
 	sum := prior.mean * weight
-	for _, j := range l.jobs {
+	for _, id := range slices.Sorted(maps.Keys(l.jobs)) { // sums depend on the order
+		j := l.jobs[id]
 		ra, rb := j.on(l.devices[a].Name), j.on(l.devices[b].Name)
 		if ra > 0 && rb > 0 {
 			sum += math.Log(ra/rb) / (jobSpread * jobSpread)

@@ -23,13 +23,14 @@ const far = 2 * time.Minute
 
 // job is the directory of a job with the module and its lease.
 type job struct {
-	t   *testing.T
-	dir string
+	t    *testing.T
+	dir  string
+	last int // step of the last event
 }
 
 func newJob(t *testing.T) *job {
 	t.Helper()
-	j := &job{t, t.TempDir()}
+	j := &job{t: t, dir: t.TempDir()}
 	if err := os.WriteFile(filepath.Join(j.dir, "optimize_lease.py"), lease.Python(), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,7 @@ func (j *job) leased(more ...string) []string {
 	return append([]string{"OPTIMIZER_LEASE=" + filepath.Join(j.dir, "lease.json")}, more...)
 }
 
-// events returns the names of the reported events in order, progress left out.
+// events returns the names of the reported events in order, progress left out, and sets last to the last step.
 func (j *job) events() string {
 	j.t.Helper()
 	f, err := os.Open(filepath.Join(j.dir, "lease.jsonl"))
@@ -140,6 +141,7 @@ func (j *job) events() string {
 		} else if err != nil {
 			j.t.Fatal(err)
 		}
+		j.last = line.Step
 		if timed := line.Event == "load" || line.Event == "save"; timed != (line.Seconds != nil) {
 			j.t.Errorf("%+v: only load and save have seconds", line)
 		}
@@ -212,6 +214,9 @@ func TestLeaseEnds(t *testing.T) {
 			}
 			if !strings.HasSuffix(j.events(), "load start save complete") {
 				t.Errorf("events %q do not end with complete", j.events())
+			}
+			if j.last != steps+3 {
+				t.Errorf("step %d reported at the end, want %d of both stretches", j.last, steps+3)
 			}
 		})
 	}

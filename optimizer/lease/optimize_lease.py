@@ -47,7 +47,11 @@ class _Job:
         self.pid = os.getpid()
         self.path = os.environ.get("OPTIMIZER_LEASE", "")
         self.active = bool(self.path or os.environ.get("OPTIMIZER_RUN_ID"))
+        self.reports = os.path.splitext(self.path)[0] + ".jsonl" if self.path else ""
+        if not self.path and self.active and os.environ.get("OPTIMIZER_CHECKPOINT_DIR"):
+            self.reports = os.path.join(os.environ["OPTIMIZER_CHECKPOINT_DIR"], "optimize_lease.jsonl")
         self.steps = 0  # batches over all passes
+        self.before = 0  # batches of earlier stretches that the loaded state contains
         self.n = self.until = None
         self.read = None  # identity of the file at the last read
         self.epoch = self.newest = None
@@ -145,13 +149,13 @@ class _Job:
     def report(self, event, **fields):
         """Append one line. A full disk or a removed directory does not stop the training."""
         self.reported = now = time.monotonic()
-        if not self.path or getattr(self, "rank", 0) or os.getpid() != self.pid:
+        if not self.reports or getattr(self, "rank", 0) or os.getpid() != self.pid:
             return
         line = {"event": event, "time": round(time.time(), 3), "mono": round(now, 6), "pid": self.pid, "epoch": self.epoch,
-                "n": self.n, "step": self.steps}
+                "n": self.n, "step": self.before + self.steps}
         line.update(fields)
         try:
-            fd = os.open(os.path.splitext(self.path)[0] + ".jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(self.reports, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 os.write(fd, (json.dumps(line) + "\n").encode())
             finally:
@@ -162,9 +166,28 @@ class _Job:
     def timed(self, event, function, args, kwargs):
         begun = time.monotonic()
         result = function(*args, **kwargs)
+        if event == "load" and result is not None and not self.steps:
+            self.before = self.last_saved()
         if self.active:
             self.report(event, seconds=round(time.monotonic() - begun, 6))
         return result
+
+
+    def last_saved(self):
+        """Return the batches up to the last save of an earlier stretch; 0 if nothing was saved."""
+        step = 0
+        try:
+            with open(self.reports) as f:
+                for text in f:
+                    try:
+                        line = json.loads(text)
+                        if line["event"] == "save":
+                            step = int(line["step"])
+                    except (ValueError, KeyError, TypeError):
+                        pass
+        except OSError:
+            pass
+        return step
 
 
 class _Agreement:
@@ -257,7 +280,7 @@ def _rank():
         return 0, 1
 
 
-def _observe():
+def _observe(job):
     """Count a batch for the observer of optimize, if it is in this process and no framework reports to it."""
     package = sys.modules.get("optimize_observer")
     if package is None or not package.directory:
@@ -269,7 +292,7 @@ def _observe():
         if t is None:
             t = observer.begin("lease", object())
         if t.framework == "lease":
-            t.step += 1
+            t.step = job.before + job.steps
             observer.advance()
     except Exception:
         pass
@@ -294,7 +317,7 @@ class Lease:
         for batch in self._data:
             yield batch
             job.steps += 1
-            _observe()
+            _observe(job)
             if job.boundary():
                 return
 
@@ -317,7 +340,8 @@ class Lease:
         return bool(self._job.reason)
 
     def load(self, function, *args, **kwargs):
-        """Return function(*args, **kwargs); its time is reported."""
+        """Return function(*args, **kwargs); its time is reported. A result other than None is the saved state of an
+        earlier stretch, whose batches then count."""
         return self._job.timed("load", function, args, kwargs)
 
     def save(self, function, *args, **kwargs):

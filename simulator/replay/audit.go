@@ -133,6 +133,17 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	}
 	a := &auditor{day: d, o: o, rates: newRates(d), moves: newMoves(d)}
 	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
+	var until []float64
+	for _, j := range d.Jobs {
+		for _, l := range j.Lives {
+			if v := l.Known - l.Worked; v >= 0 {
+				until = append(until, v)
+			}
+		}
+	}
+	if a.measured = stat.Median(until); math.IsNaN(a.measured) {
+		a.measured = 0
+	}
 	for _, p := range d.Policies {
 		a.Policies = append(a.Policies, p.Policy)
 	}
@@ -161,6 +172,8 @@ type auditor struct {
 	left    []int
 	same    []*Job // jobs that ended live and are simulated
 	worlds  []drawn
+	// measured is the median of the seconds from the first progress of a life to the first measurement of its rate.
+	measured float64
 }
 
 // tieBreak is the least spread of the logarithm of rates in the draws: decisions between equal jobs fall either way, and
@@ -197,7 +210,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		}
 		cost := noise(a.moves.spread)
 		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost})
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured})
 	}
 	return s
 }
@@ -254,6 +267,10 @@ type figures struct{ mean, median, makespan, cost, kept, sum, fair, worst float6
 
 // figuresOf computes the figures of jobs, which may be listed several times; fair relates them to another outcome.
 func figuresOf(o, isolated *outcome, jobs []*Job) figures {
+	if len(jobs) == 0 {
+		nan := math.NaN()
+		return figures{nan, nan, nan, nan, nan, nan, nan, nan}
+	}
 	f := figures{makespan: math.NaN(), fair: math.NaN(), worst: math.NaN()}
 	jcts := make([]float64, 0, len(jobs))
 	ratios := 0.0
@@ -324,7 +341,7 @@ func (p *pairs) calibration() Calibration {
 
 // note lists what was assumed.
 func (a *auditor) note() {
-	a.Notes = append(a.Notes, "The simulated policies know all rates from the start; the live ones learned them.",
+	a.Notes = append(a.Notes, "The simulated policies learn rates as the live one does: a job on a device type on which it never ran has the mean ratio of types of the jobs measured so far.",
 		fmt.Sprintf("Figures are means over %d simulations with rates and move costs drawn from their measured spread, at least %g %%: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
 	a.Notes = append(a.Notes, a.rates.about(a.sources)...)
 	if math.IsNaN(a.rates.repeat) {
@@ -341,6 +358,9 @@ func (a *auditor) note() {
 	}
 	if a.day.Failures > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("In %d decisions the live policy failed; jobs then kept their devices.", a.day.Failures))
+	}
+	if a.day.Torn > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%d lines of the event log could not be read.", a.day.Torn))
 	}
 	if a.day.Restarts > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("The server was restarted %d times; the simulated one runs all the time.", a.day.Restarts))

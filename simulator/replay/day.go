@@ -29,8 +29,10 @@ type Day struct {
 	Seed        int64
 	Policies    []Span // in force one after the other
 	Jobs        []*Job // in order of arrival
+	Engine      string // "local", "slurm"
 	Restarts    int    // of the server
 	Failures    int    // decisions that failed
+	Torn        int    // lines of the log that were no events
 }
 
 // Span is the time from which a policy was in force.
@@ -48,6 +50,7 @@ type Job struct {
 	GPUs, MaxGPUs     int
 	Unit              string
 	Total             float64 // steps; NaN: unknown
+	Stated            bool    // Total was known at the submission
 	Done              float64 // at the end, or at the last event
 	State             cluster.State
 	End               float64 // NaN: not ended
@@ -58,19 +61,20 @@ type Job struct {
 
 // Life is the time of a job on one set of devices.
 type Life struct {
-	Device        string
-	GPUs          int
-	Do            string
-	Start, Left   float64
-	Worked        float64 // from which it made progress; NaN: it made none
-	Asked         float64 // when it was asked to leave; NaN: never
-	Save          float64 // seconds from then until it left
-	Before, Done  float64 // steps at its beginning and at its end
-	PredictedRate float64 // that the policy used, steps/s
-	PredictedMove float64 // seconds that the policy charged
-	Seen          float64 // last measured rate, steps/s
-	Reason        string  // why it ended; empty while it has not
-	open, first   bool
+	Device            string
+	GPUs              int
+	Do                string
+	Start, Left       float64
+	Worked            float64 // from which it made progress; NaN: it made none
+	Asked             float64 // when it was asked to leave; NaN: never
+	Save              float64 // seconds from then until it left
+	Before, Done      float64 // steps at its beginning and at its end
+	PredictedRate     float64 // that the policy used, steps/s
+	PredictedMove     float64 // seconds that the policy charged
+	Seen              float64 // last measured rate, steps/s
+	Known             float64 // time of the first measurement of the rate
+	Reason            string  // why it ended; empty while it has not
+	open, first, slow bool
 }
 
 // ErrNoJobs reports that the log contains no job.
@@ -120,7 +124,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 		if len(d.Devices) > 0 {
 			d.Restarts++
 		}
-		d.Devices, d.Round, d.Seed, policy = e.Devices, e.Round, e.Seed, e.Policy
+		d.Devices, d.Round, d.Seed, d.Engine, policy = e.Devices, e.Round, e.Seed, e.Engine, e.Policy
 	case cluster.EventPolicy:
 		policy = e.Policy
 	case cluster.EventDecide:
@@ -135,7 +139,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 
 func newJob(e *cluster.Event) *Job {
 	return &Job{ID: e.Job, Name: e.Name, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
-		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
+		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
 }
 
 // known returns NaN for the 0 of an absent field.
@@ -157,9 +161,11 @@ func (j *Job) take(e *cluster.Event) {
 	switch e.Kind {
 	case cluster.EventStart:
 		l := &Life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
-			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), open: true, first: len(j.Lives) == 0}
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
+	case cluster.EventPin:
+		j.Pinned = !e.Save
 	case cluster.EventEnd:
 		j.End, j.State, j.CostUSD = e.Time, e.State, known(e.CostUSD)
 		j.Done = max(j.Done, e.Done)
@@ -180,6 +186,9 @@ func (j *Job) takeLife(e *cluster.Event, l *Life) {
 		}
 	case cluster.EventRate:
 		l.Seen = known(e.Seen)
+		if math.IsNaN(l.Known) {
+			l.Known = e.Time
+		}
 		if e.Done > j.Done {
 			j.Done, l.Done = e.Done, e.Done
 		}

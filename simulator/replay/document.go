@@ -176,7 +176,7 @@ func (a *Audit) wasted() *page.Table {
 	for _, r := range []struct {
 		name string
 		v    Number
-	}{{"starting", w.StartingS}, {"saving", w.SavingS}, {fmt.Sprintf("for steps lost (%s ended without a request)", chart.Plural(w.Lost, "life")), w.RepeatedS}, {"free while jobs waited, at most", w.IdleS}} {
+	}{{"starting", w.StartingS}, {"saving", w.SavingS}, {fmt.Sprintf("for steps lost (%d ends without a request)", w.Lost), w.RepeatedS}, {"free while jobs waited, at most", w.IdleS}} {
 		rows = append(rows, []string{r.name, duration(r.v), chart.Share(float64(r.v / w.HeldS))})
 	}
 	return page.Grid([]string{"", "device time", "of the time held"}, rows)

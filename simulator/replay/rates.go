@@ -49,42 +49,86 @@ type rates struct {
 	transfer map[Source]float64
 }
 
-// newRates collects the rates that were seen: steps over seconds from the first progress of a life until it left.
+// newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
+// steps over the seconds from the first progress of a life until it left.
 func newRates(d *Day) *rates {
-	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}}
+	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[Source]float64{}}
 	var within []float64
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
-		single := map[place][]float64{}
-		r.lives[j.ID] = map[place]int{}
+		logs := map[place][]float64{}
+		r.seen[j.ID], r.lives[j.ID] = map[place]float64{}, map[place]int{}
 		for _, l := range j.Lives {
+			p := place{l.Device, l.GPUs}
 			if done, took, ok := l.progress(); ok {
-				p := place{l.Device, l.GPUs}
 				steps[p] += done
 				time[p] += took
-				single[p] = append(single[p], math.Log(done/took))
 				r.lives[j.ID][p]++
 			}
+			if l.Seen > 0 {
+				logs[p] = append(logs[p], math.Log(l.Seen))
+			}
 		}
-		r.seen[j.ID] = map[place]float64{}
 		for p := range steps {
 			r.seen[j.ID][p] = steps[p] / time[p]
+			if n := len(logs[p]); n > 0 {
+				r.seen[j.ID][p] = math.Exp(logs[p][n-1])
+			}
 		}
 		for _, p := range places(r.seen[j.ID]) {
-			mean := stat.Mean(single[p])
-			for _, v := range single[p] {
-				if n := float64(len(single[p])); n > 1 {
+			mean, n := stat.Mean(logs[p]), float64(len(logs[p]))
+			for _, v := range logs[p] {
+				if n > 1 {
 					within = append(within, (v-mean)*(v-mean)*n/(n-1))
 				}
 			}
 		}
+		r.fit(j)
 	}
 	r.repeat = math.Sqrt(stat.Mean(within))
-	r.transfer = map[Source]float64{}
 	for _, source := range []Source{OfSameName, OfOthers} {
 		r.transfer[source] = r.crossValidate(source)
 	}
 	return r
+}
+
+// unexplained is the share of a life that may be spent on what neither the server's start-up nor its rate contains, such
+// as the start of the agent and the exit of the script. If it is more, the job was slower than its rate: it also
+// evaluated, or saved.
+const unexplained = 0.1
+
+// fit sets the times at which the lives of a job began to make progress so that its steps at the measured rate fill the
+// rest of each life; where that cannot be, the rate is that of the whole lives.
+func (r *rates) fit(j *Job) {
+	for _, l := range j.Lives {
+		p := place{l.Device, l.GPUs}
+		done, took, ok := l.progress()
+		rate := r.seen[j.ID][p]
+		if !ok || !(rate > 0) {
+			continue
+		}
+		rest := took - done/rate
+		if rest > max(3, unexplained*took) {
+			l.slow = true
+			continue
+		}
+		l.Worked = max(l.Start, l.Worked+rest)
+	}
+	steps, time := map[place]float64{}, map[place]float64{}
+	slow := map[place]bool{}
+	for _, l := range j.Lives {
+		if done, took, ok := l.progress(); ok {
+			p := place{l.Device, l.GPUs}
+			steps[p] += done
+			time[p] += took
+			slow[p] = slow[p] || l.slow
+		}
+	}
+	for p := range steps {
+		if slow[p] {
+			r.seen[j.ID][p] = steps[p] / time[p]
+		}
+	}
 }
 
 // progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.

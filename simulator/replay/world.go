@@ -29,6 +29,7 @@ type simulated struct {
 	steps              float64
 	rate               map[place]float64 // steps/s, all that the job may have
 	first, again, save float64           // seconds of its first and later starts, and of a save
+	measured           float64           // seconds of progress after which its rate is known
 }
 
 // outcome is the result of a simulation, by job ID.
@@ -41,19 +42,18 @@ type outcome struct {
 	starting, saving float64
 }
 
-// world carries out the actions of a cluster.Scheduler on a virtual clock. It implements cluster.Rates with the rates
-// of the scenario, which the policy knows from the start.
+// world carries out the actions of a cluster.Scheduler on a virtual clock. The scheduler learns the rates of the
+// scenario as a live one does.
 type world struct {
 	*scenario
 	s      *cluster.Scheduler
+	rates  cluster.Learned
 	now    float64
 	queue  engine.Queue[happening]
 	byID   map[int]*training
 	active int
 	out    outcome
 }
-
-var _ cluster.Rates = (*world)(nil)
 
 // training is a job in a world.
 type training struct {
@@ -66,6 +66,7 @@ type training struct {
 	since            float64 // up to which progress is counted; in the future during a start
 	life             int     // number of the life, which outdates what was to happen in earlier ones
 	running, leaving bool
+	saved            float64 // seconds of the save before this life; NaN: none
 }
 
 // happening is something that is to happen in a life.
@@ -79,6 +80,7 @@ type kind int
 
 const (
 	works    kind = iota // it makes progress
+	measures             // its rate is known
 	finishes             // all its work is done
 	leaves               // it has saved
 )
@@ -87,12 +89,12 @@ const (
 // without devices for ever, and a policy that fails at each decision, are errors.
 func (s *scenario) simulate(ctx context.Context, policies []Span) (*outcome, error) {
 	w := &world{scenario: s, byID: map[int]*training{}, out: outcome{end: map[int]float64{}, cost: map[int]float64{}}}
+	w.rates = cluster.NewLearned(s.day.Devices, s.day.Round, s.day.Engine == "local")
 	var err error
-	w.s, err = cluster.NewScheduler(cluster.Options{Devices: s.devices, Policy: policies[0].Policy, Seed: s.day.Seed, Round: s.day.Round, Rates: w, Log: w.failed(&err)}, s.day.From)
+	w.s, err = cluster.NewScheduler(cluster.Options{Devices: s.devices, Policy: policies[0].Policy, Seed: s.day.Seed, Round: s.day.Round, Rates: w.rates, Log: w.failed(&err)}, s.day.From)
 	if err != nil {
 		return nil, err
 	}
-	w.s.Moved(s.move())
 	arrivals, policies := s.jobs, policies[1:]
 	for n := 0; len(arrivals) > 0 || w.active > 0; n++ {
 		if n%256 == 0 && ctx.Err() != nil {
@@ -144,30 +146,21 @@ func (w *world) failed(err *error) func(cluster.Event) {
 	}
 }
 
-// move returns the median over jobs of the seconds of a save and a start, which policies charge for a move.
-func (s *scenario) move() float64 {
-	all := make([]float64, len(s.jobs))
-	for i, j := range s.jobs {
-		all[i] = j.save + j.again
-	}
-	slices.Sort(all)
-	return all[len(all)/2]
-}
-
 // arrive submits a job.
 func (w *world) arrive(j *simulated) error {
-	t := &training{simulated: j, job: &cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit, Total: j.steps}}
+	t := &training{simulated: j, job: &cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit}, saved: math.NaN()}
+	if j.Stated {
+		t.job.Total = j.steps
+	}
 	w.byID[j.ID] = t
 	spec := &cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs}
 	if d := j.Deadline - j.Arrival; d > 0 {
 		spec.Config = run.Config{}
 		spec.Config.SLA.TimeMax = time.Duration(d * float64(time.Second))
 	}
+	w.rates.Add(t.job, spec)
 	if err := w.s.Admit(w.now, t.job, spec); err != nil {
 		return fmt.Errorf("job %d: %w", j.ID, err)
-	}
-	if j.Pinned {
-		w.s.Pin(j.ID, true)
 	}
 	w.active++
 	return nil
@@ -175,6 +168,9 @@ func (w *world) arrive(j *simulated) error {
 
 // step decides and carries out the actions.
 func (w *world) step() error {
+	for _, t := range w.byID {
+		w.settle(t)
+	}
 	actions, err := w.s.Step(w.now)
 	if err != nil {
 		return err
@@ -182,8 +178,7 @@ func (w *world) step() error {
 	for _, a := range actions {
 		t := w.byID[a.Job]
 		if a.Do == schedule.Stop {
-			w.settle(t)
-			t.running, t.leaving, t.life = false, true, t.life+1
+			t.running, t.leaving, t.life, t.saved = false, true, t.life+1, t.save
 			w.queue.Push(w.now+t.save, happening{t, t.life, leaves})
 			w.out.saving += t.save * float64(t.gpus)
 			continue
@@ -217,12 +212,26 @@ func (w *world) happen(_ float64, h happening) {
 	}
 	switch h.what {
 	case works:
-		w.s.Worked(w.now, t.ID, t.since-t.began)
+		w.s.Worked(w.now, t.ID, w.now-t.began)
+		if !math.IsNaN(t.saved) {
+			w.s.Moved(t.saved + w.now - t.began)
+			t.saved = math.NaN()
+		}
+		if t.Pinned {
+			w.s.Pin(t.ID, true)
+		}
+		w.queue.Push(w.now+t.measured, happening{t, t.life, measures})
+	case measures:
+		t.job.Total = t.steps
+		if w.rates.Observe(t.ID, t.device, t.gpus, t.pace, 2) {
+			w.s.Changed(w.now, t.ID)
+		}
 	case finishes:
 		t.done, t.job.Done, t.running = t.steps, t.steps, false
 		w.pay(t)
 		w.s.Left(w.now, t.ID, "exited")
 		w.s.End(w.now, t.ID, cluster.Done, "")
+		delete(w.byID, t.ID)
 		w.out.end[t.ID] = w.now
 		w.active--
 	case leaves:
@@ -250,24 +259,6 @@ func (w *world) settle(t *training) {
 		t.since, t.job.Done = w.now, t.done
 	}
 }
-
-// Alone implements cluster.Rates.
-func (w *world) Alone(job, device, gpus int) (float64, bool) {
-	return w.byID[job].rate[place{w.devices[device].Name, gpus}], true
-}
-
-// Pair implements cluster.Rates: no job shared devices.
-func (w *world) Pair(int, int, int) (ra, rb float64) { return 0, 0 }
-
-// Work implements cluster.Rates.
-func (w *world) Work(job int) (total, done float64) {
-	t := w.byID[job]
-	w.settle(t)
-	return t.steps, t.done
-}
-
-// Kind implements cluster.Rates.
-func (w *world) Kind(job int) string { return fmt.Sprint("job ", job) }
 
 // policies returns the policies that a day can be replayed under: all that do not co-locate jobs.
 func policies() []string {

@@ -13,7 +13,7 @@ def load():
         with open(state) as f:
             return json.load(f)["step"]
     except OSError:
-        return 0
+        return None
 
 
 def save(step):
@@ -22,7 +22,7 @@ def save(step):
 
 
 lease = Lease(range(batches))
-begin = lease.load(load)
+begin = lease.load(load) or 0
 step = begin
 print("ready", flush=True)
 for epoch in range(epochs):

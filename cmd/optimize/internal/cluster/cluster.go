@@ -33,7 +33,7 @@ func Command(e *cli.Env) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(serveCommand(e), submitCommand(e), jobsCommand(e), policyCommand(e), drainCommand(e), cancelCommand(e))
+	cmd.AddCommand(serveCommand(e), submitCommand(e), jobsCommand(e), policyCommand(e), drainCommand(e), cancelCommand(e), reportCommand(e))
 	return cmd
 }
 
