@@ -21,6 +21,9 @@ import (
 // still run.
 func (s *server) begin(l *live, adopt bool) {
 	l.worked = false
+	if l.Keeps == nil {
+		s.scheduler.Keeps(l.ID, nil)
+	}
 	cfg, lease := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Shared = l.Name, s.StateDir, "static", -1, false, true
@@ -119,6 +122,7 @@ func (s *server) takeStatuses() {
 func (s *server) observe(l *live, st *run.Status) {
 	now := s.now()
 	before := *l.Job
+	keeps := st.KeepsWork
 	s.measure(l, st)
 	l.Finish = nil
 	if st.Finish != nil && !math.IsNaN(st.Finish.P50) {
@@ -127,7 +131,10 @@ func (s *server) observe(l *live, st *run.Status) {
 		}
 		l.Finish = &[3]time.Time{end(st.Finish.P5), end(st.Finish.P50), end(st.Finish.P95)}
 	}
-	s.scheduler.Pin(l.ID, !st.KeepsWork)
+	if l.Keeps == nil || *l.Keeps != keeps {
+		s.scheduler.Keeps(l.ID, &keeps)
+		s.dirty[l.ID] = true
+	}
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)
 	}
@@ -160,6 +167,7 @@ func (s *server) measure(l *live, st *run.Status) {
 		l.worked = true
 		l.Starts = append(l.Starts, p.Startup)
 		s.scheduler.Worked(now, l.ID, p.Startup)
+		s.scheduler.Expect(saveAsStart * p.Startup)
 		if !math.IsNaN(l.moving) {
 			s.scheduler.Moved(l.moving + p.Startup)
 			l.moving = math.NaN()
@@ -178,6 +186,9 @@ func (s *server) measure(l *live, st *run.Status) {
 	s.record(now, e)
 	s.scheduler.Changed(now, l.ID)
 }
+
+// saveAsStart is the ratio of a move to a start-up, before any move was measured: a save is assumed to take as long.
+const saveAsStart = 2
 
 // takeResult handles the end of a life.
 func (s *server) takeResult(r result) {

@@ -181,12 +181,17 @@ func (s *Scheduler) Changed(now float64, job int) {
 	}
 }
 
-// Pin states whether a job keeps its work when it is stopped. One that does not keeps its devices until it ends.
-func (s *Scheduler) Pin(job int, pinned bool) {
-	if m := s.byID[job]; m != nil && m.round.Pinned != pinned {
+// Keeps states whether a job keeps its work when it is stopped; nil: that is not known yet. Only one that does is ever
+// stopped for another.
+func (s *Scheduler) Keeps(job int, keeps *bool) {
+	m := s.byID[job]
+	if m == nil {
+		return
+	}
+	pinned := keeps == nil || !*keeps
+	m.Job.Keeps = keeps
+	if m.round.Pinned != pinned {
 		m.round.Pinned = pinned
-		keeps := !pinned
-		m.Keeps = &keeps
 		s.stale = true
 		s.engine.LimitRound()
 	}
@@ -198,6 +203,13 @@ func (s *Scheduler) Moved(seconds float64) {
 	s.moved = s.moved[max(0, len(s.moved)-keptMoves):]
 	sorted := slices.Sorted(slices.Values(s.moved))
 	s.engine.Preemption = schedule.Preemption{Seconds: min(sorted[len(sorted)/2], s.Round/2)}
+}
+
+// Expect sets the seconds of a move as long as none was measured.
+func (s *Scheduler) Expect(seconds float64) {
+	if len(s.moved) == 0 {
+		s.engine.Preemption = schedule.Preemption{Seconds: min(seconds, s.Round/2)}
+	}
 }
 
 const keptMoves = 21
@@ -385,7 +397,7 @@ func (s *Scheduler) reconcile(now float64) (actions []Action) {
 			m.partner = l.partner
 			continue
 		}
-		if !m.asked && !m.round.Pinned {
+		if !m.asked && !m.round.Pinned && !(m.Total > 0 && m.Job.Done >= m.Total) { // a job that has done its work is about to exit
 			actions = append(actions, s.stop(now, m, "the policy gives its devices to others"))
 		}
 	}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/run"
+)
+
+// clusterTraining is a training whose epochs take a fixed time on each device. It saves on SIGUSR1, and fails if another life of
+// it runs at the same time.
+const clusterTraining = `import os, signal, sys, time
+dir = os.environ["OPTIMIZER_CHECKPOINT_DIR"]
+os.makedirs(dir, exist_ok=True)
+ckpt, alone = os.path.join(dir, "epoch"), os.path.join(dir, "alone")
+total, pace = int(os.environ["OPTIMIZER_EPOCHS"]), float(sys.argv[1])
+pace /= {"fast": 1.0, "slow": 0.5}.get(os.environ["OPTIMIZER_DEVICE"], 1.0)
+leave = []
+signal.signal(signal.SIGUSR1, lambda *a: leave.append(1))
+os.mkdir(alone)
+start = 0
+if os.environ.get("OPTIMIZER_RESUME") == "1" and os.path.exists(ckpt):
+    start = int(open(ckpt).read())
+log = os.environ["OPTIMIZER_LOG"]
+if not os.path.exists(log):
+    open(log, "w").write("epoch,total_epochs,train_loss\n")
+for epoch in range(start + 1, total + 1):
+    time.sleep(pace)
+    with open(log, "a") as f: f.write("%d,%d,%g\n" % (epoch, total, 1 / epoch))
+    with open(ckpt + ".tmp", "w") as f: f.write(str(epoch))
+    os.replace(ckpt + ".tmp", ckpt)
+    if leave and epoch < total:
+        os.rmdir(alone)
+        sys.exit(75)
+os.rmdir(alone)
+`
+
+// served starts a server in a process of its own and returns it once it serves.
+func (w *world) served(args ...string) *exec.Cmd {
+	w.t.Helper()
+	server := w.agent(append([]string{"cluster", "serve"}, args...)...)
+	w.t.Cleanup(func() {
+		server.Process.Kill()
+		server.Wait()
+	})
+	w.await("a server", func() bool {
+		s, alive, err := cluster.ReadServer(w.state())
+		return err == nil && alive && s.PID == server.Process.Pid
+	})
+	return server
+}
+
+// await waits until a condition holds.
+func (w *world) await(what string, holds func() bool) {
+	w.t.Helper()
+	for end := time.Now().Add(90 * time.Second); !holds(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			_, out, _ := w.run("cluster", "jobs")
+			w.t.Fatalf("%s: not within 90 s\n%s", what, out)
+		}
+	}
+}
+
+// clusterJobs returns the jobs by id.
+func (w *world) clusterJobs() map[int]cluster.Job {
+	w.t.Helper()
+	jobs, _, err := cluster.Jobs(w.state())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[int]cluster.Job{}
+	for _, j := range jobs {
+		out[j.ID] = j
+	}
+	return out
+}
+
+// TestClusterSurvivesItsServer runs five trainings on two devices, kills the server in the middle, and changes the
+// policy. No training is lost, and none runs twice at once.
+func TestClusterSurvivesItsServer(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", clusterTraining)
+	epochs := []int{40, 6, 12, 4, 20}
+	submit := func(i int) {
+		code, out, errs := w.run("cluster", "submit", "--train", "paced.py", "--epochs", fmt.Sprint(epochs[i]), "--", "0.25")
+		if code != run.CodeDone || strings.TrimSpace(out) != fmt.Sprint(i+1) {
+			t.Fatalf("submit: exit %d, %q, want %d\n%s", code, out, i+1, errs)
+		}
+	}
+	submit(0)
+	submit(1) // before the first server runs
+	server := w.served("--policy", "srtf", "--round", "4s", "--devices", "fast=1,slow=1")
+	for i := 2; i < len(epochs); i++ {
+		submit(i)
+	}
+	w.await("progress", func() bool { return w.clusterJobs()[1].Done >= 6 })
+	server.Process.Kill()
+	server.Wait()
+	if code, out, _ := w.run("cluster", "jobs"); code != run.CodeDone || !strings.Contains(out, "no server runs") {
+		t.Errorf("jobs without a server: exit %d, %q", code, out)
+	}
+	w.served("--policy", "tiresias", "--round", "4s", "--devices", "fast=1,slow=1")
+	if code, out, errs := w.run("cluster", "policy", "max_min_fairness_perf"); code != run.CodeDone || !strings.Contains(out, "until now tiresias") {
+		t.Errorf("policy: exit %d, %q %q", code, out, errs)
+	}
+	w.await("the end of all jobs", func() bool {
+		for _, j := range w.clusterJobs() {
+			if !j.State.Ended() {
+				return false
+			}
+		}
+		return true
+	})
+	for id, j := range w.clusterJobs() {
+		if j.State != cluster.Done || j.Done != float64(epochs[id-1]) {
+			t.Errorf("job %d: %s (%s) after %g epochs, want done after %d", id, j.State, j.Reason, j.Done, epochs[id-1])
+		}
+		w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), epochs[id-1])
+	}
+	w.checkEvents(5)
+}
+
+// checkEpochs checks that the log of a training contains each epoch once, but for those since the last checkpoint.
+func (w *world) checkEpochs(dir string, want int) {
+	w.t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "training.csv"))
+	if err != nil {
+		w.t.Error(err)
+		return
+	}
+	seen := map[string]int{}
+	for _, line := range strings.Split(string(data), "\n")[1:] {
+		if epoch, _, ok := strings.Cut(line, ","); ok {
+			seen[epoch]++
+		}
+	}
+	for e := 1; e <= want; e++ {
+		if seen[fmt.Sprint(e)] != 1 {
+			w.t.Errorf("%s: epoch %d was trained %d times", filepath.Base(dir), e, seen[fmt.Sprint(e)])
+		}
+	}
+}
+
+// checkEvents checks that the event log tells the whole story: each job was submitted and ended once, and no device had
+// two holders.
+func (w *world) checkEvents(jobs int) {
+	w.t.Helper()
+	events, torn, err := cluster.ReadEvents(w.state())
+	if err != nil || torn > 1 {
+		w.t.Fatalf("%d torn lines: %v", torn, err)
+	}
+	count := map[cluster.EventKind]int{}
+	holder := map[string]int{}
+	for _, e := range events {
+		count[e.Kind]++
+		switch e.Kind {
+		case cluster.EventStart:
+			for _, g := range e.Where {
+				at := fmt.Sprint(e.Device, g)
+				if holder[at] != 0 {
+					w.t.Errorf("job %d starts on %s, which job %d holds", e.Job, at, holder[at])
+				}
+				holder[at] = e.Job
+			}
+		case cluster.EventLeft:
+			for at, job := range holder {
+				if job == e.Job {
+					delete(holder, at)
+				}
+			}
+		}
+	}
+	if count[cluster.EventSubmit] != jobs || count[cluster.EventEnd] != jobs || len(holder) > 0 {
+		w.t.Errorf("events %v, held at the end %v: want %d jobs submitted and ended", count, holder, jobs)
+	}
+	if count[cluster.EventRate] == 0 || count[cluster.EventStop] == 0 {
+		w.t.Errorf("events %v: no rate was measured, or no job was ever moved", count)
+	}
+}
+
+// TestClusterDrainSaves checks that drain --save stops and saves everything, and that the next server continues.
+func TestClusterDrainSaves(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", clusterTraining)
+	server := w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+	for range 2 {
+		w.run("cluster", "submit", "--train", "paced.py", "--epochs", "30", "--", "0.2")
+	}
+	w.await("progress", func() bool { return w.clusterJobs()[1].Done >= 3 })
+	w.run("cluster", "cancel", "2")
+	w.await("the cancellation", func() bool { return w.clusterJobs()[2].State == cluster.Cancelled })
+	w.run("cluster", "drain", "--save")
+	if err := server.Wait(); err != nil {
+		t.Errorf("the drained server: %v", err)
+	}
+	j := w.clusterJobs()[1]
+	if j.State != cluster.Waiting || j.Done < 3 {
+		t.Fatalf("after drain --save: %s, %g epochs", j.State, j.Done)
+	}
+	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
+	w.await("the end", func() bool { return w.clusterJobs()[1].State.Ended() })
+	if j := w.clusterJobs()[1]; j.State != cluster.Done || j.Done != 30 || j.Stretch != 2 {
+		t.Errorf("%s (%s), %g epochs, %d stretches: want done, 30, 2", j.State, j.Reason, j.Done, j.Stretch)
+	}
+	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), 30)
+}
+
+// TestClusterLeaseOutlivesItsServer checks that jobs whose server is dead run on for one and a half rounds, and then
+// save and stop.
+func TestClusterLeaseOutlivesItsServer(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", clusterTraining)
+	server := w.served("--slots", "1", "--policy", "fifo", "--round", "2s")
+	w.run("cluster", "submit", "--train", "paced.py", "--epochs", "400", "--", "0.1")
+	w.await("a lease", func() bool {
+		j := w.clusterJobs()[1]
+		return j.Keeps != nil && *j.Keeps && j.Done >= 25
+	})
+	server.Process.Signal(syscall.SIGKILL)
+	server.Wait()
+	at := time.Now()
+	dir := filepath.Join(w.state(), "runs", w.clusterJobs()[1].Run)
+	before := epochOf(t, dir)
+	w.await("the end of the lease", func() bool {
+		_, err := os.Stat(filepath.Join(dir, "exit.json"))
+		return err == nil
+	})
+	if after := epochOf(t, dir); after <= before {
+		t.Errorf("the training stopped with its server, at epoch %d", before)
+	}
+	t.Logf("the training ended %s after its server", time.Since(at).Round(time.Millisecond))
+	w.served("--slots", "1", "--policy", "fifo", "--round", "2s")
+	w.await("more progress", func() bool { return epochOf(t, dir) > before+10 })
+	w.run("cluster", "cancel", "1")
+	w.await("the cancellation", func() bool { return w.clusterJobs()[1].State == cluster.Cancelled })
+}
+
+func epochOf(t *testing.T, dir string) int {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(dir, "checkpoint", "epoch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var n int
+	fmt.Sscan(string(data), &n)
+	return n
+}
+
+// TestClusterRefusals checks errors, each of which says what to do.
+func TestClusterRefusals(t *testing.T) {
+	w := newWorld(t)
+	w.write("train.py", "print(1)\n")
+	for args, want := range map[string]string{
+		"policy srtf":                                "optimize cluster serve",
+		"drain":                                      "optimize cluster serve",
+		"cancel 3":                                   "optimize cluster serve",
+		"serve --policy srt":                         "nearest known is srtf",
+		"serve --round 5ms":                          "at least 1s",
+		"serve --devices a100":                       "TYPE=N",
+		"serve --devices a=1,a=2":                    "twice",
+		"serve --devices a=1@0":                      "above 0",
+		"serve --slots 0":                            "at least 1",
+		"serve --slots 2 --devices a=1":              "cannot be combined",
+		"serve --engine k8s":                         "local or slurm",
+		"serve --engine-arg=-p":                      "requires --engine slurm",
+		"submit":                                     "nothing to train",
+		"submit --train none.py":                     "none.py",
+		"submit --train train.py more":               "follow --",
+		"submit --train train.py --weight 0":         "above 0",
+		"submit --train train.py --gpus 3:1":         "--gpus",
+		"submit --train train.py --deadline tuesday": "deadline",
+		"submit --planner morl train.py":             "unknown flag",
+		"sbumit train.py":                            "submit",
+	} {
+		code, out, errs := w.run(append([]string{"cluster"}, strings.Fields(args)...)...)
+		if code == run.CodeDone || !strings.Contains(errs, want) {
+			t.Errorf("cluster %s: exit %d, %q %q, want an error with %q", args, code, out, errs, want)
+		}
+	}
+	code, out, _ := w.run("cluster", "jobs")
+	if code != run.CodeDone || !strings.Contains(out, "no jobs") {
+		t.Errorf("jobs of nothing: exit %d, %q", code, out)
+	}
+	var doc struct {
+		Jobs   []any `json:"jobs"`
+		Served bool  `json:"served"`
+	}
+	if _, out, _ := w.run("cluster", "jobs", "--json"); json.Unmarshal([]byte(out), &doc) != nil || doc.Jobs == nil || doc.Served {
+		t.Errorf("jobs --json of nothing: %q", out)
+	}
+}
