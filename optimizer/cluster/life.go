@@ -133,7 +133,7 @@ func (s *server) observe(l *live, st *run.Status) {
 	}
 	if l.Keeps == nil || *l.Keeps != keeps {
 		s.scheduler.Keeps(l.ID, &keeps)
-		s.dirty[l.ID] = true
+		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
 	}
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)

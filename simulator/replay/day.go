@@ -167,6 +167,9 @@ func (j *Job) take(e *cluster.Event) {
 	case cluster.EventPin:
 		j.Pinned = !e.Save
 	case cluster.EventEnd:
+		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
+			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late
+		}
 		j.End, j.State, j.CostUSD = e.Time, e.State, known(e.CostUSD)
 		j.Done = max(j.Done, e.Done)
 	default:

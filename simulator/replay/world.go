@@ -197,6 +197,9 @@ func (w *world) start(t *training, a *cluster.Action) {
 	}
 	t.device, t.gpus, t.began = w.devices[a.Device].Name, len(a.Where), w.now
 	t.pace, t.since, t.running, t.leaving, t.life = t.rate[place{t.device, t.gpus}], w.now+delay, true, false, t.life+1
+	if t.job.Keeps == nil {
+		w.s.Keeps(t.ID, nil)
+	}
 	w.out.starting += delay * float64(t.gpus)
 	w.queue.Push(t.since, happening{t, t.life, works})
 	if t.pace > 0 {
@@ -217,8 +220,9 @@ func (w *world) happen(_ float64, h happening) {
 			w.s.Moved(t.saved + w.now - t.began)
 			t.saved = math.NaN()
 		}
-		if t.Pinned {
-			w.s.Pin(t.ID, true)
+		w.s.Expect(2 * (w.now - t.began))
+		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
+			w.s.Keeps(t.ID, &keeps)
 		}
 		w.queue.Push(w.now+t.measured, happening{t, t.life, measures})
 	case measures:
