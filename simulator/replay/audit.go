@@ -5,10 +5,10 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"slices"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/schedule/share"
 	rounds "trainopt/simulator/cluster"
 )
@@ -147,6 +147,7 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	for _, p := range d.Policies {
 		a.Policies = append(a.Policies, p.Policy)
 	}
+	a.price = d.paid()
 	if err := a.draw(ctx); err != nil {
 		return nil, err
 	}
@@ -172,65 +173,28 @@ type auditor struct {
 	left    []int
 	same    []*Job // jobs that ended live and are simulated
 	worlds  []drawn
+	// price is what jobs paid live, relative to the prices of the devices for the time that they held them; 1: unknown.
+	price float64
 	// measured is the median of the seconds from the first progress of a life to the first measurement of its rate.
 	measured float64
 }
 
-// tieBreak is the least spread of the logarithm of rates in the draws: decisions between equal jobs fall either way, and
-// figures are means over both.
-const tieBreak = 1e-3
-
-// scenario draws rates and move costs.
-func (a *auditor) scenario(random *rand.Rand) *scenario {
-	noise := func(spread float64) float64 {
-		if !(spread > tieBreak) {
-			spread = tieBreak
-		}
-		return math.Exp(spread * random.NormFloat64())
-	}
-	a.sources, a.left = map[Source]int{}, nil
-	s := &scenario{day: a.day, devices: a.day.deviceTypes()}
-	for _, j := range a.day.Jobs {
-		steps, ok := j.work()
-		own := map[place]float64{}
-		if ok {
-			for _, t := range a.day.Devices {
-				for n := j.GPUs; n <= min(j.MaxGPUs, t.Count); n++ {
-					p := place{t.Name, n}
-					if e := a.rates.at(j, p); e.rate > 0 {
-						own[p] = e.rate * noise(e.spread)
-						a.sources[e.source]++
-					}
-				}
-			}
-		}
-		if len(own) == 0 {
-			a.left = append(a.left, j.ID)
-			continue
-		}
-		cost := noise(a.moves.spread)
-		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured})
-	}
-	return s
-}
-
 // compare fills in the day live and simulated: means, and for each job the median, over the draws.
 func (a *auditor) compare() {
-	live := &outcome{end: map[int]float64{}, cost: map[int]float64{}}
+	live := &cluster.Outcome{End: map[int]float64{}, Cost: map[int]float64{}}
 	var errs []float64
 	for _, j := range a.day.Jobs {
 		row := JobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
 			DeadlineS: Number(j.Deadline - j.Arrival), CostUSD: Number(j.CostUSD), Starts: len(j.Lives)}
-		live.end[j.ID], live.cost[j.ID] = j.End, j.CostUSD
+		live.End[j.ID], live.Cost[j.ID] = j.End, j.CostUSD
 		if !slices.Contains(a.left, j.ID) {
 			ends := make([]float64, len(a.worlds))
 			for k := range a.worlds {
-				ends[k] = a.worlds[k].day.end[j.ID]
+				ends[k] = a.worlds[k].day.End[j.ID]
 			}
 			row.SimulatedJCTS = Number(stat.Median(ends) - j.Arrival)
 			if j.ended() {
-				live.moves += len(j.Lives) - 1
+				live.Moves += len(j.Lives) - 1
 				row.Error = (row.SimulatedJCTS - row.JCTS) / row.JCTS
 				errs = append(errs, math.Abs(float64(row.Error)))
 			}
@@ -250,23 +214,23 @@ func (a *auditor) compare() {
 		a.Simulated.MeanJCTS += s.MeanJCTS / n
 		a.Simulated.MedianJCTS += s.MedianJCTS / n
 		a.Simulated.MakespanS += s.MakespanS / n
-		a.Simulated.CostUSD += s.CostUSD / n
+		a.Simulated.CostUSD += s.CostUSD * Number(a.price) / n
 		a.Simulated.DeadlinesKept += s.DeadlinesKept / n
 		a.Simulated.Moves += s.Moves / n
 	}
 }
 
 // summary returns the figures of the jobs that ended live.
-func (a *auditor) summary(o *outcome) Summary {
+func (a *auditor) summary(o *cluster.Outcome) Summary {
 	f := figuresOf(o, nil, a.same)
-	return Summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.moves)}
+	return Summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.Moves)}
 }
 
 // figures are the figures of jobs in an outcome.
 type figures struct{ mean, median, makespan, cost, kept, sum, fair, worst float64 }
 
 // figuresOf computes the figures of jobs, which may be listed several times; fair relates them to another outcome.
-func figuresOf(o, isolated *outcome, jobs []*Job) figures {
+func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
 	if len(jobs) == 0 {
 		nan := math.NaN()
 		return figures{nan, nan, nan, nan, nan, nan, nan, nan}
@@ -275,10 +239,10 @@ func figuresOf(o, isolated *outcome, jobs []*Job) figures {
 	jcts := make([]float64, 0, len(jobs))
 	ratios := 0.0
 	for _, j := range jobs {
-		end := o.end[j.ID]
+		end := o.End[j.ID]
 		jcts = append(jcts, end-j.Arrival)
 		f.sum += end - j.Arrival
-		f.cost += o.cost[j.ID]
+		f.cost += o.Cost[j.ID]
 		if !(f.makespan >= end) {
 			f.makespan = end
 		}
@@ -286,7 +250,7 @@ func figuresOf(o, isolated *outcome, jobs []*Job) figures {
 			f.kept++
 		}
 		if isolated != nil {
-			r := (end - j.Arrival) / (isolated.end[j.ID] - j.Arrival)
+			r := (end - j.Arrival) / (isolated.End[j.ID] - j.Arrival)
 			ratios += r
 			if !(f.worst >= r) {
 				f.worst = r
@@ -298,6 +262,29 @@ func figuresOf(o, isolated *outcome, jobs []*Job) figures {
 	}
 	f.mean, f.median = f.sum/float64(len(jobs)), stat.Median(jcts)
 	return f
+}
+
+// paid returns the costs of the jobs relative to the prices of the devices for the time that they held them: a run also
+// pays for what its agent measured, such as memory. 1 without costs or prices.
+func (d *Day) paid() float64 {
+	paid, listed := 0.0, 0.0
+	for _, j := range d.Jobs {
+		if !(j.CostUSD > 0) {
+			continue
+		}
+		paid += j.CostUSD
+		for _, l := range j.Lives {
+			for _, t := range d.Devices {
+				if t.Name == l.Device {
+					listed += (l.Left - l.Start) * float64(l.GPUs) / 3600 * t.USDHour
+				}
+			}
+		}
+	}
+	if paid > 0 && listed > 0 {
+		return paid / listed
+	}
+	return 1
 }
 
 // calibrate compares the predictions of the live scheduler with what was seen.
@@ -358,6 +345,9 @@ func (a *auditor) note() {
 	}
 	if a.day.Failures > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("In %d decisions the live policy failed; jobs then kept their devices.", a.day.Failures))
+	}
+	if a.price != 1 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
 	}
 	if a.day.Torn > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d lines of the event log could not be read.", a.day.Torn))

@@ -18,7 +18,6 @@ import (
 	"slices"
 
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/schedule"
 )
 
 // Day is what happened on a cluster, from its event log. Times are Unix seconds; unknown numbers are NaN.
@@ -27,18 +26,12 @@ type Day struct {
 	Devices     []cluster.Device
 	Round       float64 // seconds
 	Seed        int64
-	Policies    []Span // in force one after the other
-	Jobs        []*Job // in order of arrival
-	Engine      string // "local", "slurm"
-	Restarts    int    // of the server
-	Failures    int    // decisions that failed
-	Torn        int    // lines of the log that were no events
-}
-
-// Span is the time from which a policy was in force.
-type Span struct {
-	From   float64
-	Policy string
+	Policies    []cluster.Span // in force one after the other
+	Jobs        []*Job         // in order of arrival
+	Engine      string         // "local", "slurm"
+	Restarts    int            // of the server
+	Failures    int            // decisions that failed
+	Torn        int            // lines of the log that were no events
 }
 
 // Job is a job of a day.
@@ -133,7 +126,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 		}
 	}
 	if policy != "" && (len(d.Policies) == 0 || d.Policies[len(d.Policies)-1].Policy != policy) {
-		d.Policies = append(d.Policies, Span{e.Time, policy})
+		d.Policies = append(d.Policies, cluster.Span{From: e.Time, Policy: policy})
 	}
 }
 
@@ -230,13 +223,4 @@ func (j *Job) work() (steps float64, ok bool) {
 		return j.Done, true
 	}
 	return j.Total, j.Total > 0
-}
-
-// deviceTypes returns the devices as policies see them.
-func (d *Day) deviceTypes() []schedule.DeviceType {
-	out := make([]schedule.DeviceType, len(d.Devices))
-	for i, t := range d.Devices {
-		out[i] = schedule.DeviceType{Name: t.Name, Count: t.Count, PerServer: max(t.PerServer, 1), USDHour: known(t.USDHour), Watts: math.NaN()}
-	}
-	return out
 }

@@ -10,12 +10,13 @@ import (
 	"strings"
 
 	"trainopt/internal/stat"
+	"trainopt/optimizer/cluster"
 )
 
 // drawn is a scenario with drawn rates and move costs, and samples of its jobs.
 type drawn struct {
 	*scenario
-	day, isolated *outcome // isolated is nil if that policy fails
+	day, isolated *cluster.Outcome // isolated is nil if that policy fails
 	samples       [][]*Job
 }
 
@@ -40,7 +41,7 @@ func (a *auditor) draw(ctx context.Context) error {
 		if w.day, err = w.simulate(ctx, a.day.Policies); err != nil {
 			return fmt.Errorf("simulate the day under %s: %w", strings.Join(a.Policies, ", then "), err)
 		}
-		if w.isolated, err = w.simulate(ctx, []Span{{a.day.From, "isolated"}}); err != nil && ctx.Err() != nil {
+		if w.isolated, err = w.simulate(ctx, []cluster.Span{{From: a.day.From, Policy: "isolated"}}); err != nil && ctx.Err() != nil {
 			return err
 		}
 		for range resamples {
@@ -104,7 +105,7 @@ func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error)
 	n := float64(len(a.worlds))
 	for k := range a.worlds {
 		w := &a.worlds[k]
-		out, err := w.simulate(ctx, []Span{{a.day.From, policy}})
+		out, err := w.simulate(ctx, []cluster.Span{{From: a.day.From, Policy: policy}})
 		if err != nil {
 			if ctx.Err() != nil {
 				return p, err
@@ -112,7 +113,7 @@ func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error)
 			p.Failed = err.Error()
 			return p, nil
 		}
-		p.Moves += Number(float64(out.moves) / n)
+		p.Moves += Number(float64(out.Moves) / n)
 		whole := a.values(out, w, a.same)
 		for c, v := range whole {
 			means[c] += v / n
@@ -140,7 +141,7 @@ func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error)
 }
 
 // values returns the columns of a policy over jobs, which may be listed several times.
-func (a *auditor) values(out *outcome, w *drawn, jobs []*Job) []float64 {
+func (a *auditor) values(out *cluster.Outcome, w *drawn, jobs []*Job) []float64 {
 	f, base := figuresOf(out, w.isolated, jobs), figuresOf(w.day, nil, jobs)
-	return []float64{f.mean, f.mean/base.mean - 1, base.sum - f.sum, f.makespan - a.day.From, f.cost, f.fair, f.worst, f.kept}
+	return []float64{f.mean, f.mean/base.mean - 1, base.sum - f.sum, f.makespan - a.day.From, f.cost * a.price, f.fair, f.worst, f.kept}
 }
