@@ -187,7 +187,8 @@ func (w *world) checkEvents(jobs int) {
 	}
 }
 
-// TestClusterDrainSaves checks that drain --save stops and saves everything, and that the next server continues.
+// TestClusterDrainSaves checks that jobs can be cancelled, by their runs too, that drain --save stops and saves the
+// rest, and that the next server continues.
 func TestClusterDrainSaves(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
@@ -197,19 +198,25 @@ func TestClusterDrainSaves(t *testing.T) {
 		w.run("cluster", "submit", "--train", "paced.py", "--epochs", "30", "--", "0.2")
 	}
 	w.await("progress", func() bool { return w.clusterJobs()[1].Done >= 3 })
+	w.run("cluster", "submit", "--train", "paced.py", "--epochs", "30", "--", "0.2")
 	w.run("cluster", "cancel", "2")
 	w.await("the cancellation", func() bool { return w.clusterJobs()[2].State == cluster.Cancelled })
+	if code, _, errs := w.run("runs", "stop", w.clusterJobs()[1].Run); code != run.CodeDone {
+		t.Errorf("runs stop of a job: exit %d\n%s", code, errs)
+	}
+	w.await("the end of the stopped run", func() bool { return w.clusterJobs()[1].State == cluster.Cancelled })
+	w.await("progress", func() bool { return w.clusterJobs()[3].Done >= 3 })
 	w.run("cluster", "drain", "--save")
 	if err := server.Wait(); err != nil {
 		t.Errorf("the drained server: %v", err)
 	}
-	j := w.clusterJobs()[1]
+	j := w.clusterJobs()[3]
 	if j.State != cluster.Waiting || j.Done < 3 {
 		t.Fatalf("after drain --save: %s, %g epochs", j.State, j.Done)
 	}
 	w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
-	w.await("the end", func() bool { return w.clusterJobs()[1].State.Ended() })
-	if j := w.clusterJobs()[1]; j.State != cluster.Done || j.Done != 30 || j.Stretch != 2 {
+	w.await("the end", func() bool { return w.clusterJobs()[3].State.Ended() })
+	if j := w.clusterJobs()[3]; j.State != cluster.Done || j.Done != 30 || j.Stretch != 2 {
 		t.Errorf("%s (%s), %g epochs, %d stretches: want done, 30, 2", j.State, j.Reason, j.Done, j.Stretch)
 	}
 	w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), 30)

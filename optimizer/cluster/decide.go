@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/round"
@@ -27,6 +28,7 @@ func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
 	}
 	if err != nil {
 		s.log(at+s.origin, Event{Kind: EventDecide, Policy: s.Policy, Jobs: len(s.active), Reason: "policy " + s.Policy + " failed: " + err.Error()})
+		s.stale = true // decide again at the end of the round
 		return s.unchanged(), nil
 	}
 	return s.complete(a, types), nil
@@ -48,10 +50,7 @@ func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, 
 
 // snapshot returns the view of the policy, and the device types in it by index.
 func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
-	count := make([]int, len(s.Devices))
-	for d := range s.Devices {
-		count[d] = s.Devices[d].Count
-	}
+	count := counts(s.Devices)
 	for _, m := range s.active {
 		if gpus, d := m.round.Held(); m.round.Pinned && gpus > 0 {
 			count[d] -= gpus
@@ -69,6 +68,10 @@ func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
 			t.Count = count[d]
 			snap.Devices = append(snap.Devices, t)
 		}
+	}
+	pool := ""
+	if !slices.Equal(count, counts(s.Devices)) {
+		pool = fmt.Sprint(count) // policies may remember by type what the devices of a snapshot offer to a job
 	}
 	s.index = s.index[:0]
 	for i, m := range s.active {
@@ -92,6 +95,7 @@ func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
 		if gpus > 0 {
 			state.Held, state.Device = gpus, place[held]
 		}
+		m.trace.Type = s.Rates.Kind(m.ID) + pool
 		snap.Jobs = append(snap.Jobs, state)
 		s.index = append(s.index, i)
 	}
@@ -99,9 +103,20 @@ func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
 	return snap, types
 }
 
+func counts(devices []schedule.DeviceType) []int {
+	out := make([]int, len(devices))
+	for d := range devices {
+		out[d] = devices[d].Count
+	}
+	return out
+}
+
 // offer sets what the policy may do beyond dividing time: choose numbers of devices, and co-locate.
 func (s *Scheduler) offer(snap *schedule.Snapshot, types []int) {
 	snap.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
+		if gpus > snap.Devices[device].Count {
+			return 0
+		}
 		rate, _ := s.Rates.Alone(j.ID, types[device], gpus)
 		return rate
 	}
@@ -139,27 +154,41 @@ func (s *Scheduler) complete(a schedule.Allocation, types []int) schedule.Alloca
 		}
 	}
 	for i, m := range s.active {
-		if gpus, _ := m.round.Held(); m.round.Pinned && gpus > 0 {
-			s.keep(&out, i, m)
+		if gpus, device := m.round.Held(); m.round.Pinned && gpus > 0 {
+			s.keep(&out, i, gpus, device)
 		}
 	}
 	return out
 }
 
-// unchanged returns the allocation in which all holders keep their devices.
+// unchanged returns the allocation in which all holders keep their devices, and the other jobs receive those that are
+// left in order of arrival, each on its fastest type.
 func (s *Scheduler) unchanged() schedule.Allocation {
 	out := schedule.Allocation{GPUs: []int{}}
+	left := counts(s.Devices)
 	for i, m := range s.active {
-		if gpus, _ := m.round.Held(); gpus > 0 {
-			s.keep(&out, i, m)
+		if gpus, d := m.round.Held(); gpus > 0 {
+			left[d] -= gpus
+			s.keep(&out, i, gpus, d)
+		}
+	}
+	for i, m := range s.active {
+		best := -1
+		for d, rate := range m.round.Rate {
+			if left[d] >= m.trace.GPUs && rate > 0 && (best < 0 || rate > m.round.Rate[best]) {
+				best = d
+			}
+		}
+		if gpus, _ := m.round.Held(); gpus == 0 && best >= 0 {
+			left[best] -= m.trace.GPUs
+			s.keep(&out, i, m.trace.GPUs, best)
 		}
 	}
 	return out
 }
 
-// keep adds the full share of a holder on its devices.
-func (s *Scheduler) keep(a *schedule.Allocation, i int, m *member) {
-	gpus, device := m.round.Held()
+// keep adds the full share of a job on a number of devices.
+func (s *Scheduler) keep(a *schedule.Allocation, i, gpus, device int) {
 	e := schedule.Entry{A: i, B: -1, X: make([]float64, len(s.Devices))}
 	e.X[device] = 1
 	a.Entries = append(a.Entries, e)

@@ -24,7 +24,8 @@ func (s *server) begin(l *live, adopt bool) {
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
-	cfg, lease := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
+	place := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
+	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Shared = l.Name, s.StateDir, "static", -1, false, true
 	l.lease = leaseFile{N: l.lease.N, Epoch: l.Stretch, Device: l.Device, GPUs: len(l.Where)}
@@ -35,17 +36,29 @@ func (s *server) begin(l *live, adopt bool) {
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device)
 	agent := s.Agent
 	agent.Lease = &lease
+	if place.Site != nil {
+		agent.Site = place.Site
+	}
+	life := life{dir: filepath.Join(journal.RunsDir(s.StateDir), l.Run), adopt: adopt, moved: l.last != l.Device}
+	l.last = l.Device
 	agent.View = &view{server: s, job: l.ID, stretch: l.Stretch, dir: jobDir(s.StateDir, l.ID)}
 	l.interrupts = make(chan os.Signal, 8)
 	interrupts, id, stretch := l.interrupts, l.ID, l.Stretch
-	dir := filepath.Join(journal.RunsDir(s.StateDir), l.Run)
 	go func() {
-		s.results <- result{id, stretch, runLife(agent, cfg, dir, adopt, interrupts)}
+		s.results <- result{id, stretch, life.run(agent, cfg, interrupts)}
 	}()
 }
 
-// runLife runs a stretch of a job.
-func runLife(agent run.Agent, cfg run.Config, dir string, adopt bool, interrupts <-chan os.Signal) run.Result {
+// life is a stretch of a run that an agent carries.
+type life struct {
+	dir   string // of the run
+	adopt bool   // its job may still run
+	moved bool   // the run was on another type of device before, or that is unknown
+}
+
+// run runs the stretch until its end.
+func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) run.Result {
+	dir := f.dir
 	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
 		if _, err := os.Stat(dir); err == nil { // its agent died before it had saved anything: no job was started
 			if err := os.Rename(dir, dir+"-unused"); err != nil {
@@ -54,11 +67,11 @@ func runLife(agent run.Agent, cfg run.Config, dir string, adopt bool, interrupts
 		}
 		return agent.Run(context.Background(), cfg, interrupts)
 	}
-	if rec, err := journal.ReadRecord(dir); adopt && err == nil && rec.State != journal.Running && rec.ExitCode != nil {
+	if rec, err := journal.ReadRecord(dir); f.adopt && err == nil && rec.State != journal.Running && rec.ExitCode != nil {
 		return run.Result{Record: rec, Dir: dir, Code: run.Code(*rec.ExitCode)} // its agent completed it
 	}
 	change := run.Change{}
-	if cfg.Engine != "" && cfg.Engine != "local" {
+	if f.moved && cfg.Engine != "" && cfg.Engine != "local" {
 		if rec, err := journal.ReadRecord(dir); err == nil && rec.State != journal.Running {
 			change.Engine, change.EngineArgs, change.BillingHour = cfg.Engine, cfg.EngineArgs, cfg.BillingHour
 		}

@@ -128,7 +128,7 @@ func (l *Local) Devices() []Device { return l.devices }
 func (l *Local) OneServer() bool { return true }
 
 // Place implements Site.
-func (l *Local) Place(cfg run.Config, device int, where []int32) (run.Config, run.Lease) {
+func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(l.devices[device].CPUs*float64(len(where))+1e-9)))}
 	if l.gpus[device] != nil {
@@ -137,5 +137,5 @@ func (l *Local) Place(cfg run.Config, device int, where []int32) (run.Config, ru
 			a.GPUIDs = append(a.GPUIDs, l.gpus[device][g].UUID)
 		}
 	}
-	return cfg, run.Lease{Allocation: a}
+	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}}
 }

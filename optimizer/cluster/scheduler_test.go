@@ -3,9 +3,14 @@ package cluster
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
@@ -97,5 +102,85 @@ func (w *world) restart(policy string) {
 	w.s = w.scheduler(policy)
 	if err := w.s.Restore(state, jobs, specs); err != nil {
 		w.t.Fatal(err)
+	}
+}
+
+// TestSlowSavesAndPinnedJobs draws clusters in which jobs take time to leave, may not be stopped, are cancelled, and the
+// policy changes. No device has two jobs, a job that may not be stopped is not, and all work is done.
+func TestSlowSavesAndPinnedJobs(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		policies := slices.DeleteFunc(share.Names(), func(name string) bool { return name == "allox" || strings.Contains(name, "packed") })
+		trace := drawTrace(rapid.Uint64Range(0, 1000).Draw(r, "seed"), 10, smallCluster, true, false)
+		w := newWorld(t, rapid.SampledFrom(policies).Draw(r, "policy"), smallCluster, trace, 20)
+		w.check = true
+		w.saves = rapid.SampledFrom([]float64{0, 5, 400}).Draw(r, "save")
+		pinned := rapid.IntRange(0, 3).Draw(r, "pinned")
+		for steps := 0; len(w.ended) < len(trace); steps++ {
+			if steps > 20_000 {
+				r.Fatalf("%d of %d jobs have ended after %d events", len(w.ended), len(trace), steps)
+			}
+			w.step()
+			w.pace()
+			no := false
+			for id := range w.jobs {
+				if id <= pinned {
+					w.s.Keeps(id, &no)
+				}
+			}
+			if steps%50 == 49 {
+				if err := w.s.SetPolicy(w.now, rapid.SampledFrom(policies).Draw(r, "next policy")); err != nil {
+					r.Fatal(err)
+				}
+			}
+		}
+		for _, e := range w.events {
+			if e.Kind == EventStop && e.Job <= pinned {
+				r.Fatalf("job %d was stopped at %v s, and keeps no work", e.Job, e.Time)
+			}
+			if e.Kind == EventDecide && e.Reason != "" {
+				r.Fatalf("at %v s: %s", e.Time, e.Reason)
+			}
+		}
+	})
+}
+
+// failing is a policy that fails.
+type failing struct{ how int }
+
+func (f failing) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
+	switch f.how {
+	case 0:
+		return schedule.Allocation{}, errors.New("no idea")
+	case 1:
+		panic("no idea")
+	}
+	return schedule.Allocation{Entries: []schedule.Entry{{A: 0, B: -1, X: []float64{1, 1, 1}}}}, nil // more than all of its time
+}
+
+func (failing) Traits() schedule.Traits { return schedule.Traits{Name: "failing"} }
+
+// TestFailingPolicy checks that a policy that fails does not stop anybody.
+func TestFailingPolicy(t *testing.T) {
+	for how := range 3 {
+		w := newWorld(t, "fifo_perf", smallCluster, drawTrace(3, 12, smallCluster, false, false), 0)
+		for range 8 {
+			w.step()
+			w.pace()
+		}
+		w.s.policy = failing{how}
+		from := len(w.events)
+		for len(w.ended) < len(w.trace) {
+			w.step()
+			w.pace()
+		}
+		failures := 0
+		for _, e := range w.events[from:] {
+			if e.Kind == EventDecide && strings.Contains(e.Reason, "failed") {
+				failures++
+			}
+		}
+		if failures == 0 {
+			t.Errorf("failure %d is not in the event log", how)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -39,10 +40,18 @@ type Site interface {
 	Name() string
 	// Devices are the device types, sorted by name.
 	Devices() []Device
-	// Place returns the configuration of a job and its allocation on devices of a type, by their numbers.
-	Place(cfg run.Config, device int, where []int32) (run.Config, run.Lease)
+	// Place returns how a job runs on devices of a type, by their numbers.
+	Place(cfg run.Config, device int, where []int32) Placement
 	// OneServer is true if all devices of a job must be of one server.
 	OneServer() bool
+}
+
+// Placement is how an agent runs a job on its devices.
+type Placement struct {
+	Config run.Config
+	Lease  run.Lease
+	// Site connects the agent to other machines; nil: the job runs on this one.
+	Site func(ctx context.Context, cfg run.Config, gpus bool) (run.Site, error)
 }
 
 // server is a running scheduler with its jobs.
@@ -70,6 +79,7 @@ type live struct {
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
 	cancelled  bool
+	last       string  // device type of the previous life; empty: unknown
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
 	until      guarded
@@ -267,6 +277,9 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	for {
 		select {
 		case <-stop:
+			if s.cancelMarked() {
+				break
+			}
 			s.save()
 			if n := s.running(); n > 0 {
 				s.Message(fmt.Sprintf("stopped: %d jobs run on under their leases, until %s", n, time.Now().Add(s.Round*3/2).Format(time.TimeOnly)))
@@ -455,6 +468,18 @@ func (s *server) cancel(id int) {
 	}
 	s.scheduler.StopJob(s.now(), id, "cancelled")
 	s.leave(l)
+}
+
+// cancelMarked cancels the jobs whose runs a user stops by optimize runs stop, which signals the process of their agents;
+// false if there are none.
+func (s *server) cancelMarked() (any bool) {
+	for _, l := range s.sortedJobs() {
+		if l.interrupts != nil && run.AskedToStop(filepath.Join(journal.RunsDir(s.StateDir), l.Run)) {
+			any = true
+			s.cancel(l.ID)
+		}
+	}
+	return any
 }
 
 // endLate ends waiting jobs whose deadline has passed. The agents of the others watch their deadlines.

@@ -22,6 +22,7 @@ type world struct {
 	devices []schedule.DeviceType
 	trace   []workload.Job
 	cost    float64 // seconds of a start after the first
+	saves   float64 // seconds between a stop and the moment at which the devices are free
 	jobs    map[int]*pretended
 	arrived int
 	ended   map[int]float64
@@ -40,6 +41,7 @@ type pretended struct {
 	since, resumes float64
 	pace           float64
 	ends           float64 // +Inf while it does not run
+	leaves         float64 // when its devices are free; 0: it was not asked to leave
 }
 
 func newWorld(t testing.TB, policy string, devices []schedule.DeviceType, trace []workload.Job, cost float64) *world {
@@ -114,6 +116,9 @@ func (w *world) next() float64 {
 	}
 	for _, p := range w.jobs {
 		at = min(at, p.ends)
+		if p.leaves > 0 {
+			at = min(at, p.leaves)
+		}
 	}
 	return at
 }
@@ -127,6 +132,10 @@ func (w *world) step() {
 	w.now = max(w.now, at)
 	for _, id := range w.ids() {
 		p := w.jobs[id]
+		if p.leaves > 0 && p.leaves <= w.now {
+			p.leaves = 0
+			w.s.Left(w.now, id, "lease")
+		}
 		if p.ends > w.now {
 			continue
 		}
@@ -179,7 +188,10 @@ func (w *world) act() {
 			w.settle(p)
 			if a.Do == schedule.Stop {
 				p.running, p.pace, p.ends = false, 0, math.Inf(1)
-				w.s.Left(w.now, a.Job, "lease")
+				if p.leaves = w.now + w.saves; w.saves == 0 {
+					p.leaves = 0
+					w.s.Left(w.now, a.Job, "lease")
+				}
 				continue
 			}
 			p.running, p.since, p.resumes = true, w.now, w.now

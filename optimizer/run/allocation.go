@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -138,8 +139,13 @@ func (r *run) endsAllocation(s os.Signal) bool {
 	if r.batch == nil || s != syscall.SIGTERM {
 		return false
 	}
-	_, err := os.Stat(r.dir.Path(stopMark))
-	return err != nil
+	return !AskedToStop(r.dir.Dir())
+}
+
+// AskedToStop reports whether StopRun has asked the agent of a run to stop it, by the SIGTERM that it sends.
+func AskedToStop(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, stopMark))
+	return err == nil
 }
 
 // stopMark is the file in a run directory by which StopRun marks the SIGTERM that follows as the user's.

@@ -67,7 +67,7 @@ func (a Agent) StopRun(ctx context.Context, dir string, grace time.Duration) (st
 		if err := syscall.Kill(h.PID, syscall.SIGTERM); err != nil {
 			return "", fmt.Errorf("stop %s: signal its agent (pid %d): %w", id, h.PID, err)
 		}
-		if !waitGone(ctx, h, grace+20*time.Second) {
+		if !waitGone(ctx, h, dir, grace+20*time.Second) {
 			return "", fmt.Errorf("stop %s: its agent (pid %d) still runs after %s; `kill -9 %d`, then stop again", id, h.PID, grace+20*time.Second, h.PID)
 		}
 		return id + ": stopped by its agent", nil
@@ -289,13 +289,14 @@ func resumesBatch(b *resources.BatchJob, rec *journal.Record) bool {
 		(rec.State == journal.Stopped && rec.Exit.Reason == byAllocation || rec.State == journal.Failed && rec.Exit.Reason == "lost")
 }
 
-// waitGone waits until the holder has ended; false if the limit passes or ctx ends first.
-func waitGone(ctx context.Context, h *journal.Holder, limit time.Duration) bool {
+// waitGone waits until the holder has ended or, if it also carries other runs, has released this one; false if the limit
+// passes or ctx ends first.
+func waitGone(ctx context.Context, h *journal.Holder, dir string, limit time.Duration) bool {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for h.Alive() {
+	for h.Alive() && journal.HolderOf(dir) != nil {
 		select {
 		case <-deadline.C:
 			return false

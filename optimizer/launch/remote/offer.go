@@ -59,8 +59,7 @@ func isCount(s string) bool { return strings.Trim(s, "0123456789") == "" }
 func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 	var fit []engine.Offer
 	for _, o := range offers {
-		if (w.Partition == "" && o.Default || o.Partition == w.Partition) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
-			(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes > 0 {
+		if w.Fits(o) {
 			fit = append(fit, o)
 		}
 	}
@@ -84,6 +83,12 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 		return cmp.Or(cmp.Compare(score(b), score(a)), cmp.Compare(b.Idle, a.Idle), cmp.Compare(b.GPUs, a.GPUs), cmp.Compare(b.CPUs, a.CPUs),
 			strings.Compare(a.Partition+a.GPUType, b.Partition+b.GPUType))
 	}), nil
+}
+
+// Fits reports whether an offer agrees with the wish and has a node that is up.
+func (w Wish) Fits(o engine.Offer) bool {
+	return (w.Partition == "" && o.Default || o.Partition == w.Partition) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
+		(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes > 0
 }
 
 // String formats the wish for messages.

@@ -16,6 +16,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/resources"
@@ -127,8 +128,7 @@ func describe(devices []cluster.Device) string {
 
 // site opens where the jobs run.
 func (o *serveOptions) site(devices []cluster.Device) (cluster.Site, error) {
-	switch o.engine {
-	case "local":
+	if o.engine == "local" {
 		host, err := resources.Discover(context.Background(), resources.Roots{})
 		if err != nil {
 			return nil, fmt.Errorf("read what this machine offers: %w", err)
@@ -136,7 +136,20 @@ func (o *serveOptions) site(devices []cluster.Device) (cluster.Site, error) {
 		site, err := cluster.NewLocal(host, o.slots, devices)
 		return site, cli.Usage(err)
 	}
-	return nil, cli.Usagef("--engine %q: want local or slurm", o.engine)
+	eng, err := cli.OpenEngine(o.engine)
+	if err != nil {
+		return nil, cli.Usagef("--engine %q: %w", o.engine, err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	offers, err := eng.Offers(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
+	}
+	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+		return runs.SiteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
+	})
+	return site, cli.Usage(err)
 }
 
 // parseDevices reads "a100=4@1,v100=4@0.5".

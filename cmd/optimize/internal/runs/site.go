@@ -2,6 +2,7 @@ package runs
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os/user"
 	"path/filepath"
@@ -32,33 +33,44 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err == nil {
 			offer, err = remote.Choose(offers, wish, gpus)
 		}
-		if !gpus {
-			offer.GPUs = 0
-		}
-		l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
-			Place:   func(a resources.Allocation) engine.Place { return remote.PlaceOn(offer, a) },
-			Longest: func(p engine.Place) time.Duration { return remote.LongestAt(offers, p) }}
-		if n, ok := eng.(interface {
-			Notice(context.Context) time.Duration
-		}); ok {
-			l.Notice = n.Notice(ctx)
-		}
-		site := run.Site{Launcher: l, Host: remote.Host(offer)}
 		if err != nil {
-			return site, err
+			offers = nil
 		}
-		if queue, ok := eng.(remote.Observable); ok {
-			site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error) {
-				return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour, others)
-			}
-		}
-		if cfg.BillingHour > 0 {
-			if site.Rates, err = remote.Rates(offer, cfg.BillingHour); err != nil {
-				return run.Site{}, err
-			}
-		}
+		site, siteErr := SiteAt(ctx, e, eng, offers, offer, cfg, gpus)
+		return site, errors.Join(err, siteErr)
+	}
+}
+
+// SiteAt connects an agent to the nodes of an offer.
+func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+	if !gpus {
+		offer.GPUs = 0
+	}
+	l := &remote.Launcher{Engine: eng, Self: []string{e.Self[0], NodeArg}, Inherited: e.Environ, Extra: cfg.EngineArgs,
+		Place:   func(a resources.Allocation) engine.Place { return remote.PlaceOn(offer, a) },
+		Longest: func(p engine.Place) time.Duration { return remote.LongestAt(offers, p) }}
+	if n, ok := eng.(interface {
+		Notice(context.Context) time.Duration
+	}); ok {
+		l.Notice = n.Notice(ctx)
+	}
+	site := run.Site{Launcher: l, Host: remote.Host(offer)}
+	if len(offers) == 0 {
 		return site, nil
 	}
+	if queue, ok := eng.(remote.Observable); ok {
+		site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error) {
+			return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour, others)
+		}
+	}
+	if cfg.BillingHour > 0 {
+		rates, err := remote.Rates(offer, cfg.BillingHour)
+		if err != nil {
+			return run.Site{}, err
+		}
+		site.Rates = rates
+	}
+	return site, nil
 }
 
 // userName returns the name of the user who submits jobs.

@@ -1,0 +1,111 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/launch/remote"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+)
+
+// Nodes are the nodes of an engine, such as Slurm. Each GPU type is a device type; in a partition without GPUs each kind
+// of node is one, whose devices are CPUs. The engine chooses the nodes: the numbers of devices only count them.
+type Nodes struct {
+	engine  string
+	args    []string
+	devices []Device
+	offers  []engine.Offer // by type
+	open    OpenOffer
+}
+
+// OpenOffer connects an agent to the nodes of an offer.
+type OpenOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error)
+
+var _ Site = (*Nodes)(nil)
+
+// NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
+// and numbers.
+func NewNodes(name string, args []string, offers []engine.Offer, stated []Device, open OpenOffer) (*Nodes, error) {
+	n := &Nodes{engine: name, args: args, open: open}
+	wish := remote.ReadWish(args)
+	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
+	if len(fit) == 0 {
+		_, err := remote.Choose(offers, wish, false) // names what there is
+		return nil, err
+	}
+	if slices.ContainsFunc(fit, func(o engine.Offer) bool { return o.GPUs > 0 }) {
+		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
+	}
+	for _, o := range fit {
+		d := Device{Name: deviceName(o.GPUType), Count: o.GPUs * o.Nodes, PerServer: o.GPUs}
+		if o.GPUs == 0 {
+			d = Device{Name: fmt.Sprintf("cpu%d", o.CPUs), Count: o.CPUs * o.Nodes, PerServer: o.CPUs}
+		}
+		d.CPUs, d.MemoryGiB = float64(o.CPUs)/float64(d.PerServer), float64(o.Memory)/float64(d.PerServer)
+		d.USDHour = priceOf(o.GPUType, d.CPUs, d.MemoryGiB)
+		if at := slices.IndexFunc(n.devices, func(other Device) bool { return other.Name == d.Name }); at >= 0 {
+			if n.devices[at].PerServer == d.PerServer {
+				n.devices[at].Count += d.Count
+			}
+			continue
+		}
+		n.devices, n.offers = append(n.devices, d), append(n.offers, o)
+	}
+	return n, n.restrict(stated)
+}
+
+// restrict reduces the devices to the stated ones, and sorts them by name.
+func (n *Nodes) restrict(stated []Device) error {
+	var order []int
+	for i := range n.devices {
+		if len(stated) == 0 {
+			order = append(order, i)
+		}
+	}
+	for _, want := range stated {
+		at := slices.IndexFunc(n.devices, func(d Device) bool { return strings.EqualFold(d.Name, want.Name) })
+		if at < 0 || n.devices[at].Count < want.Count {
+			var have []string
+			for _, d := range n.devices {
+				have = append(have, fmt.Sprintf("%d %s", d.Count, d.Name))
+			}
+			return fmt.Errorf("devices: want %d %s, there are %s", want.Count, want.Name, strings.Join(have, ", "))
+		}
+		n.devices[at].Count, n.devices[at].Speed = want.Count, want.Speed
+		order = append(order, at)
+	}
+	slices.SortFunc(order, func(a, b int) int { return strings.Compare(n.devices[a].Name, n.devices[b].Name) })
+	devices, offers := make([]Device, len(order)), make([]engine.Offer, len(order))
+	for i, at := range order {
+		devices[i], offers[i] = n.devices[at], n.offers[at]
+	}
+	n.devices, n.offers = devices, offers
+	return nil
+}
+
+// Name implements Site.
+func (n *Nodes) Name() string { return n.engine }
+
+// Devices implements Site.
+func (n *Nodes) Devices() []Device { return n.devices }
+
+// OneServer implements Site.
+func (n *Nodes) OneServer() bool { return true }
+
+// Place implements Site.
+func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
+	o, d := n.offers[device], n.devices[device]
+	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = n.engine, n.args, "", ""
+	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
+	if o.GPUs > 0 {
+		a.GPUs = len(where)
+	}
+	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
+		return n.open(ctx, o, cfg, o.GPUs > 0)
+	}}
+}

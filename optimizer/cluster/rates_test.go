@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"math"
+	"testing"
+)
+
+// learnerOf returns a learner of two types, of which b has a stated speed relative to a, 0 for none.
+func learnerOf(speed float64, jobs ...*Job) *learner {
+	a, b := Device{Name: "a", Count: 2, PerServer: 2}, Device{Name: "b", Count: 2, PerServer: 2}
+	if speed > 0 {
+		a.Speed, b.Speed = 1, speed
+	}
+	l := newLearner([]Device{a, b}, 100, true)
+	for _, j := range jobs {
+		l.add(j, &Spec{Min: 1, Max: 2})
+	}
+	return l
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
+
+func TestRateBeforeAnyMeasurement(t *testing.T) {
+	l := learnerOf(0.5, &Job{ID: 1, Total: 50})
+	a, measured := l.Alone(1, 0, 1)
+	b, _ := l.Alone(1, 1, 1)
+	if measured || !near(a, 0.5) || !near(b, 0.25) {
+		t.Errorf("rates %v, %v, measured %v: want 50 units in a round of 100 s on the faster type, half of that on the other", a, b, measured)
+	}
+	l.jobs[1].Attained = 400 // it has run for four rounds without a measurement
+	if a, _ := l.Alone(1, 0, 1); !near(a, 50./400) {
+		t.Errorf("rate %v after 400 s without a measurement, want as much time again", a)
+	}
+}
+
+func TestRateElsewhere(t *testing.T) {
+	l := learnerOf(0, &Job{ID: 1, Total: 50}, &Job{ID: 2, Total: 50}, &Job{ID: 3, Total: 50})
+	if first, changed := l.observe(1, "a", 1, 4, 3); !first || !changed {
+		t.Error("the first measurement is not reported")
+	}
+	if here, measured := l.Alone(1, 0, 1); !measured || here != 4 {
+		t.Errorf("measured rate %v, %v: want 4", here, measured)
+	}
+	there, measured := l.Alone(1, 1, 1)
+	if !measured || !near(there, 4*math.Exp(unknownSpread)) {
+		t.Errorf("rate on the unknown type %v, want an optimistic %v", there, 4*math.Exp(unknownSpread))
+	}
+	for id := range 2 { // two jobs show that b is four times slower
+		l.observe(id+2, "a", 1, 8, 3)
+		l.observe(id+2, "b", 1, 2, 3)
+	}
+	if after, _ := l.Alone(1, 1, 1); !(after < 2.5 && after > 1) {
+		t.Errorf("rate on the other type %v after two jobs were four times slower there, want about 1.6", after)
+	}
+	if l.Kind(1) == l.Kind(2) {
+		t.Error("jobs with rates of their own are of one kind")
+	}
+}
+
+func TestRateOfNumbers(t *testing.T) {
+	l := learnerOf(0, &Job{ID: 1, Total: 50})
+	l.observe(1, "a", 1, 4, 3)
+	if two, _ := l.Alone(1, 0, 2); !near(two, 4*math.Pow(2, gpuScaling)) {
+		t.Errorf("rate on two devices %v", two)
+	}
+	for _, gpus := range []int{0, 3} {
+		if r, _ := l.Alone(1, 0, gpus); r != 0 {
+			t.Errorf("rate %v on %d devices, which the job does not take", r, gpus)
+		}
+	}
+	kind := l.Kind(1)
+	if _, changed := l.observe(1, "a", 1, 4.04, 5); changed || l.Kind(1) != kind {
+		t.Error("1 % is reported as a change")
+	}
+	if _, changed := l.observe(1, "a", 1, 5, 6); !changed || l.Kind(1) == kind {
+		t.Error("25 % is not reported as a change")
+	}
+}
+
+func TestWorkWithoutTotal(t *testing.T) {
+	l := learnerOf(0, &Job{ID: 1, Done: 30})
+	l.observe(1, "a", 1, 0.1, 3)
+	if total, done := l.Work(1); total != 60 || done != 30 {
+		t.Errorf("work %v of %v, want as much again as was done", done, total)
+	}
+	l.jobs[1].Total = 25
+	if total, done := l.Work(1); total != 25 || done != 25 {
+		t.Errorf("work %v of %v, want no more than the total", done, total)
+	}
+}

@@ -1,0 +1,118 @@
+package cluster
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/run"
+	"trainopt/resources"
+)
+
+func gpus(names ...string) (h resources.Host) {
+	h.CPUs, h.Memory = 16, 64
+	for i, name := range names {
+		h.GPUs = append(h.GPUs, resources.GPU{Index: i, UUID: fmt.Sprint("GPU-", i), Name: name})
+	}
+	return h
+}
+
+func TestLocalDevices(t *testing.T) {
+	for name, c := range map[string]struct {
+		host   resources.Host
+		slots  int
+		stated []Device
+		want   string // types, or the error
+	}{
+		"CPUs":                {gpus(), 0, nil, "16 cpu"},
+		"slots":               {gpus(), 4, nil, "4 cpu"},
+		"less than a CPU":     {resources.Host{CPUs: 0.5, Memory: 1}, 0, nil, "1 cpu"},
+		"GPUs":                {gpus("NVIDIA A100-SXM4-80GB", "Tesla V100", "NVIDIA A100-SXM4-80GB"), 0, nil, "2 a100-sxm4-80gb, 1 tesla-v100"},
+		"stated GPUs":         {gpus("NVIDIA A100", "Tesla V100"), 0, []Device{{Name: "v100", Count: 1}}, "1 v100"},
+		"GPUs that are not":   {gpus("NVIDIA A100"), 0, []Device{{Name: "h100", Count: 1}}, "0 GPUs of type h100"},
+		"stated without GPUs": {gpus(), 0, []Device{{Name: "slow", Count: 3}, {Name: "fast", Count: 1}}, "1 fast, 3 slow"},
+		"too many":            {gpus(), 1e6, nil, "slots"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := NewLocal(c.host, c.slots, c.stated)
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) {
+					t.Error(err)
+				}
+				return
+			}
+			checkDevices(t, l.Devices(), c.want)
+		})
+	}
+}
+
+func checkDevices(t *testing.T, devices []Device, want string) {
+	t.Helper()
+	var have []string
+	for _, d := range devices {
+		have = append(have, fmt.Sprintf("%d %s", d.Count, d.Name))
+		if d.PerServer < 1 || d.CPUs <= 0 || d.USDHour <= 0 {
+			t.Errorf("device %+v: without servers, CPUs or a price", d)
+		}
+	}
+	if text := strings.Join(have, ", "); text != want {
+		t.Errorf("devices %s, want %s", text, want)
+	}
+}
+
+func TestLocalPlace(t *testing.T) {
+	l, err := NewLocal(gpus("A100", "V100", "A100", "A100"), 0, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := l.Place(run.Config{GPUs: "1:2"}, 0, []int32{2, 0})
+	if a := p.Lease.Allocation; a.GPUs != 2 || strings.Join(a.GPUIDs, " ") != "GPU-3 GPU-0" || a.CPUs != 8 || p.Config.GPUs != "" {
+		t.Errorf("two of three A100: %+v, %+v", a, p.Config)
+	}
+	slots, err := NewLocal(gpus(), 32, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := slots.Place(run.Config{}, 0, []int32{5}).Lease.Allocation; a.GPUs != 0 || a.CPUs != 1 {
+		t.Errorf("half a CPU: %+v, want one CPU", a)
+	}
+}
+
+func TestNodes(t *testing.T) {
+	offers := []engine.Offer{
+		{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2},
+		{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 2, CPUs: 8, Memory: 32, Nodes: 3},
+		{Partition: "gpu", Default: true, CPUs: 64, Memory: 128, Nodes: 1},
+		{Partition: "cpu", CPUs: 64, Memory: 128, Nodes: 2}, {Partition: "cpu", CPUs: 16, Memory: 64, Nodes: 1},
+		{Partition: "down", CPUs: 64, Memory: 128},
+	}
+	for name, c := range map[string]struct {
+		args   []string
+		stated []Device
+		want   string
+	}{
+		"default partition": {nil, nil, "8 a100, 6 k80"},
+		"one type":          {[]string{"--gres=gpu:k80"}, nil, "6 k80"},
+		"CPUs":              {[]string{"-p", "cpu"}, nil, "16 cpu16, 128 cpu64"},
+		"stated":            {nil, []Device{{Name: "k80", Count: 2}, {Name: "A100", Count: 1}}, "1 a100, 2 k80"},
+		"more than exist":   {nil, []Device{{Name: "k80", Count: 7}}, "want 7 k80, there are 8 a100, 6 k80"},
+		"no such type":      {nil, []Device{{Name: "h100", Count: 1}}, "want 1 h100"},
+		"no node up":        {[]string{"--partition=down"}, nil, "partition down"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, err := NewNodes("slurm", c.args, offers, c.stated, nil)
+			if err != nil {
+				if !strings.Contains(err.Error(), c.want) {
+					t.Error(err)
+				}
+				return
+			}
+			checkDevices(t, n.Devices(), c.want)
+			p := n.Place(run.Config{}, 0, []int32{0})
+			if a := p.Lease.Allocation; p.Site == nil || p.Config.Engine != "slurm" || a.CPUs < 1 || a.GPUs > 1 {
+				t.Errorf("placement %+v", p)
+			}
+		})
+	}
+}

@@ -1,0 +1,146 @@
+package cluster
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestSubmitFromManyProcesses(t *testing.T) {
+	dir := t.TempDir()
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := Submit(dir, Spec{Submitted: time.Now()}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	jobs, specs, err := Jobs(dir)
+	if err != nil || len(jobs) != 20 || len(specs) != 20 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	for i, j := range jobs {
+		if j.ID != i+1 || j.State != Waiting {
+			t.Errorf("job %d has id %d, state %s", i+1, j.ID, j.State)
+		}
+	}
+	requests, errs := takeRequests(dir)
+	if len(requests) != 20 || len(errs) > 0 {
+		t.Errorf("%d requests, %v", len(requests), errs)
+	}
+	if again, _ := takeRequests(dir); len(again) > 0 {
+		t.Errorf("%d requests twice", len(again))
+	}
+}
+
+func TestRequestsInOrder(t *testing.T) {
+	dir := t.TempDir()
+	for _, err := range []error{SetPolicy(dir, "srtf"), Cancel(dir, 7), Drain(dir, true)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(dirOf(dir, "spool", "0.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	requests, errs := takeRequests(dir)
+	if len(errs) != 1 || len(requests) != 3 || requests[0].Policy != "srtf" || requests[1].Job != 7 || !requests[2].Save {
+		t.Errorf("%+v, %v", requests, errs)
+	}
+}
+
+// TestInterruptedSubmission checks that a job without its specification, as a crash leaves it, is not a job.
+func TestInterruptedSubmission(t *testing.T) {
+	dir := t.TempDir()
+	if err := errors.Join(makeDirs(dir), os.Mkdir(jobDir(dir, 3), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if jobs, _, err := Jobs(dir); len(jobs) != 0 || err != nil {
+		t.Errorf("%v, %v", jobs, err)
+	}
+	if id, err := Submit(dir, Spec{}); id != 4 || err != nil {
+		t.Errorf("next job %d, %v: want 4", id, err)
+	}
+}
+
+func TestTornEventLog(t *testing.T) {
+	dir := t.TempDir()
+	if _, _, err := ReadEvents(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a log: %v", err)
+	}
+	if err := makeDirs(dir); err != nil {
+		t.Fatal(err)
+	}
+	add := func(e Event) {
+		l, err := openEventLog(eventsPath(dir))
+		if err == nil {
+			err = errors.Join(l.add(e), l.close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	took := 0.0
+	add(Event{Time: 1, Kind: EventServe, Policy: "srtf"})
+	add(Event{Time: 2, Kind: EventLeft, Job: 1, Seconds: &took})
+	data, err := os.ReadFile(eventsPath(dir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range data {
+		if err := os.WriteFile(eventsPath(dir), data[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		add(Event{Time: 3, Kind: EventDrain})
+		events, torn, err := ReadEvents(dir)
+		whole := 0
+		for _, c := range data[:cut] {
+			if c == '\n' {
+				whole++
+			}
+		}
+		if n := len(events); err != nil || torn > 1 || n < whole+1 || events[n-1].Kind != EventDrain {
+			t.Fatalf("after %d of %d bytes: %d events, %d torn, %v", cut, len(data), len(events), torn, err)
+		}
+	}
+}
+
+func FuzzReadEvents(f *testing.F) {
+	f.Add([]byte(`{"v":1,"t":2,"kind":"start","job":1,"where":[0]}` + "\n{\n\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		dir := t.TempDir()
+		if err := errors.Join(makeDirs(dir), os.WriteFile(eventsPath(dir), data, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		events, _, err := ReadEvents(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range events {
+			if e.Kind == "" {
+				t.Error("an event without a kind")
+			}
+		}
+	})
+}
+
+// TestFullDisk checks that a file that cannot be replaced keeps its content.
+func TestFullDisk(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "job.json")
+	if err := writeJSON(path, Job{ID: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeJSON(filepath.Join(path, "below"), Job{ID: 2}); err == nil {
+		t.Error("a file below a file was written")
+	}
+	var j Job
+	if err := readJSON(path, &j); err != nil || j.ID != 1 {
+		t.Errorf("%+v, %v", j, err)
+	}
+}
