@@ -127,6 +127,9 @@ func (l *Local) Devices() []Device { return l.devices }
 // OneServer implements Site.
 func (l *Local) OneServer() bool { return true }
 
+// Accelerated implements Site.
+func (l *Local) Accelerated(device int) bool { return l.gpus[device] != nil }
+
 // Place implements Site.
 func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""

@@ -97,6 +97,9 @@ func (n *Nodes) Devices() []Device { return n.devices }
 // OneServer implements Site.
 func (n *Nodes) OneServer() bool { return true }
 
+// Accelerated implements Site. CPUs of nodes are not reduced: others may use what a job leaves.
+func (n *Nodes) Accelerated(int) bool { return true }
+
 // Place implements Site.
 func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	o, d := n.offers[device], n.devices[device]

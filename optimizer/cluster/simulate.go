@@ -22,6 +22,7 @@ type Simulation struct {
 	Jobs      []Trial // in order of arrival
 	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
 	State []byte
+	Resizes []Resizing // in order of time
 	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
 	Known bool
 	// Until ends the simulation with an error; 0: never.
@@ -33,6 +34,12 @@ type Simulation struct {
 type Span struct {
 	From   float64
 	Policy string
+}
+
+// Resizing is a change of the number of devices that a job receives. It has no effect on a job that is not present.
+type Resizing struct {
+	At        float64 // Unix seconds
+	Job, GPUs int
 }
 
 // Trial is a job of a Simulation. The simulation changes copies of Job and Spec.
@@ -90,7 +97,7 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 	if err := w.open(); err != nil {
 		return nil, fmt.Errorf("simulate cluster: %w", err)
 	}
-	arrivals, policies := w.order[w.arrived():], s.Policies[1:]
+	arrivals, policies, resizes := w.order[w.arrived():], s.Policies[1:], s.Resizes
 	active := w.arrived()
 	for n := 0; len(arrivals) > 0 || active > 0; n++ {
 		if n%256 == 0 && ctx.Err() != nil {
@@ -102,6 +109,9 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 		}
 		if len(arrivals) > 0 {
 			next = min(next, unix(arrivals[0].Spec.Submitted))
+		}
+		if len(resizes) > 0 {
+			next = min(next, resizes[0].At)
 		}
 		if math.IsInf(next, 1) {
 			return nil, fmt.Errorf("simulate cluster: %d jobs never get devices", active)
@@ -126,6 +136,10 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 			if err := w.s.SetPolicy(w.now, policies[0].Policy); err != nil {
 				return nil, fmt.Errorf("simulate cluster: %w", err)
 			}
+		}
+		for ; len(resizes) > 0 && resizes[0].At <= w.now; resizes = resizes[1:] {
+			w.learner.assume(resizes[0].Job, w.s.gpusOf(resizes[0].Job), resizes[0].GPUs)
+			w.s.Resize(w.now, resizes[0].Job, resizes[0].GPUs)
 		}
 		if err := w.step(); err != nil {
 			return nil, fmt.Errorf("simulate cluster: %w", err)
@@ -239,7 +253,6 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 		w.s.Left(w.now, t.job.ID, "exited")
 		w.s.End(w.now, t.job.ID, Done, "")
 		w.out.End[t.job.ID] = w.now
-		delete(w.jobs, t.job.ID)
 		return true
 	case t.runs:
 		w.report(t)

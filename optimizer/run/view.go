@@ -67,6 +67,7 @@ type Status struct {
 	Budget         cost.USD      // 0: none
 	CPUUtil        float64       // % of the allocated CPUs
 	GPUUtil        float64
+	Devices        []DeviceUse // last reading of each device of the job; empty: none
 	MemoryGiB      float64
 	Throughput     float64 // in ThroughputUnit
 	// ThroughputUnit is samples/s, steps/s or epochs/s.
@@ -86,6 +87,12 @@ type Status struct {
 	// KeepsWork is true if the work of the job survives a stop: it saves on request, or writes checkpoints from which
 	// it can continue.
 	KeepsWork bool
+}
+
+// DeviceUse is the last reading of a device.
+type DeviceUse struct {
+	ID          string // UUID of a GPU, or the name in the lease
+	UtilPercent float64
 }
 
 // Pace is the measured pace of one launch. Unknown numbers are NaN.
@@ -144,6 +151,11 @@ func (r *run) status() Status {
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
 		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork()}
+	for _, g := range r.sampler.last.GPUs {
+		if !math.IsNaN(g.UtilPercent) {
+			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent})
+		}
+	}
 	if seg := r.Progress.Current(); seg != nil && len(seg.Blocks) > 0 {
 		per, unit := r.Progress.throughputUnit()
 		s.Throughput, s.ThroughputUnit = per/seg.Blocks[len(seg.Blocks)-1], unit

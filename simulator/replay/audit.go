@@ -92,6 +92,17 @@ type Waste struct {
 	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
+// Returned is what the return of unused devices gave.
+type Returned struct {
+	Shrinks    int    `json:"shrinks"` // without those that were undone
+	Undone     int    `json:"undone"`
+	PredictedS Number `json:"predicted_gain_s"` // sum of the predictions, each from its time on
+	// WithoutS is the mean completion time of the same day if all jobs had kept their devices, and Change that of the
+	// simulated day relative to it.
+	WithoutS Number   `json:"mean_jct_without_s"`
+	Change   Estimate `json:"change"`
+}
+
 // Audit is the result of a replay.
 type Audit struct {
 	Schema    int      `json:"schema"`
@@ -110,6 +121,7 @@ type Audit struct {
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
 	Waste       Waste         `json:"waste"`
+	Returned    *Returned     `json:"returned"` // null: no job had devices that it did not use
 	Notes       []string      `json:"notes"`
 }
 
@@ -153,6 +165,9 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	}
 	a.compare()
 	if err := a.others(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.returned(ctx); err != nil {
 		return nil, err
 	}
 	a.calibrate()

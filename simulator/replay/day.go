@@ -50,6 +50,14 @@ type Job struct {
 	CostUSD           float64
 	Pinned            bool // kept its devices until it ended, since it keeps no work
 	Lives             []*Life
+	Shrinks           []Shrink // in order of time
+}
+
+// Shrink is a change of the number of devices of a job, to those that it used, or back.
+type Shrink struct {
+	At       float64
+	From, To int
+	Gain     float64 // predicted seconds by which jobs end earlier, in all; NaN for one that undoes another
 }
 
 // Life is the time of a job on one set of devices.
@@ -157,6 +165,12 @@ func (j *Job) take(e *cluster.Event) {
 			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
+	case cluster.EventShrink:
+		j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, e.To, seconds(e.GainS)})
+	case cluster.EventShrunk:
+		if n := len(j.Shrinks); e.Do == "undo" && n > 0 {
+			j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, j.Shrinks[n-1].From, math.NaN()})
+		}
 	case cluster.EventPin:
 		j.Pinned = !e.Save
 	case cluster.EventEnd:

@@ -65,6 +65,7 @@ func (a *Audit) document() page.Document {
 				Blocks: []page.Block{{Table: a.policies()}}},
 			{ID: "calibration", Title: "Predictions of the scheduler", Blocks: []page.Block{{Table: a.calibration()}}},
 			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
+			a.returns(),
 			{ID: "jobs", Title: "Jobs", Blocks: []page.Block{{Table: a.jobs()}}},
 			{ID: "notes", Title: "Assumptions", Blocks: []page.Block{{Notes: a.Notes}}},
 		},
@@ -180,6 +181,22 @@ func (a *Audit) wasted() *page.Table {
 		rows = append(rows, []string{r.name, duration(r.v), chart.Share(float64(r.v / w.HeldS))})
 	}
 	return page.Grid([]string{"", "device time", "of the time held"}, rows)
+}
+
+// returns is the section on the return of unused devices.
+func (a *Audit) returns() page.Section {
+	s := page.Section{ID: "returned", Title: "Unused devices returned"}
+	r := a.Returned
+	if r == nil {
+		s.Blocks = []page.Block{{Notes: []string{"No job had devices taken back."}}}
+		return s
+	}
+	s.Blocks = []page.Block{{Fields: page.Fields(
+		"jobs with fewer devices", fmt.Sprintf("%d, %d more were slower and have them again", r.Shrinks, r.Undone),
+		"predicted by the scheduler", duration(r.PredictedS)+" earlier in all",
+		"mean completion time without it, simulated", duration(r.WithoutS),
+		"change of the simulated day by it", r.Change.with(percent))}}
+	return s
 }
 
 func (a *Audit) jobs() *page.Table {

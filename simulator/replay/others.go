@@ -145,3 +145,42 @@ func (a *auditor) values(out *cluster.Outcome, w *drawn, jobs []*Job) []float64 
 	f, base := figuresOf(out, w.isolated, jobs), figuresOf(w.day, nil, jobs)
 	return []float64{f.mean, f.mean/base.mean - 1, base.sum - f.sum, f.makespan - a.day.From, f.cost * a.price, f.fair, f.worst, f.kept}
 }
+
+// returned simulates the day without the return of unused devices.
+func (a *auditor) returned(ctx context.Context) error {
+	var r Returned
+	for _, j := range a.day.Jobs {
+		for _, k := range j.Shrinks {
+			if math.IsNaN(k.Gain) {
+				r.Undone++
+				continue
+			}
+			r.Shrinks++
+			r.PredictedS += Number(k.Gain)
+		}
+	}
+	if r.Shrinks == 0 || len(a.same) == 0 {
+		return nil
+	}
+	r.Shrinks -= r.Undone
+	changes := make([]float64, 0, len(a.worlds)*resamples)
+	for k := range a.worlds {
+		w := a.worlds[k]
+		whole := *w.scenario
+		whole.whole = true
+		out, err := whole.simulate(ctx, a.day.Policies)
+		if err != nil {
+			return fmt.Errorf("simulate the day without the return of unused devices: %w", err)
+		}
+		f, day := figuresOf(out, nil, a.same), figuresOf(w.day, nil, a.same)
+		r.WithoutS += Number(f.mean / float64(len(a.worlds)))
+		r.Change.Value += Number((day.mean/f.mean - 1) / float64(len(a.worlds)))
+		for _, jobs := range w.samples {
+			changes = append(changes, figuresOf(w.day, nil, jobs).mean/figuresOf(out, nil, jobs).mean-1)
+		}
+	}
+	slices.Sort(changes)
+	r.Change.Lo, r.Change.Hi = Number(stat.Quantile(changes, 0.025)), Number(stat.Quantile(changes, 0.975))
+	a.Returned = &r
+	return nil
+}

@@ -158,7 +158,11 @@ func places(m map[place]float64) []place {
 
 // at returns the rate of a job at a place; 0 if it cannot run there.
 func (r *rates) at(j *Job, p place) estimate {
-	if p.gpus < j.GPUs || p.gpus > j.MaxGPUs {
+	least := j.GPUs
+	for _, k := range j.Shrinks {
+		least = min(least, k.To)
+	}
+	if p.gpus < least || p.gpus > j.MaxGPUs {
 		return estimate{}
 	}
 	if v, ok := r.seen[j.ID][p]; ok {

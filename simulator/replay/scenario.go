@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -16,6 +17,8 @@ type scenario struct {
 	day  *Day
 	jobs []*simulated // in order of arrival
 	log  func(cluster.Event)
+	// whole leaves all jobs the devices that they requested, also those that they did not use.
+	whole bool
 }
 
 // simulated is a job of a scenario.
@@ -33,7 +36,13 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
 	for _, j := range s.jobs {
 		sim.Jobs = append(sim.Jobs, s.trial(j))
+		for _, k := range j.Shrinks {
+			if !s.whole {
+				sim.Resizes = append(sim.Resizes, cluster.Resizing{At: k.At, Job: j.ID, GPUs: k.To})
+			}
+		}
 	}
+	slices.SortStableFunc(sim.Resizes, func(a, b cluster.Resizing) int { return cmp.Compare(a.At, b.At) })
 	return sim.Run(ctx)
 }
 
@@ -71,7 +80,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		own := map[place]float64{}
 		if ok {
 			for _, t := range a.day.Devices {
-				for n := j.GPUs; n <= min(j.MaxGPUs, t.Count); n++ {
+				for n := 1; n <= min(j.MaxGPUs, t.Count); n++ {
 					p := place{t.Name, n}
 					if e := a.rates.at(j, p); e.rate > 0 {
 						own[p] = e.rate * noise(e.spread)
