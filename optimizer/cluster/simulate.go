@@ -21,7 +21,7 @@ type Simulation struct {
 	Policies  []Span  // in force one after the other; the first from the start
 	Jobs      []Trial // in order of arrival
 	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
-	State []byte
+	State   []byte
 	Resizes []Resizing // in order of time
 	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
 	Known bool

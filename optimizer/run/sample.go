@@ -69,7 +69,9 @@ func (r *run) sample(ctx context.Context) {
 	if remote := r.sampler.remote; remote != nil {
 		s = remote.Sample()
 	} else {
-		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool { return !slices.Contains(r.Current.GPUIDs, g.UUID) && !(r.Lease != nil && slices.Contains(r.Lease.Devices, g.UUID)) })
+		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool {
+			return !slices.Contains(r.Current.GPUIDs, g.UUID) && !(r.Lease != nil && slices.Contains(r.Lease.Devices, g.UUID))
+		})
 	}
 	r.sampler.last = s
 	r.Joules += r.sampler.energyUsed(s.GPUs)
