@@ -62,7 +62,7 @@ var below = map[string][]string{
 
 	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 
-	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/journal", "optimizer/launch", "optimizer/launch/remote", "optimizer/predict", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share", "optimizer/checkpoint"},
+	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
 
 	"optimizer/schedule":                    {},
 	"optimizer/schedule/share":              {"optimizer/schedule", "optimizer/schedule/solve"},

@@ -20,7 +20,7 @@ func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
 	for _, m := range s.active {
 		s.settle(at+s.origin, m)
 	}
-	snap, types := s.snapshot(at)
+	snap := s.snapshot(at)
 	var a schedule.Allocation
 	var err error
 	if len(snap.Jobs) > 0 {
@@ -31,7 +31,7 @@ func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
 		s.stale = true // decide again at the end of the round
 		return s.unchanged(), nil
 	}
-	return s.complete(a, types), nil
+	return s.complete(a), nil
 }
 
 // decide calls a policy; a panic is an error.
@@ -48,26 +48,18 @@ func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, 
 	return a, err
 }
 
-// snapshot returns the view of the policy, and the device types in it by index.
-func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
+// snapshot returns the view of the policy. It contains all device types, even without a device: policies remember them by
+// index.
+func (s *Scheduler) snapshot(at float64) *schedule.Snapshot {
 	count := counts(s.Devices)
 	for _, m := range s.active {
 		if gpus, d := m.round.Held(); m.round.Pinned && gpus > 0 {
 			count[d] -= gpus
 		}
 	}
-	snap := &schedule.Snapshot{Now: at, Preemption: s.engine.Preemption}
-	var types []int
-	place := make([]int, len(s.Devices))
-	for d := range s.Devices {
-		place[d] = -1
-		if count[d] > 0 {
-			place[d] = len(types)
-			types = append(types, d)
-			t := s.Devices[d]
-			t.Count = count[d]
-			snap.Devices = append(snap.Devices, t)
-		}
+	snap := &schedule.Snapshot{Now: at, Preemption: s.engine.Preemption, Devices: slices.Clone(s.Devices)}
+	for d := range snap.Devices {
+		snap.Devices[d].Count = count[d]
 	}
 	pool := ""
 	if !slices.Equal(count, counts(s.Devices)) {
@@ -80,27 +72,27 @@ func (s *Scheduler) snapshot(at float64) (*schedule.Snapshot, []int) {
 			continue
 		}
 		total, done := s.Rates.Work(m.ID)
-		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(types))}
+		state := schedule.JobState{Job: &m.trace, Remaining: max(total-done, 0), Attained: m.Attained, Rate: make([]float64, len(count))}
 		state.Seconds = m.trace.Seconds * (state.Remaining / m.trace.Steps)
 		runs := false
-		for k, d := range types {
-			if m.trace.GPUs <= count[d] {
-				state.Rate[k] = m.round.Rate[d]
-				runs = runs || state.Rate[k] > 0
+		for d, n := range count {
+			if m.trace.GPUs <= n {
+				state.Rate[d] = m.round.Rate[d]
+				runs = runs || state.Rate[d] > 0
 			}
 		}
 		if !runs {
 			continue
 		}
 		if gpus > 0 {
-			state.Held, state.Device = gpus, place[held]
+			state.Held, state.Device = gpus, held
 		}
 		m.trace.Type = s.Rates.Kind(m.ID) + pool
 		snap.Jobs = append(snap.Jobs, state)
 		s.index = append(s.index, i)
 	}
-	s.offer(snap, types)
-	return snap, types
+	s.offer(snap)
+	return snap
 }
 
 func counts(devices []schedule.DeviceType) []int {
@@ -112,12 +104,12 @@ func counts(devices []schedule.DeviceType) []int {
 }
 
 // offer sets what the policy may do beyond dividing time: choose numbers of devices, and co-locate.
-func (s *Scheduler) offer(snap *schedule.Snapshot, types []int) {
+func (s *Scheduler) offer(snap *schedule.Snapshot) {
 	snap.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		if gpus > snap.Devices[device].Count {
 			return 0
 		}
-		rate, _ := s.Rates.Alone(j.ID, types[device], gpus)
+		rate, _ := s.Rates.Alone(j.ID, device, gpus)
 		return rate
 	}
 	if !s.policy.Traits().Packs {
@@ -129,22 +121,18 @@ func (s *Scheduler) offer(snap *schedule.Snapshot, types []int) {
 			rb, ra = snap.Pair(b, a, device)
 			return ra, rb
 		}
-		return s.Rates.Pair(snap.Jobs[a].ID, snap.Jobs[b].ID, types[device])
+		return s.Rates.Pair(snap.Jobs[a].ID, snap.Jobs[b].ID, device)
 	}
 }
 
-// complete translates an allocation of a snapshot to all active jobs and device types, and adds the jobs that keep
-// their devices.
-func (s *Scheduler) complete(a schedule.Allocation, types []int) schedule.Allocation {
+// complete translates an allocation of a snapshot to all active jobs, and adds the jobs that keep their devices.
+func (s *Scheduler) complete(a schedule.Allocation) schedule.Allocation {
 	out := schedule.Allocation{Entries: make([]schedule.Entry, 0, len(a.Entries)), GPUs: []int{}}
 	for i := range a.Entries {
 		e := &a.Entries[i]
-		full := schedule.Entry{A: s.index[e.A], B: -1, X: make([]float64, len(s.Devices))}
+		full := schedule.Entry{A: s.index[e.A], B: -1, X: e.X}
 		if e.B >= 0 {
 			full.B = s.index[e.B]
-		}
-		for k, x := range e.X {
-			full.X[types[k]] = x
 		}
 		out.Entries = append(out.Entries, full)
 		if a.GPUs != nil {

@@ -69,6 +69,7 @@ type Event struct {
 	Job     int    `json:"job,omitempty"`
 	Stretch int    `json:"stretch,omitempty"` // life of the job, from 1
 	Name    string `json:"name,omitempty"`
+	Command string `json:"command,omitempty"` // digest of the command with its arguments, at submission
 	User    string `json:"user,omitempty"`
 
 	Weight   float64 `json:"weight,omitempty"`

@@ -136,7 +136,8 @@ func (s *server) takeStatuses() {
 func (s *server) observe(l *live, st *run.Status) {
 	now := s.now()
 	before := *l.Job
-	keeps := st.KeepsWork
+	l.saves = st.Saves
+	keeps := st.KeepsWork && (st.Saves || !s.sharesDirectory(l))
 	s.measure(l, st)
 	l.use.take(now, st)
 	l.Finish = nil
@@ -147,6 +148,9 @@ func (s *server) observe(l *live, st *run.Status) {
 		l.Finish = &[3]time.Time{end(st.Finish.P5), end(st.Finish.P50), end(st.Finish.P95)}
 	}
 	if l.Keeps == nil || *l.Keeps != keeps {
+		if st.KeepsWork && !keeps {
+			s.Message(fmt.Sprintf("job %d (%s): is not preempted: other jobs write checkpoints to %s too", l.ID, l.Name, l.spec.Config.Dir))
+		}
 		s.scheduler.Keeps(l.ID, &keeps)
 		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
 	}
@@ -156,6 +160,17 @@ func (s *server) observe(l *live, st *run.Status) {
 	if l.Done != before.Done || l.CostUSD-before.CostUSD > 0.01 {
 		s.dirty[l.ID] = true
 	}
+}
+
+// sharesDirectory reports whether another job may write checkpoints below the working directory of a job, so that it is not
+// known whose they are.
+func (s *server) sharesDirectory(l *live) bool {
+	for _, o := range s.jobs {
+		if o != l && !o.saves && o.Stretch > 0 && o.spec.Config.Dir == l.spec.Config.Dir {
+			return true
+		}
+	}
+	return false
 }
 
 // noteWork takes progress and cost.

@@ -12,9 +12,10 @@ import (
 // learner derives the rates that policies see from what is measured while jobs run.
 //
 // A job that ran on a type has its own measured rate there. On another type its rate is that times the ratio of the two
-// types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the stated ratio, or 1, and raised by
-// one standard deviation of its uncertainty, so that a type that may be better is tried once and no longer than it is
-// uncertain (the upper confidence bound rule; Auer et al. 2002). Numbers of devices that were not measured scale with
+// types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the prior (stated speeds; published
+// measurements of similar trainings; data sheets; else equal), and raised by one standard deviation of its uncertainty,
+// maxOptimism at most, so that a type that may be better is tried once and no longer than it is uncertain (the upper
+// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of the latest one of the same command. Numbers of devices that were not measured scale with
 // exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
 // that policies by remaining time give it a first round, and it grows with the time for which it has run without a
 // measurement. Without a known total, a job is assumed to have as much work left as it has done.
@@ -24,7 +25,14 @@ type learner struct {
 	round   float64
 	single  bool // a job runs on one server only
 	jobs    map[int]*learned
-	ratios  map[[2]int]logRatio // of types, cached
+	speeds  speeds
+	ratios  map[ratioKey]logRatio // cached
+}
+
+// ratioKey is the model of a training and two device types.
+type ratioKey struct {
+	model string
+	a, b  int
 }
 
 // learned is what is known of a job.
@@ -32,11 +40,13 @@ type learned struct {
 	*Job
 	spec    *Spec
 	version int
-	prior   map[int]float64 // steps/s by device type on Min devices, from earlier runs
+	model   string   // that the job trains; empty: unknown
+	like    *learned // the latest job of the same command that ran before; nil: none
 }
 
 const (
 	gpuScaling    = 0.9  // exponent of the rate over the number of devices, without a measurement
+	maxOptimism   = 0.35 // largest increase of a log-ratio for its uncertainty
 	unknownSpread = 0.35 // standard deviation of the log-ratio of two types of which nothing is known
 	statedSpread  = 0.05 // and of a stated one
 	jobSpread     = 0.3  // standard deviation of the log-ratios of jobs
@@ -44,7 +54,7 @@ const (
 )
 
 func newLearner(devices []Device, round float64, single bool) *learner {
-	l := &learner{round: round, single: single, jobs: map[int]*learned{}, ratios: map[[2]int]logRatio{}}
+	l := &learner{round: round, single: single, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
 	for _, d := range devices {
 		l.devices = append(l.devices, d.typeOf())
 		l.stated = append(l.stated, d.Speed)
@@ -61,10 +71,32 @@ func (d Device) typeOf() schedule.DeviceType {
 	return schedule.DeviceType{Name: d.Name, Count: d.Count, PerServer: max(d.PerServer, 1), USDHour: price, Watts: math.NaN()}
 }
 
+// add adds a job.
 func (l *learner) add(j *Job, spec *Spec) {
-	if l.jobs[j.ID] == nil {
-		l.jobs[j.ID] = &learned{Job: j, spec: spec}
+	model := ""
+	if len(l.devices) > 1 {
+		model = modelOf(spec)
 	}
+	l.enter(j, spec, model)
+}
+
+// enter adds a job that trains a model; empty: unknown.
+func (l *learner) enter(j *Job, spec *Spec, model string) {
+	n := &learned{Job: j, spec: spec, model: model}
+	for _, o := range l.jobs {
+		if o.ID < j.ID && len(o.Rates) > 0 && sameCommand(o.spec, spec) && (n.like == nil || o.ID > n.like.ID) {
+			n.like = o
+		}
+	}
+	l.jobs[j.ID] = n
+}
+
+// evidence returns the rates that are known of a job: its own or, before its first, those of a job of the same command.
+func (j *learned) evidence() []Rate {
+	if len(j.Rates) == 0 && j.like != nil {
+		return j.like.Rates
+	}
+	return j.Rates
 }
 
 // Kind implements Rates.
@@ -81,8 +113,9 @@ func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 		return 0, false
 	}
 	best := -1.0
-	for i := range j.Rates {
-		r := &j.Rates[i]
+	known := j.evidence()
+	for i := range known {
+		r := &known[i]
 		from := l.typeOf(r.Device)
 		if from < 0 {
 			continue
@@ -98,37 +131,26 @@ func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 			best = nearness
 			rate = r.PerSec * math.Pow(float64(gpus)/float64(r.GPUs), gpuScaling)
 			if from != device {
-				rate *= l.ratio(device, from).optimistic()
+				rate *= l.ratio(j.model, device, from).optimistic()
 			}
 		}
 	}
 	if best >= 0 {
 		return rate, true
 	}
-	if p := j.prior[device]; p > 0 {
-		return p * math.Pow(float64(gpus)/float64(least), gpuScaling), true
-	}
 	return l.assumed(j, device, gpus), false
 }
 
 // assumed returns the rate of a job of which nothing was measured.
 func (l *learner) assumed(j *learned, device, gpus int) float64 {
-	fastest := 0.0
+	fastest := math.Inf(-1)
 	for d := range l.devices {
-		fastest = max(fastest, l.speed(d))
+		fastest = max(fastest, l.ratio(j.model, d, 0).mean)
 	}
 	least := float64(max(j.spec.Min, 1))
 	left := max(l.round, j.Attained/least) // seconds on the fastest type
 	total, done := l.Work(j.ID)
-	return (total - done) / left * l.speed(device) / fastest * math.Pow(float64(gpus)/least, gpuScaling)
-}
-
-// speed returns the stated speed of a type; 1 if none is stated.
-func (l *learner) speed(device int) float64 {
-	if v := l.stated[device]; v > 0 {
-		return v
-	}
-	return 1
+	return (total - done) / left * math.Exp(l.ratio(j.model, device, 0).mean-fastest) * math.Pow(float64(gpus)/least, gpuScaling)
 }
 
 // Work implements Rates.
@@ -137,6 +159,8 @@ func (l *learner) Work(job int) (total, done float64) {
 	switch {
 	case j.Total > 0:
 		return j.Total, min(j.Done, j.Total)
+	case j.like != nil && j.like.State == Done && j.like.Total > j.Done:
+		return j.like.Total, j.Done
 	case len(j.Rates) > 0:
 		return j.Done + max(j.Done, j.Rates[len(j.Rates)-1].PerSec*l.round), j.Done
 	}
@@ -177,17 +201,23 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 type logRatio struct{ mean, sd float64 }
 
 // optimistic returns the ratio at one standard deviation above the mean.
-func (r logRatio) optimistic() float64 { return math.Exp(r.mean + r.sd) }
+func (r logRatio) optimistic() float64 { return math.Exp(r.mean + min(r.sd, maxOptimism)) }
 
-// ratio returns the speed of type a relative to type b: the posterior of a normal distribution after the jobs that ran
-// on both. O(jobs · rates) once after a measurement.
-func (l *learner) ratio(a, b int) logRatio {
-	if r, ok := l.ratios[[2]int{a, b}]; ok {
+// ratio returns the speed of type a relative to type b for trainings of a model: the posterior of a normal distribution
+// after the jobs that ran on both. O(jobs · rates) once after a measurement.
+func (l *learner) ratio(model string, a, b int) logRatio {
+	key := ratioKey{model, a, b}
+	if r, ok := l.ratios[key]; ok {
 		return r
+	}
+	if a == b {
+		return logRatio{}
 	}
 	prior := logRatio{0, unknownSpread}
 	if l.stated[a] > 0 && l.stated[b] > 0 {
 		prior = logRatio{math.Log(l.stated[a] / l.stated[b]), statedSpread}
+	} else if known, ok := l.speeds.between(model, l.devices[a].Name, l.devices[b].Name); ok {
+		prior = known
 	}
 	weight := 1 / (prior.sd * prior.sd)
 	sum := prior.mean * weight
@@ -200,7 +230,7 @@ func (l *learner) ratio(a, b int) logRatio {
 		}
 	}
 	r := logRatio{sum / weight, 1 / math.Sqrt(weight)}
-	l.ratios[[2]int{a, b}] = r
+	l.ratios[key] = r
 	return r
 }
 

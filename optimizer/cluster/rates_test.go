@@ -18,6 +18,50 @@ func learnerOf(speed float64, jobs ...*Job) *learner {
 	return l
 }
 
+// TestPriors checks where the ratio of two types comes from before a job has run on both.
+func TestPriors(t *testing.T) {
+	devices := []Device{{Name: "a100", Count: 1}, {Name: "k80", Count: 1}, {Name: "mine", Count: 1}, {Name: "tesla-v100-sxm2-16gb", Count: 1}}
+	l := newLearner(devices, 100, true)
+	for what, c := range map[string]struct {
+		model    string
+		a, b     int
+		least    float64 // bounds of the median ratio
+		greatest float64
+	}{
+		"measured":    {"resnet50", 3, 1, 4, 10},
+		"reversed":    {"resnet50", 1, 3, 0.1, 0.25},
+		"data sheets": {"", 3, 1, 3.6, 3.8}, // root of 15.7/4.37 · 900/240
+		"unknown":     {"resnet50", 2, 1, 1, 1},
+		"the same":    {"", 1, 1, 1, 1},
+	} {
+		if r := math.Exp(l.ratio(c.model, c.a, c.b).mean); r < c.least || r > c.greatest {
+			t.Errorf("%s: ratio %v, want %v to %v", what, r, c.least, c.greatest)
+		}
+	}
+}
+
+// TestSameCommand checks that a job begins with the rates and the total of the latest job of the same command.
+func TestSameCommand(t *testing.T) {
+	spec := func(lr string) *Spec {
+		s := &Spec{Min: 1}
+		s.Config.Train, s.Config.Args = "train.py", []string{"--lr", lr}
+		return s
+	}
+	l := learnerOf(0)
+	l.add(&Job{ID: 1, State: Done, Total: 40, Done: 40, Rates: []Rate{{Device: "a", GPUs: 1, PerSec: 4, Blocks: 9}}}, spec("1"))
+	l.add(&Job{ID: 2}, spec("1"))
+	l.add(&Job{ID: 3}, spec("2"))
+	if r, measured := l.Alone(2, 0, 1); r != 4 || !measured {
+		t.Errorf("rate %v, %v: want that of the job before", r, measured)
+	}
+	if total, _ := l.Work(2); total != 40 {
+		t.Errorf("total %v, want that of the job before", total)
+	}
+	if _, measured := l.Alone(3, 0, 1); measured {
+		t.Error("a job of another command has the rates of the first")
+	}
+}
+
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Abs(b) }
 
 func TestRateBeforeAnyMeasurement(t *testing.T) {

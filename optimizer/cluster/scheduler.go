@@ -125,7 +125,7 @@ func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
 	}
 	s.number++
 	s.active = append(s.active, m)
-	e := Event{Kind: EventSubmit, Job: job.ID, Name: job.Name, User: spec.User, Weight: m.trace.Weight, GPUs: m.trace.GPUs,
+	e := Event{Kind: EventSubmit, Job: job.ID, Name: job.Name, Command: commandOf(spec), User: spec.User, Weight: m.trace.Weight, GPUs: m.trace.GPUs,
 		Budget: spec.Config.SLA.CostMaxUSD, Total: job.Total, Unit: job.Unit, Done: job.Done}
 	if spec.Max > m.trace.GPUs {
 		e.MaxGPUs = spec.Max
@@ -415,7 +415,7 @@ func (s *Scheduler) reconcile(now float64) (actions []Action) {
 	return actions
 }
 
-// free reports whether nobody but the partner of a job holds its devices.
+// free reports whether the devices of a lease are held by no job but the partner.
 func free(holders map[[2]int][]*member, l lease) bool {
 	for _, g := range l.runnable.Where {
 		for _, h := range holders[[2]int{l.runnable.Device, int(g)}] {

@@ -159,7 +159,7 @@ func (f failing) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 
 func (failing) Traits() schedule.Traits { return schedule.Traits{Name: "failing"} }
 
-// TestFailingPolicy checks that a policy that fails does not stop anybody.
+// TestFailingPolicy checks that a policy that fails does not stop any job.
 func TestFailingPolicy(t *testing.T) {
 	for how := range 3 {
 		w := newWorld(t, "fifo_perf", smallCluster, drawTrace(3, 12, smallCluster, false, false), 0)

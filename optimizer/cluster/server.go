@@ -84,6 +84,7 @@ type live struct {
 	interrupts chan os.Signal // of its agent; nil while none runs
 	worked     bool           // the present life has done a unit of work
 	cancelled  bool
+	saves      bool    // it saves on request
 	last       string  // device type of the previous life; empty: unknown
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
@@ -452,7 +453,7 @@ func (s *server) admit(j *Job, spec *Spec) {
 	} else if n := spec.Config.Steps; n > 0 {
 		j.Total, j.Unit = float64(n), "step"
 	}
-	s.rates.jobs[j.ID] = &learned{Job: j, spec: spec}
+	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
 	if err := s.scheduler.Admit(s.now(), j, spec); err != nil {
 		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()

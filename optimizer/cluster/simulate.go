@@ -183,7 +183,7 @@ func (w *virtualCluster) open() error {
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
-		w.learner.add(t.job, &t.Spec)
+		w.learner.enter(t.job, &t.Spec, "")
 		if w.State != nil && t.job.Counted > 0 {
 			jobs, specs = append(jobs, t.job), append(specs, &t.Spec)
 			w.resume(t)

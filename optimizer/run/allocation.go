@@ -295,7 +295,7 @@ func (r *run) countWaiting() {
 	}
 }
 
-// withLease returns the earlier of a limit, 0 if there is none, and the end of the lease.
+// withLease returns the earlier of a limit (0: no limit) and the end of the lease.
 func (r *run) withLease(limit time.Duration) time.Duration {
 	if r.Lease == nil || r.Lease.Until == nil {
 		return limit

@@ -87,6 +87,8 @@ type Status struct {
 	// KeepsWork is true if the work of the job survives a stop: it saves on request, or writes checkpoints from which
 	// it can continue.
 	KeepsWork bool
+	// Saves is true if it saves on request, at a place that no other job writes to.
+	Saves bool
 }
 
 // DeviceUse is the last reading of a device.
@@ -150,7 +152,7 @@ func (r *run) status() Status {
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),
 		Accuracy: float64(r.rec.Training.TestAccuracy), Verdicts: r.verdicts, LastAction: r.lastAction,
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
-		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork()}
+		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork(), Saves: r.Resumable}
 	for _, g := range r.sampler.last.GPUs {
 		if !math.IsNaN(g.UtilPercent) {
 			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent})

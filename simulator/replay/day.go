@@ -38,6 +38,7 @@ type Day struct {
 type Job struct {
 	ID                int
 	Name, User        string
+	Command           string // equal for jobs of the same command
 	Arrival, Deadline float64
 	Weight            float64
 	GPUs, MaxGPUs     int
@@ -139,7 +140,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 }
 
 func newJob(e *cluster.Event) *Job {
-	return &Job{ID: e.Job, Name: e.Name, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
+	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
 		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
 }
 

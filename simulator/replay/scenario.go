@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"trainopt/optimizer/cluster"
@@ -52,6 +53,7 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
+	t.Spec.Config.Train = cmp.Or(j.Command, strconv.Itoa(j.ID))
 	if j.Stated {
 		t.Job.Total = j.steps
 	}

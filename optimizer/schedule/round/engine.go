@@ -149,6 +149,9 @@ func (e *Engine) Release(now float64, r *Runnable) {
 func (e *Engine) Replan() {
 	e.changed = true
 	for _, r := range e.list {
+		if r.gone() {
+			continue
+		}
 		if r.sized {
 			e.rate(r)
 		}
