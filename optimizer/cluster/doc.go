@@ -3,9 +3,17 @@
 // in simulator/cluster does. Only the clock and the source of the rates differ.
 //
 //	scheduler.go, decide.go    the state machine: who holds which devices, when a job is started, stopped or moved
+//	rates.go, prior.go         the rates that policies see, learned while jobs run
+//	state.go                   its state on disk
+//	server.go, requests.go, life.go    the shell: events, files and agents
+//	local.go, nodes.go         where jobs run: this machine, or the nodes of an engine
+//	store.go, job.go           the files of a cluster
 //	event.go                   the log of all events, from which a day can be replayed
 //
 // Each job is a run of its own (package run), with an agent in this process: it finds progress and checkpoints, enforces
 // deadline and budget, saves before the devices are taken back, and resumes on the next ones. The package decides only
 // which devices a run has, and for how long.
+//
+//	site, err := cluster.NewLocal(host, 4, nil)
+//	err = cluster.Serve(cluster.Config{StateDir: dir, Site: site, Policy: "srtf", Agent: agent, Message: print}, signals)
 package cluster

@@ -20,7 +20,7 @@ import (
 // begin starts the agent of a life: of a new run, of the next stretch of a run or, to adopt it, of one whose job may
 // still run.
 func (s *server) begin(l *live, adopt bool) {
-	l.worked, l.use = false, use{}
+	l.worked, l.use = adopt && l.State != Starting, use{}
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}

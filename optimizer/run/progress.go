@@ -132,6 +132,7 @@ type Progress struct {
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
+	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
 
@@ -305,8 +306,16 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		}
 		p.Done = done
 		p.mark(at, done)
+		p.freshMark = true
 		return
 	}
+	if p.freshMark && at-p.markAt < sameRead { // written while no agent read the log: the times of these rows are unknown
+		p.Done = done
+		p.dropExceededTotal()
+		p.mark(at, done)
+		return
+	}
+	p.freshMark = false
 	if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && p.Unit == "epoch" && done == p.Done+1 && len(seg.Stated) < maxStated {
 		seg.Stated = append(seg.Stated, sec)
 	}
@@ -322,6 +331,9 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		p.mark(at, done)
 	}
 }
+
+// sameRead is the time within which rows count as read at once.
+const sameRead = 20 * time.Millisecond
 
 // partBlock is the length at and above which a part of an epoch forms one observation. Shorter parts would miss what
 // occurs once per epoch: validation, a checkpoint, the restart of the loader.

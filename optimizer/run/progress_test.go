@@ -477,3 +477,33 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 		t.Errorf("%g of %g %ss, want epochs of 3", hinted.Done, hinted.Total, hinted.Unit)
 	}
 }
+
+// TestProgressOfAnOutage checks that rows written while no agent read the log, and read at once by the next one, do not
+// count as fast work.
+func TestProgressOfAnOutage(t *testing.T) {
+	p := &Progress{}
+	begin(p, 0)
+	for i := 1; i <= 5; i++ {
+		p.Add(epochRow(float64(i), 40), at(float64(i)))
+	}
+	data, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Progress{}
+	if err := json.Unmarshal(data, q); err != nil {
+		t.Fatal(err)
+	}
+	for i := 6; i <= 9; i++ {
+		q.Add(epochRow(float64(i), 40), at(9.5)+time.Duration(i)*time.Millisecond)
+	}
+	for i := 10; i <= 12; i++ {
+		q.Add(epochRow(float64(i), 40), at(float64(i)+0.5))
+	}
+	if blocks := q.Current().Blocks; len(blocks) != 7 || slices.ContainsFunc(blocks, func(b float64) bool { return b < 0.95 || b > 1.05 }) {
+		t.Errorf("timed blocks %v, want seven of 1 s", blocks)
+	}
+	if units := q.Current().Units; units != 7 {
+		t.Errorf("%g units between rows of known times, want 7", units)
+	}
+}

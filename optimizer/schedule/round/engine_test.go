@@ -44,7 +44,10 @@ func TestTranscripts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := replay(t, string(want))
+			got := replay(t, string(want), false)
+			if again := replay(t, string(want), true); again != got {
+				t.Errorf("with an engine that is stored and restored after each line:\n%s\nwithout:\n%s", again, got)
+			}
 			if *update {
 				if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 					t.Fatal(err)
@@ -69,7 +72,7 @@ type scripted struct {
 	shares  string
 }
 
-func replay(t *testing.T, script string) string {
+func replay(t *testing.T, script string, restarts bool) string {
 	t.Helper()
 	w := &scripted{t: t, out: &strings.Builder{}}
 	var e *Engine
@@ -111,13 +114,64 @@ func replay(t *testing.T, script string) string {
 			e.Release(w.now, w.byName[f[1]].runs)
 		case "replan":
 			e.Replan()
+		case "pin":
+			w.byName[f[1]].Pinned = true
 		case "step":
 			w.step(e)
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
+		if restarts && e != nil && f[0] != "options" {
+			e = w.restart(e)
+		}
 	}
 	return w.out.String()
+}
+
+// restart returns a new engine with the stored state of another.
+func (w *scripted) restart(e *Engine) *Engine {
+	state, err := e.State()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, j := range w.byName {
+		*j = Job{Job: j.Job, Number: j.Number, Rate: j.Rate, Pinned: j.Pinned}
+	}
+	next := New(e.Options, w)
+	err = next.Restore(state, func(number int) *Job {
+		for _, j := range w.byName {
+			if j.Number == number {
+				return j
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return next
+}
+
+// TestRestoreRefuses checks that states that cannot be are errors.
+func TestRestoreRefuses(t *testing.T) {
+	devices := []schedule.DeviceType{{Name: "a", Count: 2, PerServer: 2}}
+	jobs := map[int]*Job{0: {Job: &schedule.Job{GPUs: 1}, Rate: []float64{1}}, 1: {Job: &schedule.Job{ID: 1, GPUs: 1}, Number: 1, Rate: []float64{1}}}
+	runnable := func(job int, where string) string {
+		return fmt.Sprintf(`{"a":%d,"b":-1,"gpus":1,"slot":{"Device":0,"Where":[%s]},"shares":[1],"deficit":[0]}`, job, where)
+	}
+	for name, c := range map[string]struct{ state, want string }{
+		"no JSON":        {"{", "restore"},
+		"unknown job":    {`{"jobs":[{"number":7}]}`, "job 7 is unknown"},
+		"two leases":     {`{"jobs":[{"number":0},{"number":1}],"runnables":[` + runnable(0, "1") + "," + runnable(1, "1") + `]}`, "two leases"},
+		"no such device": {`{"jobs":[{"number":0}],"runnables":[` + runnable(0, "2") + `]}`, "does not exist"},
+		"no such lease":  {`{"jobs":[{"number":0}],"running":[0]}`, "lease 0 of 0"},
+		"no such job":    {`{"runnables":[` + runnable(0, "0") + `]}`, "unknown jobs"},
+	} {
+		w := &scripted{t: t, devices: devices}
+		if err := New(Options{Devices: devices, Interval: 1}, w).Restore([]byte(c.state), func(n int) *Job { return jobs[n] }); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
 }
 
 func (w *scripted) number(text string) float64 {

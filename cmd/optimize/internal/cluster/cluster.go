@@ -2,6 +2,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -67,7 +68,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f := o.Flags
 	f.StringVar(&o.engine, "engine", "local", "where jobs run: local (this machine) | slurm")
 	f.StringArrayVar(&o.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)")
-	f.StringVar(&o.policy, "policy", "max_min_fairness_perf", "policy, see optimize simulate rounds --policies")
+	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --policies (default: that of the last server, else "+defaultPolicy+")")
 	f.StringVar(&o.round, "round", "6m", "longest time between two decisions, `DUR`, and the length of a lease")
 	f.StringVar(&o.devices, "devices", "", "device types instead of the discovered ones, `TYPE=N[@SPEED],…`: a100=4@1,v100=4@0.5")
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
@@ -76,10 +77,17 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	return cmd
 }
 
+// defaultPolicy shares the time of the devices fairly, with regard to their speeds.
+const defaultPolicy = "max_min_fairness_perf"
+
 func (o *serveOptions) run() error {
 	round, err := cli.ParseDuration(o.round)
 	if err != nil || round < time.Second {
 		return cli.Usagef("--round %q: want at least 1s, such as 6m", o.round)
+	}
+	if o.policy == "" {
+		last, _, _ := cluster.ReadServer(o.State())
+		o.policy = cmp.Or(last.Policy, defaultPolicy)
 	}
 	if err := checkPolicy("--policy", o.policy); err != nil {
 		return err

@@ -1,0 +1,141 @@
+package cluster
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"time"
+
+	"trainopt/optimizer/journal"
+	"trainopt/optimizer/run"
+)
+
+// takeSpool carries out the requests of the spool.
+func (s *server) takeSpool() {
+	requests, errs := takeRequests(s.StateDir)
+	for _, err := range errs {
+		s.Message(fmt.Sprintf("request: %v", err))
+	}
+	for _, r := range requests {
+		switch r.Op {
+		case opSubmit:
+			s.admitNew()
+		case opCancel:
+			s.cancel(r.Job)
+		case opPolicy:
+			if err := s.scheduler.SetPolicy(s.now(), r.Policy); err != nil {
+				s.Message(err.Error())
+				continue
+			}
+			s.Message("policy " + r.Policy)
+			s.save()
+		case opDrain:
+			s.draining, s.saving = true, s.saving || r.Save
+			s.record(s.now(), Event{Kind: EventDrain, Save: r.Save})
+			if r.Save {
+				s.scheduler.Halt()
+			}
+			s.Message("draining: no more jobs are admitted")
+		}
+		if r.Op == opPolicy || r.Op == opDrain {
+			if err := s.saveInfo(); err != nil {
+				s.Message(err.Error())
+			}
+		}
+	}
+}
+
+// admitNew admits the jobs that were submitted since the last call.
+func (s *server) admitNew() {
+	if s.draining {
+		return
+	}
+	ids, err := jobIDs(s.StateDir)
+	if err != nil {
+		s.Message(err.Error())
+		return
+	}
+	for _, id := range ids {
+		if s.rates.jobs[id] != nil && (s.jobs[id] != nil || s.rates.jobs[id].Counted > 0) {
+			continue
+		}
+		j, spec, err := ReadJob(s.StateDir, id)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			s.Message(err.Error())
+			continue
+		}
+		s.admit(j, spec)
+	}
+}
+
+func (s *server) admit(j *Job, spec *Spec) {
+	j.Counted, j.Since = unix(spec.Submitted), time.Time{}
+	if e := spec.Config.Epochs; e > 0 {
+		j.Total, j.Unit = float64(e), "epoch"
+	} else if n := spec.Config.Steps; n > 0 {
+		j.Total, j.Unit = float64(n), "step"
+	}
+	s.rates.add(j, spec)
+	s.dirty[j.ID] = true
+	if err := s.scheduler.Admit(s.now(), j, spec); err != nil {
+		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()
+		s.record(s.now(), Event{Kind: EventEnd, Job: j.ID, State: Failed, Reason: j.Reason})
+		s.Message(fmt.Sprintf("job %d (%s): refused: %v", j.ID, j.Name, err))
+		return
+	}
+	s.jobs[j.ID] = &live{Job: j, spec: spec, moving: math.NaN()}
+	s.Message(fmt.Sprintf("job %d (%s): admitted", j.ID, j.Name))
+}
+
+// cancel ends a job for good.
+func (s *server) cancel(id int) {
+	l := s.jobs[id]
+	if l == nil {
+		return
+	}
+	s.record(s.now(), Event{Kind: EventCancel, Job: id})
+	l.cancelled = true
+	if l.interrupts == nil {
+		s.end(l, Cancelled, "")
+		return
+	}
+	s.scheduler.StopJob(s.now(), id, "cancelled")
+	s.leave(l)
+}
+
+// cancelMarked cancels the jobs whose runs a user stops by optimize runs stop, which signals the process of their agents;
+// false if there are none.
+func (s *server) cancelMarked() (any bool) {
+	for _, l := range s.sortedJobs() {
+		if l.interrupts != nil && run.AskedToStop(filepath.Join(journal.RunsDir(s.StateDir), l.Run)) {
+			any = true
+			s.cancel(l.ID)
+		}
+	}
+	return any
+}
+
+// endLate ends waiting jobs whose deadline has passed. The agents of the others watch their deadlines.
+func (s *server) endLate() {
+	for _, l := range s.jobs {
+		if d := l.spec.Config.SLA.TimeMax; d > 0 && l.interrupts == nil && time.Since(l.Submitted) > d {
+			s.end(l, Stopped, "its deadline passed while it waited")
+		}
+	}
+}
+
+func (s *server) end(l *live, state State, reason string) {
+	s.scheduler.End(s.now(), l.ID, state, reason)
+	s.dirty[l.ID] = true
+	delete(s.jobs, l.ID)
+	text := fmt.Sprintf("job %d (%s): %s", l.ID, l.Name, state)
+	if reason != "" {
+		text += ": " + reason
+	}
+	s.Message(text)
+}
