@@ -46,7 +46,7 @@ type Site interface {
 	Place(cfg run.Config, device int, where []int32) Placement
 	// OneServer is true if all devices of a job must be of one server.
 	OneServer() bool
-	// Accelerated is true if the devices of a type are accelerators, of which CPU use says nothing.
+	// Accelerated is true if the devices of a type are accelerators, whose use the CPUs do not show.
 	Accelerated(device int) bool
 }
 

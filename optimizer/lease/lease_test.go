@@ -352,15 +352,15 @@ func TestGavelIterator(t *testing.T) {
 	last, code := p.end()
 	var steps int
 	fmt.Sscanf(last, "steps %d", &steps)
-	if code != 0 || !strings.HasSuffix(last, "done False batches [0]") {
+	if code != 75 || !strings.HasSuffix(last, "done False batches [0]") {
 		t.Fatalf("%q, exit %d; want the first batch only, and no end of the work", last, code)
 	}
 	j.grant(0, now()+3600, 2)
 	p = j.start(python(t), "gavel.py", j.leased(), j.dir, fmt.Sprint(steps+12)).ready()
-	if last, _ := p.end(); last != fmt.Sprintf("steps %d done True batches [0]", steps+12) {
-		t.Errorf("next stretch: %q after %d steps", last, steps)
+	if last, code := p.end(); last != fmt.Sprintf("steps %d done True batches [0]", steps+12) || code != 0 {
+		t.Errorf("next stretch: %q after %d steps, exit %d", last, steps, code)
 	}
-	if got, want := j.events(), "load start stop save load start complete save"; got != want {
+	if got, want := j.events(), "load start stop save leave load start complete save"; got != want {
 		t.Errorf("events %q, want %q", got, want)
 	}
 }

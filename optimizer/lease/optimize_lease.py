@@ -26,6 +26,7 @@ the suffix .jsonl. Standard library only, Python 3.6 and later.
 GavelIterator has the constructor and the methods of the iterator of the same name in Gavel's workloads.
 """
 
+import atexit
 import json
 import os
 import signal
@@ -374,6 +375,27 @@ class GavelIterator(Lease):
             self._data = _Repeated(data_loader)
         self._load, self._save = load_checkpoint_func, save_checkpoint_func
         self._pass = None
+        self._saved = False  # after the end of the lease
+        if self._job.active:
+            atexit.register(self._leave)
+
+    def _leave(self):
+        """Exit with the code of leave if the script ends after it has saved at the end of its lease. The handlers of
+        modules that were imported before are skipped, but for those that matter."""
+        if not self._saved or self._job.completed or os.getpid() != self._job.pid or "TORCHELASTIC_RUN_ID" in os.environ:
+            return
+        for module, name in (("multiprocessing.util", "_exit_function"), ("logging", "shutdown")):
+            try:
+                getattr(sys.modules[module], name)()
+            except Exception:
+                pass
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        self._job.report("leave")
+        os._exit(EXIT)
 
     def __next__(self):
         if self._pass is None:
@@ -389,7 +411,9 @@ class GavelIterator(Lease):
         return self.load(self._load, *args, **kwargs)
 
     def save_checkpoint(self, *args, **kwargs):
-        return self.save(self._save, *args, **kwargs)
+        result = self.save(self._save, *args, **kwargs)
+        self._saved = self.ended
+        return result
 
 
 class _Repeated:

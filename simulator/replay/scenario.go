@@ -33,7 +33,7 @@ type simulated struct {
 
 // simulate runs the scenario under policies, which replace one another.
 func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
-	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, OneServer: s.day.Engine == "local", From: s.day.From, Policies: policies, Log: s.log,
+	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, OneServer: true, From: s.day.From, Policies: policies, Log: s.log,
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
 	for _, j := range s.jobs {
 		sim.Jobs = append(sim.Jobs, s.trial(j))
