@@ -286,3 +286,40 @@ func TestClusterReportRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestClusterJobIgnoresItsLease: a job that handles the request to save and then does nothing is killed after its grace.
+// The other job receives the devices then, both end with their work, and the report contains what it cost.
+func TestClusterJobIgnoresItsLease(t *testing.T) {
+	needPython(t)
+	if testing.Short() {
+		t.Skip("waits for the grace of a job")
+	}
+	w := newWorld(t)
+	stubborn := strings.Replace(auditedTraining, "leave.append(1))", "leave.append(1))\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)", 1)
+	stubborn = strings.Replace(stubborn, "if leave and epoch < total:\n        sys.exit(75)", "if leave and epoch < total:\n        time.sleep(600)", 1)
+	if strings.Count(stubborn, "time.sleep(600)") != 1 || strings.Count(stubborn, "SIG_IGN") != 1 {
+		t.Fatal("the script was not changed")
+	}
+	w.write("dense.py", stubborn)
+	w.write("sparse.py", auditedTraining)
+	w.served("--policy", "srtf", "--round", "3s", "--devices", "a100=1@1")
+	w.run("cluster", "submit", "--train", "dense.py", "--epochs", "150", "--grace", "2s")
+	w.await("progress", func() bool {
+		j := w.clusterJobs()[1]
+		return j.Done >= 20 && j.Keeps != nil && *j.Keeps
+	})
+	w.run("cluster", "submit", "--train", "sparse.py", "--epochs", "10")
+	w.await("the end of the jobs", func() bool {
+		jobs := w.clusterJobs()
+		return jobs[1].State.Ended() && jobs[2].State.Ended()
+	})
+	for id, want := range map[int]float64{1: 150, 2: 10} {
+		if j := w.clusterJobs()[id]; j.State != cluster.Done || j.Done != want {
+			t.Errorf("job %d: %s (%s), %g of %g epochs", id, j.State, j.Reason, j.Done, want)
+		}
+	}
+	w.checkEvents(2)
+	if a := w.audit("--policies", "srtf", "--draws", "2"); a.Compared != 2 || a.Waste.SavingS < 1 {
+		t.Errorf("%d jobs compared, %.2f device-seconds of saving; want those of the grace", a.Compared, float64(a.Waste.SavingS))
+	}
+}
