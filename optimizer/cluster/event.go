@@ -116,6 +116,7 @@ type Device struct {
 	Speed     float64 `json:"speed,omitempty"`    // stated speed relative to the other types; 0: not stated
 	CPUs      float64 `json:"cpus,omitempty"`     // CPUs that belong to one device
 	MemoryGiB float64 `json:"memory_gib,omitempty"`
+	GPU       bool    `json:"gpu,omitempty"` // false: the device is a CPU or a slot of several
 }
 
 // Lease is the assignment of devices to a job, or to a pair of jobs that share them.

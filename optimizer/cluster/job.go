@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"errors"
+	"math"
 	"time"
 
 	"trainopt/optimizer/run"
@@ -40,6 +42,23 @@ type Spec struct {
 	CPUs bool `json:"cpus,omitempty"`
 	// Deadline is the time within which the job is to end, from its submission; 0: none.
 	Config run.Config `json:"config"`
+}
+
+// countDevices replaces numbers of CPUs by those of the devices that have as many.
+func (s *Spec) countDevices(devices []Device) error {
+	if !s.CPUs {
+		return nil
+	}
+	least := math.Inf(1)
+	for _, d := range devices {
+		if d.GPU {
+			return errors.New("--cpus: the devices of this cluster are GPUs, use --gpus")
+		}
+		least = min(least, d.CPUs)
+	}
+	count := func(cpus int) int { return int(math.Ceil(float64(cpus)/least - 1e-9)) }
+	s.CPUs, s.Min, s.Max = false, count(max(s.Min, 1)), count(s.Max)
+	return nil
 }
 
 // Job is the present state of a job: the file job.json of its directory, written by the server.

@@ -77,8 +77,9 @@ func (l *Local) state(stated []Device) error {
 // share divides CPUs and memory among the devices, and sorts the types by name.
 func (l *Local) share() {
 	total := 0
-	for _, d := range l.devices {
+	for i, d := range l.devices {
 		total += d.Count
+		l.devices[i].GPU = l.gpus[i] != nil
 	}
 	byName := make([]int, len(l.devices))
 	for i := range l.devices {
@@ -126,9 +127,6 @@ func (l *Local) Devices() []Device { return l.devices }
 
 // OneServer implements Site.
 func (l *Local) OneServer() bool { return true }
-
-// Accelerated implements Site.
-func (l *Local) Accelerated(device int) bool { return l.gpus[device] != nil }
 
 // Place implements Site.
 func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {

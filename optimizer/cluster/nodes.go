@@ -42,7 +42,7 @@ func NewNodes(name string, args []string, offers []engine.Offer, stated []Device
 		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
 	}
 	for _, o := range fit {
-		d := Device{Name: deviceName(o.GPUType), Count: o.GPUs * o.Nodes, PerServer: o.GPUs}
+		d := Device{Name: deviceName(o.GPUType), Count: o.GPUs * o.Nodes, PerServer: o.GPUs, GPU: true}
 		if o.GPUs == 0 {
 			d = Device{Name: fmt.Sprintf("cpu%d", o.CPUs), Count: o.CPUs * o.Nodes, PerServer: o.CPUs}
 		}
@@ -96,9 +96,6 @@ func (n *Nodes) Devices() []Device { return n.devices }
 
 // OneServer implements Site.
 func (n *Nodes) OneServer() bool { return true }
-
-// Accelerated implements Site. CPUs of nodes are not reduced: others may use what a job leaves.
-func (n *Nodes) Accelerated(int) bool { return true }
 
 // Place implements Site.
 func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {

@@ -80,9 +80,13 @@ func (s *server) admit(j *Job, spec *Spec) {
 	} else if n := spec.Config.Steps; n > 0 {
 		j.Total, j.Unit = float64(n), "step"
 	}
+	err := spec.countDevices(s.info.Devices)
 	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
-	if err := s.scheduler.Admit(s.now(), j, spec); err != nil {
+	if err == nil {
+		err = s.scheduler.Admit(s.now(), j, spec)
+	}
+	if err != nil {
 		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()
 		s.record(s.now(), Event{Kind: EventEnd, Job: j.ID, State: Failed, Reason: j.Reason})
 		s.Message(fmt.Sprintf("job %d (%s): refused: %v", j.ID, j.Name, err))

@@ -46,8 +46,6 @@ type Site interface {
 	Place(cfg run.Config, device int, where []int32) Placement
 	// OneServer is true if all devices of a job must be of one server.
 	OneServer() bool
-	// Accelerated is true if the devices of a type are accelerators, whose use the CPUs do not show.
-	Accelerated(device int) bool
 }
 
 // Placement is how an agent runs a job on its devices.
@@ -171,7 +169,8 @@ func (s *server) open() (err error) {
 	var knownSpecs []*Spec
 	for i := range jobs {
 		j := &jobs[i]
-		s.rates.add(j, &specs[i]) // ended ones too: they tell the ratios of types
+		_ = specs[i].countDevices(devices) // refused when it was submitted
+		s.rates.add(j, &specs[i])          // ended ones too: they tell the ratios of types
 		if k := j.Shrink; k != nil && !k.Undone {
 			specs[i].Min, specs[i].Max = k.To, k.To
 		}

@@ -191,8 +191,9 @@ func (s *server) examine() {
 		if l.spec.Max > max(l.spec.Min, 1) { // the policy chooses the number
 			continue
 		}
-		device := s.scheduler.typeOf(l.Device)
-		to, why := l.use.needs(now, len(l.Where), 1/rate.PerSec, s.Round.Seconds(), s.Site.Devices()[device].CPUs, s.Site.Accelerated(device))
+		d := s.Site.Devices()[s.scheduler.typeOf(l.Device)]
+		shown := !d.GPU && s.Site.Name() == "local" // CPU use shows the use of the devices; on nodes, others may use what a job leaves
+		to, why := l.use.needs(now, len(l.Where), 1/rate.PerSec, s.Round.Seconds(), d.CPUs, !shown)
 		if to < len(l.Where) {
 			found = append(found, candidate{l, to, why, rate})
 		}

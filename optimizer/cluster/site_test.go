@@ -79,6 +79,25 @@ func TestLocalPlace(t *testing.T) {
 	}
 }
 
+func TestCountDevices(t *testing.T) {
+	for name, c := range map[string]struct {
+		devices   []Device
+		spec      Spec
+		least, at int // want; 0: an error
+	}{
+		"devices":          {[]Device{{CPUs: 4, GPU: true}}, Spec{Min: 2, Max: 3}, 2, 3},
+		"CPUs of slots":    {[]Device{{CPUs: 4}}, Spec{Min: 5, Max: 8, CPUs: true}, 2, 2},
+		"parts of a CPU":   {[]Device{{CPUs: 0.5}}, Spec{Min: 1, Max: 2, CPUs: true}, 2, 4},
+		"the smaller slot": {[]Device{{CPUs: 4}, {CPUs: 2}}, Spec{Min: 4, Max: 4, CPUs: true}, 2, 2},
+		"CPUs of GPUs":     {[]Device{{CPUs: 4, GPU: true}}, Spec{Min: 5, Max: 8, CPUs: true}, 0, 0},
+	} {
+		err := c.spec.countDevices(c.devices)
+		if (err != nil) != (c.least == 0) || err == nil && (c.spec.Min != c.least || c.spec.Max != c.at) {
+			t.Errorf("%s: %d to %d, %v: want %d to %d", name, c.spec.Min, c.spec.Max, err, c.least, c.at)
+		}
+	}
+}
+
 func TestNodes(t *testing.T) {
 	offers := []engine.Offer{
 		{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2},

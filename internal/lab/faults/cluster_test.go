@@ -51,7 +51,7 @@ func TestCluster(t *testing.T) {
 	server := serve("srtf")
 	epochs := []int{120, 20, 40, 30, 60, 24, 16}
 	for i, n := range epochs {
-		out, err := w.command("cluster", "submit", "--train", "paced.py", "--epochs", fmt.Sprint(n)).CombinedOutput()
+		out, err := w.command("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(n)).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), fmt.Sprint(i+1)) {
 			t.Fatalf("submit: %v\n%s", err, out)
 		}
