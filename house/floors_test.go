@@ -60,6 +60,8 @@ var below = map[string][]string{
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
+	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place", "optimizer/schedule/place/forest"},
+
 	"optimizer/analysis/sizing": {"optimizer/engine/slurm", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
@@ -69,6 +71,7 @@ var below = map[string][]string{
 	"optimizer/schedule/round":              {"optimizer/schedule"},
 	"optimizer/schedule/solve":              {},
 	"optimizer/schedule/place":              {},
+	"optimizer/schedule/place/forest":       {"optimizer/schedule/place"},
 	"optimizer/schedule/place/interference": {"optimizer/schedule/place"},
 	"optimizer/schedule/place/greedy":       {"optimizer/schedule/place"},
 	"optimizer/schedule/place/exact":        {"optimizer/schedule/place", "optimizer/schedule/place/greedy"},

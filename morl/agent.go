@@ -144,6 +144,7 @@ var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return newConditioned(s, c, seed) },
 	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
+	"pareto":      func(s Shape, c Config, seed uint64) Agent { return NewParetoSet(s, c, seed) },
 	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
 }
 

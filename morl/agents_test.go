@@ -3,6 +3,7 @@ package morl
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -165,7 +166,7 @@ func TestSaveAndLoadEveryAgent(t *testing.T) {
 			if err := back.Load(bytes.NewReader(b.Bytes())); err != nil {
 				t.Fatal(err)
 			}
-			if back.Stats() != a.Stats() {
+			if fmt.Sprint(back.Stats()) != fmt.Sprint(a.Stats()) { // the loss may be NaN
 				t.Fatalf("statistics %+v, saved %+v", back.Stats(), a.Stats())
 			}
 			again := new(bytes.Buffer)
@@ -272,8 +273,8 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 			env := &tagged{}
 			a, _ := New(name, env.Shape(), c, 1)
 			train(t, a, env, steps, 2)
-			if name == "simple" {
-				return // has no replay buffer; the problem checks that no masked action is taken
+			if name == "simple" || name == "pareto" {
+				return // have no replay buffer; the problem checks that no masked action is taken
 			}
 			total := 0
 			for _, r := range replays(a) {

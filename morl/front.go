@@ -12,10 +12,10 @@ type Evaluator interface {
 	Return(policy func(state []float32, mask []bool) int, gamma float64) []float64
 }
 
-// FrontPoint is the return of an agent's policy with the preference that selects it.
+// FrontPoint is the return of an agent's policy.
 type FrontPoint struct {
 	Value      []float64
-	Preference []float32
+	Preference []float32 // that selects it; nil if no preference does
 }
 
 // FrontOptions control the preferences for which Front evaluates an agent.
@@ -27,8 +27,8 @@ type FrontOptions struct {
 	Seed        uint64 // seed of the preferences, used with more than two objectives
 }
 
-// Front returns the non-dominated returns of an agent's greedy policies over preferences, in ascending order of the
-// first objective. With two objectives the preferences are equally spaced, and every interval with different returns
+// Front returns the non-dominated returns of an agent's policies, in ascending order of the first objective: those of
+// its method Policies, or its greedy policies over preferences. With two objectives the preferences are equally spaced, and every interval with different returns
 // at its ends is bisected down to 1e-5, which finds policies that are optimal in a narrow interval only. Otherwise
 // the preferences are the unit vectors and uniform draws from the simplex.
 func Front(a Agent, e Evaluator, o FrontOptions) []FrontPoint {
@@ -37,6 +37,14 @@ func Front(a Agent, e Evaluator, o FrontOptions) []FrontPoint {
 	}
 	m := len(a.Shape().Objectives)
 	f := &frontSearch{agent: a, problem: e, gamma: o.Gamma}
+	if p, ok := a.(interface {
+		Policies() []func(state []float32, mask []bool) int
+	}); ok {
+		for _, policy := range p.Policies() {
+			f.add(FrontPoint{Value: e.Return(policy, o.Gamma)})
+		}
+		return f.found
+	}
 	n := o.Preferences
 	if m == 2 {
 		if n == 0 {
@@ -98,9 +106,15 @@ func (f *frontSearch) ask(w []float32) FrontPoint {
 	r := FrontPoint{Preference: w, Value: f.problem.Return(func(state []float32, mask []bool) int {
 		return f.agent.Act(Observation{State: state, Mask: mask}, w, false)
 	}, f.gamma)}
+	f.add(r)
+	return r
+}
+
+// add adds a return to the front.
+func (f *frontSearch) add(r FrontPoint) {
 	for _, known := range f.found {
 		if slices.Equal(known.Value, r.Value) {
-			return r
+			return
 		}
 	}
 	all := append(slices.Clone(f.found), r)
@@ -113,7 +127,6 @@ func (f *frontSearch) ask(w []float32) FrontPoint {
 		f.found = append(f.found, all[i])
 	}
 	slices.SortFunc(f.found, func(a, b FrontPoint) int { return slices.Compare(a.Value, b.Value) })
-	return r
 }
 
 // halve evaluates the agent between two preferences, with two objectives.

@@ -32,7 +32,8 @@ type Progress struct {
 type focuser interface{ Focus([][]float32) }
 
 // Train runs an agent in an environment and trains it until o.Steps is reached or ctx is done; in the latter case it
-// returns the error of ctx, and the agent remains usable. It is deterministic for a given agent, environment and
+// returns the error of ctx, and the agent remains usable. If the environment has a method Err() error, an error of it
+// after the end of an episode is returned. It is deterministic for a given agent, environment and
 // options.
 func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error {
 	s := env.Shape()
@@ -53,6 +54,21 @@ func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error 
 		}
 	}
 	return t.report()
+}
+
+// failing is implemented by environments that may fail. After a failure they return it, and end every episode.
+type failing interface{ Err() error }
+
+// failure returns the failure of an environment, or the error of ctx, which may have caused it.
+func failure(ctx context.Context, env Environment) error {
+	f, ok := env.(failing)
+	if !ok || f.Err() == nil {
+		return nil
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return f.Err()
 }
 
 // trainee is the state of Train.
@@ -80,6 +96,9 @@ func (t *trainee) episode(ctx context.Context) error {
 	}
 	gain := make([]float64, len(t.w))
 	o := t.env.Reset(t.world)
+	if err := failure(ctx, t.env); err != nil {
+		return err
+	}
 	for over := false; !over && t.steps < t.options.Steps; {
 		copy(t.state, o.State)
 		t.mask = append(t.mask[:0], o.Mask...)
@@ -89,6 +108,11 @@ func (t *trainee) episode(ctx context.Context) error {
 		}
 		action := t.agent.Act(here, t.w, true)
 		out := t.env.Step(action)
+		if out.Done {
+			if err := failure(ctx, t.env); err != nil {
+				return err
+			}
+		}
 		t.agent.Observe(Transition{State: t.state, Mask: here.Mask, Action: action, Reward: out.Reward, Next: out.State,
 			NextMask: out.Mask, Done: out.Done, Cut: out.Cut, Work: out.Work}, t.w)
 		for i, r := range out.Reward {

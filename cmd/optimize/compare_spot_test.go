@@ -45,7 +45,7 @@ func TestCompareSpotDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) != 1+2*12*7 {
+	if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) != 1+2*12*8 {
 		t.Errorf("%d jobs, %v", len(rows), err)
 	}
 }
@@ -80,7 +80,7 @@ func TestCompareSpotRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.write("one.json", hourlyTrace("0011"))
 	for line, want := range map[string]string{
-		"--policies best":                     `"best": unknown, want one of greedy`,
+		"--policies best":                     `"best": unknown, want one of adaptive`,
 		"--policies greedy,greedy":            "named twice",
 		"--against sliced --policies uniform": "not among --policies",
 		"--slack 1":                           "--slack 1: no deadline can be met",

@@ -17,6 +17,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
+	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
@@ -32,6 +33,9 @@ func main() {
 	}
 	if len(os.Args) > 1 && os.Args[1] == runs.NodeArg {
 		os.Exit(remote.Node(os.Args[2:], []string{processEnv().Self[0], keeperArg}))
+	}
+	if len(os.Args) > 1 && os.Args[1] == colocate.CyclesArg {
+		os.Exit(colocate.RunCycles(os.Args[2:]))
 	}
 	if len(os.Args) > 1 && os.Args[1] == simulate.ShareArg {
 		os.Exit(int(executeShare(processEnv())))

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -53,6 +54,47 @@ func TestPretrain(t *testing.T) {
 	}
 }
 
+// TestPretrainProcess trains in an environment of the user through the Python adapter, and reports its failure.
+func TestPretrainProcess(t *testing.T) {
+	if _, err := exec.LookPath("python3"); err != nil {
+		t.Skip("python3 is not installed")
+	}
+	w := newWorld(t)
+	code, adapter, errs := w.run("pretrain", "adapter")
+	if code != run.CodeDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	w.write("environment.py", adapter)
+	w.write("mine.py", `import sys, environment
+class Line:
+    def reset(self, seed=None):
+        self.at = 0
+        return [0.0], {}
+    def step(self, action):
+        if len(sys.argv) > 1:
+            raise ValueError("broken")
+        self.at += 1
+        end = action == 1 or self.at == 5
+        return [self.at / 5], [float(self.at) if end else 0.0, -1.0], end, False, {}
+environment.serve(Line(), state=1, actions=2, objectives=["gain", "time"])
+`)
+	args := []string{"pretrain", "--env", "process:python3 mine.py", "--agent", "conditioned", "--steps", "600", "--measure", "300", "--hidden", "16", "--batch", "32", "--json"}
+	code, out, errs := w.run(args...)
+	var got struct {
+		Objectives []string
+		Front      [][]float64
+		File       string
+	}
+	if err := json.Unmarshal([]byte(out), &got); code != run.CodeDone || err != nil || len(got.Front) == 0 || len(got.Front[0]) != 2 || got.File != "process-conditioned.agent" {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	args[2] = "process:python3 mine.py broken"
+	args = append(args, "--out", "b.agent")
+	if code, _, errs := w.run(args...); code == run.CodeDone || !strings.Contains(errs, "ValueError: broken") {
+		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
 // TestPretrainInterrupted checks that an interrupt saves and prints the command that continues, and that this command
 // works.
 func TestPretrainInterrupted(t *testing.T) {
@@ -92,23 +134,23 @@ func TestPretrainBadInput(t *testing.T) {
 	w.write("text.agent", "not an agent")
 	w.write("deep-sea-treasure-envelope.agent", "keep me")
 	for says, args := range map[string]string{
-		"nearest known is problem:deep-sea-treasure":    "--env problem:deep-sea --agent envelope",
-		"nearest known is training":                     "--env trainin --agent envelope",
-		"nearest known is envelope":                     "--env training --agent enveloppe",
-		"--steps 0":                                     "--env training --agent envelope --steps 0",
-		"--steps -7":                                    "--env training --agent envelope --steps -7",
-		"--gamma 1.5":                                   "--env training --agent envelope --gamma 1.5",
-		"cannot write into its directory":               "--env training --agent envelope --out no/where.agent",
-		"ends in .csv or .html":                         "--env training --agent envelope --curves c.png",
-		"no agent file":                                 "--resume text.agent",
-		"no such file":                                  "--resume nothing.agent",
-		"a problem has its own":                         "--env problem:fruit-tree-5 --agent envelope --actions 9",
-		"--resets sometimes":                            "--env training --agent envelope --resets sometimes",
-		"agent exists":                                  "--env problem:deep-sea-treasure --agent envelope",
-		"--profiles":                                    "--env training --agent envelope --profiles nowhere",
-		"nearest known is --steps":                      "--env training --agent envelope --step 5",
-		"--env is required":                             "--agent envelope",
-		"unknown command \"x\" for \"optimize pretrain": "x",
+		"nearest known is problem:deep-sea-treasure":   "--env problem:deep-sea --agent envelope",
+		"nearest known is training":                    "--env trainin --agent envelope",
+		"nearest known is envelope":                    "--env training --agent enveloppe",
+		"--steps 0":                                    "--env training --agent envelope --steps 0",
+		"--steps -7":                                   "--env training --agent envelope --steps -7",
+		"--gamma 1.5":                                  "--env training --agent envelope --gamma 1.5",
+		"cannot write into its directory":              "--env training --agent envelope --out no/where.agent",
+		"ends in .csv or .html":                        "--env training --agent envelope --curves c.png",
+		"no agent file":                                "--resume text.agent",
+		"no such file":                                 "--resume nothing.agent",
+		"a problem has its own":                        "--env problem:fruit-tree-5 --agent envelope --actions 9",
+		"--resets sometimes":                           "--env training --agent envelope --resets sometimes",
+		"agent exists":                                 "--env problem:deep-sea-treasure --agent envelope",
+		"--profiles":                                   "--env training --agent envelope --profiles nowhere",
+		"nearest known is --steps":                     "--env training --agent envelope --step 5",
+		"--env is required":                            "--agent envelope",
+		"unknown command \"x\" of `optimize pretrain`": "x",
 	} {
 		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, says) || strings.Count(errs, "\n") != 1 || out != "" {

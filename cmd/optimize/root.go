@@ -17,6 +17,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/cluster"
 	"trainopt/cmd/optimize/internal/predict"
+	"trainopt/cmd/optimize/internal/profile"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/optimizer/run"
@@ -107,7 +108,7 @@ func commandNamed(args []string) bool {
 		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
 			continue // the value of a common flag
 		}
-		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "cluster", "pretrain", "doctor", "version", "completion", "help", "config", "init", "lease-py", "__complete"}, a)
+		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "cluster", "pretrain", "profile", "doctor", "version", "completion", "help", "config", "init", "lease-py", "__complete"}, a)
 	}
 	return false
 }
@@ -141,6 +142,7 @@ allocation by preference, enforces the deadline and the budget, and reports the 
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(explainFlag(cmd, err)) })
 	root.AddCommand(runs.Commands(e)...)
 	root.AddCommand(predict.Commands(e)...)
+	root.AddCommand(profile.Commands(e)...)
 	root.AddCommand(simulate.Commands(e)...)
 	root.AddCommand(cluster.Command(e))
 	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e))

@@ -116,7 +116,7 @@ func TestSimulateSpotRefusals(t *testing.T) {
 	w.write("fast.json", `{"metadata":{"gap_seconds":60},"data":[1,0]}`)
 	w.write("broken.json", `{"metadata":`)
 	for line, want := range map[string]string{
-		"--policy best":                              `"best": unknown, want one of greedy`,
+		"--policy best":                              `"best": unknown, want one of adaptive`,
 		"--trace nowhere.json":                       "nowhere.json",
 		"--trace broken.json":                        "broken.json: read spot trace",
 		"--trace one.json,fast.json":                 "ticks of 3600 s and fast of 60 s",

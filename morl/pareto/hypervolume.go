@@ -22,6 +22,9 @@ func Hypervolume(points [][]float64, reference []float64) float64 {
 	if hasNaN(reference) {
 		return math.NaN()
 	}
+	if m == 3 {
+		return newSlicer(m, 0).sweep.above(points, [3]float64(reference))
+	}
 	above := make([][]float64, 0, len(points))
 	infinite := false
 	for _, p := range points {
@@ -157,38 +160,86 @@ func area(points [][]float64) float64 {
 
 // sweep computes the volume of three objectives; its buffers are reused.
 type sweep struct {
-	stairs      staircase
-	rank, order []int
+	stairs        staircase
+	given, points [][3]float64 // as given, and in ascending order
+	order, spare  []keyed
 }
 
-// volume sweeps down the third objective; the area under the staircase of the first two grows with each point.
-func (w *sweep) volume(points [][]float64) float64 {
-	w.rank, w.order = w.rank[:0], w.order[:0]
-	slices.SortFunc(points, func(a, b []float64) int {
-		return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2]))
-	})
-	for i := range points {
-		w.order = append(w.order, i)
+// above returns the hypervolume of three objectives above a reference.
+func (w *sweep) above(points [][]float64, reference [3]float64) float64 {
+	w.given = make([][3]float64, 0, len(points))
+	infinite := false
+	for _, p := range points {
+		var q [3]float64
+		if shift(q[:], p, reference[:]) {
+			w.given = append(w.given, q)
+			infinite = infinite || math.IsInf(max(q[0], q[1], q[2]), 1)
+		}
 	}
-	slices.SortFunc(w.order, func(i, j int) int { return cmp.Or(cmp.Compare(points[j][2], points[i][2]), cmp.Compare(j, i)) })
-	w.stairs.reset(len(points))
+	if infinite {
+		return math.Inf(1)
+	}
+	return w.run()
+}
+
+// volume returns the hypervolume of the first three objectives above 0.
+func (w *sweep) volume(points [][]float64) float64 {
+	w.given = w.given[:0]
+	for _, p := range points {
+		w.given = append(w.given, [3]float64(p))
+	}
+	return w.run()
+}
+
+// run sweeps down the third objective; the area under the staircase of the first two grows with each point.
+func (w *sweep) run() float64 {
+	w.sort()
+	w.order = w.order[:0]
+	for i := len(w.points) - 1; i >= 0; i-- {
+		w.order = append(w.order, keyed{^math.Float64bits(w.points[i][2]), i})
+	}
+	w.order, w.spare = radix(w.order, w.spare)
+	w.stairs.reset(len(w.points))
 	var sum, base float64
-	for n, i := range w.order {
-		base += w.grow(points, i)
+	for n, k := range w.order {
+		base += w.grow(k.index)
 		z := 0.0
 		if n+1 < len(w.order) {
-			z = points[w.order[n+1]][2]
+			z = w.points[w.order[n+1].index][2]
 		}
-		sum += base * (points[i][2] - z)
+		sum += base * (w.points[k.index][2] - z)
 	}
 	return sum
 }
 
+// sort sets points to the given ones in ascending order, which does not depend on the order in which they were given.
+func (w *sweep) sort() {
+	w.order = w.order[:0]
+	for i := range w.given {
+		w.order = append(w.order, keyed{math.Float64bits(w.given[i][0]), i})
+	}
+	w.order, w.spare = radix(w.order, w.spare)
+	w.points = w.points[:0]
+	for _, k := range w.order {
+		w.points = append(w.points, w.given[k.index])
+	}
+	for from := 0; from < len(w.points); {
+		to := from + 1
+		for to < len(w.points) && w.points[to][0] == w.points[from][0] {
+			to++
+		}
+		if to > from+1 {
+			slices.SortFunc(w.points[from:to], func(a, b [3]float64) int { return cmp.Or(cmp.Compare(a[1], b[1]), cmp.Compare(a[2], b[2])) })
+		}
+		from = to
+	}
+}
+
 // grow adds the point of this rank to the staircase and returns the area gained. It removes the steps that the point
 // covers, adding the area of each on the way.
-func (w *sweep) grow(points [][]float64, rank int) float64 {
+func (w *sweep) grow(rank int) float64 {
 	s := &w.stairs
-	x, y := points[rank][0], points[rank][1]
+	x, y := w.points[rank][0], w.points[rank][1]
 	below := 0.0
 	if n := s.next(rank); n >= 0 {
 		below = s.y[n]
@@ -200,7 +251,7 @@ func (w *sweep) grow(points [][]float64, rank int) float64 {
 	for q := s.previous(rank); ; q = s.previous(q) {
 		left, height := 0.0, 0.0
 		if q >= 0 {
-			left, height = points[q][0], s.y[q]
+			left, height = w.points[q][0], s.y[q]
 		}
 		gained += (x - left) * (y - below)
 		if q < 0 || height > y {

@@ -253,7 +253,7 @@ func TestLengthsMustAgree(t *testing.T) {
 }
 
 func BenchmarkHypervolume(b *testing.B) {
-	for name, c := range map[string]struct{ n, m int }{"2-D 100000": {100_000, 2}, "3-D 10000": {10_000, 3}, "4-D 200": {200, 4}, "6-D 64": {64, 6}} {
+	for name, c := range map[string]struct{ n, m int }{"2-D 100000": {100_000, 2}, "3-D 1000": {1000, 3}, "3-D 10000": {10_000, 3}, "4-D 200": {200, 4}, "6-D 64": {64, 6}} {
 		points := sphere(c.n, c.m, 1)
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -152,7 +152,8 @@ type workerTrials struct {
 	marked [2]time.Duration // time between steps, and waiting time within it, at the last change
 	why    string           // reason of the requested change
 	asked  *int             // the last number requested in this launch
-	judged *Segment         // the last segment that was judged
+	judged *Segment         // the last segment that was judged, and the number of its blocks then
+	blocks int
 }
 
 // workerRange returns the range of loader workers that the user allows; the zero Range if none.
@@ -287,13 +288,17 @@ func (r *run) takeWorkers() {
 	r.Current = to
 }
 
-// watchWorkers judges a change of workers once it is measured, and reverts it if the training has become slower
-// beyond noise.
+// watchWorkers judges a change of workers once it is measured, and again whenever twice as much is measured. It
+// reverts a change that has made the training slower beyond noise.
 func (r *run) watchWorkers() {
-	if !r.workers.unjudged(&r.Progress) || !r.liveWorkers() || r.model == nil || r.observer.workers.id != 0 || r.Pending != nil || !r.Progress.Current().settled() {
+	seg := r.Progress.Current()
+	if seg == nil || !r.workers.unjudged(&r.Progress) && (seg != r.workers.judged || len(seg.Blocks) < 2*r.workers.blocks) {
 		return
 	}
-	r.workers.judged = r.Progress.Current()
+	if !r.liveWorkers() || r.model == nil || r.observer.workers.id != 0 || r.Pending != nil || !seg.settled() {
+		return
+	}
+	r.workers.judged, r.workers.blocks = seg, len(seg.Blocks)
 	r.runPlanning(r.refit)
 	if to, why := plan.Revert(r.snapshot()); to != nil && r.workersAlone(*to) {
 		r.moveWorkers(*to, why)

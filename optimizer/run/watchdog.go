@@ -14,9 +14,9 @@ import (
 // loopPatience is the time that the loop has for an action that is due before the watchdog takes it.
 const loopPatience = 300 * time.Millisecond
 
-// sameSignal is the time within which a second SIGTERM counts as the same one: timeout(1) and service managers send
-// it to the process and to its group.
-const sameSignal = 300 * time.Millisecond
+// sameSignal is the time within which a repeated signal counts as the same one: timeout(1) and service managers send it
+// to the process and to its group.
+const sameSignal = 250 * time.Millisecond
 
 // watchdog receives the user's signals, and stops a job whose limit is reached if the loop does not, because it is
 // blocked by a flood of log rows, a plan, a disk or a terminal. It has its own goroutine and a small state. Every
@@ -36,7 +36,8 @@ type watchdog struct {
 	gently   func() (stopMethod, error) // asks the job to exit before SIGTERM; nil: not possible
 	askAt    time.Duration
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
-	termAt   time.Time     // time of the last SIGTERM
+	last     os.Signal     // the last signal, nil before the first
+	lastAt   time.Time     // its time
 	received int           // number of the user's signals
 	taken    int           // number of signals that the loop has handled
 	starting context.CancelFunc
@@ -108,11 +109,10 @@ func (w *watchdog) close() {
 func (w *watchdog) receive(s os.Signal) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if now := time.Now(); s == syscall.SIGTERM {
-		again := now.Sub(w.termAt) < sameSignal
-		if w.termAt = now; again {
-			return
-		}
+	now := time.Now()
+	again := s == w.last && now.Sub(w.lastAt) < sameSignal
+	if w.last, w.lastAt = s, now; again {
+		return
 	}
 	w.received++
 	if w.starting != nil {

@@ -53,19 +53,22 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		resume  Resumable
-		saves   bool
-		signals []os.Signal
-		limit   time.Duration
-		asks    int
-		stops   int
-		code    Code
-		reason  string
+		resume   Resumable
+		saves    bool
+		signals  []os.Signal
+		together bool // all signals arrive at once
+		limit    time.Duration
+		asks     int
+		stops    int
+		code     Code
+		reason   string
 	}{
-		"a signal, saved":            {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
-		"a signal, no checkpoint":    {resume: ResumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
-		"a hang-up":                  {resume: ResumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
-		"two signals":                {resume: ResumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
+		"a signal, saved":         {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
+		"a signal, no checkpoint": {resume: ResumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
+		"a hang-up":               {resume: ResumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
+		"two signals":             {resume: ResumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
+		"one signal, sent to the process and to its group": {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT},
+			together: true, asks: 1, code: CodeInterrupt, reason: "user"},
 		"the deadline, saved":        {resume: ResumableYes, saves: true, limit: time.Minute, asks: 1, code: CodeGuard, reason: "deadline"},
 		"the deadline, not answered": {resume: ResumableYes, limit: time.Minute, asks: 1, stops: 1, code: CodeGuard, reason: "deadline"},
 	} {
@@ -79,7 +82,10 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 			defer cancel()
 			go func() { ended <- s.agent().Run(ctx, s.cfg, signals) }()
 			await(t, "the loop to be held", held)
-			for _, sig := range c.signals {
+			for i, sig := range c.signals {
+				if i > 0 && !c.together {
+					time.Sleep(sameSignal + 50*time.Millisecond)
+				}
 				signals <- sig
 			}
 			if c.limit > 0 {

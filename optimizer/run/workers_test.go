@@ -106,6 +106,27 @@ func TestUselessWorkersAreTakenBack(t *testing.T) {
 	}
 }
 
+// TestWorkersThatSlowDownLaterAreTakenBack: a change that was faster at first is judged again as more is measured.
+func TestWorkersThatSlowDownLaterAreTakenBack(t *testing.T) {
+	t.Parallel()
+	changed := 0
+	s := loadingStage(t, nil)
+	s.cfg.Every = 1000 // no regular adaptation
+	s.play = loadingJob(240, 0, func(workers int) (float64, float64) {
+		if workers == 0 {
+			return 3, 2
+		}
+		if changed++; changed > 40 {
+			return 9, 0
+		}
+		return 1, 0
+	})
+	rec := s.run().Record
+	if got := workersOf(rec); rec.State != journal.Done || got != "live 2, live 0" {
+		t.Errorf("%s with workers %q, want 2 and later the script's own again: %v", rec.State, got, s.events)
+	}
+}
+
 // TestWorkersWithoutConsent: without a range, with a single number, or with the static planner, no number is tried.
 func TestWorkersWithoutConsent(t *testing.T) {
 	for name, set := range map[string]func(*Config){

@@ -101,6 +101,46 @@ type Policy interface {
 	Traits() Traits
 }
 
+// Incremental is a policy that derives a decision from its last one and from what has changed since, at a cost that does
+// not grow with the number of jobs, as a snapshot of all of them does.
+type Incremental interface {
+	Policy
+	// Update returns the jobs whose place changes. The first call contains all jobs as arrivals. ok is false if the
+	// policy needs a snapshot of all jobs: it must be asked by Decide from then on.
+	Update(c *Changes) (moves []Place, ok bool)
+}
+
+// Changes is the input of an Incremental policy. The policy must neither modify nor retain it, except for the jobs and
+// rates to which it refers.
+type Changes struct {
+	Now     float64      // seconds
+	Devices []DeviceType // sorted by name; the same in all calls
+	Arrived []Arrival    // since the last call, in order of arrival
+	Ended   []int        // numbers of the jobs that ended since the last call
+	// Remaining returns the remaining steps of an active job by its number.
+	Remaining func(number int) float64
+}
+
+// Arrival is a job that arrived, with a number of the scheduler's choice that no other active job has.
+type Arrival struct {
+	Number int
+	JobState
+}
+
+// Place is a job and the type of its devices, on which it runs all the time.
+type Place struct {
+	Number int // of the job
+	Device int // index into Changes.Devices; −1: it waits
+}
+
+// Certified is a policy that can prove how good its decisions are.
+type Certified interface {
+	Policy
+	// MaxLoss returns the most by which the objective of the last decision can be below its optimum, relative to the
+	// optimum; NaN: unknown.
+	MaxLoss() float64
+}
+
 // Stateful is a policy that keeps state between decisions.
 type Stateful interface {
 	Policy

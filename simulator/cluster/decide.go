@@ -37,29 +37,30 @@ func (s *simulation) decide() (schedule.Allocation, error) {
 		return schedule.Allocation{}, nil
 	}
 	s.updateSnapshot()
-	var began time.Duration
-	if s.Clock != nil {
-		began = s.Clock()
-	}
-	a, err := s.call()
-	if s.Clock != nil {
-		s.deciding += s.Clock() - began
-	}
-	// Without a better candidate, an error is attributed to the latest arrival.
-	about := s.active[len(s.active)-1].ID
+	var a schedule.Allocation
+	about := -1
+	err := s.call(func() (err error) { a, err = s.policy.Decide(&s.snapshot); return err })
 	if err == nil {
-		var i int
-		if i, err = a.Check(&s.snapshot, s.traits); i >= 0 {
-			about = s.active[i].ID
-		}
+		about, err = a.Check(&s.snapshot, s.traits)
 	}
-	if err != nil {
-		if s.ctx.Err() != nil {
-			return a, fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
-		}
-		return a, &PolicyError{s.traits.Name, s.now, about, err}
+	if err == nil {
+		return a, nil
 	}
-	return a, nil
+	if about < 0 { // without a better candidate, an error is attributed to the latest arrival
+		about = len(s.active) - 1
+	}
+	return schedule.Allocation{}, s.policyError(err, s.active[about].ID)
+}
+
+// policyError returns the error of a policy that ends a run; nil if err is nil. The job is the one that it concerns.
+func (s *simulation) policyError(err error, job int) error {
+	switch {
+	case err == nil:
+		return nil
+	case s.ctx.Err() != nil:
+		return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
+	}
+	return &PolicyError{s.traits.Name, s.now, job, err}
 }
 
 // updateSnapshot brings the snapshot up to date.
@@ -67,15 +68,20 @@ func (s *simulation) updateSnapshot() {
 	s.snapshot.Now = s.now
 	s.snapshot.Jobs = s.snapshot.Jobs[:0]
 	for _, j := range s.active {
-		state := schedule.JobState{
-			Job: j.Job, Rate: j.kind.rate, Remaining: j.remaining(), Attained: j.attained,
-			Seconds: j.Seconds * (j.remaining() / j.Steps),
-		}
-		if j.leased != nil {
-			state.Held, state.Device = j.round.Held()
-		}
-		s.snapshot.Jobs = append(s.snapshot.Jobs, state)
+		s.snapshot.Jobs = append(s.snapshot.Jobs, j.state())
 	}
+}
+
+// state returns the job as a policy sees it.
+func (j *job) state() schedule.JobState {
+	state := schedule.JobState{
+		Job: j.Job, Rate: j.kind.rate, Remaining: j.remaining(), Attained: j.attained,
+		Seconds: j.Seconds * (j.remaining() / j.Steps),
+	}
+	if j.leased != nil {
+		state.Held, state.Device = j.round.Held()
+	}
+	return state
 }
 
 // pairRate implements Snapshot.Pair. The job that arrived first comes first in the estimates.
@@ -88,33 +94,33 @@ func (s *simulation) pairRate(a, b, device int) (ra, rb float64) {
 	return p.a[device], p.b[device]
 }
 
-// call runs the policy in a separate goroutine, so that a policy that does not return cannot block the run. In that
-// case the goroutine is leaked with the snapshot.
-func (s *simulation) call() (schedule.Allocation, error) {
-	type answer struct {
-		schedule.Allocation
-		error
+// call runs a call of the policy in a separate goroutine, so that a policy that does not return cannot block the run. In
+// that case the goroutine is leaked with the snapshot, and the results of the call must not be read.
+func (s *simulation) call(policy func() error) error {
+	if s.Clock != nil {
+		began := s.Clock()
+		defer func() { s.deciding += s.Clock() - began }()
 	}
 	// Buffered, so that an abandoned goroutine can terminate.
-	done := make(chan answer, 1)
+	done := make(chan error, 1)
 	go func() {
-		var a answer
+		var err error
 		defer func() {
 			if r := recover(); r != nil {
-				a.error = fmt.Errorf("it panicked: %v", r)
+				err = fmt.Errorf("it panicked: %v", r)
 			}
-			done <- a
+			done <- err
 		}()
-		a.Allocation, a.error = s.policy.Decide(&s.snapshot)
+		err = policy()
 	}()
 	limit := time.NewTimer(s.PolicyLimit)
 	defer limit.Stop()
 	select {
-	case a := <-done:
-		return a.Allocation, a.error
+	case err := <-done:
+		return err
 	case <-limit.C:
-		return schedule.Allocation{}, fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
+		return fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
 	case <-s.ctx.Done():
-		return schedule.Allocation{}, s.ctx.Err()
+		return s.ctx.Err()
 	}
 }

@@ -19,6 +19,7 @@ type job struct {
 	*workload.Job
 	number   int // in order of arrival, from 0
 	kind     *kind
+	steps    float64 // of the job, kept close to done
 	done     float64 // steps
 	started  bool
 	attained float64 // device-seconds
@@ -34,7 +35,11 @@ type job struct {
 	failures int // consecutive rounds without progress
 }
 
-func (j *job) remaining() float64 { return j.Steps - j.done }
+func newJob(j *workload.Job, number int) *job {
+	return &job{Job: j, number: number, steps: j.Steps, chosen: -1}
+}
+
+func (j *job) remaining() float64 { return j.steps - j.done }
 
 // pairRates contains the throughputs, in steps/s, of two co-located kinds by device type.
 type pairRates struct{ a, b []float64 }

@@ -45,6 +45,12 @@ type ending struct {
 	generation int
 }
 
+// Changes that may accumulate before a policy that needs all jobs decides again: with less than 400 active jobs, none.
+const (
+	pendingShare = 0.005 // of the active jobs
+	pendingDelay = 120   // seconds after the first change, if no device is assigned before; else a round
+)
+
 // newRoundDriver returns the mechanism and completes the snapshot by what only this mechanism offers to policies.
 func newRoundDriver(s *simulation) *roundDriver {
 	m := &roundDriver{simulation: s}
@@ -52,10 +58,21 @@ func newRoundDriver(s *simulation) *roundDriver {
 	s.snapshot.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		return s.Throughputs.Alone(s.Devices[device].Name, j.Type, gpus)
 	}
-	m.engine = round.New(round.Options{
+	var world round.World = m
+	if p, ok := s.policy.(schedule.Incremental); ok {
+		world = newUpdatingDriver(m, p)
+	}
+	o := round.Options{
 		Devices: s.Devices, Traits: s.traits, Interval: s.Interval, MinReplanInterval: s.MinRecompute, WholeRounds: s.WholeRounds,
 		Preemption: s.Preemption,
-	}, m)
+	}
+	if s.MinRecompute == 0 {
+		o.Pending, o.PendingDelay = pendingShare, s.Interval
+		if s.traits.OnlyShares { // jobs and devices wait for the decision
+			o.PendingDelay = min(pendingDelay, s.Interval)
+		}
+	}
+	m.engine = round.New(o, world)
 	return m
 }
 
@@ -104,7 +121,7 @@ func (m *roundDriver) advance() error {
 		next = min(next, at)
 	}
 	if math.IsInf(next, 1) {
-		if len(m.active) == 0 {
+		if m.removeEnded(); len(m.active) == 0 {
 			return errors.New("no job is left")
 		}
 		return &PolicyError{m.traits.Name, m.now, m.active[0].ID, errors.New("it gives no device to any job that is left, and no other will come")}
@@ -223,8 +240,12 @@ func (m *roundDriver) start(a *job, c *round.Command) {
 	if s.b != nil {
 		seconds = min(seconds, s.b.remaining()/s.paceB)
 	}
-	if !math.IsInf(seconds, 1) {
-		m.ends.Push(s.resumes+seconds, ending{a, s.generation})
+	if math.IsInf(seconds, 1) {
+		return
+	}
+	m.ends.Push(s.resumes+seconds, ending{a, s.generation})
+	if m.ends.Len() > 4*len(m.active)+64 { // mostly those of stretches that were stopped
+		m.ends.Keep(func(e ending) bool { return e.generation == e.job.stretch.generation })
 	}
 }
 

@@ -24,13 +24,13 @@ func TestImprovedResults(t *testing.T) {
 		lost   float64
 		mean   float64 // hours
 	}{
-		"best match":           {"best_match", false, false, 0, 11.975},
-		"shortest first":       {"srtf", false, false, 0, 11.986},
+		"best match":           {"best_match", false, false, 0, 11.949},
+		"shortest first":       {"srtf", false, false, 0, 11.949},
 		"pairs":                {"best_match_packed", true, false, 0, 15.998},
 		"pairs, shortest":      {"srtf_packed", true, false, 0, 16.047},
 		"pairs, restarts cost": {"srtf_packed", true, false, 60, 16.077},
-		"whole rounds":         {"srtf", false, true, 0, 12.038},
-		"restarts cost 60 s":   {"srtf", false, false, 60, 11.989},
+		"whole rounds":         {"srtf", false, true, 0, 12.000},
+		"restarts cost 60 s":   {"srtf", false, false, 60, 11.954},
 		"shortest, multi":      {"srtf", true, false, 0, 16.027},
 		"FIFO":                 {"fifo_perf", false, false, 0, 11.947},
 		"shares of everything": {"isolated", false, false, 0, 12.08},

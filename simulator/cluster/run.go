@@ -41,6 +41,9 @@ func Run(ctx context.Context, c Config) (*Result, error) {
 	if err = s.run(newMechanism(s)); err != nil {
 		err = fmt.Errorf("simulate rounds: %w", err)
 	}
+	if s.settleAll != nil {
+		s.settleAll()
+	}
 	return s.result(err), err
 }
 
@@ -71,7 +74,9 @@ type simulation struct {
 	estimates *pairEstimates // of rates of pairs; nil: actual rates are known
 	source    *source
 	now       float64
-	active    []*job // in order of arrival
+	active    []*job // in order of arrival; ended jobs are removed by removeEnded
+	gone      int    // number of ended jobs in active
+	settleAll func() // accounts the work of the running jobs at the end of the run; nil: nothing to account
 	arrived   int
 	demand    int // devices requested by active jobs
 	devices   int
@@ -174,14 +179,14 @@ func (s *simulation) run(m mechanism) error {
 				return fmt.Errorf("interrupted at %.0f s of simulated time: %w", s.now, context.Cause(s.ctx))
 			}
 			if s.Progress != nil {
-				s.Progress(Progress{Now: s.now, Arrived: s.arrived, Done: s.inWindow, Window: s.expected, Active: len(s.active)})
+				s.Progress(Progress{Now: s.now, Arrived: s.arrived, Done: s.inWindow, Window: s.expected, Active: s.present()})
 			}
 		}
 		if err := m.step(); err != nil {
 			return err
 		}
 		if s.now > s.Limit {
-			return fmt.Errorf("%w of %.0f s: %d of %d jobs have ended, %d are in the cluster", ErrLimit, s.Limit, s.inWindow, s.expected, len(s.active))
+			return fmt.Errorf("%w of %.0f s: %d of %d jobs have ended, %d are in the cluster", ErrLimit, s.Limit, s.inWindow, s.expected, s.present())
 		}
 		if err := s.backlog.check(s); err != nil {
 			return err
@@ -194,7 +199,7 @@ func (s *simulation) run(m mechanism) error {
 // recorded without a completion time.
 func (s *simulation) arrive(enter func(*job)) {
 	for next := s.source.peek(); next != nil && next.Arrival <= s.now; next = s.source.peek() {
-		j := &job{Job: s.source.take(), number: s.arrived, chosen: -1}
+		j := newJob(s.source.take(), s.arrived)
 		j.kind = s.rates.kind(j.Job)
 		s.arrived++
 		s.events++
@@ -214,6 +219,7 @@ func (s *simulation) arrive(enter func(*job)) {
 // end removes a job from the cluster. The completion time is NaN if the job was abandoned.
 func (s *simulation) end(j *job, at float64) {
 	j.gone = true
+	s.gone++
 	s.estimates.forget(j)
 	s.demand -= j.GPUs
 	s.record(j, at)
@@ -237,8 +243,11 @@ func (s *simulation) removeEnded() {
 		}
 	}
 	clear(s.active[len(kept):])
-	s.active = kept
+	s.active, s.gone = kept, 0
 }
+
+// present returns the number of active jobs.
+func (s *simulation) present() int { return len(s.active) - s.gone }
 
 // charge accounts the use of devices of a type by a job, or by a pair (b is not nil): for some seconds from a point in
 // time, at a share of each device. In compat mode each job of a pair pays the full price, as in Gavel; otherwise the

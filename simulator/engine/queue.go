@@ -82,10 +82,25 @@ func (q *Queue[E]) Pop() (at float64, what E) {
 	q.heap[last] = event[E]{} // release references of the payload
 	q.heap = q.heap[:last]
 	if last > 0 {
-		q.down()
+		q.down(0)
 	}
 	q.now = first.at
 	return first.at, first.what
+}
+
+// Keep removes the events for which keep returns false. O(events).
+func (q *Queue[E]) Keep(keep func(E) bool) {
+	kept := q.heap[:0]
+	for _, e := range q.heap {
+		if keep(e.what) {
+			kept = append(kept, e)
+		}
+	}
+	clear(q.heap[len(kept):])
+	q.heap = kept
+	for i := len(kept) - 1; i >= 0; i-- {
+		q.down(i)
+	}
 }
 
 func (q *Queue[E]) up(i int) {
@@ -102,10 +117,9 @@ func (q *Queue[E]) up(i int) {
 	h[i] = moving
 }
 
-func (q *Queue[E]) down() {
+func (q *Queue[E]) down(i int) {
 	h := q.heap
-	moving := h[0]
-	i := 0
+	moving := h[i]
 	for {
 		least := i*children + 1
 		if least >= len(h) {

@@ -166,3 +166,28 @@ func BenchmarkContainerHeap(b *testing.B) {
 		push(e.at+random.Float64(), e.what)
 	}
 }
+
+func TestKeepRemovesEvents(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var q Queue[int]
+		times := rapid.SliceOfN(rapid.IntRange(0, 9), 0, 40).Draw(t, "times")
+		for id, at := range times {
+			q.Push(float64(at), id)
+		}
+		odd := func(id int) bool { return id%2 == 1 }
+		q.Keep(odd)
+		before, n := [2]int{-1, -1}, 0
+		for q.Len() > 0 {
+			at, id := q.Pop()
+			now := [2]int{int(at), id}
+			if !odd(id) || times[id] != now[0] || cmp.Or(now[0]-before[0], now[1]-before[1]) <= 0 {
+				t.Fatalf("event %v after %v of %v", now, before, times)
+			}
+			before = now
+			n++
+		}
+		if n != len(times)/2 {
+			t.Fatalf("%d of %d events remain", n, len(times))
+		}
+	})
+}

@@ -9,12 +9,13 @@ import (
 	"time"
 
 	"trainopt/morl"
+	"trainopt/morl/process"
 	"trainopt/simulator/training/profile"
 )
 
 // Options configure a training. Env and Agent are required unless Resume contains them; every other field may be zero.
 type Options struct {
-	Env   string // one of Environments
+	Env   string // one of Environments, or ProcessPrefix and a command of the shell
 	Agent string // one of Agents
 	// Steps is the total number of decisions, including those of a resumed agent; 0 means that of the recipe or the
 	// planned total of the resumed training.
@@ -28,7 +29,8 @@ type Options struct {
 	Measure int
 	// KeepLast keeps the agent of the last step instead of the one with the best measurement.
 	KeepLast bool
-	Jobs     JobOptions // for the environment "training"
+	Jobs     JobOptions      // for the environment "training"
+	Process  process.Options // for an environment in another process
 
 	// Resume is an agent file to continue from. Checkpoint is the matching second argument of Save: the networks at
 	// the time of the interruption, and the curve; if nil, the training continues from Resume. Neither contains the
@@ -67,17 +69,23 @@ type Progress struct {
 // Environments lists the valid values of Options.Env.
 func Environments() []string { return slices.Sorted(maps.Keys(worlds)) }
 
+// continuous contains the environments whose states hardly recur.
+var continuous = map[string]bool{"training": true, "problem:minecart-deterministic": true}
+
 // Agents lists the valid values of Options.Agent.
 func Agents() []string { return slices.Sorted(maps.Keys(morl.Agents)) }
 
 // Validate returns all problems of the options, except those of the files to resume from.
 func (o Options) Validate() error {
 	var errs []error
-	if _, ok := worlds[o.Env]; !ok && !(o.Env == "" && o.Resume != nil) {
-		errs = append(errs, fmt.Errorf("environment %q: unknown, want one of %s", o.Env, strings.Join(Environments(), ", ")))
+	if _, ok := worldOf(o.Env); !ok && !(o.Env == "" && o.Resume != nil) {
+		errs = append(errs, fmt.Errorf("environment %q: unknown, want one of %s or %sCOMMAND", o.Env, strings.Join(Environments(), ", "), ProcessPrefix))
 	}
 	if _, ok := morl.Agents[o.Agent]; !ok && !(o.Agent == "" && o.Resume != nil) {
 		errs = append(errs, fmt.Errorf("agent %q: unknown, want one of %s", o.Agent, strings.Join(Agents(), ", ")))
+	}
+	if o.Agent == "pareto" && continuous[o.Env] {
+		errs = append(errs, fmt.Errorf("agent pareto requires states that recur: those of %s hardly do", o.Env))
 	}
 	if o.Steps < 0 || o.Steps > maxSteps {
 		errs = append(errs, fmt.Errorf("%d steps: want 1 to %d", o.Steps, maxSteps))

@@ -1,6 +1,8 @@
 package pretrain
 
 import (
+	"strings"
+
 	"trainopt/morl"
 )
 
@@ -19,6 +21,9 @@ type recipe struct {
 
 // recipeFor returns the recipe of an environment and agent; ok is false if none exists.
 func recipeFor(env, agent string) (r recipe, ok bool) {
+	if strings.HasPrefix(env, ProcessPrefix) {
+		env = ProcessPrefix
+	}
 	if r, ok = recipes[env][agent]; !ok {
 		r, ok = recipes[env][""]
 	}
@@ -28,12 +33,13 @@ func recipeFor(env, agent string) (r recipe, ok bool) {
 // recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
 // experiment; TestGates checks them where the attainable optimum is known.
 var recipes = map[string]map[string]recipe{
-	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure)},
-	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure)},
-	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering)},
-	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits)},
-	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits)},
+	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
+	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
+	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering), "pareto": table(gathering)},
+	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
+	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
 	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart)},
+	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign), "pareto": table(foreign)},
 	"training":                          {"": jobs, "simple": onPolicy(jobs)},
 }
 
@@ -46,6 +52,9 @@ var (
 		Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	// An episode takes hundreds of decisions, and so does the measurement of each policy.
 	cart = recipe{Steps: 200_000, Measure: 20_000, Preferences: 60, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.98, Every: 2,
+		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
+	// Every decision is a message to another process, and so is every decision of a measurement.
+	foreign = recipe{Steps: 50_000, Measure: 5000, Preferences: 20, Config: morl.Config{Hidden: []int{128, 128}, Gamma: 0.99, Every: 1,
 		Rate: 1e-3, Tau: 0.01, Exploration: 0.1, Warmup: 1000}}
 	jobs = recipe{Steps: 100_000, Config: unscheduled(agentConfig(1))}
 )
@@ -61,6 +70,13 @@ func onPolicy(r recipe) recipe {
 	r.Steps *= 4
 	r.Measure *= 4
 	r.Config.Batch = 256
+	return r
+}
+
+// table returns a recipe for an agent that learns a table: it takes no preferences.
+func table(r recipe) recipe {
+	r.Focus, r.Preferences = false, 0
+	r.Config = morl.Config{Gamma: r.Config.Gamma}
 	return r
 }
 

@@ -116,7 +116,7 @@ func (t *Training) sameAs(m morl.Meta) error {
 			return fmt.Errorf("it holds %s %q, and %q was asked for: %w", x.what, x.has, *x.given, morl.ErrForeign)
 		}
 	}
-	if _, ok := worlds[m.Env]; !ok {
+	if _, ok := worldOf(m.Env); !ok {
 		return fmt.Errorf("it was trained in %q, which this program does not know: %w", m.Env, morl.ErrForeign)
 	}
 	if t.o.Seed != 0 && t.o.Seed != m.Seed {

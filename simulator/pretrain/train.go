@@ -50,10 +50,18 @@ func Prepare(o Options) (*Training, error) {
 		err = t.begin()
 	}
 	if err != nil {
+		t.close()
 		return nil, err
 	}
 	t.tick = tickOf(t.recipe.Measure)
 	return t, nil
+}
+
+// close releases the environment.
+func (t *Training) close() {
+	if t.world != nil && t.world.close != nil {
+		t.world.close()
+	}
 }
 
 // tickOf returns the number of decisions between reports, an integer fraction of the interval between measurements, so
@@ -76,7 +84,8 @@ func (t *Training) enter(config morl.Config) error {
 	case t.recipe.Measure == 0:
 		t.recipe.Measure = max(1, t.steps/20)
 	}
-	t.world, err = worlds[t.o.Env](&t.o, config, t.recipe)
+	build, _ := worldOf(t.o.Env)
+	t.world, err = build(&t.o, config, t.recipe)
 	return err
 }
 
@@ -111,6 +120,8 @@ func (t *Training) Run(ctx context.Context) (*Result, error) {
 	if t.o.Now != nil {
 		t.from = t.o.Now()
 	}
+	defer t.close()
+	defer context.AfterFunc(ctx, t.close)()
 	t.window = make([]float64, len(t.agent.Shape().Objectives))
 	if t.resumed != nil {
 		t.measureResumed()
@@ -155,6 +166,9 @@ func (t *Training) report(p morl.Progress) error {
 // checkpoint.
 func (t *Training) measure(p morl.Progress) error {
 	m := t.world.measure(t.agent)
+	if t.world.failed != nil && t.world.failed() != nil {
+		return t.world.failed()
+	}
 	if t.recipe.Focus && p.Focus != nil {
 		p.Focus(morl.Corners(m.reached))
 	}

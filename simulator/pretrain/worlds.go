@@ -1,14 +1,17 @@
 package pretrain
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
+	"trainopt/morl/process"
 )
 
 // Measured is the measurement of an agent by its environment.
@@ -25,7 +28,9 @@ type Measured struct {
 	Jobs *Comparison
 
 	reached []morl.FrontPoint
-	linear  float64 // hypervolume of the points of Front that are optimal for some linear preference
+	// linear is the hypervolume of the points of Front that are optimal for some linear preference, or of all if the agent
+	// does not select them by preferences.
+	linear float64
 }
 
 // world is an environment together with the means to measure an agent in it.
@@ -40,6 +45,11 @@ type world struct {
 	preferences func(w []float32, rng *rand.Rand)
 	settle      func()
 	note        func(m *morl.Meta)
+	// failed returns the failure of a measurement; nil: measurements do not fail.
+	failed func() error
+	// close releases the environment and makes a step in progress return; nil: nothing to release. It may be called at any
+	// time, and more than once.
+	close func()
 	// outdoes reports whether the earlier measurement is better than the current one, beyond noise.
 	outdoes func(before, now *Measured) bool
 }
@@ -55,8 +65,55 @@ var worlds = map[string]func(o *Options, c morl.Config, r recipe) (*world, error
 	"problem:resource-gathering":        problemWorld,
 }
 
-// problemPrefix is the prefix of environment names that identify a problem.
-const problemPrefix = "problem:"
+// Prefixes of environment names.
+const (
+	problemPrefix = "problem:"
+	// ProcessPrefix precedes the command of an environment in another process.
+	ProcessPrefix = "process:"
+)
+
+// worldOf returns the constructor of an environment; ok is false if it does not exist.
+func worldOf(env string) (build func(o *Options, c morl.Config, r recipe) (*world, error), ok bool) {
+	if command, is := strings.CutPrefix(env, ProcessPrefix); is && strings.TrimSpace(command) != "" {
+		return processWorld, true
+	}
+	build, ok = worlds[env]
+	return build, ok
+}
+
+// processWorld returns an environment in another process. The agent is measured in a second one, since a measurement may
+// take place within an episode.
+func processWorld(o *Options, c morl.Config, r recipe) (*world, error) {
+	if c.Resets.Mode == "evidence" {
+		return nil, errors.New("resets on evidence need an agreement that can be violated: an environment in another process has none")
+	}
+	argv := []string{"/bin/sh", "-c", o.Env[len(ProcessPrefix):]}
+	env, err := process.Start(argv, o.Process)
+	if err != nil {
+		return nil, err
+	}
+	judge, err := process.Start(argv, o.Process)
+	if err != nil {
+		env.Close()
+		return nil, err
+	}
+	reference := env.Reference()
+	if reference == nil {
+		reference = judge.Worst(20, c.Gamma)
+	}
+	if err := judge.Err(); err != nil {
+		env.Close()
+		judge.Close()
+		return nil, err
+	}
+	w := measuredWorld(env, judge, reference, c, r)
+	w.failed = judge.Err
+	w.close = func() {
+		env.Close()
+		judge.Close()
+	}
+	return w, nil
+}
 
 // problemWorld returns the environment of a problem with a known answer.
 func problemWorld(o *Options, c morl.Config, r recipe) (*world, error) {
@@ -64,22 +121,30 @@ func problemWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
 	}
-	weights, dense := utilityWeights(len(p.Shape().Objectives)), denseWeights(len(p.Shape().Objectives))
+	return measuredWorld(p, p, p.Reference(), c, r), nil
+}
+
+// measuredWorld returns the world of an environment in which agents are measured by their returns above a reference.
+func measuredWorld(env morl.Environment, judge morl.Evaluator, reference []float64, c morl.Config, r recipe) *world {
+	weights, dense := utilityWeights(len(reference)), denseWeights(len(reference))
 	return &world{
-		env: p, reference: p.Reference(),
+		env: env, reference: reference,
 		measure: func(a morl.Agent) Measured {
 			var m Measured
-			m.reached = morl.Front(a, p, morl.FrontOptions{Gamma: c.Gamma, Preferences: r.Preferences})
+			m.reached = morl.Front(a, judge, morl.FrontOptions{Gamma: c.Gamma, Preferences: r.Preferences})
 			for _, x := range m.reached {
 				m.Front = append(m.Front, x.Value)
 			}
-			m.Hypervolume = pareto.Hypervolume(m.Front, p.Reference())
-			m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), p.Reference())
+			m.Hypervolume = pareto.Hypervolume(m.Front, reference)
+			m.linear = m.Hypervolume
+			if len(m.reached) > 0 && m.reached[0].Preference != nil {
+				m.linear = pareto.Hypervolume(linearOptima(m.Front, dense), reference)
+			}
 			m.ExpectedUtility = pareto.ExpectedUtility(m.Front, weights)
 			return m
 		},
 		outdoes: func(before, now *Measured) bool { return before.linear > now.linear },
-	}, nil
+	}
 }
 
 // linearOptima returns the points that are optimal for at least one of the weights. The others do not count in favour of an

@@ -80,6 +80,13 @@ type State struct {
 	Up    []bool  // by zone: spot capacity is available
 	// UpS is the seconds of uninterrupted capacity by zone, as observed by the job; 0 at its first tick.
 	UpS []float64
+	// Seen is the capacity by zone and tick, oldest first, ending with the current tick: at most the past week,
+	// including the time before the job where the market has it. It must not be modified.
+	Seen [][]bool
+	// ReadyS is when the machine of the previous tick is, or was, ready to work, in seconds from the start of the job.
+	ReadyS float64
+	// PaidUSD is the cost so far.
+	PaidUSD float64
 }
 
 // Policy chooses the machine for the next tick. It must not choose Spot in a zone without capacity.

@@ -14,6 +14,8 @@ type Method struct {
 	Knows string // required information
 	// Drawn is true if the choices depend on the seed.
 	Drawn bool
+	// Learns is true if the choices depend on the capacity before the start of the job.
+	Learns bool
 	// Misses is true if the policy may miss feasible deadlines.
 	Misses bool
 
@@ -28,6 +30,7 @@ func always(p Policy) func(uint64) Policy { return func(uint64) Policy { return 
 
 // methods contains the policies, sorted by name. A new one is one line here.
 var methods = []Method{
+	{Name: "adaptive", Does: "the least expected cost by a chain estimated from the past week; uniform without a day of history", Knows: "work, deadline, past capacity", Learns: true, make: func(uint64) Policy { return Adaptive() }},
 	{Name: "greedy", Does: "spot capacity alone until only a machine on demand can still be in time", Knows: "work, deadline", make: always(Greedy)},
 	{Name: "on-demand", Does: "never uses spot capacity", Knows: "nothing", make: always(AlwaysOnDemand)},
 	{Name: "optimum", Does: "the least that any policy could have paid and be in time", Knows: "the whole future"},

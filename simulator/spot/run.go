@@ -50,7 +50,7 @@ func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return Outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
 	}
-	r := runner{State: State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones))}}
+	r := runner{State: State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones)), Seen: make([][]bool, len(m.Zones))}}
 	for k := from; ; k++ {
 		r.see(m, k)
 		next := p(r.State)
@@ -73,14 +73,16 @@ func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
 // runner is a job in progress.
 type runner struct {
 	State
-	ready float64 // when the current machine is ready to work
-	out   Outcome
+	out Outcome
 }
 
 // see updates the state to the capacity of tick k.
 func (r *runner) see(m Market, k int) {
+	k %= m.Ticks()
+	r.PaidUSD = r.out.USD
 	for z := range m.Zones {
-		r.Up[z] = m.Zones[z].Up[k%len(m.Zones[z].Up)]
+		r.Up[z] = m.Zones[z].Up[k]
+		r.Seen[z] = m.Zones[z].Up[max(0, k+1-int(weekS/m.TickS)) : k+1]
 		if r.Up[z] && r.NowS > 0 {
 			r.UpS[z] += r.TickS
 		}
@@ -117,19 +119,19 @@ func (r *runner) step(next Choice) {
 	begins := next.Machine != None && next != r.On
 	if begins {
 		r.out.Starts++
-		r.ready = r.NowS + r.ChangeoverS
+		r.ReadyS = r.NowS + r.ChangeoverS
 	}
 	if last := len(r.out.Timeline) - 1; begins || last < 0 || r.out.Timeline[last].On != next {
 		ready := r.NowS
 		if begins {
-			ready = r.ready
+			ready = r.ReadyS
 		}
 		r.out.Timeline = append(r.out.Timeline, Stretch{FromS: r.NowS, ReadyS: ready, On: next})
 	}
 	r.On = next
 	length, worked := r.TickS, 0.0
 	if next.Machine != None {
-		worked = max(0, r.NowS+r.TickS-max(r.ready, r.NowS))
+		worked = max(0, r.NowS+r.TickS-max(r.ReadyS, r.NowS))
 		if over := r.DoneS + worked - r.WorkS; over >= 0 {
 			length, worked = r.TickS-over, worked-over
 		}

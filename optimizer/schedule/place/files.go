@@ -18,6 +18,8 @@ type Samples struct {
 	Apps   []string
 	Counts [][]uint8   // number of containers of each app
 	RPS    [][]float64 // throughput of one container of each app, relative to a container alone; NaN for absent apps
+	// Profiled is set for a table of `optimize profile colocate`, which may contain a selection of the patterns.
+	Profiled bool
 }
 
 // ReadSamples reads measurements from an .npz file of Metis (arrays alloc and rps) or a CSV file (columns n_* and
@@ -127,6 +129,9 @@ func samplesOfCSV(r io.Reader) (*Samples, error) {
 			s.Apps, from = append(s.Apps, app), append(from, i)
 		}
 	}
+	_, cycles := columns["cycles"]
+	_, flags := columns["flags"]
+	s.Profiled = cycles && flags
 	// Every app needs a column of throughputs.
 	for _, app := range s.Apps {
 		i, ok := columns["rps_"+app]

@@ -6,7 +6,7 @@
 // its metrics. This package does not search for placements: the methods are in the packages below (exact and greedy
 // maximize throughput, baseline is rule-based) and in simulator/ancestors/metis (medea is rule-based, learned uses
 // trained agents), whose package methods lists all of them by name. Tables come from measurements (ReadSamples) or,
-// where some are missing, from package forest there; Constraints come from package interference.
+// where some are missing, from package forest; Constraints come from package interference.
 //
 // The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
 //

@@ -26,7 +26,6 @@ package round
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"trainopt/optimizer/schedule"
 )
@@ -42,6 +41,12 @@ type Options struct {
 	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then.
 	WholeRounds bool
 	Preemption  schedule.Preemption
+	// Pending is the share of the active jobs that may arrive or complete before the policy decides again, but at most
+	// PendingDelay seconds after the first of them; 0: it decides after each. A decision about all jobs then costs O(1)
+	// per change. Meanwhile, unless the policy forbids it, released devices are assigned like those that remain after
+	// the shares. Policies that decide by updates (Updater) do not wait.
+	Pending      float64
+	PendingDelay float64
 }
 
 // World is the cluster that an engine schedules.
@@ -54,6 +59,21 @@ type World interface {
 	// SizedRate returns the throughput in steps/s of a job on a number of devices of a type. It is only called with
 	// numbers chosen by the policy.
 	SizedRate(j *Job, device, gpus int) float64
+}
+
+// Updater is a World whose policy can derive a decision from the last one and what has changed since, at a cost that
+// does not grow with the number of jobs.
+type Updater interface {
+	World
+	// Update returns the new places of the jobs whose place changes, given the jobs that arrived and ended since the last
+	// decision. ok is false if the policy needs all jobs: the engine then calls Decide, from now on.
+	Update(now float64, arrived, ended []*Job) (moves []Place, ok bool, err error)
+}
+
+// Place is a job and the type of its devices, all of whose time is the job's; −1: it waits.
+type Place struct {
+	Job    *Job
+	Device int
 }
 
 // Command is an instruction to the world: to stop a runnable, or to start it on its devices.
@@ -71,19 +91,20 @@ type Leases struct{ Ended, Extended int }
 // Engine is the state of the leases of a cluster. While all runnables have full shares, there are no rounds. It is not
 // safe for concurrent use.
 //
-// Cost: O(jobs · types) a decision or end of a round, else O(1).
+// Cost: O(jobs · types) a decision or end of a round, else O(1). With an Updater, a decision costs O(changes).
 type Engine struct {
 	Options
-	world  World
+	world World
+	updates
 	period float64 // seconds after which the policy decides again; +Inf: never
 	now    float64
 
-	jobs      []*Job               // active, in order of arrival
-	runnables map[[2]int]*Runnable // by numbers of both jobs; the second is −1 for a single job
-	list      []*Runnable          // in order of creation
-	running   []*Runnable          // in order of their starts
-	leases    Leases
-	commands  []Command
+	jobs     []*Job               // in order of arrival; ended ones are removed by the next decision
+	pairs    map[[2]int]*Runnable // by numbers of both jobs
+	list     []*Runnable          // in order of creation
+	running  running
+	leases   Leases
+	commands []Command
 
 	changed    bool    // jobs arrived or completed since the last decision
 	arrived    bool    // jobs arrived
@@ -99,17 +120,19 @@ type Engine struct {
 // New returns an engine of an idle cluster.
 func New(o Options, w World) *Engine {
 	e := &Engine{
-		Options: o, world: w, runnables: map[[2]int]*Runnable{},
+		Options: o, world: w, pairs: map[[2]int]*Runnable{},
 		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
 	}
 	e.period = periodOf(o.Traits)
 	e.freeDevices.init(o.Devices)
+	e.updates.init(w)
 	return e
 }
 
 // SetTraits announces another policy, which decides at the next step.
 func (e *Engine) SetTraits(t schedule.Traits) {
-	e.Traits, e.period, e.changed, e.arrived = t, periodOf(t), true, true
+	e.note(e.now, false)
+	e.Traits, e.period, e.arrived = t, periodOf(t), true
 }
 
 // periodOf returns the seconds after which a policy decides again; +Inf: never.
@@ -122,7 +145,9 @@ func periodOf(t schedule.Traits) float64 {
 
 // Arrive admits a job at time now. Numbers of jobs increase in the order of calls.
 func (e *Engine) Arrive(now float64, j *Job) {
-	e.now, e.changed, e.arrived = now, true, true
+	e.note(now, true)
+	e.arrived = true
+	e.updates.arrive(j)
 	e.jobs = append(e.jobs, j)
 	e.runnable(j, nil)
 }
@@ -130,24 +155,32 @@ func (e *Engine) Arrive(now float64, j *Job) {
 // End removes a job that completed, or was cancelled, at time now. Its devices are free from then on; a co-located job
 // loses them too, and the next step usually returns them to it.
 func (e *Engine) End(now float64, j *Job) {
-	e.now, e.changed = now, true
+	e.note(now, j.runs == nil || j.runs.B == nil) // the other job of a pair would wait
+	e.updates.end(j)
 	j.ended = true
 	if j.runs != nil {
-		e.Release(now, j.runs)
+		e.drop(j.runs)
 	}
 }
 
 // Release ends the lease of a runnable at time now although no job completed. The next step may start it again, on the same
 // devices.
 func (e *Engine) Release(now float64, r *Runnable) {
-	e.now, e.changed = now, true
+	e.note(now, false)
+	e.updates.release(r)
+	e.drop(r)
+}
+
+// drop releases the devices of a runnable without a command.
+func (e *Engine) drop(r *Runnable) {
 	e.release(r)
-	e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
+	e.running.remove(r)
 }
 
 // Replan requests a decision at the next step, as after an arrival or a completion: rates have changed.
 func (e *Engine) Replan() {
-	e.changed = true
+	e.note(e.now, false)
+	e.byRates = nil
 	for _, r := range e.list {
 		if r.gone() {
 			continue
@@ -155,7 +188,7 @@ func (e *Engine) Replan() {
 		if r.sized {
 			e.rate(r)
 		}
-		r.best = e.bestRate(r)
+		r.best, r.kind = e.bestRate(r), nil
 	}
 }
 
@@ -164,18 +197,23 @@ func (e *Engine) Replan() {
 func (e *Engine) LimitRound() { e.roundEnd = min(e.roundEnd, e.roundStart+e.Interval) }
 
 // Next returns the time in seconds at which Step is due if no job arrives or completes before; +Inf: never.
-func (e *Engine) Next() float64 { return e.roundEnd }
+func (e *Engine) Next() float64 {
+	if e.WholeRounds && !math.IsInf(e.roundEnd, 1) {
+		return e.roundEnd
+	}
+	return min(e.roundEnd, e.pendingUntil)
+}
 
 // Running returns the runnables that hold devices, in the order in which they were started. The slice is valid until
 // the next call.
-func (e *Engine) Running() []*Runnable { return e.running }
+func (e *Engine) Running() []*Runnable { return e.running.all() }
 
 // Leases returns the number of leases that ended and were extended so far.
 func (e *Engine) Leases() Leases { return e.leases }
 
 // Due reports whether a round begins at time now: at the end of the last one, or after a change.
 func (e *Engine) Due(now float64) bool {
-	return now >= e.roundEnd || e.changed && !(e.WholeRounds && !math.IsInf(e.roundEnd, 1))
+	return now >= e.roundEnd || e.changed && !(e.WholeRounds && !math.IsInf(e.roundEnd, 1)) && (e.enoughChanged(now) || e.unassigned)
 }
 
 // Step begins a round if it is due: it updates the time owed, asks for a decision if one is due, and assigns devices.
@@ -187,17 +225,24 @@ func (e *Engine) Step(now float64) ([]Command, error) {
 		return nil, nil
 	}
 	e.now = now
+	if now < e.roundEnd && !e.enoughChanged(now) {
+		e.assignReleased()
+		return e.commands, nil
+	}
 	e.updateDeficits()
 	since := now - e.decided
 	if e.changed && since >= e.minReplanInterval() || since >= e.period {
-		if err := e.applyDecision(); err != nil {
+		if err := e.decide(); err != nil {
 			return nil, err
 		}
 	}
-	e.choose()
-	e.move()
+	e.pendingUntil, e.unassigned = math.Inf(1), false
+	if !e.byUpdates {
+		e.choose()
+		e.move()
+	}
 	e.roundEnd = math.Inf(1)
-	if e.shared || e.changed || e.WholeRounds && len(e.running) > 0 {
+	if e.shared || e.changed || e.WholeRounds && e.running.count() > 0 {
 		e.roundEnd = now + e.Interval
 	}
 	e.roundEnd = min(e.roundEnd, max(now+1, e.decided+e.period))
@@ -235,6 +280,18 @@ func (e *Engine) updateDeficits() {
 
 const maxDeficit = 20 // rounds
 
+// decide asks the policy for changes or, if it needs all jobs, for all shares, and applies them.
+func (e *Engine) decide() error {
+	done, err := e.update()
+	if err == nil && !done {
+		err = e.applyDecision()
+	}
+	if err == nil {
+		e.decided, e.changed, e.arrived, e.pending = e.now, false, false, 0
+	}
+	return err
+}
+
 // applyDecision asks the policy and applies its shares.
 func (e *Engine) applyDecision() error {
 	e.removeEnded()
@@ -242,7 +299,7 @@ func (e *Engine) applyDecision() error {
 	if err != nil {
 		return err
 	}
-	e.decided, e.changed, e.arrived, e.shared = e.now, false, false, false
+	e.shared = false
 	for _, r := range e.list {
 		clear(r.shares)
 		r.asked = false
@@ -284,11 +341,11 @@ func (e *Engine) removeEnded() {
 		}
 	}
 	clear(e.jobs[len(jobs):])
-	e.jobs = jobs
+	e.jobs, e.gone = jobs, 0
 	kept := e.list[:0]
 	for _, r := range e.list {
 		if r.gone() || r.B != nil && !r.asked && r.Device < 0 {
-			delete(e.runnables, keyOf(r.A, r.B))
+			delete(e.pairs, keyOf(r.A, r.B))
 			continue
 		}
 		kept = append(kept, r)
@@ -300,16 +357,21 @@ func (e *Engine) removeEnded() {
 // runnable returns the runnable of a single job (b is nil) or of a pair in order of arrival, and creates it if
 // necessary.
 func (e *Engine) runnable(a, b *Job) *Runnable {
+	if b == nil && a.single != nil {
+		return a.single
+	}
 	key := keyOf(a, b)
-	if r, ok := e.runnables[key]; ok {
+	if r, ok := e.pairs[key]; ok {
 		return r
 	}
 	r := newRunnable(a, b, len(e.Devices))
 	if b != nil {
 		r.RateA, r.RateB = e.world.PairRates(a, b)
+		e.pairs[key] = r
+	} else {
+		a.single = r
 	}
 	r.best = e.bestRate(r)
-	e.runnables[key] = r
 	e.list = append(e.list, r)
 	return r
 }
@@ -324,16 +386,17 @@ func (e *Engine) resize(r *Runnable, gpus int) {
 			return
 		}
 		e.stop(r)
-		e.running = slices.DeleteFunc(e.running, func(other *Runnable) bool { return other == r })
+		e.running.remove(r)
 	}
 	r.GPUs, r.sized, r.RateA = gpus, true, make([]float64, len(e.Devices))
 	e.rate(r)
-	r.best = e.bestRate(r)
+	r.best, r.kind = e.bestRate(r), nil
 }
 
 // Resize takes the number of devices of a job, which the world has changed, at time now. The next step assigns them.
 func (e *Engine) Resize(now float64, j *Job) {
-	e.now, e.changed = now, true
+	e.note(now, false)
+	e.byRates = nil
 	r := e.runnable(j, nil)
 	if j.runs != nil {
 		r = j.runs
@@ -352,18 +415,15 @@ func (e *Engine) rate(r *Runnable) {
 
 // move stops the runnables that lose their devices and starts the chosen ones.
 func (e *Engine) move() {
-	kept := e.running[:0]
-	for _, r := range e.running {
-		e.leases.Ended++
+	list := e.running.all()
+	e.leases.Ended += len(list)
+	for _, r := range list {
 		if r.want != r.Device {
 			e.stop(r)
-			continue
+			e.running.remove(r)
 		}
-		kept = append(kept, r)
 	}
-	clear(e.running[len(kept):])
-	e.running = kept
-	e.leases.Extended += len(kept)
+	e.leases.Extended += e.running.count()
 	for _, r := range e.chosen {
 		if r.Device < 0 {
 			e.start(r)
@@ -399,6 +459,6 @@ func (e *Engine) start(r *Runnable) {
 	if r.B != nil {
 		c.B = r.B.enter(r, e.now)
 	}
-	e.running = append(e.running, r)
+	e.running.add(r)
 	e.commands = append(e.commands, c)
 }

@@ -20,6 +20,7 @@ type Job struct {
 	// Pinned is set for a job that must not be interrupted: it keeps its devices until it ends.
 	Pinned bool
 
+	single         *Runnable // the job alone
 	runs           *Runnable // that holds its devices; nil: it waits
 	last           slot      // devices held before it was stopped
 	stopped        float64   // time at which it was stopped
@@ -73,6 +74,8 @@ type Runnable struct {
 	counted int       // device type whose share its time counts for; −1: surplus time
 	asked   bool      // included in the last decision
 	sized   bool      // the policy has chosen GPUs
+	at      int       // index in Engine.running while it has devices
+	kind    *kind     // of a single job; nil: unknown
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.

@@ -20,6 +20,10 @@ type savedEngine struct {
 	Jobs       []savedJob      `json:"jobs"`
 	Runnables  []savedRunnable `json:"runnables"`
 	Running    []int           `json:"running"` // indices into Runnables, in order of their starts
+	Pending    int             `json:"pending,omitempty"`
+	Until      *float64        `json:"pending_until,omitempty"`
+	Urgent     bool            `json:"urgent,omitempty"`
+	Unassigned bool            `json:"unassigned,omitempty"`
 }
 
 type savedJob struct {
@@ -44,7 +48,7 @@ type savedRunnable struct {
 }
 
 // State encodes the state of the engine between two calls. Its options, and the exported fields of its jobs, are not
-// part of it.
+// part of it. The world must not be an Updater, whose policy decides from earlier decisions.
 func (e *Engine) State() ([]byte, error) {
 	finite := func(v float64) *float64 {
 		if math.IsInf(v, 0) {
@@ -53,7 +57,8 @@ func (e *Engine) State() ([]byte, error) {
 		return &v
 	}
 	s := savedEngine{Now: e.now, Decided: finite(e.decided), RoundStart: e.roundStart, RoundEnd: finite(e.roundEnd), Changed: e.changed,
-		Arrived: e.arrived, Shared: e.shared, Leases: e.leases, Round: e.round}
+		Arrived: e.arrived, Shared: e.shared, Leases: e.leases, Round: e.chooser.round,
+		Pending: e.pending, Until: finite(e.pendingUntil), Urgent: e.urgent, Unassigned: e.unassigned}
 	for _, j := range e.jobs {
 		s.Jobs = append(s.Jobs, savedJob{j.Number, j.last, j.stopped, j.started, j.ended})
 	}
@@ -62,7 +67,7 @@ func (e *Engine) State() ([]byte, error) {
 		index[r] = i
 		s.Runnables = append(s.Runnables, savedRunnable{r.A.Number, numberOf(r.B), r.GPUs, r.slot, r.Spread, r.shares, r.deficit, r.counted, r.asked, r.sized})
 	}
-	for _, r := range e.running {
+	for _, r := range e.running.all() {
 		s.Running = append(s.Running, index[r])
 	}
 	return json.Marshal(s)
@@ -82,7 +87,8 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 		return *v
 	}
 	e.now, e.decided, e.roundStart, e.roundEnd = s.Now, infinite(s.Decided, math.Inf(-1)), s.RoundStart, infinite(s.RoundEnd, math.Inf(1))
-	e.changed, e.arrived, e.shared, e.leases, e.round = s.Changed, s.Arrived, s.Shared, s.Leases, s.Round
+	e.changed, e.arrived, e.shared, e.leases, e.chooser.round = s.Changed, s.Arrived, s.Shared, s.Leases, s.Round
+	e.pending, e.pendingUntil, e.urgent, e.unassigned = s.Pending, infinite(s.Until, math.Inf(1)), s.Urgent, s.Unassigned
 	jobs := map[int]*Job{}
 	for _, v := range s.Jobs {
 		j := job(v.Number)
@@ -92,6 +98,10 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 		j.last, j.stopped, j.started, j.ended = v.Last, v.Stopped, v.Started, v.Ended
 		jobs[v.Number] = j
 		e.jobs = append(e.jobs, j)
+		if e.active++; v.Ended {
+			e.active--
+			e.gone++
+		}
 	}
 	for _, v := range s.Runnables {
 		if err := e.restoreRunnable(v, jobs); err != nil {
@@ -102,7 +112,7 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 		if i < 0 || i >= len(e.list) || e.list[i].Device < 0 {
 			return fmt.Errorf("restore round engine: lease %d of %d is invalid", i, len(e.list))
 		}
-		e.running = append(e.running, e.list[i])
+		e.running.add(e.list[i])
 	}
 	return nil
 }

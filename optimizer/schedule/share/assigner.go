@@ -11,18 +11,23 @@ import (
 // are exchanged over two or three types while this gains. It is a heuristic: with jobs of one size it is nearly
 // always optimal; with several sizes the first step determines which sizes fit. O(jobs) for each exchange.
 type assigner struct {
-	types, jobs int
-	gpus        []int     // by job
-	value       []float64 // job × type; not possible where not positive
-	room        []int     // free devices by type
-	at          []int     // by job: its type; types: none
-	sizes       []int     // distinct sizes, ascending
-	best        []mover   // size × from × to
-	in          [][]int   // size × type: jobs of the size on the type
+	chains
+	jobs  int
+	gpus  []int     // by job
+	value []float64 // job × type; not possible where not positive
+	at    []int     // by job: its type; types: none
+	sizes []int     // distinct sizes, ascending
+	best  []mover   // size × from × to
+	in    [][]int   // size × type: jobs of the size on the type
+	queue []rankedJob
+}
 
+// chains finds the exchange with the largest gain: a chain of moves between types.
+type chains struct {
+	types       int
+	room        []int // free devices by type
 	path, chain []int
 	most        float64
-	queue       []rankedJob
 }
 
 // rankedJob is a job with its highest value per device.
@@ -122,14 +127,10 @@ const (
 func (a *assigner) exchange(k int) bool {
 	n := a.types + 1
 	best, size := a.best[k*n*n:(k+1)*n*n], a.sizes[k]
-	a.most, a.chain = 0, a.chain[:0]
-	for from := range n {
-		a.search(best, append(a.path[:0], from), 0, size)
-	}
-	last := len(a.chain) - 1
-	if last < 1 {
+	if !a.find(best, size) {
 		return false
 	}
+	last := len(a.chain) - 1
 	// The movers are recorded first, since relocate changes the table.
 	var moved [longestChain]int
 	for c := range last {
@@ -138,21 +139,37 @@ func (a *assigner) exchange(k int) bool {
 	for c := range last {
 		a.relocate(k, moved[c], a.chain[c+1])
 	}
-	// Only the ends of an open path change the free devices.
-	if a.chain[0] != a.chain[last] {
-		if a.chain[0] < a.types {
-			a.room[a.chain[0]] += size
-		}
-		if a.chain[last] < a.types {
-			a.room[a.chain[last]] -= size
-		}
-	}
+	a.account(size)
 	return true
+}
+
+// find sets chain to the most profitable exchange among jobs of a size, given the best movers from × to. It returns
+// false if none exists.
+func (a *chains) find(best []mover, size int) bool {
+	a.most, a.chain = 0, a.chain[:0]
+	for from := range a.types + 1 {
+		a.search(best, append(a.path[:0], from), 0, size)
+	}
+	return len(a.chain) > 1
+}
+
+// account updates the free devices after the exchange of chain: only the ends of an open path change them.
+func (a *chains) account(size int) {
+	last := len(a.chain) - 1
+	if a.chain[0] == a.chain[last] {
+		return
+	}
+	if a.chain[0] < a.types {
+		a.room[a.chain[0]] += size
+	}
+	if a.chain[last] < a.types {
+		a.room[a.chain[last]] -= size
+	}
 }
 
 // search extends a path of types along which jobs move one step each. A path is complete if its last type has enough
 // free devices or is its first one.
-func (a *assigner) search(best []mover, path []int, gain float64, size int) {
+func (a *chains) search(best []mover, path []int, gain float64, size int) {
 	first, end := path[0], path[len(path)-1]
 	if len(path) > 1 && gain > a.most && (end == first || end == a.types || a.room[end] >= size) {
 		a.most, a.chain = gain, append(a.chain[:0], path...)

@@ -21,11 +21,17 @@ import (
 type bestMatch struct {
 	shortest bool
 	assigner *assigner // reused between decisions
+	kept     *kept
 }
 
-func newBestMatch(Options) schedule.Policy { return bestMatch{assigner: &assigner{}} }
+// kept is the assignment of a policy that decides by updates.
+type kept struct{ *matching }
 
-func newSRTF(Options) schedule.Policy { return bestMatch{shortest: true, assigner: &assigner{}} }
+func newBestMatch(Options) schedule.Policy { return bestMatch{assigner: &assigner{}, kept: &kept{}} }
+
+func newSRTF(Options) schedule.Policy {
+	return bestMatch{shortest: true, assigner: &assigner{}, kept: &kept{}}
+}
 
 // Traits sets OnlyShares: the assignment is complete.
 func (p bestMatch) Traits() schedule.Traits {
@@ -57,7 +63,7 @@ func (p bestMatch) assign(s *schedule.Snapshot) {
 		best := bestRate(s, j)
 		short := 0.0
 		if p.shortest && best > 0 {
-			short = shortnessWeight * math.Log(max(1, longestRest*best/j.Remaining))
+			short = shortness(best, j.Remaining)
 		}
 		for d, r := range j.Rate {
 			if r > 0 && s.Devices[d].Count >= j.GPUs {
@@ -66,4 +72,28 @@ func (p bestMatch) assign(s *schedule.Snapshot) {
 		}
 	}
 	a.run()
+}
+
+// shortness returns the value of a remaining number of steps relative to the best rate.
+func shortness(best, remaining float64) float64 {
+	return shortnessWeight * math.Log(max(1, longestRest*best/remaining))
+}
+
+// Update implements schedule.Incremental for jobs of one size.
+func (p bestMatch) Update(c *schedule.Changes) (moves []schedule.Place, ok bool) {
+	if p.kept.matching == nil {
+		p.kept.matching = newMatching(p, c.Devices)
+	}
+	if moves, ok = p.kept.update(c); !ok {
+		p.kept.matching = nil
+	}
+	return moves, ok
+}
+
+// MaxLoss implements schedule.Certified for decisions by Update.
+func (p bestMatch) MaxLoss() float64 {
+	if p.kept == nil || p.kept.matching == nil {
+		return math.NaN()
+	}
+	return p.kept.maxLoss()
 }

@@ -37,6 +37,7 @@ type sia struct {
 	chosen  []*size // solution of the last program
 	ids     []int   // IDs of its jobs
 	decided float64 // time of the last program
+	loss    float64 // of the last program, see MaxLoss
 }
 
 // siaJob is the state of a job between decisions.
@@ -106,6 +107,9 @@ func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	}), nil
 }
 
+// MaxLoss implements schedule.Certified.
+func (p *sia) MaxLoss() float64 { return p.loss }
+
 // State implements schedule.Stateful.
 func (p *sia) State() ([]byte, error) {
 	return encodeState(p.jobs, p.prices, p.round, p.chosen, p.ids, p.decided)
@@ -174,21 +178,33 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedu
 		z := sizes(i)
 		j := p.job(s, i)
 		g.same[i], g.before[i] = i, -1
-		if j.Held.GPUs == 0 && (!j.Ran || !p.explores) { // no restart to account for
+		if j == nil || j.Held.GPUs == 0 && (!j.Ran || !p.explores) { // no restart to account for
 			if first, ok := waiting[z]; ok {
 				g.same[i], g.sizes[i], g.value[i] = first, g.sizes[first], g.value[first]
 				continue
 			}
 			waiting[z] = i
 		}
+		if j == nil {
+			j = newSiaJob(len(s.Devices))
+		}
 		g.sizes[i], g.value[i], g.before[i] = j.options(s.Now-s.Jobs[i].Arrival, z, p.explores)
 	}
 	held := g.solve()
+	p.loss = g.maxLoss()
 	p.prices, p.chosen, p.ids, p.decided = g.prices, held, p.ids[:0], s.Now
 	// Record the devices held from now on.
 	for i, z := range held {
-		p.jobs[s.Jobs[i].ID].take(z, s.Now)
-		p.ids = append(p.ids, s.Jobs[i].ID)
+		id := s.Jobs[i].ID
+		p.ids = append(p.ids, id)
+		j := p.jobs[id]
+		if j == nil && z != nil {
+			j = newSiaJob(len(s.Devices))
+			j.Round, p.jobs[id] = p.round, j
+		}
+		if j != nil {
+			j.take(z, s.Now)
+		}
 	}
 	p.forget(len(s.Jobs))
 	return sizedShares(s, held)
@@ -206,6 +222,9 @@ func (p *sia) nothingNew(s *schedule.Snapshot) bool {
 			return false
 		}
 		j := p.jobs[s.Jobs[i].ID]
+		if j == nil {
+			continue
+		}
 		before := 0
 		if j.Held.GPUs > 0 {
 			before = j.Most[j.Held.Device]
@@ -216,12 +235,13 @@ func (p *sia) nothingNew(s *schedule.Snapshot) bool {
 	return same
 }
 
-// job returns the state of a job, updated with the devices that it has held for a round.
+func newSiaJob(types int) *siaJob { return &siaJob{Most: make([]int, types)} }
+
+// job returns the state of a job, updated with the devices that it has held for a round; nil: it has not held any.
 func (p *sia) job(s *schedule.Snapshot, i int) *siaJob {
 	j := p.jobs[s.Jobs[i].ID]
 	if j == nil {
-		j = &siaJob{Most: make([]int, len(s.Devices))}
-		p.jobs[s.Jobs[i].ID] = j
+		return nil
 	}
 	j.Round = p.round
 	if j.Held.GPUs > 0 && s.Now-j.Since >= siaRoundLength*(1-1e-9) {

@@ -25,21 +25,25 @@ type siaProgram struct {
 	same   []int
 	prices []float64 // initial prices, nil: unknown; afterwards the prices of the bound
 	bound  float64   // upper bound on the value of any solution
+	found  float64   // value of the solution
 
 	group []siaGroup
-	stamp []int // by job: last pass in which a job of its kind was evaluated
-	looks int
+	at    []int // by job: its group
+	// placed contains the jobs with a size in the solution that is being improved, ascending.
+	placed []int
 }
 
 // siaGroup is a set of equal jobs.
 type siaGroup struct {
-	job   int // the first one
-	count int
+	job     int // the first one
+	count   int
+	waiting heapOf[index] // its jobs without a size
 }
 
 const (
 	siaPriceSteps = 60
 	siaTolerance  = 1e-3 // relative to the bound
+	siaFarGap     = 5e-3 // above which prices are sought again
 )
 
 // solve returns the size of each job, nil for none, and sets bound and prices.
@@ -48,14 +52,21 @@ func (g *siaProgram) solve() []*size {
 	best, left := g.keep()
 	g.localSearch(best, left)
 	worth := g.worth(best)
-	g.minimizeBound(worth)
-	if g.bound-worth > siaTolerance*g.bound {
+	for k := range g.attempts() {
+		if k > 0 && g.bound-worth <= siaFarGap*g.bound {
+			break
+		}
+		g.minimizeBound(worth)
+		if g.bound-worth <= siaTolerance*g.bound {
+			break
+		}
 		other, left := g.choose()
 		g.localSearch(other, left)
 		if w := g.worth(other); w > worth {
-			best = other
+			best, worth = other, w
 		}
 	}
+	g.found = worth
 	held := make([]*size, len(g.sizes))
 	for i, k := range best {
 		if k >= 0 {
@@ -65,23 +76,31 @@ func (g *siaProgram) solve() []*size {
 	return held
 }
 
+// maxLoss returns the most by which the value of the solution can be below the optimum, relative to it.
+func (g *siaProgram) maxLoss() float64 {
+	if g.bound <= 0 {
+		return 0
+	}
+	return max(0, 1-g.found/g.bound)
+}
+
 // prepare collects groups of equal jobs and initializes missing inputs.
 func (g *siaProgram) prepare() {
 	n := len(g.sizes)
-	g.stamp = make([]int, n)
 	if g.same == nil {
 		g.same = make([]int, n)
 		for i := range g.same {
 			g.same[i] = i
 		}
 	}
-	at := make([]int, n)
+	g.at = make([]int, n)
 	for i, first := range g.same {
 		if first == i {
-			at[i] = len(g.group)
+			g.at[i] = len(g.group)
 			g.group = append(g.group, siaGroup{job: i})
 		}
-		g.group[at[first]].count++
+		g.at[i] = g.at[first]
+		g.group[g.at[i]].count++
 	}
 	if len(g.prices) != len(g.room) {
 		g.prices = make([]float64, len(g.room))
@@ -210,6 +229,11 @@ func (g *siaProgram) choose() (chosen, left []int) {
 
 // localSearch improves a solution until no change has a gain; the number of changes is limited.
 func (g *siaProgram) localSearch(chosen, left []int) {
+	g.begin(chosen)
+	if g.many() {
+		g.searchInPasses(chosen, left)
+		return
+	}
 	for range 4 * len(chosen) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
 			return
@@ -217,17 +241,32 @@ func (g *siaProgram) localSearch(chosen, left []int) {
 	}
 }
 
-// fresh reports whether a job has devices or is the first of its kind in this pass.
-func (g *siaProgram) fresh(i int, chosen []int) bool {
-	if chosen[i] >= 0 {
-		return true
+// begin lists the jobs with a size, and those without by group.
+func (g *siaProgram) begin(chosen []int) {
+	g.placed = g.placed[:0]
+	for e := range g.group {
+		g.group[e].waiting = g.group[e].waiting[:0]
 	}
-	first := g.same[i]
-	if g.stamp[first] == g.looks {
-		return false
+	for i, k := range chosen {
+		if k >= 0 {
+			g.placed = append(g.placed, i)
+		} else {
+			e := &g.group[g.at[i]]
+			e.waiting = append(e.waiting, index(i))
+		}
 	}
-	g.stamp[first] = g.looks
-	return true
+}
+
+// each calls look for every job with a size and for the first job without one of every group.
+func (g *siaProgram) each(look func(i int)) {
+	for _, i := range g.placed {
+		look(i)
+	}
+	for e := range g.group {
+		if w := g.group[e].waiting; len(w) > 0 {
+			look(int(w[0]))
+		}
+	}
 }
 
 // has returns a size of a job and its value.
@@ -243,21 +282,17 @@ const siaGain = 1e-9 // smaller gains are rounding errors
 // improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
-	g.looks++
-	for i := range g.sizes {
-		if !g.fresh(i, chosen) {
-			continue
-		}
+	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
 			if z.GPUs > roomFor(z, had, left) {
 				continue
 			}
-			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most {
+			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most || gain == most && i < job {
 				job, to, most = i, k, gain
 			}
 		}
-	}
+	})
 	if job < 0 {
 		return false
 	}
@@ -281,7 +316,28 @@ func (g *siaProgram) change(chosen, left []int, job, to int) {
 	if z, _ := g.has(job, to); z.Device >= 0 {
 		left[z.Device] -= z.GPUs
 	}
+	g.list(job, chosen[job], to)
 	chosen[job] = to
+}
+
+// list records that a job changes between having a size and having none. In a pass, placed is sorted at its end.
+func (g *siaProgram) list(job, from, to int) {
+	waiting := &g.group[g.at[job]].waiting
+	switch {
+	case from < 0 && to >= 0:
+		waiting.pop()
+		if g.many() {
+			g.placed = append(g.placed, job)
+			return
+		}
+		at, _ := slices.BinarySearch(g.placed, job)
+		g.placed = slices.Insert(g.placed, at, job)
+	case from >= 0 && to < 0:
+		waiting.push(index(job))
+		if at, found := slices.BinarySearch(g.placed, job); found && !g.many() {
+			g.placed = slices.Delete(g.placed, at, at+1)
+		}
+	}
 }
 
 // loss is the loss of value when a job leaves a type or reduces its devices there.
@@ -296,29 +352,26 @@ type loss struct {
 func (g *siaProgram) exchange(chosen, left []int) bool {
 	most := siaGain
 	var up, down loss
-	cheapest := g.losses(chosen, left)
-	g.looks++
-	for i := range g.sizes {
-		if !g.fresh(i, chosen) {
-			continue
-		}
+	up.job = -1
+	cheapest := g.losses(chosen, left, 2)
+	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
 		for k, z := range g.sizes[i] {
 			missing := z.GPUs - roomFor(z, had, left)
-			if missing <= 0 || missing >= len(cheapest[z.Device]) || g.value[i][k]-now <= most {
+			if missing <= 0 || missing >= len(cheapest[z.Device]) || g.value[i][k]-now < most {
 				continue
 			}
 			for _, l := range cheapest[z.Device][missing] {
 				if l.job == i || l.job < 0 {
 					continue
 				}
-				if gain := g.value[i][k] - now - l.worth; gain > most {
+				if gain := g.value[i][k] - now - l.worth; gain > most || gain == most && i < up.job {
 					most, up, down = gain, loss{i, k, 0}, l
 				}
 				break
 			}
 		}
-	}
+	})
 	if most <= siaGain {
 		return false
 	}
@@ -327,17 +380,15 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 	return true
 }
 
-// losses returns, by type and number of devices, the two jobs with the smallest loss from freeing that many; a job of
-// −1 is absent. A job may move to another type with free devices.
-func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
-	out := make([][][2]loss, len(g.room))
-	for i, k := range chosen {
+// losses returns, by type and number of devices, the jobs with the smallest losses from freeing that many, in ascending
+// order, at most n of them. A job may move to another type with free devices.
+func (g *siaProgram) losses(chosen, left []int, n int) [][][]loss {
+	out := make([][][]loss, len(g.room))
+	for _, i := range g.placed {
+		k := chosen[i]
 		had, now := g.has(i, k)
-		if k < 0 {
-			continue
-		}
 		for len(out[had.Device]) <= had.GPUs {
-			out[had.Device] = append(out[had.Device], [2]loss{{job: -1}, {job: -1}})
+			out[had.Device] = append(out[had.Device], make([]loss, 0, n))
 		}
 		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
 		by := out[had.Device]
@@ -354,26 +405,35 @@ func (g *siaProgram) losses(chosen, left []int) [][][2]loss {
 	for _, by := range out { // freeing more devices includes freeing fewer
 		for n := len(by) - 2; n > 0; n-- {
 			for _, l := range by[n+1] {
-				if l.job >= 0 {
-					note(by, n, l)
-				}
+				note(by, n, l)
 			}
 		}
 	}
 	return out
 }
 
-// note inserts a loss into the two smallest of distinct jobs.
-func note(by [][2]loss, n int, l loss) {
-	two := &by[n]
-	switch {
-	case two[0].job == l.job:
-		if l.worth < two[0].worth {
-			two[0] = l
-		}
-	case two[0].job < 0 || l.worth < two[0].worth:
-		two[1], two[0] = two[0], l
-	case two[1].job < 0 || two[1].job == l.job && l.worth < two[1].worth || two[1].job != l.job && l.worth < two[1].worth:
-		two[1] = l
+// note inserts a loss into the smallest ones of distinct jobs. Among equal losses, those noted first remain.
+func note(by [][]loss, n int, l loss) {
+	list := by[n]
+	if len(list) == cap(list) && l.worth >= list[len(list)-1].worth {
+		return
 	}
+	if at := slices.IndexFunc(list, func(x loss) bool { return x.job == l.job }); at >= 0 {
+		if l.worth >= list[at].worth {
+			return
+		}
+		list = slices.Delete(list, at, at+1)
+	} else if len(list) == cap(list) {
+		list = list[:len(list)-1]
+	}
+	at := len(list)
+	for at > 0 && l.worth < list[at-1].worth {
+		at--
+	}
+	by[n] = slices.Insert(list, at, l)
 }
+
+// index orders jobs by their index.
+type index int
+
+func (a index) before(b index) bool { return a < b }

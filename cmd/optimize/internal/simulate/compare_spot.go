@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -24,11 +25,15 @@ type compareSpotOptions struct {
 	traces            []string
 	together          bool
 	slack             string
+	history           time.Duration
 	starts, processes int
 }
 
 // defaultSpotPolicies lists the policies that are compared by default.
-var defaultSpotPolicies = []string{"on-demand", "greedy", "uniform", "sliced", "optimum"}
+var defaultSpotPolicies = []string{"on-demand", "greedy", "uniform", "adaptive", "sliced", "optimum"}
+
+// defaultSpotHistory is the time that policies that learn consider.
+const defaultSpotHistory = 7 * 24 * time.Hour
 
 func compareSpotCommand(e *cli.Env) *cobra.Command {
 	o := &compareSpotOptions{}
@@ -40,7 +45,7 @@ and the optimum that each closes.
 
 Capacity is that of --traces (all *.json and *.json.gz below a folder, in the layout of skypilot-org/spot-traces), each of
 which counts as one seed because starting times within a trace are not independent; or it is generated once for each seed of
---seeds. With --together the traces of a folder are zones, any of which the job may use. With several deadlines the JSON
+--seeds. Policies that learn see the capacity of the past week: the first job starts after --history. With --together the traces of a folder are zones, any of which the job may use. With several deadlines the JSON
 contains a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.`,
 		Example: `  optimize compare spot
   optimize compare spot --availability 1h:1h --policies greedy,uniform --slack 1.1,1.3 --seeds 0:19
@@ -56,6 +61,8 @@ contains a table of rows for each in "also". The same flags give the same bytes 
 	fs.BoolVar(&o.together, "together", false, "the traces of a folder are simultaneous zones")
 	fs.StringVar(&o.slack, "slack", "1.15,1.5,2", "ratios of deadline to work, `A,B,…`")
 	fs.IntVar(&o.starts, "starts", 10, "starting times, evenly spread over each trace or generated capacity")
+	o.history = defaultSpotHistory
+	cli.DurationVar(fs, &o.history, "history", "`DUR` of capacity before the first start, for policies that learn from it; without such policies the default is none")
 	fs.IntVar(&o.processes, "processes", 0, "concurrent jobs (default: one per core)")
 	return cmd
 }
@@ -136,14 +143,15 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 	var out []spot.Case
 	if o.traces == nil {
 		span := slack * j.WorkS
+		history := o.history.Seconds()
 		for _, seed := range seeds {
-			m, _, description, err := o.draw(float64(o.starts)*span, span, seed)
+			m, _, description, err := o.draw(history+float64(o.starts)*span, span, seed)
 			if err != nil {
 				return nil, nil, err
 			}
 			m.Name = fmt.Sprintf("seed %d", seed)
 			for k := range o.starts {
-				out = append(out, spot.Case{Market: m, From: int(float64(k) * span / m.TickS), Seed: seed, Group: seed})
+				out = append(out, spot.Case{Market: m, From: int((history + float64(k)*span) / m.TickS), Seed: seed, Group: seed})
 			}
 			if seed == seeds[len(seeds)-1] {
 				description, _, _ = strings.Cut(description, ", seed")
@@ -164,8 +172,13 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 	}
 	wraps := 0
 	for g, m := range markets {
+		before := int(o.history.Seconds() / m.TickS)
+		if o.Changed("history") && before >= m.Ticks() {
+			return nil, nil, fmt.Errorf("--history %v: %s has only %.4g h", o.history, m.Name, float64(m.Ticks())*m.TickS/3600)
+		}
+		before = min(before, m.Ticks()/2)
 		for k := range o.starts {
-			from := k * m.Ticks() / o.starts
+			from := before + k*(m.Ticks()-before)/o.starts
 			if float64(from)*m.TickS+slack*j.WorkS > float64(m.Ticks())*m.TickS {
 				wraps++
 			}
@@ -175,6 +188,9 @@ func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([
 		}
 	}
 	notes := []string{fmt.Sprintf("%d traces, %d starting times in each; each trace counts as one seed", len(markets), o.starts)}
+	if o.history > 0 {
+		notes[0] += fmt.Sprintf("; the first start is after %s, or half of a shorter trace", short(o.history.Seconds()))
+	}
 	if wraps > 0 {
 		notes = append(notes, fmt.Sprintf("%d of %d jobs may continue beyond the end of their trace (with the longest deadline), which is repeated from its beginning", wraps, o.starts*len(markets)))
 	}
@@ -205,6 +221,10 @@ func (o *compareSpotOptions) prepare() (*spot.Sweep, error) {
 	slacks, err := o.slacks(j)
 	if err != nil {
 		return nil, err
+	}
+	learns := slices.ContainsFunc(o.policies, func(name string) bool { m, _ := spot.Find(name); return m.Learns })
+	if !learns && !o.Changed("history") {
+		o.history = 0
 	}
 	cases, notes, err := o.cases(seeds, j, slices.Max(slacks))
 	if err != nil {

@@ -88,8 +88,8 @@ func (f *placementFlags) setup() (*methods.Setup, error) {
 	return s, f.options(s)
 }
 
-// types returns the node types. If the table is incomplete and the predictor is a forest, the forest's completion
-// replaces the table for methods and evaluation alike.
+// types returns the node types. Estimates complete a table of profile colocate, and any other if the predictor is a forest,
+// for methods and evaluation alike.
 func (f *placementFlags) types(s *methods.Setup) ([]place.NodeType, error) {
 	if f.nodeTypes != "" {
 		types, err := place.ReadNodeTypes(f.Path(f.nodeTypes), f.Path)
@@ -99,17 +99,17 @@ func (f *placementFlags) types(s *methods.Setup) ([]place.NodeType, error) {
 		return types, err
 	}
 	t, err := place.LoadTable(f.table, f.Path, f.capacity, 1)
-	if err != nil && f.predictor == "forest" && f.table != place.EmbeddedData {
+	if err != nil && f.table != place.EmbeddedData {
 		samples, sampleErr := place.ReadSamples(f.Path(f.table))
 		if sampleErr != nil {
 			return nil, fmt.Errorf("--table: %w", sampleErr)
 		}
-		capacity := f.capacity
-		if capacity <= 0 {
-			capacity = samples.Largest()
-		}
-		if t, err = methods.Grown(samples, capacity); err == nil {
-			s.Notes = append(s.Notes, fmt.Sprintf("%s does not contain all patterns: all figures are of a forest fitted to it", f.table))
+		if samples.Profiled || f.predictor == "forest" {
+			capacity := f.capacity
+			if capacity <= 0 {
+				capacity = samples.Largest()
+			}
+			t, err = s.Complete(samples, capacity, f.table)
 		}
 	}
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *placementFlags) types(s *methods.Setup) ([]place.NodeType, error) {
 func (f *placementFlags) predict(s *methods.Setup) error {
 	kind, file, named := strings.Cut(f.predictor, ":")
 	switch {
-	case kind == "measured" && !named || kind == "forest" && !named && s.Notes != nil: // the table itself is of a forest
+	case kind == "measured" && !named || kind == "forest" && !named && s.Estimated != nil: // the table itself is of a forest
 		return nil
 	case kind != "forest" || named && file == "":
 		return errors.New("want measured, forest, or forest:FILE")

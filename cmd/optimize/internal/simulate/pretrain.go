@@ -18,6 +18,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/morl"
+	"trainopt/morl/process"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training/profile"
@@ -47,7 +48,9 @@ func pretrainCommand(e *cli.Env) *cobra.Command {
 		Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
 		Long: `Train an agent in a simulated environment and save it.
 
-Environments: ` + strings.Join(environments(), ", ") + `.
+Environments: ` + strings.Join(environments(), ", ") + `, and process:COMMAND:
+your own environment, a program that answers requests in JSON on its standard input and output; "optimize pretrain adapter" prints one
+in Python for any environment of MO-Gymnasium.
 Agents: ` + strings.Join(pretrain.Agents(), ", ") + policyAgents() + `.
 
 Settings default to those of the recipe for the environment and agent. During training the agent is evaluated without
@@ -62,6 +65,7 @@ seed on any number of cores.`,
   optimize pretrain --env training --agent conditioned --steps 200000 --out agent.bin
   optimize pretrain --env queue --agent evolution --backfill rlscheduler --out mine.policy
   optimize pretrain --env placement --agent improved --out mine.model
+  optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --agent envelope --steps 20000
   optimize pretrain --resume agent.bin`,
 		RunE: func(*cobra.Command, []string) error {
 			if err := o.site.check(o.Options); err != nil {
@@ -82,7 +86,7 @@ seed on any number of cores.`,
 	o.Options = e.Options(cmd)
 	fs := o.Flags
 	const ofQueue = "with --env queue: "
-	fs.StringVar(&o.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(pretrain.PolicyWorlds)), ", ")+" or problem:`NAME`")
+	fs.StringVar(&o.env, "env", "", "environment: training, "+strings.Join(slices.Sorted(maps.Keys(pretrain.PolicyWorlds)), ", ")+", problem:`NAME` or process:COMMAND")
 	fs.StringVar(&o.table, "table", place.EmbeddedData, "with --env placement: throughputs, `FILE` or metis (embedded)")
 	fs.StringVar(&o.trace, "trace", "", ofQueue+"train on `FILE` in the Standard Workload Format (default: generated jobs)")
 	fs.StringVar(&o.backfill, "backfill", "none", ofQueue+"none|rlscheduler")
@@ -103,6 +107,8 @@ seed on any number of cores.`,
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
 	o.site.add(fs)
+	cmd.AddCommand(&cobra.Command{Use: "adapter", Short: "Print a Python program that serves an environment to --env process:COMMAND", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error { return o.Print(process.Adapter) }})
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")
 	return cmd
 }
@@ -162,7 +168,7 @@ func (o *pretrainOptions) rules() []cli.Rule {
 	return []cli.Rule{
 		{If: true, Flags: "table", Requires: "--env placement"},
 		{If: true, Flags: "trace backfill procs", Requires: "--env queue"},
-		{If: strings.HasPrefix(o.env, "problem:"), Flags: "actions profiles", Requires: "--env training", Reason: "a problem has its own"},
+		{If: strings.HasPrefix(o.env, "problem:") || strings.HasPrefix(o.env, pretrain.ProcessPrefix), Flags: "actions profiles", Requires: "--env training", Reason: "a problem has its own"},
 	}
 }
 
@@ -170,7 +176,12 @@ func (o *pretrainOptions) rules() []cli.Rule {
 func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
 		Config: morl.Config{Hidden: o.hidden, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
-	if err := errors.Join(oneOf("--env", o.env, environments(), o.resume != ""), oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
+	out.Process = process.Options{Dir: o.Dir, Env: o.Environ}
+	var known error
+	if !strings.HasPrefix(o.env, pretrain.ProcessPrefix) {
+		known = oneOf("--env", o.env, environments(), o.resume != "")
+	}
+	if err := errors.Join(known, oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
 		o.Check(o.rules()...),
 		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("measure", o.measure >= 1, "1 or more"),
 		o.Want("batch", o.batch >= 1, "1 or more"), o.Want("every", o.every >= 1, "1 or more"),
@@ -186,7 +197,7 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 		out.NoResets = true
 	default:
 		out.Config.Resets.Mode = o.resets
-		if !strings.HasPrefix(o.env, "problem:") {
+		if o.env == "training" {
 			out.Config.Resets.Debt = 3 // the SLA objective
 		}
 	}
@@ -221,7 +232,11 @@ func oneOf(flag, word string, known []string, optional bool) error {
 func (o *pretrainOptions) checkPaths() error {
 	if o.out == "" {
 		if o.out = o.resume; o.out == "" {
-			o.out = strings.TrimPrefix(o.env, "problem:") + "-" + o.agent + ".agent"
+			name := strings.TrimPrefix(o.env, "problem:")
+			if strings.HasPrefix(name, pretrain.ProcessPrefix) {
+				name = "process"
+			}
+			o.out = name + "-" + o.agent + ".agent"
 			if o.Share == nil && cli.Exists(o.Path(o.out)) { // a lost task may have left it
 				return fmt.Errorf("%s exists: continue its training by --resume %s, or name another file by --out", o.out, o.out)
 			}

@@ -23,6 +23,7 @@ func Commands(e *cli.Env) []*cobra.Command {
 
 // simulateCommands is the registry of engines that simulate a cluster: one line each.
 var simulateCommands = map[string]func(*cli.Env) *cobra.Command{
+	"decision":  simulateDecisionCommand,
 	"placement": simulatePlacementCommand,
 	"queue":     simulateQueueCommand,
 	"rounds":    simulateRoundsCommand,

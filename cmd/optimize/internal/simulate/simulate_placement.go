@@ -26,6 +26,7 @@ type simulatePlacementOptions struct {
 	moveCost                                  float64
 	seed                                      uint64
 	list                                      bool
+	estimateNote                              func(place.Placement) string
 }
 
 func simulatePlacementCommand(e *cli.Env) *cobra.Command {
@@ -189,6 +190,7 @@ func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, e
 		return nil, methods.Options{}, err
 	}
 	s.Options.Seed = o.seed
+	o.estimateNote = s.EstimateNote
 	return r, s.Options, r.Problem.Validate()
 }
 
@@ -243,6 +245,11 @@ func (o *simulatePlacementOptions) run() error {
 		return err
 	})
 	r.SolveS = elapsed.Seconds()
+	if r.Outcome != nil {
+		if note := o.estimateNote(r.Placement); note != "" {
+			r.Notes = append(r.Notes, note)
+		}
+	}
 	switch {
 	case err == nil:
 		return o.write(r)

@@ -167,7 +167,8 @@ func simulateSpotCommand(e *cli.Env) *cobra.Command {
 		Use: "spot", Short: "A job with a deadline on interruptible spot capacity: when to pay for a machine on demand", Args: cobra.NoArgs,
 		Long: `Simulate one job on spot capacity that appears and disappears, and on demand where the policy selects that. The result
 contains the cost, whether the deadline is met, the cost on demand alone, and the minimum cost given perfect knowledge of the
-future. The policy "uniform" is Uniform Progress (Wu et al., "Can't Be Late", NSDI 2024).
+future. The policy "uniform" is Uniform Progress (Wu et al., "Can't Be Late", NSDI 2024); "adaptive" minimizes the expected
+cost given the capacity of the week before --start.
 
 Capacity is a measured trace (--trace, a file in the layout of skypilot-org/spot-traces, plain or gzip; several files, or
 those of a folder, are zones, any of which the job may use), or is generated (--availability). Prices are constant. Work is
@@ -194,7 +195,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	fs.StringSliceVar(&o.traces, "trace", nil, "measured capacity: `FILE`s or folders; several are simultaneous zones")
 	cli.DurationVar(fs, &o.deadline, "deadline", "`DUR` from the start of the job to its deadline")
 	cli.DurationVar(fs, &o.start, "start", "start `DUR` after the beginning of the trace")
-	fs.StringVar(&o.policy, "policy", "uniform", "policy, see --policies")
+	fs.StringVar(&o.policy, "policy", "", "policy, see --policies (default: adaptive if the trace has a day or more before --start, else uniform)")
 	fs.BoolVar(&o.list, "policies", false, "list the policies with their required information")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
 	o.format.Add(fs, "out", spot.Formats())
@@ -252,6 +253,12 @@ func (o *simulateSpotOptions) market(r *spot.Report) error {
 
 // prepare returns the run given by the flags, not yet executed.
 func (o *simulateSpotOptions) prepare() (*spot.Report, spot.Method, error) {
+	if o.policy == "" {
+		o.policy = "uniform"
+		if o.start >= 24*time.Hour {
+			o.policy = "adaptive"
+		}
+	}
 	method, err := spot.Find(o.policy)
 	if err != nil {
 		return nil, method, fmt.Errorf("--policy: %w", err)

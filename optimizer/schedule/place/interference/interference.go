@@ -2,8 +2,8 @@
 // the number of neighbours at which an app slows down or speeds up. They are the input of methods without throughput
 // tables (Medea, Paragon).
 //
-// It is not a throughput model: a constraint covers a pair of apps with a single threshold. Package forest of
-// simulator/ancestors/metis contains a model.
+// It is not a throughput model: a constraint covers a pair of apps with a single threshold. Package forest contains a
+// model.
 //
 //	rows, err := interference.FromTable(place.MetisTable(), interference.Options{})
 //	problem.Constraints = interference.Constraints(rows) // 39 for the apps of Metis

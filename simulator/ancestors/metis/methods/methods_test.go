@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/forest"
+	"trainopt/optimizer/schedule/place/forest"
 	"trainopt/simulator/experiment"
 )
 

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/forest"
+	"trainopt/optimizer/schedule/place/forest"
 )
 
 // Predicted returns the table predicted by a forest trained on a share of a table's patterns, drawn by the seed: the
@@ -32,7 +32,11 @@ func Predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.T
 		}
 		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
 	}
-	return Grown(s, t.Capacity())
+	f, _, err := forest.Train(s, forest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return f.Table(t.Capacity())
 }
 
 // rank returns 0 for patterns that show interference between two apps or of one app with itself, 1 for others.
@@ -46,13 +50,4 @@ func rank(counts []uint8) int {
 		return 0
 	}
 	return 1
-}
-
-// Grown returns the table predicted by a forest trained on samples.
-func Grown(s *place.Samples, capacity int) (*place.Table, error) {
-	f, _, err := forest.Train(s, forest.Options{})
-	if err != nil {
-		return nil, err
-	}
-	return f.Table(capacity)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/place"
+	"trainopt/optimizer/schedule/place/forest"
 	"trainopt/optimizer/schedule/place/interference"
 )
 
@@ -18,6 +19,39 @@ type Setup struct {
 	Predictor string         // description of the predictor, if any
 	Options   Options
 	Notes     []string
+	// Estimated tells which patterns of an incomplete table are estimates, by number; nil: none.
+	Estimated []bool
+}
+
+// Complete returns the table of an incomplete sample, with estimates of the missing patterns, and records them.
+func (s *Setup) Complete(samples *place.Samples, capacity int, name string) (*place.Table, error) {
+	t, estimated, err := forest.Complete(samples, capacity, forest.Options{})
+	if err != nil {
+		return nil, err
+	}
+	s.Estimated = estimated
+	n := 0
+	for _, e := range estimated {
+		if e {
+			n++
+		}
+	}
+	s.Notes = append(s.Notes, fmt.Sprintf("%s contains %d of %d patterns; the others are estimates, by a model of slowdown and a forest fitted to it", name, t.Patterns()-1-n, t.Patterns()-1))
+	return t, nil
+}
+
+// EstimateNote returns a note on the nodes of a placement whose pattern is an estimate, "" if there are none.
+func (s *Setup) EstimateNote(p place.Placement) string {
+	nodes, t := 0, s.Problem.Types[0].Table
+	for _, counts := range p {
+		if s.Estimated != nil && s.Estimated[t.Index(counts)] {
+			nodes++
+		}
+	}
+	if nodes == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the throughput of %d of %d nodes is an estimate: their patterns were not measured", nodes, len(p))
 }
 
 // Apps returns the names of the apps.
@@ -75,7 +109,7 @@ func (s *Setup) Predict(file string) error {
 			return fmt.Errorf("%s has apps %s, the table has %s", filepath.Base(file), strings.Join(samples.Apps, ", "), strings.Join(truth.Apps(), ", "))
 		}
 		s.Predictor = fmt.Sprintf("forest of the %d patterns in %s", len(samples.Counts), filepath.Base(file))
-		t, err = Grown(samples, truth.Capacity())
+		t, _, err = forest.Complete(samples, truth.Capacity(), forest.Options{})
 	}
 	if err != nil {
 		return err

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/forest"
+	"trainopt/optimizer/schedule/place/forest"
 )
 
 // Every third pattern of Metis's table is measured; the others are predicted.

@@ -1,0 +1,93 @@
+package simulate
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/simulator/cluster"
+	"trainopt/simulator/cluster/decision"
+)
+
+// simulateDecisionOptions holds the flags of `simulate decision`.
+type simulateDecisionOptions struct {
+	cli.Options
+	decision.Config
+	format cli.Format
+}
+
+func simulateDecisionCommand(e *cli.Env) *cobra.Command {
+	o := &simulateDecisionOptions{}
+	cmd := &cobra.Command{
+		Use: "decision", Short: "One decision about many jobs: time, memory and proven loss", Args: cobra.NoArgs,
+		Long: `Measure two decisions of a policy on a drawn cluster: the first, with all jobs waiting, and the next, after --changes jobs
+ended and as many arrived while the others hold devices. Rates, lengths and, for policies that choose the number of
+devices, speedups are drawn; jobs of a kind have equal rates. Policies that decide from what changed (srtf, best_match) do
+so; all others decide from all jobs.
+
+The loss is a proven bound: the policy's own objective is below its optimum by at most this share. For a policy that
+proves none, it is unknown.
+
+--json prints: schema, policy, seed, devices, types, jobs, kinds, changes, updates, first{seconds, cpu_seconds, placed_jobs,
+max_loss}, next, peak_gib.`,
+		Example: `  optimize simulate decision
+  optimize simulate decision --policy sia --devices 10000 --jobs 10000 --kinds 0   # all jobs different`,
+		RunE: func(*cobra.Command, []string) error { return o.run() },
+	}
+	o.Options = e.Options(cmd)
+	fs := o.Flags
+	fs.StringVar(&o.Policy, "policy", "srtf", "policy, see optimize simulate rounds --policies")
+	fs.IntVar(&o.Devices, "devices", 100_000, "number of devices, divided evenly among the types")
+	fs.IntVar(&o.Types, "types", 8, "number of types of device")
+	fs.IntVar(&o.Jobs, "jobs", 1_000_000, "number of jobs")
+	fs.IntVar(&o.Kinds, "kinds", 200, "number of kinds of jobs; 0: all jobs are different")
+	fs.IntVar(&o.Changes, "changes", 100, "number of jobs that end, and that arrive, before the next decision")
+	fs.Uint64Var(&o.Seed, "seed", 0, "random seed")
+	o.format.Add(fs, "out", decision.Formats())
+	return cmd
+}
+
+func (o *simulateDecisionOptions) run() error {
+	if err := o.format.Resolve(o.Options); err != nil {
+		return err
+	}
+	if err := knownPolicy("--policy", o.Policy); err != nil {
+		return cli.Usage(err)
+	}
+	if !o.Changed("changes") {
+		o.Changes = min(o.Changes, max(o.Jobs, 0))
+	}
+	if err := o.Validate(); err != nil {
+		return cli.Usage(err)
+	}
+	o.Clock, o.CPU = o.Options.Clock.Monotonic, processorTime
+	r, err := decision.Measure(o.Config)
+	if err != nil {
+		return err
+	}
+	if peak := peakBytes(); peak > 0 {
+		r.PeakGiB = cluster.Number(float64(peak) / (1 << 30))
+	}
+	return o.Write(o.format.File, "decision", func(w io.Writer) error { return decision.Write(w, r, o.format.Name) })
+}
+
+// processorTime returns the processor time of this process; 0 if it is unknown.
+func processorTime() time.Duration {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// peakBytes returns the largest resident memory of this process so far; 0 if it is unknown.
+func peakBytes() int64 {
+	var u unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return u.Maxrss * 1024
+}

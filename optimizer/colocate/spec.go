@@ -1,0 +1,290 @@
+package colocate
+
+import (
+	"bytes"
+	_ "embed" // the commented sample
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"gopkg.in/yaml.v3"
+
+	"trainopt/internal/suggest"
+)
+
+// Sample is a commented specification.
+//
+//go:embed sample.yaml
+var Sample string
+
+// Spec describes the apps and a node. The zero value of a field is its default.
+type Spec struct {
+	CPUs   string  `yaml:"cpus"`   // CPUs of a node, such as "0-3,8"; "": all usable ones that no load generator uses
+	Warmup Seconds `yaml:"warmup"` // 0: 5 s
+	Window Seconds `yaml:"window"` // 0: 10 s
+	Apps   []App   `yaml:"apps"`
+}
+
+// App is a program whose containers are placed.
+type App struct {
+	Name       string            `yaml:"name"` // letters, digits, dots and dashes
+	Command    Command           `yaml:"command"`
+	Dir        string            `yaml:"dir"` // working directory; "": that of the specification
+	Env        map[string]string `yaml:"env"` // in addition to the environment of this process
+	Ready      Ready             `yaml:"ready"`
+	Load       Load              `yaml:"load"`
+	Operations Operations        `yaml:"operations"`
+}
+
+// Ready is a readiness probe: a command that succeeds, or a line of the program's output. Without either, a program is
+// ready when it has started.
+type Ready struct {
+	Command Command `yaml:"command"`
+	Output  Pattern `yaml:"output"`
+	Timeout Seconds `yaml:"timeout"` // 0: 30 s
+}
+
+// Load is a load generator with CPUs of its own.
+type Load struct {
+	Command Command `yaml:"command"`
+	CPUs    string  `yaml:"cpus"` // "": all usable CPUs that are not of the node
+}
+
+// Operations is the way to count completed operations; exactly one of Output, End, Counter and Log is set.
+type Operations struct {
+	Output  Pattern `yaml:"output"`  // lines of the output
+	Counts  string  `yaml:"counts"`  // meaning of the group of Output: "total" so far (default) or of "each" line
+	End     Pattern `yaml:"end"`     // output at the end of a program that is started for each window
+	Counter Command `yaml:"counter"` // a command that prints the total so far
+	Match   Pattern `yaml:"match"`   // its number; default: the first
+	Log     string  `yaml:"log"`     // a training log
+	From    string  `yaml:"from"`    // whose output: "program" (default) or "load"
+}
+
+// Command is a command line: a list is executed as it is, a text by /bin/sh.
+type Command []string
+
+// UnmarshalYAML accepts a text or a list of texts.
+func (c *Command) UnmarshalYAML(n *yaml.Node) error {
+	if n.Kind == yaml.ScalarNode {
+		if strings.TrimSpace(n.Value) != "" {
+			text := n.Value
+			if !strings.ContainsAny(text, ";|&\n") {
+				text = "exec " + text // a single program replaces the shell
+			}
+			*c = Command{"/bin/sh", "-c", text}
+		}
+		return nil
+	}
+	var words []string
+	if err := n.Decode(&words); err != nil {
+		return fmt.Errorf("line %d: a command is a text or a list of texts", n.Line)
+	}
+	*c = words
+	return nil
+}
+
+// Pattern is a regular expression; the zero value matches nothing.
+type Pattern struct{ *regexp.Regexp }
+
+// UnmarshalYAML compiles a regular expression.
+func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
+	re, err := regexp.Compile(n.Value)
+	if err != nil || n.Kind != yaml.ScalarNode {
+		return fmt.Errorf("line %d: %q is not a regular expression: %w", n.Line, n.Value, err)
+	}
+	if n.Value != "" {
+		p.Regexp = re
+	}
+	return nil
+}
+
+// Seconds is a length of time.
+type Seconds float64
+
+// UnmarshalYAML accepts 500ms, 2s or a number of seconds.
+func (s *Seconds) UnmarshalYAML(n *yaml.Node) error {
+	v, err := strconv.ParseFloat(n.Value, 64)
+	if err != nil {
+		d, other := time.ParseDuration(n.Value)
+		v, err = d.Seconds(), other
+	}
+	if err != nil || !(v >= 0 && v <= 24*3600) {
+		return fmt.Errorf("line %d: %q: want a length of time such as 500ms or 2s, at most a day", n.Line, n.Value)
+	}
+	*s = Seconds(v)
+	return nil
+}
+
+func (s Seconds) duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
+
+// orElse returns s, or a default if it is 0.
+func (s Seconds) orElse(otherwise Seconds) Seconds {
+	if s == 0 {
+		return otherwise
+	}
+	return s
+}
+
+// Names returns the names of the apps.
+func (s *Spec) Names() []string {
+	names := make([]string, len(s.Apps))
+	for i, a := range s.Apps {
+		names[i] = a.Name
+	}
+	return names
+}
+
+var unknownField = regexp.MustCompile(`field (\S+) not found in type colocate\.(\w+)`)
+
+// ParseSpec reads a specification in YAML, as in Sample. The error lists all problems.
+func ParseSpec(r io.Reader) (*Spec, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var s Spec
+	in := yaml.NewDecoder(bytes.NewReader(data))
+	in.KnownFields(true)
+	if err := in.Decode(&s); err == io.EOF {
+		return nil, errors.New("the file is empty")
+	} else if err != nil {
+		return nil, errors.New(explainYAML(err))
+	}
+	return &s, s.Validate()
+}
+
+// explainYAML returns an error of the parser in one line, with the nearest known key for an unknown one.
+func explainYAML(err error) string {
+	text := err.Error()
+	if typed := (*yaml.TypeError)(nil); errors.As(err, &typed) {
+		text = strings.Join(typed.Errors, "; ")
+	}
+	text = unknownField.ReplaceAllStringFunc(text, func(m string) string {
+		part := unknownField.FindStringSubmatch(m)
+		return fmt.Sprintf("unknown key %q: nearest known is %q", part[1], suggest.Nearest(part[1], keys[part[2]], 1)[0])
+	})
+	return strings.ReplaceAll(strings.TrimPrefix(text, "yaml: "), "\n", " ")
+}
+
+// keys lists the keys of each section.
+var keys = map[string][]string{
+	"Spec":       {"cpus", "warmup", "window", "apps"},
+	"App":        {"name", "command", "dir", "env", "ready", "load", "operations"},
+	"Ready":      {"command", "output", "timeout"},
+	"Load":       {"command", "cpus"},
+	"Operations": {"output", "counts", "end", "counter", "match", "log", "from"},
+}
+
+var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)
+
+// Validate returns all problems of the specification, joined.
+func (s *Spec) Validate() error {
+	var errs []error
+	if len(s.Apps) == 0 {
+		errs = append(errs, errors.New("no apps"))
+	}
+	if _, err := parseCPUs(s.CPUs); err != nil {
+		errs = append(errs, fmt.Errorf("cpus: %w", err))
+	}
+	if s.Window > 0 && s.Window < 0.1 {
+		errs = append(errs, fmt.Errorf("window %v s: want at least 100ms", float64(s.Window)))
+	}
+	names := s.Names()
+	for i := range s.Apps {
+		a := &s.Apps[i]
+		label := fmt.Sprintf("app %d", i+1)
+		if validName.MatchString(a.Name) {
+			label = "app " + a.Name
+		} else {
+			errs = append(errs, fmt.Errorf("%s: name %q: want letters, digits, dots and dashes", label, a.Name))
+		}
+		if slices.Index(names, a.Name) < i {
+			errs = append(errs, fmt.Errorf("%s: the name is used twice", label))
+		}
+		for _, problem := range a.problems() {
+			errs = append(errs, fmt.Errorf("%s: %s", label, problem))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// problems returns what is wrong with an app.
+func (a *App) problems() (out []string) {
+	if len(a.Command) == 0 {
+		out = append(out, "no command")
+	}
+	if len(a.Ready.Command) > 0 && a.Ready.Output.Regexp != nil {
+		out = append(out, "ready: command and output exclude each other")
+	}
+	if _, err := parseCPUs(a.Load.CPUs); err != nil {
+		out = append(out, fmt.Sprintf("load: cpus: %v", err))
+	}
+	if a.Load.CPUs != "" && len(a.Load.Command) == 0 {
+		out = append(out, "load: no command")
+	}
+	o := &a.Operations
+	ways := 0
+	for _, set := range []bool{o.Output.Regexp != nil, o.End.Regexp != nil, len(o.Counter) > 0, o.Log != ""} {
+		if set {
+			ways++
+		}
+	}
+	if ways != 1 {
+		out = append(out, fmt.Sprintf("operations: %d of output, end, counter and log are set, want one", ways))
+	}
+	group := func(key string, p Pattern, optional bool) {
+		if p.Regexp != nil && p.NumSubexp() != 1 && !(optional && p.NumSubexp() == 0) {
+			out = append(out, fmt.Sprintf("operations: %s has %d groups, want one: the number of operations", key, p.NumSubexp()))
+		}
+	}
+	group("output", o.Output, o.Counts == "each")
+	group("end", o.End, false)
+	group("match", o.Match, false)
+	if !slices.Contains([]string{"", "total", "each"}, o.Counts) || o.Counts != "" && o.Output.Regexp == nil {
+		out = append(out, fmt.Sprintf("operations: counts %q: want total or each, beside output", o.Counts))
+	}
+	if o.Match.Regexp != nil && len(o.Counter) == 0 {
+		out = append(out, "operations: match requires counter")
+	}
+	switch {
+	case !slices.Contains([]string{"", "program", "load"}, o.From) || o.From != "" && o.Output.Regexp == nil:
+		out = append(out, fmt.Sprintf("operations: from %q: want program or load, beside output", o.From))
+	case o.From == "load" && len(a.Load.Command) == 0:
+		out = append(out, "operations: from: load: there is no load generator")
+	case o.End.Regexp != nil && len(a.Load.Command) > 0:
+		out = append(out, "operations: end cannot be combined with load: the program is started for each window")
+	}
+	return out
+}
+
+// parseCPUs parses a list of CPUs such as 0-3,8; nil for "".
+func parseCPUs(text string) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var ids []int
+	for _, part := range strings.Split(text, ",") {
+		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
+		a, err := strconv.Atoi(first)
+		b := a
+		if err == nil && isRange {
+			b, err = strconv.Atoi(last)
+		}
+		if err != nil || a < 0 || b < a || b > 8191 {
+			return nil, fmt.Errorf("%q: want a list of CPUs such as 0-3,8", text)
+		}
+		for id := a; id <= b; id++ {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids, nil
+}

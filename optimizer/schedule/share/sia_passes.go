@@ -1,0 +1,171 @@
+package share
+
+import (
+	"cmp"
+	"slices"
+)
+
+// A large program is improved in passes: each looks at all jobs once and makes many changes, instead of one. A local
+// search then costs a few passes rather than one for each change.
+const (
+	manyJobs   = 512 // from which passes are used
+	passLosses = 16  // losses by type and number of devices that a pass may use
+	mostPasses = 40
+)
+
+// many reports whether the program is large.
+func (g *siaProgram) many() bool { return len(g.sizes) >= manyJobs }
+
+// attempts returns how often prices are sought and a solution is derived from them. In a large program, the first
+// solution may be so far from the bound that the steps of the prices are too long.
+func (g *siaProgram) attempts() int {
+	if g.many() {
+		return 3
+	}
+	return 1
+}
+
+// searchInPasses is localSearch for large programs.
+func (g *siaProgram) searchInPasses(chosen, left []int) {
+	for range mostPasses {
+		improved := g.improveAll(chosen, left)
+		g.sortPlaced(chosen)
+		if !g.exchangeAll(chosen, left) && !improved {
+			return
+		}
+	}
+}
+
+// sortPlaced restores placed after changes that were appended.
+func (g *siaProgram) sortPlaced(chosen []int) {
+	g.placed = slices.DeleteFunc(g.placed, func(i int) bool { return chosen[i] < 0 })
+	slices.Sort(g.placed)
+	g.placed = slices.Compact(g.placed)
+}
+
+// siaChange is a candidate of a pass.
+type siaChange struct {
+	job, to int
+	gain    float64 // per device
+	down    loss    // of another job that frees devices first; job −1: none
+}
+
+func (a siaChange) before(b siaChange) bool {
+	return a.gain > b.gain || a.gain == b.gain && a.job < b.job
+}
+
+// improveAll makes the changes for which devices are free, in descending order of gain per device. A job whose best
+// change became impossible gets its next best.
+func (g *siaProgram) improveAll(chosen, left []int) bool {
+	var queue heapOf[siaChange]
+	consider := func(i int) {
+		if c := g.bestChange(i, chosen, left); c.to >= 0 {
+			queue.push(c)
+		}
+	}
+	g.each(consider)
+	any := false
+	for len(queue) > 0 {
+		c := queue.pop()
+		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
+			continue // listed twice
+		}
+		now := g.bestChange(c.job, chosen, left)
+		if now.to < 0 {
+			continue
+		}
+		if now.gain < c.gain { // its best change is no longer possible
+			queue.push(now)
+			continue
+		}
+		waited := chosen[c.job] < 0
+		g.change(chosen, left, c.job, now.to)
+		any = true
+		consider(c.job)
+		if w := g.group[g.at[c.job]].waiting; waited && len(w) > 0 {
+			consider(int(w[0]))
+		}
+	}
+	return any
+}
+
+// bestChange returns the change of a job with the largest gain per device for which devices are free; to is −1 if none
+// has a gain.
+func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
+	best := siaChange{job: i, to: -1, gain: siaGain}
+	had, now := g.has(i, chosen[i])
+	for k, z := range g.sizes[i] {
+		if z.GPUs > roomFor(z, had, left) {
+			continue
+		}
+		if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > best.gain {
+			best.to, best.gain = k, gain
+		}
+	}
+	return best
+}
+
+// exchangeAll makes exchanges in descending order of gain, each job taking part in at most one.
+func (g *siaProgram) exchangeAll(chosen, left []int) bool {
+	cheapest := g.losses(chosen, left, passLosses)
+	var list []siaChange
+	g.each(func(i int) {
+		// Of a kind of waiting jobs, several may find devices in one pass.
+		count := 1
+		if chosen[i] < 0 {
+			count = min(passLosses, len(g.group[g.at[i]].waiting))
+		}
+		had, now := g.has(i, chosen[i])
+		for k, z := range g.sizes[i] {
+			missing := z.GPUs - roomFor(z, had, left)
+			if missing <= 0 || missing >= len(cheapest[z.Device]) {
+				continue
+			}
+			for _, l := range cheapest[z.Device][missing][:min(count+1, len(cheapest[z.Device][missing]))] {
+				gain := g.value[i][k] - now - l.worth
+				if gain <= siaGain {
+					break
+				}
+				if l.job != i {
+					list = append(list, siaChange{i, k, gain, l})
+				}
+			}
+		}
+	})
+	slices.SortFunc(list, func(a, b siaChange) int {
+		return cmp.Or(cmp.Compare(b.gain, a.gain), a.job-b.job, a.to-b.to, a.down.job-b.down.job)
+	})
+	changed := map[int]bool{}
+	for _, c := range list {
+		job := c.job
+		if chosen[job] < 0 || changed[job] { // the next waiting job of the kind
+			if w := g.group[g.at[job]].waiting; len(w) > 0 {
+				job = int(w[0])
+			}
+		}
+		if changed[job] || changed[c.down.job] || job == c.down.job || !g.possible(chosen, left, job, c) {
+			continue
+		}
+		g.change(chosen, left, c.down.job, c.down.to)
+		g.change(chosen, left, job, c.to)
+		changed[job], changed[c.down.job] = true, true
+	}
+	g.sortPlaced(chosen)
+	return len(changed) > 0
+}
+
+// possible reports whether an exchange still has room after others.
+func (g *siaProgram) possible(chosen, left []int, job int, c siaChange) bool {
+	z := g.sizes[job][c.to]
+	had, _ := g.has(job, chosen[job])
+	room := roomFor(z, had, left)
+	leaves, _ := g.has(c.down.job, chosen[c.down.job])
+	goes, _ := g.has(c.down.job, c.down.to)
+	if leaves.Device == z.Device {
+		room += leaves.GPUs
+	}
+	if goes.Device == z.Device {
+		room -= goes.GPUs
+	}
+	return z.GPUs <= room && (goes.Device < 0 || goes.Device == leaves.Device || goes.GPUs <= left[goes.Device])
+}
