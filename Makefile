@@ -8,15 +8,50 @@ RUNARGS ?= --prefer cost --deadline 5m --budget 0.05
 # Fetched as a Go module on first use.
 LINT    := honnef.co/go/tools/cmd/staticcheck@v0.8.0
 
+# The version is that of the nearest tag, else a pseudo-version of the commit.
+COMMIT  ?= $(shell git rev-parse HEAD 2>/dev/null)
+DATE_OF_COMMIT := $(shell TZ=UTC git log -1 --date=format-local:%Y-%m-%dT%H:%M:%SZ --format=%cd 2>/dev/null)
+VERSION ?= $(or $(shell git describe --tags --match 'v[0-9]*' 2>/dev/null),$(and $(COMMIT),0.0.0-$(shell TZ=UTC git log -1 --date=format-local:%Y%m%d%H%M%S --format=%cd)-$(shell git rev-parse --short=12 HEAD)))
+LDFLAGS := -X main.version=$(VERSION) -X main.commit=$(COMMIT) -X main.date=$(DATE_OF_COMMIT)
+
+PREFIX  ?= /usr/local
+DESTDIR ?=
+
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test clean check-go
+.PHONY: run build install uninstall dist module test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test clean check-go
 
 build: check-go $(BIN)
 
 $(BIN): $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum $(wildcard cmd/optimize/internal/cli/*.yaml)
 	@[ "$(CGO_ENABLED)" = 1 ] || echo "no C compiler: building without NVML (GPU readings); install gcc (Debian: apt-get install gcc libc6-dev) to have them"
-	$(GO) build -o $@ ./cmd/optimize
+	$(GO) build -ldflags "$(LDFLAGS)" -o $@ ./cmd/optimize
+
+# Install the program, its manual pages and shell completions below PREFIX (make install PREFIX=$HOME/.local).
+share = $(DESTDIR)$(PREFIX)/share
+install: build
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/optimize
+	@$(BIN) man $(share)/man
+	@mkdir -p $(share)/bash-completion/completions $(share)/zsh/site-functions $(share)/fish/vendor_completions.d
+	@$(BIN) completion bash > $(share)/bash-completion/completions/optimize
+	@$(BIN) completion zsh > $(share)/zsh/site-functions/_optimize
+	@$(BIN) completion fish > $(share)/fish/vendor_completions.d/optimize.fish
+	@echo "installed $(DESTDIR)$(PREFIX)/bin/optimize; start with: optimize --train train.py"
+
+uninstall:
+	rm -f $(DESTDIR)$(PREFIX)/bin/optimize $(share)/man/man1/optimize.1 $(share)/man/man1/optimize-*.1 \
+		$(share)/bash-completion/completions/optimize $(share)/zsh/site-functions/_optimize $(share)/fish/vendor_completions.d/optimize.fish
+
+# Build static binaries for linux/amd64 and arm64, archives, Debian packages, bills of materials and checksums in dist.
+dist: check-go
+	$(GO) run ./internal/dist -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
+
+# Rename the module, so that `go install MODULE/cmd/optimize@VERSION` finds it: make module MODULE=HOST/OWNER/REPOSITORY
+OLD_MODULE = $(shell $(GO) list -m)
+module: check-go
+	@[ -n "$(MODULE)" ] || { echo "usage: make module MODULE=HOST/OWNER/REPOSITORY"; exit 2; }
+	$(GO) mod edit -module $(MODULE)
+	find . -name '*.go' -exec sed -i 's|"$(OLD_MODULE)/|"$(MODULE)/|g' {} +
 
 check-go:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"; exit 1; }
@@ -119,4 +154,4 @@ lab-test: check-go
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab/faults -timeout 30m $(LAB_TESTS)
 
 clean:
-	rm -rf bin .optimize
+	rm -rf bin dist .optimize

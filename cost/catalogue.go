@@ -2,6 +2,7 @@ package cost
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 )
@@ -15,19 +16,25 @@ func EmbeddedCatalogue() (*Catalogue, error) {
 	return &Catalogue{Offers: list}, err
 }
 
-// OpenCatalogue returns the embedded table updated by the prices imported into a state directory; newer prices
-// replace older ones. If the imported file cannot be read, it returns the embedded table together with an error that
-// names the file, so that callers may continue without the imported prices. An empty stateDir means no imported
-// prices.
-func OpenCatalogue(stateDir string) (*Catalogue, error) {
+// OpenCatalogue returns the embedded table updated by the prices imported into state directories; newer prices replace
+// older ones. If an imported file cannot be read, it returns the prices of the others together with an error that names
+// the file, so that callers may continue without it.
+func OpenCatalogue(stateDirs ...string) (*Catalogue, error) {
 	c, err := EmbeddedCatalogue()
-	if err != nil || stateDir == "" {
-		return c, err
-	}
-	imported, err := loadPrices(stateDir)
 	if err != nil {
 		return c, err
 	}
+	var errs []error
+	for _, dir := range stateDirs {
+		imported, err := loadPrices(dir)
+		errs = append(errs, err)
+		c.update(imported)
+	}
+	return c, errors.Join(errs...)
+}
+
+// update adds imported offers; newer prices replace older ones.
+func (c *Catalogue) update(imported []Offer) {
 	at := map[string]int{}
 	for i, o := range c.Offers {
 		at[offerKey(o.Cloud, o.Type)] = i
@@ -39,7 +46,6 @@ func OpenCatalogue(stateDir string) (*Catalogue, error) {
 			c.Offers = append(c.Offers, o)
 		}
 	}
-	return c, nil
 }
 
 // Lookup is the function Lookup applied to this catalogue.

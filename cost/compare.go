@@ -168,7 +168,7 @@ func CheckGPUBatch(before, after resources.Allocation) []BatchProblem {
 			amount = "more"
 		}
 		list = append(list, BatchProblem{"opposite", fmt.Sprintf(
-			"GPUs go from %d to %d but the batch from %d to %d: each GPU gets %s work a step; scale the batch with the GPUs",
+			"GPUs go from %d to %d but the batch from %d to %d: each GPU gets %s work per step; scale the batch with the GPUs",
 			before.GPUs, after.GPUs, before.BatchSize, after.BatchSize, amount)})
 	}
 	if moved := changePct(float64(before.BatchSize), float64(after.BatchSize)); gpus == 0 && math.Abs(moved) > 50 {

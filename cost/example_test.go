@@ -25,7 +25,7 @@ func ExampleLookup() {
 	offer, _ := cost.Lookup("aws:p4d.24xlarge")
 	fmt.Printf("%d × %s, %.2f USD/h of %s\n", offer.GPUs, offer.GPU, offer.Price(), offer.Dated)
 	// Output:
-	// look up "aws:p4d.24xlrge": not in the price table; nearest are aws:p4d.24xlarge, aws:p4de.24xlarge, aws:p3dn.24xlarge: no such offer
+	// look up "aws:p4d.24xlrge": no such offer in the price table; nearest are aws:p4d.24xlarge, aws:p4de.24xlarge, aws:p3dn.24xlarge
 	// 8 × A100 40GB, 21.96 USD/h of 2026-07-20
 }
 

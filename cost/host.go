@@ -7,11 +7,11 @@ import (
 )
 
 // DescribeHost returns a machine other than the local one, with its prices: an offer named CLOUD:TYPE of the catalogue of
-// a state directory, or the description in the file path if name is not of that form. The rates are nil if the
+// the state directories, or the description in the file path if name is not of that form. The rates are nil if the
 // description contains no price.
-func DescribeHost(stateDir, name, path string) (resources.Host, *Rates, error) {
+func DescribeHost(stateDirs []string, name, path string) (resources.Host, *Rates, error) {
 	if cloud, _, ok := strings.Cut(name, ":"); ok && !strings.ContainsAny(cloud, "/.") {
-		catalogue, err := OpenCatalogue(stateDir)
+		catalogue, err := OpenCatalogue(stateDirs...)
 		if err != nil {
 			return resources.Host{}, nil, err
 		}

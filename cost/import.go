@@ -63,16 +63,17 @@ func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 		return Imported{}, fmt.Errorf("import prices: %w", err)
 	}
 	defer f.Close()
+	label := cmp.Or(o.Name, path)
 	o.Name = cmp.Or(o.Name, filepath.Base(path))
 	list, err := ReadList(f, catalogue, o.ListOptions)
 	if errors.Is(err, ErrUndated) {
-		return Imported{}, fmt.Errorf("import prices from %s: %w; give it with --dated YYYY-MM-DD%s", path, err, changedOn(f))
+		return Imported{}, fmt.Errorf("import prices from %s: %w; give it with --dated YYYY-MM-DD%s", label, err, changedOn(f))
 	}
 	if err == nil && len(list.Offers) == 0 {
 		err = fmt.Errorf("none of its %d rows can be used%s", list.Rows, firstReason(list.Rejected))
 	}
 	if err != nil {
-		return Imported{}, fmt.Errorf("import prices from %s: %w", path, err)
+		return Imported{}, fmt.Errorf("import prices from %s: %w", label, err)
 	}
 	result := catalogue.take(list, o.Today)
 	if o.DryRun {

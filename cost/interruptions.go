@@ -35,7 +35,7 @@ func AssumedSpot(restart, lost float64, resumable bool) Interruptions {
 		PerHour: 1 / math.Sqrt(spotUpLow*spotUpHigh), PerHourLow: 1 / spotUpHigh, PerHourHigh: 1 / spotUpLow,
 		AwayHours: math.Sqrt(spotAwayLow * spotAwayHigh), AwayLow: spotAwayLow, AwayHigh: spotAwayHigh,
 		RestartHours: restart, LostHours: lost, Resumable: resumable,
-		Assumed: "spot capacity is assumed to be taken away every 1.1 to 6.1 hours and to be back after 0.5 to 3.2, as measured on AWS in 2022 and 2023; nothing is known of this type",
+		Assumed: "spot capacity is assumed to be reclaimed every 1.1 to 6.1 hours and to be back after 0.5 to 3.2, as measured on AWS in 2022 and 2023; nothing is known of this type",
 	}
 }
 

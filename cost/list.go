@@ -49,7 +49,7 @@ type Rejected struct {
 }
 
 // ErrUndated reports prices without a date, neither in the list nor in the options.
-var ErrUndated = errors.New("it does not say of which day its prices are")
+var ErrUndated = errors.New("the list contains no date of its prices")
 
 // absurd and unusual are the factors by which a price may differ from known prices before it is rejected or flagged.
 const (

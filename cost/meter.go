@@ -229,7 +229,7 @@ func RestoreMeter(state []byte) (*Meter, error) {
 	var last time.Duration
 	for i, seg := range s.Closed {
 		if err := seg.check(last, seg.To); err != nil {
-			return nil, fmt.Errorf("restore the cost meter: stretch %d: %w", i+1, err)
+			return nil, fmt.Errorf("restore the cost meter: segment %d: %w", i+1, err)
 		}
 		seg.settle()
 		m.closed = append(m.closed, seg)
@@ -238,7 +238,7 @@ func RestoreMeter(state []byte) (*Meter, error) {
 	}
 	if s.Open != nil {
 		if err := s.Open.check(last, s.Seen); err != nil {
-			return nil, fmt.Errorf("restore the cost meter: open stretch: %w", err)
+			return nil, fmt.Errorf("restore the cost meter: open segment: %w", err)
 		}
 	}
 	if s.Seen < last || math.IsInf(float64(m.done), 0) {

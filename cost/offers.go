@@ -276,13 +276,13 @@ func lookup(offers []Offer, name string) (Offer, error) {
 			return o, nil
 		}
 		if o.Spot <= 0 {
-			return Offer{}, fmt.Errorf("look up %q: the spot price of %s is not known (on demand it is %g USD/h of %s); give it with --rates: %w",
-				name, o.Name(), float64(o.OnDemand), o.Dated, ErrNoOffer)
+			return Offer{}, fmt.Errorf("look up %q: %w: the spot price of %s is unknown (on demand it is $%g/h of %s); give it with --rates",
+				name, ErrNoOffer, o.Name(), float64(o.OnDemand), o.Dated)
 		}
 		o.UseSpot = true
 		return o, nil
 	}
-	return Offer{}, fmt.Errorf("look up %q: not in the price table; nearest are %s: %w", name, nearestOffers(offers, key), ErrNoOffer)
+	return Offer{}, fmt.Errorf("look up %q: %w in the price table; nearest are %s", name, ErrNoOffer, nearestOffers(offers, key))
 }
 
 // splitOfferName splits CLOUD:TYPE[:MARKET]. A name without a cloud yields only a type.
@@ -292,7 +292,7 @@ func splitOfferName(name string) (cloud, kind, market string, err error) {
 	case len(parts) == 1:
 		return "", parts[0], "", nil // has no match; the error names the nearest offers with their clouds
 	case len(parts) > 3, len(parts) == 3 && parts[2] != "spot" && parts[2] != "ondemand" && parts[2] != "on-demand":
-		return "", "", "", fmt.Errorf("look up %q: want CLOUD:TYPE, CLOUD:TYPE:spot or CLOUD:TYPE:ondemand: %w", name, ErrNoOffer)
+		return "", "", "", fmt.Errorf("look up %q: %w: want CLOUD:TYPE, CLOUD:TYPE:spot or CLOUD:TYPE:ondemand", name, ErrNoOffer)
 	case len(parts) == 3:
 		market = parts[2]
 	}
@@ -307,8 +307,8 @@ func offerKey(cloud, kind string) string {
 // longestKey cuts what is compared, in bytes: longer than any name.
 const longestKey = 80
 
-// nearestOffers returns the names of the three offers with the smallest edit distance; ties by the longest common
-// prefix.
+// nearestOffers returns the names of three offers: those whose names begin with key, then those with the smallest edit
+// distance; ties by the longest common prefix.
 func nearestOffers(offers []Offer, key string) string {
 	key = key[:min(len(key), longestKey)]
 	type near struct {
@@ -323,6 +323,9 @@ func nearestOffers(offers []Offer, key string) string {
 			alike++
 		}
 		list[i] = near{o.Name(), suggest.Distance(key, other), alike}
+		if alike == len(key) {
+			list[i].distance = 0
+		}
 	}
 	slices.SortStableFunc(list, func(a, b near) int { return cmp.Or(a.distance-b.distance, b.alike-a.alike) })
 	var names []string

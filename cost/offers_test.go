@@ -68,7 +68,7 @@ func TestLookup(t *testing.T) {
 		"azure:NC24ads_A100_v4":          {3.673, "azure:Standard_NC24ads_A100_v4", ""},
 		"azure:standard nc24ads a100 v4": {3.673, "azure:Standard_NC24ads_A100_v4", ""},
 		"lambda:1x-h100":                 {1.99, "lambda:1x-h100", ""},
-		"aws:p5.48xlarge:spot":           {0, "", "spot price of aws:p5.48xlarge is not known (on demand it is 55.04"},
+		"aws:p5.48xlarge:spot":           {0, "", "spot price of aws:p5.48xlarge is unknown (on demand it is $55.04"},
 		"aws:p4d.24xlrge":                {0, "", "nearest are aws:p4d.24xlarge"},
 		"p4d.24xlarge":                   {0, "", "nearest are aws:p4d.24xlarge"},
 		"gpc:a2-highgpu-8g":              {0, "", "gcp:a2-highgpu-8g"},

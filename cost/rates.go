@@ -153,7 +153,7 @@ func (r Rates) Validate() error {
 		problems = append(problems, errors.New("source is missing: say where the prices come from"))
 	}
 	if r.Dated == "" {
-		problems = append(problems, errors.New("dated is missing: say of which day the prices are, YYYY-MM-DD"))
+		problems = append(problems, errors.New("dated is missing: give the date of the prices, YYYY-MM-DD"))
 	} else if _, err := time.Parse(time.DateOnly, r.Dated); err != nil {
 		problems = append(problems, fmt.Errorf("dated %q is not a date of the form YYYY-MM-DD", r.Dated))
 	}

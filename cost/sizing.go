@@ -41,7 +41,7 @@ func (n Need) Fits(o Offer) (ok bool, lacks string) {
 			lack("%s runs only software made for it", o.GPU)
 		}
 		if need := n.GPUMemoryGiB * grow; o.GPUs > 0 && need > float64(o.GPUMemory) {
-			lack("%.4g GiB a GPU, %.4g needed", float64(o.GPUMemory), need)
+			lack("%.4g GiB per GPU, %.4g needed", float64(o.GPUMemory), need)
 		}
 	}
 	if n.CPUs > float64(o.CPUs) {

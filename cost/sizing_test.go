@@ -25,7 +25,7 @@ func TestNeedFits(t *testing.T) {
 		"nothing known but a GPU":         {Need{GPUs: 1, GPUMemoryGiB: nan, CPUs: nan, MemoryGiB: nan}, p4d, ""},
 		"too many GPUs":                   {Need{GPUs: 16}, p4d, "8 GPUs, 16 needed"},
 		"an other GPU":                    {Need{GPUs: 1, GPU: "H100"}, p4d, "its GPU is A100 40GB, needed is H100"},
-		"GPU memory within the margin":    {Need{GPUs: 1, GPUMemoryGiB: 36}, p4d, "40 GiB a GPU, 41.4 needed"},
+		"GPU memory within the margin":    {Need{GPUs: 1, GPUMemoryGiB: 36}, p4d, "40 GiB per GPU, 41.4 needed"},
 		"GPU memory without margin":       {Need{GPUs: 1, GPUMemoryGiB: 36, Margin: -1}, p4d, ""},
 		"memory within a larger margin":   {Need{MemoryGiB: 1000, Margin: 0.5}, p4d, "1152 GiB of memory, 1500 needed"},
 		"CPUs":                            {Need{CPUs: 96.5}, p4d, "96 CPUs, 96.5 needed"},

@@ -51,6 +51,8 @@ var phrases = []phrase{
 	{"no more than so", "at most N"},
 	{"what was left behind", "the orphaned run, or the leftover files"},
 	{"of its own accord", "by itself, or without a request"},
+	{"does not say", "does not contain, does not record, or is unknown"},
+	{"do not say", "do not contain, do not record, or are unknown"},
 }
 
 // match is a phrase found in a text.
@@ -145,6 +147,45 @@ func TestDocumentsUseTechnicalEnglish(t *testing.T) {
 		for _, m := range findPhrases(prose(text)) {
 			t.Errorf("%s:%d: %q: write %s", strings.TrimPrefix(filepath.ToSlash(doc), "../"), m.line+1, m.found, m.instead)
 		}
+	}
+}
+
+// TestMessagesUseTechnicalEnglish scans the string literals of all Go files outside tests: messages, help and reports.
+func TestMessagesUseTechnicalEnglish(t *testing.T) {
+	root, found := "..", 0
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != root || d.Name() == "testdata" || d.Name() == "bin" || d.Name() == "house") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		positions := token.NewFileSet()
+		file, err := parser.ParseFile(positions, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			literal, ok := n.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			found++
+			for _, m := range findPhrases(literal.Value) {
+				t.Errorf("%s:%d: %q: write %s", strings.TrimPrefix(filepath.ToSlash(path), "../"), positions.Position(literal.Pos()).Line+m.line, m.found, m.instead)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found < 1000 {
+		t.Fatalf("only %d literals found: the check looks in the wrong place", found)
 	}
 }
 

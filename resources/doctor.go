@@ -111,7 +111,7 @@ func checkCgroups(r Roots) []Finding {
 
 const (
 	noCgroupCost = "memory of a job as a whole is not limited, CPUs are held by affinity alone, and an out-of-memory kill is only guessed"
-	noCgroupDo   = "run under a delegated cgroup: systemd-run --user --scope -p Delegate=yes optimize …, or as root, or ask the administrator for delegation"
+	noCgroupDo   = "run under a delegated cgroup: systemd-run --user --scope -p Delegate=yes optimize …, or as root, or have the administrator delegate one"
 )
 
 // checkControl creates a cgroup as for a job, examines the resulting controls and removes it.
@@ -200,7 +200,7 @@ func jobOpenFileLimit(ctx context.Context) (n uint64, ok bool) {
 
 // checkInotify checks that the inotify limits suffice to watch logs.
 func checkInotify(r Roots) Finding {
-	f := Finding{Name: "inotify", Cost: "logs are polled instead of watched: rows are seen up to a second later"}
+	f := Finding{Name: "inotify", Cost: "logs are polled instead of watched: rows are seen up to 1 s later"}
 	read := func(name string) (int, error) {
 		b, err := os.ReadFile(r.proc("sys", "fs", "inotify", name))
 		if err != nil {

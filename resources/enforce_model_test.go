@@ -283,7 +283,7 @@ func TestADescribedHostChoosesNoCPUsHere(t *testing.T) {
 	if got := e.Recipe().CPUIDs; !slices.Equal(got, []int{0, 1, 2, 3, 4, 5}) {
 		t.Errorf("affinity %v, want the six CPUs of this machine", got)
 	}
-	mention(t, e.Statement(), "(64 asked for, 6 may be used)")
+	mention(t, e.Statement(), "(64 requested, 6 may be used)")
 }
 
 // If a change fails half-way, the reported state must match the state in force.
@@ -320,7 +320,7 @@ func TestFault29_MemoryLimitBelowCurrentUse(t *testing.T) { // 1.5 GiB are in us
 		now     GiB    // allocation in force
 	}{
 		"v2, above the use":            {machine: "v2-root", to: 2, write: "2147483648", now: 2},
-		"v2, below the use":            {machine: "v2-root", to: 1, said: "the job uses 1.5 GiB now, more than the 1 GiB asked for; stays at 4 GiB", now: 4},
+		"v2, below the use":            {machine: "v2-root", to: 1, said: "the job uses 1.5 GiB now, more than the 1 GiB requested; stays at 4 GiB", now: 4},
 		"v2, up to the hard limit":     {machine: "v2-root", to: 8, write: "max", now: 8},
 		"v2, above the hard limit":     {machine: "v2-root", to: 9, said: "above the hard limit of 8 GiB; stays at 4 GiB", now: 4},
 		"v1, above the use":            {machine: "hybrid", to: 2, write: "2147483648", now: 2},
@@ -368,7 +368,7 @@ func TestUpdateSaysWhatItCannotChange(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mention(t, not, "64 asked for, only 4 may be used here; stays at 3")
+	mention(t, not, "64 requested, only 4 may be used here; stays at 3")
 	if _, err := e.Update(Allocation{CPUs: 0, Memory: -1}, nil); err == nil {
 		t.Error("no CPUs and negative memory accepted")
 	}

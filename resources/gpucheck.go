@@ -59,7 +59,7 @@ func ValidateGPUs(in GPUCheck) []Problem {
 		return ps
 	}
 	for _, err := range checkDevices(in.Allocation, in.Host) {
-		add("device-gone", true, "choose the devices again; a device that was there before has failed or was taken away (see the kernel log for Xid errors)", "%v", err)
+		add("device-gone", true, "choose the devices again; a device that was present before has failed or was removed (see the kernel log for Xid errors)", "%v", err)
 	}
 	seen := checkVisible(in, add)
 	checkSlices(seen, add)
@@ -86,7 +86,7 @@ func checkVisible(in GPUCheck, add addProblem) []GPU {
 	case n > 0 && len(seen) == 0:
 		add("visible-unknown", true, "name devices as nvidia-smi -L lists them", "CUDA_VISIBLE_DEVICES=%s names no usable device (%s)", in.Visible, strings.Join(notes, "; "))
 	case n > 0 && len(seen) < n:
-		add("device-count", true, "leave CUDA_VISIBLE_DEVICES to the optimizer, or ask for fewer GPUs", "%d GPUs are given, the job sees %d", n, len(seen))
+		add("device-count", true, "leave CUDA_VISIBLE_DEVICES to the optimizer, or request fewer GPUs", "%d GPUs are given, the job sees %d", n, len(seen))
 	case len(seen) > n:
 		add("device-count", false, "leave CUDA_VISIBLE_DEVICES to the optimizer: work on other devices is neither counted nor paid", "%d GPUs are given, the job sees %d", n, len(seen))
 	}

@@ -192,7 +192,7 @@ func (l Limits) Validate(h Host) error {
 		case c.r.Min > c.r.Max:
 			bad("%s: from %d to %d is empty", c.name, c.r.Min, c.r.Max)
 		case c.r.Max > c.has:
-			bad("%s: up to %d asked for, %s has %d", c.name, c.r.Max, h.name(), c.has)
+			bad("%s: up to %d requested, %s has %d", c.name, c.r.Max, h.name(), c.has)
 		}
 	}
 	switch lo, hi := float64(l.MemoryMin), float64(l.MemoryMax); {
@@ -201,7 +201,7 @@ func (l Limits) Validate(h Host) error {
 	case lo > hi:
 		bad("memory: from %.4g to %.4g GiB is empty", lo, hi)
 	case l.MemoryMax > h.Memory:
-		bad("memory: up to %.4g GiB asked for, %s has %.4g GiB", hi, h.name(), float64(h.Memory))
+		bad("memory: up to %.4g GiB requested, %s has %.4g GiB", hi, h.name(), float64(h.Memory))
 	}
 	if b := l.BatchSize; b != (Range{}) && (b.Min < 1 || b.Min > b.Max) {
 		bad("batch size: from %d to %d is no range of sizes", b.Min, b.Max)

@@ -138,7 +138,7 @@ func FuzzParseRange(f *testing.F) {
 func TestLimitsBeyondTheHost(t *testing.T) {
 	l := Limits{GPUs: Range{1, 8}, CPUs: Range{0, 64}, MemoryMin: 8, MemoryMax: 64, BatchSize: Range{0, 5}}
 	err := l.Validate(testHost(2))
-	for _, says := range []string{"GPUs: up to 8 asked for, this machine has 2", "CPUs: the least is 0", "up to 64 GiB asked for, this machine has 32 GiB", "batch size"} {
+	for _, says := range []string{"GPUs: up to 8 requested, this machine has 2", "CPUs: the least is 0", "up to 64 GiB requested, this machine has 32 GiB", "batch size"} {
 		checkSaid(t, err, says)
 	}
 	checkSaid(t, Limits{GPUs: Range{1, 8}, CPUs: Range{1, 1}, MemoryMax: 1}.Validate(Host{Described: "big one", CPUs: 1, Memory: 1}), "big one has 0")

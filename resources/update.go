@@ -47,7 +47,7 @@ func (e *Enforcer) Update(a Allocation, pids []int) (notApplied []string, err er
 // mask. If the cpuset is rejected, the previous quota is restored.
 func (e *Enforcer) updateCPU(cpus int, pids []int) (notApplied []string) {
 	if len(e.s.Allowed) > 0 && cpus > len(e.s.Allowed) {
-		return []string{fmt.Sprintf("CPUs: %d asked for, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
+		return []string{fmt.Sprintf("CPUs: %d requested, only %d may be used here; stays at %d", cpus, len(e.s.Allowed), e.s.Allocation.CPUs)}
 	}
 	old := e.s.CPUIDs
 	next := old
@@ -94,17 +94,17 @@ func (e *Enforcer) updateMemory(m GiB) (notApplied string) {
 	use, known := e.memoryUse()
 	below := known && m > 0 && m.Bytes() < use
 	if below && e.s.Memory.Version == 2 {
-		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB asked for; stays at %.4g GiB", float64(gib(use)), float64(m), float64(was))
+		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB requested; stays at %.4g GiB", float64(gib(use)), float64(m), float64(was))
 	}
 	if err := e.writeSoft(e.s.Memory, m); err != nil {
 		if errors.Is(err, unix.EBUSY) {
-			return fmt.Sprintf("memory: the job uses more than the %.4g GiB asked for; stays at %.4g GiB", float64(m), float64(was))
+			return fmt.Sprintf("memory: the job uses more than the %.4g GiB requested; stays at %.4g GiB", float64(m), float64(was))
 		}
 		return fmt.Sprintf("memory: %v", err)
 	}
 	e.s.Allocation.Memory = m
 	if below {
-		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB asked for; that is only set as the soft limit, which acts when the machine runs short", float64(gib(use)), float64(m))
+		return fmt.Sprintf("memory: the job uses %.4g GiB now, more than the %.4g GiB requested; that is only set as the soft limit, which acts when the machine runs short", float64(gib(use)), float64(m))
 	}
 	return ""
 }
@@ -136,7 +136,7 @@ func (e *Enforcer) sayCPUSet() string {
 	}
 	few := ""
 	if n := e.s.Allocation.CPUs; len(e.s.CPUIDs) < n {
-		few = fmt.Sprintf(" (%d asked for, %d may be used)", n, len(e.s.CPUIDs))
+		few = fmt.Sprintf(" (%d requested, %d may be used)", n, len(e.s.CPUIDs))
 	}
 	if c := e.s.Cpuset; c.available() {
 		return fmt.Sprintf("CPU set: CPUs %s%s, by cgroup v%d %s and by affinity", ids, few, c.Version, c.Dir)
@@ -162,7 +162,7 @@ func (e *Enforcer) sayMemory() string {
 			parts = append(parts, fmt.Sprintf("soft limit %.4g GiB (%s)", float64(soft), effect))
 		}
 		if len(parts) == 0 {
-			return "memory: no limit asked for"
+			return "memory: no limit requested"
 		}
 		return fmt.Sprintf("memory: %s, by cgroup v%d %s", strings.Join(parts, ", "), m.Version, m.Dir)
 	case len(e.s.Rlimits) > 0:

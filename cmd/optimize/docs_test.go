@@ -71,7 +71,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 	}
 	for where, words := range lines {
 		root := newRoot(&cli.Env{})
-		cmd, rest, err := root.Find(rewriteArgs(words))
+		cmd, rest, err := root.Find(rewriteArgs(root, words))
 		if err == nil {
 			err = cmd.ParseFlags(rest)
 		}

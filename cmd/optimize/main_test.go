@@ -45,7 +45,7 @@ type world struct {
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, dir: t.TempDir(), signals: make(chan os.Signal, 4), environ: cleanEnviron()}
+	return &world{t: t, dir: t.TempDir(), signals: make(chan os.Signal, 4), environ: append(cleanEnviron(), "XDG_STATE_HOME="+t.TempDir())}
 }
 
 // cleanEnviron returns the environment without variables that would affect the test.

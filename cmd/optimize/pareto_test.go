@@ -132,7 +132,7 @@ func TestParetoRefuses(t *testing.T) {
 		"unknown run":         {[]string{"nosuchrun"}, "nosuchrun"},
 		"no such log":         {[]string{"nosuch.csv"}, "no such file"},
 		"one log missing":     {[]string{logs[0], "nosuch.csv"}, "nosuch.csv"},
-		"empty log":           {[]string{"empty.csv"}, "empty.csv: no row"},
+		"empty log":           {[]string{"empty.csv"}, "empty.csv: no data in it"},
 		"log without times":   {[]string{"plain.csv"}, "no column with times"},
 		"log without CPUs":    {[]string{"bare.csv"}, "--cpus N"},
 		"unknown preference":  {[]string{logs[0], "--prefer", "fast"}, "want time, cost, resource, balanced"},

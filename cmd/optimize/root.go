@@ -4,31 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/cluster"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cmd/optimize/internal/predict"
 	"trainopt/cmd/optimize/internal/profile"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/simulator/cells"
 )
 
-// execute runs one command line and returns its exit code. Every refusal is one line on stderr.
+// execute runs one command line and returns its exit code. Every refusal is one line on stderr; see cli.PrintError.
 func execute(e *cli.Env) run.Code {
 	root := newRoot(e)
-	root.SetArgs(rewriteArgs(e.Args))
+	root.SetArgs(rewriteArgs(root, e.Args))
 	root.SetIn(e.Stdin)
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
@@ -36,17 +35,23 @@ func execute(e *cli.Env) run.Code {
 	if errors.Is(err, cells.ErrShare) {
 		return run.CodeDone
 	}
-	if err != nil && err.Error() != "" {
-		fmt.Fprintf(e.Stderr, "optimize: %s\n", strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; "))
-	}
+	e.PrintError(err)
 	return cli.ExitCode(err)
 }
 
 // rewriteArgs expands short forms: `optimize --train SCRIPT …` and `optimize -- command` to `optimize train …`;
-// `--resumable yes` to `--resumable=yes`; `--offline-logs A B` to `--offline-logs A --offline-logs B`.
-func rewriteArgs(args []string) []string {
-	args = joinValues(args)
-	if commandNamed(args) {
+// `--resumable yes` to `--resumable=yes`; `--offline-logs A B` to `--offline-logs A --offline-logs B`. A shell that
+// completes such a command line precedes it by a word of its own.
+func rewriteArgs(root *cobra.Command, args []string) []string {
+	if len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+		return append([]string{args[0]}, trainNamed(root, args[1:])...)
+	}
+	return trainNamed(root, joinValues(args))
+}
+
+// trainNamed inserts the name of the command train where it is left out.
+func trainNamed(root *cobra.Command, args []string) []string {
+	if commandNamed(root, args) {
 		return args
 	}
 	for _, a := range args {
@@ -97,7 +102,7 @@ func joinValues(args []string) []string {
 }
 
 // commandNamed reports whether the first word is a command, in which case nothing is rewritten.
-func commandNamed(args []string) bool {
+func commandNamed(root *cobra.Command, args []string) bool {
 	for i, a := range args {
 		if a == "--" {
 			return false
@@ -105,10 +110,10 @@ func commandNamed(args []string) bool {
 		if strings.HasPrefix(a, "-") {
 			continue
 		}
-		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
+		if i > 0 && slices.Contains([]string{"config", "state-dir", "log-level", "color"}, flagName(args[i-1])) && !strings.Contains(args[i-1], "=") {
 			continue // the value of a common flag
 		}
-		return slices.Contains([]string{"train", "report", "runs", "logs", "analyze", "predict", "prices", "pareto", "compare", "simulate", "cluster", "pretrain", "profile", "doctor", "version", "completion", "help", "config", "init", "lease-py", "__complete"}, a)
+		return slices.ContainsFunc(root.Commands(), func(c *cobra.Command) bool { return c.Name() == a || c.HasAlias(a) })
 	}
 	return false
 }
@@ -120,14 +125,24 @@ func newRoot(e *cli.Env) *cobra.Command {
 		Short: "Cut training cost while meeting the deadline and the budget",
 		Long: `Cut training cost while meeting the deadline and the budget.
 
-  optimize --train train.py --deadline 2h --budget 5
-
-runs the unmodified script under supervision: it recalls similar runs, measures briefly, predicts time and cost, selects an
-allocation by preference, enforces the deadline and the budget, and reports the outcome.`,
-		Version:      programVersion(),
-		SilenceUsage: true, SilenceErrors: true,
+optimize --train runs the unmodified script under supervision: it recalls similar runs, measures briefly, predicts time and
+cost, selects an allocation by preference, enforces the deadline and the budget, and reports the outcome.`,
+		Example: `  optimize --train train.py                           # run a training
+  optimize --train train.py --deadline 2h --budget 5  # within limits
+  optimize --train train.py --dry-run --explain       # plan only
+  optimize --train train.py -- --lr 0.1 --epochs 20   # arguments of the script
+  optimize logs -f                                    # output of the latest run
+  optimize runs                                       # state and cost of runs
+  optimize report                                     # report of the latest run
+  optimize runs resume latest                         # continue a stopped run`,
+		Version:               programVersion(),
+		DisableFlagsInUseLine: true,
+		SilenceUsage:          true, SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
+				if cmd.Flags().Changed("deadline") || cmd.Flags().Changed("budget") || cmd.Flags().Changed("prefer") || cmd.Flags().Changed("dry-run") {
+					return cli.Usagef("nothing to train: name a script by --train SCRIPT, or a command after --")
+				}
 				return cmd.Help()
 			}
 			if cli.Exists(e.Path(args[0])) {
@@ -138,54 +153,63 @@ allocation by preference, enforces the deadline and the budget, and reports the 
 		Args: cobra.ArbitraryArgs,
 	}
 	e.AddFlags(root.PersistentFlags())
+	root.Flags().SetNormalizeFunc(cli.Normalize)
+	root.Flags().StringArray("train", nil, "run the training `SCRIPT`; `optimize train --help` lists all flags")
+	cli.AddSettings(root.Flags(), map[string]string{"deadline": "", "budget": "", "prefer": ""})
+	root.Flags().Bool("dry-run", false, "plan only")
+	help.GroupFlags(root.Flags(), "Main flags of --train", "train", "deadline", "budget", "prefer", "dry-run")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return e.CheckFlags() }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(explainFlag(cmd, err)) })
+	root.AddGroup(help.Groups...)
 	root.AddCommand(runs.Commands(e)...)
 	root.AddCommand(predict.Commands(e)...)
 	root.AddCommand(profile.Commands(e)...)
 	root.AddCommand(simulate.Commands(e)...)
 	root.AddCommand(cluster.Command(e))
-	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e))
+	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e), manCommand(e))
+	root.AddCommand(topics()...)
+	addShellCommands(root)
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}
-	wrapHelp(root)
+	help.Install(root, e.Columns)
+	help.Complete(root, completions(e))
 	return root
 }
 
-// helpWidth is the maximum width of help texts.
-const helpWidth = 100
-
-// wrapHelp wraps the long texts of a command and its subcommands at helpWidth; continuation lines keep the indentation.
-func wrapHelp(cmd *cobra.Command) {
-	lines := strings.Split(cmd.Long, "\n")
-	for i, line := range lines {
-		lines[i] = wrapLine(line)
-	}
-	cmd.Long = strings.Join(lines, "\n")
-	for _, sub := range cmd.Commands() {
-		wrapHelp(sub)
-	}
-}
-
-func wrapLine(line string) string {
-	if utf8.RuneCountInString(line) <= helpWidth {
-		return line
-	}
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	var out []string
-	now := indent
-	for _, word := range strings.Fields(line) {
-		switch {
-		case now == indent:
-			now += word
-		case utf8.RuneCountInString(now+" "+word) > helpWidth:
-			out, now = append(out, now), indent+word
-		default:
-			now += " " + word
+// addShellCommands adds the commands that cobra provides: completion and help.
+func addShellCommands(root *cobra.Command) {
+	root.SetCompletionCommandGroupID(help.Setup)
+	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "Show the help of a command or a topic", GroupID: help.Setup,
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			named, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, c := range named.Commands() {
+				if c.IsAvailableCommand() || c.IsAdditionalHelpTopicCommand() {
+					names = append(names, c.Name()+"\t"+c.Short)
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err == nil && len(rest) > 0 || err != nil {
+				word := strings.Join(args, " ")
+				return cli.Usagef("unknown command or topic %q: %s", word, suggestCommand(root, word))
+			}
+			return cmd.Help()
+		}})
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		if cmd.Name() == "completion" {
+			cmd.Args = cobra.NoArgs
+			cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 		}
 	}
-	return strings.Join(append(out, now), "\n")
 }
 
 // suggestCommand returns a hint at the command that was probably intended: the nearest name, or how to list the commands.
@@ -196,7 +220,7 @@ func suggestCommand(cmd *cobra.Command, word string) string {
 			known = append(known, sub.Name())
 		}
 	}
-	if best := cli.Nearest(word, known); cli.EditDistance(strings.ToLower(word), best) <= 1+len(word)/4 {
+	if best := cli.Nearest(word, known); suggest.Distance(strings.ToLower(word), best) <= 1+len(word)/4 {
 		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
 	}
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
@@ -213,12 +237,28 @@ func wrapArgs(cmd *cobra.Command) {
 			case c.HasSubCommands() && len(args) > 0:
 				return cli.Usagef("unknown command %q of `%s`: %s", args[0], c.CommandPath(), suggestCommand(c, args[0]))
 			}
-			return cli.Usagef("%s: %w; see `optimize %s --help`", c.Name(), err, c.Name())
+			problem := "missing argument"
+			switch text := err.Error(); {
+			case !strings.HasPrefix(text, "accepts ") && !strings.HasPrefix(text, "requires ") && !strings.HasPrefix(text, "unknown command "): // of the command itself, not of cobra
+				return cli.Usagef("%s: %w; see `%s --help`", c.Name(), err, c.CommandPath())
+			case len(args) > 0:
+				problem = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
+			}
+			return cli.Usagef("%s: %s: want %s; see `%s --help`", c.CommandPath(), problem, argumentsOf(c), c.CommandPath())
 		}
 	}
 	for _, sub := range cmd.Commands() {
 		wrapArgs(sub)
 	}
+}
+
+// argumentsOf describes the arguments of a command: "RUN", or "no arguments".
+func argumentsOf(cmd *cobra.Command) string {
+	_, arguments, _ := strings.Cut(cmd.Use, " ")
+	if arguments = strings.TrimSpace(strings.ReplaceAll(arguments, "[flags]", "")); arguments == "" {
+		return "no arguments"
+	}
+	return arguments
 }
 
 // explainFlag adds the nearest flag of the command to the error for an unknown flag.
@@ -237,31 +277,11 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w: nearest known is --%s", err, cli.Nearest(name, known))
 }
 
-// version is set at link time (-X main.version=…); by default it is that of the module.
-var version string
-
-func versionCommand(e *cli.Env) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Show the version", Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
-		if e.JSON {
-			return e.PrintJSON(map[string]any{"schema": 1, "version": programVersion(), "go": runtime.Version()})
-		}
-		return e.Print(fmt.Sprintf("optimize %s (%s)\n", programVersion(), runtime.Version()))
-	}}
-}
-
-func programVersion() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "development"
-}
-
 func doctorCommand(e *cli.Env) *cobra.Command {
 	var o cli.Options
-	cmd := &cobra.Command{Use: "doctor", Short: "Check this machine, or an engine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "doctor", GroupID: help.Setup, Short: "Check this machine, or an engine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
+		Example: `  optimize doctor
+  optimize doctor --engine slurm --engine-arg=--partition=gpu    # also run a test job there`,
 		RunE: func(*cobra.Command, []string) error { return doctor(o) }}
 	o = e.Options(cmd)
 	cli.AddSettings(o.Flags, map[string]string{"engine": "also run a test job there: local|slurm", "engine-arg": ""})

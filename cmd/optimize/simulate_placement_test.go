@@ -217,7 +217,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 	w.write("wishes.csv", "app_s,app_c,less_or_lager,threshold\n9,1,0,2\n")
 	w.write("model.bin", "nothing")
 	for line, want := range map[string]string{
-		"now":                     "unknown command",
+		"now":                     `unexpected argument "now"`,
 		"--method exactly":        `"exactly": unknown, want one of`,
 		"--nodes 0":               "--nodes 0",
 		"--nodes many":            "--nodes",
@@ -301,7 +301,7 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--max-violations 0 --nodes 30":       "no placement keeps the limits",
 		"--method greedy --min-slo 1":         "no placement keeps the limits",
 		"--method random --nodes 10":          "10 nodes hold 80",
-		"--counts 9,0,0,0,0,0,0 --nodes 1":    "9 containers: 1 nodes hold 8",
+		"--counts 9,0,0,0,0,0,0 --nodes 1":    "9 containers: 1 node holds 8",
 		"--batch metis:400:3 --nodes 12":      "400 containers",
 		"--min-slo 0.99 --max-violations 0.5": "no placement keeps the limits",
 	} {

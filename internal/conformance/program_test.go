@@ -158,7 +158,7 @@ func (w *workplace) command(argv []string) *exec.Cmd {
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
-	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=", "HF_HUB_OFFLINE=1", "YOLO_OFFLINE=true",
+	cmd.Env = append(cmd.Env, "PATH="+bin+":"+os.Getenv("PATH"), "CUDA_VISIBLE_DEVICES=", "XDG_STATE_HOME="+filepath.Join(w.dir, "state"), "HF_HUB_OFFLINE=1", "YOLO_OFFLINE=true",
 		"YOLO_CONFIG_DIR="+filepath.Join(filepath.Dir(w.dir), "yolo"),
 		"TORCHINDUCTOR_CACHE_DIR="+filepath.Join(filepath.Dir(w.dir), "inductor")) // an interrupted compilation corrupts a shared cache
 	if w.counted {

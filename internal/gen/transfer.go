@@ -26,7 +26,7 @@ func evaluateTransfer(args []string, w io.Writer) error {
 	points := flags.Int("points", 6, "measurements asked for of each GPU count that is hidden; of a GPU type twice, of a model four times as many")
 	only := flags.String("case", "", "only cases whose name contains this")
 	each := flags.Bool("list", false, "print every answer too")
-	cross := flags.String("cross", "", "hide from the hyper-parameters, too, what is asked for: they are fitted anew without each source, or each family")
+	cross := flags.String("cross", "", "hide from the hyper-parameters, too, what is asked for: they are fitted again without each source, or each family")
 	fit := flags.String("fit", "", "fit the hyper-parameters of this quantity and print them, nothing else")
 	sweeps := flags.Int("sweeps", 10, "of a fit, at most")
 	kept := flags.Int("fit-points", 1, "measurements of one GPU count of one model on one GPU that a fit keeps")

@@ -187,6 +187,6 @@ func environment(dir string) []string {
 			env = append(env, kv)
 		}
 	}
-	return append(env, "PATH="+os.Getenv("PATH")+":/usr/bin:/usr/sbin", "SLURM_CONF="+filepath.Join(dir, "slurm.conf"),
+	return append(env, "PATH="+os.Getenv("PATH")+":/usr/bin:/usr/sbin", "XDG_STATE_HOME="+filepath.Join(dir, "state"), "SLURM_CONF="+filepath.Join(dir, "slurm.conf"),
 		"MYSQL_UNIX_PORT="+filepath.Join(dir, "run", "db.sock"))
 }

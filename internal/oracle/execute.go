@@ -90,12 +90,11 @@ func (r *runner) play(ctx context.Context, s scene) ([]result, error) {
 	return out, failed
 }
 
-var subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) `)
+var subcommand = regexp.MustCompile(`(?m)^  ([a-z]+) {3,}[^ ]`)
 
-// subcommands returns the help commands for the entries that a help text lists below "Available Commands:".
+// subcommands returns the help commands for the commands that a help text lists after its usage.
 func subcommands(of command, help string) []command {
-	_, list, _ := strings.Cut(help, "\nAvailable Commands:\n")
-	list, _, _ = strings.Cut(list, "\n\n")
+	_, list, _ := strings.Cut(help, "\nUsage:\n")
 	var out []command
 	for _, m := range subcommand.FindAllStringSubmatch(list, -1) {
 		args := append(slices.Clone(of.args[:len(of.args)-1]), m[1], "--help")

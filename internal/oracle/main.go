@@ -58,7 +58,7 @@ func main() {
 	}
 }
 
-var errDiffers = errors.New("outputs differ; if they are to, run make oracle-update and say so in the commit")
+var errDiffers = errors.New("outputs differ; if that is intended, run make oracle-update and report it in the commit")
 
 // oracle runs the selected scenes and compares their outputs with the stored digests; with update it stores the new
 // digests.

@@ -17,22 +17,25 @@ func Nearest(name string, known []string, n int) []string {
 	return sorted[:min(n, len(sorted))]
 }
 
-// Distance returns the edit distance of Levenshtein (1966) in bytes. O(len(a)·len(b)).
+// Distance returns the number of insertions, deletions, substitutions and transpositions of neighbours that turn a into
+// b, in bytes (Damerau 1964, optimal string alignment). O(len(a)·len(b)).
 func Distance(a, b string) int {
-	row := make([]int, len(b)+1)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
 	}
 	for i := range len(a) {
-		diagonal := row[0]
+		before, last, row = last, row, before
 		row[0] = i + 1
 		for j := range len(b) {
-			substitute := diagonal
+			substitute := last[j]
 			if a[i] != b[j] {
 				substitute++
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(substitute, row[j]+1, diagonal+1)
+			row[j+1] = min(substitute, row[j]+1, last[j+1]+1)
+			if i > 0 && j > 0 && a[i] == b[j-1] && a[i-1] == b[j] {
+				row[j+1] = min(row[j+1], before[j-1]+1)
+			}
 		}
 	}
 	return row[len(b)]

@@ -45,7 +45,7 @@ func Scan(path string, o TailOptions, each func(*Row) error) (TailStats, error) 
 	case err != nil:
 		return stats, fmt.Errorf("read training log %s: %w", stats.Path, err)
 	case stats.Rows == 0:
-		return stats, fmt.Errorf("read training log %s: no row in it%s: %w", stats.Path, firstBad(stats), ErrNoData)
+		return stats, fmt.Errorf("read training log %s: %w in it%s; known formats: %s", stats.Path, ErrNoData, firstBad(stats), strings.Join(Formats(), ", "))
 	}
 	return stats, nil
 }
@@ -55,7 +55,7 @@ func firstBad(s TailStats) string {
 	if len(s.FirstBad) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(" (%d bad lines, the first: %s)", s.Bad, s.FirstBad[0])
+	return fmt.Sprintf(", %d lines rejected, the first: %s", s.Bad, s.FirstBad[0])
 }
 
 // ReadLog is Scan with all rows collected in memory.

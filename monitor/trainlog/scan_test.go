@@ -182,7 +182,7 @@ func TestScanRefusals(t *testing.T) {
 		dir:                                  {says: "many holds the event files of 2 runs (\"one, two\"): name one"},
 		many:                                 {o: TailOptions{Format: "keras"}, target: ErrNoData, says: "it is a directory with neither"},
 		"any":                                {o: TailOptions{Format: "excel"}, says: "tensorboard"},
-		writeLog(t, "x.csv", zipped(t, nil)): {target: ErrNoData, says: "no row in it"},
+		writeLog(t, "x.csv", zipped(t, nil)): {target: ErrNoData, says: "no data in it"},
 		writeLog(t, "y.csv", zipped(t, []byte(header2+"1,1\n"))[:12]): {target: ErrNoData, says: "compressed data is damaged after"},
 		writeLog(t, "z.csv", []byte{0x1f, 0x8b, 8}):                   {target: errCompressed, says: "compressed data is damaged"},
 	} {

@@ -52,7 +52,7 @@ func (r *Report) tiles() []page.Tile {
 		return page.Tile{Label: label, Value: value, Note: note, Light: light}
 	}
 	of := func(n int) string { return "of " + chart.Plural(n, "run") }
-	failed := tile("Failed", chart.NoData, "no run says how it ended")
+	failed := tile("Failed", chart.NoData, "the end of no run is recorded")
 	if t.FailedShare.Known() {
 		failed = tile("Failed", chart.Share(float64(t.FailedShare)), fmt.Sprintf("%d of %d", t.Failed, t.Runs-t.EndUnknown))
 	}

@@ -26,7 +26,7 @@ func (r *Report) moneyBars() chart.Picture {
 
 // timeBars plots the time of each model.
 func (r *Report) timeBars() chart.Picture {
-	b := chart.Bars{ID: "time", Title: "Time of each model", Why: "no run says how long it took", Keys: []chart.Key{{Class: "block s3", Name: "all runs"}}}
+	b := chart.Bars{ID: "time", Title: "Time of each model", Why: "the duration of no run is recorded", Keys: []chart.Key{{Class: "block s3", Name: "all runs"}}}
 	for i := range r.Models {
 		t := &r.Models[i].Totals
 		text := chart.Duration(float64(t.Seconds))

@@ -208,7 +208,7 @@ func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 	}
 	reasons := map[string]int{}
 	f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: "failed", LostUSD: g.Totals.LostUSD,
-		Advice: "look at the last lines of their output (optimize runs show ID); a training that saves checkpoints loses less"}
+		Advice: "read the last lines of their output (optimize logs ID); a training that saves checkpoints loses less"}
 	for _, t := range list {
 		if t.Whole.State == "failed" {
 			f.RunIDs = append(f.RunIDs, t.Whole.ID)
@@ -277,7 +277,7 @@ func totals(list []Training) Totals {
 // priceOf returns the price behind a run's cost, with its description.
 func priceOf(r *Run) Price {
 	if r.Price == (cost.Rates{}) {
-		return Price{Words: "as the log says, at a price that it does not name"}
+		return Price{Words: "as recorded in the log, which does not contain the price"}
 	}
 	rates := r.Price
 	p := Price{Rates: &rates}

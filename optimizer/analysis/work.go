@@ -111,11 +111,11 @@ func (w *Work) describe(list []measured) {
 // words describes the comparison and the omissions.
 func (w Work) words() string {
 	if w.Unit == "" {
-		return "No run says how long a unit of its work takes: nothing can be compared."
+		return "No run has a measured time per unit of work: nothing can be compared."
 	}
 	s := fmt.Sprintf("Compared per %s, %s", w.Unit, chart.Plural(w.Comparable, "run"))
 	if w.Trainings < w.Comparable {
-		s = fmt.Sprintf("Compared per %s, %d stretches at one allocation each in %s", w.Unit, w.Comparable, chart.Plural(w.Trainings, "training"))
+		s = fmt.Sprintf("Compared per %s, %d segments at one allocation each in %s", w.Unit, w.Comparable, chart.Plural(w.Trainings, "training"))
 	}
 	if w.Left > 0 {
 		s += fmt.Sprintf(" (%d left out: other work, or no times)", w.Left)

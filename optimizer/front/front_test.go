@@ -115,7 +115,7 @@ func TestWordsOfSmallAmounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "B to A, quick: 23 s less for $0.000202 more; that is $0.0316 an hour"
+	want := "B to A, quick: 23 s less for $0.000202 more; that is $0.0316 per hour"
 	if got := f.tradeLines(); len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

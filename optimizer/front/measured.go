@@ -75,7 +75,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	} else if fallback.CPUs < 1 {
 		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, ErrNoPoint)
 	} else {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s does not say cpu_count: taken to be made with %d CPU", f.Name, fallback.CPUs))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s does not record cpu_count: %d CPU assumed", f.Name, fallback.CPUs))
 	}
 	if v := most(trainlog.MemoryUsed); v > 0 && fallback.Memory <= 0 {
 		f.Allocation.Memory = resources.GiB(v)
@@ -118,7 +118,7 @@ func AssumedRates(gpus bool) cost.Rates {
 // by its recorded cost, or else by AssumedRates. Resources are a share of the maximum over all trainings. Different
 // amounts of work are noted.
 func FromFinished(list []Finished, rates *cost.Rates) Set {
-	set := Set{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the most that any of them held"}
+	set := Set{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the maximum over all of them"}
 	set.Basis = "measured: the whole time and cost of each finished run"
 	var most resources.Limits
 	for _, f := range list {
@@ -128,7 +128,7 @@ func FromFinished(list []Finished, rates *cost.Rates) Set {
 	for _, f := range list {
 		if f.Allocation.Memory <= 0 && most.MemoryMax > 0 {
 			most.MemoryMax = 0
-			set.Notes = append(set.Notes, f.Name+" does not say memory_used_gb: memory is not counted among the resources, and is not in its price")
+			set.Notes = append(set.Notes, f.Name+" does not record memory_used_gb: memory is not counted among the resources, and is not in its price")
 		}
 	}
 	assumed := AssumedRates(most.GPUs.Max > 0)
@@ -153,7 +153,7 @@ func FromFinished(list []Finished, rates *cost.Rates) Set {
 	case rates != nil:
 		set.Basis += fmt.Sprintf("; prices: %s, %s", rates.Source, rates.Dated)
 	case priced:
-		set.Notes = append(set.Notes, fmt.Sprintf("what does not say its cost is priced at %s per GPU, %s per CPU and %s per GiB and hour (%s, %s): give --rates, --instance or --cpu-hour",
+		set.Notes = append(set.Notes, fmt.Sprintf("trainings without a recorded cost are priced at %s per GPU, %s per CPU and %s per GiB and hour (%s, %s): give --rates, --instance or --cpu-hour",
 			usd(float64(assumed.GPUHour)), usd(float64(assumed.CPUHour)), usd(float64(assumed.GiBHour)), assumed.Source, assumed.Dated))
 	}
 	return set

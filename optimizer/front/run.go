@@ -94,7 +94,7 @@ func FromModel(dir string, d Overrides) (Set, error) {
 	form, _, basis := model.Describe()
 	set.Basis = fmt.Sprintf("predicted afresh for the whole job by the %s model fitted to what the run measured (%s)", form, basis)
 	if s.Total == 0 {
-		set.Notes = append(set.Notes, "the run does not say how long the job is: time and cost are of one unit of work")
+		set.Notes = append(set.Notes, "the length of the job is unknown: time and cost are per unit of work")
 	}
 	outside := 0
 	for _, c := range p.Candidates {

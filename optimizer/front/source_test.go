@@ -42,7 +42,7 @@ func TestReadLog(t *testing.T) {
 			Finished{Allocation: resources.Allocation{GPUs: 2, CPUs: 8, Memory: 5, BatchSize: 64}, Seconds: 21, CostUSD: 1.25, Units: 2}, "", nil},
 		"times add up": {"epoch,epoch_time,cpu_count\n1,10,8\n2,12,8\n", resources.Allocation{},
 			Finished{Allocation: resources.Allocation{CPUs: 8}, Seconds: 22, CostUSD: math.NaN(), Units: 2}, "", nil},
-		"made with what the user says": {"epoch,epoch_time\n1,10\n", own, Finished{Allocation: own, Seconds: 10, CostUSD: math.NaN(), Units: 1}, "taken to be made with 4 CPU", nil},
+		"made with what the user says": {"epoch,epoch_time\n1,10\n", own, Finished{Allocation: own, Seconds: 10, CostUSD: math.NaN(), Units: 1}, "4 CPU assumed", nil},
 		"steps":                        {"step,time_so_far,cpu_count\n100,5,1\n200,9,1\n", resources.Allocation{}, Finished{Allocation: resources.Allocation{CPUs: 1}, Seconds: 9, CostUSD: math.NaN(), Units: 200}, "", nil},
 		"a bad row":                    {"epoch,epoch_time,cpu_count\n1,10,8\n2,1\n3,10,8\n", resources.Allocation{}, Finished{Allocation: resources.Allocation{CPUs: 8}, Seconds: 20, CostUSD: math.NaN(), Units: 3}, "1 of 3 rows skipped", nil},
 		"empty":                        {"", own, Finished{}, "", trainlog.ErrNoData},

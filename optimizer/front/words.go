@@ -55,7 +55,7 @@ type unit struct {
 // one returns the unit with its article.
 func (u unit) one() string {
 	if u.name == "hour" {
-		return "an hour"
+		return "per hour"
 	}
 	return "a " + u.name
 }

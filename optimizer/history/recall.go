@@ -41,6 +41,8 @@ type Key struct {
 	AnyMachine bool
 	// ExcludeRun is the id of a run to exclude, usually the current one.
 	ExcludeRun string
+	// Shared lists further state directories, whose runs count as those of the first.
+	Shared []string
 }
 
 // Recalled is the result of Recall: the measurements of earlier runs of the same training.
@@ -67,6 +69,8 @@ type Recalled struct {
 	Recurrences []plan.Recurrence
 	// RestartSeconds and StartupSeconds are the measured durations of restarts and starts.
 	RestartSeconds, StartupSeconds []float64
+	// Elsewhere maps those of Runs that are in another state directory to it.
+	Elsewhere map[string]string
 	// Newest are the newest runs of any training in the runs database, at most 500, for the calibration of
 	// predictions.
 	Newest []Entry
@@ -109,21 +113,38 @@ const (
 	recallTimeout  = 30 * time.Second
 )
 
-// Recall returns the measurements that the runs of a state directory made of a training. It selects the runs through
-// the runs database, and falls back to reading every run if the database is not usable. A missing directory or an
-// unreadable run is not an error; the notes name the runs that were left out.
+// Recall returns the measurements that the runs of a state directory, and of the shared ones, made of a training. It
+// selects the runs through the runs databases, and falls back to reading every run if a database is not usable. A missing
+// directory or an unreadable run is not an error; the notes name the runs of stateDir that were left out.
 func Recall(stateDir string, key Key) (Recalled, []string) {
-	if _, err := os.Stat(journal.RunsDir(stateDir)); errors.Is(err, fs.ErrNotExist) {
-		return Recalled{PeakMemoryGiB: math.NaN()}, nil
-	}
-	found, newest, notes, err := candidates(stateDir, key)
-	if err != nil {
-		notes = append(notes, fmt.Sprintf("%v: every run is read instead", err))
-		if found, err = everyRun(stateDir); err != nil {
-			notes = append(notes, fmt.Sprintf("recall earlier runs in %s: %v", stateDir, err))
+	var all []earlier
+	var newest []Entry
+	var notes []string
+	for i, dir := range append([]string{stateDir}, key.Shared...) {
+		if _, err := os.Stat(journal.RunsDir(dir)); errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		found, entries, said, err := candidates(dir, key)
+		if err != nil {
+			said = append(said, fmt.Sprintf("%v: every run is read instead", err))
+			if found, err = everyRun(dir); err != nil {
+				said = append(said, fmt.Sprintf("recall earlier runs in %s: %v", dir, err))
+			}
+		}
+		newest = append(newest, entries[:min(len(entries), maxNewest-len(newest))]...)
+		if i == 0 {
+			all, notes = found, said
+			continue
+		}
+		for _, p := range found {
+			p.elsewhere = dir
+			all = append(all, p)
 		}
 	}
-	out, left := recall(found, key)
+	if len(key.Shared) > 0 { // run ids start with the time
+		slices.SortStableFunc(all, func(a, b earlier) int { return cmp.Compare(b.id, a.id) })
+	}
+	out, left := recall(all, key)
 	out.Newest = newest
 	return out, append(notes, left...)
 }
@@ -133,6 +154,8 @@ type earlier struct {
 	id      string
 	version bool // selected by path or entry point of its script: another version of it
 	read    func() (*journal.Record, error)
+	// elsewhere is the state directory of a run of another project; "" for one of this project.
+	elsewhere string
 }
 
 // candidates returns, newest first, the runs of the key's script and of its other versions according to the runs
@@ -160,7 +183,7 @@ func candidates(stateDir string, key Key) (found []earlier, newest []Entry, note
 			found = append(found, earlier{id: r.id, read: func() (*journal.Record, error) { return nil, errors.New(r.problem) }})
 		case same || versions[r.id]:
 			dir := filepath.Join(journal.RunsDir(stateDir), r.id)
-			found = append(found, earlier{r.id, !same, func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
+			found = append(found, earlier{id: r.id, version: !same, read: func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
 		}
 	}
 	newest, err = db.Entries(Filter{Kinds: []Kind{Run}, Limit: maxNewest})
@@ -200,7 +223,7 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 		}
 		rec, err := p.read()
 		if err != nil {
-			if !enough && !errors.Is(err, fs.ErrNotExist) { // a run that is just starting has no record yet
+			if !enough && p.elsewhere == "" && !errors.Is(err, fs.ErrNotExist) { // a run that is just starting has no record yet
 				notes = append(notes, leftOut(p.id, err))
 			}
 			continue
@@ -218,6 +241,12 @@ func recall(found []earlier, key Key) (Recalled, []string) {
 		}
 		if !enough && add(&out, rec, rel.sameLength) {
 			out.Runs = append(out.Runs, rec.RunID)
+			if p.elsewhere != "" {
+				if out.Elsewhere == nil {
+					out.Elsewhere = map[string]string{}
+				}
+				out.Elsewhere[rec.RunID] = p.elsewhere
+			}
 		}
 	}
 	slices.Reverse(out.Recurrences)

@@ -86,7 +86,7 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0 && stop.Value != "":
-		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only when an argument says so: treated as not resumable without it"
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only if an argument requests it: treated as not resumable without it"
 	case save > 0 && load > 0:
 		return s.found("no", save), stop, "the script saves and loads checkpoints but handles neither SIGUSR1 nor SIGTERM: treated as not resumable"
 	case stop.Value != "" && save > 0:

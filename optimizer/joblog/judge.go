@@ -62,9 +62,9 @@ func rejectReason(file, output extent, took time.Duration) string {
 	most := max(file.epoch, file.step)
 	switch {
 	case output.epochs > 0 && file.epoch > output.epochs+1:
-		return fmt.Sprintf("it has epoch %g, the output says %g in all", file.epoch, output.epochs)
+		return fmt.Sprintf("it has epoch %g, the output has %g in total", file.epoch, output.epochs)
 	case output.epoch > 0 && file.epoch > aheadFactor*(output.epoch+1):
-		return fmt.Sprintf("it has epoch %g, the output says %g", file.epoch, output.epoch)
+		return fmt.Sprintf("it has epoch %g, the output %g", file.epoch, output.epoch)
 	case !file.results && output.advances():
 		return "it has no result of a training, and the output tells the progress"
 	case !file.results && most > bareAtLeast && most > bareRate*max(took.Seconds(), 1):

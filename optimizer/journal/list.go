@@ -76,8 +76,8 @@ func list(stateDir string, wanted func(dir string) bool) ([]Entry, error) {
 }
 
 // Find returns the directory of the run that a reference denotes: the path of a run directory, a run id, a unique
-// prefix of one, or "latest" for the newest. An empty or ambiguous reference is an error, the latter with the
-// candidates: commands stop and remove the runs that Find returns.
+// prefix of one, the name of the training if it has one run, or "latest" for the newest. An empty or ambiguous reference
+// is an error, the latter with the candidates: commands stop and remove the runs that Find returns.
 func Find(stateDir, ref string) (string, error) {
 	if strings.TrimSpace(ref) == "" {
 		return "", errors.New("find run: the reference is empty: give a run id, the beginning of one, or latest")
@@ -105,6 +105,15 @@ func Find(stateDir, ref string) (string, error) {
 			hits = append(hits, name)
 		}
 	}
+	what := "begin with it"
+	if len(hits) == 0 { // DATE-TIME-NAME-HASH
+		what = "have that name"
+		for _, name := range all {
+			if parts := strings.Split(name, "-"); len(parts) > 3 && strings.Join(parts[2:len(parts)-1], "-") == ref {
+				hits = append(hits, name)
+			}
+		}
+	}
 	switch len(hits) {
 	case 1:
 		return filepath.Join(runs, hits[0]), nil
@@ -112,9 +121,9 @@ func Find(stateDir, ref string) (string, error) {
 		if dir, err := findPath(ref); err == nil {
 			return dir, nil
 		}
-		return "", fmt.Errorf("find run %q: no id of the %d runs in %s begins with it", ref, len(all), stateDir)
+		return "", fmt.Errorf("find run %q: no id of the %d runs in %s begins with it, no training has that name; `optimize runs` lists them", ref, len(all), stateDir)
 	}
-	return "", fmt.Errorf("find run %q: %d runs begin with it: %s; give more of the id", ref, len(hits), named(hits))
+	return "", fmt.Errorf("find run %q: %d runs %s: %s; give more of the id", ref, len(hits), what, named(hits))
 }
 
 // runNames returns the names of the run directories, oldest first.

@@ -38,7 +38,7 @@ func (l Local) Adopt(ctx context.Context, h Handle) (Job, error) {
 		return j, nil
 	}
 	if m.known && keeperElsewhere(h.RunDir) {
-		return nil, fmt.Errorf("adopt job %d of %s: its keeper lives where we cannot see it (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
+		return nil, fmt.Errorf("adopt job %d of %s: its supervisor is not visible from here (another container or machine): %w", h.PID, h.RunDir, ErrBusy)
 	}
 	if len(leftovers(h, m.runID, m.enforce)) == 0 {
 		j.endLost(false)
@@ -168,13 +168,13 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	if !began.IsZero() && at.After(began) {
 		e.Ran = at.Sub(began)
 	}
-	e.Detail = fmt.Sprintf("its keeper (pid %d) was killed, so how it ended is not known", h.KeeperPID)
+	e.Detail = fmt.Sprintf("its supervisor (pid %d) was killed, so how it ended is not known", h.KeeperPID)
 	if asked := readEnding(h); asked != nil {
-		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its keeper (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
+		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its supervisor (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
 	} else if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
 		e.Detail = "the machine was restarted while it ran"
 	} else if words := keeperLogLine(h.RunDir); words != "" {
-		e.Detail += "; the keeper's last words: " + words
+		e.Detail += "; the last lines of its log: " + words
 	}
 	if sign != "" {
 		e.Detail += "; counted up to its last sign of life, " + sign

@@ -411,7 +411,7 @@ func TestKeeperAndStandbyKilled(t *testing.T) {
 				t.Errorf("SetStopAfter = %v, want ErrNoKeeper", err)
 			}
 			e, err := j.Stop(context.Background(), 300*time.Millisecond)
-			if err != nil || e.Reason != Lost || !strings.Contains(e.Detail, "keeper") || e.Ran <= 0 {
+			if err != nil || e.Reason != Lost || !strings.Contains(e.Detail, "supervisor") || e.Ran <= 0 {
 				t.Errorf("exit = %+v, %v; want lost with its keeper, after the time it ran", e, err)
 			}
 			if daemon.alive() || (process{h.PID, h.Start}).alive() {

@@ -22,7 +22,7 @@ func Clear(runDir string) error {
 		}
 	}
 	if keeperElsewhere(runDir) {
-		return fmt.Errorf("its keeper runs where it cannot be seen: %w", ErrBusy)
+		return fmt.Errorf("its supervisor is not visible from here: %w", ErrBusy)
 	}
 	if state, err := os.ReadFile(filepath.Join(runDir, enforceFile)); err == nil {
 		if e, err := openEnforcer(state); err == nil {

@@ -36,7 +36,7 @@ func (o outcome) verdict() Exit {
 	var detail string
 	switch s := o.status; {
 	case o.unseen:
-		e.Reason, detail = Lost, "its keeper was killed after the main process had ended, so its exit code is not known"
+		e.Reason, detail = Lost, "its supervisor was killed after the main process had ended, so its exit code is not known"
 	case !o.reaped:
 		e.Reason, detail = Killed, "its main process did not end"
 	case s.Signaled():
@@ -101,7 +101,7 @@ func (o outcome) exited(e *Exit) string {
 	switch code := e.Code; {
 	case o.sinceAsk > 0 && (code == 0 || code == codeSaved):
 		e.Reason = Stopped
-		return fmt.Sprintf("left with code %d, %.1f s after it was asked for a checkpoint", code, o.sinceAsk.Seconds())
+		return fmt.Sprintf("left with code %d, %.1f s after the request for a checkpoint", code, o.sinceAsk.Seconds())
 	case code != 0 && o.oomKills > 0:
 		e.Reason = OOM
 		return fmt.Sprintf("the kernel killed a process of the job at its memory limit; the job then exited with code %d", code)
@@ -112,7 +112,7 @@ func (o outcome) exited(e *Exit) string {
 	case code == 127:
 		return "exited by itself with code 127 (a shell or env did not find a command)"
 	case code > 128 && code <= 128+64 && unix.SignalName(syscall.Signal(code-128)) != "":
-		return fmt.Sprintf("exited by itself with code %d (a shell says so when its command died of %s)", code, signalName(syscall.Signal(code-128)))
+		return fmt.Sprintf("exited by itself with code %d (the code with which a shell reports that its command died of %s)", code, signalName(syscall.Signal(code-128)))
 	default:
 		return fmt.Sprintf("exited by itself with code %d", code)
 	}

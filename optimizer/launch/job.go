@@ -21,7 +21,7 @@ var ErrNoCheckpoint = errors.New("its main process does not handle the checkpoin
 
 // errNoKeeper reports that the keeper and the standby of a job are dead, so a request that only they can carry out
 // was not carried out.
-var errNoKeeper = errors.New("the keeper of the job is gone")
+var errNoKeeper = errors.New("the supervisor of the job is gone")
 
 // stopSlack is the time that Stop may take in addition to the grace.
 const stopSlack = 15 * time.Second
@@ -286,7 +286,7 @@ func (j *job) Apply(a resources.Allocation) ([]string, error) {
 		return not, fmt.Errorf("apply %v to job %d: %w", a, j.main.PID, err)
 	}
 	if err := writeFile(filepath.Join(j.dir, enforceFile), j.enforce.State(), false); err != nil {
-		not = append(not, fmt.Sprintf("the change is in force, but a later agent will not know of it: %v", err))
+		not = append(not, fmt.Sprintf("the change is in force, but is not recorded for a later agent: %v", err))
 	}
 	return not, nil
 }
@@ -360,7 +360,7 @@ func (j *job) Checkpoint() error {
 		return nil
 	}()
 	if err != nil {
-		return fmt.Errorf("ask job %d for a checkpoint: %w", j.main.PID, err)
+		return fmt.Errorf("request a checkpoint of job %d: %w", j.main.PID, err)
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (k *keeper) attach(self process) {
 	if state, err := os.ReadFile(filepath.Join(k.dir, enforceFile)); err == nil {
 		if k.enforce, err = openEnforcer(state); err != nil {
 			k.enforce = nil
-			k.missing = append(k.missing, fmt.Sprintf("the keeper cannot see the job's limits: %v", err))
+			k.missing = append(k.missing, fmt.Sprintf("the supervisor cannot see the job's limits: %v", err))
 		}
 	}
 }

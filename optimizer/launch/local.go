@@ -22,7 +22,7 @@ import (
 
 // Local starts jobs on this machine, each under its own keeper.
 type Local struct {
-	// Self is the command that runs this program as keeper, such as {os.Executable(), "__keeper"}: main must call
+	// Self is the command that runs this program as keeper, such as {os.Executable(), "__supervisor"}: main must call
 	// KeeperMain with the arguments that follow it.
 	Self []string
 	// Host describes the machine and the CPUs that the job may be given; zero means every CPU available to this
@@ -116,7 +116,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 func (l Local) spec(c Command) (spec, *startFailure) {
 	var none spec
 	if len(l.Self) == 0 {
-		return none, &startFailure{Reason: "Local.Self is empty: nothing is known to run the keeper with"}
+		return none, &startFailure{Reason: "Local.Self is empty: nothing is known to run the supervisor with"}
 	}
 	if len(c.Args) == 0 || c.Args[0] == "" {
 		return none, &startFailure{Reason: "the command is empty", Advice: "name the program to run"}
@@ -200,7 +200,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	if err != nil {
 		defer k.answer.from.Close()
 		k.abort()
-		reason := startFailure{Reason: fmt.Sprintf("the keeper of the job did not answer: %v", err)}
+		reason := startFailure{Reason: fmt.Sprintf("the supervisor of the job did not answer: %v", err)}
 		if words := keeperLogLine(dir); words != "" {
 			reason.Reason += ": " + words
 		}
@@ -270,18 +270,18 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	defer null.Close()
 	log, err := os.OpenFile(filepath.Join(string(s.RunDir), keeperLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
-		return nil, shortage("open the keeper's log", err)
+		return nil, shortage("open the supervisor's log", err)
 	}
 	defer log.Close()
 	from, answerWrite, err := pipe(true)
 	if err != nil {
-		return nil, shortage("make a pipe to the keeper", err)
+		return nil, shortage("make a pipe to the supervisor", err)
 	}
 	orders, ordersRead, err := pipe(false)
 	if err != nil {
 		from.Close()
 		unix.Close(answerWrite)
-		return nil, shortage("make a pipe to the keeper", err)
+		return nil, shortage("make a pipe to the supervisor", err)
 	}
 	argv := plain(s.Self)
 	if s.Terminal != "" {
@@ -298,7 +298,7 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	defer orders.Close()
 	if err != nil {
 		from.Close()
-		return nil, shortage("start the keeper of the job", err)
+		return nil, shortage("start the supervisor of the job", err)
 	}
 	k := &child{process: process{PID: pid}, answer: &keeperReplies{from, json.NewDecoder(from)}}
 	if st, err := readStat(pid); err == nil {
@@ -308,7 +308,7 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	if err := json.NewEncoder(orders).Encode(s); err != nil && !errors.Is(err, unix.EPIPE) {
 		k.abort()
 		from.Close()
-		return nil, shortage("tell the keeper what to start", err)
+		return nil, shortage("send the command to the supervisor", err)
 	}
 	return k, nil // the death of a keeper is detected when its answer is read
 }
@@ -364,7 +364,7 @@ func lockRunDir(dir string) (*os.File, error) {
 	f.Close()
 	var s started
 	if readJSON(filepath.Join(dir, startedFile), &s) == nil {
-		return nil, fmt.Errorf("%w: pid %d under keeper %d in %s", ErrBusy, s.Handle.PID, s.Handle.KeeperPID, dir)
+		return nil, fmt.Errorf("%w: pid %d under supervisor %d in %s", ErrBusy, s.Handle.PID, s.Handle.KeeperPID, dir)
 	}
 	return nil, fmt.Errorf("%w: %s", ErrBusy, dir)
 }

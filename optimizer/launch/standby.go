@@ -43,7 +43,7 @@ func standbyMain(args []string) int {
 		s.terminal = args[1]
 	}
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		fmt.Fprintln(os.Stderr, "the job ends with its keeper:", err)
+		fmt.Fprintln(os.Stderr, "the job ends with its supervisor:", err)
 	}
 	if f := s.start(); f != nil {
 		json.NewEncoder(os.NewFile(helloFD, "hello")).Encode(keeperMessage{Failure: f})
@@ -60,7 +60,7 @@ func standbyMain(args []string) int {
 	if status.Exited() && status.ExitStatus() < panicked || !s.known {
 		return status.ExitStatus()
 	}
-	fmt.Fprintf(os.Stderr, "the keeper (pid %d) has died: its standby continues\n", s.keeper)
+	fmt.Fprintf(os.Stderr, "the supervisor (pid %d) has died: its standby continues\n", s.keeper)
 	return s.replace()
 }
 
@@ -73,7 +73,7 @@ func (s *standby) start() *startFailure {
 		}
 	}
 	if err := unix.Pipe2(news[:], unix.O_CLOEXEC); err != nil {
-		return shortage("make a pipe to the keeper", err)
+		return shortage("make a pipe to the supervisor", err)
 	}
 	s.read = [2]int{out[0], errs[0]}
 	for _, fd := range s.read {
@@ -93,7 +93,7 @@ func (s *standby) start() *startFailure {
 		unix.Close(fd)
 	}
 	if err != nil {
-		return shortage("start the keeper of the job", err)
+		return shortage("start the supervisor of the job", err)
 	}
 	s.keeper = pid
 	from := os.NewFile(uintptr(news[0]), "briefing")

@@ -80,7 +80,7 @@ type knob struct {
 var knobs = []knob{
 	{"cpus", "CPUs", "the script seems to ignore the CPU count", func(a resources.Allocation) int { return a.CPUs }},
 	{"gpus", "GPUs", "the script seems to ignore the GPU count", func(a resources.Allocation) int { return a.GPUs }},
-	{"batch_size", "samples a batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
+	{"batch_size", "samples per batch", "the script seems to ignore the batch size, or its speed does not depend on it", func(a resources.Allocation) int { return a.BatchSize }},
 }
 
 // IgnoredKnobs describes the knobs without a measurable effect although the measurements suffice to detect a fifth of

@@ -189,7 +189,7 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	}
 	basis = fmt.Sprintf("%s at %s", count(units, "unit"), count(len(m.Measured()), "allocation"))
 	if recalled > 0 {
-		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches), "stretch"))
+		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches), "segment"))
 	}
 	if w := m.options.Widen; w > 0 && w != 1 {
 		basis += fmt.Sprintf("; intervals widened ×%.2f after earlier predictions", w)
@@ -201,8 +201,8 @@ func count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
-	if noun == "stretch" {
-		return fmt.Sprintf("%d stretches", n)
+	if noun == "segment" {
+		return fmt.Sprintf("%d segments", n)
 	}
 	return fmt.Sprintf("%d %ss", n, noun)
 }

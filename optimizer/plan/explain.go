@@ -59,7 +59,7 @@ func (b *evaluation) reason(chosen int) string {
 	case chosen == b.current:
 		text = "nothing allowed is clearly better than where it runs: "
 	case b.forecast.perUnit:
-		text = fmt.Sprintf("%s a unit of what was measured, as the job does not say how much work it has: ", goal)
+		text = fmt.Sprintf("%s per measured unit, because the total amount of work is unknown: ", goal)
 	case chosen == b.baseline:
 		text = "no allowed allocation is clearly better than the baseline: "
 	}

@@ -102,7 +102,7 @@ func (p MORL) Decide(s Snapshot) (Plan, error) {
 	case err != nil:
 		why = err.Error()
 	case s.Model != nil && !(s.Total > 0):
-		why = "the job does not say how much work remains"
+		why = "the remaining work is unknown"
 	case !base.Predicted:
 		why = "nothing is measured yet"
 	case s.Current != nil && !s.Resumable:

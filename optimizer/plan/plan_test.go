@@ -318,7 +318,7 @@ func TestWorth(t *testing.T) {
 		"slower":                        {long.running(cpu(16), 10, minutes(1), 0, 5), cpu(4), false, "not sure enough"},
 		"same":                          {long.running(cpu(16), 10, minutes(1), 0, 5), cpu(16), false, "runs there already"},
 		"restart not measured":          {unmeasured, cpu(16), false, "not measured"},
-		"work unknown":                  {unknown, cpu(16), false, "how much work remains"},
+		"work unknown":                  {unknown, cpu(16), false, "the remaining work is unknown"},
 		"hardly better and uncertain":   {uncertain, cpu(9), false, ""},
 		"deadline can be saved":         {cpuScene().prefer("cost").agreed(sla.Spec{TimeMax: minutes(4)}).running(cpu(4), 30, minutes(1.5), 0, 5), cpu(12), true, "probability of meeting the SLA rises"},
 		"better, but breaks the budget": {long.agreed(sla.Spec{CostMaxUSD: 0.0205}).running(cpu(4), 1, minutes(0.1), 0, 2), cpu(16), false, "probability of meeting the SLA would be"},

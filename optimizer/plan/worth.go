@@ -35,7 +35,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	case s.Model == nil:
 		return false, "nothing is measured yet"
 	case !(s.Total > 0):
-		return false, "the job does not say how much work remains, so the gain cannot be weighed against a restart"
+		return false, "the remaining work is unknown, so the gain cannot be weighed against a restart"
 	}
 	f := newForecast(s)
 	if f.moveTo(p.Allocation) == again && !s.Restartable {

@@ -65,7 +65,7 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 	a := &Answer{Question: q, Work: s.work, Startup: s.startup, Configurations: s.configs, Options: s.options(), Interruptions: s.interruptions}
 	a.Notes = append(append(a.Notes, q.Notes...), notes...)
 	if left > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: nothing measured says how fast they are", left, left+len(s.configs)))
+		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: their speed cannot be predicted from any measurement", left, left+len(s.configs)))
 	}
 	if a.Endless = s.endless(a.Options); a.Endless > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("%s on spot capacity left out: interrupted as often as is assumed, the job would hardly ever end", chart.Plural(a.Endless, "option")))

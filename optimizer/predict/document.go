@@ -80,7 +80,7 @@ func (a *Answer) answers() []page.Answer {
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
-	add("Chosen", "%s, %s an hour (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), preferenceWords(q.Preference))
+	add("Chosen", "%s, %s per hour (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), preferenceWords(q.Preference))
 	add("Time", "%s", interval(o.Seconds, chart.Duration))
 	cost := interval(o.CostUSD, chart.USD)
 	if o.Interruption > 0 {
@@ -98,7 +98,7 @@ func (a *Answer) answers() []page.Answer {
 	if known(c.Throughput) {
 		add("Throughput", "%s samples/s", interval(c.Throughput, chart.Significant))
 	} else if a.Work.Quantity != transfer.Trainings {
-		add("Speed", "%s %s an hour", interval(scaled(c.Rate.Value, 3600), chart.Significant), a.Work.Unit)
+		add("Speed", "%s %s per hour", interval(scaled(c.Rate.Value, 3600), chart.Significant), a.Work.Unit)
 	}
 	if c.GPUs > 0 {
 		add("GPU memory", "%s", peakWords(c.GPUPeak, float64(o.Offer.GPUMemory)))

@@ -104,7 +104,7 @@ var notInJobNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // comments states the prediction and its basis, one line each.
 func (s *submission) comments() []string {
 	a, o, c := s.answer, s.option, s.config
-	price := chart.USD(float64(o.Hourly)) + " an hour"
+	price := chart.USD(float64(o.Hourly)) + " per hour"
 	if dated := o.dated(); dated != "" {
 		price += ", prices of " + dated
 	}

@@ -52,7 +52,7 @@ func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 	data := func(x history.Job) bool { return strings.EqualFold(x.Dataset, j.Dataset) }
 	take(&j.Params, "parameters", j.Model, model, func(x history.Job) float64 { return x.Params })
 	take(&j.Layers, "layers", j.Model, model, func(x history.Job) float64 { return x.Layers })
-	take(&j.DataCount, "samples an epoch", j.Dataset, data, func(x history.Job) float64 { return x.DataCount })
+	take(&j.DataCount, "samples per epoch", j.Dataset, data, func(x history.Job) float64 { return x.DataCount })
 	take(&j.DataSizeMB, "MB of data", j.Dataset, data, func(x history.Job) float64 { return x.DataSizeMB })
 	if len(taken) == 0 {
 		return ""

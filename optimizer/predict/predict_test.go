@@ -248,8 +248,8 @@ func TestFit(t *testing.T) {
 		lacks  string
 	}{
 		"small":               {func(*fake, *Question) {}, Fits, ""},
-		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, DoesNotFit, "16 GiB a GPU"},
-		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, DoesNotFit, "GiB a GPU"},
+		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, DoesNotFit, "16 GiB per GPU"},
+		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, DoesNotFit, "GiB per GPU"},
 		"the host is":         {func(f *fake, _ *Question) { f.host = 31 }, DoesNotFit, "32 GiB of memory"},
 		"GPU not known":       {func(f *fake, _ *Question) { f.gpu = math.NaN() }, NotChecked, "GPU memory not known: fit not checked"},
 		"host not known":      {func(f *fake, _ *Question) { f.host = math.NaN() }, NotChecked, "host memory not known: fit not checked"},

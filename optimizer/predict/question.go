@@ -103,7 +103,7 @@ func (q *Question) Validate() error {
 		wrong("top %d is negative", q.Top)
 	}
 	if q.CPUOnly && q.GPUs.Min > 0 {
-		wrong("at least %d GPUs are asked for, and the job uses none", q.GPUs.Min)
+		wrong("at least %d GPUs are requested, and the job uses none", q.GPUs.Min)
 	}
 	return errors.Join(problems...)
 }

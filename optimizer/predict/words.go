@@ -125,7 +125,7 @@ func jobWords(j history.Job, batch float64) string {
 	for _, n := range []struct {
 		value float64
 		word  string
-	}{{j.Params, " parameters"}, {j.Layers, " layers"}, {j.DataCount, " samples an epoch"}, {j.DataSizeMB, " MB"}, {batch, " samples a batch"}} {
+	}{{j.Params, " parameters"}, {j.Layers, " layers"}, {j.DataCount, " samples per epoch"}, {j.DataSizeMB, " MB"}, {batch, " samples per batch"}} {
 		if text := number(n.value); text != "" {
 			parts = append(parts, text+n.word)
 		}

@@ -352,7 +352,7 @@ func payerWords(r *journal.Record) string {
 	if words == noData {
 		return "No prices are known."
 	}
-	return "Resources are priced by unit (" + words + "): an unused CPU, GPU or GiB is worth something to whoever pays per unit."
+	return "Resources are priced by unit (" + words + "): an unused CPU, GPU or GiB is worth something where units are paid for."
 }
 
 func sourceWords(source string) string {

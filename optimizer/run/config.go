@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"time"
 
 	"trainopt/cost"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -34,6 +37,8 @@ type Config struct {
 	Name     string `json:"name"`
 	Python   string `json:"python"` // interpreter for .py files; empty means python3 on PATH
 	StateDir string `json:"state_dir"`
+	// Shared lists state directories of other projects, whose runs are recalled too.
+	Shared []string `json:"shared,omitempty"`
 
 	SLA        sla.Spec        `json:"sla"`
 	Preference plan.Preference `json:"preference"`
@@ -92,9 +97,9 @@ type Config struct {
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
-	// Shared is true if other jobs use what this one leaves free of the machine: it then pays for its own resources only,
-	// not for the whole machine.
-	Shared bool `json:"shared,omitempty"`
+	// SharesMachine is true if other jobs use what this one leaves free of the machine: it then pays for its own resources
+	// only, not for the whole machine.
+	SharesMachine bool `json:"shares_machine,omitempty"`
 
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
@@ -160,7 +165,7 @@ func (c Config) Validate() error {
 		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, want one of %s", c.Planner, plannerNames())
+		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:

@@ -71,7 +71,7 @@ func (d *criticEvidence) look(measured float64, verdicts []sla.Verdict) string {
 	if d.missing < missingLooks || d.looks == 0 || d.worse/float64(d.looks) < worseBy {
 		return ""
 	}
-	return fmt.Sprintf("a limit of the SLA is projected to be missed by %.0f %% at %d checks in a row, and the critics foresaw the pace %.0f %% worse than the model alone",
+	return fmt.Sprintf("a limit of the SLA is projected to be missed by %.0f %% at %d checks in a row, and the critics predicted the pace %.0f %% worse than the model alone",
 		100*severe, d.missing, 100*(math.Exp(d.worse/float64(d.looks))-1))
 }
 

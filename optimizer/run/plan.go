@@ -282,7 +282,7 @@ func (r *run) decideBeyondAllocation(p plan.Plan, err error) (plan.Plan, error) 
 	p, err = r.planner().Decide(r.snapshot())
 	then := "it will be stopped then, with a checkpoint to resume from"
 	if !r.Resumable {
-		then = "it keeps no checkpoint: its work will be lost then; ask Slurm for more time (--time)"
+		then = "it keeps no checkpoint: its work will be lost then; request more time from Slurm (--time)"
 	}
 	r.eventOnce(Warning, "allocation", "the training is not predicted to end before %s: %s", r.deadlineSource(), then)
 	return p, err

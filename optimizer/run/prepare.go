@@ -173,7 +173,11 @@ func (r *run) resolveLimits() error {
 	if r.Lease != nil {
 		r.Baseline.GPUIDs = r.Lease.Allocation.GPUIDs
 	}
-	return r.Limits.Check(r.Baseline, r.Host)
+	err := r.Limits.Check(r.Baseline, r.Host)
+	if err != nil && r.Host.Described == "" && r.Config.Engine == "" {
+		err = fmt.Errorf("%w; lower --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
+	}
+	return err
 }
 
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates
@@ -204,7 +208,7 @@ func (f *facts) resolveRates() {
 		return
 	}
 	// By default the machine is paid for as a whole, so that unused resources save nothing.
-	if f.Config.elsewhere() || f.Config.Shared { // others use what this job leaves free
+	if f.Config.elsewhere() || f.Config.SharesMachine { // others use what this job leaves free
 		return
 	}
 	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})

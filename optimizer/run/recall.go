@@ -34,7 +34,7 @@ type earlier struct {
 // start-up times and memory from them and fits the model.
 func (r *run) recall() {
 	r.planner() // so that a damaged agent file is reported at the start
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Shared: r.Config.Shared, Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described}
 	if r.dir != nil {
 		key.ExcludeRun = r.dir.ID()
 	}
@@ -77,7 +77,11 @@ func (r *run) recall() {
 		if r.Progress.UnitSamples == 0 && len(found.Observations) > 0 {
 			r.Progress.UnitSamples = found.Observations[0].UnitSamples
 		}
-		r.event(Info, "recalled %d earlier run%s of this training (newest %s)", len(found.Runs), plural(len(found.Runs)), found.Runs[0])
+		where := ""
+		if dir := found.Elsewhere[found.Runs[0]]; dir != "" {
+			where = " in " + dir
+		}
+		r.event(Info, "recalled %d earlier run%s of this training (newest %s%s)", len(found.Runs), plural(len(found.Runs)), found.Runs[0], where)
 	}
 	if !math.IsNaN(found.PeakMemoryGiB) {
 		r.learnMemory(found.PeakMemoryGiB)

@@ -91,7 +91,7 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 		Release(context.Context, string) error
 	}); ok {
 		if err := l.Release(ctx, r.dir.Dir()); err != nil {
-			return fmt.Errorf("give up what the run has on its present engine: %w", err)
+			return fmt.Errorf("release the resources of the run on its present engine: %w", err)
 		}
 	}
 	r.Limits.GPUs.Max = 0

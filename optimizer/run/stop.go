@@ -53,7 +53,7 @@ func (r *run) requestStop(l *pendingStop) {
 	l.AskedAt += how.at - r.Clock.Monotonic() // the watchdog may have asked earlier
 	l.Checkpoint, l.Observed, l.Terminated = how.method == bySignal, how.method == byObserver, how.terminated
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) && !errors.Is(how.err, os.ErrProcessDone) { // its exit is about to arrive
-		r.event(Warning, "ask for a checkpoint: %v", how.err)
+		r.event(Warning, "request a checkpoint: %v", how.err)
 	}
 }
 
@@ -137,7 +137,7 @@ func (r *run) interrupt(s os.Signal) {
 			words = "the scheduler ends the lease"
 			r.event(Info, "%s: %s", words, how)
 		default:
-			r.event(Info, "%s: %s (again: kill at once)", signalName(s), how)
+			r.event(Info, "interrupted (%s): %s; again kills at once", signalName(s), how)
 		}
 		if r.Pending != nil && r.job != nil { // already exiting: do not relaunch
 			if why != byAllocation || r.Pending.Next != nil {

@@ -96,7 +96,7 @@ func (r *run) judgeTrial(a observe.Answer) {
 	if a.After > 0 && a.After < before {
 		before = a.After
 	}
-	words := fmt.Sprintf("%d instead of %d threads: %s a step, was %s", a.Tried, a.ThreadsBefore, length(a.During), length(before))
+	words := fmt.Sprintf("%d instead of %d threads: %s per step, was %s", a.Tried, a.ThreadsBefore, length(a.During), length(before))
 	if a.During <= 0 || before <= 0 || a.GivenUp || float64(a.During) >= trialGain*float64(before) {
 		r.event(Info, "tried %s: no gain", words)
 		return

@@ -112,7 +112,7 @@ func accept(ctx context.Context, listener net.Listener, talk *Conversation) (*zm
 			talk.warn("a connection that is no simulator: %v", last)
 		case err := <-closed:
 			if last != nil {
-				err = peerError("none came within %v, but somebody else did: %w", idle, last)
+				err = peerError("none came within %v, but another peer did: %w", idle, last)
 			} else if errors.Is(err, os.ErrDeadlineExceeded) {
 				err = peerError("none came within %v", idle)
 			}

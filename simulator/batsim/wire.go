@@ -160,7 +160,7 @@ func checkReady(flags byte, body []byte, as string) error {
 		}
 		return nil
 	}
-	return peerError("it does not say of what type its socket is")
+	return peerError("the type of its socket is missing")
 }
 
 // frame reads one frame: a flags byte, a length of one byte or, for long frames, eight bytes, and the body. Frames

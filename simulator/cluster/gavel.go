@@ -149,7 +149,7 @@ func (g *gavel) fail(e *entry, at float64) {
 		return
 	}
 	if e.a.failures++; e.a.failures >= maxFailures {
-		g.warnings.add("jobs given up because they had less than a step per device left, as in Gavel's simulation", e.a.ID)
+		g.warnings.add("jobs abandoned because they had less than a step per device left, as in Gavel's simulation", e.a.ID)
 		g.end(e.a, math.NaN())
 	}
 }

@@ -106,7 +106,7 @@ func readPrices(r io.Reader, name string) (PriceList, error) {
 		line, _ := rows.FieldPos(0)
 		price, err := strconv.ParseFloat(strings.TrimSpace(row[usd]), 64)
 		if err != nil || !(price > 0) || math.IsInf(price, 1) {
-			return list, fmt.Errorf("read prices %s: line %d: %q USD an hour: want a number above 0", name, line, row[usd])
+			return list, fmt.Errorf("read prices %s: line %d: %q USD per hour: want a number above 0", name, line, row[usd])
 		}
 		key := strings.ToLower(strings.TrimSpace(row[kind]))
 		if _, twice := list.Kinds[key]; twice || key == "" {

@@ -52,7 +52,7 @@ func (r *Report) facts() []page.Field {
 	add("waiting", "%s", span(o.WaitS))
 	add("machines started", "%d", o.Starts)
 	add("in changeovers", "%s", span(o.ChangeoverS))
-	add("taken away", "%d", o.Taken)
+	add("reclaimed", "%d", o.Taken)
 	return out
 }
 

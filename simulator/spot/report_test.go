@@ -46,7 +46,7 @@ func TestFormats(t *testing.T) {
 	r := waits(t, "greedy")
 	for format, want := range map[string][]string{
 		"text": {"greedy: 4.167 min of work in 16.67 min", "capacity 90 % of the time", "cost               3.10 USD", "on demand alone    8.40 USD", "saved              63.1 %", "optimum            2.80 USD", "met, 9.833 min early",
-			"waiting            100 s", "machines started   2", "taken away         1", "spot-only", "note: a warning"},
+			"waiting            100 s", "machines started   2", "reclaimed          1", "spot-only", "note: a warning"},
 		"csv":  {"from_s,to_s,machine,zone,done_s\n0,200,spot,east,170\n200,300,none,,170\n300,410,spot,east,250\n"},
 		"html": {"<!DOCTYPE html>", "capacity &lt;b&gt;", "capacity in east", "Ahead of the straight line", "a warning"},
 	} {

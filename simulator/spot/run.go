@@ -106,7 +106,7 @@ func (r *runner) refuse(c Choice) error {
 	case c.Zone < 0 || c.Zone >= len(r.Up):
 		return fmt.Errorf("the policy chose spot capacity in zone %d of %d", c.Zone, len(r.Up))
 	case !r.Up[c.Zone]:
-		return fmt.Errorf("the policy chose spot capacity in zone %d, and there is none", c.Zone)
+		return fmt.Errorf("the policy chose spot capacity in zone %d, which has none", c.Zone)
 	}
 	return nil
 }

@@ -51,7 +51,7 @@ var layouts = []*layout{
 	{ // jobs of the Philly cluster with deadlines, of Chronus (SoCC 2021)
 		name: "philly-slo", ids: true,
 		columns: []string{"job_id", "user", "num_gpu", "submit_time", "iterations", "model_name", "duration", "expect_time_list", "job_type"},
-		notes:   []string{"this format does not say its unit of time: taken as minutes", "of several deadlines of a job the first is taken"},
+		notes:   []string{"this format contains no unit of time: minutes are assumed", "of several deadlines of a job the first is taken"},
 		read:    readPhillySLORow,
 	},
 	{ // ElasticFlow's traces with deadlines (ASPLOS 2023)

@@ -40,7 +40,7 @@ func (r *Report) document() page.Document {
 	d.Sections = []page.Section{
 		{ID: "use", Title: "Requested and used", Intro: "Jobs by user and name. Medians over runs; memory is that of one node, its peak the highest of all runs.",
 			Blocks: []page.Block{{Table: r.useTable()}}},
-		{ID: "cost", Title: "Hours and cost", Intro: "Unused is what was measured to be held without use, at its price. The columns overlap: they do not add up.",
+		{ID: "cost", Title: "Hours and cost", Intro: "Unused is the measured part of the allocation without use, at its price. The columns overlap: they do not add up.",
 			Blocks: []page.Block{{Table: r.costTable()}, {Notes: r.prices()}}},
 		r.adviceSection(),
 	}
@@ -118,7 +118,7 @@ func both(a, b, between string) string {
 
 // useTable compares requests and use.
 func (r *Report) useTable() *page.Table {
-	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / held", "memory used / held", "GPUs", "GPU use")...), Named: true}
+	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / allocated", "memory used / allocated", "GPUs", "GPU use")...), Named: true}
 	for _, x := range r.Groups {
 		q := x.Request
 		gpus := chart.NoData

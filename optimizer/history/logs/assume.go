@@ -62,7 +62,7 @@ func (a *assumptionNotes) fill(e *history.Entry) {
 	} {
 		if *f.to == "" && *f.from != "" && !(f.to == &e.Observed.GPU && e.Observed.GPUs == 0) {
 			*f.to = *f.from
-			a.note("does not say %s: taken as %s", f.name, *f.from)
+			a.note("does not record %s: assumed to be %s", f.name, *f.from)
 		}
 	}
 	if e.Job.Family = inspect.Family(e.Job.Model); e.Job.Family == "" {
@@ -70,7 +70,7 @@ func (a *assumptionNotes) fill(e *history.Entry) {
 	}
 	if e.Observed.Nodes == 0 && s.Observed.Nodes > 0 {
 		e.Observed.Nodes = s.Observed.Nodes
-		a.note("does not say how many nodes: taken as %d", s.Observed.Nodes)
+		a.note("does not record the number of nodes: assumed to be %d", s.Observed.Nodes)
 	}
 	for _, f := range []struct {
 		name     string
@@ -84,7 +84,7 @@ func (a *assumptionNotes) fill(e *history.Entry) {
 		none := *f.from == 0 && f.from == &s.Observed.GPUs && s.Kind != ""
 		if math.IsNaN(*f.to) && (*f.from > 0 || none) && !math.IsInf(*f.from, 0) {
 			*f.to = *f.from
-			a.note("does not say %s: taken as %s", f.name, strconv.FormatFloat(*f.from, 'g', -1, 64))
+			a.note("does not record %s: assumed to be %s", f.name, strconv.FormatFloat(*f.from, 'g', -1, 64))
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (u *run) entries(path, format string, say *assumptionNotes) ([]history.Entr
 		if math.IsNaN(e.UnitTime) && clock == ofCounter && e.Units > 0 && unit != byRow {
 			e.UnitTime, e.UnitCount = finite(e.Seconds/e.Units), e.Units
 			u.stretches[0].rates(e, unit)
-			say.note("the seconds per %s are the mean of the whole run, warm-up included: the log says no more", e.Unit)
+			say.note("the seconds per %s are the mean of the whole run, warm-up included: the log contains nothing finer", e.Unit)
 		}
 		whole = *e
 	} else {
@@ -223,7 +223,7 @@ func (u *run) notes(say *assumptionNotes, clock int, parts []history.Entry) {
 		say.note("the time of the run goes from its first row to its last: what came before the first is not known")
 	}
 	if u.stretches[len(u.stretches)-1].mixed {
-		say.note("more than %d allocations or batch sizes: the others are not told apart", maxStretches)
+		say.note("more than %d allocations or batch sizes: the others are not distinguished", maxStretches)
 	}
 }
 

@@ -96,7 +96,7 @@ func Recall(paths []string, o Options, fallback resources.Allocation) Recalled {
 			continue
 		}
 		if log.lacksCPUCount() {
-			note(" does not say cpu_count: taken to be made with %s", fallback)
+			note(" does not record cpu_count: %s assumed", fallback)
 		}
 		out.Observations = append(out.Observations, found...)
 	}

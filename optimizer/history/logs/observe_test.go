@@ -42,7 +42,7 @@ func TestRecall(t *testing.T) {
 			[]seen{{2, 4, []float64{5}, 0, 0}, {2, 2, []float64{7}, 0, 0}}, nil},
 		"a single row is not only warm-up": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n", nil, []seen{{2, 4, []float64{9}, 0, 0}}, nil},
 		"ultralytics: a running time, no allocation": {"results.csv", "  epoch,   time, train/box_loss\n  1,  12,  1.5\n  2,  20,  1.3\n  3,  29,  1.2\n", nil,
-			[]seen{{2, 8, []float64{9}, 0, 0}}, []string{"does not say cpu_count"}},
+			[]seen{{2, 8, []float64{9}, 0, 0}}, []string{"does not record cpu_count"}},
 		"a running time that began again": {"a.csv", "epoch,elapsed_s,cpu_count\n1,10,4\n2,20,4\n1,9,4\n2,18,4\n", nil, []seen{{2, 4, []float64{9}, 0, 0}}, nil},
 		"keras: no times":                 {"history.csv", "epoch,accuracy,loss,val_loss\n0,0.8,0.5,0.4\n1,0.9,0.4,0.3\n", nil, nil, []string{"no column with the time of an epoch"}},
 		"json lines": {"a.jsonl", `{"epoch": 1, "epoch_time": 9, "cpu_count": 4}` + "\n" + `{"epoch": 2, "epoch_time": 5, "cpu_count": 4}` + "\n", nil,
@@ -52,7 +52,7 @@ func TestRecall(t *testing.T) {
 		"timestamps":       {"a.csv", "timestamp,epoch,cpu_count\n2025-07-01 10:00:00,1,4\n2025-07-01 10:00:05,2,4\n2025-07-01 10:00:11,3,4\n", nil, []seen{{2, 4, []float64{6}, 0, 0}}, nil},
 		"bad rows":         {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\nrubbish\n2,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, []string{"1 of 3 rows skipped"}},
 		"impossible times": {"a.csv", "epoch,epoch_time,cpu_count\n1,9,4\n2,0,4\n3,inf,4\n4,nan,4\n5,5,4\n", nil, []seen{{2, 4, []float64{5}, 0, 0}}, nil},
-		"empty":            {"a.csv", "", nil, nil, []string{"no row"}},
+		"empty":            {"a.csv", "", nil, nil, []string{"no data in it"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, c.file, c.text)

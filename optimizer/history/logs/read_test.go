@@ -166,9 +166,9 @@ func TestRead(t *testing.T) {
 		"thirty bad lines": {text: lines("model_name,epoch,epoch_time", "a,1,9") + strings.Repeat("x\n", 30) + lines("b,1,8", "x"),
 			want: []string{"rows=1 bad=20 model=a epochs=1 s=9 each=9 n=1", "rows=1 bad=11 model=b epochs=1 s=8 each=8 n=1"}, notes: []string{"31 of 33 rows skipped", "holds 2 trainings"}, odd: 1},
 		"no GPU is assumed where there is none": {text: lines("epoch,epoch_time,gpu_count,model_name,cpu_count,data_count", "1,9,0,m,2,5"), options: Options{Assume: assumed()},
-			want: []string{"rows=1 model=m data=5 gpus=0 cpus=2 machine=node7 epochs=1 s=9 each=9 n=1 speed=0.5556"}, notes: []string{"does not say a machine"}},
+			want: []string{"rows=1 model=m data=5 gpus=0 cpus=2 machine=node7 epochs=1 s=9 each=9 n=1 speed=0.5556"}, notes: []string{"does not record a machine"}},
 		"no GPU may be assumed": {text: lines("epoch,epoch_time", "1,9"), options: Options{Assume: history.Entry{Kind: history.Log}},
-			want: []string{"rows=1 gpus=0 epochs=1 s=9 each=9 n=1"}, notes: []string{"does not say gpu_count: taken as 0"}},
+			want: []string{"rows=1 gpus=0 epochs=1 s=9 each=9 n=1"}, notes: []string{"does not record gpu_count: assumed to be 0"}},
 		"nothing is assumed of zeros": {text: lines("epoch,epoch_time", "1,9"), options: Options{Assume: history.Entry{}}, want: []string{"rows=1 epochs=1 s=9 each=9 n=1"}},
 		"no times, no counts": {text: lines("epoch,loss", "1,0.5", "2,0.25"),
 			want: []string{"rows=2 framework=keras epochs=2 loss=0.25"}, notes: []string{noTimes}},
@@ -182,7 +182,7 @@ func TestRead(t *testing.T) {
 		"the user's names":    {text: lines("epoch,dauer,karten", "1,9,4", "2,5,4"), options: Options{Aliases: map[string]string{"dauer": "epoch_time", "karten": "gpu_count"}}, want: []string{"rows=2 gpus=4 epochs=2 s=14 each=5 n=1"}},
 		"what is assumed is said": {text: lines("epoch,epoch_time,gpu_count", "1,9,2", "2,5,2"), options: Options{Assume: assumed()},
 			want:  []string{"rows=2 model=bert-base family=bert data=100 gpu=T4 gpus=2 cpus=8 machine=node7 epochs=2 s=14 each=5 n=1 speed=20"},
-			notes: []string{"does not say model_name: taken as bert-base", "does not say a GPU model: taken as T4", "does not say a machine: taken as node7", "does not say data_count: taken as 100", "does not say cpu_count: taken as 8"}},
+			notes: []string{"does not record model_name: assumed to be bert-base", "does not record a GPU model: assumed to be T4", "does not record a machine: assumed to be node7", "does not record data_count: assumed to be 100", "does not record cpu_count: assumed to be 8"}},
 		"hugging face": {file: "trainer_state.json", text: `{"log_history": [{"epoch": 0.5, "step": 5, "loss": 2}, {"epoch": 1.0, "step": 10, "loss": 1}, {"epoch": 1.0, "step": 10, "eval_accuracy": 0.7, "eval_loss": 1.5},
 			{"epoch": 1.0, "step": 10, "train_loss": 1.5, "train_runtime": 40, "train_samples_per_second": 25}], "num_train_epochs": 1, "train_batch_size": 16}`,
 			want:  []string{"rows=2 framework=huggingface of=1 batch=16 epochs=1 s=40 each=40 n=1 speed=25 loss=1 acc=0.7"},
@@ -364,7 +364,7 @@ func TestManyAllocations(t *testing.T) {
 	}
 	check(t, log)
 	whole, last := &log.Entries[0], &log.Entries[len(log.Entries)-1]
-	if len(log.Entries) != 1+maxStretches+1 || whole.Rows != 500 || whole.Seconds != 1000 || whole.Units != 500 || !slices.ContainsFunc(log.Notes, func(n string) bool { return strings.Contains(n, "not told apart") }) {
+	if len(log.Entries) != 1+maxStretches+1 || whole.Rows != 500 || whole.Seconds != 1000 || whole.Units != 500 || !slices.ContainsFunc(log.Notes, func(n string) bool { return strings.Contains(n, "not distinguished") }) {
 		t.Errorf("%d entries, notes %q, the whole %s", len(log.Entries), log.Notes, show(whole))
 	}
 	if want := "part=/65 rows=180 steps=180 s=360"; show(last) != want {
@@ -380,8 +380,8 @@ func TestReadRefused(t *testing.T) {
 		fmt.Fprintf(&many, "m%d,1\n", i)
 	}
 	for name, c := range map[string]struct{ text, want string }{
-		"empty":              {"", "no row in it"},
-		"a header alone":     {"epoch,loss\n", "no row in it"},
+		"empty":              {"", "no data in it"},
+		"a header alone":     {"epoch,loss\n", "no data in it"},
 		"too many trainings": {many.String(), "more than 4096 trainings"},
 	} {
 		path := write(t, "a.csv", c.text)

@@ -146,7 +146,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	}
 	p, ok := t.index.place(t.index.trait(q.Job), q.Config, site{})
 	if !ok {
-		return fail("the question does not say on how many GPUs or CPUs")
+		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
 	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {

@@ -238,7 +238,7 @@ func (j *job) isLost() (why string, lost bool) {
 	case j.status.State == engine.Ended:
 		return joinWords(j.status.Raw, j.status.Reason), true
 	case j.absent >= 3 && time.Since(j.changed) >= pace.stale:
-		return "the engine does not know it any more", true
+		return "it is no longer known to the engine", true
 	}
 	return "", false
 }
@@ -268,7 +268,7 @@ func (j *job) end() {
 	case s.Signal != "":
 		e = ofEngine(e, s, life)
 		if life == nil && j.isCancelled() {
-			e.Reason, e.Detail = launch.Cancelled, "cancelled; the accounting does not tell by whom"
+			e.Reason, e.Detail = launch.Cancelled, "cancelled; the accounting does not contain the user who did"
 		}
 	case e.Reason == launch.StartFailed && life != nil && life.Cancelled != "":
 		e.Reason = launch.Cancelled

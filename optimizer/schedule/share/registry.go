@@ -105,7 +105,7 @@ func New(name string, o Options) (schedule.Policy, error) {
 	}
 	make, ok := Policies[plain]
 	if !ok {
-		return nil, fmt.Errorf("policy %q: there is none of this name; there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("policy %q: unknown, want one of %s", name, strings.Join(Names(), ", "))
 	}
 	return make(o), nil
 }

@@ -97,7 +97,7 @@ read:
 			why = append(why, fmt.Sprintf("%d: %s", c.out.Dropped[reason], reason))
 		}
 		if why == nil {
-			return c.out, fmt.Errorf("convert trace: %w: there is none", swf.ErrNoJobs)
+			return c.out, fmt.Errorf("convert trace: %w: none found", swf.ErrNoJobs)
 		}
 		if c.out.Damage != nil {
 			why = append(why, fmt.Sprintf("the first damage in %v", c.out.Damage))

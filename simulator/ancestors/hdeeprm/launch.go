@@ -143,7 +143,7 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 			e.Workload, err = batsim.Load(left)
 			return err
 		case err == nil:
-			e.warn("%s is made anew: it was left for another platform", left)
+			e.warn("%s is written again: it belonged to another platform", left)
 		}
 	}
 	if e.Options.Workload == "" {

@@ -44,10 +44,10 @@ const andPairs = ", and pairs may share devices"
 // described contains all policies. A new policy requires a line here.
 var described = map[string]about{
 	"allox":             {"least mean completion time of jobs on one device, by assignment", work, "AlloX, Le et al., EuroSys 2020"},
-	"best_match":        {"most done, each job measured by the device type that is best for it: whole devices go to whom they help most", rates, ours},
+	"best_match":        {"most done, each job measured by the device type that is best for it: whole devices go where they help most", rates, ours},
 	"best_match_packed": {"best_match while there are devices for all; else pairs share devices where both together get more done, and who has had least is preferred a little", rates + pairs, ours},
 	"cheapest":          {"least cost; pays more only as far as deadlines ask for it; dear devices may stay idle", deadlines, ours + "; late jobs: Moore, 1968"},
-	"elasticflow":       {"most deadlines met, with as few devices as are enough; the rest to whom they help most; numbers of devices change", sizes + ", steps that remain, deadlines", "ElasticFlow, Gu et al., ASPLOS 2023, sections 4.2 and 4.3, simplified"},
+	"elasticflow":       {"most deadlines met, with as few devices as are enough; the rest where they help most; numbers of devices change", sizes + ", steps that remain, deadlines", "ElasticFlow, Gu et al., ASPLOS 2023, sections 4.2 and 4.3, simplified"},
 	"fifo":              {"first come, first served, on any device type", nothing, fifos},
 	"fifo_packed":       {"fifo_perf, and who waits may share devices", rates + pairs, fifos},
 	"fifo_perf":         {"first come, first served, on the fastest device type that is free", rates, fifos},
@@ -71,7 +71,7 @@ var described = map[string]about{
 
 	"max_min_fairness":                      {"least attained service: equal time for all, device types taken as alike", equal, fair},
 	"max_min_fairness_packed":               {"max_min_fairness_perf" + andPairs, weights + pairs, fair},
-	"max_min_fairness_perf":                 {"least attained service by throughput: whoever gets least gets as much as possible", weights, fair},
+	"max_min_fairness_perf":                 {"least attained service by throughput: the job with the least gets as much as possible", weights, fair},
 	"max_min_fairness_water_filling":        {"max_min_fairness, and then the next least, and so on", equal, filling},
 	"max_min_fairness_water_filling_packed": {"max_min_fairness_water_filling_perf" + andPairs, weights + pairs, filling},
 	"max_min_fairness_water_filling_perf":   {"max_min_fairness_perf, and then the next least, and so on", weights, filling},

@@ -29,7 +29,7 @@ var measures = []measure{
 	{experiment.Metric{Name: "energy_joules", Unit: "J", Better: experiment.Lower, Detail: true, Means: "at most, by the power limits of the devices"}, func(r *cluster.Result) float64 { return float64(r.EnergyJoules) }},
 	{experiment.Metric{Name: "deadlines_missed", Unit: "share", Better: experiment.Lower, Means: "of the jobs that have a deadline"}, missed},
 	{experiment.Metric{Name: "devices_kept", Unit: "share", Better: experiment.Higher, Detail: true, Means: "of the times that a job ran on: with the same devices"}, func(r *cluster.Result) float64 { return float64(r.LeaseExtensions) }},
-	{experiment.Metric{Name: "pauses", Better: experiment.Lower, Detail: true, Means: "times that a job went on after a pause or on other devices"}, func(r *cluster.Result) float64 { return float64(r.Pauses) }},
+	{experiment.Metric{Name: "pauses", Better: experiment.Lower, Detail: true, Means: "times that a job continued after a pause or on other devices"}, func(r *cluster.Result) float64 { return float64(r.Pauses) }},
 	{experiment.Metric{Name: "decisions", Better: experiment.Neither, Detail: true, Means: "of the policy"}, func(r *cluster.Result) float64 { return float64(r.Allocations) }},
 }
 

@@ -23,7 +23,7 @@ var described = map[string]string{
 	"conservative": "what delays no job that waits: each has a reservation (Mu'alem and Feitelson, TPDS 2001)",
 	"rlscheduler":  "as RLScheduler's simulator does it: less than easy (Zhang et al., SC 2020)",
 
-	"job random":     "any, anew at each look",
+	"job random":     "any, chosen again at each decision",
 	"job first":      "first come, first served",
 	"job shortest":   "lowest requested time",
 	"job smallest":   "fewest cores",
@@ -33,7 +33,7 @@ var described = map[string]string{
 	"core random":          "any free core",
 	"core high_gflops":     "fastest cores",
 	"core high_cores":      "processors with the most busy cores: what HDeepRM's code does under this name",
-	"core high_free_cores": "processors with the most free cores: what its documentation says of high_cores",
+	"core high_free_cores": "processors with the most free cores: as documented for high_cores",
 	"core high_mem":        "nodes with the most memory left",
 	"core high_mem_bw":     "processors with the most bandwidth left",
 	"core low_power":       "cores of the lowest power at work",

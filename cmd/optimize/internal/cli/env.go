@@ -44,22 +44,23 @@ type Env struct {
 	// Lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
 	Lighten func() (heavy func())
 
-	Config, StateDir, LogLevel string
-	JSON, Quiet                bool
+	Config, StateDir, LogLevel, Color string
+	JSON, Quiet                       bool
+	// ShowOutput shows the output of a job beside the display of its run.
+	ShowOutput bool
+
+	printed bool // whether a result was printed on Stdout
 }
 
 // AddFlags registers the flags of every command.
 func (e *Env) AddFlags(fs *pflag.FlagSet) {
 	fs.SetNormalizeFunc(Normalize)
 	fs.StringVar(&e.Config, "config", e.Getenv("OPTIMIZE_CONFIG"), "configuration `FILE` (YAML, TOML or JSON; default: the nearest optimize.yaml upwards; none: no file)")
-	stateDir := e.Getenv("OPTIMIZE_STATE_DIR")
-	if stateDir == "" {
-		stateDir = ".optimize"
-	}
-	fs.StringVar(&e.StateDir, "state-dir", stateDir, "`DIR` that contains the runs")
-	fs.BoolVar(&e.JSON, "json", false, "print JSON on standard output")
+	fs.StringVar(&e.StateDir, "state-dir", e.Getenv("OPTIMIZE_STATE_DIR"), "`DIR` that contains the runs (default: the nearest .optimize upwards, else ./.optimize)")
+	fs.BoolVar(&e.JSON, "json", false, "print JSON on standard output, errors too")
 	fs.BoolVar(&e.Quiet, "quiet", false, "print only results and errors")
 	fs.StringVar(&e.LogLevel, "log-level", "info", "minimum level of messages on stderr: debug|info|warn|error")
+	fs.StringVar(&e.Color, "color", "auto", "colors on a terminal: auto|always|never (auto: unless NO_COLOR is set)")
 }
 
 // CheckFlags checks the values of the flags of every command.
@@ -67,12 +68,17 @@ func (e *Env) CheckFlags() error {
 	if !slices.Contains([]string{"debug", "info", "warn", "warning", "error"}, strings.ToLower(e.LogLevel)) {
 		return Usagef("--log-level %q: want debug, info, warn or error", e.LogLevel)
 	}
-	return nil
+	return Usage(WantOne("color", e.Color, "auto", "always", "never"))
+}
+
+// Colored reports whether a text on Stderr, the terminal of messages, may contain colors.
+func (e *Env) Colored() bool {
+	return e.Color == "always" || e.Color != "never" && e.Columns() > 0 && e.Getenv("NO_COLOR") == ""
 }
 
 // alwaysAllowed lists the flags of every command, and those that only select where the work is done, to which no rule
 // applies.
-var alwaysAllowed = []string{"config", "state-dir", "json", "quiet", "log-level", "help", "engine", "engine-arg", "parallel"}
+var alwaysAllowed = []string{"config", "state-dir", "json", "quiet", "log-level", "color", "help", "engine", "engine-arg", "parallel"}
 
 // Getenv returns the value of an environment variable, "" if it is not set.
 func (e *Env) Getenv(name string) string {
@@ -91,9 +97,6 @@ func (e *Env) Path(name string) string {
 	}
 	return filepath.Join(e.Dir, name)
 }
-
-// State returns the path of the state directory.
-func (e *Env) State() string { return e.Path(e.StateDir) }
 
 // Columns returns the width of the terminal on Stderr, 0 if it is not a terminal.
 func (e *Env) Columns() int {

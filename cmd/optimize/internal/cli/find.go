@@ -61,6 +61,21 @@ func (e *Env) OpenHistory() (db *history.DB, notes []string, err error) {
 	return db, append(notes, more...), nil
 }
 
+// SharedHistory returns the entries of History and those of other projects whose history is shared.
+func (e *Env) SharedHistory(f history.Filter) (entries []history.Entry, notes []string, err error) {
+	entries, notes, err = e.History(f)
+	for _, state := range e.OtherStates() {
+		other := *e
+		other.StateDir = state
+		more, _, otherErr := other.History(f)
+		if otherErr != nil {
+			notes = append(notes, fmt.Sprintf("history of another project left out: %v", otherErr))
+		}
+		entries = append(entries, more...)
+	}
+	return entries, notes, err
+}
+
 // History returns the current entries of the runs database. A state directory that does not exist has none and is not
 // created.
 func (e *Env) History(f history.Filter) (entries []history.Entry, notes []string, err error) {

@@ -87,22 +87,16 @@ func WantOne(flag, value string, known ...string) error {
 
 // Format holds the flags for the format and the destination of a result.
 type Format struct {
-	Name   string // default: text
-	File   string // "": standard output
-	ByName bool   // derive the format from the name of the file by default
-	known  []string
+	Name  string // default: text
+	File  string // "": standard output
+	known []string
 }
 
-// Add registers --format and a flag for the file: --output, or --out, with which the format is derived from the name of
-// the file.
+// Add registers --format and a flag for the file, from whose name the format is derived by default.
 func (f *Format) Add(fs *pflag.FlagSet, file string, known []string) {
-	f.ByName = f.ByName || file == "out"
 	f.known = known
-	help := strings.Join(known, "|")
-	if f.ByName {
-		help += " (default: by the name of the file)"
-	}
-	fs.StringVar(&f.Name, "format", cmp.Or(f.Name, "text"), help)
+	f.Name = cmp.Or(f.Name, "text")
+	fs.StringVar(&f.Name, "format", f.Name, strings.Join(known, "|")+" (default: by the name of the file, else "+f.Name+")")
 	fs.StringVarP(&f.File, file, "o", "", "write to `FILE` instead of standard output")
 }
 
@@ -118,7 +112,7 @@ func (f *Format) Resolve(o Options) error {
 	case o.Changed("format"):
 	case o.JSON:
 		f.Name = "json"
-	case f.ByName && slices.Contains(f.known, extension):
+	case slices.Contains(f.known, extension):
 		f.Name = extension
 	}
 	if !slices.Contains(f.known, f.Name) {

@@ -8,12 +8,42 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"trainopt/internal/regular"
 )
 
-// JSON writes a value as indented JSON to standard output.
+// PrintError prints the error of a command as one line on standard error. With --json it is the object
+//
+//	{"error": "find run x: …", "exit": 2}
+//
+// which is also the output of the command if it printed no result, so that the output is JSON in any case. An error
+// without a message is not printed.
+func (e *Env) PrintError(err error) {
+	if err == nil || err.Error() == "" {
+		return
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	own := e.Args
+	if i := slices.Index(own, "--"); i >= 0 {
+		own = own[:i]
+	}
+	if !e.JSON && !slices.Contains(own, "--json") { // the flags are not parsed if one of them is unknown
+		fmt.Fprintf(e.Stderr, "optimize: %s\n", text)
+		return
+	}
+	line, _ := json.Marshal(struct {
+		Error string `json:"error"`
+		Exit  int    `json:"exit"`
+	}{text, int(ExitCode(err))})
+	fmt.Fprintf(e.Stderr, "%s\n", line)
+	if !e.printed {
+		_ = e.Print(string(line) + "\n")
+	}
+}
+
+// PrintJSON writes a value as indented JSON to standard output.
 func (e *Env) PrintJSON(v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -24,6 +54,7 @@ func (e *Env) PrintJSON(v any) error {
 
 // Print writes a text to standard output.
 func (e *Env) Print(text string) error {
+	e.printed = true
 	_, err := io.WriteString(e.Stdout, text)
 	return err
 }
@@ -36,6 +67,7 @@ func (e *Env) Write(file, what string, write func(io.Writer) error) error {
 		return err
 	}
 	if file == "" {
+		e.printed = true
 		_, err := e.Stdout.Write(b.Bytes())
 		return err
 	}

@@ -20,7 +20,7 @@ var UnitPrices = []struct {
 // Catalogue returns the price catalogue. If the imported prices are unreadable, it returns the embedded ones with a
 // warning.
 func (e *Env) Catalogue() (*cost.Catalogue, []string, error) {
-	catalogue, err := cost.OpenCatalogue(e.State())
+	catalogue, err := cost.OpenCatalogue(e.PriceDirs()...)
 	if err == nil {
 		return catalogue, []string{}, nil
 	}
@@ -45,7 +45,7 @@ func (e *Env) MachineRates(v *Values) (*cost.Rates, error) {
 		}
 		return &rates, nil
 	case instance != "":
-		catalogue, err := cost.OpenCatalogue(e.State())
+		catalogue, err := cost.OpenCatalogue(e.PriceDirs()...)
 		if err != nil {
 			return nil, fmt.Errorf("--instance: %w", err)
 		}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"trainopt/cmd/optimize/internal/help"
 )
 
 // sampleConfig is the documented configuration file with every setting commented out, so that it has no effect as
@@ -24,18 +26,25 @@ var projectNames = []string{"optimize.yaml", "optimize.yml", "optimize.toml", "o
 
 // ConfigCommand returns the command that prints a configuration file.
 func ConfigCommand(e *Env) *cobra.Command {
-	return &cobra.Command{Use: "config", Short: "Print a documented configuration file", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return e.Print(sampleConfig) }}
+	return &cobra.Command{Use: "config", GroupID: help.Setup, Short: "Print a documented configuration file", Args: cobra.NoArgs,
+		Example: `  optimize config > settings.yaml    # edit it, then: optimize --config settings.yaml --train train.py`,
+		RunE: func(*cobra.Command, []string) error {
+			if e.JSON {
+				return e.PrintJSON(map[string]any{"schema": 1, "settings": settingsJSON()})
+			}
+			return e.Print(sampleConfig)
+		}}
 }
 
 // InitCommand returns the command that writes a project file.
 func InitCommand(e *Env) *cobra.Command {
-	return &cobra.Command{Use: "init", Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "init", GroupID: help.Setup, Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
 		Long: `Write a commented project file optimize.yaml into the working directory.
 
 Every setting in it is commented out, so it has no effect until it is edited. It applies to trainings and predictions
 started in this directory or below it, down to the next repository root; --config FILE selects another file, --config none
 reads no file.`,
+		Example: `  optimize init && $EDITOR optimize.yaml`,
 		RunE: func(*cobra.Command, []string) error {
 			for _, n := range projectNames {
 				if _, err := os.Lstat(filepath.Join(e.Dir, n)); err == nil {
@@ -50,6 +59,9 @@ reads no file.`,
 			}
 			if err != nil {
 				return fmt.Errorf("write project file: %w", err)
+			}
+			if e.JSON {
+				return e.PrintJSON(map[string]any{"schema": 1, "file": path})
 			}
 			_, err = fmt.Fprintf(e.Stdout, "wrote %s: every setting in it is commented out\n", projectNames[0])
 			return err
@@ -67,14 +79,17 @@ func (e *Env) ProjectSettings(flags *pflag.FlagSet) (*Values, error) {
 		return nil, err
 	}
 	if file != "" && !e.Quiet {
-		fmt.Fprintf(e.Stderr, "configuration: %s\n", shortPath(e.Dir, file))
+		fmt.Fprintf(e.Stderr, "configuration: %s\n", e.ShortPath(file))
 	}
 	return e.LoadSettings(flags, file)
 }
 
-// shortPath returns the path relative to dir if that is shorter.
-func shortPath(dir, path string) string {
-	if rel, err := filepath.Rel(dir, path); err == nil && len(rel) < len(path) {
+// ShortPath returns a path relative to the working directory if that is shorter. Text may follow the path.
+func (e *Env) ShortPath(path string) string {
+	if !filepath.IsAbs(path) {
+		return path
+	}
+	if rel, err := filepath.Rel(e.Dir, path); err == nil && len(rel) < len(path) {
 		return rel
 	}
 	return path

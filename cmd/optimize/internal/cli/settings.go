@@ -2,9 +2,12 @@ package cli
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"trainopt/cmd/optimize/internal/help"
 )
 
 // kind is the syntax of a setting.
@@ -37,10 +40,10 @@ type setting struct {
 var settings = []setting{
 	{key: "sla.time_max", flag: "deadline", kind: length, help: "finish within `DUR`, e.g. 90m (seconds if a plain number)"},
 	{key: "sla.cost_max", flag: "budget", kind: number, help: "spend at most `USD`"},
-	{key: "sla.throughput_min", flag: "min-throughput", kind: number, help: "at least `X` samples/s"},
-	{key: "sla.memory_max", flag: "max-memory", kind: number, help: "peak memory of the job at most `GiB`"},
-	{key: "sla.gpu_util_min", flag: "min-gpu-util", kind: number, help: "mean GPU utilisation at least `%`"},
-	{key: "sla.cpu_util_min", flag: "min-cpu-util", kind: number, help: "mean utilisation of the given CPUs at least `%`"},
+	{key: "sla.throughput_min", flag: "min-throughput", kind: number, help: "throughput of at least `X` samples/s"},
+	{key: "sla.memory_max", flag: "max-memory", kind: number, help: "peak memory of at most `GiB`"},
+	{key: "sla.gpu_util_min", flag: "min-gpu-util", kind: number, help: "mean GPU utilization of at least `%`"},
+	{key: "sla.cpu_util_min", flag: "min-cpu-util", kind: number, help: "mean utilization of the allocated CPUs of at least `%`"},
 	{key: "multi_objective.prefer", flag: "prefer", kind: text, help: "time|cost|resource|balanced, or weights time=0.6,cost=0.3,resource=0.1"},
 	{key: "resource.gpus", flag: "gpus", kind: text, help: "GPUs that may be used, `A:B` (default: those of this machine)"},
 	{key: "resource.cpus", flag: "cpus", kind: text, help: "CPUs that may be used, `A:B`"},
@@ -58,11 +61,11 @@ var settings = []setting{
 	{key: "rl.epoch_adjustment_frequency", flag: "epoch-adjustment-frequency", kind: whole, help: "epochs between two adaptations (default 5)"},
 	{key: "cost.rates", flag: "rates", kind: text, help: "`FILE` with the prices of the machine"},
 	{key: "cost.instance", flag: "instance", kind: text, help: "pay for a whole instance: `CLOUD:TYPE[:spot]`"},
-	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "`USD` per GPU and hour"},
-	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "`USD` per CPU and hour"},
-	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "`USD` per GiB of memory and hour"},
+	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "price in `USD` per GPU-hour"},
+	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "price in `USD` per CPU-hour"},
+	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "price in `USD` per GiB-hour of memory"},
 	{key: "cost.billing_hour", flag: "billing-hour", kind: number, help: "`USD` per hour of a billing unit of the engine (Slurm: TRESBillingWeights of the partition)"},
-	{key: "monitor.log", flag: "log", kind: text, help: "the training log (default: $OPTIMIZER_LOG, else a table written by the script)"},
+	{key: "monitor.log", flag: "log", kind: text, help: "training log `FILE` (default: $OPTIMIZER_LOG, else a table written by the script)"},
 	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
 	{key: "monitor.columns", kind: table, help: "further names of log columns, NAME: KNOWN_NAME"},
 	{key: "monitor.progress_pattern", flag: "progress-pattern", kind: text, help: "`REGEXP` for progress on stdout, groups epoch, total_epochs, step, total_steps, loss, accuracy"},
@@ -70,7 +73,7 @@ var settings = []setting{
 	{key: "monitor.observe", flag: "observe", kind: text, value: "auto", help: "observer inside Python trainings: auto|off"},
 	{key: "monitor.pty", flag: "pty", kind: toggle, help: "run the job on a pseudo-terminal, for programs other than Python that buffer their output in a pipe"},
 	{key: "monitor.offline_logs", flag: "offline-logs", kind: list, help: "`FILE`s of earlier runs to learn from"},
-	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local (this machine) | slurm"},
+	{key: "engine.name", flag: "engine", kind: text, value: "local", help: "where jobs run: local|slurm"},
 	{key: "engine.args", flag: "engine-arg", kind: lines, help: "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)"},
 	{key: "engine.requeue", flag: "requeue", kind: toggle, help: "in a Slurm job: requeue it when its time limit ends the run, which then resumes"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
@@ -97,12 +100,28 @@ func Normalize(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(name)
 }
 
-// AddSettings registers the flags of all settings or, if help is not nil, of those that it names; a text of help that is
+// sections maps the sections of the configuration to the headings of their flags in the help of train.
+var sections = map[string]string{
+	"sla": "SLA targets and preference", "multi_objective": "SLA targets and preference", "resource": "Resources and length of the training",
+	"rl": "Planning", "cost": "Prices", "monitor": "Observation", "engine": "Execution",
+}
+
+// typed is a flag whose text is parsed with the other sources of its setting; its type appears in the help.
+type typed struct {
+	text string
+	kind string
+}
+
+func (t *typed) String() string        { return t.text }
+func (t *typed) Set(text string) error { t.text = text; return nil }
+func (t *typed) Type() string          { return t.kind }
+
+// AddSettings registers the flags of all settings or, if only is not nil, of those that it names; a text of only that is
 // not empty replaces that of the setting.
-func AddSettings(fs *pflag.FlagSet, help map[string]string) {
+func AddSettings(fs *pflag.FlagSet, only map[string]string) {
 	for _, s := range settings {
-		text, ok := help[s.flag]
-		if s.flag == "" || help != nil && !ok {
+		text, ok := only[s.flag]
+		if s.flag == "" || only != nil && !ok {
 			continue
 		}
 		text = cmp.Or(text, s.help)
@@ -114,12 +133,55 @@ func AddSettings(fs *pflag.FlagSet, help map[string]string) {
 		case toggle:
 			fs.Bool(s.flag, false, text)
 		default:
-			fs.String(s.flag, s.value, text)
+			kind := map[kind]string{whole: "int", number: "float64", length: "duration"}[s.kind]
+			fs.Var(&typed{text: s.value, kind: cmp.Or(kind, "string")}, s.flag, text)
+		}
+		if section, _, _ := strings.Cut(s.key, "."); only == nil {
+			help.GroupFlags(fs, sections[section], s.flag)
 		}
 	}
 	if f := fs.Lookup("resumable"); f != nil {
 		f.NoOptDefVal = "yes"
 	}
+}
+
+// settingJSON is a setting in JSON; unknown values are null.
+type settingJSON struct {
+	Key      string  `json:"key"`
+	Flag     *string `json:"flag"`
+	Variable string  `json:"variable"`
+	Default  *string `json:"default"`
+	Help     string  `json:"help"`
+}
+
+// settingsJSON returns all settings for JSON.
+func settingsJSON() []settingJSON {
+	var out []settingJSON
+	for _, s := range settings {
+		j := settingJSON{Key: s.key, Variable: s.variable(), Help: strings.ReplaceAll(s.help, "`", "")}
+		if s.flag != "" {
+			j.Flag = &s.flag
+		}
+		if s.value != "" {
+			j.Default = &s.value
+		}
+		out = append(out, j)
+	}
+	return out
+}
+
+// variable returns the environment variable of a setting.
+func (s setting) variable() string {
+	return "OPTIMIZE_" + strings.ToUpper(strings.ReplaceAll(s.key, ".", "_"))
+}
+
+// Variables lists the environment variables of all settings with their meaning, an indented line each.
+func Variables() string {
+	var b strings.Builder
+	for _, s := range settings {
+		fmt.Fprintf(&b, "  %s: %s\n", s.variable(), strings.ReplaceAll(s.help, "`", ""))
+	}
+	return b.String()
 }
 
 // SettingFlags returns the names of the flags of all settings.

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
@@ -26,7 +27,7 @@ import (
 // Command returns the command.
 func Command(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "cluster",
+		Use: "cluster", GroupID: help.Cluster,
 		Short: "Schedule many trainings on one machine or on Slurm",
 		Long:  `Schedule many trainings on one machine or on Slurm, by any policy of optimize simulate rounds. See docs/cluster.md.`,
 		Example: `  optimize cluster serve --policy srtf &
@@ -197,11 +198,7 @@ func checkPolicy(what, name string) error {
 	} else if strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
-	near := ""
-	if best := cli.Nearest(name, share.Names()); cli.EditDistance(name, best) <= 1+len(name)/4 {
-		near = fmt.Sprintf(", nearest known is %s", best)
-	}
-	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --policies lists all", what, name, near)
+	return cli.Usagef("%s %q: unknown, nearest known is %s; optimize simulate rounds --policies lists all", what, name, cli.Nearest(name, share.Names()))
 }
 
 // requireServer returns an error that says how to start a server, if no server has ever been started.

@@ -40,7 +40,6 @@ median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.ByName = true
 	o.format.Add(o.Flags, "output", strings.Split(replay.Formats(), ", "))
 	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all that do not co-locate jobs)")
 	o.Flags.IntVar(&o.draws, "draws", 20, "simulations of each policy, `N`, with rates and move costs drawn from their spread")

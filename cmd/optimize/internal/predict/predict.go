@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
@@ -57,7 +58,7 @@ type options struct {
 func predictCommand(e *cli.Env) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
+		GroupID: help.Plan, Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
 		Long: `Predict time, cost and resources of a job that has not run, with 90 % intervals, their basis, the cheapest offers that fit,
 and the changes that would lead to another choice.
 
@@ -120,7 +121,7 @@ func (o *options) run() error {
 	if err = errors.Join(err, o.checkExport()); err != nil {
 		return cli.Usage(err)
 	}
-	entries, notes, err := o.History(history.Filter{})
+	entries, notes, err := o.SharedHistory(history.Filter{})
 	if err != nil {
 		return err
 	}
@@ -287,7 +288,7 @@ func (o *options) machines(s *predict.Subject, v *cli.Values) error {
 	if o.here {
 		return o.thisMachine(s, v)
 	}
-	catalogue, err := cost.OpenCatalogue(o.State())
+	catalogue, err := cost.OpenCatalogue(o.PriceDirs()...)
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
+	"trainopt/internal/suggest"
 )
 
 func pricesCommand(e *cli.Env) *cobra.Command {
 	list := priceListCommand(e)
-	cmd := &cobra.Command{Use: "prices", Short: "List, show and import dated machine prices", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their on-demand and spot prices.
+	cmd := &cobra.Command{Use: "prices", GroupID: help.Plan, Short: "List, show and import dated machine prices", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their on-demand and spot prices.
 
 The binary contains a table; newer prices can be imported into the state directory. Every price has a source and a date,
 which are recorded with the runs that use it.`,
@@ -82,6 +84,9 @@ func (o *priceListOptions) run(given cli.Options) error {
 			return cli.Usagef("--cloud %q: no such cloud in the catalogue; it has %s", name, strings.Join(slices.Sorted(maps.Keys(clouds)), ", "))
 		}
 	}
+	if err := o.checkGPU(catalogue); err != nil {
+		return err
+	}
 	offers := catalogue.Select(o.filter)
 	sortOffers(offers, o.sort)
 	switch o.format {
@@ -99,6 +104,21 @@ func (o *priceListOptions) run(given cli.Options) error {
 		return o.PrintJSON(out)
 	}
 	return printOffers(o.Env, offers, len(catalogue.Offers))
+}
+
+// checkGPU returns an error if no machine has the GPU of the filter.
+func (o *priceListOptions) checkGPU(catalogue *cost.Catalogue) error {
+	if o.filter.GPU == "" || len(catalogue.Select(cost.Filter{GPU: o.filter.GPU})) > 0 {
+		return nil
+	}
+	models := map[string]bool{}
+	for _, offer := range catalogue.Offers {
+		if offer.GPU != "" {
+			models[offer.GPU] = true
+		}
+	}
+	nearest := suggest.Nearest(o.filter.GPU, slices.Sorted(maps.Keys(models)), 3)
+	return cli.Usagef("--gpu %q: no machine of the catalogue has such a GPU; nearest are %s", o.filter.GPU, strings.Join(nearest, ", "))
 }
 
 func sortOffers(offers []cost.Offer, by string) {

@@ -13,8 +13,9 @@ import (
 
 func priceImportCommand(e *cli.Env) *cobra.Command {
 	o := cost.ImportOptions{}
-	cmd := &cobra.Command{Use: "import FILE", Short: "Import a newer list of prices, plain or .gz", Args: cobra.ExactArgs(1),
-		Long: `Import a newer list of prices, plain or .gz, into the state directory.
+	cmd := &cobra.Command{Use: "import FILE|URL", Aliases: []string{"update"}, Short: "Update prices from a newer list, a file or a URL", Args: cobra.ExactArgs(1),
+		Long: `Import a newer list of prices, plain or .gz, from a file or a URL (http, https). Imported prices apply to all projects; with
+--state-dir or OPTIMIZE_STATE_DIR to that directory only.
 
 Layouts are detected by their columns, ignoring case and punctuation:
   ` + strings.ReplaceAll(cost.Layouts(), "; ", "\n  ") + `
@@ -24,10 +25,16 @@ dates. Of several regions one is used: --region, else us-east-1 (AWS), eastus (A
 the median price; of several zones the median spot price, with the lowest and the highest recorded.`,
 		Example: `  optimize prices import aws.csv.gz --dated 2026-07-20 --source "AWS price list API"
   optimize prices import gcp/vms.csv --cloud gcp --region europe-west4 --dated 2026-07-20 --dry-run
+  optimize prices update https://prices.example.org/aws.csv.gz
   optimize prices list --format csv > mine.csv    # change it, then import it`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			o.Today = e.Clock.Now()
-			got, err := cost.Import(e.State(), e.Path(args[0]), o)
+			path, done, err := fetched(e, args[0], &o)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			defer done()
+			got, err := cost.Import(e.PriceDirs()[0], path, o)
 			switch {
 			case errors.Is(err, cost.ErrNotKept):
 				return err

@@ -95,7 +95,7 @@ func priceFields(e *cli.Env, field func(name, format string, args ...any), o cos
 		name        string
 		share, unit cost.USD
 		per         string
-	}{{"GPUs", s.GPU, r.GPUHour, ""}, {"CPUs", s.CPU, r.CPUHour, ""}, {"memory", s.Memory, r.GiBHour, " a GiB"}} {
+	}{{"GPUs", s.GPU, r.GPUHour, ""}, {"CPUs", s.CPU, r.CPUHour, ""}, {"memory", s.Memory, r.GiBHour, " per GiB"}} {
 		if p.share > 0 {
 			parts = append(parts, fmt.Sprintf("%s %.0f %% at %.3g%s", p.name, 100*float64(p.share/r.Instance), float64(p.unit), p.per))
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/internal/regular"
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/journal"
@@ -24,7 +25,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
 	cmd := &cobra.Command{
-		Use: "profile WHAT", Short: "Measure how programs disturb each other, and placements of them", Args: cobra.ArbitraryArgs,
+		GroupID: help.Cluster, Use: "profile WHAT", Short: "Measure how programs disturb each other, and placements of them", Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("profile: name what to measure: colocate, place")

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
@@ -45,7 +46,7 @@ type analyzeOptions struct {
 func analyzeCommand(e *cli.Env) *cobra.Command {
 	o := &analyzeOptions{}
 	cmd := &cobra.Command{
-		Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste; batch jobs of Slurm",
+		GroupID: help.Plan, Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste; batch jobs of Slurm",
 		Long: `Analyze finished trainings: time and cost per model, scaling with GPUs, CPUs and batch size, the configurations that did
 the same work fastest, cheapest and at the lowest cost per sample, violations of given limits, and money spent without work
 being done.

@@ -28,7 +28,7 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 	var errs []error
 	cfg := run.Config{
-		Dir: o.Dir, StateDir: o.State(),
+		Dir: o.Dir, StateDir: o.State(), Shared: o.OtherStates(),
 		Planner: v.Text("rl.planner"), Agent: v.Text("rl.agent"), GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"),
 		BatchSize: v.Text("resource.batch_size"), Epochs: v.Whole("resource.epochs", &errs), Dataset: v.Text("resource.dataset"),
 		Seed: int64(v.Whole("resource.seed", &errs)), SeedGiven: v.Set("resource.seed"), Log: v.Text("monitor.log"), Format: v.Text("monitor.log_format"),
@@ -75,9 +75,11 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 		}
 	}
 	var err error
-	limits := v.Limits(&errs)
-	cfg.SLA, err = sla.New(limits)
-	add(err)
+	before := len(errs)
+	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
+		cfg.SLA, err = sla.New(limits)
+		add(err)
+	}
 	cfg.Preference, cfg.PreferenceGiven, err = v.Preference()
 	add(err)
 	cfg.Knobs, err = knobs(v)
@@ -96,7 +98,7 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 
 // describeHost fills in the machine given by --host, with its prices unless others are given.
 func describeHost(o *trainOptions, cfg *run.Config) error {
-	host, rates, err := cost.DescribeHost(o.State(), o.host, o.Path(o.host))
+	host, rates, err := cost.DescribeHost(o.PriceDirs(), o.host, o.Path(o.host))
 	if err != nil {
 		return fmt.Errorf("--host: %w", err)
 	}

@@ -24,7 +24,7 @@ type exportOptions struct {
 }
 
 func exportCommand(e *cli.Env) *cobra.Command {
-	o := &exportOptions{format: cli.Format{Name: "csv", ByName: true}}
+	o := &exportOptions{format: cli.Format{Name: "csv"}}
 	cmd := &cobra.Command{
 		Use: "export", Short: "Write the history of all runs and imported logs as CSV, JSON or Parquet", Args: cobra.NoArgs,
 		Long: `Write the history as a table: one row per run, per segment of a run that was timed at one allocation (kind probe; its work

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 )
@@ -31,7 +32,10 @@ type logsOptions struct {
 func logsCommand(e *cli.Env) *cobra.Command {
 	o := &logsOptions{}
 	cmd := &cobra.Command{
-		Use: "logs [RUN]", Short: "Show the output of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
+		GroupID: help.Runs, Use: "logs [RUN]", Short: "Show the output of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
+		Example: `  optimize logs              # the latest run
+  optimize logs -f           # follow until it ends
+  optimize logs -n 20 --stderr 20261123`,
 		Long: `Print the output of the job of a run: standard error, then standard output, including rotated parts; with --follow also
 new output until the run ends.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },

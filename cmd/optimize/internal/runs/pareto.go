@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
 	"trainopt/optimizer/front"
 	"trainopt/optimizer/journal"
@@ -37,7 +38,7 @@ type paretoOptions struct {
 func paretoCommand(e *cli.Env) *cobra.Command {
 	o := &paretoOptions{}
 	cmd := &cobra.Command{
-		Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
+		GroupID: help.Plan, Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
 		Long: `Show the Pareto front of time, cost and resources, the point that a preference selects, and the trade-offs of that point.
 
 For one RUN (default: the latest), the points are the candidates of its last decision; with --model the performance model

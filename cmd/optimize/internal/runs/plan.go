@@ -53,7 +53,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	if m := rec.Model; m != nil {
 		field("model", "%s, fitted to %s", m.Form, m.Basis)
 		for _, c := range m.Checks {
-			held := "held"
+			held := "covered"
 			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
 				held = "missed"
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
@@ -46,11 +47,20 @@ func settleGone(e *cli.Env, dir string) bool {
 }
 
 func runsCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", Short: "List and manage runs", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "runs", GroupID: help.Runs, Short: "List and manage runs", Args: cobra.NoArgs,
+		Example: `  optimize runs                      # all runs, newest first
+  optimize runs show latest
+  optimize runs stop latest          # checkpoint, then stop
+  optimize runs resume latest
+  optimize runs export -o runs.csv`,
 		RunE: func(*cobra.Command, []string) error { return listRuns(e) }}
 	cmd.AddCommand(&cobra.Command{Use: "list", Short: "List runs, newest first", Args: cobra.NoArgs,
+		Example: `  optimize runs list
+  optimize runs list --json`,
 		RunE: func(*cobra.Command, []string) error { return listRuns(e) }})
 	cmd.AddCommand(&cobra.Command{Use: "show RUN", Short: "Show one run", Args: cobra.ExactArgs(1),
+		Example: `  optimize runs show latest
+  optimize runs show 20261123 --json    # a unique part of the id; the record`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			format := cli.Format{Name: "text"}
 			if e.JSON {
@@ -60,7 +70,8 @@ func runsCommand(e *cli.Env) *cobra.Command {
 		}})
 	cmd.AddCommand(stopCommand(e), resumeCommand(e))
 	cmd.AddCommand(&cobra.Command{Use: "rm RUN…", Short: "Remove runs that have ended", Args: cobra.MinimumNArgs(1),
-		RunE: func(_ *cobra.Command, args []string) error { return removeRuns(e, args) }})
+		Example: `  optimize runs rm 20261123-101500-train-8ce0f6`,
+		RunE:    func(_ *cobra.Command, args []string) error { return removeRuns(e, args) }})
 	cmd.AddCommand(exportCommand(e), importCommand(e))
 	return cmd
 }
@@ -68,6 +79,8 @@ func runsCommand(e *cli.Env) *cobra.Command {
 func stopCommand(e *cli.Env) *cobra.Command {
 	grace := 30 * time.Second
 	cmd := &cobra.Command{Use: "stop RUN", Short: "Stop a run: checkpoint, then SIGTERM, then SIGKILL", Args: cobra.ExactArgs(1),
+		Example: `  optimize runs stop latest
+  optimize runs stop latest --grace 2m    # for a large checkpoint`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			dir, err := findRun(e, args)
 			if err != nil {
@@ -110,8 +123,11 @@ func updateHistory(e *cli.Env, dir string) {
 func resumeCommand(e *cli.Env) *cobra.Command {
 	var o cli.Options
 	cmd := &cobra.Command{Use: "resume RUN", Short: "Resume a run: re-attach if its job is alive, else restart it from its checkpoint", Args: cobra.ExactArgs(1),
+		Example: `  optimize runs resume latest
+  optimize runs resume latest --deadline 4h --budget 10    # new limits, from the start of the run`,
 		RunE: func(_ *cobra.Command, args []string) error { return resume(o, args) }}
 	o = e.Options(cmd)
+	o.Flags.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`",
 		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": ""})
 	return cmd
@@ -150,7 +166,9 @@ func resume(o cli.Options, args []string) error {
 	if len(errs) > 0 {
 		return cli.Usage(errors.Join(errs...))
 	}
-	agent := NewAgent(o.Env, newView(o.Env))
+	view := newView(o.Env)
+	defer closeView(view)
+	agent := NewAgent(o.Env, view)
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

@@ -23,6 +23,8 @@ type screen struct {
 	status  run.Status
 	begun   bool
 	painted []int // width in columns of each painted line of the block
+	keys    func() *keyboard
+	pressed *keyboard // nil until the first status, and without a keyboard
 }
 
 // Escape sequences (ECMA-48).
@@ -73,7 +75,17 @@ func (v *screen) above(text string) {
 
 // Status repaints the block with a new status.
 func (v *screen) Status(s run.Status) {
-	v.status, v.begun = s, true
+	if !v.begun && v.keys != nil {
+		v.pressed = v.keys()
+	}
+	v.status, v.begun = v.shortened(s), true
+	if v.pressed.pressed() {
+		v.output.toggle()
+	}
+	if lines := v.output.next(s.RunID); len(lines) > 0 {
+		v.above(strings.Join(lines, "\n"))
+		return
+	}
 	var b strings.Builder
 	v.home(&b)
 	v.block(&b)
@@ -156,7 +168,11 @@ func (v *screen) rows() []screenRow {
 	if s.LastAction != "" {
 		rows = append(rows, screenRow{label: "last", text: cli.OneLine(s.LastAction)})
 	}
-	return append(rows, screenRow{label: "keys", text: "Ctrl-C stops; output: optimize logs -f " + s.RunID, colour: dim})
+	keys := "Ctrl-C stops; output: optimize logs -f " + s.RunID
+	if v.pressed != nil {
+		keys = map[bool]string{false: "o shows the output of the job, Ctrl-C stops", true: "o hides the output of the job, Ctrl-C stops"}[v.output.on]
+	}
+	return append(rows, screenRow{label: "keys", text: keys, colour: dim})
 }
 
 // firstWord returns the first word of a phase, which is its label.
@@ -214,5 +230,6 @@ func (v *screen) Finished(rec *journal.Record, dir string) {
 	b.WriteString(eraseBelow)
 	fmt.Fprint(v.out, b.String())
 	v.begun = false
+	v.pressed.close()
 	v.lines.Finished(rec, dir)
 }

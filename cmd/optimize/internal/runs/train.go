@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -39,12 +40,15 @@ type trainOptions struct {
 func trainCommand(e *cli.Env) *cobra.Command {
 	o := &trainOptions{}
 	cmd := &cobra.Command{
-		Use:   "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
-		Short: "Run a training script under control of cost, time and resources",
-		Long:  `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
+		GroupID: help.Train,
+		Use:     "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
+		Short:   "Run a training script under control of cost, time and resources",
+		Long:    `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,
 		Example: `  optimize --train train.py --deadline 2h --budget 5
+  optimize --train train.py --dry-run --explain     # plan only
   optimize --train train.py --prefer cost -- --lr 0.1
-  optimize train -- ./train.sh big`,
+  optimize train -- torchrun --nproc_per_node=2 train.py
+  optimize --engine slurm --engine-arg=--partition=gpu --train train.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd, args) },
 	}
@@ -55,6 +59,7 @@ func trainCommand(e *cli.Env) *cobra.Command {
 	fs.BoolVar(&o.dryRun, "dry-run", false, "plan only")
 	fs.BoolVar(&o.explain, "explain", false, "print the reasons of the plan")
 	fs.BoolVar(&o.yes, "yes", false, "ask no questions; start even if earlier runs predict that the limits will be reached")
+	fs.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	fs.BoolVar(&o.fresh, "fresh", false, "start a new run even if an orphaned run of the same training exists")
 	cli.AddSettings(fs, nil)
 	return cmd
@@ -93,6 +98,11 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
+	if o.dryRun { // a run creates the state directory
+		if err := o.CheckState(); err != nil {
+			return cli.Usage(err)
+		}
+	}
 	if len(scripts) == 0 {
 		scripts = []string{""}
 	}
@@ -130,6 +140,7 @@ func NewAgent(e *cli.Env, view run.View) run.Agent {
 // instead, or starts a new one if it is not resumable.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	view := newView(o.Env)
+	defer closeView(view)
 	signals, stop := o.Listen()
 	defer stop()
 	agent := NewAgent(o.Env, view)
@@ -148,7 +159,11 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 			view.Event(run.Warning, res.Err.Error()+"; starting a new run")
 		}
 	}
-	return agent.Run(context.Background(), cfg, signals)
+	res := agent.Run(context.Background(), cfg, signals)
+	if !cfg.DryRun && res.Record != nil {
+		o.RememberProject()
+	}
+	return res
 }
 
 // confirm asks a yes/no question; a signal means no.

@@ -19,10 +19,12 @@ import (
 
 // newView selects the display of a run: a live view on a terminal, plain lines elsewhere, minimal output with --quiet.
 func newView(e *cli.Env) run.View {
-	base := &lines{out: e.Stderr, report: e.Stdout, level: levelOf(e), json: e.JSON, quiet: e.Quiet, every: 10 * time.Second, now: e.Clock}
+	base := &lines{out: e.Stderr, report: e.Stdout, level: levelOf(e), json: e.JSON, quiet: e.Quiet, every: 10 * time.Second, now: e.Clock, short: e.ShortPath}
+	base.output.on = e.ShowOutput && !e.Quiet
+	base.output.dir = func(runID string) string { return filepath.Join(journal.RunsDir(e.State()), runID) }
 	if e.Columns() > 0 && !e.Quiet && base.level <= run.Info {
 		base.width = e.Width
-		return &screen{lines: base, colour: e.Getenv("NO_COLOR") == ""}
+		return &screen{lines: base, colour: e.Colored(), keys: func() *keyboard { return openKeyboard(e.Stdin) }}
 	}
 	return base
 }
@@ -59,6 +61,8 @@ type lines struct {
 	last        time.Duration
 	shown       bool
 	log         string // the displayed log source
+	output      jobOutput
+	short       func(path string) string // shortens a path for display; nil: as it is
 	messages    shownMessages
 }
 
@@ -116,9 +120,13 @@ func (v *lines) Event(level run.Level, line string) {
 // interval.
 func (v *lines) Status(s run.Status) {
 	now := v.now.Monotonic()
+	for _, line := range v.output.next(s.RunID) {
+		fmt.Fprintln(v.out, line)
+	}
 	if v.quiet || v.level > run.Info {
 		return
 	}
+	s = v.shortened(s)
 	if !v.shown {
 		fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(headerParts(s), " · ")))
 	}
@@ -133,10 +141,26 @@ func (v *lines) Status(s run.Status) {
 	fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(statusParts(s), " · ")))
 }
 
+func (v *lines) shortPath(path string) string {
+	if v.short == nil {
+		return path
+	}
+	return v.short(path)
+}
+
+// shortened returns a status with paths relative to the working directory.
+func (v *lines) shortened(s run.Status) run.Status {
+	s.Script, s.Log = v.shortPath(s.Script), v.shortPath(s.Log)
+	return s
+}
+
 // Finished prints the summary or the first screen of the report, and where the full report is.
 func (v *lines) Finished(rec *journal.Record, dir string) {
 	if v.json {
 		return
+	}
+	for _, line := range v.output.next(rec.RunID) {
+		fmt.Fprintln(v.out, line)
 	}
 	data, err := report.Load(dir)
 	if err != nil {
@@ -151,7 +175,7 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 			width = min(max(v.width()-1, 40), 120)
 		}
 		err = report.Brief(v.report, data, width)
-		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), filepath.Join(dir, "report.html"))
+		fmt.Fprintf(v.report, "\nfull report: optimize report %s\npage: %s\n", filepath.Base(dir), v.shortPath(filepath.Join(dir, "report.html")))
 	}
 	if err != nil {
 		fmt.Fprintf(v.out, "warning: report: %v\n", err)

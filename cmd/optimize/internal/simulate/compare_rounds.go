@@ -173,7 +173,7 @@ func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, 
 			if c.Window == (cluster.Window{}) {
 				c.Window = cluster.Window{Start: 4000, End: 5000}
 			}
-			out = append(out, sweep.Scenario{Name: fmt.Sprintf("%.4g %s an hour", r, source.description), X: r, Config: c})
+			out = append(out, sweep.Scenario{Name: fmt.Sprintf("%.4g %s per hour", r, source.description), X: r, Config: c})
 		}
 		return out, nil
 	}

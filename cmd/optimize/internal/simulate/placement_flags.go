@@ -186,7 +186,11 @@ func (f *placementFlags) options(s *methods.Setup) error {
 // wantFits returns an error with exit code 6 if a batch exceeds the capacity of the cluster.
 func wantFits(p *place.Problem) error {
 	if n := p.Containers(); n > p.Room() {
-		return cli.Infeasiblef("place %d containers: %d nodes hold %d", n, p.Nodes(), p.Room())
+		nodes := fmt.Sprintf("%d nodes hold", p.Nodes())
+		if p.Nodes() == 1 {
+			nodes = "1 node holds"
+		}
+		return cli.Infeasiblef("place %d containers: %s %d", n, nodes, p.Room())
 	}
 	return nil
 }

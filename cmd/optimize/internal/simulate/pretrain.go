@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/morl"
 	"trainopt/morl/process"
 	"trainopt/optimizer/schedule/place"
@@ -45,12 +46,13 @@ type pretrainOptions struct {
 func pretrainCommand(e *cli.Env) *cobra.Command {
 	o := &pretrainOptions{}
 	cmd := &cobra.Command{
-		Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
+		GroupID: help.Study, Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
 		Long: `Train an agent in a simulated environment and save it.
 
 Environments: ` + strings.Join(environments(), ", ") + `, and process:COMMAND:
 your own environment, a program that answers requests in JSON on its standard input and output; "optimize pretrain adapter" prints one
 in Python for any environment of MO-Gymnasium.
+
 Agents: ` + strings.Join(pretrain.Agents(), ", ") + policyAgents() + `.
 
 Settings default to those of the recipe for the environment and agent. During training the agent is evaluated without
@@ -107,6 +109,7 @@ seed on any number of cores.`,
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
 	o.site.add(fs)
+	help.Values(cmd, "env", environments)
 	cmd.AddCommand(&cobra.Command{Use: "adapter", Short: "Print a Python program that serves an environment to --env process:COMMAND", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.Print(process.Adapter) }})
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")
@@ -177,11 +180,12 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
 		Config: morl.Config{Hidden: o.hidden, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
 	out.Process = process.Options{Dir: o.Dir, Env: o.Environ}
-	var known error
 	if !strings.HasPrefix(o.env, pretrain.ProcessPrefix) {
-		known = oneOf("--env", o.env, environments(), o.resume != "")
+		if err := oneOf("--env", o.env, environments(), o.resume != ""); err != nil {
+			return out, err // which agents there are depends on it
+		}
 	}
-	if err := errors.Join(known, oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
+	if err := errors.Join(oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
 		o.Check(o.rules()...),
 		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("measure", o.measure >= 1, "1 or more"),
 		o.Want("batch", o.batch >= 1, "1 or more"), o.Want("every", o.every >= 1, "1 or more"),

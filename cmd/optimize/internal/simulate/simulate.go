@@ -10,6 +10,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
+	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/queue/sweep"
+	"trainopt/simulator/spot"
+	"trainopt/simulator/trial"
 )
 
 // Commands returns the commands of this package.
@@ -34,7 +40,7 @@ var simulateCommands = map[string]func(*cli.Env) *cobra.Command{
 func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.Env) *cobra.Command) *cobra.Command {
 	names := slices.Sorted(maps.Keys(engines))
 	cmd := &cobra.Command{
-		Use: name + " ENGINE", Short: short, Args: cobra.ArbitraryArgs,
+		Use: name + " ENGINE", GroupID: help.Study, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("%s: name an engine: %s", name, strings.Join(names, ", "))
@@ -43,9 +49,30 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 		},
 	}
 	for _, n := range names {
-		cmd.AddCommand(reduceGC(engines[n](e)))
+		sub := reduceGC(engines[n](e))
+		for _, flag := range []string{"policy", "policies", "method", "methods", "against"} {
+			if f := sub.Flags().Lookup(flag); f != nil && f.Value.Type() != "bool" {
+				help.Values(sub, flag, policyNames[n])
+			}
+		}
+		cmd.AddCommand(sub)
 	}
 	return cmd
+}
+
+// policyNames lists the policies of each engine, which a shell completes.
+var policyNames = map[string]help.Source{
+	"placement": methods.Names,
+	"queue":     func() []string { return sweep.Policies(false) },
+	"rounds":    share.Names,
+	"spot": func() []string {
+		var names []string
+		for _, m := range spot.Methods() {
+			names = append(names, m.Name+"\t"+m.Does)
+		}
+		return names
+	},
+	"training": trial.Names,
 }
 
 // reduceGC reduces the frequency of garbage collection of a long-running command with a small heap, where it would take a

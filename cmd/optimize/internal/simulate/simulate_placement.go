@@ -48,6 +48,7 @@ Methods that learn return the best placement so far when interrupted (exit code 
 violations{magnitude, instances}, nodes_used, bound, gap, solve_s, warnings[], seed, compat, batch, counts, nodes, node_types,
 slo, objective, value, predictor, predicted_rps, cost, apps[app, containers, mean_rps, slo_share], curve[episode, seconds,
 mean, best], notes[]. Bound and gap are of the method's objective, with the throughputs that it is given.
+
 Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 		Example: `  optimize simulate placement
   optimize simulate placement --nodes 81 --counts 27,32,12,37,30,34,28 --method metis

@@ -54,6 +54,7 @@ a file of options as the only argument) and its hdeeprm-jobstat (--jobstat size:
 end_s, procs, allocated, state], mean_ and max_ of bounded_slowdown, slowdown, wait_s and
 turnaround_s, utilization, makespan_s (the date of the last end), span_s, energy_joules,
 dropped{reason: count}, events, wall_s, warnings[] and more; unknown values are null.
+
 Exit code 6: no job can be simulated, or jobs wait forever.`,
 		Example: `  optimize simulate queue
   optimize simulate queue --trace trace.swf.gz --policy f4 --jobs jobs.csv --out queue.html

@@ -45,6 +45,7 @@ types of training on V100, P100 and K80.
 energy_joules], mean_jct_s, p50_jct_s, p99_jct_s, makespan_s, utilization, timeline, cost_usd, energy_joules,
 deadline_misses, lease_extensions, pauses, pause_s, allocations, policy_s, events, wall_s, stopped, not_stable, warnings[], workload,
 interval_s.
+
 Exit code 1: unstable load (jobs arrive faster than the policy completes them); the evidence and the results so far are
 printed.`,
 		Example: `  optimize simulate rounds --policy fifo_perf
@@ -114,7 +115,7 @@ func (o *simulateRoundsOptions) load(c *cluster.Config) (string, error) {
 		if c.Window == (cluster.Window{}) {
 			c.Window = cluster.Window{Start: 4000, End: 5000}
 		}
-		return fmt.Sprintf("%g an hour:", o.rate), nil
+		return fmt.Sprintf("%g per hour:", o.rate), nil
 	}
 	c.Total = defaultStatic
 	if o.Changed("static") {

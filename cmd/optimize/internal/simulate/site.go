@@ -30,7 +30,7 @@ type siteFlags struct {
 const local = "local"
 
 func (s *siteFlags) add(fs *pflag.FlagSet) {
-	fs.StringVar(&s.engine, "engine", local, "where the work is done: local (this machine) | slurm (tasks of an array job)")
+	fs.StringVar(&s.engine, "engine", local, "where the work is done: local|slurm (tasks of an array job)")
 	fs.StringArrayVar(&s.args, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=cpu, --time=60 (repeatable)")
 	fs.IntVar(&s.parallel, "parallel", 0, "with --engine slurm: at most `N` tasks at the same time (default: no limit)")
 }

@@ -100,7 +100,7 @@ func solveUntil(ctx context.Context, p *place.Problem, o place.Objective, l plac
 		sol.Bound = sol.Value
 	}
 	sol.Gap = gap(sol.Bound, sol.Value)
-	sol.Notes = append(sol.Notes, fmt.Sprintf("linear relaxation at most %.9g after %d steps and %d looks at all patterns; %d columns, %d branches",
+	sol.Notes = append(sol.Notes, fmt.Sprintf("LP bound %.9g (%d iterations, %d pricing rounds); %d columns, %d branches",
 		r.bound*g.scale, r.pivots, r.looks, s.cols.len(), s.branches))
 	return sol, l.Check(w)
 }

@@ -35,7 +35,7 @@ var figures = map[string]Figure{
 			{"metis", "mean_rps", " at 60 min", []float64{1.175, 1.153, 1.055}},
 			{"metis", "solve_s", "", []float64{38.7 * minutes, 47.5 * minutes, 55.4 * minutes}},
 		},
-		Notes:    []string{medians, read, scored, "Medea took over 10 hours there and was left out; batches of 3000 are drawn anew, since the published file is broken"},
+		Notes:    []string{medians, read, scored, "Medea took over 10 hours there and was left out; batches of 3000 are drawn again, since the published file is broken"},
 		settings: sizes(729, 1000, 2000, 3000),
 	},
 	"slo": {
@@ -72,7 +72,7 @@ var figures = map[string]Figure{
 	"predictor": {
 		About: "throughput by the share of patterns that was measured, 200 containers (figure 13b)", XName: "share measured, %", LastGroup: 29,
 		Methods: []string{"exact", "greedy", "metis"}, Published: []Line{{"metis", "mean_rps", "", []float64{1.044, 1.153, 1.162}}},
-		Notes: []string{medians, read, scored, "patterns are drawn anew; the published samples are others, and that of 20 % has those of pairs"}, settings: []setting{sample(5), sample(20), sample(90)},
+		Notes: []string{medians, read, scored, "patterns are drawn again; the published samples are others, and that of 20 % has those of pairs"}, settings: []setting{sample(5), sample(20), sample(90)},
 	},
 	"example": {
 		About: "the example of 14 containers on 6 nodes (table I)", XName: "containers", Methods: []string{"exact", "metis", "medea", "medea-best", "greedy"},

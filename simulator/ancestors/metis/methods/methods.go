@@ -98,7 +98,7 @@ var all = map[string]Method{
 	"exact": {Does: "the best placement, and a proof how far from the best it is", From: ours + "; configuration program: Gilmore and Gomory, 1961",
 		Objective: true, Limits: true, place: placeExact},
 	"greedy": {Does: "each container where it adds most", From: usual, Objective: true, Limits: true, place: placeGreedy(false)},
-	"greedy-improve": {Does: "greedy, and then pairs of nodes are divided anew as long as that helps", From: ours,
+	"greedy-improve": {Does: "greedy, and then pairs of nodes are divided again as long as that helps", From: ours,
 		Objective: true, Limits: true, place: placeGreedy(true)},
 
 	"medea": {Does: "wishes about neighbours missed as little as can be; of the placements that do, the first one met", From: fromMedea,

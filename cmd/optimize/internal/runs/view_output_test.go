@@ -1,0 +1,63 @@
+package runs
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestJobOutput checks that the output of a job is shown in complete lines as a terminal would leave them, once, and only
+// while it is on.
+func TestJobOutput(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+	}
+	o := &jobOutput{dir: func(string) string { return dir }}
+	expect := func(want string) {
+		t.Helper()
+		if got := strings.Join(o.next("r"), "|"); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+	write("job.stdout", strings.Repeat("early\n", 50)+"last\n")
+	expect("")
+	o.toggle()
+	expect(strings.Repeat("early|", outputBefore-1) + "last")
+	write("job.stdout", "10 %\r50 %\r100 %\nhalf of a")
+	write("job.stderr", "\x1b[31mred\x1b[0m \x1b]0;title\x07\x1b[2Jtext\x9b\xff\n")
+	expect("red text\ufffd\ufffd|100 %")
+	write("job.stdout", " line\n")
+	expect("half of a line")
+	expect("")
+	write("job.stdout", strings.Repeat("many\n", outputLimit+5))
+	if lines := o.next("r"); len(lines) != outputLimit+1 || lines[0] != "… 5 lines left out; all: optimize logs r" {
+		t.Errorf("%d lines, the first: %q", len(lines), lines[0])
+	}
+	o.toggle()
+	write("job.stdout", "unseen\n")
+	expect("")
+}
+
+// TestNoKeyboard checks that nothing but a terminal is read.
+func TestNoKeyboard(t *testing.T) {
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, in := range []any{f, strings.NewReader("o"), nil} {
+		if k := openKeyboard(in); k != nil || k.pressed() {
+			t.Errorf("%T is a keyboard", in)
+		}
+	}
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
+	"trainopt/internal/regular"
+)
+
+// version, commit and date (RFC 3339) are set at link time (-X main.version=…); by default they are those that the Go
+// command recorded.
+var version, commit, date string
+
+// build describes the program: its version, and the commit that it was built from with its time (UTC), "" if unknown.
+// Modified reports changes since the commit.
+type build struct {
+	Version  string
+	Commit   string
+	Date     string
+	Modified bool
+}
+
+func currentBuild() build {
+	b := build{Version: cmp.Or(version, "development")}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return b
+	}
+	if version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		b.Version = info.Main.Version
+	}
+	if commit != "" {
+		b.Commit, b.Date = commit, date
+		return b
+	}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = s.Value
+		case "vcs.time":
+			b.Date = s.Value
+		case "vcs.modified":
+			b.Modified = s.Value == "true"
+		}
+	}
+	return b
+}
+
+// String formats the version, the commit and its time.
+func (b build) String() string {
+	text := b.Version
+	if b.Commit != "" {
+		text += ", commit " + b.Commit[:min(12, len(b.Commit))]
+		if b.Modified {
+			text += " (modified)"
+		}
+	}
+	if b.Date != "" {
+		text += ", " + b.Date
+	}
+	return text
+}
+
+func programVersion() string { return currentBuild().String() }
+
+func versionCommand(e *cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Show the version", GroupID: help.Setup, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+		b := currentBuild()
+		if e.JSON {
+			known := func(text string) any {
+				if text == "" {
+					return nil
+				}
+				return text
+			}
+			return e.PrintJSON(map[string]any{"schema": 1, "version": b.Version, "commit": known(b.Commit), "date": known(b.Date), "modified": b.Modified,
+				"go": runtime.Version(), "os": runtime.GOOS, "arch": runtime.GOARCH})
+		}
+		return e.Print(fmt.Sprintf("optimize %s (%s, %s/%s)\n", b, runtime.Version(), runtime.GOOS, runtime.GOARCH))
+	}}
+}
+
+// manCommand returns the command that writes the manual pages.
+func manCommand(e *cli.Env) *cobra.Command {
+	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages of all commands to DIR/man1", GroupID: help.Setup, Args: cobra.ExactArgs(1),
+		Example: `  optimize man ~/.local/share/man    # then: man optimize-train`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			b := currentBuild()
+			date, _, _ := strings.Cut(b.Date, "T")
+			pages := help.Pages(cmd.Root(), date, b.Version)
+			dir := help.PageDir(e.Path(args[0]))
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				return fmt.Errorf("write manual pages: %w", err)
+			}
+			for _, name := range slices.Sorted(maps.Keys(pages)) {
+				err := regular.Replace(filepath.Join(dir, name), 0o644, func(w io.Writer) error { _, err := io.WriteString(w, pages[name]); return err })
+				if err != nil {
+					return fmt.Errorf("write manual page %s: %w", name, err)
+				}
+			}
+			if e.JSON {
+				return e.PrintJSON(map[string]any{"schema": 1, "dir": dir, "pages": len(pages)})
+			}
+			return e.Print(fmt.Sprintf("wrote %d manual pages to %s\n", len(pages), dir))
+		}}
+}
