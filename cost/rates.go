@@ -84,6 +84,17 @@ func (r Rates) WholeMachine(all resources.Allocation) Rates {
 	return r
 }
 
+// Times returns the rates of n machines that are rented together, for amounts of one of them. n below 2 changes nothing.
+func (r Rates) Times(n int) Rates {
+	if n < 2 {
+		return r
+	}
+	k := USD(n)
+	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour*k, r.CPUHour*k, r.GiBHour*k, r.Instance*k
+	r.Source = fmt.Sprintf("%d nodes, each: %s", n, r.Source)
+	return r
+}
+
 // parts returns the hourly price at the unit rates.
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{

@@ -43,6 +43,9 @@ var below = map[string][]string{
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {},
+	"optimizer/notify":        {"optimizer/launch"},
+	"optimizer/metrics":       {"optimizer/journal"},
+	"optimizer/tracker":       {"optimizer/journal", "optimizer/history/logs"},
 	"optimizer/engine/slurm":  {"optimizer/engine", "optimizer/engine/wait"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/engine/wait", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
@@ -55,7 +58,7 @@ var below = map[string][]string{
 	"optimizer/history/measured": {"optimizer/history"},
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/analysis": {"optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},

@@ -20,6 +20,9 @@ type BatchJob struct {
 	CPUs     int    `json:"cpus,omitempty"`
 	Memory   GiB    `json:"memory_gib,omitempty"`
 	GPUs     int    `json:"gpus,omitempty"`
+	// Nodes is the number of nodes of the allocation, of each of which it has the amounts above, if this process is on
+	// the first one for all of them; 0 means 1, as in a step of srun.
+	Nodes int `json:"nodes,omitempty"`
 	// End is the end of the allocation by the time limit of the job; zero: none, or unknown.
 	End time.Time `json:"ends_at,omitzero"`
 
@@ -57,6 +60,9 @@ func EnclosingJob(environ []string) *BatchJob {
 	}
 	if !step {
 		b.script = number("SLURM_TASK_PID")
+		if n := number("SLURM_JOB_NUM_NODES"); n > 1 {
+			b.Nodes = n
+		}
 	}
 	for name, units := range map[string]int{"SLURM_MEM_PER_NODE": 1, "SLURM_MEM_PER_CPU": b.CPUs, "SLURM_MEM_PER_GPU": b.GPUs} {
 		if n := number(name) * units; n > 0 { // 0 is all memory of the node
@@ -97,7 +103,11 @@ func (b *BatchJob) Words() string {
 		parts = append(parts, b.Memory.size())
 	}
 	count(b.GPUs, "GPU")
-	return strings.Join(parts, ", ")
+	words := strings.Join(parts, ", ")
+	if b.Nodes > 1 {
+		words += fmt.Sprintf(" on each of %d nodes", b.Nodes)
+	}
+	return words
 }
 
 // limit restricts the resources of a machine to those of the job.
@@ -113,6 +123,7 @@ func (b *BatchJob) limit(h *Host) {
 		h.Memory = b.Memory
 		note("memory: %.4g GiB", float64(b.Memory))
 	}
+	h.Nodes = b.Nodes
 	// A site that confines devices, or sets CUDA_VISIBLE_DEVICES, has left no more than the allocated ones.
 	if b.GPUs > 0 && b.GPUs < len(h.GPUs) && len(b.devices) == b.GPUs {
 		h.GPUs = slices.DeleteFunc(h.GPUs, func(g GPU) bool { return !slices.Contains(b.devices, g.Index) })

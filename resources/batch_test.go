@@ -30,6 +30,12 @@ func TestEnclosingJob(t *testing.T) {
 		"memory per GPU": {
 			env:  "SLURM_JOB_ID=6 SLURMD_NODENAME=n0 SLURM_GPUS_ON_NODE=2 SLURM_MEM_PER_GPU=2048 SLURM_STEP_GPUS=1-2",
 			want: &BatchJob{ID: "6", Node: "n0", GPUs: 2, Memory: 4, devices: []int{1, 2}}},
+		"several nodes": {
+			env:  "SLURM_JOB_ID=6 SLURMD_NODENAME=n0 SLURM_JOB_NUM_NODES=2 SLURM_CPUS_ON_NODE=8",
+			want: &BatchJob{ID: "6", Node: "n0", CPUs: 8, Nodes: 2}},
+		"one step on several nodes": {
+			env:  "SLURM_JOB_ID=6 SLURMD_NODENAME=n0 SLURM_STEP_ID=0 SLURM_JOB_NUM_NODES=2 SLURM_CPUS_ON_NODE=8",
+			want: &BatchJob{ID: "6", Node: "n0", CPUs: 8}},
 		"all memory, unreadable values": {
 			env:  "SLURM_JOB_ID=6 SLURMD_NODENAME=n0 SLURM_MEM_PER_NODE=0 SLURM_CPUS_ON_NODE=many SLURM_GPUS_ON_NODE=-2 SLURM_JOB_GPUS=GPU-a",
 			want: &BatchJob{ID: "6", Node: "n0"}},

@@ -24,6 +24,9 @@ type Host struct {
 	// Memory is the minimum of the machine's memory and the limits of all enclosing cgroups.
 	Memory GiB   `json:"memory_gib"`
 	GPUs   []GPU `json:"gpus"`
+	// Nodes is the number of machines of this description that each job of a cluster is given; 0: this is the machine
+	// itself.
+	Nodes int `json:"nodes,omitempty"`
 	// Described is the description (file or cloud:type) that this host was read from; empty for the current machine.
 	Described string `json:"described,omitempty"`
 	// Notes describe resources that could not be determined and the reason ("no NVML library: GPUs unknown, counted

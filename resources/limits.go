@@ -214,6 +214,9 @@ func (h Host) name() string {
 	if h.Described != "" {
 		return h.Described
 	}
+	if h.Nodes > 0 {
+		return "a node"
+	}
 	return "this machine"
 }
 

@@ -296,6 +296,8 @@ func TestPredictExport(t *testing.T) {
 		"command": {[]string{"--export", "sbatch", "--", "python3", "my train.py", "--lr=0.1"},
 			[]string{"#!/bin/sh\n", "\n#SBATCH --gpus-per-node=v100:", "\nexec python3 'my train.py' --lr=0.1\n"}},
 		"script": {[]string{"--script", "train.py", "--export", "sky", "--spot", "--resumable", "yes"}, []string{"name: train.py\n", "use_spot: true\n", "python3 train.py\n"}},
+		"job": {[]string{"--script", "train.py", "--export", "k8s-job", "--image", "registry/train:1"},
+			[]string{"apiVersion: batch/v1\nkind: Job\n", "\n  activeDeadlineSeconds: ", "image: registry/train:1\n", "nvidia.com/gpu: "}},
 	} {
 		code, out, errs := w.run(append(append([]string{}, job...), c.args...)...)
 		for _, want := range c.want {
@@ -315,7 +317,8 @@ func TestPredictExport(t *testing.T) {
 		code runpkg.Code
 	}{
 		"command of the job is not known":           {[]string{"--export", "sky"}, runpkg.CodeUsage},
-		"want sbatch or sky":                        {[]string{"--export", "pbs", "--", "true"}, runpkg.CodeUsage},
+		"want k8s-job, sbatch or sky":               {[]string{"--export", "pbs", "--", "true"}, runpkg.CodeUsage},
+		"--image requires --export k8s-job":         {[]string{"--export", "sky", "--image", "x", "--", "true"}, runpkg.CodeUsage},
 		"requires --export":                         {[]string{"--", "true"}, runpkg.CodeUsage},
 		"--format cannot be combined with --export": {[]string{"--export", "sky", "--format", "csv", "--", "true"}, runpkg.CodeUsage},
 		"cannot be combined with --json":            {[]string{"--export", "sky", "--json", "--", "true"}, runpkg.CodeUsage},

@@ -1,6 +1,7 @@
 // Package trainlog reads the logs of trainings: it detects the format of a log by its content, decodes its rows, and
 // follows a log that is still being written. It reads canonical CSV, the logs of Keras, Lightning, Ultralytics and
-// Hugging Face, JSON lines, TensorBoard event files, the observer's reports, and progress on standard output. It writes
+// Hugging Face, JSON lines, event files of TensorBoard, runs of W&B and MLflow, the reports of the observer, and progress on
+// standard output. Except for single event records it writes
 // nothing and does not decide which log belongs to a job.
 //
 // To follow a log, which need not exist yet:

@@ -104,11 +104,12 @@ type format struct {
 	// Exactly one of lines, document and records is set.
 	lines    func(o *parseOptions) parser
 	document func(o *parseOptions) document
-	// records reads a finished binary log; a Tail does not follow it. read is the number of bytes read, behind the
+	// records reads a finished binary log; a Tail follows it only if followed is set. read is the number of bytes read, behind the
 	// number of bytes at the end that form no complete record. magic recognises such a file by its first recordHeader
 	// bytes and replaces detect.
-	records func(path string, o *parseOptions, out sink) (read, behind int64, err error)
-	magic   func(first []byte) bool
+	records  func(path string, o *parseOptions, out sink) (read, behind int64, err error)
+	magic    func(first []byte) bool
+	followed bool
 	// json is true for formats that begin with an object or a list; no other format is tried on such a file.
 	json bool
 	// repeats is true if identical lines may legitimately occur many times, as in progress output.
@@ -127,12 +128,14 @@ var formats = map[string]format{
 	"huggingface": {detect: detectHuggingFace, document: newHuggingFace, json: true, sparse: true},
 	"jsonl":       {detect: detectJSONLines, lines: newJSONLines, json: true},
 	"observer":    {detect: detectObserver, lines: newObserver, json: true},
-	"tensorboard": {magic: isEvents, records: readEvents},
+	"tensorboard": {magic: isEvents, records: readEvents, followed: true},
+	"wandb":       {magic: isWandb, records: readWandb},
+	"mlflow":      {records: readMLflow},
 	"stdout":      {detect: detectStdout, lines: newStdout, repeats: true},
 }
 
 // Formats returns the sorted names of the log formats that TailOptions.Format accepts. Scan and ReadLog read all of
-// them; Open rejects "tensorboard", because a Tail does not follow it.
+// them; Open rejects "mlflow" and "wandb", because a Tail does not follow them.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
 // parseOptions is the subset of TailOptions that parsers require.

@@ -19,7 +19,7 @@ import (
 //
 // The path is a log in any of the Formats, plain or gzip-compressed (detected by content, regardless of its name), or
 // a directory in which a framework stores its log: trainer_state.json (also in the last checkpoint-N of a run),
-// results.csv, metrics.csv, or TensorBoard event files. TailStats.Path is the file that was read.
+// results.csv, metrics.csv, TensorBoard event files, or a run of W&B or of an MLflow file store. TailStats.Path is the file that was read.
 //
 // Memory does not grow with the file: Scan holds one line of up to MaxLine bytes and the hashes of the last 1024
 // rows. A row equal to one of these 1024 is skipped as a duplicate; a repetition of an older row is returned, with
@@ -117,7 +117,11 @@ func (s *scan) run(path string) error {
 	}
 	switch {
 	case info.IsDir():
-		s.use("tensorboard")
+		if isMLflowRun(path) {
+			s.use("mlflow")
+		} else {
+			s.use("tensorboard")
+		}
 		return s.records(path)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("it is a %s, not a file", regular.Kind(info.Mode()))

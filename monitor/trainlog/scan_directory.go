@@ -34,6 +34,12 @@ func logIn(dir, format string) (string, error) {
 			}
 		}
 	}
+	if path := wandbFile(dir); path != "" && (format == "" || format == "wandb") {
+		return path, nil
+	}
+	if (format == "" || format == "mlflow") && isMLflowRun(dir) {
+		return dir, nil
+	}
 	if format == "" || format == "tensorboard" {
 		runs, err := eventStreams(dir)
 		if err != nil {
@@ -43,7 +49,7 @@ func logIn(dir, format string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("it is a directory with neither trainer_state.json, results.csv, metrics.csv nor event files of TensorBoard%s: %w",
+	return "", fmt.Errorf("it is a directory with neither trainer_state.json, results.csv, metrics.csv, event files of TensorBoard nor a run of W&B or MLflow%s: %w",
 		ofFormat(format), ErrNoData)
 }
 
@@ -175,4 +181,45 @@ func eventFiles(dir string, entries []os.DirEntry) (files []string) {
 // hidden reports whether a directory name excludes event files of a training.
 func hidden(name string) bool {
 	return strings.HasPrefix(name, ".") || name == "__pycache__" || name == "node_modules" || name == "site-packages"
+}
+
+// RunsIn returns the runs in the store of an experiment tracker, sorted by path: a file store of MLflow (mlruns) or one of
+// its experiments, the directory wandb. For any other path it returns the path itself.
+func RunsIn(path string) []string {
+	if info, err := os.Stat(path); err != nil || !info.IsDir() || isMLflowRun(path) || wandbFile(path) != "" {
+		return []string{path}
+	}
+	var out []string
+	for _, pattern := range []string{"*", "*/*"} {
+		found, _ := filepath.Glob(filepath.Join(escapeGlob(path), pattern)) // only a bad pattern is an error
+		for _, dir := range found {
+			name := filepath.Base(dir)
+			if strings.HasPrefix(name, ".") || name == "latest-run" { // a link to one of the others
+				continue
+			}
+			if isMLflowRun(dir) || pattern == "*" && wandbFile(dir) != "" {
+				out = append(out, dir)
+			}
+		}
+	}
+	if len(out) == 0 {
+		return []string{path}
+	}
+	return out
+}
+
+// escapeGlob makes a path match only itself.
+func escapeGlob(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// wandbFile returns the transaction log of a W&B run directory (offline-run-…, run-…); empty if it has none.
+func wandbFile(dir string) string {
+	found, _ := filepath.Glob(filepath.Join(escapeGlob(dir), "run-*.wandb"))
+	for _, path := range found {
+		if isFile(path) {
+			return path
+		}
+	}
+	return ""
 }

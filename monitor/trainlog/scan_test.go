@@ -191,15 +191,6 @@ func TestScanRefusals(t *testing.T) {
 			t.Errorf("%s: %d rows, %+v: %v", path, len(rows), s, err)
 		}
 	}
-	_, err := Open(filepath.Join(many, "one"), TailOptions{Format: "tensorboard"})
-	if !errors.Is(err, errNotFollowed) {
-		t.Errorf("event files are followed: %v", err)
-	}
-	b := newBench(t, TailOptions{})
-	copyFile(t, firstEvents(t), b.path)
-	if _, err := b.tail.Poll(b.now); !errors.Is(err, errNotFollowed) {
-		t.Errorf("event files are followed: %v", err)
-	}
 }
 
 // Truncated or damaged compressed data yields the rows before the damage.

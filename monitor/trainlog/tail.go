@@ -94,6 +94,7 @@ type Tail struct {
 	ingest
 	follow follower
 
+	events *eventTail // of an event file of TensorBoard
 	docAt  documentStamp
 	docErr error
 
@@ -105,8 +106,8 @@ type Tail struct {
 }
 
 // Open prepares to follow the log at path, which need not exist yet: the first Poll opens it. Open returns an error
-// for invalid options (unknown format, alias to an unknown column, pattern without named groups), for a binary
-// format, and for a state of another version or path.
+// for invalid options (unknown format, alias to an unknown column, pattern without named groups), for a format
+// that is not followed, and for a state of another version or path.
 func Open(path string, o TailOptions) (*Tail, error) {
 	t := &Tail{resume: o.Resume, chunk: make([]byte, 32<<10)}
 	setDefault(&o.MaxBytes, 1<<20)
@@ -115,7 +116,7 @@ func Open(path string, o TailOptions) (*Tail, error) {
 	if err := t.begin(path, o); err != nil {
 		return nil, fmt.Errorf("open training log %s: %w", path, err)
 	}
-	if t.kind.records != nil {
+	if t.kind.records != nil && !t.kind.followed {
 		return nil, fmt.Errorf("open training log %s: %w", path, errNotFollowed)
 	}
 	t.stats.Missing = true
@@ -136,7 +137,7 @@ func Open(path string, o TailOptions) (*Tail, error) {
 }
 
 // errNotFollowed reports a log format that only Scan reads.
-var errNotFollowed = errors.New("TensorBoard event files are read when the training is over, not followed")
+var errNotFollowed = errors.New("a log of this format is read when the training is over, not followed")
 
 // Poll reads new data and returns the complete rows, oldest first, with At set to now. A missing file is not an error
 // and yields no rows. An error means that this read failed; it is returned together with the rows read before it, and
@@ -163,6 +164,9 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 		return rows, err
 	}
 	t.recognise(true)
+	if t.events != nil {
+		t.events.finish()
+	}
 	if t.doc != nil && t.follow.file != nil {
 		err = errors.Join(t.readDocument(false), t.finishDocument())
 	}
@@ -263,6 +267,9 @@ func (t *Tail) read() error {
 	if t.doc != nil {
 		return t.readDocument(false)
 	}
+	if t.kind.followed {
+		return t.readEvents()
+	}
 	var total int64
 	began := time.Now()
 	for total < t.opts.MaxBytes && len(t.rows) < t.opts.MaxRows && (total == 0 || time.Since(began) < t.opts.MaxTime) {
@@ -270,8 +277,12 @@ func (t *Tail) read() error {
 		at := t.lines.readTo()
 		n, err := t.follow.file.ReadAt(t.chunk[:max(want, 2)], at)
 		if n > 0 {
-			if at == 0 && t.name == "" && recordFormat(t.chunk[:n]) != "" {
-				return errNotFollowed
+			if name := recordFormat(t.chunk[:n]); at == 0 && t.name == "" && name != "" {
+				if !formats[name].followed {
+					return errNotFollowed
+				}
+				t.use(name)
+				return t.readEvents()
 			}
 			used := t.feed(t.chunk[:n], t.line)
 			t.follow.remember(at, t.chunk[:used])
@@ -330,7 +341,7 @@ func (t *Tail) reset(why string) {
 	t.lines.reset()
 	t.follow.forget()
 	t.forgetHead()
-	t.docAt = documentStamp{}
+	t.docAt, t.events = documentStamp{}, nil
 	t.beginReplay()
 }
 

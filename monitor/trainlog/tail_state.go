@@ -73,7 +73,7 @@ func (s *TailState) check(path string) error {
 		return fmt.Errorf("state is of %s", s.Path)
 	case s.Offset < 0 || s.Line < 0 || s.Given < len(s.Seen):
 		return fmt.Errorf("state is damaged: offset %d, line %d, %d rows", s.Offset, s.Line, s.Given)
-	case formats[s.Format].records != nil:
+	case formats[s.Format].records != nil && !formats[s.Format].followed:
 		return errNotFollowed
 	}
 	return checkFormat(s.Format)
@@ -133,7 +133,7 @@ func (t *Tail) continueAt(s *TailState) {
 		return
 	}
 	t.follow.forget()
-	if t.doc == nil {
+	if t.doc == nil && !t.kind.followed {
 		t.stats.Resets++
 		t.note(0, "file replaced between two agents")
 	}

@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -287,4 +289,25 @@ func single(bits uint32) float64 {
 		return float64(short)
 	}
 	return v
+}
+
+// AppendEvent appends a record of an event file: the scalars of one step at a time in seconds since 1970. Without scalars
+// it is the record that begins a file.
+func AppendEvent(b []byte, wall float64, step int64, scalars map[string]float64) []byte {
+	e := protowire.AppendFixed64(protowire.AppendTag(nil, 1, protowire.Fixed64Type), math.Float64bits(wall))
+	if scalars == nil {
+		e = protowire.AppendString(protowire.AppendTag(e, 3, protowire.BytesType), "brain.Event:2")
+	} else {
+		e = protowire.AppendVarint(protowire.AppendTag(e, 2, protowire.VarintType), uint64(step))
+		var summary []byte
+		for _, tag := range slices.Sorted(maps.Keys(scalars)) {
+			v := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), tag)
+			v = protowire.AppendFixed32(protowire.AppendTag(v, 2, protowire.Fixed32Type), math.Float32bits(float32(scalars[tag])))
+			summary = protowire.AppendBytes(protowire.AppendTag(summary, 1, protowire.BytesType), v)
+		}
+		e = protowire.AppendBytes(protowire.AppendTag(e, 5, protowire.BytesType), summary)
+	}
+	header := binary.LittleEndian.AppendUint64(nil, uint64(len(e)))
+	b = binary.LittleEndian.AppendUint32(append(b, header...), maskedCRC(crc32.Checksum(header, castagnoli)))
+	return binary.LittleEndian.AppendUint32(append(b, e...), maskedCRC(crc32.Checksum(e, castagnoli)))
 }

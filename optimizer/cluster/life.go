@@ -27,7 +27,7 @@ func (s *server) begin(l *live, adopt bool) {
 	place := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
 	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
-	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.SharesMachine = l.Name, s.StateDir, "static", -1, false, true
+	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Divided = l.Name, s.StateDir, "static", -1, false, true
 	l.lease = leaseFile{N: l.lease.N, Epoch: l.Stretch, Device: l.Device, GPUs: len(l.Where)}
 	until := s.leaseEnd(l)
 	s.writeLease(l, until)

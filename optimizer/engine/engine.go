@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -59,6 +60,8 @@ type Offer struct {
 	Idle      int           `json:"idle"`               // of which nothing runs on
 	Longest   time.Duration `json:"longest_ns"`         // limit of the run time; 0: none
 	Features  []string      `json:"features,omitempty"`
+	// PerJob is the number of nodes that each job of the user asks for; 0 means 1. Engines leave it 0.
+	PerJob int `json:"-"`
 	// Billing contains the site's billing weight per hour of a unit of each resource ("cpu", "mem" per GiB,
 	// "gres/gpu", "gres/gpu:a100"); nil if the site states none.
 	Billing map[string]float64 `json:"billing,omitempty"`
@@ -116,6 +119,18 @@ type Request struct {
 	Parallel int // processes of Tasks that may run at the same time; 0: all
 }
 
+// runKey matches the key of a stretch, whose run id is a time, the name of the training and random digits.
+var runKey = regexp.MustCompile(`^optimize\.\d{8}-\d{6}-(.+)-[0-9a-f]+\.\d+$`)
+
+// TrainingOf returns the name of the training in the key of a stretch: jobs of one name have similar run times. Any other
+// name of a job is returned unchanged.
+func TrainingOf(key string) string {
+	if m := runKey.FindStringSubmatch(key); m != nil {
+		return m[1]
+	}
+	return key
+}
+
 // State is the condition of a job.
 type State string
 
@@ -155,6 +170,7 @@ type Entry struct {
 // Pointers are nil where the site records nothing, which differs from 0.
 type Life struct {
 	ID        string        `json:"id"`
+	Key       string        `json:"key"`                 // that of the request; an engine that lost its records may assign an ID again
 	State     string        `json:"state"`               // the engine's own word, such as NODE_FAIL
 	Final     bool          `json:"final"`               // it has ended and has an end time
 	Cancelled string        `json:"cancelled,omitempty"` // the user who cancelled it; empty if none did

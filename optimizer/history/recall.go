@@ -33,6 +33,7 @@ type Key struct {
 	CPUs      float64
 	GPUs      []string // device names
 	Described string
+	Nodes     int // of each job; 0 means 1
 	// Epochs and Dataset are the values passed to the script. A run with another data set did other work; a run with
 	// other epochs did the same work for another length.
 	Epochs  int
@@ -274,9 +275,9 @@ func recurrence(rec *journal.Record) (x plan.Recurrence, ok bool) {
 	return x, x.Reached || slices.Contains([]string{"budget", "deadline", "oom"}, rec.Exit.Reason)
 }
 
-// sameMachine reports whether a host has the description, CPU count and GPU models of the key.
+// sameMachine reports whether a host has the description, CPU count, GPU models and number of nodes of the key.
 func sameMachine(h journal.Host, key Key) bool {
-	if h.Described != key.Described || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
+	if h.Described != key.Described || max(1, h.Nodes) != max(1, key.Nodes) || h.CPUs != key.CPUs || len(h.GPUs) != len(key.GPUs) {
 		return false
 	}
 	for i, g := range h.GPUs {

@@ -178,7 +178,7 @@ func configOf(rec *journal.Record, a resources.Allocation) Config {
 		}
 		return math.NaN()
 	}
-	c := Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: positive(float64(a.CPUs)), MemoryGiB: positive(float64(a.Memory)),
+	c := Config{GPUs: float64(a.GPUs), Nodes: max(1, rec.Host.Nodes), CPUs: positive(float64(a.CPUs)), MemoryGiB: positive(float64(a.Memory)),
 		Batch: positive(float64(a.BatchSize)), Machine: rec.Host.Described}
 	if a.GPUs > 0 && len(rec.Host.GPUs) > 0 {
 		c.GPU = cost.GPUModel(rec.Host.GPUs[0].Name)

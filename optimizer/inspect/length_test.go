@@ -162,6 +162,23 @@ func TestConfigFilesAreBounded(t *testing.T) {
 	}
 }
 
+// TestDistributed checks which commands may be started on several machines.
+func TestDistributed(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"plain.py": "import torch\nfor epoch in range(3): pass\n", "ddp.py": "import torch\ntorch.distributed.init_process_group('nccl')\n",
+		"plain.sh": "python3 plain.py\n", "launch.sh": "torchrun plain.py\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for command, want := range map[string]bool{"python3 plain.py": false, "python3 ddp.py": true, "torchrun plain.py": true, "python3 -m torch.distributed.run plain.py": true,
+		"./train": true, "bash launch.sh": true, "bash plain.sh": true} {
+		if got := ReadCommand(strings.Fields(command), dir).Distributed(); got != want {
+			t.Errorf("%s: %v, want %v", command, got, want)
+		}
+	}
+}
+
 func TestLocalRanks(t *testing.T) {
 	for command, want := range map[string]int{
 		"python argparse_train.py":                                                 1,

@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"path/filepath"
+	"regexp"
 	"strings"
 )
 
@@ -133,6 +134,23 @@ func (c *Command) score() int {
 		n = 4
 	}
 	return n
+}
+
+// distributedWords occur in scripts whose processes on several machines find each other: by a framework, by the variables
+// of torchrun or Slurm, or by MPI.
+var distributedWords = regexp.MustCompile(`(?i)torch\.distributed|init_process_group|num_nodes|world_size|master_addr|slurm_|tf_config|multiworkermirrored|jax\.distributed|mpi4py|accelerat|deepspeed|horovod|trainingarguments|trainer\(|fabric`)
+
+// Distributed reports whether the training can be one of several processes on different machines, as far as that is
+// known: false only for a Python script without a launcher in whose text nothing suggests it.
+func (c *Command) Distributed() bool {
+	if c.inner != nil && c.line.script == "" {
+		return c.inner.Distributed()
+	}
+	if c.source == nil || len(c.line.launchers) > 0 {
+		return true
+	}
+	data, _, err := read(c.Script)
+	return err != nil || distributedWords.Match(data)
 }
 
 // LocalRanks is LocalRanks of the command line and of the command in its shell script. It also counts processes

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"time"
 
 	"trainopt/internal/regular"
@@ -68,6 +70,11 @@ func (o *Options) dirs() []string {
 
 // settle is the time that the job has to write its named log or $OPTIMIZER_LOG before a discovered file is used.
 const settle = 3 * time.Second
+
+// emptyDirectory is the time that the job has to write event files to a directory that the user named.
+const emptyDirectory = time.Minute
+
+var errNoEvents = errors.New("it is a directory, and this run has written no event files of TensorBoard to it")
 
 // Reader reads the progress of one job from its best source.
 type Reader struct {
@@ -147,6 +154,21 @@ func (r *Reader) Restart(own string, now time.Time) {
 	r.begin(now)
 }
 
+// MoveOutput continues with the output of the next job in other files. It has no effect for the present files.
+func (r *Reader) MoveOutput(stdout, stderr string) error {
+	if stdout == r.options.Stdout {
+		return nil
+	}
+	out, err := openOutput(stdout, stderr, r.options.Pattern, nil)
+	if err != nil {
+		return err
+	}
+	r.out.close()
+	out.seen, out.epochs, out.steps = r.out.seen, r.out.epochs, r.out.steps
+	r.out, r.options.Stdout, r.options.Stderr = out, stdout, stderr
+	return nil
+}
+
 // Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error is
 // returned with the rows that could be read; the next Poll tries again.
 func (r *Reader) Poll(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, false)) }
@@ -210,6 +232,17 @@ func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string)
 func (r *Reader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
 	if f.tail == nil {
 		l, err := lookAt(f.path)
+		if errors.Is(err, errNotRegular) && f == r.named { // a directory of event files
+			if path := trainlog.LatestEvents(f.path, r.find.start); path != "" {
+				f.path = path
+				l, err = lookAt(path)
+			} else if info, e := os.Stat(f.path); e == nil && info.IsDir() {
+				if now.Sub(r.began) < emptyDirectory && !last {
+					return nil, nil
+				}
+				err = errNoEvents
+			}
+		}
 		if err != nil {
 			r.noteUnreadable(f, err)
 			return nil, nil
@@ -397,8 +430,8 @@ func (r *Reader) Resume(path string, s trainlog.TailState) error {
 		return err
 	}
 	switch {
-	case r.named != nil && r.named.path == path:
-		r.named.tail = t
+	case r.named != nil && (r.named.path == path || strings.HasPrefix(path, r.named.path+string(filepath.Separator))):
+		r.named.path, r.named.tail = path, t
 	case r.own != nil && r.own.path == path:
 		r.own.tail = t
 	default: // its writers are detected again later

@@ -64,7 +64,9 @@ func (e *LockedError) Error() string {
 // identifies that agent. The lock of a dead agent is taken over. unlock may be called more than once.
 //
 // The lock is an flock(2), which the kernel releases when its holder dies; on a file system without flock, the
-// holder's pid and start time decide.
+// holder's pid and start time decide. Some network file systems lock for each machine alone: if the last holder was on
+// another one and has not released the run, Lock waits for up to signOfLife whether the state of the run is still being
+// written.
 func (r *Run) Lock() (unlock func(), err error) {
 	path := r.Path(lockFile)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -89,6 +91,10 @@ func (r *Run) Lock() (unlock func(), err error) {
 		f.Close()
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
 	}
+	if host, _ := os.Hostname(); last != nil && last.Host != host && r.isBeingWritten() {
+		f.Close()
+		return nil, &LockedError{Dir: r.dir, Holder: last}
+	}
 	if err := writeHolder(f, self(time.Now())); err != nil && !kernel {
 		f.Close()
 		return nil, fmt.Errorf("lock run %s: %w", r.dir, err)
@@ -100,6 +106,34 @@ func (r *Run) Lock() (unlock func(), err error) {
 			_ = f.Close()
 		})
 	}, nil
+}
+
+// signOfLife is the time within which an agent at work replaces the state of its run, on a slow network file system too.
+var signOfLife = 10 * time.Second
+
+// isBeingWritten reports whether the state of the run is replaced within signOfLife. The file is opened each time, because
+// a network file system revalidates it only then.
+func (r *Run) isBeingWritten() bool {
+	look := func() os.FileInfo {
+		f, err := os.Open(r.Path(stateFile))
+		if err != nil {
+			return nil
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			return nil
+		}
+		return info
+	}
+	before := look()
+	for end := time.Now().Add(signOfLife); time.Now().Before(end); time.Sleep(signOfLife / 40) {
+		now := look()
+		if now != nil && (before == nil || !os.SameFile(before, now) || !before.ModTime().Equal(now.ModTime())) {
+			return true
+		}
+	}
+	return false
 }
 
 // HolderOf returns the living agent that holds a run directory; nil if none does.

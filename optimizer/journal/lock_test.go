@@ -169,3 +169,43 @@ func TestRemoveRefusesWhileTheJobLives(t *testing.T) {
 		t.Errorf("still there: %v", err)
 	}
 }
+
+// TestAgentOnAnotherMachine checks that a run whose last holder was on another machine is refused while its state is being
+// written, and taken over when it is not.
+func TestAgentOnAnotherMachine(t *testing.T) {
+	usual := signOfLife
+	signOfLife = time.Second
+	t.Cleanup(func() { signOfLife = usual })
+	r := onDisk(t)
+	other := self(time.Now())
+	other.Host, other.BootID = "login2.example", "another"
+	data, err := json.Marshal(other)
+	must(t, err)
+	must(t, os.WriteFile(r.Path(lockFile), data, 0o600))
+	must(t, os.WriteFile(r.Path(stateFile), []byte("1"), 0o600))
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+				os.WriteFile(r.Path(stateFile), []byte(fmt.Sprint(i)), 0o600)
+			}
+		}
+	}()
+	var locked *LockedError
+	if _, err := r.Lock(); !errors.As(err, &locked) || !strings.Contains(err.Error(), "login2.example") {
+		t.Errorf("locked beside an agent of another machine: %v", err)
+	}
+	close(stop)
+	<-stopped
+	unlock, err := r.Lock()
+	must(t, err)
+	unlock()
+	if unlock, err = r.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}

@@ -38,11 +38,11 @@ type Run struct {
 func NewRunID(at time.Time, script string) string {
 	var r [3]byte
 	_, _ = rand.Read(r[:]) // never fails
-	return fmt.Sprintf("%s-%s-%s", at.UTC().Format("20060102-150405"), shortName(script), hex.EncodeToString(r[:]))
+	return fmt.Sprintf("%s-%s-%s", at.UTC().Format("20060102-150405"), ShortName(script), hex.EncodeToString(r[:]))
 }
 
-// shortName returns the base name of the script without extension, in a-z, 0-9 and _, at most 24 characters long.
-func shortName(script string) string {
+// ShortName returns the base name of the script without extension, in a-z, 0-9 and _, at most 24 characters long.
+func ShortName(script string) string {
 	base := filepath.Base(script)
 	if ext := filepath.Ext(base); ext != base {
 		base = strings.TrimSuffix(base, ext)

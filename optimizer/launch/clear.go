@@ -6,12 +6,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 )
 
 // Clear prepares a run directory for its removal: it returns ErrBusy while a process of its last job lives, or may
 // live out of sight (in another container or on another machine), and removes the cgroups left by a dead keeper. A
 // directory in which no job was started needs no preparation.
 func Clear(runDir string) error {
+	for _, dir := range JobDirs(runDir) {
+		if err := clearJob(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// clearJob is Clear for one directory of JobDirs.
+func clearJob(runDir string) error {
 	h, err := Find(runDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -32,10 +43,12 @@ func Clear(runDir string) error {
 	return nil
 }
 
-// Living reports whether a process of the last job of a run directory, its keeper or its standby lives.
+// Living reports whether a process of a job of a run directory, its keeper or its standby lives.
 func Living(runDir string) bool {
-	h, err := Find(runDir)
-	return err == nil && living(h) > 0
+	return slices.ContainsFunc(JobDirs(runDir), func(dir string) bool {
+		h, err := Find(dir)
+		return err == nil && living(h) > 0
+	})
 }
 
 // living returns the pid of a living process of a job, its keeper or its standby; 0 if none lives.

@@ -1,12 +1,15 @@
 package launch
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 	"unicode/utf8"
 
@@ -26,6 +29,49 @@ const (
 	lockFile    = "keeper.lock"  // held by the keeper while it lives
 	keeperLog   = "keeper.log"   // errors of the keeper itself
 )
+
+// stretchesDir is the directory in a run directory that contains one for each stretch of a run on an engine.
+const stretchesDir = "stretches"
+
+// StretchDir returns the directory of the files of stretch n of a run on an engine, n from 1. It is the RunDir of the job
+// on the node.
+func StretchDir(runDir string, n int) string {
+	return filepath.Join(runDir, stretchesDir, strconv.Itoa(n))
+}
+
+// JobDirs returns the directories of a run that contain the files of its jobs, in the order of their last start: the run
+// directory, for jobs on this machine, and those of the stretches.
+func JobDirs(runDir string) []string {
+	var dirs []string
+	here := startTime(runDir)
+	added := false
+	entries, _ := os.ReadDir(filepath.Join(runDir, stretchesDir)) // without it no stretch exists
+	slices.SortFunc(entries, func(a, b os.DirEntry) int {
+		return cmp.Or(cmp.Compare(len(a.Name()), len(b.Name())), cmp.Compare(a.Name(), b.Name()))
+	})
+	for _, e := range entries {
+		dir := filepath.Join(runDir, stretchesDir, e.Name())
+		if at := startTime(dir); !at.IsZero() {
+			if !added && at.After(here) {
+				dirs, added = append(dirs, runDir), true
+			}
+			dirs = append(dirs, dir)
+		}
+	}
+	if !added {
+		dirs = append(dirs, runDir)
+	}
+	return dirs
+}
+
+// startTime returns when the last job of a directory was started; zero if none was.
+func startTime(dir string) time.Time {
+	info, err := os.Stat(filepath.Join(dir, startedFile))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
 
 // fileSchema is the version of these files; it changes when a field changes its meaning.
 const fileSchema = 1

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -233,6 +234,13 @@ func (j *job) Close() error {
 // PIDs implements ProcessTree. It returns no pids after the end.
 func (j *job) PIDs() ([]int, error) {
 	list, err := j.processes()
+	if slices.ContainsFunc(list, func(s stat) bool { return s.Name == "srun" }) { // its tasks are children of Slurm's daemons
+		for _, s := range leftovers(j.handle, j.runID, nil) {
+			if !slices.ContainsFunc(list, func(o stat) bool { return o.PID == s.PID }) {
+				list = append(list, s)
+			}
+		}
+	}
 	pids := make([]int, len(list))
 	for i, s := range list {
 		pids[i] = s.PID

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -97,7 +98,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 	if err := removeAll(dir, exitFile, startedFile, controlFile, enforceFile, keeperLog); err != nil {
 		return nil, because(shortage("clear the run directory", err))
 	}
-	enforce, err := resources.NewEnforcer(resources.EnforceOptions{RunID: uniqueName(dir), Allocation: c.Allocation,
+	enforce, err := resources.NewEnforcer(resources.EnforceOptions{RunID: uniqueName(cmp.Or(runIDOf(c.Env), filepath.Base(dir))), Allocation: c.Allocation,
 		Limits: c.Limits, Host: l.Host, Roots: l.Roots})
 	if err != nil {
 		return nil, &failed{startFailure{Reason: strings.ReplaceAll(err.Error(), "\n", "; "), Advice: "choose another allocation"}, err}
@@ -343,6 +344,17 @@ func (k *child) reap() {
 // leavesWithin limits the wait for the keeper of an ended job to exit.
 const leavesWithin = 2 * time.Second
 
+// Supervised reports whether a keeper of a directory lives, on any machine. On a file system without locks it is always
+// false.
+func Supervised(runDir string) bool {
+	f, err := os.OpenFile(filepath.Join(runDir, lockFile), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close() // with the lock
+	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB), unix.EWOULDBLOCK)
+}
+
 // hasEnded reports whether the exit of the directory's last job is recorded; its keeper is then about to exit.
 func hasEnded(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, exitFile))
@@ -379,10 +391,10 @@ func removeAll(dir string, names ...string) error {
 }
 
 // uniqueName returns a cgroup name that is unique to this start of the run.
-func uniqueName(dir string) string {
+func uniqueName(run string) string {
 	b := make([]byte, 4)
 	rand.Read(b) // never fails
-	return filepath.Base(dir) + "-" + hex.EncodeToString(b)
+	return run + "-" + hex.EncodeToString(b)
 }
 
 const runIDVariable = "OPTIMIZER_RUN_ID="

@@ -8,82 +8,109 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
-// Output reads an output stream of a job: PATH.1, the older, rotated part, followed by PATH.
+// Output reads an output stream of the jobs of a run: in each directory of JobDirs NAME.1, the older, rotated part, and
+// NAME.
 type Output struct {
-	path string
-	file *os.File
+	runDir, name string
+	dir          string // of the open file
+	file         *os.File
 }
 
-// Outputs returns the standard output and the standard error of the job of a run directory.
+// Outputs returns the standard output and the standard error of the jobs of a run directory.
 func Outputs(dir string) (stdout, stderr *Output) {
-	return &Output{path: filepath.Join(dir, stdoutFile)}, &Output{path: filepath.Join(dir, stderrFile)}
+	return &Output{runDir: dir, name: stdoutFile}, &Output{runDir: dir, name: stderrFile}
+}
+
+// parts returns the paths of the parts that may exist, oldest first.
+func (s *Output) parts() []string {
+	var list []string
+	for _, dir := range JobDirs(s.runDir) {
+		path := filepath.Join(dir, s.name)
+		list = append(list, path+".1", path)
+	}
+	return list
 }
 
 // Open opens the stream at its oldest part or, if n ≥ 0, at its last n lines. found is false if no file exists.
 func (s *Output) Open(n int) (found bool, err error) {
-	older, err := openRegular(s.path + ".1")
-	if err != nil {
-		return false, err
+	parts := s.parts()
+	if n >= 0 {
+		slices.Reverse(parts)
 	}
-	newer, err := openRegular(s.path)
-	if err != nil || older == nil && newer == nil {
-		return false, errors.Join(err, closeFile(older))
-	}
-	if n >= 0 && newer != nil {
-		rest, err := fromLastLines(newer, n)
+	for _, path := range parts {
+		f, err := openRegular(path)
 		if err != nil {
-			return false, errors.Join(err, closeFile(older), newer.Close())
+			return false, errors.Join(err, closeFile(s.file))
 		}
-		if older != nil && rest > 0 {
-			_, err = fromLastLines(older, rest)
-		} else if older != nil {
-			err = older.Close()
-			older = nil
+		if f == nil {
+			continue
 		}
-		if err != nil {
-			return false, err
+		if err := closeFile(s.file); err != nil { // Copy opens it again, from the beginning
+			return false, errors.Join(err, f.Close())
+		}
+		s.file, s.dir = f, filepath.Dir(path)
+		if n < 0 {
+			break
+		}
+		if n, err = fromLastLines(f, n); err != nil {
+			return false, errors.Join(err, f.Close())
+		}
+		if n == 0 {
+			break
 		}
 	}
-	if s.file = newer; older != nil {
-		s.file = older
-		return true, closeFile(newer) // Copy opens it later, from the beginning
-	}
-	return true, nil
+	return s.file != nil, nil
 }
 
-// Copy writes the data added since the last call, across rotations.
+// Copy writes the data added since the last call, across rotations and jobs.
 func (s *Output) Copy(out io.Writer) error {
 	for {
-		if s.file == nil {
-			f, err := openRegular(s.path)
-			if err != nil || f == nil {
-				return err
+		if s.file != nil {
+			if _, err := io.Copy(out, s.file); err != nil {
+				return fmt.Errorf("copy %s: %w", s.file.Name(), err)
 			}
-			s.file = f
 		}
-		if _, err := io.Copy(out, s.file); err != nil {
-			return fmt.Errorf("copy %s: %w", s.path, err)
+		next, err := s.next()
+		if err != nil || next == nil {
+			return err
 		}
+		if s.file != nil {
+			if _, err := io.Copy(out, s.file); err != nil { // written between the copy and the rename
+				return errors.Join(fmt.Errorf("copy %s: %w", s.file.Name(), err), next.Close())
+			}
+			s.file.Close()
+		}
+		s.file, s.dir = next, filepath.Dir(next.Name())
+	}
+}
+
+// next opens the part that follows the open file, or the first one; nil if none exists.
+func (s *Output) next() (*os.File, error) {
+	parts := s.parts()
+	if s.file != nil {
 		here, err := s.file.Stat()
 		if err != nil {
-			return err
+			return nil, err
 		}
-		now, err := os.Stat(s.path)
-		if errors.Is(err, fs.ErrNotExist) || err == nil && os.SameFile(here, now) {
-			return nil
+		is := slices.IndexFunc(parts, func(path string) bool {
+			info, err := os.Stat(path)
+			return err == nil && os.SameFile(here, info)
+		})
+		if is < 0 { // rotated twice
+			is = slices.Index(parts, filepath.Join(s.dir, s.name+".1")) - 1
 		}
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(out, s.file); err != nil { // written between the copy and the rename
-			return fmt.Errorf("copy %s: %w", s.path, err)
-		}
-		s.file.Close()
-		s.file = nil
+		parts = parts[is+1:]
 	}
+	for _, path := range parts {
+		if f, err := openRegular(path); err != nil || f != nil {
+			return f, err
+		}
+	}
+	return nil, nil
 }
 
 // openRegular opens a regular file; the result is nil if it does not exist.

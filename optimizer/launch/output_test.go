@@ -265,3 +265,50 @@ func readWhole(t *testing.T, path string, seen map[int]int) {
 	}
 	seen[v.N]++
 }
+
+// TestOutputOfAllJobs checks that the output of a run is that of its jobs in the order of their last start, complete or
+// from its last lines, also when the next job starts while it is copied.
+func TestOutputOfAllJobs(t *testing.T) {
+	run := t.TempDir()
+	began := time.Now().Add(-time.Hour)
+	job := func(dir, name, text string, after time.Duration) {
+		t.Helper()
+		path := filepath.Join(dir, startedFile)
+		at := began.Add(after)
+		if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(path, []byte("{}"), 0o600), os.Chtimes(path, at, at),
+			os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	job(StretchDir(run, 2), "job.stdout.1", "b1\n", 2*time.Minute)
+	job(StretchDir(run, 2), "job.stdout", "b2\n", 2*time.Minute)
+	job(StretchDir(run, 10), "job.stdout", "c1\nc2\n", 3*time.Minute)
+	job(run, "job.stdout", "a1\n", time.Minute)
+	if err := os.MkdirAll(StretchDir(run, 11), 0o700); err != nil { // prepared, never started
+		t.Fatal(err)
+	}
+	for n, want := range map[int]string{-1: "a1\nb1\nb2\nc1\nc2\n", 0: "", 1: "c2\n", 3: "b2\nc1\nc2\n", 5: "a1\nb1\nb2\nc1\nc2\n", 9: "a1\nb1\nb2\nc1\nc2\n"} {
+		out, _ := Outputs(run)
+		var text strings.Builder
+		if found, err := out.Open(n); err != nil || !found {
+			t.Fatalf("%d lines: found %v, %v", n, found, err)
+		}
+		if err := out.Copy(&text); err != nil || text.String() != want {
+			t.Errorf("%d lines: %q, %v, want %q", n, text.String(), err, want)
+		}
+		out.file.Close()
+	}
+	out, _ := Outputs(run)
+	var text strings.Builder
+	if _, err := out.Open(0); err != nil {
+		t.Fatal(err)
+	}
+	job(StretchDir(run, 11), "job.stdout", "d1\n", 4*time.Minute)
+	if err := out.Copy(&text); err != nil || text.String() != "d1\n" {
+		t.Errorf("after the next start: %q, %v", text.String(), err)
+	}
+	job(run, "job.stdout", "a1\n", 5*time.Minute) // the run continues on this machine
+	if dirs := JobDirs(run); len(dirs) != 4 || dirs[3] != run {
+		t.Errorf("directories %v, want the run directory last", dirs)
+	}
+}

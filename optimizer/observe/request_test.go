@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -235,4 +236,51 @@ func TestRankMissing(t *testing.T) {
 	want(t, "reason", a.Reason, "not all ranks are observed")
 	o.write("stop", "")
 	stop()
+}
+
+// TestTermination checks that a training in a Slurm job survives the SIGTERM of the job until it is asked to save, dies of it
+// if it is not asked, and leaves a handler of the script alone.
+func TestTermination(t *testing.T) {
+	const train = `
+import transformers.trainer, torch
+t = transformers.trainer.Trainer(epochs=10000, save_every=10**9); t.train(pause=0.02); print("steps", t.state.global_step)`
+	for name, c := range map[string]struct {
+		script string
+		job    bool // the environment is that of a Slurm job
+		ask    bool
+		twice  bool
+		code   int
+		out    string
+	}{
+		"asked":          {script: train, job: true, ask: true, out: "steps "},
+		"not asked":      {script: train, job: true, code: -1},
+		"asked twice":    {script: train, job: true, twice: true, code: -1},
+		"no job":         {script: train, code: -1},
+		"handler of its": {script: "import signal, sys\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(3))" + train, job: true, code: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := newObserved(t)
+			if c.job {
+				o.env = append(o.env, "SLURM_JOB_ID=1")
+			}
+			stop := o.start(c.script)
+			f := o.await("progress", func(f Facts) bool { return f.Step > 1 && f.CanSave && f.CanStop })
+			if err := syscall.Kill(f.PID, syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			if c.ask {
+				want(t, "saved and stopped", o.answer(Request{Op: SaveAndStop}).Stopped, true)
+			}
+			for range map[bool]int{true: 20}[c.twice] {
+				time.Sleep(50 * time.Millisecond)
+				syscall.Kill(f.PID, syscall.SIGTERM) // it may be dead already
+			}
+			out, code := stop()
+			want(t, "exit code", code, c.code)
+			if !strings.Contains(out, c.out) {
+				t.Errorf("output %q, want %q", out, c.out)
+			}
+		})
+	}
 }

@@ -18,17 +18,19 @@ import (
 
 // exports is the registry of files for other systems, one line each.
 var exports = map[string]func(*submission) (string, error){
-	"sbatch": (*submission).sbatch,
-	"sky":    (*submission).sky,
+	"k8s-job": (*submission).k8sJob,
+	"sbatch":  (*submission).sbatch,
+	"sky":     (*submission).sky,
 }
 
 // Exports returns the kinds of files that Export writes, sorted.
 func Exports() []string { return slices.Sorted(maps.Keys(exports)) }
 
 // Export writes the chosen option of a feasible answer as a file that starts the command there: a batch script of Slurm
-// ("sbatch") or a task of SkyPilot ("sky"). The file requests only what was predicted, or belongs to the machine of the
-// option; its comments state the prediction and its basis.
-func Export(w io.Writer, a *Answer, kind string, command []string) error {
+// ("sbatch"), a task of SkyPilot ("sky") or a Job of Kubernetes ("k8s-job"). The file requests only what was predicted, or belongs to the machine of the
+// option; its comments state the prediction and its basis. image is the container image of a Job; empty: a placeholder that
+// its comments name.
+func Export(w io.Writer, a *Answer, kind string, command []string, image string) error {
 	write, ok := exports[kind]
 	if !ok {
 		return fmt.Errorf("export the prediction as %q: unknown, want one of %s", kind, strings.Join(Exports(), ", "))
@@ -44,7 +46,9 @@ func Export(w io.Writer, a *Answer, kind string, command []string) error {
 			return fmt.Errorf("export the prediction as %s: the command contains a NUL byte", kind)
 		}
 	}
-	text, err := write(newSubmission(a, command))
+	s := newSubmission(a, command)
+	s.image = image
+	text, err := write(s)
 	if err != nil {
 		return fmt.Errorf("export the prediction as %s: %w", kind, err)
 	}
@@ -67,6 +71,7 @@ type submission struct {
 	command []string
 	name    string
 	cpus    int     // per node: those of the machine, or its part
+	image   string  // container image; empty: not given
 	memory  float64 // GiB per node that hold the predicted peak; NaN if it is not predicted
 }
 
@@ -173,12 +178,17 @@ func (s *submission) saveSignal() string {
 
 // timeLimit returns the time limit for Slurm, in whole minutes.
 func (s *submission) timeLimit() string {
+	minutes := int64(math.Ceil(s.limitSeconds() / 60))
+	return fmt.Sprintf("%d-%02d:%02d:00", minutes/1440, minutes/60%24, minutes%60)
+}
+
+// limitSeconds returns the time limit of the job: the upper end of the predicted time with a margin, and the time to save.
+func (s *submission) limitSeconds() float64 {
 	seconds := s.option.Seconds.P95 * (1 + limitMargin)
 	if s.saveSignal() != "" {
 		seconds += saveSeconds
 	}
-	minutes := int64(math.Ceil(seconds / 60))
-	return fmt.Sprintf("%d-%02d:%02d:00", minutes/1440, minutes/60%24, minutes%60)
+	return seconds
 }
 
 // memorySize matches the memory in the name of a GPU model.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gopkg.in/yaml.v3"
 
@@ -20,7 +21,7 @@ import (
 func exported(t testing.TB, a *Answer, kind string, command ...string) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Export(&b, a, kind, command); err != nil {
+	if err := Export(&b, a, kind, command, ""); err != nil {
 		t.Fatal(err)
 	}
 	return b.String()
@@ -28,7 +29,7 @@ func exported(t testing.TB, a *Answer, kind string, command ...string) string {
 
 // TestExportGolden compares the exported example with reviewed files.
 func TestExportGolden(t *testing.T) {
-	for kind, file := range map[string]string{"sbatch": "export.sbatch", "sky": "export.yaml"} {
+	for kind, file := range map[string]string{"sbatch": "export.sbatch", "sky": "export.yaml", "k8s-job": "export-job.yaml"} {
 		a := shown(t)
 		a.Question.StopSignal = "SIGUSR1"
 		got, path := exported(t, a, kind, "python3", "train.py", "--name", "it's a run"), filepath.Join("testdata", file)
@@ -177,14 +178,14 @@ func TestExportRefuses(t *testing.T) {
 		kind    string
 		command []string
 	}{
-		"unknown, want one of sbatch, sky": {a, "pbs", []string{"x"}},
-		"no option meets the limits":       {late, "sbatch", []string{"x"}},
-		"command of the job is missing":    {a, "sky", nil},
-		"NUL byte":                         {a, "sky", []string{"a\x00"}},
-		"leave out --here":                 {own, "sky", []string{"x"}},
+		"unknown, want one of k8s-job, sbatch, sky": {a, "pbs", []string{"x"}},
+		"no option meets the limits":                {late, "sbatch", []string{"x"}},
+		"command of the job is missing":             {a, "sky", nil},
+		"NUL byte":                                  {a, "sky", []string{"a\x00"}},
+		"leave out --here":                          {own, "sky", []string{"x"}},
 	} {
 		var b bytes.Buffer
-		if err := Export(&b, c.a, c.kind, c.command); err == nil || !strings.Contains(err.Error(), want) || b.Len() > 0 {
+		if err := Export(&b, c.a, c.kind, c.command, ""); err == nil || !strings.Contains(err.Error(), want) || b.Len() > 0 {
 			t.Errorf("%v, want %q; %s", err, want, b.String())
 		}
 	}
@@ -209,5 +210,60 @@ func TestExportNames(t *testing.T) {
 		if got := jobName(subject); got != want {
 			t.Errorf("%q: %s, want %s", subject, got, want)
 		}
+	}
+}
+
+// TestExportJob decodes the Job by its own field names, and checks the rules of batch/v1 that a server would enforce.
+func TestExportJob(t *testing.T) {
+	yes := true
+	for name, c := range map[string]struct {
+		change func(*Question)
+		want   func(t *testing.T, a *Answer, j k8sJob)
+	}{
+		"plain": {func(q *Question) { q.Deadline, q.Resumable = 0, nil }, func(t *testing.T, a *Answer, j k8sJob) {
+			if want := int64(math.Ceil(a.Options[a.Chosen].Seconds.P95 * 1.1)); j.Spec.ActiveDeadline != want || j.Spec.BackoffLimit != 0 || j.Spec.FailurePolicy != nil {
+				t.Errorf("%+v, want %d s", j.Spec, want)
+			}
+		}},
+		"deadline": {func(q *Question) { q.Deadline = 26 * time.Hour }, func(t *testing.T, _ *Answer, j k8sJob) {
+			if j.Spec.ActiveDeadline != 26*3600 {
+				t.Errorf("%d s, want the deadline", j.Spec.ActiveDeadline)
+			}
+		}},
+		"resumable": {func(q *Question) { q.Deadline, q.Resumable, q.StopSignal = 0, &yes, "SIGTERM" }, func(t *testing.T, _ *Answer, j k8sJob) {
+			if j.Spec.BackoffLimit == 0 || j.Spec.FailurePolicy == nil || j.Spec.Template.Spec.Grace != saveSeconds {
+				t.Errorf("%+v", j.Spec)
+			}
+		}},
+	} {
+		a := shown(t)
+		c.change(a.Question)
+		decoder := yaml.NewDecoder(strings.NewReader(exported(t, a, "k8s-job", "python3", "träin.py", "a: b", "", "'\n")))
+		decoder.KnownFields(true)
+		var j k8sJob
+		if err := decoder.Decode(&j); err != nil {
+			t.Fatal(name, err)
+		}
+		label := regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+		pod := j.Spec.Template.Spec
+		if j.APIVersion != "batch/v1" || j.Kind != "Job" || !label.MatchString(j.Metadata.Name) || pod.RestartPolicy != "Never" || len(pod.Containers) != 1 {
+			t.Fatalf("%s: %+v", name, j)
+		}
+		box := pod.Containers[0]
+		if !slices.Equal(box.Command, []string{"python3", "träin.py", "a: b", "", "'\n"}) || box.Image == "" {
+			t.Errorf("%s: %+v", name, box)
+		}
+		quantity := regexp.MustCompile(`^[1-9][0-9]*(m|Mi)?$`)
+		for _, list := range []map[string]string{box.Resources.Requests, box.Resources.Limits} {
+			for resource, v := range list {
+				if !quantity.MatchString(v) {
+					t.Errorf("%s: %s of %q", name, resource, v)
+				}
+			}
+		}
+		if box.Resources.Limits["nvidia.com/gpu"] != box.Resources.Requests["nvidia.com/gpu"] {
+			t.Errorf("%s: GPUs cannot be overcommitted: %+v", name, box.Resources)
+		}
+		c.want(t, a, j)
 	}
 }

@@ -463,7 +463,11 @@ func memoryNote(r *journal.Record) string {
 	if r.Plan == nil || r.Plan.Allocation.Memory <= 0 {
 		return ""
 	}
-	return "of " + gib(float64(r.Plan.Allocation.Memory)) + " allocated"
+	word := " recommended"
+	if len(r.Stretches) > 0 || slices.ContainsFunc(r.Enforced, func(line string) bool { return strings.HasPrefix(line, "memory:") }) {
+		word = " allocated"
+	}
+	return "of " + gib(float64(r.Plan.Allocation.Memory)) + word
 }
 
 func usesGPU(r *journal.Record) bool {

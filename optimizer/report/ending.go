@@ -7,10 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 	"trainopt/optimizer/report/chart"
 )
 
@@ -28,14 +30,16 @@ type output struct {
 	cut    bool     // earlier lines were omitted
 }
 
-// readTail returns the last lines of a training's stderr, or of its stdout if stderr is empty. The result is zero if
+// readTail returns the last lines of the stderr of a run's last job that printed any, or of its stdout if stderr is empty. The result is zero if
 // both are empty.
 func readTail(dir string) output {
-	for _, stream := range []string{"stderr", "stdout"} {
-		path := filepath.Join(dir, "job."+stream)
-		data, cut := lastBytes(path)
-		if lines, more := lastLines(data); len(lines) > 0 {
-			return output{stream: stream, path: path, lines: lines, cut: cut || more}
+	for _, job := range slices.Backward(launch.JobDirs(dir)) {
+		for _, stream := range []string{"stderr", "stdout"} {
+			path := filepath.Join(job, "job."+stream)
+			data, cut := lastBytes(path)
+			if lines, more := lastLines(data); len(lines) > 0 {
+				return output{stream: stream, path: path, lines: lines, cut: cut || more}
+			}
 		}
 	}
 	return output{}

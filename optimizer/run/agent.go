@@ -86,6 +86,7 @@ type run struct {
 	threads     threadTrials
 	workers     workerTrials
 	watchdog    *watchdog
+	notices     notices
 
 	elapsedBefore time.Duration   // elapsed time accumulated by earlier agents
 	resumedAt     time.Duration   // elapsed time in the state that this agent resumed; 0 for a new run

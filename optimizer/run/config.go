@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"regexp"
 	"slices"
 	"time"
 
 	"trainopt/cost"
 	"trainopt/internal/suggest"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -94,12 +96,20 @@ type Config struct {
 	// options of the site, passed through to the engine.
 	Engine     string   `json:"engine,omitempty"`
 	EngineArgs []string `json:"engine_args,omitempty"`
+	// Nodes is the number of nodes of each job of an engine, on each of which the training is started once; 0 means 1.
+	// GPUs, CPUs and Memory are those of a node.
+	Nodes int `json:"nodes,omitempty"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
-	// SharesMachine is true if other jobs use what this one leaves free of the machine: it then pays for its own resources
-	// only, not for the whole machine.
-	SharesMachine bool `json:"shares_machine,omitempty"`
+	// Divided is true if other jobs use what this one leaves free of the machine: it then pays for its own resources only,
+	// not for the whole machine.
+	Divided bool `json:"divided,omitempty"`
+
+	// Notify are the targets of messages about the run, without their secrets once stored. NotifyLink is the address of
+	// the page on which runs are shown, to which /runs/ID is added, or an address that contains {run}; empty: none.
+	Notify     []notify.Target `json:"notify,omitempty"`
+	NotifyLink string          `json:"notify_link,omitempty"`
 
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
@@ -167,6 +177,9 @@ func (c Config) Validate() error {
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
 		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
+	if c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere() {
+		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
+	}
 	switch c.Resume {
 	case "", ResumableAuto, ResumableYes, ResumableNo:
 	default:
@@ -188,6 +201,9 @@ func (c Config) Validate() error {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
 			bad("--num-workers: %w", err)
 		}
+	}
+	if u, err := url.Parse(c.NotifyLink); c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
+		bad("--notify-link %q: want the http or https address of the page", c.NotifyLink)
 	}
 	if c.Interval < 0 || (c.Interval > 0 && c.Interval < 50*time.Millisecond) {
 		bad("monitor.interval %s: want at least 50ms", c.Interval)

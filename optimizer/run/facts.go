@@ -46,7 +46,8 @@ type facts struct {
 	// make to the meter.
 	StretchRates map[int]float64 `json:"stretch_rates,omitempty"`
 	CorrectedUSD float64         `json:"corrected_usd,omitempty"`
-	Asked        string          `json:"asked,omitempty"` // the checkpoint that the last job wrote on request before its exit
+	Asked        string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
+	Notified     []string        `json:"notified,omitempty"` // keys of the messages sent about the run
 	observed
 
 	// Written by saveState.

@@ -90,6 +90,7 @@ func (r *run) finish() Result {
 	if err != nil {
 		r.View.Event(Problem, err.Error())
 	}
+	r.tellEnd()
 	r.saveState()
 	if err == nil { // they are rendered from the record
 		r.writeReports()
@@ -98,6 +99,7 @@ func (r *run) finish() Result {
 		r.View.Event(Warning, note)
 	}
 	r.requeue(context.Background())
+	r.closeNotices()
 	r.View.Finished(rec, r.dir.Dir())
 	return Result{Record: rec, Dir: r.dir.Dir(), Code: code, Err: e.err}
 }

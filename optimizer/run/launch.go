@@ -45,6 +45,9 @@ func (r *run) attach(j launch.Job) {
 		r.queued, r.Stretch = q, j.Handle().Stretch
 	}
 	r.sampler.tree = r.tree
+	if err := r.log.MoveOutput(r.jobFile("job.stdout"), r.jobFile("job.stderr")); err != nil {
+		r.event(Warning, "%v", err)
+	}
 	if r.tree != nil {
 		r.log.Attach(r.tree)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/launch"
 )
 
 // ownLog is the file offered to the script for its CSV log ($OPTIMIZER_LOG).
@@ -35,7 +37,7 @@ func (r *run) openLog() *logReader {
 		r.OutputState[i].Path = r.here(r.OutputState[i].Path)
 	}
 	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
-	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.dir.Path("job.stdout"), Stderr: r.dir.Path("job.stderr"), Own: r.OwnLog,
+	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.jobFile("job.stdout"), Stderr: r.jobFile("job.stderr"), Own: r.OwnLog,
 		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0,
 		WithoutReports: r.Config.elsewhere()} // the kernel here sees no writes of another machine
 	if r.Config.Log != "" {
@@ -64,11 +66,26 @@ func (r *run) openLog() *logReader {
 // here returns the path of a file in the run directory, which may have been moved since the path was saved. A path outside
 // it is unchanged.
 func (r *run) here(path string) string {
-	dir, name := filepath.Split(path)
-	if dir == "" || filepath.Base(dir) == r.dir.ID() {
-		return r.dir.Path(name)
+	const separator = string(filepath.Separator)
+	if !strings.Contains(path, separator) {
+		return r.dir.Path(path)
+	}
+	within := separator + r.dir.ID() + separator
+	if i := strings.LastIndex(path, within); i >= 0 {
+		return r.dir.Path(path[i+len(within):])
 	}
 	return path
+}
+
+// jobFile returns the path of a file of the present job, or of the last one.
+func (r *run) jobFile(name string) string {
+	if r.Config.elsewhere() && r.Stretch > 0 {
+		dir := launch.StretchDir(r.dir.Dir(), r.Stretch)
+		if _, err := os.Stat(dir); err == nil { // absent for stretches of earlier versions
+			return filepath.Join(dir, name)
+		}
+	}
+	return r.dir.Path(name)
 }
 
 func absolute(dir, path string) string {

@@ -140,6 +140,7 @@ func (r *run) setPlan(p plan.Plan) {
 	}
 	r.rec.Plan = r.planRecord(p, at)
 	r.writeFront(p)
+	r.tellPlan(r.rec.Plan)
 }
 
 // planRecord returns a plan made at the elapsed second at with its prediction of the whole run.

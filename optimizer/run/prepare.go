@@ -100,11 +100,11 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	} else if r.Host, err = r.Discover(ctx); err != nil {
 		return fail(CodeOurs, fmt.Errorf("read what this machine offers: %w", err))
 	}
-	r.resolveRates()
-	if r.site.Rates != nil && cfg.Rates == nil {
-		r.Rates = *r.site.Rates
-	}
+	r.resolveSiteRates()
 	r.readCommand(&r.facts)
+	if cfg.Nodes > 1 && !r.command.Distributed() {
+		return fail(CodeUsage, fmt.Errorf("--nodes %d: the training is started once on each node, but nothing in it suggests that it is distributed: start it by torchrun, or connect its processes by MASTER_ADDR, RANK and WORLD_SIZE", cfg.Nodes))
+	}
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
@@ -174,10 +174,19 @@ func (r *run) resolveLimits() error {
 		r.Baseline.GPUIDs = r.Lease.Allocation.GPUIDs
 	}
 	err := r.Limits.Check(r.Baseline, r.Host)
-	if err != nil && r.Host.Described == "" && r.Config.Engine == "" {
+	if err != nil && r.Host.Described == "" && r.Config.Engine == "" && r.Lease == nil {
 		err = fmt.Errorf("%w; lower --gpus, --cpus or --memory, or plan for another machine with --host CLOUD:TYPE --dry-run", err)
 	}
 	return err
+}
+
+// resolveSiteRates sets the rates: those of the engine if it states any, otherwise as resolveRates, for all nodes of a job.
+func (r *run) resolveSiteRates() {
+	r.resolveRates()
+	if r.site.Rates != nil && r.Config.Rates == nil {
+		r.Rates = *r.site.Rates
+	}
+	r.Rates = r.Rates.Times(r.Host.Nodes)
 }
 
 // resolveRates sets the rates: those of the configuration, otherwise the defaults of the GPU model with single rates
@@ -208,7 +217,7 @@ func (f *facts) resolveRates() {
 		return
 	}
 	// By default the machine is paid for as a whole, so that unused resources save nothing.
-	if f.Config.elsewhere() || f.Config.SharesMachine { // others use what this job leaves free
+	if f.Config.elsewhere() || f.Config.Divided { // others use what this job leaves free
 		return
 	}
 	f.Rates = f.Rates.WholeMachine(resources.Allocation{GPUs: len(f.Host.GPUs), CPUs: int(math.Ceil(f.Host.CPUs)), Memory: f.Host.Memory})

@@ -21,6 +21,7 @@ func (r *run) project() {
 	r.projected.seconds, r.projected.cost = nil, nil
 	r.safely(r.projectToEnd)
 	r.verdicts = sla.Evaluate(r.Config.SLA, r.measures(false))
+	r.tellLimits(false)
 }
 
 // projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows

@@ -34,7 +34,7 @@ type earlier struct {
 // start-up times and memory from them and fits the model.
 func (r *run) recall() {
 	r.planner() // so that a damaged agent file is reported at the start
-	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Shared: r.Config.Shared, Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described}
+	key := history.Key{ScriptSHA256: r.ins.SHA256, Likeness: r.ins.Likeness, Script: r.ins.Path, Command: launch.Redact(r.Argv), Shared: r.Config.Shared, Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset), CPUs: r.Host.CPUs, Described: r.Host.Described, Nodes: r.Host.Nodes}
 	if r.dir != nil {
 		key.ExcludeRun = r.dir.ID()
 	}
@@ -214,7 +214,7 @@ func similarWords(similar []history.Similar) string {
 
 // configOf returns the coordinates of an allocation of this machine in the runs database, which names GPUs by their model.
 func (f *facts) configOf(a resources.Allocation) history.Config {
-	c := history.Config{GPUs: float64(a.GPUs), Nodes: 1, CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: f.Host.Described}
+	c := history.Config{GPUs: float64(a.GPUs), Nodes: max(1, f.Host.Nodes), CPUs: float64(a.CPUs), MemoryGiB: float64(a.Memory), Batch: math.NaN(), Machine: f.Host.Described}
 	if a.GPUs > 0 && len(f.Host.GPUs) > 0 {
 		c.GPU = cost.GPUModel(f.Host.GPUs[0].Name)
 	}

@@ -11,6 +11,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/notify"
 )
 
 // ErrNotResumable reports that a run cannot be continued: it has finished, or its job keeps no checkpoint.
@@ -24,6 +25,9 @@ type Change struct {
 	Engine      string
 	EngineArgs  []string
 	BillingHour cost.USD
+	// Notify and NotifyLink replace those of Config, because the addresses that may be secret are not stored.
+	Notify     []notify.Target
+	NotifyLink string
 }
 
 // Resume continues a run whose agent has died: it adopts the job if that still runs, otherwise it records how the job
@@ -88,6 +92,10 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return fmt.Errorf("%s is done: %w", jd.ID(), ErrNotResumable)
 	}
 	r.Config = r.Config.WithDefaults()
+	if len(change.Notify) > 0 {
+		r.Config.Notify = change.Notify
+	}
+	r.Config.NotifyLink = cmp.Or(change.NotifyLink, r.Config.NotifyLink)
 	r.watchdog.grace = r.Config.Grace
 	r.Phase = cmp.Or(r.Phase, probing)
 	r.inspect(r.rec.Script.Path, &r.facts)

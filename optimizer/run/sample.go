@@ -48,6 +48,7 @@ func (r *run) openInstruments() {
 	if dir := lookup(r.Environ, "OPTIMIZER_DEVICE_ACTIVITY"); dir != "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, &monitor.Activity{Dir: dir})
 	}
+	r.openNotices()
 	var err error
 	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
 		r.event(Warning, "%v", err)
@@ -58,6 +59,7 @@ func (r *run) closeInstruments() {
 	r.log.Close()
 	r.sampler.sampler.Close()
 	r.tables.Close()
+	r.closeNotices()
 }
 
 // sample reads host, process tree and devices once, and adds the readings to the current segment.

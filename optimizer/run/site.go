@@ -101,16 +101,13 @@ func (r *run) changeEngine(ctx context.Context, c Change) error {
 			r.Host = r.site.Host
 		}
 	} else {
-		r.site, r.Launcher = Site{}, r.local
+		r.site, r.Launcher, r.Config.Nodes = Site{}, r.local, 0
 		r.Host, err = r.Discover(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	r.resolveRates()
-	if r.site.Rates != nil && r.Config.Rates == nil {
-		r.Rates = *r.site.Rates
-	}
+	r.resolveSiteRates()
 	if err := r.resolveLimits(); err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/observe"
 	"trainopt/resources"
 )
@@ -293,6 +294,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.Backoff = next
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
+			r.tell(notify.Failed, "failure", fmt.Sprintf("the training failed (%s): %s", describeExit(exit), retry.Reason), nil)
 			r.retryAt = r.elapsed() + max(retry.After, time.Millisecond)
 			return
 		}

@@ -16,7 +16,7 @@ const loopPatience = 300 * time.Millisecond
 
 // sameSignal is the time within which a repeated signal counts as the same one: timeout(1) and service managers send it
 // to the process and to its group.
-const sameSignal = 250 * time.Millisecond
+const sameSignal = 150 * time.Millisecond
 
 // watchdog receives the user's signals, and stops a job whose limit is reached if the loop does not, because it is
 // blocked by a flood of log rows, a plan, a disk or a terminal. It has its own goroutine and a small state. Every

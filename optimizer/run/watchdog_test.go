@@ -84,7 +84,7 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 			await(t, "the loop to be held", held)
 			for i, sig := range c.signals {
 				if i > 0 && !c.together {
-					time.Sleep(sameSignal + 50*time.Millisecond)
+					time.Sleep(sameSignal + 30*time.Millisecond)
 				}
 				signals <- sig
 			}

@@ -103,7 +103,7 @@ func TestDeadMan(t *testing.T) {
 			Detail string
 		}
 	}
-	data, err := os.ReadFile(filepath.Join(w.runDir(), "node-1.json"))
+	data, err := os.ReadFile(filepath.Join(w.runDir(), "stretches", "1", "node.json"))
 	if err == nil {
 		err = json.Unmarshal(data, &node)
 	}
@@ -141,12 +141,17 @@ func TestSupervisorDies(t *testing.T) {
 	w.paid()
 }
 
-// killSupervisor kills the processes __node of the run.
-func (w *world) killSupervisor() {
+// killSupervisor kills the processes __node of the run; with ranks, only those of these nodes.
+func (w *world) killSupervisor(ranks ...string) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
 		data, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(data, []byte("\x00__node\x00"+w.dir)) {
+			continue
+		}
+		if env, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "environ")); len(ranks) > 0 && !slices.ContainsFunc(ranks, func(rank string) bool {
+			return bytes.Contains(env, []byte("\x00SLURM_PROCID="+rank+"\x00"))
+		}) || bytes.HasPrefix(data, []byte("srun\x00")) {
 			continue
 		}
 		pid := 0

@@ -148,11 +148,11 @@ func (w *world) describe() {
 		text, _ := os.ReadFile(filepath.Join(w.dir, name))
 		w.Logf("%s:\n%s", name, text[max(0, len(text)-4000):])
 	}
-	for _, pattern := range []string{"stretches.json", "owner.json", "node-*.json", "stretch-*.out"} {
+	for _, pattern := range []string{"stretches.json", "owner.json", "stretches/*/node.json", "stretches/*/supervisor.out"} {
 		files, _ := filepath.Glob(filepath.Join(w.dir, ".optimize", "runs", "*", pattern))
 		for _, file := range files {
 			text, _ := os.ReadFile(file)
-			w.Logf("%s:\n%s", filepath.Base(file), text)
+			w.Logf("%s:\n%s", file, text)
 		}
 	}
 }

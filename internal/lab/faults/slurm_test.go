@@ -38,6 +38,31 @@ func TestSameRecord(t *testing.T) {
 	}
 }
 
+// TestTwoNodes checks that a training with a process on each of two nodes ends, and that both nodes are paid for.
+func TestTwoNodes(t *testing.T) {
+	w := newWorld(t)
+	rec := w.finished(w.train(20, 0.2, "--nodes", "2"), 20)
+	w.paid()
+	if s := rec.Stretches[0]; len(s.Nodes) != 2 || s.Place.Nodes != 2 {
+		t.Errorf("nodes %v of place %v, want 2", s.Nodes, s.Place)
+	}
+}
+
+// TestOneOfTwoNodesFails checks that a training on two nodes continues in a new job after the supervisor of the second
+// node, and later that of the first, was killed.
+func TestOneOfTwoNodesFails(t *testing.T) {
+	needLong(t)
+	w := newWorld(t)
+	a := w.train(400, 0.2, "--nodes", "2")
+	for _, rank := range []string{"1", "0"} {
+		w.progress(len(w.units()) + 4)
+		w.nextWriter("supervisor of rank "+rank+" killed", func() { w.killSupervisor(rank) })
+		t.Logf("rank %s: %v", rank, writers(w.units()))
+	}
+	w.finished(a, 400)
+	w.paid()
+}
+
 // TestControllerRestarts checks that a training survives the controller, and that no second job is submitted.
 func TestControllerRestarts(t *testing.T) {
 	needLong(t)

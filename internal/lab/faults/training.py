@@ -1,11 +1,13 @@
 """A training without a library: UNITS units of PACE seconds each. It saves after each unit, and on SIGUSR1 exits with 75.
 
 Each unit is one line "WRITER UNIT TIME" in the journal beside the script, by which a test detects two writers and lost
-units. WRITER identifies the process, TIME is in seconds since 1970.
+units. WRITER identifies the process, TIME is in seconds since 1970. With WORLD_SIZE 2, the process of RANK 1 takes part in
+each unit.
 """
 import json
 import os
 import signal
+import socket
 import sys
 import time
 
@@ -13,6 +15,21 @@ units, pace = int(sys.argv[1]), float(sys.argv[2])
 home = os.path.dirname(os.path.abspath(__file__))
 asked = []
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))
+peer = None
+if os.environ.get("WORLD_SIZE") == "2":
+    meeting = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+    if os.environ["RANK"] == "0":
+        with socket.create_server(("", meeting[1])) as server:
+            peer = server.accept()[0]
+    else:
+        while peer is None:
+            try:
+                peer = socket.create_connection(meeting)
+            except OSError:
+                time.sleep(0.1)
+        while peer.recv(1):
+            peer.send(b"1")
+        sys.exit(0)
 writer = os.environ.get("SLURM_JOB_ID", "local") + ":" + str(os.getpid())
 folder = os.environ.get("OPTIMIZER_CHECKPOINT_DIR", home)
 os.makedirs(folder, exist_ok=True)
@@ -29,6 +46,10 @@ while done < units:
     if asked:
         sys.exit(75)
     time.sleep(pace)
+    if peer:
+        peer.send(b"1")
+        if not peer.recv(1):
+            sys.exit("the other process has ended")
     done += 1
     with open(os.path.join(home, "journal"), "a") as f:
         f.write(f"{writer} {done} {time.time():.3f}\n")

@@ -29,7 +29,7 @@ func toLives(jobs []Job) []engine.Life {
 
 // toLife converts one life.
 func toLife(j *Job) engine.Life {
-	l := engine.Life{ID: j.ID, State: j.State, Final: j.Ended(), Cancelled: j.CancelledBy, Submitted: j.Submit, Started: j.Start, Ended: j.End,
+	l := engine.Life{ID: j.ID, Key: j.Name, State: j.State, Final: j.Ended(), Cancelled: j.CancelledBy, Submitted: j.Submit, Started: j.Start, Ended: j.End,
 		Nodes: j.Nodes, Code: j.ExitCode, Signal: j.Signal, CPUs: int(j.AllocTRES["cpu"]), Memory: resources.GiB(j.AllocTRES["mem"]),
 		PeakGiB: j.PeakGiB(), CPUSecs: j.CPUSecs(), Joules: j.Joules()}
 	l.GPUs, l.GPUType = j.GPUs()

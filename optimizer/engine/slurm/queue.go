@@ -81,7 +81,7 @@ func history(jobs []Job, since time.Time) wait.History {
 		if !j.Ended() || len(j.Nodes) == 0 || j.Start.IsZero() || j.Submit.Before(since) {
 			continue
 		}
-		past := wait.Job{ID: j.ID, User: j.User, Name: j.Name, Place: placeOf(j.AllocTRES, max(j.NodeCount, 1)), Submitted: j.Submit, Started: j.Start, Ended: j.End}
+		past := wait.Job{ID: j.ID, User: j.User, Name: engine.TrainingOf(j.Name), Place: placeOf(j.AllocTRES, max(j.NodeCount, 1)), Submitted: j.Submit, Started: j.Start, Ended: j.End}
 		past.Place.Partition = j.Partition
 		if j.Limit != nil {
 			past.Limit = *j.Limit
@@ -319,7 +319,7 @@ var open = []string{"", "Resources", "Priority", "BeginTime", "None", "Prolog"}
 
 // readJob converts a line of squeue, and reports whether the job has nodes.
 func readJob(cell func(column string) string, now time.Time) (j wait.Job, running bool, err error) {
-	j = wait.Job{ID: cell("JobArrayID"), User: cell("UserName"), Name: strings.TrimSuffix(cell("Name"), snapshotSeparator), Exclusive: cell("OverSubscribe") == "NO"}
+	j = wait.Job{ID: cell("JobArrayID"), User: cell("UserName"), Name: engine.TrainingOf(strings.TrimSuffix(cell("Name"), snapshotSeparator)), Exclusive: cell("OverSubscribe") == "NO"}
 	var errs [9]error
 	j.Nodes, errs[0] = ExpandHosts(cell("NodeList"))
 	j.Limit, errs[1] = parseLimit(cell("TimeLimit"))

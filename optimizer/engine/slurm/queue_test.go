@@ -207,3 +207,13 @@ func FuzzReadNodes(f *testing.F) {
 		}
 	})
 }
+
+// TestRunsOfOneTrainingAreAlike checks that the jobs of all runs of a training have one name in the history, which differ
+// otherwise.
+func TestRunsOfOneTrainingAreAlike(t *testing.T) {
+	for key, want := range map[string]string{"optimize.20261123-083304-hf_small-9e4668.12": "hf_small", "optimize.sweep.a.0.0": "optimize.sweep.a.0.0", "train": "train"} {
+		if got := engine.TrainingOf(key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}

@@ -158,10 +158,10 @@ func first(argv []string) string {
 }
 
 // reserved lists the options of sbatch that a site's options must not contain: with them the job could not be found by
-// its name, or it would not be one job whose number is returned at once.
+// its name, or it would not be one job whose number is returned at once, with one supervisor on each of its nodes.
 var reserved = []struct{ long, short string }{
 	{"--job-name", "-J"}, {"--output", "-o"}, {"--array", "-a"}, {"--wait", "-W"}, {"--wrap", ""},
-	{"--test-only", ""}, {"--clusters", "-M"},
+	{"--test-only", ""}, {"--clusters", "-M"}, {"--nodes", "-N"}, {"--ntasks", "-n"}, {"--ntasks-per-node", ""},
 }
 
 // option matches a whole option, as opposed to a separate value, which sbatch could take for the name of a script.
@@ -181,7 +181,28 @@ func checkOption(text string) error {
 	return nil
 }
 
-// script returns the batch script. The supervisor replaces the shell, so that signals to the batch script reach it.
+// Limit returns the time limit among options of the site, which are passed on; 0: none, or one that sbatch will refuse.
+func (e *Engine) Limit(options []string) (limit time.Duration) {
+	for _, o := range options {
+		name, value, _ := strings.Cut(o, "=")
+		if strings.HasPrefix(o, "-t") {
+			name, value = "--time", o[2:]
+		}
+		if name != "--time" {
+			continue
+		}
+		if minutes, err := strconv.ParseUint(value, 10, 31); err == nil {
+			limit = time.Duration(minutes) * time.Minute
+		} else if d, err := parseDuration(value); err == nil && d != nil {
+			limit = *d
+		}
+	}
+	return limit
+}
+
+// script returns the batch script. The supervisor replaces the shell, so that signals to the batch script reach it. On
+// several nodes srun replaces it, which starts a supervisor on each and passes signals on. A supervisor that fails does not
+// end the others: that is their own decision.
 func script(r engine.Request) string {
 	words := make([]string, len(r.Argv))
 	for i, w := range r.Argv {
@@ -189,6 +210,13 @@ func script(r engine.Request) string {
 	}
 	if r.Tasks > 0 {
 		words = append(words, `"$SLURM_ARRAY_TASK_ID"`)
+	}
+	if n := r.Place.Nodes; n > 1 {
+		each := []string{"srun", fmt.Sprintf("--nodes=%d", n), fmt.Sprintf("--ntasks=%d", n), "--ntasks-per-node=1", "--kill-on-bad-exit=0", "--wait=0", "--mpi=none", "--input=none"}
+		if r.Place.CPUs > 0 { // not inherited from sbatch since 22.05
+			each = append(each, fmt.Sprintf("--cpus-per-task=%d", r.Place.CPUs))
+		}
+		words = append(each, words...)
 	}
 	return "#!/bin/sh\ncd -- " + shellQuote(r.Dir) + " || exit 1\nexec " + strings.Join(words, " ") + "\n"
 }

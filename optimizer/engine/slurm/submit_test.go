@@ -36,7 +36,7 @@ func TestSubmit(t *testing.T) {
 	if !slices.Equal(c.Argv, want) {
 		t.Errorf("sbatch was called as\n%q\nwant\n%q", c.Argv, want)
 	}
-	if script := "#!/bin/sh\ncd -- '/scratch/my runs' || exit 1\nexec '/opt/optimize' '__keeper' 'it'\\''s; $HOME'\n"; c.Stdin != script {
+	if script := "#!/bin/sh\ncd -- '/scratch/my runs' || exit 1\nexec srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --kill-on-bad-exit=0 --wait=0 --mpi=none --input=none --cpus-per-task=16 '/opt/optimize' '__keeper' 'it'\\''s; $HOME'\n"; c.Stdin != script {
 		t.Errorf("script\n%s\nwant\n%s", c.Stdin, script)
 	}
 	if !slices.Equal(c.Env, request().Env) {
@@ -191,5 +191,17 @@ func TestLostAnswer(t *testing.T) {
 	}
 	if id, err := e.Submit(t.Context(), request()); err != nil || id != "5" || submitted != 1 {
 		t.Errorf("job %q, %v after %d submissions", id, err, submitted)
+	}
+}
+
+// TestLimit checks that the time limit among the options of the site is read in every form of sbatch.
+func TestLimit(t *testing.T) {
+	for options, want := range map[string]time.Duration{
+		"": 0, "--account=x": 0, "--time=90": 90 * time.Minute, "-t30": 30 * time.Minute, "--time=1:30": 90 * time.Second, "--time=2:00:00": 2 * time.Hour,
+		"--time=1-2": 26 * time.Hour, "--time=1-02:03:04": 26*time.Hour + 3*time.Minute + 4*time.Second, "--time=UNLIMITED": 0, "--time=soon": 0, "--time=5 --time=7": 7 * time.Minute,
+	} {
+		if got := (&Engine{}).Limit(strings.Fields(options)); got != want {
+			t.Errorf("%q: %v, want %v", options, got, want)
+		}
 	}
 }

@@ -30,6 +30,9 @@ func agree(life *engine.Life, from time.Time, seen time.Duration) bool {
 // confirm sets the times of a stretch to those of the account.
 func confirm(s *engine.Stretch, life *engine.Life) {
 	s.State, s.Ended, s.Confirmed = life.State, life.Ended, true
+	if len(life.Nodes) > 0 {
+		s.Nodes = life.Nodes
+	}
 	if !life.Started.IsZero() {
 		s.Started = life.Started
 	}
@@ -53,7 +56,7 @@ func (l *Launcher) Confirm(ctx context.Context, runDir string) ([]engine.Stretch
 		if err != nil {
 			return all.List, err
 		}
-		life, charged := whole(lives), s.Ended.Sub(s.Started)
+		life, charged := whole(lives, s.Key), s.Ended.Sub(s.Started)
 		if life == nil || !agree(life, s.Started, charged) && time.Since(s.Ended) < settledAfter {
 			continue
 		}

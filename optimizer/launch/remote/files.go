@@ -4,12 +4,18 @@
 //
 // Agent and node communicate by files in the run directory, which must be on a file system that both see:
 //
-//	stretches.json   every stretch that was submitted; written by the agent
-//	owner.json       the stretch that may write; a node that finds a later one kills its job (fence)
-//	spec-N.json      what stretch N starts, and how; written by the agent
-//	request-N.json   what the agent wants of stretch N: a state, not a message
-//	node-N.json      the condition of stretch N, written each second by the node
-//	sample-N         the latest sample of the node and the job's processes
+//	stretches.json    every stretch that was submitted; written by the agent
+//	owner.json        the stretch that may write; a node that finds a later one kills its job (fence)
+//	stretches/N/      the files of stretch N, among them those of its keeper and the output of the training
+//	    spec.json     what the stretch starts, and how; written by the agent
+//	    request.json  what the agent wants of it: a state, not a message
+//	    node.json     its condition, written each second by the node
+//	    sample        the latest sample of the node and the job's processes
+//	    rank-K/       the same of its node K, from 1, and what node K starts; spec and request are those above
+//
+// A node writes below the directory of its own stretch only, and reads nothing else but the fence and, before it starts
+// the training, the state of earlier stretches. So one that the engine has lost cannot act on what is meant for its
+// successor, however late its file system shows it the fence.
 package remote
 
 import (
@@ -29,8 +35,13 @@ import (
 	"trainopt/resources"
 )
 
-// fileSchema is the version of the files; it changes when a field changes its meaning.
-const fileSchema = 1
+const (
+	// fileSchema is the version of the files; it changes when a field changes its meaning. With 1, the files of all
+	// stretches were in the run directory itself.
+	fileSchema = 2
+	// ownerSchema is the version of owner.json, which nodes of every version must understand.
+	ownerSchema = 1
+)
 
 // maxFile bounds the size of a file that is read.
 const maxFile = 16 << 20
@@ -46,11 +57,12 @@ type spec struct {
 	Limits     resources.Limits     `json:"limits"`
 	Grace      time.Duration        `json:"grace_ns"`
 	StopAfter  time.Duration        `json:"stop_after_ns"` // from the start of the job; 0: no limit
-	StopBy     time.Time            `json:"stop_by"`       // wall clock; zero: no limit
+	StopIn     time.Duration        `json:"stop_in_ns"`    // from the writing of this file; 0: no limit
 	Notice     time.Duration        `json:"notice_ns"`     // from the engine's SIGTERM to its SIGKILL
-	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM; 0: none is sent
+	Warn       time.Duration        `json:"warn_ns"`       // from the engine's SIGUSR1 to its SIGTERM
 	Interval   time.Duration        `json:"interval_ns"`   // of the samples
 	PTY        bool                 `json:"pty,omitempty"`
+	Nodes      int                  `json:"nodes,omitempty"` // on each of which Args is started; 0 means 1
 	// Reports is the directory of the observer's reports; empty without an observer.
 	Reports string `json:"reports,omitempty"`
 }
@@ -79,14 +91,15 @@ const (
 	fenced  phase = "fenced"  // another stretch owns the run; the job was killed
 )
 
-// nodeState is the content of node-N.json.
+// nodeState is the content of node.json.
 type nodeState struct {
 	Schema    int           `json:"schema"`
 	Phase     phase         `json:"phase"`
 	Host      string        `json:"host"`
 	Node      string        `json:"node"` // the engine's name of the host
 	EngineID  string        `json:"engine_id,omitempty"`
-	Held      time.Time     `json:"held"` // start of the stretch on its node, wall clock of the node
+	Life      string        `json:"life,omitempty"` // how often the engine had started the stretch before
+	Held      time.Time     `json:"held"`           // start of the stretch on its node, wall clock of the node
 	Started   time.Time     `json:"started"`
 	Wall      time.Time     `json:"wall"`         // of this state
 	Monotonic time.Duration `json:"monotonic_ns"` // the same moment on the node's monotonic clock
@@ -98,6 +111,10 @@ type nodeState struct {
 	Signal string       `json:"signal,omitempty"`
 	Asked  bool         `json:"asked,omitempty"` // the job was asked to save and exit on that signal
 	Exit   *launch.Exit `json:"exit,omitempty"`
+	// Meeting is where the processes of several nodes find each other, HOST:PORT; of the first node.
+	Meeting string `json:"meeting,omitempty"`
+	// Over is set when the job of the first node has ended, and those of the others are awaited.
+	Over bool `json:"over,omitempty"`
 	// Failure is why the job was not started.
 	Failure string `json:"failure,omitempty"`
 }
@@ -107,17 +124,17 @@ type owner struct {
 	Stretch int `json:"stretch"`
 }
 
-func specFile(n int) string    { return fmt.Sprintf("spec-%d.json", n) }
-func requestFile(n int) string { return fmt.Sprintf("request-%d.json", n) }
-func nodeFile(n int) string    { return fmt.Sprintf("node-%d.json", n) }
-func sampleFile(n int) string  { return fmt.Sprintf("sample-%d", n) }
-
 const (
-	ownerFile     = "owner.json"
+	ownerFile     = "owner.json" // in the run directory, as the next
 	stretchesFile = "stretches.json"
+	specFile      = "spec.json" // in that of a stretch, as the following
+	requestFile   = "request.json"
+	nodeFile      = "node.json"
+	sampleFile    = "sample"
+	logFile       = "supervisor.out" // the output of the supervisor itself
 )
 
-// readJSON reads a file of the run directory. A network file system revalidates a file when it is opened, so each call
+// readJSON reads a file of a directory. A network file system revalidates a file when it is opened, so each call
 // opens it again.
 func readJSON(dir, name string, into any) error {
 	data, err := regular.ReadFile(filepath.Join(dir, name), maxFile)
@@ -137,7 +154,7 @@ func readJSON(dir, name string, into any) error {
 	return nil
 }
 
-// writeJSON replaces a file of the run directory atomically and durably.
+// writeJSON replaces a file of a directory atomically and durably.
 func writeJSON(dir, name string, v any) error {
 	return regular.Replace(filepath.Join(dir, name), 0o600, func(w io.Writer) error { return json.NewEncoder(w).Encode(v) })
 }
@@ -172,13 +189,13 @@ func Stretches(runDir string) ([]engine.Stretch, error) {
 }
 
 // writeSample replaces the sample of a stretch. The encoding keeps readings that are not available (NaN).
-func writeSample(dir string, n int, s monitor.Sample) error {
-	return replace(dir, sampleFile(n), func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
+func writeSample(dir string, s monitor.Sample) error {
+	return replace(dir, sampleFile, func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
-func readSample(dir string, n int) (monitor.Sample, error) {
+func readSample(dir string) (monitor.Sample, error) {
 	var s monitor.Sample
-	f, err := regular.Open(filepath.Join(dir, sampleFile(n)), maxFile)
+	f, err := regular.Open(filepath.Join(dir, sampleFile), maxFile)
 	if err != nil {
 		return s, err
 	}

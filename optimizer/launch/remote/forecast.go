@@ -26,9 +26,9 @@ const historyOf = 7 * 24 * time.Hour
 const drawsElsewhere = 60
 
 // Forecasts predicts the start of a job at the place of an allocation, and at up to others other kinds of nodes that can
-// run it, the ones with the earliest starts; those not predicted when ctx ends are left out. user submits the job; runs is its expected run time, 0 if unknown; unit is
+// run it, the ones with the earliest starts; those not predicted when ctx ends are left out. user submits the job of a training called name (engine.TrainingOf); runs is its expected run time, 0 if unknown; unit is
 // the price of a billing unit, 0 for default rates.
-func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chosen engine.Offer, a resources.Allocation, user string, runs time.Duration,
+func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chosen engine.Offer, a resources.Allocation, user, name string, runs time.Duration,
 	unit cost.USD, others int) ([]engine.Forecast, error) {
 	now := time.Now()
 	q, err := eng.Queue(ctx, now)
@@ -46,7 +46,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			limit = runs + 2*time.Minute
 		}
 		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
-		r, err := wait.Predict(q, wait.Job{User: user, Name: "optimize", Place: p, Limit: limit, Submitted: now}, h, wait.Options{Draws: draws})
+		r, err := wait.Predict(q, wait.Job{User: user, Name: name, Place: p, Limit: limit, Submitted: now}, h, wait.Options{Draws: draws})
 		if err != nil {
 			return f, err
 		}
@@ -67,6 +67,9 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			rates := cost.Default(gpuOf(o, a))
 			f.Rates = &rates
 		}
+		if f.Rates != nil {
+			*f.Rates = f.Rates.Times(o.PerJob)
+		}
 		return f, nil
 	}
 	first, err := at(chosen, 0)
@@ -81,7 +84,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 		if others == 0 || ctx.Err() != nil {
 			break
 		}
-		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 {
+		if seen[name] || o.CPUs < a.CPUs || o.GPUs < a.GPUs || o.Nodes == 0 || a.GPUs > 0 && o.Nodes < o.PerJob {
 			continue
 		}
 		if f, err := at(o, drawsElsewhere); err == nil { // a place that cannot be predicted is no alternative

@@ -27,7 +27,8 @@ const stopSlack = 45 * time.Second
 // job is the agent's side of a stretch.
 type job struct {
 	launcher *Launcher
-	dir      string
+	dir      string // of the run
+	own      string // of the stretch
 
 	life    context.Context // cancelled by Close
 	cancel  context.CancelFunc
@@ -44,6 +45,7 @@ type job struct {
 	node    nodeState
 	changed time.Time     // when node last changed, on this machine's clock
 	offset  time.Duration // the node's monotonic clock less this machine's
+	skew    time.Duration // the node's wall clock less this machine's, to within the time of a read; 0 until known
 	status  engine.Status // the engine's last answer
 	asked   time.Time     // of that answer
 	silent  error         // why the engine does not answer; nil if it does
@@ -60,7 +62,7 @@ var _ interface {
 
 func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 	life, cancel := context.WithCancel(context.Background())
-	return &job{launcher: l, dir: dir, life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
+	return &job{launcher: l, dir: dir, own: launch.StretchDir(dir, s.N), life: life, cancel: cancel, poke: make(chan struct{}, 1), ready: make(chan struct{}), started: make(chan struct{}), done: make(chan struct{}), stretch: s,
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
@@ -114,13 +116,16 @@ func (j *job) steady() bool {
 // look reads the state of the node. It reports whether the stretch has ended.
 func (j *job) look() (over bool) {
 	var s nodeState
-	if readJSON(j.dir, nodeFile(j.stretch.N), &s) != nil {
+	if readJSON(j.own, nodeFile, &s) != nil {
 		return false
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s.Beat == j.node.Beat {
 		return s.Phase == ended || s.Phase == fenced
+	}
+	if skew := time.Until(s.Wall); j.node.Beat > 0 && (skew-j.skew).Abs() > 10*time.Second { // of a state written since the last look
+		j.skew = skew
 	}
 	j.node, j.changed = s, time.Now()
 	j.offset = s.Monotonic - launch.Monotonic()
@@ -342,7 +347,7 @@ func (j *job) endWithout(why string) {
 // database.
 func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
-	id, held := j.stretch.ID, j.node.Held
+	id, key, held := j.stretch.ID, j.stretch.Key, j.node.Held
 	seen := j.node.Wall.Sub(held)
 	j.mu.Unlock()
 	if id == "" {
@@ -353,7 +358,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 		lives, err := j.launcher.Engine.Account(ctx, id)
 		cancel()
-		if sum := whole(lives); err == nil && sum != nil {
+		if sum := whole(lives, key); err == nil && sum != nil {
 			life = sum
 			if sure = agree(life, held, seen); sure {
 				return life, true
@@ -370,9 +375,10 @@ func (j *job) account() (life *engine.Life, sure bool) {
 	}
 }
 
-// whole returns all lives of a job as one, in the state of the last: from the start of the first, with the sum of the
-// times, all of which are paid. nil unless all are final.
-func whole(lives []engine.Life) *engine.Life {
+// whole returns all lives of the job of a key as one, in the state of the last: from the start of the first, with the sum
+// of the times, all of which are paid. nil unless all are final.
+func whole(lives []engine.Life, key string) *engine.Life {
+	lives = slices.DeleteFunc(lives, func(l engine.Life) bool { return l.Key != key })
 	if len(lives) == 0 {
 		return nil
 	}
@@ -510,9 +516,9 @@ func (j *job) Waiting() string {
 	name := j.launcher.Engine.Name() + " job " + j.stretch.ID
 	switch {
 	case j.node.Phase == running:
-		return name + " runs on " + j.node.Node
+		return name + " runs on " + nodeWords(j.node.Node, j.stretch.Place.Nodes) + skewWords(j.skew)
 	case j.node.Phase == ready:
-		return name + " holds " + j.node.Node
+		return name + " holds " + nodeWords(j.node.Node, j.stretch.Place.Nodes) + skewWords(j.skew)
 	case j.silent != nil:
 		return fmt.Sprintf("%s: state unknown (%v)", name, j.silent)
 	case j.status.State == engine.Pending && !j.status.Expected.IsZero():
@@ -525,9 +531,29 @@ func (j *job) Waiting() string {
 	return name + " was submitted"
 }
 
+// nodeWords names the first node of n.
+func nodeWords(first string, n int) string {
+	if n < 2 {
+		return first
+	}
+	return fmt.Sprintf("%s and %d more", first, n-1)
+}
+
+// skewWords names a difference of clocks that would show in the times of records. No duration depends on it.
+func skewWords(skew time.Duration) string {
+	const shown = 30 * time.Second
+	switch {
+	case skew > shown:
+		return fmt.Sprintf(", whose clock is %v ahead", skew.Round(time.Second))
+	case skew < -shown:
+		return fmt.Sprintf(", whose clock is %v behind", -skew.Round(time.Second))
+	}
+	return ""
+}
+
 // Sample returns the node's latest sample; one without data if it is absent or old.
 func (j *job) Sample() monitor.Sample {
-	s, err := readSample(j.dir, j.stretch.N)
+	s, err := readSample(j.own)
 	if err != nil || j.unseen() > j.launcher.pace().stale {
 		return monitor.NoSample(time.Now())
 	}
@@ -583,7 +609,7 @@ func (j *job) request(change func(*request)) error {
 	j.mu.Lock()
 	want := j.want
 	change(&want)
-	err := writeJSON(j.dir, requestFile(j.stretch.N), want)
+	err := writeJSON(j.own, requestFile, want)
 	if err == nil {
 		j.want = want
 	}

@@ -30,6 +30,8 @@ type Launcher struct {
 	Longest func(p engine.Place) time.Duration
 	// Extra contains options of the site, passed through to the engine.
 	Extra []string
+	// Limit is the limit of the run time in Extra, which prevails; 0: none is there.
+	Limit time.Duration
 	// Notice is the time between the engine's SIGTERM and its SIGKILL; 0 means 30 s.
 	Notice time.Duration
 	// Inherited is the environment of this process; the environment of a Command is stored as the difference to it.
@@ -159,10 +161,9 @@ func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
 	}
 	s := engine.Stretch{N: len(all.List) + 1, Engine: l.Engine.Name(), Place: l.Place(c.Allocation), Alloc: c.Allocation, Submitted: time.Now(), State: statePrepared}
 	s.Key = fmt.Sprintf("optimize.%s.%d", filepath.Base(dir), s.N)
-	for _, name := range []string{nodeFile(s.N), specFile(s.N), requestFile(s.N), sampleFile(s.N)} {
-		if err := os.Remove(filepath.Join(dir, name)); err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
+	own := launch.StretchDir(dir, s.N)
+	if err := errors.Join(os.RemoveAll(own), os.MkdirAll(own, 0o700)); err != nil { // one that was not recorded
+		return nil, err
 	}
 	all.Schema, all.List = fileSchema, append(all.List, s)
 	if err := writeJSON(dir, stretchesFile, all); err != nil {
@@ -173,14 +174,14 @@ func (l *Launcher) reserve(dir string, c launch.Command) (*job, error) {
 
 // fill writes what a stretch starts, and makes it the owner of the run.
 func (l *Launcher) fill(j *job, c launch.Command) error {
-	if err := writeJSON(j.dir, ownerFile, owner{Schema: fileSchema, Stretch: j.stretch.N}); err != nil {
+	if err := writeJSON(j.dir, ownerFile, owner{Schema: ownerSchema, Stretch: j.stretch.N}); err != nil {
 		return err
 	}
 	j.mu.Lock()
 	j.stretch.State = ""
 	j.saveStretch()
 	j.mu.Unlock()
-	return l.writeSpec(j.dir, j.stretch.N, c)
+	return l.writeSpec(j, c)
 }
 
 // submit submits a stretch and records its id.
@@ -188,10 +189,7 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	s := &j.stretch
 	limit := l.timeLimit(c, s.Place)
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
-		Dir: c.Dir, Output: outputFile(j.dir, s.N), Place: s.Place, TimeLimit: limit, Extra: l.Extra}
-	if limit > 0 {
-		r.Warn = l.warn(c, limit)
-	}
+		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Warn: l.warn(c, limit), Extra: l.Extra}
 	id, err := l.Engine.Submit(ctx, r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -207,8 +205,11 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 
 // timeLimit returns the limit of the run time to ask for: what deadline and budget permit, with room for the start, the
 // last checkpoint and the engine's resolution of a minute, at most the longest that the place permits. The training is
-// stopped before it by its own limit.
+// stopped before it by its own limit. A limit of the user prevails.
 func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
+	if l.Limit > 0 {
+		return l.Limit
+	}
 	longest := time.Duration(math.MaxInt64)
 	if l.Longest != nil {
 		if d := l.Longest(p); d > 0 {
@@ -226,8 +227,13 @@ func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
 }
 
 // warn returns the time before the engine's time limit at which the supervisor is warned: enough for a save and an exit.
+// Without a limit of ours the site may have one, and Slurm may send the warning when it preempts the job.
 func (l *Launcher) warn(c launch.Command, limit time.Duration) time.Duration {
-	return min(max(l.notice(), c.Grace)+time.Minute, limit/2)
+	warn := max(l.notice(), c.Grace) + time.Minute
+	if limit > 0 {
+		warn = min(warn, limit/2)
+	}
+	return warn
 }
 
 func (l *Launcher) notice() time.Duration {
@@ -239,12 +245,13 @@ func (l *Launcher) notice() time.Duration {
 
 // writeSpec stores what a stretch starts. Only the variables that differ from the inherited environment are stored:
 // those of the user, which may be secret, reach the job through the engine.
-func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
+func (l *Launcher) writeSpec(j *job, c launch.Command) error {
 	s := spec{Schema: fileSchema, Args: c.Args, Dir: c.Dir, Allocation: c.Allocation, Limits: c.Limits, Grace: c.Grace, StopAfter: c.StopAfter,
-		StopBy: c.StopBy, Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports}
-	if limit := l.timeLimit(c, l.Place(c.Allocation)); limit > 0 {
-		s.Warn = l.warn(c, limit)
+		Notice: l.notice(), Interval: time.Second, PTY: c.PTY, Reports: c.Reports, Nodes: l.Place(c.Allocation).Nodes}
+	if !c.StopBy.IsZero() {
+		s.StopIn = max(time.Until(c.StopBy), time.Millisecond)
 	}
+	s.Warn = l.warn(c, l.timeLimit(c, l.Place(c.Allocation)))
 	inherited, own := variables(l.Inherited), variables(c.Env)
 	for _, name := range slices.Sorted(maps.Keys(own)) {
 		if value, ok := inherited[name]; deviceVariables[name] && c.Allocation.GPUs > 0 || ok && value == own[name] {
@@ -257,7 +264,7 @@ func (l *Launcher) writeSpec(dir string, n int, c launch.Command) error {
 			s.Unset = append(s.Unset, name)
 		}
 	}
-	return writeJSON(dir, specFile(n), s)
+	return writeJSON(j.own, specFile, s)
 }
 
 // deviceVariables are set by the engine for the devices that it has granted.
@@ -279,6 +286,9 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 		return nil, fmt.Errorf("adopt stretch %d of %s: its record is missing: %w", h.Stretch, h.RunDir, err)
 	}
 	j := l.newJob(h.RunDir, list[h.Stretch-1])
+	if _, err := os.Stat(j.own); err != nil {
+		return l.adoptEarlier(ctx, j)
+	}
 	if j.stretch.ID == "" {
 		found, err := l.Engine.List(ctx, j.stretch.Key)
 		if err != nil {
@@ -289,7 +299,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 			j.saveStretch()
 		}
 	}
-	readJSON(h.RunDir, requestFile(h.Stretch), &j.want) // without it the numbering starts at 0, below that of the node
+	readJSON(j.own, requestFile, &j.want) // without it the numbering starts at 0, below that of the node
 	j.want.Schema = fileSchema
 	l.WithdrawPrepared(h.RunDir)
 	if j.look() { // known at once: an outage of the agent is not counted beyond the end of the job
@@ -298,6 +308,22 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 	}
 	j.left.Add(1)
 	go j.watch()
+	return j, nil
+}
+
+// adoptEarlier returns the stretch of an earlier version of this program, whose files differ, if its job has ended.
+func (l *Launcher) adoptEarlier(ctx context.Context, j *job) (launch.Job, error) {
+	s := &j.stretch
+	if s.Ended.IsZero() {
+		found, err := l.Engine.List(ctx, s.Key)
+		if err == nil && slices.ContainsFunc(found, func(f engine.Status) bool { return f.State != engine.Ended }) {
+			err = fmt.Errorf("it was started by an earlier version of this program, whose files differ: cancel %s job %s, then resume", s.Engine, s.ID)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("adopt stretch %d of %s: %w", s.N, j.dir, err)
+		}
+	}
+	j.endWithout("of an earlier version of this program")
 	return j, nil
 }
 
@@ -331,7 +357,7 @@ func (l *Launcher) Release(ctx context.Context, runDir string) error {
 		return err
 	}
 	if len(list) > 0 {
-		if err := writeJSON(runDir, ownerFile, owner{Schema: fileSchema, Stretch: len(list) + 1}); err != nil {
+		if err := writeJSON(runDir, ownerFile, owner{Schema: ownerSchema, Stretch: len(list) + 1}); err != nil {
 			return err
 		}
 	}

@@ -34,8 +34,7 @@ const (
 	// fenceTime is the time in which an earlier stretch notices that it no longer owns the run. One that has not
 	// renewed its state for so long is dead or has been killed by its own fence.
 	fenceTime = 3 * time.Second
-	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch to
-	// release the run directory.
+	// busyTime limits the wait, in addition to the time for a save and an exit, for the keeper of an earlier stretch.
 	busyTime = 30 * time.Second
 )
 
@@ -59,10 +58,12 @@ func Node(args, self []string) int {
 		fmt.Fprintf(os.Stderr, "stretch %q: want a number from 1\n", args[1])
 		return codeNode
 	}
-	n := &node{dir: args[0], n: number, self: self, signals: make(chan os.Signal, 16)}
+	n := &node{run: args[0], shared: launch.StretchDir(args[0], number), n: number, self: self, signals: make(chan os.Signal, 16)}
+	n.rank, _ = strconv.Atoi(os.Getenv("SLURM_PROCID")) // 0 on the first or only node
+	n.dir = rankDir(n.shared, n.rank)
 	signal.Notify(n.signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2)
 	defer signal.Stop(n.signals)
-	code, err := n.run()
+	code, err := n.carryOut()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 	}
@@ -71,8 +72,11 @@ func Node(args, self []string) int {
 
 // node is one stretch on its node.
 type node struct {
-	dir     string
+	run     string // directory of the run
+	shared  string // directory of the stretch
+	dir     string // the only directory below which this process writes: that of the stretch or, with a rank, its own
 	n       int
+	rank    int // of several nodes, from 0: the first one speaks for all
 	self    []string
 	signals chan os.Signal
 	state   nodeState
@@ -89,20 +93,28 @@ type node struct {
 	sampled time.Time
 
 	terminated bool // the engine has sent SIGTERM
+
+	peers   []peer    // latest states of the other nodes: of the first one, or those of all others
+	failed  *peer     // the first of the others whose job failed, or the first node when it ended
+	stopAt  time.Time // of the job, since another node failed or the first one ended; zero: neither
+	ordered bool      // the stop at stopAt has been carried out
 }
 
 // errFenced reports that another stretch owns the run.
 var errFenced = errors.New("another stretch owns the run")
 
-// run carries out the stretch.
-func (n *node) run() (int, error) {
+// carryOut runs the stretch.
+func (n *node) carryOut() (int, error) {
 	host, _ := os.Hostname()
+	if err := os.MkdirAll(n.dir, 0o700); err != nil {
+		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
+	}
 	var earlier nodeState
-	if readJSON(n.dir, nodeFile(n.n), &earlier) == nil && earlier.Phase != ready {
+	if readJSON(n.dir, nodeFile, &earlier) == nil && earlier.Phase != ready {
 		return codeSaved, n.refuseSecond(earlier)
 	}
 	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
-		EngineID: os.Getenv("SLURM_JOB_ID"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
+		EngineID: os.Getenv("SLURM_JOB_ID"), Life: os.Getenv("SLURM_RESTART_COUNT"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -112,7 +124,7 @@ func (n *node) run() (int, error) {
 		}
 		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
 	}
-	if err := n.start(); errors.Is(err, launch.ErrBusy) { // an earlier stretch still holds the run directory: another attempt may succeed
+	if err := n.start(); errors.Is(err, launch.ErrBusy) { // the keeper of an earlier stretch lives: another attempt may succeed
 		return codeSaved, errors.Join(err, n.fail(ended, launch.Preempted, err.Error()))
 	} else if err != nil {
 		return codeNode, errors.Join(err, n.fail(ended, launch.StartFailed, err.Error()))
@@ -148,7 +160,7 @@ func (n *node) fail(p phase, reason launch.ExitReason, why string) error {
 func (n *node) beat() error {
 	s := &n.state
 	s.Wall, s.Monotonic, s.Beat = time.Now(), launch.Monotonic(), s.Beat+1
-	return replace(n.dir, nodeFile(n.n), func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
+	return replace(n.dir, nodeFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
 // awaitTurn waits until the agent has written what to start and every earlier stretch has ended. It fails if the
@@ -166,7 +178,7 @@ func (n *node) awaitTurn() error {
 		case <-time.After(nodeTick):
 		}
 		var q request
-		if readJSON(n.dir, requestFile(n.n), &q) == nil && q.Stop != nil {
+		if readJSON(n.shared, requestFile, &q) == nil && q.Stop != nil {
 			return errors.New("withdrawn before the job was started")
 		}
 		if n.isFenced() {
@@ -176,7 +188,21 @@ func (n *node) awaitTurn() error {
 			n.sampled = time.Now()
 			n.beat() // it still holds its place; the next beat may succeed
 		}
-		if earlier, alive := n.predecessor(); alive {
+		if n.rank > 0 {
+			alive, begun, err := n.firstHasBegun()
+			switch {
+			case err != nil:
+				return err
+			case alive:
+				idle = time.Now()
+			}
+			if !begun {
+				if time.Since(idle) > patience {
+					return fmt.Errorf("the first node shows no sign of life within %v", patience)
+				}
+				continue
+			}
+		} else if earlier, alive := n.predecessor(); alive {
 			idle = time.Now()
 			if earlier.Beat != before.Beat || earlier.Host != before.Host {
 				before, quiet = earlier, time.Now()
@@ -185,7 +211,7 @@ func (n *node) awaitTurn() error {
 				continue
 			}
 		}
-		switch err := readJSON(n.dir, specFile(n.n), &n.spec); {
+		switch err := readJSON(n.shared, specFile, &n.spec); {
 		case err == nil:
 			return nil
 		case errors.Is(err, launch.ErrNewer):
@@ -201,7 +227,7 @@ func (n *node) awaitTurn() error {
 func (n *node) predecessor() (nodeState, bool) {
 	for k := n.n - 1; k >= 1; k-- {
 		var s nodeState
-		err := readJSON(n.dir, nodeFile(k), &s)
+		err := readJSON(launch.StretchDir(n.run, k), nodeFile, &s)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -215,7 +241,7 @@ func (n *node) predecessor() (nodeState, bool) {
 // isFenced reports whether a later stretch owns the run. A file that cannot be read changes nothing.
 func (n *node) isFenced() bool {
 	var o owner
-	return readJSON(n.dir, ownerFile, &o) == nil && o.Stretch > n.n
+	return readJSON(n.run, ownerFile, &o) == nil && o.Stretch > n.n
 }
 
 // start starts the job under a keeper. The processors are those that the engine has granted; a request for more is
@@ -235,16 +261,17 @@ func (n *node) start() error {
 	}
 	l := s.Limits
 	l.CPUs.Min, l.GPUs.Min = 0, 0
-	c := launch.Command{Args: s.Args, Dir: s.Dir, Env: n.environment(), PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
+	c := launch.Command{Args: s.Args, Dir: s.Dir, PTY: s.PTY, RunDir: n.dir, Allocation: a, Limits: l, Grace: s.Grace,
 		StopAfter: n.stopAfter(), Tied: true}
-	local := launch.Local{Self: n.self, Host: host}
-	for until := time.Now().Add(busyTime + 2*s.Grace); ; time.Sleep(nodeTick) {
-		n.job, err = local.Start(context.Background(), c)
-		if !errors.Is(err, launch.ErrBusy) || time.Now().After(until) || n.isFenced() {
-			break
-		}
+	if err := n.awaitKeepers(); err != nil {
+		return err
 	}
-	if err != nil {
+	if err := n.meet(); err != nil {
+		return err
+	}
+	c.Env = n.environment()
+	local := launch.Local{Self: n.self, Host: host}
+	if n.job, err = local.Start(context.Background(), c); err != nil {
 		return err
 	}
 	tree := n.job.(launch.ProcessTree)
@@ -258,10 +285,28 @@ func (n *node) start() error {
 	return nil
 }
 
+// awaitKeepers waits until the keepers of all earlier stretches have ended: one whose supervisor was killed still lets its
+// training save. On a file system without locks it does not wait.
+func (n *node) awaitKeepers() error {
+	until := time.Now().Add(busyTime + 2*n.spec.Grace)
+	for k := n.n - 1; k >= 1; k-- {
+		dir := launch.StretchDir(n.run, k)
+		for slices.ContainsFunc(append(rankDirs(dir), dir), launch.Supervised) {
+			if n.isFenced() || time.Now().After(until) {
+				return fmt.Errorf("%w: stretch %d", launch.ErrBusy, k)
+			}
+			time.Sleep(nodeTick)
+			n.beat() // the next beat may succeed
+		}
+	}
+	return nil
+}
+
 // environment is that of the batch job with the variables of the spec.
 func (n *node) environment() []string {
 	own := map[string]bool{}
-	for _, v := range slices.Concat(n.spec.Env, n.spec.Unset) {
+	set := append(slices.Clone(n.spec.Env), n.rankVariables()...)
+	for _, v := range slices.Concat(set, n.spec.Unset) {
 		name, _, _ := strings.Cut(v, "=")
 		own[name] = true
 	}
@@ -271,18 +316,30 @@ func (n *node) environment() []string {
 			env = append(env, v)
 		}
 	}
-	return append(env, n.spec.Env...)
+	return append(env, set...)
 }
 
-// stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and StopBy.
+// stopAfter returns the time limit of the job if no agent changes it: the earlier of StopAfter and the rest of StopIn.
 func (n *node) stopAfter() time.Duration {
 	d := n.spec.StopAfter
-	if by := n.spec.StopBy; !by.IsZero() {
-		if left := max(time.Until(by), time.Millisecond); d == 0 || left < d {
+	if in := n.spec.StopIn; in > 0 {
+		if left := max(in-n.sinceSpec(), time.Millisecond); d == 0 || left < d {
 			d = left
 		}
 	}
 	return d
+}
+
+// sinceSpec returns the time since the spec was written. Both moments are file times, which are those of one clock, that of
+// the file system, whatever the clocks of the agent's machine and of this one show.
+func (n *node) sinceSpec() time.Duration {
+	n.beat() // the next beat may succeed
+	spec, err1 := os.Stat(filepath.Join(n.shared, specFile))
+	own, err2 := os.Stat(filepath.Join(n.dir, nodeFile))
+	if err1 != nil || err2 != nil {
+		return 0
+	}
+	return max(own.ModTime().Sub(spec.ModTime()), 0)
 }
 
 // supervise carries out requests, answers the engine's signals and renews the state until the job has ended.
@@ -308,10 +365,11 @@ func (n *node) supervise() (int, error) {
 		}
 		n.serve()
 		n.escalate()
+		n.followPeers()
 		if time.Since(n.sampled) >= interval {
 			n.sampled = time.Now()
 			if s, _ := n.sampler.Sample(context.Background(), n.sampled); n.sampler != nil {
-				writeSample(n.dir, n.n, s) // a missing sample is no data for the agent
+				writeSample(n.dir, s) // a missing sample is no data for the agent
 			}
 			n.beat() // a full disk does not end the training
 		}
@@ -363,6 +421,9 @@ func (n *node) receive(s os.Signal) {
 // saveAndStop asks the job to save and exit: through the observer, or by the checkpoint signal.
 func (n *node) saveAndStop() bool {
 	if n.spec.Reports != "" {
+		if n.rank > 0 { // the first node asks; the others end with it
+			return true
+		}
 		r := observe.NewReader(n.spec.Reports)
 		for {
 			if rows, err := r.Poll(time.Now()); err != nil || len(rows) == 0 {
@@ -388,7 +449,7 @@ func (n *node) escalate() {
 // serve carries out what the agent has requested since the last call.
 func (n *node) serve() {
 	var q request
-	if readJSON(n.dir, requestFile(n.n), &q) != nil {
+	if readJSON(n.shared, requestFile, &q) != nil {
 		return // none yet, or a later version: the previous request remains in force
 	}
 	was := n.seen
@@ -412,7 +473,7 @@ func (n *node) serve() {
 
 // finish records the end of the job and returns the exit code of the process.
 func (n *node) finish() (int, error) {
-	exit := n.job.Exit()
+	exit := n.awaitPeers(n.job.Exit())
 	n.state.Phase, n.state.Exit = ended, &exit
 	err := n.beat()
 	for range 20 { // a full disk may have room again; the agent otherwise reads exit.json
@@ -436,9 +497,4 @@ func signalNumber(name string) syscall.Signal {
 		return s
 	}
 	return unix.SIGKILL
-}
-
-// outputFile is the output of the supervisor of a stretch.
-func outputFile(dir string, n int) string {
-	return filepath.Join(dir, fmt.Sprintf("stretch-%d.out", n))
 }

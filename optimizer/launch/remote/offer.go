@@ -18,6 +18,7 @@ type Wish struct {
 	Partition string // empty: the default of the site
 	GPUType   string // empty: any
 	Feature   string // empty: any
+	Nodes     int    // of each job; 0 means 1
 }
 
 // ReadWish reads the options of sbatch that select nodes: --partition, --constraint, and the type in --gres and
@@ -60,6 +61,7 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 	var fit []engine.Offer
 	for _, o := range offers {
 		if w.Fits(o) {
+			o.PerJob = w.Nodes
 			fit = append(fit, o)
 		}
 	}
@@ -85,10 +87,10 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 	}), nil
 }
 
-// Fits reports whether an offer agrees with the wish and has a node that is up.
+// Fits reports whether an offer agrees with the wish and has as many nodes that are up, at least one.
 func (w Wish) Fits(o engine.Offer) bool {
 	return (w.Partition == "" && o.Default || o.Partition == w.Partition) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
-		(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes > 0
+		(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes >= max(1, w.Nodes)
 }
 
 // String formats the wish for messages.
@@ -100,7 +102,10 @@ func (w Wish) String() string {
 		}
 	}
 	if len(parts) == 0 {
-		return "the default partition"
+		parts = []string{"the default partition"}
+	}
+	if w.Nodes > 1 {
+		parts = append(parts, fmt.Sprintf("%d nodes of one kind", w.Nodes))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -116,7 +121,7 @@ func Describe(o engine.Offer) string {
 
 // Host returns one node of an offer as a machine. Its GPUs are placeholders: the engine chooses the devices.
 func Host(o engine.Offer) resources.Host {
-	h := resources.Host{CPUs: float64(o.CPUs), Memory: o.Memory}
+	h := resources.Host{CPUs: float64(o.CPUs), Memory: o.Memory, Nodes: max(1, o.PerJob)}
 	for i := range o.GPUs {
 		h.GPUs = append(h.GPUs, resources.GPU{Index: i, UUID: fmt.Sprintf("%s-%d", cmp.Or(o.GPUType, "gpu"), i), Name: o.GPUType})
 	}
@@ -126,7 +131,7 @@ func Host(o engine.Offer) resources.Host {
 // PlaceOn returns the request for an allocation on nodes of an offer. A job without a stated amount of memory asks for
 // the share of the node that corresponds to its CPUs or GPUs.
 func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
-	p := engine.Place{Partition: o.Partition, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory}
+	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory}
 	if a.GPUs > 0 {
 		p.GPUType = o.GPUType
 	}

@@ -132,6 +132,10 @@ func (c *cluster) run() {
 
 func (c *cluster) start(b *batch) {
 	cmd := exec.Command(b.request.Argv[0], b.request.Argv[1:]...)
+	if n := b.request.Place.Nodes; n > 1 {
+		each := fmt.Sprintf(`for k in $(seq %d); do SLURM_PROCID=$k SLURMD_NODENAME=node$k "$@" & done; SLURM_PROCID=0 SLURMD_NODENAME=node0 "$@"; code=$?; wait; exit $code`, n-1)
+		cmd = exec.Command("/bin/sh", append([]string{"-c", each, "srun"}, b.request.Argv...)...)
+	}
 	cmd.Env, cmd.Dir = b.request.Env, b.request.Dir
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := os.OpenFile(b.request.Output, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -233,7 +237,7 @@ func (c *cluster) Account(_ context.Context, ids ...string) ([]engine.Life, erro
 	var out []engine.Life
 	for _, id := range ids {
 		if b := c.jobs[id]; b != nil {
-			l := engine.Life{ID: id, State: b.raw, Final: b.state == engine.Ended && !b.end.IsZero(), Cancelled: b.who, Submitted: b.submit, Started: b.start, Ended: b.end}
+			l := engine.Life{ID: id, Key: b.key, State: b.raw, Final: b.state == engine.Ended && !b.end.IsZero(), Cancelled: b.who, Submitted: b.submit, Started: b.start, Ended: b.end}
 			if !b.start.IsZero() && l.Final {
 				l.Elapsed = b.end.Sub(b.start)
 			}
@@ -321,7 +325,7 @@ func TestExitOfTheJob(t *testing.T) {
 			if e.Held < e.Ran || e.Ran <= 0 {
 				t.Errorf("held %v, ran %v: the place is held at least while the job runs", e.Held, e.Ran)
 			}
-			if out := awaitFile(t, filepath.Join(command.RunDir, "job.stdout")); out != "hello\n" {
+			if out := awaitFile(t, filepath.Join(launch.StretchDir(command.RunDir, 1), "job.stdout")); out != "hello\n" {
 				t.Errorf("output %q", out)
 			}
 			list, err := Stretches(command.RunDir)
@@ -518,6 +522,27 @@ func TestFence(t *testing.T) {
 	}
 	if changes != 2 {
 		t.Errorf("the writer changed %d times, want 2: each job writes in one piece", changes)
+	}
+}
+
+// TestKeeperWithoutSupervisor: the supervisor of a stretch is killed, and its training takes longer to save than a node
+// waits for a silent predecessor. The next one begins after it.
+func TestKeeperWithoutSupervisor(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	command := shell(t, `echo begin $$ >> journal; touch began; trap 'for i in 1 2 3 4 5 6; do sleep 1; done; echo end $$ >> journal; exit 75' USR1; while :; do sleep 0.1; done`)
+	command.Grace = 20 * time.Second
+	l := site(t, c)
+	first := start(t, l, command)
+	await(t, "the start", first.Started())
+	awaitFile(t, filepath.Join(command.Dir, "journal"))
+	c.job("1").cmd.Process.Kill()
+	second := start(t, l, command)
+	await(t, "the second start", second.Started())
+	second.Stop(context.Background(), 0)
+	lines := strings.Split(strings.TrimSpace(awaitFile(t, filepath.Join(command.Dir, "journal"))), "\n")
+	if len(lines) < 2 || !strings.HasPrefix(lines[1], "end") {
+		t.Errorf("journal %q: the second began before the first had saved", lines)
 	}
 }
 
@@ -862,7 +887,7 @@ func TestWarnedBeforeTheLimit(t *testing.T) {
 	c.Signal(context.Background(), "1", syscall.SIGUSR1)
 	for until := time.Now().Add(testPatience); ; time.Sleep(10 * time.Millisecond) {
 		var s nodeState
-		if readJSON(command.RunDir, nodeFile(1), &s) == nil && s.Signal == "SIGUSR1" {
+		if readJSON(launch.StretchDir(command.RunDir, 1), nodeFile, &s) == nil && s.Signal == "SIGUSR1" {
 			break
 		}
 		if time.Now().After(until) {
@@ -877,5 +902,36 @@ func TestWarnedBeforeTheLimit(t *testing.T) {
 	await(t, "the end", j.Done())
 	if e := j.Exit(); e.Code != 3 || e.Reason != launch.Exited {
 		t.Errorf("exit %+v", e)
+	}
+}
+
+// TestAdoptEarlierVersion checks that a job whose files are those of an earlier version is refused while it may run, and is
+// recorded as ended afterwards.
+func TestAdoptEarlierVersion(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.hold = true
+	command := shell(t, "exec sleep 1000")
+	l := site(t, c)
+	first := start(t, l, command)
+	h := first.Handle()
+	first.Close()
+	if err := os.RemoveAll(launch.StretchDir(command.RunDir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	l = site(t, c)
+	if _, err := l.Adopt(context.Background(), h); err == nil || !strings.Contains(err.Error(), "cancel cluster job 1, then resume") {
+		t.Errorf("adopted a job of an earlier version: %v", err)
+	}
+	if err := c.Cancel(context.Background(), "1"); err != nil {
+		t.Fatal(err)
+	}
+	j, err := l.Adopt(context.Background(), h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end", j.Done())
+	if e := j.Exit(); e.Reason != launch.Cancelled {
+		t.Errorf("exit %+v, want cancelled", e)
 	}
 }

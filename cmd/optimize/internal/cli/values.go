@@ -197,6 +197,19 @@ func (v *Values) Preference() (p plan.Preference, stated bool, err error) {
 // List returns the elements of a setting.
 func (v *Values) List(key string) []string { return v.v.GetStringSlice(key) }
 
+// Lines returns the texts of a setting, which may contain blanks: a single text, as of a variable, has one per line.
+func (v *Values) Lines(key string) []string {
+	switch x := v.v.Get(key).(type) {
+	case nil:
+		return nil
+	case []string:
+		return x
+	case string:
+		return strings.Split(strings.Trim(x, "\n"), "\n")
+	}
+	return v.List(key)
+}
+
 // Table returns the entries of a setting.
 func (v *Values) Table(key string) map[string]string { return v.v.GetStringMapString(key) }
 

@@ -17,6 +17,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cmd/optimize/internal/runs"
+	"trainopt/internal/suggest"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/run"
@@ -198,7 +199,11 @@ func checkPolicy(what, name string) error {
 	} else if strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
-	return cli.Usagef("%s %q: unknown, nearest known is %s; optimize simulate rounds --policies lists all", what, name, cli.Nearest(name, share.Names()))
+	near := ""
+	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
+		near = fmt.Sprintf(", nearest known is %s", best)
+	}
+	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --policies lists all", what, name, near)
 }
 
 // requireServer returns an error that says how to start a server, if no server has ever been started.

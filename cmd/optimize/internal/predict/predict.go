@@ -51,7 +51,7 @@ type options struct {
 	clouds                                 []string
 	spot, here                             bool
 	top                                    int
-	export                                 string
+	export, image                          string
 	command                                []string // of the job, to export
 }
 
@@ -67,8 +67,9 @@ by its properties (--model, --params …). Predictions are based on the runs dat
 no measurement resembles the job, no prediction is made. Machines are those of the price catalogue (optimize prices), or the
 local one (--here).
 
-With --export, the selected machine becomes a batch script of Slurm (sbatch) or a task of SkyPilot (sky), which runs the
-command after -- or else the script: with the predicted resources, and the upper end of the predicted time as its limit.
+With --export, the selected machine becomes a batch script of Slurm (sbatch), a task of SkyPilot (sky) or a Job of
+Kubernetes (k8s-job), which runs the command after -- or else the script: with the predicted resources, and the upper end of
+the predicted time as its limit (k8s-job: the deadline, if there is one).
 
 Exit code 6: no machine meets the deadline and the budget with 95 % probability.`,
 		Example: `  optimize predict --like latest --epochs 200 --deadline 8h --prefer cost
@@ -102,6 +103,7 @@ Exit code 6: no machine meets the deadline and the budget with 95 % probability.
 	fs.BoolVar(&o.here, "here", false, "predict for this machine instead of those of the catalogue")
 	fs.IntVar(&o.top, "top", 5, "number of cheapest offers to show")
 	fs.StringVar(&o.export, "export", "", "write a file that starts the job on the selected machine: "+strings.Join(predict.Exports(), "|"))
+	fs.StringVar(&o.image, "image", "", "container image of the command, `NAME` (with --export k8s-job)")
 	o.format.Add(fs, "output", strings.Split(predict.FormatNames(), ", "))
 	cli.AddSettings(fs, predictSettings)
 	return cmd
@@ -148,7 +150,7 @@ func (o *options) run() error {
 		return err
 	}
 	if o.export != "" && answer.Feasible {
-		return o.Write(o.format.File, o.export+" file", func(w io.Writer) error { return predict.Export(w, answer, o.export, o.command) })
+		return o.Write(o.format.File, o.export+" file", func(w io.Writer) error { return predict.Export(w, answer, o.export, o.command, o.image) })
 	}
 	if o.export != "" {
 		return cli.Infeasiblef("%s; nothing is exported", answer.Nearest)
@@ -167,6 +169,8 @@ func (o *options) checkExport() error {
 	switch {
 	case o.export == "" && len(o.command) > 0:
 		return errors.New("a command after -- requires --export: nothing else runs it")
+	case o.export == "" && o.image != "":
+		return errors.New("--image requires --export k8s-job: nothing else runs in a container")
 	case o.export == "":
 		return nil
 	case len(o.command) == 0 && o.script != "":
@@ -179,6 +183,7 @@ func (o *options) checkExport() error {
 	}
 	return errors.Join(cli.WantOne("export", o.export, predict.Exports()...),
 		o.Check(cli.Rule{If: true, Flags: "format top", Conflict: "--export", Reason: "the exported file has its own format"},
+			cli.Rule{If: o.export != "k8s-job", Flags: "image", Requires: "--export k8s-job", Reason: "nothing else runs in a container"},
 			cli.Rule{If: o.export == "sky", Flags: "here", Conflict: "--export sky", Reason: "this machine is not one of a cloud"}))
 }
 

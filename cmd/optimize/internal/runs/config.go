@@ -6,10 +6,12 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/optimizer/inspect"
+	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
@@ -38,7 +40,7 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 		Every: v.Whole("rl.epoch_adjustment_frequency", &errs), Grace: v.Length("engine.grace", &errs),
 		Restarts: v.Whole("engine.max_restarts", &errs), Python: v.Text("engine.python"),
 		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"), Observe: v.Text("monitor.observe"),
-		PTY: v.Toggle("monitor.pty", &errs), Requeue: v.Toggle("engine.requeue", &errs),
+		PTY: v.Toggle("monitor.pty", &errs), Nodes: v.Whole("engine.nodes", &errs), Requeue: v.Toggle("engine.requeue", &errs),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none rather than the default
 		if v.Set(key) && *n == 0 {
@@ -74,6 +76,7 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 			errs = append(errs, err)
 		}
 	}
+	cfg.Notify, cfg.NotifyLink = targets(v, &errs), v.Text("monitor.notify_link")
 	var err error
 	before := len(errs)
 	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
@@ -107,6 +110,24 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 		cfg.Rates = rates
 	}
 	return nil
+}
+
+// targets returns the targets of messages.
+func targets(v *cli.Values, errs *[]error) []notify.Target {
+	var out []notify.Target
+	list := v.Lines("monitor.notify")
+	if len(list) == 0 && strings.HasPrefix(v.Source("monitor.notify"), "--") {
+		list = []string{""} // pflag drops a single empty value
+	}
+	for _, text := range list {
+		t, err := notify.Parse(text)
+		if err != nil {
+			*errs = append(*errs, fmt.Errorf("%s: %w", v.Source("monitor.notify"), err))
+			continue
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // knobs returns the user's templates by knob name; nil if none are given.

@@ -3,6 +3,7 @@ package runs
 import (
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -20,24 +21,35 @@ type exportOptions struct {
 	cli.Options
 	format        cli.Format
 	since         string
+	to, name      string
 	kinds, models []string
 }
 
 func exportCommand(e *cli.Env) *cobra.Command {
 	o := &exportOptions{format: cli.Format{Name: "csv"}}
 	cmd := &cobra.Command{
-		Use: "export", Short: "Write the history of all runs and imported logs as CSV, JSON or Parquet", Args: cobra.NoArgs,
+		Use: "export [RUN…]", Short: "Write the history as CSV, JSON or Parquet, or runs to MLflow or TensorBoard", Args: cobra.ArbitraryArgs,
 		Long: `Write the history as a table: one row per run, per segment of a run that was timed at one allocation (kind probe; its work
-is part of the run), and per imported log. Unknown cells are empty, or null. Columns:
+is part of the run), and per imported log. Unknown cells are empty, or null.
+
+--format mlflow and tensorboard write the given runs, by default all, with their values over time: to a file store of MLflow
+(--to mlruns), to its server (--to http://HOST:5000; MLFLOW_TRACKING_TOKEN, or MLFLOW_TRACKING_USERNAME and _PASSWORD), or as
+event files of TensorBoard. A run that was exported before is replaced.
+
+Columns of the table:
 
 ` + columnList(),
 		Example: `  optimize runs export --kind run --since 2026-01-01 > runs.csv
-  optimize runs export --model resnet50 -o runs.parquet`,
-		RunE: func(*cobra.Command, []string) error { return o.run() },
+  optimize runs export --model resnet50 -o runs.parquet
+  optimize runs export latest --format mlflow --to http://127.0.0.1:5000
+  optimize runs export --format tensorboard --to tensorboard`,
+		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	o.format.Add(fs, "output", history.ExportFormats())
+	o.format.Add(fs, "output", append(history.ExportFormats(), slices.Sorted(maps.Keys(trackers))...))
+	fs.StringVar(&o.to, "to", "", "with mlflow, tensorboard: the `DIR` of the store, or the http address of the server of MLflow (default: mlruns, tensorboard)")
+	fs.StringVar(&o.name, "experiment", "optimize", "with mlflow: `NAME` of the experiment")
 	fs.StringSliceVar(&o.kinds, "kind", nil, "only run|probe|log, separated by commas")
 	fs.StringSliceVar(&o.models, "model", nil, "only these model `NAME`s, separated by commas")
 	fs.StringVar(&o.since, "since", "", "only entries that started on `DATE` (YYYY-MM-DD, UTC) or later")
@@ -77,13 +89,22 @@ func (o *exportOptions) filter() (history.Filter, error) {
 	return filter, nil
 }
 
-func (o *exportOptions) run() error {
+func (o *exportOptions) run(args []string) error {
+	if err := o.format.Resolve(o.Options); err != nil {
+		return err
+	}
+	if _, ok := trackers[o.format.Name]; ok {
+		return o.track(args)
+	}
+	if err := o.Check(cli.Rule{If: true, Flags: "to experiment", Requires: "--format mlflow or tensorboard"}); err != nil {
+		return cli.Usage(err)
+	}
+	if len(args) > 0 {
+		return cli.Usagef("the table contains all runs: to select runs, use --format mlflow or tensorboard, or --kind, --model and --since")
+	}
 	filter, err := o.filter()
 	if err != nil {
 		return cli.Usage(err)
-	}
-	if err := o.format.Resolve(o.Options); err != nil {
-		return err
 	}
 	if out, ok := o.Stdout.(*os.File); o.format.File == "" && o.format.Name == "parquet" && ok && term.IsTerminal(int(out.Fd())) {
 		return cli.Usagef("--format parquet cannot be written to a terminal: name a file with -o, or redirect the output")

@@ -3,6 +3,7 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -99,11 +100,13 @@ func importCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import LOG…", Short: "Import training logs of other tools into the history", Args: cobra.MinimumNArgs(1),
 		Long: `Import training logs of other programs into the history, so that predictions and analyses use them. A log may be
-compressed by gzip, or be the directory in which a framework stored it. Values that a log lacks are taken from the flags.
+compressed by gzip, or be the directory in which a framework stored it: event files of TensorBoard, an offline run of W&B
+(wandb/offline-run-…), a file store of MLflow (mlruns) with all its runs. Values that a log lacks are taken from the flags.
 Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not prevent the import
 of the others (exit code 2).`,
 		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
-  optimize runs import old/*.csv --format keras`,
+  optimize runs import old/*.csv --format keras
+  optimize runs import mlruns wandb`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
@@ -142,8 +145,16 @@ func (o *importOptions) run(paths []string) error {
 	out := []imported{}
 	var entries []history.Entry
 	var errs []error
-	for _, path := range paths {
+	stores, empty := map[string]int{}, map[string]int{} // runs, and those without a row, by store
+	for _, one := range expand(o.Env, paths) {
+		path := one.path
+		stores[one.store] = one.of
 		log, err := logs.Read(o.Path(path), options)
+		if one.of > 1 && errors.Is(err, trainlog.ErrNoData) {
+			if empty[one.store]++; empty[one.store] < one.of {
+				continue
+			}
+		}
 		if errors.Is(err, os.ErrNotExist) {
 			err = fmt.Errorf("read training log %s: no such file", path)
 		}
@@ -167,10 +178,34 @@ func (o *importOptions) run(paths []string) error {
 			return err
 		}
 	}
+	for _, store := range slices.Sorted(maps.Keys(empty)) {
+		warn(o.Env, []string{fmt.Sprintf("%d of %d runs in %s %s no training row", empty[store], stores[store], store, map[bool]string{true: "has", false: "have"}[empty[store] == 1])})
+	}
 	if err := o.show(out); err != nil {
 		return err
 	}
 	return cli.Usage(errors.Join(errs...))
+}
+
+// storedRun is a log to import: one named by the user, or one of several runs in a store.
+type storedRun struct {
+	path, store string
+	of          int // runs in the store
+}
+
+// expand replaces the stores of experiment trackers by the runs in them.
+func expand(e *cli.Env, paths []string) []storedRun {
+	var out []storedRun
+	for _, path := range paths {
+		found := trainlog.RunsIn(e.Path(path))
+		if len(found) == 1 && found[0] == e.Path(path) {
+			found[0] = path
+		}
+		for _, one := range found {
+			out = append(out, storedRun{one, path, len(found)})
+		}
+	}
+	return out
 }
 
 // maxBadRows is the number of bad rows shown per log.

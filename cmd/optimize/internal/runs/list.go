@@ -144,7 +144,8 @@ func orphanState(dir string) string {
 	if launch.Living(dir) {
 		return "orphaned (running)"
 	}
-	if h, err := launch.Find(dir); err == nil {
+	dirs := launch.JobDirs(dir)
+	if h, err := launch.Find(dirs[len(dirs)-1]); err == nil {
 		if exit, ok := launch.ReadExit(h); ok {
 			return fmt.Sprintf("orphaned (%s)", exit.Reason)
 		}

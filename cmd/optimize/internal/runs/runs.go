@@ -129,7 +129,8 @@ func resumeCommand(e *cli.Env) *cobra.Command {
 	o = e.Options(cmd)
 	o.Flags.BoolVar(&e.ShowOutput, "follow", false, "show the output of the job (in the live view also by the key o)")
 	cli.AddSettings(o.Flags, map[string]string{"deadline": "a new deadline, `DUR` from the start of the run", "budget": "a new budget for the whole run, `USD`",
-		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": ""})
+		"engine": "continue on another engine: local|slurm", "engine-arg": "", "billing-hour": "",
+		"notify": "", "notify-link": ""})
 	return cmd
 }
 
@@ -138,12 +139,12 @@ func resume(o cli.Options, args []string) error {
 	if err != nil {
 		return err
 	}
-	vals, err := o.LoadSettings(o.Flags, o.Config)
+	vals, err := o.ProjectSettings(o.Flags)
 	if err != nil {
 		return cli.Usage(err)
 	}
 	var errs []error
-	change := run.Change{}
+	change := run.Change{Notify: targets(vals, &errs), NotifyLink: vals.Text("monitor.notify_link")}
 	if o.Changed("deadline") {
 		if change.TimeMax = vals.Length("sla.time_max", &errs); change.TimeMax <= 0 && len(errs) == 0 {
 			errs = append(errs, vals.Wrong("sla.time_max", vals.Text("sla.time_max"), "a duration above 0"))

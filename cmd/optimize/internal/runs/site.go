@@ -10,6 +10,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/engine"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
@@ -28,10 +29,14 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 		defer cancel()
 		wish := remote.ReadWish(cfg.EngineArgs)
+		wish.Nodes = cfg.Nodes
 		offers, err := eng.Offers(ctx)
-		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType} // enough for jobs that exist already
+		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType, PerJob: wish.Nodes} // enough for jobs that exist already
 		if err == nil {
 			offer, err = remote.Choose(offers, wish, gpus)
+		}
+		for i := range offers {
+			offers[i].PerJob = wish.Nodes
 		}
 		if err != nil {
 			offers = nil
@@ -54,13 +59,18 @@ func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 	}); ok {
 		l.Notice = n.Notice(ctx)
 	}
+	if n, ok := eng.(interface {
+		Limit(options []string) time.Duration
+	}); ok {
+		l.Limit = n.Limit(cfg.EngineArgs)
+	}
 	site := run.Site{Launcher: l, Host: remote.Host(offer)}
 	if len(offers) == 0 {
 		return site, nil
 	}
 	if queue, ok := eng.(remote.Observable); ok {
 		site.Forecast = func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error) {
-			return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), runs, cfg.BillingHour, others)
+			return remote.Forecasts(ctx, queue, offers, offer, a, userName(e), journal.ShortName(cfg.Name), runs, cfg.BillingHour, others)
 		}
 	}
 	if cfg.BillingHour > 0 {

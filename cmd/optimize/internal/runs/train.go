@@ -25,7 +25,8 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
-	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), leaseCommand(e)}
+	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
+		pythonModuleCommand(e), leaseCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
@@ -152,7 +153,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	if !cfg.DryRun && !o.fresh {
 		if dir := agent.FindOrphanedRun(context.Background(), cfg); dir != "" {
 			view.Event(run.Info, fmt.Sprintf("found the orphaned run %s of the same training: resuming it (--fresh starts a new run)", filepath.Base(dir)))
-			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD}, signals)
+			res := agent.Resume(context.Background(), dir, run.Change{TimeMax: cfg.SLA.TimeMax, CostMaxUSD: cfg.SLA.CostMaxUSD, Notify: cfg.Notify, NotifyLink: cfg.NotifyLink}, signals)
 			if !errors.Is(res.Err, run.ErrNotResumable) {
 				return res
 			}

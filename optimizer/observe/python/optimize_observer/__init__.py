@@ -50,6 +50,13 @@ def start(here):
     for name in [n for n in os.environ if n.startswith("OPTIMIZE_OBSERVE")]:
         settings[name] = os.environ.pop(name)
     directory = settings["OPTIMIZE_OBSERVE_DIR"]
+    node = settings.get("OPTIMIZE_OBSERVE_NODE", "0")
+    if node != "0":  # process ids are unique on one machine only; the agent reads the reports of the first
+        directory = os.path.join(directory, "node-" + node)
+        try:
+            os.makedirs(directory, 0o700, exist_ok=True)
+        except OSError:
+            pass  # this process reports nothing
     children.install()
     sys.meta_path.insert(0, Finder())
     for name in HOOKS:

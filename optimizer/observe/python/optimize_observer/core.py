@@ -172,7 +172,7 @@ class Observer:
 
     def facts(self, t):
         rank, world = self.rank()
-        can_save = bool(getattr(t.adapter, "save", None)) and one_machine(world)
+        can_save = bool(getattr(t.adapter, "save", None)) and (one_machine(world) or group_store() is not None)
         return dict(training=t.number, framework=t.framework, unit=t.unit, rank=rank, world=world, total_steps=whole(t.total_steps),
                     total_epochs=number(t.total_epochs), batch_size=whole(t.batch_size), data_count=whole(t.data_count),
                     can_save=can_save, can_stop=can_save and bool(getattr(t.adapter, "stop", None)),
@@ -317,6 +317,14 @@ def one_machine(world):
         return world == 1 or int(os.environ.get("LOCAL_WORLD_SIZE", world)) == world
     except ValueError:
         return False
+
+
+def group_store():
+    """Return the key-value store of the default process group, which all its ranks reach; None without one."""
+    try:
+        return sys.modules["torch.distributed.distributed_c10d"]._get_default_store()
+    except Exception:
+        return None
 
 
 def multiprocessing_child():

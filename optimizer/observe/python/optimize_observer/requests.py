@@ -4,14 +4,16 @@ A request is {"id": n, "op": "save" | "save_and_stop" | "threads" | "trial" | "w
 "workers": n, "max_seconds": s} with increasing ids. Each is answered by one line {"event": "answer", "id": n, "ok": ..., ...}.
 The ranks of a distributed training act at the same step: rank 0 writes the step to agreed-<MASTER_PORT>.json, which the
 other ranks read. Each of them has announced itself by a file; if an announcement is missing or its process is dead, rank 0
-refuses the request, because it would stop alone.
+refuses the request, because it would stop alone. Ranks on several machines use the store of their process group instead of
+files, which a network file system may show too late.
 """
 
 import json
 import os
 import sys
 
-from .core import clock, observer, one_machine, thread_count
+from . import termination
+from .core import clock, group_store, observer, one_machine, thread_count
 
 LARGEST = 64 << 10
 AGREEMENT = 2.5  # seconds from a request to the step at which all ranks act; covers several polls of each rank
@@ -31,17 +33,35 @@ class Requests:
         self.waiting = None  # request scheduled for a later step
         self.saving = None  # save that the framework carries out later
         self.loading = None  # change of workers that waits for the next pass over the data
-        if self.rank and self.group:
+        self.store = None if one_machine(self.world) else group_store()
+        if self.rank and self.store is not None:
+            self.last = self.store.add("optimize/agreed", 0)
+            self.store.add("optimize/rank-%d" % self.rank, 1)
+        elif self.rank and self.group:
             self.read()  # discard an agreement from before this training
             self.last = 0
             with open(self.announcement(self.rank), "w") as f:
                 f.write(str(owner.pid))
+
+        adapter = owner.training.adapter
+        if self.world == 1 and getattr(adapter, "save", None) and getattr(adapter, "stop", None):
+            termination.install(self.stopping)
+
+    def stopping(self):
+        """Report whether the agent has asked for a save and a stop."""
+        try:
+            with open(self.path, "rb") as f:
+                return json.loads(f.read(LARGEST)).get("op") == "save_and_stop"
+        except (OSError, ValueError, AttributeError):
+            return False
 
     def announcement(self, rank):
         return os.path.join(self.directory, "rank-%s-%d" % (self.group, rank))
 
     def complete(self):
         """Report whether all other ranks of this training read the agreement."""
+        if self.store is not None:
+            return all(self.store.add("optimize/rank-%d" % rank, 0) for rank in range(1, self.world))
         try:
             for rank in range(1, self.world):
                 with open(self.announcement(rank)) as f:
@@ -52,6 +72,12 @@ class Requests:
 
     def read(self):
         """Return a new request, or None."""
+        if self.rank and self.store is not None:
+            id = self.store.add("optimize/agreed", 0)  # a counter, because not every version can test for a key
+            if id <= self.last:
+                return None
+            self.last = id
+            return json.loads(self.store.get("optimize/agreed-%d" % id))
         try:
             s = os.stat(self.path)
         except OSError:
@@ -89,7 +115,7 @@ class Requests:
         elif self.rank:
             self.waiting = request
             self.owner.due = 0.0
-        elif not one_machine(self.world):
+        elif self.store is None and not one_machine(self.world):
             self.answer(request, False, reason="the ranks are on several machines")
         elif not self.complete():
             self.answer(request, False, reason="not all ranks are observed")
@@ -102,10 +128,15 @@ class Requests:
             self.seen, self.last = None, self.last - 1
             return
         request["step"] = t.step + 3 + int(AGREEMENT / max(min(t.recent), 1e-5))
-        temporary = "%s.%d" % (self.agreed, self.owner.pid)
-        with open(temporary, "w") as f:
-            json.dump(request, f)
-        os.replace(temporary, self.agreed)
+        if self.store is not None:
+            id = self.store.add("optimize/agreed", 0) + 1
+            self.store.set("optimize/agreed-%d" % id, json.dumps(request))
+            self.store.add("optimize/agreed", 1)
+        else:
+            temporary = "%s.%d" % (self.agreed, self.owner.pid)
+            with open(temporary, "w") as f:
+                json.dump(request, f)
+            os.replace(temporary, self.agreed)
         self.waiting = request
         self.owner.due = 0.0
 
