@@ -38,6 +38,7 @@ var foundation = []string{"internal/duration", "internal/regular", "internal/sta
 var below = map[string][]string{
 	"optimizer/inspect":       {},
 	"optimizer/checkpoint":    {},
+	"optimizer/lease":         {},
 	"optimizer/perf":          {},
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},

@@ -43,6 +43,14 @@ const (
 	EventLeft EventKind = "left"
 	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD.
 	EventEnd EventKind = "end"
+	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One
+	// that does not keeps its devices until it ends.
+	EventPin EventKind = "pin"
+	// EventShrink: a job receives fewer devices, since it does not use all. Job, Device, GPUs (before), To, Reason, GainS.
+	EventShrink EventKind = "shrink"
+	// EventShrunk: the rate of a job on fewer devices was compared. Job, Device, GPUs (now), Seen, Predicted (the rate
+	// before), Do (keep, undo).
+	EventShrunk EventKind = "shrunk"
 	// EventPolicy: the policy was changed. Policy.
 	EventPolicy EventKind = "policy"
 	// EventDrain: no jobs are admitted any more. Save if running jobs are saved and stopped.
@@ -61,11 +69,13 @@ type Event struct {
 	Job     int    `json:"job,omitempty"`
 	Stretch int    `json:"stretch,omitempty"` // life of the job, from 1
 	Name    string `json:"name,omitempty"`
+	Command string `json:"command,omitempty"` // digest of the command with its arguments, at submission
 	User    string `json:"user,omitempty"`
 
 	Weight   float64 `json:"weight,omitempty"`
 	GPUs     int     `json:"gpus,omitempty"`     // devices held, or the number requested
 	MaxGPUs  int     `json:"max_gpus,omitempty"` // of an elastic job; 0: GPUs
+	To       int     `json:"to,omitempty"`       // number of devices after a reduction
 	Deadline float64 `json:"deadline,omitempty"` // Unix seconds
 	Budget   float64 `json:"budget_usd,omitempty"`
 	Unit     string  `json:"unit,omitempty"` // epoch or step
@@ -82,6 +92,7 @@ type Event struct {
 	Predicted        float64  `json:"predicted,omitempty"`
 	PredictedSeconds *float64 `json:"predicted_s,omitempty"`
 	Seconds          *float64 `json:"seconds,omitempty"`
+	GainS            *float64 `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
 	Policy    string   `json:"policy,omitempty"`
 	Seed      int64    `json:"seed,omitempty"`

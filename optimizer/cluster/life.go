@@ -20,7 +20,7 @@ import (
 // begin starts the agent of a life: of a new run, of the next stretch of a run or, to adopt it, of one whose job may
 // still run.
 func (s *server) begin(l *live, adopt bool) {
-	l.worked = adopt && l.State != Starting
+	l.worked, l.use = adopt && l.State != Starting, use{}
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
@@ -31,9 +31,10 @@ func (s *server) begin(l *live, adopt bool) {
 	l.lease = leaseFile{N: l.lease.N, Epoch: l.Stretch, Device: l.Device, GPUs: len(l.Where)}
 	until := s.leaseEnd(l)
 	s.writeLease(l, until)
+	lease.Devices = deviceIDs(l.Device, l.Where)
 	lease.Submitted, lease.Until, lease.RunID = l.Submitted, l.until.get, l.Run
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
-		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device)
+		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
 	agent := s.Agent
 	agent.Lease = &lease
 	if place.Site != nil {
@@ -138,6 +139,7 @@ func (s *server) observe(l *live, st *run.Status) {
 	l.saves = st.Saves
 	keeps := st.KeepsWork && (st.Saves || !s.sharesDirectory(l))
 	s.measure(l, st)
+	l.use.take(now, st)
 	l.Finish = nil
 	if st.Finish != nil && !math.IsNaN(st.Finish.P50) {
 		end := func(v float64) time.Time {
@@ -150,7 +152,7 @@ func (s *server) observe(l *live, st *run.Status) {
 			s.Message(fmt.Sprintf("job %d (%s): is not preempted: other jobs write checkpoints to %s too", l.ID, l.Name, l.spec.Config.Dir))
 		}
 		s.scheduler.Keeps(l.ID, &keeps)
-		s.dirty[l.ID] = true
+		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
 	}
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)

@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 	"strings"
@@ -72,6 +74,15 @@ func modelOf(spec *Spec) string {
 		return ""
 	}
 	return ins.Model.Value
+}
+
+// commandOf returns a digest of what a job trains: equal for jobs of the same command.
+func commandOf(spec *Spec) string {
+	h := fnv.New64a()
+	for _, part := range append([]string{spec.Config.Dir, spec.Config.Train}, spec.Config.Args...) {
+		fmt.Fprintf(h, "%q ", part)
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
 }
 
 // sameCommand reports whether two jobs train the same script with the same arguments.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -70,15 +71,22 @@ func (d Device) typeOf() schedule.DeviceType {
 	return schedule.DeviceType{Name: d.Name, Count: d.Count, PerServer: max(d.PerServer, 1), USDHour: price, Watts: math.NaN()}
 }
 
+// add adds a job.
 func (l *learner) add(j *Job, spec *Spec) {
-	n := &learned{Job: j, spec: spec}
+	model := ""
+	if len(l.devices) > 1 {
+		model = modelOf(spec)
+	}
+	l.enter(j, spec, model)
+}
+
+// enter adds a job that trains a model; empty: unknown.
+func (l *learner) enter(j *Job, spec *Spec, model string) {
+	n := &learned{Job: j, spec: spec, model: model}
 	for _, o := range l.jobs {
 		if o.ID < j.ID && len(o.Rates) > 0 && sameCommand(o.spec, spec) && (n.like == nil || o.ID > n.like.ID) {
 			n.like = o
 		}
-	}
-	if len(l.devices) > 1 {
-		n.model = modelOf(spec)
 	}
 	l.jobs[j.ID] = n
 }
@@ -213,7 +221,8 @@ func (l *learner) ratio(model string, a, b int) logRatio {
 	}
 	weight := 1 / (prior.sd * prior.sd)
 	sum := prior.mean * weight
-	for _, j := range l.jobs {
+	for _, id := range slices.Sorted(maps.Keys(l.jobs)) { // sums depend on the order
+		j := l.jobs[id]
 		ra, rb := j.on(l.devices[a].Name), j.on(l.devices[b].Name)
 		if ra > 0 && rb > 0 {
 			sum += math.Log(ra/rb) / (jobSpread * jobSpread)

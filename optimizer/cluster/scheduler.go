@@ -124,7 +124,7 @@ func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
 	}
 	s.number++
 	s.active = append(s.active, m)
-	e := Event{Kind: EventSubmit, Job: job.ID, Name: job.Name, User: spec.User, Weight: m.trace.Weight, GPUs: m.trace.GPUs,
+	e := Event{Kind: EventSubmit, Job: job.ID, Name: job.Name, Command: commandOf(spec), User: spec.User, Weight: m.trace.Weight, GPUs: m.trace.GPUs,
 		Budget: spec.Config.SLA.CostMaxUSD, Total: job.Total, Unit: job.Unit, Done: job.Done}
 	if spec.Max > m.trace.GPUs {
 		e.MaxGPUs = spec.Max

@@ -28,6 +28,8 @@ type Config struct {
 	Policy   string
 	Round    time.Duration // 0: 6 minutes
 	Seed     int64         // of policies that draw random numbers
+	// Shrink reduces the devices of jobs that do not use all of them, if other jobs gain by it.
+	Shrink bool
 	// Agent is the template of the agents; Lease and View are set for each job.
 	Agent run.Agent
 	// Message receives what happens, one line each.
@@ -65,6 +67,7 @@ type server struct {
 	draining  bool
 	saving    bool
 	dirty     map[int]bool
+	examined  float64 // time of the last examination of what jobs use
 
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
@@ -83,6 +86,7 @@ type live struct {
 	last       string  // device type of the previous life; empty: unknown
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
+	use        use // of its devices, in the present life
 	until      guarded
 }
 
@@ -167,6 +171,9 @@ func (s *server) open() (err error) {
 		j := &jobs[i]
 		_ = specs[i].countDevices(devices) // refused when it was submitted
 		s.rates.add(j, &specs[i])          // ended ones too: they tell the ratios of types
+		if k := j.Shrink; k != nil && !k.Undone {
+			specs[i].Min, specs[i].Max = k.To, k.To
+		}
 		if !j.State.Ended() && j.Counted > 0 {
 			known, knownSpecs = append(known, j), append(knownSpecs, &specs[i])
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
@@ -299,6 +306,7 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		s.takeSpool()
 		s.endLate()
 		s.renew()
+		s.examine()
 		if err := s.step(); err != nil {
 			return err
 		}

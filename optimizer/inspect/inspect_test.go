@@ -128,6 +128,9 @@ func TestResumableAndReplay(t *testing.T) {
 		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')":                                                                    "no",
 		"import signal, json\nsignal.signal(signal.SIGUSR1, stop)\njson.dump(1, f)\nconfig = json.load(g)":                                                 "no",
 		"import signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')\nx = torch.load('c')":                                               "no",
+		"from optimize_lease import Lease\nl = Lease(d)\ns = l.load(read)\nfor b in l: pass\nl.save(write)":                                                "yes",
+		"from optimize_lease import GavelIterator as G\nl = G(d, c, f, g)\ns = l.load_checkpoint(a)\nl.save_checkpoint(s)":                                 "yes",
+		"from optimize_lease import Lease\nl = Lease(d)\nfor b in l: pass\nl.save(write)":                                                                  "no",
 		"import os, signal, torch\nsignal.signal(signal.SIGUSR1, stop)\ntorch.save(1, 'c')\nif os.path.exists('c'):\n    epoch = torch.load('c')['epoch']": "yes",
 	} {
 		if ins := inspectPython([]byte(src)); ins.Resumable.Value != want {

@@ -81,6 +81,8 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 	switch {
 	case s.protocol():
 		return s.found("yes", stop.Line), stop, "" // by any file format
+	case s.leased() > 0 && s.calling("save", "save_checkpoint") > 0 && s.calling("load", "load_checkpoint") > 0:
+		return s.found("yes", s.leased()), stop, ""
 	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0 && stop.Value != "":
@@ -91,6 +93,27 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved: treated as not resumable"
 	}
 	return Finding{Value: "no"}, stop, ""
+}
+
+// leased returns the line at which the script wraps its data in the iterator of package lease, which ends the training
+// loop on SIGUSR1; 0 without one.
+func (s *script) leased() int {
+	for i := range s.calls {
+		if c := &s.calls[i]; c.full == "optimize_lease.Lease" || c.full == "optimize_lease.GavelIterator" {
+			return c.line
+		}
+	}
+	return 0
+}
+
+// calling returns the line of the first call of a method with one of the names; 0 without one.
+func (s *script) calling(names ...string) int {
+	for i := range s.calls {
+		if c := &s.calls[i]; strings.Contains(c.callee, ".") && slices.Contains(names, last(c.callee)) {
+			return c.line
+		}
+	}
+	return 0
 }
 
 // aware reports whether the code of a script mentions checkpoints.
@@ -133,6 +156,9 @@ func (s *script) stateCall(sure, maybe map[string]bool, aware bool) int {
 // stopSignal returns which of SIGUSR1 and SIGTERM the script handles by its own function. A handler registered in a
 // loop over signals counts for each signal named in the script; SIG_IGN and SIG_DFL do not count.
 func (s *script) stopSignal() Finding {
+	if line := s.leased(); line > 0 {
+		return s.found("SIGUSR1", line)
+	}
 	handler, named := 0, map[string]int{}
 	for i := range s.calls {
 		c := &s.calls[i]

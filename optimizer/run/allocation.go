@@ -252,6 +252,8 @@ type Lease struct {
 	Until func() time.Time
 	// RunID is the id of a new run; empty: a new one.
 	RunID string
+	// Devices names the devices where they are not GPUs of this machine, for readings of their activity.
+	Devices []string
 	// Environ contains further variables of the job.
 	Environ []string
 }

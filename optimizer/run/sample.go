@@ -45,6 +45,9 @@ func (r *run) openInstruments() {
 	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
 		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
 	}
+	if dir := lookup(r.Environ, "OPTIMIZER_DEVICE_ACTIVITY"); dir != "" {
+		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, &monitor.Activity{Dir: dir})
+	}
 	r.openNotices()
 	var err error
 	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
@@ -68,7 +71,9 @@ func (r *run) sample(ctx context.Context) {
 	if remote := r.sampler.remote; remote != nil {
 		s = remote.Sample()
 	} else {
-		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool { return !slices.Contains(r.Current.GPUIDs, g.UUID) })
+		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool {
+			return !slices.Contains(r.Current.GPUIDs, g.UUID) && !(r.Lease != nil && slices.Contains(r.Lease.Devices, g.UUID))
+		})
 	}
 	r.sampler.last = s
 	r.Joules += r.sampler.energyUsed(s.GPUs)

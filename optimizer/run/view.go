@@ -74,6 +74,7 @@ type Status struct {
 	Budget         cost.USD      // 0: none
 	CPUUtil        float64       // % of the allocated CPUs
 	GPUUtil        float64
+	Devices        []DeviceUse // last reading of each device of the job; empty: none
 	MemoryGiB      float64
 	Throughput     float64 // in ThroughputUnit
 	// ThroughputUnit is samples/s, steps/s or epochs/s.
@@ -95,6 +96,12 @@ type Status struct {
 	KeepsWork bool
 	// Saves is true if it saves on request, at a place that no other job writes to.
 	Saves bool
+}
+
+// DeviceUse is the last reading of a device.
+type DeviceUse struct {
+	ID          string // UUID of a GPU, or the name in the lease
+	UtilPercent float64
 }
 
 // Pace is the measured pace of one launch. Unknown numbers are NaN.
@@ -164,6 +171,11 @@ func (r *run) status() Status {
 		Script: r.rec.Script.Path, Log: r.log.describe(), Now: r.Clock.Now(), Deadline: deadline, DeadlineSource: r.deadlineSource(), Budget: cost.USD(r.Config.SLA.CostMaxUSD),
 		Checkpoint: r.rec.Checkpoint, AtRisk: r.atRisk(), Pace: r.Progress.pace(), KeepsWork: r.keepsWork(), Saves: r.Resumable}
 	s.Throughput, s.ThroughputUnit = r.currentRate()
+	for _, g := range r.sampler.last.GPUs {
+		if !math.IsNaN(g.UtilPercent) {
+			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent})
+		}
+	}
 	if !r.log.lastRow.IsZero() {
 		s.LogSilent = r.Clock.Now().Sub(r.log.lastRow)
 	}

@@ -393,6 +393,19 @@ func (e *Engine) resize(r *Runnable, gpus int) {
 	r.best, r.kind = e.bestRate(r), nil
 }
 
+// Resize takes the number of devices of a job, which the world has changed, at time now. The next step assigns them.
+func (e *Engine) Resize(now float64, j *Job) {
+	e.note(now, false)
+	e.byRates = nil
+	r := e.runnable(j, nil)
+	if j.runs != nil {
+		r = j.runs
+	}
+	if r.B == nil {
+		e.resize(r, j.GPUs)
+	}
+}
+
 // rate sets the throughputs of a job on a number of devices that the policy chose.
 func (e *Engine) rate(r *Runnable) {
 	for d := range r.RateA {

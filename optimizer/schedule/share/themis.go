@@ -24,9 +24,10 @@ type themis struct {
 	leases  map[int]themisHeld // by job ID
 }
 
-// themisHeld is the lease of a job.
+// themisHeld is the lease of a job. Types are known by their names: a live cluster leaves out those that are held by jobs
+// which cannot be interrupted.
 type themisHeld struct {
-	Device int
+	Device string
 	Until  float64
 }
 
@@ -53,16 +54,17 @@ func (p *themis) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	for i := range s.Jobs {
 		j := &s.Jobs[i]
 		h, ok := p.leases[j.ID]
-		if !ok || h.Until <= s.Now {
+		device := slices.IndexFunc(s.Devices, func(d schedule.DeviceType) bool { return d.Name == h.Device })
+		if !ok || h.Until <= s.Now || device < 0 || free[device] < j.GPUs || j.Rate[device] == 0 {
 			bidders = append(bidders, i)
 			continue
 		}
-		free[h.Device] -= j.GPUs
+		free[device] -= j.GPUs
 		left -= j.GPUs
-		placed, leases[j.ID] = append(placed, fullShare{i, -1, h.Device}), h
+		placed, leases[j.ID] = append(placed, fullShare{i, -1, device}), h
 	}
 	for _, w := range placeInto(s, p.order(s, bidders), free, left) {
-		placed, leases[s.Jobs[w.a].ID] = append(placed, w), themisHeld{w.device, s.Now + themisLease}
+		placed, leases[s.Jobs[w.a].ID] = append(placed, w), themisHeld{s.Devices[w.device].Name, s.Now + themisLease}
 	}
 	p.leases = leases
 	return fullShares(s, placed), nil

@@ -37,7 +37,7 @@ func Command(e *cli.Env) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(serveCommand(e), submitCommand(e), jobsCommand(e), policyCommand(e), drainCommand(e), cancelCommand(e))
+	cmd.AddCommand(serveCommand(e), submitCommand(e), jobsCommand(e), policyCommand(e), drainCommand(e), cancelCommand(e), reportCommand(e))
 	return cmd
 }
 
@@ -50,6 +50,7 @@ type serveOptions struct {
 	devices    string
 	slots      int
 	seed       int64
+	shrink     bool
 }
 
 func serveCommand(e *cli.Env) *cobra.Command {
@@ -73,6 +74,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f.StringVar(&o.round, "round", "6m", "longest time between two decisions, `DUR`, and the length of a lease")
 	f.StringVar(&o.devices, "devices", "", "device types instead of the discovered ones, `TYPE=N[@SPEED],…`: a100=4@1,v100=4@0.5")
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
+	f.BoolVar(&o.shrink, "shrink", true, "take devices that a job does not use back at its next checkpoint, if other jobs gain by it")
 	f.Int64Var(&o.seed, "seed", 0, "seed of policies that draw random numbers")
 	return cmd
 }
@@ -114,7 +116,7 @@ func (o *serveOptions) run() error {
 	defer stop()
 	agent := runs.NewAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
-	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Agent: agent, Message: o.message}, signals)
+	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message}, signals)
 	if errors.Is(err, cluster.ErrServed) {
 		return cli.Usage(fmt.Errorf("%w; optimize cluster policy NAME changes its policy, and optimize cluster drain stops it", err))
 	}

@@ -26,7 +26,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
 	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
-		pythonModuleCommand(e), serveCommand(e)}
+		pythonModuleCommand(e), serveCommand(e), leaseCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.

@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/schedule"
+)
+
+// Simulation runs a Scheduler on a virtual clock, with jobs that progress at given rates: a day again, or what is to
+// come. It is deterministic.
+type Simulation struct {
+	Devices   []Device // sorted by name
+	Round     float64  // seconds
+	Seed      int64
+	OneServer bool    // all devices of a job are of one server
+	From      float64 // Unix seconds that policies see as 0
+	Policies  []Span  // in force one after the other; the first from the start
+	Jobs      []Trial // in order of arrival
+	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
+	State   []byte
+	Resizes []Resizing // in order of time
+	// Known gives policies the rates of the jobs from the start; by default they learn them as live ones do.
+	Known bool
+	// Until ends the simulation with an error; 0: never.
+	Until float64
+	Log   func(Event) // nil: none
+}
+
+// Span is the time in Unix seconds from which a policy is in force.
+type Span struct {
+	From   float64
+	Policy string
+}
+
+// Resizing is a change of the number of devices that a job receives. It has no effect on a job that is not present.
+type Resizing struct {
+	At        float64 // Unix seconds
+	Job, GPUs int
+}
+
+// Trial is a job of a Simulation. The simulation changes copies of Job and Spec.
+type Trial struct {
+	Job   Job  // Total: 0 if it is known only when progress is measured
+	Spec  Spec // Submitted: its arrival
+	Steps float64
+	// Rate returns the steps/s on a number of devices of a type; 0: it does not run there.
+	Rate func(device, gpus int) float64
+	// First and Again are the seconds from receiving devices to progress, at the first and at later starts, Save those
+	// from the request to leave until the devices are free, Measured those of progress until the rate is known.
+	First, Again, Save, Measured float64
+	Pinned                       bool // it keeps no work when it is stopped
+}
+
+// Outcome is the result of a simulation, by job.
+type Outcome struct {
+	End   map[int]float64 // Unix seconds
+	Cost  map[int]float64 // USD; NaN: a price is unknown
+	Moves int             // starts after the first
+}
+
+// virtualCluster is a running simulation.
+type virtualCluster struct {
+	*Simulation
+	s       *Scheduler
+	learner *learner
+	now     float64
+	jobs    map[int]*virtualJob
+	order   []*virtualJob // by arrival
+	out     Outcome
+	failure error
+}
+
+// virtualJob is a job in a virtualCluster.
+type virtualJob struct {
+	*Trial
+	job         *Job
+	done, pace  float64
+	device      int
+	gpus        int
+	began       float64 // of the life
+	works       float64 // from which it makes progress
+	since       float64 // up to which progress is counted
+	saved       float64 // seconds of the save before this life; NaN: none
+	worked      bool    // Worked was reported
+	measured    bool    // its rate was reported
+	left        float64 // when its devices will be free; +Inf: it was not asked to leave
+	ended, runs bool
+}
+
+// Run simulates until all jobs have ended. A job that never gets devices, and a policy that fails, are errors.
+func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
+	w := &virtualCluster{Simulation: s, now: s.From, jobs: map[int]*virtualJob{}, out: Outcome{End: map[int]float64{}, Cost: map[int]float64{}}}
+	if err := w.open(); err != nil {
+		return nil, fmt.Errorf("simulate cluster: %w", err)
+	}
+	arrivals, policies, resizes := w.order[w.arrived():], s.Policies[1:], s.Resizes
+	active := w.arrived()
+	for n := 0; len(arrivals) > 0 || active > 0; n++ {
+		if n%256 == 0 && ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		next := min(w.s.Next(), w.next())
+		if n == 0 && s.State != nil {
+			next = s.From
+		}
+		if len(arrivals) > 0 {
+			next = min(next, unix(arrivals[0].Spec.Submitted))
+		}
+		if len(resizes) > 0 {
+			next = min(next, resizes[0].At)
+		}
+		if math.IsInf(next, 1) {
+			return nil, fmt.Errorf("simulate cluster: %d jobs never get devices", active)
+		}
+		if s.Until > 0 && next > s.Until {
+			return nil, errors.New("simulate cluster: it does not end in time")
+		}
+		w.now = max(w.now, next)
+		for _, t := range w.order {
+			if w.advance(t) {
+				active--
+			}
+		}
+		for ; len(arrivals) > 0 && unix(arrivals[0].Spec.Submitted) <= w.now; arrivals = arrivals[1:] {
+			t := arrivals[0]
+			if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
+				return nil, fmt.Errorf("simulate cluster: job %d: %w", t.job.ID, err)
+			}
+			active++
+		}
+		for ; len(policies) > 0 && policies[0].From <= w.now; policies = policies[1:] {
+			if err := w.s.SetPolicy(w.now, policies[0].Policy); err != nil {
+				return nil, fmt.Errorf("simulate cluster: %w", err)
+			}
+		}
+		for ; len(resizes) > 0 && resizes[0].At <= w.now; resizes = resizes[1:] {
+			w.learner.assume(resizes[0].Job, w.s.gpusOf(resizes[0].Job), resizes[0].GPUs)
+			w.s.Resize(w.now, resizes[0].Job, resizes[0].GPUs)
+		}
+		if err := w.step(); err != nil {
+			return nil, fmt.Errorf("simulate cluster: %w", err)
+		}
+		w.order = slices.DeleteFunc(w.order, func(t *virtualJob) bool { return t.ended })
+		arrivals = w.order[len(w.order)-len(arrivals):]
+	}
+	return &w.out, nil
+}
+
+// arrived returns the number of jobs that are part of the initial state.
+func (w *virtualCluster) arrived() (n int) {
+	for _, t := range w.order {
+		if w.State != nil && t.job.Counted > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// open creates the scheduler and the jobs.
+func (w *virtualCluster) open() error {
+	w.learner = newLearner(w.Devices, w.Round, w.OneServer)
+	o := Options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
+		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
+			w.failure = errors.New(e.Reason)
+		}
+		if w.Log != nil {
+			w.Log(e)
+		}
+	}}
+	var err error
+	if w.s, err = NewScheduler(o, w.From); err != nil {
+		return err
+	}
+	var jobs []*Job
+	var specs []*Spec
+	for i := range w.Jobs {
+		copied := w.Jobs[i]
+		copied.Job.Rates = slices.Clone(copied.Job.Rates)
+		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
+		w.jobs[t.job.ID] = t
+		w.order = append(w.order, t)
+		w.learner.enter(t.job, &t.Spec, "")
+		if w.State != nil && t.job.Counted > 0 {
+			jobs, specs = append(jobs, t.job), append(specs, &t.Spec)
+			w.resume(t)
+		}
+	}
+	if w.State == nil {
+		return nil
+	}
+	return w.s.Restore(w.State, jobs, specs)
+}
+
+// resume continues a life that had begun before the simulation.
+func (w *virtualCluster) resume(t *virtualJob) {
+	if !t.job.State.holds() {
+		return
+	}
+	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
+	t.gpus, t.began, t.runs, t.worked, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, true
+	t.works, t.since = w.From, w.From
+	if t.job.State == Starting {
+		t.works = max(w.From, unix(t.job.Since)+t.Again)
+		t.since = t.works
+	}
+	t.pace = t.Rate(t.device, t.gpus)
+	if t.job.State == Stopping {
+		t.runs, t.left = false, max(w.From, unix(t.job.Asked)+t.Save)
+	}
+}
+
+// next returns the time of the next event of a job; +Inf: none.
+func (w *virtualCluster) next() float64 {
+	at := math.Inf(1)
+	for _, t := range w.order {
+		at = min(at, t.left)
+		if !t.runs {
+			continue
+		}
+		if !t.worked {
+			at = min(at, t.works)
+		} else if !t.measured {
+			at = min(at, t.works+t.Measured)
+		}
+		at = min(at, t.finish())
+	}
+	return at
+}
+
+// finish returns the time at which a running job has done its work.
+func (t *virtualJob) finish() float64 {
+	if !(t.pace > 0) {
+		return math.Inf(1)
+	}
+	return t.since + (t.Steps-t.done)/t.pace
+}
+
+// advance carries out the events of a job up to now, and reports whether it has ended.
+func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
+	switch {
+	case t.ended:
+	case t.left <= w.now:
+		t.left = math.Inf(1)
+		w.pay(t)
+		w.s.Left(w.now, t.job.ID, "lease")
+	case t.runs && t.finish() <= w.now:
+		t.done, t.job.Done, t.runs, t.ended = t.Steps, t.Steps, false, true
+		w.pay(t)
+		w.s.Left(w.now, t.job.ID, "exited")
+		w.s.End(w.now, t.job.ID, Done, "")
+		w.out.End[t.job.ID] = w.now
+		return true
+	case t.runs:
+		w.report(t)
+		w.settle(t)
+	}
+	return false
+}
+
+// report tells the scheduler what a server learns of a life.
+func (w *virtualCluster) report(t *virtualJob) {
+	if !t.worked && w.now >= t.works {
+		t.worked = true
+		startup := t.works - t.began
+		w.s.Worked(w.now, t.job.ID, startup)
+		w.s.Expect(saveAsStart * startup)
+		if !math.IsNaN(t.saved) {
+			w.s.Moved(t.saved + startup)
+			t.saved = math.NaN()
+		}
+		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
+			w.s.Keeps(t.job.ID, &keeps)
+		}
+	}
+	if !t.measured && w.now >= t.works+t.Measured {
+		t.measured = true
+		t.job.Total = t.Steps
+		if _, changed := w.learner.observe(t.job.ID, w.Devices[t.device].Name, t.gpus, t.pace, 2); changed && !w.Known {
+			w.s.Changed(w.now, t.job.ID)
+		}
+	}
+}
+
+// settle counts the progress of a job up to now.
+func (w *virtualCluster) settle(t *virtualJob) {
+	if t.runs && w.now > t.since {
+		t.done = min(t.Steps, t.done+(w.now-t.since)*t.pace)
+		t.since, t.job.Done = w.now, t.done
+	}
+}
+
+// step decides and carries out the actions.
+func (w *virtualCluster) step() error {
+	actions, err := w.s.Step(w.now)
+	if err != nil {
+		return err
+	}
+	for _, a := range actions {
+		t := w.jobs[a.Job]
+		if a.Do == schedule.Stop {
+			w.settle(t)
+			t.runs, t.left, t.saved = false, w.now+t.Save, t.Save
+			continue
+		}
+		w.start(t, &a)
+	}
+	return w.failure
+}
+
+func (w *virtualCluster) start(t *virtualJob, a *Action) {
+	delay := t.Again
+	if a.Stretch == 1 {
+		delay = t.First
+	} else {
+		w.out.Moves++
+	}
+	t.device, t.gpus, t.began, t.runs, t.worked, t.measured = a.Device, len(a.Where), w.now, true, false, false
+	t.pace = t.Rate(t.device, t.gpus)
+	t.works = w.now + delay
+	t.since = t.works
+	if t.job.Keeps == nil {
+		w.s.Keeps(t.job.ID, nil)
+	}
+}
+
+// pay charges a job for the devices of a life.
+func (w *virtualCluster) pay(t *virtualJob) {
+	w.out.Cost[t.job.ID] += (w.now - t.began) * float64(t.gpus) / 3600 * w.learner.devices[t.device].USDHour
+}
+
+// Alone implements Rates.
+func (w *virtualCluster) Alone(job, device, gpus int) (float64, bool) {
+	if w.Known {
+		return w.jobs[job].Rate(device, gpus), true
+	}
+	return w.learner.Alone(job, device, gpus)
+}
+
+// Pair implements Rates.
+func (w *virtualCluster) Pair(int, int, int) (ra, rb float64) { return 0, 0 }
+
+// Work implements Rates.
+func (w *virtualCluster) Work(job int) (total, done float64) {
+	if t := w.jobs[job]; w.Known {
+		w.settle(t)
+		return t.Steps, t.done
+	}
+	return w.learner.Work(job)
+}
+
+// Kind implements Rates.
+func (w *virtualCluster) Kind(job int) string { return w.learner.Kind(job) }

@@ -1,0 +1,429 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/internal/stat"
+	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/schedule/share"
+	rounds "trainopt/simulator/cluster"
+)
+
+// Options configure an audit. The zero value is useful.
+type Options struct {
+	Policies []string // to compare the day with; nil: all that do not co-locate jobs
+	Draws    int      // simulations of each policy with other rates and move costs; 0: 20
+	Seed     uint64   // of the draws
+	Progress func(done, total int)
+}
+
+// Number is a number of an Audit; NaN means unknown and is null in JSON.
+type Number = rounds.Number
+
+// Estimate is a value with the 2.5 and 97.5 % quantiles of its interval.
+type Estimate struct {
+	Value Number `json:"value"`
+	Lo    Number `json:"lo"`
+	Hi    Number `json:"hi"`
+}
+
+// Summary contains the figures of a day, live or simulated, over the jobs that ended live.
+type Summary struct {
+	MeanJCTS      Number `json:"mean_jct_s"`
+	MedianJCTS    Number `json:"median_jct_s"`
+	MakespanS     Number `json:"makespan_s"` // from the first submission to the last end
+	CostUSD       Number `json:"cost_usd"`
+	DeadlinesKept Number `json:"deadlines_kept"`
+	Moves         Number `json:"moves"` // starts after the first of a job
+}
+
+// JobAudit is a job, live and simulated under the policy of the day.
+type JobAudit struct {
+	ID            int    `json:"id"`
+	Name          string `json:"name"`
+	User          string `json:"user"`
+	State         string `json:"state"`
+	JCTS          Number `json:"jct_s"`
+	SimulatedJCTS Number `json:"simulated_jct_s"`
+	Error         Number `json:"error"` // relative to live
+	DeadlineS     Number `json:"deadline_s"`
+	CostUSD       Number `json:"cost_usd"`
+	Starts        int    `json:"starts"`
+}
+
+// PolicyAudit is the day as it would have been under a policy.
+type PolicyAudit struct {
+	Policy        string   `json:"policy"`
+	InForce       bool     `json:"in_force"` // it decided on the day
+	MeanJCTS      Estimate `json:"mean_jct_s"`
+	Change        Estimate `json:"change"`  // of the mean JCT, relative to the simulated day
+	Saved         Estimate `json:"saved_s"` // sum over the jobs of the time by which they end earlier than in the simulated day
+	MakespanS     Estimate `json:"makespan_s"`
+	CostUSD       Estimate `json:"cost_usd"`
+	Fairness      Estimate `json:"finish_time_fairness"` // mean over jobs of the time relative to that under isolated
+	WorstFairness Estimate `json:"worst_finish_time_fairness"`
+	DeadlinesKept Estimate `json:"deadlines_kept"`
+	Moves         Number   `json:"moves"`
+	Failed        string   `json:"failed,omitempty"` // why it could not be simulated
+}
+
+// Calibration compares predictions with what was seen.
+type Calibration struct {
+	N           int    `json:"n"`
+	MedianRatio Number `json:"median_ratio"` // of seen to predicted
+	MedianError Number `json:"median_error"` // of the absolute error relative to what was seen
+	Within10    Number `json:"within_10_percent"`
+}
+
+// Waste contains device-seconds of the day that brought no progress.
+type Waste struct {
+	HeldS     Number `json:"held_device_s"` // all that jobs held
+	StartingS Number `json:"starting_device_s"`
+	SavingS   Number `json:"saving_device_s"`
+	// RepeatedS is what jobs held for steps that they lost, when they left without saving.
+	RepeatedS Number `json:"repeated_device_s"`
+	// IdleS is the time that devices were free while jobs waited for as many, an upper bound: they may have been of types
+	// on which these jobs do not run.
+	IdleS Number `json:"idle_device_s"`
+	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
+}
+
+// Returned is what the return of unused devices gave.
+type Returned struct {
+	Shrinks    int    `json:"shrinks"` // without those that were undone
+	Undone     int    `json:"undone"`
+	PredictedS Number `json:"predicted_gain_s"` // sum of the predictions, each from its time on
+	// WithoutS is the mean completion time of the same day if all jobs had kept their devices, and Change that of the
+	// simulated day relative to it.
+	WithoutS Number   `json:"mean_jct_without_s"`
+	Change   Estimate `json:"change"`
+}
+
+// Audit is the result of a replay.
+type Audit struct {
+	Schema    int      `json:"schema"`
+	From      Number   `json:"from"` // Unix seconds
+	Until     Number   `json:"until"`
+	Policies  []string `json:"policies"` // of the day, one after the other
+	Submitted int      `json:"submitted"`
+	Compared  int      `json:"compared"` // jobs that ended live and were simulated
+	Deadlines int      `json:"deadlines"`
+
+	Live        Summary       `json:"live"`
+	Simulated   Summary       `json:"simulated"`
+	MedianError Number        `json:"median_job_error"` // of the absolute relative errors of jobs
+	Jobs        []JobAudit    `json:"jobs"`
+	Others      []PolicyAudit `json:"others"`
+	Rates       Calibration   `json:"rates"`
+	MoveCosts   Calibration   `json:"move_costs"`
+	Waste       Waste         `json:"waste"`
+	Returned    *Returned     `json:"returned"` // null: no job had devices that it did not use
+	Notes       []string      `json:"notes"`
+}
+
+const (
+	defaultDraws = 20
+	resamples    = 50 // of the jobs, per draw
+)
+
+// Audit replays the day. The policies know the rates of all jobs from the start.
+func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
+	if o.Draws = cmp.Or(o.Draws, defaultDraws); o.Draws < 1 {
+		return nil, fmt.Errorf("replay the event log: %d draws, want at least 1", o.Draws)
+	}
+	for _, name := range o.Policies {
+		if _, err := share.New(name, share.Options{Random: zero{}}); err != nil {
+			return nil, fmt.Errorf("replay the event log: %w", err)
+		}
+	}
+	if o.Policies == nil {
+		o.Policies = policies()
+	}
+	a := &auditor{day: d, o: o, rates: newRates(d), moves: newMoves(d)}
+	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
+	var until []float64
+	for _, j := range d.Jobs {
+		for _, l := range j.Lives {
+			if v := l.Known - l.Worked; v >= 0 {
+				until = append(until, v)
+			}
+		}
+	}
+	if a.measured = stat.Median(until); math.IsNaN(a.measured) {
+		a.measured = 0
+	}
+	for _, p := range d.Policies {
+		a.Policies = append(a.Policies, p.Policy)
+	}
+	a.price = d.paid()
+	if err := a.draw(ctx); err != nil {
+		return nil, err
+	}
+	a.compare()
+	if err := a.others(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.returned(ctx); err != nil {
+		return nil, err
+	}
+	a.calibrate()
+	a.Waste = d.waste(a.rates)
+	a.note()
+	return &a.Audit, nil
+}
+
+// auditor assembles an Audit.
+type auditor struct {
+	Audit
+	day   *Day
+	o     Options
+	rates *rates
+	moves *moves
+	// sources counts the rates of the scenario by origin; left contains the jobs that are not simulated.
+	sources map[Source]int
+	left    []int
+	same    []*Job // jobs that ended live and are simulated
+	worlds  []drawn
+	// price is what jobs paid live, relative to the prices of the devices for the time that they held them; 1: unknown.
+	price float64
+	// measured is the median of the seconds from the first progress of a life to the first measurement of its rate.
+	measured float64
+}
+
+// compare fills in the day live and simulated: means, and for each job the median, over the draws.
+func (a *auditor) compare() {
+	live := &cluster.Outcome{End: map[int]float64{}, Cost: map[int]float64{}}
+	var errs []float64
+	for _, j := range a.day.Jobs {
+		row := JobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
+			DeadlineS: Number(j.Deadline - j.Arrival), CostUSD: Number(j.CostUSD), Starts: len(j.Lives)}
+		live.End[j.ID], live.Cost[j.ID] = j.End, j.CostUSD
+		if !slices.Contains(a.left, j.ID) {
+			ends := make([]float64, len(a.worlds))
+			for k := range a.worlds {
+				ends[k] = a.worlds[k].day.End[j.ID]
+			}
+			row.SimulatedJCTS = Number(stat.Median(ends) - j.Arrival)
+			if j.ended() {
+				live.Moves += len(j.Lives) - 1
+				row.Error = (row.SimulatedJCTS - row.JCTS) / row.JCTS
+				errs = append(errs, math.Abs(float64(row.Error)))
+			}
+		}
+		a.Jobs = append(a.Jobs, row)
+	}
+	a.Compared, a.MedianError = len(a.same), Number(stat.Median(errs))
+	for _, j := range a.same {
+		if j.Deadline > 0 {
+			a.Deadlines++
+		}
+	}
+	a.Live = a.summary(live)
+	n := Number(len(a.worlds))
+	for k := range a.worlds {
+		s := a.summary(a.worlds[k].day)
+		a.Simulated.MeanJCTS += s.MeanJCTS / n
+		a.Simulated.MedianJCTS += s.MedianJCTS / n
+		a.Simulated.MakespanS += s.MakespanS / n
+		a.Simulated.CostUSD += s.CostUSD * Number(a.price) / n
+		a.Simulated.DeadlinesKept += s.DeadlinesKept / n
+		a.Simulated.Moves += s.Moves / n
+	}
+}
+
+// summary returns the figures of the jobs that ended live.
+func (a *auditor) summary(o *cluster.Outcome) Summary {
+	f := figuresOf(o, nil, a.same)
+	return Summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.Moves)}
+}
+
+// figures are the figures of jobs in an outcome.
+type figures struct{ mean, median, makespan, cost, kept, sum, fair, worst float64 }
+
+// figuresOf computes the figures of jobs, which may be listed several times; fair relates them to another outcome.
+func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
+	if len(jobs) == 0 {
+		nan := math.NaN()
+		return figures{nan, nan, nan, nan, nan, nan, nan, nan}
+	}
+	f := figures{makespan: math.NaN(), fair: math.NaN(), worst: math.NaN()}
+	jcts := make([]float64, 0, len(jobs))
+	ratios := 0.0
+	for _, j := range jobs {
+		end := o.End[j.ID]
+		jcts = append(jcts, end-j.Arrival)
+		f.sum += end - j.Arrival
+		f.cost += o.Cost[j.ID]
+		if !(f.makespan >= end) {
+			f.makespan = end
+		}
+		if end <= j.Deadline {
+			f.kept++
+		}
+		if isolated != nil {
+			r := (end - j.Arrival) / (isolated.End[j.ID] - j.Arrival)
+			ratios += r
+			if !(f.worst >= r) {
+				f.worst = r
+			}
+		}
+	}
+	if isolated != nil {
+		f.fair = ratios / float64(len(jobs))
+	}
+	f.mean, f.median = f.sum/float64(len(jobs)), stat.Median(jcts)
+	return f
+}
+
+// paid returns the costs of the jobs relative to the prices of the devices for the time that they held them: a run also
+// pays for what its agent measured, such as memory. 1 without costs or prices.
+func (d *Day) paid() float64 {
+	paid, listed := 0.0, 0.0
+	for _, j := range d.Jobs {
+		if !(j.CostUSD > 0) {
+			continue
+		}
+		paid += j.CostUSD
+		for _, l := range j.Lives {
+			for _, t := range d.Devices {
+				if t.Name == l.Device {
+					listed += (l.Left - l.Start) * float64(l.GPUs) / 3600 * t.USDHour
+				}
+			}
+		}
+	}
+	if paid > 0 && listed > 0 {
+		return paid / listed
+	}
+	return 1
+}
+
+// calibrate compares the predictions of the live scheduler with what was seen.
+func (a *auditor) calibrate() {
+	var rate, move pairs
+	for _, j := range a.day.Jobs {
+		for i, l := range j.Lives {
+			if done, took, ok := l.progress(); ok {
+				rate.add(l.PredictedRate, done/took)
+			}
+			if i == 0 {
+				continue
+			}
+			if seen := l.Worked - l.Start + j.Lives[i-1].Save; l.PredictedMove > 0 {
+				move.add(l.PredictedMove, seen)
+			}
+		}
+	}
+	a.Rates, a.MoveCosts = rate.calibration(), move.calibration()
+}
+
+// pairs are predictions with what was seen.
+type pairs struct{ ratios, errors []float64 }
+
+func (p *pairs) add(predicted, seen float64) {
+	if predicted > 0 && seen > 0 {
+		p.ratios = append(p.ratios, seen/predicted)
+		p.errors = append(p.errors, math.Abs(predicted-seen)/seen)
+	}
+}
+
+func (p *pairs) calibration() Calibration {
+	within := 0
+	for _, e := range p.errors {
+		if e <= 0.1 {
+			within++
+		}
+	}
+	return Calibration{N: len(p.ratios), MedianRatio: Number(stat.Median(p.ratios)), MedianError: Number(stat.Median(p.errors)), Within10: Number(float64(within) / float64(len(p.errors)))}
+}
+
+// note lists what was assumed.
+func (a *auditor) note() {
+	a.Notes = append(a.Notes, "The simulated policies learn rates as the live one does: a job on a device type on which it never ran has the mean ratio of types of the jobs measured so far.",
+		fmt.Sprintf("Figures are means over %d simulations with rates and move costs drawn from their measured spread, at least %g %%: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
+	a.Notes = append(a.Notes, a.rates.about(a.sources)...)
+	if math.IsNaN(a.rates.repeat) {
+		a.Notes = append(a.Notes, "No job had two lives on the same devices: the intervals contain no uncertainty of measured rates.")
+	}
+	if math.IsNaN(a.moves.spread) {
+		a.Notes = append(a.Notes, "No job was moved twice: the intervals contain no uncertainty of move costs.")
+	}
+	if len(a.left) > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
+	}
+	if n := len(a.day.Jobs) - len(a.left) - len(a.same); n > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %d jobs. A job that was stopped or failed is simulated with the work that it had done.", n))
+	}
+	if a.day.Failures > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("In %d decisions the live policy failed; jobs then kept their devices.", a.day.Failures))
+	}
+	if a.price != 1 {
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
+	}
+	if a.day.Torn > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("%d lines of the event log could not be read.", a.day.Torn))
+	}
+	if a.day.Restarts > 0 {
+		a.Notes = append(a.Notes, fmt.Sprintf("The server was restarted %d times; the simulated one runs all the time.", a.day.Restarts))
+	}
+}
+
+// waste sums up the device-seconds without progress.
+func (d *Day) waste(r *rates) Waste {
+	var w Waste
+	type change struct {
+		at           float64
+		held, queued int
+	}
+	var changes []change
+	devices := 0
+	for _, t := range d.Devices {
+		devices += t.Count
+	}
+	for _, j := range d.Jobs {
+		from := j.Arrival
+		for i, l := range j.Lives {
+			n := Number(l.GPUs)
+			w.HeldS += n * Number(l.Left-l.Start)
+			until := min(l.Left, cmp.Or(l.Worked, l.Left))
+			if math.IsNaN(until) {
+				until = l.Left
+			}
+			w.StartingS += n * Number(until-l.Start)
+			if l.Save > 0 {
+				w.SavingS += n * Number(l.Save)
+			}
+			last := i == len(j.Lives)-1
+			if math.IsNaN(l.Asked) && !l.open && !(last && j.State.Ended()) {
+				w.Lost++
+			}
+			if done, took, ok := l.progress(); ok {
+				if rate := r.seen[j.ID][place{l.Device, l.GPUs}]; l.Seen > 0 {
+					w.RepeatedS += n * Number(max(0, took-done/max(rate, l.Seen)))
+				}
+			} else if took > 0 {
+				w.RepeatedS += n * Number(took)
+			}
+			changes = append(changes, change{from, 0, j.GPUs}, change{l.Start, l.GPUs, -j.GPUs}, change{l.Left, -l.GPUs, 0})
+			from = l.Left
+		}
+		if last := len(j.Lives) - 1; last < 0 || !j.State.Ended() && !j.Lives[last].open {
+			until := d.Until
+			if j.State.Ended() {
+				until = j.End
+			}
+			changes = append(changes, change{from, 0, j.GPUs}, change{until, 0, -j.GPUs})
+		}
+	}
+	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
+	held, queued, since := 0, 0, d.From
+	for _, c := range changes {
+		w.IdleS += Number(max(0, min(devices-held, queued))) * Number(c.at-since)
+		held, queued, since = held+c.held, queued+c.queued, c.at
+	}
+	return w
+}

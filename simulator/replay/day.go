@@ -1,0 +1,241 @@
+// Package replay audits a live cluster: it reads the event log of a day, simulates the same jobs with the rates and the
+// move costs that were measured, and compares the live day with its simulation and with every other policy.
+//
+// The simulated cluster is driven by the same cluster.Scheduler as the live one; only the clock and the source of rates
+// differ. The package reads no clock: the same events and options give the same Audit.
+//
+//	events, torn, err := cluster.ReadEvents(stateDir)
+//	day, err := replay.NewDay(events)
+//	audit, err := day.Audit(ctx, replay.Options{})
+//	err = replay.Render(os.Stdout, audit, "text")
+package replay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"trainopt/optimizer/cluster"
+)
+
+// Day is what happened on a cluster, from its event log. Times are Unix seconds; unknown numbers are NaN.
+type Day struct {
+	From, Until float64 // first submission, last event
+	Devices     []cluster.Device
+	Round       float64 // seconds
+	Seed        int64
+	Policies    []cluster.Span // in force one after the other
+	Jobs        []*Job         // in order of arrival
+	Engine      string         // "local", "slurm"
+	Restarts    int            // of the server
+	Failures    int            // decisions that failed
+	Torn        int            // lines of the log that were no events
+}
+
+// Job is a job of a day.
+type Job struct {
+	ID                int
+	Name, User        string
+	Command           string // equal for jobs of the same command
+	Arrival, Deadline float64
+	Weight            float64
+	GPUs, MaxGPUs     int
+	Unit              string
+	Total             float64 // steps; NaN: unknown
+	Stated            bool    // Total was known at the submission
+	Done              float64 // at the end, or at the last event
+	State             cluster.State
+	End               float64 // NaN: not ended
+	CostUSD           float64
+	Pinned            bool // kept its devices until it ended, since it keeps no work
+	Lives             []*Life
+	Shrinks           []Shrink // in order of time
+}
+
+// Shrink is a change of the number of devices of a job, to those that it used, or back.
+type Shrink struct {
+	At       float64
+	From, To int
+	Gain     float64 // predicted seconds by which jobs end earlier, in all; NaN for one that undoes another
+}
+
+// Life is the time of a job on one set of devices.
+type Life struct {
+	Device            string
+	GPUs              int
+	Do                string
+	Start, Left       float64
+	Worked            float64 // from which it made progress; NaN: it made none
+	Asked             float64 // when it was asked to leave; NaN: never
+	Save              float64 // seconds from then until it left
+	Before, Done      float64 // steps at its beginning and at its end
+	PredictedRate     float64 // that the policy used, steps/s
+	PredictedMove     float64 // seconds that the policy charged
+	Seen              float64 // last measured rate, steps/s
+	Known             float64 // time of the first measurement of the rate
+	Reason            string  // why it ended; empty while it has not
+	open, first, slow bool
+}
+
+// ErrNoJobs reports that the log contains no job.
+var ErrNoJobs = errors.New("no job was submitted")
+
+// NewDay assembles a day from the events of a log, in their order.
+func NewDay(events []cluster.Event) (*Day, error) {
+	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
+	byID := map[int]*Job{}
+	for i := range events {
+		e := &events[i]
+		if !(d.Until > e.Time) {
+			d.Until = e.Time
+		}
+		d.serverEvent(e)
+		if e.Kind == cluster.EventSubmit && byID[e.Job] == nil {
+			j := newJob(e)
+			byID[e.Job] = j
+			d.Jobs = append(d.Jobs, j)
+		} else if j := byID[e.Job]; j != nil {
+			j.take(e)
+		}
+	}
+	if len(d.Jobs) == 0 {
+		return nil, fmt.Errorf("replay the event log: %w", ErrNoJobs)
+	}
+	if len(d.Devices) == 0 || len(d.Policies) == 0 {
+		return nil, errors.New("replay the event log: it does not contain the start of a server, with its devices and policy")
+	}
+	slices.SortStableFunc(d.Jobs, func(a, b *Job) int { return cmp.Compare(a.Arrival, b.Arrival) })
+	d.From = d.Jobs[0].Arrival
+	for _, j := range d.Jobs {
+		for _, l := range j.Lives {
+			if l.open {
+				l.Left = d.Until
+			}
+		}
+	}
+	return d, nil
+}
+
+// serverEvent takes an event that concerns no job.
+func (d *Day) serverEvent(e *cluster.Event) {
+	policy := ""
+	switch e.Kind {
+	case cluster.EventServe:
+		if len(d.Devices) > 0 {
+			d.Restarts++
+		}
+		d.Devices, d.Round, d.Seed, d.Engine, policy = e.Devices, e.Round, e.Seed, e.Engine, e.Policy
+	case cluster.EventPolicy:
+		policy = e.Policy
+	case cluster.EventDecide:
+		if e.Reason != "" {
+			d.Failures++
+		}
+	}
+	if policy != "" && (len(d.Policies) == 0 || d.Policies[len(d.Policies)-1].Policy != policy) {
+		d.Policies = append(d.Policies, cluster.Span{From: e.Time, Policy: policy})
+	}
+}
+
+func newJob(e *cluster.Event) *Job {
+	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
+		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
+}
+
+// known returns NaN for the 0 of an absent field.
+func known(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// take applies an event of the job.
+func (j *Job) take(e *cluster.Event) {
+	if e.Total > 0 {
+		j.Total = e.Total
+	}
+	if e.Unit != "" {
+		j.Unit = e.Unit
+	}
+	switch e.Kind {
+	case cluster.EventStart:
+		l := &Life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
+		j.Lives = append(j.Lives, l)
+		j.State = cluster.Running
+	case cluster.EventShrink:
+		j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, e.To, seconds(e.GainS)})
+	case cluster.EventShrunk:
+		if n := len(j.Shrinks); e.Do == "undo" && n > 0 {
+			j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, j.Shrinks[n-1].From, math.NaN()})
+		}
+	case cluster.EventPin:
+		j.Pinned = !e.Save
+	case cluster.EventEnd:
+		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
+			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late
+		}
+		j.End, j.State, j.CostUSD = e.Time, e.State, known(e.CostUSD)
+		j.Done = max(j.Done, e.Done)
+	default:
+		if len(j.Lives) > 0 {
+			j.takeLife(e, j.Lives[len(j.Lives)-1])
+		}
+	}
+}
+
+// takeLife applies an event of the present life.
+func (j *Job) takeLife(e *cluster.Event, l *Life) {
+	switch e.Kind {
+	case cluster.EventRunning:
+		l.Worked = l.Start
+		if s := seconds(e.Seconds); s >= 0 {
+			l.Worked += s
+		}
+	case cluster.EventRate:
+		l.Seen = known(e.Seen)
+		if math.IsNaN(l.Known) {
+			l.Known = e.Time
+		}
+		if e.Done > j.Done {
+			j.Done, l.Done = e.Done, e.Done
+		}
+		if math.IsNaN(l.PredictedRate) {
+			l.PredictedRate = known(e.Predicted)
+		}
+	case cluster.EventStop:
+		l.Asked = e.Time
+	case cluster.EventLeft:
+		l.Left, l.open, l.Save, l.Reason = e.Time, false, seconds(e.Seconds), e.Reason
+		j.State = cluster.Waiting
+		if e.Done > 0 {
+			j.Done, l.Done = e.Done, e.Done
+		}
+	}
+}
+
+// seconds returns NaN for an absent field.
+func seconds(s *float64) float64 {
+	if s == nil {
+		return math.NaN()
+	}
+	return *s
+}
+
+// ended reports whether the job has done all its work.
+func (j *Job) ended() bool { return j.State == cluster.Done && !math.IsNaN(j.End) }
+
+// work returns the steps that the replay gives the job: all of its work or, if it was stopped or failed before, what it
+// had done. ok is false if it never made progress and its work is unknown.
+func (j *Job) work() (steps float64, ok bool) {
+	switch {
+	case j.State.Ended() && j.State != cluster.Done:
+		return j.Done, j.Done > 0
+	case j.State == cluster.Done && j.Done > 0:
+		return j.Done, true
+	}
+	return j.Total, j.Total > 0
+}

@@ -1,0 +1,218 @@
+package replay
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+)
+
+// formats is the registry of output formats, one line each.
+var formats = page.Formats[*Audit]{
+	"text":     page.TextOf((*Audit).document),
+	"markdown": page.MarkdownOf((*Audit).document),
+	"html":     page.HTMLOf((*Audit).pictured),
+	"json":     page.JSONOf(func(a *Audit) *Audit { return a }),
+	"csv":      page.CSVOf((*Audit).lines),
+}
+
+// Formats returns the names of the formats of Render.
+func Formats() string { return formats.Words() }
+
+// Render writes an audit as text, markdown, html, json or csv (one line for each job). The output depends on the audit
+// alone.
+func Render(w io.Writer, a *Audit, format string) error {
+	return formats.Write(w, "audit of a cluster", a, format)
+}
+
+func duration(n Number) string { return chart.Duration(float64(n)) }
+
+// percent formats a relative change with its sign.
+func percent(n Number) string {
+	if v := float64(n); chart.Known(v) {
+		return fmt.Sprintf("%+.1f %%", 100*v)
+	}
+	return chart.NoData
+}
+
+// with formats an estimate and its interval.
+func (e Estimate) with(format func(Number) string) string {
+	if !chart.Known(float64(e.Value)) {
+		return chart.NoData
+	}
+	if !chart.Known(float64(e.Lo)) {
+		return format(e.Value)
+	}
+	return fmt.Sprintf("%s (%s … %s)", format(e.Value), format(e.Lo), format(e.Hi))
+}
+
+// document converts an audit to a document.
+func (a *Audit) document() page.Document {
+	day := func(n Number) string { return time.Unix(int64(n), 0).UTC().Format("2006-01-02 15:04:05") }
+	d := page.Document{
+		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", chart.Plural(a.Submitted, "job"), strings.Join(a.Policies, ", then ")),
+		Subtitle: fmt.Sprintf("%s to %s UTC", day(a.From), day(a.Until)),
+		Answers:  a.answers(),
+		Sections: []page.Section{
+			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured.", chart.Plural(a.Compared, "job")),
+				Blocks: []page.Block{{Table: a.fidelity()}}},
+			{ID: "policies", Title: "Other policies on the same jobs", Intro: "Simulated. Intervals (95 %) contain other rates and move costs within their measured spread, and other jobs drawn from those of the day; not other arrival times.",
+				Blocks: []page.Block{{Table: a.policies()}}},
+			{ID: "calibration", Title: "Predictions of the scheduler", Blocks: []page.Block{{Table: a.calibration()}}},
+			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
+			a.returns(),
+			{ID: "jobs", Title: "Jobs", Blocks: []page.Block{{Table: a.jobs()}}},
+			{ID: "notes", Title: "Assumptions", Blocks: []page.Block{{Notes: a.Notes}}},
+		},
+	}
+	return d
+}
+
+// pictured adds the picture of the policies.
+func (a *Audit) pictured() page.Document {
+	d := a.document()
+	e := chart.Estimates{Title: "Mean completion time by policy", Label: chart.Duration, Why: "no policy could be simulated"}
+	for _, p := range a.Others {
+		if p.Failed == "" {
+			e.Rows = append(e.Rows, chart.Estimate{Name: p.Policy, Mean: float64(p.MeanJCTS.Value), Lo: float64(p.MeanJCTS.Lo), Hi: float64(p.MeanJCTS.Hi), Text: duration(p.MeanJCTS.Value)})
+		}
+	}
+	picture := e.Picture()
+	d.Wide = &picture
+	return d
+}
+
+// answers states the fidelity and the best policy.
+func (a *Audit) answers() []page.Answer {
+	change := (a.Simulated.MeanJCTS - a.Live.MeanJCTS) / a.Live.MeanJCTS
+	light := page.Good
+	switch v := math.Abs(float64(change)); {
+	case !chart.Known(v):
+		light = page.Muted
+	case v > 0.05:
+		light = page.Warn
+	}
+	out := []page.Answer{{Question: "Simulated", Light: light, Text: fmt.Sprintf("mean completion time %s, live %s (%s)", duration(a.Simulated.MeanJCTS), duration(a.Live.MeanJCTS), percent(change))}}
+	if len(a.Others) > 0 && chart.Known(float64(a.Others[0].MeanJCTS.Value)) {
+		best := a.Others[0]
+		text := fmt.Sprintf("%s: mean completion time %s of the simulated day", best.Policy, best.Change.with(percent))
+		if saved := float64(best.Saved.Value); saved > 0 && !best.InForce {
+			text += fmt.Sprintf(", %s less in all", chart.Duration(saved))
+		}
+		out = append(out, page.Answer{Question: "Least time", Text: text})
+	}
+	return out
+}
+
+func (a *Audit) fidelity() *page.Table {
+	change := func(live, simulated Number) string { return percent((simulated - live) / live) }
+	l, s := a.Live, a.Simulated
+	usd := func(n Number) string { return chart.USD(float64(n)) }
+	rows := [][]string{
+		{"mean completion time", duration(l.MeanJCTS), duration(s.MeanJCTS), change(l.MeanJCTS, s.MeanJCTS)},
+		{"median completion time", duration(l.MedianJCTS), duration(s.MedianJCTS), change(l.MedianJCTS, s.MedianJCTS)},
+		{"makespan", duration(l.MakespanS), duration(s.MakespanS), change(l.MakespanS, s.MakespanS)},
+		{"cost", usd(l.CostUSD), usd(s.CostUSD), change(l.CostUSD, s.CostUSD)},
+		{"starts after the first", chart.Significant(float64(l.Moves)), chart.Significant(float64(s.Moves)), ""},
+		{"absolute error of a job, median", "", "", strings.TrimPrefix(percent(a.MedianError), "+")},
+	}
+	if a.Deadlines > 0 {
+		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", chart.Significant(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", chart.Significant(float64(s.DeadlinesKept)), a.Deadlines), ""})
+	}
+	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
+}
+
+func (a *Audit) policies() *page.Table {
+	t := &page.Table{Columns: append(page.Left("policy"), page.Right("mean completion time", "change", "makespan", "cost", "finish-time fairness", "starts again")...), Named: true}
+	if a.Deadlines > 0 {
+		t.Columns = append(t.Columns, page.Right("deadlines kept")...)
+	}
+	for _, p := range a.Others {
+		name := p.Policy
+		if p.InForce {
+			name += " (live)"
+		}
+		if p.Failed != "" {
+			row := page.Row(name, chart.NoData, p.Failed)
+			for len(row) < len(t.Columns) {
+				row = append(row, page.Cell{})
+			}
+			t.Rows = append(t.Rows, row)
+			continue
+		}
+		number := func(n Number) string { return chart.Significant(float64(n)) }
+		row := page.Row(name, p.MeanJCTS.with(duration), p.Change.with(percent), duration(p.MakespanS.Value), p.CostUSD.with(func(n Number) string { return chart.USD(float64(n)) }),
+			p.Fairness.with(number), number(p.Moves))
+		if a.Deadlines > 0 {
+			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", number(p.DeadlinesKept.Value), a.Deadlines)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func (a *Audit) calibration() *page.Table {
+	var rows [][]string
+	for _, c := range []struct {
+		name string
+		Calibration
+	}{{"rates on the devices received", a.Rates}, {"move costs", a.MoveCosts}} {
+		ratio := chart.NoData
+		if c.N > 0 {
+			ratio = chart.Significant(float64(c.MedianRatio))
+		}
+		rows = append(rows, []string{c.name, strconv.Itoa(c.N), ratio, strings.TrimPrefix(percent(c.MedianError), "+"), chart.Share(float64(c.Within10))})
+	}
+	return page.Grid([]string{"", "predictions", "seen / predicted, median", "absolute error, median", "within 10 %"}, rows)
+}
+
+func (a *Audit) wasted() *page.Table {
+	w := a.Waste
+	rows := [][]string{{"held by jobs", duration(w.HeldS), ""}}
+	for _, r := range []struct {
+		name string
+		v    Number
+	}{{"starting", w.StartingS}, {"saving", w.SavingS}, {fmt.Sprintf("for steps lost (%d ends without a request)", w.Lost), w.RepeatedS}, {"free while jobs waited, at most", w.IdleS}} {
+		rows = append(rows, []string{r.name, duration(r.v), chart.Share(float64(r.v / w.HeldS))})
+	}
+	return page.Grid([]string{"", "device time", "of the time held"}, rows)
+}
+
+// returns is the section on the return of unused devices.
+func (a *Audit) returns() page.Section {
+	s := page.Section{ID: "returned", Title: "Unused devices returned"}
+	r := a.Returned
+	if r == nil {
+		s.Blocks = []page.Block{{Notes: []string{"No job had devices taken back."}}}
+		return s
+	}
+	s.Blocks = []page.Block{{Fields: page.Fields(
+		"jobs with fewer devices", fmt.Sprintf("%d, %d more were slower and have them again", r.Shrinks, r.Undone),
+		"predicted by the scheduler", duration(r.PredictedS)+" earlier in all",
+		"mean completion time without it, simulated", duration(r.WithoutS),
+		"change of the simulated day by it", r.Change.with(percent))}}
+	return s
+}
+
+func (a *Audit) jobs() *page.Table {
+	t := &page.Table{Columns: append(page.Left("job", "state"), page.Right("starts", "live", "simulated", "error", "cost")...), Named: true, Long: true}
+	for _, j := range a.Jobs {
+		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s", j.ID, chart.Clean(j.Name)), j.State, strconv.Itoa(j.Starts), duration(j.JCTS), duration(j.SimulatedJCTS), percent(j.Error), chart.USD(float64(j.CostUSD))))
+	}
+	return t
+}
+
+// lines returns the jobs as CSV.
+func (a *Audit) lines() [][]string {
+	out := [][]string{{"id", "name", "user", "state", "starts", "jct_s", "simulated_jct_s", "error", "deadline_s", "cost_usd"}}
+	for _, j := range a.Jobs {
+		out = append(out, []string{strconv.Itoa(j.ID), j.Name, j.User, j.State, strconv.Itoa(j.Starts), page.CSVCell(float64(j.JCTS), 3), page.CSVCell(float64(j.SimulatedJCTS), 3),
+			page.CSVCell(float64(j.Error), 4), page.CSVCell(float64(j.DeadlineS), 3), page.CSVCell(float64(j.CostUSD), 6)})
+	}
+	return out
+}

@@ -1,0 +1,342 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"trainopt/internal/stat"
+)
+
+// Source says where a rate of the replay comes from, best first.
+type Source int
+
+// Sources of rates.
+const (
+	Measured   Source = iota // of this job on these devices
+	OfSameName               // measured on jobs of the same name, relative to devices that both had
+	OfOthers                 // measured on other jobs in the same way
+	Stated                   // by the stated speeds of the device types
+	Assumed                  // nothing is known: as on the devices that it had
+)
+
+// String returns the words of the report.
+func (s Source) String() string {
+	return [...]string{"measured", "from jobs of the same name", "from other jobs", "from stated speeds", "assumed equal"}[s]
+}
+
+// place is a number of devices of a type.
+type place struct {
+	device string
+	gpus   int
+}
+
+// estimate is a rate in steps/s with the standard deviation of its logarithm (NaN: unknown).
+type estimate struct {
+	rate, spread float64
+	source       Source
+}
+
+// rates contains the rates of all jobs of a day.
+type rates struct {
+	day   *Day
+	seen  map[int]map[place]float64 // steps/s by job
+	lives map[int]map[place]int
+	// repeat is the standard deviation of the logarithm of the rate of a job between its lives on the same devices;
+	// NaN without such lives. transfer is that of rates estimated from other jobs, by source.
+	repeat   float64
+	transfer map[Source]float64
+}
+
+// newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
+// steps over the seconds from the first progress of a life until it left.
+func newRates(d *Day) *rates {
+	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[Source]float64{}}
+	var within []float64
+	for _, j := range d.Jobs {
+		steps, time := map[place]float64{}, map[place]float64{}
+		logs := map[place][]float64{}
+		r.seen[j.ID], r.lives[j.ID] = map[place]float64{}, map[place]int{}
+		for _, l := range j.Lives {
+			p := place{l.Device, l.GPUs}
+			if done, took, ok := l.progress(); ok {
+				steps[p] += done
+				time[p] += took
+				r.lives[j.ID][p]++
+			}
+			if l.Seen > 0 {
+				logs[p] = append(logs[p], math.Log(l.Seen))
+			}
+		}
+		for p := range steps {
+			r.seen[j.ID][p] = steps[p] / time[p]
+			if n := len(logs[p]); n > 0 {
+				r.seen[j.ID][p] = math.Exp(logs[p][n-1])
+			}
+		}
+		for _, p := range places(r.seen[j.ID]) {
+			mean, n := stat.Mean(logs[p]), float64(len(logs[p]))
+			for _, v := range logs[p] {
+				if n > 1 {
+					within = append(within, (v-mean)*(v-mean)*n/(n-1))
+				}
+			}
+		}
+		r.fit(j)
+	}
+	r.repeat = math.Sqrt(stat.Mean(within))
+	for _, source := range []Source{OfSameName, OfOthers} {
+		r.transfer[source] = r.crossValidate(source)
+	}
+	return r
+}
+
+// unexplained is the share of a life that may be spent on what neither the server's start-up nor its rate contains, such
+// as the start of the agent and the exit of the script. If it is more, the job was slower than its rate: it also
+// evaluated, or saved.
+const unexplained = 0.1
+
+// fit sets the times at which the lives of a job began to make progress so that its steps at the measured rate fill the
+// rest of each life; where that cannot be, the rate is that of the whole lives.
+func (r *rates) fit(j *Job) {
+	for _, l := range j.Lives {
+		p := place{l.Device, l.GPUs}
+		done, took, ok := l.progress()
+		rate := r.seen[j.ID][p]
+		if !ok || !(rate > 0) {
+			continue
+		}
+		rest := took - done/rate
+		if rest > max(3, unexplained*took) {
+			l.slow = true
+			continue
+		}
+		l.Worked = max(l.Start, l.Worked+rest)
+	}
+	steps, time := map[place]float64{}, map[place]float64{}
+	slow := map[place]bool{}
+	for _, l := range j.Lives {
+		if done, took, ok := l.progress(); ok {
+			p := place{l.Device, l.GPUs}
+			steps[p] += done
+			time[p] += took
+			slow[p] = slow[p] || l.slow
+		}
+	}
+	for p := range steps {
+		if slow[p] {
+			r.seen[j.ID][p] = steps[p] / time[p]
+		}
+	}
+}
+
+// progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.
+func (l *Life) progress() (steps, seconds float64, ok bool) {
+	until := l.Left
+	if !math.IsNaN(l.Asked) {
+		until = min(until, l.Asked)
+	}
+	steps, seconds = l.Done-l.Before, until-l.Worked
+	return steps, seconds, steps > 0 && seconds > 0
+}
+
+// places returns the keys in a fixed order.
+func places(m map[place]float64) []place {
+	out := make([]place, 0, len(m))
+	for p := range m {
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(a, b place) int {
+		if a.gpus != b.gpus {
+			return a.gpus - b.gpus
+		}
+		return strings.Compare(a.device, b.device)
+	})
+	return out
+}
+
+// at returns the rate of a job at a place; 0 if it cannot run there.
+func (r *rates) at(j *Job, p place) estimate {
+	least := j.GPUs
+	for _, k := range j.Shrinks {
+		least = min(least, k.To)
+	}
+	if p.gpus < least || p.gpus > j.MaxGPUs {
+		return estimate{}
+	}
+	if v, ok := r.seen[j.ID][p]; ok {
+		return estimate{v, r.repeat / math.Sqrt(float64(r.lives[j.ID][p])), Measured}
+	}
+	return r.transferred(j, p, place{}, OfSameName)
+}
+
+// transferred estimates a rate from other places of the job: the median over other jobs that were at both places, else
+// that of jobs of the same name at this one, else by the stated speeds of the types. Rates are proportional to the number of devices where nothing else is known.
+// The place without is left out, and sources better than best are.
+func (r *rates) transferred(j *Job, p, without place, best Source) estimate {
+	own := slices.DeleteFunc(places(r.seen[j.ID]), func(o place) bool { return o == without })
+	for source := best; source <= OfOthers; source++ {
+		var logs, absolute []float64
+		for _, k := range r.day.Jobs {
+			if k == j || (k.Name == j.Name) != (source == OfSameName) {
+				continue
+			}
+			there, ok := r.seen[k.ID][p]
+			if !ok {
+				continue
+			}
+			absolute = append(absolute, math.Log(there))
+			for _, o := range own {
+				if here, ok := r.seen[k.ID][o]; ok {
+					logs = append(logs, math.Log(r.seen[j.ID][o]*there/here))
+				}
+			}
+		}
+		if len(logs) == 0 && source == OfSameName {
+			logs = absolute
+		}
+		if len(logs) > 0 {
+			return estimate{math.Exp(stat.Median(logs)), r.transfer[source], source}
+		}
+	}
+	if len(own) == 0 {
+		return estimate{0, math.NaN(), Assumed}
+	}
+	o := nearest(own, p)
+	e := estimate{r.seen[j.ID][o] * float64(p.gpus) / float64(o.gpus), math.NaN(), Assumed}
+	if from, to := r.speed(o.device), r.speed(p.device); from > 0 && to > 0 && o.device != p.device {
+		e.rate, e.source = e.rate*to/from, Stated
+	}
+	return e
+}
+
+// nearest returns the place with the same type, else with the nearest number of devices.
+func nearest(own []place, p place) place {
+	best, cost := own[0], math.Inf(1)
+	for _, o := range own {
+		c := math.Abs(math.Log(float64(o.gpus) / float64(p.gpus)))
+		if o.device != p.device {
+			c += 10
+		}
+		if c < cost {
+			best, cost = o, c
+		}
+	}
+	return best
+}
+
+func (r *rates) speed(device string) float64 {
+	for _, d := range r.day.Devices {
+		if d.Name == device {
+			return d.Speed
+		}
+	}
+	return 0
+}
+
+// crossValidate returns the root mean square of the logarithm of estimated over seen rates, where each seen rate is
+// estimated from a source as if it had not been seen; NaN where no rate can be.
+func (r *rates) crossValidate(source Source) float64 {
+	var squares []float64
+	for _, j := range r.day.Jobs {
+		for _, p := range places(r.seen[j.ID]) {
+			if e := r.transferred(j, p, p, source); e.source == source {
+				v := math.Log(e.rate / r.seen[j.ID][p])
+				squares = append(squares, v*v)
+			}
+		}
+	}
+	return math.Sqrt(stat.Mean(squares))
+}
+
+// moves contains the seconds that starts and saves took.
+type moves struct {
+	first, again, save map[int]float64 // by job; medians
+	all                [3]float64      // medians over all jobs, for jobs without measurements; 0 without any
+	spread             float64         // standard deviation of the logarithm of the seconds between starts of the same job; NaN: unknown
+}
+
+func newMoves(d *Day) *moves {
+	m := &moves{first: map[int]float64{}, again: map[int]float64{}, save: map[int]float64{}}
+	var all [3][]float64
+	var within []float64
+	for _, j := range d.Jobs {
+		var own [3][]float64
+		for _, l := range j.Lives {
+			if start := l.Worked - l.Start; start >= 0 {
+				k := 1
+				if l.first {
+					k = 0
+				}
+				own[k] = append(own[k], start)
+			}
+			if l.Save >= 0 {
+				own[2] = append(own[2], l.Save)
+			}
+		}
+		for k, into := range []map[int]float64{m.first, m.again, m.save} {
+			if len(own[k]) > 0 {
+				into[j.ID] = stat.Median(own[k])
+				all[k] = append(all[k], own[k]...)
+			}
+		}
+		if starts := own[1]; len(starts) > 1 {
+			for _, s := range starts {
+				if v := math.Log(s / stat.Median(starts)); !math.IsInf(v, 0) && !math.IsNaN(v) {
+					within = append(within, v*v)
+				}
+			}
+		}
+	}
+	for k := range all {
+		if len(all[k]) > 0 {
+			m.all[k] = stat.Median(all[k])
+		}
+	}
+	if len(all[1]) == 0 {
+		m.all[1] = m.all[0]
+	}
+	m.spread = math.Sqrt(stat.Mean(within))
+	return m
+}
+
+// start returns the seconds from receiving devices to the first progress, save those from the request to leave until
+// the devices are free.
+func (m *moves) start(job int, first bool) float64 {
+	own, k := m.again, 1
+	if first {
+		own, k = m.first, 0
+	}
+	if v, ok := own[job]; ok {
+		return v
+	}
+	if v, ok := m.first[job]; ok && !first {
+		return v
+	}
+	return m.all[k]
+}
+
+func (m *moves) leave(job int) float64 {
+	if v, ok := m.save[job]; ok {
+		return v
+	}
+	return m.all[2]
+}
+
+// about describes the estimates of rates for the notes of a report.
+func (r *rates) about(n map[Source]int) []string {
+	var out []string
+	for s := OfSameName; s <= Assumed; s++ {
+		if n[s] > 0 {
+			text := fmt.Sprintf("%d rates of jobs on devices on which they never ran are %s", n[s], s)
+			if v, ok := r.transfer[s]; ok && !math.IsNaN(v) {
+				text += fmt.Sprintf("; seen rates estimated in the same way are off by %.0f %% (root mean square)", 100*(math.Exp(v)-1))
+			} else {
+				text += ", with unknown error"
+			}
+			out = append(out, text+".")
+		}
+	}
+	return out
+}

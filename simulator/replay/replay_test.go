@@ -1,0 +1,261 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"trainopt/optimizer/cluster"
+)
+
+var fourTypes = []cluster.Device{{Name: "a100", Count: 1, PerServer: 1, USDHour: 4, Speed: 1}, {Name: "k80", Count: 2, PerServer: 2, USDHour: 0.5, Speed: 0.2},
+	{Name: "p100", Count: 1, PerServer: 1, USDHour: 1.5, Speed: 0.4}, {Name: "v100", Count: 1, PerServer: 1, USDHour: 2.5, Speed: 0.6}}
+
+var speeds = map[string]float64{"a100": 1, "v100": 0.6, "p100": 0.4, "k80": 0.2}
+
+const monday = 1.8e9
+
+// drawDay returns the jobs of a day of three kinds; starts take one to two seconds.
+func drawDay(seed uint64, n int) *scenario {
+	random := rand.New(rand.NewPCG(seed, 1))
+	d := &Day{From: monday, Until: monday + 1000, Devices: fourTypes, Round: 20}
+	s := &scenario{day: d}
+	at := float64(monday)
+	for id := 1; id <= n; id++ {
+		j := &Job{ID: id, Name: fmt.Sprint("kind ", id%3), Arrival: at, Deadline: math.NaN(), Weight: 1, GPUs: 1, MaxGPUs: 1, Unit: "step", Total: float64(40 + random.IntN(300))}
+		if id%2 == 0 {
+			j.Deadline = at + 4*j.Total
+		}
+		rate := map[place]float64{}
+		for name, v := range speeds {
+			rate[place{name, 1}] = 2 * math.Pow(v, 0.97+0.03*float64(id%3)) * math.Exp(0.01*random.NormFloat64())
+		}
+		s.jobs = append(s.jobs, &simulated{Job: j, steps: j.Total, rate: rate, first: 1 + random.Float64(), again: 1 + random.Float64(), save: 0.3})
+		at += random.ExpFloat64() * 6
+	}
+	return s
+}
+
+// live returns the event log of a scenario under a policy, as a server writes it.
+func (s *scenario) live(t testing.TB, policy string) []cluster.Event {
+	t.Helper()
+	events := []cluster.Event{{Kind: cluster.EventServe, Time: s.day.From, Policy: policy, Round: s.day.Round, Devices: s.day.Devices}}
+	logged := *s
+	logged.log = func(e cluster.Event) {
+		if e.Kind == cluster.EventEnd { // the server computes the cost
+			for _, j := range s.jobs {
+				if j.ID == e.Job {
+					e.CostUSD = 1
+				}
+			}
+		}
+		events = append(events, e)
+	}
+	if _, err := logged.simulate(context.Background(), []cluster.Span{{From: s.day.From, Policy: policy}}); err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+func audit(t testing.TB, events []cluster.Event, o Options) *Audit {
+	t.Helper()
+	// The log is read from its JSON, as in production.
+	var read []cluster.Event
+	for _, e := range events {
+		text, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back cluster.Event
+		if err := json.Unmarshal(text, &back); err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, back)
+	}
+	day, err := NewDay(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := day.Audit(context.Background(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+var sixPolicies = []string{"fifo_perf", "srtf", "max_min_fairness_perf", "isolated", "themis", "tiresias"}
+
+// TestReplayReturnsTheDay: a day whose rates were all constant is simulated exactly, and from the day of any policy
+// every other one is predicted. Only rates that were seen are known; those of other devices come from other jobs, whose
+// relative speeds differ by up to 10 %.
+func TestReplayReturnsTheDay(t *testing.T) {
+	s := drawDay(1, 30)
+	truth := map[string]float64{}
+	for _, policy := range sixPolicies {
+		out, err := s.simulate(context.Background(), []cluster.Span{{From: monday, Policy: policy}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := 0.0
+		for _, j := range s.jobs {
+			sum += out.End[j.ID] - j.Arrival
+		}
+		truth[policy] = sum / float64(len(s.jobs))
+	}
+	for _, policy := range sixPolicies {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			a := audit(t, s.live(t, policy), Options{Policies: sixPolicies, Draws: 4})
+			if a.Compared != 30 || a.Deadlines != 15 {
+				t.Fatalf("%d jobs compared, %d deadlines; want 30 and 15", a.Compared, a.Deadlines)
+			}
+			// Decisions of policies that sort jobs by their rates fall either way; others return each job exactly.
+			off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1
+			if exact := policy == "fifo_perf" || policy == "tiresias"; math.Abs(off) > 0.1 || exact && (math.Abs(off) > 0.02 || float64(a.MedianError) > 0.05) {
+				t.Errorf("simulated mean off by %+.2f %%, median job error %.2f %%", 100*off, 100*float64(a.MedianError))
+			}
+			if len(a.Others) != len(sixPolicies) {
+				t.Fatalf("%d policies", len(a.Others))
+			}
+			for _, o := range a.Others {
+				if off := float64(o.MeanJCTS.Value)/truth[o.Policy] - 1; math.Abs(off) > map[bool]float64{true: 0.1, false: 0.05}[o.Policy == "max_min_fairness_perf"] { // that policy chooses among equal solutions
+					t.Errorf("%s predicted %+.1f %% off", o.Policy, 100*off)
+				}
+				if !(o.MeanJCTS.Lo <= o.MeanJCTS.Value && o.MeanJCTS.Value <= o.MeanJCTS.Hi) {
+					t.Errorf("%s: interval %v … %v without the value %v", o.Policy, o.MeanJCTS.Lo, o.MeanJCTS.Hi, o.MeanJCTS.Value)
+				}
+			}
+		})
+	}
+}
+
+func TestAuditIsDeterministic(t *testing.T) {
+	events := drawDay(2, 12).live(t, "srtf")
+	var texts []string
+	for range 2 {
+		var b bytes.Buffer
+		if err := Render(&b, audit(t, events, Options{Draws: 3}), "json"); err != nil {
+			t.Fatal(err)
+		}
+		texts = append(texts, b.String())
+	}
+	if texts[0] != texts[1] {
+		t.Error("two audits of the same events differ")
+	}
+}
+
+// TestWasteIsCounted checks the device-seconds of a small day by hand.
+func TestWasteIsCounted(t *testing.T) {
+	two, half := 2.0, 0.5
+	at := func(s float64) float64 { return monday + s }
+	events := []cluster.Event{
+		{Kind: cluster.EventServe, Time: at(0), Policy: "fifo", Round: 60, Devices: []cluster.Device{{Name: "a", Count: 2, PerServer: 2}}},
+		{Kind: cluster.EventSubmit, Time: at(0), Job: 1, GPUs: 1, Total: 100},
+		{Kind: cluster.EventStart, Time: at(10), Job: 1, Stretch: 1, Device: "a", GPUs: 1, Do: "start"}, // two devices were free for 10 s, one was wanted
+		{Kind: cluster.EventRunning, Time: at(13), Job: 1, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(20), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 16},
+		{Kind: cluster.EventStop, Time: at(32), Job: 1},
+		{Kind: cluster.EventLeft, Time: at(32.5), Job: 1, Seconds: &half, Done: 40, Reason: "lease"},
+		{Kind: cluster.EventStart, Time: at(32.5), Job: 1, Stretch: 2, Device: "a", GPUs: 1, Do: "start", PredictedSeconds: &two},
+		{Kind: cluster.EventRunning, Time: at(35), Job: 1, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(40), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 45},
+		{Kind: cluster.EventLeft, Time: at(54.5), Job: 1, Done: 60, Reason: "lost"}, // 20 s of work, 10 s of it lost
+		{Kind: cluster.EventStart, Time: at(54.5), Job: 1, Stretch: 3, Device: "a", GPUs: 1, Do: "start", PredictedSeconds: &two},
+		{Kind: cluster.EventRunning, Time: at(57), Job: 1, Seconds: &two},
+		{Kind: cluster.EventRate, Time: at(60), Job: 1, Device: "a", GPUs: 1, Seen: 2, Done: 65},
+		{Kind: cluster.EventLeft, Time: at(76.5), Job: 1, Done: 100, Reason: "exit"},
+		{Kind: cluster.EventEnd, Time: at(76.5), Job: 1, State: cluster.Done, Done: 100, Total: 100, CostUSD: 1},
+	}
+	a := audit(t, events, Options{Policies: []string{"fifo"}, Draws: 1})
+	w := a.Waste
+	if w.HeldS != 66.5 || w.StartingS != 6 || w.SavingS != 0.5 || w.RepeatedS != 10 || w.IdleS != 10 || w.Lost != 1 {
+		t.Errorf("waste %+v", w)
+	}
+	if a.MoveCosts.N != 1 || math.Abs(float64(a.MoveCosts.MedianRatio)-1.25) > 1e-6 {
+		t.Errorf("move costs %+v: want the ratio 2.5/2; the life that was lost saved nothing", a.MoveCosts)
+	}
+}
+
+// TestBadLogs: a log that does not contain what a replay requires is an error.
+func TestBadLogs(t *testing.T) {
+	serve := cluster.Event{Kind: cluster.EventServe, Time: monday, Policy: "fifo", Round: 60, Devices: fourTypes}
+	submit := cluster.Event{Kind: cluster.EventSubmit, Time: monday, Job: 1, GPUs: 1, Total: 5}
+	for name, c := range map[string]struct {
+		events []cluster.Event
+		want   string
+	}{
+		"empty":     {nil, "no job was submitted"},
+		"no jobs":   {[]cluster.Event{serve}, "no job was submitted"},
+		"no server": {[]cluster.Event{submit}, "does not contain the start of a server"},
+		"no work":   {[]cluster.Event{serve, submit}, "no job made progress"},
+	} {
+		day, err := NewDay(c.events)
+		if err == nil {
+			_, err = day.Audit(context.Background(), Options{})
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want %q", name, err, c.want)
+		}
+	}
+	day, err := NewDay([]cluster.Event{serve, submit})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := day.Audit(context.Background(), Options{Policies: []string{"srft"}}); err == nil || !strings.Contains(err.Error(), "srft") {
+		t.Errorf("unknown policy: error %v", err)
+	}
+}
+
+// TestRender writes every format.
+func TestRender(t *testing.T) {
+	a := audit(t, drawDay(3, 8).live(t, "fifo_perf"), Options{Policies: []string{"srtf", "isolated"}, Draws: 2})
+	for _, format := range strings.Split(Formats(), ", ") {
+		var b bytes.Buffer
+		if err := Render(&b, a, format); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), map[bool]string{true: "srtf", false: "kind 1"}[format != "csv"]) {
+			t.Errorf("%s: %s", format, b.String())
+		}
+	}
+}
+
+// FuzzDay: no sequence of events makes a replay panic.
+func FuzzDay(f *testing.F) {
+	var text bytes.Buffer
+	for _, e := range drawDay(4, 3).live(f, "srtf") {
+		line, _ := json.Marshal(e)
+		text.Write(append(line, '\n'))
+	}
+	f.Add(text.Bytes())
+	f.Add([]byte(`{"kind":"serve","t":1,"policy":"srtf","round_s":5,"devices":[{"name":"a","count":1}]}` + "\n" + `{"kind":"submit","t":2,"job":1,"gpus":3,"total":5}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var events []cluster.Event
+		for _, line := range bytes.Split(text, []byte("\n")) {
+			var e cluster.Event
+			if json.Unmarshal(line, &e) == nil {
+				events = append(events, e)
+			}
+		}
+		if len(events) > 200 {
+			return
+		}
+		day, err := NewDay(events)
+		if err != nil || slices.ContainsFunc(day.Jobs, func(j *Job) bool { return j.MaxGPUs > 64 }) {
+			return
+		}
+		a, err := day.Audit(context.Background(), Options{Policies: []string{"srtf"}, Draws: 1})
+		if err == nil {
+			var b bytes.Buffer
+			if err := Render(&b, a, "json"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,117 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/schedule/share"
+)
+
+// scenario is the input of a simulation: the jobs of a day with one draw of all that is uncertain.
+type scenario struct {
+	day  *Day
+	jobs []*simulated // in order of arrival
+	log  func(cluster.Event)
+	// whole leaves all jobs the devices that they requested, also those that they did not use.
+	whole bool
+}
+
+// simulated is a job of a scenario.
+type simulated struct {
+	*Job
+	steps              float64
+	rate               map[place]float64 // steps/s, all that the job may have
+	first, again, save float64           // seconds of its first and later starts, and of a save
+	measured           float64           // seconds of progress after which its rate is known
+}
+
+// simulate runs the scenario under policies, which replace one another.
+func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
+	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, OneServer: true, From: s.day.From, Policies: policies, Log: s.log,
+		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
+	for _, j := range s.jobs {
+		sim.Jobs = append(sim.Jobs, s.trial(j))
+		for _, k := range j.Shrinks {
+			if !s.whole {
+				sim.Resizes = append(sim.Resizes, cluster.Resizing{At: k.At, Job: j.ID, GPUs: k.To})
+			}
+		}
+	}
+	slices.SortStableFunc(sim.Resizes, func(a, b cluster.Resizing) int { return cmp.Compare(a.At, b.At) })
+	return sim.Run(ctx)
+}
+
+// trial returns a job in the form of a simulation.
+func (s *scenario) trial(j *simulated) cluster.Trial {
+	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Measured: j.measured, Pinned: j.Pinned,
+		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
+		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs},
+		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
+	t.Spec.Config.Train = cmp.Or(j.Command, strconv.Itoa(j.ID))
+	if j.Stated {
+		t.Job.Total = j.steps
+	}
+	if d := j.Deadline - j.Arrival; d > 0 {
+		t.Spec.Config.SLA.TimeMax = time.Duration(d * float64(time.Second))
+	}
+	return t
+}
+
+// tieBreak is the least spread of the logarithm of rates in the draws: decisions between equal jobs fall either way, and
+// figures are means over both.
+const tieBreak = 1e-3
+
+// scenario draws rates and move costs.
+func (a *auditor) scenario(random *rand.Rand) *scenario {
+	noise := func(spread float64) float64 {
+		if !(spread > tieBreak) {
+			spread = tieBreak
+		}
+		return math.Exp(spread * random.NormFloat64())
+	}
+	a.sources, a.left = map[Source]int{}, nil
+	s := &scenario{day: a.day}
+	for _, j := range a.day.Jobs {
+		steps, ok := j.work()
+		own := map[place]float64{}
+		if ok {
+			for _, t := range a.day.Devices {
+				for n := 1; n <= min(j.MaxGPUs, t.Count); n++ {
+					p := place{t.Name, n}
+					if e := a.rates.at(j, p); e.rate > 0 {
+						own[p] = e.rate * noise(e.spread)
+						a.sources[e.source]++
+					}
+				}
+			}
+		}
+		if len(own) == 0 {
+			a.left = append(a.left, j.ID)
+			continue
+		}
+		cost := noise(a.moves.spread)
+		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured})
+	}
+	return s
+}
+
+// policies returns the policies that a day can be replayed under: all that do not co-locate jobs.
+func policies() []string {
+	return slices.DeleteFunc(share.Names(), func(name string) bool {
+		p, err := share.New(name, share.Options{Random: zero{}})
+		return err != nil || p.Traits().Packs
+	})
+}
+
+// zero is a source of random numbers for policies that are not run.
+type zero struct{}
+
+// IntN implements share.Random.
+func (zero) IntN(int) int { return 0 }
