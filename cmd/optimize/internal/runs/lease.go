@@ -10,7 +10,7 @@ import (
 
 func leaseCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		GroupID: help.Cluster, GroupID: help.Setup, Use: "lease-py", Short: "Print the Python module by which a script follows its lease", Args: cobra.NoArgs,
+		GroupID: help.Cluster, Use: "lease-py", Short: "Print the Python module by which a script follows its lease", Args: cobra.NoArgs,
 		Long: `Print the Python module by which a script follows the lease of its devices: one file, standard library only.
 
 	from optimize_lease import Lease
