@@ -127,6 +127,7 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 		}
 		for ; len(arrivals) > 0 && unix(arrivals[0].Spec.Submitted) <= w.now; arrivals = arrivals[1:] {
 			t := arrivals[0]
+			w.learner.enter(t.job, &t.Spec, "") // now: the latest job of the same command may have been measured since
 			if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
 				return nil, fmt.Errorf("simulate cluster: job %d: %w", t.job.ID, err)
 			}
@@ -183,8 +184,8 @@ func (w *virtualCluster) open() error {
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
-		w.learner.enter(t.job, &t.Spec, "")
 		if w.State != nil && t.job.Counted > 0 {
+			w.learner.enter(t.job, &t.Spec, "")
 			jobs, specs = append(jobs, t.job), append(specs, &t.Spec)
 			w.resume(t)
 		}
