@@ -74,7 +74,8 @@ type Life struct {
 	PredictedRate     float64 // that the policy used, steps/s
 	PredictedMove     float64 // seconds that the policy charged
 	Seen              float64 // last measured rate, steps/s
-	Known             float64 // time of the first measurement of the rate
+	Startup           float64 // seconds that the scheduler measured
+	Known             float64 // time of the first measurement of the start-up or the rate
 	Reason            string  // why it ended; empty while it has not
 	open, first, slow bool
 }
@@ -163,7 +164,7 @@ func (j *Job) take(e *cluster.Event) {
 	switch e.Kind {
 	case cluster.EventStart:
 		l := &Life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
-			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
 	case cluster.EventShrink:
@@ -194,7 +195,9 @@ func (j *Job) takeLife(e *cluster.Event, l *Life) {
 		l.Worked = l.Start
 		if s := seconds(e.Seconds); s >= 0 {
 			l.Worked += s
+			l.Startup = s
 		}
+		l.Known = e.Time
 	case cluster.EventRate:
 		l.Seen = known(e.Seen)
 		if math.IsNaN(l.Known) {
