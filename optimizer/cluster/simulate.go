@@ -54,7 +54,7 @@ type Trial struct {
 	// are known.
 	First, Again, Save, Measured float64
 	Lives                        []LifeCosts // of the first lives, where they are known one by one
-	Pinned                       bool // it keeps no work when it is stopped
+	Pinned                       bool        // it keeps no work when it is stopped
 }
 
 // LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
@@ -271,6 +271,7 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 	case t.ended:
 	case t.left <= w.now:
 		t.left = math.Inf(1)
+		w.report(t) // what was measured while it was saving
 		w.pay(t)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
