@@ -58,12 +58,13 @@ type Trial struct {
 }
 
 // LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
-// Startup is the part of Start that the scheduler measures; NaN: all of it.
-type LifeCosts struct{ Start, Startup, Save, Measured float64 }
+// Startup is the part of Start that the scheduler measures; NaN: all of it. Keeps are the seconds from the start until it
+// is known whether the job keeps its work; NaN: Start.
+type LifeCosts struct{ Start, Startup, Keeps, Save, Measured float64 }
 
 // costs returns those of the present life.
 func (t *virtualJob) costs() LifeCosts {
-	c := LifeCosts{t.Again, math.NaN(), t.Save, t.Measured}
+	c := LifeCosts{t.Again, math.NaN(), math.NaN(), t.Save, t.Measured}
 	n := t.job.Stretch
 	if n <= 1 {
 		c.Start = t.First
@@ -72,12 +73,20 @@ func (t *virtualJob) costs() LifeCosts {
 		return c
 	}
 	known := t.Lives[n-1]
-	for _, v := range []struct{ to, from *float64 }{{&c.Start, &known.Start}, {&c.Startup, &known.Startup}, {&c.Save, &known.Save}, {&c.Measured, &known.Measured}} {
+	for _, v := range []struct{ to, from *float64 }{{&c.Start, &known.Start}, {&c.Startup, &known.Startup}, {&c.Keeps, &known.Keeps}, {&c.Save, &known.Save}, {&c.Measured, &known.Measured}} {
 		if !math.IsNaN(*v.from) {
 			*v.to = *v.from
 		}
 	}
 	return c
+}
+
+// keepsKnown returns the time at which it is known whether the job keeps its work.
+func (t *virtualJob) keepsKnown() float64 {
+	if v := t.costs().Keeps; v >= 0 {
+		return t.began + v
+	}
+	return t.works
 }
 
 // Outcome is the result of a simulation, by job.
@@ -110,7 +119,7 @@ type virtualJob struct {
 	works       float64 // from which it makes progress
 	since       float64 // up to which progress is counted
 	saved       float64 // seconds of the save before this life; NaN: none
-	worked      bool    // it makes progress
+	told        bool    // whether it keeps its work was reported
 	measured    bool    // its start-up and its rate were reported
 	left        float64 // when its devices will be free; +Inf: it was not asked to leave
 	ended, runs bool
@@ -227,7 +236,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 		return
 	}
 	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
-	t.gpus, t.began, t.runs, t.worked, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
+	t.gpus, t.began, t.runs, t.told, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
 	t.works, t.since = w.From, w.From
 	if t.job.State == Starting {
 		t.works = max(w.From, unix(t.job.Since)+t.Again)
@@ -247,9 +256,10 @@ func (w *virtualCluster) next() float64 {
 		if !t.runs {
 			continue
 		}
-		if !t.worked {
-			at = min(at, t.works)
-		} else if !t.measured {
+		if !t.told {
+			at = min(at, t.keepsKnown())
+		}
+		if !t.measured {
 			at = min(at, t.works+t.costs().Measured)
 		}
 		at = min(at, t.finish())
@@ -290,8 +300,8 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 
 // report tells the scheduler what a server learns of a life.
 func (w *virtualCluster) report(t *virtualJob) {
-	if !t.worked && w.now >= t.works {
-		t.worked = true
+	if !t.told && w.now >= t.keepsKnown() {
+		t.told = true
 		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
 			w.s.Keeps(t.job.ID, &keeps)
 		}
@@ -346,7 +356,7 @@ func (w *virtualCluster) start(t *virtualJob, a *Action) {
 	if a.Stretch > 1 {
 		w.out.Moves++
 	}
-	t.device, t.gpus, t.began, t.runs, t.worked, t.measured = a.Device, len(a.Where), w.now, true, false, false
+	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
 	t.pace = t.Rate(t.device, t.gpus)
 	t.works = w.now + t.costs().Start
 	t.since = t.works

@@ -49,7 +49,8 @@ type Job struct {
 	State             cluster.State
 	End               float64 // NaN: not ended
 	CostUSD           float64
-	Pinned            bool // kept its devices until it ended, since it keeps no work
+	KeepsKnown        float64 // time at which it was known whether it keeps its work; NaN: never
+	Pinned            bool    // kept its devices until it ended, since it keeps no work
 	Lives             []*Life
 	Shrinks           []Shrink // in order of time
 }
@@ -142,7 +143,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 
 func newJob(e *cluster.Event) *Job {
 	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
-		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
+		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), KeepsKnown: math.NaN(), CostUSD: math.NaN()}
 }
 
 // known returns NaN for the 0 of an absent field.
@@ -175,6 +176,9 @@ func (j *Job) take(e *cluster.Event) {
 		}
 	case cluster.EventPin:
 		j.Pinned = !e.Save
+		if math.IsNaN(j.KeepsKnown) {
+			j.KeepsKnown = e.Time
+		}
 	case cluster.EventEnd:
 		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
 			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late

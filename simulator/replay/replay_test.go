@@ -133,6 +133,28 @@ func TestReplayReturnsTheDay(t *testing.T) {
 	}
 }
 
+// TestReplayFollowsTheDay: a day on which every start and save took another time, of which the server measured a part, is
+// simulated with the same delays, so that each job ends when it did.
+func TestReplayFollowsTheDay(t *testing.T) {
+	for _, policy := range []string{"fifo_perf", "tiresias"} {
+		t.Run(policy, func(t *testing.T) {
+			s := drawDay(5, 20)
+			random := rand.New(rand.NewPCG(5, 2))
+			for _, j := range s.jobs {
+				for range 40 {
+					start := 0.5 + 4*random.Float64()
+					j.lives = append(j.lives, cluster.LifeCosts{Start: start, Startup: start * random.Float64(), Keeps: math.NaN(), Save: random.Float64(), Measured: 1 + random.Float64()})
+				}
+			}
+			a := audit(t, s.live(t, policy), Options{Policies: []string{policy}, Draws: 4})
+			off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1
+			if math.Abs(off) > 0.005 || float64(a.MedianError) > 0.005 {
+				t.Errorf("simulated mean off by %+.2f %%, median job error %.2f %%", 100*off, 100*float64(a.MedianError))
+			}
+		})
+	}
+}
+
 // TestAuditIsDeterministic draws and audits the same day ten times: its events and its audit have the same bytes.
 func TestAuditIsDeterministic(t *testing.T) {
 	for _, policy := range sixPolicies {

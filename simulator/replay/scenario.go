@@ -111,7 +111,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 func (j *Job) costs(measured float64) []cluster.LifeCosts {
 	out := make([]cluster.LifeCosts, len(j.Lives))
 	for i, l := range j.Lives {
-		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Save: l.Save, Measured: max(0, l.Known-l.Worked)}
+		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Measured: max(0, l.Known-l.Worked)}
 		if math.IsNaN(l.Known) { // it left before
 			c.Measured = max(measured, l.until()-l.Worked)
 		}
