@@ -61,7 +61,7 @@ func TestImportStore(t *testing.T) {
 	if code != runpkg.CodeDone || !strings.Contains(out, "a (mlflow): 2 rows imported") || !strings.Contains(errs, "1 of 2 runs in mlruns has no training row") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
-	if code, _, errs := w.run("runs", "import", "mlruns/1/b"); code != runpkg.CodeUsage || !strings.Contains(errs, "no row in it") {
+	if code, _, errs := w.run("runs", "import", "mlruns/1/b"); code != runpkg.CodeUsage || !strings.Contains(errs, "no data in it") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }

@@ -76,7 +76,7 @@ func TestWrongInputs(t *testing.T) {
 		"predict":                                   {want: "describe the job: give --like RUN|LOG"},
 		"predict --model nosuchnet":                 {want: "nothing measured resembles nosuchnet"},
 		"predict --model gpt2":                      {want: "give --epochs and --data-count"},
-		"simulate round":                            {want: "want placement, queue, rounds, spot"},
+		"simulate round":                            {want: "want decision, placement, queue, rounds, spot"},
 		"simulate rounds extra":                     {want: "see `optimize simulate rounds --help`"},
 		"simulate rounds --policy strf":             {want: "nearest known are srtf"},
 		"simulate queue --policy sfj":               {want: "nearest known is sjf"},

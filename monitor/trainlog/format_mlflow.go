@@ -45,7 +45,6 @@ type mlflowRun struct {
 	metrics map[string][]mlflowPoint
 	system  map[string][]mlflowPoint // by name of the column, in order of time
 	read    int64
-	bad     int
 }
 
 // readMLflow reads a run.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -21,7 +20,6 @@ import (
 // hereEngine runs jobs as processes of this machine.
 type hereEngine struct {
 	engine.Engine // other methods are not called
-	mu            sync.Mutex
 	jobs          []*exec.Cmd
 	requests      []engine.Request
 	ended         chan struct{}

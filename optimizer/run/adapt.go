@@ -274,16 +274,18 @@ func (r *run) answerRequests() {
 	if r.ended != nil || r.Pending != nil || r.moving != nil || r.retryAt > 0 {
 		return
 	}
-	for _, q := range r.dir.Requests() {
-		a := journal.Answer{ID: q.ID, Text: "the request contains no known change"}
-		if q.Prefer != nil {
-			a.Text = "the optimizer failed: the preference is kept for later decisions"
-			r.safely(func() { a.Changed, a.Text = r.prefer(*q.Prefer) })
-		}
-		if err := r.dir.Answer(a); err != nil {
-			r.warnDiskOnce(err)
-		}
+	all := r.dir.Requests()
+	if len(all) == 0 {
 		return
+	}
+	q := all[0]
+	a := journal.Answer{ID: q.ID, Text: "the request contains no known change"}
+	if q.Prefer != nil {
+		a.Text = "the optimizer failed: the preference is kept for later decisions"
+		r.safely(func() { a.Changed, a.Text = r.prefer(*q.Prefer) })
+	}
+	if err := r.dir.Answer(a); err != nil {
+		r.warnDiskOnce(err)
 	}
 }
 

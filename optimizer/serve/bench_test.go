@@ -37,18 +37,22 @@ func BenchmarkFirstPage(b *testing.B) {
 		s := New(Options{StateDir: dir, Token: testToken})
 		get(b, s, "/")
 		b.StopTimer()
-		s.index.updating.Lock() // the rest is read in the background
-		s.index.updating.Unlock()
+		s.await()
 		b.StartTimer()
 	}
+}
+
+// await waits until the rest of the index is read in the background.
+func (s *Server) await() {
+	s.index.updating.Lock()
+	defer s.index.updating.Unlock()
 }
 
 // BenchmarkFilter is a filtered and sorted page of 10,000 runs that are in the index.
 func BenchmarkFilter(b *testing.B) {
 	s := New(Options{StateDir: benchState(b), Token: testToken})
 	get(b, s, "/")
-	s.index.updating.Lock()
-	s.index.updating.Unlock()
+	s.await()
 	for b.Loop() {
 		get(b, s, "/?q=bert&state=failed&sort=cost")
 	}

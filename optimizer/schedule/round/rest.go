@@ -33,7 +33,7 @@ type waiter struct {
 	runnable *Runnable
 }
 
-func (a waiter) before(b waiter) bool {
+func (a waiter) Before(b waiter) bool {
 	return a.debt > b.debt || a.debt == b.debt && a.runnable.A.Number < b.runnable.A.Number
 }
 
@@ -48,7 +48,7 @@ type group struct {
 // numbered orders jobs by number.
 type numbered struct{ runnable *Runnable }
 
-func (a numbered) before(b numbered) bool { return a.runnable.A.Number < b.runnable.A.Number }
+func (a numbered) Before(b numbered) bool { return a.runnable.A.Number < b.runnable.A.Number }
 
 // kindOf returns the kind of a single job.
 func (e *Engine) kindOf(r *Runnable) *kind {
@@ -275,7 +275,7 @@ func (e *Engine) minGain(r *Runnable, device int) float64 {
 }
 
 // heap is a binary heap.
-type heap[T interface{ before(T) bool }] []T
+type heap[T interface{ Before(T) bool }] []T
 
 // order makes a heap of a list in any order.
 func (h heap[T]) order() {
@@ -288,7 +288,7 @@ func (h heap[T]) order() {
 func (h heap[T]) up() {
 	for i := len(h) - 1; i > 0; {
 		parent := (i - 1) / 2
-		if !h[i].before(h[parent]) {
+		if !h[i].Before(h[parent]) {
 			return
 		}
 		h[i], h[parent] = h[parent], h[i]
@@ -310,10 +310,10 @@ func (h heap[T]) down(i int) {
 		if child >= len(h) {
 			return
 		}
-		if child+1 < len(h) && h[child+1].before(h[child]) {
+		if child+1 < len(h) && h[child+1].Before(h[child]) {
 			child++
 		}
-		if !h[child].before(h[i]) {
+		if !h[child].Before(h[i]) {
 			return
 		}
 		h[i], h[child] = h[child], h[i]

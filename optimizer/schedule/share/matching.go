@@ -277,7 +277,7 @@ type queuedKind struct {
 	kind   *matchedKind
 }
 
-func (a queuedKind) before(b queuedKind) bool {
+func (a queuedKind) Before(b queuedKind) bool {
 	return a.value > b.value || a.value == b.value && a.number < b.number
 }
 
@@ -413,7 +413,7 @@ type heapJob struct {
 func (a heapJob) gone() bool { return a.turn != a.job.turn }
 
 // before reports whether a comes before b: by key, then by number of the job.
-func (a heapJob) before(b heapJob) bool {
+func (a heapJob) Before(b heapJob) bool {
 	return a.key < b.key || a.key == b.key && a.job.number < b.job.number
 }
 
@@ -494,11 +494,11 @@ func (m *matching) prices() []float64 {
 }
 
 // heapOf is a binary heap.
-type heapOf[T interface{ before(T) bool }] []T
+type heapOf[T interface{ Before(T) bool }] []T
 
 func (h *heapOf[T]) push(v T) {
 	list := append(*h, v)
-	for i := len(list) - 1; i > 0 && list[i].before(list[(i-1)/2]); i = (i - 1) / 2 {
+	for i := len(list) - 1; i > 0 && list[i].Before(list[(i-1)/2]); i = (i - 1) / 2 {
 		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
 	}
 	*h = list
@@ -521,10 +521,10 @@ func (h heapOf[T]) down(i int) {
 		if child >= len(h) {
 			return
 		}
-		if child+1 < len(h) && h[child+1].before(h[child]) {
+		if child+1 < len(h) && h[child+1].Before(h[child]) {
 			child++
 		}
-		if !h[child].before(h[i]) {
+		if !h[child].Before(h[i]) {
 			return
 		}
 		h[i], h[child] = h[child], h[i]

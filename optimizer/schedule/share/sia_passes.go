@@ -50,7 +50,7 @@ type siaChange struct {
 	down    loss    // of another job that frees devices first; job −1: none
 }
 
-func (a siaChange) before(b siaChange) bool {
+func (a siaChange) Before(b siaChange) bool {
 	return a.gain > b.gain || a.gain == b.gain && a.job < b.job
 }
 

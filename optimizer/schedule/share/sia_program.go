@@ -436,4 +436,4 @@ func note(by [][]loss, n int, l loss) {
 // index orders jobs by their index.
 type index int
 
-func (a index) before(b index) bool { return a < b }
+func (a index) Before(b index) bool { return a < b }
