@@ -50,9 +50,43 @@ type Trial struct {
 	// Rate returns the steps/s on a number of devices of a type; 0: it does not run there.
 	Rate func(device, gpus int) float64
 	// First and Again are the seconds from receiving devices to progress, at the first and at later starts, Save those
-	// from the request to leave until the devices are free, Measured those of progress until the rate is known.
+	// from the request to leave until the devices are free, Measured those of progress until the rate, and the start-up,
+	// are known.
 	First, Again, Save, Measured float64
-	Pinned                       bool // it keeps no work when it is stopped
+	Lives                        []LifeCosts // of the first lives, where they are known one by one
+	Pinned                       bool        // it keeps no work when it is stopped
+}
+
+// LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
+// Startup is the part of Start that the scheduler measures; NaN: all of it. Keeps are the seconds from the start until it
+// is known whether the job keeps its work; NaN: Start.
+type LifeCosts struct{ Start, Startup, Keeps, Save, Measured float64 }
+
+// costs returns those of the present life.
+func (t *virtualJob) costs() LifeCosts {
+	c := LifeCosts{t.Again, math.NaN(), math.NaN(), t.Save, t.Measured}
+	n := t.job.Stretch
+	if n <= 1 {
+		c.Start = t.First
+	}
+	if n < 1 || n > len(t.Lives) {
+		return c
+	}
+	known := t.Lives[n-1]
+	for _, v := range []struct{ to, from *float64 }{{&c.Start, &known.Start}, {&c.Startup, &known.Startup}, {&c.Keeps, &known.Keeps}, {&c.Save, &known.Save}, {&c.Measured, &known.Measured}} {
+		if !math.IsNaN(*v.from) {
+			*v.to = *v.from
+		}
+	}
+	return c
+}
+
+// keepsKnown returns the time at which it is known whether the job keeps its work.
+func (t *virtualJob) keepsKnown() float64 {
+	if v := t.costs().Keeps; v >= 0 {
+		return t.began + v
+	}
+	return t.works
 }
 
 // Outcome is the result of a simulation, by job.
@@ -85,8 +119,8 @@ type virtualJob struct {
 	works       float64 // from which it makes progress
 	since       float64 // up to which progress is counted
 	saved       float64 // seconds of the save before this life; NaN: none
-	worked      bool    // Worked was reported
-	measured    bool    // its rate was reported
+	told        bool    // whether it keeps its work was reported
+	measured    bool    // its start-up and its rate were reported
 	left        float64 // when its devices will be free; +Inf: it was not asked to leave
 	ended, runs bool
 }
@@ -127,6 +161,7 @@ func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
 		}
 		for ; len(arrivals) > 0 && unix(arrivals[0].Spec.Submitted) <= w.now; arrivals = arrivals[1:] {
 			t := arrivals[0]
+			w.learner.enter(t.job, &t.Spec, "") // now: the latest job of the same command may have been measured since
 			if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
 				return nil, fmt.Errorf("simulate cluster: job %d: %w", t.job.ID, err)
 			}
@@ -183,8 +218,8 @@ func (w *virtualCluster) open() error {
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
-		w.learner.enter(t.job, &t.Spec, "")
 		if w.State != nil && t.job.Counted > 0 {
+			w.learner.enter(t.job, &t.Spec, "")
 			jobs, specs = append(jobs, t.job), append(specs, &t.Spec)
 			w.resume(t)
 		}
@@ -201,7 +236,7 @@ func (w *virtualCluster) resume(t *virtualJob) {
 		return
 	}
 	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
-	t.gpus, t.began, t.runs, t.worked, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, true
+	t.gpus, t.began, t.runs, t.told, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
 	t.works, t.since = w.From, w.From
 	if t.job.State == Starting {
 		t.works = max(w.From, unix(t.job.Since)+t.Again)
@@ -221,10 +256,11 @@ func (w *virtualCluster) next() float64 {
 		if !t.runs {
 			continue
 		}
-		if !t.worked {
-			at = min(at, t.works)
-		} else if !t.measured {
-			at = min(at, t.works+t.Measured)
+		if !t.told {
+			at = min(at, t.keepsKnown())
+		}
+		if !t.measured {
+			at = min(at, t.works+t.costs().Measured)
 		}
 		at = min(at, t.finish())
 	}
@@ -245,6 +281,7 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 	case t.ended:
 	case t.left <= w.now:
 		t.left = math.Inf(1)
+		w.report(t) // what was measured while it was saving
 		w.pay(t)
 		w.s.Left(w.now, t.job.ID, "lease")
 	case t.runs && t.finish() <= w.now:
@@ -263,21 +300,24 @@ func (w *virtualCluster) advance(t *virtualJob) (ended bool) {
 
 // report tells the scheduler what a server learns of a life.
 func (w *virtualCluster) report(t *virtualJob) {
-	if !t.worked && w.now >= t.works {
-		t.worked = true
+	if !t.told && w.now >= t.keepsKnown() {
+		t.told = true
+		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
+			w.s.Keeps(t.job.ID, &keeps)
+		}
+	}
+	if !t.measured && w.now >= t.works+t.costs().Measured {
+		t.measured = true
 		startup := t.works - t.began
+		if v := t.costs().Startup; v >= 0 {
+			startup = v
+		}
 		w.s.Worked(w.now, t.job.ID, startup)
 		w.s.Expect(saveAsStart * startup)
 		if !math.IsNaN(t.saved) {
 			w.s.Moved(t.saved + startup)
 			t.saved = math.NaN()
 		}
-		if keeps := !t.Pinned; t.job.Keeps == nil || *t.job.Keeps != keeps {
-			w.s.Keeps(t.job.ID, &keeps)
-		}
-	}
-	if !t.measured && w.now >= t.works+t.Measured {
-		t.measured = true
 		t.job.Total = t.Steps
 		if _, changed := w.learner.observe(t.job.ID, w.Devices[t.device].Name, t.gpus, t.pace, 2); changed && !w.Known {
 			w.s.Changed(w.now, t.job.ID)
@@ -303,7 +343,8 @@ func (w *virtualCluster) step() error {
 		t := w.jobs[a.Job]
 		if a.Do == schedule.Stop {
 			w.settle(t)
-			t.runs, t.left, t.saved = false, w.now+t.Save, t.Save
+			t.runs, t.saved = false, t.costs().Save
+			t.left = w.now + t.saved
 			continue
 		}
 		w.start(t, &a)
@@ -312,15 +353,12 @@ func (w *virtualCluster) step() error {
 }
 
 func (w *virtualCluster) start(t *virtualJob, a *Action) {
-	delay := t.Again
-	if a.Stretch == 1 {
-		delay = t.First
-	} else {
+	if a.Stretch > 1 {
 		w.out.Moves++
 	}
-	t.device, t.gpus, t.began, t.runs, t.worked, t.measured = a.Device, len(a.Where), w.now, true, false, false
+	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
 	t.pace = t.Rate(t.device, t.gpus)
-	t.works = w.now + delay
+	t.works = w.now + t.costs().Start
 	t.since = t.works
 	if t.job.Keeps == nil {
 		w.s.Keeps(t.job.ID, nil)

@@ -49,7 +49,8 @@ type Job struct {
 	State             cluster.State
 	End               float64 // NaN: not ended
 	CostUSD           float64
-	Pinned            bool // kept its devices until it ended, since it keeps no work
+	KeepsKnown        float64 // time at which it was known whether it keeps its work; NaN: never
+	Pinned            bool    // kept its devices until it ended, since it keeps no work
 	Lives             []*Life
 	Shrinks           []Shrink // in order of time
 }
@@ -74,7 +75,8 @@ type Life struct {
 	PredictedRate     float64 // that the policy used, steps/s
 	PredictedMove     float64 // seconds that the policy charged
 	Seen              float64 // last measured rate, steps/s
-	Known             float64 // time of the first measurement of the rate
+	Startup           float64 // seconds that the scheduler measured
+	Known             float64 // time of the first measurement of the start-up or the rate
 	Reason            string  // why it ended; empty while it has not
 	open, first, slow bool
 }
@@ -141,7 +143,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 
 func newJob(e *cluster.Event) *Job {
 	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
-		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), CostUSD: math.NaN()}
+		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), KeepsKnown: math.NaN(), CostUSD: math.NaN()}
 }
 
 // known returns NaN for the 0 of an absent field.
@@ -163,7 +165,7 @@ func (j *Job) take(e *cluster.Event) {
 	switch e.Kind {
 	case cluster.EventStart:
 		l := &Life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
-			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
 	case cluster.EventShrink:
@@ -174,6 +176,9 @@ func (j *Job) take(e *cluster.Event) {
 		}
 	case cluster.EventPin:
 		j.Pinned = !e.Save
+		if math.IsNaN(j.KeepsKnown) {
+			j.KeepsKnown = e.Time
+		}
 	case cluster.EventEnd:
 		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
 			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late
@@ -194,7 +199,9 @@ func (j *Job) takeLife(e *cluster.Event, l *Life) {
 		l.Worked = l.Start
 		if s := seconds(e.Seconds); s >= 0 {
 			l.Worked += s
+			l.Startup = s
 		}
+		l.Known = e.Time
 	case cluster.EventRate:
 		l.Seen = known(e.Seen)
 		if math.IsNaN(l.Known) {

@@ -71,9 +71,9 @@ func newRates(d *Day) *rates {
 		}
 		for p := range steps {
 			r.seen[j.ID][p] = steps[p] / time[p]
-			if n := len(logs[p]); n > 0 {
-				r.seen[j.ID][p] = math.Exp(logs[p][n-1])
-			}
+		}
+		for p, l := range logs {
+			r.seen[j.ID][p] = math.Exp(l[len(l)-1])
 		}
 		for _, p := range places(r.seen[j.ID]) {
 			mean, n := stat.Mean(logs[p]), float64(len(logs[p]))
@@ -104,6 +104,10 @@ func (r *rates) fit(j *Job) {
 		p := place{l.Device, l.GPUs}
 		done, took, ok := l.progress()
 		rate := r.seen[j.ID][p]
+		if math.IsNaN(l.Worked) && rate > 0 && l.Done > l.Before { // it left before its rate was measured
+			l.Worked = max(l.Start, l.until()-(l.Done-l.Before)/rate)
+			continue
+		}
 		if !ok || !(rate > 0) {
 			continue
 		}
@@ -133,12 +137,16 @@ func (r *rates) fit(j *Job) {
 
 // progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.
 func (l *Life) progress() (steps, seconds float64, ok bool) {
-	until := l.Left
-	if !math.IsNaN(l.Asked) {
-		until = min(until, l.Asked)
-	}
-	steps, seconds = l.Done-l.Before, until-l.Worked
+	steps, seconds = l.Done-l.Before, l.until()-l.Worked
 	return steps, seconds, steps > 0 && seconds > 0
+}
+
+// until returns the time at which a life was asked to leave, or left.
+func (l *Life) until() float64 {
+	if math.IsNaN(l.Asked) {
+		return l.Left
+	}
+	return min(l.Left, l.Asked)
 }
 
 // places returns the keys in a fixed order.
@@ -252,53 +260,80 @@ func (r *rates) crossValidate(source Source) float64 {
 
 // moves contains the seconds that starts and saves took.
 type moves struct {
-	first, again, save map[int]float64 // by job; medians
-	all                [3]float64      // medians over all jobs, for jobs without measurements; 0 without any
-	spread             float64         // standard deviation of the logarithm of the seconds between starts of the same job; NaN: unknown
+	first, again, save map[int]float64 // by job
+	all                [3]float64      // over all jobs, for jobs without measurements; 0 without any
+	spread             float64         // standard deviation of the logarithm of the seconds of later starts of one job; NaN: unknown
 }
 
 func newMoves(d *Day) *moves {
-	m := &moves{first: map[int]float64{}, again: map[int]float64{}, save: map[int]float64{}}
-	var all [3][]float64
-	var within []float64
+	m := &moves{}
+	samples := [3]map[int][]float64{{}, {}, {}}
 	for _, j := range d.Jobs {
-		var own [3][]float64
 		for _, l := range j.Lives {
 			if start := l.Worked - l.Start; start >= 0 {
 				k := 1
 				if l.first {
 					k = 0
 				}
-				own[k] = append(own[k], start)
+				samples[k][j.ID] = append(samples[k][j.ID], start)
 			}
 			if l.Save >= 0 {
-				own[2] = append(own[2], l.Save)
-			}
-		}
-		for k, into := range []map[int]float64{m.first, m.again, m.save} {
-			if len(own[k]) > 0 {
-				into[j.ID] = stat.Median(own[k])
-				all[k] = append(all[k], own[k]...)
-			}
-		}
-		if starts := own[1]; len(starts) > 1 {
-			for _, s := range starts {
-				if v := math.Log(s / stat.Median(starts)); !math.IsInf(v, 0) && !math.IsNaN(v) {
-					within = append(within, v*v)
-				}
+				samples[2][j.ID] = append(samples[2][j.ID], l.Save)
 			}
 		}
 	}
-	for k := range all {
-		if len(all[k]) > 0 {
-			m.all[k] = stat.Median(all[k])
-		}
+	var within [3]float64
+	for k, into := range []*map[int]float64{&m.first, &m.again, &m.save} {
+		*into, m.all[k], within[k] = shrunk(d.Jobs, samples[k])
 	}
-	if len(all[1]) == 0 {
+	if len(m.again) == 0 {
 		m.all[1] = m.all[0]
 	}
-	m.spread = math.Sqrt(stat.Mean(within))
+	m.spread = within[1]
+	if v := within[1]; v > 0 {
+		m.spread = math.Sqrt(math.Log1p(v * v))
+	}
 	return m
+}
+
+// shrunk returns the means of the samples of each job and of all jobs. A job has few samples: where those of one job
+// differ as those of different jobs do, its mean is drawn towards that of all (James and Stein 1961, with moment
+// estimates of both variances). within is the standard deviation of the samples of one job relative to the mean of all;
+// NaN: no job has two.
+func shrunk(jobs []*Job, samples map[int][]float64) (own map[int]float64, all, within float64) {
+	own = map[int]float64{}
+	var means, squares, sizes []float64
+	var ids []int
+	for _, j := range jobs {
+		v := samples[j.ID]
+		if len(v) == 0 {
+			continue
+		}
+		mean, n := stat.Mean(v), float64(len(v))
+		ids, means, sizes = append(ids, j.ID), append(means, mean), append(sizes, n)
+		for _, x := range v {
+			if n > 1 {
+				squares = append(squares, (x-mean)*(x-mean)*n/(n-1))
+			}
+		}
+	}
+	if len(means) == 0 {
+		return own, 0, math.NaN()
+	}
+	inner, between := stat.Mean(squares), 0.0 // variances; NaN: unknown
+	all = stat.Mean(means)
+	for i, v := range means {
+		between += ((v-all)*(v-all) - inner/sizes[i]) / float64(max(len(means)-1, 1))
+	}
+	between = max(between, 0)
+	for i, v := range means {
+		keep := 1.0
+		if inner > 0 {
+			keep = between / (between + inner/sizes[i])
+		}
+		own[ids[i]] = all + keep*(v-all)
+	}
+	return own, all, math.Sqrt(inner) / all
 }
 
 // start returns the seconds from receiving devices to the first progress, save those from the request to leave until

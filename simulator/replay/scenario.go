@@ -29,6 +29,7 @@ type simulated struct {
 	rate               map[place]float64 // steps/s, all that the job may have
 	first, again, save float64           // seconds of its first and later starts, and of a save
 	measured           float64           // seconds of progress after which its rate is known
+	lives              []cluster.LifeCosts
 }
 
 // simulate runs the scenario under policies, which replace one another.
@@ -49,7 +50,7 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 
 // trial returns a job in the form of a simulation.
 func (s *scenario) trial(j *simulated) cluster.Trial {
-	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Measured: j.measured, Pinned: j.Pinned,
+	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
@@ -96,10 +97,27 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			continue
 		}
 		cost := noise(a.moves.spread)
+		if a.moves.spread > 0 {
+			cost *= math.Exp(-a.moves.spread * a.moves.spread / 2) // its mean is 1
+		}
 		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured})
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured, lives: j.costs(a.measured)})
 	}
 	return s
+}
+
+// costs returns what the lives of a job cost: as long as the simulation follows the day, it has the same delays, and
+// learns a rate no earlier. NaN: not measured.
+func (j *Job) costs(measured float64) []cluster.LifeCosts {
+	out := make([]cluster.LifeCosts, len(j.Lives))
+	for i, l := range j.Lives {
+		c := cluster.LifeCosts{Start: l.Worked - l.Start, Startup: l.Startup, Keeps: j.KeepsKnown - l.Start, Save: l.Save, Measured: max(0, l.Known-l.Worked)}
+		if math.IsNaN(l.Known) { // it left before
+			c.Measured = max(measured, l.until()-l.Worked)
+		}
+		out[i] = c
+	}
+	return out
 }
 
 // policies returns the policies that a day can be replayed under: all that do not co-locate jobs.

@@ -309,6 +309,12 @@ func TestFinishTimeFairnessRemembers(t *testing.T) {
 	if got := sharesOf(t, p, s); got[1] < 0.6 {
 		t.Errorf("shares are %v after the first job got everything", got)
 	}
+	s.Now, s.Jobs[1].Remaining = 500, 90000 // its work was underestimated
+	sharesOf(t, p, s)
+	s.Now, s.Jobs[1].Rate = 600, []float64{200} // and then its rate
+	if got := sharesOf(t, p, s); !(got[0] > 0 && got[1] > 0) {
+		t.Errorf("shares are %v after an estimate of the work grew", got)
+	}
 }
 
 // The remaining work of a live job grows when its total becomes known: no decision may fail by it.
