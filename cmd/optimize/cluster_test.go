@@ -99,6 +99,9 @@ func TestClusterSurvivesItsServer(t *testing.T) {
 	submit(0)
 	submit(1) // before the first server runs
 	server := w.served("--policy", "srtf", "--round", "4s", "--devices", "fast=1,slow=1")
+	if code, _, errs := w.run("cluster", "serve"); code != run.CodeUsage || strings.Contains(errs, "serving") || !strings.Contains(errs, "runs already") {
+		t.Errorf("a second server: exit %d, %q", code, errs)
+	}
 	for i := 2; i < len(epochs); i++ {
 		submit(i)
 	}

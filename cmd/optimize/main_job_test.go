@@ -233,6 +233,45 @@ func TestInterruptOnceSavesTwiceKills(t *testing.T) {
 	}
 }
 
+// weakNamed saves to a file whose name may also be that of data, and resumes by an argument.
+const weakNamed = `import argparse, os, time
+p = argparse.ArgumentParser()
+p.add_argument("--epochs", type=int, default=100)
+p.add_argument("--resume", default="")
+a = p.parse_args()
+start = 0
+if a.resume:
+    start = int(open(a.resume).read())
+    open("resumed", "w").write(str(start))
+for epoch in range(start + 1, a.epochs + 1):
+    time.sleep(0.2)
+    print("epoch %d/%d loss %.4f" % (epoch, a.epochs, 1 / epoch), flush=True)
+    if epoch % 20 == 0:
+      with open("model.pt", "w") as f: f.write(str(epoch))
+`
+
+// TestResumeFromWeaklyNamedCheckpoint checks that a later agent accepts the checkpoint that an earlier one has recognised
+// by its changes only.
+func TestResumeFromWeaklyNamedCheckpoint(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("weak.py", weakNamed)
+	go func() {
+		w.latest("a checkpoint", func(_ string, rec *journal.Record) bool { return rec.Checkpoint != nil })
+		w.signals <- syscall.SIGINT
+	}()
+	if code, rec, errs := w.record("--train", "weak.py"); code != run.CodeInterrupt || rec.Checkpoint == nil {
+		t.Fatalf("exit %d, checkpoint %+v\n%s", code, rec.Checkpoint, errs)
+	}
+	code, _, errs := w.run("runs", "resume", "latest")
+	if code != run.CodeDone {
+		t.Errorf("resume: exit %d\n%s", code, errs)
+	}
+	if data, err := os.ReadFile(filepath.Join(w.dir, "resumed")); err != nil || string(data) < "1" {
+		t.Errorf("resumed from %q (%v), want an epoch", data, err)
+	}
+}
+
 // TestTrainingFails checks that the report contains the training's own exit code or signal, and that the exit code of
 // optimize marks a failure of the training.
 func TestTrainingFails(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/help"
 	"trainopt/cost"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
 )
@@ -89,6 +90,16 @@ func completions(e *cli.Env) map[string]help.Source {
 					text += fmt.Sprintf("\t%s, %s", en.Record.State, cli.OneLine(strings.Join(en.Record.Command, " ")))
 				}
 				out = append(out, text)
+			}
+			return out
+		},
+		"JOB": func() []string {
+			jobs, _, _ := cluster.Jobs(e.State())
+			var out []string
+			for _, j := range jobs {
+				if !j.State.Ended() {
+					out = append(out, fmt.Sprintf("%d\t%s, %s", j.ID, j.Name, j.State))
+				}
 			}
 			return out
 		},

@@ -222,6 +222,28 @@ func TestWeakNames(t *testing.T) {
 	}
 }
 
+// TestKnown: a later finder of the same training accepts what an earlier one found, and nothing else without evidence.
+func TestKnown(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(Options{})
+	for _, name := range []string{"model.pt", "other.pt", "odd.name"} {
+		p.write(name, "tensor")
+	}
+	p.later(time.Minute)
+	f.Known(filepath.Join(p.dir, "model.pt"))
+	f.Known(filepath.Join(p.dir, "odd.name"))
+	f.Known(filepath.Join(p.dir, "removed.pt"))
+	found := f.Find(p.now)
+	if len(found) != 2 || strings.Contains(p.find(f), "other.pt") {
+		t.Fatalf("found %v, want model.pt and odd.name", found)
+	}
+	for _, c := range found {
+		if c.Reported || !c.Complete {
+			t.Errorf("%s: reported %t, complete %t", c.Path, c.Reported, c.Complete)
+		}
+	}
+}
+
 // TestFindIsBounded: state directories, special files, links to directories and deep or large trees do not delay the
 // search.
 func TestFindIsBounded(t *testing.T) {

@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -46,6 +47,7 @@ type Finder struct {
 	before   map[string]stamp
 	seen     map[string]history
 	reported map[string]time.Time // time of the last report, by path
+	known    map[string]bool      // found by an earlier Finder of the same training
 }
 
 // stamp distinguishes states of a file.
@@ -86,7 +88,7 @@ func NewFinder(o Options) *Finder {
 	if o.MaxEntries == 0 {
 		o.MaxEntries = defaultMaxEntries
 	}
-	f := &Finder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]time.Time{}}
+	f := &Finder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]time.Time{}, known: map[string]bool{}}
 	for i, p := range f.o.Ignore {
 		f.o.Ignore[i] = filepath.Clean(p)
 	}
@@ -105,13 +107,17 @@ func (f *Finder) Start(now time.Time) {
 // location.
 func (f *Finder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
 
+// Known adds a path that an earlier Finder of the same training has found, by a report or because it saw the file
+// change. It counts regardless of its name and location, but not as reported.
+func (f *Finder) Known(path string) { f.known[filepath.Clean(path)] = true }
+
 // Find returns the checkpoints written since the start. The order is: incomplete before complete, names with "best"
 // before others (they need not be the newest state), then time, step and path. The last file is therefore the newest
 // one to resume from, if it is complete.
 func (f *Finder) Find(now time.Time) []File {
 	var out []File
 	found := f.search()
-	for _, p := range f.reportedOnly(found) {
+	for _, p := range f.unnamed(found) {
 		if c, ok := look(p); ok {
 			found = append(found, c)
 		}
@@ -132,7 +138,7 @@ func (f *Finder) Find(now time.Time) []File {
 			h = history{last: c.stamp, since: now, changes: h.changes + 1}
 		}
 		f.seen[c.path] = h
-		if c.strength < Strong && !f.isReported(c.path) && h.changes == 0 {
+		if c.strength < Strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
 			continue
 		}
 		out = append(out, f.file(c, h, now))
@@ -219,10 +225,14 @@ func (f *Finder) isReported(path string) bool {
 	return false
 }
 
-// reportedOnly returns the reported paths that a search did not find.
-func (f *Finder) reportedOnly(found []candidate) []string {
-	var out []string
+// unnamed returns the reported and known paths that a search did not find.
+func (f *Finder) unnamed(found []candidate) []string {
+	paths := maps.Clone(f.known)
 	for p := range f.reported {
+		paths[p] = true
+	}
+	var out []string
+	for p := range paths {
 		if !slices.ContainsFunc(found, func(c candidate) bool {
 			return c.path == p || c.dir && strings.HasPrefix(p, c.path+string(filepath.Separator))
 		}) {

@@ -34,6 +34,8 @@ type Config struct {
 	Agent run.Agent
 	// Message receives what happens, one line each.
 	Message func(line string)
+	// Ready is called once the state directory is locked, before the jobs of the last server are adopted; nil: nothing.
+	Ready func()
 }
 
 // Site is where the jobs of a cluster run.
@@ -144,6 +146,9 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	if cfg.Ready != nil {
+		cfg.Ready()
+	}
 	if err := s.open(); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -162,7 +167,10 @@ func (s *server) open() (err error) {
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
 	s.rates = newLearner(devices, s.Round.Seconds(), s.Site.OneServer())
 	jobs, specs, err := Jobs(s.StateDir)
-	if err != nil {
+	var damaged DamagedError
+	if errors.As(err, &damaged) { // the others must not wait for it
+		s.Message(fmt.Sprintf("%v: left out", err))
+	} else if err != nil {
 		return err
 	}
 	var known []*Job

@@ -121,8 +121,15 @@ func jobIDs(stateDir string) ([]int, error) {
 	return ids, nil
 }
 
+// DamagedError reports jobs whose files cannot be read.
+type DamagedError []error
+
+// Error implements error.
+func (e DamagedError) Error() string { return errors.Join(e...).Error() }
+
 // Jobs returns all jobs of a state directory in order of their ids, with their specifications. A job that the server
-// has not yet taken is in state Waiting.
+// has not yet taken is in state Waiting. Jobs that cannot be read are left out: the error is then a DamagedError, and the
+// others are valid.
 func Jobs(stateDir string) ([]Job, []Spec, error) {
 	ids, err := jobIDs(stateDir)
 	if err != nil {
@@ -130,15 +137,20 @@ func Jobs(stateDir string) ([]Job, []Spec, error) {
 	}
 	var jobs []Job
 	var specs []Spec
+	var damaged DamagedError
 	for _, id := range ids {
 		job, spec, err := ReadJob(stateDir, id)
 		if errors.Is(err, fs.ErrNotExist) { // its submission is in progress, or was interrupted
 			continue
 		}
 		if err != nil {
-			return nil, nil, err
+			damaged = append(damaged, err)
+			continue
 		}
 		jobs, specs = append(jobs, *job), append(specs, *spec)
+	}
+	if damaged != nil {
+		return jobs, specs, damaged
 	}
 	return jobs, specs, nil
 }

@@ -144,3 +144,21 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("%+v, %v", j, err)
 	}
 }
+
+// TestDamagedJob: a job whose file is damaged is reported, and the others are returned.
+func TestDamagedJob(t *testing.T) {
+	dir := t.TempDir()
+	for range 3 {
+		if _, err := Submit(dir, Spec{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(jobDir(dir, 2), "spec.json"), []byte(`{"schema":1`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	jobs, specs, err := Jobs(dir)
+	var damaged DamagedError
+	if !errors.As(err, &damaged) || len(damaged) != 1 || len(jobs) != 2 || len(specs) != 2 || jobs[0].ID != 1 || jobs[1].ID != 3 {
+		t.Errorf("%d jobs, error %v: want jobs 1 and 3, and an error for job 2", len(jobs), err)
+	}
+}

@@ -131,7 +131,7 @@ func TestMORLFallsBack(t *testing.T) {
 		scene   scene
 		why     string
 	}{
-		"work unknown":     {critical(big, big), open, "how much work"},
+		"work unknown":     {critical(big, big), open, "remaining work is unknown"},
 		"cannot be moved":  {critical(big, big), fixed, "cannot be moved"},
 		"nothing measured": {critical(big, big), unmeasured, "nothing is measured"},
 		"broken file":      {MORL{Broken: errors.New("agent file x: damaged")}, ready, "damaged"},

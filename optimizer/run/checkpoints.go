@@ -46,6 +46,14 @@ func (r *run) openCheckpoints() {
 		roots = append(roots, absolute(r.Config.Dir, k.Present))
 	}
 	r.checkpoints = checkpointTracker{finder: checkpoint.NewFinder(checkpoint.Options{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
+	// What an earlier agent took for a checkpoint is one: a file such as model.pt is recognised by a report or by its
+	// changes, of which this agent has seen neither.
+	for path := range r.Positions {
+		r.checkpoints.finder.Known(path)
+	}
+	if c := r.rec.Checkpoint; c != nil && c.Path != "" {
+		r.checkpoints.finder.Known(absolute(r.Config.Dir, c.Path))
+	}
 }
 
 // scanCheckpoints scans for new checkpoints, every few seconds or immediately if forced.

@@ -67,6 +67,8 @@ type clusterJob struct {
 	Moves     int           `json:"moves"`
 	Finish    *[3]time.Time `json:"finish"` // predicted: 5, 50 and 95 % quantiles
 	Submitted time.Time     `json:"submitted"`
+	WaitS     float64       `json:"wait_s"`     // without devices, up to Counted
+	Counted   float64       `json:"counted_at"` // Unix seconds
 	Began     time.Time     `json:"began"`
 	Ended     time.Time     `json:"ended"`
 }
@@ -184,7 +186,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 	})
 	for _, j := range sorted[:min(len(sorted), mostJobs)] {
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
-			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: chart.USD(j.CostUSD)}, {Text: strconv.Itoa(j.Moves)}, finishCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, finishCell(j), {Text: j.Run}})
 	}
 	return t
 }
@@ -212,25 +214,36 @@ func devicesText(j clusterJob) string {
 	return j.Device + " " + strings.Join(numbers, ", ")
 }
 
+// clusterCost is a dash for a job that has not run: nothing was measured.
+func clusterCost(j clusterJob) string {
+	if j.Run == "" {
+		return "–"
+	}
+	return chart.USD(j.CostUSD)
+}
+
 func clusterProgress(j clusterJob) string {
-	unit := cmp.Or(j.Unit, "unit") + "s"
+	if j.Unit == "" {
+		return "–"
+	}
+	unit := j.Unit + "s"
 	if j.Total > 0 {
 		return fmt.Sprintf("%s of %s %s", chart.Count(j.Done), chart.Count(j.Total), unit)
 	}
 	return chart.Count(j.Done) + " " + unit
 }
 
-// waited returns the seconds from submission to the first start, or to now in the queue.
+// waited returns the seconds for which a job had no devices, before its first start and between its lives.
 func waited(j clusterJob, now time.Time) float64 {
 	switch {
 	case j.Submitted.IsZero():
 		return math.NaN()
-	case !j.Began.IsZero():
-		return j.Began.Sub(j.Submitted).Seconds()
-	case !j.Ended.IsZero():
-		return j.Ended.Sub(j.Submitted).Seconds()
+	case j.State != "waiting":
+		return j.WaitS
+	case j.Counted == 0:
+		return now.Sub(j.Submitted).Seconds()
 	}
-	return now.Sub(j.Submitted).Seconds()
+	return j.WaitS + max(0, now.Sub(unixTime(j.Counted)).Seconds())
 }
 
 // finishCell is the predicted end of a running job; the scheduler predicts no other.
@@ -248,6 +261,10 @@ const mostChanges = 100
 // changeTable lists starts, moves, ends and changes of the policy, the latest first.
 func changeTable(events []clusterEvent) *page.Table {
 	t := &page.Table{Caption: "Changes, the latest first", Columns: page.Left("At", "Job", "What", "Reason"), Long: true}
+	names := map[int]string{}
+	for _, e := range events {
+		names[e.Job] = cmp.Or(e.Name, names[e.Job])
+	}
 	for _, e := range slices.Backward(events) {
 		if len(t.Rows) == mostChanges {
 			break
@@ -266,7 +283,7 @@ func changeTable(events []clusterEvent) *page.Table {
 		}
 		job := ""
 		if e.Job > 0 {
-			job = strings.TrimSpace(fmt.Sprintf("%d %s", e.Job, e.Name))
+			job = strings.TrimSpace(fmt.Sprintf("%d %s", e.Job, names[e.Job]))
 		}
 		t.Rows = append(t.Rows, page.Row(unixTime(e.Time).Local().Format("2006-01-02 15:04:05"), job, what, e.Reason))
 	}

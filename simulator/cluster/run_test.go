@@ -171,7 +171,7 @@ func TestBadConfigurationsAreRefused(t *testing.T) {
 		"negative interval":  {func(c *cluster.Config) { c.Interval = -1 }, "interval"},
 		"NaN limit":          {func(c *cluster.Config) { c.Limit = math.NaN() }, "limit"},
 		"preemption a round": {func(c *cluster.Config) { c.Preemption.Seconds = 360 }, "less than a round"},
-		"policy":             {func(c *cluster.Config) { c.Policy = "best" }, "there is none"},
+		"policy":             {func(c *cluster.Config) { c.Policy = "best" }, "unknown, want one of allox"},
 		"twice": {func(c *cluster.Config) {
 			c.Generate, c.Jobs = nil, []workload.Job{job(2, 0, 9, 1), job(1, 0, 9, 1), job(2, 0, 9, 1)}
 		}, "job 2 is there twice"},
@@ -211,7 +211,7 @@ func TestJobsWithLessThanAStepPerDevice(t *testing.T) {
 	c.Generate, c.Total = nil, 0
 	c.Jobs = []workload.Job{{ID: 4, Type: "ResNet-18 (batch size 64)", Steps: 3, GPUs: 4, Weight: 1, Deadline: math.NaN()}}
 	got := run(t, c)
-	if !math.IsNaN(float64(got.Jobs[0].JCTS)) || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "given up") {
+	if !math.IsNaN(float64(got.Jobs[0].JCTS)) || len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], "abandoned") {
 		t.Errorf("%+v", got)
 	}
 }

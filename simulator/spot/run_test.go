@@ -169,7 +169,7 @@ func TestRunRefuses(t *testing.T) {
 			}
 		}
 	}
-	for want, c := range map[string]spot.Choice{"there is none": {Machine: spot.Spot}, "zone 2 of 1": {Machine: spot.Spot, Zone: 2}, "no machine": {Machine: 7}} {
+	for want, c := range map[string]spot.Choice{"which has none": {Machine: spot.Spot}, "zone 2 of 1": {Machine: spot.Spot, Zone: 2}, "no machine": {Machine: 7}} {
 		if _, err := spot.Run(func(spot.State) spot.Choice { return c }, good, byTick(100, "01"), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

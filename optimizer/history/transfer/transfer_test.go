@@ -194,7 +194,7 @@ func TestNoBasis(t *testing.T) {
 		"nothing measured":          {nil, known[0], transfer.Throughput, "never measured"},
 		"nothing known of the job":  {known, nameless, transfer.Throughput, "are known"},
 		"another job without sizes": {known, other, transfer.Throughput, "same model or family"},
-		"width unknown":             {known, anywhere, transfer.Throughput, "how many GPUs"},
+		"width unknown":             {known, anywhere, transfer.Throughput, "number of GPUs or CPUs is missing"},
 		"quantity never measured":   {known, known[0], transfer.HostMemory, "never measured"},
 		"no such quantity":          {known, known[0], "colour", "no such quantity"},
 	} {

@@ -82,7 +82,7 @@ func (p *finishTimeFairness) terms(g *program) (*finishTerms, error) {
 		}
 		f := fairShare{Remaining: j.Remaining, Rate: g.isolatedRate(i)}
 		if last, ok := p.before[j.ID]; ok {
-			f.Seconds = last.Seconds + max(0, last.Remaining-j.Remaining)/last.Rate // an estimate of the work may have grown
+			f.Seconds = last.Seconds + max(0, last.Remaining-j.Remaining)/last.Rate // a live estimate of the total may have grown
 		}
 		now[j.ID] = f
 		t.work = append(t.work, j.Remaining*w)

@@ -127,7 +127,7 @@ func compare(t *testing.T, got, want map[string][]float64) {
 
 func TestPolicyNames(t *testing.T) {
 	for name, problem := range map[string]string{
-		"fifo": "", "allox_alpha=0.5": "", "allox_alpha=2": "alpha", "allox_alpha=x": "alpha", "fifo_alpha=0.5": "only allox", "lifo": "there is none",
+		"fifo": "", "allox_alpha=0.5": "", "allox_alpha=2": "alpha", "allox_alpha=x": "alpha", "fifo_alpha=0.5": "only allox", "lifo": "unknown, want one of allox",
 	} {
 		_, err := share.New(name, share.Options{})
 		if (err == nil) != (problem == "") || err != nil && !strings.Contains(err.Error(), problem) {

@@ -317,6 +317,19 @@ func TestFinishTimeFairnessRemembers(t *testing.T) {
 	}
 }
 
+// The remaining work of a live job grows when its total becomes known: no decision may fail by it.
+func TestFinishTimeFairnessWithGrowingTotals(t *testing.T) {
+	for _, name := range []string{"finish_time_fairness", "finish_time_fairness_perf"} {
+		p := newPolicy(t, name, false)
+		s := jobsOf(1, &schedule.Job{Steps: 10}, &schedule.Job{Steps: 1000})
+		sharesOf(t, p, s)
+		s.Now, s.Jobs[0].Remaining = 60, 1e6
+		if got := sharesOf(t, p, s); !(got[0] > 0 && got[1] > 0) {
+			t.Errorf("%s: shares %v, want a part for each job", name, got)
+		}
+	}
+}
+
 func TestPriceOfSomeDevicesIsUnknown(t *testing.T) {
 	s := jobsOf(1, &schedule.Job{Steps: 1000})
 	s.Devices = append(s.Devices, schedule.DeviceType{Name: "z", Count: 1, USDHour: math.NaN()})

@@ -98,7 +98,7 @@ func TestPrepareAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if first.Jobs[0].RequestOps == other.Jobs[0].RequestOps || !strings.Contains(strings.Join(other.Warnings, " "), "made anew") {
+	if first.Jobs[0].RequestOps == other.Jobs[0].RequestOps || !strings.Contains(strings.Join(other.Warnings, " "), "written again") {
 		t.Errorf("another platform: the old workload was taken; warnings %q", other.Warnings)
 	}
 }

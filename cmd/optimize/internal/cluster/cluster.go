@@ -20,6 +20,7 @@ import (
 	"trainopt/internal/suggest"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
+	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/resources"
@@ -76,6 +77,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
 	f.BoolVar(&o.shrink, "shrink", true, "take devices that a job does not use back at its next checkpoint, if other jobs gain by it")
 	f.Int64Var(&o.seed, "seed", 0, "seed of policies that draw random numbers")
+	help.Values(cmd, "policy", share.Names)
 	return cmd
 }
 
@@ -111,12 +113,14 @@ func (o *serveOptions) run() error {
 	if err != nil {
 		return err
 	}
-	o.message(fmt.Sprintf("serving %s on %s, policy %s, rounds of %s", o.State(), describe(site.Devices()), o.policy, o.round))
 	signals, stop := o.Listen()
 	defer stop()
 	agent := runs.NewAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
-	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message}, signals)
+	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message,
+		Ready: func() {
+			o.message(fmt.Sprintf("serving %s on %s, policy %s, rounds of %s", o.State(), describe(site.Devices()), o.policy, o.round))
+		}}, signals)
 	if errors.Is(err, cluster.ErrServed) {
 		return cli.Usage(fmt.Errorf("%w; optimize cluster policy NAME changes its policy, and optimize cluster drain stops it", err))
 	}
@@ -217,7 +221,7 @@ func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 
 func policyCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1),
+		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Names(),
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, alive, err := requireServer(e)
 			if err != nil {
@@ -301,7 +305,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 			if !alive {
 				return e.Print("no server runs: the cancellation applies once one is started by optimize cluster serve\n")
 			}
-			return nil
+			return e.Print(fmt.Sprintf("cancelling %s: running jobs save first\n", chart.Plural(len(ids), "job")))
 		},
 	}
 	_ = e.Options(cmd)

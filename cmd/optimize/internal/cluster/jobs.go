@@ -62,8 +62,12 @@ func (o *jobsOptions) run() error {
 		return err
 	}
 	jobs, specs, err := cluster.Jobs(o.State())
-	if err != nil {
+	var damaged cluster.DamagedError
+	if err != nil && !errors.As(err, &damaged) {
 		return err
+	}
+	for _, err := range damaged {
+		fmt.Fprintf(o.Stderr, "warning: %s; the server leaves it out\n", cli.OneLine(err.Error()))
 	}
 	doc := document{Schema: 1, Served: alive, Server: server, Jobs: []jobDocument{}}
 	now := time.Now()
