@@ -174,7 +174,7 @@ func (r *rates) at(j *Job, p place) estimate {
 		return estimate{}
 	}
 	if v, ok := r.seen[j.ID][p]; ok {
-		return estimate{v, r.repeat / math.Sqrt(float64(r.lives[j.ID][p])), Measured}
+		return estimate{v, r.repeat / math.Sqrt(float64(max(r.lives[j.ID][p], 1))), Measured}
 	}
 	return r.transferred(j, p, place{}, OfSameName)
 }

@@ -289,3 +289,34 @@ func FuzzDay(f *testing.F) {
 		}
 	})
 }
+
+// TestRateOfAShortLife: a rate that was measured while its life was saving, before any start-up was, is a measured rate.
+func TestRateOfAShortLife(t *testing.T) {
+	at := func(s float64) float64 { return monday + s }
+	half := 0.5
+	var events []cluster.Event
+	events = append(events, cluster.Event{Kind: cluster.EventServe, Time: at(0), Policy: "fifo", Round: 60, Devices: fourTypes})
+	for id := 1; id <= 2; id++ { // the second job has two lives on one type, which differ
+		events = append(events, cluster.Event{Kind: cluster.EventSubmit, Time: at(0), Job: id, GPUs: 1, Total: 100})
+		for k, seen := range []float64{1, 1.1}[:id] {
+			from := float64(20 * k)
+			events = append(events, cluster.Event{Kind: cluster.EventStart, Time: at(from), Job: id, Stretch: k + 1, Device: "k80", GPUs: 1, Do: "start"},
+				cluster.Event{Kind: cluster.EventStop, Time: at(from + 10), Job: id},
+				cluster.Event{Kind: cluster.EventRate, Time: at(from + 10.2), Job: id, Device: "k80", GPUs: 1, Seen: seen, Done: 8 + from},
+				cluster.Event{Kind: cluster.EventLeft, Time: at(from + 10.5), Job: id, Seconds: &half, Done: 9 + from, Reason: "lease"})
+		}
+	}
+	day, err := NewDay(events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRates(day)
+	for _, j := range day.Jobs {
+		if e := r.at(j, place{"k80", 1}); !(e.rate > 0) || !(e.spread < 1) || e.source != Measured {
+			t.Errorf("job %d: %+v", j.ID, e)
+		}
+		if l := j.Lives[0]; !(l.Worked > l.Start && l.Worked < l.Left) {
+			t.Errorf("job %d: progress from %v in a life from %v to %v", j.ID, l.Worked, l.Start, l.Left)
+		}
+	}
+}
