@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
@@ -21,7 +23,8 @@ func (b *evaluation) baselineHeld(odds float64) bool {
 		(b.forecast.s.HoldBaseline || b.preference == Preference{Time: 1})
 }
 
-// excludeSlower excludes candidates that are slower than the baseline for the rest of the run. O(candidates).
+// excludeSlower excludes candidates that are slower than the baseline for the rest of the run. Meeting the SLA takes
+// precedence: if only slower candidates meet it, none is excluded. O(candidates).
 func (b *evaluation) excludeSlower() {
 	if !b.baselineHeld(holdMinChance) {
 		return
@@ -31,8 +34,13 @@ func (b *evaluation) excludeSlower() {
 		elapsed = 0
 	}
 	own := b.cs[b.baseline].Seconds.P50 - elapsed
+	slower := func(c Candidate) bool { return c.Seconds.P50-elapsed > (1+slack)*own }
+	safe := where(b.cs, feasible)
+	if len(safe) > 0 && !slices.ContainsFunc(safe, func(i int) bool { return !slower(b.cs[i]) }) {
+		return
+	}
 	for i := range b.cs {
-		if b.cs[i].Seconds.P50-elapsed > (1+slack)*own {
+		if slower(b.cs[i]) {
 			b.cs[i].Slower, b.cs[i].Feasible = true, false
 			b.outcomes[i].Slower, b.outcomes[i].Feasible = true, false
 		}
