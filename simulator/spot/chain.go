@@ -1,7 +1,7 @@
 package spot
 
-// Capacity is lost, and returns, the less likely the longer it has lasted: on the published traces (Wu et al., NSDI
-// 2024) about twice an hour in the first half hour, and once in twenty hours after eight. The chain therefore
+// Capacity is lost, and returns, the less likely the longer it has lasted: on the 13 published traces of one node (Wu et
+// al., NSDI 2024) 1.3 times an hour in the first half hour, and once in 16 hours after eight. The chain therefore
 // distinguishes the age of a period with or without capacity, in classes.
 
 const (
@@ -10,11 +10,11 @@ const (
 	capacities     = downCapacities + upCapacities
 )
 
-// Lower bounds of the classes of age in hours, and changes per hour within them: the means over the 13 published traces
-// of AWS of October 2022 and February 2023, which serve as a prior.
+// Lower bounds of the classes of age in hours, and changes per hour within them, of all time in these traces (AWS, October
+// 2022 and February 2023). They serve as a prior.
 var (
-	downAges = [downCapacities]struct{ fromH, perHour float64 }{{0, 2}, {0.5, 0.8}, {2, 0.35}}
-	upAges   = [upCapacities]struct{ fromH, perHour float64 }{{0, 1.6}, {0.5, 0.7}, {2, 0.3}, {8, 0.1}}
+	downAges = [downCapacities]struct{ fromH, perHour float64 }{{0, 1.84}, {0.5, 0.61}, {2, 0.18}}
+	upAges   = [upCapacities]struct{ fromH, perHour float64 }{{0, 1.33}, {0.5, 0.47}, {2, 0.18}, {8, 0.061}}
 )
 
 // priorChanges is the number of changes that the prior weighs.

@@ -10,7 +10,7 @@ import "math"
 // pays at most riskShare more than that machine: it leaves the machine on demand, or starts spot capacity, only while
 // the total loss of that step leaves the cost within this limit.
 //
-// A plan takes O(planSteps · planCells), about 15 ms and 10 MB; a choice O(zones · ticks of a week).
+// A plan takes O(planSteps · planCells · capacities²); a choice O(zones · ticks of a week).
 func Adaptive() Policy {
 	p := &planner{}
 	return p.choose
