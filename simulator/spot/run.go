@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // slack is the relative tolerance for sums of seconds.
@@ -78,11 +79,16 @@ type runner struct {
 
 // see updates the state to the capacity of tick k.
 func (r *runner) see(m Market, k int) {
-	k %= m.Ticks()
 	r.PaidUSD = r.out.USD
+	week := max(1, int(weekS/m.TickS))
 	for z := range m.Zones {
-		r.Up[z] = m.Zones[z].Up[k]
-		r.Seen[z] = m.Zones[z].Up[max(0, k+1-int(weekS/m.TickS)) : k+1]
+		up, at := m.Zones[z].Up, k%m.Ticks()
+		if r.NowS == 0 { // the market before the job
+			r.Seen[z] = slices.Clone(up[max(0, at-week):at])
+		}
+		r.Up[z] = up[at]
+		r.Seen[z] = append(r.Seen[z], up[at])
+		r.Seen[z] = r.Seen[z][max(0, len(r.Seen[z])-week):]
 		if r.Up[z] && r.NowS > 0 {
 			r.UpS[z] += r.TickS
 		}
