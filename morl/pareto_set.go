@@ -27,15 +27,17 @@ import (
 // start. Sets are limited to maxSet vectors. All settings except Gamma are ignored. The number of states is not
 // limited: with states that do not recur, nothing is learned, and memory grows with the steps.
 type ParetoSet struct {
-	shape  Shape
-	gamma  float64
-	seed   uint64
-	steps  int
-	sets   int // computed so far
-	rng    *rand.Rand
-	states []*tableState
-	index  map[string]int
-	start  int // state of the first transition of the last episode; −1: none
+	shape Shape
+	gamma float64
+	seed  uint64
+	steps int
+	sets  int // computed so far
+	// settled is the number of steps at the last settle; −1: none.
+	settled int
+	rng     *rand.Rand
+	states  []*tableState
+	index   map[string]int
+	start   int // state of the first transition of the last episode; −1: none
 
 	fresh    bool  // the next transition is the first of an episode
 	level    int   // actions tried less often are sought
@@ -84,7 +86,7 @@ var _ Agent = (*ParetoSet)(nil)
 
 // NewParetoSet returns an untrained agent.
 func NewParetoSet(s Shape, c Config, seed uint64) *ParetoSet {
-	return &ParetoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, start: -1, fresh: true, level: 1}
+	return &ParetoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
 }
 
 // Name implements Agent.
@@ -287,11 +289,12 @@ func (a *ParetoSet) propagate(tolerance float64) bool {
 // mostSettling bounds the number of sets computed by settle, per state.
 const mostSettling = 2000
 
-// settle computes the sets until they do not change any more.
+// settle computes the sets until they do not change any more, if anything was learned since the last time.
 func (a *ParetoSet) settle() {
-	if len(a.queue) == 0 {
+	if a.settled == a.steps {
 		return
 	}
+	a.settled = a.steps
 	for s := range a.states {
 		a.enqueue(s)
 	}
