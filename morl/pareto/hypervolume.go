@@ -23,7 +23,7 @@ func Hypervolume(points [][]float64, reference []float64) float64 {
 		return math.NaN()
 	}
 	if m == 3 {
-		return newSlicer(m, 0).sweep.above(points, [3]float64(reference))
+		return new(sweep).above(points, [3]float64(reference))
 	}
 	above := make([][]float64, 0, len(points))
 	infinite := false

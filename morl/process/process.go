@@ -32,12 +32,13 @@ const (
 	maxLine       = 64 << 20 // bytes of an answer
 )
 
+// usualLimit is the number of decisions after which an episode is cut if the program states none.
+const usualLimit = 1000
+
 // Options configure the program of an environment.
 type Options struct {
 	Dir string   // working directory; "": that of this process
 	Env []string // environment; nil: that of this process
-	// Limit is the number of decisions after which an episode is cut if the program states none; 0: 1000.
-	Limit int
 }
 
 // Environment is an environment in another process. After a failure of the program, Err returns it, and every step
@@ -82,12 +83,9 @@ func Start(argv []string, o Options) (*Environment, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("start an environment: no command")
 	}
-	e := &Environment{command: exec.Command(argv[0], argv[1:]...), limit: o.Limit, exited: make(chan struct{})}
+	e := &Environment{command: exec.Command(argv[0], argv[1:]...), limit: usualLimit, exited: make(chan struct{})}
 	e.command.Dir, e.command.Env, e.command.Stderr = o.Dir, o.Env, &e.stderr
 	e.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if e.limit == 0 {
-		e.limit = 1000
-	}
 	var err error
 	if e.in, err = e.command.StdinPipe(); err != nil {
 		return nil, fmt.Errorf("start an environment: %w", err)
