@@ -310,3 +310,38 @@ func TestClusterRefusals(t *testing.T) {
 		t.Errorf("jobs --json of nothing: %q", out)
 	}
 }
+
+// TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
+// keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
+func TestClusterOtherDevices(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", clusterTraining)
+	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/60 loss %g' % (e, 1 / e), flush=True)\n")
+	server := w.served("--policy", "fifo", "--round", "30s", "--devices", "fast=2,slow=1")
+	if code, _, errs := w.run("cluster", "submit", "--train", "paced.py", "--gpus", "3"); code != run.CodeUsage || !strings.Contains(errs, "no device type has 3 devices") {
+		t.Errorf("submit of too large a job: exit %d, %q", code, errs)
+	}
+	w.run("cluster", "submit", "--train", "lossy.py", "--epochs", "60")
+	w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "150", "--", "0.2")
+	w.await("progress", func() bool {
+		jobs := w.clusterJobs()
+		return jobs[1].Keeps != nil && !*jobs[1].Keeps && jobs[2].Keeps != nil && *jobs[2].Keeps && jobs[2].Done >= 3
+	})
+	w.run("cluster", "submit", "--train", "paced.py", "--gpus", "2", "--epochs", "3", "--", "0.1")
+	server.Process.Kill()
+	server.Wait()
+	next := w.served("--policy", "fifo", "--round", "30s", "--devices", "other=1")
+	w.await("the end of both jobs", func() bool { return w.clusterJobs()[1].State.Ended() && w.clusterJobs()[2].State.Ended() })
+	w.run("cluster", "drain")
+	if err := next.Wait(); err != nil {
+		t.Errorf("the drained server: %v", err)
+	}
+	jobs := w.clusterJobs()
+	if j := jobs[1]; j.State != cluster.Done || j.Done != 60 || j.Stretch != 1 {
+		t.Errorf("the job that keeps no work: %s (%s), %g epochs, %d lives; want done, 60, 1", j.State, j.Reason, j.Done, j.Stretch)
+	}
+	if j := jobs[2]; j.State != cluster.Done || j.Done != 150 || j.Device != "other" {
+		t.Errorf("the job that keeps its work: %s (%s), %g epochs on %s; want done, 150, on other", j.State, j.Reason, j.Done, j.Device)
+	}
+}

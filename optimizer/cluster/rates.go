@@ -74,7 +74,7 @@ func (d Device) typeOf() schedule.DeviceType {
 // add adds a job.
 func (l *learner) add(j *Job, spec *Spec) {
 	model := ""
-	if len(l.devices) > 1 {
+	if len(l.devices) > 1 && !j.State.Ended() {
 		model = modelOf(spec)
 	}
 	l.enter(j, spec, model)
@@ -109,7 +109,7 @@ func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 	j := l.jobs[job]
 	least := max(j.spec.Min, 1)
-	if gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
+	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
 		return 0, false
 	}
 	best := -1.0
