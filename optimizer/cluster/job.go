@@ -42,7 +42,7 @@ type Spec struct {
 	Min  int  `json:"min"`
 	Max  int  `json:"max"`
 	CPUs bool `json:"cpus,omitempty"`
-	// Deadline is the time within which the job is to end, from its submission; 0: none.
+	// Config is that of its run; SLA.TimeMax counts from Submitted.
 	Config run.Config `json:"config"`
 }
 

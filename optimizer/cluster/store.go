@@ -187,7 +187,6 @@ type request struct {
 	Job    int    `json:"job,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	Save   bool   `json:"save,omitempty"`
-	Exit   bool   `json:"exit,omitempty"`
 }
 
 const (
