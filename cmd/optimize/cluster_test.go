@@ -11,37 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"trainopt/internal/lab"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/run"
 )
-
-// clusterTraining is a training whose epochs take a fixed time on each device. It saves on SIGUSR1, and fails if another life of
-// it runs at the same time.
-const clusterTraining = `import os, signal, sys, time
-dir = os.environ["OPTIMIZER_CHECKPOINT_DIR"]
-os.makedirs(dir, exist_ok=True)
-ckpt, alone = os.path.join(dir, "epoch"), os.path.join(dir, "alone")
-total, pace = int(os.environ["OPTIMIZER_EPOCHS"]), float(sys.argv[1])
-pace /= {"fast": 1.0, "slow": 0.5}.get(os.environ["OPTIMIZER_DEVICE"], 1.0)
-leave = []
-signal.signal(signal.SIGUSR1, lambda *a: leave.append(1))
-os.mkdir(alone)
-start = 0
-if os.environ.get("OPTIMIZER_RESUME") == "1" and os.path.exists(ckpt):
-    start = int(open(ckpt).read())
-log = os.environ["OPTIMIZER_LOG"]
-if not os.path.exists(log):
-    open(log, "w").write("epoch,total_epochs,train_loss\n")
-for epoch in range(start + 1, total + 1):
-    time.sleep(pace)
-    with open(log, "a") as f: f.write("%d,%d,%g\n" % (epoch, total, 1 / epoch))
-    with open(ckpt + ".tmp", "w") as f: f.write(str(epoch))
-    os.replace(ckpt + ".tmp", ckpt)
-    if leave and epoch < total:
-        os.rmdir(alone)
-        sys.exit(75)
-os.rmdir(alone)
-`
 
 // served starts a server in a process of its own and returns it once it serves.
 func (w *world) served(args ...string) *exec.Cmd {
@@ -88,7 +61,7 @@ func (w *world) clusterJobs() map[int]cluster.Job {
 func TestClusterSurvivesItsServer(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
-	w.write("paced.py", clusterTraining)
+	w.write("paced.py", lab.Paced)
 	epochs := []int{40, 6, 12, 4, 20}
 	submit := func(i int) {
 		code, out, errs := w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(epochs[i]), "--", "0.25")
@@ -195,7 +168,7 @@ func (w *world) checkEvents(jobs int) {
 func TestClusterDrainSaves(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
-	w.write("paced.py", clusterTraining)
+	w.write("paced.py", lab.Paced)
 	server := w.served("--slots", "1", "--policy", "fifo", "--round", "30s")
 	for range 2 {
 		w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "30", "--", "0.2")
@@ -230,7 +203,7 @@ func TestClusterDrainSaves(t *testing.T) {
 func TestClusterLeaseOutlivesItsServer(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
-	w.write("paced.py", clusterTraining)
+	w.write("paced.py", lab.Paced)
 	server := w.served("--slots", "1", "--policy", "fifo", "--round", "2s")
 	w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "400", "--", "0.1")
 	w.await("a lease", func() bool {
@@ -308,5 +281,40 @@ func TestClusterRefusals(t *testing.T) {
 	}
 	if _, out, _ := w.run("cluster", "jobs", "--json"); json.Unmarshal([]byte(out), &doc) != nil || doc.Jobs == nil || doc.Served {
 		t.Errorf("jobs --json of nothing: %q", out)
+	}
+}
+
+// TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
+// keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
+func TestClusterOtherDevices(t *testing.T) {
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", lab.Paced)
+	w.write("lossy.py", "import time\nfor e in range(1, 61):\n    time.sleep(0.2)\n    print('epoch %d/60 loss %g' % (e, 1 / e), flush=True)\n")
+	server := w.served("--policy", "fifo", "--round", "30s", "--devices", "fast=2,slow=1")
+	if code, _, errs := w.run("cluster", "submit", "--train", "paced.py", "--gpus", "3"); code != run.CodeUsage || !strings.Contains(errs, "no device type has 3 devices") {
+		t.Errorf("submit of too large a job: exit %d, %q", code, errs)
+	}
+	w.run("cluster", "submit", "--train", "lossy.py", "--epochs", "60")
+	w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", "150", "--", "0.2")
+	w.await("progress", func() bool {
+		jobs := w.clusterJobs()
+		return jobs[1].Keeps != nil && !*jobs[1].Keeps && jobs[2].Keeps != nil && *jobs[2].Keeps && jobs[2].Done >= 3
+	})
+	w.run("cluster", "submit", "--train", "paced.py", "--gpus", "2", "--epochs", "3", "--", "0.1")
+	server.Process.Kill()
+	server.Wait()
+	next := w.served("--policy", "fifo", "--round", "30s", "--devices", "other=1")
+	w.await("the end of both jobs", func() bool { return w.clusterJobs()[1].State.Ended() && w.clusterJobs()[2].State.Ended() })
+	w.run("cluster", "drain")
+	if err := next.Wait(); err != nil {
+		t.Errorf("the drained server: %v", err)
+	}
+	jobs := w.clusterJobs()
+	if j := jobs[1]; j.State != cluster.Done || j.Done != 60 || j.Stretch != 1 {
+		t.Errorf("the job that keeps no work: %s (%s), %g epochs, %d lives; want done, 60, 1", j.State, j.Reason, j.Done, j.Stretch)
+	}
+	if j := jobs[2]; j.State != cluster.Done || j.Done != 150 || j.Device != "other" {
+		t.Errorf("the job that keeps its work: %s (%s), %g epochs on %s; want done, 150, on other", j.State, j.Reason, j.Done, j.Device)
 	}
 }

@@ -27,6 +27,12 @@ import (
 //go:embed lab.sh
 var script string
 
+// Paced is a training in Python whose epochs take its first argument in seconds on a device of speed 1. It saves on SIGUSR1,
+// and fails if another life of it runs at the same time.
+//
+//go:embed paced.py
+var Paced string
+
 // Lab is a running cluster.
 type Lab struct {
 	// Dir contains its files: logs in log, slurm.conf, the exports for a shell in env.

@@ -2,7 +2,9 @@ package cluster
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"trainopt/optimizer/run"
@@ -40,9 +42,23 @@ type Spec struct {
 	Min  int  `json:"min"`
 	Max  int  `json:"max"`
 	CPUs bool `json:"cpus,omitempty"`
-	// Deadline is the time within which the job is to end, from its submission; 0: none.
+	// Config is that of its run; SLA.TimeMax counts from Submitted.
 	Config run.Config `json:"config"`
 }
+
+// fit replaces numbers of CPUs by those of devices, and returns an error for a job that no type has enough devices for.
+func (s *Spec) fit(devices []Device) error {
+	if err := s.countDevices(devices); err != nil {
+		return err
+	}
+	least := max(s.Min, 1)
+	if slices.ContainsFunc(devices, func(d Device) bool { return min(d.Count, max(d.PerServer, 1)) >= least }) {
+		return nil
+	}
+	return tooFew(least)
+}
+
+func tooFew(n int) error { return fmt.Errorf("no device type has %d devices for one job", n) }
 
 // countDevices replaces numbers of CPUs by those of the devices that have as many.
 func (s *Spec) countDevices(devices []Device) error {

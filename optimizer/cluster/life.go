@@ -24,7 +24,11 @@ func (s *server) begin(l *live, adopt bool) {
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
-	place := s.Site.Place(l.spec.Config, s.scheduler.typeOf(l.Device), l.Where)
+	device, where := s.scheduler.typeOf(l.Device), l.Where
+	if device < 0 || slices.ContainsFunc(where, func(g int32) bool { return int(g) >= s.rates.devices[device].Count }) {
+		device, where = 0, nil // adopted from a server with other devices
+	}
+	place := s.Site.Place(l.spec.Config, device, where)
 	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Divided = l.Name, s.StateDir, "static", -1, false, true

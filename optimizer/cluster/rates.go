@@ -15,8 +15,8 @@ import (
 // types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the prior (stated speeds; published
 // measurements of similar trainings; data sheets; else equal), and raised by one standard deviation of its uncertainty,
 // maxOptimism at most, so that a type that may be better is tried once and no longer than it is uncertain (the upper
-// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of the latest one of the same command. Numbers of devices that were not measured scale with
-// exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
+// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of the latest one of the same command.
+// Numbers of devices that were not measured scale with exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
 // that policies by remaining time give it a first round, and it grows with the time for which it has run without a
 // measurement. Without a known total, a job is assumed to have as much work left as it has done.
 type learner struct {
@@ -74,7 +74,7 @@ func (d Device) typeOf() schedule.DeviceType {
 // add adds a job.
 func (l *learner) add(j *Job, spec *Spec) {
 	model := ""
-	if len(l.devices) > 1 {
+	if len(l.devices) > 1 && !j.State.Ended() {
 		model = modelOf(spec)
 	}
 	l.enter(j, spec, model)
@@ -109,7 +109,7 @@ func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 	j := l.jobs[job]
 	least := max(j.spec.Min, 1)
-	if gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
+	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
 		return 0, false
 	}
 	best := -1.0

@@ -66,7 +66,10 @@ func (s *server) admitNew() {
 			continue
 		}
 		if err != nil {
-			s.Message(err.Error())
+			if !s.damaged[id] {
+				s.Message(fmt.Sprintf("%v: left out", err))
+			}
+			s.damaged[id] = true
 			continue
 		}
 		s.admit(j, spec)
@@ -80,7 +83,7 @@ func (s *server) admit(j *Job, spec *Spec) {
 	} else if n := spec.Config.Steps; n > 0 {
 		j.Total, j.Unit = float64(n), "step"
 	}
-	err := spec.countDevices(s.info.Devices)
+	err := spec.fit(s.info.Devices)
 	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
 	if err == nil {

@@ -120,7 +120,7 @@ func (s *Scheduler) Admit(now float64, job *Job, spec *Spec) error {
 	s.rate(m)
 	if !slices.ContainsFunc(m.round.Rate, func(v float64) bool { return v > 0 }) {
 		delete(s.byID, job.ID)
-		return fmt.Errorf("no device type has %d devices for one job", m.trace.GPUs)
+		return tooFew(m.trace.GPUs)
 	}
 	s.number++
 	s.active = append(s.active, m)

@@ -105,6 +105,20 @@ func (w *world) restart(policy string) {
 	}
 }
 
+// TestRestoreOtherTypes: leases refer to types by index, so that a state of as many other types must not be restored.
+func TestRestoreOtherTypes(t *testing.T) {
+	w := newWorld(t, "srtf", smallCluster, nil, 0)
+	state, err := w.s.State()
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.devices = slices.Clone(smallCluster)
+	w.devices[0].Name = "other"
+	if err := w.scheduler("srtf").Restore(state, nil, nil); err == nil || !strings.Contains(err.Error(), "want other") {
+		t.Errorf("restored on other types: %v", err)
+	}
+}
+
 // TestSlowSavesAndPinnedJobs draws clusters in which jobs take time to leave, may not be stopped, are cancelled, and the
 // policy changes. No device has two jobs, a job that may not be stopped is not, and all work is done.
 func TestSlowSavesAndPinnedJobs(t *testing.T) {

@@ -66,6 +66,7 @@ type server struct {
 	rates     *learner
 	log       *eventLog
 	jobs      map[int]*live // that have not ended
+	damaged   map[int]bool  // reported once each
 	draining  bool
 	saving    bool
 	dirty     map[int]bool
@@ -126,7 +127,7 @@ var ErrServed = errors.New("a server runs already")
 // Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
 // or when the process dies, run on under their leases, and the next server adopts them.
 func Serve(cfg Config, stop <-chan os.Signal) error {
-	s := &server{Config: cfg, jobs: map[int]*live{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result)}
+	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result)}
 	if err := makeDirs(cfg.StateDir); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -167,10 +168,7 @@ func (s *server) open() (err error) {
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
 	s.rates = newLearner(devices, s.Round.Seconds(), s.Site.OneServer())
 	jobs, specs, err := Jobs(s.StateDir)
-	var damaged DamagedError
-	if errors.As(err, &damaged) { // the others must not wait for it
-		s.Message(fmt.Sprintf("%v: left out", err))
-	} else if err != nil {
+	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
 		return err
 	}
 	var known []*Job
@@ -196,10 +194,10 @@ func (s *server) open() (err error) {
 		return err
 	}
 	for _, j := range known {
-		if j.State.holds() {
+		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
-			s.begin(s.jobs[j.ID], true)
-			if l := s.jobs[j.ID]; j.State == Stopping {
+			s.begin(l, true)
+			if j.State == Stopping {
 				l.interrupts <- run.Preempt
 			}
 		}
@@ -235,10 +233,14 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 	for i, j := range known {
 		state := j.State
 		if err := s.scheduler.Admit(s.now(), j, specs[i]); err != nil {
-			s.Message(fmt.Sprintf("job %d (%s): %v", j.ID, j.Name, err))
+			s.Message(fmt.Sprintf("job %d (%s): left out: %v", j.ID, j.Name, err)) // until a server has enough devices
+			j.Reason, s.dirty[j.ID] = err.Error(), true
+			delete(s.jobs, j.ID)
 			continue
 		}
-		j.State = state
+		if j.State = state; state.holds() {
+			s.scheduler.Keeps(j.ID, j.Keeps)
+		}
 	}
 	return nil
 }
@@ -299,7 +301,7 @@ func (s *server) loop(stop <-chan os.Signal) error {
 			}
 			s.save()
 			if n := s.running(); n > 0 {
-				s.Message(fmt.Sprintf("stopped: %d jobs run on under their leases, until %s", n, time.Now().Add(s.Round*3/2).Format(time.TimeOnly)))
+				s.Message(fmt.Sprintf("stopped: jobs that run on under their leases until %[2]s: %[1]d", n, time.Now().Add(s.Round*3/2).Format(time.TimeOnly)))
 			}
 			return nil
 		case <-watch.Events:

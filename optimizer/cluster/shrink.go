@@ -180,8 +180,8 @@ func (s *server) examine() {
 		if l.State != Running || l.Keeps == nil || !*l.Keeps || l.interrupts == nil {
 			continue
 		}
-		rate := l.rateHere()
-		if rate == nil {
+		rate, device := l.rateHere(), s.scheduler.typeOf(l.Device)
+		if rate == nil || device < 0 {
 			continue
 		}
 		if k := l.Job.Shrink; k != nil {
@@ -191,7 +191,7 @@ func (s *server) examine() {
 		if l.spec.Max > max(l.spec.Min, 1) { // the policy chooses the number
 			continue
 		}
-		d := s.Site.Devices()[s.scheduler.typeOf(l.Device)]
+		d := s.Site.Devices()[device]
 		shown := !d.GPU && s.Site.Name() == "local" // CPU use shows the use of the devices; on nodes, others may use what a job leaves
 		to, why := l.use.needs(now, len(l.Where), 1/rate.PerSec, s.Round.Seconds(), d.CPUs, !shown)
 		if to < len(l.Where) {

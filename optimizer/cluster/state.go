@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/round"
@@ -14,6 +15,7 @@ type savedScheduler struct {
 	Schema  int             `json:"schema"`
 	Origin  float64         `json:"origin"`
 	Policy  string          `json:"policy"`
+	Devices []string        `json:"devices"` // names of the types: leases refer to them by index
 	Memory  []byte          `json:"policy_state,omitempty"`
 	Engine  json.RawMessage `json:"engine"`
 	Numbers map[int]int     `json:"numbers"` // in the engine, by job
@@ -25,7 +27,7 @@ type savedScheduler struct {
 
 // State encodes the state of the scheduler between two calls. The jobs themselves are not part of it.
 func (s *Scheduler) State() ([]byte, error) {
-	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Numbers: map[int]int{}, Next: s.number, Moved: s.moved, Stale: s.stale}
+	saved := savedScheduler{Schema: schema, Origin: s.origin, Policy: s.Policy, Devices: s.names(), Numbers: map[int]int{}, Next: s.number, Moved: s.moved, Stale: s.stale}
 	var err error
 	if saved.Engine, err = s.engine.State(); err != nil {
 		return nil, err
@@ -44,12 +46,24 @@ func (s *Scheduler) State() ([]byte, error) {
 	return json.Marshal(saved)
 }
 
+// names returns the names of the device types.
+func (s *Scheduler) names() []string {
+	out := make([]string, len(s.Devices))
+	for i, d := range s.Devices {
+		out[i] = d.Name
+	}
+	return out
+}
+
 // Restore replaces the state of a new scheduler with the same devices by that of State, with the jobs that had not
 // ended. After an error the scheduler must not be used. A policy other than the saved one begins without state.
 func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	var saved savedScheduler
 	if err := json.Unmarshal(state, &saved); err != nil {
 		return fmt.Errorf("restore cluster: %w", err)
+	}
+	if !slices.Equal(saved.Devices, s.names()) {
+		return fmt.Errorf("restore cluster: device types %s, want %s", strings.Join(saved.Devices, ", "), strings.Join(s.names(), ", "))
 	}
 	s.origin, s.number, s.stale = saved.Origin, saved.Next, saved.Stale
 	numbers := map[int]*round.Job{}

@@ -73,8 +73,18 @@ func makeDirs(stateDir string) error {
 	return errors.Join(journal.MakeStateDir(stateDir), os.MkdirAll(dirOf(stateDir, "jobs"), 0o700), os.MkdirAll(dirOf(stateDir, "spool"), 0o700))
 }
 
-// Submit stores a job and returns its id. The server takes it as soon as it runs.
+// ErrRefused reports a job that the devices of the running server do not suffice for.
+var ErrRefused = errors.New("refused")
+
+// Submit stores a job and returns its id. The server takes it as soon as it runs. A job that the running server would
+// refuse is ErrRefused.
 func Submit(stateDir string, spec Spec) (id int, err error) {
+	if server, alive, err := ReadServer(stateDir); err == nil && alive {
+		counted := spec
+		if err := counted.fit(server.Devices); err != nil {
+			return 0, fmt.Errorf("submit job: %w: %w", ErrRefused, err)
+		}
+	}
 	if err := makeDirs(stateDir); err != nil {
 		return 0, fmt.Errorf("submit job: %w", err)
 	}
@@ -177,7 +187,6 @@ type request struct {
 	Job    int    `json:"job,omitempty"`
 	Policy string `json:"policy,omitempty"`
 	Save   bool   `json:"save,omitempty"`
-	Exit   bool   `json:"exit,omitempty"`
 }
 
 const (

@@ -5,9 +5,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
+
 	"time"
+	"trainopt/optimizer/run"
 )
 
 func TestSubmitFromManyProcesses(t *testing.T) {
@@ -160,5 +163,26 @@ func TestDamagedJob(t *testing.T) {
 	var damaged DamagedError
 	if !errors.As(err, &damaged) || len(damaged) != 1 || len(jobs) != 2 || len(specs) != 2 || jobs[0].ID != 1 || jobs[1].ID != 3 {
 		t.Errorf("%d jobs, error %v: want jobs 1 and 3, and an error for job 2", len(jobs), err)
+	}
+	site, err := NewLocal(gpus(), 1, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(jobDir(dir, 1)); err != nil { // the damaged one is left: no job is started
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(jobDir(dir, 3)); err != nil {
+		t.Fatal(err)
+	}
+	reports := 0
+	stop := make(chan os.Signal)
+	close(stop)
+	err = Serve(Config{StateDir: dir, Site: site, Policy: "fifo", Agent: run.Agent{Clock: run.SystemClock{}}, Message: func(line string) {
+		if strings.Contains(line, "job 2") {
+			reports++
+		}
+	}}, stop)
+	if err != nil || reports != 1 {
+		t.Errorf("the server reports the damaged job %d times, want once: %v", reports, err)
 	}
 }

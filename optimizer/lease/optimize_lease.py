@@ -173,7 +173,6 @@ class _Job:
             self.report(event, seconds=round(time.monotonic() - begun, 6))
         return result
 
-
     def last_saved(self):
         """Return the batches up to the last save of an earlier stretch; 0 if nothing was saved."""
         step = 0

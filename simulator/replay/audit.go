@@ -9,6 +9,7 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/schedule/share"
 	rounds "trainopt/simulator/cluster"
 )
@@ -31,7 +32,9 @@ type Estimate struct {
 	Hi    Number `json:"hi"`
 }
 
-// Summary contains the figures of a day, live or simulated, over the jobs that ended live.
+// Summary contains the figures of a day, live or simulated, over the jobs that ended live. Those of the simulation are
+// unknown while more than a tenth of the jobs have not ended, since the jobs that end first are no sample of all, and if the
+// devices have changed.
 type Summary struct {
 	MeanJCTS      Number `json:"mean_jct_s"`
 	MedianJCTS    Number `json:"median_jct_s"`
@@ -111,6 +114,7 @@ type Audit struct {
 	Policies  []string `json:"policies"` // of the day, one after the other
 	Submitted int      `json:"submitted"`
 	Compared  int      `json:"compared"` // jobs that ended live and were simulated
+	Running   int      `json:"running"`  // jobs that have not ended live
 	Deadlines int      `json:"deadlines"`
 
 	Live        Summary       `json:"live"`
@@ -127,7 +131,8 @@ type Audit struct {
 
 const (
 	defaultDraws = 20
-	resamples    = 50 // of the jobs, per draw
+	mostRunning  = 0.1 // share of the jobs that have not ended up to which live and simulated are compared
+	resamples    = 50  // of the jobs, per draw
 )
 
 // Audit replays the day. The policies know the rates of all jobs from the start.
@@ -187,6 +192,7 @@ type auditor struct {
 	sources map[Source]int
 	left    []int
 	same    []*Job // jobs that ended live and are simulated
+	all     []*Job // those, and the ones that have not ended
 	worlds  []drawn
 	// price is what jobs paid live, relative to the prices of the devices for the time that they held them; 1: unknown.
 	price float64
@@ -201,6 +207,9 @@ func (a *auditor) compare() {
 	for _, j := range a.day.Jobs {
 		row := JobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
 			DeadlineS: Number(j.Deadline - j.Arrival), CostUSD: Number(j.CostUSD), Starts: len(j.Lives)}
+		if !j.State.Ended() {
+			a.Running++
+		}
 		live.End[j.ID], live.Cost[j.ID] = j.End, j.CostUSD
 		if !slices.Contains(a.left, j.ID) {
 			ends := make([]float64, len(a.worlds))
@@ -217,12 +226,17 @@ func (a *auditor) compare() {
 		a.Jobs = append(a.Jobs, row)
 	}
 	a.Compared, a.MedianError = len(a.same), Number(stat.Median(errs))
-	for _, j := range a.same {
+	for _, j := range a.all {
 		if j.Deadline > 0 {
 			a.Deadlines++
 		}
 	}
 	a.Live = a.summary(live)
+	if a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
+		nan := Number(math.NaN())
+		a.Simulated, a.MedianError = Summary{nan, nan, nan, nan, nan, nan}, nan
+		return
+	}
 	n := Number(len(a.worlds))
 	for k := range a.worlds {
 		s := a.summary(a.worlds[k].day)
@@ -280,7 +294,8 @@ func figuresOf(o, isolated *cluster.Outcome, jobs []*Job) figures {
 }
 
 // paid returns the costs of the jobs relative to the prices of the devices for the time that they held them: a run also
-// pays for what its agent measured, such as memory. 1 without costs or prices.
+// pays for what its agent measured, such as memory. 1 without costs or prices, or if
+// the devices were changed.
 func (d *Day) paid() float64 {
 	paid, listed := 0.0, 0.0
 	for _, j := range d.Jobs {
@@ -296,7 +311,7 @@ func (d *Day) paid() float64 {
 			}
 		}
 	}
-	if paid > 0 && listed > 0 {
+	if !d.Changed && paid > 0 && listed > 0 {
 		return paid / listed
 	}
 	return 1
@@ -356,19 +371,22 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
 	}
 	if n := len(a.day.Jobs) - len(a.left) - len(a.same); n > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %d jobs. A job that was stopped or failed is simulated with the work that it had done.", n))
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", chart.Plural(n, "job")))
 	}
 	if a.day.Failures > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("In %d decisions the live policy failed; jobs then kept their devices.", a.day.Failures))
+		a.Notes = append(a.Notes, fmt.Sprintf("The live policy failed in %s; jobs then kept their devices.", chart.Plural(a.day.Failures, "decision")))
 	}
 	if a.price != 1 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
 	}
 	if a.day.Torn > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%d lines of the event log could not be read.", a.day.Torn))
+		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", chart.Plural(a.day.Torn, "damaged line")))
+	}
+	if a.day.Changed {
+		a.Notes = append(a.Notes, "The devices were changed; all simulations have the last ones.")
 	}
 	if a.day.Restarts > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("The server was restarted %d times; the simulated one runs all the time.", a.day.Restarts))
+		a.Notes = append(a.Notes, fmt.Sprintf("Restarts of the server: %d; the simulated one runs all the time.", a.day.Restarts))
 	}
 }
 

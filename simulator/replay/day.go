@@ -30,6 +30,7 @@ type Day struct {
 	Jobs        []*Job         // in order of arrival
 	Engine      string         // "local", "slurm"
 	Restarts    int            // of the server
+	Changed     bool           // the devices, at a restart
 	Failures    int            // decisions that failed
 	Torn        int            // lines of the log that were no events
 }
@@ -127,6 +128,7 @@ func (d *Day) serverEvent(e *cluster.Event) {
 	case cluster.EventServe:
 		if len(d.Devices) > 0 {
 			d.Restarts++
+			d.Changed = d.Changed || !slices.Equal(d.Devices, e.Devices)
 		}
 		d.Devices, d.Round, d.Seed, d.Engine, policy = e.Devices, e.Round, e.Seed, e.Engine, e.Policy
 	case cluster.EventPolicy:

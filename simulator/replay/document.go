@@ -59,9 +59,9 @@ func (a *Audit) document() page.Document {
 		Subtitle: fmt.Sprintf("%s to %s UTC", day(a.From), day(a.Until)),
 		Answers:  a.answers(),
 		Sections: []page.Section{
-			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured.", chart.Plural(a.Compared, "job")),
+			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured; not compared while more than a tenth of all jobs have not ended, or if the devices were changed.", chart.Plural(a.Compared, "job")),
 				Blocks: []page.Block{{Table: a.fidelity()}}},
-			{ID: "policies", Title: "Other policies on the same jobs", Intro: "Simulated. Intervals (95 %) contain other rates and move costs within their measured spread, and other jobs drawn from those of the day; not other arrival times.",
+			{ID: "policies", Title: "Other policies on the same jobs", Intro: "Simulated, over all jobs that completed or have not ended. Intervals (95 %) contain other rates and move costs within their measured spread, and other jobs drawn from those of the day; not other arrival times.",
 				Blocks: []page.Block{{Table: a.policies()}}},
 			{ID: "calibration", Title: "Predictions of the scheduler", Blocks: []page.Block{{Table: a.calibration()}}},
 			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
@@ -89,15 +89,20 @@ func (a *Audit) pictured() page.Document {
 
 // answers states the fidelity and the best policy.
 func (a *Audit) answers() []page.Answer {
-	change := (a.Simulated.MeanJCTS - a.Live.MeanJCTS) / a.Live.MeanJCTS
-	light := page.Good
-	switch v := math.Abs(float64(change)); {
-	case !chart.Known(v):
-		light = page.Muted
-	case v > 0.05:
-		light = page.Warn
+	out := page.Answer{Question: "Simulated", Light: page.Good}
+	if change := (a.Simulated.MeanJCTS - a.Live.MeanJCTS) / a.Live.MeanJCTS; !chart.Known(float64(change)) {
+		out.Light, out.Text = page.Muted, fmt.Sprintf("not compared with live: %s completed, %d not ended", chart.Plural(a.Compared, "job"), a.Running)
+	} else {
+		out.Text = fmt.Sprintf("mean completion time %s, live %s (%s)", duration(a.Simulated.MeanJCTS), duration(a.Live.MeanJCTS), percent(change))
+		if math.Abs(float64(change)) > 0.05 {
+			out.Light = page.Warn
+		}
 	}
-	out := []page.Answer{{Question: "Simulated", Light: light, Text: fmt.Sprintf("mean completion time %s, live %s (%s)", duration(a.Simulated.MeanJCTS), duration(a.Live.MeanJCTS), percent(change))}}
+	return append([]page.Answer{out}, a.least()...)
+}
+
+// least states the policy with the least mean completion time, if any is known.
+func (a *Audit) least() (out []page.Answer) {
 	if len(a.Others) > 0 && chart.Known(float64(a.Others[0].MeanJCTS.Value)) {
 		best := a.Others[0]
 		text := fmt.Sprintf("%s: mean completion time %s of the simulated day", best.Policy, best.Change.with(percent))
@@ -121,7 +126,7 @@ func (a *Audit) fidelity() *page.Table {
 		{"starts after the first", chart.Significant(float64(l.Moves)), chart.Significant(float64(s.Moves)), ""},
 		{"absolute error of a job, median", "", "", strings.TrimPrefix(percent(a.MedianError), "+")},
 	}
-	if a.Deadlines > 0 {
+	if a.Deadlines > 0 && a.Running == 0 {
 		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", chart.Significant(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", chart.Significant(float64(s.DeadlinesKept)), a.Deadlines), ""})
 	}
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)

@@ -35,6 +35,9 @@ func (a *auditor) draw(ctx context.Context) error {
 				if j.ended() {
 					a.same = append(a.same, j.Job)
 				}
+				if j.ended() || !j.State.Ended() {
+					a.all = append(a.all, j.Job)
+				}
 			}
 		}
 		var err error
@@ -45,9 +48,9 @@ func (a *auditor) draw(ctx context.Context) error {
 			return err
 		}
 		for range resamples {
-			jobs := make([]*Job, len(a.same))
+			jobs := make([]*Job, len(a.all))
 			for i := range jobs {
-				jobs[i] = a.same[random.IntN(len(a.same))]
+				jobs[i] = a.all[random.IntN(len(a.all))]
 			}
 			w.samples = append(w.samples, jobs)
 		}
@@ -98,7 +101,7 @@ func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error)
 	for _, c := range columns {
 		*c = unknown
 	}
-	if len(a.same) == 0 {
+	if len(a.all) == 0 {
 		return p, nil
 	}
 	all, means := make([][]float64, len(columns)), make([]float64, len(columns))
@@ -114,7 +117,7 @@ func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error)
 			return p, nil
 		}
 		p.Moves += Number(float64(out.Moves) / n)
-		whole := a.values(out, w, a.same)
+		whole := a.values(out, w, a.all)
 		for c, v := range whole {
 			means[c] += v / n
 		}
@@ -159,7 +162,7 @@ func (a *auditor) returned(ctx context.Context) error {
 			r.PredictedS += Number(k.Gain)
 		}
 	}
-	if r.Shrinks == 0 || len(a.same) == 0 {
+	if r.Shrinks == 0 || len(a.all) == 0 {
 		return nil
 	}
 	r.Shrinks -= r.Undone
@@ -172,7 +175,7 @@ func (a *auditor) returned(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("simulate the day without the return of unused devices: %w", err)
 		}
-		f, day := figuresOf(out, nil, a.same), figuresOf(w.day, nil, a.same)
+		f, day := figuresOf(out, nil, a.all), figuresOf(w.day, nil, a.all)
 		r.WithoutS += Number(f.mean / float64(len(a.worlds)))
 		r.Change.Value += Number((day.mean/f.mean - 1) / float64(len(a.worlds)))
 		for _, jobs := range w.samples {

@@ -364,7 +364,7 @@ func (r *rates) about(n map[Source]int) []string {
 	var out []string
 	for s := OfSameName; s <= Assumed; s++ {
 		if n[s] > 0 {
-			text := fmt.Sprintf("%d rates of jobs on devices on which they never ran are %s", n[s], s)
+			text := fmt.Sprintf("Rates of jobs on devices on which they never ran, %s: %d", s, n[s])
 			if v, ok := r.transfer[s]; ok && !math.IsNaN(v) {
 				text += fmt.Sprintf("; seen rates estimated in the same way are off by %.0f %% (root mean square)", 100*(math.Exp(v)-1))
 			} else {

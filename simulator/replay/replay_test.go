@@ -155,6 +155,46 @@ func TestReplayFollowsTheDay(t *testing.T) {
 	}
 }
 
+// TestUnfinishedDay: a day of which few jobs have ended is not compared with its simulation, and policies are compared
+// over all jobs; with few jobs left it is.
+func TestUnfinishedDay(t *testing.T) {
+	events := drawDay(1, 30).live(t, "srtf")
+	ended := 0
+	for i, e := range events {
+		if e.Kind != cluster.EventEnd {
+			continue
+		}
+		ended++
+		if ended != 10 && ended != 29 {
+			continue
+		}
+		a := audit(t, events[:i+1], Options{Policies: []string{"fifo_perf", "srtf"}, Draws: 2})
+		if compared := !math.IsNaN(float64(a.Simulated.MeanJCTS)); compared != (ended == 29) || math.IsNaN(float64(a.MedianError)) == compared || a.Compared != ended || a.Running == 0 {
+			t.Errorf("%d jobs have ended: %d compared, %d running, simulated %v, error %v", ended, a.Compared, a.Running, a.Simulated.MeanJCTS, a.MedianError)
+		}
+		for _, o := range a.Others {
+			if o.Policy == "srtf" && math.Abs(float64(o.Change.Value)) > 1e-9 {
+				t.Errorf("%d jobs have ended: the policy of the day changes it by %v", ended, o.Change.Value)
+			}
+		}
+		var text strings.Builder
+		if err := Render(&text, a, "text"); err != nil || strings.Contains(text.String(), "not compared with live") == (ended == 29) {
+			t.Errorf("%v\n%s", err, text.String())
+		}
+	}
+}
+
+// TestChangedDevices: the simulation has the last devices only, so that it is not compared with a day of several.
+func TestChangedDevices(t *testing.T) {
+	events := drawDay(1, 10).live(t, "srtf")
+	first := events[0]
+	first.Devices = first.Devices[:2]
+	a := audit(t, append([]cluster.Event{first}, events...), Options{Policies: []string{"srtf"}, Draws: 2})
+	if !math.IsNaN(float64(a.Simulated.MeanJCTS)) || a.Compared != 10 || !strings.Contains(strings.Join(a.Notes, " "), "devices were changed") {
+		t.Errorf("%d compared, simulated %v, notes %q", a.Compared, a.Simulated.MeanJCTS, a.Notes)
+	}
+}
+
 // TestAuditIsDeterministic draws and audits the same day ten times: its events and its audit have the same bytes.
 func TestAuditIsDeterministic(t *testing.T) {
 	for _, policy := range sixPolicies {

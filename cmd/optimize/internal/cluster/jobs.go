@@ -158,7 +158,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 		return err
 	}
 	if left := len(doc.Jobs) - len(shown); left > 0 {
-		text += fmt.Sprintf("%d earlier jobs have ended (--all lists them)\n", left)
+		text += fmt.Sprintf("not listed: %s that ended earlier (--all)\n", chart.Plural(left, "job"))
 	}
 	return o.Print(text)
 }
@@ -172,7 +172,7 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 	t.Header("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost")
 	for i := range jobs {
 		j := &jobs[i]
-		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), duration.Text(j.Wait), price(j)); err != nil {
+		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), duration.Text(math.Round(j.Wait)), price(j)); err != nil {
 			return "", err
 		}
 	}

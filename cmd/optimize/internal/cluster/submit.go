@@ -62,6 +62,9 @@ func (o *submitOptions) run(cmd *cobra.Command, args []string) error {
 		return cli.Usage(err)
 	}
 	id, err := cluster.Submit(o.State(), spec)
+	if errors.Is(err, cluster.ErrRefused) {
+		return cli.Usage(err)
+	}
 	if err != nil {
 		return err
 	}
