@@ -245,7 +245,7 @@ func words(v any) string {
 	return string(data)
 }
 
-// limit formats a limit that may not be set.
+// limitText formats a limit that may not be set.
 func limitText(n journal.Number, one func(float64) string) string {
 	if !n.Known() {
 		return "none"
