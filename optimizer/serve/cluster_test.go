@@ -36,7 +36,7 @@ not json
 		}
 	}
 	code, body, _ := s.ask("GET", "/cluster", "")
-	for _, want := range []string{"Policy sia", "engine local", "2 unreadable lines", "3 of 10 epochs", "/runs/" + s.ids[0], "resize on cpu 1", `class="bar lease`, "cpu 0", "&lt;b&gt;one", "10 s", "cluster report"} {
+	for _, want := range []string{"Policy sia", "no scheduler is running", "engine local", "2 unreadable lines", "3 of 10 epochs", "/runs/" + s.ids[0], "resize on cpu 1", `class="bar lease`, "cpu 0", "&lt;b&gt;one", "10 s", "for 30 s", "cluster report"} {
 		if !strings.Contains(strings.ReplaceAll(body, "\u00a0", " "), want) {
 			t.Errorf("the page lacks %q", want)
 		}
