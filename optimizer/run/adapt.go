@@ -278,13 +278,14 @@ func (r *run) answerRequests() {
 	if len(all) == 0 {
 		return
 	}
-	q := all[0]
-	a := journal.Answer{ID: q.ID, Text: "the request contains no known change"}
-	if q.Prefer != nil {
-		a.Text = "the optimizer failed: the preference is kept for later decisions"
-		r.safely(func() { a.Changed, a.Text = r.prefer(*q.Prefer) })
+	if q, a := all[0], &r.answer; a.ID != q.ID {
+		*a = journal.Answer{ID: q.ID, Text: "the request contains no known change"}
+		if q.Prefer != nil {
+			a.Text = "the optimizer failed: the preference is kept for later decisions"
+			r.safely(func() { a.Changed, a.Text = r.prefer(*q.Prefer) })
+		}
 	}
-	if err := r.dir.Answer(a); err != nil {
+	if err := r.dir.Answer(r.answer); err != nil {
 		r.warnDiskOnce(err)
 	}
 }

@@ -134,3 +134,32 @@ func TestDamagedRequest(t *testing.T) {
 		t.Errorf("%+v %v, run %s", a, err, rec.State)
 	}
 }
+
+// TestUnwrittenAnswer: a request whose answer cannot be written is carried out once, and answered when it can be.
+func TestUnwrittenAnswer(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, resumable(20, 1))
+	dir, began, removed := "", false, false
+	s.onStatus = func(st Status) {
+		dir = filepath.Join(s.cfg.StateDir, "runs", st.RunID)
+		obstacle := filepath.Join(dir, "requests", ".1.answer.json.tmp")
+		var err error
+		switch {
+		case st.Done >= 2 && !began:
+			began = true
+			err = errors.Join(os.MkdirAll(filepath.Join(obstacle, "full"), 0o700),
+				os.WriteFile(filepath.Join(dir, "requests", "1.json"), []byte(`{"schema":1,"prefer":{"time":1}}`), 0o600))
+		case st.Done >= 15 && !removed:
+			removed = true
+			err = os.RemoveAll(obstacle)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	rec := s.run().Record
+	a, err := journal.ReadAnswer(dir, "1")
+	if err != nil || a == nil || len(rec.PreferenceChanges) != 1 || a.Text != rec.PreferenceChanges[0].Answer {
+		t.Errorf("answer %+v %v, changes %+v", a, err, rec.PreferenceChanges)
+	}
+}

@@ -95,6 +95,7 @@ type run struct {
 	lastRecord    time.Duration   // elapsed time of the last save of the record
 	advised       map[string]bool // keys of the events and recommendations that are given once
 	broken        bool            // a part of the optimizer has panicked
+	answer        journal.Answer  // to the last request, in case that it could not be written
 }
 
 func (a Agent) withDefaults() Agent {

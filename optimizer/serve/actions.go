@@ -49,7 +49,7 @@ func (s *Server) logout(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
 
-// values returns the fields of a request, of a form or a JSON object.
+// requestValues returns the fields of a request, of a form or a JSON object.
 func requestValues(r *http.Request) (url.Values, error) {
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if kind != "application/json" {
@@ -86,7 +86,7 @@ func requestValues(r *http.Request) (url.Values, error) {
 
 // outcome answers a change: JSON for programs, otherwise the page of the run with the text.
 func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, fields map[string]any) {
-	if wantsJSON(r) || r.Header.Get("Authorization") != "" {
+	if wantsJSON(r) {
 		fields["schema"] = 1
 		answerJSON(w, code, fields)
 		return
@@ -97,11 +97,8 @@ func (s *Server) outcome(w http.ResponseWriter, r *http.Request, code int, field
 
 // target returns the run of a request that changes something, which it has answered if no such run exists.
 func (s *Server) target(w http.ResponseWriter, r *http.Request, possible bool, what string) (*Summary, bool) {
-	run, ok := s.index.run(r.PathValue("id"))
-	switch {
-	case !ok:
-		refuse(w, r, http.StatusNotFound, "there is no such run")
-	case !possible:
+	run, ok := s.find(w, r)
+	if ok && !possible {
 		refuse(w, r, http.StatusNotImplemented, "this page cannot "+what+" runs")
 		ok = false
 	}

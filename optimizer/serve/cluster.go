@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
@@ -82,6 +83,7 @@ func (s *Server) hasCluster() bool {
 type clusterBody struct {
 	Policy, Engine string
 	Since          time.Time
+	Seen           time.Time // last event of a scheduler that has ended; zero while one works
 	Chart          *chart.Picture
 	Jobs           *page.Table
 	Decisions      *page.Table
@@ -95,7 +97,13 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
-	body := clusterBody{Torn: torn, Chart: leaseChart(events, time.Now()), Jobs: jobTable(jobs), Decisions: changeTable(events)}
+	now := time.Now()
+	body := clusterBody{Torn: torn, Jobs: jobTable(jobs), Decisions: changeTable(events)}
+	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) == nil && len(events) > 0 {
+		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
+		body.Seen = now
+	}
+	body.Chart = leaseChart(events, now)
 	for _, e := range events {
 		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
 		if e.Kind == "serve" {
@@ -113,7 +121,7 @@ func unixTime(t float64) time.Time {
 // readClusterEvents reads the end of an event log. torn counts lines that are not events, such as one that is being
 // written.
 func readClusterEvents(path string) (events []clusterEvent, torn int, err error) {
-	f, err := regular.Open(path, math.MaxInt64)
+	f, err := regular.Open(path, regular.NoLimit)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -298,7 +306,7 @@ type lease struct {
 	from, to float64 // Unix seconds
 }
 
-// leasesOf returns the uses of all devices up to now, and the devices in order.
+// leasesOf returns the uses of all devices up to a time, now, and the devices in order.
 func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []string) {
 	open := map[int][]int{} // job → positions in leases
 	names := map[int]string{}

@@ -185,7 +185,11 @@ func (c *compared) utilisation() []float64 {
 // parallel draws the runs on parallel axes: what they had, then what came of it.
 func parallel(runs []compared) *chart.Picture {
 	p := chart.Parallel{ID: "parallel", Title: "Settings and results on parallel axes", Why: "too few runs or values"}
+	unit := ""
 	for _, r := range runs {
+		if unit == "" && r.Throughput.Known() {
+			unit = r.ThroughputUnit
+		}
 		p.Lines = append(p.Lines, chart.Thread{Name: titleOf(r.Summary), Class: r.Class, Sign: r.Sign})
 	}
 	for _, a := range []struct {
@@ -198,7 +202,12 @@ func parallel(runs []compared) *chart.Picture {
 		{"memory", chart.GiB, func(r *compared) float64 { return float64(r.Allocation.MemoryGiB) }},
 		{"batch", chart.Count, func(r *compared) float64 { return orUnknown(r.Allocation.BatchSize) }},
 		{"work", chart.Count, func(r *compared) float64 { return float64(r.Units) }},
-		{"throughput", chart.Significant, func(r *compared) float64 { return float64(r.Throughput) }},
+		{cmp.Or(unit, "throughput"), chart.Significant, func(r *compared) float64 {
+			if r.ThroughputUnit != unit {
+				return math.NaN() // not comparable
+			}
+			return float64(r.Throughput)
+		}},
 		{"CPU use", chart.Percent, func(r *compared) float64 { return float64(r.CPUUtil) }},
 		{"peak memory", chart.GiB, func(r *compared) float64 { return float64(r.PeakMemoryGiB) }},
 		{"time", chart.Duration, func(r *compared) float64 { return float64(r.Seconds) }},
@@ -245,7 +254,7 @@ func words(v any) string {
 	return string(data)
 }
 
-// limit formats a limit that may not be set.
+// limitText formats a limit that may not be set.
 func limitText(n journal.Number, one func(float64) string) string {
 	if !n.Known() {
 		return "none"

@@ -19,9 +19,8 @@ const (
 // reconnects with Last-Event-ID, or with ?after=ID, continues there. A slow reader gets what is kept, which is the
 // newest, instead of everything that it missed.
 func (s *Server) events(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.index.run(r.PathValue("id"))
+	run, ok := s.find(w, r)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such run")
 		return
 	}
 	at := parseCursor(r.URL.Query().Get("after"))

@@ -72,7 +72,7 @@ type waste struct {
 	Failed          journal.Number `json:"failed"`
 }
 
-// total returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
+// most returns the largest cause: causes may overlap, so their sum could count a dollar twice. Unknown if none is known.
 func (w waste) most() float64 {
 	most := math.NaN()
 	for _, n := range []journal.Number{w.Idle, w.InputBound, w.OverProvisioned, w.Restarts, w.Failed} {
@@ -95,8 +95,7 @@ type index struct {
 	byID    map[string]*Summary
 	total   int // run directories, including those not read yet
 	version uint64
-	updated time.Time // end of the last update
-	started bool
+	updated time.Time     // end of the last update; zero: none
 	first   chan struct{} // closed when the first runs can be shown
 }
 
@@ -121,14 +120,11 @@ type listing struct {
 // waits for the newest runs.
 func (x *index) list() listing {
 	x.mu.Lock()
-	if !x.started || time.Since(x.updated) > freshFor {
-		x.started = true
-		if x.updating.TryLock() {
-			go func() {
-				defer x.updating.Unlock()
-				x.update()
-			}()
-		}
+	if time.Since(x.updated) > freshFor && x.updating.TryLock() {
+		go func() {
+			defer x.updating.Unlock()
+			x.update()
+		}()
 	}
 	x.mu.Unlock()
 	<-x.first

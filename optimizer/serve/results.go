@@ -253,7 +253,7 @@ func (o orderedObject) text(name string) string {
 	return v
 }
 
-// rows returns a list of objects.
+// rowsOf returns a list of objects.
 func rowsOf(v any) []orderedObject {
 	list, _ := v.([]any)
 	var out []orderedObject
@@ -461,14 +461,13 @@ func jobPictures(jobs []orderedObject) page.Section {
 	s := page.Section{ID: "distributions", Title: "Distributions over the jobs"}
 	b := page.Block{}
 	for _, d := range []struct {
-		title string
-		axis  chart.Axis
-		of    func(o orderedObject) float64
+		title, unit string
+		of          func(o orderedObject) float64
 	}{
-		{"Completion time", chart.Axis{Time: true, Name: "completion time"}, func(o orderedObject) float64 { return o.number("jct_s") }},
-		{"Wait", chart.Axis{Name: "seconds"}, func(o orderedObject) float64 { return o.number("start_s") - o.number("submit_s") }},
-		{"Turnaround", chart.Axis{Name: "seconds"}, func(o orderedObject) float64 { return o.number("end_s") - o.number("submit_s") }},
-		{"Cost", chart.Axis{Name: "USD"}, func(o orderedObject) float64 { return o.number("cost_usd") }},
+		{"Completion time", "seconds", func(o orderedObject) float64 { return o.number("jct_s") }},
+		{"Wait", "seconds", func(o orderedObject) float64 { return o.number("start_s") - o.number("submit_s") }},
+		{"Turnaround", "seconds", func(o orderedObject) float64 { return o.number("end_s") - o.number("submit_s") }},
+		{"Cost", "USD", func(o orderedObject) float64 { return o.number("cost_usd") }},
 	} {
 		var values []float64
 		for _, j := range jobs {
@@ -480,11 +479,7 @@ func jobPictures(jobs []orderedObject) page.Section {
 			continue
 		}
 		line := chart.Distribution("jobs", values)
-		x := chart.Axis{Name: d.axis.Name, Zero: true}
-		if d.title != "Cost" {
-			x.Name = "seconds"
-		}
-		c := chart.Chart{Title: d.title, X: x, Y: chart.Axis{Name: "share of the jobs", Share: true, Zero: true, Top: 1}, Series: []chart.Series{line}}
+		c := chart.Chart{Title: d.title, X: chart.Axis{Name: d.unit, Zero: true}, Y: chart.Axis{Name: "share of the jobs", Share: true, Zero: true, Top: 1}, Series: []chart.Series{line}}
 		b.Pictures = append(b.Pictures, c.Picture())
 	}
 	s.Blocks = []page.Block{b}

@@ -24,13 +24,11 @@ import (
 // runBody is the content of the page of a run.
 type runBody struct {
 	Run     *Summary
-	Light   page.Light
 	Problem string
 	Done    string // outcome of the last change
 	Parts   map[string]template.HTML
 	Charts  []liveChart
 	Output  []output
-	Others  link // to compare with
 }
 
 // liveChart is a chart that the script draws from the samples. Without scripts it is a picture.
@@ -38,13 +36,21 @@ type liveChart struct{ Name, Title, Limit, Unit, About string }
 
 type output struct{ Stream, Title, Text string }
 
-func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+// find returns the run that a request names; it has answered the request if no such run exists.
+func (s *Server) find(w http.ResponseWriter, r *http.Request) (*Summary, bool) {
 	run, ok := s.index.run(r.PathValue("id"))
 	if !ok {
 		refuse(w, r, http.StatusNotFound, "there is no such run")
+	}
+	return run, ok
+}
+
+func (s *Server) runPage(w http.ResponseWriter, r *http.Request) {
+	run, ok := s.find(w, r)
+	if !ok {
 		return
 	}
-	body := runBody{Run: run, Light: run.light, Parts: map[string]template.HTML{}}
+	body := runBody{Run: run, Parts: map[string]template.HTML{}}
 	if text, ok := s.done.LoadAndDelete(run.ID); ok {
 		body.Done = text.(string)
 	}
@@ -105,7 +111,7 @@ func liveCharts(s *Summary) []liveChart {
 func (s *Server) parts(rec *journal.Record, dir string, agent *journal.Holder) (map[string]string, error) {
 	doc := report.Overview(rec, dir, agent).Captioned()
 	sections := slices.DeleteFunc(slices.Clone(doc.Sections), func(x page.Section) bool {
-		return !slices.Contains([]string{"sla", "decisions", "recommendations", "warnings"}, x.ID)
+		return !slices.Contains([]string{"sla", "decisions", "recommendation", "warnings"}, x.ID)
 	})
 	run := summary(rec, agent)
 	run.ID = filepath.Base(dir)
@@ -267,9 +273,8 @@ func (s *Server) reportPage(w http.ResponseWriter, r *http.Request) {
 }
 
 func (s *Server) reportData(w http.ResponseWriter, r *http.Request) (*report.Data, bool) {
-	run, ok := s.index.run(r.PathValue("id"))
+	run, ok := s.find(w, r)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such run")
 		return nil, false
 	}
 	data, err := report.Load(run.dir)
@@ -303,13 +308,16 @@ func (s *Server) chartFile(w http.ResponseWriter, r *http.Request) {
 
 // outputFile is the whole output of the job, as it was written.
 func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.index.run(r.PathValue("id"))
+	run, ok := s.find(w, r)
+	if !ok {
+		return
+	}
 	name := r.PathValue("name")
-	if !ok || !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
+	if !slices.Contains([]string{"stdout", "stderr", "stdout.1", "stderr.1"}, name) {
 		refuse(w, r, http.StatusNotFound, "there is no such output")
 		return
 	}
-	f, err := regular.Open(filepath.Join(run.dir, "job."+name), math.MaxInt64)
+	f, err := regular.Open(filepath.Join(run.dir, "job."+name), regular.NoLimit)
 	if err != nil {
 		refuse(w, r, http.StatusNotFound, "this output is not kept")
 		return
@@ -322,9 +330,8 @@ func (s *Server) outputFile(w http.ResponseWriter, r *http.Request) {
 
 // apiRun is the record of a run with its note.
 func (s *Server) apiRun(w http.ResponseWriter, r *http.Request) {
-	run, ok := s.index.run(r.PathValue("id"))
+	run, ok := s.find(w, r)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such run")
 		return
 	}
 	rec, err := journal.ReadRecord(run.dir)
@@ -352,7 +359,7 @@ func readSeries(run *Summary, file string, names []string) (series, error) {
 	for i, name := range names {
 		numbers := []journal.Number{}
 		for _, v := range columnAt(columns, i) {
-			numbers = append(numbers, number(v))
+			numbers = append(numbers, journal.Number(v))
 		}
 		out.Columns[name] = numbers
 	}
@@ -367,9 +374,8 @@ func columnAt(columns [][]float64, i int) []float64 {
 }
 
 func (s *Server) answerSeries(w http.ResponseWriter, r *http.Request, file string, names []string) {
-	run, ok := s.index.run(r.PathValue("id"))
+	run, ok := s.find(w, r)
 	if !ok {
-		refuse(w, r, http.StatusNotFound, "there is no such run")
 		return
 	}
 	out, err := readSeries(run, file, names)

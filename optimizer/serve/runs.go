@@ -8,30 +8,28 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
 // runsBody is the content of the list of runs.
 type runsBody struct {
-	Query   query
-	Heads   []head
-	Rows    []runRow
-	Found   int
-	All     int
-	Read    int // runs that were read so far
-	Pages   int
-	First   string
-	Before  string
-	After   string
-	Last    string
-	States  []string
-	SLAs    []string
-	Tags    []string
-	Sizes   []int
-	Part    string // address of the table alone
-	Version uint64
+	Query  query
+	Heads  []head
+	Rows   []runRow
+	Found  int
+	All    int
+	Read   int // runs that were read so far
+	Pages  int
+	First  string
+	Before string
+	After  string
+	Last   string
+	States []string
+	SLAs   []string
+	Tags   []string
+	Sizes  []int
+	Part   string // address of the table alone
 }
 
 // head is the heading of a column that orders the list.
@@ -105,7 +103,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 func (s *Server) runsBody(q query, list listing) runsBody {
 	found := q.selected(list.runs)
 	part, pages := q.cut(found)
-	b := runsBody{Query: q, Found: len(found), All: list.total, Read: len(list.runs), Pages: pages, States: stateWords, SLAs: slaWords, Tags: tagsOf(list.runs), Sizes: sizes, Version: list.version}
+	b := runsBody{Query: q, Found: len(found), All: list.total, Read: len(list.runs), Pages: pages, States: stateWords, SLAs: slaWords, Tags: tagsOf(list.runs), Sizes: sizes}
 	for _, run := range part {
 		b.Rows = append(b.Rows, rowOfRun(run))
 	}
@@ -172,6 +170,3 @@ func (s *Server) apiIndex(w http.ResponseWriter, _ *http.Request) {
 	answerJSON(w, http.StatusOK, map[string]any{"schema": 1, "get": []string{"/api/runs", "/api/runs/ID", "/api/runs/ID/samples", "/api/runs/ID/training", "/runs/ID/events"},
 		"post": []string{"/runs/ID/stop", "/runs/ID/resume", "/runs/ID/prefer", "/runs/ID/note"}})
 }
-
-// number returns a number for JSON.
-func number(v float64) journal.Number { return journal.Number(v) }

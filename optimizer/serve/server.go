@@ -170,12 +170,12 @@ func (s *Server) staticFile(w http.ResponseWriter, r *http.Request) {
 
 // wantsJSON reports whether a request comes from a program that prefers JSON to a page.
 func wantsJSON(r *http.Request) bool {
-	return strings.HasPrefix(r.URL.Path, "/api") || strings.Contains(r.Header.Get("Accept"), "application/json") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
+	return r.Header.Get("Authorization") != "" || strings.HasPrefix(r.URL.Path, "/api") || strings.Contains(r.Header.Get("Accept"), "application/json") || strings.HasPrefix(r.Header.Get("Content-Type"), "application/json")
 }
 
-// refuse answers with an error: JSON for programs, text for event streams, otherwise a page.
+// refuse answers with an error: JSON for programs, otherwise a page.
 func refuse(w http.ResponseWriter, r *http.Request, code int, why string) {
-	if wantsJSON(r) || r.Header.Get("Authorization") != "" {
+	if wantsJSON(r) {
 		answerJSON(w, code, map[string]any{"schema": 1, "error": why})
 		return
 	}

@@ -3,11 +3,9 @@ package serve
 import (
 	"encoding/csv"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 
@@ -68,7 +66,7 @@ func headerOf(path string) []string {
 // after the last row.
 func columnsOf(path string, names []string, most int) (columns [][]float64, at position, err error) {
 	columns = make([][]float64, len(names))
-	f, err := os.Open(path)
+	f, err := regular.Open(path, regular.NoLimit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return columns, at, nil
 	}
@@ -77,8 +75,8 @@ func columnsOf(path string, names []string, most int) (columns [][]float64, at p
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, at, errors.Join(err, fmt.Errorf("read %s: not a regular file", path))
+	if err != nil {
+		return nil, at, err
 	}
 	end := lastLine(f, min(info.Size(), maxTable)) // the last line may still be being written
 	in := csv.NewReader(io.NewSectionReader(f, 0, end))

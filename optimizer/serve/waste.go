@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -175,12 +176,5 @@ func rightSize(s *Summary) string {
 			parts = append(parts, fmt.Sprintf("--memory %g:%g", need, need))
 		}
 	}
-	out := ""
-	for i, p := range parts {
-		if i > 0 {
-			out += " "
-		}
-		out += p
-	}
-	return out
+	return strings.Join(parts, " ")
 }

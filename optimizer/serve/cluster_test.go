@@ -1,0 +1,60 @@
+package serve
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCluster(t *testing.T) {
+	s := newSite(t, 1, nil)
+	if code, _, _ := s.ask("GET", "/cluster", ""); code != 404 {
+		t.Errorf("without a cluster: %d, want 404", code)
+	}
+	now := float64(time.Now().Unix())
+	dir := filepath.Join(s.state, "cluster")
+	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "jobs", "1"), 0o700), os.MkdirAll(filepath.Join(dir, "jobs", "2"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	log := fmt.Sprintf(`{"v":1,"t":%g,"kind":"serve","policy":"srtf","engine":"local","devices":[{"name":"cpu","count":2}]}
+{"v":1,"t":%g,"kind":"submit","job":1,"name":"<b>one"}
+{"v":1,"t":%g,"kind":"start","job":1,"device":"cpu","where":[0,1],"do":"start"}
+{"v":1,"t":%g,"kind":"left","job":1,"device":"cpu"}
+{"v":1,"t":%g,"kind":"start","job":1,"device":"cpu","where":[1],"do":"resize"}
+not json
+{"v":1,"t":%g,"kind":"policy","policy":"sia"}
+{"v":1,"t":`, now-100, now-90, now-80, now-50, now-40, now-10)
+	for name, text := range map[string]string{"events.jsonl": log,
+		"jobs/2/job.json": `{"schema":1,"id":2,"name":"two","state":"waiting","submitted":"2026-01-01T00:00:00Z"}`,
+		"jobs/1/job.json": `{"schema":1,"id":1,"name":"<b>one","state":"running","device":"cpu","where":[1],"unit":"epoch","done":3,"total":10,"cost_usd":0.5,"wait_s":10,"run":"` + s.ids[0] + `","submitted":"2026-01-01T00:00:00Z","began":"2026-01-01T00:00:10Z","finish":["2026-01-01T00:01:00Z","2026-01-01T00:02:00Z","2026-01-01T00:03:00Z"]}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code, body, _ := s.ask("GET", "/cluster", "")
+	for _, want := range []string{"Policy sia", "no scheduler is running", "engine local", "2 unreadable lines", "3 of 10 epochs", "/runs/" + s.ids[0], "resize on cpu 1", `class="bar lease`, "cpu 0", "&lt;b&gt;one", "10 s", "for 30 s", "cluster report"} {
+		if !strings.Contains(strings.ReplaceAll(body, "\u00a0", " "), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if n := strings.Count(body, "1 &lt;b&gt;one"); n != 7 { // in the jobs, in three leases, and in three changes
+		t.Errorf("the job is named %d times, want 7", n)
+	}
+	if strings.Contains(body, "$0.00") || strings.Contains(body, "0 units") {
+		t.Error("a job that has not run has a cost or progress")
+	}
+	if code != 200 || strings.Contains(body, "<b>one") || strings.Count(body, `class="bar lease`) != 3 {
+		t.Errorf("%d with %d leases, want 3", code, strings.Count(body, `class="bar lease`))
+	}
+	leases, devices := leasesOf([]clusterEvent{{Kind: "start", Job: 1, Time: 5, Device: "a", Where: []int32{0}}, {Kind: "end", Job: 1, Time: 9}, {Kind: "start", Job: 2, Time: 9, Device: "a", Where: []int32{0}}}, 20)
+	if len(devices) != 1 || len(leases) != 2 || leases[0].to != 9 || leases[1].from != 9 || leases[1].to != 20 {
+		t.Errorf("%v on %v", leases, devices)
+	}
+	if _, list, _ := s.ask("GET", "/", ""); !strings.Contains(list, `href="/cluster"`) {
+		t.Error("the navigation lacks the cluster")
+	}
+}
