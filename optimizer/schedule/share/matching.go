@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 
@@ -440,7 +441,7 @@ func (h *jobHeap) first() *matchedJob {
 // maxLoss returns the most by which the value of the matching can be below the optimum, relative to it. For any
 // nonnegative prices of devices, the devices at these prices and the largest gain of every job above them are an upper
 // bound (linear programming duality). The price of a type is the gain from one more device of it, along any chain of
-// moves: with an optimal matching the bound is its value. O(types³ · kinds + jobs · types).
+// moves: with an optimal matching the bound is its value. O(types³ · kinds + jobs · (types + log jobs)).
 func (m *matching) maxLoss() float64 {
 	m.findMovers()
 	price := m.prices()
@@ -448,7 +449,8 @@ func (m *matching) maxLoss() float64 {
 	for d, p := range price {
 		bound += p * float64(m.devices[d].Count)
 	}
-	for _, j := range m.jobs {
+	for _, number := range slices.Sorted(maps.Keys(m.jobs)) { // in one order: sums of floats depend on it
+		j := m.jobs[number]
 		k := m.kinds[j.kind]
 		own := m.shortness(k, j)
 		if j.at < m.types {
