@@ -52,7 +52,7 @@ func pinnedLoad(r Roots, allowed int) map[int]int {
 		}
 		_, after, _ := strings.Cut(string(b), "\nCpus_allowed_list:")
 		list, _, _ := strings.Cut(after, "\n")
-		ids, err := parseCPUList(list)
+		ids, err := ParseCPUList(list)
 		if err != nil || len(ids) >= allowed {
 			continue
 		}

@@ -70,7 +70,7 @@ func EnclosingJob(environ []string) *BatchJob {
 		}
 	}
 	for _, name := range []string{"SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} {
-		if ids, err := parseCPUList(v[name]); err == nil && len(ids) > 0 {
+		if ids, err := ParseCPUList(v[name]); err == nil && len(ids) > 0 {
 			b.devices = ids
 		}
 	}

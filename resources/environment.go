@@ -124,7 +124,7 @@ func ThreadsPerCore() int {
 	if err != nil {
 		return 1
 	}
-	ids, err := parseCPUList(strings.TrimSpace(string(text)))
+	ids, err := ParseCPUList(strings.TrimSpace(string(text)))
 	if err != nil {
 		return 1
 	}

@@ -214,14 +214,14 @@ func FuzzParseCPUList(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		ids, err := parseCPUList(s)
+		ids, err := ParseCPUList(s)
 		if err != nil {
 			return
 		}
 		if !slices.IsSorted(ids) || len(slices.Compact(slices.Clone(ids))) != len(ids) {
 			t.Fatalf("%q gives %v", s, ids)
 		}
-		again, err := parseCPUList(formatCPUList(ids))
+		again, err := ParseCPUList(formatCPUList(ids))
 		if err != nil || !slices.Equal(again, ids) {
 			t.Fatalf("%v is written as %q and read as %v (%v)", ids, formatCPUList(ids), again, err)
 		}

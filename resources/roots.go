@@ -52,7 +52,7 @@ func (r Roots) allowedCPUs() ([]int, error) {
 	defer f.Close()
 	for s := bufio.NewScanner(f); s.Scan(); {
 		if v, ok := strings.CutPrefix(s.Text(), "Cpus_allowed_list:"); ok {
-			ids, err := parseCPUList(v)
+			ids, err := ParseCPUList(v)
 			if err != nil {
 				return nil, fmt.Errorf("read the CPU affinity from %s: %w", path, err)
 			}
@@ -65,9 +65,9 @@ func (r Roots) allowedCPUs() ([]int, error) {
 // maxCPUs bounds a CPU list: the kernel supports at most 8192 logical CPUs on any architecture.
 const maxCPUs = 8192
 
-// parseCPUList parses the kernel's list format, "0-3,8,10-11", to distinct ids in ascending order. The empty list is
-// valid and yields nil.
-func parseCPUList(s string) ([]int, error) {
+// ParseCPUList parses the kernel's list format, "0-3,8,10-11", to distinct ids in ascending order. The empty list is
+// valid and yields nil. The error quotes the list and the part that is not valid.
+func ParseCPUList(s string) ([]int, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
 		return nil, nil

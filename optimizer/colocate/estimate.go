@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	gonum "gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"trainopt/internal/stat"
@@ -25,11 +26,7 @@ func estimate(v []float64) Estimate {
 	}
 	e := Estimate{Mean: stat.Mean(v), Lo: math.NaN(), Hi: math.NaN()}
 	if n := float64(len(v)); n > 1 {
-		sum := 0.0
-		for _, x := range v {
-			sum += (x - e.Mean) * (x - e.Mean)
-		}
-		half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.95) * math.Sqrt(sum/(n-1)/n)
+		half := distuv.StudentsT{Sigma: 1, Nu: n - 1}.Quantile(0.95) * gonum.StdDev(v, nil) / math.Sqrt(n)
 		e.Lo, e.Hi = math.Max(0, e.Mean-half), e.Mean+half
 	}
 	return e

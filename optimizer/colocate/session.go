@@ -230,9 +230,11 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*R
 	wg.Wait()
 	watches := watched()
 	to, err := s.usage()
-	for _, c := range active {
+	for i, c := range active {
 		if !c.perWindow() {
-			failures = append(failures, c.check())
+			if ended := c.check(); ended != nil { // the reason why it reported nothing
+				failures[i] = ended
+			}
 			c.freeze(true)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"trainopt/internal/suggest"
+	"trainopt/resources"
 )
 
 // Sample is a commented specification.
@@ -263,28 +264,11 @@ func (a *App) problems() (out []string) {
 	return out
 }
 
-// parseCPUs parses a list of CPUs such as 0-3,8; nil for "".
+// parseCPUs parses a list of CPUs such as "0-3, 8"; nil for "".
 func parseCPUs(text string) ([]int, error) {
-	if text == "" {
-		return nil, nil
+	ids, err := resources.ParseCPUList(strings.ReplaceAll(text, " ", ""))
+	if err != nil {
+		return nil, fmt.Errorf("%q: want a list of CPUs such as 0-3,8", text)
 	}
-	var ids []int
-	for _, part := range strings.Split(text, ",") {
-		first, last, isRange := strings.Cut(strings.TrimSpace(part), "-")
-		a, err := strconv.Atoi(first)
-		b := a
-		if err == nil && isRange {
-			b, err = strconv.Atoi(last)
-		}
-		if err != nil || a < 0 || b < a || b > 8191 {
-			return nil, fmt.Errorf("%q: want a list of CPUs such as 0-3,8", text)
-		}
-		for id := a; id <= b; id++ {
-			if !slices.Contains(ids, id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	slices.Sort(ids)
 	return ids, nil
 }

@@ -45,7 +45,7 @@ type ending struct {
 	generation int
 }
 
-// Changes that may accumulate before a policy that needs all jobs decides again: with less than 400 active jobs, none.
+// Changes that may accumulate before a policy that needs all jobs decides again: with at most 200 active jobs, none.
 const (
 	pendingShare = 0.005 // of the active jobs
 	pendingDelay = 120   // seconds after the first change, if no device is assigned before; else a round

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
+
+	"trainopt/optimizer/schedule"
 )
 
 // rest assigns the devices that remain after the shares: to jobs without any, and to jobs that are faster there. Single
@@ -23,7 +25,7 @@ type kind struct {
 	rate    []float64
 	best    float64
 	gpus    int
-	waiting heap[waiter]
+	waiting schedule.Heap[waiter]
 	groups  []group // by type and device held now, plus 1
 }
 
@@ -41,7 +43,7 @@ func (a waiter) Before(b waiter) bool {
 type group struct {
 	*kind
 	want, held int
-	jobs       heap[numbered]
+	jobs       schedule.Heap[numbered]
 	listed     bool
 }
 
@@ -99,15 +101,9 @@ func (e *Engine) collect() {
 			e.await(r)
 		}
 	}
-	for _, k := range e.waiting {
-		k.waiting.order()
-	}
-	for _, g := range e.slower {
-		g.jobs.order()
-	}
 }
 
-// await adds a job without devices to its kind. The caller orders the waiting jobs of the kind.
+// await adds a job without devices to its kind.
 func (e *Engine) await(r *Runnable) {
 	debt := 0.0
 	for d := range r.shares {
@@ -116,7 +112,7 @@ func (e *Engine) await(r *Runnable) {
 	if len(r.kind.waiting) == 0 {
 		e.waiting = append(e.waiting, r.kind)
 	}
-	r.kind.waiting = append(r.kind.waiting, waiter{debt, r})
+	r.kind.waiting.Push(waiter{debt, r})
 }
 
 // assignReleased assigns devices that were released since the round began, and those that are left for jobs that
@@ -136,7 +132,6 @@ func (e *Engine) assignReleased() {
 		if r.B == nil && !r.gone() {
 			r.kind = e.kindOf(r)
 			e.await(r)
-			r.kind.waiting.up()
 		}
 	}
 	e.listed = len(e.list)
@@ -157,10 +152,10 @@ func (e *Engine) assignReleased() {
 	}
 }
 
-// join adds a job with an assigned type to its group unless it is on its fastest type. The caller orders the group.
-func (e *Engine) join(r *Runnable) *group {
+// join adds a job with an assigned type to its group unless it is on its fastest type.
+func (e *Engine) join(r *Runnable) {
 	if r.RateA[r.want] >= r.best {
-		return nil
+		return
 	}
 	held := 0
 	if e.Preemption.Seconds > 0 {
@@ -171,8 +166,7 @@ func (e *Engine) join(r *Runnable) *group {
 		g.listed = true
 		e.slower = append(e.slower, g)
 	}
-	g.jobs = append(g.jobs, numbered{r})
-	return g
+	g.jobs.Push(numbered{r})
 }
 
 // fill assigns remaining devices to jobs without any, in descending order of their rate relative to that on their
@@ -182,7 +176,7 @@ func (e *Engine) fill() {
 		var most claim
 		for _, k := range e.waiting {
 			for len(k.waiting) > 0 && k.waiting[0].runnable.gone() {
-				k.waiting.pop()
+				k.waiting.Pop()
 			}
 			if len(k.waiting) == 0 {
 				continue
@@ -203,11 +197,9 @@ func (e *Engine) fill() {
 		if r == nil {
 			return
 		}
-		r.kind.waiting.pop()
+		r.kind.waiting.Pop()
 		e.give(r, most.device)
-		if g := e.join(r); g != nil {
-			g.jobs.up()
-		}
+		e.join(r)
 	}
 }
 
@@ -236,7 +228,7 @@ func (e *Engine) moveUp() bool {
 	var from *group
 	for _, g := range e.slower {
 		for len(g.jobs) > 0 && g.jobs[0].runnable.gone() {
-			g.jobs.pop()
+			g.jobs.Pop()
 		}
 		if len(g.jobs) == 0 {
 			continue
@@ -255,14 +247,12 @@ func (e *Engine) moveUp() bool {
 	if from == nil {
 		return false
 	}
-	from.jobs.pop()
+	from.jobs.Pop()
 	e.left[from.want] += from.gpus
 	e.left[most.device] -= from.gpus
 	most.runnable.want = most.device
 	e.moved = append(e.moved, most.runnable)
-	if g := e.join(most.runnable); g != nil {
-		g.jobs.up()
-	}
+	e.join(most.runnable)
 	return true
 }
 
@@ -272,51 +262,4 @@ func (e *Engine) minGain(r *Runnable, device int) float64 {
 		return 1e-9
 	}
 	return max(1e-9, 2*e.Preemption.Seconds/e.Interval)
-}
-
-// heap is a binary heap.
-type heap[T interface{ Before(T) bool }] []T
-
-// order makes a heap of a list in any order.
-func (h heap[T]) order() {
-	for i := len(h)/2 - 1; i >= 0; i-- {
-		h.down(i)
-	}
-}
-
-// up moves the last element, which was appended, to its place.
-func (h heap[T]) up() {
-	for i := len(h) - 1; i > 0; {
-		parent := (i - 1) / 2
-		if !h[i].Before(h[parent]) {
-			return
-		}
-		h[i], h[parent] = h[parent], h[i]
-		i = parent
-	}
-}
-
-func (h *heap[T]) pop() {
-	list := *h
-	last := len(list) - 1
-	list[0] = list[last]
-	*h = list[:last]
-	h.down(0)
-}
-
-func (h heap[T]) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
-		if child+1 < len(h) && h[child+1].Before(h[child]) {
-			child++
-		}
-		if !h[child].Before(h[i]) {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
 }

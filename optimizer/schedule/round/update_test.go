@@ -85,6 +85,9 @@ func TestUpdatesAreApplied(t *testing.T) {
 				r.Fatal(err)
 			}
 			checkDevices(r, e, devices)
+			if len(e.jobs) > 2*len(w.jobs) {
+				r.Fatalf("%d jobs are kept of %d that are active", len(e.jobs), len(w.jobs))
+			}
 			if len(e.Running()) != len(w.at) {
 				r.Fatalf("%d jobs run, %d are placed", len(e.Running()), len(w.at))
 			}
@@ -129,6 +132,48 @@ func checkDevices(t *rapid.T, e *Engine, devices []schedule.DeviceType) {
 	for d, n := range free {
 		if n != e.types[d].free {
 			t.Fatalf("%d devices of type %d are free, %d are counted", n, d, e.types[d].free)
+		}
+	}
+}
+
+// moving carries out a list of updates, one a call.
+type moving struct {
+	updated
+	script [][]Place
+}
+
+func (w *moving) Update(float64, []*Job, []*Job) (moves []Place, ok bool, err error) {
+	moves, w.script = w.script[0], w.script[1:]
+	return moves, true, nil
+}
+
+// A job that an update moves, or makes wait, is stopped first; two jobs may exchange their places.
+func TestUpdateMovesRunningJobs(t *testing.T) {
+	devices := []schedule.DeviceType{{Name: "a", Count: 1}, {Name: "b", Count: 1}}
+	var j [2]*Job
+	for n := range j {
+		j[n] = &Job{Job: &schedule.Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1, 1}}
+	}
+	e := New(Options{Devices: devices, Interval: 360}, &moving{script: [][]Place{{{j[0], 0}, {j[1], 1}}, {{j[0], 1}, {j[1], 0}}, {{j[0], -1}}}})
+	for n := range j {
+		e.Arrive(0, j[n])
+	}
+	for step, want := range []string{"start 0 on 0, start 1 on 1", "stop 0, stop 1, start 0 on 1, start 1 on 0", "stop 0"} {
+		e.Replan()
+		commands, err := e.Step(float64(step))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, c := range commands {
+			text := fmt.Sprint("stop ", c.Runnable.A.ID)
+			if c.Do == schedule.Start {
+				text = fmt.Sprint("start ", c.Runnable.A.ID, " on ", c.Runnable.Device)
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("step %d: %q, want %q", step, got, want)
 		}
 	}
 }
@@ -180,6 +225,20 @@ func TestPendingChanges(t *testing.T) {
 			}
 			if next := e.Next(); next != 130 {
 				t.Errorf("the decision is due at %v s, want 130", next)
+			}
+			if e.enoughChanged(129) || !e.enoughChanged(130) {
+				t.Error("the delay of the decision is not 120 s")
+			}
+			state, err := e.State()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := New(e.Options, w)
+			if err := again.Restore(state, func(number int) *Job {
+				j := w.jobs[number]
+				return &Job{Job: j.Job, Number: j.Number, Rate: j.Rate}
+			}); err != nil || again.pending != 1 || again.Next() != 130 || again.Due(10) == only {
+				t.Errorf("restored: %d changes pending until %v s, %v", again.pending, again.Next(), err)
 			}
 			commands, err := e.Step(10)
 			if err != nil {

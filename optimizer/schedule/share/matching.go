@@ -2,6 +2,7 @@ package share
 
 import (
 	"encoding/binary"
+	"maps"
 	"math"
 	"slices"
 
@@ -30,7 +31,7 @@ type matching struct {
 	now     float64
 	changes *schedule.Changes
 	touched []*matchedJob
-	queue   heapOf[queuedKind]
+	queue   schedule.Heap[queuedKind]
 	present [][]int // by type, and for waiting jobs: kinds with jobs there
 	key     []byte
 }
@@ -254,7 +255,7 @@ func (m *matching) fill() {
 		m.enqueue(m.kinds[k])
 	}
 	for len(m.queue) > 0 {
-		k := m.queue.pop().kind
+		k := m.queue.Pop().kind
 		if at := m.bestRoom(k); at >= 0 {
 			m.room[at] -= m.size
 			m.move(k.waiting.first(), at)
@@ -266,7 +267,7 @@ func (m *matching) fill() {
 // enqueue adds a kind to queue by the value of its first waiting job.
 func (m *matching) enqueue(k *matchedKind) {
 	if j := k.waiting.first(); j != nil {
-		m.queue.push(queuedKind{1 + m.shortness(k, j), j.number, k})
+		m.queue.Push(queuedKind{1 + m.shortness(k, j), j.number, k})
 	}
 }
 
@@ -399,7 +400,7 @@ func (m *matching) worse(kind, from, to int) bool {
 
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.
 type jobHeap struct {
-	list heapOf[heapJob]
+	list schedule.Heap[heapJob]
 	live int
 }
 
@@ -412,7 +413,7 @@ type heapJob struct {
 // gone reports whether the job has left since.
 func (a heapJob) gone() bool { return a.turn != a.job.turn }
 
-// before reports whether a comes before b: by key, then by number of the job.
+// Before reports whether a comes before b: by key, then by number of the job.
 func (a heapJob) Before(b heapJob) bool {
 	return a.key < b.key || a.key == b.key && a.job.number < b.job.number
 }
@@ -420,12 +421,10 @@ func (a heapJob) Before(b heapJob) bool {
 func (h *jobHeap) push(j *matchedJob, key float64) {
 	if len(h.list) > 2*h.live+64 {
 		h.list = slices.DeleteFunc(h.list, heapJob.gone)
-		for i := len(h.list)/2 - 1; i >= 0; i-- {
-			h.list.down(i)
-		}
+		h.list.Init()
 	}
 	h.live++
-	h.list.push(heapJob{key, j.turn, j})
+	h.list.Push(heapJob{key, j.turn, j})
 }
 
 // first returns the first job; nil: none.
@@ -434,7 +433,7 @@ func (h *jobHeap) first() *matchedJob {
 		if first := &h.list[0]; !first.gone() {
 			return first.job
 		}
-		h.list.pop()
+		h.list.Pop()
 	}
 	return nil
 }
@@ -442,7 +441,7 @@ func (h *jobHeap) first() *matchedJob {
 // maxLoss returns the most by which the value of the matching can be below the optimum, relative to it. For any
 // nonnegative prices of devices, the devices at these prices and the largest gain of every job above them are an upper
 // bound (linear programming duality). The price of a type is the gain from one more device of it, along any chain of
-// moves: with an optimal matching the bound is its value. O(types³ · kinds + jobs · types).
+// moves: with an optimal matching the bound is its value. O(types³ · kinds + jobs · (types + log jobs)).
 func (m *matching) maxLoss() float64 {
 	m.findMovers()
 	price := m.prices()
@@ -450,7 +449,8 @@ func (m *matching) maxLoss() float64 {
 	for d, p := range price {
 		bound += p * float64(m.devices[d].Count)
 	}
-	for _, j := range m.jobs {
+	for _, number := range slices.Sorted(maps.Keys(m.jobs)) { // in one order: sums of floats depend on it
+		j := m.jobs[number]
 		k := m.kinds[j.kind]
 		own := m.shortness(k, j)
 		if j.at < m.types {
@@ -491,43 +491,4 @@ func (m *matching) prices() []float64 {
 		price[d] /= float64(m.size)
 	}
 	return price
-}
-
-// heapOf is a binary heap.
-type heapOf[T interface{ Before(T) bool }] []T
-
-func (h *heapOf[T]) push(v T) {
-	list := append(*h, v)
-	for i := len(list) - 1; i > 0 && list[i].Before(list[(i-1)/2]); i = (i - 1) / 2 {
-		list[i], list[(i-1)/2] = list[(i-1)/2], list[i]
-	}
-	*h = list
-}
-
-// pop removes and returns the first element. The heap must not be empty.
-func (h *heapOf[T]) pop() T {
-	list := *h
-	first, last := list[0], len(list)-1
-	list[0] = list[last]
-	*h = list[:last]
-	h.down(0)
-	return first
-}
-
-// down moves an element behind those that come before it.
-func (h heapOf[T]) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h) {
-			return
-		}
-		if child+1 < len(h) && h[child+1].Before(h[child]) {
-			child++
-		}
-		if !h[child].Before(h[i]) {
-			return
-		}
-		h[i], h[child] = h[child], h[i]
-		i = child
-	}
 }

@@ -3,6 +3,8 @@ package share
 import (
 	"cmp"
 	"slices"
+
+	"trainopt/optimizer/schedule"
 )
 
 // A large program is improved in passes: each looks at all jobs once and makes many changes, instead of one. A local
@@ -57,16 +59,16 @@ func (a siaChange) Before(b siaChange) bool {
 // improveAll makes the changes for which devices are free, in descending order of gain per device. A job whose best
 // change became impossible gets its next best.
 func (g *siaProgram) improveAll(chosen, left []int) bool {
-	var queue heapOf[siaChange]
+	var queue schedule.Heap[siaChange]
 	consider := func(i int) {
 		if c := g.bestChange(i, chosen, left); c.to >= 0 {
-			queue.push(c)
+			queue.Push(c)
 		}
 	}
 	g.each(consider)
 	any := false
 	for len(queue) > 0 {
-		c := queue.pop()
+		c := queue.Pop()
 		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
 			continue // listed twice
 		}
@@ -75,7 +77,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 			continue
 		}
 		if now.gain < c.gain { // its best change is no longer possible
-			queue.push(now)
+			queue.Push(now)
 			continue
 		}
 		waited := chosen[c.job] < 0

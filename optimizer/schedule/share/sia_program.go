@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"trainopt/optimizer/schedule"
 )
 
 // siaProgram assigns each job at most one size so that the total value is high, subject to the number of devices of
@@ -37,7 +39,7 @@ type siaProgram struct {
 type siaGroup struct {
 	job     int // the first one
 	count   int
-	waiting heapOf[index] // its jobs without a size
+	waiting schedule.Heap[index] // its jobs without a size
 }
 
 const (
@@ -325,7 +327,7 @@ func (g *siaProgram) list(job, from, to int) {
 	waiting := &g.group[g.at[job]].waiting
 	switch {
 	case from < 0 && to >= 0:
-		waiting.pop()
+		waiting.Pop()
 		if g.many() {
 			g.placed = append(g.placed, job)
 			return
@@ -333,7 +335,7 @@ func (g *siaProgram) list(job, from, to int) {
 		at, _ := slices.BinarySearch(g.placed, job)
 		g.placed = slices.Insert(g.placed, at, job)
 	case from >= 0 && to < 0:
-		waiting.push(index(job))
+		waiting.Push(index(job))
 		if at, found := slices.BinarySearch(g.placed, job); found && !g.many() {
 			g.placed = slices.Delete(g.placed, at, at+1)
 		}

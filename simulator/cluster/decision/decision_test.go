@@ -28,6 +28,25 @@ func TestLossIsBounded(t *testing.T) {
 	}
 }
 
+// The same seed gives the same result, to the last digit of the loss.
+func TestSameSeed(t *testing.T) {
+	for _, policy := range []string{"max_min_fairness_perf", "sia", "srtf"} {
+		var out [2]bytes.Buffer
+		for k := range out {
+			r, err := Measure(Config{Policy: policy, Devices: 300, Types: 4, Jobs: 500, Kinds: 20, Changes: 20})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := Write(&out[k], r, "json"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if out[0].String() != out[1].String() {
+			t.Errorf("got\n%s\nand\n%s", &out[0], &out[1])
+		}
+	}
+}
+
 // A policy without a bound reports none, and the same seed gives the same decision.
 func TestUnknownLossAndSameSeed(t *testing.T) {
 	c := Config{Policy: "fifo_perf", Devices: 10, Types: 3, Jobs: 30, Kinds: 3, Changes: 5, Clock: func() time.Duration { return 0 }, CPU: func() time.Duration { return 0 }}

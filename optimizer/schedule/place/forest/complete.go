@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"gonum.org/v1/gonum/mat"
+	"gonum.org/v1/gonum/stat"
 
-	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule/place"
 )
 
@@ -184,11 +184,7 @@ func Doubt(s *place.Samples, capacity, members int, seed uint64) ([]float64, err
 	doubt := make([]float64, len(values))
 	for p, v := range values {
 		if len(v) > 1 {
-			mean, sum := stat.Mean(v), 0.0
-			for _, x := range v {
-				sum += (x - mean) * (x - mean)
-			}
-			doubt[p] = math.Sqrt(sum / float64(len(v)-1))
+			doubt[p] = stat.StdDev(v, nil)
 		}
 	}
 	return doubt, nil
