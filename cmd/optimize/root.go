@@ -131,9 +131,9 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
   optimize --train train.py --deadline 2h --budget 5  # within limits
   optimize --train train.py --dry-run --explain       # plan only
   optimize --train train.py -- --lr 0.1 --epochs 20   # arguments of the script
-  optimize logs -f                                    # output of the latest run
+  optimize logs -f                                    # latest run: output
   optimize runs                                       # state and cost of runs
-  optimize report                                     # report of the latest run
+  optimize report                                     # latest run: report
   optimize runs resume latest                         # continue a stopped run`,
 		Version:               programVersion(),
 		DisableFlagsInUseLine: true,
