@@ -23,7 +23,10 @@ export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 ||
 
 build: check-go $(BIN)
 
-$(BIN): $(shell find . -name '*.go' -not -path './bin/*') go.mod go.sum $(wildcard cmd/optimize/internal/cli/*.yaml)
+# Sources with what they embed: everything but tests' data, documents, hidden folders and outputs.
+SOURCES = $(shell find . \( -name '.?*' -o -name testdata -o -name __pycache__ -o -path ./docs -o -path ./bin -o -path ./dist \) -prune -o -type f -print)
+
+$(BIN): $(SOURCES)
 	@[ "$(CGO_ENABLED)" = 1 ] || echo "no C compiler: building without NVML (GPU readings); install gcc (Debian: apt-get install gcc libc6-dev) to have them"
 	$(GO) build -ldflags "$(LDFLAGS)" -o $@ ./cmd/optimize
 
@@ -44,6 +47,7 @@ uninstall:
 
 # Build static binaries for linux/amd64 and arm64, archives, Debian packages, bills of materials and checksums in dist.
 dist: check-go
+	@rm -rf dist
 	$(GO) run ./internal/dist -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
 
 # Rename the module, so that `go install MODULE/cmd/optimize@VERSION` finds it: make module MODULE=HOST/OWNER/REPOSITORY
@@ -52,6 +56,7 @@ module: check-go
 	@[ -n "$(MODULE)" ] || { echo "usage: make module MODULE=HOST/OWNER/REPOSITORY"; exit 2; }
 	$(GO) mod edit -module $(MODULE)
 	find . -name '*.go' -exec sed -i 's|"$(OLD_MODULE)/|"$(MODULE)/|g' {} +
+	gofmt -w $$(find . -name '*.go')
 
 check-go:
 	@command -v $(GO) >/dev/null || { echo "Go is missing: install Go 1.26 or newer (https://go.dev/dl)"; exit 1; }

@@ -107,7 +107,7 @@ func TestNotifyFailure(t *testing.T) {
 			t.Errorf("%s of the variable: %s, %v", name, data, err)
 		}
 	}
-	for _, bad := range []string{"ftp://x", "mailto:nobody", ""} {
+	for _, bad := range []string{"ftp://x", "mailto:me", ""} {
 		if code, _, errs := w.run("--train", "train.sh", "--notify", bad); code != run.CodeUsage || !strings.Contains(errs, "--notify: ") {
 			t.Errorf("%q: exit %d: %s", bad, code, errs)
 		}

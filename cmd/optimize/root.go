@@ -131,9 +131,9 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
   optimize --train train.py --deadline 2h --budget 5  # within limits
   optimize --train train.py --dry-run --explain       # plan only
   optimize --train train.py -- --lr 0.1 --epochs 20   # arguments of the script
-  optimize logs -f                                    # output of the latest run
+  optimize logs -f                                    # latest run: output
   optimize runs                                       # state and cost of runs
-  optimize report                                     # report of the latest run
+  optimize report                                     # latest run: report
   optimize runs resume latest                         # continue a stopped run`,
 		Version:               programVersion(),
 		DisableFlagsInUseLine: true,
@@ -220,10 +220,19 @@ func suggestCommand(cmd *cobra.Command, word string) string {
 			known = append(known, sub.Name())
 		}
 	}
-	if best := cli.Nearest(word, known); suggest.Distance(strings.ToLower(word), best) <= 1+len(word)/4 {
+	if best := near(word, known); best != "" {
 		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
 	}
 	return fmt.Sprintf("`%s --help` lists them", cmd.CommandPath())
+}
+
+// near returns the known word that was probably intended, "" if none is similar.
+func near(word string, known []string) string {
+	best := cli.Nearest(word, known)
+	if suggest.Distance(strings.ToLower(word), best) > 1+len(word)/4 {
+		return ""
+	}
+	return best
 }
 
 // wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand, and accepts
@@ -265,7 +274,7 @@ func argumentsOf(cmd *cobra.Command) string {
 	return arguments
 }
 
-// explainFlag adds the nearest flag of the command to the error for an unknown flag.
+// explainFlag adds a similar flag of the command, or how to list the flags, to the error for an unknown flag.
 func explainFlag(cmd *cobra.Command, err error) error {
 	name, unknown := strings.CutPrefix(err.Error(), "unknown flag: --")
 	if !unknown {
@@ -278,7 +287,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	if cmd.Parent() == nil { // arguments of the root command are a training
 		known = append(append(known, cli.SettingFlags()...), "train")
 	}
-	return fmt.Errorf("%w: nearest known is --%s", err, cli.Nearest(name, known))
+	if best := near(name, known); best != "" {
+		return fmt.Errorf("%w: nearest known is --%s", err, best)
+	}
+	return fmt.Errorf("%w: `%s --help` lists them", err, cmd.CommandPath())
 }
 
 func doctorCommand(e *cli.Env) *cobra.Command {

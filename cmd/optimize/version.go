@@ -41,16 +41,13 @@ func currentBuild() build {
 	if version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 		b.Version = info.Main.Version
 	}
-	if commit != "" {
-		b.Commit, b.Date = commit, date
-		return b
-	}
+	b.Commit, b.Date = commit, date
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
-			b.Commit = s.Value
+			b.Commit = cmp.Or(commit, s.Value)
 		case "vcs.time":
-			b.Date = s.Value
+			b.Date = cmp.Or(date, s.Value)
 		case "vcs.modified":
 			b.Modified = s.Value == "true"
 		}

@@ -33,6 +33,7 @@ func TestWrongInputs(t *testing.T) {
 		"trian":                                     {want: "`optimize train`"},
 		"--budgt 5":                                 {want: "nearest known is --budget"},
 		"--trian x":                                 {want: "nearest known is --train"},
+		"--no-such-thing-at-all":                    {want: "`optimize --help` lists them"},
 		"--budget 5":                                {want: "nothing to train: name a script by --train SCRIPT"},
 		"t.py":                                      {want: "to train it, run `optimize --train t.py`"},
 		"--train t.py --budget five":                {want: `--budget "five": want a number`, without: "budget 0"},

@@ -86,12 +86,11 @@ func (e *entry) update(info fs.FileInfo, now time.Time) {
 		}
 	}
 	switch {
-	case e.record == nil && e.finished.IsZero() && e.state != "": // interrupted: an agent may adopt it without a change
+	case e.state == "": // unreadable
+	case e.finished.IsZero(): // also without a change: an agent may have ended or adopted the run
 		e.judgeRunning(now)
-	case !e.finished.IsZero() && now.Sub(e.finished) > retention:
+	case now.Sub(e.finished) > retention:
 		e.record = nil
-	case e.record != nil && e.finished.IsZero():
-		e.judgeRunning(now)
 	}
 }
 

@@ -97,18 +97,18 @@ func (s *Sender) serve(t Target, queue <-chan *Message) {
 	for m := range queue {
 		ctx, cancel := context.WithTimeout(s.ctx, deliveryLimit)
 		err := t.deliver(ctx, m)
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			err = fmt.Errorf("no answer within %s", deliveryLimit)
-		} else if s.ctx.Err() != nil && err != nil {
-			err = errors.New("no answer before the end of the run")
-		}
-		cancel()
 		if err != nil && !failed {
 			failed = true
+			if s.ctx.Err() != nil {
+				err = errors.New("no answer before the end of the run")
+			} else if ctx.Err() != nil {
+				err = fmt.Errorf("no answer within %s", deliveryLimit)
+			}
 			s.mu.Lock()
 			s.failures = append(s.failures, fmt.Sprintf("send message to %s: %v (further failures are not reported)", t, err))
 			s.mu.Unlock()
 		}
+		cancel()
 	}
 }
 

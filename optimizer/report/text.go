@@ -23,6 +23,9 @@ func Brief(w io.Writer, d *Data, width int) error {
 	return page.Text(w, doc)
 }
 
+// Text writes the report for a terminal of width columns.
+func Text(w io.Writer, d *Data, width int) error { return page.TextWithin(w, build(d), width) }
+
 // Options writes the choice of each preference with its trade-offs, and all candidates.
 func Options(w io.Writer, rec *journal.Record) error {
 	return page.TextSections(w, optionsSection(&Data{Record: rec}))

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/url"
@@ -87,14 +88,15 @@ func MLflowStore(store, experiment string, r *Run) (dir string, err error) {
 
 // experimentDir returns the directory of an experiment, which it creates if no experiment of the name exists.
 func experimentDir(store, name string) (string, error) {
-	found, err := filepath.Glob(filepath.Join(strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(store), "*", "meta.yaml"))
-	if err != nil {
+	entries, err := os.ReadDir(store)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
-	for _, path := range found {
+	for _, e := range entries {
 		var meta struct{ Name string }
-		if data, err := regular.ReadFile(path, 1<<20); err == nil && yaml.Unmarshal(data, &meta) == nil && meta.Name == name {
-			return filepath.Dir(path), nil
+		home := filepath.Join(store, e.Name())
+		if data, err := regular.ReadFile(filepath.Join(home, "meta.yaml"), 1<<20); err == nil && yaml.Unmarshal(data, &meta) == nil && meta.Name == name {
+			return home, nil
 		}
 	}
 	sum := sha256.Sum256([]byte(name))

@@ -80,17 +80,23 @@ func (r *Run) table(path string, row func(at time.Time, seconds float64, values 
 	in := csv.NewReader(f)
 	in.FieldsPerRecord, in.ReuseRecord = -1, true
 	header, err := in.Read()
+	if err == io.EOF { // nothing was written yet
+		return nil
+	}
 	if err != nil {
-		return nil // nothing was written yet
+		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
 	header = slices.Clone(header)
 	for {
 		fields, err := in.Read()
-		if err != nil && !errors.Is(err, io.EOF) {
-			continue // a torn row
+		if torn := (*csv.ParseError)(nil); errors.As(err, &torn) {
+			continue
+		}
+		if err == io.EOF {
+			return nil
 		}
 		if err != nil {
-			return nil
+			return fmt.Errorf("%s: %w", filepath.Base(path), err)
 		}
 		values := map[string]float64{}
 		var stamp time.Time // of the training's own row, more exact than the time at which it was read

@@ -41,7 +41,7 @@ func finished(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	write("log.csv", "time_s,timestamp,epoch,train_loss,test_accuracy\n10,,1,0.5,0.1\n20,2026-11-20T10:00:19.5Z,2,0.25,\n30,,3,0.125,0.9\n31,,torn\n")
+	write("log.csv", "time_s,timestamp,epoch,train_loss,test_accuracy\n10,,1,0.5,0.1\n20,2026-11-20T10:00:19.5Z,2,0.25,\n30,,3,0.125,0.9\n31,,torn\n32,,\"torn")
 	write("samples.csv", "time_s,cost_usd,gpu_util_percent\n10,0.1,\n20,0.2,\n")
 	return dir.Dir()
 }

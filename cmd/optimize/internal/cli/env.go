@@ -16,6 +16,7 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"trainopt/optimizer/run"
 	"trainopt/simulator/cells"
@@ -104,6 +105,14 @@ func (e *Env) Columns() int {
 		return 0
 	}
 	return e.Width()
+}
+
+// OutputColumns returns the width of the terminal on which Stdout and Stderr are, 0 if Stdout is not one.
+func (e *Env) OutputColumns() int {
+	if f, ok := e.Stdout.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return e.Columns()
+	}
+	return 0
 }
 
 // Exists reports whether a path exists.

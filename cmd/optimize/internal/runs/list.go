@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,14 +47,14 @@ func listRuns(e *cli.Env) error {
 	if len(entries) == 0 {
 		return e.Print("no runs yet: start one with optimize --train SCRIPT\n")
 	}
-	text, err := runsTable(entries)
+	text, err := runsTable(entries, cmp.Or(e.OutputColumns(), listWidth))
 	if err != nil {
 		return err
 	}
 	return e.Print(text)
 }
 
-// listWidth is the maximum width of a list of runs if it can be abbreviated to that.
+// listWidth is the maximum width of a list of runs without a terminal, if it can be abbreviated to that.
 const listWidth = 100
 
 // maxReasonWidth is the maximum length of the reason why a run is unreadable in a wide list.
@@ -70,12 +71,12 @@ const (
 	reasonOnly              // the state shows only the reason of the end
 )
 
-// runsTable lists runs within listWidth columns, at the lowest level of abbreviation that fits. Run ids are never cut
+// runsTable lists runs within a width in columns, at the lowest level of abbreviation that fits. Run ids are never cut
 // because other commands take them.
-func runsTable(entries []journal.Entry) (string, error) {
+func runsTable(entries []journal.Entry, columns int) (string, error) {
 	for t := inFull; ; t++ {
 		text, width, err := drawRuns(entries, t)
-		if err != nil || width <= listWidth || t == reasonOnly {
+		if err != nil || width <= columns || t == reasonOnly {
 			return text, err
 		}
 	}

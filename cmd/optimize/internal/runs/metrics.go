@@ -49,7 +49,7 @@ interval. docs/grafana.json is a dashboard.`,
 }
 
 func (o *metricsOptions) run() error {
-	err := o.Check(cli.Rule{If: o.listen != "", Flags: "textfile every", Conflict: "--listen", Reason: "a server is read when it is asked"},
+	err := o.Check(cli.Rule{If: o.listen != "", Flags: "textfile every", Conflict: "--listen", Reason: "each request reads the runs"},
 		cli.Rule{If: o.textfile == "", Flags: "every", Requires: "--textfile"})
 	err = errors.Join(err, o.Want("textfile", filepath.Ext(o.textfile) == ".prom", "a name that ends in .prom, as node_exporter reads no other"),
 		o.Want("every", o.every >= time.Second, "1s or more"))

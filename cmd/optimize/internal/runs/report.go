@@ -56,6 +56,9 @@ func writeReport(e *cli.Env, args []string, f cli.Format) error {
 	if err != nil {
 		return err
 	}
+	if columns := e.OutputColumns(); columns > 0 && f.File == "" && f.Name == "text" {
+		return report.Text(e.Stdout, data, columns)
+	}
 	return e.Write(f.File, "report", func(w io.Writer) error { return report.Render(w, data, f.Name) })
 }
 

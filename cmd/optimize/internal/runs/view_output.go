@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+	"time"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
@@ -145,7 +146,11 @@ func (k *keyboard) read() {
 		if err != nil && err != unix.EINTR {
 			return
 		}
-		if ready <= 0 || k.closed.Load() || !k.foreground() {
+		if ready <= 0 || k.closed.Load() {
+			continue
+		}
+		if !k.foreground() { // the input, which may stay unread, is that of another program
+			time.Sleep(keyPoll * time.Millisecond)
 			continue
 		}
 		n, err := unix.Read(k.fd, key)

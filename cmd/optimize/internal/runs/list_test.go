@@ -1,0 +1,21 @@
+package runs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/optimizer/journal"
+)
+
+// TestRunsTable checks that a list is abbreviated to the width of the terminal, and that run ids are never cut.
+func TestRunsTable(t *testing.T) {
+	rec := journal.Blank[journal.Record]()
+	rec.RunID, rec.State, rec.StartedAt = "20261123-110754-train_digits-7f4174", journal.Done, time.Now()
+	for columns, full := range map[int]bool{100: true, 80: false, 20: false} {
+		text, err := runsTable([]journal.Entry{{ID: rec.RunID, Record: &rec}}, columns)
+		if err != nil || strings.Contains(text, "allocation") != full || !strings.Contains(text, rec.RunID) {
+			t.Errorf("%d columns: %v\n%s", columns, err, text)
+		}
+	}
+}
