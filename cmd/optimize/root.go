@@ -39,11 +39,16 @@ func execute(e *cli.Env) run.Code {
 	return cli.ExitCode(err)
 }
 
+// completing reports whether a shell asks for completions.
+func completing(args []string) bool {
+	return len(args) > 0 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd)
+}
+
 // rewriteArgs expands short forms: `optimize --train SCRIPT …` and `optimize -- command` to `optimize train …`;
 // `--resumable yes` to `--resumable=yes`; `--offline-logs A B` to `--offline-logs A --offline-logs B`. A shell that
 // completes such a command line precedes it by a word of its own.
 func rewriteArgs(root *cobra.Command, args []string) []string {
-	if len(args) > 1 && (args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd) {
+	if len(args) > 1 && completing(args) {
 		return append([]string{args[0]}, trainNamed(root, args[1:])...)
 	}
 	return trainNamed(root, joinValues(args))
@@ -173,7 +178,9 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
 		wrapArgs(cmd)
 	}
 	help.Install(root, e.Columns)
-	help.Complete(root, completions(e))
+	if completing(e.Args) { // the texts of all flags are searched for their values
+		help.Complete(root, completions(e))
+	}
 	return root
 }
 

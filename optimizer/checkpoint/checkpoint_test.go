@@ -270,6 +270,15 @@ func TestFindIsBounded(t *testing.T) {
 	if n := len(f.Find(p.now)); n > 500 {
 		t.Errorf("%d files were looked at, want at most 500", n)
 	}
+	if err := os.RemoveAll(filepath.Join(p.dir, "many")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		p.write(fmt.Sprintf("d%03d/last.ckpt", i), "x")
+	}
+	if n := len(f.Find(p.now)); n == 0 || n > 500/directoryCost {
+		t.Errorf("%d directories were opened, want 1 to %d", n, 500/directoryCost)
+	}
 }
 
 // TestReplacedByPipe: a state file that was replaced by a pipe does not block the search.

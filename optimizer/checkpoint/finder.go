@@ -35,7 +35,8 @@ type Options struct {
 	Ignore []string      // directories to skip, such as the state directory
 	Settle time.Duration // time without change after which a file is complete; 0: 2 s
 	Depth  int           // depth of the search below a root; 0: 4
-	// MaxEntries bounds the number of directory entries of one search, over all roots; 0: 20,000.
+	// MaxEntries bounds the number of directory entries of one search, over all roots; 0: 20,000. Opening a directory
+	// counts as 20 entries, which take about as long.
 	MaxEntries int
 }
 
@@ -67,6 +68,7 @@ const (
 	defaultSettle     = 2 * time.Second
 	defaultDepth      = 4
 	defaultMaxEntries = 20_000
+	directoryCost     = 20   // of opening a directory, in entries
 	maxParts          = 1000 // files in a checkpoint directory
 	stateHead         = 16 << 10
 	stateFile         = "trainer_state.json"
@@ -263,6 +265,7 @@ func (f *Finder) search() []candidate {
 			continue
 		}
 		entered[p.path] = true
+		left -= directoryCost
 		for _, e := range list(p.path, left) {
 			left--
 			path := filepath.Join(p.path, e.Name())
@@ -288,7 +291,7 @@ func list(dir string, limit int) []fs.DirEntry {
 		return nil
 	}
 	defer f.Close()
-	entries, _ := f.ReadDir(limit)
+	entries, _ := f.ReadDir(max(limit, 1)) // 0 would mean all
 	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	return entries
 }

@@ -25,7 +25,7 @@ func (r *run) compareWithBaseline() {
 	}
 	measured := false
 	for _, s := range r.Progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && !s.LiveCut && s.Allocation.SameShape(r.Baseline)
+		measured = measured || len(s.Blocks) > 0 && r.atBaseline(s)
 	}
 	for _, o := range r.recalled() {
 		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.Baseline)
@@ -105,7 +105,7 @@ func (f *facts) sameConditions(machineCPUs float64) bool {
 	var foreign, samples, short [2]float64
 	for _, s := range f.Progress.Segments {
 		k := 1
-		if s.Allocation.SameShape(f.Baseline) && !s.LiveCut {
+		if f.atBaseline(s) {
 			k = 0
 		}
 		if s.CPUN > 0 && len(s.Blocks) > 0 {
@@ -131,14 +131,23 @@ const speedTolerance, paceTolerance = 0.05, 0.1
 // maxSpeeds bounds the number of measurements of the machine's speed in a run.
 const maxSpeeds = 64
 
-// measureSpeed measures the speed of this machine, if it runs the job, while no job runs: before each launch and after the
-// last one. A run that
-// never leaves the baseline compares nothing and needs no measurement.
-func (r *run) measureSpeed() {
-	if r.Config.Planner != "static" && !r.Config.elsewhere() && len(r.Speeds) < maxSpeeds {
-		r.Speeds = append(r.Speeds, r.Speed())
+// measureSpeed begins to measure the speed of this machine, if it runs the job, while no job runs: before each launch
+// and after the last one. The returned function waits for the result and records it.
+func (r *run) measureSpeed() (record func()) {
+	if r.Config.Planner == "static" || r.Config.elsewhere() || len(r.Speeds) >= maxSpeeds {
+		return func() {}
 	}
+	speed := make(chan float64, 1)
+	go func() { speed <- r.Speed() }()
+	return func() { r.Speeds = append(r.Speeds, <-speed) }
 }
+
+// leftBaseline reports whether a segment ran at another allocation than the baseline. Otherwise nothing is compared.
+func (f *facts) leftBaseline() bool {
+	return slices.ContainsFunc(f.Progress.Segments, func(s *Segment) bool { return !f.atBaseline(s) })
+}
+
+func (f *facts) atBaseline(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
 
 // steadyMachine reports whether the baseline and the other allocations were measured under equal conditions: the speeds
 // of the machine before and after them agree, and so do the halves of each segment; or segments at the baseline enclose
@@ -157,9 +166,8 @@ func (f *facts) steadyMachine() (change float64, steady bool) {
 	if len(f.Speeds) > 1 {
 		change = slices.Max(f.Speeds)/slices.Min(f.Speeds) - 1
 	}
-	baseline := func(s *Segment) bool { return !s.LiveCut && s.Allocation.SameShape(f.Baseline) }
 	steady = change <= speedTolerance && pace <= paceTolerance
-	return math.Max(change, pace), steady || len(timed) > 0 && baseline(timed[0]) && baseline(timed[len(timed)-1])
+	return math.Max(change, pace), steady || len(timed) > 0 && f.atBaseline(timed[0]) && f.atBaseline(timed[len(timed)-1])
 }
 
 // cpuSpeed returns the speed of one CPU in MB/s of a hash, the best of many short parts, so that other programs disturb

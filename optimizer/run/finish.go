@@ -51,7 +51,9 @@ func (r *run) finish() Result {
 	r.settleEngine()
 	e := r.ended
 	now := r.elapsed()
-	r.measureSpeed()
+	if r.leftBaseline() {
+		r.measureSpeed()()
+	}
 	r.readLastRows()
 	r.closeSegment(now)
 	r.meter.Stop(now)

@@ -93,11 +93,12 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 		return
 	}
 	r.stateBatch(a)
-	r.measureSpeed()
+	speedMeasured := r.measureSpeed() // while the supervisor starts
 	start, started := r.watchdog.starts(ctx)
 	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
+	speedMeasured()
 	r.moving = nil // its place is in use, or withdrawn by Start
 	if err != nil {
 		r.meter.Settle(now)

@@ -91,7 +91,7 @@ func (s *Server) runsPage(w http.ResponseWriter, r *http.Request) {
 	sh := s.shell(r, "Runs", "/", body)
 	if part {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		if err := pages.ExecuteTemplate(w, "runs-table", body); err != nil {
+		if err := pages().ExecuteTemplate(w, "runs-table", body); err != nil {
 			return // the connection is gone
 		}
 		return

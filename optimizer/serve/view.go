@@ -6,6 +6,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"trainopt/optimizer/report/chart"
@@ -15,19 +16,22 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// pages are the templates of the pages, with those of the parts of documents.
-var pages = template.Must(page.Parts().Funcs(template.FuncMap{
-	"count": func(n int) string { return chart.Thousands(float64(n)) },
-	"asset": func(name string) string { return "/static/" + assetsVersion + "/" + name },
-	"when": func(t time.Time) string {
-		if t.IsZero() {
-			return chart.NoData
-		}
-		return t.Local().Format("2006-01-02 15:04")
-	},
-	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-	"join":  strings.Join,
-}).ParseFS(templateFiles, "templates/*.tmpl"))
+// pages returns the templates of the pages, with those of the parts of documents. They are parsed at the first page,
+// so that no other command waits for them.
+var pages = sync.OnceValue(func() *template.Template {
+	return template.Must(page.Parts().Funcs(template.FuncMap{
+		"count": func(n int) string { return chart.Thousands(float64(n)) },
+		"asset": func(name string) string { return "/static/" + assetsVersion + "/" + name },
+		"when": func(t time.Time) string {
+			if t.IsZero() {
+				return chart.NoData
+			}
+			return t.Local().Format("2006-01-02 15:04")
+		},
+		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"join":  strings.Join,
+	}).ParseFS(templateFiles, "templates/*.tmpl"))
+})
 
 // shell is what every page has around its body.
 type shell struct {
@@ -54,7 +58,7 @@ func (s *Server) shell(r *http.Request, title, here string, body any) shell {
 // writePage writes a page by the template "NAME-page".
 func writePage(w http.ResponseWriter, code int, name string, data shell) {
 	var b bytes.Buffer
-	if err := pages.ExecuteTemplate(&b, name+"-page", data); err != nil {
+	if err := pages().ExecuteTemplate(&b, name+"-page", data); err != nil {
 		http.Error(w, "write page: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
@@ -66,6 +70,6 @@ func writePage(w http.ResponseWriter, code int, name string, data shell) {
 // partOf renders a template to a part of a page.
 func partOf(name string, data any) (template.HTML, error) {
 	var b strings.Builder
-	err := pages.ExecuteTemplate(&b, name, data)
+	err := pages().ExecuteTemplate(&b, name, data)
 	return template.HTML(b.String()), err
 }
