@@ -193,20 +193,21 @@ func TestChanceIsWeighedAgainstCost(t *testing.T) {
 	}
 }
 
-func TestAtMostThreeMoves(t *testing.T) {
+// TestAtMostFourMoves: three moves and a return to a measured allocation.
+func TestAtMostFourMoves(t *testing.T) {
 	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
 	at := func(n int) Plan { return Plan{Allocation: cpu(n)} }
-	moves := []Trial{trial(cpu(4), 3), trial(cpu(2), 5), trial(cpu(1), 10), trial(cpu(4), 3)}
+	moves := []Trial{trial(cpu(4), 3), trial(cpu(2), 5), trial(cpu(3), 4), trial(cpu(1), 10), trial(cpu(4), 3)}
 	if worth, why := Worth(s.snapshot(t), at(16)); !worth {
 		t.Fatalf("the first move: %s", why)
 	}
-	s.Trials = moves[:3]
-	s.Current = &moves[2].Allocation
+	s.Trials = moves[:4]
+	s.Current = &moves[3].Allocation
 	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
 		t.Errorf("a probe of %s without a move left for the way back", to)
 	}
 	if worth, why := Worth(s.snapshot(t), at(4)); !worth {
-		t.Errorf("the way back after two trials: %s", why)
+		t.Errorf("the way back after three trials: %s", why)
 	}
 	late := s.agreed(sla.Spec{TimeMax: minutes(7)}) // missed at 1 CPU, met at 4 and at 16
 	if worth, why := Worth(late.snapshot(t), at(16)); worth || !strings.Contains(why, "kept for the way back") {
@@ -215,15 +216,15 @@ func TestAtMostThreeMoves(t *testing.T) {
 	if worth, why := Worth(late.snapshot(t), at(4)); !worth || !strings.Contains(why, "probability of meeting the SLA rises") {
 		t.Errorf("the last move saves the deadline at a measured allocation: %v, %s", worth, why)
 	}
-	gained := append(moves[:3:3], trial(cpu(8), 1.5))
+	gained := append(moves[:4:4], trial(cpu(8), 1.5))
 	for name, trials := range map[string][]Trial{"without a gain": moves, "after a gain": gained} {
 		s.Trials = trials
-		s.Current = &s.Trials[3].Allocation
-		if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "moved 3 times") {
-			t.Errorf("%s: a fourth move: %v, %s", name, worth, why)
+		s.Current = &s.Trials[4].Allocation
+		if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "moved 4 times") {
+			t.Errorf("%s: a fifth move: %v, %s", name, worth, why)
 		}
 		if to, why := Revert(s.snapshot(t)); to != nil {
-			t.Errorf("%s: a fourth move back to %s: %s", name, to, why)
+			t.Errorf("%s: a fifth move back to %s: %s", name, to, why)
 		}
 	}
 }
@@ -311,5 +312,27 @@ func TestThreadKnob(t *testing.T) {
 	}
 	if p := decide(t, s.snapshot(t)); p.Allocation.Threads != 1 {
 		t.Errorf("one thread measured five times as fast: chose %s", p.Allocation)
+	}
+}
+
+// TestLastMove: without a move for the return, an unmeasured allocation is chosen only between measured ones, and only
+// if it is better than they are and meets the SLA.
+func TestLastMove(t *testing.T) {
+	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
+	s.Trials = []Trial{trial(cpu(2), 5), trial(cpu(8), 1.5), trial(cpu(1), 10), trial(cpu(4), 3)}
+	snapshot := s.snapshot(t)
+	if moves(snapshot) != maxMoves-1 {
+		t.Fatalf("%d moves", moves(snapshot))
+	}
+	for n, want := range map[int]bool{1: true, 3: true, 6: true, 8: true, 9: false, 16: false} {
+		if got := moveAllowed(snapshot, moves(snapshot), cpu(n)); got != want {
+			t.Errorf("the last move to %d CPUs: %v, want %v", n, got, want)
+		}
+	}
+	if moveAllowed(snapshot, moves(snapshot), resources.Allocation{CPUs: 6, Memory: 8, BatchSize: 64}) {
+		t.Error("a batch size beyond the measured ones counts as between them")
+	}
+	if worth, why := Worth(snapshot, Plan{Allocation: cpu(16)}); worth {
+		t.Errorf("the last move leads beyond the measured allocations: %s", why)
 	}
 }

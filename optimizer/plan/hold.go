@@ -62,7 +62,7 @@ func (b *evaluation) eligible() []int {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || measuredWorse(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.wasMeasured(a):
 			continue // the effect of threads and workers is not predicted, only measured
-		case !moveAllowed(s, moved, a):
+		case !moveAllowed(s, moved, a) || !b.certain(sc, moved, i):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
@@ -80,6 +80,21 @@ func (b *evaluation) eligible() []int {
 		})
 	}
 	return out
+}
+
+// certain reports whether i is measured, a move is left for the return from it, or it is better than every feasible
+// allocation measured in this run with 95 % probability.
+func (b *evaluation) certain(sc scale, moved, i int) bool {
+	s := b.forecast.s
+	if moved < maxMoves-1 || measuredAt(s, b.cs[i].Allocation) {
+		return true
+	}
+	for j, c := range b.cs {
+		if feasible(c) && measuredAt(s, c.Allocation) && b.better(sc, i, j, b.preference) < feasibleProbability {
+			return false
+		}
+	}
+	return true
 }
 
 // beats reports whether i is likely better than j in the preference, or ties with j there and is likely better in the
@@ -156,11 +171,13 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 	if s.HoldBaseline {
 		share = heldDelay
 	}
-	return !b.baselineHeld(likelyChance) || delay/n <= share*s.Total*s.Model.UnitSeconds(s.Baseline).P50
+	own := s.Model.UnitSeconds(s.Baseline).P50
+	behind := max(0, s.Elapsed.Seconds()-s.Startup.P50-s.Done*own) // by earlier probes
+	return !b.baselineHeld(likelyChance) || behind+delay/n <= share*s.Total*own
 }
 
-// probeDelay and heldDelay are the shares of a run by which one probe may delay it: when a preference for time holds
-// the baseline, and when the caller holds it because the user stated nothing.
+// probeDelay and heldDelay are the shares of a run by which probes may put it behind the baseline: when a preference
+// for time holds the baseline, and when the caller holds it because the user stated nothing.
 const probeDelay, heldDelay = 0.06, 0.02
 
 func resourceShare(a resources.Allocation, s Snapshot) float64 {

@@ -16,11 +16,14 @@ const worthTrying = 0.1
 // recourse returns, for an allocation i that meets the SLA with less than 95 % probability, the position of another
 // one that still meets it after a trial at i of a few units of work and a restart. With a recourse, i may be tried:
 // if it is as slow or expensive as feared, the SLA can still be met. recourse returns -1 when no such allocation
-// exists or the job cannot be resumed. O(candidates × draws).
+// exists, the job cannot be resumed, or too few moves are left. O(candidates × draws).
 func (b *evaluation) recourse(i int, among []int) int {
 	f, o := b.forecast, b.outcomes[i]
 	s := f.s
 	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likelyChance || !finite(o.Candidate) {
+		return -1
+	}
+	if i != b.current && moves(s)+2 > maxMoves { // one move to i, one away from it
 		return -1
 	}
 	for _, limit := range o.Breaks { // only excesses of time and money can be averted

@@ -17,8 +17,9 @@ type Trial struct {
 }
 
 const (
-	// maxMoves is the maximum number of moves in a run, probes and reverts included.
-	maxMoves = 3
+	// maxMoves is the maximum number of moves in a run, probes and reverts included: three, and the last one as in
+	// moveAllowed.
+	maxMoves = 4
 	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
 	// wander is the relative standard deviation of the pace of a segment against the long run.
@@ -102,9 +103,37 @@ func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
 
 // moveAllowed reports whether a run with the given number of moves may move to an allocation. The last move leaves no
-// revert, so it may lead only to an allocation measured in this run.
+// revert, so it may lead only to an allocation measured in this run or between such allocations (see
+// evaluation.certain).
 func moveAllowed(s Snapshot, moved int, a resources.Allocation) bool {
-	return moved < maxMoves-1 || measuredAt(s, a)
+	return moved < maxMoves-1 || measuredAt(s, a) || betweenMeasured(s, a)
+}
+
+// betweenMeasured reports whether GPUs, CPUs and batch size of an allocation lie within the ranges measured in this run,
+// and the rest is equal to a measured allocation.
+func betweenMeasured(s Snapshot, a resources.Allocation) bool {
+	var low, high [3]int
+	n := 0
+	for _, x := range mergeSegments(s) {
+		if math.IsNaN(x.pace) || x.at.Threads != a.Threads || x.at.NumWorkers != a.NumWorkers {
+			continue
+		}
+		for d, v := range [3]int{x.at.GPUs, x.at.CPUs, x.at.BatchSize} {
+			if n == 0 || v < low[d] {
+				low[d] = v
+			}
+			if n == 0 || v > high[d] {
+				high[d] = v
+			}
+		}
+		n++
+	}
+	for d, v := range [3]int{a.GPUs, a.CPUs, a.BatchSize} {
+		if n == 0 || v < low[d] || v > high[d] {
+			return false
+		}
+	}
+	return true
 }
 
 // measuredAt reports whether this run was measured at an allocation.

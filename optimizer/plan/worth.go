@@ -24,8 +24,9 @@ const (
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
 // unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most three times, probes and reverts included; since the last move
-// leaves no revert, it may lead only to an allocation measured in this run.
+// the user's consent (Restartable). A run moves at most four times, probes and reverts included; since the last move
+// leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that
+// is feasible and better than they are with 95 % probability.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -56,6 +57,9 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	here, there := f.outcome(*s.Current), f.outcome(p.Allocation)
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
+	}
+	if !there.Feasible && moves(s) == maxMoves-1 && !measuredAt(s, p.Allocation) {
+		return false, fmt.Sprintf("%s was not measured in this run, and the last move is kept for the way back", p.Allocation)
 	}
 	if more := there.Chance - here.Chance; here.Chance < feasibleProbability && more >= chanceGain &&
 		(here.Chance < likelyChance || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
