@@ -23,6 +23,7 @@ type Sample struct {
 type HostSample struct {
 	CPUPercent float64 // 0–100 over all CPUs, since the previous sample
 	MemoryGiB  float64 // used, without cache
+	CPUEnergyJ float64 // of all processor packages since the first sample
 }
 
 // TreeSample describes the job's process tree.
@@ -65,7 +66,7 @@ func NoSample(at time.Time) Sample {
 	nan := math.NaN()
 	return Sample{
 		At:   at,
-		Host: HostSample{CPUPercent: nan, MemoryGiB: nan},
+		Host: HostSample{CPUPercent: nan, MemoryGiB: nan, CPUEnergyJ: nan},
 		Tree: TreeSample{CPUSeconds: nan, CPUPercent: nan, MemoryGiB: nan, ReadBytes: nan, WriteBytes: nan},
 	}
 }

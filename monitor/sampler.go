@@ -133,6 +133,7 @@ func merge(to, from *Sample) {
 	}
 	pick(&to.Host.CPUPercent, from.Host.CPUPercent)
 	pick(&to.Host.MemoryGiB, from.Host.MemoryGiB)
+	pick(&to.Host.CPUEnergyJ, from.Host.CPUEnergyJ)
 	if from.Tree.Procs > 0 {
 		to.Tree.Procs = from.Tree.Procs
 	}

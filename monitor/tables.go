@@ -25,7 +25,7 @@ type Tables struct {
 
 var samplesColumns = []string{"time_s", "gpus", "cpus", "memory_gib", "tree_cpu_percent", "tree_memory_gib", "tree_read_bytes", "tree_write_bytes", "procs",
 	"host_cpu_percent", "host_memory_gib", "gpu_util_percent", "gpu_memory_gib", "gpu_power_w", "gpu_energy_j", "cost_usd", "projected_s", "projected_cost_usd",
-	"projected_s_p5", "projected_s_p95", "projected_cost_usd_p5", "projected_cost_usd_p95", "units", "throughput"}
+	"projected_s_p5", "projected_s_p95", "projected_cost_usd_p5", "projected_cost_usd_p95", "units", "throughput", "cpu_energy_j"}
 
 var rlColumns = []string{"time_s", "state", "action", "action_description", "gpus", "cpus", "memory_gib", "batch_size",
 	"reward_time", "reward_cost", "reward_resource", "reward_sla", "reward_scalar", "policy",
@@ -100,7 +100,7 @@ func (s *Sample) Values() Values {
 	v := Values{
 		"tree_cpu_percent": s.Tree.CPUPercent, "tree_memory_gib": s.Tree.MemoryGiB,
 		"tree_read_bytes": s.Tree.ReadBytes, "tree_write_bytes": s.Tree.WriteBytes,
-		"host_cpu_percent": s.Host.CPUPercent, "host_memory_gib": s.Host.MemoryGiB,
+		"host_cpu_percent": s.Host.CPUPercent, "host_memory_gib": s.Host.MemoryGiB, "cpu_energy_j": s.Host.CPUEnergyJ,
 		"gpu_util_percent": s.GPUMean(), "gpu_memory_gib": s.gpuSum(func(g *GPUSample) float64 { return g.MemoryGiB }),
 		"gpu_power_w":  s.gpuSum(func(g *GPUSample) float64 { return g.PowerW }),
 		"gpu_energy_j": s.gpuSum(func(g *GPUSample) float64 { return g.EnergyJ }),

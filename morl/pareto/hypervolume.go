@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"sync"
 )
 
 // Hypervolume returns the volume that the points dominate above the reference, exact up to rounding: the measure of
@@ -23,7 +24,9 @@ func Hypervolume(points [][]float64, reference []float64) float64 {
 		return math.NaN()
 	}
 	if m == 3 {
-		return new(sweep).above(points, [3]float64(reference))
+		w := sweeps.Get().(*sweep)
+		defer sweeps.Put(w)
+		return w.above(points, [3]float64(reference))
 	}
 	above := make([][]float64, 0, len(points))
 	infinite := false
@@ -165,9 +168,12 @@ type sweep struct {
 	order, spare  []keyed
 }
 
+// sweeps holds the buffers of earlier calls of Hypervolume.
+var sweeps = sync.Pool{New: func() any { return new(sweep) }}
+
 // above returns the hypervolume of three objectives above a reference.
 func (w *sweep) above(points [][]float64, reference [3]float64) float64 {
-	w.given = make([][3]float64, 0, len(points))
+	w.given = w.given[:0]
 	infinite := false
 	for _, p := range points {
 		var q [3]float64

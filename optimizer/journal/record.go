@@ -261,7 +261,10 @@ type Outcome struct {
 	CPUUtil         Number `json:"cpu_util"`
 	PeakMemoryGiB   Number `json:"peak_memory_gib"`
 	Restarts        int    `json:"restarts"`
-	EnergyJoules    Number `json:"energy_joules"`
+	EnergyJoules    Number `json:"energy_joules"` // of the GPUs
+	// CPUEnergyJoules is the energy of the machine's processors during the run, of other programs too; nil where the
+	// counters cannot be read.
+	CPUEnergyJoules *float64 `json:"cpu_energy_joules,omitempty"`
 	// QueueSeconds is the time of waiting for places on an engine, included in Seconds and not charged; nil for a run on
 	// this machine.
 	QueueSeconds *float64 `json:"queue_seconds,omitempty"`

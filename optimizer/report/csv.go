@@ -85,6 +85,9 @@ func facts(d *Data) []fact {
 	l.number("cpu_util", o.CPUUtil, "%", "measured")
 	l.number("peak_memory", o.PeakMemoryGiB, "GiB", "measured")
 	l.number("energy", o.EnergyJoules, "J", "measured")
+	if o.CPUEnergyJoules != nil {
+		l.number("cpu_energy", journal.Number(*o.CPUEnergyJoules), "J", "measured")
+	}
 	l.add("restarts", strconv.Itoa(o.Restarts), "", "measured")
 	l.add("rows", strconv.Itoa(o.Rows), "", "measured")
 

@@ -55,6 +55,9 @@ func runSection(d *Data) section {
 		"prices", prices(r.Prices.Rates),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
+	if o.CPUEnergyJoules != nil {
+		f = append(f, fields("energy of the machine's CPUs", number(journal.Number(*o.CPUEnergyJoules), energy)+" (other programs included)")...)
+	}
 	if o.QueueSeconds != nil {
 		f = append(f, fields("waited for places", number(journal.Number(*o.QueueSeconds), duration)+" (not charged)")...)
 	}

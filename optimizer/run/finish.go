@@ -165,6 +165,7 @@ func (r *run) refresh(final bool) {
 	if r.sampler.haveJ {
 		o.EnergyJoules = journal.Number(r.Joules)
 	}
+	o.CPUEnergyJoules = r.CPUJoules
 	if total := r.total(); total > 0 {
 		rec.Training.TotalUnits = journal.Number(total)
 	}

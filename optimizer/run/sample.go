@@ -1,8 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"math"
+	"path/filepath"
 	"slices"
 
 	"trainopt/monitor"
@@ -19,6 +21,7 @@ type sampling struct {
 	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
 	machineCPUs float64
 	haveJ       bool
+	cpuJoules   float64 // last reading of the CPU energy
 }
 
 func (s *sampling) pids() ([]int, error) {
@@ -39,7 +42,7 @@ func (r *run) openInstruments() {
 	r.openCheckpoints()
 	r.log = r.openLog()
 	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: monitor.MachineCPUs()}
-	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}}}
+	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}, r.powerCounters()}}
 	if r.Config.elsewhere() {
 		r.sampler.sampler.Collectors = nil // the load of this machine does not concern the job
 	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
@@ -53,6 +56,11 @@ func (r *run) openInstruments() {
 	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
 		r.event(Warning, "%v", err)
 	}
+}
+
+// powerCounters returns the collector of CPU energy; HOST_SYS is where a container has the machine's /sys, as for gopsutil.
+func (r *run) powerCounters() *monitor.RAPL {
+	return &monitor.RAPL{Root: filepath.Join(cmp.Or(lookup(r.Environ, "HOST_SYS"), "/sys"), "class", "powercap")}
 }
 
 func (r *run) closeInstruments() {
@@ -77,6 +85,13 @@ func (r *run) sample(ctx context.Context) {
 	}
 	r.sampler.last = s
 	r.Joules += r.sampler.energyUsed(s.GPUs)
+	if v := s.Host.CPUEnergyJ; !math.IsNaN(v) {
+		if r.CPUJoules == nil {
+			r.CPUJoules = new(float64)
+		}
+		*r.CPUJoules += v - r.sampler.cpuJoules
+		r.sampler.cpuJoules = v
+	}
 	seg := r.Progress.Current()
 	if seg == nil || r.job == nil {
 		return

@@ -73,6 +73,9 @@ func (r *run) writeSample() {
 	if r.sampler.haveJ {
 		v["gpu_energy_j"] = r.Joules
 	}
+	if delete(v, "cpu_energy_j"); r.CPUJoules != nil {
+		v["cpu_energy_j"] = *r.CPUJoules
+	}
 	if r.projected.seconds != nil {
 		sec, usd := r.projected.seconds, r.projected.cost
 		v["projected_s_p5"], v["projected_s"], v["projected_s_p95"] = sec.P5, sec.P50, sec.P95

@@ -173,6 +173,21 @@ func TestCuttingLeavesWhatIsLeft(t *testing.T) {
 	}
 }
 
+// A pivot on an element of 1e-7 in a row of level zero leaves the basis feasible.
+func TestGameSmallPivot(t *testing.T) {
+	g := newGame(6)
+	g.lists = []line{
+		{[]float64{1, 0, 1, 2, 0, 0}, []float64{0, 0, 1, 1, 0, 0}},
+		{[]float64{0, 1, 1, 1, 0, 2}, []float64{0, 1, 0.5, 0, 1, 0}},
+		{[]float64{0, -0x1p-24, 1, 1.25, 0x1p-24, 0}, []float64{0, 0, 0, 0, 1, 1.375}},
+		{[]float64{-0.032684326171875, 1, -2.098077317954292, 0, 1, 0}, []float64{0, 0.5, 0, 0, 1, 0}},
+		{[]float64{0, 0, 1, 0, 0, 1}, []float64{0, 0, 1, 1, 1, 1}},
+	}
+	if _, _, ok := g.solve(0x1p-54); !ok {
+		t.Error("no answer")
+	}
+}
+
 // The game agrees with the reference simplex method.
 func TestGameAgainstReference(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

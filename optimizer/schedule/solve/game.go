@@ -45,7 +45,7 @@ func (m *game) solve(t float64) (value, slope float64, ok bool) {
 	}
 	for range mostPivots {
 		// The basis may be infeasible at a new t: restart once from a single list.
-		if !m.invert(t) || !m.feasible() {
+		if !m.invert(t) || !m.feasible() && !m.refined(t) {
 			if fresh {
 				return 0, 0, false
 			}
@@ -161,7 +161,7 @@ func (m *game) invert(t float64) bool {
 
 // feasible reads the levels and odds from the inverse and reports whether no basic list is negative.
 func (m *game) feasible() bool {
-	R := m.size + 1
+	R, ok := m.size+1, true
 	for i, k := range m.basis {
 		m.level[i] = m.inverse[i*R+m.size]
 		if k == valueColumn {
@@ -169,6 +169,33 @@ func (m *game) feasible() bool {
 				m.odds[j] = -m.inverse[i*R+j]
 			}
 		} else if !(m.level[i] > -1e-9) {
+			ok = false
+		}
+	}
+	return ok
+}
+
+// refined repeats the feasibility test with levels corrected by their residual, which is summed in twice the precision
+// (Wilkinson's iterative refinement): after a pivot on a small element the inverse alone can report a level of zero as
+// negative.
+func (m *game) refined(t float64) bool {
+	R := m.size + 1
+	high, low := make([]float64, R), make([]float64, R)
+	high[m.size] = 1
+	for i, k := range m.basis {
+		for r, v := range m.write(k, t) {
+			p := -v * m.level[i]
+			sum := high[r] + p
+			back := sum - high[r]
+			low[r] += (high[r] - (sum - back)) + (p - back) + math.FMA(-v, m.level[i], -p)
+			high[r] = sum
+		}
+	}
+	for i, k := range m.basis {
+		for r := range R {
+			m.level[i] += m.inverse[i*R+r] * (high[r] + low[r])
+		}
+		if k != valueColumn && !(m.level[i] > -1e-9) {
 			return false
 		}
 	}

@@ -2,8 +2,11 @@ package recurring
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -50,6 +53,62 @@ func TestPotential(t *testing.T) {
 	}
 	if seen != len(want) {
 		t.Errorf("%d of %d jobs found", seen, len(want))
+	}
+}
+
+// TestHoles leaves out the batch size, or the power limit, with the most unmeasured pairs, and keeps the default.
+func TestHoles(t *testing.T) {
+	const train = "dataset,network,batch_size,optimizer,target_metric,target_epoch\n"
+	const power = "dataset,network,batch_size,optimizer,power_limit,time_per_epoch,average_power\n"
+	for name, c := range map[string]struct {
+		missing string // pairs "batch limit"
+		want    string
+	}{
+		"complete":                 {"", "[512 1024 2048] [100 150 200]"},
+		"one pair":                 {"512 150", "[1024 2048] [100 150 200]"},
+		"a limit for one batch":    {"512 150,2048 150", "[512 1024 2048] [100 200]"},
+		"the default has the hole": {"1024 200", "[512 1024 2048] [100 150]"},
+		"two of each":              {"512 100,512 150,2048 200", "[1024 2048] [100 150]"},
+		"without the default":      {"1024 100,1024 150,1024 200", ""},
+		"nothing":                  {"512 100,512 150,512 200,1024 100,1024 150,1024 200,2048 100,2048 150,2048 200", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, runs, rows := t.TempDir(), train, power
+			for _, batch := range []string{"512", "1024", "2048"} {
+				runs += "cifar100,shufflenetv2," + batch + ",adadelta,0.6,30\n"
+				for i, limit := range []string{"100", "150", "200"} {
+					watts := "80"
+					if strings.Contains(","+c.missing+",", ","+batch+" "+limit+",") {
+						if watts = "nan"; i == 1 {
+							continue // no row at all
+						}
+					}
+					rows += "cifar100,shufflenetv2," + batch + ",adadelta," + limit + ",10," + watts + "\n"
+				}
+			}
+			for file, text := range map[string]string{"summary_train.csv": runs, "summary_power_v100.csv": rows} {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			jobs, err := Load(dir)
+			if c.want == "" {
+				if !errors.Is(err, fs.ErrNotExist) {
+					t.Errorf("%v, %v", jobs, err)
+				}
+				return
+			}
+			if err != nil || len(jobs) != 1 {
+				t.Fatalf("%d jobs, %v", len(jobs), err)
+			}
+			j := jobs[0]
+			if got := fmt.Sprint(j.Batches, j.Limits); got != c.want || j.Default != (Setting{1024, j.Limits[len(j.Limits)-1]}) {
+				t.Errorf("%s, default %+v, want %s", got, j.Default, c.want)
+			}
+			if _, err := Play(j, Policies["smooth"], Options{Eta: 1, Seed: 1}); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 
