@@ -23,7 +23,7 @@ import (
 // a run with the baseline's batch size (or else the oldest finished run); a quantity not measured in every finished
 // run is omitted. An unfinished run counts as at least twice the cheapest finished one.
 //
-// Power limits are not part of an allocation and are not chosen here; simulator/training/recurring covers both knobs.
+// Power limits are not part of an allocation and are not chosen here; simulator/trial covers both knobs.
 //
 // Without a range of batch sizes or without recurrences, Bandit decides as Model does and states so in the reason.
 type Bandit struct{}

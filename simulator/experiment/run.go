@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-
-	"trainopt/simulator/cells"
 )
 
 // Case is one instance on which every policy is run. Cases with the same seed are not independent of each other.
@@ -83,7 +81,7 @@ func RunKeeping[T any](ctx context.Context, policies []string, cases []Case, o O
 			o.Progress(done, len(cases))
 		}
 	}
-	results, err := cells.Compute(ctx, len(cases), cells.Options{Workers: o.Workers, Progress: progress}, func(ctx context.Context, k int) (caseResult[T], error) {
+	results, err := Compute(ctx, len(cases), CellOptions{Workers: o.Workers, Progress: progress}, func(ctx context.Context, k int) (caseResult[T], error) {
 		return oneCase(ctx, policies, cases[k].Name, k, trial)
 	})
 	if err != nil && (ctx.Err() == nil || done == 0) {

@@ -11,7 +11,6 @@ import (
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 )
 
 // jobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
@@ -73,7 +72,7 @@ const evaluationSeed = 0x1d6ec
 
 // drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
-	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
+	d, err := NewGenerator(GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 	"trainopt/sla"
 )
 
@@ -94,7 +94,7 @@ func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
 }
 
 func TestAtMostThreeRestartsByChoice(t *testing.T) {
-	draw, err := profile.NewGenerator(profile.GeneratorOptions{Seed: 7})
+	draw, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload"
 	"trainopt/simulator/workload/batsim"
 )
@@ -283,7 +282,7 @@ func TestExtend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		s, err := cores.NewSimulation(tree, jobs)
+		s, err := queue.NewSimulation(tree, jobs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/simulator/cells"
 	"trainopt/simulator/cluster"
 	"trainopt/simulator/experiment"
 )
@@ -100,8 +99,8 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 			s.Progress(done, total)
 		}
 	}
-	options := cells.Options{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
-	lines, err := cells.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
+	options := experiment.CellOptions{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
+	lines, err := experiment.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
 		return o.runLine(ctx, tasks[k], func(runs int) { tell(k, runs) }), nil
 	})
 	for k, of := range lines {

@@ -18,7 +18,6 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -143,7 +142,7 @@ func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	if got, want := mustRun(t, m, Method{Policy: "smallest-high_mem_bw"}, Window{}).Summary(), alone.Summary(); got.Energy != want.Energy || got.Wait != want.Wait {
 		t.Errorf("pair: %v, want %v", got, want)
 	}
-	placed, err := cores.Run(t.Context(), cores.Config{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: cores.Energy})
+	placed, err := queue.RunCores(t.Context(), queue.CoresConfig{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: queue.Energy})
 	if err != nil {
 		t.Fatal(err)
 	}
