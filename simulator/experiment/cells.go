@@ -53,7 +53,7 @@ func Compute[T any](ctx context.Context, n int, o CellOptions, compute func(ctx 
 		for k := range all {
 			all[k] = k
 		}
-		err := Each(ctx, all, o.Workers, compute, func(k int, v T) error {
+		err := each(ctx, all, o.Workers, compute, func(k int, v T) error {
 			results[k] = &v
 			if o.Progress != nil {
 				o.Progress(k)
@@ -67,10 +67,10 @@ func Compute[T any](ctx context.Context, n int, o CellOptions, compute func(ctx 
 		if err != nil {
 			return nil, err
 		}
-		return Encode(v)
+		return encodeResult(v)
 	}, func(k int, data []byte) error {
 		v := new(T)
-		if err := Decode(data, v); err != nil {
+		if err := decodeResult(data, v); err != nil {
 			return fmt.Errorf("read the result of cell %d: %w", k, err)
 		}
 		results[k] = v
@@ -82,9 +82,9 @@ func Compute[T any](ctx context.Context, n int, o CellOptions, compute func(ctx 
 	return results, err
 }
 
-// Each calls compute for the given numbers on at most workers goroutines (0: one per core), and take for each result,
+// each calls compute for the given numbers on at most workers goroutines (0: one per core), and take for each result,
 // by one goroutine at a time. The error is as that of Compute.
-func Each[T any](ctx context.Context, numbers []int, workers int, compute func(ctx context.Context, k int) (T, error), take func(k int, v T) error) error {
+func each[T any](ctx context.Context, numbers []int, workers int, compute func(ctx context.Context, k int) (T, error), take func(k int, v T) error) error {
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}

@@ -124,18 +124,18 @@ func TestEncodeRestoresExactly(t *testing.T) {
 	in := everything{Bool: true, Int: -128, Uint: math.MaxUint64, Float: -0.1, Text: "ä\x00\xff", Duration: -time.Second, Time: time.Unix(1, 2).UTC(),
 		Parts: []part{{Name: "a", Weights: []float64{math.Copysign(0, -1), math.Inf(1), 0.1}, Missed: &no}, {}}, Pair: [2]int32{-1, 1},
 		By: map[string]map[int]*part{"x": {1: {Name: "b"}, 2: nil}}, Empty: []int{}, EmptyMap: map[string]int{}, Recursive: &everything{}}
-	data, err := Encode(in)
+	data, err := encodeResult(in)
 	var out everything
 	if err == nil {
-		err = Decode(data, &out)
+		err = decodeResult(data, &out)
 	}
 	if err != nil || !reflect.DeepEqual(in, out) || !math.Signbit(out.Parts[0].Weights[0]) {
 		t.Errorf("%v\n got %+v\nwant %+v", err, out, in)
 	}
 	nan := math.Float64frombits(0x7ff8000000000123)
-	data, _ = Encode([]float64{nan})
+	data, _ = encodeResult([]float64{nan})
 	var floats []float64
-	if err := Decode(data, &floats); err != nil || math.Float64bits(floats[0]) != math.Float64bits(nan) {
+	if err := decodeResult(data, &floats); err != nil || math.Float64bits(floats[0]) != math.Float64bits(nan) {
 		t.Errorf("%v, %v: want the same NaN", err, floats)
 	}
 }
@@ -148,7 +148,7 @@ func TestEncodeRejectsWhatItWouldLose(t *testing.T) {
 		"func()":                       struct{ F func() }{},
 		"chan int":                     make(chan int),
 	} {
-		if _, err := Encode(v); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := encodeResult(v); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%T: %v, want %q", v, err, want)
 		}
 	}
@@ -157,7 +157,7 @@ func TestEncodeRejectsWhatItWouldLose(t *testing.T) {
 // FuzzDecode: damaged data is an error or another value, never a panic.
 func FuzzDecode(f *testing.F) {
 	for _, v := range []everything{{}, {Text: "abc", Parts: make([]part, 3), By: map[string]map[int]*part{"x": {1: {}}}, Recursive: &everything{}}} {
-		data, err := Encode(v)
+		data, err := encodeResult(v)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -165,12 +165,12 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var v, w everything
-		if Decode(data, &v) != nil {
+		if decodeResult(data, &v) != nil {
 			return
 		}
-		again, err := Encode(v)
+		again, err := encodeResult(v)
 		if err == nil {
-			err = Decode(again, &w)
+			err = decodeResult(again, &w)
 		}
 		if err != nil || v.Text != w.Text || len(v.Parts) != len(w.Parts) || len(v.By) != len(w.By) || (v.Recursive == nil) != (w.Recursive == nil) {
 			t.Errorf("%v: %+v, then %+v", err, v, w)

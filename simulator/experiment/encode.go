@@ -11,11 +11,11 @@ import (
 	"reflect"
 )
 
-// Encode returns a binary form of v from which Decode restores it exactly: floats bit by bit, nil slices, maps and
+// encodeResult returns a binary form of v from which Decode restores it exactly: floats bit by bit, nil slices, maps and
 // pointers as distinct from empty ones. Types with interfaces, functions or channels are rejected, and so are
 // unexported fields: nothing is lost silently. A field with the tag `cells:"-"` is left out, to be set by the caller.
 // Pointers to the same value become pointers to copies of it.
-func Encode(v any) ([]byte, error) {
+func encodeResult(v any) ([]byte, error) {
 	var b bytes.Buffer
 	if err := encode(&b, reflect.ValueOf(v)); err != nil {
 		return nil, fmt.Errorf("encode %T: %w", v, err)
@@ -23,8 +23,8 @@ func Encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Decode sets *v to the value of which Encode has returned data. *v must be a zero value of the same type.
-func Decode(data []byte, v any) error {
+// decodeResult sets *v to the value of which Encode has returned data. *v must be a zero value of the same type.
+func decodeResult(data []byte, v any) error {
 	r := bytes.NewReader(data)
 	err := decode(r, reflect.ValueOf(v).Elem())
 	if err == nil && r.Len() > 0 {

@@ -77,7 +77,7 @@ func (s *Share) Compute(ctx context.Context, n int, cell func(ctx context.Contex
 	if err := writeFile(filepath.Join(dir, beganFile+mark), nil); err != nil {
 		return err
 	}
-	err := Each(ctx, a.Tasks[s.task], 0, func(ctx context.Context, k int) (int, error) {
+	err := each(ctx, a.Tasks[s.task], 0, func(ctx context.Context, k int) (int, error) {
 		data, err := cell(ctx, k)
 		switch {
 		case err == nil:

@@ -9,7 +9,7 @@ import (
 )
 
 func Example() {
-	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: pretrain.TrainProfile, Seed: 1, Mix: pretrain.Mix{Measured: 1}})
+	jobs, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: pretrain.TrainingSet, Seed: 1, Mix: pretrain.Mix{Measured: 1}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -17,9 +17,9 @@ import (
 type Set string
 
 const (
-	TrainProfile Set = "train"    // not held out
-	HeldOut      Set = "held-out" // held out; all of Sia
-	All          Set = "all"
+	TrainingSet Set = "train"    // not held out
+	HeldOut     Set = "held-out" // held out; all of Sia
+	All         Set = "all"
 )
 
 // Mix contains the weights of the three classes of jobs; the zero Mix is 5 : 3 : 2.
@@ -49,19 +49,19 @@ type GeneratorOptions struct {
 	Quiet bool
 }
 
-// Class is the class of a job.
-type Class string
+// class is the class of a job.
+type class string
 
 const (
-	MeasuredProfile Class = "measured"
-	Pipeline        Class = "pipeline"
-	CPUOnly         Class = "cpu"
+	measuredClass class = "measured"
+	pipeline      class = "pipeline"
+	cpuOnly       class = "cpu"
 )
 
 // Job is a drawn job: the scenario to simulate, and data for the evaluation of planners.
 type Job struct {
 	training.Scenario
-	Class    Class
+	Class    class
 	Kind     string // name of the kind, empty for CPU jobs
 	Family   string
 	Measured bool // the truth is a table, not a curve
@@ -108,7 +108,7 @@ type Generator struct {
 // exclude all kinds.
 func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	if o.Set == "" {
-		o.Set = TrainProfile
+		o.Set = TrainingSet
 	}
 	if o.Kinds == nil {
 		o.Kinds = Embedded()
@@ -123,8 +123,8 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 		o.MaxGPUs = 16
 	}
 	var problems []error
-	if !slices.Contains([]Set{TrainProfile, HeldOut, All}, o.Set) {
-		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainProfile, HeldOut, All))
+	if !slices.Contains([]Set{TrainingSet, HeldOut, All}, o.Set) {
+		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainingSet, HeldOut, All))
 	}
 	if m := o.Mix; !(m.Measured >= 0 && m.Pipeline >= 0 && m.CPU >= 0 && m.Measured+m.Pipeline+m.CPU > 0) {
 		problems = append(problems, fmt.Errorf("mix %v: want weights from 0, one above", m))
@@ -134,7 +134,7 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	}
 	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
-		if o.Set == TrainProfile && k.HeldOut || o.Set == HeldOut && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
+		if o.Set == TrainingSet && k.HeldOut || o.Set == HeldOut && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
 			o.Families != nil && !slices.Contains(o.Families, k.Family) {
 			continue
 		}
@@ -189,13 +189,13 @@ func (d *Generator) try(rng *rand.Rand) (Job, bool) {
 	m := d.o.Mix
 	switch x := rng.Float64() * (m.Measured + m.Pipeline + m.CPU); {
 	case x < m.Measured:
-		j.Class = MeasuredProfile
+		j.Class = measuredClass
 		work = d.measured(rng, &j)
 	case x < m.Measured+m.Pipeline:
-		j.Class = Pipeline
+		j.Class = pipeline
 		work = d.pipeline(rng, &j)
 	default:
-		j.Class = CPUOnly
+		j.Class = cpuOnly
 		work = d.cpu(rng, &j)
 	}
 	j.Workload = work(1)

@@ -49,7 +49,7 @@ type JobOptions struct {
 	// Kinds are the kinds from which jobs are drawn, nil: profile.Embedded. Data is a one-word description of them.
 	Kinds []Kind
 	Data  string
-	// Set is the part of the kinds to train on; empty: profile.TrainProfile.
+	// Set is the part of the kinds to train on; empty: TrainingSet.
 	Set Set
 	// Actions is 9 or, with memory, 27; 0 means 9 or the number of the resumed agent.
 	Actions int
@@ -61,7 +61,7 @@ type JobOptions struct {
 type Progress struct {
 	Steps, Of, Episodes int
 	Loss                float64 // moving average, NaN before the first gradient step
-	Point               *Point
+	Point               *point
 }
 
 // Environments lists the valid values of Options.Env.

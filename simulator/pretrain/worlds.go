@@ -24,7 +24,7 @@ type Measured struct {
 	// jobs, see Jobs.
 	ExpectedUtility float64
 	// Jobs is the comparison with references; nil on a problem.
-	Jobs *Comparison
+	Jobs *comparison
 
 	reached []morl.FrontPoint
 	// linear is the hypervolume of the points of Front that are optimal for some linear preference, or of all if the agent

@@ -6,8 +6,8 @@ import (
 	"math/rand/v2"
 )
 
-// RecurringOptions configure a simulation; the zero value counts time alone as cost.
-type RecurringOptions struct {
+// recurringOptions configure a simulation; the zero value counts time alone as cost.
+type recurringOptions struct {
 	// Eta weighs energy against time in the cost; see Job.Cost. Zeus's default is 0.5.
 	Eta float64
 	// Recurrences is the number of recurrences; 0 means the published number, Job.PublishedRecurrences.
@@ -15,8 +15,8 @@ type RecurringOptions struct {
 	Seed        uint64
 }
 
-// RecurringOutcome is the result of a job's recurrences under one policy, including all failed and stopped runs.
-type RecurringOutcome struct {
+// recurringOutcome is the result of a job's recurrences under one policy, including all failed and stopped runs.
+type recurringOutcome struct {
 	// Seconds and Joules are the totals over all recurrences.
 	Seconds, Joules float64
 	// SecondsAfter[k] and JoulesAfter[k] are the totals of the first k+1 recurrences.
@@ -38,22 +38,22 @@ const near = 0.03
 // as many more.
 const mostTries = 20
 
-// Play simulates the recurrences of a job under a policy. The same seed yields the same bytes.
-func Play(j *RecurringJob, p Policy, o RecurringOptions) (RecurringOutcome, error) {
+// playJob simulates the recurrences of a job under a policy. The same seed yields the same bytes.
+func playJob(j *RecurringJob, p policy, o recurringOptions) (recurringOutcome, error) {
 	if !(o.Eta >= 0 && o.Eta <= 1) || o.Recurrences < 0 {
-		return RecurringOutcome{}, fmt.Errorf("play %s: eta %g must be 0 to 1, and %d recurrences not negative", j.Name(), o.Eta, o.Recurrences)
+		return recurringOutcome{}, fmt.Errorf("play %s: eta %g must be 0 to 1, and %d recurrences not negative", j.Name(), o.Eta, o.Recurrences)
 	}
 	truth, own := rand.New(rand.NewPCG(o.Seed, 1)), rand.New(rand.NewPCG(o.Seed, 2))
 	player, err := p(j, o.Eta, own)
 	if err != nil {
-		return RecurringOutcome{}, fmt.Errorf("play %s: %w", j.Name(), err)
+		return recurringOutcome{}, fmt.Errorf("play %s: %w", j.Name(), err)
 	}
 	n := o.Recurrences
 	if n == 0 {
 		n = j.PublishedRecurrences()
 	}
 	enough := j.ExpectedCost(o.Eta, j.Optimum(o.Eta)) + near*j.ExpectedCost(o.Eta, j.Default)
-	out := RecurringOutcome{Needed: -1}
+	out := recurringOutcome{Needed: -1}
 	for k := range n {
 		if err := recur(j, player, o.Eta, truth, &out); err != nil {
 			return out, fmt.Errorf("play %s, recurrence %d: %w", j.Name(), k+1, err)
@@ -71,11 +71,11 @@ func Play(j *RecurringJob, p Policy, o RecurringOptions) (RecurringOutcome, erro
 }
 
 // recur simulates one recurrence: runs until one reaches the target.
-func recur(j *RecurringJob, player Player, eta float64, rng *rand.Rand, out *RecurringOutcome) error {
+func recur(j *RecurringJob, player settingPlayer, eta float64, rng *rand.Rand, out *recurringOutcome) error {
 	for try := range 2 * mostTries {
 		a := player.Next(try > 0)
 		if try >= mostTries {
-			a = Attempt{Setting: j.Default, Threshold: math.Inf(1)}
+			a = attempt{Setting: j.Default, Threshold: math.Inf(1)}
 		}
 		r := j.Run(a.Batch, a.Profile, a.Watts, eta, a.Threshold, rng)
 		out.Runs++

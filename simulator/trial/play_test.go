@@ -22,7 +22,7 @@ func try(t testing.TB, j *RecurringJob, policy string, eta float64, seeds int) t
 	n := float64(seeds)
 	var out trial
 	for seed := range seeds {
-		o, err := Play(j, Policies[policy], RecurringOptions{Eta: eta, Seed: uint64(seed)})
+		o, err := playJob(j, policies[policy], recurringOptions{Eta: eta, Seed: uint64(seed)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestComparison(t *testing.T) {
 func TestPlainPolicies(t *testing.T) {
 	for _, j := range fitted(t) {
 		for name, s := range map[string]Setting{"default": j.Default, "oracle": j.Optimum(1)} {
-			o, err := Play(j, Policies[name], RecurringOptions{Eta: 1, Recurrences: 400, Seed: 3})
+			o, err := playJob(j, policies[name], recurringOptions{Eta: 1, Recurrences: 400, Seed: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -122,9 +122,9 @@ func TestPlainPolicies(t *testing.T) {
 // TestSameSeedSameBytes checks that another seed yields another outcome, too.
 func TestSameSeedSameBytes(t *testing.T) {
 	j := fitted(t)[0]
-	for name, p := range Policies {
-		play := func(seed uint64) RecurringOutcome {
-			o, err := Play(j, p, RecurringOptions{Eta: 0.5, Recurrences: 30, Seed: seed})
+	for name, p := range policies {
+		play := func(seed uint64) recurringOutcome {
+			o, err := playJob(j, p, recurringOptions{Eta: 0.5, Recurrences: 30, Seed: seed})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -138,7 +138,7 @@ func TestSameSeedSameBytes(t *testing.T) {
 			t.Errorf("%s: seeds 1 and 2 give the same", name)
 		}
 	}
-	if _, err := Play(j, Policies["zeus"], RecurringOptions{Eta: 1.5}); err == nil {
+	if _, err := playJob(j, policies["zeus"], recurringOptions{Eta: 1.5}); err == nil {
 		t.Errorf("eta 1.5 is accepted")
 	}
 }
@@ -220,7 +220,7 @@ func TestProfiling(t *testing.T) {
 		known     int
 	}{{3, 12, 2}, {2, 1000, 4}, {2, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
 		stretches, watts := p.profile(batch)
-		p.recordRun(Attempt{Setting: Setting{batch, watts}, Profile: stretches}, RecurringRun{Seconds: c.seconds})
+		p.recordRun(attempt{Setting: Setting{batch, watts}, Profile: stretches}, RecurringRun{Seconds: c.seconds})
 		known := 0
 		for _, m := range p.known[batch] {
 			if m.seconds > 0 {

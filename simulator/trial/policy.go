@@ -7,27 +7,27 @@ import (
 	"trainopt/morl/bandit"
 )
 
-// Policy returns the player of one job. Players observe only the costs of runs, except for the oracle.
-type Policy func(j *RecurringJob, eta float64, rng *rand.Rand) (Player, error)
+// policy returns the player of one job. Players observe only the costs of runs, except for the oracle.
+type policy func(j *RecurringJob, eta float64, rng *rand.Rand) (settingPlayer, error)
 
-// Player decides the runs of a job one after another.
-type Player interface {
+// settingPlayer decides the runs of a job one after another.
+type settingPlayer interface {
 	// Next returns the next run; retry means that the previous run of this recurrence failed.
-	Next(retry bool) Attempt
+	Next(retry bool) attempt
 	// Observe records the result of an attempt and its cost.
-	Observe(a Attempt, r RecurringRun, cost float64)
+	Observe(a attempt, r RecurringRun, cost float64)
 	// Settled returns the choice of the policy without further exploration.
 	Settled() Setting
 }
 
-// Attempt is the decision on one run.
-type Attempt struct {
+// attempt is the decision on one run.
+type attempt struct {
 	Setting
 	Profile   []Stretch // power limits to measure first
 	Threshold float64   // cost at which the run is stopped, +Inf: never
 }
 
-// Policies maps names to policies. A new policy is one function and one line here.
+// policies maps names to policies. A new policy is one function and one line here.
 //
 //	default  the user's own setting, always
 //	oracle   the setting with the lowest expected cost, known from the start
@@ -39,17 +39,19 @@ type Attempt struct {
 //	         stops a run at 1.5 times the estimated cost of the best; measures three power limits, next to the best one
 //	         of the nearest batch size, inside the first run of a batch size, and two more inside each later run until
 //	         all are known
-var Policies = map[string]Policy{
-	"default": func(j *RecurringJob, _ float64, _ *rand.Rand) (Player, error) { return fixedSetting{j.Default}, nil },
-	"oracle": func(j *RecurringJob, eta float64, _ *rand.Rand) (Player, error) {
+var policies = map[string]policy{
+	"default": func(j *RecurringJob, _ float64, _ *rand.Rand) (settingPlayer, error) {
+		return fixedSetting{j.Default}, nil
+	},
+	"oracle": func(j *RecurringJob, eta float64, _ *rand.Rand) (settingPlayer, error) {
 		return fixedSetting{j.Optimum(eta)}, nil
 	},
-	"grid":   func(j *RecurringJob, _ float64, _ *rand.Rand) (Player, error) { return newSearch(j, nil), nil },
-	"random": func(j *RecurringJob, _ float64, rng *rand.Rand) (Player, error) { return newSearch(j, rng), nil },
-	"zeus": func(j *RecurringJob, eta float64, rng *rand.Rand) (Player, error) {
+	"grid":   func(j *RecurringJob, _ float64, _ *rand.Rand) (settingPlayer, error) { return newSearch(j, nil), nil },
+	"random": func(j *RecurringJob, _ float64, rng *rand.Rand) (settingPlayer, error) { return newSearch(j, rng), nil },
+	"zeus": func(j *RecurringJob, eta float64, rng *rand.Rand) (settingPlayer, error) {
 		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), len(j.Limits), rng), rng)
 	},
-	"smooth": func(j *RecurringJob, eta float64, rng *rand.Rand) (Player, error) {
+	"smooth": func(j *RecurringJob, eta float64, rng *rand.Rand) (settingPlayer, error) {
 		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: log2Positions(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
 	},
 }
@@ -57,8 +59,8 @@ var Policies = map[string]Policy{
 // fixedSetting always chooses the same setting.
 type fixedSetting struct{ Setting }
 
-func (f fixedSetting) Next(bool) Attempt                      { return Attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
-func (f fixedSetting) Observe(Attempt, RecurringRun, float64) {}
+func (f fixedSetting) Next(bool) attempt                      { return attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
+func (f fixedSetting) Observe(attempt, RecurringRun, float64) {}
 func (f fixedSetting) Settled() Setting                       { return f.Setting }
 
 // settingSearch tries every setting once, skips batch sizes that failed, and then keeps the cheapest setting.
@@ -91,8 +93,8 @@ func newSearch(j *RecurringJob, rng *rand.Rand) *settingSearch {
 
 // Next returns the next untried setting. After a failure in the same recurrence, and when all are tried, it returns
 // the best known one.
-func (s *settingSearch) Next(retry bool) Attempt {
-	a := Attempt{Setting: s.best, Threshold: math.Inf(1)}
+func (s *settingSearch) Next(retry bool) attempt {
+	a := attempt{Setting: s.best, Threshold: math.Inf(1)}
 	if retry && !math.IsInf(s.least, 1) {
 		return a
 	}
@@ -108,7 +110,7 @@ func (s *settingSearch) Next(retry bool) Attempt {
 }
 
 // Observe excludes the batch size of a failed run and records the cheapest setting.
-func (s *settingSearch) Observe(a Attempt, r RecurringRun, cost float64) {
+func (s *settingSearch) Observe(a attempt, r RecurringRun, cost float64) {
 	switch {
 	case !r.Reached:
 		s.failed[a.Batch] = true
@@ -139,12 +141,12 @@ func newBatches(j *RecurringJob, s bandit.Settings, power *profiler, rng *rand.R
 
 // Next returns the choice of the bandit. A failed recurrence continues with the best known batch size, without a
 // threshold.
-func (b *banditPlayer) Next(retry bool) Attempt {
+func (b *banditPlayer) Next(retry bool) attempt {
 	arm, known := b.bandit.Best()
 	if !retry || !known {
 		arm = b.bandit.Next(b.rng).Arm
 	}
-	a := Attempt{Threshold: b.bandit.Threshold(arm)}
+	a := attempt{Threshold: b.bandit.Threshold(arm)}
 	if retry && known {
 		a.Threshold = math.Inf(1)
 	}
@@ -154,7 +156,7 @@ func (b *banditPlayer) Next(retry bool) Attempt {
 }
 
 // Observe updates the bandit and the profiler.
-func (b *banditPlayer) Observe(a Attempt, r RecurringRun, cost float64) {
+func (b *banditPlayer) Observe(a attempt, r RecurringRun, cost float64) {
 	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.recordRun(a, r)
 }

@@ -68,7 +68,7 @@ func (p *profiler) next(batch, at int) int {
 
 // ran records a run: limits whose stretch the run did not complete become unmeasured again, and the rest of the run
 // counts as a measurement of its own limit.
-func (p *profiler) recordRun(a Attempt, r RecurringRun) {
+func (p *profiler) recordRun(a attempt, r RecurringRun) {
 	known, left := p.known[a.Batch], r.Seconds
 	if known == nil {
 		return

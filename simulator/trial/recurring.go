@@ -56,7 +56,7 @@ type RecurringResult struct {
 	Seed    uint64
 	Job     *RecurringJob `cells:"-"`
 	Optimum Setting
-	Outcome RecurringOutcome
+	Outcome recurringOutcome
 	eta     float64 `cells:"-"`
 	Values  map[string]float64
 }
@@ -70,7 +70,7 @@ func CheckRecurring(name string) error {
 }
 
 // Run runs the comparison. Outcomes are ordered by policy, seed, job; those not run are omitted. Errors are those of
-// experiment.Run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
+// experiment.run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
 // jobs × recurrences).
 func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*RecurringResult, error) {
 	for _, name := range r.Policies {
@@ -111,7 +111,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 
 // play simulates one job under one policy with one seed.
 func (r *Recurring) play(policy string, j *RecurringJob, seed uint64) (*RecurringResult, error) {
-	out, err := Play(j, Policies[recurringArms[policy].policy], RecurringOptions{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
+	out, err := playJob(j, policies[recurringArms[policy].policy], recurringOptions{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {
 		return nil, err
 	}

@@ -17,5 +17,5 @@ package trial
 //	jobs, err := trial.Fitted()
 //	if err != nil { … }
 //	job := jobs[0]
-//	out, err := trial.Play(job, trial.Policies["smooth"], trial.RecurringOptions{Eta: 1, Seed: 1})
-//	// compare out.Settled and out.Joules with trial.Play(job, trial.Policies["default"], …)
+//	out, err := trial.playJob(job, trial.policies["smooth"], trial.recurringOptions{Eta: 1, Seed: 1})
+//	// compare out.Settled and out.Joules with trial.playJob(job, trial.policies["default"], …)

@@ -76,7 +76,7 @@ func TestRecurredValues(t *testing.T) {
 	seconds, joules := j.Expected(j.Default)
 	best := j.Optimum(1)
 	_, least := j.Expected(best)
-	out := RecurringOutcome{Seconds: 2 * seconds, Joules: 10 * joules, Settled: best, Needed: 3, Runs: 6}
+	out := recurringOutcome{Seconds: 2 * seconds, Joules: 10 * joules, Settled: best, Needed: 3, Runs: 6}
 	for _, sum := range []float64{1, 3, 6, 10} {
 		out.JoulesAfter = append(out.JoulesAfter, sum*joules)
 	}

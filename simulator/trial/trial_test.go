@@ -227,7 +227,7 @@ func TestInterruptionsArePaidAndTold(t *testing.T) {
 		out, truth := mustRun(t, arm, Job{s, 4, forTime}, Options{})
 		lost := 0.0
 		for _, p := range out.Pieces {
-			if p.Kind == Lost {
+			if p.Kind == pieceLost {
 				lost += p.Seconds
 			}
 		}

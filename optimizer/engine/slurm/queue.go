@@ -320,7 +320,7 @@ var open = []string{"", "Resources", "Priority", "BeginTime", "None", "Prolog"}
 func readJob(cell func(column string) string, now time.Time) (j engine.Job, running bool, err error) {
 	j = engine.Job{ID: cell("JobArrayID"), User: cell("UserName"), Name: engine.TrainingOf(strings.TrimSuffix(cell("Name"), snapshotSeparator)), Exclusive: cell("OverSubscribe") == "NO"}
 	var errs [9]error
-	j.Nodes, errs[0] = ExpandHosts(cell("NodeList"))
+	j.Nodes, errs[0] = expandHosts(cell("NodeList"))
 	j.Limit, errs[1] = parseLimit(cell("TimeLimit"))
 	j.Submitted, errs[2] = parseTime(cell("SubmitTime"))
 	eligible, err := parseTime(cell("EligibleTime"))

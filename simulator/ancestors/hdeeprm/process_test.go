@@ -163,7 +163,7 @@ func TestRewards(t *testing.T) {
 		Energy: -(2*50 + 2*2), EnergyDelay: -(2*50 + 2*2) * 3. / 1000,
 	} {
 		t.Run(o.String(), func(t *testing.T) {
-			if back, err := ParseObjective(o.String()); back != o || err != nil {
+			if back, err := parseObjective(o.String()); back != o || err != nil {
 				t.Errorf("read as %v, %v", back, err)
 			}
 			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Objective: o})

@@ -34,9 +34,9 @@ type Config struct {
 
 // Limits of a Config.
 const (
-	MaxTypes   = 26
-	MaxJobs    = 5_000_000
-	MaxDevices = 5_000_000
+	maxTypes   = 26
+	maxJobs    = 5_000_000
+	maxDevices = 5_000_000
 )
 
 // Validate returns all problems of the configuration, or nil.
@@ -50,16 +50,16 @@ func (c Config) Validate() error {
 			errs = append(errs, fmt.Errorf("%d %s: want %d to %d", v, what, lo, hi))
 		}
 	}
-	within("types of device", c.Types, 1, MaxTypes)
-	within("devices", c.Devices, max(1, c.Types), MaxDevices)
-	within("jobs", c.Jobs, 1, MaxJobs)
-	within("kinds of jobs", c.Kinds, 0, MaxJobs)
+	within("types of device", c.Types, 1, maxTypes)
+	within("devices", c.Devices, max(1, c.Types), maxDevices)
+	within("jobs", c.Jobs, 1, maxJobs)
+	within("kinds of jobs", c.Kinds, 0, maxJobs)
 	within("changes", c.Changes, 0, max(c.Jobs, 0))
 	return errors.Join(errs...)
 }
 
-// Step is the measurement of one decision.
-type Step struct {
+// decisionStep is the measurement of one decision.
+type decisionStep struct {
 	Seconds    cluster.Number `json:"seconds"`     // real time; unknown without a clock
 	CPUSeconds cluster.Number `json:"cpu_seconds"` // processor time, including that of memory management
 	Placed     int            `json:"placed_jobs"` // jobs with a share of a device
@@ -80,8 +80,8 @@ type Result struct {
 	Changes int    `json:"changes"`
 	// Updates: the policy decides from what changed; otherwise from all jobs.
 	Updates bool           `json:"updates"`
-	First   Step           `json:"first"`
-	Next    Step           `json:"next"`
+	First   decisionStep   `json:"first"`
+	Next    decisionStep   `json:"next"`
 	PeakGiB cluster.Number `json:"peak_gib"` // of the process, with the jobs; unknown if not measured
 }
 
@@ -114,7 +114,7 @@ func Measure(c Config) (*Result, error) {
 }
 
 // measure measures one decision.
-func (d *drawn) measure(policy schedule.Policy) (Step, error) {
+func (d *drawn) measure(policy schedule.Policy) (decisionStep, error) {
 	read := func(clock func() time.Duration) float64 {
 		if clock == nil {
 			return math.NaN()
@@ -123,7 +123,7 @@ func (d *drawn) measure(policy schedule.Policy) (Step, error) {
 	}
 	real, cpu := read(d.Clock), read(d.CPU)
 	apply, err := d.decide(policy)
-	step := Step{Seconds: cluster.Number(read(d.Clock) - real), CPUSeconds: cluster.Number(read(d.CPU) - cpu), MaxLoss: cluster.Number(math.NaN())}
+	step := decisionStep{Seconds: cluster.Number(read(d.Clock) - real), CPUSeconds: cluster.Number(read(d.CPU) - cpu), MaxLoss: cluster.Number(math.NaN())}
 	if err != nil {
 		return step, err
 	}

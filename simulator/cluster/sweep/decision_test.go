@@ -16,7 +16,7 @@ func TestLossIsBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for name, s := range map[string]Step{"first": r.First, "next": r.Next} {
+			for name, s := range map[string]decisionStep{"first": r.First, "next": r.Next} {
 				if loss := float64(s.MaxLoss); !(loss >= 0 && loss <= 0.01) {
 					t.Errorf("%s, %d kinds, %s decision: %v below the optimum, want at most 1 %%", policy, kinds, name, loss)
 				}

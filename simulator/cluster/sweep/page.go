@@ -21,8 +21,8 @@ func (r *RunView) pictured() page.Document {
 	charts := []chart.Chart{{
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
 		X: chart.Axis{Name: "hours", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true},
-		Series: []chart.Series{chart.Distribution(r.Policy, Hours(r.Result))},
-	}, UtilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
+		Series: []chart.Series{chart.Distribution(r.Policy, hoursText(r.Result))},
+	}, utilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
 	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: chart.Pictures(charts)})
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j cluster.JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
 	slices.SortStableFunc(jobs, func(a, b cluster.JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
@@ -36,8 +36,8 @@ func (r *RunView) pictured() page.Document {
 	return d
 }
 
-// Hours returns the completion times of the jobs of a result, in hours and in order; NaN where a job did not end.
-func Hours(r *cluster.Result) []float64 {
+// hoursText returns the completion times of the jobs of a result, in hours and in order; NaN where a job did not end.
+func hoursText(r *cluster.Result) []float64 {
 	out := make([]float64, len(r.Jobs))
 	for i := range r.Jobs {
 		out[i] = float64(r.Jobs[i].JCTS) / 3600

@@ -42,7 +42,7 @@ func (r *Result) document() page.Document {
 	}
 }
 
-func (s *Step) fields(name, note string) []page.Field {
+func (s *decisionStep) fields(name, note string) []page.Field {
 	return []page.Field{
 		{Name: name, Value: fmt.Sprintf("%s real, %s of processor time", seconds(s.Seconds), seconds(s.CPUSeconds)), Note: note},
 		{Name: "  jobs with devices", Value: fmt.Sprint(s.Placed)},

@@ -54,22 +54,22 @@ func orUnknown(v float64) float64 {
 	return v
 }
 
-// JobColumns are the columns of Jobs.
-var JobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
+// jobColumns are the columns of Jobs.
+var jobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
 
 // Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
 func Jobs(w io.Writer, r *cluster.Result) error { return page.CSV(w, jobs(r)) }
 
 func jobs(r *cluster.Result) [][]string {
-	lines := [][]string{JobColumns}
+	lines := [][]string{jobColumns}
 	for i := range r.Jobs {
-		lines = append(lines, JobCells(&r.Jobs[i]))
+		lines = append(lines, jobCells(&r.Jobs[i]))
 	}
 	return lines
 }
 
-// JobCells returns the cells of a job in the order of JobColumns.
-func JobCells(j *cluster.JobResult) []string {
+// jobCells returns the cells of a job in the order of jobColumns.
+func jobCells(j *cluster.JobResult) []string {
 	cell := func(n cluster.Number) string { return page.CSVCell(float64(n), -1) }
 	missed := ""
 	if j.Missed != nil {

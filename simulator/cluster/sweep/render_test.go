@@ -88,7 +88,7 @@ func TestUtilizationLine(t *testing.T) {
 		}
 		r := &cluster.Result{Cluster: map[string]int{"v100": 2, "k80": 2}, MakespanS: cluster.Number(end),
 			Timeline: &cluster.Timeline{StepS: 10, UsedS: map[string][]cluster.Number{"v100": used, "k80": make([]cluster.Number, len(used))}}}
-		l := UtilizationLine("", r)
+		l := utilizationLine("", r)
 		from := 0.0
 		for _, p := range l.Points {
 			half := p.X*3600 - from
@@ -98,7 +98,7 @@ func TestUtilizationLine(t *testing.T) {
 		if math.Abs(got-sum) > 1e-6*sum || math.Abs(from-end) > 1e-6*end || len(l.Points) > shownSteps {
 			t.Errorf("%s: %d points over %v of %v s make %v device-seconds of %v", name, len(l.Points), from, end, got, sum)
 		}
-		if one := UtilizationLine("", r, "v100"); math.Abs(one.Points[0].Y-2*l.Points[0].Y) > 1e-12 {
+		if one := utilizationLine("", r, "v100"); math.Abs(one.Points[0].Y-2*l.Points[0].Y) > 1e-12 {
 			t.Errorf("%s: %v of the only type in use, %v of both", name, one.Points[0].Y, l.Points[0].Y)
 		}
 	}

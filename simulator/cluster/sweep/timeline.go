@@ -12,8 +12,8 @@ import (
 // shownSteps is the approximate number of points of a line over time.
 const shownSteps = 120
 
-// UtilizationChart returns a chart of utilization over time.
-func UtilizationChart(note string, lines []chart.Series) chart.Chart {
+// utilizationChart returns a chart of utilization over time.
+func utilizationChart(note string, lines []chart.Series) chart.Chart {
 	return chart.Chart{Title: "Utilisation over time", Note: note, X: chart.Axis{Name: "hours", Zero: true},
 		Y: chart.Axis{Name: "share of devices", Zero: true, Share: true}, Series: lines}
 }
@@ -22,14 +22,14 @@ func UtilizationChart(note string, lines []chart.Series) chart.Chart {
 func deviceLines(r *cluster.Result) []chart.Series {
 	var out []chart.Series
 	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
-		out = append(out, UtilizationLine(name, r, name))
+		out = append(out, utilizationLine(name, r, name))
 	}
 	return out
 }
 
-// UtilizationLine returns the share of the devices of some types that were in use, by hour; without types, of all
+// utilizationLine returns the share of the devices of some types that were in use, by hour; without types, of all
 // devices. Each of its at most 120 points is the mean over an interval and is placed at its centre.
-func UtilizationLine(name string, r *cluster.Result, types ...string) chart.Series {
+func utilizationLine(name string, r *cluster.Result, types ...string) chart.Series {
 	line := chart.Series{Name: name, Dense: true}
 	if r.Timeline == nil {
 		return line

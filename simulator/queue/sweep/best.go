@@ -62,7 +62,7 @@ func (w *Workload) Best(ctx context.Context, m Method, window Window, p Preferen
 			results[c.Name], runs[c.Name] = r.Summary(), r
 		}
 	}
-	found, err := FrontOf(results)
+	found, err := frontOf(results)
 	if err != nil {
 		return nil, err
 	}

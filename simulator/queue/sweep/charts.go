@@ -58,8 +58,8 @@ func extent(r *queue.Result) (first, last float64) {
 	return first, last
 }
 
-// QueueLine returns the number of waiting jobs over hours from the first submission.
-func QueueLine(name string, r *queue.Result) chart.Series {
+// queueLine returns the number of waiting jobs over hours from the first submission.
+func queueLine(name string, r *queue.Result) chart.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -75,8 +75,8 @@ func QueueLine(name string, r *queue.Result) chart.Series {
 	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1)}
 }
 
-// UtilizationLine returns the share of busy processors over hours from the first submission.
-func UtilizationLine(name string, r *queue.Result) chart.Series {
+// utilizationLine returns the share of busy processors over hours from the first submission.
+func utilizationLine(name string, r *queue.Result) chart.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -90,8 +90,8 @@ func UtilizationLine(name string, r *queue.Result) chart.Series {
 	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1/float64(r.Procs))}
 }
 
-// SlowdownLine returns the distribution of bounded slowdowns.
-func SlowdownLine(name string, r *queue.Result) chart.Series {
+// slowdownLine returns the distribution of bounded slowdowns.
+func slowdownLine(name string, r *queue.Result) chart.Series {
 	var v []float64
 	for i := range r.Jobs {
 		if o := &r.Jobs[i]; ended(o) {
@@ -120,7 +120,7 @@ func slowdownChart(lines ...chart.Series) chart.Chart {
 // charts returns the charts of a run.
 func charts(r *RunView) []chart.Chart {
 	name := r.Method.Policy
-	out := []chart.Chart{queueChart(QueueLine(name, r.Result)), utilizationChart(UtilizationLine(name, r.Result)), slowdownChart(SlowdownLine(name, r.Result))}
+	out := []chart.Chart{queueChart(queueLine(name, r.Result)), utilizationChart(utilizationLine(name, r.Result)), slowdownChart(slowdownLine(name, r.Result))}
 	if c, ok := bandwidthChart(r); ok {
 		out = append(out, c)
 	}

@@ -19,7 +19,7 @@ func Picture(o *Outcome) {
 			continue
 		}
 		r := o.Runs[i][0]
-		queues, used, slowdowns = append(queues, QueueLine(m.Name, r)), append(used, UtilizationLine(m.Name, r)), append(slowdowns, SlowdownLine(m.Name, r))
+		queues, used, slowdowns = append(queues, queueLine(m.Name, r)), append(used, utilizationLine(m.Name, r)), append(slowdowns, slowdownLine(m.Name, r))
 	}
 	if len(queues) == 0 {
 		return
@@ -38,12 +38,12 @@ func Picture(o *Outcome) {
 
 // ComparedJobs writes every job of every kept run as CSV.
 func ComparedJobs(w io.Writer, o *Outcome) error {
-	lines := [][]string{append([]string{"policy", "case"}, JobColumns...)}
+	lines := [][]string{append([]string{"policy", "case"}, jobColumns...)}
 	for i, m := range o.Methods {
 		for k, c := range o.Cases {
 			if r := o.Runs[i][k]; r != nil {
 				for j := range r.Jobs {
-					lines = append(lines, slices.Concat([]string{m.Name, c.Name}, JobCells(&r.Jobs[j])))
+					lines = append(lines, slices.Concat([]string{m.Name, c.Name}, jobCells(&r.Jobs[j])))
 				}
 			}
 		}

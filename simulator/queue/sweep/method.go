@@ -19,8 +19,8 @@ import (
 // Rollout is the name of the policy that searches by rollouts (rlscheduler.Rollout; on platforms cores.Rollout).
 const Rollout = "rollout"
 
-// Learned is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
-const Learned = "learned"
+// learnedKind is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
+const learnedKind = "learned"
 
 // Method is a complete scheduling method.
 type Method struct {
@@ -78,7 +78,7 @@ func KindOf(policy string) Kind {
 	switch policy {
 	case Rollout:
 		return Search
-	case Learned:
+	case learnedKind:
 		return Builtin
 	}
 	if _, err := hdeeprm.ParsePair(policy); err == nil {
@@ -98,7 +98,7 @@ func Policies(platform bool) []string {
 		}
 		return slices.Concat(order.OrderNames(), []string{Rollout}, out)
 	}
-	return append(order.OrderNames(), Learned, Rollout)
+	return append(order.OrderNames(), learnedKind, Rollout)
 }
 
 // Settle fills in the defaults of the method for a workload. It returns an error for invalid combinations.
@@ -221,7 +221,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	switch {
 	case m.Agent != nil && w.Tree != nil:
 		err = r.agent(ctx)
-	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && (m.Policy == Rollout || m.Policy == Learned):
+	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && (m.Policy == Rollout || m.Policy == learnedKind):
 		err = r.episode(ctx)
 	case w.Tree != nil && KindOf(m.Policy) == Pair:
 		err = r.pair(ctx)

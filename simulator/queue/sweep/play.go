@@ -85,7 +85,7 @@ func (r *Run) player(t *rlscheduler.Trace) (rlscheduler.Player, error) {
 		return m.Heuristic.Player(t.Jobs[p.Start : p.Start+p.Length]), nil
 	case m.Agent != nil:
 		return m.Agent.queue.Player(t, p.Start, p.Length)
-	case m.Policy == Learned:
+	case m.Policy == learnedKind:
 		a, err := rlscheduler.BuiltinAgent(m.Backfill)
 		if err != nil {
 			return nil, err

@@ -54,7 +54,7 @@ func WritePolicies(w io.Writer) error {
 		line(n, order.Orders[n].What)
 	}
 	head("Search (--policy)")
-	line(Learned, "on equal processors: ten weights on what is known of a job, learned by evolution on drawn workloads (this program)")
+	line(learnedKind, "on equal processors: ten weights on what is known of a job, learned by evolution on drawn workloads (this program)")
 	line(Rollout, "candidates are tried out: on equal processors while arrivals are guessed from the past, seconds for a thousand jobs; on platforms orders and placements (this program, after Bertsekas et al. 1997)")
 	head("Backfilling (--backfill): which may overtake the first")
 	for _, n := range queue.Backfills() {

@@ -40,22 +40,22 @@ func Write(w io.Writer, r *RunView, format string) error {
 	return formats.Write(w, "simulation", r, format)
 }
 
-// JobColumns are the columns of Jobs.
-var JobColumns = []string{"id", "submit_s", "start_s", "end_s", "procs", "state", "wait_s", "bounded_slowdown", "allocated"}
+// jobColumns are the columns of Jobs.
+var jobColumns = []string{"id", "submit_s", "start_s", "end_s", "procs", "state", "wait_s", "bounded_slowdown", "allocated"}
 
 // Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
 func Jobs(w io.Writer, r *queue.Result) error { return page.CSV(w, jobs(r)) }
 
 func jobs(r *queue.Result) [][]string {
-	lines := [][]string{JobColumns}
+	lines := [][]string{jobColumns}
 	for i := range r.Jobs {
-		lines = append(lines, JobCells(&r.Jobs[i]))
+		lines = append(lines, jobCells(&r.Jobs[i]))
 	}
 	return lines
 }
 
-// JobCells returns the values of a job in JobColumns.
-func JobCells(o *queue.Outcome) []string {
+// jobCells returns the values of a job in jobColumns.
+func jobCells(o *queue.Outcome) []string {
 	bounded := math.NaN()
 	if ended(o) {
 		bounded = o.BoundedSlowdown()

@@ -47,8 +47,8 @@ func AddFront(o *Outcome, preference *Preference) error {
 			results[m.Name] = meanSummary(all)
 		}
 	}
-	f, err := FrontOf(results)
-	if errors.Is(err, ErrNoFront) {
+	f, err := frontOf(results)
+	if errors.Is(err, errNoFront) {
 		return nil
 	}
 	if err != nil {
@@ -75,7 +75,7 @@ func AddFront(o *Outcome, preference *Preference) error {
 const longFront = 12
 
 // frontTable returns the points of a front as a table.
-func frontTable(f *Front, chosen string) experiment.Table {
+func frontTable(f *front, chosen string) experiment.Table {
 	t := experiment.Table{Title: "Pareto front: methods that no other dominates in these metrics", Head: []string{"policy"}}
 	for i, name := range Criteria() {
 		if f.Known[i] {
@@ -93,7 +93,7 @@ func frontTable(f *Front, chosen string) experiment.Table {
 		line := []string{p.Name}
 		for i := range Criteria() {
 			if f.Known[i] {
-				line = append(line, frontCell(Criterion(i), p.Vector[i]))
+				line = append(line, frontCell(criterion(i), p.Vector[i]))
 			}
 		}
 		mark := ""
@@ -111,7 +111,7 @@ func frontTable(f *Front, chosen string) experiment.Table {
 	return t
 }
 
-func frontCell(m Criterion, v float64) string {
+func frontCell(m criterion, v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "–"
@@ -124,7 +124,7 @@ func frontCell(m Criterion, v float64) string {
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *Front) []chart.Chart {
+func frontChart(f *front) []chart.Chart {
 	if !f.Known[BySlowdown] || !f.Known[ByEnergy] {
 		return nil
 	}

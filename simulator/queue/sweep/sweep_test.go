@@ -374,7 +374,7 @@ func TestLearnedComesWithTheProgram(t *testing.T) {
 	}
 	starts := map[string]float64{}
 	for _, backfill := range []string{"", "none"} {
-		r, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: backfill}, Window{})
+		r, err := w.Run(t.Context(), Method{Policy: learnedKind, Backfill: backfill}, Window{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -388,7 +388,7 @@ func TestLearnedComesWithTheProgram(t *testing.T) {
 	if len(starts) != 2 || starts["none"] == starts["rlscheduler"] {
 		t.Errorf("with and without backfilling alike: %v", starts)
 	}
-	if _, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: "easy"}, Window{}); err == nil {
+	if _, err := w.Run(t.Context(), Method{Policy: learnedKind, Backfill: "easy"}, Window{}); err == nil {
 		t.Error("easy backfilling was taken, which it was not trained for")
 	}
 }

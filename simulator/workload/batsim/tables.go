@@ -226,8 +226,8 @@ func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
 	return err
 }
 
-// WriteScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object with sorted names.
-func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
+// writeScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object with sorted names.
+func writeScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
 	o.SinceSubmission = true
 	values := map[string]any{}
 	for _, c := range Schedule(r, o) {
@@ -241,9 +241,9 @@ func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
 	return err
 }
 
-// WriteMachineStates writes the numbers of computing and idle cores at each change (out_machine_states.csv). All cores
+// writeMachineStates writes the numbers of computing and idle cores at each change (out_machine_states.csv). All cores
 // are always on: none sleeps or is being switched.
-func WriteMachineStates(w io.Writer, r *queue.Result) error {
+func writeMachineStates(w io.Writer, r *queue.Result) error {
 	type change struct {
 		at    float64
 		cores int
@@ -279,15 +279,15 @@ func WriteMachineStates(w io.Writer, r *queue.Result) error {
 	return b.Flush()
 }
 
-// PState is a change of cores to a power state at a time in s.
-type PState struct {
+// pState is a change of cores to a power state at a time in s.
+type pState struct {
 	Time  float64
 	Cores []int32
 	State uint8
 }
 
-// WritePStates writes changes of power states (out_pstate_changes.csv), one line per change.
-func WritePStates(w io.Writer, changes []PState) error {
+// writePStates writes changes of power states (out_pstate_changes.csv), one line per change.
+func writePStates(w io.Writer, changes []pState) error {
 	b := bufio.NewWriter(w)
 	b.WriteString("time,machine_id,new_pstate\n")
 	for _, c := range changes {

@@ -6,10 +6,10 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Balanced places each container on the node with the fewest containers of its app among those of which the smallest
+// balanced places each container on the node with the fewest containers of its app among those of which the smallest
 // share is in use; ties are broken at random. It is the demonstration policy of Metis's high-level agent, applied to
 // nodes. O(containers × nodes).
-func Balanced(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+func balanced(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err

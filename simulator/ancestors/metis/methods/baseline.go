@@ -16,21 +16,21 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// BaselineMethod places a batch. It optimizes no objective, so Value, Bound and Gap of the solution are NaN. The same problem
+// baselineMethod places a batch. It optimizes no objective, so Value, Bound and Gap of the solution are NaN. The same problem
 // and random numbers yield the same placement. Deterministic methods ignore rng; a nil rng is seeded with 0. Errors
 // are those of Problem.Validate, including a batch that does not fit.
-type BaselineMethod func(p *place.Problem, rng *rand.Rand) (*place.Solution, error)
+type baselineMethod func(p *place.Problem, rng *rand.Rand) (*place.Solution, error)
 
 // Baselines contains all methods by name.
-var Baselines = map[string]BaselineMethod{
-	"balanced":          Balanced,
-	"binpack":           BinPack,
-	"least-loaded":      LeastLoaded,
-	"paragon":           Paragon{}.Place,
-	"paragon-published": Paragon{Published: true}.Place,
-	"random":            Random,
-	"round-robin":       RoundRobin,
-	"spread":            Spread,
+var Baselines = map[string]baselineMethod{
+	"balanced":          balanced,
+	"binpack":           binPack,
+	"least-loaded":      leastLoaded,
+	"paragon":           paragonRule{}.Place,
+	"paragon-published": paragonRule{Published: true}.Place,
+	"random":            random,
+	"round-robin":       roundRobin,
+	"spread":            spread,
 }
 
 // cluster is the state of the nodes while containers are placed.

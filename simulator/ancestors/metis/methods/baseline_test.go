@@ -192,7 +192,7 @@ func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
 	p := placetest.Metis(t, 1000, 729, 0)
 	missed := map[int]float64{}
 	for _, capacity := range []int{0, 8, 20} {
-		s, err := Paragon{Published: true, Capacity: capacity}.Place(p, nil)
+		s, err := paragonRule{Published: true, Capacity: capacity}.Place(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -26,13 +26,13 @@ type Figure struct {
 	Name, About, XName string
 	Methods            []string // default methods
 	LastGroup          int      // groups 0 to LastGroup are run by default
-	Published          []Line
+	Published          []line
 	Notes              []string
 	settings           []setting
 }
 
-// Line holds the published values of a method in a metric.
-type Line struct {
+// line holds the published values of a method in a metric.
+type line struct {
 	Method, Metric, What string
 	Values               []float64 // by setting; NaN if not published
 }
@@ -107,7 +107,7 @@ func (s *setting) scenario(o FigureOptions) (Scenario, error) {
 	table := place.MetisTable()
 	told := o.Told
 	if s.sample > 0 {
-		told = func(t *place.Table) (*place.Table, error) { return Predicted(t, s.sample, 42, s.pairs) }
+		told = func(t *place.Table) (*place.Table, error) { return predicted(t, s.sample, 42, s.pairs) }
 	}
 	var known *place.Table
 	if told != nil {

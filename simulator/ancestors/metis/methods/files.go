@@ -13,10 +13,10 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// ReadPairs reads the two files in which Metis stores measurements of one and two apps: counts of each app (further
+// readPairs reads the two files in which Metis stores measurements of one and two apps: counts of each app (further
 // columns are ignored) and throughput of one container of each app, row by row. The first line of both contains the
 // names of the apps.
-func ReadPairs(counts, rps string) (*place.Samples, error) {
+func readPairs(counts, rps string) (*place.Samples, error) {
 	a, err := regular.Open(counts, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read pairs: %w", err)
@@ -99,10 +99,10 @@ func pairRow(counts, rps []string) ([]uint8, []float64, error) {
 
 var head = []string{"app_s", "app_c", "less_or_lager", "threshold"}
 
-// ReadConstraints reads constraints in Metis's format: app and neighbour numbered from 1, 0 for at most and 1 for at
+// readConstraints reads constraints in Metis's format: app and neighbour numbered from 1, 0 for at most and 1 for at
 // least, threshold, and an optional fifth column with the weight (default 1). It does not check that the apps exist;
 // see Problem.Validate.
-func ReadConstraints(r io.Reader) ([]place.Constraint, error) {
+func readConstraints(r io.Reader) ([]place.Constraint, error) {
 	in := csv.NewReader(r)
 	first, err := in.Read()
 	if err != nil {
@@ -129,7 +129,7 @@ func ReadConstraints(r io.Reader) ([]place.Constraint, error) {
 	}
 }
 
-// constraint parses a row of ReadConstraints.
+// constraint parses a row of readConstraints.
 func constraint(cells []string) (place.Constraint, error) {
 	var n [4]int
 	for i := range n {
@@ -150,8 +150,8 @@ func constraint(cells []string) (place.Constraint, error) {
 	return c, nil
 }
 
-// WriteConstraints writes the format of ReadConstraints, with weights if any differs from 1.
-func WriteConstraints(w io.Writer, constraints []place.Constraint) error {
+// writeConstraints writes the format of readConstraints, with weights if any differs from 1.
+func writeConstraints(w io.Writer, constraints []place.Constraint) error {
 	out := csv.NewWriter(w)
 	weights := false
 	for _, c := range constraints {

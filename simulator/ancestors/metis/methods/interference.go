@@ -8,7 +8,7 @@ package methods
 // model.
 //
 //	rows, err := methods.FromTable(place.MetisTable(), methods.RuleOptions{})
-//	problem.Constraints = methods.Constraints(rows) // 39 for the apps of Metis
+//	problem.Constraints = methods.constraints(rows) // 39 for the apps of Metis
 
 import (
 	"errors"
@@ -44,8 +44,8 @@ type Row struct {
 	RPS []float64
 }
 
-// Constraints returns the constraints of rows.
-func Constraints(rows []Row) []place.Constraint {
+// constraints returns the constraints of rows.
+func constraints(rows []Row) []place.Constraint {
 	c := make([]place.Constraint, len(rows))
 	for i := range rows {
 		c[i] = rows[i].Constraint
@@ -59,10 +59,10 @@ func FromTable(t *place.Table, o RuleOptions) ([]Row, error) {
 	return derive(t.Apps(), t.Capacity(), o, func(counts []uint8, app int) (float64, bool) { return t.RPS(t.Index(counts))[app], true })
 }
 
-// FromSamples derives constraints from samples that contain at least all patterns of one and two apps in which one
+// fromSamples derives constraints from samples that contain at least all patterns of one and two apps in which one
 // app has a single container. The error lists missing patterns. Of repeated patterns the first is used, as in Metis.
 // capacity is the number of containers per node.
-func FromSamples(s *place.Samples, capacity int, o RuleOptions) ([]Row, error) {
+func fromSamples(s *place.Samples, capacity int, o RuleOptions) ([]Row, error) {
 	if len(s.RPS) != len(s.Counts) {
 		return nil, fmt.Errorf("interference: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
 	}

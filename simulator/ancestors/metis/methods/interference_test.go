@@ -19,23 +19,23 @@ import (
 
 // From the pair tables, the 39 rows and their curves equal those published by Metis and the embedded constraints.
 func TestPublishedRows(t *testing.T) {
-	s, err := ReadPairs(placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
+	s, err := readPairs(placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rows, err := FromSamples(s, 8, RuleOptions{Contested: 2})
+	rows, err := fromSamples(s, 8, RuleOptions{Contested: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Constraints(rows); !reflect.DeepEqual(got, place.MetisConstraints()) {
+	if got := constraints(rows); !reflect.DeepEqual(got, place.MetisConstraints()) {
 		t.Errorf("got %v\nwant %v", got, place.MetisConstraints())
 	}
-	plain, err := FromSamples(s, 8, RuleOptions{})
+	plain, err := fromSamples(s, 8, RuleOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := WriteConstraints(&out, Constraints(plain)); err != nil {
+	if err := writeConstraints(&out, constraints(plain)); err != nil {
 		t.Fatal(err)
 	}
 	want, err := os.ReadFile(placetest.Published(t, "interference/interference_applist.csv"))
@@ -72,7 +72,7 @@ func TestFromTable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := Constraints(rows); !reflect.DeepEqual(got, place.MetisConstraints()) {
+	if got := constraints(rows); !reflect.DeepEqual(got, place.MetisConstraints()) {
 		t.Errorf("got %v\nwant %v", got, place.MetisConstraints())
 	}
 }
@@ -111,7 +111,7 @@ func TestWishes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := Constraints(rows); !slices.Equal(got, c.want) {
+			if got := constraints(rows); !slices.Equal(got, c.want) {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
@@ -124,7 +124,7 @@ func TestWhatIsContested(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []place.Constraint{{App: 0, Neighbour: 1, AtLeast: true, Threshold: 1, Weight: 1}, {App: 1, Neighbour: 0, Threshold: 0, Weight: 3}}
-	if got := Constraints(rows); !slices.Equal(got, want) {
+	if got := constraints(rows); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 }
@@ -150,12 +150,12 @@ func TestRulesRefuse(t *testing.T) {
 		do   func() ([]Row, error)
 		want string
 	}{
-		"missing":  {func() ([]Row, error) { return FromSamples(one, 2, RuleOptions{}) }, "a is not known for [2 0]"},
-		"many":     {func() ([]Row, error) { return FromSamples(one, 9, RuleOptions{}) }, "such throughputs in all"},
-		"options":  {func() ([]Row, error) { return FromSamples(one, 2, RuleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
-		"capacity": {func() ([]Row, error) { return FromSamples(one, 0, RuleOptions{}) }, "0 containers a node"},
+		"missing":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{}) }, "a is not known for [2 0]"},
+		"many":     {func() ([]Row, error) { return fromSamples(one, 9, RuleOptions{}) }, "such throughputs in all"},
+		"options":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
+		"capacity": {func() ([]Row, error) { return fromSamples(one, 0, RuleOptions{}) }, "0 containers a node"},
 		"rows": {func() ([]Row, error) {
-			return FromSamples(&place.Samples{Apps: one.Apps, Counts: one.Counts}, 2, RuleOptions{})
+			return fromSamples(&place.Samples{Apps: one.Apps, Counts: one.Counts}, 2, RuleOptions{})
 		}, "1 rows of counts, 0"},
 		"alone": {func() ([]Row, error) {
 			return FromTable(table(t, make([]float64, 5), make([]float64, 5)), RuleOptions{})
@@ -169,7 +169,7 @@ func TestRulesRefuse(t *testing.T) {
 	}
 }
 
-// ReadConstraints inverts WriteConstraints.
+// readConstraints inverts writeConstraints.
 func TestConstraintsRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		want := rapid.SliceOf(rapid.Custom(func(r *rapid.T) place.Constraint {
@@ -180,10 +180,10 @@ func TestConstraintsRoundTrip(t *testing.T) {
 			}
 		})).Draw(r, "constraints")
 		var b bytes.Buffer
-		if err := WriteConstraints(&b, want); err != nil {
+		if err := writeConstraints(&b, want); err != nil {
 			r.Fatal(err)
 		}
-		got, err := ReadConstraints(&b)
+		got, err := readConstraints(&b)
 		if err != nil || !slices.Equal(got, want) {
 			r.Fatalf("got %v, %v, want %v", got, err, want)
 		}
@@ -196,7 +196,7 @@ func FuzzReadConstraints(f *testing.F) {
 	f.Add("app_s,app_c\n1,2\n")
 	f.Add("app_s,app_c,less_or_lager,threshold\n0,2,0,3\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		got, err := ReadConstraints(strings.NewReader(text))
+		got, err := readConstraints(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -225,6 +225,6 @@ func FuzzReadPairs(f *testing.F) {
 				}
 			}
 		}
-		_, _ = FromSamples(s, 3, RuleOptions{})
+		_, _ = fromSamples(s, 3, RuleOptions{})
 	})
 }

@@ -7,12 +7,12 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Spread scores nodes like the default scheduler of Kubernetes (configuration v1) for pods of equal size without
+// spread scores nodes like the default scheduler of Kubernetes (configuration v1) for pods of equal size without
 // special requirements: 2 × PodTopologySpread over host names (few pods of the same service; the built-in soft
 // constraint) + NodeResourcesFit with LeastAllocated, both integers from 0 to 100; ties are broken at random. Other
 // plugins score all nodes equally here. All nodes are scored, whereas Kubernetes samples clusters of more than 100
 // nodes. O(containers × nodes).
-func Spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+func spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err
@@ -36,9 +36,9 @@ func Spread(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	})
 }
 
-// BinPack places each container on a node with free capacity of which the largest share is in use; ties are broken at
+// binPack places each container on a node with free capacity of which the largest share is in use; ties are broken at
 // random. This is NodeResourcesFit of Kubernetes with MostAllocated and no other scores. O(containers × nodes).
-func BinPack(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+func binPack(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err

@@ -6,9 +6,9 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// LeastLoaded places each container on a node of which the smallest share is in use; ties are broken at random.
+// leastLoaded places each container on a node of which the smallest share is in use; ties are broken at random.
 // O(containers × nodes).
-func LeastLoaded(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+func leastLoaded(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err

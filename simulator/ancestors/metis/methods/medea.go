@@ -26,18 +26,18 @@ import (
 	"trainopt/optimizer/schedule/place/greedy"
 )
 
-// Tie selects among the placements of minimal violation.
-type Tie int
+// medeaTie selects among the placements of minimal violation.
+type medeaTie int
 
 const (
-	Any      Tie = iota // the first found by the search; deterministic
-	BestRPS             // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
-	WorstRPS            // one of the lowest, likewise
+	Any      medeaTie = iota // the first found by the search; deterministic
+	BestRPS                  // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
+	WorstRPS                 // one of the lowest, likewise
 )
 
 // MedeaOptions are the settings; the zero value returns any optimum.
 type MedeaOptions struct {
-	Tie Tie
+	Tie medeaTie
 	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
 	Missed exact.Settings
 	// Throughput are the settings of the search for BestRPS and WorstRPS. A Gap of 0 means the exact optimum.

@@ -52,9 +52,9 @@ func TestTies(t *testing.T) {
 	for size, paper := range map[int]float64{200: 0.920, 300: 0.892, 400: 0.839} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
 			p := placetest.Metis(t, size, 81, 0)
-			rps := map[Tie]float64{}
+			rps := map[medeaTie]float64{}
 			var missed float64
-			for _, tie := range []Tie{Any, BestRPS, WorstRPS} {
+			for _, tie := range []medeaTie{Any, BestRPS, WorstRPS} {
 				s, r, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie, Throughput: exact.Settings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
@@ -165,7 +165,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 			})
 		}
 		want := program(p)
-		for _, tie := range []Tie{Any, BestRPS, WorstRPS} {
+		for _, tie := range []medeaTie{Any, BestRPS, WorstRPS} {
 			_, got, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie})
 			if err != nil {
 				r.Fatal(err)
@@ -219,7 +219,7 @@ func TestRefuses(t *testing.T) {
 // 10 hours on 729 nodes.
 func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
-		for name, tie := range map[string]Tie{"any": Any, "best": BestRPS, "worst": WorstRPS} {
+		for name, tie := range map[string]medeaTie{"any": Any, "best": BestRPS, "worst": WorstRPS} {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
 				p := placetest.Metis(b, c[0], c[1], 0)
 				var s *place.Solution

@@ -52,11 +52,11 @@ type Options struct {
 // Outcome is a solution with the learning curve that led to it.
 type Outcome struct {
 	place.Solution
-	Curve []Point // of learning methods
+	Curve []point // of learning methods
 }
 
-// Point is a point of a learning curve.
-type Point struct {
+// point is a point of a learning curve.
+type point struct {
 	Episode int
 	Seconds float64 // by Options.Clock
 	Mean    float64 // mean objective of the episodes since the last point
@@ -180,7 +180,7 @@ func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*
 	}
 }
 
-func placeMedea(tie Tie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
+func placeMedea(tie medeaTie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, _ Options) (*Outcome, error) {
 		s, report, err := PlaceMedea(ctx, p, MedeaOptions{Tie: tie})
 		if err != nil {

@@ -9,12 +9,12 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Paragon greedily matches the interference that containers cause with the interference that others tolerate
+// paragonRule greedily matches the interference that containers cause with the interference that others tolerate
 // (Delimitrou and Kozyrakis, ASPLOS 2013), as adapted by Metis. Each app is a source of interference. An app that
 // tolerates at most θ containers of another (Problem.Constraints; those with AtLeast are ignored) has a tolerance of
 // θ / capacity for it, and the other app causes 1 − θ / capacity to it. Both are attenuated by a sensitivity of 3.
 // O(containers × nodes × apps).
-type Paragon struct {
+type paragonRule struct {
 	// Published reproduces the code published with Metis, which produced its authors' results. In that code, nodes
 	// that were ruled out may be chosen at the end, based on the last source of interference alone; an exact fit does
 	// not count as one there, and elsewhere rounding of thirds decides; and if no node remains, the least loaded one
@@ -36,7 +36,7 @@ type scores struct {
 }
 
 // scores derives the scores from the constraints for a given capacity.
-func (o Paragon) scores(p *place.Problem, capacity int) *scores {
+func (o paragonRule) scores(p *place.Problem, capacity int) *scores {
 	apps, c := p.Apps(), float64(capacity)
 	s := &scores{one: 3 * c}
 	if o.Published {
@@ -76,7 +76,7 @@ type paragon struct {
 }
 
 // Place implements Method.
-func (o Paragon) Place(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+func (o paragonRule) Place(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err
@@ -86,7 +86,7 @@ func (o Paragon) Place(p *place.Problem, rng *rand.Rand) (*place.Solution, error
 
 // fill initializes the scores of all node types and nodes, then places the batch. Only the node that received the
 // last container is updated between choices.
-func (o Paragon) fill(p *place.Problem, c *cluster) (*place.Solution, error) {
+func (o paragonRule) fill(p *place.Problem, c *cluster) (*place.Solution, error) {
 	nodes, apps := len(c.counts), p.Apps()
 	g := &paragon{
 		cluster: c, apps: apps, changed: -1, candidate: make([]bool, nodes), d1: make([]float64, nodes), d2: make([]float64, nodes),

@@ -19,7 +19,7 @@ var figures = map[string]Figure{
 	"medium": {
 		About: "throughput and latency on 81 nodes (figure 8)", XName: "containers", LastGroup: 29,
 		Methods: []string{"exact", "greedy", "metis", "medea", "medea-best", "paragon", "paragon-published"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "mean_rps", "", []float64{1.162, 1.092, 1.028}},
 			{"medea", "mean_rps", "", []float64{0.920, 0.892, 0.839}},
 			{"paragon", "mean_rps", "", []float64{0.725, 0.716, 0.714}},
@@ -31,7 +31,7 @@ var figures = map[string]Figure{
 	},
 	"large": {
 		About: "throughput and latency on 729 nodes (figure 9)", XName: "containers", LastGroup: 4, Methods: []string{"exact", "greedy", "metis", "medea", "paragon"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "mean_rps", " at 60 min", []float64{1.175, 1.153, 1.055}},
 			{"metis", "solve_s", "", []float64{38.7 * minutes, 47.5 * minutes, 55.4 * minutes}},
 		},
@@ -41,7 +41,7 @@ var figures = map[string]Figure{
 	"slo": {
 		About: "containers that keep a target, 200 on 81 nodes (figure 12a)", XName: "target RPS", LastGroup: 29,
 		Methods: []string{"exact", "greedy", "metis", "medea", "paragon", "paragon-published"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "slo_share", "", []float64{0.990, 0.790, 0.325}},
 			{"medea", "slo_share", "", []float64{0.610, 0.415, 0.100}},
 			{"paragon", "slo_share", "", []float64{0.220, 0.215, 0.125}},
@@ -52,7 +52,7 @@ var figures = map[string]Figure{
 	"fragmentation": {
 		About: "throughput against nodes left empty, 200 containers on 81 nodes (figure 12c)", XName: "weight β of vacant nodes", LastGroup: 29,
 		Methods: []string{"exact", "greedy-improve", "metis"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "mean_rps", "", []float64{1.162, 1.115, 1.037, 0.980, 0.953}},
 			{"metis", "free_nodes", "", []float64{0.012, 0.133, 0.235, 0.250, 0.265}},
 		},
@@ -62,7 +62,7 @@ var figures = map[string]Figure{
 	"learning": {
 		About: "learned methods after an hour, 200 containers on 81 nodes (figure 4)", XName: "containers", LastGroup: 2,
 		Methods: []string{"metis", "divide-conquer", "vanilla-rl", "exact"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "mean_rps", " at 60 min", []float64{1.172}},
 			{"divide-conquer", "mean_rps", " at 60 min", []float64{1.228}},
 			{"vanilla-rl", "mean_rps", " at 60 min", []float64{0.910}},
@@ -71,12 +71,12 @@ var figures = map[string]Figure{
 	},
 	"predictor": {
 		About: "throughput by the share of patterns that was measured, 200 containers (figure 13b)", XName: "share measured, %", LastGroup: 29,
-		Methods: []string{"exact", "greedy", "metis"}, Published: []Line{{"metis", "mean_rps", "", []float64{1.044, 1.153, 1.162}}},
+		Methods: []string{"exact", "greedy", "metis"}, Published: []line{{"metis", "mean_rps", "", []float64{1.044, 1.153, 1.162}}},
 		Notes: []string{medians, read, scored, "patterns are drawn again; the published samples are others, and that of 20 % has those of pairs"}, settings: []setting{sample(5), sample(20), sample(90)},
 	},
 	"example": {
 		About: "the example of 14 containers on 6 nodes (table I)", XName: "containers", Methods: []string{"exact", "metis", "medea", "medea-best", "greedy"},
-		Published: []Line{
+		Published: []line{
 			{"metis", "mean_rps", "", []float64{1.16}},
 			{"medea", "mean_rps", "", []float64{0.93}},
 			{"metis", "violated", "", []float64{6}},

@@ -25,7 +25,7 @@ func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r placetest.
 func TestRoundRobinAsPublished(t *testing.T) {
 	for _, r := range placetest.Results(t, "rr") {
 		p := placetest.Metis(t, r.Size, r.Nodes, r.Group)
-		s, err := RoundRobin(p, nil)
+		s, err := roundRobin(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -93,7 +93,7 @@ func TestParagonAsPublished(t *testing.T) {
 			t.Fatal(err)
 		}
 		c.pick = newMersenne(uint32(r.Group)).below
-		s, err := Paragon{Published: true}.fill(p, c)
+		s, err := paragonRule{Published: true}.fill(p, c)
 		if err != nil {
 			t.Fatal(err)
 		}

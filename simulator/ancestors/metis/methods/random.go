@@ -6,8 +6,8 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// Random places each container on a node with free capacity, chosen uniformly. O(containers + nodes × capacity).
-func Random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
+// random places each container on a node with free capacity, chosen uniformly. O(containers + nodes × capacity).
+func random(p *place.Problem, rng *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, rng)
 	if err != nil {
 		return nil, err

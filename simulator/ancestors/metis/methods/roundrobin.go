@@ -6,10 +6,10 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-// RoundRobin places containers on consecutive nodes and skips full ones: on an empty cluster, container i is placed
+// roundRobin places containers on consecutive nodes and skips full ones: on an empty cluster, container i is placed
 // on node i mod nodes. The rewards of Metis's sub-scheduler are relative to this method. Deterministic. O(containers
 // + nodes × capacity).
-func RoundRobin(p *place.Problem, _ *rand.Rand) (*place.Solution, error) {
+func roundRobin(p *place.Problem, _ *rand.Rand) (*place.Solution, error) {
 	c, err := newCluster(p, nil)
 	if err != nil {
 		return nil, err

@@ -98,7 +98,7 @@ func (s *Setup) Predict(file string) error {
 	var err error
 	if file == "" {
 		s.Predictor = "forest of a fifth of the patterns"
-		t, err = Predicted(truth, forestShare, 42, true)
+		t, err = predicted(truth, forestShare, 42, true)
 	} else {
 		samples, readErr := place.ReadSamples(file)
 		if readErr != nil {
@@ -145,14 +145,14 @@ func (s *Setup) Constrain(source string, compat bool) error {
 		if err != nil {
 			s.Notes = append(s.Notes, fmt.Sprintf("no constraints on neighbours: %v", err))
 		}
-		out = Constraints(rows)
+		out = constraints(rows)
 	default:
 		file, err := place.Open(source)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		if out, err = ReadConstraints(file); err != nil {
+		if out, err = readConstraints(file); err != nil {
 			return fmt.Errorf("read %s: %w", filepath.Base(source), err)
 		}
 		for i, c := range out {
