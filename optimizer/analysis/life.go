@@ -165,7 +165,7 @@ func defaultRates(gpus float64, gpuType string) cost.Rates {
 // price sets usd and split. It returns the rates, or false if the life did not run or its allocation or time is not
 // recorded. Memory that is not recorded is not charged.
 func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
-	if l.job.Start.IsZero() || !isKnown(l.cpus) || !isKnown(l.gpus) || !isKnown(l.seconds) {
+	if l.job.Start.IsZero() || !known(l.cpus) || !known(l.gpus) || !known(l.seconds) {
 		return cost.Rates{}, false
 	}
 	var rates cost.Rates
@@ -179,7 +179,7 @@ func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
 		machines = l.nodes
 	}
 	a := resources.Allocation{GPUs: int(math.Round(l.gpus / machines)), CPUs: int(math.Round(l.cpus / machines))}
-	if isKnown(l.nodeGiB) {
+	if known(l.nodeGiB) {
 		a.Memory = resources.GiB(l.nodeGiB * l.nodes / machines)
 	}
 	times := cost.USD(l.seconds / 3600 * machines)
@@ -192,7 +192,7 @@ func (l *life) price(given *cost.Rates) (cost.Rates, bool) {
 // unused returns the part of an amount of money that was held without use; NaN if the used share or the price is not
 // known.
 func (l *life) unused(usd, share float64) float64 {
-	if !isKnown(l.usd) || !isKnown(share) {
+	if !known(l.usd) || !known(share) {
 		return math.NaN()
 	}
 	return usd * max(0, 1-share)

@@ -45,8 +45,6 @@ type number float64
 // MarshalJSON encodes an unknown number as null.
 func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
 
-func isKnown(v float64) bool { return chart.Known(v) }
-
 // summary describes one measurement per run.
 type summary struct {
 	Median number `json:"median"`
@@ -267,29 +265,29 @@ func (g *jobGroup) evaluate() {
 		if l.completed() {
 			elapsed = append(elapsed, l.seconds)
 		}
-		if l.seconds > 0 && isKnown(l.cpuSecs) && isKnown(l.cpus) {
+		if l.seconds > 0 && known(l.cpuSecs) && known(l.cpus) {
 			cpus = append(cpus, l.cpuSecs/l.seconds)
 			cpuUsed, cpuHeld = cpuUsed+l.cpuSecs, cpuHeld+l.cpus*l.seconds
 			g.CPU.Of++
 		}
-		if isKnown(l.peakGiB) {
+		if known(l.peakGiB) {
 			peaks = append(peaks, l.peakGiB)
 			if l.nodeGiB > 0 {
 				memory = append(memory, l.peakGiB/l.nodeGiB)
 			}
 		}
-		if isKnown(l.gpuUtil) && l.seconds > 0 {
+		if known(l.gpuUtil) && l.seconds > 0 {
 			gpuUsed, gpuHeld = gpuUsed+l.gpuUtil*l.gpus*l.seconds, gpuHeld+l.gpus*l.seconds
 			g.GPU.Of++
 		}
-		if isKnown(l.gpuGiB) {
+		if known(l.gpuGiB) {
 			gpuMemory = append(gpuMemory, l.gpuGiB)
 		}
 		hours.cpu.add(l.cpus * l.seconds / 3600)
 		hours.gpu.add(l.gpus * l.seconds / 3600)
 		hours.gib.add(l.nodeGiB * l.nodes * l.seconds / 3600)
 		hours.usd.add(l.usd)
-		if !isKnown(l.usd) {
+		if !known(l.usd) {
 			g.Unpriced++
 		}
 		waste.cpu.add(l.unused(float64(l.split.CPU), l.cpuSecs/(l.cpus*l.seconds)))
@@ -325,7 +323,7 @@ type sum struct {
 }
 
 func (s *sum) add(v float64) {
-	if isKnown(v) {
+	if known(v) {
 		s.total, s.n = s.total+v, s.n+1
 	}
 }
@@ -352,10 +350,10 @@ func (r *SizingReport) remark(repeated int, o SizingOptions) {
 		if l.job.Start.IsZero() || !l.job.Ended() {
 			continue
 		}
-		if !isKnown(l.peakGiB) {
+		if !known(l.peakGiB) {
 			noMemory++
 		}
-		if l.gpus > 0 && !isKnown(l.gpuUtil) {
+		if l.gpus > 0 && !known(l.gpuUtil) {
 			noGPU++
 		}
 		if l.emptyGPU {

@@ -122,7 +122,7 @@ func (r *SizingReport) useTable() *page.Table {
 	for _, x := range r.Groups {
 		q := x.Request
 		gpus := chart.NoData
-		if isKnown(float64(q.GPUs)) {
+		if known(float64(q.GPUs)) {
 			if gpus = chart.Count(float64(q.GPUs)); q.GPUType != "" && q.GPUs > 0 {
 				gpus += " × " + chart.Clean(q.GPUType)
 			}
@@ -144,7 +144,7 @@ func (r *SizingReport) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
 		none := func(v number) string { // "–" if no run failed
-			if !isKnown(float64(v)) && isKnown(float64(x.CostUSD)) {
+			if !known(float64(v)) && known(float64(x.CostUSD)) {
 				return "–"
 			}
 			return chart.USD(float64(v))

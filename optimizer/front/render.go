@@ -26,9 +26,6 @@ var formats = page.Formats[sheet]{
 	"markdown": page.MarkdownOf(func(f sheet) page.Document { return f.document(len(f.Points)) }),
 }
 
-// known reports whether Render supports the format.
-func known(format string) bool { return formats[format] != nil }
-
 // FormatNames returns the formats for display.
 func FormatNames() string { return formats.Words() }
 

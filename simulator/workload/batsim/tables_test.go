@@ -77,14 +77,6 @@ trainopt,1234.500000,16.000000,3.250000,13.000000,9.000000,1.062500,5.750000,2.2
 	if !slices.IsSorted(names) {
 		t.Errorf("the columns are not in lexicographic order: %v", names)
 	}
-	b.Reset()
-	if err := writeScheduleJSON(&b, result(), TableOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var v map[string]any
-	if err := json.Unmarshal([]byte(b.String()), &v); err != nil || v["makespan"] != 14.0 || v["nb_jobs"] != 4.0 || len(v) != len(names) {
-		t.Errorf("as JSON: %v, %v", v, err)
-	}
 }
 
 // An empty result, and one of unknown energy, are written without NaN.
@@ -139,32 +131,6 @@ func TestPublishedSchedules(t *testing.T) {
 	}
 	if checked < 8*20 {
 		t.Errorf("only %d metrics were compared", checked)
-	}
-}
-
-func TestWriteMachineStates(t *testing.T) {
-	var b strings.Builder
-	if err := writeMachineStates(&b, result()); err != nil {
-		t.Fatal(err)
-	}
-	const want = `time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing
-0.000000,0,0,0,8,0
-2.000000,0,0,0,3,5
-12.000000,0,0,0,6,2
-16.000000,0,0,0,8,0
-`
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
-	}
-}
-
-func TestWritePStates(t *testing.T) {
-	var b strings.Builder
-	if err := writePStates(&b, []pState{{0, []int32{0, 1, 3}, 0}, {2.5, []int32{3}, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "time,machine_id,new_pstate\n0.000000,0-1 3,0\n2.500000,3,2\n"; b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
 }
 
