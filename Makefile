@@ -101,7 +101,7 @@ DATE ?= $(shell date -u +%Y-%m-%d)
 models: check-go
 	@[ -n "$(DATA)" ] || { echo "usage: make models DATA=FOLDER with pollux-profiles, gavel and zeus-nsdi23 in it"; exit 2; }
 	$(GO) run ./internal/gen profiles --data $(DATA) --date $(DATE)
-	$(GO) test ./simulator/training/recurring -run TestModels -update
+	$(GO) test ./simulator/trial -run TestModels -update
 
 # Regenerate the embedded prices from the lists in DATA (sources: internal/gen/prices.go).
 prices: check-go
@@ -156,7 +156,7 @@ lab-test: check-go
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./optimizer/engine/slurm -run Lab -timeout 10m
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./cmd/optimize -run 'TestScancel|TestKilledWithItsJob|TestTimeLimit|TestPreemption|TestRequeue|TestSweepInLab' -timeout 15m
 	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 10m
-	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab/faults -timeout 30m $(LAB_TESTS)
+	TRAINOPT_LAB=1 $(GO) test -count=1 ./internal/lab -timeout 30m $(LAB_TESTS)
 
 # Test the pages of optimize serve in a headless Chromium (Debian package chromium), with axe-core from npm. A few minutes.
 browser: check-go

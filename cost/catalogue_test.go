@@ -178,13 +178,13 @@ func TestDamagedPriceFileIsNamed(t *testing.T) {
 		state := t.TempDir()
 		path := write(t, filepath.Join(state, PriceFile), string(data))
 		c, err := OpenCatalogue(state)
-		if !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, errDamaged) || !strings.Contains(err.Error(), path) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%s: %v", name, err)
 		}
 		if c == nil || !slices.Equal(c.Offers, embedded(t).Offers) {
 			t.Errorf("%s: without the embedded table", name)
 		}
-		if _, err := Import(state, write(t, filepath.Join(t.TempDir(), "l.csv"), ownHead+"ours,node-7,L4,2,24,32,128,1.5,2026-05-05,contract,,\n"), ImportOptions{}); !errors.Is(err, ErrDamaged) {
+		if _, err := Import(state, write(t, filepath.Join(t.TempDir(), "l.csv"), ownHead+"ours,node-7,L4,2,24,32,128,1.5,2026-05-05,contract,,\n"), ImportOptions{}); !errors.Is(err, errDamaged) {
 			t.Errorf("%s: import over it: %v", name, err)
 		}
 		if after, _ := os.ReadFile(path); !bytes.Equal(after, data) {
@@ -199,7 +199,7 @@ func FuzzDecodePrices(f *testing.F) {
 	f.Add([]byte(priceVersion + "00000000\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		list, err := decodePrices(data)
-		if (err != nil) != errors.Is(err, ErrDamaged) {
+		if (err != nil) != errors.Is(err, errDamaged) {
 			t.Fatalf("%v", err)
 		}
 		for _, o := range list {

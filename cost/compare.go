@@ -37,8 +37,8 @@ const (
 	Undecided    Quality = "undecided"    // a time or a price is unknown
 )
 
-// ResourceChange is the change of one resource.
-type ResourceChange struct {
+// resourceChange is the change of one resource.
+type resourceChange struct {
 	Name          string // "gpu", "cpu", "memory", "batch"
 	Unit          string // "", "", "GiB", "samples"
 	Before, After float64
@@ -54,7 +54,7 @@ type Comparison struct {
 	HourlyChangePct           float64
 	TotalChangePct            float64
 	TimeChangePct             float64
-	Resources                 []ResourceChange // gpu, cpu, memory and batch, always all four
+	Resources                 []resourceChange // gpu, cpu, memory and batch, always all four
 	Quality                   Quality
 	Words                     string // one sentence for the user
 }
@@ -101,10 +101,10 @@ func changePct(before, after float64) float64 {
 	return 100 * (after - before) / before
 }
 
-func resourceChanges(before, after Config) []ResourceChange {
+func resourceChanges(before, after Config) []resourceChange {
 	a, b := before.Allocation, after.Allocation
 	p, q := before.Rates.HourlySplit(a), after.Rates.HourlySplit(b)
-	return []ResourceChange{
+	return []resourceChange{
 		{"gpu", "", float64(a.GPUs), float64(b.GPUs), p.GPU, q.GPU},
 		{"cpu", "", float64(a.CPUs), float64(b.CPUs), p.CPU, q.CPU},
 		{"memory", "GiB", float64(a.Memory), float64(b.Memory), p.Memory, q.Memory},

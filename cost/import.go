@@ -48,7 +48,7 @@ func (i Imported) Count(what string) int {
 // Import reads a list of prices, see [ReadList], and stores in the state directory the prices that are as recent as
 // those of the catalogue or newer. On-demand and spot prices have separate dates and are compared separately; a list
 // without spot prices leaves known ones unchanged. Dates are never assumed: a list without a date, if Dated is empty
-// too, is rejected with ErrUndated.
+// too, is rejected with errUndated.
 func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 	catalogue, err := OpenCatalogue(stateDir)
 	if err != nil {
@@ -66,7 +66,7 @@ func Import(stateDir, path string, o ImportOptions) (Imported, error) {
 	label := cmp.Or(o.Name, path)
 	o.Name = cmp.Or(o.Name, filepath.Base(path))
 	list, err := ReadList(f, catalogue, o.ListOptions)
-	if errors.Is(err, ErrUndated) {
+	if errors.Is(err, errUndated) {
 		return Imported{}, fmt.Errorf("import prices from %s: %w; give it with --dated YYYY-MM-DD%s", label, err, changedOn(f))
 	}
 	if err == nil && len(list.Offers) == 0 {

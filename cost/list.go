@@ -48,8 +48,8 @@ type Rejected struct {
 	What string
 }
 
-// ErrUndated reports prices without a date, neither in the list nor in the options.
-var ErrUndated = errors.New("the list contains no date of its prices")
+// errUndated reports prices without a date, neither in the list nor in the options.
+var errUndated = errors.New("the list contains no date of its prices")
 
 // absurd and unusual are the factors by which a price may differ from known prices before it is rejected or flagged.
 const (
@@ -64,7 +64,7 @@ const maxList = 256 << 20
 // by the columns. Rows are validated individually. known supplies machine shapes missing from the list and the prices
 // against which absurd ones are detected; with nil, prices are not compared. Rows of one type in several zones and
 // regions are merged into one offer: the on-demand price of one region, see ListOptions, and the median spot price
-// over the zones of that region. The error concerns the list as a whole; it wraps ErrUndated if a date is missing.
+// over the zones of that region. The error concerns the list as a whole; it wraps errUndated if a date is missing.
 func ReadList(r io.Reader, known *Catalogue, o ListOptions) (List, error) {
 	if o.Dated != "" {
 		if what := wrongDate(o.Dated, o.Today); what != "" {
@@ -147,7 +147,7 @@ func (t *table) take(line int, record []string) error {
 		offer, err = t.known.complete(offer)
 	}
 	if err == nil && offer.Dated == "" {
-		return ErrUndated
+		return errUndated
 	}
 	if err == nil {
 		err = t.known.check(offer, t.options.Today)

@@ -228,7 +228,7 @@ func TestListsThatAreRefused(t *testing.T) {
 	}{
 		"empty":              {"", ListOptions{}, "no line with the names", nil},
 		"an other table":     {"Vendor,GPU Type,GPU Arch,GPUs,GPU RAM,vCPUs,RAM,Per-Hour,Per-GPU\nBanana,A5000,Ampere,1,24,4,64,2,2\n", ListOptions{}, "of no known layout; known are our own (cloud,type", nil},
-		"no date":            {row, ListOptions{}, "contains no date", ErrUndated},
+		"no date":            {row, ListOptions{}, "contains no date", errUndated},
 		"a date of no form":  {row, ListOptions{Dated: "20.7.2026"}, "not of the form YYYY-MM-DD", nil},
 		"a date to come":     {row, ListOptions{Dated: "2026-08-30", Today: today}, "in the future", nil},
 		"broken gzip":        {"\x1f\x8bnothing", ListOptions{}, "", nil},

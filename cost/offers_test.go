@@ -154,7 +154,7 @@ func TestLoadRates(t *testing.T) {
 		}
 		return path
 	}
-	r, err := LoadRates(file(RatesSample))
+	r, err := LoadRates(file(ratesSample))
 	if want := (Rates{GPUHour: 1.10, CPUHour: 0.037, GiBHour: 0.0036, Source: "contract with our provider", Dated: "2026-07-01"}); err != nil || r != want {
 		t.Errorf("the sample: %+v, %v; want %+v", r, err, want)
 	}
@@ -201,18 +201,18 @@ func TestLoadRates(t *testing.T) {
 	if _, err := LoadRates(t.TempDir()); err == nil {
 		t.Error("a directory was read")
 	}
-	if _, err := ParseRates(make([]byte, maxRatesFile+1)); err == nil {
+	if _, err := parseRates(make([]byte, maxRatesFile+1)); err == nil {
 		t.Error("a huge file was read")
 	}
 }
 
 func FuzzParseRates(f *testing.F) {
-	f.Add([]byte(RatesSample))
+	f.Add([]byte(ratesSample))
 	f.Add([]byte(`{"instance_hour": 21.96, "source": "list", "dated": "2026-07-20"}`))
 	f.Add([]byte("gpu_hour: &a 1\ncpu_hour: *a\n<<: {gib_hour: 1}\n? [a]\n: b\n"))
 	f.Add([]byte("a: &a [*a]\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := ParseRates(data)
+		r, err := parseRates(data)
 		if err == nil && r.Validate() != nil {
 			t.Errorf("took %+v, which is not valid: %v", r, r.Validate())
 		}

@@ -19,8 +19,8 @@ import (
 // PriceFile is the name of the file of imported prices in a state directory.
 const PriceFile = "prices.csv"
 
-// ErrDamaged is wrapped by the error for a price file that this program did not write, or wrote only in part.
-var ErrDamaged = errors.New("damaged price file")
+// errDamaged is wrapped by the error for a price file that this program did not write, or wrote only in part.
+var errDamaged = errors.New("damaged price file")
 
 // ErrNotKept is wrapped by the error of an import whose prices were read but could not be stored.
 var ErrNotKept = errors.New("imported prices were not kept")
@@ -71,18 +71,18 @@ func decodePrices(data []byte) ([]Offer, error) {
 	sum, ours := strings.CutPrefix(string(first), priceVersion)
 	switch {
 	case !ours && strings.HasPrefix(string(first), "# prices of optimize, version "):
-		return nil, fmt.Errorf("%q is of another version of this program: %w", first, ErrDamaged)
+		return nil, fmt.Errorf("%q is of another version of this program: %w", first, errDamaged)
 	case !ours:
-		return nil, fmt.Errorf("its first line is not that of a price file: %w", ErrDamaged)
+		return nil, fmt.Errorf("its first line is not that of a price file: %w", errDamaged)
 	case sum != fmt.Sprintf("%08x", crc32.ChecksumIEEE(body)):
-		return nil, fmt.Errorf("its checksum does not hold, it is torn or was changed: %w", ErrDamaged)
+		return nil, fmt.Errorf("its checksum does not hold, it is torn or was changed: %w", errDamaged)
 	}
 	list, err := ReadList(bytes.NewReader(body), nil, ListOptions{})
 	if err == nil && (len(list.Rejected) > 0 || list.Layout != "our own") {
 		err = fmt.Errorf("%d of its rows are refused", len(list.Rejected))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", err, ErrDamaged)
+		return nil, fmt.Errorf("%w: %w", err, errDamaged)
 	}
 	for i := range list.Offers {
 		list.Offers[i].Imported = true

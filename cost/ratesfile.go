@@ -14,8 +14,8 @@ import (
 	"trainopt/internal/suggest"
 )
 
-// RatesSample is a documented rates file that LoadRates accepts.
-const RatesSample = `# Prices in USD. Either the three unit prices, or instance_hour for the whole machine.
+// ratesSample is a documented rates file that LoadRates accepts.
+const ratesSample = `# Prices in USD. Either the three unit prices, or instance_hour for the whole machine.
 gpu_hour: 1.10      # per GPU and hour
 cpu_hour: 0.037     # per logical CPU and hour
 gib_hour: 0.0036    # per GiB of host memory and hour
@@ -30,7 +30,7 @@ var rateKeys = []string{"gpu_hour", "cpu_hour", "gib_hour", "instance_hour", "so
 // maxRatesFile is the maximum size of a rates file in bytes.
 const maxRatesFile = 1 << 20
 
-// LoadRates reads a rates file in YAML or JSON; see RatesSample. Keys are strict, and the error joins all problems:
+// LoadRates reads a rates file in YAML or JSON; see ratesSample. Keys are strict, and the error joins all problems:
 // an unknown key (with the most similar known one), a duplicate key, a value that is not a number, unit prices beside
 // an instance price, and the problems of [Rates.Validate].
 func LoadRates(path string) (Rates, error) {
@@ -43,15 +43,15 @@ func LoadRates(path string) (Rates, error) {
 	if err != nil {
 		return Rates{}, fmt.Errorf("read rates: %w", err)
 	}
-	r, err := ParseRates(data)
+	r, err := parseRates(data)
 	if err != nil {
 		return Rates{}, fmt.Errorf("read rates %s: %w", path, err)
 	}
 	return r, nil
 }
 
-// ParseRates parses the content of a rates file; see [LoadRates].
-func ParseRates(data []byte) (Rates, error) {
+// parseRates parses the content of a rates file; see [LoadRates].
+func parseRates(data []byte) (Rates, error) {
 	if len(data) > maxRatesFile {
 		return Rates{}, fmt.Errorf("more than %d bytes", maxRatesFile)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/shirou/gopsutil/v3/mem"
 )
 
-// Host collects HostSample for the whole machine, also inside a container. The zero value reads /proc. CPUPercent
+// Host collects hostSample for the whole machine, also inside a container. The zero value reads /proc. CPUPercent
 // covers the time since the previous call and is therefore unknown in the first one.
 type Host struct {
 	// Proc is the root of the proc file system; empty means /proc. Tests set it to recorded trees.

@@ -295,7 +295,7 @@ func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	}
 	util := n.processUtil(d, a)
 	for _, p := range infos {
-		proc := GPUProcess{PID: int(p.Pid), MemoryGiB: math.NaN(), UtilPercent: math.NaN()}
+		proc := gpuProcess{PID: int(p.Pid), MemoryGiB: math.NaN(), UtilPercent: math.NaN()}
 		if p.UsedGpuMemory != math.MaxUint64 { // "not available"
 			proc.MemoryGiB = gib(p.UsedGpuMemory)
 		}

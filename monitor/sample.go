@@ -14,20 +14,20 @@ var ErrNoData = errors.New("no data")
 // Sample is one reading of the machine and of the job. An unknown number is NaN, never 0.
 type Sample struct {
 	At   time.Time
-	Host HostSample
-	Tree TreeSample
+	Host hostSample
+	Tree treeSample
 	GPUs []GPUSample
 }
 
-// HostSample describes the whole machine.
-type HostSample struct {
+// hostSample describes the whole machine.
+type hostSample struct {
 	CPUPercent float64 // 0–100 over all CPUs, since the previous sample
 	MemoryGiB  float64 // used, without cache
 	CPUEnergyJ float64 // of all processor packages since the first sample
 }
 
-// TreeSample describes the job's process tree.
-type TreeSample struct {
+// treeSample describes the job's process tree.
+type treeSample struct {
 	Procs      int
 	CPUSeconds float64 // user + system since the tree started, including ended children where known
 	CPUPercent float64 // since the previous sample; 100 is one fully used CPU
@@ -46,16 +46,16 @@ type GPUSample struct {
 	EnergyJ     float64 // cumulative since the driver was loaded
 	PIDs        []int   // compute processes on the device
 	// Processes has the details of each process, in the order of PIDs.
-	Processes []GPUProcess
+	Processes []gpuProcess
 	// MIG is true for a MIG slice of a device; Parent is then the UUID of the whole device. The driver does not
 	// report utilisation, power and energy of a slice.
 	MIG    bool
 	Parent string
 }
 
-// GPUProcess is one compute process on a GPU. Its PID belongs to the PID namespace of the driver, which inside a
+// gpuProcess is one compute process on a GPU. Its PID belongs to the PID namespace of the driver, which inside a
 // container may differ from that of this process.
-type GPUProcess struct {
+type gpuProcess struct {
 	PID         int
 	MemoryGiB   float64
 	UtilPercent float64 // of the multiprocessors, since the previous sample
@@ -66,8 +66,8 @@ func NoSample(at time.Time) Sample {
 	nan := math.NaN()
 	return Sample{
 		At:   at,
-		Host: HostSample{CPUPercent: nan, MemoryGiB: nan, CPUEnergyJ: nan},
-		Tree: TreeSample{CPUSeconds: nan, CPUPercent: nan, MemoryGiB: nan, ReadBytes: nan, WriteBytes: nan},
+		Host: hostSample{CPUPercent: nan, MemoryGiB: nan, CPUEnergyJ: nan},
+		Tree: treeSample{CPUSeconds: nan, CPUPercent: nan, MemoryGiB: nan, ReadBytes: nan, WriteBytes: nan},
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Tree collects TreeSample from /proc: the CPU time, memory and storage traffic of a process tree.
+// Tree collects treeSample from /proc: the CPU time, memory and storage traffic of a process tree.
 //
 // CPUSeconds is the user and system time of the running processes, of the children they have waited for, and of
 // processes that ended between two samples without being waited for inside the tree. It never decreases. The time

@@ -15,30 +15,30 @@ import (
 	"trainopt/internal/suggest"
 )
 
-// SampleHost is a commented host description that LoadHostDescription accepts.
+// sampleHost is a commented host description that LoadHostDescription accepts.
 //
 //go:embed host.sample.yaml
-var SampleHost string
+var sampleHost string
 
 // HostDescription is the description of another machine, read from YAML or JSON.
 type HostDescription struct {
 	Name   string           `yaml:"name"`
 	CPUs   float64          `yaml:"cpus"`
 	Memory GiB              `yaml:"memory_gib"`
-	GPUs   []GPUDescription `yaml:"gpus"`
+	GPUs   []gpuDescription `yaml:"gpus"`
 	// Price is nil if the description contains no prices.
-	Price *HostPrice `yaml:"price"`
+	Price *hostPrice `yaml:"price"`
 }
 
-// GPUDescription describes a number of identical devices.
-type GPUDescription struct {
+// gpuDescription describes a number of identical devices.
+type gpuDescription struct {
 	Name   string `yaml:"name"`
 	Count  int    `yaml:"count"`
 	Memory GiB    `yaml:"memory_gib"`
 }
 
-// HostPrice contains prices in USD per hour; nil means not given. Either the whole machine or its units have prices.
-type HostPrice struct {
+// hostPrice contains prices in USD per hour; nil means not given. Either the whole machine or its units have prices.
+type hostPrice struct {
 	Instance *float64 `yaml:"instance_hour"`
 	GPUHour  *float64 `yaml:"gpu_hour"`
 	CPUHour  *float64 `yaml:"cpu_hour"`
@@ -62,15 +62,15 @@ func LoadHostDescription(path string) (HostDescription, error) {
 	if err != nil {
 		return HostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
 	}
-	d, err := ParseHostDescription(data)
+	d, err := parseHostDescription(data)
 	if err != nil {
 		return HostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
 	}
 	return d, nil
 }
 
-// ParseHostDescription parses YAML or JSON. Unknown keys are errors that suggest the most similar known key.
-func ParseHostDescription(data []byte) (HostDescription, error) {
+// parseHostDescription parses YAML or JSON. Unknown keys are errors that suggest the most similar known key.
+func parseHostDescription(data []byte) (HostDescription, error) {
 	var d HostDescription
 	if len(data) > maxDescription {
 		return d, fmt.Errorf("longer than %d bytes", maxDescription)
@@ -192,7 +192,7 @@ func (d HostDescription) Validate() error {
 }
 
 // validate reports invalid prices, missing prices, and unit prices beside an instance price.
-func (p HostPrice) validate(bad func(string, ...any)) {
+func (p hostPrice) validate(bad func(string, ...any)) {
 	given := false
 	for _, c := range []struct {
 		name  string

@@ -9,7 +9,7 @@ import (
 
 func TestSampleHostIsValid(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "host.yaml")
-	if err := os.WriteFile(path, []byte(SampleHost), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(sampleHost), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	d, err := LoadHostDescription(path)
@@ -55,7 +55,7 @@ func TestParseHostDescription(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			_, err := ParseHostDescription([]byte(c.text))
+			_, err := parseHostDescription([]byte(c.text))
 			if len(c.says) == 0 && err != nil {
 				t.Error(err)
 			}
@@ -78,12 +78,12 @@ func TestLoadHostDescriptionNamesTheFile(t *testing.T) {
 }
 
 func FuzzHostDescription(f *testing.F) {
-	f.Add(SampleHost)
+	f.Add(sampleHost)
 	f.Add(`{"name": "a", "cpus": 1e9, "memory_gib": 2, "gpus": [{"name":"x","count":-1}]}`)
 	f.Add("a: &a [*a]\ncpus: *a")
 	f.Add("? {}\n: x\n<<: {name: b}")
 	f.Fuzz(func(t *testing.T, text string) {
-		d, err := ParseHostDescription([]byte(text))
+		d, err := parseHostDescription([]byte(text))
 		if err != nil {
 			return
 		}

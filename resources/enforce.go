@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Rlimit is one resource limit of a process (RLIMIT_… number, soft and hard value).
-type Rlimit struct {
+// rlimit is one resource limit of a process (RLIMIT_… number, soft and hard value).
+type rlimit struct {
 	Resource int    `json:"resource"`
 	Soft     uint64 `json:"soft"`
 	Hard     uint64 `json:"hard"`
@@ -24,7 +24,7 @@ type Recipe struct {
 	Join []string `json:"join,omitempty"`
 	// CPUIDs is the affinity mask; empty leaves the mask unchanged.
 	CPUIDs  []int    `json:"cpu_ids,omitempty"`
-	Rlimits []Rlimit `json:"rlimits,omitempty"`
+	Rlimits []rlimit `json:"rlimits,omitempty"`
 }
 
 // Apply applies the recipe to the calling process: cgroups first, then affinity, then resource limits. It continues
@@ -83,7 +83,7 @@ func cpuSet(cpus []int) unix.CPUSet {
 }
 
 // lowerRlimit sets a limit; a lower hard limit already in force is kept.
-func lowerRlimit(l Rlimit) error {
+func lowerRlimit(l rlimit) error {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(l.Resource, &now); err != nil {
 		return err

@@ -161,8 +161,8 @@ func TestAGPUJobGetsNoDataLimit(t *testing.T) {
 	}
 	mention(t, e.Statement(), "CUDA reserves far more address space")
 	cpu, _ := modelEnforcer(t, "none", Allocation{CPUs: 1, Memory: 1}, Limits{MemoryMax: 2})
-	want := Rlimit{Resource: unix.RLIMIT_DATA, Soft: 2 << 30, Hard: 2 << 30}
-	if r := cpu.Recipe(); !slices.Equal(r.Rlimits, []Rlimit{want}) {
+	want := rlimit{Resource: unix.RLIMIT_DATA, Soft: 2 << 30, Hard: 2 << 30}
+	if r := cpu.Recipe(); !slices.Equal(r.Rlimits, []rlimit{want}) {
 		t.Errorf("resource limits %v for a CPU job, want %v", r.Rlimits, want)
 	}
 }

@@ -62,7 +62,7 @@ type enforcerState struct {
 	Memory     cgroupControl `json:"memory"`
 	Account    cgroupControl `json:"account"` // CPU time accounting
 	Group      cgroupControl `json:"group"`   // membership: pids and kill
-	Rlimits    []Rlimit      `json:"rlimits,omitempty"`
+	Rlimits    []rlimit      `json:"rlimits,omitempty"`
 	Made       []string      `json:"made,omitempty"`    // cgroups to remove
 	Enabled    []enabling    `json:"enabled,omitempty"` // v2 controllers enabled above the job's cgroup
 	Notes      []string      `json:"notes,omitempty"`
@@ -95,7 +95,7 @@ func NewEnforcer(o EnforceOptions) (*Enforcer, error) {
 	e.place()
 	if !e.s.Memory.available() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
 		b := o.Limits.MemoryMax.Bytes()
-		e.s.Rlimits = []Rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
+		e.s.Rlimits = []rlimit{{Resource: unix.RLIMIT_DATA, Soft: b, Hard: b}}
 	}
 	return e, nil
 }

@@ -52,7 +52,7 @@ func (l *Limits) Restrict(r Ranges) error {
 	whole("cpus", r.CPUs, &l.CPUs)
 	whole("batch-size", r.BatchSize, &l.BatchSize)
 	if r.Memory != "" {
-		lo, hi, err := ParseMemoryRange(r.Memory, l.MemoryMin, l.MemoryMax)
+		lo, hi, err := parseMemoryRange(r.Memory, l.MemoryMin, l.MemoryMax)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("--memory: %w", err))
 		} else {
@@ -91,9 +91,9 @@ func ParseRange(s string, within Range) (Range, error) {
 	return r, nil
 }
 
-// ParseMemoryRange parses the same forms in GiB; fractions and the suffixes GiB, G, MiB and M are accepted
+// parseMemoryRange parses the same forms in GiB; fractions and the suffixes GiB, G, MiB and M are accepted
 // ("512M:16").
-func ParseMemoryRange(s string, withinMin, withinMax GiB) (lo, hi GiB, err error) {
+func parseMemoryRange(s string, withinMin, withinMax GiB) (lo, hi GiB, err error) {
 	a, b, err := splitRange(s)
 	if err != nil {
 		return 0, 0, err

@@ -112,7 +112,7 @@ func TestParseMemoryRange(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			lo, hi, err := ParseMemoryRange(c.in, 1, 30)
+			lo, hi, err := parseMemoryRange(c.in, 1, 30)
 			checkSaid(t, err, c.says)
 			if err == nil && (lo != c.lo || hi != c.hi) {
 				t.Errorf("got %v to %v, want %v to %v", lo, hi, c.lo, c.hi)
@@ -129,7 +129,7 @@ func FuzzParseRange(f *testing.F) {
 		if r, err := ParseRange(s, Range{1, 8}); err == nil && (r.Min < 0 || r.Min > r.Max) {
 			t.Fatalf("%q gives %+v", s, r)
 		}
-		if lo, hi, err := ParseMemoryRange(s, 1, 8); err == nil && !(lo > 0 && lo <= hi && hi <= 1<<30) {
+		if lo, hi, err := parseMemoryRange(s, 1, 8); err == nil && !(lo > 0 && lo <= hi && hi <= 1<<30) {
 			t.Fatalf("%q gives %v to %v", s, lo, hi)
 		}
 	})

@@ -13,8 +13,8 @@ import (
 	"trainopt/internal/duration"
 )
 
-// ErrNoData reports the absence of data to judge or to forecast from.
-var ErrNoData = errors.New("no data")
+// errNoData reports the absence of data to judge or to forecast from.
+var errNoData = errors.New("no data")
 
 // target describes one SLA target: its kind of limit, its unit and its command-line flag.
 type target struct {

@@ -136,10 +136,10 @@ func TestForecast(t *testing.T) {
 	}
 
 	for name, history := range map[string][]Baseline{"none": nil, "empty runs": {run(0, nan), run(-1, -5), run(0, math.Inf(1))}} {
-		if _, _, err := Forecast(history); !errors.Is(err, ErrNoData) {
+		if _, _, err := Forecast(history); !errors.Is(err, errNoData) {
 			t.Errorf("%s: error %v, want ErrNoData", name, err)
 		}
-		if _, err := (Spec{CostMaxUSD: 1}).UpdateFromBaseline(history); !errors.Is(err, ErrNoData) {
+		if _, err := (Spec{CostMaxUSD: 1}).UpdateFromBaseline(history); !errors.Is(err, errNoData) {
 			t.Errorf("update from %s: error %v, want ErrNoData", name, err)
 		}
 	}

@@ -50,7 +50,7 @@ const (
 //
 // The intervals are the 90 % prediction intervals of the next run, mean ± t(0.95, n−1)·s·√(1+1/n), for objectives
 // with data from at least three runs; they assume normally distributed outcomes. Bounds are clamped at 0 and
-// utilisation also at 100. The error wraps ErrNoData if no run has data.
+// utilisation also at 100. The error wraps errNoData if no run has data.
 func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 	var spec Spec
 	intervals := map[Objective]Interval{}
@@ -82,7 +82,7 @@ func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 		}
 	}
 	if len(spec.Agreed()) == 0 {
-		return Spec{}, nil, fmt.Errorf("forecast an SLA from %d earlier runs: %w", len(history), ErrNoData)
+		return Spec{}, nil, fmt.Errorf("forecast an SLA from %d earlier runs: %w", len(history), errNoData)
 	}
 	return spec, intervals, nil
 }
@@ -96,7 +96,7 @@ func predict(values []float64, mean float64) Interval {
 }
 
 // UpdateFromBaseline returns a copy of s in which [Forecast] supplies every limit that is not set; limits already set
-// are kept. Call it before a run, because an SLA does not change during one. The error wraps ErrNoData if the history
+// are kept. Call it before a run, because an SLA does not change during one. The error wraps errNoData if the history
 // has no data.
 func (s Spec) UpdateFromBaseline(history []Baseline) (Spec, error) {
 	forecast, _, err := Forecast(history)

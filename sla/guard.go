@@ -55,19 +55,19 @@ type Tick struct {
 	ProjectedTime time.Duration
 }
 
-// Action is the action required of the caller.
-type Action string
+// action is the action required of the caller.
+type action string
 
 const (
-	KeepGoing Action = "keep-going"
+	KeepGoing action = "keep-going"
 	// Checkpoint: ask the job to save and exit, and do not restart it. Returned at most once per run.
-	Checkpoint Action = "checkpoint"
+	Checkpoint action = "checkpoint"
 	// Kill: send SIGKILL to all remaining processes immediately. Returned at most once per run.
-	Kill Action = "kill"
+	Kill action = "kill"
 )
 
-// Warning reports that a share of a limit has been reached.
-type Warning struct {
+// warning reports that a share of a limit has been reached.
+type warning struct {
 	Objective Objective // Time or Cost
 	Share     float64   // threshold, as a share of the limit
 	Projected bool      // based on the projection; otherwise on the amount used
@@ -76,7 +76,7 @@ type Warning struct {
 
 // Decision is the result of one tick.
 type Decision struct {
-	Action Action
+	Action action
 	// Limit is the objective that causes a stop, Cost or Time; empty before a stop. It does not change after the stop
 	// has begun.
 	Limit Objective
@@ -87,7 +87,7 @@ type Decision struct {
 	// when it fires or when the rate, the reserve or the state changes.
 	Next time.Duration
 	// Warnings are the warnings that became due with this tick.
-	Warnings []Warning
+	Warnings []warning
 	// Explanation explains an Action other than KeepGoing in one sentence.
 	Explanation string
 }
@@ -322,11 +322,11 @@ func warnKey(o Objective, share float64, projected bool) string {
 }
 
 // warnings returns the warnings that are due and not yet given; none once the run is being stopped.
-func (g *Guard) warnings(t Tick) []Warning {
+func (g *Guard) warnings(t Tick) []warning {
 	if g.state.Reason != "" {
 		return nil
 	}
-	var due []Warning
+	var due []warning
 	add := func(u limitUsage, share float64, projected bool, format string, args ...any) {
 		key := warnKey(u.objective, share, projected)
 		if g.state.Warned[key] {
@@ -336,7 +336,7 @@ func (g *Guard) warnings(t Tick) []Warning {
 			g.state.Warned = map[string]bool{}
 		}
 		g.state.Warned[key] = true
-		due = append(due, Warning{u.objective, share, projected, fmt.Sprintf(format, args...)})
+		due = append(due, warning{u.objective, share, projected, fmt.Sprintf(format, args...)})
 	}
 	for _, u := range g.uses() {
 		name, projected := "budget", t.ProjectedUSD

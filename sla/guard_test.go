@@ -26,7 +26,7 @@ func TestGuard(t *testing.T) {
 	reserve := func(t Tick, s float64) Tick { t.Reserve = seconds(s); return t }
 	stopping := func(t Tick) Tick { t.Stopping = true; return t }
 	type want struct {
-		action  Action
+		action  action
 		limit   Objective
 		already bool
 		next    float64 // s, −1 for never
@@ -262,7 +262,7 @@ func TestMissingTelemetryNeverDelaysAStop(t *testing.T) {
 		reserve := time.Duration(rapid.Int64Range(0, int64(time.Minute)).Draw(t, "reserve"))
 		full, poor := newGuard(t, spec, GuardOptions{}), newGuard(t, spec, GuardOptions{})
 		var now time.Duration
-		var early Action
+		var early action
 		for first := true; ; first = false {
 			tick := Tick{Elapsed: now, SpentUSD: rate * now.Hours(), USDPerHour: rate, Reserve: reserve}
 			heard := full.Step(tick)

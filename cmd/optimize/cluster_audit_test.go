@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/lease"
+	"trainopt/optimizer/observe"
 	"trainopt/optimizer/run"
 	"trainopt/simulator/replay"
 )
@@ -220,7 +220,7 @@ func TestClusterReturnsUnusedDevices(t *testing.T) {
 	}
 	w := newWorld(t)
 	w.write("train.py", wastefulTraining)
-	w.write("optimize_lease.py", string(lease.Python()))
+	w.write("optimize_lease.py", string(observe.Python()))
 	activity := filepath.Join(w.dir, "activity")
 	if err := os.Mkdir(activity, 0o700); err != nil {
 		t.Fatal(err)

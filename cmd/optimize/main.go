@@ -21,7 +21,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/launch/remote"
 	"trainopt/optimizer/run"
-	"trainopt/simulator/cells"
+	"trainopt/simulator/experiment"
 )
 
 // keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
@@ -45,7 +45,7 @@ func main() {
 
 // executeShare runs a task of an array job: the command that was started elsewhere, of which this process does a share.
 func executeShare(e *cli.Env) run.Code {
-	share, command, err := cells.Open(e.Args[1:])
+	share, command, err := experiment.Open(e.Args[1:])
 	if err != nil {
 		fmt.Fprintf(e.Stderr, "optimize: %v\n", err)
 		return run.CodeUsage

@@ -21,7 +21,7 @@ import (
 	"trainopt/internal/suggest"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
-	"trainopt/simulator/cells"
+	"trainopt/simulator/experiment"
 )
 
 // execute runs one command line and returns its exit code. Every refusal is one line on stderr; see cli.PrintError.
@@ -32,7 +32,7 @@ func execute(e *cli.Env) run.Code {
 	root.SetOut(e.Stdout)
 	root.SetErr(e.Stderr)
 	err := root.ExecuteContext(context.Background())
-	if errors.Is(err, cells.ErrShare) {
+	if errors.Is(err, experiment.ErrShare) {
 		return run.CodeDone
 	}
 	e.PrintError(err)

@@ -9,14 +9,14 @@ import (
 	"gonum.org/v1/gonum/optimize"
 
 	"trainopt/optimizer/history/measured"
-	"trainopt/simulator/training/profile"
+	"trainopt/simulator/pretrain"
 )
 
 var polluxModels = []string{"bert", "cifar10", "deepspeech2", "imagenet", "ncf"}
 
-func fitPollux(dir, model, date string) (profile.StepModel, error) {
-	s := profile.StepModel{
-		Origin: profile.PolluxOrigin, Name: model + "/t4", Family: model, GPU: "T4", GPUsPerNode: 4, MaxGPUs: 16,
+func fitPollux(dir, model, date string) (pretrain.StepModel, error) {
+	s := pretrain.StepModel{
+		Origin: pretrain.PolluxOrigin, Name: model + "/t4", Family: model, GPU: "T4", GPUsPerNode: 4, MaxGPUs: 16,
 	}
 	s.Fitted = date
 	t, err := measured.LoadPolluxTables(filepath.Join(dir, model))
@@ -43,7 +43,7 @@ func fitPollux(dir, model, date string) (profile.StepModel, error) {
 
 // fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from several starting points. The Huber loss
 // limits the influence of single measurements across nodes that are off by half.
-func fitCurve(rows []measured.StepRow) profile.StepCurve {
+func fitCurve(rows []measured.StepRow) pretrain.StepCurve {
 	loss := func(x []float64) float64 {
 		c := curveOf(x)
 		sum := 0.0
@@ -86,9 +86,9 @@ func fitCurve(rows []measured.StepRow) profile.StepCurve {
 
 // curveOf converts the search parameters to a curve. All of them are logarithms except the last, which is the logit of
 // the overlap power on (1, 10).
-func curveOf(x []float64) profile.StepCurve {
+func curveOf(x []float64) pretrain.StepCurve {
 	e := func(i int) float64 { return fiveDigits(math.Exp(max(-30, min(10, x[i])))) }
-	return profile.StepCurve{
+	return pretrain.StepCurve{
 		Fixed: e(0), PerBatch: e(1), Exponent: fiveDigits(math.Exp(max(-1, min(1, x[2])))),
 		Local: e(3), LocalPerGPU: e(4), Nodes: [3]float64{e(5), e(6), e(7)}, NodesPerGPU: e(8),
 		OverlapPower: fiveDigits(1 + 9/(1+math.Exp(-x[9]))),
@@ -97,7 +97,7 @@ func curveOf(x []float64) profile.StepCurve {
 
 // fitNoiseScale returns the φ for which (φ + M0)/(φ + M) best fits the measured efficiency of a sample over the whole
 // training: least squares in logarithms, by grid search over log φ.
-func fitNoiseScale(ps []measured.Progress) (float64, profile.FitError) {
+func fitNoiseScale(ps []measured.Progress) (float64, pretrain.FitError) {
 	m0 := ps[0].Batch
 	best, bestLoss := math.NaN(), math.Inf(1)
 	for l := 0.0; l <= 20; l += 0.01 {
@@ -137,7 +137,7 @@ func batchRange(rows []measured.StepRow) [2]int {
 }
 
 // curveError returns the error of a curve against measured rows.
-func curveError(c profile.StepCurve, rows []measured.StepRow) profile.FitError {
+func curveError(c pretrain.StepCurve, rows []measured.StepRow) pretrain.FitError {
 	var errs []float64
 	for _, r := range rows {
 		errs = append(errs, math.Abs(c.Seconds(r.GPUs(), len(r.Placement), r.Batch)/r.Seconds-1))
@@ -146,11 +146,11 @@ func curveError(c profile.StepCurve, rows []measured.StepRow) profile.FitError {
 }
 
 // summariseErrors returns the median and 90 % quantile of relative errors, rounded to four decimals.
-func summariseErrors(errs []float64) profile.FitError {
+func summariseErrors(errs []float64) pretrain.FitError {
 	s := slices.Sorted(slices.Values(errs))
 	if len(s) == 0 {
-		return profile.FitError{}
+		return pretrain.FitError{}
 	}
 	at := func(q float64) float64 { return math.Round(s[int(q*float64(len(s)-1)+0.5)]*1e4) / 1e4 }
-	return profile.FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
+	return pretrain.FitError{Points: len(s), Median: at(0.5), P90: at(0.9)}
 }

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 
 	"trainopt/optimizer/history/measured"
-	"trainopt/simulator/training/profile"
+	"trainopt/simulator/pretrain"
 )
 
 // profilesFitted is the day of the last fit.
@@ -16,11 +16,11 @@ const profilesFitted = "2026-11-21"
 // makeProfiles writes models.json from the published tables of Pollux and Gavel, pollux-profiles and gavel. Only tables whose
 // licence allows it (Apache-2.0, MIT) are read. The same tables and date give the same file.
 func makeProfiles(args []string, out io.Writer) error {
-	s, err := parseSources(args, "pollux-profiles and gavel", "simulator/training/profile/models.json", profilesFitted)
+	s, err := parseSources(args, "pollux-profiles and gavel", "simulator/pretrain/models.json", profilesFitted)
 	if err != nil {
 		return err
 	}
-	m := profile.Models{Schema: 1, Made: "go run ./internal/gen profiles"}
+	m := pretrain.Models{Schema: 1, Made: "go run ./internal/gen profiles"}
 	for _, model := range polluxModels {
 		fitted, err := fitPollux(filepath.Join(s.data, "pollux-profiles"), model, s.date)
 		if err != nil {
@@ -35,7 +35,7 @@ func makeProfiles(args []string, out io.Writer) error {
 		return err
 	}
 	for _, c := range curves {
-		counted := profile.CountModel{Origin: profile.GavelOrigin, GavelCurve: c}
+		counted := pretrain.CountModel{Origin: pretrain.GavelOrigin, GavelCurve: c}
 		counted.Fitted = s.date
 		m.Counts = append(m.Counts, counted)
 	}
@@ -44,14 +44,14 @@ func makeProfiles(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if _, err := profile.ParseModels(encoded); err != nil {
+	if _, err := pretrain.ParseModels(encoded); err != nil {
 		return err
 	}
 	return s.write(encoded)
 }
 
 // encodeModels writes one entry a line.
-func encodeModels(m profile.Models) ([]byte, error) {
+func encodeModels(m pretrain.Models) ([]byte, error) {
 	var b []byte
 	line := func(prefix string, v any, suffix string) error {
 		e, err := json.Marshal(v)

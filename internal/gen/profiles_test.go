@@ -8,12 +8,12 @@ import (
 	"testing"
 
 	"trainopt/optimizer/history/measured"
-	"trainopt/simulator/training/profile"
+	"trainopt/simulator/pretrain"
 )
 
 // A curve is found again from its own times, with one row in twenty off by half.
 func TestFitCurveFindsTheCurve(t *testing.T) {
-	truth := profile.StepCurve{Fixed: 0.02, PerBatch: 0.001, Exponent: 1.05, Local: 0.03, LocalPerGPU: 0.004,
+	truth := pretrain.StepCurve{Fixed: 0.02, PerBatch: 0.001, Exponent: 1.05, Local: 0.03, LocalPerGPU: 0.004,
 		Nodes: [3]float64{0.2, 0.15, 0.18}, NodesPerGPU: 0.003, OverlapPower: 2.5}
 	var rows []measured.StepRow
 	for _, placement := range [][]int{{1}, {2}, {3}, {4}, {1, 4}, {4, 4}, {2, 4, 4}, {4, 4, 4}, {4, 4, 4, 4}} {
@@ -52,11 +52,11 @@ func TestFitsAgainstTables(t *testing.T) {
 	if _, err := os.Stat(dir); err != nil {
 		t.Skipf("no measured tables here: %v", err)
 	}
-	text, err := os.ReadFile("../../simulator/training/profile/models.json")
+	text, err := os.ReadFile("../../simulator/pretrain/models.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var m profile.Models
+	var m pretrain.Models
 	if err := json.Unmarshal(text, &m); err != nil {
 		t.Fatal(err)
 	}

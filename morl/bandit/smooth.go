@@ -11,7 +11,7 @@ import (
 // 2017): a common level, a smooth curve of amplitude curveSD and Length, and an independent deviation per arm. Costs
 // scatter around their arm's mean by a relative noise that is common to all arms and estimated from repeated pulls.
 // The scales suit training runs over batch sizes: they were chosen on the six V100 jobs of the Zeus traces and
-// validated on the eight of other GPUs (trainopt/simulator/training/recurring).
+// validated on the eight of other GPUs (trainopt/simulator/trial).
 const (
 	levelSD     = 3.0  // log: a factor of 20 either way
 	curveSD     = 0.7  // log: a factor of 2

@@ -83,7 +83,7 @@ func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
 	if methods[c.Method] == nil {
-		errs = append(errs, fmt.Errorf("learning method %q: want one of %v", c.Method, Methods()))
+		errs = append(errs, fmt.Errorf("learning method %q: want one of %v", c.Method, methodNames()))
 	}
 	if models[c.Policy] == nil {
 		errs = append(errs, fmt.Errorf("policy %q: want one of %v", c.Policy, policies()))
@@ -120,8 +120,8 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Methods returns the names of the learning methods, sorted.
-func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
+// methodNames returns the names of the learning methods, sorted.
+func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
 
 // policies returns the names of the kinds of policy, sorted.
 func policies() []string { return slices.Sorted(maps.Keys(models)) }

@@ -433,7 +433,7 @@ func TestActionsWithoutRewardAreLeftOut(t *testing.T) {
 }
 
 func TestDivergenceIsSaid(t *testing.T) {
-	for _, method := range Methods() {
+	for _, method := range methodNames() {
 		l := made(t, corridorShape, Config{Method: method}, 1)
 		l.nets[len(l.nets)-1].Params()[0] = float32(math.Inf(1))
 		l.nets[0].Params()[0] = float32(math.Inf(1))

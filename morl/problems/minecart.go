@@ -10,12 +10,12 @@ import (
 
 // Actions of the minecart.
 const (
-	Mine = iota
-	TurnLeft
-	TurnRight
-	Accelerate
-	Brake
-	Idle
+	mineOre = iota
+	turnLeft
+	turnRight
+	accelerate
+	brake
+	idle
 	minecartActions
 )
 
@@ -72,7 +72,7 @@ var _ Problem = (*minecart)(nil)
 
 // minecartDeterministic returns the minecart of Abels et al. (2019) without noise: drive from the base at (0, 0) in
 // the unit square to one of five mines, stop, mine, and return to the base, which sells the ore and ends the episode.
-// An action lasts 4 frames. Actions: Mine (only at rest near a mine; the cart holds 1.5), TurnLeft, TurnRight (10°
+// An action lasts 4 frames. Actions: Mine (only at rest near a mine; the cart holds 1.5), turnLeft, turnRight (10°
 // per frame), Accelerate, Brake, Idle. Objectives: first ore, second ore, fuel (negative). The state is x, y, speed,
 // sine and cosine of the direction, and the two ores as shares of the capacity. The problem is deterministic. Limit
 // 1000; reference (−1, −1, −200).
@@ -116,7 +116,7 @@ func (m *minecart) Step(action int) morl.Outcome {
 }
 
 // Return simulates one episode.
-func (m *minecart) Return(policy Policy, gamma float64) []float64 {
+func (m *minecart) Return(policy tablePolicy, gamma float64) []float64 {
 	checkGamma(m.Name(), gamma)
 	c := cart{angle: facing}
 	var seen [5 + ores]float32
@@ -147,9 +147,9 @@ func (c *cart) show(into *[5 + ores]float32) []float32 {
 // fuel returns the fuel reward of an action, in full even if the episode ends during it.
 func fuel(action int) float64 {
 	switch action {
-	case Mine:
+	case mineOre:
 		return frames * (fuelIdle + fuelMine)
-	case Accelerate:
+	case accelerate:
 		return frames * (fuelIdle + fuelAccel)
 	}
 	return frames * fuelIdle
@@ -161,15 +161,15 @@ func (c *cart) act(action int) (reward [ores + 1]float64) {
 	reward[ores] = fuel(action)
 	for range frames {
 		switch action {
-		case Mine:
+		case mineOre:
 			c.mine()
-		case TurnLeft:
+		case turnLeft:
 			c.angle = turned(c.angle, -turn)
-		case TurnRight:
+		case turnRight:
 			c.angle = turned(c.angle, turn)
-		case Accelerate:
+		case accelerate:
 			c.speed = min(c.speed+acceleration, topSpeed)
-		case Brake:
+		case brake:
 			c.speed = max(c.speed-deceleration, 0)
 		}
 		if c.returned {

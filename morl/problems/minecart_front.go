@@ -43,11 +43,11 @@ func (p listedPlan) earns(gamma float64) []float64 {
 // listedPlans returns the plans for all mines and the short trip.
 func listedPlans() []listedPlan {
 	const perTurn = turn * frames
-	round := slices.Repeat([]int{TurnLeft}, 4) // 160°: the largest number of whole actions within half a turn
+	round := slices.Repeat([]int{turnLeft}, 4) // 160°: the largest number of whole actions within half a turn
 	var plans []listedPlan
 	for _, m := range mines {
 		degrees := math.Abs(math.Atan2(m.y, m.x)*180/math.Pi - facing)
-		turns := slices.Repeat([]int{TurnLeft}, int(math.Ceil(degrees/perTurn)))
+		turns := slices.Repeat([]int{turnLeft}, int(math.Ceil(degrees/perTurn)))
 		perAction, sum := m.ore, 0.0
 		for i := range perAction {
 			perAction[i] *= frames
@@ -55,8 +55,8 @@ func listedPlans() []listedPlan {
 		}
 		for _, drive := range drives(length(m.x, m.y) - mineRadius - baseRadius/2) {
 			for times := 1; times <= int(math.Ceil(capacity/sum)); times++ {
-				p := listedPlan{actions: slices.Concat(turns, drive, []int{Brake}, round,
-					slices.Repeat([]int{Mine}, times), drive)}
+				p := listedPlan{actions: slices.Concat(turns, drive, []int{brake}, round,
+					slices.Repeat([]int{mineOre}, times), drive)}
 				for i, x := range perAction {
 					p.ore[i] = x * float64(times) / max(1, sum*float64(times)/capacity)
 				}
@@ -66,7 +66,7 @@ func listedPlans() []listedPlan {
 	}
 	// To the edge of the base and back.
 	for _, drive := range drives(baseRadius - mineRadius - baseRadius/2) {
-		plans = append(plans, listedPlan{actions: slices.Concat(drive, round, []int{Idle}, drive[1:])})
+		plans = append(plans, listedPlan{actions: slices.Concat(drive, round, []int{idle}, drive[1:])})
 	}
 	return plans
 }
@@ -77,11 +77,11 @@ func drives(distance float64) [][]int {
 	var list [][]int
 	var extend func(sofar []int, speed, left float64)
 	extend = func(sofar []int, speed, left float64) {
-		for _, a := range []int{Accelerate, Idle} {
+		for _, a := range []int{accelerate, idle} {
 			next := append(slices.Clone(sofar), a)
 			faster, remains := speed, left
 			for range frames {
-				if a == Accelerate {
+				if a == accelerate {
 					faster += acceleration
 				}
 				remains -= faster
@@ -98,6 +98,6 @@ func drives(distance float64) [][]int {
 		speed += acceleration
 		left -= speed
 	}
-	extend([]int{Accelerate}, speed, left)
+	extend([]int{accelerate}, speed, left)
 	return list
 }

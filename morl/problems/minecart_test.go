@@ -73,8 +73,8 @@ func TestMinecartFrontIsTheShippedApproximation(t *testing.T) {
 // TestMinecartListedPlanCanBeEarned requires that a listed plan to the last mine, and its mirror image, earn the
 // listed return when executed.
 func TestMinecartListedPlanCanBeEarned(t *testing.T) {
-	const a, b, m, i = Accelerate, Brake, Mine, Idle
-	plans := map[string]struct{ turn, ore int }{"last mine": {TurnLeft, 1}, "first mine": {TurnRight, 0}}
+	const a, b, m, i = accelerate, brake, mineOre, idle
+	plans := map[string]struct{ turn, ore int }{"last mine": {turnLeft, 1}, "first mine": {turnRight, 0}}
 	for name, c := range plans {
 		p, l := minecartDeterministic(), c.turn
 		actions := []int{l, a, a, i, i, b, l, l, l, l, m, m, a, a, i, i}
@@ -100,7 +100,7 @@ func TestMinecartInvariants(t *testing.T) {
 		c := cart{angle: facing}
 		for range 300 {
 			before := c
-			action := rapid.SampledFrom([]int{Mine, TurnLeft, TurnRight, Accelerate, Accelerate, Brake, Idle}).Draw(r, "action")
+			action := rapid.SampledFrom([]int{mineOre, turnLeft, turnRight, accelerate, accelerate, brake, idle}).Draw(r, "action")
 			reward := c.act(action)
 			load, was := c.content[0]+c.content[1], before.content[0]+before.content[1]
 			switch {
@@ -108,11 +108,11 @@ func TestMinecartInvariants(t *testing.T) {
 				r.Fatalf("out of bounds: %+v", c)
 			case load > capacity+1e-12:
 				r.Fatalf("overloaded: %+v", c)
-			case load > was && (action != Mine || before.speed >= atRest):
+			case load > was && (action != mineOre || before.speed >= atRest):
 				r.Fatalf("ore from action %d: %+v, then %+v", action, before, c)
 			case reward[ores] != fuel(action):
 				r.Fatalf("action %d costs %v", action, reward[ores])
-			case before.speed == 0 && action != Accelerate && (c.x != before.x || c.y != before.y):
+			case before.speed == 0 && action != accelerate && (c.x != before.x || c.y != before.y):
 				r.Fatalf("at rest, action %d moves: %+v, then %+v", action, before, c)
 			}
 			if !c.returned {

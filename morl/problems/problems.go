@@ -21,9 +21,9 @@ import (
 	"trainopt/morl"
 )
 
-// Policy returns an action for a state as encoded by the environment; mask is as in morl.Observation. The state may
+// tablePolicy returns an action for a state as encoded by the environment; mask is as in morl.Observation. The state may
 // be overwritten after the call.
-type Policy = func(state []float32, mask []bool) int
+type tablePolicy = func(state []float32, mask []bool) int
 
 // Problem is an environment with a known solution.
 type Problem interface {
@@ -43,7 +43,7 @@ type Problem interface {
 	// Return computes the exact expected discounted return of an episode under a deterministic policy that depends on
 	// the state only: Σ γ^t r_t over the at most Limit actions of the episode. It does not affect the current
 	// episode. With finitely many states it calls the policy at most once per state. It panics on an invalid action.
-	Return(policy Policy, gamma float64) []float64
+	Return(policy tablePolicy, gamma float64) []float64
 }
 
 // ByName maps names to constructors of new problems.

@@ -105,7 +105,7 @@ func encode(into []float32, state int) []float32 {
 }
 
 // Return propagates the probabilities of the states, action by action: O(limit · states).
-func (t *table) Return(policy Policy, gamma float64) []float64 {
+func (t *table) Return(policy tablePolicy, gamma float64) []float64 {
 	checkGamma(t.name, gamma)
 	chosen := make([]int, t.states)
 	for s := range chosen {

@@ -15,7 +15,7 @@ func tables() []*table {
 }
 
 // ask returns a Policy from a list of actions by state.
-func (t *table) ask(actions []int) Policy {
+func (t *table) ask(actions []int) tablePolicy {
 	return func(state []float32, _ []bool) int {
 		for s, x := range state {
 			if x == 1 {
@@ -27,7 +27,7 @@ func (t *table) ask(actions []int) Policy {
 }
 
 // follow returns a Policy from the actions of one episode without a death.
-func (t *table) follow(test *testing.T, actions []int) Policy {
+func (t *table) follow(test *testing.T, actions []int) tablePolicy {
 	test.Helper()
 	by := make([]int, t.states)
 	for s := range by {
@@ -48,7 +48,7 @@ func (t *table) follow(test *testing.T, actions []int) Policy {
 }
 
 // play returns the mean discounted return of simulated episodes.
-func play(p Problem, policy Policy, gamma float64, episodes int, rng *rand.Rand) []float64 {
+func play(p Problem, policy tablePolicy, gamma float64, episodes int, rng *rand.Rand) []float64 {
 	mean := make([]float64, len(p.Shape().Objectives))
 	for range episodes {
 		discount, o := 1.0, p.Reset(rng)

@@ -27,7 +27,7 @@ type Analyzer struct {
 	options Options
 	entries map[string]history.Entry
 	sources []source
-	logs    []ReadLog
+	logs    []readLog
 	notes   []string
 }
 
@@ -37,8 +37,8 @@ type source struct {
 	ids  []string
 }
 
-// ReadLog summarises the reading of one log.
-type ReadLog struct {
+// readLog summarises the reading of one log.
+type readLog struct {
 	Path     string   `json:"path"`
 	Format   string   `json:"format"`
 	Rows     int      `json:"rows"`
@@ -64,7 +64,7 @@ func (a *Analyzer) AddLog(path string, o logs.Options) error {
 	if len(log.Entries) == 0 {
 		return fmt.Errorf("read training log %s: no row with the time or the progress of a training", path)
 	}
-	a.logs = append(a.logs, ReadLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...),
+	a.logs = append(a.logs, readLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...),
 		Odd: log.Odd, FirstOdd: append([]string{}, log.FirstOdd...)})
 	if log.Odd > 0 {
 		a.Note(fmt.Sprintf("%s: %s, first: %s", path, chart.Plural(log.Odd, "odd value"), log.FirstOdd[0]))
@@ -144,12 +144,12 @@ type Characteristics struct {
 	Families []string `json:"families"`
 	Datasets []string `json:"datasets"`
 	// Frameworks and Scripts that trained it.
-	Frameworks []string `json:"frameworks"`
-	Scripts    []string `json:"scripts"`
-	Params     Summary  `json:"params"`       // trained parameters
-	Layers     Summary  `json:"layers"`       //
-	DataCount  Summary  `json:"data_count"`   // samples per epoch
-	DataSizeMB Summary  `json:"data_size_mb"` // MB
+	Frameworks []string     `json:"frameworks"`
+	Scripts    []string     `json:"scripts"`
+	Params     valueSummary `json:"params"`       // trained parameters
+	Layers     valueSummary `json:"layers"`       //
+	DataCount  valueSummary `json:"data_count"`   // samples per epoch
+	DataSizeMB valueSummary `json:"data_size_mb"` // MB
 }
 
 // Characteristics returns the known properties of each model, sorted by name.
@@ -176,7 +176,7 @@ func characteristics(runs []Run) []Characteristics {
 			slices.Sort(seen)
 			return seen
 		}
-		numbers := func(of func(history.Job) float64) Summary {
+		numbers := func(of func(history.Job) float64) valueSummary {
 			var v []float64
 			for _, r := range byModel[model] {
 				v = append(v, of(r.Job))

@@ -8,40 +8,40 @@ import (
 	"trainopt/optimizer/history"
 )
 
-// Best is the best configuration for the same work, by one measure.
-type Best struct {
+// bestConfig is the best configuration for the same work, by one measure.
+type bestConfig struct {
 	By string `json:"by"` // "time", "cost", "throughput_per_dollar"
 	// Config is the configuration as text, On its fields.
 	Config string       `json:"config"`
-	On     ConfigRecord `json:"on"`
-	Value  Estimate     `json:"value"`
+	On     configRecord `json:"on"`
+	Value  estimated    `json:"value"`
 	Unit   string       `json:"unit"` // "s per epoch", "USD per epoch", "samples per USD"
 	RunIDs []string     `json:"run_ids"`
 	// Configs is the number of comparable configurations, including this one.
 	Configs int `json:"configs"`
 	// ThanMedianPct and ThanSecondPct are the advantage over the median and over the second best, in percent of
 	// those; unknown when only one configuration is comparable.
-	ThanMedianPct Number `json:"better_than_median_pct"`
-	ThanSecondPct Number `json:"better_than_second_pct"`
-	Second        string `json:"second"`
+	ThanMedianPct jsonNumber `json:"better_than_median_pct"`
+	ThanSecondPct jsonNumber `json:"better_than_second_pct"`
+	Second        string     `json:"second"`
 	// Distinct reports whether the 90 % interval of the ratio to the second excludes 1; nil unless both consist of
 	// several runs.
 	Distinct *bool `json:"distinct"`
 }
 
-// ConfigRecord is the JSON format of a configuration.
-type ConfigRecord struct {
-	GPU       string `json:"gpu"`
-	GPUs      Number `json:"gpus"`
-	Nodes     Number `json:"nodes"`
-	CPUs      Number `json:"cpus"`
-	MemoryGiB Number `json:"memory_gib"`
-	BatchSize Number `json:"batch_size"`
-	Machine   string `json:"machine"`
+// configRecord is the JSON format of a configuration.
+type configRecord struct {
+	GPU       string     `json:"gpu"`
+	GPUs      jsonNumber `json:"gpus"`
+	Nodes     jsonNumber `json:"nodes"`
+	CPUs      jsonNumber `json:"cpus"`
+	MemoryGiB jsonNumber `json:"memory_gib"`
+	BatchSize jsonNumber `json:"batch_size"`
+	Machine   string     `json:"machine"`
 }
 
-func recordOf(c history.Config) ConfigRecord {
-	return ConfigRecord{c.GPU, Number(c.GPUs), Number(positive(float64(c.Nodes))), Number(c.CPUs), Number(c.MemoryGiB), Number(c.Batch), c.Machine}
+func recordOf(c history.Config) configRecord {
+	return configRecord{c.GPU, jsonNumber(c.GPUs), jsonNumber(positive(float64(c.Nodes))), jsonNumber(c.CPUs), jsonNumber(c.MemoryGiB), jsonNumber(c.Batch), c.Machine}
 }
 
 // criterion is a measure of the best configuration.
@@ -75,13 +75,13 @@ func plural(unit string) string {
 type arm struct {
 	key   string
 	on    history.Config
-	value Estimate
+	value estimated
 	ids   []string
 }
 
 // best returns the best configuration by each measure with data. Failed runs are excluded. The value of a
 // configuration is the geometric mean over its runs. O(n log n).
-func best(work Work, runs []measured) []Best {
+func best(work workTotals, runs []measured) []bestConfig {
 	samples := !slices.ContainsFunc(runs, func(m measured) bool { return !known(m.Speed) })
 	if !samples { // use one measure for all runs
 		runs = slices.Clone(runs)
@@ -89,7 +89,7 @@ func best(work Work, runs []measured) []Best {
 			runs[i].perUSD = positive(3600 / (runs[i].seconds * runs[i].HourUSD))
 		}
 	}
-	list := []Best{}
+	list := []bestConfig{}
 	for _, c := range criteria {
 		if arms := armsOf(runs, c); len(arms) > 0 {
 			b := winner(arms, c.better)
@@ -131,10 +131,10 @@ func armsOf(runs []measured, c criterion) []arm {
 }
 
 // winner returns the first configuration with its advantage over the median and the second one.
-func winner(arms []arm, better float64) Best {
+func winner(arms []arm, better float64) bestConfig {
 	first := arms[0]
-	b := Best{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),
-		ThanMedianPct: Number(unknown()), ThanSecondPct: Number(unknown())}
+	b := bestConfig{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),
+		ThanMedianPct: jsonNumber(unknown()), ThanSecondPct: jsonNumber(unknown())}
 	if len(arms) < 2 {
 		return b
 	}
@@ -142,7 +142,7 @@ func winner(arms []arm, better float64) Best {
 	for _, a := range arms {
 		values = append(values, float64(a.value.Mean))
 	}
-	than := func(v float64) Number { return Number(100 * better * (float64(first.value.Mean)/v - 1)) }
+	than := func(v float64) jsonNumber { return jsonNumber(100 * better * (float64(first.value.Mean)/v - 1)) }
 	second := arms[1]
 	b.ThanMedianPct, b.ThanSecondPct, b.Second = than(stat.Median(knownOf(values))), than(float64(second.value.Mean)), configWords(second.on)
 	if r := first.value.over(second.value); r.Lo.Known() {

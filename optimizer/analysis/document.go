@@ -70,7 +70,7 @@ func (r *Report) tiles() []page.Tile {
 }
 
 // prices describes the prices and the number of runs at each.
-func (t *Totals) prices() []string {
+func (t *runTotals) prices() []string {
 	var list []string
 	for _, p := range t.Prices {
 		list = append(list, chart.Plural(p.Runs, "run")+" "+p.Words)
@@ -82,7 +82,7 @@ func (t *Totals) prices() []string {
 }
 
 // section returns the section of a model.
-func (g *Group) section(id string, curves int) page.Section {
+func (g *group) section(id string, curves int) page.Section {
 	s := page.Section{ID: id, Title: g.name(), Intro: g.Work.words()}
 	var best []page.Field
 	for _, b := range g.Best {
@@ -102,8 +102,8 @@ func (g *Group) section(id string, curves int) page.Section {
 	return s
 }
 
-func (f Finding) block() page.Block {
-	b := page.Block{Caption: (&Group{Model: f.Model, Dataset: f.Dataset}).name() + ", " + causes[f.Cause], Fields: page.Fields("evidence", f.Evidence)}
+func (f finding) block() page.Block {
+	b := page.Block{Caption: (&group{Model: f.Model, Dataset: f.Dataset}).name() + ", " + causes[f.Cause], Fields: page.Fields("evidence", f.Evidence)}
 	if lost := f.lost(); lost != "" {
 		b.Fields = append(b.Fields, page.Field{Name: "money", Value: lost})
 	}
@@ -111,7 +111,7 @@ func (f Finding) block() page.Block {
 	return b
 }
 
-func (a *LimitSummary) section() page.Section {
+func (a *limitSummary) section() page.Section {
 	s := page.Section{ID: "limits", Title: "Limits", Blocks: []page.Block{{Table: a.termTable()}}}
 	if len(a.Broken) > 0 {
 		s.Blocks = append(s.Blocks, page.Block{Caption: "Missed by", Table: a.brokenTable()})

@@ -8,43 +8,43 @@ import (
 	"trainopt/sla"
 )
 
-// LimitSummary contains the number of runs that meet given limits, and the violations.
-type LimitSummary struct {
-	Terms []Term `json:"terms"`
+// limitSummary contains the number of runs that meet given limits, and the violations.
+type limitSummary struct {
+	Terms []term `json:"terms"`
 	// Broken contains the violations by limit, largest first.
-	Broken []Violation `json:"broken"`
+	Broken []violation `json:"broken"`
 }
 
-// Term is one limit evaluated over all runs.
-type Term struct {
+// term is one limit evaluated over all runs.
+type term struct {
 	Objective sla.Objective `json:"objective"`
-	Limit     Number        `json:"limit"`
+	Limit     jsonNumber    `json:"limit"`
 	Unit      string        `json:"unit"`
 	Met       int           `json:"met"`
 	Violated  int           `json:"violated"`
 	Unknown   int           `json:"unknown"` // not measured, or an unfinished run
 	// Share is violated/(met+violated), 0…1; NaN when both are 0.
-	Share Number `json:"share_violated"`
+	Share jsonNumber `json:"share_violated"`
 }
 
-// Violation is a limit missed by a run.
-type Violation struct {
+// violation is a limit missed by a run.
+type violation struct {
 	RunID     string        `json:"run_id"`
 	Name      string        `json:"name"`
 	Model     string        `json:"model"`
 	Objective sla.Objective `json:"objective"`
-	Limit     Number        `json:"limit"`
-	Value     Number        `json:"value"`
+	Limit     jsonNumber    `json:"limit"`
+	Value     jsonNumber    `json:"value"`
 	Unit      string        `json:"unit"`
 	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit.
-	OverPct Number `json:"over_pct"`
+	OverPct jsonNumber `json:"over_pct"`
 }
 
-// Judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
+// judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
 // the measurement. Throughput is that of the steady state; time and cost are those of the whole run. A failed or
 // stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training
 // log see [sla.Violations].
-func Judge(e history.Entry, limits sla.Spec) []sla.Verdict {
+func judge(e history.Entry, limits sla.Spec) []sla.Verdict {
 	r := newRun(e, nil)
 	return r.judge(limits)
 }
@@ -68,16 +68,16 @@ func (r *Run) judge(limits sla.Spec) []sla.Verdict {
 
 // agreement evaluates all trainings against the limits. It returns nil without limits. Violations are sorted by limit
 // and then by excess.
-func agreement(list []Training, limits sla.Spec) *LimitSummary {
+func agreement(list []training, limits sla.Spec) *limitSummary {
 	agreed := limits.Agreed()
 	if len(agreed) == 0 {
 		return nil
 	}
-	a := &LimitSummary{Broken: []Violation{}}
-	terms := map[sla.Objective]*Term{}
+	a := &limitSummary{Broken: []violation{}}
+	terms := map[sla.Objective]*term{}
 	for _, o := range agreed {
 		limit, _, unit, _ := limits.Limit(o)
-		terms[o] = &Term{Objective: o, Limit: Number(limit), Unit: unit}
+		terms[o] = &term{Objective: o, Limit: jsonNumber(limit), Unit: unit}
 	}
 	for _, t := range list {
 		for _, v := range t.Whole.judge(limits) {
@@ -87,8 +87,8 @@ func agreement(list []Training, limits sla.Spec) *LimitSummary {
 				term.Met++
 			case sla.Violated:
 				term.Violated++
-				a.Broken = append(a.Broken, Violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
-					Limit: Number(v.Limit), Value: Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
+				a.Broken = append(a.Broken, violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
+					Limit: jsonNumber(v.Limit), Value: jsonNumber(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
 			default:
 				term.Unknown++
 			}
@@ -96,10 +96,10 @@ func agreement(list []Training, limits sla.Spec) *LimitSummary {
 	}
 	for _, o := range agreed {
 		t := terms[o]
-		t.Share = Number(float64(t.Violated) / float64(t.Met+t.Violated))
+		t.Share = jsonNumber(float64(t.Violated) / float64(t.Met+t.Violated))
 		a.Terms = append(a.Terms, *t)
 	}
-	slices.SortStableFunc(a.Broken, func(x, y Violation) int {
+	slices.SortStableFunc(a.Broken, func(x, y violation) int {
 		if c := slices.Index(agreed, x.Objective) - slices.Index(agreed, y.Objective); c != 0 {
 			return c
 		}
@@ -115,16 +115,16 @@ func agreement(list []Training, limits sla.Spec) *LimitSummary {
 }
 
 // overLimit returns the excess or shortfall of a missed limit in percent; unlike the severity it is not clipped.
-func overLimit(v sla.Verdict) Number {
+func overLimit(v sla.Verdict) jsonNumber {
 	pct := 100 * (*v.Value/v.Limit - 1)
 	if pct < 0 {
 		pct = -pct
 	}
-	return Number(pct)
+	return jsonNumber(pct)
 }
 
 // span returns the first and the last known start.
-func span(list []Training) (from, to time.Time) {
+func span(list []training) (from, to time.Time) {
 	for _, t := range list {
 		at := t.Whole.At
 		if at.IsZero() {

@@ -245,7 +245,7 @@ func TestJudge(t *testing.T) {
 			c.change(&e)
 		}
 		got := ""
-		for _, v := range Judge(e, limits) {
+		for _, v := range judge(e, limits) {
 			got += string(map[sla.Status]byte{sla.Met: 'm', sla.Violated: 'v', sla.Unknown: 'u'}[v.Status])
 		}
 		if got != c.want {

@@ -38,7 +38,7 @@ func (r *Report) timeBars() chart.Picture {
 
 // plane plots time against cost of the comparable runs of a model and marks the best ones; nil for fewer than two
 // points.
-func (g *Group) plane(id string) *chart.Picture {
+func (g *group) plane(id string) *chart.Picture {
 	seen := 0
 	for _, m := range g.comparable {
 		if known(m.seconds) && known(m.usd) {
@@ -72,7 +72,7 @@ func (g *Group) plane(id string) *chart.Picture {
 }
 
 // nearest returns the id of the best run of a best configuration.
-func nearest(runs []measured, b Best) string {
+func nearest(runs []measured, b bestConfig) string {
 	of := func(m measured) float64 {
 		if b.By == "cost" {
 			return m.usd
@@ -93,7 +93,7 @@ func nearest(runs []measured, b Best) string {
 const mostSeries = 4 // number of colours
 
 // scalingPictures plots the curves of each knob, and the efficiency for a knob with a price.
-func (g *Group) scalingPictures(id string) []chart.Picture {
+func (g *group) scalingPictures(id string) []chart.Picture {
 	var list []chart.Picture
 	for _, k := range knobs {
 		speed := chart.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], X: chart.Axis{Name: knobNames[k.name]}, Y: chart.Axis{Zero: true}}
@@ -127,7 +127,7 @@ func (g *Group) scalingPictures(id string) []chart.Picture {
 	return list
 }
 
-func seriesName(c *Curve) string {
+func seriesName(c *curve) string {
 	if c.GPU == "" {
 		return c.Held
 	}

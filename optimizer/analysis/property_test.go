@@ -93,7 +93,7 @@ func TestBestIsNeverWorse(t *testing.T) {
 }
 
 // check compares the best with every comparable configuration, by an independent mean.
-func check(t *rapid.T, g Group, b Best) {
+func check(t *rapid.T, g group, b bestConfig) {
 	if b.By == "throughput_per_dollar" && b.Unit != "samples per USD" {
 		return // per unit, which check cannot compute from the report
 	}
@@ -130,7 +130,7 @@ func TestOrderAndOtherModelsChangeNothing(t *testing.T) {
 			t.Fatalf("the order matters:\n%s\n%s", a, b)
 		}
 		both := analyze(append(slices.Clone(mine), other...), Options{Limits: strict})
-		at := slices.IndexFunc(both.Models, func(g Group) bool { return g.Model == "m" })
+		at := slices.IndexFunc(both.Models, func(g group) bool { return g.Model == "m" })
 		if len(alone.Models) == 0 {
 			return
 		}

@@ -17,9 +17,6 @@ var formats = page.Formats[*Report]{
 	"markdown": page.MarkdownOf(func(r *Report) page.Document { return r.document(math.MaxInt) }),
 }
 
-// Known reports whether Render supports the format.
-func Known(format string) bool { return formats[format] != nil }
-
 // FormatNames returns the formats for display.
 func FormatNames() string { return formats.Words() }
 

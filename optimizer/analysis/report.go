@@ -26,73 +26,73 @@ type Report struct {
 	Probes int        `json:"probes"`
 	From   *time.Time `json:"from"` // first and last known start
 	To     *time.Time `json:"to"`
-	Totals Totals     `json:"totals"`
+	Totals runTotals  `json:"totals"`
 	// Models are the runs by model and data set, sorted by name.
-	Models          []Group           `json:"models"`
+	Models          []group           `json:"models"`
 	Characteristics []Characteristics `json:"characteristics"`
 	// Findings are ordered by their cost, highest first; those without an amount are last.
-	Findings  []Finding     `json:"findings"`
-	Agreement *LimitSummary `json:"agreement"`
-	Read      []ReadLog     `json:"logs_read"`
+	Findings  []finding     `json:"findings"`
+	Agreement *limitSummary `json:"agreement"`
+	Read      []readLog     `json:"logs_read"`
 	Notes     []string      `json:"notes"`
 
 	runs      []Run // rows of the CSV
-	trainings []Training
+	trainings []training
 }
 
-// Totals are sums over runs. Each sum covers the runs with a known value, whose number is in the corresponding count.
-type Totals struct {
+// runTotals are sums over runs. Each sum covers the runs with a known value, whose number is in the corresponding count.
+type runTotals struct {
 	Runs    int `json:"runs"`
 	Failed  int `json:"failed"`
 	Stopped int `json:"stopped"`
 	// EndUnknown counts the runs with an unknown final state, such as imported logs.
 	EndUnknown int `json:"end_unknown"`
 	// FailedShare is the share of failed runs among those with a known final state, 0…1.
-	FailedShare Number `json:"failed_share"`
+	FailedShare jsonNumber `json:"failed_share"`
 
-	Seconds       Number `json:"seconds"`
-	MedianSeconds Number `json:"median_seconds"`
-	Timed         int    `json:"timed"`
-	CostUSD       Number `json:"cost_usd"`
-	MedianUSD     Number `json:"median_usd"`
-	Priced        int    `json:"priced"`
-	Unpriced      int    `json:"unpriced"`
+	Seconds       jsonNumber `json:"seconds"`
+	MedianSeconds jsonNumber `json:"median_seconds"`
+	Timed         int        `json:"timed"`
+	CostUSD       jsonNumber `json:"cost_usd"`
+	MedianUSD     jsonNumber `json:"median_usd"`
+	Priced        int        `json:"priced"`
+	Unpriced      int        `json:"unpriced"`
 	// LostUSD is the cost of failed runs with a price; LostOf is their number.
-	LostUSD      Number  `json:"lost_usd"`
-	LostOf       int     `json:"lost_of"`
-	EnergyJoules Number  `json:"energy_joules"`
-	Metered      int     `json:"metered"` // runs with known energy
-	Prices       []Price `json:"prices"`
+	LostUSD      jsonNumber `json:"lost_usd"`
+	LostOf       int        `json:"lost_of"`
+	EnergyJoules jsonNumber `json:"energy_joules"`
+	Metered      int        `json:"metered"` // runs with known energy
+	Prices       []price    `json:"prices"`
 }
 
-// Price is a price list with the number of runs priced by it.
-type Price struct {
+// price is a price list with the number of runs priced by it.
+type price struct {
 	Words string      `json:"words"`
 	Rates *cost.Rates `json:"rates"` // nil when the log contains the cost but no price
 	Runs  int         `json:"runs"`
 }
 
-// Group contains the runs of one model on one data set.
-type Group struct {
-	Model   string `json:"model"`
-	Dataset string `json:"dataset"` // "" when unknown
-	Totals  Totals `json:"totals"`
+// group contains the runs of one model on one data set.
+type group struct {
+	Model   string    `json:"model"`
+	Dataset string    `json:"dataset"` // "" when unknown
+	Totals  runTotals `json:"totals"`
 
-	Throughput    Summary `json:"throughput"` // samples/s in steady state, of each segment
-	GPUUtil       Summary `json:"gpu_util"`
-	CPUUtil       Summary `json:"cpu_util"`
-	PeakMemoryGiB Summary `json:"peak_memory_gib"`
-	GPUMemoryGiB  Summary `json:"gpu_memory_gib"`
+	Throughput    valueSummary `json:"throughput"` // samples/s in steady state, of each segment
+	GPUUtil       valueSummary `json:"gpu_util"`
+	CPUUtil       valueSummary `json:"cpu_util"`
+	PeakMemoryGiB valueSummary `json:"peak_memory_gib"`
+	GPUMemoryGiB  valueSummary `json:"gpu_memory_gib"`
 
-	Work   Work    `json:"work"`
-	Best   []Best  `json:"best"`
-	Curves []Curve `json:"scaling"`
+	Work   workTotals   `json:"work"`
+	Best   []bestConfig `json:"best"`
+	Curves []curve      `json:"scaling"`
 
 	comparable []measured
 }
 
 // name returns the display name of a group.
-func (g *Group) name() string {
+func (g *group) name() string {
 	if g.Dataset == "" {
 		return g.Model
 	}
@@ -102,8 +102,8 @@ func (g *Group) name() string {
 // Analyze evaluates everything that was added. It does not modify the analyzer, and the result does not depend on the
 // order of additions. Planned and running entries are excluded and noted.
 func (a *Analyzer) Analyze() *Report {
-	r := &Report{Schema: schemaVersion, Models: []Group{}, Findings: []Finding{}, Read: append([]ReadLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
-	slices.SortStableFunc(r.Read, func(x, y ReadLog) int { return strings.Compare(x.Path, y.Path) })
+	r := &Report{Schema: schemaVersion, Models: []group{}, Findings: []finding{}, Read: append([]readLog{}, a.logs...), Notes: append([]string{}, a.notes...)}
+	slices.SortStableFunc(r.Read, func(x, y readLog) int { return strings.Compare(x.Path, y.Path) })
 	slices.Sort(r.Notes)
 	r.Notes = slices.Compact(r.Notes)
 	all := a.runs([]history.Kind{history.Run, history.Log, history.Probe})
@@ -142,7 +142,7 @@ func (a *Analyzer) Analyze() *Report {
 // groups sets Models and Findings. Probes contribute to the curves only. Comparisons use the segments of each
 // training, totals the whole trainings.
 func (r *Report) groups(probes []Run) {
-	byKey := map[string][]Training{}
+	byKey := map[string][]training{}
 	pieces := map[string][]Run{} // with the probes, for the curves
 	for _, t := range r.trainings {
 		key := groupKey(&t.Whole)
@@ -155,13 +155,13 @@ func (r *Report) groups(probes []Run) {
 	}
 	for _, key := range sortedKeys(byKey) {
 		list := byKey[key]
-		g := Group{Model: list[0].Whole.model, Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
+		g := group{Model: list[0].Whole.model, Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
 		var parts []Run
 		for _, t := range list {
 			parts = append(parts, t.Parts...)
 		}
 		for _, s := range []struct {
-			into *Summary
+			into *valueSummary
 			of   func(*Run) float64
 		}{
 			{&g.GPUUtil, func(r *Run) float64 { return r.GPUUtil }},
@@ -185,7 +185,7 @@ func (r *Report) groups(probes []Run) {
 		r.Models = append(r.Models, g)
 		r.Findings = append(r.Findings, findings(&g, parts, pieces[key], list)...)
 	}
-	slices.SortStableFunc(r.Findings, func(x, y Finding) int {
+	slices.SortStableFunc(r.Findings, func(x, y finding) int {
 		a, b := float64(x.LostUSD), float64(y.LostUSD)
 		switch {
 		case known(a) && !known(b), a > b:
@@ -201,13 +201,13 @@ func (r *Report) groups(probes []Run) {
 func groupKey(r *Run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
 
 // findings returns the findings of a group: unused GPUs, flat curves and failed runs.
-func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
+func findings(g *group, parts, pieces []Run, list []training) []finding {
 	all := append(unused(g, parts), flatCurves(g, pieces)...)
 	if g.Totals.Failed == 0 {
 		return all
 	}
 	reasons := map[string]int{}
-	f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: "failed", LostUSD: g.Totals.LostUSD,
+	f := finding{Model: g.Model, Dataset: g.Dataset, Cause: "failed", LostUSD: g.Totals.LostUSD,
 		Advice: "read the last lines of their output (optimize logs ID); a training that saves checkpoints loses less"}
 	for _, t := range list {
 		if t.Whole.State == "failed" {
@@ -237,10 +237,10 @@ func findings(g *Group, parts, pieces []Run, list []Training) []Finding {
 }
 
 // totals sums over trainings. Prices are counted by description.
-func totals(list []Training) Totals {
-	t := Totals{Runs: len(list)}
+func totals(list []training) runTotals {
+	t := runTotals{Runs: len(list)}
 	var seconds, usd, lost, joules []float64
-	priced := map[string]*Price{}
+	priced := map[string]*price{}
 	for _, one := range list {
 		w := &one.Whole
 		switch w.State {
@@ -261,13 +261,13 @@ func totals(list []Training) Totals {
 			priced[p.Words].Runs++
 		}
 	}
-	t.FailedShare = Number(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
-	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), Number(stat.Median(knownOf(seconds))), len(knownOf(seconds))
-	t.CostUSD, t.MedianUSD, t.Priced = total(usd), Number(stat.Median(knownOf(usd))), len(knownOf(usd))
+	t.FailedShare = jsonNumber(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
+	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), jsonNumber(stat.Median(knownOf(seconds))), len(knownOf(seconds))
+	t.CostUSD, t.MedianUSD, t.Priced = total(usd), jsonNumber(stat.Median(knownOf(usd))), len(knownOf(usd))
 	t.Unpriced = t.Runs - t.Priced
 	t.LostUSD, t.LostOf = total(lost), len(knownOf(lost))
 	t.EnergyJoules, t.Metered = total(joules), len(knownOf(joules))
-	t.Prices = []Price{}
+	t.Prices = []price{}
 	for _, words := range sortedKeys(priced) {
 		t.Prices = append(t.Prices, *priced[words])
 	}
@@ -275,12 +275,12 @@ func totals(list []Training) Totals {
 }
 
 // priceOf returns the price behind a run's cost, with its description.
-func priceOf(r *Run) Price {
+func priceOf(r *Run) price {
 	if r.Price == (cost.Rates{}) {
-		return Price{Words: "as recorded in the log, which does not contain the price"}
+		return price{Words: "as recorded in the log, which does not contain the price"}
 	}
 	rates := r.Price
-	p := Price{Rates: &rates}
+	p := price{Rates: &rates}
 	var parts []string
 	if r.Price.Instance > 0 {
 		parts = append(parts, chart.USD(float64(r.Price.Instance))+" a machine and hour")
@@ -359,7 +359,7 @@ func (r *Report) caveats(unended, published int) {
 
 // spread returns the number of different scripts in a group and the ratio of the largest to the smallest number of
 // parameters.
-func (r *Report) spread(g *Group) (scripts int, params float64) {
+func (r *Report) spread(g *group) (scripts int, params float64) {
 	seen := map[string]bool{}
 	var sizes []float64
 	for i := range r.runs {

@@ -242,8 +242,8 @@ func configKey(c history.Config) string {
 	return fmt.Sprintf("%q %v %d %v %v %v %q", c.GPU, c.GPUs, c.Nodes, c.CPUs, c.MemoryGiB, c.Batch, c.Machine)
 }
 
-// Training is a run, or a training in a log.
-type Training struct {
+// training is a run, or a training in a log.
+type training struct {
 	Whole Run
 	// Parts are its segments, or the whole training when it has none.
 	Parts []Run
@@ -251,12 +251,12 @@ type Training struct {
 
 // trainings assigns the segments of logs to their trainings. A segment of an unknown training becomes a training
 // itself. The order is that of the runs.
-func trainings(runs []Run) []Training {
+func trainings(runs []Run) []training {
 	at := map[string]int{}
 	for _, r := range runs {
 		at[r.ID] = -1
 	}
-	var list []Training
+	var list []training
 	var stretches []Run
 	for _, r := range runs {
 		if _, ok := at[r.Parent]; ok && r.Parent != "" {
@@ -264,7 +264,7 @@ func trainings(runs []Run) []Training {
 			continue
 		}
 		at[r.ID] = len(list)
-		list = append(list, Training{Whole: r})
+		list = append(list, training{Whole: r})
 	}
 	for _, r := range stretches {
 		if i := at[r.Parent]; i >= 0 {

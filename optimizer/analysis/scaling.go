@@ -11,27 +11,27 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Curve is the speed of a model over one knob, with the others fixed.
-type Curve struct {
+// curve is the speed of a model over one knob, with the others fixed.
+type curve struct {
 	Knob string `json:"knob"` // "gpus", "cpus", "batch_size"
 	GPU  string `json:"gpu"`  // model; "" without GPUs or when unknown
 	Held string `json:"held"` // fixed knobs, as text
 	Unit string `json:"unit"` // of Speed: "samples/s", "epochs/s"
 	// Points ascend. Each consists of runs and probes, with one value per training.
-	Points []CurvePoint `json:"points"`
+	Points []curvePoint `json:"points"`
 	// Notes describe other differences between the points that may matter.
 	Notes []string `json:"notes"`
 }
 
-// CurvePoint is the speed at one setting, relative to the smallest setting.
-type CurvePoint struct {
-	At    float64  `json:"at"`
-	Speed Estimate `json:"speed"`
+// curvePoint is the speed at one setting, relative to the smallest setting.
+type curvePoint struct {
+	At    float64   `json:"at"`
+	Speed estimated `json:"speed"`
 	// Speedup is the speed relative to that of the smallest setting. Efficiency is Speedup divided by the ratio of
 	// the settings; unknown for the batch size, which has no price.
-	Speedup    Estimate `json:"speedup"`
-	Efficiency Estimate `json:"efficiency"`
-	RunIDs     []string `json:"run_ids"`
+	Speedup    estimated `json:"speedup"`
+	Efficiency estimated `json:"efficiency"`
+	RunIDs     []string  `json:"run_ids"`
 }
 
 // observation is the speed of one training at one configuration.
@@ -133,9 +133,9 @@ var knobs = []struct {
 // curves returns the curves of one model and data set: at least two settings of a knob with the others fixed. A curve
 // whose points are all part of an earlier one is omitted. For each knob, sets of fixed quantities are tried strictest
 // first.
-func curves(runs []Run) []Curve {
+func curves(runs []Run) []curve {
 	seen, unit := observations(runs)
-	list := []Curve{}
+	list := []curve{}
 	for _, k := range knobs {
 		var shown []string // configurations in the curves of this knob
 		for _, holds := range k.holds {
@@ -205,23 +205,23 @@ func heldWords(c history.Config, holds []fixedQuantity) string {
 
 // curveOf returns the curve of a group of observations over a knob. Points are relative to the smallest setting.
 // Uncontrolled differences and settings with probes only are noted.
-func curveOf(group []observation, of func(history.Config) float64, paid bool) Curve {
-	c := Curve{Notes: []string{}}
+func curveOf(group []observation, of func(history.Config) float64, paid bool) curve {
+	c := curve{Notes: []string{}}
 	values, ids := map[float64][]float64{}, map[float64][]string{}
 	for _, o := range group {
 		at := of(o.on)
 		values[at], ids[at] = append(values[at], o.speed), append(ids[at], o.ids...)
 	}
 	for at, v := range values {
-		c.Points = append(c.Points, CurvePoint{At: at, Speed: estimate(v), RunIDs: ids[at]})
+		c.Points = append(c.Points, curvePoint{At: at, Speed: estimate(v), RunIDs: ids[at]})
 	}
-	slices.SortFunc(c.Points, func(a, b CurvePoint) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(c.Points, func(a, b curvePoint) int { return cmp.Compare(a.At, b.At) })
 	first := c.Points[0]
 	for i := range c.Points {
 		p := &c.Points[i]
 		p.Speedup = p.Speed.over(first.Speed)
 		if i == 0 {
-			p.Speedup = Estimate{Mean: 1, Lo: 1, Hi: 1, Runs: p.Speed.Runs}
+			p.Speedup = estimated{Mean: 1, Lo: 1, Hi: 1, Runs: p.Speed.Runs}
 		}
 		p.Efficiency = p.Speedup.times(first.At / p.At)
 		if !paid {

@@ -11,8 +11,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Finding is money spent without progress, certain or suspected: the evidence, the amount and a remedy.
-type Finding struct {
+// finding is money spent without progress, certain or suspected: the evidence, the amount and a remedy.
+type finding struct {
 	Model   string `json:"model"`
 	Dataset string `json:"dataset"`
 	// Cause is the cause of a cost.Diagnosis ("input-bound", "idle", "not-on-gpu", "no-device", "count-mismatch",
@@ -22,8 +22,8 @@ type Finding struct {
 	Advice   string   `json:"advice"`
 	RunIDs   []string `json:"run_ids"`
 	// LostUSD is the amount, null when it cannot be computed; Basis describes the computation.
-	LostUSD Number `json:"lost_usd"`
-	Basis   string `json:"basis"`
+	LostUSD jsonNumber `json:"lost_usd"`
+	Basis   string     `json:"basis"`
 }
 
 // flat is the speed-up up to which a knob counts as without effect when it was increased by a factor of at least
@@ -35,7 +35,7 @@ const (
 
 // unused returns the diagnoses of runs that pay for GPUs, one per cause: the worst run is the evidence, the amount is
 // the sum.
-func unused(g *Group, runs []Run) []Finding {
+func unused(g *group, runs []Run) []finding {
 	type found struct {
 		diagnosis cost.Diagnosis
 		worst     *Run
@@ -59,10 +59,10 @@ func unused(g *Group, runs []Run) []Finding {
 		}
 	}
 	slices.Sort(order)
-	var list []Finding
+	var list []finding
 	for _, cause := range order {
 		f := byCause[cause]
-		n := Finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: Number(unknown())}
+		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: jsonNumber(unknown())}
 		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), chart.Plural(len(runs), "run"), f.diagnosis.Evidence)
 		if cause != "columns-absent" && len(f.runs) > 1 {
 			n.Evidence += " (the worst, " + f.worst.name + ")"
@@ -106,12 +106,12 @@ func evidence(r *Run) cost.GPUEvidence {
 
 // flatCurves returns the curves along which speed does not follow a knob that was at least doubled. A curve qualifies
 // if the mean speed-up at its last point is at most flat and its interval does not exceed raised.
-func flatCurves(g *Group, runs []Run) []Finding {
+func flatCurves(g *group, runs []Run) []finding {
 	byID := map[string]*Run{}
 	for i := range runs {
 		byID[runs[i].ID] = &runs[i]
 	}
-	var list []Finding
+	var list []finding
 	for _, c := range g.Curves {
 		first, last := c.Points[0], c.Points[len(c.Points)-1]
 		if last.At < raised*first.At || !(last.Speedup.Mean <= flat) || last.Speedup.Hi > raised {
@@ -120,7 +120,7 @@ func flatCurves(g *Group, runs []Run) []Finding {
 		if c.Knob == "batch_size" && !hasGPUs(last, byID) {
 			continue // on CPUs, a larger batch is not expected to be faster
 		}
-		f := Finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: Number(unknown())}
+		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: jsonNumber(unknown())}
 		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], chart.WithUnit(float64(first.Speed.Mean), c.Unit), chart.Count(first.At),
 			chart.Significant(float64(last.Speed.Mean)), chart.Count(last.At), c.Held, use(last, byID))
 		f.RunIDs = slices.Clone(last.RunIDs)
@@ -150,12 +150,12 @@ var (
 	}
 )
 
-func hasGPUs(p CurvePoint, byID map[string]*Run) bool {
+func hasGPUs(p curvePoint, byID map[string]*Run) bool {
 	return slices.ContainsFunc(p.RunIDs, func(id string) bool { r := byID[id]; return r != nil && r.On.GPUs > 0 })
 }
 
 // use formats the known utilisation of GPUs and CPUs at a point.
-func use(p CurvePoint, byID map[string]*Run) string {
+func use(p curvePoint, byID map[string]*Run) string {
 	var gpu, cpu []float64
 	for _, id := range p.RunIDs {
 		if r := byID[id]; r != nil {
@@ -177,7 +177,7 @@ func use(p CurvePoint, byID map[string]*Run) string {
 
 // overpaid returns the cost of a run in excess of the same work at the speed and price of a point; unknown without
 // prices, never negative.
-func overpaid(r *Run, at CurvePoint, byID map[string]*Run) float64 {
+func overpaid(r *Run, at curvePoint, byID map[string]*Run) float64 {
 	var hourly []float64
 	for _, id := range at.RunIDs {
 		if o := byID[id]; o != nil {

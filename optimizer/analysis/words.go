@@ -25,7 +25,7 @@ func (r *Report) moneyTable() *page.Table {
 }
 
 // row returns the cells of the money table for one model.
-func (t *Totals) row(name string) []page.Cell {
+func (t *runTotals) row(name string) []page.Cell {
 	failed := chart.NoData
 	if t.FailedShare.Known() {
 		failed = fmt.Sprintf("%d (%s)", t.Failed, chart.Share(float64(t.FailedShare)))
@@ -50,7 +50,7 @@ func (r *Report) useTable() *page.Table {
 }
 
 // ranged formats a summary as "1,234 (980 to 1,400)".
-func ranged(s Summary) string {
+func ranged(s valueSummary) string {
 	text, lo, hi := chart.Significant(float64(s.Median)), chart.Significant(float64(s.Min)), chart.Significant(float64(s.Max))
 	if lo != hi {
 		text += " (" + lo + " to " + hi + ")"
@@ -72,9 +72,9 @@ func energy(joules float64) string {
 var measures = map[string]string{"time": "fastest", "cost": "cheapest", "throughput_per_dollar": "most for a dollar"}
 
 // value formats the value of a best configuration.
-func (b Best) value() string { return b.number(float64(b.Value.Mean)) + b.per() }
+func (b bestConfig) value() string { return b.number(float64(b.Value.Mean)) + b.per() }
 
-func (b Best) number(v float64) string {
+func (b bestConfig) number(v float64) string {
 	switch b.By {
 	case "time":
 		return chart.Duration(v)
@@ -84,7 +84,7 @@ func (b Best) number(v float64) string {
 	return chart.Significant(v)
 }
 
-func (b Best) per() string {
+func (b bestConfig) per() string {
 	if i := strings.Index(b.Unit, " per "); i >= 0 && b.By != "throughput_per_dollar" {
 		return b.Unit[i:]
 	}
@@ -92,7 +92,7 @@ func (b Best) per() string {
 }
 
 // support describes the evidence for a best configuration and the compared ones.
-func (b Best) support() string {
+func (b bestConfig) support() string {
 	parts := []string{chart.Plural(b.Value.Runs, "run")}
 	if lo, hi := b.number(float64(b.Value.Lo)), b.number(float64(b.Value.Hi)); b.Value.Lo.Known() && lo != hi {
 		parts[0] += ", 90 % interval " + lo + " to " + hi
@@ -114,7 +114,7 @@ func (b Best) support() string {
 	return strings.Join(append(parts, second), "; ")
 }
 
-func pct(n Number) string {
+func pct(n jsonNumber) string {
 	if !n.Known() {
 		return chart.NoData
 	}
@@ -122,7 +122,7 @@ func pct(n Number) string {
 }
 
 // table returns the table of a scaling curve.
-func (c *Curve) table() *page.Table {
+func (c *curve) table() *page.Table {
 	g := &page.Table{Columns: page.Right(knobNames[c.Knob], "runs", c.Unit, "90 % interval", "speed-up", "efficiency"), Folded: true}
 	for _, p := range c.Points {
 		efficiency := "–"
@@ -134,7 +134,7 @@ func (c *Curve) table() *page.Table {
 	return g
 }
 
-func (e Estimate) between() string {
+func (e estimated) between() string {
 	if !e.Lo.Known() {
 		return "–"
 	}
@@ -142,7 +142,7 @@ func (e Estimate) between() string {
 }
 
 // title describes a curve.
-func (c *Curve) title() string {
+func (c *curve) title() string {
 	s := "Speed over " + knobNames[c.Knob]
 	var held []string
 	if c.GPU != "" {
@@ -168,7 +168,7 @@ var causes = map[string]string{
 }
 
 // lost formats the amount of a finding.
-func (f Finding) lost() string {
+func (f finding) lost() string {
 	switch {
 	case f.LostUSD.Known():
 		return chart.USD(float64(f.LostUSD)) + ": " + f.Basis
@@ -188,7 +188,7 @@ var limits = map[sla.Objective]struct {
 }
 
 // termTable returns the number of runs that meet each limit.
-func (a *LimitSummary) termTable() *page.Table {
+func (a *limitSummary) termTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
 		w := limits[t.Objective]
@@ -198,7 +198,7 @@ func (a *LimitSummary) termTable() *page.Table {
 }
 
 // brokenTable returns the violations by run and limit.
-func (a *LimitSummary) brokenTable() *page.Table {
+func (a *limitSummary) brokenTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("run", "model", "limit"), page.Right("value", "excess")...), Long: len(a.Broken) > 12}
 	for _, v := range a.Broken {
 		w := limits[v.Objective]

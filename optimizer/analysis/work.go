@@ -8,8 +8,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Work is the unit of work by which the runs of a model and data set are compared.
-type Work struct {
+// workTotals is the unit of work by which the runs of a model and data set are compared.
+type workTotals struct {
 	// Unit is "epoch", "step" or "million samples"; "" when no runs are comparable.
 	Unit string `json:"unit"`
 	// Comparable is the number of runs that did this work, with a segment of a log as one run; Trainings is the
@@ -19,7 +19,7 @@ type Work struct {
 	Left       int `json:"left"`
 	// Longest is the ratio of the largest to the smallest amount of work in a run; start-up has more weight in short
 	// runs.
-	Longest Number `json:"longest_over_shortest"`
+	Longest jsonNumber `json:"longest_over_shortest"`
 	// Batches is the number of different batch sizes; the learning progress of an epoch depends on the batch size.
 	Batches int `json:"batch_sizes"`
 	// WholeRun is the number of runs without a steady state, whose time per unit is the mean over the whole run.
@@ -41,8 +41,8 @@ type measured struct {
 // Epochs are the same work if their numbers of samples are equal, steps if their batch sizes are. If the units differ
 // but all runs have known samples per unit, samples are the unit; otherwise the largest class of units is, and the
 // other runs are omitted.
-func commonWork(runs []Run) (Work, []measured) {
-	w := Work{Longest: Number(unknown())}
+func commonWork(runs []Run) (workTotals, []measured) {
+	w := workTotals{Longest: jsonNumber(unknown())}
 	classes := map[string][]*Run{}
 	samples := true
 	var timed []*Run
@@ -89,7 +89,7 @@ func measure(r *Run, units float64) measured {
 }
 
 // describe sets the counts of trainings, batch sizes and runs without a steady state, and Longest.
-func (w *Work) describe(list []measured) {
+func (w *workTotals) describe(list []measured) {
 	origins, batches := map[string]bool{}, map[float64]bool{}
 	var amounts []float64
 	for _, m := range list {
@@ -104,12 +104,12 @@ func (w *Work) describe(list []measured) {
 	}
 	w.Trainings, w.Batches = len(origins), len(batches)
 	if amounts = knownOf(amounts); len(amounts) > 0 {
-		w.Longest = Number(amounts[len(amounts)-1] / amounts[0])
+		w.Longest = jsonNumber(amounts[len(amounts)-1] / amounts[0])
 	}
 }
 
 // words describes the comparison and the omissions.
-func (w Work) words() string {
+func (w workTotals) words() string {
 	if w.Unit == "" {
 		return "No run has a measured time per unit of work: nothing can be compared."
 	}

@@ -65,7 +65,7 @@ func TestProgress(t *testing.T) {
 		"ckpt.pt":                    "step NaN epoch NaN",
 		"step-9" + strings.Repeat("9", 30) + ".pt": "step NaN epoch NaN",
 	} {
-		step, epoch := Progress(name)
+		step, epoch := progress(name)
 		if got := fmt.Sprintf("step %g epoch %g", step, epoch); got != want {
 			t.Errorf("%s: have %q, want %q", name, got, want)
 		}

@@ -17,7 +17,7 @@ import (
 // File is one checkpoint: a file, or a directory of files.
 type File struct {
 	Path  string
-	Kind  Kind
+	Kind  kind
 	Time  time.Time // of the last modification
 	Bytes int64     // of a directory: sum over its files
 	// Step and Epoch are the progress in the checkpoint, from its name or trainer_state.json; NaN if unknown.
@@ -140,7 +140,7 @@ func (f *Finder) Find(now time.Time) []File {
 			h = history{last: c.stamp, since: now, changes: h.changes + 1}
 		}
 		f.seen[c.path] = h
-		if c.strength < Strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
+		if c.strength < strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
 			continue
 		}
 		out = append(out, f.file(c, h, now))
@@ -190,8 +190,8 @@ func Latest(files []File, names ...string) (latest File, ok bool) {
 // candidate is a path that may be a checkpoint by its name or by a report.
 type candidate struct {
 	path     string
-	kind     Kind
-	strength Strength
+	kind     kind
+	strength strength
 	dir      bool
 	stamp    stamp
 	parts    map[string]bool // names of the files in a directory
@@ -201,7 +201,7 @@ type candidate struct {
 func (f *Finder) file(c candidate, h history, now time.Time) File {
 	modified := time.Unix(0, c.stamp.modified)
 	out := File{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
-	out.Step, out.Epoch = Progress(c.path)
+	out.Step, out.Epoch = progress(c.path)
 	saved, ok := f.reported[c.path]
 	untouched := ok && !modified.After(saved.Add(reportSlack))
 	out.Complete = c.stamp.bytes > 0 && (untouched || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
@@ -269,8 +269,8 @@ func (f *Finder) search() []candidate {
 		for _, e := range list(p.path, left) {
 			left--
 			path := filepath.Join(p.path, e.Name())
-			if _, strength := recognise(path, e.IsDir()); strength > None && !slices.Contains(f.o.Ignore, path) {
-				if c, ok := look(path); ok && (!c.dir || c.strength == Strong) {
+			if _, strength := recognise(path, e.IsDir()); strength > none && !slices.Contains(f.o.Ignore, path) {
+				if c, ok := look(path); ok && (!c.dir || c.strength == strong) {
 					found = append(found, c)
 					left -= len(c.parts)
 					continue
@@ -328,8 +328,8 @@ func look(path string) (c candidate, ok bool) {
 			c.parts[e.Name()] = true
 			c.stamp.bytes += info.Size()
 			c.stamp.modified = max(c.stamp.modified, info.ModTime().UnixNano())
-			if c.strength == Weak && strings.HasPrefix(e.Name(), "random_states_") {
-				c.strength = Strong
+			if c.strength == weak && strings.HasPrefix(e.Name(), "random_states_") {
+				c.strength = strong
 			}
 		}
 	}

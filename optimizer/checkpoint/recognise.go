@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// Kind is the kind of program that wrote a checkpoint, as indicated by its name.
-type Kind string
+// kind is the kind of program that wrote a checkpoint, as indicated by its name.
+type kind string
 
 // Kinds of checkpoints.
 const (
-	HuggingFace Kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
-	Lightning   Kind = "lightning"    // .ckpt
-	PyTorch     Kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
-	Keras       Kind = "keras"        // .keras, .h5
-	Safetensors Kind = "safetensors"
-	Boosting    Kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
-	SB3         Kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
-	Snapshot    Kind = "snapshot" // any other file named as a checkpoint or snapshot
+	HuggingFace kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
+	Lightning   kind = "lightning"    // .ckpt
+	PyTorch     kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
+	Keras       kind = "keras"        // .keras, .h5
+	Safetensors kind = "safetensors"
+	Boosting    kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
+	SB3         kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
+	Snapshot    kind = "snapshot" // any other file named as a checkpoint or snapshot
 )
 
-// Strength is the strength of a name as evidence for a checkpoint.
-type Strength int
+// strength is the strength of a name as evidence for a checkpoint.
+type strength int
 
 const (
-	None   Strength = iota
-	Weak            // may be data: requires further evidence
-	Strong          // named as a checkpoint
+	none   strength = iota
+	weak            // may be data: requires further evidence
+	strong          // named as a checkpoint
 )
 
 var (
@@ -47,55 +47,55 @@ var (
 
 // recognise classifies a path by its name. dir states that it is a directory; a weak directory is a checkpoint of
 // accelerate only if it contains random_states_0.pkl.
-func recognise(path string, dir bool) (Kind, Strength) {
+func recognise(path string, dir bool) (kind, strength) {
 	n := filepath.Base(path)
 	if dir {
 		if checkpointDir.MatchString(n) {
-			return HuggingFace, Strong
+			return HuggingFace, strong
 		}
 		if accelerateDir.MatchString(n) {
-			return HuggingFace, Weak
+			return HuggingFace, weak
 		}
-		return "", None
+		return "", none
 	}
 	lower := strings.ToLower(n)
-	named := func(k Kind) (Kind, Strength) {
+	named := func(k kind) (kind, strength) {
 		if strongName.MatchString(strings.TrimSuffix(lower, filepath.Ext(lower))) {
-			return k, Strong
+			return k, strong
 		}
-		return k, Weak
+		return k, weak
 	}
 	switch ext := filepath.Ext(lower); {
 	case strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
-		return "", None
+		return "", none
 	case ext == ".ckpt":
-		return Lightning, Strong
+		return Lightning, strong
 	case strings.HasSuffix(lower, ".pth.tar"):
-		return PyTorch, Strong
+		return PyTorch, strong
 	case ext == ".pt" || ext == ".pth" || ext == ".bin":
 		return named(PyTorch)
 	case ext == ".keras":
-		return Keras, Strong
+		return Keras, strong
 	case ext == ".h5" || ext == ".hdf5":
 		return named(Keras)
 	case ext == ".safetensors":
 		return named(Safetensors)
 	case zipName.MatchString(lower):
-		return SB3, Strong
+		return SB3, strong
 	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".cbm" || ext == ".model") && modelName.MatchString(lower):
-		return Boosting, Weak
+		return Boosting, weak
 	case strings.HasPrefix(lower, "snapshot") || strings.HasPrefix(lower, "checkpoint") || strings.HasPrefix(lower, "ckpt"):
 		if ext == ".py" || ext == ".csv" || ext == ".log" || ext == ".yaml" || ext == ".yml" || ext == ".md" || ext == ".txt" {
-			return "", None
+			return "", none
 		}
-		return Snapshot, Strong
+		return Snapshot, strong
 	}
-	return "", None
+	return "", none
 }
 
-// Progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
+// progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
 // checkpoint-500; NaN if absent. The number in ckpt_3.pt may be either and is ignored.
-func Progress(path string) (step, epoch float64) {
+func progress(path string) (step, epoch float64) {
 	n := filepath.Base(path)
 	if m := checkpointDir.FindStringSubmatch(n); m != nil {
 		return number(m[1]), math.NaN()

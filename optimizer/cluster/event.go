@@ -10,8 +10,8 @@ import (
 	"os"
 )
 
-// EventSchema is the version of the event log.
-const EventSchema = 1
+// eventSchema is the version of the event log.
+const eventSchema = 1
 
 // EventKind is the kind of an Event; it determines which fields are set.
 type EventKind string
@@ -147,7 +147,7 @@ func openEventLog(path string) (*eventLog, error) {
 }
 
 func (l *eventLog) add(e Event) error {
-	e.Schema = EventSchema
+	e.Schema = eventSchema
 	line, err := json.Marshal(e)
 	if err != nil {
 		return fmt.Errorf("write event log: %w", err)

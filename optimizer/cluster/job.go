@@ -109,7 +109,7 @@ type Job struct {
 	Saves  []float64 `json:"save_s,omitempty"`
 	Moves  int       `json:"moves"` // starts after the first
 	// Shrink is the reduction of its devices to those that it uses; nil: none.
-	Shrink *Shrink `json:"shrink,omitempty"`
+	Shrink *shrink `json:"shrink,omitempty"`
 	// Finish is the predicted end with the present devices: 5, 50 and 95 % quantiles; nil: unknown.
 	Finish    *[3]time.Time `json:"finish,omitempty"`
 	Submitted time.Time     `json:"submitted"`

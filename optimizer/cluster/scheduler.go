@@ -70,8 +70,8 @@ type member struct {
 	partner int  // job on the same devices; 0: none
 }
 
-// Action is what the caller has to do: Start or Stop of a job.
-type Action struct {
+// action is what the caller has to do: Start or Stop of a job.
+type action struct {
 	Do      schedule.Decision
 	Job     int
 	Stretch int
@@ -299,7 +299,7 @@ func (s *Scheduler) Halt() { s.halted = true }
 func (s *Scheduler) Next() float64 { return s.engine.Next() + s.origin }
 
 // Step decides, if that is due, and returns what is to be done now. It is to be called after each event, and at Next.
-func (s *Scheduler) Step(now float64) ([]Action, error) {
+func (s *Scheduler) Step(now float64) ([]action, error) {
 	at := s.policyTime(now)
 	if s.stale && (at >= s.engine.Next() || s.engine.Due(at)) {
 		s.refresh()
@@ -367,7 +367,7 @@ type lease struct {
 }
 
 // reconcile compares leases with the devices that are held, and returns the differences that can be carried out now.
-func (s *Scheduler) reconcile(now float64) (actions []Action) {
+func (s *Scheduler) reconcile(now float64) (actions []action) {
 	leases := map[int]lease{}
 	if !s.halted {
 		numbers := s.numbers()
@@ -427,15 +427,15 @@ func free(holders map[[2]int][]*member, l lease) bool {
 }
 
 // stop asks a job to leave.
-func (s *Scheduler) stop(now float64, m *member, reason string) Action {
+func (s *Scheduler) stop(now float64, m *member, reason string) action {
 	m.asked, m.Asked = true, fromUnix(now)
 	s.setState(now, m, Stopping, reason)
 	s.log(now, Event{Kind: EventStop, Job: m.ID, Stretch: m.Stretch, Device: m.Device, GPUs: len(m.Where), Reason: reason})
-	return Action{Do: schedule.Stop, Job: m.ID, Stretch: m.Stretch, Device: s.typeOf(m.Device), Where: m.Where}
+	return action{Do: schedule.Stop, Job: m.ID, Stretch: m.Stretch, Device: s.typeOf(m.Device), Where: m.Where}
 }
 
 // start begins a life of a job on its leased devices.
-func (s *Scheduler) start(now float64, m *member, l lease) Action {
+func (s *Scheduler) start(now float64, m *member, l lease) action {
 	r := l.runnable
 	do := schedule.Start
 	if m.Stretch > 0 {
@@ -462,12 +462,12 @@ func (s *Scheduler) start(now float64, m *member, l lease) Action {
 	m.Stretch++
 	m.Device, m.Where, m.partner = e.Device, e.Where, l.partner
 	s.log(now, e)
-	return Action{Do: schedule.Start, Job: m.ID, Stretch: m.Stretch, Device: r.Device, Where: m.Where}
+	return action{Do: schedule.Start, Job: m.ID, Stretch: m.Stretch, Device: r.Device, Where: m.Where}
 }
 
 // StopJob asks a job to leave its devices for a reason of its own, such as a cancellation; nil if it holds none, or was
 // asked already.
-func (s *Scheduler) StopJob(now float64, job int, reason string) *Action {
+func (s *Scheduler) StopJob(now float64, job int, reason string) *action {
 	m := s.byID[job]
 	if m == nil || !m.State.holds() || m.asked {
 		return nil

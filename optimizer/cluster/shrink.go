@@ -80,8 +80,8 @@ func (u *use) needs(now float64, held int, unit, round, cpus float64, accelerato
 	return held, ""
 }
 
-// Shrink is the reduction of the devices of a job to those that it uses.
-type Shrink struct {
+// shrink is the reduction of the devices of a job to those that it uses.
+type shrink struct {
 	From   int    `json:"from"`
 	To     int    `json:"to"`
 	Reason string `json:"reason"`
@@ -96,7 +96,7 @@ type Shrink struct {
 }
 
 // judge compares the rate after a reduction. decided is false without enough measurements on the device type.
-func (k *Shrink) judge(device string, gpus int, seen float64, blocks int) (keep, decided bool) {
+func (k *shrink) judge(device string, gpus int, seen float64, blocks int) (keep, decided bool) {
 	if device != k.Device || gpus != k.To || blocks < 3 || !(k.Rate > 0) {
 		return false, false
 	}
@@ -236,7 +236,7 @@ func (s *server) reduce(found []candidate) bool {
 		return false
 	}
 	for _, c := range found {
-		k := &Shrink{From: len(c.Where), To: c.to, Reason: c.why, GainS: seconds / float64(len(found)), Rate: c.rate.PerSec, Device: c.Device}
+		k := &shrink{From: len(c.Where), To: c.to, Reason: c.why, GainS: seconds / float64(len(found)), Rate: c.rate.PerSec, Device: c.Device}
 		c.Job.Shrink = k
 		s.record(now, Event{Kind: EventShrink, Job: c.ID, Device: c.Device, GPUs: k.From, To: k.To, Reason: k.Reason, GainS: &k.GainS})
 		s.Message(fmt.Sprintf("job %d (%s): %d of %d devices: %s; all jobs are predicted to end %.0f s earlier in all", c.ID, c.Name, k.To, k.From, k.Reason, seconds))
@@ -247,7 +247,7 @@ func (s *server) reduce(found []candidate) bool {
 }
 
 // check compares the rate of a job after a reduction, and undoes one that has slowed the job down.
-func (s *server) check(l *live, k *Shrink, rate *Rate) {
+func (s *server) check(l *live, k *shrink, rate *Rate) {
 	keep, decided := k.judge(l.Device, len(l.Where), rate.PerSec, rate.Blocks)
 	if k.Checked || !decided {
 		return

@@ -55,7 +55,7 @@ func TestNeeds(t *testing.T) {
 
 // TestJudge checks the comparison of rates after a reduction.
 func TestJudge(t *testing.T) {
-	k := &Shrink{From: 4, To: 1, Rate: 10, Device: "a100"}
+	k := &shrink{From: 4, To: 1, Rate: 10, Device: "a100"}
 	for name, c := range map[string]struct {
 		device       string
 		gpus, blocks int

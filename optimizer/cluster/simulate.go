@@ -352,7 +352,7 @@ func (w *virtualCluster) step() error {
 	return w.failure
 }
 
-func (w *virtualCluster) start(t *virtualJob, a *Action) {
+func (w *virtualCluster) start(t *virtualJob, a *action) {
 	if a.Stretch > 1 {
 		w.out.Moves++
 	}

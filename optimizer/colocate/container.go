@@ -21,7 +21,7 @@ import (
 
 // container is a program with its load generator.
 type container struct {
-	app     *App
+	app     *appSpec
 	session *session
 	values  *strings.Replacer // of the placeholders
 	dir     string            // its temporary directory
@@ -51,7 +51,7 @@ const (
 )
 
 // newContainer prepares a container without starting anything.
-func (s *session) newContainer(app *App, instance int) (*container, error) {
+func (s *session) newContainer(app *appSpec, instance int) (*container, error) {
 	dir, err := os.MkdirTemp("", "colocate-")
 	if err != nil {
 		return nil, err
@@ -76,7 +76,7 @@ func freePort() (int, error) {
 }
 
 // command fills in the placeholders of a command line.
-func (c *container) command(what string, words Command, cpus []int, line func(string)) command {
+func (c *container) command(what string, words commandArgs, cpus []int, line func(string)) command {
 	argv := make([]string, len(words))
 	for i, w := range words {
 		argv[i] = c.values.Replace(w)

@@ -32,8 +32,8 @@ func estimate(v []float64) Estimate {
 	return e
 }
 
-// Reading is the work of the containers of one app in one window, per container.
-type Reading struct {
+// reading is the work of the containers of one app in one window, per container.
+type reading struct {
 	Ops  float64 // completed operations
 	CPU  float64 // CPU-seconds of the program, without its load generator
 	Wall float64 // seconds
@@ -43,7 +43,7 @@ type Reading struct {
 }
 
 // rate returns the operations per second without foreign programs.
-func (r *Reading) rate() float64 {
+func (r *reading) rate() float64 {
 	if r.CPU == 0 {
 		return r.Ops / r.Wall
 	}
@@ -58,17 +58,17 @@ type Cycle struct {
 }
 
 // newCycle compares the readings of a pattern with those of the windows alone before and after it.
-func newCycle(pattern, before, after []*Reading, foreign, steal float64) Cycle {
+func newCycle(pattern, before, after []*reading, foreign, steal float64) Cycle {
 	blank := func() values { return slices.Repeat([]float64{math.NaN()}, len(pattern)) }
 	c := Cycle{blank(), blank(), blank(), blank(), foreign, steal}
 	for a, r := range pattern {
 		if r == nil {
 			continue
 		}
-		mean := func(by func(*Reading) float64) float64 { return (by(before[a]) + by(after[a])) / 2 }
-		cpu := func(r *Reading) float64 { return r.Ops / r.CPU }
-		wall := func(r *Reading) float64 { return r.Ops / r.Wall }
-		c.Alone[a] = mean((*Reading).rate)
+		mean := func(by func(*reading) float64) float64 { return (by(before[a]) + by(after[a])) / 2 }
+		cpu := func(r *reading) float64 { return r.Ops / r.CPU }
+		wall := func(r *reading) float64 { return r.Ops / r.Wall }
+		c.Alone[a] = mean((*reading).rate)
 		c.RPS[a], c.Wall[a] = r.rate()/c.Alone[a], wall(r)/mean(wall)
 		if c.CPU[a] = cpu(r) / mean(cpu); math.IsInf(c.CPU[a], 0) || r.Ops == 0 {
 			c.CPU[a] = math.NaN()

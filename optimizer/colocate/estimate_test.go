@@ -30,9 +30,9 @@ func TestEstimate(t *testing.T) {
 func TestCycleCancelsDisturbance(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		slow := rapid.Float64Range(0.1, 1).Draw(r, "slow")
-		alone := &Reading{Ops: 100 * slow, CPU: 1, Wall: 1, Free: 1}
-		both := &Reading{Ops: 40 * slow, CPU: 0.5, Wall: 1, Free: 0.5}
-		c := newCycle([]*Reading{both, nil}, []*Reading{alone, nil}, []*Reading{alone, nil}, 0, 0)
+		alone := &reading{Ops: 100 * slow, CPU: 1, Wall: 1, Free: 1}
+		both := &reading{Ops: 40 * slow, CPU: 0.5, Wall: 1, Free: 0.5}
+		c := newCycle([]*reading{both, nil}, []*reading{alone, nil}, []*reading{alone, nil}, 0, 0)
 		if math.Abs(c.RPS[0]-0.4) > 1e-9 || math.Abs(c.CPU[0]-0.8) > 1e-9 || math.Abs(c.Wall[0]-0.4) > 1e-9 || !math.IsNaN(c.RPS[1]) {
 			r.Errorf("%+v", c)
 		}
@@ -41,14 +41,14 @@ func TestCycleCancelsDisturbance(t *testing.T) {
 
 // The throughput of a node of its own: half of the CPU went to others, of which nothing remains in rps.
 func TestCycleExcludesForeignTime(t *testing.T) {
-	alone := &Reading{Ops: 50, CPU: 0.5, Wall: 1, Free: 1} // half the CPU was foreign
-	both := &Reading{Ops: 33, CPU: 0.33, Wall: 1, Free: 0.5}
-	c := newCycle([]*Reading{both}, []*Reading{alone}, []*Reading{alone}, 0.5, 0)
+	alone := &reading{Ops: 50, CPU: 0.5, Wall: 1, Free: 1} // half the CPU was foreign
+	both := &reading{Ops: 33, CPU: 0.33, Wall: 1, Free: 0.5}
+	c := newCycle([]*reading{both}, []*reading{alone}, []*reading{alone}, 0.5, 0)
 	if math.Abs(c.RPS[0]-0.5) > 1e-9 || math.Abs(c.CPU[0]-1) > 1e-9 || math.Abs(c.Wall[0]-0.66) > 1e-9 {
 		t.Errorf("%+v", c)
 	}
-	still := &Reading{Ops: 0, CPU: 0, Wall: 1, Free: 0.5}
-	if c := newCycle([]*Reading{still}, []*Reading{alone}, []*Reading{alone}, 0, 0); c.RPS[0] != 0 || !math.IsNaN(c.CPU[0]) {
+	still := &reading{Ops: 0, CPU: 0, Wall: 1, Free: 0.5}
+	if c := newCycle([]*reading{still}, []*reading{alone}, []*reading{alone}, 0, 0); c.RPS[0] != 0 || !math.IsNaN(c.CPU[0]) {
 		t.Errorf("a program that completed nothing: %+v", c)
 	}
 }

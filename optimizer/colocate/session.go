@@ -74,7 +74,7 @@ func (l *Local) Close() { l.spawner.close() }
 // session is a set of containers that are measured together.
 type session struct {
 	*Local
-	window     Seconds
+	window     seconds
 	containers []*container   // in the order of apps
 	of         [][]*container // by app
 }
@@ -98,7 +98,7 @@ func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(Cycle) 
 	}
 	before, foreign, steal, err := s.alone(ctx)
 	for err == nil {
-		var pattern, after []*Reading
+		var pattern, after []*reading
 		var f, st [2]float64
 		if pattern, f[0], st[0], err = s.phase(ctx, s.containers); err != nil {
 			break
@@ -152,7 +152,7 @@ func (s *session) close() {
 	wg.Wait()
 }
 
-func (l *Local) loadCPUs(a *App) []int {
+func (l *Local) loadCPUs(a *appSpec) []int {
 	if ids, _ := parseCPUs(a.Load.CPUs); ids != nil {
 		return ids
 	}
@@ -174,8 +174,8 @@ func (s *session) usage() (usage, error) {
 }
 
 // alone measures one container of each app without the others, in random order.
-func (s *session) alone(ctx context.Context) (readings []*Reading, foreign, steal float64, err error) {
-	readings = make([]*Reading, len(s.of))
+func (s *session) alone(ctx context.Context) (readings []*reading, foreign, steal float64, err error) {
+	readings = make([]*reading, len(s.of))
 	for _, a := range s.rng.Perm(len(s.of)) {
 		if len(s.of[a]) == 0 {
 			continue
@@ -193,7 +193,7 @@ func (s *session) alone(ctx context.Context) (readings []*Reading, foreign, stea
 }
 
 // phase runs some containers for a window and returns their readings by app.
-func (s *session) phase(ctx context.Context, active []*container) (readings []*Reading, foreign, steal float64, err error) {
+func (s *session) phase(ctx context.Context, active []*container) (readings []*reading, foreign, steal float64, err error) {
 	settle := time.Duration(0)
 	for _, c := range active {
 		if !c.perWindow() {
@@ -208,7 +208,7 @@ func (s *session) phase(ctx context.Context, active []*container) (readings []*R
 	if err != nil {
 		return nil, 0, 0, err
 	}
-	results := make([]Reading, len(active))
+	results := make([]reading, len(active))
 	failures := make([]error, len(active))
 	window, end := context.WithTimeout(ctx, s.window.duration())
 	defer end()
@@ -294,7 +294,7 @@ func (u usage) disturbance(to usage, cpus int) (foreign, steal float64) {
 }
 
 // average returns the mean readings of the containers of each app. taken is the share of the node taken by others.
-func (s *session) average(active []*container, results []Reading, taken float64) []*Reading {
+func (s *session) average(active []*container, results []reading, taken float64) []*reading {
 	cpus := float64(len(s.cpus))
 	used, demands := make([]float64, len(results)), make([]float64, len(results))
 	for i, r := range results {
@@ -302,12 +302,12 @@ func (s *session) average(active []*container, results []Reading, taken float64)
 		demands[i] = r.Demand
 	}
 	free := undisturbed(used, demands, taken*cpus, cpus)
-	out := make([]*Reading, len(s.of))
+	out := make([]*reading, len(s.of))
 	for a, of := range s.of {
 		for i, c := range active {
 			if slices.Contains(of, c) {
 				if out[a] == nil {
-					out[a] = &Reading{}
+					out[a] = &reading{}
 				}
 				r, n := results[i], float64(min(len(of), len(active)))
 				out[a].Ops, out[a].CPU, out[a].Wall = out[a].Ops+r.Ops/n, out[a].CPU+r.CPU/n, out[a].Wall+r.Wall/n
@@ -319,16 +319,16 @@ func (s *session) average(active []*container, results []Reading, taken float64)
 }
 
 // between returns the reading between two records of a container.
-func between(a, b record) Reading {
+func between(a, b record) reading {
 	wall := b.usage.at.Sub(a.usage.at).Seconds()
-	return Reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: wall}
+	return reading{Ops: b.total - a.total, CPU: b.cpu - a.cpu, Wall: wall}
 }
 
 // runOnce runs a program that reports at its end.
-func (s *session) runOnce(ctx context.Context, c *container) (Reading, error) {
+func (s *session) runOnce(ctx context.Context, c *container) (reading, error) {
 	from, cpu := time.Now(), c.cpu()
 	if err := c.start(ctx); err != nil {
-		return Reading{}, err
+		return reading{}, err
 	}
 	defer c.stop()
 	limit := s.window.duration()
@@ -336,49 +336,49 @@ func (s *session) runOnce(ctx context.Context, c *container) (Reading, error) {
 		limit = 2*limit + stopGrace // it ends by itself
 	}
 	if err := c.program.finish(ctx, time.After(limit)); err != nil {
-		return Reading{}, err
+		return reading{}, err
 	}
 	to := time.Now()
 	c.mu.Lock()
 	total, matched := c.total, c.matched
 	c.mu.Unlock()
 	if !matched {
-		return Reading{}, fmt.Errorf("no line matches %s: %w", c.app.Operations.End, c.program.exited())
+		return reading{}, fmt.Errorf("no line matches %s: %w", c.app.Operations.End, c.program.exited())
 	}
-	return Reading{Ops: total, CPU: c.cpu() - cpu, Wall: to.Sub(from).Seconds()}, nil
+	return reading{Ops: total, CPU: c.cpu() - cpu, Wall: to.Sub(from).Seconds()}, nil
 }
 
 // queryTwice reads a counter at both ends of a window.
-func (s *session) queryTwice(ctx, window context.Context, c *container) (Reading, error) {
+func (s *session) queryTwice(ctx, window context.Context, c *container) (reading, error) {
 	from, err := c.count(ctx)
 	if err != nil {
-		return Reading{}, err
+		return reading{}, err
 	}
 	<-window.Done()
 	to, err := c.count(ctx)
 	if err != nil {
-		return Reading{}, err
+		return reading{}, err
 	}
 	if to.total < from.total {
-		return Reading{}, fmt.Errorf("the counter of %s fell from %v to %v", c.app.Name, from.total, to.total)
+		return reading{}, fmt.Errorf("the counter of %s fell from %v to %v", c.app.Name, from.total, to.total)
 	}
 	return between(from, to), nil
 }
 
 // observe returns the reading between the first and the last record of a window.
-func (s *session) observe(window context.Context, c *container, since time.Time) (Reading, error) {
+func (s *session) observe(window context.Context, c *container, since time.Time) (reading, error) {
 	<-window.Done()
 	c.mu.Lock()
 	records := slices.DeleteFunc(c.records, func(r record) bool { return r.usage.at.Before(since) })
 	c.records = nil
 	c.mu.Unlock()
 	if len(records) < 2 {
-		return Reading{}, fmt.Errorf("%s reported operations %d times in a window of %v s, want at least 2: make it print more often, without buffering, or lengthen the window",
+		return reading{}, fmt.Errorf("%s reported operations %d times in a window of %v s, want at least 2: make it print more often, without buffering, or lengthen the window",
 			c.app.Name, len(records), float64(s.window))
 	}
 	first, last := records[0], records[len(records)-1]
 	if last.total < first.total {
-		return Reading{}, fmt.Errorf("the operations of %s fell from %v to %v: counts: each?", c.app.Name, first.total, last.total)
+		return reading{}, fmt.Errorf("the operations of %s fell from %v to %v: counts: each?", c.app.Name, first.total, last.total)
 	}
 	return between(first, last), nil
 }

@@ -25,60 +25,60 @@ var Sample string
 
 // Spec describes the apps and a node. The zero value of a field is its default.
 type Spec struct {
-	CPUs   string  `yaml:"cpus"`   // CPUs of a node, such as "0-3,8"; "": all usable ones that no load generator uses
-	Warmup Seconds `yaml:"warmup"` // 0: 5 s
-	Window Seconds `yaml:"window"` // 0: 10 s
-	Apps   []App   `yaml:"apps"`
+	CPUs   string    `yaml:"cpus"`   // CPUs of a node, such as "0-3,8"; "": all usable ones that no load generator uses
+	Warmup seconds   `yaml:"warmup"` // 0: 5 s
+	Window seconds   `yaml:"window"` // 0: 10 s
+	Apps   []appSpec `yaml:"apps"`
 }
 
-// App is a program whose containers are placed.
-type App struct {
+// appSpec is a program whose containers are placed.
+type appSpec struct {
 	Name       string            `yaml:"name"` // letters, digits, dots and dashes
-	Command    Command           `yaml:"command"`
+	Command    commandArgs       `yaml:"command"`
 	Dir        string            `yaml:"dir"` // working directory; "": that of the specification
 	Env        map[string]string `yaml:"env"` // in addition to the environment of this process
-	Ready      Ready             `yaml:"ready"`
-	Load       Load              `yaml:"load"`
-	Operations Operations        `yaml:"operations"`
+	Ready      ready             `yaml:"ready"`
+	Load       load              `yaml:"load"`
+	Operations operations        `yaml:"operations"`
 }
 
-// Ready is a readiness probe: a command that succeeds, or a line of the program's output. Without either, a program is
+// ready is a readiness probe: a command that succeeds, or a line of the program's output. Without either, a program is
 // ready when it has started.
-type Ready struct {
-	Command Command `yaml:"command"`
-	Output  Pattern `yaml:"output"`
-	Timeout Seconds `yaml:"timeout"` // 0: 30 s
+type ready struct {
+	Command commandArgs `yaml:"command"`
+	Output  pattern     `yaml:"output"`
+	Timeout seconds     `yaml:"timeout"` // 0: 30 s
 }
 
-// Load is a load generator with CPUs of its own.
-type Load struct {
-	Command Command `yaml:"command"`
-	CPUs    string  `yaml:"cpus"` // "": all usable CPUs that are not of the node
+// load is a load generator with CPUs of its own.
+type load struct {
+	Command commandArgs `yaml:"command"`
+	CPUs    string      `yaml:"cpus"` // "": all usable CPUs that are not of the node
 }
 
-// Operations is the way to count completed operations; exactly one of Output, End, Counter and Log is set.
-type Operations struct {
-	Output  Pattern `yaml:"output"`  // lines of the output
-	Counts  string  `yaml:"counts"`  // meaning of the group of Output: "total" so far (default) or of "each" line
-	End     Pattern `yaml:"end"`     // output at the end of a program that is started for each window
-	Counter Command `yaml:"counter"` // a command that prints the total so far
-	Match   Pattern `yaml:"match"`   // its number; default: the first
-	Log     string  `yaml:"log"`     // a training log
-	From    string  `yaml:"from"`    // whose output: "program" (default) or "load"
+// operations is the way to count completed operations; exactly one of Output, End, Counter and Log is set.
+type operations struct {
+	Output  pattern     `yaml:"output"`  // lines of the output
+	Counts  string      `yaml:"counts"`  // meaning of the group of Output: "total" so far (default) or of "each" line
+	End     pattern     `yaml:"end"`     // output at the end of a program that is started for each window
+	Counter commandArgs `yaml:"counter"` // a command that prints the total so far
+	Match   pattern     `yaml:"match"`   // its number; default: the first
+	Log     string      `yaml:"log"`     // a training log
+	From    string      `yaml:"from"`    // whose output: "program" (default) or "load"
 }
 
-// Command is a command line: a list is executed as it is, a text by /bin/sh.
-type Command []string
+// commandArgs is a command line: a list is executed as it is, a text by /bin/sh.
+type commandArgs []string
 
 // UnmarshalYAML accepts a text or a list of texts.
-func (c *Command) UnmarshalYAML(n *yaml.Node) error {
+func (c *commandArgs) UnmarshalYAML(n *yaml.Node) error {
 	if n.Kind == yaml.ScalarNode {
 		if strings.TrimSpace(n.Value) != "" {
 			text := n.Value
 			if !strings.ContainsAny(text, ";|&\n") {
 				text = "exec " + text // a single program replaces the shell
 			}
-			*c = Command{"/bin/sh", "-c", text}
+			*c = commandArgs{"/bin/sh", "-c", text}
 		}
 		return nil
 	}
@@ -90,11 +90,11 @@ func (c *Command) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Pattern is a regular expression; the zero value matches nothing.
-type Pattern struct{ *regexp.Regexp }
+// pattern is a regular expression; the zero value matches nothing.
+type pattern struct{ *regexp.Regexp }
 
 // UnmarshalYAML compiles a regular expression.
-func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
+func (p *pattern) UnmarshalYAML(n *yaml.Node) error {
 	re, err := regexp.Compile(n.Value)
 	if err != nil || n.Kind != yaml.ScalarNode {
 		return fmt.Errorf("line %d: %q is not a regular expression: %w", n.Line, n.Value, err)
@@ -105,11 +105,11 @@ func (p *Pattern) UnmarshalYAML(n *yaml.Node) error {
 	return nil
 }
 
-// Seconds is a length of time.
-type Seconds float64
+// seconds is a length of time.
+type seconds float64
 
 // UnmarshalYAML accepts 500ms, 2s or a number of seconds.
-func (s *Seconds) UnmarshalYAML(n *yaml.Node) error {
+func (s *seconds) UnmarshalYAML(n *yaml.Node) error {
 	v, err := strconv.ParseFloat(n.Value, 64)
 	if err != nil {
 		d, other := time.ParseDuration(n.Value)
@@ -118,14 +118,14 @@ func (s *Seconds) UnmarshalYAML(n *yaml.Node) error {
 	if err != nil || !(v >= 0 && v <= 24*3600) {
 		return fmt.Errorf("line %d: %q: want a length of time such as 500ms or 2s, at most a day", n.Line, n.Value)
 	}
-	*s = Seconds(v)
+	*s = seconds(v)
 	return nil
 }
 
-func (s Seconds) duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
+func (s seconds) duration() time.Duration { return time.Duration(float64(s) * float64(time.Second)) }
 
 // orElse returns s, or a default if it is 0.
-func (s Seconds) orElse(otherwise Seconds) Seconds {
+func (s seconds) orElse(otherwise seconds) seconds {
 	if s == 0 {
 		return otherwise
 	}
@@ -216,7 +216,7 @@ func (s *Spec) Validate() error {
 }
 
 // problems returns what is wrong with an app.
-func (a *App) problems() (out []string) {
+func (a *appSpec) problems() (out []string) {
 	if len(a.Command) == 0 {
 		out = append(out, "no command")
 	}
@@ -239,7 +239,7 @@ func (a *App) problems() (out []string) {
 	if ways != 1 {
 		out = append(out, fmt.Sprintf("operations: %d of output, end, counter and log are set, want one", ways))
 	}
-	group := func(key string, p Pattern, optional bool) {
+	group := func(key string, p pattern, optional bool) {
 		if p.Regexp != nil && p.NumSubexp() != 1 && !(optional && p.NumSubexp() == 0) {
 			out = append(out, fmt.Sprintf("operations: %s has %d groups, want one: the number of operations", key, p.NumSubexp()))
 		}

@@ -127,7 +127,7 @@ func (f *Front) rateWords() string {
 func (f *Front) tradeLines() []string {
 	var out []string
 	for i, t := range f.Trades {
-		if !slices.ContainsFunc(f.Trades[:i], func(before Trade) bool { return before.To == t.To }) {
+		if !slices.ContainsFunc(f.Trades[:i], func(before trade) bool { return before.To == t.To }) {
 			out = append(out, t.Words)
 		}
 	}
@@ -170,7 +170,7 @@ func (f *Front) picture() *chart.Scatter {
 }
 
 // markOf returns the plotted mark of a point with its tooltip.
-func (f *Front) markOf(p Point) chart.Mark {
+func (f *Front) markOf(p point) chart.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
 	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: chart.ShareRadius(p.Resource)}
 	words := "on the Pareto front"

@@ -27,11 +27,11 @@ import (
 	"trainopt/sla"
 )
 
-// ErrNoPoint is returned when a source contains no point with time, cost and resources.
-var ErrNoPoint = errors.New("no point with time, cost and resources")
+// errNoPoint is returned when a source contains no point with time, cost and resources.
+var errNoPoint = errors.New("no point with time, cost and resources")
 
-// Point is one way to do the work. Lower is better in every objective.
-type Point struct {
+// point is one way to do the work. Lower is better in every objective.
+type point struct {
 	// Label is "A", "B", … along the front from the fastest; empty off the front.
 	Label string `json:"label,omitempty"`
 	// Name is the allocation, or the log or run of the measurement.
@@ -50,9 +50,9 @@ type Point struct {
 }
 
 // objectives returns the three coordinates, negated since morl/pareto maximises.
-func (p Point) objectives() []float64 { return []float64{-p.Seconds.P50, -p.CostUSD.P50, -p.Resource} }
+func (p point) objectives() []float64 { return []float64{-p.Seconds.P50, -p.CostUSD.P50, -p.Resource} }
 
-func (p Point) finite() bool {
+func (p point) finite() bool {
 	sum := p.Seconds.P50 + p.CostUSD.P50 + p.Resource
 	return !math.IsNaN(sum) && !math.IsInf(sum, 0)
 }
@@ -64,7 +64,7 @@ type Set struct {
 	Basis     string // origin of the values, one sentence
 	Predicted bool
 	Share     string // description of the maximum that Resource refers to
-	Points    []Point
+	Points    []point
 	// Preference is that of the run; nil without one.
 	Preference *plan.Preference
 	Notes      []string // omissions and assumptions
@@ -77,31 +77,31 @@ type Front struct {
 	Chosen     int             // position in Points
 	Dominated  int             // points off the front that meet the SLA
 	Infeasible int             // points off the front because they may miss the SLA
-	Trades     []Trade         // from the chosen point, at most one per objective
-	Steps      []Step          // along the front of time and cost, from the slowest
+	Trades     []trade         // from the chosen point, at most one per objective
+	Steps      []step          // along the front of time and cost, from the slowest
 }
 
-// Trade is a move from the chosen point to another point of the front that gains in one objective, the one with the
+// trade is a move from the chosen point to another point of the front that gains in one objective, the one with the
 // least loss in the preference.
-type Trade struct {
+type trade struct {
 	Objective string         `json:"objective"` // time, cost, resource
 	From      string         `json:"from"`
 	To        string         `json:"to"` // labels
 	Gained    journal.Number `json:"gained"`
-	Given     Amounts        `json:"given"` // negative: a gain too
-	PerUnit   Amounts        `json:"given_per_unit"`
+	Given     pointAmounts   `json:"given"` // negative: a gain too
+	PerUnit   pointAmounts   `json:"given_per_unit"`
 	Words     string         `json:"words"`
 }
 
-// Amounts contains seconds, USD and a share of the resources; as rates, per unit of the objective gained.
-type Amounts struct {
+// pointAmounts contains seconds, USD and a share of the resources; as rates, per unit of the objective gained.
+type pointAmounts struct {
 	Seconds  journal.Number `json:"seconds"`
 	CostUSD  journal.Number `json:"cost_usd"`
 	Resource journal.Number `json:"resource"`
 }
 
-// Step is the rate between adjacent points, in order of time, of the front in time and cost.
-type Step struct {
+// step is the rate between adjacent points, in order of time, of the front in time and cost.
+type step struct {
 	From         string         `json:"from"` // the slower and cheaper point
 	To           string         `json:"to"`
 	SecondsLess  journal.Number `json:"seconds_less"`
@@ -114,7 +114,7 @@ var objectiveNames = [3]string{"time", "cost", "resource"}
 
 // Choose marks the front of a set and selects a point by the preference. Points that may miss the SLA are excluded
 // from the front if another point meets it. Among points with equal objectives, only the one with the fewest
-// resources is on the front. The error wraps ErrNoPoint when no point has all three values. O(n log n).
+// resources is on the front. The error wraps errNoPoint when no point has all three values. O(n log n).
 func Choose(set Set, preference plan.Preference) (*Front, error) {
 	f := &Front{Set: set, Preferred: preference, Chosen: -1}
 	f.Points = nil
@@ -125,7 +125,7 @@ func Choose(set Set, preference plan.Preference) (*Front, error) {
 		}
 	}
 	if len(f.Points) == 0 {
-		return nil, fmt.Errorf("front of %s: %w", set.Subject, ErrNoPoint)
+		return nil, fmt.Errorf("front of %s: %w", set.Subject, errNoPoint)
 	}
 	slices.SortStableFunc(f.Points, order)
 	among := f.candidates()
@@ -157,7 +157,7 @@ func choose(points [][]float64, preference plan.Preference) (at int, trades []pa
 }
 
 // order compares points by time, cost, resources, allocation and name.
-func order(a, b Point) int {
+func order(a, b point) int {
 	return cmp.Or(slices.Compare(b.objectives(), a.objectives()), cmp.Compare(a.Allocation.GPUs, b.Allocation.GPUs),
 		cmp.Compare(a.Allocation.CPUs, b.Allocation.CPUs), cmp.Compare(a.Allocation.Memory, b.Allocation.Memory),
 		cmp.Compare(a.Allocation.BatchSize, b.Allocation.BatchSize), strings.Compare(a.Name, b.Name))
@@ -215,20 +215,20 @@ func (f *Front) labelled() []int {
 	return out
 }
 
-func amounts(v []float64) Amounts {
-	return Amounts{Seconds: journal.Number(v[0]), CostUSD: journal.Number(v[1]), Resource: journal.Number(v[2])}
+func amounts(v []float64) pointAmounts {
+	return pointAmounts{Seconds: journal.Number(v[0]), CostUSD: journal.Number(v[1]), Resource: journal.Number(v[2])}
 }
 
-func (f *Front) trade(t pareto.Trade, labelled []int) Trade {
+func (f *Front) trade(t pareto.Trade, labelled []int) trade {
 	from, to := f.Points[f.Chosen], f.Points[labelled[t.To]]
-	out := Trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: journal.Number(t.Gained), Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
+	out := trade{Objective: objectiveNames[t.Objective], From: from.Label, To: to.Label, Gained: journal.Number(t.Gained), Given: amounts(t.Given), PerUnit: amounts(t.Rates)}
 	out.Words = tradeWords(out, to)
 	return out
 }
 
 // edge returns the front in time and cost alone, fastest first.
-func (f *Front) edge() []Point {
-	var edge []Point
+func (f *Front) edge() []point {
+	var edge []point
 	least := math.Inf(1)
 	for _, i := range f.labelled() { // ascending in time
 		if p := f.Points[i]; p.CostUSD.P50 < least {
@@ -243,7 +243,7 @@ func (f *Front) steps() {
 	edge := f.edge()
 	for i := len(edge) - 1; i > 0; i-- {
 		slow, fast := edge[i], edge[i-1]
-		s := Step{From: slow.Label, To: fast.Label, SecondsLess: journal.Number(slow.Seconds.P50 - fast.Seconds.P50), USDMore: journal.Number(fast.CostUSD.P50 - slow.CostUSD.P50),
+		s := step{From: slow.Label, To: fast.Label, SecondsLess: journal.Number(slow.Seconds.P50 - fast.Seconds.P50), USDMore: journal.Number(fast.CostUSD.P50 - slow.CostUSD.P50),
 			ResourceMore: journal.Number(fast.Resource - slow.Resource)}
 		s.USDPerHour = s.USDMore / s.SecondsLess * 3600
 		f.Steps = append(f.Steps, s)

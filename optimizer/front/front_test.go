@@ -17,12 +17,12 @@ import (
 	"trainopt/sla"
 )
 
-func at(seconds, usd, resource float64) Point {
+func at(seconds, usd, resource float64) point {
 	same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
-	return Point{Name: "p", Seconds: same(seconds), CostUSD: same(usd), Resource: resource, Feasible: true}
+	return point{Name: "p", Seconds: same(seconds), CostUSD: same(usd), Resource: resource, Feasible: true}
 }
 
-func named(name string, p Point) Point { p.Name = name; return p }
+func named(name string, p point) point { p.Name = name; return p }
 
 var (
 	balanced = plan.Preference{Time: 1. / 3, Cost: 1. / 3, Resource: 1. / 3}
@@ -32,7 +32,7 @@ var (
 
 // four is a set of four points, one of them dominated.
 func four() Set {
-	return Set{Subject: "four", Source: "measured", Points: []Point{
+	return Set{Subject: "four", Source: "measured", Points: []point{
 		named("d", at(12000, 8.97, 0.12)), named("a", at(3600, 21.28, 1)), named("waste", at(9000, 53, 1)),
 		named("c", at(6900, 10.25, 0.25)), named("b", at(4200, 12.44, 0.5))}}
 }
@@ -42,7 +42,7 @@ func TestChoose(t *testing.T) {
 	breaks := at(10, 1, 0.1)
 	breaks.Feasible = false
 	cases := map[string]struct {
-		points     []Point
+		points     []point
 		preference plan.Preference
 		want       string // of the chosen point
 		onFront    int
@@ -52,16 +52,16 @@ func TestChoose(t *testing.T) {
 		"the cheapest":          {four().Points, cheapest, "d", 4, ""},
 		"balanced":              {four().Points, balanced, "c", 4, ""},
 		"the least":             {four().Points, plan.Preference{Resource: 1}, "d", 4, ""},
-		"one point":             {[]Point{named("x", at(1, 1, 1))}, balanced, "x", 1, "only one point"},
-		"one best":              {[]Point{named("y", at(2, 2, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "every preference"},
-		"identical":             {[]Point{named("y", at(1, 1, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "x and y are the same"},
-		"not known is left out": {[]Point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
-		"may miss the SLA":      {[]Point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
-		"all may break it":      {[]Point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
+		"one point":             {[]point{named("x", at(1, 1, 1))}, balanced, "x", 1, "only one point"},
+		"one best":              {[]point{named("y", at(2, 2, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "every preference"},
+		"identical":             {[]point{named("y", at(1, 1, 1)), named("x", at(1, 1, 1))}, balanced, "x", 1, "x and y are the same"},
+		"not known is left out": {[]point{named("y", at(1, nan, 1)), named("x", at(2, 2, 1))}, balanced, "x", 1, ""},
+		"may miss the SLA":      {[]point{named("y", breaks), named("x", at(20, 2, 0.2))}, balanced, "x", 1, ""},
+		"all may break it":      {[]point{named("y", breaks)}, balanced, "y", 1, "no point is sure"},
 		// One percent slower and a third cheaper: scaled by their ranges alone, both ends would be equal.
-		"small ranges weigh little": {[]Point{named("y", at(100, 60, 1)), named("x", at(101.5, 40, 1))}, plan.Preference{Time: 0.5, Cost: 0.5}, "x", 2, ""},
+		"small ranges weigh little": {[]point{named("y", at(100, 60, 1)), named("x", at(101.5, 40, 1))}, plan.Preference{Time: 0.5, Cost: 0.5}, "x", 2, ""},
 		// Within one percent in time, the cheaper point is chosen.
-		"tie": {[]Point{named("y", at(100, 9, 1)), named("x", at(100.5, 1, 0.5))}, fastest, "x", 2, ""},
+		"tie": {[]point{named("y", at(100, 9, 1)), named("x", at(100.5, 1, 0.5))}, fastest, "x", 2, ""},
 	}
 	for name, c := range cases {
 		f, err := Choose(Set{Subject: "s", Points: c.points}, c.preference)
@@ -79,8 +79,8 @@ func TestChoose(t *testing.T) {
 }
 
 func TestChooseRefuses(t *testing.T) {
-	for name, points := range map[string][]Point{"nothing": nil, "nothing known": {at(math.NaN(), 1, 1), at(1, math.Inf(1), 1)}} {
-		if _, err := Choose(Set{Subject: "s", Points: points}, balanced); !errors.Is(err, ErrNoPoint) {
+	for name, points := range map[string][]point{"nothing": nil, "nothing known": {at(math.NaN(), 1, 1), at(1, math.Inf(1), 1)}} {
+		if _, err := Choose(Set{Subject: "s", Points: points}, balanced); !errors.Is(err, errNoPoint) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -111,7 +111,7 @@ func TestWhatIsGivenUp(t *testing.T) {
 
 // Short jobs cost fractions of a cent; their rates must remain readable.
 func TestWordsOfSmallAmounts(t *testing.T) {
-	f, err := Choose(Set{Subject: "s", Points: []Point{named("slow", at(72.8, 0.000848, 0.27)), named("quick", at(49.8, 0.00105, 0.27))}}, cheapest)
+	f, err := Choose(Set{Subject: "s", Points: []point{named("slow", at(72.8, 0.000848, 0.27)), named("quick", at(49.8, 0.00105, 0.27))}}, cheapest)
 	if err != nil {
 		t.Fatal(err)
 	}

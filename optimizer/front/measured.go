@@ -27,7 +27,7 @@ type Finished struct {
 // ReadLog reads the training log of a finished run, in any format that monitor reads. Time is the largest
 // time_so_far, or else the sum of epoch_time. The allocation is the largest gpu_count and cpu_count and the peak of
 // memory_used_gb, with fallback for missing values. Cost is the largest cost_so_far. The error wraps
-// trainlog.ErrNoData for an empty log, and ErrNoPoint for one without times, or without cpu_count when fallback has no
+// trainlog.ErrNoData for an empty log, and errNoPoint for one without times, or without cpu_count when fallback has no
 // CPUs.
 func ReadLog(path string, aliases map[string]string, fallback resources.Allocation) (Finished, error) {
 	rows, stats, err := trainlog.ReadLog(path, trainlog.TailOptions{Aliases: aliases})
@@ -56,7 +56,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 		}
 	}
 	if f.Seconds == 0 {
-		return f, fmt.Errorf("read training log %s: no column with times (time_so_far or epoch_time): %w", path, ErrNoPoint)
+		return f, fmt.Errorf("read training log %s: no column with times (time_so_far or epoch_time): %w", path, errNoPoint)
 	}
 	f.CostUSD = most(trainlog.CostSoFar)
 	f.Units = float64(len(rows))
@@ -73,7 +73,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	if v := most(trainlog.CPUCount); v >= 1 {
 		f.Allocation.CPUs = int(v)
 	} else if fallback.CPUs < 1 {
-		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, ErrNoPoint)
+		return f, fmt.Errorf("read training log %s: it has no cpu_count: say what it ran with, --cpus N (and --gpus N): %w", path, errNoPoint)
 	} else {
 		f.Notes = append(f.Notes, fmt.Sprintf("%s does not record cpu_count: %d CPU assumed", f.Name, fallback.CPUs))
 	}
@@ -86,14 +86,14 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 	return f, nil
 }
 
-// ReadRun reads the outcome of a finished run. The error wraps ErrNoPoint for an unfinished one.
+// ReadRun reads the outcome of a finished run. The error wraps errNoPoint for an unfinished one.
 func ReadRun(dir string) (Finished, error) {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil {
 		return Finished{}, fmt.Errorf("read run %s: %w", filepath.Base(dir), err)
 	}
 	if rec.State != journal.Done || rec.Plan == nil || !rec.Outcome.Seconds.Known() {
-		return Finished{}, fmt.Errorf("read run %s: state %s, and only a finished run is a measured point: %w", rec.RunID, rec.State, ErrNoPoint)
+		return Finished{}, fmt.Errorf("read run %s: state %s, and only a finished run is a measured point: %w", rec.RunID, rec.State, errNoPoint)
 	}
 	f := Finished{Name: rec.RunID, Allocation: rec.Plan.Allocation, Seconds: float64(rec.Outcome.Seconds), CostUSD: float64(rec.Outcome.CostUSD), Units: float64(rec.Outcome.Epochs)}
 	if !rec.Outcome.Epochs.Known() {
@@ -143,7 +143,7 @@ func FromFinished(list []Finished, rates *cost.Rates) Set {
 			usd, priced = f.Seconds/3600*float64(assumed.Hourly(f.Allocation)), true
 		}
 		same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
-		set.Points = append(set.Points, Point{Name: chart.PlainBlanks(chart.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
+		set.Points = append(set.Points, point{Name: chart.PlainBlanks(chart.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
 			Resource: perf.ResourceShare(f.Allocation, most), Feasible: true})
 		if first := list[0]; i > 0 && f.Units != first.Units {
 			set.Notes = append(set.Notes, fmt.Sprintf("%s did %g units of work and %s %g: their times and costs are not of the same work", first.Name, first.Units, f.Name, f.Units))

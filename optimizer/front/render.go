@@ -26,9 +26,6 @@ var formats = page.Formats[sheet]{
 	"markdown": page.MarkdownOf(func(f sheet) page.Document { return f.document(len(f.Points)) }),
 }
 
-// Known reports whether Render supports the format.
-func Known(format string) bool { return formats[format] != nil }
-
 // FormatNames returns the formats for display.
 func FormatNames() string { return formats.Words() }
 
@@ -50,16 +47,16 @@ type document struct {
 	Predicted  bool            `json:"predicted"`
 	Preference plan.Preference `json:"preference"`
 	FrontSize  int             `json:"front_size"`
-	Chosen     Point           `json:"chosen"`
-	Points     []Point         `json:"points"`
-	Trades     []Trade         `json:"trades"`
-	Steps      []Step          `json:"steps"`
+	Chosen     point           `json:"chosen"`
+	Points     []point         `json:"points"`
+	Trades     []trade         `json:"trades"`
+	Steps      []step          `json:"steps"`
 	Notes      []string        `json:"notes"`
 }
 
 func renderJSON(w io.Writer, f sheet) error {
 	d := document{Schema: schemaVersion, Source: f.Source, Subject: f.Subject, Basis: f.Basis, Predicted: f.Predicted, Preference: f.Preferred,
-		FrontSize: len(f.labelled()), Points: []Point{}, Trades: []Trade{}, Steps: []Step{}, Notes: append([]string{}, f.Notes...)}
+		FrontSize: len(f.labelled()), Points: []point{}, Trades: []trade{}, Steps: []step{}, Notes: append([]string{}, f.Notes...)}
 	for _, p := range f.Points {
 		for _, v := range []*float64{&p.Seconds.P5, &p.Seconds.P50, &p.Seconds.P95, &p.CostUSD.P5, &p.CostUSD.P50, &p.CostUSD.P95, &p.Resource} {
 			*v = nine(*v)

@@ -16,7 +16,7 @@ import (
 	"trainopt/sla"
 )
 
-// FromRun returns the candidates of the last decision of a run, finished or not. The error wraps ErrNoPoint when the
+// FromRun returns the candidates of the last decision of a run, finished or not. The error wraps errNoPoint when the
 // run contains no prediction.
 func FromRun(dir string) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
@@ -24,7 +24,7 @@ func FromRun(dir string) (Set, error) {
 		return Set{}, fmt.Errorf("front of run %s: %w", filepath.Base(dir), err)
 	}
 	if rec.Plan == nil || rec.Plan.Prediction == nil || len(rec.Plan.Candidates) == 0 {
-		return Set{}, fmt.Errorf("front of run %s: nothing was predicted in it (state %s, %s): %w", rec.RunID, rec.State, planner(rec), ErrNoPoint)
+		return Set{}, fmt.Errorf("front of run %s: nothing was predicted in it (state %s, %s): %w", rec.RunID, rec.State, planner(rec), errNoPoint)
 	}
 	set := Set{Subject: rec.RunID, Source: "run", Predicted: true, Preference: &rec.Preference, Share: "what the run was allowed"}
 	set.Basis = fmt.Sprintf("predicted for the whole run, %s into it, when its %s planner last decided; what was spent until then is included", duration(max(0, float64(rec.Plan.AtS))), rec.Plan.Planner)
@@ -41,8 +41,8 @@ func planner(rec *journal.Record) string {
 	return "planner " + rec.Plan.Planner
 }
 
-func ofCandidate(c plan.Candidate, taken bool) Point {
-	return Point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource, Feasible: c.Feasible, Taken: taken}
+func ofCandidate(c plan.Candidate, taken bool) point {
+	return point{Name: given(c.Allocation), Allocation: c.Allocation, Seconds: c.Seconds, CostUSD: c.CostUSD, Resource: c.Resource, Feasible: c.Feasible, Taken: taken}
 }
 
 // Overrides replaces properties of the recorded run for a new prediction. The zero value changes nothing.
@@ -54,7 +54,7 @@ type Overrides struct {
 }
 
 // FromModel fits the performance model to all measurements of a run and predicts the whole job, from its start and
-// without probes, at every allocation within d. The error wraps ErrNoPoint when the run has no measurements. An
+// without probes, at every allocation within d. The error wraps errNoPoint when the run has no measurements. An
 // infeasible SLA is not an error: the points are then marked as infeasible.
 func FromModel(dir string, d Overrides) (Set, error) {
 	rec, err := journal.ReadRecord(dir)
@@ -66,7 +66,7 @@ func FromModel(dir string, d Overrides) (Set, error) {
 	}
 	obs := rec.Observations()
 	if len(obs) == 0 {
-		return fail(fmt.Errorf("no unit of work was timed in it: %w", ErrNoPoint))
+		return fail(fmt.Errorf("no unit of work was timed in it: %w", errNoPoint))
 	}
 	options := perf.FitOptions{Seed: d.Seed}
 	if rec.Model != nil {
@@ -146,7 +146,7 @@ func snapshot(rec *journal.Record, model *perf.Model, d Overrides) (plan.Snapsho
 		return s, err
 	}
 	if math.IsNaN(float64(s.Rates.Hourly(s.Baseline))) {
-		return s, fmt.Errorf("it does not record the prices of %s; give --rates, --instance or single prices: %w", s.Baseline, ErrNoPoint)
+		return s, fmt.Errorf("it does not record the prices of %s; give --rates, --instance or single prices: %w", s.Baseline, errNoPoint)
 	}
 	return s, nil
 }

@@ -47,8 +47,8 @@ func TestReadLog(t *testing.T) {
 		"a bad row":                    {"epoch,epoch_time,cpu_count\n1,10,8\n2,1\n3,10,8\n", resources.Allocation{}, Finished{Allocation: resources.Allocation{CPUs: 8}, Seconds: 20, CostUSD: math.NaN(), Units: 3}, "1 of 3 rows skipped", nil},
 		"empty":                        {"", own, Finished{}, "", trainlog.ErrNoData},
 		"no row":                       {"epoch,epoch_time\n", own, Finished{}, "", trainlog.ErrNoData},
-		"no times":                     {"epoch,train_loss\n1,0.5\n", own, Finished{}, "", ErrNoPoint},
-		"no CPUs":                      {"epoch,epoch_time\n1,10\n", resources.Allocation{}, Finished{}, "", ErrNoPoint},
+		"no times":                     {"epoch,train_loss\n1,0.5\n", own, Finished{}, "", errNoPoint},
+		"no CPUs":                      {"epoch,epoch_time\n1,10\n", resources.Allocation{}, Finished{}, "", errNoPoint},
 	}
 	for name, c := range cases {
 		got, err := ReadLog(writeFile(t, "log.csv", c.log), nil, c.fallback)
@@ -137,7 +137,7 @@ func TestOfRun(t *testing.T) {
 		"no prediction": func(r *journal.Record) { r.Plan.Prediction = nil },
 		"no candidates": func(r *journal.Record) { r.Plan.Candidates = nil },
 	} {
-		if _, err := FromRun(record(t, change)); !errors.Is(err, ErrNoPoint) || !strings.Contains(err.Error(), "20260102-030405-a-1") {
+		if _, err := FromRun(record(t, change)); !errors.Is(err, errNoPoint) || !strings.Contains(err.Error(), "20260102-030405-a-1") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -176,7 +176,7 @@ func TestOfModel(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 	}
-	if _, err := FromModel(record(t, func(r *journal.Record) { r.Measured = nil }), Overrides{}); !errors.Is(err, ErrNoPoint) {
+	if _, err := FromModel(record(t, func(r *journal.Record) { r.Measured = nil }), Overrides{}); !errors.Is(err, errNoPoint) {
 		t.Errorf("nothing measured: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestUnknownPriceIsNotZero(t *testing.T) {
 	if err != nil || len(set.Points) != len(known.Points) || set.Points[0].CostUSD != known.Points[0].CostUSD {
 		t.Errorf("a job without GPUs, the price of GPUs unknown: %+v, %v; want the costs %+v", set.Points, err, known.Points)
 	}
-	if set, err := FromModel(without("cpu_hour"), Overrides{}); !errors.Is(err, ErrNoPoint) || !strings.Contains(err.Error(), "prices") {
+	if set, err := FromModel(without("cpu_hour"), Overrides{}); !errors.Is(err, errNoPoint) || !strings.Contains(err.Error(), "prices") {
 		t.Errorf("the price of CPUs unknown: %+v, %v; want ErrNoPoint", set.Points, err)
 	}
 	given := &cost.Rates{CPUHour: 0.04, Source: "s", Dated: "2026-01-02"}
@@ -223,7 +223,7 @@ func TestReadRun(t *testing.T) {
 	if err != nil || f.Seconds != 155 || f.CostUSD != 0.0017 || f.Units != 50 || f.Allocation.CPUs != 1 {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if _, err := ReadRun(record(t, func(r *journal.Record) { r.State = journal.Stopped })); !errors.Is(err, ErrNoPoint) {
+	if _, err := ReadRun(record(t, func(r *journal.Record) { r.State = journal.Stopped })); !errors.Is(err, errNoPoint) {
 		t.Errorf("a stopped run: %v", err)
 	}
 }

@@ -96,7 +96,7 @@ func moneyUnit(v float64) unit {
 }
 
 // unitOf returns the unit of a trade's gain.
-func unitOf(t Trade) unit {
+func unitOf(t trade) unit {
 	switch t.Objective {
 	case "time":
 		return readable(timeUnit(float64(t.Gained)), float64(t.PerUnit.CostUSD))
@@ -107,7 +107,7 @@ func unitOf(t Trade) unit {
 }
 
 // tradeWords formats a trade in two clauses: the gain and its price, and the price per unit.
-func tradeWords(t Trade, to Point) string {
+func tradeWords(t trade, to point) string {
 	gain := float64(t.Gained)
 	gained := map[string]string{"time": duration(gain) + " less", "cost": usd(gain) + " less", "resource": points(gain) + " of the resources less"}[t.Objective]
 	more, less := giving(t.Objective, t.Given, 1)
@@ -131,7 +131,7 @@ func tradeWords(t Trade, to Point) string {
 
 // giving divides scaled amounts into increases and decreases, as text, without the objective itself and infinite
 // values.
-func giving(objective string, a Amounts, times float64) (more, less []string) {
+func giving(objective string, a pointAmounts, times float64) (more, less []string) {
 	for _, x := range []struct {
 		name  string
 		value journal.Number

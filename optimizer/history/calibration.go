@@ -85,8 +85,8 @@ const minWidth = 1e-3
 // normalQuantile returns a quantile of the standard normal distribution.
 func normalQuantile(p float64) float64 { return distuv.UnitNormal.Quantile(p) }
 
-// CalibrationSummary holds the accuracy of the predictions of one quantity.
-type CalibrationSummary struct {
+// calibrationSummary holds the accuracy of the predictions of one quantity.
+type calibrationSummary struct {
 	N, Inside, Below, Above int
 	// Share is Inside/N, Lo and Hi its 95 % interval (Wilson); NaN for N = 0.
 	Share, Lo, Hi float64
@@ -96,9 +96,9 @@ type CalibrationSummary struct {
 }
 
 // summarise aggregates the scores of one quantity.
-func summarise(scores []Score) CalibrationSummary {
+func summarise(scores []Score) calibrationSummary {
 	nan := math.NaN()
-	s := CalibrationSummary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
+	s := calibrationSummary{N: len(scores), Share: nan, Lo: nan, Hi: nan, MedianError: nan, Bias: nan, Width: nan, Interval: nan}
 	if s.N == 0 {
 		return s
 	}
@@ -131,7 +131,7 @@ type FamilyCalibration struct {
 	// scored.
 	Runs, Scored, Stopped, Failed int
 	// ByQuantity holds one summary for each quantity.
-	ByQuantity map[Quantity]CalibrationSummary
+	ByQuantity map[Quantity]calibrationSummary
 	// Widen is the factor for the log width of the family's next interval.
 	Widen float64
 }
@@ -221,7 +221,7 @@ func (t *Calibration) scoresOf(family string) []Score {
 }
 
 func (l *FamilyCalibration) summarise(scores []Score) {
-	l.ByQuantity = map[Quantity]CalibrationSummary{}
+	l.ByQuantity = map[Quantity]calibrationSummary{}
 	for _, q := range Quantities {
 		var of []Score
 		for _, s := range scores {

@@ -18,7 +18,7 @@ func ran(k int, family string, seconds float64, change func(*Entry)) Entry {
 	e := NewEntry(Run, fmt.Sprintf("run-%03d", k))
 	e.At = time.Date(2026, 3, 1, 0, k, 0, 0, time.UTC)
 	e.State, e.Job.Family, e.Seconds = "done", family, seconds
-	e.Predicted = &Forecast{Seconds: sla.Interval{P5: 80, P50: 100, P95: 125}}
+	e.Predicted = &forecast{Seconds: sla.Interval{P5: 80, P50: 100, P95: 125}}
 	if change != nil {
 		change(&e)
 	}

@@ -151,7 +151,7 @@ func nodes(name, meaning string, field func(*Entry) *int) column {
 func (e Entry) expand() *Entry {
 	n := math.NaN()
 	unknown := sla.Interval{P5: n, P50: n, P95: n}
-	f := Forecast{Seconds: unknown, CostUSD: unknown, Throughput: unknown}
+	f := forecast{Seconds: unknown, CostUSD: unknown, Throughput: unknown}
 	if e.Predicted != nil {
 		f = *e.Predicted
 	}

@@ -44,8 +44,8 @@ type Config struct {
 	Machine   string  // "aws:p4d.24xlarge", or another name of the host; "" unknown
 }
 
-// Forecast is the prediction for the whole run, made before it started.
-type Forecast struct {
+// forecast is the prediction for the whole run, made before it started.
+type forecast struct {
 	Seconds    sla.Interval
 	CostUSD    sla.Interval
 	Throughput sla.Interval // samples/s
@@ -93,7 +93,7 @@ type Entry struct {
 	Rates   cost.Rates // prices used, with source and date; the zero value if unknown
 
 	// Predicted is the prediction recorded for a run; nil if none exists.
-	Predicted *Forecast
+	Predicted *forecast
 }
 
 // NewEntry returns an entry whose values are all unknown.

@@ -214,7 +214,7 @@ func observed(rec *journal.Record, a resources.Allocation, logged map[string]flo
 }
 
 // forecastOf returns the prediction recorded for a run. An interval of zeros means not predicted and becomes NaN.
-func forecastOf(p *journal.Plan) *Forecast {
+func forecastOf(p *journal.Plan) *forecast {
 	if p.Prediction == nil {
 		return nil
 	}
@@ -225,7 +225,7 @@ func forecastOf(p *journal.Plan) *Forecast {
 		}
 		return i
 	}
-	return &Forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
+	return &forecast{Seconds: said(p.Prediction.Seconds), CostUSD: said(p.Prediction.CostUSD), Throughput: said(p.Prediction.Throughput), Planner: p.Planner}
 }
 
 // lastLogged returns the numbers in the last complete row of a CSV file, by column name; nil if none exists. It

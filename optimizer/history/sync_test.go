@@ -216,7 +216,7 @@ func TestRunEntries(t *testing.T) {
 	want.UnitTime, want.UnitSpread, want.UnitCount, want.Startup, want.Restart = 20, 0, 3, 2, 3
 	want.GPUMemoryGiB, want.TestAccuracy = 31.5, 0.8
 	want.Rates = cost.Rates{GPUHour: 2, CPUHour: 0.03, GiBHour: 0.004, Source: "the test", Dated: "2026-02-01"}
-	want.Predicted = &Forecast{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}, Throughput: sla.Interval{P5: n, P50: n, P95: n}, Planner: "model"}
+	want.Predicted = &forecast{Seconds: sla.Interval{P5: 90, P50: 100, P95: 120}, CostUSD: sla.Interval{P5: 1, P50: 2, P95: 3}, Throughput: sla.Interval{P5: n, P50: n, P95: n}, Planner: "model"}
 	if !sameEntry(run, want) {
 		t.Errorf("run\n got %+v, foretold %+v\nwant %+v", run, run.Predicted, want)
 	}

@@ -9,18 +9,18 @@ import (
 // maxNesting is the maximum depth of shell scripts searched for a Python command.
 const maxNesting = 4
 
-// InspectCommand inspects the script that a command line runs: python3 train.py --epochs 5, torchrun … train.py, bash
+// inspectCommand inspects the script that a command line runs: python3 train.py --epochs 5, torchrun … train.py, bash
 // run.sh, ./train. Options of the command line override the defaults of the script. Relative paths refer to the
 // working directory. A command without a readable script is not an error; the result then contains only its kind.
-func InspectCommand(args []string) (Inspection, error) {
+func inspectCommand(args []string) (Inspection, error) {
 	if len(args) == 0 {
-		return Inspection{Kind: KindCommand}, nil
+		return Inspection{Kind: kindCommand}, nil
 	}
 	ins, ok := inspectArgv(args, "", 0)
 	if !ok {
-		return Inspection{Path: args[0], Kind: KindCommand, Warnings: ins.Warnings}, nil
+		return Inspection{Path: args[0], Kind: kindCommand, Warnings: ins.Warnings}, nil
 	}
-	ins.Kind = KindCommand
+	ins.Kind = kindCommand
 	if ins.Script == "" {
 		ins.Script = ins.Path
 	}
@@ -39,7 +39,7 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 		if strings.HasPrefix(w, "-") || strings.Contains(w, "=") && i == 0 {
 			continue
 		}
-		isShell := fileKind(w, nil) == KindShell
+		isShell := fileKind(w, nil) == kindShell
 		if !isShell && (i > 0 || !strings.Contains(w, "/")) {
 			continue
 		}
@@ -50,9 +50,9 @@ func inspectArgv(argv []string, dir string, depth int) (Inspection, bool) {
 		}
 		ins := Inspection{Kind: fileKind(path, data)}
 		switch ins.Kind {
-		case KindPython:
+		case kindPython:
 			ins = inspectPython(data)
-		case KindShell:
+		case kindShell:
 			ins = inspectShellAt(path, data, argv[i+1:], depth+1)
 		default:
 			continue
@@ -107,12 +107,12 @@ func inspectShell(path string, data []byte) Inspection { return inspectShellAt(p
 // inspectShellAt inspects every command of a shell script, to at most maxNesting nested scripts, and returns the
 // inspection with the highest commandScore, the last among equals.
 func inspectShellAt(path string, data []byte, args []string, depth int) Inspection {
-	if len(data) > MaxSource {
-		data = data[:MaxSource]
+	if len(data) > maxSource {
+		data = data[:maxSource]
 	}
 	src, warnings := decode(data)
 	home := filepath.Dir(path)
-	best := Inspection{Kind: KindShell}
+	best := Inspection{Kind: kindShell}
 	var missing []string
 	score := 0
 	dir := "" // target of the last cd; "" before the first one
@@ -140,7 +140,7 @@ func inspectShellAt(path string, data []byte, args []string, depth int) Inspecti
 	if best.Script == "" && len(missing) > 0 {
 		best.Warnings = append(best.Warnings, missing[0])
 	}
-	best.Kind = KindShell
+	best.Kind = kindShell
 	best.Warnings = append(best.Warnings, warnings...)
 	return best
 }

@@ -10,7 +10,7 @@
 // are unknown, and unknown is an empty Value, never a guess.
 //
 // ReadCommand parses a command line including launchers and returns the length of the training (Lengths), the number
-// of local processes (LocalRanks), the arguments for batch size, workers or a checkpoint (Mapping), and the way to
+// of local processes (localRanks), the arguments for batch size, workers or a checkpoint (Mapping), and the way to
 // continue after a stop (Resumption). It reads the configuration files named on the command line.
 //
 // Example:

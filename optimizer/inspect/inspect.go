@@ -13,19 +13,19 @@ import (
 	"strings"
 )
 
-// MaxSource is the size in bytes of the inspected part of a script; the rest is only hashed.
-const MaxSource = 4 << 20
+// maxSource is the size in bytes of the inspected part of a script; the rest is only hashed.
+const maxSource = 4 << 20
 
 // Kinds of a job.
 const (
-	KindPython     = "python"     // a Python script
-	KindShell      = "shell"      // a shell script; findings refer to the Python script that it runs
-	KindExecutable = "executable" // any other program file
-	KindCommand    = "command"    // a command line without a known script
+	kindPython     = "python"     // a Python script
+	kindShell      = "shell"      // a shell script; findings refer to the Python script that it runs
+	kindExecutable = "executable" // any other program file
+	kindCommand    = "command"    // a command line without a known script
 )
 
 // Inspect reads the script at path and determines the properties of its training without running it. It parses at
-// most MaxSource bytes. It returns an error when the file cannot be read; irregularities in a readable file are in
+// most maxSource bytes. It returns an error when the file cannot be read; irregularities in a readable file are in
 // Warnings.
 func Inspect(path string) (Inspection, error) {
 	data, sum, err := read(path)
@@ -37,7 +37,7 @@ func Inspect(path string) (Inspection, error) {
 	return ins, nil
 }
 
-// read returns the first MaxSource+1 bytes of a file and the SHA-256 of the whole file.
+// read returns the first maxSource+1 bytes of a file and the SHA-256 of the whole file.
 func read(path string) (data []byte, sum string, err error) {
 	if err := regular(path); err != nil {
 		return nil, "", err
@@ -49,7 +49,7 @@ func read(path string) (data []byte, sum string, err error) {
 	defer f.Close()
 	h := sha256.New()
 	var b bytes.Buffer
-	if _, err = io.CopyN(&b, io.TeeReader(f, h), MaxSource+1); err == nil {
+	if _, err = io.CopyN(&b, io.TeeReader(f, h), maxSource+1); err == nil {
 		_, err = io.Copy(h, f)
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -62,42 +62,42 @@ func read(path string) (data []byte, sum string, err error) {
 // script.
 func inspectSource(path string, data []byte) Inspection {
 	switch fileKind(path, data) {
-	case KindPython:
+	case kindPython:
 		return inspectPython(data)
-	case KindShell:
+	case kindShell:
 		return inspectShell(path, data)
 	}
-	return Inspection{Kind: KindExecutable}
+	return Inspection{Kind: kindExecutable}
 }
 
 // fileKind determines the kind by the suffix, then by the interpreter line.
 func fileKind(path string, data []byte) string {
 	switch strings.ToLower(filepath.Ext(path)) {
 	case ".py", ".pyw":
-		return KindPython
+		return kindPython
 	case ".sh", ".bash", ".zsh", ".ksh":
-		return KindShell
+		return kindShell
 	}
 	argv := shebang(data)
 	if len(argv) == 0 {
-		return KindExecutable
+		return kindExecutable
 	}
 	switch n := interpreterName(argv); {
 	case isPythonName(n):
-		return KindPython
+		return kindPython
 	case shells[n]:
-		return KindShell
+		return kindShell
 	}
-	return KindExecutable
+	return kindExecutable
 }
 
 // inspectPython inspects Python source: it decodes and parses the text once and derives each finding from the parsed
 // script.
 func inspectPython(data []byte) Inspection {
-	ins := Inspection{Kind: KindPython}
-	if len(data) > MaxSource {
-		data = data[:MaxSource]
-		ins.Warnings = append(ins.Warnings, fmt.Sprintf("longer than %d MiB: only the start was inspected", MaxSource>>20))
+	ins := Inspection{Kind: kindPython}
+	if len(data) > maxSource {
+		data = data[:maxSource]
+		ins.Warnings = append(ins.Warnings, fmt.Sprintf("longer than %d MiB: only the start was inspected", maxSource>>20))
 	}
 	src, odd := decode(data)
 	ins.Warnings = append(ins.Warnings, odd...)

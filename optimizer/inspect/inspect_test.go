@@ -258,7 +258,7 @@ func TestLongInput(t *testing.T) {
 			}
 			start := time.Now()
 			ins, err := Inspect(file)
-			if err != nil || size > MaxSource && len(ins.Warnings) == 0 {
+			if err != nil || size > maxSource && len(ins.Warnings) == 0 {
 				t.Errorf("error %v, warnings %q", err, ins.Warnings)
 			}
 			if d := time.Since(start); d > time.Minute {

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Confidence is the kind of source of a job's length, most certain first.
-type Confidence int
+// confidence is the kind of source of a job's length, most certain first.
+type confidence int
 
 const (
-	Stated   Confidence = iota // on the command line, or in a configuration file named there
+	Stated   confidence = iota // on the command line, or in a configuration file named there
 	Declared                   // the default of an option of the script
 	Inferred                   // a constant, a call or a loop in the script
 	Assumed                    // the framework's default
 )
 
 // String returns the confidence in lower case, such as "stated".
-func (c Confidence) String() string {
+func (c confidence) String() string {
 	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
 }
 
@@ -31,13 +31,13 @@ type Length struct {
 	// Name is the setting of the length, in canonical form: "num_train_epochs", "total_timesteps"; "" for a loop.
 	Name       string
 	Source     string // for display: "--max_iters=300 on the command line", "default of --epochs in line 12"
-	Confidence Confidence
+	Confidence confidence
 }
 
 // Units of a Length.
 const (
-	UnitEpoch = "epoch"
-	UnitStep  = "step"
+	unitEpoch = "epoch"
+	unitStep  = "step"
 )
 
 // stepNames are the settings of a training's length in steps, iterations, rounds or environment steps.
@@ -64,12 +64,12 @@ func unitOf(name, help string) string {
 	}
 	switch {
 	case epochName.MatchString(end):
-		return UnitEpoch
+		return unitEpoch
 	case stepNames[end] || looseStepNames[end]:
 		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
-			return UnitEpoch // --niter of dcgan
+			return unitEpoch // --niter of dcgan
 		}
-		return UnitStep
+		return unitStep
 	}
 	return ""
 }
@@ -78,7 +78,7 @@ func unitOf(name, help string) string {
 type lengthClue struct {
 	name, unit, value, source string
 	refers                    string // the referenced name, in canonical form; "" for a literal
-	confidence                Confidence
+	confidence                confidence
 	weight                    float64 // orders clues with Inferred confidence: calls and constants before defaults of parameters
 }
 
@@ -127,7 +127,7 @@ func (c *Command) OfEnvironment(l Length) bool {
 	if c.inner != nil {
 		return c.inner.OfEnvironment(l)
 	}
-	return l.Unit == UnitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
+	return l.Unit == unitStep && (strings.Contains(l.Name, "timestep") || strings.Contains(l.Name, "env_step")) &&
 		(c.source == nil || !slices.ContainsFunc(c.source.imports, func(m imported) bool { return strings.HasPrefix(m.path, "stable_baselines3") }))
 }
 
@@ -226,7 +226,7 @@ func (s *script) callLengths(c *call) []lengthClue {
 	for _, a := range c.args {
 		unit := unitOf(strings.ToLower(a.key), "")
 		if boosters.MatchString(c.full) && (a.key == "n_estimators" || a.key == "iterations") {
-			unit = UnitStep
+			unit = unitStep
 		}
 		if v, ok := s.literal(a.tokens); ok && unit != "" {
 			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: byOption,
@@ -249,9 +249,9 @@ func (s *script) loopLengths() []lengthClue {
 		unit := ""
 		switch n := strings.Trim(strings.ToLower(t[1].s), "_"); {
 		case strings.HasPrefix(n, "ep") && !strings.HasPrefix(n, "eps") && !strings.HasPrefix(n, "episode"):
-			unit = UnitEpoch
+			unit = unitEpoch
 		case slices.Contains([]string{"step", "iteration", "iter", "it", "update", "global_step"}, n):
-			unit = UnitStep
+			unit = unitStep
 		default:
 			continue
 		}
@@ -337,16 +337,16 @@ func (s *script) indentOf(line int) int {
 
 // lengthAssumed returns the framework's default length.
 func (c *Command) lengthAssumed() (lengthClue, bool) {
-	f := lengthClue{unit: UnitEpoch, confidence: Assumed}
+	f := lengthClue{unit: unitEpoch, confidence: Assumed}
 	switch {
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
 		f.name, f.value = "epochs", "100"
 	case c.huggingFace():
 		f.name, f.value = "num_train_epochs", "3"
 	case c.calls("xgboost.train"):
-		f.name, f.value, f.unit = "num_boost_round", "10", UnitStep
+		f.name, f.value, f.unit = "num_boost_round", "10", unitStep
 	case c.calls("lightgbm.train"):
-		f.name, f.value, f.unit = "num_boost_round", "100", UnitStep
+		f.name, f.value, f.unit = "num_boost_round", "100", unitStep
 	default:
 		return f, false
 	}

@@ -208,7 +208,7 @@ func TestLocalRanks(t *testing.T) {
 			t.Errorf("%s: %d local ranks, want %d", command, got, want)
 		}
 	}
-	if got := LocalRanks(strings.Fields("torchrun --nproc_per_node=auto t.py"), 0, 8); got != 8 {
+	if got := localRanks(strings.Fields("torchrun --nproc_per_node=auto t.py"), 0, 8); got != 8 {
 		t.Errorf("auto without a GPU: %d, want one for each CPU", got)
 	}
 }

@@ -158,11 +158,11 @@ var harmlessNames = set("lr", "learning_rate", "base_lr", "max_lr", "min_lr", "i
 // model.name.
 var settingsOf = regexp.MustCompile(`^((optim\w*|\w*sched\w*|lr\w*|logg\w*|wandb|train\w*|solver|run|exp\w*|args|hparams|hydra|model|algo)\.)+(\w*lr\w*|learning_rate|weight_decay|momentum|betas?|eps|gamma|warmup\w*|seed|\w*dir|project|log_\w+)$`)
 
-// Effect is the consequence of another value of an argument.
-type Effect int
+// effect is the consequence of another value of an argument.
+type effect int
 
 const (
-	NoEffect   Effect = iota // neither the number of units nor the work per unit
+	NoEffect   effect = iota // neither the number of units nor the work per unit
 	LengthOnly               // the number of units, not the work per unit
 	WorkEffect               // possibly the work per unit
 )
@@ -171,7 +171,7 @@ const (
 type Difference struct {
 	Name    string // canonical; "argument 2" for a positional one
 	Was, Is string // "" when missing or without a value
-	Effect  Effect
+	Effect  effect
 	// Distance is the approximate distance of the values: the absolute binary logarithm of their ratio, at most 3; 1
 	// for other values than positive numbers; 0 without a WorkEffect.
 	Distance float64
@@ -248,7 +248,7 @@ func compareWords(was, is []word) []Difference {
 }
 
 // effectOf classifies an argument by its canonical name; an unknown one may change the work.
-func effectOf(n string) Effect {
+func effectOf(n string) effect {
 	end := last(n)
 	switch {
 	case harmlessNames[n] || harmlessNames[end] && settingsOf.MatchString(n):

@@ -69,7 +69,7 @@ func readLine(argv []string) line {
 			l.close(i)
 			l.script, l.args = w, i+1
 			return l
-		case fileKind(w, nil) == KindShell:
+		case fileKind(w, nil) == kindShell:
 			l.close(i)
 			l.script, l.shell, l.args = w, true, i+1
 			return l
@@ -175,10 +175,10 @@ func (l *line) shellArguments() []string {
 	return args
 }
 
-// LocalRanks returns the number of local training processes that the launchers of a command line start: torchrun,
+// localRanks returns the number of local training processes that the launchers of a command line start: torchrun,
 // python -m torch.distributed.run, accelerate, deepspeed, mpirun and horovodrun; 1 without one. gpus and cpus are the
 // device counts for launchers with one process per device ("auto", "gpu", "cpu").
-func LocalRanks(argv []string, gpus, cpus int) int {
+func localRanks(argv []string, gpus, cpus int) int {
 	ranks := 1
 	for _, l := range readLine(argv).launchers {
 		ranks *= l.ranks(argv, gpus, cpus)

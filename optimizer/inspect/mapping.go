@@ -12,15 +12,15 @@ const (
 	KnobBatchSize     = "batch_size"
 	KnobCheckpointDir = "checkpoint_dir"
 	KnobEpochs        = "epochs"
-	KnobProcesses     = "nproc"
+	knobProcesses     = "nproc"
 	KnobResume        = "resume"
 	KnobSeed          = "seed"
 	KnobSteps         = "steps"
 	KnobWorkers       = "workers"
 )
 
-// KnobNames are the names of all knobs, sorted.
-var KnobNames = []string{KnobBatchSize, KnobCheckpointDir, KnobEpochs, KnobProcesses, KnobResume, KnobSeed, KnobSteps, KnobWorkers}
+// knobNames are the names of all knobs, sorted.
+var knobNames = []string{KnobBatchSize, KnobCheckpointDir, KnobEpochs, knobProcesses, KnobResume, KnobSeed, KnobSteps, KnobWorkers}
 
 // Knob is a setting of a training with the arguments that set it.
 type Knob struct {
@@ -171,8 +171,8 @@ func ParseKnob(text string) (name, template string, err error) {
 	switch {
 	case !ok || template == "":
 		return "", "", fmt.Errorf("knob %q: want NAME=FLAG, such as batch_size=--batch_size={}", text)
-	case !slices.Contains(KnobNames, name):
-		return "", "", fmt.Errorf("knob %q: unknown name %q, want one of %s", text, name, strings.Join(KnobNames, ", "))
+	case !slices.Contains(knobNames, name):
+		return "", "", fmt.Errorf("knob %q: unknown name %q, want one of %s", text, name, strings.Join(knobNames, ", "))
 	case strings.Contains(template, "{") && placeholder(template) == "":
 		return "", "", fmt.Errorf("knob %q: want {}, {path} or {latest} where the value belongs", text)
 	}

@@ -29,18 +29,18 @@ func TestApply(t *testing.T) {
 		"a toggle is no value":  {"python argparse_train.py --amp data", nil, values{KnobEpochs: "2"}, "python argparse_train.py --amp data --epochs=2"},
 		"a path to resume from": {"python argparse_train.py data", nil, values{KnobResume: "runs/checkpoint.pt"}, "python argparse_train.py data --resume=runs/checkpoint.pt"},
 		"module":                {"python -m argparse_train -b 2", nil, values{KnobBatchSize: "8"}, "python -m argparse_train -b 8"},
-		"processes":             {"torchrun --standalone --nproc_per_node=4 argparse_train.py", nil, values{KnobProcesses: "2", KnobSeed: "1"}, "torchrun --standalone --nproc_per_node=2 argparse_train.py --seed=1"},
-		"processes, absent":     {"torchrun argparse_train.py", nil, values{KnobProcesses: "2"}, "torchrun --nproc_per_node=2 argparse_train.py"},
-		"processes, by dashes":  {"torchrun --nproc-per-node 4 argparse_train.py", nil, values{KnobProcesses: "2"}, "torchrun --nproc-per-node 2 argparse_train.py"},
-		"processes of a module": {"python -m torch.distributed.run --nproc_per_node=4 argparse_train.py", nil, values{KnobProcesses: "2"}, "python -m torch.distributed.run --nproc_per_node=2 argparse_train.py"},
-		"accelerate":            {"accelerate launch hf_run.py --max_steps 5", nil, values{KnobProcesses: "2", KnobSteps: "9"}, "accelerate launch --num_processes=2 hf_run.py --max_steps 9"},
-		"deepspeed":             {"deepspeed --num_gpus 4 argparse_train.py", nil, values{KnobProcesses: "2"}, "deepspeed --num_gpus 2 argparse_train.py"},
-		"mpirun":                {"mpirun -np 4 python argparse_train.py", nil, values{KnobProcesses: "2"}, "mpirun -np 2 python argparse_train.py"},
-		"mpirun, absent":        {"mpirun python argparse_train.py", nil, values{KnobProcesses: "2"}, "mpirun -n 2 python argparse_train.py"},
-		"horovod":               {"horovodrun -np 4 python argparse_train.py", nil, values{KnobProcesses: "2"}, "horovodrun -np 2 python argparse_train.py"},
+		"processes":             {"torchrun --standalone --nproc_per_node=4 argparse_train.py", nil, values{knobProcesses: "2", KnobSeed: "1"}, "torchrun --standalone --nproc_per_node=2 argparse_train.py --seed=1"},
+		"processes, absent":     {"torchrun argparse_train.py", nil, values{knobProcesses: "2"}, "torchrun --nproc_per_node=2 argparse_train.py"},
+		"processes, by dashes":  {"torchrun --nproc-per-node 4 argparse_train.py", nil, values{knobProcesses: "2"}, "torchrun --nproc-per-node 2 argparse_train.py"},
+		"processes of a module": {"python -m torch.distributed.run --nproc_per_node=4 argparse_train.py", nil, values{knobProcesses: "2"}, "python -m torch.distributed.run --nproc_per_node=2 argparse_train.py"},
+		"accelerate":            {"accelerate launch hf_run.py --max_steps 5", nil, values{knobProcesses: "2", KnobSteps: "9"}, "accelerate launch --num_processes=2 hf_run.py --max_steps 9"},
+		"deepspeed":             {"deepspeed --num_gpus 4 argparse_train.py", nil, values{knobProcesses: "2"}, "deepspeed --num_gpus 2 argparse_train.py"},
+		"mpirun":                {"mpirun -np 4 python argparse_train.py", nil, values{knobProcesses: "2"}, "mpirun -np 2 python argparse_train.py"},
+		"mpirun, absent":        {"mpirun python argparse_train.py", nil, values{knobProcesses: "2"}, "mpirun -n 2 python argparse_train.py"},
+		"horovod":               {"horovodrun -np 4 python argparse_train.py", nil, values{knobProcesses: "2"}, "horovodrun -np 2 python argparse_train.py"},
 		"Hugging Face":          {"python hf_run.py --output_dir o", nil, values{KnobBatchSize: "4", KnobResume: "o/checkpoint-50", KnobWorkers: "2"}, "python hf_run.py --output_dir o --per_device_train_batch_size=4 --resume_from_checkpoint=o/checkpoint-50 --dataloader_num_workers=2"},
 		"TRL":                   {"trl sft --per_device_train_batch_size 8", nil, values{KnobBatchSize: "4"}, "trl sft --per_device_train_batch_size 4"},
-		"Lightning":             {"python lightning_cli.py fit --data.batch_size 32", nil, values{KnobBatchSize: "4", KnobWorkers: "3", KnobResume: "a=b.ckpt", KnobProcesses: "2"}, "python lightning_cli.py fit --data.batch_size 4 --trainer.devices=2 --ckpt_path=a=b.ckpt --data.num_workers=3"},
+		"Lightning":             {"python lightning_cli.py fit --data.batch_size 32", nil, values{KnobBatchSize: "4", KnobWorkers: "3", KnobResume: "a=b.ckpt", knobProcesses: "2"}, "python lightning_cli.py fit --data.batch_size 4 --trainer.devices=2 --ckpt_path=a=b.ckpt --data.num_workers=3"},
 		"Ultralytics":           {"yolo detect train model=yolo11n.yaml batch=16", nil, values{KnobBatchSize: "4", KnobResume: "runs/last.pt"}, "yolo detect train model=runs/last.pt batch=4 resume=True"},
 		"constants":             {"python constants.py --batch_size=8", nil, values{KnobBatchSize: "4", KnobResume: "x", KnobSteps: "30"}, "python constants.py --batch_size=4 --init_from=resume --max_iters=30"},
 		"hydra":                 {"python hydra_train.py trainer=long", nil, values{KnobBatchSize: "4", KnobEpochs: "2"}, "python hydra_train.py trainer=long batch_size=4 trainer.max_epochs=2"},
@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 		"own before a preset":   {"trl sft", map[string]string{KnobBatchSize: "--bs={}"}, values{KnobBatchSize: "4"}, "trl sft --bs=4"},
 		"own, {latest}":         {"python unknown.py", map[string]string{KnobResume: "--resume_from_checkpoint {latest}"}, values{KnobResume: "c-5"}, "python unknown.py --resume_from_checkpoint c-5"},
 		"own, without a value":  {"python unknown.py --init_from=scratch", map[string]string{KnobResume: "--init_from=resume"}, values{KnobResume: "c-5"}, "python unknown.py --init_from=resume"},
-		"own, of the launcher":  {"torchrun --nproc_per_node 4 unknown.py", map[string]string{KnobProcesses: "--nproc_per_node={}"}, values{KnobProcesses: "2"}, "torchrun --nproc_per_node 2 unknown.py"},
+		"own, of the launcher":  {"torchrun --nproc_per_node 4 unknown.py", map[string]string{knobProcesses: "--nproc_per_node={}"}, values{knobProcesses: "2"}, "torchrun --nproc_per_node 2 unknown.py"},
 		"a value with spaces":   {"python argparse_train.py", nil, values{KnobCheckpointDir: "my runs"}, "python argparse_train.py --save-dir=my runs"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -206,7 +206,7 @@ func TestResumption(t *testing.T) {
 		}
 	}
 	c := ReadCommand(fields("python positional.py 5 1"), commandsDir)
-	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != ResumeTakesFile {
+	if r := c.Resumption(c.Mapping(map[string]string{KnobResume: "--from {path}"})); r.How != ResumeArgument || r.Wants != resumeTakesFile {
 		t.Errorf("the user's own knob: %+v", r)
 	}
 }

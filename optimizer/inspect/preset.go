@@ -28,7 +28,7 @@ var presets = []preset{
 		KnobSteps: "--max_steps={}", KnobSeed: "--seed={}", KnobCheckpointDir: "--output_dir={}", KnobResume: "--resume_from_checkpoint={path}"}},
 	{"lightning-cli", (*Command).lightningCLI, map[string]string{
 		KnobEpochs: "--trainer.max_epochs={}", KnobSteps: "--trainer.max_steps={}", KnobSeed: "--seed_everything={}",
-		KnobCheckpointDir: "--trainer.default_root_dir={}", KnobResume: "--ckpt_path={path}", KnobProcesses: "--trainer.devices={}"}},
+		KnobCheckpointDir: "--trainer.default_root_dir={}", KnobResume: "--ckpt_path={path}", knobProcesses: "--trainer.devices={}"}},
 }
 
 // launcherTemplates set the number of local processes.
@@ -66,13 +66,13 @@ var optionNames = map[string][]string{
 // are known.
 func (c *Command) Mapping(own map[string]string) Mapping {
 	var m Mapping
-	for _, n := range KnobNames {
+	for _, n := range knobNames {
 		var k Knob
 		ok := false
 		if t := own[n]; t != "" {
 			k, ok = c.ownKnob(n, t), true
 		}
-		if !ok && n == KnobProcesses {
+		if !ok && n == knobProcesses {
 			k, ok = c.launcherKnob()
 		}
 		if !ok && c.inner == nil && !c.line.shell {
@@ -94,7 +94,7 @@ func (c *Command) Mapping(own map[string]string) Mapping {
 // launcher's options.
 func (c *Command) ownKnob(n, template string) Knob {
 	k := Knob{Name: n, Template: template, Source: "--knob"}
-	if ls := c.line.launchers; n == KnobProcesses && len(ls) > 0 {
+	if ls := c.line.launchers; n == knobProcesses && len(ls) > 0 {
 		l := ls[len(ls)-1]
 		for _, w := range k.templateWords() {
 			if slices.Contains(rankOptions[l.name], w.name) {
@@ -111,7 +111,7 @@ func (c *Command) launcherKnob() (Knob, bool) {
 	}
 	l := c.line.launchers[len(c.line.launchers)-1]
 	t := launcherTemplates[l.name]
-	return Knob{Name: KnobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
+	return Knob{Name: knobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
 }
 
 // presetKnob returns the knob of the first matching preset. It appends a note when the tool ignores the resume
@@ -237,9 +237,9 @@ func knobRank(n string, o *option) int {
 		own = strings.ToLower(own)
 		r := slices.Index(optionNames[n], own)
 		switch unit := unitOf(own, o.help); {
-		case n == KnobEpochs && unit == UnitEpoch, n == KnobSteps && unit == UnitStep && !looseStepNames[own]:
+		case n == KnobEpochs && unit == unitEpoch, n == KnobSteps && unit == unitStep && !looseStepNames[own]:
 			r = 0
-		case n == KnobSteps && unit == UnitStep:
+		case n == KnobSteps && unit == unitStep:
 			r = 1
 		}
 		if r >= 0 && (best < 0 || r < best) {

@@ -23,7 +23,7 @@ type Command struct {
 }
 
 // ReadCommand reads a command line, the script that it runs and the configuration files that it names: regular files
-// of at most MaxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
+// of at most maxSource and 1 MiB. Unreadable parts are unknown. A shell script is followed if its command is literal.
 func ReadCommand(argv []string, dir string) *Command { return readCommand(argv, dir, 0) }
 
 // readCommand is ReadCommand at a given nesting depth. It locates the script by the kind of command line: shell
@@ -47,9 +47,9 @@ func readCommand(argv []string, dir string, depth int) *Command {
 		}
 	case l.program != "" && !programs[l.program] && l.args > 0 && strings.Contains(argv[l.args-1], "/"):
 		path := at(dir, argv[l.args-1])
-		if head, err := readHead(path); err == nil && fileKind(path, head) == KindPython {
+		if head, err := readHead(path); err == nil && fileKind(path, head) == kindPython {
 			c.readScript(path)
-		} else if err == nil && fileKind(path, head) == KindShell && depth < maxNesting {
+		} else if err == nil && fileKind(path, head) == kindShell && depth < maxNesting {
 			l.script, l.shell = argv[l.args-1], true
 			c.inner, c.many = shellInner(l, dir, depth)
 		}
@@ -68,7 +68,7 @@ func (c *Command) readScript(path string) bool {
 	if err != nil {
 		return false
 	}
-	src, _ := decode(data[:min(len(data), MaxSource)])
+	src, _ := decode(data[:min(len(data), maxSource)])
 	c.Script, c.source = path, parse(src)
 	return true
 }
@@ -84,7 +84,7 @@ func shellInner(l *line, dir string, depth int) (best *Command, many bool) {
 		if err != nil {
 			return nil, false
 		}
-		text, _ = decode(data[:min(len(data), MaxSource)])
+		text, _ = decode(data[:min(len(data), maxSource)])
 		home = filepath.Dir(path)
 	}
 	loops, trainings := 0, 0
@@ -153,10 +153,10 @@ func (c *Command) Distributed() bool {
 	return err != nil || distributedWords.Match(data)
 }
 
-// LocalRanks is LocalRanks of the command line and of the command in its shell script. It also counts processes
+// localRanks is localRanks of the command line and of the command in its shell script. It also counts processes
 // started by a trainer itself (Lightning's trainer.devices) or set in the configuration file of accelerate.
 func (c *Command) LocalRanks(gpus, cpus int) int {
-	n := LocalRanks(c.Argv, gpus, cpus)
+	n := localRanks(c.Argv, gpus, cpus)
 	if ls := c.line.launchers; n == 1 && len(ls) == 1 && ls[0].name == "accelerate" {
 		n = max(1, accelerateRanks(ls[0], c.Argv, c.Dir))
 	}

@@ -18,8 +18,8 @@ import (
 	"trainopt/internal/suggest"
 )
 
-// ErrScript is wrapped by every error of Resolve: the given script or command cannot be started.
-var ErrScript = errors.New("cannot be started")
+// errScript is wrapped by every error of Resolve: the given script or command cannot be started.
+var errScript = errors.New("cannot be started")
 
 // ResolveOptions configures Resolve. The zero value uses python3 from PATH and paths relative to the working
 // directory.
@@ -34,7 +34,7 @@ type ResolveOptions struct {
 
 // Resolve converts the user's input to an argv that requires no shell, and inspects it. If train is empty, args is
 // the whole command (everything after --). Paths in the argv are absolute, so that neither a leading dash nor the
-// working directory changes their meaning. Errors wrap ErrScript; each is one line with the operation, its object,
+// working directory changes their meaning. Errors wrap errScript; each is one line with the operation, its object,
 // the problem and a remedy.
 func Resolve(train string, args []string, o ResolveOptions) (argv []string, ins Inspection, err error) {
 	defer func() {
@@ -66,7 +66,7 @@ func Resolve(train string, args []string, o ResolveOptions) (argv []string, ins 
 type refusal struct{ text string }
 
 func (e *refusal) Error() string { return e.text }
-func (e *refusal) Unwrap() error { return ErrScript }
+func (e *refusal) Unwrap() error { return errScript }
 
 // command resolves a whole command line.
 func (o ResolveOptions) command(args []string) ([]string, Inspection, error) {
@@ -84,7 +84,7 @@ func (o ResolveOptions) command(args []string) ([]string, Inspection, error) {
 	} else if ins.Script == "" {
 		ins.Script = ins.Path
 	}
-	ins.Path, ins.Kind = program, KindCommand
+	ins.Path, ins.Kind = program, kindCommand
 	return append([]string{program}, args[1:]...), ins, nil
 }
 
@@ -118,7 +118,7 @@ func (o ResolveOptions) program(name string) (string, error) {
 // executable with a #! line directly, another file with one by its interpreter, and a shell script without one by
 // bash or /bin/sh. Other files must be executable binaries.
 func (o ResolveOptions) start(path, kind string) ([]string, error) {
-	if kind == KindPython && strings.EqualFold(filepath.Ext(path), ".py") {
+	if kind == kindPython && strings.EqualFold(filepath.Ext(path), ".py") {
 		python, err := o.python()
 		if err != nil {
 			return nil, err
@@ -142,7 +142,7 @@ func (o ResolveOptions) start(path, kind string) ([]string, error) {
 		return append(interpreter, path), nil
 	}
 	switch {
-	case kind == KindShell:
+	case kind == kindShell:
 		sh, err := o.LookPath("bash")
 		if err != nil {
 			sh = "/bin/sh"

@@ -166,7 +166,7 @@ func TestResolveRefuses(t *testing.T) {
 			if err == nil {
 				t.Fatalf("started as %q", argv)
 			}
-			if !errors.Is(err, ErrScript) || strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 600 {
+			if !errors.Is(err, errScript) || strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 600 {
 				t.Errorf("not one line of refusal: %q", err)
 			}
 			for _, w := range test.want {
@@ -226,7 +226,7 @@ func TestInspectCommand(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			ins, err := InspectCommand(test.args)
+			ins, err := inspectCommand(test.args)
 			if err != nil {
 				t.Fatal(err)
 			}

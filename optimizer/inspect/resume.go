@@ -18,7 +18,7 @@ const (
 // Kinds of value of a resume argument.
 const (
 	ResumeTakesNothing   = ""          // the argument takes no path
-	ResumeTakesFile      = "file"      // a checkpoint file
+	resumeTakesFile      = "file"      // a checkpoint file
 	ResumeTakesDirectory = "directory" // a checkpoint directory, such as checkpoint-500 of Hugging Face
 )
 
@@ -70,11 +70,11 @@ func (c *Command) resumeWants(k Knob) (wants string, names []string) {
 	case strings.Contains(k.Template, "resume_from_checkpoint") && c.source != nil && c.source.names["accelerator"] > 0:
 		return ResumeTakesDirectory, []string{"step_*", "epoch_*", "checkpoint-*"}
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
-		return ResumeTakesFile, []string{"last.pt"}
+		return resumeTakesFile, []string{"last.pt"}
 	case c.source != nil && (c.source.names["LightningCLI"] > 0 || c.source.names["LightningModule"] > 0):
-		return ResumeTakesFile, []string{"*.ckpt"}
+		return resumeTakesFile, []string{"*.ckpt"}
 	}
-	return ResumeTakesFile, nil
+	return resumeTakesFile, nil
 }
 
 // protocol reports whether a script implements the checkpoint protocol: it handles a stop signal and reads

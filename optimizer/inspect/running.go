@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Variables are the environment variables by which an allocation or a setting reaches a script.
-var Variables = []string{
+// variables are the environment variables by which an allocation or a setting reaches a script.
+var variables = []string{
 	"COST_PER_CPU_HOUR", "COST_PER_GB_HOUR", "COST_PER_GPU_HOUR", "CUDA_VISIBLE_DEVICES", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS",
 	"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OPTIMIZER_BATCH_SIZE", "OPTIMIZER_CHECKPOINT_DIR", "OPTIMIZER_DATASET_PATH", "OPTIMIZER_EPOCHS",
 	"OPTIMIZER_LOG", "OPTIMIZER_MEMORY_GB", "OPTIMIZER_NUM_WORKERS", "OPTIMIZER_PIN_MEMORY", "OPTIMIZER_RANDOM_SEED", "OPTIMIZER_RESUME", "OPTIMIZER_RUN_ID",
@@ -21,7 +21,7 @@ func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 	for _, a := range s.assignments {
 		if key := subscript(a.target); key != "" && a.how == assigned && strings.Contains(a.target, "environ[") {
 			written[key]++
-			if slices.Contains(Variables, key) {
+			if slices.Contains(variables, key) {
 				warnings = append(warnings, "the script sets "+key+" itself in line "+itoa(a.line)+": what it is given there does not count")
 			}
 		}
@@ -30,7 +30,7 @@ func (s *script) reads(framework string, gpu bool) (names, warnings []string) {
 	for _, t := range s.strings {
 		count[t.s]++
 	}
-	for _, v := range Variables {
+	for _, v := range variables {
 		if count[v] > written[v] {
 			names = append(names, v)
 		}

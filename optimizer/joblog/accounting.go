@@ -130,7 +130,7 @@ func (f *growth) add(size int64, last, before, after uint64, printed int64, know
 
 // verdict returns the evidence for a file; excluded is true if another process writes it. The probability of a
 // coincidence is the share of intervals in which the job wrote, to the power of the number of growths.
-func (a *accounting) verdict(id fileID, named bool) (e Evidence, excluded bool) {
+func (a *accounting) verdict(id fileID, named bool) (e evidenceLine, excluded bool) {
 	f := a.files[id]
 	switch {
 	case f == nil || f.denied > 0 || f.with == 0:

@@ -2,12 +2,12 @@ package joblog
 
 import "fmt"
 
-// Evidence ranks the evidence for the writer of a log, weakest first. The zero value is no evidence.
-type Evidence int
+// evidenceLine ranks the evidence for the writer of a log, weakest first. The zero value is no evidence.
+type evidenceLine int
 
 const (
 	// NoEvidence is the absence of evidence. Such a file is not used.
-	NoEvidence Evidence = iota
+	NoEvidence evidenceLine = iota
 	// Output is the job's own standard output or standard error.
 	Output
 	// SoleWriter means that the file is the only one that grew exclusively in intervals in which the job wrote, and
@@ -34,7 +34,7 @@ var evidenceWords = [...]string{
 }
 
 // String returns a short reason, such as "opened for writing by the job".
-func (e Evidence) String() string {
+func (e evidenceLine) String() string {
 	if e < 0 || int(e) >= len(evidenceWords) {
 		return fmt.Sprintf("evidence(%d)", int(e))
 	}
@@ -43,13 +43,13 @@ func (e Evidence) String() string {
 
 // Discovered reports whether the log was discovered rather than given in advance: its content must not cause a job to
 // be stopped.
-func (e Evidence) Discovered() bool { return e < Observed }
+func (e evidenceLine) Discovered() bool { return e < Observed }
 
 // Source is a source of progress.
 type Source struct {
 	Path     string // empty before any progress
 	Format   string // a name of trainlog.Formats; empty until recognised
-	Evidence Evidence
+	Evidence evidenceLine
 	// Others are at most 3 other files that the job writes and that might be its log.
 	Others []string
 }

@@ -192,7 +192,7 @@ func (r *Reader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 		}
 		rows, e := r.pollFile(f, now, last)
 		if f.tail != nil && f.tail.Stats().Rows > 0 {
-			r.use(f.path, f.tail, map[bool]Evidence{true: Named, false: OwnLog}[f == r.named], nil)
+			r.use(f.path, f.tail, map[bool]evidenceLine{true: Named, false: OwnLog}[f == r.named], nil)
 			return rows, e // errors of the other sources are irrelevant
 		}
 		err = errors.Join(err, e)
@@ -224,7 +224,7 @@ func (r *Reader) outputSized() bool {
 	return seen.epochs > 0 || r.options.Epochs && seen.epoch > 0
 }
 
-func (r *Reader) use(path string, t *trainlog.Tail, e Evidence, others []string) {
+func (r *Reader) use(path string, t *trainlog.Tail, e evidenceLine, others []string) {
 	r.source = Source{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
 }
 

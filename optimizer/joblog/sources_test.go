@@ -79,7 +79,7 @@ func TestNewestDocumentFirst(t *testing.T) {
 	dir := t.TempDir()
 	j := startJob(t, Options{Dir: dir}, "")
 	start := time.Now()
-	for i, e := range []Evidence{OpenForWriting, Wrote, Wrote} {
+	for i, e := range []evidenceLine{OpenForWriting, Wrote, Wrote} {
 		path := filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i), "trainer_state.json")
 		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -169,7 +169,7 @@ func TestLastRowsBehindALongLine(t *testing.T) {
 // Without the kernel's reports, the only file that grows when the job writes is its log; a file on the command line
 // requires fewer growths.
 func TestSoleWriter(t *testing.T) {
-	for evidence, args := range map[Evidence][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
+	for evidence, args := range map[evidenceLine][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
 		j := startJob(t, Options{Dir: t.TempDir(), WithoutReports: true, Args: args}, "append log.csv 40 60")
 		for deadline := time.Now().Add(2 * time.Minute); j.source.Evidence <= Output && !j.done(); time.Sleep(7 * time.Millisecond) {
 			if j.poll(); time.Now().After(deadline) {

@@ -22,7 +22,7 @@ const (
 // written is the evidence about the writers of one file.
 type written struct {
 	path     string // last known path
-	evidence Evidence
+	evidence evidenceLine
 	foreign  bool // another process wrote the file too
 }
 
@@ -156,7 +156,7 @@ func (w *writers) alive(pid int) bool {
 }
 
 // note records evidence for a file. Evidence never decreases.
-func (w *writers) note(id fileID, path string, e Evidence) {
+func (w *writers) note(id fileID, path string, e evidenceLine) {
 	f := w.files[id]
 	if f == nil {
 		if len(w.files) >= maxRecords {
@@ -263,7 +263,7 @@ func writable(fdinfo string) bool {
 }
 
 // of returns the evidence about the writers of one file.
-func (w *writers) of(id fileID) (e Evidence, foreign bool) {
+func (w *writers) of(id fileID) (e evidenceLine, foreign bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if f := w.files[id]; f != nil {
@@ -276,7 +276,7 @@ func (w *writers) of(id fileID) (e Evidence, foreign bool) {
 type candidate struct {
 	path     string
 	look     fileMeta
-	evidence Evidence
+	evidence evidenceLine
 	foreign  bool
 }
 

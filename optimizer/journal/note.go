@@ -14,8 +14,8 @@ import (
 	"trainopt/internal/regular"
 )
 
-// NoteFile contains the user's tags and text of a run.
-const NoteFile = "note.json"
+// noteFile contains the user's tags and text of a run.
+const noteFile = "note.json"
 
 // Limits of a note.
 const (
@@ -34,7 +34,7 @@ type Note struct {
 // ReadNote returns the note of a run directory; a run without a note has the zero Note.
 func ReadNote(dir string) (Note, error) {
 	var n Note
-	data, err := regular.ReadFile(filepath.Join(dir, NoteFile), 8*maxNoteText)
+	data, err := regular.ReadFile(filepath.Join(dir, noteFile), 8*maxNoteText)
 	if errors.Is(err, fs.ErrNotExist) {
 		return n, nil
 	}
@@ -80,7 +80,7 @@ func WriteNote(dir string, n Note) error {
 	if err != nil {
 		return fail("%w", err)
 	}
-	if err := replace(disk{}, filepath.Join(dir, NoteFile), append(data, '\n')); err != nil {
+	if err := replace(disk{}, filepath.Join(dir, noteFile), append(data, '\n')); err != nil {
 		return fail("%w", err)
 	}
 	return nil

@@ -31,7 +31,7 @@ func TestNote(t *testing.T) {
 	if after, _ := ReadNote(dir); after.Text != n.Text {
 		t.Error("a refused note replaced the old one")
 	}
-	if err := os.WriteFile(filepath.Join(dir, NoteFile), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, noteFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := ReadNote(dir); err == nil {

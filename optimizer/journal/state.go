@@ -95,7 +95,7 @@ func (r *Run) inspectState(path string) error {
 }
 
 // LoadState sets v, a pointer, to the last saved state. If that is damaged or incomplete, v is the previous state and
-// note describes the reason. It returns ErrNoState if no state was saved, and a *Damage if none is readable; a state
+// note describes the reason. It returns errNoState if no state was saved, and a *Damage if none is readable; a state
 // of a newer version is refused (*NewerError).
 func (r *Run) LoadState(v any) (note string, err error) {
 	r.mu.Lock()
@@ -118,7 +118,7 @@ func (r *Run) LoadState(v any) (note string, err error) {
 	case second == nil:
 		return fmt.Sprintf("%v; the state before it is used", first), nil
 	case absent(first) && absent(second):
-		return "", fmt.Errorf("load state of %s: %w", r.dir, ErrNoState)
+		return "", fmt.Errorf("load state of %s: %w", r.dir, errNoState)
 	case absent(second):
 		return "", fmt.Errorf("load state: %w, and no earlier one was kept", first)
 	case absent(first):

@@ -226,13 +226,13 @@ func TestDamagedState(t *testing.T) {
 func TestNoStateToLoad(t *testing.T) {
 	r := onDisk(t)
 	var s agentState
-	if _, err := r.LoadState(&s); !errors.Is(err, ErrNoState) {
+	if _, err := r.LoadState(&s); !errors.Is(err, errNoState) {
 		t.Errorf("nothing saved: %v, want ErrNoState", err)
 	}
 	must(t, os.WriteFile(r.Path(stateFile), []byte("junk"), 0o644))
 	_, err := r.LoadState(&s)
 	var damage *Damage
-	if !errors.As(err, &damage) || errors.Is(err, ErrNoState) {
+	if !errors.As(err, &damage) || errors.Is(err, errNoState) {
 		t.Errorf("only a damaged state: %v, want *Damage", err)
 	}
 	must(t, os.WriteFile(r.Path(stateFile+".prev"), []byte("junk"), 0o644))

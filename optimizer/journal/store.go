@@ -113,8 +113,8 @@ func (e *NewerError) Error() string {
 		"use the newer version; nothing was changed", e.File, e.Version, e.Known)
 }
 
-// ErrNoState reports that a run has no saved state.
-var ErrNoState = errors.New("no state was saved")
+// errNoState reports that a run has no saved state.
+var errNoState = errors.New("no state was saved")
 
 // absent reports whether err means that a file does not exist.
 func absent(err error) bool { return errors.Is(err, fs.ErrNotExist) }

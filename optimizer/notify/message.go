@@ -20,8 +20,8 @@ const (
 	Ended   Event = "end"     // the run ended, in whatever way
 )
 
-// Schema is the version of the JSON form of Message.
-const Schema = 1
+// schema is the version of the JSON form of Message.
+const schema = 1
 
 // Message is one message about a run. Its JSON form is sent to webhooks and commands. Seconds and money are those of the
 // run so far; nil means unknown.

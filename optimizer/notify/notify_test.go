@@ -112,7 +112,7 @@ func TestDelivery(t *testing.T) {
 		t.Fatal(failures)
 	}
 	var m Message
-	if err := json.Unmarshal([]byte(in.bodies[0]), &m); err != nil || len(in.bodies) != 2 || m.Event != Planned || m.Schema != Schema || m.Seconds != nil {
+	if err := json.Unmarshal([]byte(in.bodies[0]), &m); err != nil || len(in.bodies) != 2 || m.Event != Planned || m.Schema != schema || m.Seconds != nil {
 		t.Errorf("webhook: %q, %v", in.bodies, err)
 	}
 	if want := []string{`{"text":"train (r1): plan: a \u0026lt;b\u0026gt; \u0026amp; c\n` + "`optimize report r1`" + `"}`, `{"text":"träin (r1): done\nhttp://page/runs/r1"}`}; strings.Join(slack.bodies, "\n") != strings.Join(want, "\n") {

@@ -57,7 +57,7 @@ func (s *Sender) Send(m Message) {
 	if s.closed {
 		return
 	}
-	m.Schema = Schema
+	m.Schema = schema
 	for _, queue := range s.queues {
 		select {
 		case queue <- &m:

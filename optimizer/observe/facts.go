@@ -44,7 +44,7 @@ type Facts struct {
 	// Checkpoints are the written checkpoints in order of time; the oldest are dropped beyond 1000.
 	Checkpoints []Checkpoint
 	// Failures are the hooks that have failed and are off.
-	Failures []Failure
+	Failures []failure
 	// Processes are the training processes, by process id.
 	Processes []Process
 }
@@ -63,8 +63,8 @@ type Checkpoint struct {
 	Kind string
 }
 
-// Failure is a hook that has failed and is off.
-type Failure struct {
+// failure is a hook that has failed and is off.
+type failure struct {
 	PID          int
 	Hook, Reason string
 }
@@ -120,8 +120,8 @@ func (r *Reader) take(l *line) bool {
 	case "checkpoint":
 		r.checkpoint(p, l)
 	case "failure":
-		f := Failure{PID: l.PID, Hook: clip(l.Hook), Reason: clip(l.Reason)}
-		if len(r.failures) < maxFailures && !slices.ContainsFunc(r.failures, func(o Failure) bool { return o.Hook == f.Hook && o.Reason == f.Reason }) {
+		f := failure{PID: l.PID, Hook: clip(l.Hook), Reason: clip(l.Reason)}
+		if len(r.failures) < maxFailures && !slices.ContainsFunc(r.failures, func(o failure) bool { return o.Hook == f.Hook && o.Reason == f.Reason }) {
 			r.failures = append(r.failures, f)
 		}
 	case "answer":

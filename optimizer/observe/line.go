@@ -59,7 +59,7 @@ type line struct {
 	Kind          string   `json:"kind"`
 	Seconds       float64  `json:"seconds"`
 	ID            int      `json:"id"`
-	Op            Op       `json:"op"`
+	Op            op       `json:"op"`
 	OK            bool     `json:"ok"`
 	Stopped       bool     `json:"stopped"`
 	Before        int      `json:"before"`

@@ -49,7 +49,7 @@ type Reader struct {
 	processes map[int]*process
 	speaker   *process // rank 0 of the training
 	answers   []Answer
-	failures  []Failure
+	failures  []failure
 	saved     []Checkpoint
 	lastID    int
 }

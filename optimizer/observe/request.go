@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// Op is the operation of a request to a training.
-type Op string
+// op is the operation of a request to a training.
+type op string
 
 const (
 	// Save writes a checkpoint in the framework's own way.
-	Save Op = "save"
+	Save op = "save"
 	// SaveAndStop writes a checkpoint and ends the training in the framework's way of stopping early; the script then
 	// continues.
-	SaveAndStop Op = "save_and_stop"
+	SaveAndStop op = "save_and_stop"
 	// SetThreads sets the numeric thread pools.
-	SetThreads Op = "threads"
+	SetThreads op = "threads"
 	// SetWorkers sets the workers of the training's data loader from its next pass on; it is answered then.
-	SetWorkers Op = "workers"
+	SetWorkers op = "workers"
 	// Trial compares the current thread count with another one inside the training, and restores the current one.
-	Trial Op = "trial"
+	Trial op = "trial"
 )
 
 // Request is one request to the training process.
 type Request struct {
-	Op Op `json:"op"`
+	Op op `json:"op"`
 	// Path is the target of a save; empty leaves the choice to the framework. Hugging Face and Ultralytics always
 	// choose it.
 	Path string `json:"path,omitempty"`
@@ -43,7 +43,7 @@ type Request struct {
 // Answer is the result of a request.
 type Answer struct {
 	ID     int
-	Op     Op
+	Op     op
 	OK     bool
 	Reason string // reason of a failure
 	Took   time.Duration
@@ -62,17 +62,17 @@ type Answer struct {
 	GivenUp               bool
 }
 
-// ErrUnable reports a request that the training does not support at present.
-var ErrUnable = errors.New("the training cannot do this on request")
+// errUnable reports a request that the training does not support at present.
+var errUnable = errors.New("the training cannot do this on request")
 
 // Request sends a request to the training process and returns its id for Answer. It does not wait: the process checks
 // for requests at the end of a step, at most twice a second. A later request replaces one that has not been read.
 func (r *Reader) Request(q Request) (id int, err error) {
 	f := r.Facts()
-	able := map[Op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
+	able := map[op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
 		SetWorkers: f.CanSetWorkers && q.Workers >= 0}
 	if !able[q.Op] {
-		return 0, fmt.Errorf("request %s: %w", q.Op, ErrUnable)
+		return 0, fmt.Errorf("request %s: %w", q.Op, errUnable)
 	}
 	path := filepath.Join(r.dir, fmt.Sprintf("request-%d.json", f.PID))
 	id = max(r.lastID, lastRequest(path)) + 1
@@ -126,7 +126,7 @@ func (r *Reader) answer(l *line) {
 	if len(r.answers) >= maxAnswers {
 		r.answers = r.answers[1:]
 	}
-	a := Answer{ID: l.ID, Op: Op(clip(string(l.Op))), OK: l.OK, Reason: clip(l.Reason), Took: duration(l.Seconds), Path: l.Path, Step: value(l.Step),
+	a := Answer{ID: l.ID, Op: op(clip(string(l.Op))), OK: l.OK, Reason: clip(l.Reason), Took: duration(l.Seconds), Path: l.Path, Step: value(l.Step),
 		Stopped: l.Stopped, ThreadsBefore: l.Before, Tried: l.Tried, Before: duration(value(l.SecondsBefore)), During: duration(value(l.SecondsTried)),
 		After: duration(value(l.SecondsAfter)), GivenUp: l.GivenUp}
 	if l.Threads != nil {

@@ -117,7 +117,7 @@ a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timestep
 				t.Errorf("after a restart: %+v, want %+v", b, a)
 			}
 			want(t, "last id", again.lastID, a.ID)
-			if _, err := again.Request(Request{Op: Save}); !errors.Is(err, ErrUnable) {
+			if _, err := again.Request(Request{Op: Save}); !errors.Is(err, errUnable) {
 				t.Errorf("a finished training takes a request: %v", err)
 			}
 		})
@@ -138,7 +138,7 @@ func TestThreadRequests(t *testing.T) {
 	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "torch.get_num_threads()", 1)) // one thread is fastest
 	f := o.await("progress", func(f Facts) bool { return f.Step > 1 })
 	want(t, "can save", f.CanSave, false)
-	if _, err := o.reader.Request(Request{Op: Save}); !errors.Is(err, ErrUnable) {
+	if _, err := o.reader.Request(Request{Op: Save}); !errors.Is(err, errUnable) {
 		t.Errorf("a loop of the script's own takes a save: %v", err)
 	}
 	a := o.answer(Request{Op: SetThreads, Threads: 3})

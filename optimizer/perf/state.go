@@ -43,8 +43,8 @@ type StateInput struct {
 	Probing bool
 }
 
-// StateRow defines one component of State.
-type StateRow struct {
+// stateRow defines one component of State.
+type stateRow struct {
 	Name string
 	// Definition describes the component, with the range after clipping.
 	Definition string
@@ -67,8 +67,8 @@ var slaTerms = [5]struct {
 }
 
 // StateTable defines State, row by row. Missing data is -1 where 0 would be a value; a met bit without data is 0.5.
-var StateTable = func() [StateSize]StateRow {
-	t := [StateSize]StateRow{
+var StateTable = func() [StateSize]stateRow {
+	t := [StateSize]stateRow{
 		{"gpus", "GPUs / most allowed, 0…1; 0 when none are allowed", 0, 0, 1, func(i *StateInput) float64 {
 			return share(float64(i.Allocation.GPUs), float64(i.Limits.GPUs.Max))
 		}},
@@ -93,12 +93,12 @@ var StateTable = func() [StateSize]StateRow {
 		{"cost", "spent / agreed cost (or that of the user's own configuration), 0…2", -1, 0, 2, func(i *StateInput) float64 { return share(i.SpentUSD, limitOr(i.Spec.CostMaxUSD, i.ReferenceUSD)) }},
 	}
 	for k, term := range slaTerms {
-		t[10+k] = StateRow{"met_" + term.name, "1 met or not agreed, 0.5 at risk or no data, 0 violated", 0.5, 0, 1,
+		t[10+k] = stateRow{"met_" + term.name, "1 met or not agreed, 0.5 at risk or no data, 0 violated", 0.5, 0, 1,
 			func(i *StateInput) float64 { return metBit(i.Verdicts, term.objectives) }}
-		t[15+k] = StateRow{"severity_" + term.name, "relative excess or shortfall of the projected value, 0…1; 0 when not agreed", 0, 0, 1,
+		t[15+k] = stateRow{"severity_" + term.name, "relative excess or shortfall of the projected value, 0…1; 0 when not agreed", 0, 0, 1,
 			func(i *StateInput) float64 { return severity(i.Verdicts, term.objectives) }}
 	}
-	t[20] = StateRow{"phase", "0 probing, 1 running", 0, 0, 1, func(i *StateInput) float64 {
+	t[20] = stateRow{"phase", "0 probing, 1 running", 0, 0, 1, func(i *StateInput) float64 {
 		if i.Probing {
 			return 0
 		}

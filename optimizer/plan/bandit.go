@@ -10,7 +10,7 @@ import (
 	"trainopt/resources"
 )
 
-// Bandit chooses the batch size of a recurring job from the costs of its earlier runs, as Zeus does (You, Chung and
+// banditPlanner chooses the batch size of a recurring job from the costs of its earlier runs, as Zeus does (You, Chung and
 // Chowdhury, NSDI 2023, section 4.4), and GPUs and CPUs with the performance model. The model predicts the speed of a
 // batch size; only finished runs show the number of units required to reach the target.
 //
@@ -23,15 +23,15 @@ import (
 // a run with the baseline's batch size (or else the oldest finished run); a quantity not measured in every finished
 // run is omitted. An unfinished run counts as at least twice the cheapest finished one.
 //
-// Power limits are not part of an allocation and are not chosen here; simulator/training/recurring covers both knobs.
+// Power limits are not part of an allocation and are not chosen here; simulator/trial covers both knobs.
 //
 // Without a range of batch sizes or without recurrences, Bandit decides as Model does and states so in the reason.
-type Bandit struct{}
+type banditPlanner struct{}
 
-var _ Planner = Bandit{}
+var _ Planner = banditPlanner{}
 
 // Name returns "bandit".
-func (Bandit) Name() string { return "bandit" }
+func (banditPlanner) Name() string { return "bandit" }
 
 // failedFactor is the minimum cost of an unfinished run, relative to the cheapest finished one: the stopping
 // threshold of Zeus.
@@ -39,7 +39,7 @@ const failedFactor = 2
 
 // Decide chooses a batch size and then the best allocation with it. When no allocation with it meets the SLA, the
 // model decides among all batch sizes. Errors are those of Model.
-func (p Bandit) Decide(s Snapshot) (Plan, error) {
+func (p banditPlanner) Decide(s Snapshot) (Plan, error) {
 	arms := banditBatches(s)
 	switch {
 	case len(arms) < 2:
@@ -80,7 +80,7 @@ func (p Bandit) Decide(s Snapshot) (Plan, error) {
 }
 
 // asModel returns the decision of the model planner, its reason prefixed with why.
-func (p Bandit) asModel(s Snapshot, why string) (Plan, error) {
+func (p banditPlanner) asModel(s Snapshot, why string) (Plan, error) {
 	out, err := Model{}.Decide(s)
 	out.Planner = p.Name()
 	if out.Reason != "" {

@@ -31,7 +31,7 @@ func recurs(t testing.TB, s Snapshot, n int, run func(batch int) Recurrence) []i
 	t.Helper()
 	var chosen []int
 	for range n {
-		p, err := Bandit{}.Decide(s)
+		p, err := banditPlanner{}.Decide(s)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestBanditAvoidsWhatFails(t *testing.T) {
 func TestBanditLeavesAnOwnBatchThatFails(t *testing.T) {
 	s := batchScene().snapshot(t)
 	s.Recurrences = []Recurrence{{Allocation: s.Baseline, Seconds: 3, Joules: math.NaN()}}
-	if p, err := (Bandit{}).Decide(s); err != nil || p.Allocation.BatchSize != 128 {
+	if p, err := (banditPlanner{}).Decide(s); err != nil || p.Allocation.BatchSize != 128 {
 		t.Errorf("%v: %s because %s; want batch 128", err, p.Allocation, p.Reason)
 	}
 }
@@ -142,7 +142,7 @@ func TestBanditCountsFailures(t *testing.T) {
 		add(128, 3, false)
 	}
 	for i := range 10 {
-		p, err := Bandit{}.Decide(s)
+		p, err := banditPlanner{}.Decide(s)
 		if err != nil || p.Allocation.BatchSize != 64 {
 			t.Fatalf("%v: %s because %s; want batch 64", err, p.Allocation, p.Reason)
 		}
@@ -184,7 +184,7 @@ func TestBanditWeighs(t *testing.T) {
 				t.Fatal(err)
 			}
 			x.Preference = p
-			got, err := Bandit{}.Decide(x)
+			got, err := banditPlanner{}.Decide(x)
 			if err != nil || got.Allocation.BatchSize != c.want || !strings.Contains(got.Reason, c.words) || !strings.Contains(got.Reason, "recurrence 31 of this job") {
 				t.Errorf("%v: %s because %s; want batch %d, %q", err, got.Allocation, got.Reason, c.want, c.words)
 			}
@@ -209,7 +209,7 @@ func TestBanditAsModel(t *testing.T) {
 		"infeasible":    {late, "no allocation with it meets the SLA"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Bandit{}.Decide(c.s)
+			got, err := banditPlanner{}.Decide(c.s)
 			want, wantErr := Model{}.Decide(c.s)
 			var no *Infeasible
 			if errors.As(err, &no) {
@@ -235,7 +235,7 @@ func TestBanditKnowsTheOwnBatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := s
 			x.Recurrences = []Recurrence{{Allocation: resources.Allocation{CPUs: 16, Memory: 4, BatchSize: c.logged}, Seconds: 100, Reached: true}}
-			p, err := Bandit{}.Decide(x)
+			p, err := banditPlanner{}.Decide(x)
 			if err != nil || p.Allocation.BatchSize != c.want {
 				t.Errorf("%v: %s because %s; want batch %d", err, p.Allocation, p.Reason, c.want)
 			}
@@ -256,7 +256,7 @@ func TestBanditPromises(t *testing.T) {
 				Seconds:    odd.Draw(r, "seconds"), USD: cost.USD(odd.Draw(r, "usd")), Joules: odd.Draw(r, "joules"), Reached: rapid.Bool().Draw(r, "reached"),
 			})
 		}
-		p, err := Bandit{}.Decide(s)
+		p, err := banditPlanner{}.Decide(s)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -266,7 +266,7 @@ func TestBanditPromises(t *testing.T) {
 		}
 		running := s
 		running.Current, running.Done = &p.Allocation, 10
-		again, err := Bandit{}.Decide(running)
+		again, err := banditPlanner{}.Decide(running)
 		if err != nil || again.Allocation.BatchSize != b {
 			r.Fatalf("batch %d before the start, %d while it runs, %v", b, again.Allocation.BatchSize, err)
 		}

@@ -68,7 +68,7 @@ func (b *evaluation) paces(planner string, chosen int, reason string) Plan {
 	p := Plan{Allocation: c.Allocation, Planner: planner, Reason: reason, Binding: b.binding(chosen),
 		Chosen: Candidate{Allocation: c.Allocation, Throughput: c.Throughput, Resource: c.Resource}}
 	for _, c := range b.cs {
-		p.Paces = append(p.Paces, Pace{c.Allocation, c.Seconds, c.CostUSD, c.Throughput})
+		p.Paces = append(p.Paces, pace{c.Allocation, c.Seconds, c.CostUSD, c.Throughput})
 	}
 	return p
 }

@@ -43,8 +43,8 @@ type Agent struct {
 	multiplier float64
 }
 
-// ErrForeignAgent is returned for a saved agent that cannot evaluate training jobs.
-var ErrForeignAgent = errors.New("not an agent for training jobs")
+// errForeignAgent is returned for a saved agent that cannot evaluate training jobs.
+var errForeignAgent = errors.New("not an agent for training jobs")
 
 // LoadAgent reads an agent file (morl.WriteFile). The agent must have critics and must have been trained in a
 // simulator/training.Environment.
@@ -56,7 +56,7 @@ func LoadAgent(r io.Reader) (*Agent, error) {
 	critics, ok := a.(morl.Valuer)
 	s := meta.Shape
 	if !ok || s.State != perf.StateSize || s.Actions != 9 && s.Actions != 27 || !slices.Equal(s.Objectives, perf.Objectives) {
-		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, ErrForeignAgent)
+		return nil, fmt.Errorf("agent %q for %q (%d state numbers, %d actions, objectives %v): %w", meta.Agent, meta.Env, s.State, s.Actions, s.Objectives, errForeignAgent)
 	}
 	return &Agent{Meta: meta, critics: critics, multiplier: multiplierOf(meta)}, nil
 }

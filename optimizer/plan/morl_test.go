@@ -181,8 +181,8 @@ func TestAgentFilesOfOtherKindsAreRefused(t *testing.T) {
 		data []byte
 		want error
 	}{
-		"other problem":  {write("conditioned", morl.Shape{State: 72, Actions: 4, Objectives: []string{"treasure", "time"}}), ErrForeignAgent},
-		"without critic": {write("simple", right), ErrForeignAgent},
+		"other problem":  {write("conditioned", morl.Shape{State: 72, Actions: 4, Objectives: []string{"treasure", "time"}}), errForeignAgent},
+		"without critic": {write("simple", right), errForeignAgent},
 		"flipped bit":    {flipped, morl.ErrCorrupt},
 		"half of it":     {good[:len(good)/2], morl.ErrCorrupt},
 		"something else": {[]byte("#!/bin/sh\necho hello, this is no agent file\n"), morl.ErrForeign},

@@ -100,8 +100,8 @@ type Candidate struct {
 	OnFront bool            `json:"on_front"`
 }
 
-// Pace is the time, cost and throughput of one unit of work at an allocation.
-type Pace struct {
+// pace is the time, cost and throughput of one unit of work at an allocation.
+type pace struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    sla.Interval         `json:"seconds"`
 	CostUSD    sla.Interval         `json:"cost_usd"`
@@ -132,7 +132,7 @@ type Plan struct {
 	Candidates []Candidate // all candidates that were considered, the front marked
 	Options    []Option    // time, cost, resource, balanced; all four when Predicted
 	// Paces are the predictions per unit of work when the total work is unknown; otherwise empty.
-	Paces []Pace
+	Paces []pace
 	// Recourse is the allocation that can still meet the SLA when Allocation, which meets it with less than 95 %
 	// probability, turns out slower or more expensive than expected. It is nil when Allocation meets the SLA or when
 	// no recourse exists.

@@ -48,7 +48,7 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed u
 	}
 	critics, ok := fresh.(morl.Valuer)
 	if !ok {
-		return a, Renewal{}, fmt.Errorf("renew the agent: %w", ErrForeignAgent)
+		return a, Renewal{}, fmt.Errorf("renew the agent: %w", errForeignAgent)
 	}
 	env := func() morl.Environment { return simulate(*outlook(s), a.Meta.Shape.Actions == 27) }
 	w := a.weights(s, Plan{Chosen: Candidate{Chance: 1}})

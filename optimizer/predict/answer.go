@@ -23,12 +23,12 @@ var ErrNoMachine = errors.New("no machine")
 // Answer is the prediction for a question.
 type Answer struct {
 	Question *Question
-	Work     Work
+	Work     work
 	// Startup is the time from launch to the first work; unknown without a measurement, and then counted as zero.
 	Startup sla.Interval
 	// Configurations contains only configurations with a prediction; the notes contain the number of the others.
-	Configurations []Configuration
-	Options        []Option
+	Configurations []configuration
+	Options        []option
 	Endless        int // number of spot options omitted because they would practically never finish
 	// Chosen is the position of the option that the preference selects, −1 when no option fits. Feasible reports that
 	// it meets the limits. When it does not, no option does, and Nearest describes the deadline or budget that would
@@ -39,9 +39,9 @@ type Answer struct {
 	// OnDemand and SpotCapacity are the positions of the cheapest options that fit.
 	OnDemand, SpotCapacity []int
 	Interruptions          cost.Interruptions // of one spot machine, as assumed in the prediction
-	Basis                  []Ground           // of the chosen configuration, in order of weight
-	Uncertainty            *Uncertainty       // of the chosen option; nil without one
-	Changes                []Change
+	Basis                  []groundEntry      // of the chosen configuration, in order of weight
+	Uncertainty            *uncertainty       // of the chosen option; nil without one
+	Changes                []change
 	Notes                  []string
 }
 
@@ -95,8 +95,8 @@ type predictionContext struct {
 	interruptions cost.Interruptions
 	all           Predictor // fitted to all entries
 	predictor     Predictor // of the speed: fitted to all entries, or to those in the unit of the work
-	work          Work
-	configs       []Configuration
+	work          work
+	configs       []configuration
 	places        []place
 }
 
@@ -106,7 +106,7 @@ const clearly = 0.75
 // predict predicts all configurations, with the measure of the work that has a basis for most of them. Among measures
 // with the same number it uses the most certain, unless the intervals of another are clearly narrower. It returns the
 // number of configurations without a basis.
-func (s *predictionContext) predict(ways []Work, configs []Configuration, places []place, same []history.Entry) (left int, err error) {
+func (s *predictionContext) predict(ways []work, configs []configuration, places []place, same []history.Entry) (left int, err error) {
 	all := s.learn(s.entries)
 	var moved map[int]int
 	for _, w := range ways {
@@ -139,15 +139,15 @@ func (s *predictionContext) predict(ways []Work, configs []Configuration, places
 }
 
 // speedKnown reports whether the speed of some configuration has a basis, in samples/s.
-func (s *predictionContext) speedKnown(p Predictor, configs []Configuration) bool {
-	return slices.ContainsFunc(configs, func(c Configuration) bool {
+func (s *predictionContext) speedKnown(p Predictor, configs []configuration) bool {
+	return slices.ContainsFunc(configs, func(c configuration) bool {
 		e, err := p.Predict(c.query(s.question.Job), transfer.Throughput)
 		return err == nil && known(e.Value)
 	})
 }
 
 // inUnit returns the entries of the training in the unit of the work; rates in other units are not comparable.
-func inUnit(same []history.Entry, w Work) []history.Entry {
+func inUnit(same []history.Entry, w work) []history.Entry {
 	var out []history.Entry
 	for _, e := range same {
 		if e.Unit+"s" == w.Unit {
@@ -158,7 +158,7 @@ func inUnit(same []history.Entry, w Work) []history.Entry {
 }
 
 // meanWidth returns the mean width of the predicted rates.
-func meanWidth(configs []Configuration) float64 {
+func meanWidth(configs []configuration) float64 {
 	var sum float64
 	for i := range configs {
 		sum += width(configs[i].Rate.Value) / float64(len(configs))
@@ -168,9 +168,9 @@ func meanWidth(configs []Configuration) float64 {
 
 // predictConfigurations predicts all configurations. It returns those with a basis and the mapping from old to new
 // positions.
-func predictConfigurations(p Predictor, job history.Job, w Work, start sla.Interval, configs []Configuration) (found []Configuration, moved map[int]int, err error) {
+func predictConfigurations(p Predictor, job history.Job, w work, start sla.Interval, configs []configuration) (found []configuration, moved map[int]int, err error) {
 	type one struct {
-		c   Configuration
+		c   configuration
 		ok  bool
 		err error
 	}
@@ -204,7 +204,7 @@ func forEachParallel(n int, do func(i int)) {
 }
 
 // endless returns the number of options omitted because they would practically never finish.
-func (s *predictionContext) endless(options []Option) int {
+func (s *predictionContext) endless(options []option) int {
 	n := -len(options)
 	for _, p := range s.places {
 		n += len(p.machine.markets())
@@ -213,12 +213,12 @@ func (s *predictionContext) endless(options []Option) int {
 }
 
 // options returns all options that finish, in the order of the machines.
-func (s *predictionContext) options() []Option {
+func (s *predictionContext) options() []option {
 	most := 0
 	for i := range s.configs {
 		most = max(most, s.configs[i].devices())
 	}
-	var out []Option
+	var out []option
 	for _, p := range s.places {
 		c := &s.configs[p.config]
 		for _, market := range p.machine.markets() {
@@ -274,12 +274,12 @@ func (a *Answer) remark() {
 	}
 	if len(a.SpotCapacity) > 0 || q.market() == Spot {
 		note("%s", a.spotWords())
-	} else if slices.ContainsFunc(a.Options, func(o Option) bool { return o.Market == Spot }) {
+	} else if slices.ContainsFunc(a.Options, func(o option) bool { return o.Market == Spot }) {
 		note("spot capacity is expected to cost more than on demand: %s", a.spotWords())
 	}
 	var lacking int
 	for _, o := range a.Options {
-		if o.Fit == DoesNotFit {
+		if o.Fit == doesNotFit {
 			lacking++
 		}
 	}
@@ -296,7 +296,7 @@ func (a *Answer) remark() {
 	}
 }
 
-func (a *Answer) chosenConfiguration() *Configuration {
+func (a *Answer) chosenConfiguration() *configuration {
 	if a.Chosen < 0 {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Ground is a group of measurements that supports an answer.
-type Ground struct {
+// groundEntry is a group of measurements that supports an answer.
+type groundEntry struct {
 	transfer.BasisGroup
 	Kinds  map[history.Kind]int // number of entries by kind
 	Newest string               // id of the newest run or log; "" without one
@@ -22,14 +22,14 @@ type Ground struct {
 
 // grounds returns the grounds of an estimate for a job, in order of weight. Each ground counts its entries by kind
 // and records the newest run or log.
-func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground {
+func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []groundEntry {
 	byID := map[string]*history.Entry{}
 	for i := range entries {
 		byID[entries[i].ID] = &entries[i]
 	}
-	var out []Ground
+	var out []groundEntry
 	for _, g := range e.Basis {
-		ground := Ground{BasisGroup: g, Kinds: map[history.Kind]int{}}
+		ground := groundEntry{BasisGroup: g, Kinds: map[history.Kind]int{}}
 		var newest *history.Entry
 		for _, id := range g.Entries {
 			x := byID[id]
@@ -54,7 +54,7 @@ func grounds(q *Question, entries []history.Entry, e transfer.Estimate) []Ground
 }
 
 // counted formats the number of measurements of a ground: "2 runs and 3 probes", "4 published".
-func (g *Ground) counted() string {
+func (g *groundEntry) counted() string {
 	var parts []string
 	for _, k := range []history.Kind{history.Run, history.Probe, history.Log} {
 		if n := g.Kinds[k]; n > 0 {
@@ -71,7 +71,7 @@ func (g *Ground) counted() string {
 }
 
 // what returns the name of the training of a ground.
-func (g *Ground) what() string {
+func (g *groundEntry) what() string {
 	j := g.Job
 	for _, name := range []string{j.Model, filepath.Base(j.Script), j.Family, j.Dataset} {
 		if name != "" && name != "." {
@@ -85,7 +85,7 @@ func (g *Ground) what() string {
 }
 
 // words formats the ground in one line: "2 runs of resnet50 on cifar10 (newest 20261120-…): 1, 2 GPUs of T4".
-func (g *Ground) words() string {
+func (g *groundEntry) words() string {
 	text := g.counted() + " of " + g.what()
 	if g.Newest != "" {
 		text += " (newest " + short(g.Newest) + ")"
@@ -114,7 +114,7 @@ func short(id string) string {
 
 // basisWords summarises the basis of an answer in one sentence: "3 runs of resnet50 (newest 20261120-…), 2 similar
 // (vgg16 0.71), public: Gavel".
-func basisWords(list []Ground, prior float64) string {
+func basisWords(list []groundEntry, prior float64) string {
 	var parts, similar, public []string
 	more := 0
 	for i := range list {

@@ -61,7 +61,7 @@ func BenchmarkAsk(b *testing.B) {
 		})
 	}
 	model := learn(entries)
-	c := Configuration{GPU: "A100 40GB", GPUs: 4, Nodes: 1, Batch: 128}
+	c := configuration{GPU: "A100 40GB", GPUs: 4, Nodes: 1, Batch: 128}
 	b.Run("one prediction", func(b *testing.B) {
 		for b.Loop() {
 			if _, err := model.Predict(c.query(entries[7].Job), transfer.Throughput); err != nil {

@@ -11,17 +11,17 @@ import (
 	"trainopt/sla"
 )
 
-// Uncertainty decomposes the width of the chosen option's time and contains the expected effect of one measurement.
-type Uncertainty struct {
+// uncertainty decomposes the width of the chosen option's time and contains the expected effect of one measurement.
+type uncertainty struct {
 	// Work, Rate and Startup are shares of the variance of the (logarithm of the) undisturbed time and sum to 1.
 	// Prior is the share of the rate's estimate without a measurement of a similar training.
 	Work, Rate, Startup, Prior float64
-	Probe                      *Probe // nil when no probe would help
+	Probe                      *probe // nil when no probe would help
 }
 
-// Probe is a hypothetical short run of the job whose result equals its prediction.
-type Probe struct {
-	Configuration Configuration
+// probe is a hypothetical short run of the job whose result equals its prediction.
+type probe struct {
+	Configuration configuration
 	// Seconds is the prediction for the chosen configuration after the probe.
 	Seconds sla.Interval
 	// Slow and Fast are the positions of the options that would be chosen if the probe ran as slowly as P5 or as fast
@@ -31,16 +31,16 @@ type Probe struct {
 
 // Kinds of Change, by cause.
 const (
-	ByProbe    = "probe"
-	ByDeadline = "deadline"
-	ByBudget   = "budget"
-	ByMarket   = "market"
-	ByEpochs   = "epochs"
-	ByBatch    = "batch"
+	byProbe    = "probe"
+	byDeadline = "deadline"
+	byBudget   = "budget"
+	byMarket   = "market"
+	byEpochs   = "epochs"
+	byBatch    = "batch"
 )
 
-// Change is a change of the question or of the evidence that would select another option.
-type Change struct {
+// change is a change of the question or of the evidence that would select another option.
+type change struct {
 	Kind   string
 	Option int // position of the option then chosen
 	// Seconds and CostUSD are the prediction for that option under the change; Words contains the difference from the
@@ -50,9 +50,9 @@ type Change struct {
 }
 
 // uncertainty decomposes the variance of the chosen option's time.
-func (s *predictionContext) uncertainty(a *Answer) *Uncertainty {
+func (s *predictionContext) uncertainty(a *Answer) *uncertainty {
 	c := a.chosenConfiguration()
-	u := &Uncertainty{Prior: c.Rate.Prior}
+	u := &uncertainty{Prior: c.Rate.Prior}
 	work, rate := width(s.work.Amount), width(c.Rate.Value)
 	u.Work, u.Rate = work*work, rate*rate
 	if known(s.startup) {
@@ -77,7 +77,7 @@ const narrower = 0.95
 // probe returns a hypothetical probe of the job on one GPU of the chosen model if that narrows the prediction,
 // otherwise on the chosen configuration. It returns nil when neither helps, and for whole trainings, which a probe
 // cannot measure.
-func (s *predictionContext) probe(a *Answer) *Probe {
+func (s *predictionContext) probe(a *Answer) *probe {
 	if s.work.Quantity == transfer.Trainings {
 		return nil
 	}
@@ -86,14 +86,14 @@ func (s *predictionContext) probe(a *Answer) *Probe {
 	if small.GPUs > 0 {
 		small.GPUs, small.Nodes = 1, 1
 	}
-	for _, c := range []Configuration{small, chosen} {
+	for _, c := range []configuration{small, chosen} {
 		c, ok, err := s.repredict(s.predictor, c)
 		if !ok || err != nil {
 			continue
 		}
 		then, ok, err := s.repredict(s.learnWith(a, c, c.Rate.Value.P50), chosen)
 		if ok && err == nil && width(then.Seconds) < narrower*width(chosen.Seconds) {
-			return &Probe{Configuration: c, Seconds: then.Seconds, Slow: s.chosenIf(a, c, c.Rate.Value.P5), Fast: s.chosenIf(a, c, c.Rate.Value.P95)}
+			return &probe{Configuration: c, Seconds: then.Seconds, Slow: s.chosenIf(a, c, c.Rate.Value.P5), Fast: s.chosenIf(a, c, c.Rate.Value.P95)}
 		}
 		if small.same(&chosen) {
 			break
@@ -104,7 +104,7 @@ func (s *predictionContext) probe(a *Answer) *Probe {
 
 // learnWith fits a predictor to the evidence of the reconsidered configurations and a hypothetical probe. Other
 // measurements have little influence, and a fit to all of them would take as long as the first one.
-func (s *predictionContext) learnWith(a *Answer, c Configuration, rate float64) Predictor {
+func (s *predictionContext) learnWith(a *Answer, c configuration, rate float64) Predictor {
 	wanted := map[string]bool{}
 	for _, i := range reconsidered(a) {
 		for _, g := range s.configs[i].Rate.Basis {
@@ -123,12 +123,12 @@ func (s *predictionContext) learnWith(a *Answer, c Configuration, rate float64) 
 }
 
 // repredict predicts the speed and the time of a configuration again and keeps its memory peaks.
-func (s *predictionContext) repredict(p Predictor, c Configuration) (Configuration, bool, error) {
+func (s *predictionContext) repredict(p Predictor, c configuration) (configuration, bool, error) {
 	return predictConfiguration(p, s.question.Job, s.work, s.startup, c)
 }
 
 // measuredAs returns the entry of a probe that ran at the given rate, in units of work per second.
-func (s *predictionContext) measuredAs(c Configuration, rate float64) history.Entry {
+func (s *predictionContext) measuredAs(c configuration, rate float64) history.Entry {
 	e := history.NewEntry(history.Probe, "imagined probe")
 	e.Job, e.Observed = s.question.Job, c.query(s.question.Job).Config
 	e.UnitCount, e.UnitSpread = imagined, 0.05
@@ -159,9 +159,9 @@ func reconsidered(a *Answer) []int {
 }
 
 // chosenIf returns the option that would be chosen if a probe ran at this rate; the current choice when unknown.
-func (s *predictionContext) chosenIf(a *Answer, c Configuration, rate float64) int {
+func (s *predictionContext) chosenIf(a *Answer, c configuration, rate float64) int {
 	p := s.learnWith(a, c, rate)
-	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) { return s.repredict(p, c) })
+	options, ok := s.again(a, func(c configuration) (configuration, bool, error) { return s.repredict(p, c) })
 	if !ok {
 		return a.Chosen
 	}
@@ -173,7 +173,7 @@ func (s *predictionContext) chosenIf(a *Answer, c Configuration, rate float64) i
 
 // like returns the position of the option on the same configuration, machine and market, or of the chosen one without
 // a match.
-func (a *Answer) like(o Option) int {
+func (a *Answer) like(o option) int {
 	for i, x := range a.Options {
 		if x.Config == o.Config && x.Machine == o.Machine && x.Market == o.Market {
 			return i
@@ -184,7 +184,7 @@ func (a *Answer) like(o Option) int {
 
 // again returns the options with the reconsidered configurations predicted by otherwise; all others are excluded from
 // the choice.
-func (s *predictionContext) again(a *Answer, otherwise func(Configuration) (Configuration, bool, error)) ([]Option, bool) {
+func (s *predictionContext) again(a *Answer, otherwise func(configuration) (configuration, bool, error)) ([]option, bool) {
 	t := *s
 	t.configs = slices.Clone(s.configs)
 	list := reconsidered(a)
@@ -198,16 +198,16 @@ func (s *predictionContext) again(a *Answer, otherwise func(Configuration) (Conf
 	options := t.options()
 	for i := range options {
 		if !slices.Contains(list, options[i].Config) {
-			options[i].Fit = DoesNotFit
+			options[i].Fit = doesNotFit
 		}
 	}
 	return options, true
 }
 
 // changes returns the changes that would select another option, each computed.
-func (s *predictionContext) changes(a *Answer) []Change {
-	var out []Change
-	for _, find := range []func(*Answer) (Change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
+func (s *predictionContext) changes(a *Answer) []change {
+	var out []change
+	for _, find := range []func(*Answer) (change, bool){s.byProbe, s.byDeadline, s.byBudget, s.byMarket, s.byEpochs, s.byBatch} {
 		if c, ok := find(a); ok {
 			out = append(out, c)
 		}
@@ -216,10 +216,10 @@ func (s *predictionContext) changes(a *Answer) []Change {
 }
 
 // byProbe returns the change by the result of a probe.
-func (s *predictionContext) byProbe(a *Answer) (Change, bool) {
+func (s *predictionContext) byProbe(a *Answer) (change, bool) {
 	p := a.Uncertainty.Probe
 	if p == nil || p.Slow == a.Chosen && p.Fast == a.Chosen {
-		return Change{}, false
+		return change{}, false
 	}
 	was := "it stays"
 	words := func(at int) string {
@@ -233,56 +233,56 @@ func (s *predictionContext) byProbe(a *Answer) (Change, bool) {
 		at = p.Fast
 	}
 	o := &a.Options[at]
-	return Change{Kind: ByProbe, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD,
+	return change{Kind: byProbe, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD,
 		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), chart.Significant(p.Configuration.Rate.Value.P5), s.work.Unit,
 			words(p.Slow), chart.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
 }
 
 // chosenWith returns the position of the option chosen under other limits, and the options judged under them.
-func (s *predictionContext) chosenWith(a *Answer, l limits) (int, []Option) {
+func (s *predictionContext) chosenWith(a *Answer, l limits) (int, []option) {
 	options := slices.Clone(a.Options)
 	return selection(options, s.question.market(), l, s.question.Preference), options
 }
 
 // byDeadline returns the change by the shortest longer deadline that selects a cheaper option.
-func (s *predictionContext) byDeadline(a *Answer) (Change, bool) {
+func (s *predictionContext) byDeadline(a *Answer) (change, bool) {
 	l := s.question.limits()
 	if l.seconds <= 0 || !a.Feasible {
-		return Change{}, false
+		return change{}, false
 	}
 	was := a.Options[a.Chosen]
-	for _, seconds := range ascending(a.Options, l.seconds, func(o Option) float64 { return o.Seconds.P95 }) {
+	for _, seconds := range ascending(a.Options, l.seconds, func(o option) float64 { return o.Seconds.P95 }) {
 		at, _ := s.chosenWith(a, limits{seconds, l.usd})
 		if o := a.Options[at]; at != a.Chosen && o.CostUSD.P50 < was.CostUSD.P50*(1-tie) {
-			return Change{Kind: ByDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
+			return change{Kind: byDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
 				deadlineUp(seconds), chart.Duration(l.seconds), a.optionWords(&o), chart.USD(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
 		}
 	}
-	return Change{}, false
+	return change{}, false
 }
 
 // byBudget returns the change by the smallest larger budget that selects a faster option.
-func (s *predictionContext) byBudget(a *Answer) (Change, bool) {
+func (s *predictionContext) byBudget(a *Answer) (change, bool) {
 	l := s.question.limits()
 	if l.usd <= 0 || !a.Feasible {
-		return Change{}, false
+		return change{}, false
 	}
 	was := a.Options[a.Chosen]
-	for _, budget := range ascending(a.Options, l.usd, func(o Option) float64 { return o.CostUSD.P95 }) {
+	for _, budget := range ascending(a.Options, l.usd, func(o option) float64 { return o.CostUSD.P95 }) {
 		at, _ := s.chosenWith(a, limits{l.seconds, budget})
 		if o := a.Options[at]; at != a.Chosen && o.Seconds.P50 < was.Seconds.P50*(1-tie) {
-			return Change{Kind: ByBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
+			return change{Kind: byBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
 				budgetUp(budget), chart.USD(l.usd), a.optionWords(&o), chart.Duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
 		}
 	}
-	return Change{}, false
+	return change{}, false
 }
 
 // ascending returns the values of the options above a limit, in order and without duplicates.
-func ascending(options []Option, above float64, value func(Option) float64) []float64 {
+func ascending(options []option, above float64, value func(option) float64) []float64 {
 	var out []float64
 	for _, o := range options {
-		if v := value(o); v > above && o.Fit != DoesNotFit {
+		if v := value(o); v > above && o.Fit != doesNotFit {
 			out = append(out, v)
 		}
 	}
@@ -291,7 +291,7 @@ func ascending(options []Option, above float64, value func(Option) float64) []fl
 }
 
 // byMarket returns the change to the other market if its choice is cheaper, or feasible when the present one is not.
-func (s *predictionContext) byMarket(a *Answer) (Change, bool) {
+func (s *predictionContext) byMarket(a *Answer) (change, bool) {
 	was := a.Options[a.Chosen]
 	other := Spot
 	if was.Market == Spot {
@@ -300,24 +300,24 @@ func (s *predictionContext) byMarket(a *Answer) (Change, bool) {
 	options := slices.Clone(a.Options)
 	at := selection(options, other, s.question.limits(), s.question.Preference)
 	if at < 0 || options[at].Market != other {
-		return Change{}, false
+		return change{}, false
 	}
 	o := options[at]
 	cheaper, surer := o.Feasible == a.Feasible && o.CostUSD.P50 < was.CostUSD.P50*(1-tie), o.Feasible && !a.Feasible
 	if !cheaper && !surer {
-		return Change{}, false
+		return change{}, false
 	}
 	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), chart.USD(o.CostUSD.P50), chart.USD(was.CostUSD.P50), chart.Duration(o.Seconds.P50), chart.Duration(was.Seconds.P50))
 	if o.Interruption > 0 {
 		words += fmt.Sprintf("; of that %s for interruptions", chart.USD(float64(o.Interruption)))
 	}
-	return Change{Kind: ByMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
+	return change{Kind: byMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
 
 // byEpochs returns the change by twice the work.
-func (s *predictionContext) byEpochs(a *Answer) (Change, bool) {
+func (s *predictionContext) byEpochs(a *Answer) (change, bool) {
 	if s.work.Quantity == transfer.Trainings {
-		return Change{}, false
+		return change{}, false
 	}
 	w := s.work
 	w.Amount = scaled(w.Amount, 2)
@@ -330,15 +330,15 @@ func (s *predictionContext) byEpochs(a *Answer) (Change, bool) {
 			c.Seconds = sum(c.Seconds, s.startup)
 		}
 	}
-	return s.another(a, t.options(), ByEpochs, "twice the epochs")
+	return s.another(a, t.options(), byEpochs, "twice the epochs")
 }
 
 // byBatch returns the change by twice the batch size, if that is known.
-func (s *predictionContext) byBatch(a *Answer) (Change, bool) {
+func (s *predictionContext) byBatch(a *Answer) (change, bool) {
 	if math.IsNaN(s.question.Batch) {
-		return Change{}, false
+		return change{}, false
 	}
-	options, ok := s.again(a, func(c Configuration) (Configuration, bool, error) {
+	options, ok := s.again(a, func(c configuration) (configuration, bool, error) {
 		c.Batch *= 2
 		c, ok, err := s.repredict(s.predictor, c)
 		if ok {
@@ -347,23 +347,23 @@ func (s *predictionContext) byBatch(a *Answer) (Change, bool) {
 		return c, ok, err
 	})
 	if !ok {
-		return Change{}, false
+		return change{}, false
 	}
-	return s.another(a, options, ByBatch, fmt.Sprintf("a batch of %s instead of %s", chart.Significant(2*s.question.Batch), chart.Significant(s.question.Batch)))
+	return s.another(a, options, byBatch, fmt.Sprintf("a batch of %s instead of %s", chart.Significant(2*s.question.Batch), chart.Significant(s.question.Batch)))
 }
 
 // another returns the change to the option selected among modified ones, if it differs from the choice.
-func (s *predictionContext) another(a *Answer, options []Option, kind, what string) (Change, bool) {
+func (s *predictionContext) another(a *Answer, options []option, kind, what string) (change, bool) {
 	at := selection(options, s.question.market(), s.question.limits(), s.question.Preference)
 	if at < 0 || a.like(options[at]) == a.Chosen {
-		return Change{}, false
+		return change{}, false
 	}
 	o := options[at]
 	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), chart.Duration(o.Seconds.P50), chart.USD(o.CostUSD.P50))
 	if a.Feasible && !o.Feasible {
 		words += fmt.Sprintf("; the limits would hold with %s only", chanceWords(o.Chance))
 	}
-	return Change{Kind: kind, Option: a.like(o), Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
+	return change{Kind: kind, Option: a.like(o), Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
 
 // nearest describes what would be feasible when no option is, from the same predictions.
@@ -375,7 +375,7 @@ func nearestWords(a *Answer) string {
 	l, market := a.Question.limits(), a.Question.market()
 	if a.Chosen < 0 {
 		for i := range a.Options {
-			if o := &a.Options[i]; o.Fit == DoesNotFit {
+			if o := &a.Options[i]; o.Fit == doesNotFit {
 				return fmt.Sprintf("none of the %d options fits; %s lacks: %s", len(a.Options), o.Machine, o.Lacks)
 			}
 		}
@@ -384,19 +384,19 @@ func nearestWords(a *Answer) string {
 		}
 		return fmt.Sprintf("nothing is offered %s", market)
 	}
-	best := func(value func(Option) float64, ok func(Option) bool) *Option {
-		var least *Option
+	best := func(value func(option) float64, ok func(option) bool) *option {
+		var least *option
 		for i := range a.Options {
 			o := &a.Options[i]
-			if o.Fit != DoesNotFit && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
+			if o.Fit != doesNotFit && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
 				least = o
 			}
 		}
 		return least
 	}
-	seconds, cost := func(o Option) float64 { return o.Seconds.P95 }, func(o Option) float64 { return o.CostUSD.P95 }
-	inTime := func(o Option) bool { return l.seconds <= 0 || o.Seconds.P95 <= l.seconds }
-	inCost := func(o Option) bool { return l.usd <= 0 || o.CostUSD.P95 <= l.usd }
+	seconds, cost := func(o option) float64 { return o.Seconds.P95 }, func(o option) float64 { return o.CostUSD.P95 }
+	inTime := func(o option) bool { return l.seconds <= 0 || o.Seconds.P95 <= l.seconds }
+	inCost := func(o option) bool { return l.usd <= 0 || o.CostUSD.P95 <= l.usd }
 	text := fmt.Sprintf("nothing keeps the %s with 95 %% probability", l.words())
 	later, dearer := best(seconds, inCost), best(cost, inTime)
 	if l.seconds > 0 && later != nil {
@@ -406,7 +406,7 @@ func nearestWords(a *Answer) string {
 		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), chart.Duration(dearer.Seconds.P95))
 	}
 	if later == nil && dearer == nil {
-		all := func(Option) bool { return true }
+		all := func(option) bool { return true }
 		fast, cheap := best(seconds, all), best(cost, all)
 		text += fmt.Sprintf("; neither would one of them alone: the fastest needs %s and %s, the cheapest %s and %s", deadlineUp(fast.Seconds.P95), budgetUp(fast.CostUSD.P95),
 			deadlineUp(cheap.Seconds.P95), budgetUp(cheap.CostUSD.P95))

@@ -16,9 +16,9 @@ import (
 	"trainopt/sla"
 )
 
-// Configuration contains the variables of a prediction and its results. The host of a GPU machine is not among the
+// configuration contains the variables of a prediction and its results. The host of a GPU machine is not among the
 // variables.
-type Configuration struct {
+type configuration struct {
 	GPU   string // model; "" without a GPU
 	GPUs  int    // per machine
 	Nodes int    // machines
@@ -42,7 +42,7 @@ const (
 )
 
 // query returns the predictor's query for the configuration.
-func (c *Configuration) query(job history.Job) transfer.Query {
+func (c *configuration) query(job history.Job) transfer.Query {
 	config := history.Config{GPU: c.GPU, GPUs: float64(c.GPUs * c.Nodes), Nodes: c.Nodes, CPUs: math.NaN(), MemoryGiB: math.NaN(), Batch: c.Batch}
 	if c.GPUs == 0 {
 		config.CPUs = float64(c.devices())
@@ -51,7 +51,7 @@ func (c *Configuration) query(job history.Job) transfer.Query {
 }
 
 // devices returns the number of GPUs, or of CPUs for a job without GPUs, over all machines.
-func (c *Configuration) devices() int {
+func (c *configuration) devices() int {
 	if c.GPUs > 0 {
 		return c.GPUs * c.Nodes
 	}
@@ -59,7 +59,7 @@ func (c *Configuration) devices() int {
 }
 
 // same reports whether two configurations are equal in their hardware.
-func (c *Configuration) same(d *Configuration) bool {
+func (c *configuration) same(d *configuration) bool {
 	return c.GPU == d.GPU && c.GPUs == d.GPUs && c.Nodes == d.Nodes && c.CPUs == d.CPUs
 }
 
@@ -72,11 +72,11 @@ type place struct {
 // enumerateConfigurations returns the configurations that the machines offer within the bounds of the question, and the
 // machines that offer each. At most mostConfigurations are kept; the notes contain the number of those omitted. Equal
 // configurations of different machines are merged, with the lowest of their prices.
-func enumerateConfigurations(q *Question, same []history.Entry) (configs []Configuration, places []place, notes []string) {
+func enumerateConfigurations(q *Question, same []history.Entry) (configs []configuration, places []place, notes []string) {
 	for i := range q.Machines {
 		m := &q.Machines[i]
 		for _, c := range q.divisions(m) {
-			at := slices.IndexFunc(configs, func(d Configuration) bool { return c.same(&d) })
+			at := slices.IndexFunc(configs, func(d configuration) bool { return c.same(&d) })
 			price := m.hourly(&c, m.cheapest())
 			if at < 0 {
 				at = len(configs)
@@ -92,7 +92,7 @@ func enumerateConfigurations(q *Question, same []history.Entry) (configs []Confi
 		return configs, places, nil
 	}
 	keep := prune(configs)
-	var kept []Configuration
+	var kept []configuration
 	moved := map[int]int{}
 	for i, c := range configs {
 		if keep[i] {
@@ -110,15 +110,15 @@ func enumerateConfigurations(q *Question, same []history.Entry) (configs []Confi
 
 // prune selects mostConfigurations positions: first those on GPU models with measurements of this training, then
 // alternately by computing power per dollar and by computing power.
-func prune(configs []Configuration) map[int]bool {
+func prune(configs []configuration) map[int]bool {
 	devices := measured.Devices()
-	power := func(c Configuration) float64 {
+	power := func(c configuration) float64 {
 		if c.GPUs == 0 {
 			return float64(c.CPUs * c.Nodes)
 		}
 		return devices[c.GPU].TFLOPS * float64(c.GPUs*c.Nodes)
 	}
-	order := func(worth func(Configuration) float64) []int {
+	order := func(worth func(configuration) float64) []int {
 		list := make([]int, len(configs))
 		for i := range list {
 			list[i] = i
@@ -126,7 +126,7 @@ func prune(configs []Configuration) map[int]bool {
 		slices.SortStableFunc(list, func(a, b int) int { return cmp.Compare(worth(configs[b]), worth(configs[a])) })
 		return list
 	}
-	lists := [][]int{order(func(c Configuration) float64 { return power(c) / float64(c.cheapest) }), order(power)}
+	lists := [][]int{order(func(c configuration) float64 { return power(c) / float64(c.cheapest) }), order(power)}
 	keep := map[int]bool{}
 	for i, c := range configs {
 		if c.preferred && len(keep) < mostConfigurations {
@@ -145,12 +145,12 @@ func prune(configs []Configuration) map[int]bool {
 
 // divisions returns the configurations of a machine, and of several such machines if the question allows more than
 // one contains.
-func (q *Question) divisions(m *Machine) []Configuration {
+func (q *Question) divisions(m *Machine) []configuration {
 	if q.CPUOnly != (m.Offer.GPUs == 0) && !(q.CPUOnly && m.Divide) {
 		return nil
 	}
-	var out []Configuration
-	add := func(c Configuration) {
+	var out []configuration
+	add := func(c configuration) {
 		if q.Batch < float64(c.GPUs*c.Nodes) {
 			return // less than one sample per GPU
 		}
@@ -163,15 +163,15 @@ func (q *Question) divisions(m *Machine) []Configuration {
 		whole = m.Offer.CPUs
 	}
 	for _, n := range counts(whole, m.Divide) {
-		c := Configuration{GPU: m.Offer.GPU, GPUs: n, Nodes: 1}
+		c := configuration{GPU: m.Offer.GPU, GPUs: n, Nodes: 1}
 		if q.CPUOnly {
-			c = Configuration{Nodes: 1, CPUs: n}
+			c = configuration{Nodes: 1, CPUs: n}
 		}
 		add(c)
 	}
 	if most := q.GPUs.Max; most > whole && q.severalOf(m) {
 		for n := 2; n <= mostNodes && n*whole <= most; n *= 2 {
-			add(Configuration{GPU: m.Offer.GPU, GPUs: whole, Nodes: n})
+			add(configuration{GPU: m.Offer.GPU, GPUs: whole, Nodes: n})
 		}
 	}
 	return out
@@ -189,7 +189,7 @@ func (q *Question) severalOf(m *Machine) bool {
 }
 
 // cpusOf returns the number of CPUs that a configuration holds on a machine, its share of them on a divided machine.
-func (q *Question) cpusOf(m *Machine, c *Configuration) int {
+func (q *Question) cpusOf(m *Machine, c *configuration) int {
 	if c.GPUs == 0 {
 		return c.CPUs * c.Nodes
 	}
@@ -227,7 +227,7 @@ func (m *Machine) cheapest() Market {
 
 // part returns the allocation of a configuration on a local machine: its share of the GPUs (CPUs) and the same share
 // of the rest.
-func (m *Machine) part(c *Configuration) resources.Allocation {
+func (m *Machine) part(c *configuration) resources.Allocation {
 	part := float64(c.CPUs) / float64(m.Offer.CPUs)
 	if c.GPUs > 0 {
 		part = float64(c.GPUs) / float64(m.Offer.GPUs)
@@ -236,7 +236,7 @@ func (m *Machine) part(c *Configuration) resources.Allocation {
 }
 
 // hourly returns the hourly price of a configuration on a machine.
-func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
+func (m *Machine) hourly(c *configuration, market Market) cost.USD {
 	switch market {
 	case Owned:
 		return m.Rates.Hourly(m.part(c))
@@ -249,7 +249,7 @@ func (m *Machine) hourly(c *Configuration, market Market) cost.USD {
 // predictConfiguration predicts the speed and the time of one configuration; ok is false without a basis. Other
 // failures of the predictor are errors. Whole trainings of other models are no basis for the amount of work. Their time
 // already includes the start-up.
-func predictConfiguration(p Predictor, job history.Job, w Work, start sla.Interval, c Configuration) (Configuration, bool, error) {
+func predictConfiguration(p Predictor, job history.Job, w work, start sla.Interval, c configuration) (configuration, bool, error) {
 	rate, err := p.Predict(c.query(job), w.Quantity)
 	if err != nil || !known(rate.Value) {
 		if err == nil || errors.Is(err, transfer.ErrNoBasis) {
@@ -272,7 +272,7 @@ func predictConfiguration(p Predictor, job history.Job, w Work, start sla.Interv
 func sameModel(a, b history.Job) bool { return a.Model != "" && strings.EqualFold(a.Model, b.Model) }
 
 // predictPeaks predicts the memory of a configuration, and its throughput when its speed is in another unit.
-func (c *Configuration) predictPeaks(p Predictor, job history.Job, w Work) {
+func (c *configuration) predictPeaks(p Predictor, job history.Job, w work) {
 	further := func(what transfer.Quantity) sla.Interval {
 		if e, err := p.Predict(c.query(job), what); err == nil && known(e.Value) {
 			return e.Value

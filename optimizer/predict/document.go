@@ -48,7 +48,7 @@ func (a *Answer) marksWords(list []int) string {
 	var lacks, far string
 	for _, i := range list {
 		o := &a.Options[i]
-		if o.Fit == NotChecked && lacks == "" {
+		if o.Fit == notChecked && lacks == "" {
 			lacks = "?:" + chart.Blank + o.Lacks
 		}
 		if a.extrapolated(o) {
@@ -58,7 +58,7 @@ func (a *Answer) marksWords(list []int) string {
 	return joined(lacks, far)
 }
 
-func (a *Answer) extrapolated(o *Option) bool {
+func (a *Answer) extrapolated(o *option) bool {
 	return len(a.Configurations[o.Config].Rate.Extrapolates) > 0
 }
 
@@ -181,7 +181,7 @@ func (a *Answer) front() []int {
 func (a *Answer) frontIntro() string {
 	weighed := 0
 	for _, o := range a.Options {
-		if o.Fit != DoesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
+		if o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
 			weighed++
 		}
 	}
@@ -219,7 +219,7 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	for _, i := range a.cut(list) {
 		o := &a.Options[i]
 		name := a.Configurations[o.Config].words()
-		if o.Fit == NotChecked {
+		if o.Fit == notChecked {
 			name += unchecked
 		}
 		if a.extrapolated(o) {

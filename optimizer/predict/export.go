@@ -66,8 +66,8 @@ const (
 // submission is the content of an exported file.
 type submission struct {
 	answer  *Answer
-	option  *Option
-	config  *Configuration
+	option  *option
+	config  *configuration
 	command []string
 	name    string
 	cpus    int     // per node: those of the machine, or its part

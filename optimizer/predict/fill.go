@@ -9,8 +9,8 @@ import (
 	"trainopt/optimizer/inspect"
 )
 
-// Fill sets the unknown fields of j from another job.
-func Fill(j *history.Job, from history.Job) {
+// fill sets the unknown fields of j from another job.
+func fill(j *history.Job, from history.Job) {
 	for _, t := range []struct {
 		into *string
 		from string

@@ -76,7 +76,7 @@ type optionForm struct {
 	PeakMemory   *spread `json:"peak_memory_gib"`
 	PeakGPU      *spread `json:"peak_gpu_memory_gib"`
 	Resource     number  `json:"resource"`
-	Fit          Fit     `json:"fit"`
+	Fit          fitKind `json:"fit"`
 	Lacks        string  `json:"lacks"`
 	Chance       number  `json:"chance"`
 	Feasible     bool    `json:"feasible"`
@@ -91,7 +91,7 @@ func textOrNull(s string) *string {
 	return &s
 }
 
-func (a *Answer) optionForm(o *Option) optionForm {
+func (a *Answer) optionForm(o *option) optionForm {
 	c := &a.Configurations[o.Config]
 	cpus := math.NaN()
 	if c.GPUs == 0 {
@@ -104,7 +104,7 @@ func (a *Answer) optionForm(o *Option) optionForm {
 }
 
 // dated returns the date of the price.
-func (o *Option) dated() string {
+func (o *option) dated() string {
 	if o.Market == Spot {
 		return o.Offer.SpotDated
 	}

@@ -12,17 +12,17 @@ import (
 	"trainopt/sla"
 )
 
-// Fit reports whether a machine satisfies the requirements of the job.
-type Fit string
+// fitKind reports whether a machine satisfies the requirements of the job.
+type fitKind string
 
 const (
-	Fits       Fit = "fits"
-	DoesNotFit Fit = "does not fit"
-	NotChecked Fit = "not checked" // requirements unknown
+	fits       fitKind = "fits"
+	doesNotFit fitKind = "does not fit"
+	notChecked fitKind = "not checked" // requirements unknown
 )
 
-// Option is a configuration on one machine in one market.
-type Option struct {
+// option is a configuration on one machine in one market.
+type option struct {
 	Config  int // position in Answer.Configurations
 	Machine string
 	Offer   cost.Offer
@@ -37,7 +37,7 @@ type Option struct {
 	// Resource is the share of the largest number of GPUs that any option holds (CPUs, for jobs without), 0…1. The
 	// host of a GPU machine is part of its price.
 	Resource float64
-	Fit      Fit
+	Fit      fitKind
 	Lacks    string // unmet or unchecked requirement
 	// Chance is the probability that both the deadline and the budget are met. Both depend on the duration of the
 	// work, so it is the smaller of the two probabilities.
@@ -52,7 +52,7 @@ const margin = 0.15
 
 // need returns the requirements for an offer: the minimum of any machine, and for each predicted peak the larger of
 // its P95 and its median with a margin. A GPU job runs on the CPUs of the GPU machine, of any architecture.
-func need(c *Configuration, least cost.Need) cost.Need {
+func need(c *configuration, least cost.Need) cost.Need {
 	peak := func(i sla.Interval) float64 {
 		if !known(i) {
 			return math.NaN()
@@ -66,19 +66,19 @@ func need(c *Configuration, least cost.Need) cost.Need {
 }
 
 // checkFit reports whether a machine satisfies the requirements of a configuration.
-func checkFit(c *Configuration, o cost.Offer, least cost.Need) (Fit, string) {
+func checkFit(c *configuration, o cost.Offer, least cost.Need) (fitKind, string) {
 	n := need(c, least)
 	if o.GPUMemory <= 0 {
 		n.GPUMemoryGiB = math.NaN() // unknown for a local machine whose driver does not report it
 	}
 	if ok, lacks := n.Fits(o); !ok {
-		return DoesNotFit, lacks
+		return doesNotFit, lacks
 	}
 	n.CPUs = 0 // too few CPUs make a job slower but do not prevent it
 	if unchecked := n.Unchecked(); len(unchecked) > 0 {
-		return NotChecked, strings.Join(unchecked, ", ") + " not known: fit not checked"
+		return notChecked, strings.Join(unchecked, ", ") + " not known: fit not checked"
 	}
-	return Fits, ""
+	return fits, ""
 }
 
 // endless is the maximum ratio of an option's time to its undisturbed time (P95 of both); beyond it, the option
@@ -87,8 +87,8 @@ const endless = 1000
 
 // price returns the option of a configuration on a machine in a market; false without a price or for an option that
 // practically never finishes.
-func price(c *Configuration, at int, m *Machine, market Market, spot cost.Interruptions, least cost.Need) (Option, bool) {
-	o := Option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
+func price(c *configuration, at int, m *Machine, market Market, spot cost.Interruptions, least cost.Need) (option, bool) {
+	o := option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
 	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
 	if market == Spot {
@@ -114,12 +114,12 @@ func (m *Machine) name() string {
 }
 
 // nodes returns the interruption rate of all machines of a configuration; an interruption of any one stops the job.
-func nodes(c *Configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
+func nodes(c *configuration, perHour float64) float64 { return perHour * float64(c.Nodes) }
 
 // judge sets Chance and Feasible of an option.
-func (o *Option) judge(l limits) {
+func (o *option) judge(l limits) {
 	o.Chance = min(chance(o.Seconds, l.seconds), chance(o.CostUSD, l.usd))
-	o.Feasible = o.Fit != DoesNotFit && o.Chance >= sure-1e-12
+	o.Feasible = o.Fit != doesNotFit && o.Chance >= sure-1e-12
 }
 
 // tie is the relative difference above which an option counts as cheaper or faster than another.
@@ -128,13 +128,13 @@ const tie = 0.01
 // selection marks the front of the options in a market (and on local machines) and returns the position of the one
 // that the preference selects. When no option is feasible, it returns the one most likely to meet the limits, and −1
 // when none fits.
-func selection(options []Option, market Market, l limits, preference plan.Preference) int {
+func selection(options []option, market Market, l limits, preference plan.Preference) int {
 	var feasible, fitting []int
 	for i := range options {
 		o := &options[i]
 		o.judge(l)
 		o.OnFront, o.Chosen = false, false
-		if o.Fit == DoesNotFit || o.Market != market && o.Market != Owned {
+		if o.Fit == doesNotFit || o.Market != market && o.Market != Owned {
 			continue
 		}
 		fitting = append(fitting, i)
@@ -169,7 +169,7 @@ func selection(options []Option, market Market, l limits, preference plan.Prefer
 
 // likeliest returns the option most likely to meet the limits; among equal chances, to a percent, the one with the
 // smallest product of P95 cost and P95 time.
-func likeliest(options []Option, among []int) int {
+func likeliest(options []option, among []int) int {
 	return slices.MaxFunc(among, func(i, j int) int {
 		a, b := &options[i], &options[j]
 		return cmp.Or(cmp.Compare(math.Round(100*a.Chance), math.Round(100*b.Chance)), cmp.Compare(b.CostUSD.P95*b.Seconds.P95, a.CostUSD.P95*a.Seconds.P95))
@@ -179,10 +179,10 @@ func likeliest(options []Option, among []int) int {
 // cheapest returns the positions of the n cheapest options of a market that fit, with one per configuration and
 // cloud. Feasible options come first; ties are ordered by time, resources and name. Spot options with an expected
 // cost above the same machine on demand are omitted.
-func cheapest(options []Option, market Market, n int) []int {
+func cheapest(options []option, market Market, n int) []int {
 	var list []int
 	for i := range options {
-		if o := &options[i]; o.Market == market && o.Fit != DoesNotFit && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {
+		if o := &options[i]; o.Market == market && o.Fit != doesNotFit && !(market == Spot && o.CostUSD.P50 >= onDemand(o)) {
 			list = append(list, i)
 		}
 	}
@@ -208,7 +208,7 @@ func cheapest(options []Option, market Market, n int) []int {
 }
 
 // onDemand returns the cost of a spot option at the on-demand price, without interruptions, in USD.
-func onDemand(o *Option) float64 {
+func onDemand(o *option) float64 {
 	undisturbed := o.CostUSD.P50 - float64(o.Interruption)
 	return undisturbed * float64(o.Offer.OnDemand/o.Offer.Spot)
 }

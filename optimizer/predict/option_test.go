@@ -12,14 +12,14 @@ func TestArch(t *testing.T) {
 	for name, c := range map[string]struct {
 		machine, arch string
 		gpu           string
-		want          Fit
+		want          fitKind
 	}{
-		"arm for amd64":        {"c8g.4xlarge", "amd64", "", DoesNotFit},
-		"arm for arm":          {"c8g.4xlarge", "arm64", "", Fits},
-		"arm for any":          {"c8g.4xlarge", "", "", Fits},
-		"amd64 for amd64":      {"c8i.4xlarge", "amd64", "", Fits},
-		"amd64 for arm":        {"c8i.4xlarge", "arm64", "", DoesNotFit},
-		"arm that has the GPU": {"g5g.xlarge", "amd64", "T4", Fits},
+		"arm for amd64":        {"c8g.4xlarge", "amd64", "", doesNotFit},
+		"arm for arm":          {"c8g.4xlarge", "arm64", "", fits},
+		"arm for any":          {"c8g.4xlarge", "", "", fits},
+		"amd64 for amd64":      {"c8i.4xlarge", "amd64", "", fits},
+		"amd64 for arm":        {"c8i.4xlarge", "arm64", "", doesNotFit},
+		"arm that has the GPU": {"g5g.xlarge", "amd64", "T4", fits},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := offer(c.machine, c.gpu, 0, 1, 0)
@@ -28,7 +28,7 @@ func TestArch(t *testing.T) {
 				m.Offer.GPUs = 1
 			}
 			a := ask(t, newFake(), asking(func(q *Question) { q.Machines, q.Arch, q.CPUOnly = []Machine{m}, c.arch, c.gpu == "" }))
-			if o := a.Options[0]; o.Fit != c.want || c.want == DoesNotFit && !strings.Contains(o.Lacks, "needed are "+c.arch) {
+			if o := a.Options[0]; o.Fit != c.want || c.want == doesNotFit && !strings.Contains(o.Lacks, "needed are "+c.arch) {
 				t.Errorf("%s, %q; want %s", o.Fit, o.Lacks, c.want)
 			}
 		})

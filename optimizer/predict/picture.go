@@ -17,13 +17,13 @@ func (a *Answer) picture() chart.Picture {
 	s := chart.Scatter{ID: "options", Title: "Time and cost of every option (predicted)", XName: "time of the whole job", YName: "cost of the whole job, USD", TimeX: true,
 		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: limits.seconds}, YLimit: chart.Level{Name: "budget", Value: limits.usd},
 		Keys: []chart.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"}}, Why: "no option fits"}
-	var list []*Option
+	var list []*option
 	for i := range a.Options {
-		if o := &a.Options[i]; o.Fit != DoesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
+		if o := &a.Options[i]; o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
 			list = append(list, o)
 		}
 	}
-	slices.SortStableFunc(list, func(a, b *Option) int { return cmp.Compare(a.Seconds.P50, b.Seconds.P50) })
+	slices.SortStableFunc(list, func(a, b *option) int { return cmp.Compare(a.Seconds.P50, b.Seconds.P50) })
 	for _, front := range []bool{false, true} { // options on the front above the others
 		for _, o := range list {
 			if o.OnFront == front {
@@ -47,7 +47,7 @@ func (a *Answer) picture() chart.Picture {
 }
 
 // mark returns the mark of an option with its tooltip and, on the front, its intervals.
-func (a *Answer) mark(o *Option) chart.Mark {
+func (a *Answer) mark(o *option) chart.Mark {
 	m := chart.Mark{X: o.Seconds.P50, Y: o.CostUSD.P50, Radius: chart.ShareRadius(o.Resource), Class: "quiet"}
 	if o.OnFront {
 		m.Class, m.Whiskers = "on-front", &chart.Whiskers{XLo: o.Seconds.P5, XHi: o.Seconds.P95, YLo: o.CostUSD.P5, YHi: o.CostUSD.P95}

@@ -41,7 +41,7 @@ func TestAskKnownAnswer(t *testing.T) {
 			t.Errorf("%s is %g, want %g", name, v[0], v[1])
 		}
 	}
-	if o.Fit != Fits || o.Interruption != 0 || !o.OnFront || !a.Feasible || a.Nearest != "" {
+	if o.Fit != fits || o.Interruption != 0 || !o.OnFront || !a.Feasible || a.Nearest != "" {
 		t.Errorf("%+v: want it to fit, without interruptions, on the front", o)
 	}
 	if a.Work.Quantity != transfer.Throughput || a.Work.Amount.P50 != 3.6e6 {
@@ -234,7 +234,7 @@ func TestNoBasis(t *testing.T) {
 
 // TestFit: machines that are too small are omitted, and unknown requirements are reported.
 func TestFit(t *testing.T) {
-	fit := func(a *Answer, machine string) (Fit, string) {
+	fit := func(a *Answer, machine string) (fitKind, string) {
 		for _, o := range a.Options {
 			if o.Machine == machine {
 				return o.Fit, o.Lacks
@@ -244,15 +244,15 @@ func TestFit(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(*fake, *Question)
-		want   Fit
+		want   fitKind
 		lacks  string
 	}{
-		"small":               {func(*fake, *Question) {}, Fits, ""},
-		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, DoesNotFit, "16 GiB per GPU"},
-		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, DoesNotFit, "GiB per GPU"},
-		"the host is":         {func(f *fake, _ *Question) { f.host = 31 }, DoesNotFit, "32 GiB of memory"},
-		"GPU not known":       {func(f *fake, _ *Question) { f.gpu = math.NaN() }, NotChecked, "GPU memory not known: fit not checked"},
-		"host not known":      {func(f *fake, _ *Question) { f.host = math.NaN() }, NotChecked, "host memory not known: fit not checked"},
+		"small":               {func(*fake, *Question) {}, fits, ""},
+		"the GPU is too full": {func(f *fake, _ *Question) { f.gpu = 15 }, doesNotFit, "16 GiB per GPU"},
+		"P95 is too much":     {func(f *fake, _ *Question) { f.gpu, f.memory = 12, 0.3 }, doesNotFit, "GiB per GPU"},
+		"the host is":         {func(f *fake, _ *Question) { f.host = 31 }, doesNotFit, "32 GiB of memory"},
+		"GPU not known":       {func(f *fake, _ *Question) { f.gpu = math.NaN() }, notChecked, "GPU memory not known: fit not checked"},
+		"host not known":      {func(f *fake, _ *Question) { f.host = math.NaN() }, notChecked, "host memory not known: fit not checked"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, q := newFake(), asking(nil)
@@ -262,7 +262,7 @@ func TestFit(t *testing.T) {
 				t.Errorf("%s, %q; want %s, %q", got, lacks, c.want, c.lacks)
 			}
 			for _, i := range append(slices.Clone(a.OnDemand), a.SpotCapacity...) {
-				if a.Options[i].Fit == DoesNotFit {
+				if a.Options[i].Fit == doesNotFit {
 					t.Errorf("%s does not fit and is listed", a.Options[i].Machine)
 				}
 			}
@@ -327,7 +327,7 @@ func TestPruning(t *testing.T) {
 	if len(a.Configurations) != mostConfigurations {
 		t.Errorf("%d configurations, want %d", len(a.Configurations), mostConfigurations)
 	}
-	if !slices.ContainsFunc(a.Configurations, func(c Configuration) bool { return c.GPU == "K80" }) {
+	if !slices.ContainsFunc(a.Configurations, func(c configuration) bool { return c.GPU == "K80" }) {
 		t.Error("the GPU that the training was measured on is left out")
 	}
 	if !strings.Contains(strings.Join(a.Notes, "; "), "40 of 61 configurations are weighed") {
@@ -342,7 +342,7 @@ func TestSpot(t *testing.T) {
 	last := 0.0
 	for _, resumable := range []*bool{&yes, &no} {
 		a := ask(t, newFake(), asking(func(q *Question) { q.Resumable, q.Market, q.Preference = resumable, Spot, plan.Preference{Cost: 1} }))
-		o := a.Options[slices.IndexFunc(a.Options, func(o Option) bool { return o.Machine == "sky:v8" && o.Market == Spot })]
+		o := a.Options[slices.IndexFunc(a.Options, func(o option) bool { return o.Machine == "sky:v8" && o.Market == Spot })]
 		c := a.Configurations[o.Config]
 		undisturbed := c.Seconds.P50 / 3600 * 8
 		if !near(o.CostUSD.P50, undisturbed+float64(o.Interruption), 1e-9) || !(o.Interruption > 0) || !(o.Seconds.P50 > c.Seconds.P50) {
@@ -449,38 +449,38 @@ func TestOwnUnits(t *testing.T) {
 
 // TestChanges: a change is listed exactly when it changes the choice, with its saving.
 func TestChanges(t *testing.T) {
-	kinds := func(a *Answer) map[string]Change {
-		out := map[string]Change{}
+	kinds := func(a *Answer) map[string]change {
+		out := map[string]change{}
 		for _, c := range a.Changes {
 			out[c.Kind] = c
 		}
 		return out
 	}
 	a := ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 12*time.Hour, plan.Preference{Cost: 1} }))
-	c, ok := kinds(a)[ByDeadline]
+	c, ok := kinds(a)[byDeadline]
 	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(strings.ReplaceAll(c.Words, chart.Blank, " "), "a deadline of 14 h 00 m instead") {
 		t.Errorf("chosen %s, %+v: want that a longer deadline allows the T4", chosen(a), a.Changes)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 10*time.Minute*2, plan.Preference{Time: 1} }))
-	if c, ok := kinds(a)[ByDeadline]; ok && a.Options[c.Option].CostUSD.P50 >= a.Options[a.Chosen].CostUSD.P50 {
+	if c, ok := kinds(a)[byDeadline]; ok && a.Options[c.Option].CostUSD.P50 >= a.Options[a.Chosen].CostUSD.P50 {
 		t.Errorf("%+v: a longer deadline for nothing cheaper", c)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Budget, q.Preference = 7, plan.Preference{Time: 1} }))
-	c, ok = kinds(a)[ByBudget]
+	c, ok = kinds(a)[byBudget]
 	if !ok || a.Options[c.Option].Seconds.P50 >= a.Options[a.Chosen].Seconds.P50 {
 		t.Errorf("chosen %s, %+v: want that a larger budget allows a faster one", chosen(a), a.Changes)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Preference = plan.Preference{Cost: 1} }))
-	if _, ok := kinds(a)[ByDeadline]; ok {
+	if _, ok := kinds(a)[byDeadline]; ok {
 		t.Errorf("%+v: a deadline where there is none", a.Changes)
 	}
-	if _, ok := kinds(a)[ByEpochs]; ok {
+	if _, ok := kinds(a)[byEpochs]; ok {
 		t.Errorf("%+v: twice the epochs does not change which is cheapest", a.Changes)
 	}
 	if a = ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 20*time.Hour, plan.Preference{Cost: 1} })); chosen(a) != "sky:t1" {
 		t.Fatalf("chosen %s", chosen(a))
 	}
-	if c, ok := kinds(a)[ByEpochs]; !ok || a.Options[c.Option].Machine == "sky:t1" {
+	if c, ok := kinds(a)[byEpochs]; !ok || a.Options[c.Option].Machine == "sky:t1" {
 		t.Errorf("%+v: twice the epochs does not keep the deadline on a T4", a.Changes)
 	}
 	u := a.Uncertainty

@@ -15,9 +15,6 @@ var formats = page.Formats[*Answer]{
 	"markdown": page.MarkdownOf((*Answer).document),
 }
 
-// Known reports whether Render supports the format.
-func Known(format string) bool { return formats[format] != nil }
-
 // FormatNames returns the formats for display.
 func FormatNames() string { return formats.Words() }
 

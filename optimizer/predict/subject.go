@@ -92,7 +92,7 @@ func (s *Subject) take(like history.Entry) {
 	if like.Unit == "epoch" && (like.State == "done" || !(like.Job.Epochs > 0)) {
 		like.Job.Epochs = like.Units // the completed epochs, whatever was requested
 	}
-	Fill(&s.Job, like.Job)
+	fill(&s.Job, like.Job)
 	if !(s.Batch > 0) {
 		s.Batch = like.Observed.Batch
 	}
@@ -124,7 +124,7 @@ func (s *Subject) Inspect(name, path string) error {
 	if n, err := strconv.ParseFloat(ins.Epochs.Value, 64); err == nil && n > 0 {
 		found.Epochs = n
 	}
-	Fill(&s.Job, found)
+	fill(&s.Job, found)
 	if n, err := strconv.ParseFloat(ins.BatchSize.Value, 64); err == nil && n > 0 && !(s.Batch > 0) {
 		s.Batch = n
 	}
@@ -147,7 +147,7 @@ func (s *Subject) UseGPU(uses bool) { s.usesGPU = &uses }
 
 // settle completes the description of the job after its sources.
 func (s *Subject) settle() {
-	Fill(&s.Job, s.Job)
+	fill(&s.Job, s.Job)
 	if s.usesGPU != nil && !*s.usesGPU {
 		s.CPUOnly, s.GPUs = true, resources.Range{}
 	}

@@ -44,7 +44,7 @@ func ends(i sla.Interval, one func(float64) string) string {
 }
 
 // words returns the display name of a configuration: "4 × T4", "2 machines of 8 × A100 40GB", "16 CPUs".
-func (c *Configuration) words() string {
+func (c *configuration) words() string {
 	text := fmt.Sprintf("%d × %s", c.GPUs, c.GPU)
 	if c.GPUs == 0 {
 		text = chart.Plural(c.CPUs, "CPU")
@@ -56,7 +56,7 @@ func (c *Configuration) words() string {
 }
 
 // optionWords returns the display name of an option: "4 × T4, aws:g4dn.12xlarge, on demand".
-func (a *Answer) optionWords(o *Option) string {
+func (a *Answer) optionWords(o *option) string {
 	return fmt.Sprintf("%s, %s, %s", a.Configurations[o.Config].words(), o.Machine, o.Market)
 }
 
@@ -134,7 +134,7 @@ func jobWords(j history.Job, batch float64) string {
 }
 
 // words describes the amount of work.
-func (w *Work) words() string {
+func (w *work) words() string {
 	text := w.Words
 	if w.Amount.P5 != w.Amount.P95 {
 		text += fmt.Sprintf(": %s to %s %s", chart.Significant(w.Amount.P5), chart.Significant(w.Amount.P95), w.Unit)

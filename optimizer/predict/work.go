@@ -12,8 +12,8 @@ import (
 	"trainopt/sla"
 )
 
-// Work is the total amount of work, in a unit whose rate can be predicted.
-type Work struct {
+// work is the total amount of work, in a unit whose rate can be predicted.
+type work struct {
 	Quantity transfer.Quantity // quantity whose inverse is the time of one unit
 	Amount   sla.Interval
 	Unit     string // "samples", "epochs", "steps", "trainings"
@@ -22,21 +22,21 @@ type Work struct {
 
 // works returns the measures of the work, most certain first: units of the training's own log, samples, whole
 // trainings.
-func works(q *Question, same []history.Entry) []Work {
-	var out []Work
+func works(q *Question, same []history.Entry) []work {
+	var out []work
 	if w, ok := ownUnits(q, same); ok {
 		out = append(out, w)
 	}
 	if n := q.Job.Epochs * q.Job.DataCount; n > 0 {
-		out = append(out, Work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), count(q.Job.DataCount))})
+		out = append(out, work{transfer.Throughput, exactly(n), "samples", fmt.Sprintf("%s of %s samples", plural(q.Job.Epochs, "epoch"), count(q.Job.DataCount))})
 	}
 	return append(out, wholeTraining(q, same))
 }
 
 // wholeTraining returns the work as one measured training: the user's own if one finished, scaled to the requested
 // epochs, otherwise a published one to its target.
-func wholeTraining(q *Question, same []history.Entry) Work {
-	w := Work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as the published ones went"}
+func wholeTraining(q *Question, same []history.Entry) work {
+	w := work{transfer.Trainings, exactly(1), "trainings", "one training to its target, as the published ones went"}
 	for _, e := range same {
 		if e.Kind != history.Run || e.State != "done" {
 			continue
@@ -53,8 +53,8 @@ func wholeTraining(q *Question, same []history.Entry) Work {
 
 // ownUnits returns the work in units of the log of earlier runs of the same training, scaled to the requested epochs
 // and samples. Without these, finished runs of different length make it uncertain.
-func ownUnits(q *Question, same []history.Entry) (Work, bool) {
-	var w Work
+func ownUnits(q *Question, same []history.Entry) (work, bool) {
+	var w work
 	unit := commonUnit(same)
 	var logs []float64
 	for _, e := range same {

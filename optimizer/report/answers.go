@@ -264,7 +264,7 @@ func costAnswer(d *Data) answer {
 func predictionAnswer(d *Data) answer {
 	a := answer{Question: "Predicted", Light: muted, Text: "nothing was predicted"}
 	if totalUnknown(d.Record) {
-		a.Text = NoTotal
+		a.Text = noTotal
 		return a
 	}
 	p := d.Record.Plan
@@ -301,8 +301,8 @@ func predictionAnswer(d *Data) answer {
 	return a
 }
 
-// NoTotal is the line for a run whose total amount of work is unknown.
-const NoTotal = "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)"
+// noTotal is the line for a run whose total amount of work is unknown.
+const noTotal = "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)"
 
 // totalUnknown reports whether a run did some work but its total was neither reported by the job nor given by the user.
 func totalUnknown(r *journal.Record) bool {

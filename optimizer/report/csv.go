@@ -207,7 +207,7 @@ func detailFacts(l *ledger, d *Data) {
 	l.number("model_params", t.ModelParams, "", "given")
 	l.number("batch_size", t.BatchSize, "samples", "given")
 	l.section = "recommendation"
-	for _, rec := range Recommend(r) {
+	for _, rec := range recommend(r) {
 		l.text(rec.Flag, rec.Why)
 	}
 	l.section = "warnings"

@@ -190,17 +190,17 @@ func resumeAnswer(d *Data) (answer, bool) {
 	if r.State == journal.Done || r.State == journal.Planned || r.State == journal.Running && d.Agent != nil {
 		return answer{}, false
 	}
-	if line, why := ResumeLine(r, runName(d)); line != "" {
+	if line, why := resumeLine(r, runName(d)); line != "" {
 		return answer{Question: "Resume", Text: line, Light: dark}, true
 	} else {
 		return answer{Question: "Resume", Text: "not possible: " + why, Light: muted}, true
 	}
 }
 
-// ResumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A
+// resumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A
 // deadline or budget that ended the run must be raised: to the upper end of the predicted need, if the prediction exceeds
 // the limit, and otherwise to a value for which the line contains a placeholder.
-func ResumeLine(r *journal.Record, name string) (line, why string) {
+func resumeLine(r *journal.Record, name string) (line, why string) {
 	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
 		return "", "the script is not known to load a checkpoint when it starts; --resumable yes if it does"
 	}

@@ -84,7 +84,7 @@ func TestResumeLine(t *testing.T) {
 		"not resumable":                 {"user", nil, false, ""},
 	} {
 		r := &journal.Record{State: journal.Stopped, Exit: &journal.Exit{Reason: c.reason}, Script: journal.Script{Resumable: &c.resumable}, SLA: limits, Plan: c.plan}
-		line, why := ResumeLine(r, "ID")
+		line, why := resumeLine(r, "ID")
 		if line != c.want || (line == "") != (why != "") {
 			t.Errorf("%s: %q, %q; want %q", name, line, why, c.want)
 		}

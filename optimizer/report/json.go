@@ -30,10 +30,10 @@ func renderJSON(w io.Writer, d *Data) error {
 		State           string           `json:"state"` // finished, failed, stopped, running, interrupted or planned only
 		Answers         []line           `json:"answers"`
 		Prediction      []held           `json:"predicted_vs_realised"`
-		Recommendations []Recommendation `json:"recommendations"`
+		Recommendations []recommendation `json:"recommendations"`
 		Missing         []string         `json:"missing"`
 		Record          json.RawMessage  `json:"record"`
-	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: Recommend(d.Record), Missing: d.Missing, Record: rec}
+	}{Schema: 1, State: state, Prediction: []held{}, Recommendations: recommend(d.Record), Missing: d.Missing, Record: rec}
 	for _, a := range answers(d) {
 		out.Answers = append(out.Answers, line{a.Question, plainBlanks(clean(a.Text))})
 	}
@@ -45,7 +45,7 @@ func renderJSON(w io.Writer, d *Data) error {
 		out.Prediction = append(out.Prediction, h)
 	}
 	if out.Recommendations == nil {
-		out.Recommendations = []Recommendation{}
+		out.Recommendations = []recommendation{}
 	}
 	if out.Missing == nil {
 		out.Missing = []string{}

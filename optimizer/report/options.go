@@ -20,7 +20,7 @@ func optionsSection(d *Data) section {
 	if len(r.Plan.Options) == 0 {
 		s.Intro = "No alternatives were predicted."
 		if totalUnknown(r) {
-			s.Intro = "No alternatives: " + strings.TrimPrefix(NoTotal, "no prediction: ") + "."
+			s.Intro = "No alternatives: " + strings.TrimPrefix(noTotal, "no prediction: ") + "."
 		}
 		return s
 	}

@@ -8,8 +8,8 @@ import (
 	"trainopt/optimizer/journal"
 )
 
-// Recommendation is advice for the next run of the same script, with the measurement that supports it.
-type Recommendation struct {
+// recommendation is advice for the next run of the same script, with the measurement that supports it.
+type recommendation struct {
 	Flag string `json:"flag"` // what to add to the command line; empty for general advice
 	Why  string `json:"why"`
 }
@@ -21,11 +21,11 @@ const (
 	memoryStepGB = 0.25
 )
 
-// Recommend derives advice only from measurements and model predictions. A run without measurements yields no advice.
-func Recommend(r *journal.Record) []Recommendation {
-	var list []Recommendation
+// recommend derives advice only from measurements and model predictions. A run without measurements yields no advice.
+func recommend(r *journal.Record) []recommendation {
+	var list []recommendation
 	add := func(flag, why string, args ...any) {
-		list = append(list, Recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
+		list = append(list, recommendation{flag, plainBlanks(fmt.Sprintf(why, args...))})
 	}
 	o := r.Outcome
 	whole := wholeMachine(r) // the machine is billed as a whole: releasing CPUs and memory saves nothing
@@ -33,7 +33,7 @@ func Recommend(r *journal.Record) []Recommendation {
 		need := math.Ceil(float64(o.PeakMemoryGiB)*memorySlack/memoryStepGB) * memoryStepGB
 		add(fmt.Sprintf("--memory %s:%s", trim(need), trim(need)), "at least 20 %% above the measured peak of %s", number(o.PeakMemoryGiB, gib))
 		if oom {
-			list[len(list)-1] = Recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
+			list[len(list)-1] = recommendation{"", fmt.Sprintf("out of memory at %s: allocate more, or reduce the batch size", number(o.PeakMemoryGiB, gib))}
 		}
 	}
 	recommendProcessors(r, add)
@@ -113,7 +113,7 @@ func recommendSwitch(r *journal.Record, add func(flag, why string, args ...any))
 
 func recommendationSection(d *Data) section {
 	s := section{ID: "recommendation", Title: "Recommendations for the next run"}
-	list := Recommend(d.Record)
+	list := recommend(d.Record)
 	if len(list) == 0 {
 		s.Intro = "None: too few measurements."
 		return s

@@ -151,7 +151,7 @@ func TestNoNumberWithoutAMeasurement(t *testing.T) {
 			t.Errorf("tile %s shows %q, %q", tile.Label, tile.Value, tile.Note)
 		}
 	}
-	if list := Recommend(d.Record); len(list) > 0 {
+	if list := recommend(d.Record); len(list) > 0 {
 		t.Errorf("advice without a measurement: %v", list)
 	}
 	if page := render(t, d, "html"); strings.Contains(page, "<svg") {

@@ -194,7 +194,7 @@ func predictionSection(d *Data) section {
 	if len(list) == 0 {
 		s.Intro = "Nothing was predicted."
 		if totalUnknown(r) {
-			s.Intro = strings.ToUpper(NoTotal[:1]) + NoTotal[1:] + "."
+			s.Intro = strings.ToUpper(noTotal[:1]) + noTotal[1:] + "."
 		}
 		return s
 	}

@@ -158,14 +158,14 @@ func TestRecommend(t *testing.T) {
 	for name, c := range cases {
 		r := base()
 		c.change(r)
-		list := Recommend(r)
+		list := recommend(r)
 		if c.flag == "none" {
 			if len(list) > 0 {
 				t.Errorf("%s: %+v, want no advice", name, list)
 			}
 			continue
 		}
-		found := slices.ContainsFunc(list, func(x Recommendation) bool { return x.Flag == c.flag && strings.Contains(x.Why, c.why) })
+		found := slices.ContainsFunc(list, func(x recommendation) bool { return x.Flag == c.flag && strings.Contains(x.Why, c.why) })
 		if !found || len(list) != 1 {
 			t.Errorf("%s: %+v, want %q because %q", name, list, c.flag, c.why)
 		}

@@ -28,7 +28,7 @@ type Agent struct {
 	// machine.
 	Site func(ctx context.Context, cfg Config, gpus bool) (Site, error)
 	// Batch is the batch system whose job may contain this process; nil: it is not asked.
-	Batch BatchSystem
+	Batch batchSystem
 	// Lease makes a scheduler of several jobs the owner of the run's allocation; nil: the agent decides itself.
 	Lease *Lease
 	// Confirm asks the user a yes/no question; nil means that the run is not interactive.

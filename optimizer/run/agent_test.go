@@ -490,7 +490,7 @@ func TestCrashesWithoutACheckpoint(t *testing.T) {
 	for name, c := range map[string]struct {
 		resume Resumable
 		epochs int
-	}{"not resumable": {ResumableNo, 3}, "at once": {ResumableYes, 0}} {
+	}{"not resumable": {resumableNo, 3}, "at once": {resumableYes, 0}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, func(a *actor) launch.Exit {
@@ -529,7 +529,7 @@ func TestLeavesWithTryAgain(t *testing.T) {
 		code   Code
 		starts int
 		rows   int
-	}{"resumable": {ResumableYes, CodeDone, 2, 6}, "not": {ResumableNo, CodeTraining, 1, 3}} {
+	}{"resumable": {resumableYes, CodeDone, 2, 6}, "not": {resumableNo, CodeTraining, 1, 3}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, play)

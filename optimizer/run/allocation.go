@@ -14,8 +14,8 @@ import (
 	"trainopt/resources"
 )
 
-// BatchSystem is the system that contains this process as one of its jobs; *slurm.Engine implements it.
-type BatchSystem interface {
+// batchSystem is the system that contains this process as one of its jobs; *slurm.Engine implements it.
+type batchSystem interface {
 	// Lookup returns the state of a job; nil if the system no longer knows it.
 	Lookup(ctx context.Context, id string) (*engine.Entry, error)
 	// Requeue returns a running job to the queue.

@@ -200,7 +200,7 @@ func (p *Progress) throughputUnit() (per float64, unit string) {
 // observer, log rows replace the steps. NaN if nothing was timed.
 func (p *Progress) throughput() (rate float64, unit string) {
 	var units, seconds float64
-	var counted Counted
+	var counted countedSteps
 	for _, s := range p.Segments {
 		units, seconds = units+s.Units, seconds+s.Timed
 		counted.add(s.Counted)

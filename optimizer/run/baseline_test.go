@@ -57,18 +57,18 @@ func TestThroughputUnit(t *testing.T) {
 func TestThroughputOfSteps(t *testing.T) {
 	for name, c := range map[string]struct {
 		p       Progress
-		counted Counted
+		counted countedSteps
 		rate    float64
 		unit    string
 	}{
-		"samples":                     {Progress{Unit: "epoch", UnitSamples: 1000}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, 800, "samples/s"},
-		"samples of each step":        {Progress{Unit: "step", UnitSamples: 100}, Counted{Steps: 40, Seconds: 5}, 800, "samples/s"},
-		"steps":                       {Progress{Unit: "step"}, Counted{Steps: 40, Seconds: 5}, 8, "steps/s"},
-		"epochs of known steps":       {Progress{Unit: "epoch", UnitSteps: 20}, Counted{Steps: 40, Seconds: 5}, .4, "epochs/s"},
-		"epochs without steps":        {Progress{Unit: "epoch"}, Counted{Steps: 40, Seconds: 5}, .5, "epochs/s"},
-		"samples of an epoch unknown": {Progress{Unit: "epoch"}, Counted{Steps: 40, Samples: 4000, Seconds: 5}, .5, "epochs/s"},
+		"samples":                     {Progress{Unit: "epoch", UnitSamples: 1000}, countedSteps{Steps: 40, Samples: 4000, Seconds: 5}, 800, "samples/s"},
+		"samples of each step":        {Progress{Unit: "step", UnitSamples: 100}, countedSteps{Steps: 40, Seconds: 5}, 800, "samples/s"},
+		"steps":                       {Progress{Unit: "step"}, countedSteps{Steps: 40, Seconds: 5}, 8, "steps/s"},
+		"epochs of known steps":       {Progress{Unit: "epoch", UnitSteps: 20}, countedSteps{Steps: 40, Seconds: 5}, .4, "epochs/s"},
+		"epochs without steps":        {Progress{Unit: "epoch"}, countedSteps{Steps: 40, Seconds: 5}, .5, "epochs/s"},
+		"samples of an epoch unknown": {Progress{Unit: "epoch"}, countedSteps{Steps: 40, Samples: 4000, Seconds: 5}, .5, "epochs/s"},
 	} {
-		half := Counted{Steps: c.counted.Steps / 2, Samples: c.counted.Samples / 2, Seconds: c.counted.Seconds / 2}
+		half := countedSteps{Steps: c.counted.Steps / 2, Samples: c.counted.Samples / 2, Seconds: c.counted.Seconds / 2}
 		c.p.Segments = []*Segment{{Units: 10, Timed: 20, Counted: half}, {Counted: half}}
 		if rate, unit := c.p.throughput(); unit != c.unit || rate != c.rate {
 			t.Errorf("%s: %g %s, want %g %s", name, rate, unit, c.rate, c.unit)
@@ -89,22 +89,22 @@ func TestCountedBetweenReports(t *testing.T) {
 	second.Training = 2
 	for name, c := range map[string]struct {
 		b    observe.Progress
-		want Counted
+		want countedSteps
 	}{
-		"steps and samples":     {report(61, 1952, 130), Counted{60, 1920, 30}},
-		"after an evaluation":   {report(1, 32, 100), Counted{}},
-		"another training":      {second, Counted{}},
-		"a count that restarts": {report(0, 0, 130), Counted{}},
+		"steps and samples":     {report(61, 1952, 130), countedSteps{60, 1920, 30}},
+		"after an evaluation":   {report(1, 32, 100), countedSteps{}},
+		"another training":      {second, countedSteps{}},
+		"a count that restarts": {report(0, 0, 130), countedSteps{}},
 	} {
 		if got := between(&a, &c.b); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
 	}
 	without, with := report(1, unknown, 100), report(61, 1952, 130)
-	if got := between(&without, &with); got != (Counted{}) {
+	if got := between(&without, &with); got != (countedSteps{}) {
 		t.Errorf("samples known from the second report on: %+v", got)
 	}
-	if with = report(61, unknown, 130); between(&without, &with) != (Counted{Steps: 60, Seconds: 30}) {
+	if with = report(61, unknown, 130); between(&without, &with) != (countedSteps{Steps: 60, Seconds: 30}) {
 		t.Errorf("steps alone: %+v", between(&without, &with))
 	}
 }
@@ -178,7 +178,7 @@ func TestVerdictsOfEachEnd(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newStage(t, c.play)
-			s.cfg.Resume, s.cfg.SLA, s.cfg.Restarts = ResumableNo, c.limit, -1
+			s.cfg.Resume, s.cfg.SLA, s.cfg.Restarts = resumableNo, c.limit, -1
 			res := s.run()
 			if res.Code != c.code {
 				t.Fatalf("exit %d (%v), want %d", res.Code, res.Err, c.code)

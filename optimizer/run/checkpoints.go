@@ -181,7 +181,7 @@ func (r *run) keepsWork() bool {
 
 // canResume reports whether the job can continue from a checkpoint of its own, if it has one.
 func (r *run) canResume() bool {
-	return r.Config.Resume != ResumableNo && (r.resumption.How == inspect.ResumeArgument || r.resumption.How == inspect.ResumeItself)
+	return r.Config.Resume != resumableNo && (r.resumption.How == inspect.ResumeArgument || r.resumption.How == inspect.ResumeItself)
 }
 
 // stopAfterSave stops a job immediately after one of its own checkpoints if it cannot finish before the limit and its

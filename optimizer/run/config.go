@@ -21,11 +21,11 @@ import (
 // Resumable states whether the job may be stopped and resumed.
 type Resumable string
 
-// ResumableAuto decides by inspection of the script.
+// resumableAuto decides by inspection of the script.
 const (
-	ResumableAuto Resumable = "auto"
-	ResumableYes  Resumable = "yes"
-	ResumableNo   Resumable = "no"
+	resumableAuto Resumable = "auto"
+	resumableYes  Resumable = "yes"
+	resumableNo   Resumable = "no"
 )
 
 // Config is the complete configuration of a run. It is plain data: it is stored in the run directory, so that another
@@ -144,7 +144,7 @@ func (c Config) WithDefaults() Config {
 	c.Every = cmp.Or(c.Every, defaultEvery)
 	c.Grace = cmp.Or(c.Grace, defaultGrace)
 	c.Restarts = cmp.Or(c.Restarts, defaultRestarts)
-	c.Resume = cmp.Or(c.Resume, ResumableAuto)
+	c.Resume = cmp.Or(c.Resume, resumableAuto)
 	c.Planner = cmp.Or(c.Planner, "model")
 	if c.Warn == nil {
 		c.Warn = []float64{0.8, 0.95}
@@ -181,7 +181,7 @@ func (c Config) Validate() error {
 		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)
 	}
 	switch c.Resume {
-	case "", ResumableAuto, ResumableYes, ResumableNo:
+	case "", resumableAuto, resumableYes, resumableNo:
 	default:
 		bad("--resumable %q: want auto, yes or no", c.Resume)
 	}

@@ -29,7 +29,7 @@ func TestConfigValidate(t *testing.T) {
 		"unknown planner":       {func(c *Config) { c.Planner = "oracle" }, `"oracle"`},
 		"its choices are named": {func(c *Config) { c.Planner = "oracle" }, "model, morl, rules, static"},
 		"unknown resumable":     {func(c *Config) { c.Resume = "maybe" }, `--resumable "maybe"`},
-		"resumable yes":         {func(c *Config) { c.Resume = ResumableYes }, ""},
+		"resumable yes":         {func(c *Config) { c.Resume = resumableYes }, ""},
 		"ratio above 1":         {func(c *Config) { c.Ratio = 1.5 }, "--baseline-ratio 1.5"},
 		"ratio below 0":         {func(c *Config) { c.Ratio = -0.1 }, "--baseline-ratio -0.1"},
 		"ratio of NaN":          {func(c *Config) { c.Ratio = math.NaN() }, "--baseline-ratio NaN"},
@@ -88,11 +88,11 @@ func TestConfigDefaults(t *testing.T) {
 	if again := got.WithDefaults(); !reflect.DeepEqual(again, got) {
 		t.Errorf("defaults of the defaults differ: %+v, %+v", got, again)
 	}
-	if got.Planner != "model" || got.Resume != ResumableAuto || got.Preference == (plan.Preference{}) || got.Interval != time.Second {
+	if got.Planner != "model" || got.Resume != resumableAuto || got.Preference == (plan.Preference{}) || got.Interval != time.Second {
 		t.Errorf("%+v", got)
 	}
 	mine := Config{Train: "t", Samples: -1, Ratio: 0.3, Restarts: -1, Interval: 2 * time.Second, Grace: time.Second, Every: 2, Warn: []float64{},
-		Planner: "rules", Resume: ResumableNo, Preference: plan.Preference{Cost: 1}}
+		Planner: "rules", Resume: resumableNo, Preference: plan.Preference{Cost: 1}}
 	if kept := mine.WithDefaults(); !reflect.DeepEqual(kept, mine) {
 		t.Errorf("%+v became %+v", mine, kept)
 	}

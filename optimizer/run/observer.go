@@ -31,7 +31,7 @@ type observerClient struct {
 	since      time.Duration // on the monotonic clock: earlier reports were processed by a previous agent
 	facts      observe.Facts
 	last       observe.Progress // latest report
-	counted    Counted          // since the last call of observe
+	counted    countedSteps     // since the last call of observe
 
 	reported int // number of checkpoints in facts already processed
 	failures int // number of hook failures already reported
@@ -79,7 +79,7 @@ func (o *observerClient) begin(launch int) {
 	o.installed.Reports = reportsOf(o.reports, launch)
 	o.reader = observe.NewReader(o.installed.Reports)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers = observe.Facts{}, 0, 0, request{}, request{}, request{}
-	o.last, o.counted = observe.Progress{}, Counted{}
+	o.last, o.counted = observe.Progress{}, countedSteps{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
 }
 
@@ -147,18 +147,18 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 
 // between returns the work that one training counted between two of its reports; zero if they are of different
 // trainings, or if only the second one contains the number of samples.
-func between(a, b *observe.Progress) Counted {
+func between(a, b *observe.Progress) countedSteps {
 	if a.PID != b.PID || a.Training != b.Training || a.Reached == 0 || math.IsNaN(a.Samples) && !math.IsNaN(b.Samples) {
-		return Counted{}
+		return countedSteps{}
 	}
 	from, _ := a.Row.Value(trainlog.Step)
 	to, _ := b.Row.Value(trainlog.Step)
-	c := Counted{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
+	c := countedSteps{Steps: to - from, Seconds: (b.Reached - a.Reached).Seconds()}
 	if !math.IsNaN(b.Samples) {
 		c.Samples = b.Samples - a.Samples
 	}
 	if c.Steps < 0 || c.Samples < 0 || c.Seconds < 0 {
-		return Counted{}
+		return countedSteps{}
 	}
 	return c
 }
@@ -205,14 +205,14 @@ func (r *run) observe() {
 		}
 	}
 	o.reported = len(o.facts.Checkpoints)
-	if r.savesOnRequest() && !r.Resumable && r.Config.Resume == ResumableAuto && r.canResume() {
+	if r.savesOnRequest() && !r.Resumable && r.Config.Resume == resumableAuto && r.canResume() {
 		r.Resumable = true
 		r.rec.Script.Resumable = &r.Resumable
 		r.event(Info, "the training saves on request (%s) and resumes by %s", o.facts.Framework, r.resumptionWords())
 	}
 	if seg := r.Progress.Current(); seg != nil {
 		seg.Counted.add(o.counted)
-		o.counted = Counted{}
+		o.counted = countedSteps{}
 	}
 	if n := o.samples(r.Progress.Unit); n > 0 {
 		r.Progress.UnitSamples = n

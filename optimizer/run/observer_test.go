@@ -90,7 +90,7 @@ func observedStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte("raise SystemExit('the test plays it')\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.cfg.Train, s.cfg.Resume = "train.py", ResumableAuto
+	s.cfg.Train, s.cfg.Resume = "train.py", resumableAuto
 	s.cfg.Knobs = map[string]string{"resume": "--resume {path}"}
 	return s
 }
@@ -267,7 +267,7 @@ func TestSlowFirstEpochsAreNoReason(t *testing.T) {
 				}
 				return finished
 			})
-			s.cfg.Resume, s.cfg.Planner, s.cfg.CPUs = ResumableNo, "model", "1:2"
+			s.cfg.Resume, s.cfg.Planner, s.cfg.CPUs = resumableNo, "model", "1:2"
 			s.cfg.SLA.TimeMax, s.cfg.Anyway = at(45), c.anyway
 			res := s.run()
 			if res.Code != c.code {

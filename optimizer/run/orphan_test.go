@@ -67,7 +67,7 @@ func TestStopRunWithoutAgent(t *testing.T) {
 			t.Parallel()
 			s := observedStage(t, nil)
 			if c.resumable && !c.observed {
-				s.cfg.Resume = ResumableYes
+				s.cfg.Resume = resumableYes
 			}
 			ready, saved := make(chan struct{}), ""
 			s.play = func(a *actor) launch.Exit {

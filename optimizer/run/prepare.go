@@ -108,7 +108,7 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
-	r.Resumable = cfg.Resume == ResumableYes || cfg.Resume == ResumableAuto && r.ins.Resumable.Value == "yes"
+	r.Resumable = cfg.Resume == resumableYes || cfg.Resume == resumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
 	r.enterAllocation(ctx)
 	if err := cfg.SLA.Exhausted(0, 0); err != nil {

@@ -43,7 +43,7 @@ type Segment struct {
 	Stated      []float64            `json:"stated"`       // seconds of the first units as stated by the log, for a segment too short to be timed
 	Units       float64              `json:"units"`        // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`      // seconds between them
-	Counted     Counted              `json:"counted"`      // work counted by the observer
+	Counted     countedSteps         `json:"counted"`      // work counted by the observer
 	StartDone   float64              `json:"start_done"`   // progress at the beginning
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
@@ -58,14 +58,14 @@ type Segment struct {
 	CheckpointS float64              `json:"checkpoint_s"` // seconds of the checkpoint that ended it, 0 if none
 }
 
-// Counted is work counted by the observer in the training, between the ends of two steps.
-type Counted struct {
+// countedSteps is work counted by the observer in the training, between the ends of two steps.
+type countedSteps struct {
 	Steps   float64 `json:"steps"`
 	Samples float64 `json:"samples"` // 0 if unknown to the observer
 	Seconds float64 `json:"seconds"`
 }
 
-func (c *Counted) add(o Counted) {
+func (c *countedSteps) add(o countedSteps) {
 	c.Steps, c.Samples, c.Seconds = c.Steps+o.Steps, c.Samples+o.Samples, c.Seconds+o.Seconds
 }
 

@@ -91,7 +91,7 @@ func newStage(t *testing.T, play func(*actor) launch.Exit) *stage {
 		t.Fatal(err)
 	}
 	return &stage{t: t, clock: newHand(), play: play, cfg: Config{Train: "train.sh", Dir: dir, StateDir: filepath.Join(dir, "state"),
-		CPUs: "1", Planner: "static", Resume: ResumableYes, Interval: 50 * time.Millisecond,
+		CPUs: "1", Planner: "static", Resume: resumableYes, Interval: 50 * time.Millisecond,
 		Rates: &cost.Rates{CPUHour: 3.6, Source: "the test", Dated: "2026-03-01"}}}
 }
 

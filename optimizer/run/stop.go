@@ -73,7 +73,7 @@ const (
 func (r *run) gentleStop() func() (stopMethod, error) {
 	j, o := r.job, r.observer
 	group, _ := j.(interface{ Signal(os.Signal) error })
-	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == ResumableYes)
+	protocol := r.Resumable && (r.resumption.How == inspect.ResumeProtocol || r.ins.Resumable.Value == "yes" || r.Config.Resume == resumableYes)
 	interrupt := r.ins.HandlesInterrupt.Value == "yes"
 	observed := r.savesOnRequest()
 	return func() (stopMethod, error) {

@@ -63,14 +63,14 @@ func TestWatchdogActsWhileTheLoopIsHeld(t *testing.T) {
 		code     Code
 		reason   string
 	}{
-		"a signal, saved":         {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
-		"a signal, no checkpoint": {resume: ResumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
-		"a hang-up":               {resume: ResumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
-		"two signals":             {resume: ResumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
-		"one signal, sent to the process and to its group": {resume: ResumableYes, saves: true, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT},
+		"a signal, saved":         {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT}, asks: 1, code: CodeInterrupt, reason: "user"},
+		"a signal, no checkpoint": {resume: resumableNo, signals: []os.Signal{syscall.SIGTERM}, stops: 1, code: CodeTerminated, reason: "user"},
+		"a hang-up":               {resume: resumableNo, signals: []os.Signal{syscall.SIGHUP}, stops: 1, code: CodeTerminated, reason: "user"},
+		"two signals":             {resume: resumableYes, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT}, asks: 0, stops: 1, code: CodeInterrupt, reason: "user"},
+		"one signal, sent to the process and to its group": {resume: resumableYes, saves: true, signals: []os.Signal{syscall.SIGINT, syscall.SIGINT},
 			together: true, asks: 1, code: CodeInterrupt, reason: "user"},
-		"the deadline, saved":        {resume: ResumableYes, saves: true, limit: time.Minute, asks: 1, code: CodeGuard, reason: "deadline"},
-		"the deadline, not answered": {resume: ResumableYes, limit: time.Minute, asks: 1, stops: 1, code: CodeGuard, reason: "deadline"},
+		"the deadline, saved":        {resume: resumableYes, saves: true, limit: time.Minute, asks: 1, code: CodeGuard, reason: "deadline"},
+		"the deadline, not answered": {resume: resumableYes, limit: time.Minute, asks: 1, stops: 1, code: CodeGuard, reason: "deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

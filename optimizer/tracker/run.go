@@ -22,14 +22,14 @@ import (
 type Run struct {
 	Record *journal.Record
 	// Points are the values over time, in order of time.
-	Points []Point
+	Points []point
 	// Params and Tags describe the run; unknown values are absent.
 	Params, Tags map[string]string
 }
 
-// Point is one value at one time. Step is the step of the training, its epoch if it counts no steps, or for samples of the
+// point is one value at one time. Step is the step of the training, its epoch if it counts no steps, or for samples of the
 // machine the second of the run.
-type Point struct {
+type point struct {
 	Name  string
 	At    time.Time
 	Step  int64
@@ -62,7 +62,7 @@ func Load(dir string) (*Run, error) {
 	if err := errors.Join(r.table(filepath.Join(dir, "log.csv"), r.trainingRow), r.table(filepath.Join(dir, "samples.csv"), r.sample)); err != nil {
 		return nil, fmt.Errorf("read run %s: %w", rec.RunID, err)
 	}
-	slices.SortStableFunc(r.Points, func(a, b Point) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name)) })
+	slices.SortStableFunc(r.Points, func(a, b point) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Name, b.Name)) })
 	r.describe()
 	return r, nil
 }
@@ -127,7 +127,7 @@ func (r *Run) trainingRow(at time.Time, _ float64, values map[string]float64) {
 	}
 	for _, name := range trained {
 		if v, ok := values[name]; ok {
-			r.Points = append(r.Points, Point{name, at, int64(position), v})
+			r.Points = append(r.Points, point{name, at, int64(position), v})
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (r *Run) trainingRow(at time.Time, _ float64, values map[string]float64) {
 func (r *Run) sample(at time.Time, seconds float64, values map[string]float64) {
 	for column, name := range sampled {
 		if v, ok := values[column]; ok {
-			r.Points = append(r.Points, Point{name, at, int64(seconds), v})
+			r.Points = append(r.Points, point{name, at, int64(seconds), v})
 		}
 	}
 }

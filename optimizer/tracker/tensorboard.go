@@ -29,7 +29,7 @@ func TensorBoard(dir string, r *Run) (string, error) {
 // writeEvents writes one event for the values of each step and time.
 func writeEvents(w io.Writer, r *Run) error {
 	out := bufio.NewWriter(w)
-	wall := func(p Point) float64 { return float64(p.At.UnixNano()) / 1e9 }
+	wall := func(p point) float64 { return float64(p.At.UnixNano()) / 1e9 }
 	if _, err := out.Write(trainlog.AppendEvent(nil, float64(r.Record.StartedAt.UnixNano())/1e9, 0, nil)); err != nil {
 		return err
 	}

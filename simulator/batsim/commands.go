@@ -10,7 +10,6 @@ import (
 
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -90,7 +89,7 @@ func (h *host) execute(e *event) error {
 	}
 	bare := h.jobs[j]
 	bare.Memory = 0
-	if _, fit := h.machine.TryPlace(j, &bare, &fixedChooser{cores: on}, nil); fit != cores.Fits {
+	if _, fit := h.machine.TryPlace(j, &bare, &fixedChooser{cores: on}, nil); fit != queue.Fits {
 		return fmt.Errorf("job %q does not fit", d.ID) // unreachable: its cores are free
 	}
 	return nil
@@ -99,9 +98,9 @@ func (h *host) execute(e *event) error {
 // fixedChooser is a chooser that takes the given cores.
 type fixedChooser struct{ cores []int32 }
 
-func (t *fixedChooser) Start(*cores.Machine, *order.Job) {}
+func (t *fixedChooser) Start(*queue.Machine, *order.Job) {}
 
-func (t *fixedChooser) Next(*cores.Machine, *order.Job, int) (int32, int) {
+func (t *fixedChooser) Next(*queue.Machine, *order.Job, int) (int32, int) {
 	if len(t.cores) == 0 {
 		return -1, 0
 	}

@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/queue"
 )
 
 // ordered is an order.Scheduler behind the protocol: it starts jobs on the lowest free processors. Job numbers of the scheduler are
@@ -30,15 +30,15 @@ func newOrdered(s *session) (decider, error) {
 
 func (o *ordered) extend(jobs []order.Job) { o.jobs = jobs }
 
-func (o *ordered) decide(now float64, events []cores.Event, _ int) error {
+func (o *ordered) decide(now float64, events []queue.Event, _ int) error {
 	for _, e := range events {
 		switch e.Kind {
-		case cores.Ended, cores.Stopped:
+		case queue.Ended, queue.Stopped:
 			o.scheduler.End(now, e.Job)
 			for _, c := range o.session.fate[e.Job].Cores {
 				o.busy[c] = false
 			}
-		case cores.Submitted:
+		case queue.Submitted:
 			id, fits := o.scheduler.Submit(now, &o.jobs[e.Job])
 			if id != e.Job {
 				return fmt.Errorf("decide: job %s is submission %d, want %d", o.jobs[e.Job].Label(), e.Job, id)

@@ -5,7 +5,7 @@ import (
 
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/queue"
 )
 
 // pairs is a decider that uses HDeepRM's process.
@@ -36,7 +36,7 @@ func newPairs(s *session) (*pairs, error) {
 
 func (p *pairs) extend(jobs []order.Job) { p.process.Extend(jobs) }
 
-func (p *pairs) decide(now float64, events []cores.Event, more int) error {
+func (p *pairs) decide(now float64, events []queue.Event, more int) error {
 	p.process.HandleEvents(now, events, more)
 	for again := true; again; again = p.process.Close() {
 		if !p.process.Due() {

@@ -4,7 +4,7 @@
 //   - Serve is the decision process of an external Batsim. It decides as ancestors/hdeeprm does, by pairs of policies
 //     or an agent, or by an order of package queue with EASY backfilling on equal processors.
 //   - Simulate is the simulator. It queries an external decision process (PyBatsim, batsched, HDeepRM) and executes
-//     its commands on queue/cores.
+//     its commands on package queue.
 //
 // Both return the outcomes of the jobs. They return a descriptive error if the peer does not connect, stays silent,
 // disconnects, sends invalid messages, or goes back in time.

@@ -13,7 +13,6 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 )
 
 // ServeOptions are the options of a decision process. The zero value is first come, first served on equal processors.
@@ -101,7 +100,7 @@ type decider interface {
 	// extend is called before an event refers to a new job; jobs are the previous ones and the new ones.
 	extend(jobs []order.Job)
 	// decide processes events. more is 0 when no further job will be submitted.
-	decide(now float64, events []cores.Event, more int) error
+	decide(now float64, events []queue.Event, more int) error
 	// finish is called after the last event; it returns an error if jobs still wait.
 	finish() error
 }
@@ -121,7 +120,7 @@ type session struct {
 	ids     []string
 	index   map[string]int32
 	fate    []queue.Outcome
-	events  []cores.Event
+	events  []queue.Event
 	answer  []event
 	count   int
 	grouped int
@@ -206,9 +205,9 @@ func (s *session) handleEvent(e *event) error {
 	case typeJobKilled:
 		return s.killed(e)
 	case typeStateChanged:
-		s.events = append(s.events, cores.Event{Kind: cores.Changed, Job: -1})
+		s.events = append(s.events, queue.Event{Kind: queue.Changed, Job: -1})
 	case typeRequestedCall:
-		s.events = append(s.events, cores.Event{Kind: cores.Woken, Job: -1})
+		s.events = append(s.events, queue.Event{Kind: queue.Woken, Job: -1})
 	case typeNotify:
 		return s.notified(e)
 	case typeAnswer:
@@ -273,7 +272,7 @@ func (s *session) submitted(e *event) error {
 	j.ID, j.Name = int(number), d.ID
 	s.jobs, s.ids, s.index[d.ID] = append(s.jobs, j), append(s.ids, d.ID), number
 	s.fate = append(s.fate, queue.Outcome{State: queue.Waiting, Start: math.NaN(), End: math.NaN()})
-	s.events = append(s.events, cores.Event{Kind: cores.Submitted, Job: number})
+	s.events = append(s.events, queue.Event{Kind: queue.Submitted, Job: number})
 	return nil
 }
 
@@ -286,7 +285,7 @@ func (s *session) completed(e *event) error {
 	if d.State == stateNames[queue.Completed] || d.State == "" {
 		state = queue.Completed
 	}
-	return s.ended(e, d.ID, state, cores.Ended)
+	return s.ended(e, d.ID, state, queue.Ended)
 }
 
 // killed processes the acknowledgement of kills, a command that this side never sends. Jobs still running are marked
@@ -298,7 +297,7 @@ func (s *session) killed(e *event) error {
 	}
 	for _, id := range d.IDs {
 		if j, ok := s.index[id]; ok && s.fate[j].State == queue.Running {
-			if err := s.ended(e, id, queue.Killed, cores.Stopped); err != nil {
+			if err := s.ended(e, id, queue.Killed, queue.Stopped); err != nil {
 				return err
 			}
 		}
@@ -307,13 +306,13 @@ func (s *session) killed(e *event) error {
 }
 
 // ended records the end of a running job.
-func (s *session) ended(e *event, id string, state queue.State, kind cores.Kind) error {
+func (s *session) ended(e *event, id string, state queue.State, kind queue.Kind) error {
 	j, ok := s.index[id]
 	if !ok || s.fate[j].State != queue.Running {
 		return fmt.Errorf("%s at %v s: job %q does not run", e.Type, e.Timestamp, id)
 	}
 	s.fate[j].State, s.fate[j].End = state, e.Timestamp
-	s.events = append(s.events, cores.Event{Kind: kind, Job: j})
+	s.events = append(s.events, queue.Event{Kind: kind, Job: j})
 	return nil
 }
 

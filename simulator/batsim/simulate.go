@@ -13,7 +13,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -86,7 +85,7 @@ type host struct {
 	options    SimulateOptions
 	tree       *platform.Tree
 	jobs       []order.Job
-	simulation *cores.Simulation
+	simulation *queue.Simulation
 	ask        func(request []byte) (reply []byte, err error)
 
 	ids     []string // by job, with the workload
@@ -96,7 +95,7 @@ type host struct {
 	kinds   map[string]json.RawMessage // profiles by name
 
 	// machine determines the states while the peer sets none; it becomes nil when the peer does.
-	machine *cores.Machine
+	machine *queue.Machine
 
 	outbox  []event
 	held    []event   // commands with a future timestamp
@@ -116,7 +115,7 @@ type host struct {
 const maxRequestsPerInstant = 10_000
 
 func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, error) {
-	simulation, err := cores.NewSimulation(tree, jobs)
+	simulation, err := queue.NewSimulation(tree, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +125,7 @@ func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, e
 	if o.Name == "" {
 		o.Name = "w0"
 	}
-	h := &host{options: o, tree: tree, jobs: jobs, simulation: simulation, machine: cores.NewMachine(tree), index: map[string]int32{},
+	h := &host{options: o, tree: tree, jobs: jobs, simulation: simulation, machine: queue.NewMachine(tree), index: map[string]int32{},
 		killed: map[int32]bool{}, left: len(jobs), busy: math.Inf(-1), last: math.Inf(-1)}
 	return h, h.describe()
 }
@@ -270,15 +269,15 @@ func (h *host) collectEvents() {
 	now := s.Now()
 	for _, e := range s.Events() {
 		switch e.Kind {
-		case cores.Ended, cores.Stopped:
+		case queue.Ended, queue.Stopped:
 			h.ended(e)
-		case cores.Submitted:
+		case queue.Submitted:
 			d := submittedData{ID: h.ids[e.Job], Job: h.text[e.Job]}
 			if h.options.ForwardProfiles {
 				d.Profile = h.kinds[h.profile[e.Job]]
 			}
 			h.enqueue(newEvent(now, typeJobSubmitted, d))
-		case cores.Changed:
+		case queue.Changed:
 			for _, d := range h.changes {
 				h.enqueue(newEvent(now, typeStateChanged, d))
 			}
@@ -297,7 +296,7 @@ func (h *host) collectEvents() {
 }
 
 // ended appends the completion of a job and releases its cores.
-func (h *host) ended(e cores.Event) {
+func (h *host) ended(e queue.Event) {
 	o := h.simulation.Outcome(e.Job)
 	d := completedData{ID: h.ids[e.Job], State: stateNames[o.State], Cores: batsim.FormatIntervals(o.Cores)}
 	if h.killed[e.Job] {

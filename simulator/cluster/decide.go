@@ -27,8 +27,8 @@ func (e *PolicyError) Error() string {
 // Unwrap returns the reason.
 func (e *PolicyError) Unwrap() error { return e.Err }
 
-// ErrPolicyTime reports that a decision exceeded Config.PolicyLimit.
-var ErrPolicyTime = errors.New("no decision in time")
+// errPolicyTime reports that a decision exceeded Config.PolicyLimit.
+var errPolicyTime = errors.New("no decision in time")
 
 // decide calls the policy and checks its allocation.
 func (s *simulation) decide() (schedule.Allocation, error) {
@@ -119,7 +119,7 @@ func (s *simulation) call(policy func() error) error {
 	case err := <-done:
 		return err
 	case <-limit.C:
-		return fmt.Errorf("%w: it may take %v", ErrPolicyTime, s.PolicyLimit)
+		return fmt.Errorf("%w: it may take %v", errPolicyTime, s.PolicyLimit)
 	case <-s.ctx.Done():
 		return s.ctx.Err()
 	}

@@ -39,21 +39,21 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Known reports whether the number is finite.
 func (n Number) Known() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
-// Direction defines which values of a metric are better.
-type Direction string
+// direction defines which values of a metric are better.
+type direction string
 
 // The directions; the empty one leaves good and bad undefined.
 const (
-	Neither Direction = ""
-	Lower   Direction = "lower"
-	Higher  Direction = "higher"
+	Neither direction = ""
+	Lower   direction = "lower"
+	Higher  direction = "higher"
 )
 
 // Metric describes one number that a trial may return.
 type Metric struct {
 	Name   string    `json:"metric"`
 	Unit   string    `json:"unit,omitempty"` // "s", "USD"; "share" is printed in percent; empty: a plain number
-	Better Direction `json:"better,omitempty"`
+	Better direction `json:"better,omitempty"`
 	Means  string    `json:"means,omitempty"` // one sentence: the cases covered and the reference
 	// Hours displays a metric in seconds as hours in text and HTML.
 	Hours bool `json:"-"`
@@ -191,7 +191,7 @@ func (o *Options) pairs(metric string, policies []string, columns [][]float64, g
 	for k := range out {
 		p[k] = float64(out[k].P)
 	}
-	for k, v := range Holm(p) {
+	for k, v := range holm(p) {
 		out[k].PHolm = Number(v)
 	}
 	return out

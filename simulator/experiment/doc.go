@@ -11,7 +11,7 @@
 //
 // Example:
 //
-//	c, err := experiment.Run(ctx, []string{"fifo", "srpt"}, cases, experiment.Options{
+//	c, err := experiment.run(ctx, []string{"fifo", "srpt"}, cases, experiment.Options{
 //		Engine: "queue", Metrics: []experiment.Metric{{Name: "mean_wait_s", Unit: "s", Better: experiment.Lower}}, Against: []string{"fifo"},
 //	}, func(ctx context.Context, policy string, k int) (map[string]float64, error) {
 //		return simulate(policy, cases[k].Seed)

@@ -93,7 +93,7 @@ func TestSignFlipKeepsItsLevel(t *testing.T) {
 				for i := range d {
 					d[i] = test.draw()
 				}
-				if SignFlip(d, test.flips, uint64(e)) <= 0.05 {
+				if signFlip(d, test.flips, uint64(e)) <= 0.05 {
 					wrong++
 				}
 			}
@@ -117,7 +117,7 @@ func TestSignFlipKnownAnswers(t *testing.T) {
 		"Fisher's maize (Darwin), cm·8": {[]float64{49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48}, 0.05267}, // Fisher 1935, 1726/32768
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := SignFlip(test.d, 0, 1); math.Abs(got-test.want) > 5e-5 {
+			if got := signFlip(test.d, 0, 1); math.Abs(got-test.want) > 5e-5 {
 				t.Errorf("p = %.6f, want %.6f", got, test.want)
 			}
 		})
@@ -126,14 +126,14 @@ func TestSignFlipKnownAnswers(t *testing.T) {
 	for i := range long {
 		long[i] = 1
 	}
-	if got := SignFlip(long, 999, 1); got != 1.0/1000 {
+	if got := signFlip(long, 999, 1); got != 1.0/1000 {
 		t.Errorf("forty alike with 999 random flips: p = %g, want 0.001", got)
 	}
 }
 
 func TestHolm(t *testing.T) {
 	nan := math.NaN()
-	got := Holm([]float64{0.01, nan, 0.04, 0.03, 0.005})
+	got := holm([]float64{0.01, nan, 0.04, 0.03, 0.005})
 	want := []float64{0.03, nan, 0.06, 0.06, 0.02} // Holm 1979: 0.005·4, 0.01·3, 0.03·2, then not decreasing
 	for i := range want {
 		if math.Abs(got[i]-want[i]) > 1e-12 || math.IsNaN(got[i]) != math.IsNaN(want[i]) {
@@ -148,13 +148,13 @@ func TestProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SliceOfN(rapid.Float64Range(-5, 5), 1, 12).Draw(t, "differences")
 		scale := rapid.Float64Range(0.01, 100).Draw(t, "scale")
-		p := SignFlip(d, 200, 1)
+		p := signFlip(d, 200, 1)
 		scaled, mirrored := make([]float64, len(d)), make([]float64, len(d))
 		for i, v := range d {
 			scaled[i], mirrored[i] = scale*v, -v
 		}
-		if p <= 0 || p > 1 || math.Abs(SignFlip(mirrored, 200, 1)-p) > 1e-12 || math.Abs(SignFlip(scaled, 200, 1)-p) > 1e-9 {
-			t.Fatalf("p = %g; mirrored %g, scaled %g", p, SignFlip(mirrored, 200, 1), SignFlip(scaled, 200, 1))
+		if p <= 0 || p > 1 || math.Abs(signFlip(mirrored, 200, 1)-p) > 1e-12 || math.Abs(signFlip(scaled, 200, 1)-p) > 1e-9 {
+			t.Fatalf("p = %g; mirrored %g, scaled %g", p, signFlip(mirrored, 200, 1), signFlip(scaled, 200, 1))
 		}
 		group := make([]int, len(d))
 		for i := range group {
@@ -166,7 +166,7 @@ func TestProperties(t *testing.T) {
 		if len(d) >= 4 && (lo > c.mean()+1e-9 || hi < c.mean()-1e-9 || lo > hi || lo < c.lo-1e-9 || hi > c.hi+1e-9) {
 			t.Fatalf("interval %g…%g of mean %g in %g…%g", lo, hi, c.mean(), c.lo, c.hi)
 		}
-		corrected := Holm([]float64{p, 0.01, 0.5})
+		corrected := holm([]float64{p, 0.01, 0.5})
 		if corrected[0] < p || corrected[0] > 1 {
 			t.Fatalf("Holm lowers %g to %g", p, corrected[0])
 		}
@@ -174,7 +174,7 @@ func TestProperties(t *testing.T) {
 }
 
 // sample compares three policies over seeds × 3 cases: "good" is better than "bad" by one, "odd" has few values.
-func sample(seeds int) ([]Case, Options, Trial) {
+func sample(seeds int) ([]Case, Options, runTrial) {
 	var cases []Case
 	for s := range seeds {
 		for j := range 3 {
@@ -206,7 +206,7 @@ func sample(seeds int) ([]Case, Options, Trial) {
 
 func TestRunComparesInPairs(t *testing.T) {
 	cases, o, trial := sample(10)
-	c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
+	c, err := run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestSameBytesOnAnyNumberOfCores(t *testing.T) {
 	var first []byte
 	for _, workers := range []int{1, 2, 7} {
 		o.Workers = workers
-		c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
+		c, err := run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +258,7 @@ func TestRunNamesWhoFails(t *testing.T) {
 	cases, o, trial := sample(3)
 	broken := errors.New("no such node")
 	for name, test := range map[string]struct {
-		trial Trial
+		trial runTrial
 		want  string
 		is    error
 	}{
@@ -277,7 +277,7 @@ func TestRunNamesWhoFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.Workers = 1
-			c, err := Run(t.Context(), []string{"good", "bad"}, cases, o, test.trial)
+			c, err := run(t.Context(), []string{"good", "bad"}, cases, o, test.trial)
 			if err == nil || c != nil || !strings.Contains(err.Error(), test.want) || test.is != nil && !errors.Is(err, test.is) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -292,7 +292,7 @@ func TestRunNamesWhoFails(t *testing.T) {
 		"unknown other": {[]string{"a"}, []string{"b"}, `against "b"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := Run(t.Context(), test.policies, cases, Options{Against: test.against}, trial); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, err := run(t.Context(), test.policies, cases, Options{Against: test.against}, trial); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
@@ -308,7 +308,7 @@ func TestInterruptKeepsWhatIsComplete(t *testing.T) {
 			cancel()
 		}
 	}
-	c, err := Run(ctx, []string{"good", "bad"}, cases, o, trial)
+	c, err := run(ctx, []string{"good", "bad"}, cases, o, trial)
 	if !errors.Is(err, context.Canceled) || c == nil || c.Cases < 6 || c.Cases > 7 || c.Seeds < 2 {
 		t.Fatalf("got %v with %v, want what six complete cases of two seeds show", c, err)
 	}
@@ -321,7 +321,7 @@ func TestInterruptKeepsWhatIsComplete(t *testing.T) {
 // decoded. Metrics without values are in the files only.
 func TestFormats(t *testing.T) {
 	cases, o, trial := sample(4)
-	c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
+	c, err := run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -426,7 +426,7 @@ func TestTextFits(t *testing.T) {
 func TestTooFewSeeds(t *testing.T) {
 	for seeds, few := range map[int]bool{1: true, 2: true, 4: true, 5: false, 10: false} {
 		cases, o, trial := sample(seeds)
-		c, err := Run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
+		c, err := run(t.Context(), []string{"good", "bad", "odd"}, cases, o, trial)
 		if err != nil {
 			t.Fatal(err)
 		}

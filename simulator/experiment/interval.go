@@ -191,7 +191,7 @@ func (r *resampler) pair(a, b, metric string, x, y []float64, group []int, o *Op
 	lo, hi := r.interval(c)
 	p := math.NaN()
 	if c.n > 0 {
-		p = SignFlip(c.sum, o.Flips, o.Seed)
+		p = signFlip(c.sum, o.Flips, o.Seed)
 	}
 	return Pair{A: a, B: b, Metric: metric, Difference: Number(c.mean()), Lo: Number(lo), Hi: Number(hi), P: Number(p), PHolm: Number(math.NaN()), N: c.n, Seeds: c.seeds()}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-
-	"trainopt/simulator/cells"
 )
 
 // Case is one instance on which every policy is run. Cases with the same seed are not independent of each other.
@@ -47,16 +45,16 @@ func (o Options) withDefaults(policies []string) Options {
 	return o
 }
 
-// Trial runs one policy on case number k and returns its measurements; NaN and omitted metrics are unknown. It is
+// runTrial runs one policy on case number k and returns its measurements; NaN and omitted metrics are unknown. It is
 // called concurrently for different cases, but sequentially for one case, and its result must not depend on the order
 // of the calls.
-type Trial func(ctx context.Context, policy string, k int) (map[string]float64, error)
+type runTrial func(ctx context.Context, policy string, k int) (map[string]float64, error)
 
-// Run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same
+// run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same
 // byte for byte for any number of workers and on any site (cells.On). The first case, by number, whose trial fails or
 // panics ends Run with an error that names the policy and the case. When ctx is cancelled, Run returns the comparison of
 // the completed cases, nil without any, together with the context's error.
-func Run(ctx context.Context, policies []string, cases []Case, o Options, trial Trial) (*Comparison, error) {
+func run(ctx context.Context, policies []string, cases []Case, o Options, trial runTrial) (*Comparison, error) {
 	c, _, err := RunKeeping(ctx, policies, cases, o, func(ctx context.Context, policy string, k int) (map[string]float64, struct{}, error) {
 		v, err := trial(ctx, policy, k)
 		return v, struct{}{}, err
@@ -83,7 +81,7 @@ func RunKeeping[T any](ctx context.Context, policies []string, cases []Case, o O
 			o.Progress(done, len(cases))
 		}
 	}
-	results, err := cells.Compute(ctx, len(cases), cells.Options{Workers: o.Workers, Progress: progress}, func(ctx context.Context, k int) (caseResult[T], error) {
+	results, err := Compute(ctx, len(cases), CellOptions{Workers: o.Workers, Progress: progress}, func(ctx context.Context, k int) (caseResult[T], error) {
 		return oneCase(ctx, policies, cases[k].Name, k, trial)
 	})
 	if err != nil && (ctx.Err() == nil || done == 0) {

@@ -9,14 +9,14 @@ import (
 // allFlips is the maximum number of differences for which all assignments of signs are enumerated.
 const allFlips = 16
 
-// SignFlip returns the p-value of the two-sided randomisation test (Fisher 1935) of paired differences: under the
+// signFlip returns the p-value of the two-sided randomisation test (Fisher 1935) of paired differences: under the
 // hypothesis of equality, each difference has either sign with equal probability. The p-value is the share of all
 // assignments of signs whose sum is at least as far from 0 as the observed one. It is exact for up to 16 differences
 // and otherwise estimated from the given number of seeded random assignments plus the observed one. The test assumes
 // no distribution, only that the differences are symmetric under the hypothesis. The p-value cannot be below 2^(1−n):
 // ten differences can reach 0.002, four 0.125. It is 1 for no differences or only zeros. Cost: O(n·2^n) if exact, else
 // O(n·flips).
-func SignFlip(differences []float64, flips int, seed uint64) float64 {
+func signFlip(differences []float64, flips int, seed uint64) float64 {
 	var d []float64
 	observed, scale := 0.0, 0.0
 	for _, v := range differences {
@@ -68,9 +68,9 @@ func SignFlip(differences []float64, flips int, seed uint64) float64 {
 	return float64(hits) / float64(flips+1)
 }
 
-// Holm corrects p-values for multiple comparisons (Holm 1979): with the corrected ones, the probability of rejecting
+// holm corrects p-values for multiple comparisons (Holm 1979): with the corrected ones, the probability of rejecting
 // any true hypothesis of equality is at most the level. NaN values remain NaN and are not counted. O(n log n).
-func Holm(p []float64) []float64 {
+func holm(p []float64) []float64 {
 	out := make([]float64, len(p))
 	var known []int
 	for i, v := range p {

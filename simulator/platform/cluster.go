@@ -11,8 +11,8 @@ import (
 	"trainopt/internal/suggest"
 )
 
-// Accelerators are the accelerators of one kind in a cluster.
-type Accelerators struct {
+// accelerators are the accelerators of one kind in a cluster.
+type accelerators struct {
 	Name      string // name in throughput tables: "v100"
 	Count     int
 	PerServer int     // per server, at least 1; the last server may have fewer
@@ -23,7 +23,7 @@ type Accelerators struct {
 }
 
 // Cluster is a set of accelerators, sorted by name, each kind once.
-type Cluster []Accelerators
+type Cluster []accelerators
 
 // maxCount is the maximum number of accelerators of one kind; larger numbers are considered input errors.
 const maxCount = 1_000_000
@@ -57,27 +57,27 @@ func Parse(s string, known []string) (Cluster, error) {
 		}
 		return nil, fmt.Errorf("read cluster %q: %s", s, strings.Join(words, "; "))
 	}
-	slices.SortFunc(c, func(a, b Accelerators) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c, func(a, b accelerators) int { return strings.Compare(a.Name, b.Name) })
 	return c, nil
 }
 
 // parseKind parses one "kind=number".
-func parseKind(part string, known []string) (Accelerators, error) {
+func parseKind(part string, known []string) (accelerators, error) {
 	name, number, ok := strings.Cut(part, "=")
 	name, number = strings.TrimSpace(name), strings.TrimSpace(number)
 	if !ok || name == "" {
-		return Accelerators{}, fmt.Errorf("%q: want a kind and its number, such as v100=36", part)
+		return accelerators{}, fmt.Errorf("%q: want a kind and its number, such as v100=36", part)
 	}
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return Accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(suggest.Nearest(name, known, 2), " or "))
+		return accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(suggest.Nearest(name, known, 2), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {
-		return Accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
+		return accelerators{Name: name}, fmt.Errorf("%q accelerators of kind %s: want a whole number up to %d", number, name, maxCount)
 	}
-	return Accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}, nil
+	return accelerators{Name: name, Count: n, PerServer: 1, USDHour: math.NaN(), Watts: powerLimit(name)}, nil
 }
 
 // InServers returns the same cluster with a different number of accelerators per server: text is "8" for all kinds or

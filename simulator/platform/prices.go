@@ -17,12 +17,12 @@ import (
 type PriceList struct {
 	Name string
 	// Kinds contains the listed prices; a list may have further ones, see Prices.
-	Kinds map[string]Price
-	other func(kind string) (Price, bool)
+	Kinds map[string]nodePrice
+	other func(kind string) (nodePrice, bool)
 }
 
-// Price is the price of one accelerator, including its share of the rented server.
-type Price struct {
+// nodePrice is the price of one accelerator, including its share of the rented server.
+type nodePrice struct {
 	USDHour float64
 	From    string // source and date
 }
@@ -32,7 +32,7 @@ const gavelSource = "Gavel (OSDI 2020), github.com/stanford-futuredata/gavel at 
 // gavelList returns a list of prices from the code or notebooks of Gavel.
 func gavelList(name, from string, v100, p100, k80 float64) PriceList {
 	from = gavelSource + from
-	return PriceList{Name: name, Kinds: map[string]Price{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
+	return PriceList{Name: name, Kinds: map[string]nodePrice{"v100": {v100, from}, "p100": {p100, from}, "k80": {k80, from}}}
 }
 
 // Prices returns a price list by name:
@@ -54,7 +54,7 @@ func Prices(name string) (PriceList, error) {
 		if err != nil {
 			return PriceList{}, fmt.Errorf("read the price catalogue: %w", err)
 		}
-		return PriceList{Name: name, other: func(kind string) (Price, bool) { return cheapest(c, kind) }}, nil
+		return PriceList{Name: name, other: func(kind string) (nodePrice, bool) { return cheapest(c, kind) }}, nil
 	}
 	f, err := regular.Open(name, regular.Data)
 	if err != nil {
@@ -65,14 +65,14 @@ func Prices(name string) (PriceList, error) {
 }
 
 // cheapest returns the lowest price of an accelerator among machines with this kind only.
-func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
+func cheapest(c *cost.Catalogue, kind string) (best nodePrice, ok bool) {
 	model := cost.GPUModel(kind)
 	for _, o := range c.Offers {
 		if o.GPU != model || o.GPUs < 1 || !(o.OnDemand > 0) {
 			continue
 		}
 		if each := float64(o.OnDemand) / float64(o.GPUs); !ok || each < best.USDHour {
-			best, ok = Price{each, fmt.Sprintf("%s / its %d accelerators, %s, %s", o.Name(), o.GPUs, o.Source, o.Dated)}, true
+			best, ok = nodePrice{each, fmt.Sprintf("%s / its %d accelerators, %s, %s", o.Name(), o.GPUs, o.Source, o.Dated)}, true
 		}
 	}
 	return best, ok
@@ -81,7 +81,7 @@ func cheapest(c *cost.Catalogue, kind string) (best Price, ok bool) {
 // readPrices reads a CSV list with a header and the columns kind and usd_hour, and optionally source and dated, in any
 // order. name is the file name, used in errors and for rows without a source.
 func readPrices(r io.Reader, name string) (PriceList, error) {
-	list := PriceList{Name: name, Kinds: map[string]Price{}}
+	list := PriceList{Name: name, Kinds: map[string]nodePrice{}}
 	rows := csv.NewReader(r)
 	rows.TrimLeadingSpace = true
 	header, err := rows.Read()
@@ -119,7 +119,7 @@ func readPrices(r io.Reader, name string) (PriceList, error) {
 		if dated >= 0 && row[dated] != "" {
 			from += ", " + row[dated]
 		}
-		list.Kinds[key] = Price{price, from}
+		list.Kinds[key] = nodePrice{price, from}
 	}
 	if len(list.Kinds) == 0 {
 		return list, fmt.Errorf("read prices %s: no row below the header", name)
@@ -127,7 +127,7 @@ func readPrices(r io.Reader, name string) (PriceList, error) {
 	return list, nil
 }
 
-// Price sets the price of every kind from the list and returns the kinds that the list does not contain, whose price
+// nodePrice sets the price of every kind from the list and returns the kinds that the list does not contain, whose price
 // becomes unknown.
 func (c Cluster) Price(list PriceList) (unpriced []string) {
 	for i := range c {

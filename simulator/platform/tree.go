@@ -10,7 +10,7 @@ type Tree struct {
 	Cores      int
 	// Reference is the mean speed of a core in GFLOPS, to which requested times refer.
 	Reference float64
-	Global    Link // between clusters
+	Global    linkRate // between clusters
 	// ProcessorOf is the index of the processor of each core.
 	ProcessorOf []int32
 }
@@ -18,8 +18,8 @@ type Tree struct {
 // Subcluster is a group of nodes behind one router.
 type Subcluster struct {
 	Name         string
-	Local        Link // of each node
-	First, Nodes int  // its nodes are First … First+Nodes−1
+	Local        linkRate // of each node
+	First, Nodes int      // its nodes are First … First+Nodes−1
 }
 
 // Node is a machine; its cores share memory.
@@ -40,8 +40,8 @@ type Processor struct {
 	First, Cores int     // its cores are First … First+Cores−1
 }
 
-// Link is a type of network link.
-type Link struct {
+// linkRate is a type of network link.
+type linkRate struct {
 	Type      string
 	Bandwidth string // in SimGrid notation: "10.0Gbps"
 	Latency   string // "0us"

@@ -18,19 +18,19 @@ import (
 //	{"clusters": [{"id": "a", "nodes": [{"type": "Dell R720", "number": 2}], "local_links": {"type": "InfiniBand QDR", "latency": "0us"}}],
 //	 "global_links": {"type": "InfiniBand QDR", "latency": "0us"}}
 type Description struct {
-	Clusters []ClusterDescription `json:"clusters"`
-	Global   LinkDescription      `json:"global_links"`
+	Clusters []clusterDescription `json:"clusters"`
+	Global   linkDescription      `json:"global_links"`
 }
 
-// ClusterDescription is a group of nodes; its ID is informative only.
-type ClusterDescription struct {
+// clusterDescription is a group of nodes; its ID is informative only.
+type clusterDescription struct {
 	ID    string          `json:"id"`
-	Nodes []Group         `json:"nodes"`
-	Local LinkDescription `json:"local_links"`
+	Nodes []group         `json:"nodes"`
+	Local linkDescription `json:"local_links"`
 }
 
-// LinkDescription is a type of network with a latency ("0us").
-type LinkDescription struct {
+// linkDescription is a type of network with a latency ("0us").
+type linkDescription struct {
 	Type    string `json:"type"`
 	Latency string `json:"latency"`
 }
@@ -136,12 +136,12 @@ func (l *Library) Build(d *Description) (*Tree, error) {
 }
 
 // link returns the link of a description; the default latency is 0us.
-func (l *Library) link(d LinkDescription) Link {
+func (l *Library) link(d linkDescription) linkRate {
 	latency := d.Latency
 	if latency == "" {
 		latency = "0us"
 	}
-	return Link{d.Type, l.Networks[d.Type], latency}
+	return linkRate{d.Type, l.Networks[d.Type], latency}
 }
 
 // check joins all problems of a description.
@@ -186,7 +186,7 @@ func (l *Library) check(d *Description) error {
 }
 
 // addNode appends a node of a type and its processors.
-func (t *Tree) addNode(cluster int, name string, n NodeType, types map[string]ProcessorType) {
+func (t *Tree) addNode(cluster int, name string, n nodeType, types map[string]processorType) {
 	node := Node{Type: name, Cluster: cluster, Memory: n.Gigabytes * 1000, First: len(t.Processors)}
 	for _, g := range n.Processors {
 		p := types[g.Type]
@@ -249,7 +249,7 @@ func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
 	if nodes < 1 || processors < 1 || cores < 1 {
 		panic(fmt.Sprintf("platform.Uniform: %d nodes of %d processors of %d cores", nodes, processors, cores))
 	}
-	link := Link{"InfiniBand QDR", "10.0Gbps", "0us"}
+	link := linkRate{"InfiniBand QDR", "10.0Gbps", "0us"}
 	t := &Tree{Clusters: []Subcluster{{Name: "uniform", Local: link, Nodes: nodes}}, Global: link}
 	for n := range nodes {
 		t.Nodes = append(t.Nodes, Node{Type: "uniform", Memory: memory, First: n * processors, Processors: processors})

@@ -19,12 +19,12 @@ import (
 // Library contains the types of platform components by name.
 type Library struct {
 	Networks   map[string]string // bandwidth in SimGrid notation: "10.0Gbps"
-	Processors map[string]ProcessorType
-	Nodes      map[string]NodeType
+	Processors map[string]processorType
+	Nodes      map[string]nodeType
 }
 
-// ProcessorType is a type of processor.
-type ProcessorType struct {
+// processorType is a type of processor.
+type processorType struct {
 	Architecture string
 	Cores        int
 	GHz          float64
@@ -34,15 +34,15 @@ type ProcessorType struct {
 	OpsPerCycle  float64 // in double precision, per core
 }
 
-// NodeType is a type of machine.
-type NodeType struct {
+// nodeType is a type of machine.
+type nodeType struct {
 	MemoryType string
 	Gigabytes  float64 // of 10⁹ bytes
-	Processors []Group
+	Processors []group
 }
 
-// Group is a number of components of one type.
-type Group struct {
+// group is a number of components of one type.
+type group struct {
 	Type   string `json:"type"`
 	Number int    `json:"number"`
 }
@@ -69,16 +69,16 @@ func BuiltinLibrary() *Library {
 // LoadLibrary reads a user's library in HDeepRM's form: network_types.json, processor_types.json and node_types.json
 // of a folder. It replaces the embedded library.
 func LoadLibrary(dir string) (*Library, error) {
-	l := &Library{map[string]string{}, map[string]ProcessorType{}, map[string]NodeType{}}
+	l := &Library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}
 	if err := errors.Join(
 		typesFile(filepath.Join(dir, "network_types.json"), func(name string, v struct{ Bandwidth string }) {
 			l.Networks[name] = v.Bandwidth
 		}),
 		typesFile(filepath.Join(dir, "processor_types.json"), func(name string, v processorJSON) {
-			l.Processors[name] = ProcessorType{v.Uarch, v.Cores, v.ClockRate, v.MemBW, v.LLC, v.Power, v.FLOPs}
+			l.Processors[name] = processorType{v.Uarch, v.Cores, v.ClockRate, v.MemBW, v.LLC, v.Power, v.FLOPs}
 		}),
 		typesFile(filepath.Join(dir, "node_types.json"), func(name string, v nodeJSON) {
-			l.Nodes[name] = NodeType{v.Memory.Type, v.Memory.Capacity, v.Processors}
+			l.Nodes[name] = nodeType{v.Memory.Type, v.Memory.Capacity, v.Processors}
 		}),
 	); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ type processorJSON struct {
 
 // nodeJSON is a node in HDeepRM's node_types.json.
 type nodeJSON struct {
-	Processors []Group
+	Processors []group
 	Memory     struct {
 		Type     string
 		Capacity float64
@@ -196,7 +196,7 @@ func WriteTreeTable(w io.Writer, l *Library, names []string, platforms map[strin
 		fmt.Fprintf(b, "# %s\n", h)
 	}
 	number := func(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
-	line := func(fields []string, groups ...Group) {
+	line := func(fields []string, groups ...group) {
 		for _, g := range groups {
 			fields = append(fields, fmt.Sprintf("%d %s", g.Number, g.Type))
 		}
@@ -226,7 +226,7 @@ func WriteTreeTable(w io.Writer, l *Library, names []string, platforms map[strin
 
 // readTreeTable reads the format of WriteTreeTable.
 func readTreeTable(r io.Reader) (*treeFile, error) {
-	f := &treeFile{library: &Library{map[string]string{}, map[string]ProcessorType{}, map[string]NodeType{}}, platforms: map[string]*Description{}}
+	f := &treeFile{library: &Library{map[string]string{}, map[string]processorType{}, map[string]nodeType{}}, platforms: map[string]*Description{}}
 	s := bufio.NewScanner(r)
 	s.Buffer(nil, 1<<20)
 	for line := 1; s.Scan(); line++ {
@@ -261,10 +261,10 @@ func (f *treeFile) add(fields []string) error {
 		errs = append(errs, err)
 		return x
 	}
-	groups := func(fields []string) (out []Group) {
+	groups := func(fields []string) (out []group) {
 		for _, s := range fields {
 			n, name, _ := strings.Cut(s, " ")
-			out = append(out, Group{name, int(number(n))})
+			out = append(out, group{name, int(number(n))})
 		}
 		return out
 	}
@@ -272,19 +272,19 @@ func (f *treeFile) add(fields []string) error {
 	case "network":
 		l.Networks[fields[2]] = fields[1]
 	case "processor":
-		l.Processors[fields[8]] = ProcessorType{fields[7], int(number(fields[1])), number(fields[2]), number(fields[3]),
+		l.Processors[fields[8]] = processorType{fields[7], int(number(fields[1])), number(fields[2]), number(fields[3]),
 			number(fields[4]), number(fields[5]), number(fields[6])}
 	case "node":
-		l.Nodes[fields[3]] = NodeType{fields[2], number(fields[1]), groups(fields[4:])}
+		l.Nodes[fields[3]] = nodeType{fields[2], number(fields[1]), groups(fields[4:])}
 	case "platform":
 		f.names = append(f.names, fields[3])
-		f.platforms[fields[3]] = &Description{Global: LinkDescription{fields[1], fields[2]}}
+		f.platforms[fields[3]] = &Description{Global: linkDescription{fields[1], fields[2]}}
 	case "cluster":
 		if len(f.names) == 0 {
 			return errors.New("a cluster before any platform")
 		}
 		d := f.platforms[f.names[len(f.names)-1]]
-		d.Clusters = append(d.Clusters, ClusterDescription{fields[3], groups(fields[4:]), LinkDescription{fields[1], fields[2]}})
+		d.Clusters = append(d.Clusters, clusterDescription{fields[3], groups(fields[4:]), linkDescription{fields[1], fields[2]}})
 	}
 	return errors.Join(errs...)
 }

@@ -100,7 +100,7 @@ func TestLibrary(t *testing.T) {
 	if got := fmt.Sprint(len(l.Nodes), len(l.Processors), len(l.Networks)); got != "56 45 4" {
 		t.Errorf("nodes, processors, networks: got %s", got)
 	}
-	want := ProcessorType{Architecture: "Nehalem-EP", Cores: 4, GHz: 2.93, Bandwidth: 32, Cache: 8, Watts: 71.25, OpsPerCycle: 4}
+	want := processorType{Architecture: "Nehalem-EP", Cores: 4, GHz: 2.93, Bandwidth: 32, Cache: 8, Watts: 71.25, OpsPerCycle: 4}
 	if got := l.Processors["Xeon X5570"]; got != want {
 		t.Errorf("Xeon X5570: got %+v, want %+v", got, want)
 	}
@@ -120,7 +120,7 @@ func TestLearning(t *testing.T) {
 	if tree.Nodes[0].Memory != 32000 || p.Bandwidth != 32 || p.GFLOPS != 4.4 || p.Watts != 50 || p.First != 2 || p.Cores != 2 {
 		t.Errorf("node %+v, processor %+v", tree.Nodes[0], p)
 	}
-	if want := (Link{"InfiniBand QDR", "10.0Gbps", "0us"}); tree.Clusters[0].Local != want || tree.Global != want {
+	if want := (linkRate{"InfiniBand QDR", "10.0Gbps", "0us"}); tree.Clusters[0].Local != want || tree.Global != want {
 		t.Errorf("links %+v and %+v, want %+v", tree.Clusters[0].Local, tree.Global, want)
 	}
 }

@@ -46,7 +46,7 @@ func (t *Tree) WriteXML(w io.Writer) error {
 }
 
 // writeLink writes a full-duplex link.
-func writeLink(b *bufio.Writer, indent, id string, l Link) {
+func writeLink(b *bufio.Writer, indent, id string, l linkRate) {
 	fmt.Fprintf(b, "%s<link id=\"%s\" sharing_policy=\"SPLITDUPLEX\" bandwidth=\"%s\" latency=\"%s\"/>\n", indent, id,
 		attribute(l.Bandwidth), attribute(l.Latency))
 }

@@ -9,8 +9,8 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// Point is one measurement of an agent during its training. Unknown numbers are NaN.
-type Point struct {
+// point is one measurement of an agent during its training. Unknown numbers are NaN.
+type point struct {
 	Steps, Episodes int
 	WallS           float64   // seconds
 	Loss            float64   // of the critics, moving average
@@ -38,18 +38,18 @@ type pointJSON struct {
 }
 
 // MarshalJSON encodes unknown numbers as null.
-func (p Point) MarshalJSON() ([]byte, error) {
+func (p point) MarshalJSON() ([]byte, error) {
 	return json.Marshal(pointJSON{p.Steps, p.Episodes, number(p.WallS), number(p.Loss), numbers(p.Returns), p.FrontSize, number(p.Hypervolume),
 		number(p.ExpectedUtility), number(p.Own), number(p.Model), p.Kept})
 }
 
 // UnmarshalJSON decodes the format of MarshalJSON.
-func (p *Point) UnmarshalJSON(data []byte) error {
+func (p *point) UnmarshalJSON(data []byte) error {
 	var j pointJSON
 	if err := json.Unmarshal(data, &j); err != nil {
 		return err
 	}
-	*p = Point{Steps: j.Steps, Episodes: j.Episodes, WallS: float64(j.WallS), Loss: float64(j.Loss), FrontSize: j.Front, Hypervolume: float64(j.Volume),
+	*p = point{Steps: j.Steps, Episodes: j.Episodes, WallS: float64(j.WallS), Loss: float64(j.Loss), FrontSize: j.Front, Hypervolume: float64(j.Volume),
 		ExpectedUtility: float64(j.Utility), Own: float64(j.Own), Model: float64(j.Model), Kept: j.Kept}
 	for _, v := range j.Returns {
 		p.Returns = append(p.Returns, float64(v))

@@ -12,7 +12,7 @@ import (
 )
 
 // line returns a line over the steps.
-func (r *Result) line(name string, value func(p *Point) float64) chart.Series {
+func (r *Result) line(name string, value func(p *point) float64) chart.Series {
 	s := chart.Series{Name: name, One: figure}
 	for i := range r.Curve {
 		s.Points = append(s.Points, chart.Point{X: float64(r.Curve[i].Steps), Y: value(&r.Curve[i])})
@@ -24,19 +24,19 @@ func (r *Result) line(name string, value func(p *Point) float64) chart.Series {
 func (r *Result) charts() []chart.Chart {
 	steps := chart.Axis{Name: "steps"}
 	volume := chart.Chart{Title: "Hypervolume", Note: "of the measured front, above (" + strings.Join(figures(r.Reference), ", ") + ")", X: steps,
-		Series: []chart.Series{r.line("hypervolume", func(p *Point) float64 { return p.Hypervolume })}}
+		Series: []chart.Series{r.line("hypervolume", func(p *point) float64 { return p.Hypervolume })}}
 	utility := chart.Chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", X: steps,
-		Series: []chart.Series{r.line("agent", func(p *Point) float64 { return p.ExpectedUtility })}}
+		Series: []chart.Series{r.line("agent", func(p *point) float64 { return p.ExpectedUtility })}}
 	returns := chart.Chart{Title: "Return of the training's episodes", Note: "while exploring, under preferences drawn at random", X: steps}
 	if r.Jobs != nil {
 		returns.Note = "while exploring; 0 is what the performance model predicted"
 		utility.Note = "mean over preferences and jobs that were not trained on"
-		utility.Series = append(utility.Series, r.line("performance model alone", func(p *Point) float64 { return p.Model }),
-			r.line("own configuration", func(p *Point) float64 { return p.Own }))
+		utility.Series = append(utility.Series, r.line("performance model alone", func(p *point) float64 { return p.Model }),
+			r.line("own configuration", func(p *point) float64 { return p.Own }))
 		utility.Series[1].Dashed, utility.Series[2].Dashed = true, true
 	}
 	for i, o := range r.Objectives {
-		returns.Series = append(returns.Series, r.line(o, func(p *Point) float64 {
+		returns.Series = append(returns.Series, r.line(o, func(p *point) float64 {
 			if i >= len(p.Returns) {
 				return math.NaN()
 			}
@@ -44,8 +44,8 @@ func (r *Result) charts() []chart.Chart {
 		}))
 	}
 	list := []chart.Chart{volume, utility,
-		{Title: "Points on the front", X: steps, Y: chart.Axis{Whole: true}, Series: []chart.Series{r.line("points", func(p *Point) float64 { return float64(p.FrontSize) })}},
-		{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: chart.Axis{Log: true}, Series: []chart.Series{r.line("loss", func(p *Point) float64 { return p.Loss })}},
+		{Title: "Points on the front", X: steps, Y: chart.Axis{Whole: true}, Series: []chart.Series{r.line("points", func(p *point) float64 { return float64(p.FrontSize) })}},
+		{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: chart.Axis{Log: true}, Series: []chart.Series{r.line("loss", func(p *point) float64 { return p.Loss })}},
 		returns,
 	}
 	for i := range list {

@@ -11,7 +11,6 @@ import (
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 )
 
 // jobPreferences are the preferences under which an agent is measured on jobs, in the order of perf.Objectives.
@@ -22,9 +21,9 @@ var jobPreferences = [][4]float64{
 	{0.25, 0.25, 0.20, 0.30}, // balanced
 }
 
-// Comparison compares an agent's choices for jobs with two references, by mean utilities over the same jobs and
+// comparison compares an agent's choices for jobs with two references, by mean utilities over the same jobs and
 // preferences. The utility of a whole run at the baseline is about −0.7 if it meets the SLA and −1 otherwise.
-type Comparison struct {
+type comparison struct {
 	Jobs              int
 	Agent, Own, Model float64 // the agent; the baseline; the performance model alone
 	// OverModel is Agent − Model, OverModelSE its standard error over jobs.
@@ -73,7 +72,7 @@ const evaluationSeed = 0x1d6ec
 
 // drawer returns a generator of scenarios from the kinds and set of the options.
 func drawer(o JobOptions, seed uint64) (func(rng *rand.Rand) training.Scenario, error) {
-	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
+	d, err := NewGenerator(GeneratorOptions{Set: o.Set, Kinds: o.Kinds, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +205,7 @@ func (b *bench) choose(i int, a morl.Agent, w [4]float64) resources.Allocation {
 // under each preference.
 func (b *bench) measure(a morl.Agent) Measured {
 	n, p := float64(len(b.cases)), float64(len(jobPreferences))
-	j := &Comparison{Jobs: len(b.cases)}
+	j := &comparison{Jobs: len(b.cases)}
 	means := make([][]float64, len(jobPreferences))
 	for k := range means {
 		means[k] = make([]float64, len(perf.Objectives))

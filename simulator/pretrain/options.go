@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"trainopt/morl"
-	"trainopt/morl/process"
-	"trainopt/simulator/training/profile"
 )
 
 // Options configure a training. Env and Agent are required unless Resume contains them; every other field may be zero.
@@ -29,8 +27,8 @@ type Options struct {
 	Measure int
 	// KeepLast keeps the agent of the last step instead of the one with the best measurement.
 	KeepLast bool
-	Jobs     JobOptions      // for the environment "training"
-	Process  process.Options // for an environment in another process
+	Jobs     JobOptions   // for the environment "training"
+	Process  morl.Options // for an environment in another process
 
 	// Resume is an agent file to continue from. Checkpoint is the matching second argument of Save: the networks at
 	// the time of the interruption, and the curve; if nil, the training continues from Resume. Neither contains the
@@ -49,10 +47,10 @@ type Options struct {
 // JobOptions configure the environment "training".
 type JobOptions struct {
 	// Kinds are the kinds from which jobs are drawn, nil: profile.Embedded. Data is a one-word description of them.
-	Kinds []profile.Kind
+	Kinds []Kind
 	Data  string
-	// Set is the part of the kinds to train on; empty: profile.Train.
-	Set profile.Set
+	// Set is the part of the kinds to train on; empty: TrainingSet.
+	Set Set
 	// Actions is 9 or, with memory, 27; 0 means 9 or the number of the resumed agent.
 	Actions int
 	// Count is the number of jobs on which an agent is measured, default 30.
@@ -63,7 +61,7 @@ type JobOptions struct {
 type Progress struct {
 	Steps, Of, Episodes int
 	Loss                float64 // moving average, NaN before the first gradient step
-	Point               *Point
+	Point               *point
 }
 
 // Environments lists the valid values of Options.Env.

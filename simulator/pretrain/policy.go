@@ -215,6 +215,6 @@ func (p *Policy) WriteJSON(w io.Writer, o PolicyOptions, wall time.Duration, fil
 		Returns         []experiment.Number   `json:"returns"`
 		WallS           experiment.Number     `json:"wall_s"`
 		File            string                `json:"file"`
-	}{Schema, o.Env, o.Agent, o.Seed, p.Steps, [][]experiment.Number{}, experiment.Number(math.NaN()), []experiment.Number{},
+	}{schema, o.Env, o.Agent, o.Seed, p.Steps, [][]experiment.Number{}, experiment.Number(math.NaN()), []experiment.Number{},
 		experiment.Number(p.Last()), returns, experiment.Number(wall.Seconds()), file})
 }

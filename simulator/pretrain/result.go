@@ -10,8 +10,8 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// Schema is the version of the JSON of a Result.
-const Schema = 1
+// schema is the version of the JSON of a Result.
+const schema = 1
 
 // Result is a completed or interrupted training. Unknown numbers are NaN, and null in JSON.
 type Result struct {
@@ -20,11 +20,11 @@ type Result struct {
 	Data  []byte // its agent file
 	// Present is the checkpoint to resume from; nil when all steps are done.
 	Present []byte
-	Curve   []Point
+	Curve   []point
 
 	Measured          // of the kept agent; zero if nothing was measured
 	Known       bool  // at least one measurement was made
-	Point       Point // of the kept agent
+	Point       point // of the kept agent
 	Reference   []float64
 	Objectives  []string
 	Steps       int // done
@@ -103,7 +103,7 @@ func (r *Result) WriteJSON(w io.Writer, file string) error {
 		WallS           number     `json:"wall_s"`
 		File            *string    `json:"file"`
 		Interrupted     bool       `json:"interrupted,omitempty"`
-	}{Schema: Schema, Env: r.Meta.Env, Agent: r.Meta.Agent, Seed: r.Meta.Seed, Steps: r.Steps, Objectives: r.Objectives, Front: [][]number{},
+	}{Schema: schema, Env: r.Meta.Env, Agent: r.Meta.Agent, Seed: r.Meta.Seed, Steps: r.Steps, Objectives: r.Objectives, Front: [][]number{},
 		Hypervolume: number(math.NaN()), Reference: numbers(r.Reference), ExpectedUtility: number(math.NaN()), Returns: numbers(r.Point.Returns),
 		KeptAt: r.Meta.Stats.Steps, WallS: number(r.WallSeconds), Interrupted: r.Steps < r.Of}
 	if r.Known {

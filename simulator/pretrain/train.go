@@ -23,7 +23,7 @@ type Training struct {
 	from   time.Duration
 	before time.Duration // time used by an interrupted training
 
-	curve    []Point
+	curve    []point
 	window   []float64 // sum of the returns of the episodes since the last measurement
 	ended    int       // number of those episodes
 	episodes int
@@ -32,7 +32,7 @@ type Training struct {
 	resumed  morl.Agent // agent kept before an interruption, to be measured again
 	best     *Measured  // measurement of the kept agent; nil before the first
 	bestData []byte
-	bestAt   Point
+	bestAt   point
 }
 
 // Prepare validates the options, creates environment and agent, and reads the files to resume from. Every error is
@@ -199,8 +199,8 @@ func (t *Training) measure(p morl.Progress) error {
 }
 
 // point returns the point of the curve for a measurement.
-func (t *Training) point(m *Measured, steps, episodes int) Point {
-	x := Point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
+func (t *Training) point(m *Measured, steps, episodes int) point {
+	x := point{Steps: steps, Episodes: episodes, WallS: t.wall(), Loss: t.agent.Stats().Loss, Returns: t.returns(), FrontSize: len(m.Front),
 		Hypervolume: m.Hypervolume, ExpectedUtility: m.ExpectedUtility, Own: math.NaN(), Model: math.NaN()}
 	if m.Jobs != nil {
 		x.Own, x.Model = m.Jobs.Own, m.Jobs.Model

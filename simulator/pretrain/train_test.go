@@ -301,7 +301,7 @@ func TestChosenPoints(t *testing.T) {
 
 // TestNoiseDoesNotKeepAnOldAgent: on jobs an earlier agent is kept only if it is better beyond chance.
 func TestNoiseDoesNotKeepAnOldAgent(t *testing.T) {
-	of := func(v ...float64) *Measured { return &Measured{Jobs: &Comparison{byJob: v}} }
+	of := func(v ...float64) *Measured { return &Measured{Jobs: &comparison{byJob: v}} }
 	for name, c := range map[string]struct {
 		before, now *Measured
 		want        bool
@@ -403,13 +403,13 @@ func TestCurves(t *testing.T) {
 
 // TestPointsSurviveACheckpoint checks that unknown numbers remain unknown.
 func TestPointsSurviveACheckpoint(t *testing.T) {
-	p := Point{Steps: 5, Episodes: 2, WallS: math.NaN(), Loss: 0.25, Returns: []float64{1.5, math.NaN()}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
+	p := point{Steps: 5, Episodes: 2, WallS: math.NaN(), Loss: 0.25, Returns: []float64{1.5, math.NaN()}, FrontSize: 3, Hypervolume: 854.85, ExpectedUtility: -1,
 		Own: math.NaN(), Model: -0.5, Kept: true}
 	data, err := json.Marshal(p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var q Point
+	var q point
 	if err := json.Unmarshal(data, &q); err != nil {
 		t.Fatal(err)
 	}

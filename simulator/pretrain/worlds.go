@@ -11,7 +11,6 @@ import (
 	"trainopt/morl"
 	"trainopt/morl/pareto"
 	"trainopt/morl/problems"
-	"trainopt/morl/process"
 )
 
 // Measured is the measurement of an agent by its environment.
@@ -25,7 +24,7 @@ type Measured struct {
 	// jobs, see Jobs.
 	ExpectedUtility float64
 	// Jobs is the comparison with references; nil on a problem.
-	Jobs *Comparison
+	Jobs *comparison
 
 	reached []morl.FrontPoint
 	// linear is the hypervolume of the points of Front that are optimal for some linear preference, or of all if the agent
@@ -88,11 +87,11 @@ func processWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 		return nil, errors.New("resets on evidence need an agreement that can be violated: an environment in another process has none")
 	}
 	argv := []string{"/bin/sh", "-c", o.Env[len(ProcessPrefix):]}
-	env, err := process.Start(argv, o.Process)
+	env, err := morl.Start(argv, o.Process)
 	if err != nil {
 		return nil, err
 	}
-	judge, err := process.Start(argv, o.Process)
+	judge, err := morl.Start(argv, o.Process)
 	if err != nil {
 		env.Close()
 		return nil, err

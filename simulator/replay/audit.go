@@ -25,17 +25,17 @@ type Options struct {
 // Number is a number of an Audit; NaN means unknown and is null in JSON.
 type Number = rounds.Number
 
-// Estimate is a value with the 2.5 and 97.5 % quantiles of its interval.
-type Estimate struct {
+// jobEstimate is a value with the 2.5 and 97.5 % quantiles of its interval.
+type jobEstimate struct {
 	Value Number `json:"value"`
 	Lo    Number `json:"lo"`
 	Hi    Number `json:"hi"`
 }
 
-// Summary contains the figures of a day, live or simulated, over the jobs that ended live. Those of the simulation are
+// summary contains the figures of a day, live or simulated, over the jobs that ended live. Those of the simulation are
 // unknown while more than a tenth of the jobs have not ended, since the jobs that end first are no sample of all, and if the
 // devices have changed.
-type Summary struct {
+type summary struct {
 	MeanJCTS      Number `json:"mean_jct_s"`
 	MedianJCTS    Number `json:"median_jct_s"`
 	MakespanS     Number `json:"makespan_s"` // from the first submission to the last end
@@ -44,8 +44,8 @@ type Summary struct {
 	Moves         Number `json:"moves"` // starts after the first of a job
 }
 
-// JobAudit is a job, live and simulated under the policy of the day.
-type JobAudit struct {
+// jobAudit is a job, live and simulated under the policy of the day.
+type jobAudit struct {
 	ID            int    `json:"id"`
 	Name          string `json:"name"`
 	User          string `json:"user"`
@@ -58,20 +58,20 @@ type JobAudit struct {
 	Starts        int    `json:"starts"`
 }
 
-// PolicyAudit is the day as it would have been under a policy.
-type PolicyAudit struct {
-	Policy        string   `json:"policy"`
-	InForce       bool     `json:"in_force"` // it decided on the day
-	MeanJCTS      Estimate `json:"mean_jct_s"`
-	Change        Estimate `json:"change"`  // of the mean JCT, relative to the simulated day
-	Saved         Estimate `json:"saved_s"` // sum over the jobs of the time by which they end earlier than in the simulated day
-	MakespanS     Estimate `json:"makespan_s"`
-	CostUSD       Estimate `json:"cost_usd"`
-	Fairness      Estimate `json:"finish_time_fairness"` // mean over jobs of the time relative to that under isolated
-	WorstFairness Estimate `json:"worst_finish_time_fairness"`
-	DeadlinesKept Estimate `json:"deadlines_kept"`
-	Moves         Number   `json:"moves"`
-	Failed        string   `json:"failed,omitempty"` // why it could not be simulated
+// policyAudit is the day as it would have been under a policy.
+type policyAudit struct {
+	Policy        string      `json:"policy"`
+	InForce       bool        `json:"in_force"` // it decided on the day
+	MeanJCTS      jobEstimate `json:"mean_jct_s"`
+	Change        jobEstimate `json:"change"`  // of the mean JCT, relative to the simulated day
+	Saved         jobEstimate `json:"saved_s"` // sum over the jobs of the time by which they end earlier than in the simulated day
+	MakespanS     jobEstimate `json:"makespan_s"`
+	CostUSD       jobEstimate `json:"cost_usd"`
+	Fairness      jobEstimate `json:"finish_time_fairness"` // mean over jobs of the time relative to that under isolated
+	WorstFairness jobEstimate `json:"worst_finish_time_fairness"`
+	DeadlinesKept jobEstimate `json:"deadlines_kept"`
+	Moves         Number      `json:"moves"`
+	Failed        string      `json:"failed,omitempty"` // why it could not be simulated
 }
 
 // Calibration compares predictions with what was seen.
@@ -95,15 +95,15 @@ type Waste struct {
 	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
-// Returned is what the return of unused devices gave.
-type Returned struct {
+// returned is what the return of unused devices gave.
+type returned struct {
 	Shrinks    int    `json:"shrinks"` // without those that were undone
 	Undone     int    `json:"undone"`
 	PredictedS Number `json:"predicted_gain_s"` // sum of the predictions, each from its time on
 	// WithoutS is the mean completion time of the same day if all jobs had kept their devices, and Change that of the
 	// simulated day relative to it.
-	WithoutS Number   `json:"mean_jct_without_s"`
-	Change   Estimate `json:"change"`
+	WithoutS Number      `json:"mean_jct_without_s"`
+	Change   jobEstimate `json:"change"`
 }
 
 // Audit is the result of a replay.
@@ -117,15 +117,15 @@ type Audit struct {
 	Running   int      `json:"running"`  // jobs that have not ended live
 	Deadlines int      `json:"deadlines"`
 
-	Live        Summary       `json:"live"`
-	Simulated   Summary       `json:"simulated"`
+	Live        summary       `json:"live"`
+	Simulated   summary       `json:"simulated"`
 	MedianError Number        `json:"median_job_error"` // of the absolute relative errors of jobs
-	Jobs        []JobAudit    `json:"jobs"`
-	Others      []PolicyAudit `json:"others"`
+	Jobs        []jobAudit    `json:"jobs"`
+	Others      []policyAudit `json:"others"`
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
 	Waste       Waste         `json:"waste"`
-	Returned    *Returned     `json:"returned"` // null: no job had devices that it did not use
+	Returned    *returned     `json:"returned"` // null: no job had devices that it did not use
 	Notes       []string      `json:"notes"`
 }
 
@@ -189,7 +189,7 @@ type auditor struct {
 	rates *rates
 	moves *moves
 	// sources counts the rates of the scenario by origin; left contains the jobs that are not simulated.
-	sources map[Source]int
+	sources map[rateSource]int
 	left    []int
 	same    []*Job // jobs that ended live and are simulated
 	all     []*Job // those, and the ones that have not ended
@@ -205,7 +205,7 @@ func (a *auditor) compare() {
 	live := &cluster.Outcome{End: map[int]float64{}, Cost: map[int]float64{}}
 	var errs []float64
 	for _, j := range a.day.Jobs {
-		row := JobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
+		row := jobAudit{ID: j.ID, Name: j.Name, User: j.User, State: string(j.State), JCTS: Number(j.End - j.Arrival), SimulatedJCTS: Number(math.NaN()), Error: Number(math.NaN()),
 			DeadlineS: Number(j.Deadline - j.Arrival), CostUSD: Number(j.CostUSD), Starts: len(j.Lives)}
 		if !j.State.Ended() {
 			a.Running++
@@ -234,7 +234,7 @@ func (a *auditor) compare() {
 	a.Live = a.summary(live)
 	if a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
 		nan := Number(math.NaN())
-		a.Simulated, a.MedianError = Summary{nan, nan, nan, nan, nan, nan}, nan
+		a.Simulated, a.MedianError = summary{nan, nan, nan, nan, nan, nan}, nan
 		return
 	}
 	n := Number(len(a.worlds))
@@ -250,9 +250,9 @@ func (a *auditor) compare() {
 }
 
 // summary returns the figures of the jobs that ended live.
-func (a *auditor) summary(o *cluster.Outcome) Summary {
+func (a *auditor) summary(o *cluster.Outcome) summary {
 	f := figuresOf(o, nil, a.same)
-	return Summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.Moves)}
+	return summary{MeanJCTS: Number(f.mean), MedianJCTS: Number(f.median), MakespanS: Number(f.makespan - a.day.From), CostUSD: Number(f.cost), DeadlinesKept: Number(f.kept), Moves: Number(o.Moves)}
 }
 
 // figures are the figures of jobs in an outcome.

@@ -52,19 +52,19 @@ type Job struct {
 	CostUSD           float64
 	KeepsKnown        float64 // time at which it was known whether it keeps its work; NaN: never
 	Pinned            bool    // kept its devices until it ended, since it keeps no work
-	Lives             []*Life
-	Shrinks           []Shrink // in order of time
+	Lives             []*life
+	Shrinks           []shrink // in order of time
 }
 
-// Shrink is a change of the number of devices of a job, to those that it used, or back.
-type Shrink struct {
+// shrink is a change of the number of devices of a job, to those that it used, or back.
+type shrink struct {
 	At       float64
 	From, To int
 	Gain     float64 // predicted seconds by which jobs end earlier, in all; NaN for one that undoes another
 }
 
-// Life is the time of a job on one set of devices.
-type Life struct {
+// life is the time of a job on one set of devices.
+type life struct {
 	Device            string
 	GPUs              int
 	Do                string
@@ -82,8 +82,8 @@ type Life struct {
 	open, first, slow bool
 }
 
-// ErrNoJobs reports that the log contains no job.
-var ErrNoJobs = errors.New("no job was submitted")
+// errNoJobs reports that the log contains no job.
+var errNoJobs = errors.New("no job was submitted")
 
 // NewDay assembles a day from the events of a log, in their order.
 func NewDay(events []cluster.Event) (*Day, error) {
@@ -104,7 +104,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 		}
 	}
 	if len(d.Jobs) == 0 {
-		return nil, fmt.Errorf("replay the event log: %w", ErrNoJobs)
+		return nil, fmt.Errorf("replay the event log: %w", errNoJobs)
 	}
 	if len(d.Devices) == 0 || len(d.Policies) == 0 {
 		return nil, errors.New("replay the event log: it does not contain the start of a server, with its devices and policy")
@@ -166,15 +166,15 @@ func (j *Job) take(e *cluster.Event) {
 	}
 	switch e.Kind {
 	case cluster.EventStart:
-		l := &Life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
+		l := &life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
 			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
 	case cluster.EventShrink:
-		j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, e.To, seconds(e.GainS)})
+		j.Shrinks = append(j.Shrinks, shrink{e.Time, e.GPUs, e.To, seconds(e.GainS)})
 	case cluster.EventShrunk:
 		if n := len(j.Shrinks); e.Do == "undo" && n > 0 {
-			j.Shrinks = append(j.Shrinks, Shrink{e.Time, e.GPUs, j.Shrinks[n-1].From, math.NaN()})
+			j.Shrinks = append(j.Shrinks, shrink{e.Time, e.GPUs, j.Shrinks[n-1].From, math.NaN()})
 		}
 	case cluster.EventPin:
 		j.Pinned = !e.Save
@@ -195,7 +195,7 @@ func (j *Job) take(e *cluster.Event) {
 }
 
 // takeLife applies an event of the present life.
-func (j *Job) takeLife(e *cluster.Event, l *Life) {
+func (j *Job) takeLife(e *cluster.Event, l *life) {
 	switch e.Kind {
 	case cluster.EventRunning:
 		l.Worked = l.Start

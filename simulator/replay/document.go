@@ -41,7 +41,7 @@ func percent(n Number) string {
 }
 
 // with formats an estimate and its interval.
-func (e Estimate) with(format func(Number) string) string {
+func (e jobEstimate) with(format func(Number) string) string {
 	if !chart.Known(float64(e.Value)) {
 		return chart.NoData
 	}

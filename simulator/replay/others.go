@@ -70,7 +70,7 @@ func (a *auditor) others(ctx context.Context) error {
 		}
 		a.Others = append(a.Others, p)
 	}
-	slices.SortStableFunc(a.Others, func(x, y PolicyAudit) int {
+	slices.SortStableFunc(a.Others, func(x, y policyAudit) int {
 		switch bx, by := float64(x.MeanJCTS.Value), float64(y.MeanJCTS.Value); {
 		case math.IsNaN(bx) || math.IsNaN(by):
 			return boolean(math.IsNaN(bx)) - boolean(math.IsNaN(by))
@@ -93,11 +93,11 @@ func boolean(b bool) int {
 
 // other simulates one policy. Samples of jobs and draws are the same for all policies, so that differences between them
 // have narrower intervals than the policies themselves.
-func (a *auditor) other(ctx context.Context, policy string) (PolicyAudit, error) {
-	p := PolicyAudit{Policy: policy, InForce: slices.Contains(a.Policies, policy)}
-	unknown := Estimate{Number(math.NaN()), Number(math.NaN()), Number(math.NaN())}
+func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error) {
+	p := policyAudit{Policy: policy, InForce: slices.Contains(a.Policies, policy)}
+	unknown := jobEstimate{Number(math.NaN()), Number(math.NaN()), Number(math.NaN())}
 	const makespan, worst = 3, 6
-	columns := []*Estimate{&p.MeanJCTS, &p.Change, &p.Saved, &p.MakespanS, &p.CostUSD, &p.Fairness, &p.WorstFairness, &p.DeadlinesKept}
+	columns := []*jobEstimate{&p.MeanJCTS, &p.Change, &p.Saved, &p.MakespanS, &p.CostUSD, &p.Fairness, &p.WorstFairness, &p.DeadlinesKept}
 	for _, c := range columns {
 		*c = unknown
 	}
@@ -151,7 +151,7 @@ func (a *auditor) values(out *cluster.Outcome, w *drawn, jobs []*Job) []float64 
 
 // returned simulates the day without the return of unused devices.
 func (a *auditor) returned(ctx context.Context) error {
-	var r Returned
+	var r returned
 	for _, j := range a.day.Jobs {
 		for _, k := range j.Shrinks {
 			if math.IsNaN(k.Gain) {

@@ -9,20 +9,20 @@ import (
 	"trainopt/internal/stat"
 )
 
-// Source says where a rate of the replay comes from, best first.
-type Source int
+// rateSource says where a rate of the replay comes from, best first.
+type rateSource int
 
 // Sources of rates.
 const (
-	Measured   Source = iota // of this job on these devices
-	OfSameName               // measured on jobs of the same name, relative to devices that both had
-	OfOthers                 // measured on other jobs in the same way
-	Stated                   // by the stated speeds of the device types
-	Assumed                  // nothing is known: as on the devices that it had
+	measured   rateSource = iota // of this job on these devices
+	ofSameName                   // measured on jobs of the same name, relative to devices that both had
+	ofOthers                     // measured on other jobs in the same way
+	stated                       // by the stated speeds of the device types
+	assumed                      // nothing is known: as on the devices that it had
 )
 
 // String returns the words of the report.
-func (s Source) String() string {
+func (s rateSource) String() string {
 	return [...]string{"measured", "from jobs of the same name", "from other jobs", "from stated speeds", "assumed equal"}[s]
 }
 
@@ -35,7 +35,7 @@ type place struct {
 // estimate is a rate in steps/s with the standard deviation of its logarithm (NaN: unknown).
 type estimate struct {
 	rate, spread float64
-	source       Source
+	source       rateSource
 }
 
 // rates contains the rates of all jobs of a day.
@@ -46,13 +46,13 @@ type rates struct {
 	// repeat is the standard deviation of the logarithm of the rate of a job between its lives on the same devices;
 	// NaN without such lives. transfer is that of rates estimated from other jobs, by source.
 	repeat   float64
-	transfer map[Source]float64
+	transfer map[rateSource]float64
 }
 
 // newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
 // steps over the seconds from the first progress of a life until it left.
 func newRates(d *Day) *rates {
-	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[Source]float64{}}
+	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
 	var within []float64
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
@@ -86,7 +86,7 @@ func newRates(d *Day) *rates {
 		r.fit(j)
 	}
 	r.repeat = math.Sqrt(stat.Mean(within))
-	for _, source := range []Source{OfSameName, OfOthers} {
+	for _, source := range []rateSource{ofSameName, ofOthers} {
 		r.transfer[source] = r.crossValidate(source)
 	}
 	return r
@@ -136,13 +136,13 @@ func (r *rates) fit(j *Job) {
 }
 
 // progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.
-func (l *Life) progress() (steps, seconds float64, ok bool) {
+func (l *life) progress() (steps, seconds float64, ok bool) {
 	steps, seconds = l.Done-l.Before, l.until()-l.Worked
 	return steps, seconds, steps > 0 && seconds > 0
 }
 
 // until returns the time at which a life was asked to leave, or left.
-func (l *Life) until() float64 {
+func (l *life) until() float64 {
 	if math.IsNaN(l.Asked) {
 		return l.Left
 	}
@@ -174,20 +174,20 @@ func (r *rates) at(j *Job, p place) estimate {
 		return estimate{}
 	}
 	if v, ok := r.seen[j.ID][p]; ok {
-		return estimate{v, r.repeat / math.Sqrt(float64(max(r.lives[j.ID][p], 1))), Measured}
+		return estimate{v, r.repeat / math.Sqrt(float64(max(r.lives[j.ID][p], 1))), measured}
 	}
-	return r.transferred(j, p, place{}, OfSameName)
+	return r.transferred(j, p, place{}, ofSameName)
 }
 
 // transferred estimates a rate from other places of the job: the median over other jobs that were at both places, else
 // that of jobs of the same name at this one, else by the stated speeds of the types. Rates are proportional to the number of devices where nothing else is known.
 // The place without is left out, and sources better than best are.
-func (r *rates) transferred(j *Job, p, without place, best Source) estimate {
+func (r *rates) transferred(j *Job, p, without place, best rateSource) estimate {
 	own := slices.DeleteFunc(places(r.seen[j.ID]), func(o place) bool { return o == without })
-	for source := best; source <= OfOthers; source++ {
+	for source := best; source <= ofOthers; source++ {
 		var logs, absolute []float64
 		for _, k := range r.day.Jobs {
-			if k == j || (k.Name == j.Name) != (source == OfSameName) {
+			if k == j || (k.Name == j.Name) != (source == ofSameName) {
 				continue
 			}
 			there, ok := r.seen[k.ID][p]
@@ -201,7 +201,7 @@ func (r *rates) transferred(j *Job, p, without place, best Source) estimate {
 				}
 			}
 		}
-		if len(logs) == 0 && source == OfSameName {
+		if len(logs) == 0 && source == ofSameName {
 			logs = absolute
 		}
 		if len(logs) > 0 {
@@ -209,12 +209,12 @@ func (r *rates) transferred(j *Job, p, without place, best Source) estimate {
 		}
 	}
 	if len(own) == 0 {
-		return estimate{0, math.NaN(), Assumed}
+		return estimate{0, math.NaN(), assumed}
 	}
 	o := nearest(own, p)
-	e := estimate{r.seen[j.ID][o] * float64(p.gpus) / float64(o.gpus), math.NaN(), Assumed}
+	e := estimate{r.seen[j.ID][o] * float64(p.gpus) / float64(o.gpus), math.NaN(), assumed}
 	if from, to := r.speed(o.device), r.speed(p.device); from > 0 && to > 0 && o.device != p.device {
-		e.rate, e.source = e.rate*to/from, Stated
+		e.rate, e.source = e.rate*to/from, stated
 	}
 	return e
 }
@@ -245,7 +245,7 @@ func (r *rates) speed(device string) float64 {
 
 // crossValidate returns the root mean square of the logarithm of estimated over seen rates, where each seen rate is
 // estimated from a source as if it had not been seen; NaN where no rate can be.
-func (r *rates) crossValidate(source Source) float64 {
+func (r *rates) crossValidate(source rateSource) float64 {
 	var squares []float64
 	for _, j := range r.day.Jobs {
 		for _, p := range places(r.seen[j.ID]) {
@@ -360,9 +360,9 @@ func (m *moves) leave(job int) float64 {
 }
 
 // about describes the estimates of rates for the notes of a report.
-func (r *rates) about(n map[Source]int) []string {
+func (r *rates) about(n map[rateSource]int) []string {
 	var out []string
-	for s := OfSameName; s <= Assumed; s++ {
+	for s := ofSameName; s <= assumed; s++ {
 		if n[s] > 0 {
 			text := fmt.Sprintf("Rates of jobs on devices on which they never ran, %s: %d", s, n[s])
 			if v, ok := r.transfer[s]; ok && !math.IsNaN(v) {

@@ -352,7 +352,7 @@ func TestRateOfAShortLife(t *testing.T) {
 	}
 	r := newRates(day)
 	for _, j := range day.Jobs {
-		if e := r.at(j, place{"k80", 1}); !(e.rate > 0) || !(e.spread < 1) || e.source != Measured {
+		if e := r.at(j, place{"k80", 1}); !(e.rate > 0) || !(e.spread < 1) || e.source != measured {
 			t.Errorf("job %d: %+v", j.ID, e)
 		}
 		if l := j.Lives[0]; !(l.Worked > l.Start && l.Worked < l.Left) {

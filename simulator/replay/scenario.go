@@ -76,7 +76,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		}
 		return math.Exp(spread * random.NormFloat64())
 	}
-	a.sources, a.left = map[Source]int{}, nil
+	a.sources, a.left = map[rateSource]int{}, nil
 	s := &scenario{day: a.day}
 	for _, j := range a.day.Jobs {
 		steps, ok := j.work()

@@ -11,14 +11,14 @@ import (
 	"trainopt/morl"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
+	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 	"trainopt/sla"
 )
 
-func drawer(t testing.TB, set profile.Set, seed uint64) func(rng *rand.Rand) training.Scenario {
+func drawer(t testing.TB, set pretrain.Set, seed uint64) func(rng *rand.Rand) training.Scenario {
 	t.Helper()
-	d, err := profile.NewGenerator(profile.GeneratorOptions{Set: set, Seed: seed})
+	d, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Set: set, Seed: seed})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func walk(e *training.Environment, seed uint64) (rewards [][4]float64, states []
 // The rewards of an episode add up to the cost of the run beyond the prediction at the time of the decision: shaping
 // moves rewards in time and leaves their sum unchanged.
 func TestShapedRewardsAddUp(t *testing.T) {
-	e := training.NewEnvironment(drawer(t, profile.Train, 3), training.EnvironmentOptions{Decisions: 2})
+	e := training.NewEnvironment(drawer(t, pretrain.TrainingSet, 3), training.EnvironmentOptions{Decisions: 2})
 	for seed := range uint64(12) {
 		rng := rand.New(rand.NewPCG(seed, 2))
 		o := e.Reset(rng)
@@ -81,8 +81,8 @@ func TestShapedRewardsAddUp(t *testing.T) {
 
 func TestEpisodesAreTheSameForTheSameSeed(t *testing.T) {
 	for seed := range uint64(3) {
-		a, sa := walk(training.NewEnvironment(drawer(t, profile.Train, 1), training.EnvironmentOptions{}), seed)
-		b, sb := walk(training.NewEnvironment(drawer(t, profile.Train, 1), training.EnvironmentOptions{}), seed)
+		a, sa := walk(training.NewEnvironment(drawer(t, pretrain.TrainingSet, 1), training.EnvironmentOptions{}), seed)
+		b, sb := walk(training.NewEnvironment(drawer(t, pretrain.TrainingSet, 1), training.EnvironmentOptions{}), seed)
 		if !slices.Equal(a, b) || !slices.EqualFunc(sa, sb, slices.Equal[[]float32]) {
 			t.Fatalf("seed %d: two episodes differ", seed)
 		}

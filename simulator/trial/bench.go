@@ -55,7 +55,7 @@ type benchCase struct {
 }
 
 // Run runs the benchmark. Trials are ordered by policy, seed, job, preference; trials that were not run are omitted.
-// Errors are those of experiment.Run: when the context is cancelled, the complete part is returned with its error.
+// Errors are those of experiment.run: when the context is cancelled, the complete part is returned with its error.
 func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, error) {
 	arms := make(map[string]Arm)
 	for _, name := range b.Policies {

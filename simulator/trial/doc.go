@@ -17,7 +17,7 @@
 //   - the performance model has the number of GPUs per node, which the agent on one machine does not need;
 //   - a checkpoint takes the difference between a restart and a first start-up.
 //
-// In addition, Recurring compares policies on recurring trainings (simulator/training/recurring), whose batch size and
+// In addition, Recurring compares policies on recurring trainings, whose batch size and
 // power limit are chosen instead of an allocation.
 //
 // Example:

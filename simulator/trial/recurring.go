@@ -12,7 +12,6 @@ import (
 
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/training/recurring"
 )
 
 // recurringArm is a policy of recurring jobs under its user-visible name.
@@ -39,12 +38,12 @@ func RecurringNames() []string { return slices.Sorted(maps.Keys(recurringArms)) 
 // all its search is charged. The references are the user's default and the optimum by exhaustive search.
 type Recurring struct {
 	Policies []string // of RecurringNames
-	Jobs     []*recurring.Job
+	Jobs     []*RecurringJob
 	Seeds    []uint64
-	// Eta weighs energy against time, 0 to 1; see recurring.Job.Cost.
+	// Eta weighs energy against time, 0 to 1; see recurring.RecurringJob.Cost.
 	Eta float64
 	// Recurrences is the number for each job; 0 means the number over which Zeus was evaluated,
-	// recurring.Job.Published.
+	// recurring.RecurringJob.Published.
 	Recurrences int
 	// Evaluate contains the settings of the statistics; Engine, Metrics and Notes are filled in.
 	Evaluate experiment.Options
@@ -55,9 +54,9 @@ type Recurring struct {
 type RecurringResult struct {
 	Policy  string
 	Seed    uint64
-	Job     *recurring.Job `cells:"-"`
-	Optimum recurring.Setting
-	Outcome recurring.Outcome
+	Job     *RecurringJob `cells:"-"`
+	Optimum Setting
+	Outcome recurringOutcome
 	eta     float64 `cells:"-"`
 	Values  map[string]float64
 }
@@ -71,7 +70,7 @@ func CheckRecurring(name string) error {
 }
 
 // Run runs the comparison. Outcomes are ordered by policy, seed, job; those not run are omitted. Errors are those of
-// experiment.Run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
+// experiment.run: when the context is cancelled, the complete part is returned with its error. O(policies × seeds ×
 // jobs × recurrences).
 func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*RecurringResult, error) {
 	for _, name := range r.Policies {
@@ -111,8 +110,8 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 }
 
 // play simulates one job under one policy with one seed.
-func (r *Recurring) play(policy string, j *recurring.Job, seed uint64) (*RecurringResult, error) {
-	out, err := recurring.Play(j, recurring.Policies[recurringArms[policy].policy], recurring.Options{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
+func (r *Recurring) play(policy string, j *RecurringJob, seed uint64) (*RecurringResult, error) {
+	out, err := playJob(j, policies[recurringArms[policy].policy], recurringOptions{Eta: r.Eta, Recurrences: r.Recurrences, Seed: seed})
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +214,7 @@ func (r *Recurring) tables(all []*RecurringResult) []experiment.Table {
 // jobLine returns the table row of one job over its seeds, at least one.
 func jobLine(of []*RecurringResult) []string {
 	j := of[0].Job
-	setting := func(s recurring.Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
+	setting := func(s Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
 	percent := func(v float64) string {
 		if math.IsNaN(v) {
 			return "–"
@@ -229,7 +228,7 @@ func jobLine(of []*RecurringResult) []string {
 		}
 		return sum / float64(len(of))
 	}
-	count := map[recurring.Setting]int{}
+	count := map[Setting]int{}
 	var needed []float64
 	off := math.Inf(-1)
 	for _, t := range of {
@@ -264,7 +263,7 @@ func WriteRecurred(w io.Writer, all []*RecurringResult) error {
 	for _, t := range all {
 		j, o := t.Job, &t.Outcome
 		line := []string{t.Policy, strconv.FormatUint(t.Seed, 10), j.Dataset + "/" + j.Network, j.GPU, number(t.eta), strconv.Itoa(len(o.JoulesAfter))}
-		for _, s := range []recurring.Setting{j.Default, t.Optimum, o.Settled} {
+		for _, s := range []Setting{j.Default, t.Optimum, o.Settled} {
 			_, joules := j.Expected(s)
 			line = append(line, strconv.Itoa(s.Batch), number(s.Watts), number(joules))
 		}

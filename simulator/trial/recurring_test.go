@@ -10,12 +10,11 @@ import (
 	"testing"
 
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/training/recurring"
 )
 
-func recurringJobs(t *testing.T, n int) []*recurring.Job {
+func recurringJobs(t *testing.T, n int) []*RecurringJob {
 	t.Helper()
-	jobs, err := recurring.Fitted()
+	jobs, err := Fitted()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func TestRecurredValues(t *testing.T) {
 	seconds, joules := j.Expected(j.Default)
 	best := j.Optimum(1)
 	_, least := j.Expected(best)
-	out := recurring.Outcome{Seconds: 2 * seconds, Joules: 10 * joules, Settled: best, Needed: 3, Runs: 6}
+	out := recurringOutcome{Seconds: 2 * seconds, Joules: 10 * joules, Settled: best, Needed: 3, Runs: 6}
 	for _, sum := range []float64{1, 3, 6, 10} {
 		out.JoulesAfter = append(out.JoulesAfter, sum*joules)
 	}

@@ -112,7 +112,7 @@ func (r *runner) unit() {
 	if r.stopped {
 		now := r.mark()
 		r.spend(a, saving)
-		r.piece(Piece{Kind: Saving, Allocation: a, Seconds: saving, USD: r.x.SpentUSD - now.usd})
+		r.piece(piece{Kind: pieceSaving, Allocation: a, Seconds: saving, USD: r.x.SpentUSD - now.usd})
 		return
 	}
 	if interrupted > 0 { // the job runs in a new process
@@ -167,7 +167,7 @@ func (r *runner) refuse(a resources.Allocation) {
 	if r.started {
 		r.spend(back, r.s.Restart)
 		r.out.Restarts++
-		r.out.Pieces = append(r.out.Pieces, Piece{Kind: refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
+		r.out.Pieces = append(r.out.Pieces, piece{Kind: refused, Allocation: back, Seconds: r.x.Elapsed - from.elapsed, USD: r.x.SpentUSD - from.usd})
 		r.beginAgain(back)
 	}
 }
@@ -194,31 +194,31 @@ func (r *runner) account(a resources.Allocation, from mark, work float64, moving
 		s = min(s, all)
 		paid := min(s*hourly, usd)
 		all, usd = all-s, usd-paid
-		r.piece(Piece{Kind: k, Allocation: a, Seconds: s, USD: paid, Units: units})
+		r.piece(piece{Kind: k, Allocation: a, Seconds: s, USD: paid, Units: units})
 	}
 	switch {
 	case moving:
-		take(Move, r.s.Restart, 0)
+		take(pieceMove, r.s.Restart, 0)
 	case from.elapsed == 0:
-		take(Start, r.s.Startup, 0)
+		take(pieceStart, r.s.Startup, 0)
 	}
-	kind := Work
+	kind := pieceWork
 	if !r.working {
-		kind = Probe
+		kind = pieceProbe
 	}
 	units := r.x.Done - from.done
 	if interrupted == 0 { // the remainder, shortened by a stop
-		r.piece(Piece{Kind: kind, Allocation: a, Seconds: all, USD: usd, Units: units})
+		r.piece(piece{Kind: kind, Allocation: a, Seconds: all, USD: usd, Units: units})
 		return
 	}
 	take(kind, work, units)
-	r.piece(Piece{Kind: Lost, Allocation: a, Seconds: all, USD: usd})
+	r.piece(piece{Kind: pieceLost, Allocation: a, Seconds: all, USD: usd})
 }
 
 // piece appends a piece, or extends the last one if it continues the same work.
-func (r *runner) piece(p Piece) {
+func (r *runner) piece(p piece) {
 	if n := len(r.out.Pieces); n > 0 {
-		if last := &r.out.Pieces[n-1]; last.Kind == p.Kind && last.Allocation.SameShape(p.Allocation) && (p.Kind == Work || p.Kind == Probe) {
+		if last := &r.out.Pieces[n-1]; last.Kind == p.Kind && last.Allocation.SameShape(p.Allocation) && (p.Kind == pieceWork || p.Kind == pieceProbe) {
 			last.Seconds, last.USD, last.Units = last.Seconds+p.Seconds, last.USD+p.USD, last.Units+p.Units
 			return
 		}

@@ -43,17 +43,17 @@ type Kind string
 
 // The kinds of pieces.
 const (
-	Start   Kind = "start"   // from launch to the first unit of work
-	Probe   Kind = "probe"   // work during the measurement of allocations
-	Work    Kind = "work"    // work at a planned allocation
-	Move    Kind = "move"    // restarts by choice
-	Lost    Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
-	Saving  Kind = "saving"  // the checkpoint of a stopped run
-	refused Kind = "refused" // a start where the job cannot run, and the return
+	pieceStart  Kind = "start"   // from launch to the first unit of work
+	pieceProbe  Kind = "probe"   // work during the measurement of allocations
+	pieceWork   Kind = "work"    // work at a planned allocation
+	pieceMove   Kind = "move"    // restarts by choice
+	pieceLost   Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
+	pieceSaving Kind = "saving"  // the checkpoint of a stopped run
+	refused     Kind = "refused" // a start where the job cannot run, and the return
 )
 
-// Piece is a part of a run at one allocation; the pieces of a run add up to the whole.
-type Piece struct {
+// piece is a part of a run at one allocation; the pieces of a run add up to the whole.
+type piece struct {
 	Kind       Kind                 `json:"kind"`
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    float64              `json:"seconds"`
@@ -61,8 +61,8 @@ type Piece struct {
 	Units      float64              `json:"units"`
 }
 
-// Decision is one decision of the planner or of the rules around it.
-type Decision struct {
+// decision is one decision of the planner or of the rules around it.
+type decision struct {
 	AtS    float64              `json:"at_s"`
 	Done   float64              `json:"done"`
 	What   string               `json:"what"` // probe, plan, stay, move
@@ -92,8 +92,8 @@ type Outcome struct {
 	ProbeSeconds  float64
 	ProbeUSD      float64
 	MoveSeconds   float64 // spent on restarts by choice
-	Pieces        []Piece
-	Decisions     []Decision
+	Pieces        []piece
+	Decisions     []decision
 	// Fallbacks describes each failure of the planner, after which the baseline was used, and each allocation at which
 	// the job did not run.
 	Fallbacks []string
@@ -196,7 +196,7 @@ const rest = 0.02 / 0.005
 
 // decided records a decision at the present time.
 func (r *runner) decided(what string, a resources.Allocation, why string) {
-	r.out.Decisions = append(r.out.Decisions, Decision{AtS: r.x.Elapsed, Done: r.x.Done, What: what, To: a, Reason: why})
+	r.out.Decisions = append(r.out.Decisions, decision{AtS: r.x.Elapsed, Done: r.x.Done, What: what, To: a, Reason: why})
 }
 
 // outcome returns the result of the run from the execution and the pieces.
@@ -214,9 +214,9 @@ func (r *runner) outcome() *Outcome {
 	for _, p := range out.Pieces {
 		held += p.Seconds * perf.ResourceShare(p.Allocation, r.s.Limits)
 		switch p.Kind {
-		case Probe:
+		case pieceProbe:
 			out.ProbeSeconds, out.ProbeUSD = out.ProbeSeconds+p.Seconds, out.ProbeUSD+p.USD
-		case Move:
+		case pieceMove:
 			out.MoveSeconds += p.Seconds
 		}
 	}

@@ -14,8 +14,8 @@ import (
 
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
+	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
 	"trainopt/sla"
 )
 
@@ -95,7 +95,7 @@ func TestOracleIsTheLeastAndUserIsFree(t *testing.T) {
 
 // TestAtMostFourRestartsByChoice: three moves and a return.
 func TestAtMostFourRestartsByChoice(t *testing.T) {
-	draw, err := profile.NewGenerator(profile.GeneratorOptions{Seed: 7})
+	draw, err := pretrain.NewGenerator(pretrain.GeneratorOptions{Seed: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +228,7 @@ func TestInterruptionsArePaidAndTold(t *testing.T) {
 		out, truth := mustRun(t, arm, Job{s, 4, forTime}, Options{})
 		lost := 0.0
 		for _, p := range out.Pieces {
-			if p.Kind == Lost {
+			if p.Kind == pieceLost {
 				lost += p.Seconds
 			}
 		}

@@ -196,16 +196,16 @@ func (t *Truth) Regret(p plan.Preference, o *Outcome) Regret {
 	for _, q := range o.Pieces {
 		share := perf.ResourceShare(q.Allocation, o.limits) - oracle.Resource
 		d := [3]float64{q.Seconds - q.Units/o.Done*work.seconds, q.USD - q.Units/o.Done*work.usd, q.Seconds / o.Seconds * share}
-		if q.Kind == Start {
+		if q.Kind == pieceStart {
 			d[0], d[1] = d[0]-start.seconds, d[1]-start.usd
 		}
 		v := t.Utility(p, d) / reference
 		switch q.Kind {
-		case Probe:
+		case pieceProbe:
 			out.Probe += v
-		case Move, refused:
+		case pieceMove, refused:
 			out.Move += v
-		case Lost:
+		case pieceLost:
 			out.Lost += v
 		default:
 			out.Choice += v

@@ -117,7 +117,7 @@ func TestGeneratorHasGavelsStreamsAndOptions(t *testing.T) {
 }
 
 func templateIndex(job string) int {
-	return slices.IndexFunc(Templates, func(t Template) bool { return t.Type == job })
+	return slices.IndexFunc(Templates, func(t template) bool { return t.Type == job })
 }
 
 // gavelFile draws as Gavel's generate_trace.py does.

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Template is a type of training submitted by Gavel, with the fields of its trace files.
-type Template struct {
+// template is a type of training submitted by Gavel, with the fields of its trace files.
+type template struct {
 	Type        string // as in throughput tables
 	Command     string // "%s" is the data folder
 	Directory   string
@@ -20,11 +20,11 @@ type Template struct {
 var Templates = gavelTemplates()
 
 // gavelTemplates builds Templates in Gavel's order.
-func gavelTemplates() []Template {
-	var out []Template
+func gavelTemplates() []template {
+	var out []template
 	add := func(model, command, directory, flag string, distributed bool, batches ...int) {
 		for _, b := range batches {
-			out = append(out, Template{
+			out = append(out, template{
 				Type: WithBatch(model, b), Command: fmt.Sprintf(command, strconv.Itoa(b)),
 				Directory: directory, StepsFlag: flag, NeedsData: true, Distributed: distributed,
 			})
@@ -41,8 +41,8 @@ func gavelTemplates() []Template {
 	add("Recommendation", "python3 train.py --data_dir %%s/ml-20m/pro_sg/ --batch_size %s", "recommendation", "-n", false,
 		512, 1024, 2048, 4096, 8192)
 	return append(out,
-		Template{Type: "A3C", Command: "python3 main.py --env PongDeterministic-v4 --workers 4 --amsgrad True", Directory: "rl", StepsFlag: "--max-steps"},
-		Template{Type: "CycleGAN", Command: "python3 cyclegan.py --dataset_path %s/monet2photo --decay_epoch 0", Directory: "cyclegan", StepsFlag: "--n_steps", NeedsData: true},
+		template{Type: "A3C", Command: "python3 main.py --env PongDeterministic-v4 --workers 4 --amsgrad True", Directory: "rl", StepsFlag: "--max-steps"},
+		template{Type: "CycleGAN", Command: "python3 cyclegan.py --dataset_path %s/monet2photo --decay_epoch 0", Directory: "cyclegan", StepsFlag: "--n_steps", NeedsData: true},
 	)
 }
 

@@ -22,13 +22,13 @@ type Trace struct {
 	Start time.Time
 	Rows  int // of the file, without its header
 	// Dropped contains the rows that are not among Jobs, by reason.
-	Dropped []Dropped
+	Dropped []dropped
 	// Notes describe modifications of and assumptions about the jobs, one sentence each.
 	Notes []string
 }
 
-// Dropped is the number of rows of a trace that were omitted for one reason.
-type Dropped struct {
+// dropped is the number of rows of a trace that were omitted for one reason.
+type dropped struct {
 	Reason string
 	Rows   int
 	Line   int // of the first row
@@ -90,7 +90,7 @@ func readTrace(r io.Reader, format string) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	in := &intake{layout: l, reasons: map[string]*Dropped{}, ids: map[int]int{}, trace: &Trace{Format: l.name}}
+	in := &intake{layout: l, reasons: map[string]*dropped{}, ids: map[int]int{}, trace: &Trace{Format: l.name}}
 	if err := l.each(b, in.row); err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func firstLine(b *bufio.Reader) (string, error) {
 type intake struct {
 	layout   *layout
 	trace    *Trace
-	reasons  map[string]*Dropped
+	reasons  map[string]*dropped
 	ids      map[int]int // line of each id
 	unsorted int         // number of jobs that arrive before their predecessor
 }
@@ -185,7 +185,7 @@ func (in *intake) refuse(r *row, problem string) error {
 func (in *intake) drop(r *row, reason string) error {
 	d := in.reasons[reason]
 	if d == nil {
-		d = &Dropped{Reason: reason, Line: r.line}
+		d = &dropped{Reason: reason, Line: r.line}
 		in.reasons[reason] = d
 	}
 	d.Rows++
@@ -194,7 +194,7 @@ func (in *intake) drop(r *row, reason string) error {
 
 // mostDropped describes the most frequent reason, for an error about a trace without jobs.
 func (in *intake) mostDropped() string {
-	most := Dropped{}
+	most := dropped{}
 	for _, d := range in.reasons {
 		if d.Rows > most.Rows || d.Rows == most.Rows && d.Line < most.Line {
 			most = *d
@@ -212,7 +212,7 @@ func (in *intake) finish() {
 	for _, d := range in.reasons {
 		t.Dropped = append(t.Dropped, *d)
 	}
-	slices.SortFunc(t.Dropped, func(a, b Dropped) int { return strings.Compare(a.Reason, b.Reason) })
+	slices.SortFunc(t.Dropped, func(a, b dropped) int { return strings.Compare(a.Reason, b.Reason) })
 	if in.unsorted > 0 {
 		slices.SortStableFunc(t.Jobs, func(a, b Job) int {
 			switch {

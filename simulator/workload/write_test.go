@@ -66,7 +66,7 @@ func decimal(x float64) string {
 
 // gavelFields returns the columns up to the number of GPUs. Steps are truncated to an integer, at least 1.
 func gavelFields(j *Job) ([]string, error) {
-	i := slices.IndexFunc(Templates, func(t Template) bool { return t.Type == j.Type })
+	i := slices.IndexFunc(Templates, func(t template) bool { return t.Type == j.Type })
 	if i < 0 {
 		return nil, fmt.Errorf("the command of job type %q is not known", j.Type)
 	}

@@ -227,7 +227,7 @@ func (c *row) job(id string) Job {
 		j.Limit = c.raw("timelimitraw", time.Minute)
 	}
 	j.NodeCount = c.count("nnodes")
-	nodes, err := ExpandHosts(c.text("nodelist"))
+	nodes, err := expandHosts(c.text("nodelist"))
 	c.fail("NodeList", err)
 	j.Nodes = nodes
 	j.ReqTRES, j.AllocTRES = c.tres("reqtres", mebibyte), c.tres("alloctres", mebibyte)

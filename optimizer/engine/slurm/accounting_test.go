@@ -281,13 +281,13 @@ func TestExpandHosts(t *testing.T) {
 	for list, want := range map[string]string{
 		"": "", "n1": "n1", "n[0-3,7],m1": "n0 n1 n2 n3 n7 m1", "n[08-11]": "n08 n09 n10 n11", "r[1-2]n[3,5].x": "r1n3.x r1n5.x r2n3.x r2n5.x", "a,b-1,c": "a b-1 c",
 	} {
-		got, err := ExpandHosts(list)
+		got, err := expandHosts(list)
 		if err != nil || strings.Join(got, " ") != want {
 			t.Errorf("%q: %v, %v; want %s", list, got, err, want)
 		}
 	}
 	for _, list := range []string{",", "a,", ",a", "a,,b", "n[1-2", "n]1", "n[2-1]", "n[x]", "n[]", "n[1[2]]", "n[0-999999999]", "r[1-999]n[1-999]"} {
-		if got, err := ExpandHosts(list); err == nil {
+		if got, err := expandHosts(list); err == nil {
 			t.Errorf("%q is read as %d names", list, len(got))
 		}
 	}

@@ -9,9 +9,9 @@ import (
 // mostHosts bounds the nodes of one list.
 const mostHosts = 1 << 17
 
-// ExpandHosts returns the nodes of a list such as "n[0-3,07],m1,r[1-2]n[1-4]", with their leading zeros; nil for an
+// expandHosts returns the nodes of a list such as "n[0-3,07],m1,r[1-2]n[1-4]", with their leading zeros; nil for an
 // empty list.
-func ExpandHosts(list string) ([]string, error) {
+func expandHosts(list string) ([]string, error) {
 	var out []string
 	for rest := list; rest != ""; {
 		end, err := hostEnd(rest)

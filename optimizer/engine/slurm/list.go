@@ -124,7 +124,7 @@ func has(at map[string]int, names ...string) bool {
 func status(name string, cell func(column string) string) (s engine.Status, err error) {
 	s = engine.Status{ID: cell("JOBID"), Key: name, Raw: cell("STATE"), Reason: cell("REASON")}
 	s.State = state(s.Raw)
-	if s.Nodes, err = ExpandHosts(cell("NODELIST")); err != nil {
+	if s.Nodes, err = expandHosts(cell("NODELIST")); err != nil {
 		return s, err
 	}
 	if s.Submitted, err = parseTime(cell("SUBMIT_TIME")); err != nil {

@@ -18,7 +18,6 @@ import (
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/engine/slurm"
-	"trainopt/optimizer/engine/wait"
 )
 
 var (
@@ -30,11 +29,11 @@ var (
 // labJob is a job of the comparison.
 type labJob struct {
 	at      time.Duration // of the submission, since the beginning
-	job     wait.Job      // the request
+	job     engine.Job    // the request
 	seconds float64       // that it runs
 	id      string
 	now     time.Time // of the prediction
-	p       wait.Prediction
+	p       engine.Prediction
 	tested  time.Time // start according to sbatch --test-only
 	started time.Time
 }
@@ -96,7 +95,7 @@ func drawLabJobs(n int, seed uint64) []labJob {
 	for i := range jobs {
 		h := habits[r.IntN(len(habits))]
 		user, _, _ := strings.Cut(h.name, ".")
-		jobs[i] = labJob{job: wait.Job{User: user, Name: h.name, Place: h.place, Limit: h.limit}}
+		jobs[i] = labJob{job: engine.Job{User: user, Name: h.name, Place: h.place, Limit: h.limit}}
 		jobs[i].seconds = max(min(h.share*math.Exp(h.spread*r.NormFloat64()), 0.95)*h.limit.Seconds(), 1)
 		work += (jobs[i].seconds + 1) * float64(h.place.GPUs)
 	}
@@ -124,12 +123,12 @@ func predictInLab(t *testing.T, e *slurm.Engine, j *labJob, begin time.Time) {
 	}
 	q.Now = time.Now()
 	// All jobs belong to the user of the test: their names begin with that of the synthetic user.
-	for _, list := range [][]wait.Job{h.Jobs, q.Running, q.Waiting} {
+	for _, list := range [][]engine.Job{h.Jobs, q.Running, q.Waiting} {
 		for i := range list {
 			list[i].User, _, _ = strings.Cut(list[i].Name, ".")
 		}
 	}
-	if j.p, err = wait.Predict(q, j.job, h, wait.Options{}); err != nil {
+	if j.p, err = engine.Predict(q, j.job, h, engine.Options{}); err != nil {
 		t.Fatal(err)
 	}
 	j.now = q.Now
@@ -168,7 +167,7 @@ func awaitStarts(t *testing.T, e *slurm.Engine, jobs []labJob, begin time.Time) 
 		}
 		missing := 0
 		for i := range jobs {
-			if k := slices.IndexFunc(h.Jobs, func(j wait.Job) bool { return j.ID == jobs[i].id }); k >= 0 {
+			if k := slices.IndexFunc(h.Jobs, func(j engine.Job) bool { return j.ID == jobs[i].id }); k >= 0 {
 				jobs[i].started = h.Jobs[k].Started
 			} else {
 				missing++

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/wait"
 	"trainopt/resources"
 )
 
@@ -29,15 +28,15 @@ func snapshotFormat() string {
 
 // snapshot is a queue that is being read.
 type snapshot struct {
-	wait.Queue
+	engine.Queue
 	countsMemory bool // jobs share the memory of nodes
 }
 
 // Queue returns the state of the queue, with the jobs of all users that the site shows: without those of others, which
 // PrivateData hides, a prediction is too early. Jobs that are ending are left out, since their resources are about to
 // be free.
-func (e *Engine) Queue(ctx context.Context, now time.Time) (wait.Queue, error) {
-	q := snapshot{Queue: wait.Queue{Now: now}}
+func (e *Engine) Queue(ctx context.Context, now time.Time) (engine.Queue, error) {
+	q := snapshot{Queue: engine.Queue{Now: now}}
 	for _, part := range []struct {
 		what  string
 		argv  []string
@@ -60,28 +59,28 @@ func (e *Engine) Queue(ctx context.Context, now time.Time) (wait.Queue, error) {
 }
 
 // History returns the jobs of all users that ended since a time, as far as the accounting shows them.
-func (e *Engine) History(ctx context.Context, since time.Time) (wait.History, error) {
+func (e *Engine) History(ctx context.Context, since time.Time) (engine.History, error) {
 	out, err := e.query(ctx, "sacct", "--allusers", "--allocations", "--duplicates", "--parsable2", "--format="+AccountingFields,
 		"--starttime="+since.UTC().Format("2006-01-02T15:04:05"), "--endtime=now")
 	if err != nil {
-		return wait.History{}, fmt.Errorf("read the history of the queue: %w", err)
+		return engine.History{}, fmt.Errorf("read the history of the queue: %w", err)
 	}
 	jobs, err := ReadAccounting(strings.NewReader(out))
 	if bad := (*BadLines)(nil); err != nil && !errors.As(err, &bad) {
-		return wait.History{}, fmt.Errorf("read the history of the queue: %w", err)
+		return engine.History{}, fmt.Errorf("read the history of the queue: %w", err)
 	}
 	return history(jobs, since), nil
 }
 
 // history converts the lives of jobs that ran and were submitted since a time.
-func history(jobs []Job, since time.Time) wait.History {
-	h := wait.History{Since: since}
+func history(jobs []Job, since time.Time) engine.History {
+	h := engine.History{Since: since}
 	for i := range jobs {
 		j := &jobs[i]
 		if !j.Ended() || len(j.Nodes) == 0 || j.Start.IsZero() || j.Submit.Before(since) {
 			continue
 		}
-		past := wait.Job{ID: j.ID, User: j.User, Name: engine.TrainingOf(j.Name), Place: placeOf(j.AllocTRES, max(j.NodeCount, 1)), Submitted: j.Submit, Started: j.Start, Ended: j.End}
+		past := engine.Job{ID: j.ID, User: j.User, Name: engine.TrainingOf(j.Name), Place: placeOf(j.AllocTRES, max(j.NodeCount, 1)), Submitted: j.Submit, Started: j.Start, Ended: j.End}
 		past.Place.Partition = j.Partition
 		if j.Limit != nil {
 			past.Limit = *j.Limit
@@ -124,7 +123,7 @@ func readConfig(text string, q *snapshot) error {
 		}
 		return time.Duration(standard)
 	}
-	q.Scheduler = wait.Scheduler{
+	q.Scheduler = engine.Scheduler{
 		Interval:   parameter("bf_interval", 30) * time.Second,
 		Window:     parameter("bf_window", 24*60) * time.Minute,
 		Resolution: parameter("bf_resolution", 60) * time.Second,
@@ -177,7 +176,7 @@ func readPartitions(text string, q *snapshot) error {
 		if name == "" || p["State"] != "UP" && p["State"] != "" {
 			continue
 		}
-		part := wait.Partition{Name: name, Default: p["Default"] == "YES", Tier: 1}
+		part := engine.Partition{Name: name, Default: p["Default"] == "YES", Tier: 1}
 		if tier, err := strconv.Atoi(p["PriorityTier"]); err == nil {
 			part.Tier = tier
 		}
@@ -234,8 +233,8 @@ func isClosed(state string) bool {
 	})
 }
 
-func readNode(p map[string]string) (wait.Node, error) {
-	n := wait.Node{Name: p["NodeName"], Weight: 1, GPUs: map[string]int{}}
+func readNode(p map[string]string) (engine.Node, error) {
+	n := engine.Node{Name: p["NodeName"], Weight: 1, GPUs: map[string]int{}}
 	if weight, err := strconv.Atoi(p["Weight"]); err == nil {
 		n.Weight = weight
 	}
@@ -318,10 +317,10 @@ func readJobs(text string, q *snapshot) error {
 var open = []string{"", "Resources", "Priority", "BeginTime", "None", "Prolog"}
 
 // readJob converts a line of squeue, and reports whether the job has nodes.
-func readJob(cell func(column string) string, now time.Time) (j wait.Job, running bool, err error) {
-	j = wait.Job{ID: cell("JobArrayID"), User: cell("UserName"), Name: engine.TrainingOf(strings.TrimSuffix(cell("Name"), snapshotSeparator)), Exclusive: cell("OverSubscribe") == "NO"}
+func readJob(cell func(column string) string, now time.Time) (j engine.Job, running bool, err error) {
+	j = engine.Job{ID: cell("JobArrayID"), User: cell("UserName"), Name: engine.TrainingOf(strings.TrimSuffix(cell("Name"), snapshotSeparator)), Exclusive: cell("OverSubscribe") == "NO"}
 	var errs [9]error
-	j.Nodes, errs[0] = ExpandHosts(cell("NodeList"))
+	j.Nodes, errs[0] = expandHosts(cell("NodeList"))
 	j.Limit, errs[1] = parseLimit(cell("TimeLimit"))
 	j.Submitted, errs[2] = parseTime(cell("SubmitTime"))
 	eligible, err := parseTime(cell("EligibleTime"))

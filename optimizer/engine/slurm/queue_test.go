@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/wait"
 	"trainopt/resources"
 )
 
@@ -36,25 +35,25 @@ func TestQueue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheduler := wait.Scheduler{Interval: 2 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second,
+	scheduler := engine.Scheduler{Interval: 2 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second,
 		DefaultMemory: 500. / 1024, Latency: reaction}
 	if q.Scheduler != scheduler {
 		t.Errorf("scheduler %+v, want %+v", q.Scheduler, scheduler)
 	}
-	if len(q.Nodes) != 4 || !reflect.DeepEqual(q.Nodes[0], wait.Node{Name: "n0", Partitions: []string{"gpu", "fast", "urgent"}, Features: []string{"a100"},
+	if len(q.Nodes) != 4 || !reflect.DeepEqual(q.Nodes[0], engine.Node{Name: "n0", Partitions: []string{"gpu", "fast", "urgent"}, Features: []string{"a100"},
 		CPUs: 4, Memory: 4000. / 1024, GPUs: map[string]int{"a100": 4}, Weight: 1}) {
 		t.Errorf("nodes %+v", q.Nodes)
 	}
-	if want := []wait.Partition{{Name: "gpu", Default: true, Tier: 1}, {Name: "fast", Tier: 1, Limit: time.Hour}, {Name: "cheap", Tier: 1}, {Name: "urgent", Tier: 10}}; !slices.Equal(q.Partitions, want) {
+	if want := []engine.Partition{{Name: "gpu", Default: true, Tier: 1}, {Name: "fast", Tier: 1, Limit: time.Hour}, {Name: "cheap", Tier: 1}, {Name: "urgent", Tier: 10}}; !slices.Equal(q.Partitions, want) {
 		t.Errorf("partitions %+v, want %+v", q.Partitions, want)
 	}
 	submitted := recordedAt.Add(-50 * time.Second)
-	jobs := map[string]wait.Job{}
+	jobs := map[string]engine.Job{}
 	for _, j := range append(q.Running, q.Waiting...) {
 		jobs[j.ID] = j
 	}
 	half := resources.GiB(500. / 1024)
-	for id, want := range map[string]wait.Job{
+	for id, want := range map[string]engine.Job{
 		"1":   {Name: "train big", Place: engine.Place{GPUs: 4, GPUType: "a100"}, Limit: 5 * time.Minute},
 		"2":   {Name: "wrap", Place: engine.Place{GPUs: 2, Nodes: 2, Memory: 1}, Limit: 10 * time.Minute, Nodes: []string{"n1", "n2"}, Started: submitted.Add(time.Second)},
 		"4":   {Name: "odd|na#me", Place: engine.Place{GPUs: 1, GPUType: "a100"}, Limit: 3 * time.Minute},
@@ -97,7 +96,7 @@ func TestQueuePredicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	q.Waiting = nil
-	p, err := wait.Predict(q, wait.Job{User: "ann", Place: engine.Place{GPUs: 4, GPUType: "a100"}, Limit: 5 * time.Minute}, wait.History{}, wait.Options{})
+	p, err := engine.Predict(q, engine.Job{User: "ann", Place: engine.Place{GPUs: 4, GPUType: "a100"}, Limit: 5 * time.Minute}, engine.History{}, engine.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +124,7 @@ func TestHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := func(hour, minute int) time.Time { return time.Date(2026, 3, 1, hour, minute, 0, 0, time.UTC) }
-	want := wait.History{Since: since, Jobs: []wait.Job{
+	want := engine.History{Since: since, Jobs: []engine.Job{
 		{ID: "1", User: "ann", Name: "train", Place: engine.Place{Partition: "gpu", Nodes: 2, CPUs: 4, Memory: 8, GPUs: 2, GPUType: "a100"}, Limit: 4 * time.Hour,
 			Submitted: at(10, 0), Started: at(10, 5), Ended: at(11, 5)},
 		{ID: "5", User: "bob", Name: "without limit", Place: engine.Place{Partition: "cpu", Nodes: 1, CPUs: 3}, Submitted: at(10, 0), Started: at(10, 5), Ended: at(11, 5)},
@@ -142,15 +141,15 @@ func TestHistory(t *testing.T) {
 func TestReadConfig(t *testing.T) {
 	for name, c := range map[string]struct {
 		text   string
-		want   wait.Scheduler
+		want   engine.Scheduler
 		counts bool
 	}{
 		"defaults": {"SchedulerParameters = (null)\nSelectTypeParameters = CR_CORE\n",
-			wait.Scheduler{Interval: 30 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
+			engine.Scheduler{Interval: 30 * time.Second, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
 		"set": {"SchedulerParameters = bf_interval=60,bf_continue,bf_window=2880,bf_max_job_test=100,bf_resolution=300\nSelectTypeParameters=CR_CORE_MEMORY\nDefMemPerNode = UNLIMITED\n",
-			wait.Scheduler{Interval: time.Minute, Depth: 100, Window: 48 * time.Hour, Resolution: 5 * time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction, DefaultMemory: resources.GiB(math.Inf(1))}, true},
+			engine.Scheduler{Interval: time.Minute, Depth: 100, Window: 48 * time.Hour, Resolution: 5 * time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction, DefaultMemory: resources.GiB(math.Inf(1))}, true},
 		"no backfilling": {"SchedulerType = sched/builtin\n",
-			wait.Scheduler{Interval: 1000 * 24 * time.Hour, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
+			engine.Scheduler{Interval: 1000 * 24 * time.Hour, Depth: 500, Window: 24 * time.Hour, Resolution: time.Minute, WholeNodes: true, EndWindow: 30 * time.Second, Latency: reaction}, false},
 	} {
 		var q snapshot
 		if err := readConfig(c.text, &q); err != nil {
@@ -191,7 +190,7 @@ func FuzzReadJobs(f *testing.F) {
 		if err := readJobs(text, &s); err != nil || len(s.Running)+len(s.Waiting) > 100 {
 			return
 		}
-		_, _ = wait.Predict(s.Queue, wait.Job{Limit: time.Hour}, wait.History{}, wait.Options{Draws: 2, Horizon: time.Hour})
+		_, _ = engine.Predict(s.Queue, engine.Job{Limit: time.Hour}, engine.History{}, engine.Options{Draws: 2, Horizon: time.Hour})
 	})
 }
 

@@ -32,7 +32,7 @@ func Check(ctx context.Context, eng engine.Engine, dir string, w Wish, extra []s
 		add("nodes", resources.Missing, err.Error(), "no job can be planned there", "name another partition by --engine-arg=--partition=…")
 		return list
 	}
-	add("nodes", resources.OK, Describe(offer), "", "")
+	add("nodes", resources.OK, describe(offer), "", "")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		add("test job", resources.Missing, err.Error(), "", "choose a state directory that can be written (--state-dir)")
 		return list

@@ -8,15 +8,14 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/engine/wait"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
 // Observable is an engine whose queue and history can be read.
 type Observable interface {
-	Queue(ctx context.Context, now time.Time) (wait.Queue, error)
-	History(ctx context.Context, since time.Time) (wait.History, error)
+	Queue(ctx context.Context, now time.Time) (engine.Queue, error)
+	History(ctx context.Context, since time.Time) (engine.History, error)
 }
 
 // historyOf is the time over which ended jobs are read for a forecast.
@@ -46,7 +45,7 @@ func Forecasts(ctx context.Context, eng Observable, offers []engine.Offer, chose
 			limit = runs + 2*time.Minute
 		}
 		f := engine.Forecast{Place: p, ByLimits: math.NaN()}
-		r, err := wait.Predict(q, wait.Job{User: user, Name: name, Place: p, Limit: limit, Submitted: now}, h, wait.Options{Draws: draws})
+		r, err := engine.Predict(q, engine.Job{User: user, Name: name, Place: p, Limit: limit, Submitted: now}, h, engine.Options{Draws: draws})
 		if err != nil {
 			return f, err
 		}

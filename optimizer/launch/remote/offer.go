@@ -68,7 +68,7 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 	if len(fit) == 0 {
 		var names []string
 		for _, o := range offers {
-			names = append(names, Describe(o))
+			names = append(names, describe(o))
 		}
 		if len(names) == 0 {
 			return engine.Offer{}, fmt.Errorf("no node is up that you may use")
@@ -110,8 +110,8 @@ func (w Wish) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Describe formats an offer as a short phrase.
-func Describe(o engine.Offer) string {
+// describe formats an offer as a short phrase.
+func describe(o engine.Offer) string {
 	text := fmt.Sprintf("%s: %d CPU, %.4g GiB", o.Partition, o.CPUs, float64(o.Memory))
 	if o.GPUs > 0 {
 		text += fmt.Sprintf(", %d %s", o.GPUs, cmp.Or(o.GPUType, "GPU"))

@@ -23,7 +23,7 @@ type Series struct {
 	Sign   string // letter at the end of the line, for series that colour alone would distinguish; empty: none
 	Pieces bool   // separate pieces: no point is thinned or gets a dot
 	Loose  bool   // separate points: no line
-	Keep   Keep
+	Keep   keep
 	Band   []Band // interval around the line; may be empty
 	// Whiskers draws the band as one whisker per point, for separate measurements.
 	Whiskers bool
@@ -35,11 +35,11 @@ const classes = 8
 // Class returns the colour of the series at a position. Colours repeat after the eighth.
 func Class(i int) string { return fmt.Sprintf("s%d", i%classes+1) }
 
-// Keep selects the value that represents several points drawn as one.
-type Keep int
+// keep selects the value that represents several points drawn as one.
+type keep int
 
 const (
-	Mean    Keep = iota
+	Mean    keep = iota
 	Last         // for accumulating quantities
 	Largest      // for quantities whose peak matters
 )
@@ -436,7 +436,7 @@ func (s Series) thin(n int) []Point {
 	return out
 }
 
-func (k Keep) of(points []Point) Point {
+func (k keep) of(points []Point) Point {
 	var known []Point
 	for _, p := range points {
 		if !math.IsNaN(p.Y) {

@@ -15,7 +15,7 @@ import (
 
 // Document is a result independent of its format.
 type Document struct {
-	Layout   Layout
+	Layout   layout
 	Title    string
 	Subtitle string
 	State    string // one or two words: "finished", "failed"; may be empty
@@ -32,12 +32,12 @@ type Document struct {
 	Footer   string
 }
 
-// Layout arranges text and Markdown; HTML is the same in all layouts.
-type Layout int
+// layout arranges text and Markdown; HTML is the same in all layouts.
+type layout int
 
 const (
 	// Report has underlined headings and lists, at most 96 columns wide or as wide as the terminal.
-	Report Layout = iota
+	Report layout = iota
 	// Comparison has tables one below the other with their captions, and ends each section with its notes, at most 100
 	// columns wide. Answers and tiles are omitted.
 	Comparison

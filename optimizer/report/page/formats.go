@@ -44,7 +44,7 @@ func TextOf[T any](document func(T) Document) func(io.Writer, T) error { return 
 
 // MarkdownOf returns the writer of a document as Markdown.
 func MarkdownOf[T any](document func(T) Document) func(io.Writer, T) error {
-	return as(Markdown, document)
+	return as(markdown, document)
 }
 
 // HTMLOf returns the writer of a document as HTML.

@@ -10,8 +10,8 @@ import (
 	"trainopt/optimizer/report/chart"
 )
 
-// Markdown writes a document as GitHub-flavoured Markdown.
-func Markdown(w io.Writer, doc Document) error {
+// markdown writes a document as GitHub-flavoured Markdown.
+func markdown(w io.Writer, doc Document) error {
 	if doc.Layout != Report {
 		return plainMarkdown(w, &doc)
 	}

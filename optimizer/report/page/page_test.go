@@ -37,7 +37,7 @@ func TestHostileText(t *testing.T) {
 		}}}}
 	for name, render := range map[string]func(*bytes.Buffer) error{
 		"text":     func(b *bytes.Buffer) error { return Text(b, doc) },
-		"markdown": func(b *bytes.Buffer) error { return Markdown(b, doc) },
+		"markdown": func(b *bytes.Buffer) error { return markdown(b, doc) },
 		"html":     func(b *bytes.Buffer) error { return HTML(b, doc) },
 	} {
 		var b bytes.Buffer
@@ -94,7 +94,7 @@ func TestPictures(t *testing.T) {
 	table.Folded = true
 	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &chart.Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []chart.Picture{{Title: "small", Empty: "No data"}}},
 		{Caption: "Numbers", Table: &table}}
-	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": Markdown} {
+	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": markdown} {
 		var with, without bytes.Buffer
 		if err := errors.Join(render(&with, drawn), render(&without, plain)); err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestTextWithin(t *testing.T) {
 // TestSubordinate checks that the secondary text of a cell appears in the formats that have room for it.
 func TestSubordinate(t *testing.T) {
 	doc := Document{Title: "Costs", Sections: []Section{{Title: "All", Blocks: []Block{{Table: &Table{Columns: Right("USD"), Rows: [][]Cell{{{Text: "5", Sub: "4 to 7"}}}}}}}}}
-	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": Markdown, "<span>5</span><small>4 to 7</small>": HTML} {
+	for want, render := range map[string]func(io.Writer, Document) error{"5\n": Text, "| 5 (4 to 7) |": markdown, "<span>5</span><small>4 to 7</small>": HTML} {
 		var b bytes.Buffer
 		if err := render(&b, doc); err != nil || !strings.Contains(b.String(), want) {
 			t.Errorf("%v, no %q in\n%s", err, want, b.String())
@@ -187,8 +187,8 @@ func TestPlain(t *testing.T) {
 	for want, render := range map[string]func(io.Writer, Document) error{
 		strings.Repeat("word ", 19) + "word\n  word word end\nseed 0\n\njobs               3\n\nwait: in s\n": Text,
 		"\n  s: seconds\n\nas\ndrawn\nnote: last\n\nMore\nof it\n":                                            Text,
-		"\n\n**wait** — in s\n\n| policy | s |\n|---|---:|\n| a\\|b | 1 |\n":                                  Markdown,
-		"\n\n- last\n## More\n\nof it\n\n":                                                                    Markdown,
+		"\n\n**wait** — in s\n\n| policy | s |\n|---|---:|\n| a\\|b | 1 |\n":                                  markdown,
+		"\n\n- last\n## More\n\nof it\n\n":                                                                    markdown,
 		`<tr><th scope="row">a|b</th><td data-c="s" class="r">`:                                               HTML,
 		"<h3>Notes</h3>": HTML,
 	} {

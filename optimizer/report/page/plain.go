@@ -20,7 +20,7 @@ const fieldWidth = 18
 
 // plainText writes a document in the layout Comparison or Listing.
 func plainText(w io.Writer, doc *Document) error {
-	indent := map[Layout]string{Listing: "  "}[doc.Layout]
+	indent := map[layout]string{Listing: "  "}[doc.Layout]
 	var b bytes.Buffer
 	b.WriteString(Hang(doc.Title, indent) + Hang(doc.Subtitle, indent))
 	for _, s := range doc.Sections {

@@ -72,7 +72,7 @@ func (sol *Solution) done(s *Sharing) []float64 {
 type pairTimes struct {
 	kinds int
 	at    map[[2]int]int
-	pairs []PairShare
+	pairs []pairShare
 }
 
 func (t *pairTimes) add(a, b, kind int, x float64) {
@@ -84,14 +84,14 @@ func (t *pairTimes) add(a, b, kind int, x float64) {
 	if !known {
 		at = len(t.pairs)
 		t.at[key] = at
-		t.pairs = append(t.pairs, PairShare{A: key[0], B: key[1], X: make([]float64, t.kinds)})
+		t.pairs = append(t.pairs, pairShare{A: key[0], B: key[1], X: make([]float64, t.kinds)})
 	}
 	t.pairs[at].X[kind] += x
 }
 
 // list returns the pairs sorted by job.
-func (t *pairTimes) list() []PairShare {
-	slices.SortFunc(t.pairs, func(a, b PairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
+func (t *pairTimes) list() []pairShare {
+	slices.SortFunc(t.pairs, func(a, b pairShare) int { return cmp.Or(a.A-b.A, a.B-b.B) })
 	return t.pairs
 }
 

@@ -56,13 +56,13 @@ type Solution struct {
 	Pairs [][]float64 // pairs × J, in the order of Sharing.Pairs
 	// PairShares contains the pairs with a positive share when Sharing gives pairs by class, sorted by A and B, with A <
 	// B.
-	PairShares []PairShare
+	PairShares []pairShare
 	Value      float64
 	Gap        float64 // certified relative distance to the optimum
 }
 
-// PairShare is the share of time that two co-located jobs spend on each device type.
-type PairShare struct {
+// pairShare is the share of time that two co-located jobs spend on each device type.
+type pairShare struct {
 	A, B int
 	X    []float64
 }

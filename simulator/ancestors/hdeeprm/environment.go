@@ -6,7 +6,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 )
 
 // Environment is a simulation as the environment of an agent: an episode is one run of the workload.
@@ -19,7 +18,7 @@ import (
 //
 // Reset costs O(cores + jobs) and allocates almost nothing. An Environment is not safe for concurrent use.
 type Environment struct {
-	simulation *cores.Simulation
+	simulation *queue.Simulation
 	process    *Process
 	jobs       []order.Job
 	total      float64
@@ -34,7 +33,7 @@ func NewEnvironment(tree *platform.Tree, jobs []order.Job, limits Limits, settin
 	if limits == (Limits{}) {
 		limits = LimitsOf(jobs)
 	}
-	simulation, err := cores.NewSimulation(tree, jobs)
+	simulation, err := queue.NewSimulation(tree, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +116,7 @@ func (e *Environment) Result() *queue.Result { return e.simulation.Result() }
 func (e *Environment) Process() *Process { return e.process }
 
 // Simulation returns the simulation that executes the decisions, which must not be modified.
-func (e *Environment) Simulation() *cores.Simulation { return e.simulation }
+func (e *Environment) Simulation() *queue.Simulation { return e.simulation }
 
 // Run runs one episode with the actions that choose returns for observations, which are valid until the next one. With
 // an error, the result is partial.

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/queue"
 	"trainopt/simulator/workload/batsim"
 )
 
@@ -112,7 +112,7 @@ func (v *view) watch(core, job int32) {
 func (v *view) pass(core, job int32) {
 	p, r := v.process, &v.progress[job]
 	speed := p.tree.Processors[p.tree.ProcessorOf[core]].GFLOPS
-	if p.machine.State(core) == cores.Slowed {
+	if p.machine.State(core) == queue.Slowed {
 		speed *= slowed
 	}
 	r.left -= speed * (p.now - r.last)
@@ -197,11 +197,11 @@ func (v *view) node(n int) {
 		for c := int32(processor.First); c < int32(processor.First+processor.Cores); c++ {
 			speed, power, left := 0.0, 1.0, 0.0
 			switch p.machine.State(c) {
-			case cores.Serving:
+			case queue.Serving:
 				speed = 1
-			case cores.Slowed:
+			case queue.Slowed:
 				speed = slowed
-			case cores.Ready:
+			case queue.Ready:
 				power = p.ready
 			default:
 				power = asleep

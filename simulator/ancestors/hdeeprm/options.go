@@ -29,14 +29,14 @@ type Options struct {
 	View             View      // pybatsim.env.observation
 	QueueSensitivity float64   // pybatsim.env.queue_sensitivity; 0 means 0.05
 
-	Agent AgentOptions // pybatsim.agent
+	Agent agentOptions // pybatsim.agent
 
 	// Warnings describe values of the file that are interpreted differently from their literal meaning.
 	Warnings []string
 }
 
-// AgentOptions are the options of the agent.
-type AgentOptions struct {
+// agentOptions are the options of the agent.
+type agentOptions struct {
 	Learning bool // type is LEARNING, or absent beside keys of learning agents; otherwise CLASSIC: always the first action
 	Train    bool // run is train or absent; otherwise test
 	// AgentConfig contains hidden, lr and gamma, and two keys that HDeepRM lacks: method and baseline.
@@ -133,7 +133,7 @@ func (o *Options) read(top *section) {
 func (o *Options) environment(env *section) {
 	var err error
 	if name := env.text("objective"); name != "" {
-		if o.Objective, err = ParseObjective(name); err != nil {
+		if o.Objective, err = parseObjective(name); err != nil {
 			env.problem("objective", "%v", err)
 		}
 	}

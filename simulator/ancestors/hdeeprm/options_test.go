@@ -36,7 +36,7 @@ func TestEveryOption(t *testing.T) {
 	want := &Options{Seed: 19021285, Resources: 4, Jobs: 2, Workload: "/data/w.swf", Platform: "/p/learning.json", LogLevel: "DEBUG",
 		Objective: EnergyDelay, Actions: []Pair{{shortestJob, highGFLOPS}, {shortestJob, highMemBW}, {shortestJob, lowPower}, {firstJob, highGFLOPS}, {firstJob, highMemBW}},
 		Void: true, View: Minimal, QueueSensitivity: 0.01,
-		Agent: AgentOptions{Learning: true, AgentConfig: AgentConfig{Method: "a2c", Hidden: 16, Rate: 0.005, Gamma: 0.9, Baseline: 3},
+		Agent: agentOptions{Learning: true, AgentConfig: AgentConfig{Method: "a2c", Hidden: 16, Rate: 0.005, Gamma: 0.9, Baseline: 3},
 			File: "/data/a.py", InputModel: "/m/in.pt", OutputModel: "/data/out.pt"}}
 	if !reflect.DeepEqual(o, want) {
 		t.Errorf("got  %+v\nwant %+v", o, want)
@@ -197,7 +197,7 @@ func TestDocumentedOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := AgentOptions{Learning: true, Train: true, AgentConfig: AgentConfig{Hidden: 128, Rate: 0.001, Gamma: 0.99}}
+	want := agentOptions{Learning: true, Train: true, AgentConfig: AgentConfig{Hidden: 128, Rate: 0.001, Gamma: 0.99}}
 	if o := learning; o.Agent != want || !o.Void || o.Actions != nil || o.QueueSensitivity != 0.01 || o.Objective != Makespan || len(o.Warnings) != 0 {
 		t.Errorf("got %+v", o)
 	}

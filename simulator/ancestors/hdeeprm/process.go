@@ -8,7 +8,7 @@ import (
 
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/queue/cores"
+	"trainopt/simulator/queue"
 	"trainopt/simulator/workload"
 )
 
@@ -44,9 +44,9 @@ type Process struct {
 	limits   Limits
 	tree     *platform.Tree
 	jobs     []order.Job
-	machine  *cores.Machine
+	machine  *queue.Machine
 	commands Executor
-	choosers [corePolicies]cores.Chooser
+	choosers [corePolicies]queue.Chooser
 	draws    *workload.Python
 	ready    float64 // relative power of an idle core beside a busy one
 
@@ -94,7 +94,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 		}
 	}
 	p := &Process{settings: settings, actions: settings.Actions, void: -1, limits: limits, tree: tree,
-		machine: cores.NewMachine(tree), ready: ready, capacity: map[float64]int{}}
+		machine: queue.NewMachine(tree), ready: ready, capacity: map[float64]int{}}
 	if len(p.actions) == 0 {
 		p.actions = Table()
 	}
@@ -111,7 +111,7 @@ func NewProcess(tree *platform.Tree, limits Limits, settings Settings) (*Process
 		p.ready = readyCompat
 	}
 	for i, name := range coreNames {
-		p.choosers[i] = cores.NewChooser(name, func(n int) int { return p.draws.Below(n) })
+		p.choosers[i] = queue.NewChooser(name, func(n int) int { return p.draws.Below(n) })
 	}
 	p.seen.process = p
 	if settings.View == Normal {
@@ -181,13 +181,13 @@ func (p *Process) fail(err error) {
 
 // HandleEvents processes the events of an instant; more is the number of jobs still to be submitted. It rewards the last
 // action if that is outstanding.
-func (p *Process) HandleEvents(now float64, events []cores.Event, more int) {
+func (p *Process) HandleEvents(now float64, events []queue.Event, more int) {
 	p.now, p.more, p.idle = now, more, 0
 	for _, e := range events {
 		switch e.Kind {
-		case cores.Ended, cores.Stopped:
+		case queue.Ended, queue.Stopped:
 			p.ended(e.Job)
-		case cores.Submitted:
+		case queue.Submitted:
 			p.submitted(e.Job)
 		}
 	}
@@ -225,7 +225,7 @@ func (p *Process) submitted(job int32) {
 func (p *Process) takes(j *order.Job) int {
 	n, known := p.capacity[j.Memory]
 	if !known {
-		n = cores.MaxCores(p.tree, j)
+		n = queue.MaxCores(p.tree, j)
 		p.capacity[j.Memory] = n
 	}
 	return n
@@ -285,10 +285,10 @@ func (p *Process) schedule(pair Pair) (started int) {
 		where, fit := p.machine.TryPlace(job, j, chooser, p.cores[job][:0])
 		p.cores[job] = where
 		switch fit {
-		case cores.LacksCores:
+		case queue.LacksCores:
 			p.counts.CoreBubbles++
 			return started
-		case cores.LacksMemory:
+		case queue.LacksMemory:
 			p.counts.MemoryBubbles++
 			return started
 		}

@@ -13,7 +13,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload"
 	"trainopt/simulator/workload/batsim"
 )
@@ -164,7 +163,7 @@ func TestRewards(t *testing.T) {
 		Energy: -(2*50 + 2*2), EnergyDelay: -(2*50 + 2*2) * 3. / 1000,
 	} {
 		t.Run(o.String(), func(t *testing.T) {
-			if back, err := ParseObjective(o.String()); back != o || err != nil {
+			if back, err := parseObjective(o.String()); back != o || err != nil {
 				t.Errorf("read as %v, %v", back, err)
 			}
 			e := environment(t, example(t, "learning"), jobs, Settings{Actions: []Pair{{firstJob, highGFLOPS}}, Objective: o})
@@ -283,7 +282,7 @@ func TestExtend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		s, err := cores.NewSimulation(tree, jobs)
+		s, err := queue.NewSimulation(tree, jobs)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,8 +22,8 @@ var objectiveNames = [objectives]string{"avg_job_slowdown", "avg_job_completion"
 // String returns the name in options files.
 func (o Objective) String() string { return objectiveNames[o] }
 
-// ParseObjective returns the objective with the given name. The error lists the valid names.
-func ParseObjective(name string) (Objective, error) {
+// parseObjective returns the objective with the given name. The error lists the valid names.
+func parseObjective(name string) (Objective, error) {
 	i, err := parse("objective", name, objectiveNames[:])
 	return Objective(i), err
 }

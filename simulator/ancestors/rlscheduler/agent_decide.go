@@ -8,12 +8,12 @@ import (
 // decider makes the choices of an agent in episodes, one at a time. It is not safe for concurrent use.
 type decider struct {
 	policy *gradient.Policy
-	sight  ObservationKind
+	sight  observationKind
 	see    *observer
 }
 
 // newDecider returns a decider for episodes of a trace.
-func newDecider(t *Trace, s ObservationKind, p *gradient.Policy) (*decider, error) {
+func newDecider(t *Trace, s observationKind, p *gradient.Policy) (*decider, error) {
 	see, err := newObserver(t, s)
 	if err != nil {
 		return nil, err

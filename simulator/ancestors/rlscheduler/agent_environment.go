@@ -11,17 +11,17 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Metric is the objective of an agent. The zero value is the mean bounded slowdown.
-type Metric string
+// metric is the objective of an agent. The zero value is the mean bounded slowdown.
+type metric string
 
 // metrics return the cost of an episode; lower is better.
-var metrics = map[Metric]func(Measures) float64{
-	"":                 func(m Measures) float64 { return m.BoundedSlowdown },
-	"bounded-slowdown": func(m Measures) float64 { return m.BoundedSlowdown },
-	"slowdown":         func(m Measures) float64 { return m.Slowdown },
-	"wait":             func(m Measures) float64 { return m.Wait },
-	"turnaround":       func(m Measures) float64 { return m.Turnaround },
-	"utilization":      func(m Measures) float64 { return -m.Utilization },
+var metrics = map[metric]func(episodeMeasures) float64{
+	"":                 func(m episodeMeasures) float64 { return m.BoundedSlowdown },
+	"bounded-slowdown": func(m episodeMeasures) float64 { return m.BoundedSlowdown },
+	"slowdown":         func(m episodeMeasures) float64 { return m.Slowdown },
+	"wait":             func(m episodeMeasures) float64 { return m.Wait },
+	"turnaround":       func(m episodeMeasures) float64 { return m.Turnaround },
+	"utilization":      func(m episodeMeasures) float64 { return -m.Utilization },
 }
 
 // Sequence describes the source of an agent's episodes. Zero values have the meaning noted.
@@ -44,8 +44,8 @@ type Sequence struct {
 
 // agentSettings are the observation and the reward of an agent.
 type agentSettings struct {
-	Sight  ObservationKind // "" means publishedSight
-	Metric Metric
+	Sight  observationKind // "" means publishedSight
+	Metric metric
 	// Relative divides the metric by that of SJF on the same sequence, so that hard sequences do not dominate;
 	// otherwise the reward is −metric, as published. The reward is given at the end of the episode.
 	Relative bool
@@ -174,7 +174,7 @@ func (a *agentEnvironment) redraw(seed uint64) []order.Job {
 }
 
 // simulate returns the measures of SJF on the jobs.
-func (a *agentEnvironment) simulate(jobs []order.Job) Measures {
+func (a *agentEnvironment) simulate(jobs []order.Job) episodeMeasures {
 	return play(newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill), sjf.Player(jobs))
 }
 
@@ -221,7 +221,7 @@ func (a *agentEnvironment) Step(action int) (gradient.Observation, float64, bool
 	if len(a.e.Waiting()) > 0 {
 		return a.see.observe(a.e), 0, false
 	}
-	cost := metrics[a.settings.Metric](Measure(a.e))
+	cost := metrics[a.settings.Metric](measure(a.e))
 	if a.settings.Relative && a.baseline != 0 {
 		cost /= a.baseline
 	}

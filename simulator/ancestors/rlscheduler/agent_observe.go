@@ -10,17 +10,17 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// ObservationKind is an observation of the waiting jobs, one row per job.
-type ObservationKind string
+// observationKind is an observation of the waiting jobs, one row per job.
+type observationKind string
 
 const (
 	// publishedSight is RLScheduler's: 8 features per job, relative to the maxima of the trace, with waits relative
 	// to half a day.
-	publishedSight ObservationKind = "published"
+	publishedSight observationKind = "published"
 	// wideSight has 10 features per job: logarithms of times, which resolve both seconds and days, the time until the
 	// job fits by the requests of running jobs, and the occupancy of machine and queue. It does not depend on the
 	// trace.
-	wideSight ObservationKind = "wide"
+	wideSight observationKind = "wide"
 )
 
 // agentRows is the maximum number of jobs in an observation. If more wait, it contains the first ones by requested
@@ -31,7 +31,7 @@ const agentRows = 128
 const nearlyOne = 1 - 1e-5
 
 // Shape returns the shape of the observations. For an unknown sight, the error lists the valid ones.
-func (s ObservationKind) Shape() (gradient.Shape, error) {
+func (s observationKind) Shape() (gradient.Shape, error) {
 	switch s {
 	case publishedSight:
 		return gradient.Shape{Rows: agentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
@@ -59,7 +59,7 @@ func scalesOf(t *Trace) scales {
 
 // observer computes observations of an episode. In steady state it does not allocate.
 type observer struct {
-	sight    ObservationKind
+	sight    observationKind
 	features int
 	scale    scales
 	jobs     []order.Job
@@ -73,7 +73,7 @@ type observer struct {
 	ends     order.Releases // of the running jobs, by request
 }
 
-func newObserver(t *Trace, s ObservationKind) (*observer, error) {
+func newObserver(t *Trace, s observationKind) (*observer, error) {
 	shape, err := s.Shape()
 	return &observer{sight: s, features: shape.Features, scale: scalesOf(t)}, err
 }

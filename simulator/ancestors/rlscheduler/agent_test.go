@@ -105,7 +105,7 @@ func TestShownAreTheShortestAndTheSmallest(t *testing.T) {
 // An agent that prefers small values of the request feature makes the same decisions as SJF.
 func TestAgentOfOneWeightIsSJF(t *testing.T) {
 	tr := agentTrace(900, 3)
-	for sight, feature := range map[ObservationKind]int{publishedSight: 1, wideSight: 0} {
+	for sight, feature := range map[observationKind]int{publishedSight: 1, wideSight: 0} {
 		shape, err := sight.Shape()
 		if err != nil {
 			t.Fatal(err)
@@ -165,7 +165,7 @@ func TestAgentEnvironmentRewards(t *testing.T) {
 					}
 					o, reward, done = a.Step(rng.IntN(len(o.X) / a.see.features))
 				}
-				m := Measure(a.e)
+				m := measure(a.e)
 				if m.Jobs != 64 {
 					t.Fatalf("%d jobs have started", m.Jobs)
 				}

@@ -16,11 +16,11 @@ type TrainOptions struct {
 	// Method is ppo, as in RLScheduler, or evolution, which scores policies by whole episodes of their most probable
 	// actions; "" means evolution.
 	Method string          `json:"method"`
-	Sight  ObservationKind `json:"sight"`  // "" means wide with evolution, published with ppo
+	Sight  observationKind `json:"sight"`  // "" means wide with evolution, published with ppo
 	Hidden []int           `json:"hidden"` // layers of the policy; nil means none with evolution, 32, 16, 8 with ppo
 	Seed   uint64          `json:"seed"`
 
-	Metric   Metric `json:"metric,omitempty"`
+	Metric   metric `json:"metric,omitempty"`
 	Relative bool   `json:"relative,omitempty"` // see agentSettings
 	// Logarithm: see agentSettings.
 	Logarithm bool     `json:"logarithm,omitempty"`

@@ -49,7 +49,7 @@ func TestTrain(t *testing.T) {
 	for _, s := range test {
 		e := tr.Episode(s, 96, false)
 		play(e, Published[0].Player(tr.Jobs[s:s+96]))
-		fcfs += Measure(e).BoundedSlowdown / float64(len(test))
+		fcfs += measure(e).BoundedSlowdown / float64(len(test))
 	}
 	for name, o := range quick {
 		t.Run(name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestReadAgent(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, sample := range []bool{false, true} {
-			measures := func(a *Agent) Measures {
+			measures := func(a *Agent) episodeMeasures {
 				var rng *rand.Rand
 				if sample {
 					rng = rand.New(rand.NewPCG(0, 1))
@@ -136,7 +136,7 @@ func TestInitialise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := a.evaluate(t, tr, []int{0}, 600, true, nil)[0].BoundedSlowdown, Measure(want).BoundedSlowdown; math.Abs(got-want) > 0.02*want {
+		if got, want := a.evaluate(t, tr, []int{0}, 600, true, nil)[0].BoundedSlowdown, measure(want).BoundedSlowdown; math.Abs(got-want) > 0.02*want {
 			t.Errorf("layers %v: bounded slowdown %v, the rule has %v", hidden, got, want)
 		}
 		if back, err := ReadAgent(bytes.NewReader(stored(t, a))); err != nil || len(back.Options.Hidden) != len(hidden) {
@@ -180,13 +180,13 @@ func BenchmarkUpdate(b *testing.B) {
 
 // evaluate returns the measures of an agent on the sequences that begin at starts. It chooses the most probable job or,
 // if rng is not nil, draws jobs from the policy, as RLScheduler does in evaluations.
-func (a *Agent) evaluate(t testing.TB, tr *Trace, starts []int, length int, backfill bool, rng *rand.Rand) []Measures {
+func (a *Agent) evaluate(t testing.TB, tr *Trace, starts []int, length int, backfill bool, rng *rand.Rand) []episodeMeasures {
 	t.Helper()
 	d, err := a.decider(tr)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []Measures
+	var all []episodeMeasures
 	for _, s := range starts {
 		all = append(all, d.play(tr, s, length, backfill, rng))
 	}
@@ -194,7 +194,7 @@ func (a *Agent) evaluate(t testing.TB, tr *Trace, starts []int, length int, back
 }
 
 // play plays the sequence of length jobs from start on; see Agent.evaluate.
-func (d *decider) play(tr *Trace, start, length int, backfill bool, rng *rand.Rand) Measures {
+func (d *decider) play(tr *Trace, start, length int, backfill bool, rng *rand.Rand) episodeMeasures {
 	d.begin(tr.Jobs[start : start+length])
 	next := d.next
 	if rng != nil {
@@ -207,7 +207,7 @@ func (d *decider) play(tr *Trace, start, length int, backfill bool, rng *rand.Ra
 }
 
 // meanSlowdown returns the mean bounded slowdown over sequences.
-func meanSlowdown(all []Measures) float64 {
+func meanSlowdown(all []episodeMeasures) float64 {
 	sum := 0.0
 	for _, m := range all {
 		sum += m.BoundedSlowdown

@@ -7,7 +7,7 @@
 //	for w := e.Waiting(); len(w) > 0; w = e.Waiting() {
 //		e.Start(w[0]) // first come first served
 //	}
-//	fmt.Println(rlscheduler.Measure(e).BoundedSlowdown)
+//	fmt.Println(rlscheduler.measure(e).BoundedSlowdown)
 //
 // The simulator differs from a batch queue: a selected job blocks the queue until it starts, backfilling uses free
 // nodes only until the estimated start of the selected job, and events are processed one at a time, arrivals first.

@@ -222,14 +222,14 @@ func TestCopiesAreIndependent(t *testing.T) {
 		for i := 0; i < steps && len(e.Waiting()) > 0; i++ {
 			e.Start(rapid.SampledFrom(e.Waiting()).Draw(t, "next"))
 		}
-		before := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, Measure(e))
+		before := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, measure(e))
 		c := clone(e)
 		first(c)
-		if after := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, Measure(e)); after != before {
+		if after := fmt.Sprint(e.Starts(), e.Waiting(), e.Now(), e.free, measure(e)); after != before {
 			t.Fatalf("playing the copy changed the original from\n%s to\n%s", before, after)
 		}
 		first(e)
-		if a, b := fmt.Sprint(e.Starts(), Measure(e)), fmt.Sprint(c.Starts(), Measure(c)); a != b {
+		if a, b := fmt.Sprint(e.Starts(), measure(e)), fmt.Sprint(c.Starts(), measure(c)); a != b {
 			t.Fatalf("the same steps lead to %s and to %s", a, b)
 		}
 	})

@@ -79,9 +79,9 @@ func Drive(e *Episode, next Player, step func() error) error {
 }
 
 // play is Drive without interruption; it returns the measures.
-func play(e *Episode, next Player) Measures {
+func play(e *Episode, next Player) episodeMeasures {
 	for len(e.Waiting()) > 0 {
 		e.Start(next(e))
 	}
-	return Measure(e)
+	return measure(e)
 }

@@ -20,8 +20,8 @@ func (s *sums) add(j *sized, start float64) {
 	s.last = start
 }
 
-// Measures holds RLScheduler's metrics: means over the started jobs, times in s.
-type Measures struct {
+// episodeMeasures holds RLScheduler's metrics: means over the started jobs, times in s.
+type episodeMeasures struct {
 	BoundedSlowdown, Slowdown, Wait, Turnaround float64
 	// Utilization is the work of all started jobs relative to the capacity of the machine until the last start. It
 	// can exceed 1, since work done after the last start counts.
@@ -29,14 +29,14 @@ type Measures struct {
 	Jobs        int // number of started jobs
 }
 
-// Measure returns the measures of the episode so far; NaN if no job has started.
-func Measure(e *Episode) Measures {
+// measure returns the measures of the episode so far; NaN if no job has started.
+func measure(e *Episode) episodeMeasures {
 	n := float64(e.sum.n)
 	if n == 0 {
 		nan := math.NaN()
-		return Measures{nan, nan, nan, nan, nan, 0}
+		return episodeMeasures{nan, nan, nan, nan, nan, 0}
 	}
 	s := &e.sum
 	machine := float64(e.nodes) * e.perNode
-	return Measures{s.bounded / n, s.slowdown / n, s.wait / n, s.turnaround / n, s.worked / ((s.last - e.jobs[0].submit) * machine), s.n}
+	return episodeMeasures{s.bounded / n, s.slowdown / n, s.wait / n, s.turnaround / n, s.worked / ((s.last - e.jobs[0].submit) * machine), s.n}
 }

@@ -52,7 +52,7 @@ func TestRolloutBeatsItsRules(t *testing.T) {
 			if slices.ContainsFunc(e.Starts(), math.IsNaN) {
 				t.Fatal("a job never started")
 			}
-			reached += Measure(e).BoundedSlowdown / seeds
+			reached += measure(e).BoundedSlowdown / seeds
 			for _, h := range rules {
 				simple[h.Name] += play(trace.Episode(100, 300, backfill), h.Player(trace.Jobs[100:400])).BoundedSlowdown / seeds
 			}
@@ -140,7 +140,7 @@ func TestPublishedRollouts(t *testing.T) {
 			var group sync.WaitGroup
 			for i, s := range Starts1024 {
 				group.Go(func() {
-					values[i] = Measure(searched(t, trace, s, 1024, l.backfill, RolloutOptions{Seed: seed})).BoundedSlowdown
+					values[i] = measure(searched(t, trace, s, 1024, l.backfill, RolloutOptions{Seed: seed})).BoundedSlowdown
 				})
 			}
 			group.Wait()

@@ -101,7 +101,7 @@ func (o *Outcome) ends() []string {
 		for p, policy := range o.Policies {
 			k := slices.IndexFunc(o.Scenarios, func(s Scenario) bool { return s.Group == group })
 			for ; k < len(o.Scenarios) && o.Scenarios[k].Group == group; k++ {
-				i := slices.IndexFunc(o.Cells[p][k], func(c Cell) bool { return !c.known() })
+				i := slices.IndexFunc(o.Cells[p][k], func(c sweepCell) bool { return !c.known() })
 				if i < 0 {
 					continue
 				}
@@ -156,7 +156,7 @@ func priced(devices []schedule.DeviceType) bool {
 }
 
 // values returns the metrics of a run; empty if it has no figures.
-func (o *Outcome) values(c *Cell, scenario, seed int) map[string]float64 {
+func (o *Outcome) values(c *sweepCell, scenario, seed int) map[string]float64 {
 	out := map[string]float64{}
 	if !c.known() {
 		return out
@@ -184,7 +184,7 @@ func (o *Outcome) values(c *Cell, scenario, seed int) map[string]float64 {
 }
 
 // fairness returns the finish-time fairness of the jobs of a run; nil if unknown.
-func (o *Outcome) fairness(c *Cell, scenario, seed int) []float64 {
+func (o *Outcome) fairness(c *sweepCell, scenario, seed int) []float64 {
 	if o.isolated == nil || !o.isolated[scenario][seed].known() || !c.known() {
 		return nil
 	}

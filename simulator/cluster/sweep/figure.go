@@ -25,7 +25,7 @@ import (
 type Figure struct {
 	Name, Also string // names of the figure
 	About      string
-	Lines      []Line
+	Lines      []figureLine
 	// Best is the policy that is run with our own mechanism, in a separate group; it must use no more information
 	// than Against, the policy whose published values it is compared with. "": none.
 	Best, Against string
@@ -39,14 +39,14 @@ type Figure struct {
 	static      bool // all jobs arrive simultaneously
 }
 
-// Line is a line of a figure: a policy in one of several groups of runs ("" if there is only one).
-type Line struct {
+// figureLine is a line of a figure: a policy in one of several groups of runs ("" if there is only one).
+type figureLine struct {
 	Policy, Group, Metric string
 	Hours                 []float64 // at first, first + step, first + 2·step, …
 }
 
-// Runtime is the name of figure 12, which is not a sweep; see Decisions.
-const Runtime = "runtime"
+// runtime is the name of figure 12, which is not a sweep; see Decisions.
+const runtime = "runtime"
 
 // runtimeAlso is the alternative name of Runtime.
 const runtimeAlso = "12"
@@ -68,7 +68,7 @@ func Figures() string {
 	for _, f := range published {
 		line(f.Name, f.Also, f.About)
 	}
-	line(Runtime, runtimeAlso, "time that decisions take, by the number of jobs")
+	line(runtime, runtimeAlso, "time that decisions take, by the number of jobs")
 	return b.String()
 }
 
@@ -76,7 +76,7 @@ func Figures() string {
 func FindFigure(name string) (*Figure, error) {
 	name = strings.TrimPrefix(strings.ToLower(name), "figure")
 	name = strings.TrimPrefix(strings.TrimSpace(name), "fig")
-	if name == Runtime || name == runtimeAlso {
+	if name == runtime || name == runtimeAlso {
 		return nil, nil
 	}
 	names := []string{}
@@ -89,7 +89,7 @@ func FindFigure(name string) (*Figure, error) {
 	if why, ok := unavailable[name]; ok {
 		return nil, fmt.Errorf("figure %s: %s", name, why)
 	}
-	return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(append(names, Runtime), ", "))
+	return nil, fmt.Errorf("figure %q: unknown, want one of %s", name, strings.Join(append(names, runtime), ", "))
 }
 
 // FigureOptions determine how a figure is run. Seeds are required; the zero value of all other fields reproduces the
@@ -153,7 +153,7 @@ func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
 	groups, policies := []string{}, map[string][]string{}
 	lines := f.lines(o.Compat)
 	for _, p := range o.Policies {
-		if !slices.ContainsFunc(lines, func(l Line) bool { return l.Policy == p }) {
+		if !slices.ContainsFunc(lines, func(l figureLine) bool { return l.Policy == p }) {
 			return nil, fmt.Errorf("figure %s has no line of %q", f.Name, p)
 		}
 	}
@@ -198,9 +198,9 @@ func (f *Figure) Sweep(o FigureOptions) (*Sweep, error) {
 const ours = "our mechanism"
 
 // lines returns the published lines and that of our best policy, in a separate group if the others use Gavel's code.
-func (f *Figure) lines(compat bool) []Line {
-	i := slices.IndexFunc(f.Lines, func(l Line) bool { return l.Policy == f.Against })
-	if i < 0 || !compat && slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Policy == f.Best }) {
+func (f *Figure) lines(compat bool) []figureLine {
+	i := slices.IndexFunc(f.Lines, func(l figureLine) bool { return l.Policy == f.Against })
+	if i < 0 || !compat && slices.ContainsFunc(f.Lines, func(l figureLine) bool { return l.Policy == f.Best }) {
 		return f.Lines
 	}
 	best := f.Lines[i]
@@ -241,7 +241,7 @@ func labelled(a, b string) string {
 }
 
 // at returns the published value at a load; NaN if none exists.
-func (f *Figure) at(l *Line, x float64) float64 {
+func (f *Figure) at(l *figureLine, x float64) float64 {
 	i := int(math.Round((x - f.first) / f.step))
 	if i < 0 || i >= len(l.Hours) {
 		return math.NaN()
@@ -250,7 +250,7 @@ func (f *Figure) at(l *Line, x float64) float64 {
 }
 
 // name returns the label of a line.
-func (f *Figure) name(l *Line) string {
+func (f *Figure) name(l *figureLine) string {
 	name := l.Policy
 	if l.Group != "" {
 		name += ", " + l.Group
@@ -321,7 +321,7 @@ func (f *Figure) ceiling() float64 {
 }
 
 // value returns our value of a line at a load in seconds; NaN unless every seed has one.
-func value(o *Outcome, l *Line, x float64) float64 {
+func value(o *Outcome, l *figureLine, x float64) float64 {
 	for k := range o.Scenarios {
 		if s := &o.Scenarios[k]; s.Group == l.Group && s.X == x {
 			r, ok := o.At(k).Row(l.Policy, l.Metric)

@@ -52,7 +52,7 @@ func keys(m map[string][][2]float64) (out []string) {
 }
 
 // same reports whether a line equals one of the source, whose last points may be continuation markers.
-func same(f *Figure, l *Line, points [][2]float64) bool {
+func same(f *Figure, l *figureLine, points [][2]float64) bool {
 	for i, v := range l.Hours {
 		if i >= len(points) || math.Abs(points[i][0]-f.x(i)) > 1e-4 || math.Abs(points[i][1]-v) > 0.005 {
 			return false
@@ -151,8 +151,8 @@ func TestBestIsBeside(t *testing.T) {
 				t.Errorf("figure %s, compat %v: a group of our mechanism %v", name, compat, alone)
 			}
 			lines := f.lines(compat)
-			published := f.Lines[slices.IndexFunc(f.Lines, func(l Line) bool { return l.Policy == want.against })]
-			ours := lines[slices.IndexFunc(lines, func(l Line) bool { return l.Policy == want.best && (l.Group == ours) == compat })]
+			published := f.Lines[slices.IndexFunc(f.Lines, func(l figureLine) bool { return l.Policy == want.against })]
+			ours := lines[slices.IndexFunc(lines, func(l figureLine) bool { return l.Policy == want.best && (l.Group == ours) == compat })]
 			if !slices.Equal(published.Hours, ours.Hours) || published.Metric != ours.Metric {
 				t.Errorf("figure %s: beside ours stand %v, published are %v", name, ours.Hours, published.Hours)
 			}

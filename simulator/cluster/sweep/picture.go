@@ -10,7 +10,6 @@ import (
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
-	"trainopt/simulator/cluster/render"
 	"trainopt/simulator/experiment"
 )
 
@@ -102,7 +101,7 @@ func (o *Outcome) distributions(scenario int) []chart.Chart {
 		for i := range o.Seeds {
 			c := &o.Cells[p][scenario][i]
 			if c.known() {
-				times = append(times, render.Hours(c.Result)...)
+				times = append(times, hoursText(c.Result)...)
 				ratios = append(ratios, o.fairness(c, scenario, i)...)
 			}
 		}
@@ -125,17 +124,17 @@ func (o *Outcome) utilization(scenario int) chart.Chart {
 	var lines []chart.Series
 	for p, policy := range o.Policies {
 		if c := &o.Cells[p][scenario][0]; c.known() {
-			l := render.UtilizationLine(policy, c.Result)
+			l := utilizationLine(policy, c.Result)
 			l.Class = chart.Class(p)
 			lines = append(lines, l)
 		}
 	}
-	return render.UtilizationChart(fmt.Sprintf("share of all devices that are taken; seed %d", o.Seeds[0]), lines)
+	return utilizationChart(fmt.Sprintf("share of all devices that are taken; seed %d", o.Seeds[0]), lines)
 }
 
 // WriteJobs writes all jobs of all runs as CSV.
 func (o *Outcome) WriteJobs(w io.Writer) error {
-	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, render.JobColumns...)}
+	lines := [][]string{append([]string{"scenario", "policy", "seed", "fairness"}, jobColumns...)}
 	for k := range o.Scenarios {
 		for p, policy := range o.Policies {
 			for i, seed := range o.Seeds {
@@ -149,7 +148,7 @@ func (o *Outcome) WriteJobs(w io.Writer) error {
 					if ratios != nil && !math.IsNaN(ratios[n]) {
 						ratio = strconv.FormatFloat(ratios[n], 'g', 6, 64)
 					}
-					lines = append(lines, append([]string{o.Scenarios[k].Name, policy, strconv.FormatUint(seed, 10), ratio}, render.JobCells(&c.Result.Jobs[n])...))
+					lines = append(lines, append([]string{o.Scenarios[k].Name, policy, strconv.FormatUint(seed, 10), ratio}, jobCells(&c.Result.Jobs[n])...))
 				}
 			}
 		}

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/simulator/cells"
 	"trainopt/simulator/cluster"
 	"trainopt/simulator/experiment"
 )
@@ -57,8 +56,8 @@ type Sweep struct {
 	Notes    []string
 }
 
-// Cell is one run.
-type Cell struct {
+// sweepCell is one run.
+type sweepCell struct {
 	Result *cluster.Result // nil if the run did not take place
 	// Reason explains missing figures; "" otherwise.
 	Reason string
@@ -66,14 +65,14 @@ type Cell struct {
 }
 
 // known reports whether the run has figures.
-func (c *Cell) known() bool { return c.Result != nil && c.Reason == "" }
+func (c *sweepCell) known() bool { return c.Result != nil && c.Reason == "" }
 
 // Outcome is the result of a sweep.
 type Outcome struct {
 	*Sweep
 	Comparison *experiment.Comparison
-	Cells      [][][]Cell // by policy, scenario and seed
-	isolated   [][]Cell   // by scenario and seed; nil if not requested
+	Cells      [][][]sweepCell // by policy, scenario and seed
+	isolated   [][]sweepCell   // by scenario and seed; nil if not requested
 }
 
 // baseline is the reference policy of finish-time fairness.
@@ -100,8 +99,8 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 			s.Progress(done, total)
 		}
 	}
-	options := cells.Options{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
-	lines, err := cells.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
+	options := experiment.CellOptions{Workers: s.Workers, Progress: func(k int) { tell(k, tasks[k].to-tasks[k].from-told[k]) }}
+	lines, err := experiment.Compute(ctx, len(tasks), options, func(ctx context.Context, k int) ([]line, error) {
 		return o.runLine(ctx, tasks[k], func(runs int) { tell(k, runs) }), nil
 	})
 	for k, of := range lines {
@@ -110,7 +109,7 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 		}
 		for i, l := range *of {
 			cell := &tasks[k].cells[tasks[k].from+i][tasks[k].seed]
-			*cell = Cell{Result: l.Result, Reason: l.Reason}
+			*cell = sweepCell{Result: l.Result, Reason: l.Reason}
 			if l.Err != "" {
 				cell.Err = errors.New(l.Err)
 			}
@@ -128,11 +127,11 @@ func Run(ctx context.Context, s *Sweep) (*Outcome, error) {
 
 // newOutcome allocates the cells of all runs.
 func newOutcome(s *Sweep) *Outcome {
-	o := &Outcome{Sweep: s, Cells: make([][][]Cell, len(s.Policies))}
-	grid := func() [][]Cell {
-		g := make([][]Cell, len(s.Scenarios))
+	o := &Outcome{Sweep: s, Cells: make([][][]sweepCell, len(s.Policies))}
+	grid := func() [][]sweepCell {
+		g := make([][]sweepCell, len(s.Scenarios))
 		for k := range g {
-			g[k] = make([]Cell, len(s.Seeds))
+			g[k] = make([]sweepCell, len(s.Seeds))
 		}
 		return g
 	}
@@ -150,7 +149,7 @@ func newOutcome(s *Sweep) *Outcome {
 // task is the runs of a policy with a seed on the scenarios from…to−1 of one group, executed sequentially.
 type task struct {
 	policy   string
-	cells    [][]Cell
+	cells    [][]sweepCell
 	seed     int
 	from, to int
 }
@@ -191,7 +190,7 @@ type line struct {
 func (o *Outcome) runLine(ctx context.Context, t task, tell func(runs int)) []line {
 	out := make([]line, t.to-t.from)
 	for k := t.from; k < t.to; k++ {
-		var cell Cell
+		var cell sweepCell
 		if ctx.Err() == nil {
 			cell = o.runOne(ctx, t.policy, &o.Scenarios[k], o.Seeds[t.seed])
 		}
@@ -217,10 +216,10 @@ func (o *Outcome) runLine(ctx context.Context, t task, tell func(runs int)) []li
 }
 
 // runOne performs one run. A panic is reported as an error of the cell.
-func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed uint64) (cell Cell) {
+func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed uint64) (cell sweepCell) {
 	defer func() {
 		if x := recover(); x != nil {
-			cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
+			cell = sweepCell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: panic: %v", policy, s.Name, seed, x)}
 		}
 	}()
 	// The generator is copied, since scenarios share it between seeds.
@@ -246,11 +245,11 @@ func (o *Outcome) runOne(ctx context.Context, policy string, s *Scenario, seed u
 	case errors.Is(err, cluster.ErrLimit):
 		cell.Reason = "stopped at the limit of simulated time"
 	case ctx.Err() != nil:
-		cell = Cell{}
+		cell = sweepCell{}
 	case inner.Err() != nil:
 		cell.Reason = fmt.Sprintf("stopped after %v of real time", o.Timeout)
 	default:
-		cell = Cell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: %w", policy, s.Name, seed, err)}
+		cell = sweepCell{Reason: "failed", Err: fmt.Errorf("policy %s, %s, seed %d: %w", policy, s.Name, seed, err)}
 	}
 	return cell
 }

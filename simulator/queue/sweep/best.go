@@ -10,7 +10,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 )
 
 // candidates returns the methods that Best runs: on equal processors every order with every backfilling; on platforms
@@ -31,7 +30,7 @@ func candidates(platform, compat bool, objective string) []Named {
 		}
 	}
 	for _, order := range []string{"fcfs", "saf", "sjf", "smallest"} {
-		for _, placement := range cores.Placements() {
+		for _, placement := range queue.Placements() {
 			out = append(out, Named{Name: order + "+easy+" + placement, Method: Method{Policy: order, Backfill: "easy", Placement: placement, Objective: objective}})
 		}
 	}
@@ -63,7 +62,7 @@ func (w *Workload) Best(ctx context.Context, m Method, window Window, p Preferen
 			results[c.Name], runs[c.Name] = r.Summary(), r
 		}
 	}
-	found, err := FrontOf(results)
+	found, err := frontOf(results)
 	if err != nil {
 		return nil, err
 	}

@@ -14,11 +14,11 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Criterion is a metric by which schedules are preferred.
-type Criterion uint8
+// criterion is a metric by which schedules are preferred.
+type criterion uint8
 
 const (
-	BySlowdown    Criterion = iota // mean bounded slowdown
+	BySlowdown    criterion = iota // mean bounded slowdown
 	ByEnergy                       // J
 	ByUtilization                  // 1 − utilization: the unused share of the machine
 	ByDeadlines                    // share of the jobs with a deadline that missed it
@@ -31,20 +31,20 @@ var criterionNames = [criteria]string{"slowdown", "energy", "utilization", "dead
 func Criteria() []string { return criterionNames[:] }
 
 // String returns the name of the criterion.
-func (c Criterion) String() string {
+func (c criterion) String() string {
 	if c >= criteria {
 		return fmt.Sprintf("metric %d", c)
 	}
 	return criterionNames[c]
 }
 
-// Vector holds a value for each criterion; lower is better, NaN means unknown.
-type Vector [criteria]float64
+// vector holds a value for each criterion; lower is better, NaN means unknown.
+type vector [criteria]float64
 
 // vectorOf returns the vector of a summary. Energy is unknown if the machine has none, deadlines if no job has one,
 // and all metrics if no job ended.
-func vectorOf(s *queue.Summary) Vector {
-	v := Vector{s.BoundedSlowdown.Mean, s.Energy, 1 - s.Utilization, math.NaN()}
+func vectorOf(s *queue.Summary) vector {
+	v := vector{s.BoundedSlowdown.Mean, s.Energy, 1 - s.Utilization, math.NaN()}
 	if s.Deadlines > 0 {
 		v[ByDeadlines] = float64(s.DeadlineMisses) / float64(s.Deadlines)
 	}
@@ -54,25 +54,25 @@ func vectorOf(s *queue.Summary) Vector {
 // Point is one schedule.
 type Point struct {
 	Name    string
-	Vector  Vector
+	Vector  vector
 	OnFront bool // not dominated; of equal points, the first by name
 }
 
-// Front holds all schedules, by name.
-type Front struct {
+// front holds all schedules, by name.
+type front struct {
 	Points []Point
 	// Known marks the criteria that are compared: those known for at least one point. A point for which one of them is
 	// unknown is never on the front.
 	Known [criteria]bool
 }
 
-// ErrNoFront means that no schedule can be selected.
-var ErrNoFront = errors.New("no result of which all metrics are known")
+// errNoFront means that no schedule can be selected.
+var errNoFront = errors.New("no result of which all metrics are known")
 
-// FrontOf determines the Pareto-optimal schedules among results by name. Schedules with unfinished jobs are an error, because incomplete work
+// frontOf determines the Pareto-optimal schedules among results by name. Schedules with unfinished jobs are an error, because incomplete work
 // would improve their metrics. O(n log n) for up to three known metrics, else O(n·front).
-func FrontOf(results map[string]queue.Summary) (*Front, error) {
-	f := &Front{}
+func frontOf(results map[string]queue.Summary) (*front, error) {
+	f := &front{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(results)) {
 		s := results[name]
@@ -89,11 +89,11 @@ func FrontOf(results map[string]queue.Summary) (*Front, error) {
 		return nil, errors.Join(problems...)
 	}
 	if len(f.Points) == 0 || f.Known == [criteria]bool{} {
-		return nil, fmt.Errorf("front of schedules: %w", ErrNoFront)
+		return nil, fmt.Errorf("front of schedules: %w", errNoFront)
 	}
 	on := pareto.Front(f.vectors())
 	if len(on) == 0 {
-		return nil, fmt.Errorf("front of schedules: %w", ErrNoFront)
+		return nil, fmt.Errorf("front of schedules: %w", errNoFront)
 	}
 	for _, i := range on {
 		f.Points[i].OnFront = true
@@ -102,7 +102,7 @@ func FrontOf(results map[string]queue.Summary) (*Front, error) {
 }
 
 // vectors returns the known values of all points, negated so that higher is better.
-func (f *Front) vectors() [][]float64 {
+func (f *front) vectors() [][]float64 {
 	var of [][]float64
 	for i := range f.Points {
 		var v []float64
@@ -125,7 +125,7 @@ func (p Preference) Validate() error {
 	sum := 0.0
 	for m, w := range p {
 		if !(w >= 0) || math.IsInf(w, 1) {
-			problems = append(problems, fmt.Errorf("preference: weight of %s is %v, want 0 or more", Criterion(m), w))
+			problems = append(problems, fmt.Errorf("preference: weight of %s is %v, want 0 or more", criterion(m), w))
 		}
 		sum += w
 	}
@@ -135,7 +135,7 @@ func (p Preference) Validate() error {
 	return errors.Join(problems...)
 }
 
-// String returns the form that ParsePreference accepts.
+// String returns the form that parsePreference accepts.
 func (p Preference) String() string {
 	var of []string
 	for m, w := range p {
@@ -146,8 +146,8 @@ func (p Preference) String() string {
 	return strings.Join(of, ",")
 }
 
-// ParsePreference parses "slowdown=2,energy=1". Metrics that are not named have weight 0.
-func ParsePreference(s string) (Preference, error) {
+// parsePreference parses "slowdown=2,energy=1". Metrics that are not named have weight 0.
+func parsePreference(s string) (Preference, error) {
 	var p Preference
 	var problems []error
 	seen := map[string]bool{}
@@ -178,20 +178,20 @@ func ParsePreference(s string) (Preference, error) {
 	return p, nil
 }
 
-// Choice is the point selected by a preference.
-type Choice struct {
+// pointChoice is the point selected by a preference.
+type pointChoice struct {
 	Point
 	Utility float64 // 1 for the best values of all weighted metrics, 0 for the worst
 	// Scores of the known metrics relative to the front, 1 at the best value and 0 at the worst; NaN for unknown
 	// metrics.
-	Scores Vector
+	Scores vector
 }
 
 // Choose returns the point of the front with the largest weighted mean of metrics, each normalised to its range on
 // the front, as in pareto.Select. A positive weight for an unknown metric is an error.
-func (f *Front) Choose(p Preference) (Choice, error) {
+func (f *front) Choose(p Preference) (pointChoice, error) {
 	if err := p.Validate(); err != nil {
-		return Choice{}, err
+		return pointChoice{}, err
 	}
 	var weights []float64
 	for m, known := range f.Known {
@@ -199,14 +199,14 @@ func (f *Front) Choose(p Preference) (Choice, error) {
 		case known:
 			weights = append(weights, p[m])
 		case p[m] > 0:
-			return Choice{}, fmt.Errorf("choose a schedule by %s: %s is not known of any", p, Criterion(m))
+			return pointChoice{}, fmt.Errorf("choose a schedule by %s: %s is not known of any", p, criterion(m))
 		}
 	}
 	c, err := pareto.Select(f.vectors(), weights, pareto.Normalisation{})
 	if err != nil {
-		return Choice{}, fmt.Errorf("choose a schedule by %s: %w", p, err)
+		return pointChoice{}, fmt.Errorf("choose a schedule by %s: %w", p, err)
 	}
-	choice := Choice{Point: f.Points[c.Index], Utility: c.Utility}
+	choice := pointChoice{Point: f.Points[c.Index], Utility: c.Utility}
 	k := 0
 	for m, known := range f.Known {
 		choice.Scores[m] = math.NaN()

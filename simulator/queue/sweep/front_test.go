@@ -20,7 +20,7 @@ func summary(slowdown, energy, utilization float64, misses int) queue.Summary {
 // Three schedules, one of which is dominated; each preference selects the best one for it, and an intermediate
 // preference the compromise.
 func TestChoose(t *testing.T) {
-	f, err := FrontOf(map[string]queue.Summary{
+	f, err := frontOf(map[string]queue.Summary{
 		"fast":   summary(1, 100, 0.5, 0),
 		"frugal": summary(9, 20, 0.5, 5),
 		"middle": summary(2, 30, 0.5, 1),
@@ -38,7 +38,7 @@ func TestChoose(t *testing.T) {
 		"slowdown=1": "fast", "energy=3": "frugal", "slowdown=1,energy=1": "middle", "slowdown=100,energy=1": "fast", "deadlines=1": "fast",
 		"utilization=1, energy=0.001": "frugal",
 	} {
-		p, err := ParsePreference(preference)
+		p, err := parsePreference(preference)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,20 +58,20 @@ func TestChoose(t *testing.T) {
 func TestUnknown(t *testing.T) {
 	a, b := summary(1, math.NaN(), 0.5, 0), summary(2, math.NaN(), 0.7, 0)
 	a.Deadlines, b.Deadlines = 0, 0
-	f, err := FrontOf(map[string]queue.Summary{"a": a, "b": b})
+	f, err := frontOf(map[string]queue.Summary{"a": a, "b": b})
 	if err != nil || f.Known != [criteria]bool{BySlowdown: true, ByUtilization: true} {
 		t.Fatalf("got %+v, %v", f, err)
 	}
 	if _, err := f.Choose(Preference{ByEnergy: 1}); err == nil || !strings.Contains(err.Error(), "energy is not known") {
 		t.Errorf("got %v, want that energy is not known", err)
 	}
-	f, err = FrontOf(map[string]queue.Summary{"a": a, "c": summary(5, 5, 0.1, 0)})
+	f, err = frontOf(map[string]queue.Summary{"a": a, "c": summary(5, 5, 0.1, 0)})
 	if err != nil || f.Points[0].OnFront || !f.Points[1].OnFront {
 		t.Errorf("got %+v, %v", f, err)
 	}
 	unfinished := summary(1, 1, 1, 0)
 	unfinished.Unfinished = 3
-	if _, err := FrontOf(map[string]queue.Summary{"x": unfinished}); err == nil || !strings.Contains(err.Error(), "x left 3 of 10 jobs unfinished") {
+	if _, err := frontOf(map[string]queue.Summary{"x": unfinished}); err == nil || !strings.Contains(err.Error(), "x left 3 of 10 jobs unfinished") {
 		t.Errorf("got %v, want a word on unfinished jobs", err)
 	}
 	for name, of := range map[string]map[string]queue.Summary{"none": nil, "blind": {"a": a, "b": {Jobs: 1, BoundedSlowdown: queue.MeanMax{Mean: math.NaN()}, Energy: 1, Utilization: math.NaN()}}} {
@@ -81,8 +81,8 @@ func TestUnknown(t *testing.T) {
 			c.Energy = math.NaN()
 			of["b"] = c
 		}
-		if _, err := FrontOf(of); !errors.Is(err, ErrNoFront) {
-			t.Errorf("%s: got %v, want %v", name, err, ErrNoFront)
+		if _, err := frontOf(of); !errors.Is(err, errNoFront) {
+			t.Errorf("%s: got %v, want %v", name, err, errNoFront)
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestFrontKeepsItsLaws(t *testing.T) {
 			draw := func(what string) float64 { return float64(rapid.IntRange(1, 5).Draw(t, what)) }
 			results[string(rune('a'+i))] = summary(draw("slowdown"), draw("energy"), draw("utilization")/5, int(draw("misses")))
 		}
-		f, err := FrontOf(results)
+		f, err := frontOf(results)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestBadPreferences(t *testing.T) {
 		"": "want metric=weight", "speed=1": "want metric=weight", "energy=x": "want a number", "energy=-1": "want 0 or more",
 		"energy=0": "all weights are 0", "energy=1,energy=2": "twice", "slowdown=NaN": "want 0 or more", "slowdown": "want metric=weight",
 	} {
-		if _, err := ParsePreference(s); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := parsePreference(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %q", s, err, want)
 		}
 	}
@@ -136,11 +136,11 @@ func FuzzParsePreference(f *testing.F) {
 	f.Add("slowdown=2,energy=1e-3")
 	f.Add("deadlines=0.5, utilization=1")
 	f.Fuzz(func(t *testing.T, s string) {
-		p, err := ParsePreference(s)
+		p, err := parsePreference(s)
 		if err != nil {
 			return
 		}
-		if q, err := ParsePreference(p.String()); err != nil || q != p {
+		if q, err := parsePreference(p.String()); err != nil || q != p {
 			t.Errorf("%q: %v becomes %v, %v", s, p, q, err)
 		}
 	})

@@ -14,14 +14,13 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 )
 
 // Rollout is the name of the policy that searches by rollouts (rlscheduler.Rollout; on platforms cores.Rollout).
 const Rollout = "rollout"
 
-// Learned is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
-const Learned = "learned"
+// learnedKind is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
+const learnedKind = "learned"
 
 // Method is a complete scheduling method.
 type Method struct {
@@ -79,7 +78,7 @@ func KindOf(policy string) Kind {
 	switch policy {
 	case Rollout:
 		return Search
-	case Learned:
+	case learnedKind:
 		return Builtin
 	}
 	if _, err := hdeeprm.ParsePair(policy); err == nil {
@@ -99,7 +98,7 @@ func Policies(platform bool) []string {
 		}
 		return slices.Concat(order.OrderNames(), []string{Rollout}, out)
 	}
-	return append(order.OrderNames(), Learned, Rollout)
+	return append(order.OrderNames(), learnedKind, Rollout)
 }
 
 // Settle fills in the defaults of the method for a workload. It returns an error for invalid combinations.
@@ -166,11 +165,11 @@ func (m *Method) settlePlatform(kind Kind) error {
 	if kind == Search && (m.Backfill != "easy" || m.Placement != "best") {
 		return fmt.Errorf("policy %s: on a platform it tries placements itself, with backfill easy", m.Policy)
 	}
-	if !slices.Contains(cores.Backfills(), m.Backfill) {
-		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(cores.Backfills(), ", "))
+	if !slices.Contains(queue.CoreBackfills(), m.Backfill) {
+		return fmt.Errorf("backfill %q: on a platform want one of %s", m.Backfill, strings.Join(queue.CoreBackfills(), ", "))
 	}
-	if !slices.Contains(cores.Placements(), m.Placement) {
-		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(cores.Placements(), ", "))
+	if !slices.Contains(queue.Placements(), m.Placement) {
+		return fmt.Errorf("placement %q: unknown, want one of %s", m.Placement, strings.Join(queue.Placements(), ", "))
 	}
 	if _, _, err := ParseObjective(m.Objective); err != nil {
 		return err
@@ -182,21 +181,21 @@ func (m *Method) settlePlatform(kind Kind) error {
 var aims = []struct {
 	name, short string
 	agent       hdeeprm.Objective
-	place       cores.Objective
+	place       queue.Objective
 }{
-	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, cores.Slowdown},
-	{"makespan", "finish", hdeeprm.Makespan, cores.Finish},
-	{"avg_job_completion", "completion", hdeeprm.Completion, cores.Slowdown},
-	{"avg_utilization", "utilization", hdeeprm.Utilization, cores.Finish},
-	{"energy_consumption", "energy", hdeeprm.Energy, cores.Energy},
-	{"edp", "edp", hdeeprm.EnergyDelay, cores.Energy},
+	{"avg_job_slowdown", "slowdown", hdeeprm.Slowdown, queue.Slowdown},
+	{"makespan", "finish", hdeeprm.Makespan, queue.Finish},
+	{"avg_job_completion", "completion", hdeeprm.Completion, queue.Slowdown},
+	{"avg_utilization", "utilization", hdeeprm.Utilization, queue.Finish},
+	{"energy_consumption", "energy", hdeeprm.Energy, queue.Energy},
+	{"edp", "edp", hdeeprm.EnergyDelay, queue.Energy},
 }
 
 // ParseObjective returns the objectives with the given HDeepRM or short name: the reward of agents, and the closest
 // objective of placements. "" means avg_job_slowdown for agents and early ends for placements.
-func ParseObjective(name string) (hdeeprm.Objective, cores.Objective, error) {
+func ParseObjective(name string) (hdeeprm.Objective, queue.Objective, error) {
 	if name == "" {
-		return hdeeprm.Slowdown, cores.Finish, nil
+		return hdeeprm.Slowdown, queue.Finish, nil
 	}
 	var known []string
 	for _, a := range aims {
@@ -222,7 +221,7 @@ func (w *Workload) Run(ctx context.Context, m Method, p Window) (*Run, error) {
 	switch {
 	case m.Agent != nil && w.Tree != nil:
 		err = r.agent(ctx)
-	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && (m.Policy == Rollout || m.Policy == Learned):
+	case m.Agent != nil || m.Heuristic != nil || w.Tree == nil && (m.Policy == Rollout || m.Policy == learnedKind):
 		err = r.episode(ctx)
 	case w.Tree != nil && KindOf(m.Policy) == Pair:
 		err = r.pair(ctx)

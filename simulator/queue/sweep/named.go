@@ -8,9 +8,9 @@ var named = map[string]string{"balanced": "slowdown=1,energy=1,utilization=1,dea
 // ParseNamed parses a preference: balanced, time, cost, resource, or weights.
 func ParseNamed(text string) (Preference, error) {
 	if weights, ok := named[text]; ok {
-		return ParsePreference(weights)
+		return parsePreference(weights)
 	}
-	p, err := ParsePreference(text)
+	p, err := parsePreference(text)
 	if err != nil {
 		err = fmt.Errorf("%s: %w; or balanced, time, cost, resource", text, err)
 	}
@@ -18,7 +18,7 @@ func ParseNamed(text string) (Preference, error) {
 }
 
 // Restrict sets the weights of unknown metrics to 0 in a balanced preference; others remain.
-func (f *Front) Restrict(p Preference) Preference {
+func (f *front) Restrict(p Preference) Preference {
 	if balanced, err := ParseNamed("balanced"); err != nil || p != balanced {
 		return p
 	}

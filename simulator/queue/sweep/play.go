@@ -13,7 +13,6 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 )
 
 // Agent is the content of a policy file of either kind.
@@ -86,7 +85,7 @@ func (r *Run) player(t *rlscheduler.Trace) (rlscheduler.Player, error) {
 		return m.Heuristic.Player(t.Jobs[p.Start : p.Start+p.Length]), nil
 	case m.Agent != nil:
 		return m.Agent.queue.Player(t, p.Start, p.Length)
-	case m.Policy == Learned:
+	case m.Policy == learnedKind:
 		a, err := rlscheduler.BuiltinAgent(m.Backfill)
 		if err != nil {
 			return nil, err
@@ -123,12 +122,12 @@ func (r *Run) order(ctx context.Context) error {
 		return err
 	}
 	m, p := &r.Method, r.Window
-	c := cores.Config{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
+	c := queue.CoresConfig{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
 		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress}
 	if m.Policy == Rollout {
-		c.Order, c.Rollout = "", &cores.Rollout{}
+		c.Order, c.Rollout = "", &queue.Rollout{}
 	}
-	r.Result, err = cores.Run(ctx, c)
+	r.Result, err = queue.RunCores(ctx, c)
 	return err
 }
 

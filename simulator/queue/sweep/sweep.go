@@ -7,6 +7,6 @@
 //	fmt.Println(run.Summary().BoundedSlowdown.Mean)
 //
 // A workload is for a machine of equal processors (orders of package queue, heuristics, agents and rollouts of
-// ancestors/rlscheduler) or for a platform.Tree (orders with placements of queue/cores, pairs of policies and agents of
+// ancestors/rlscheduler) or for a platform.Tree (orders with placements of queue, pairs of policies and agents of
 // ancestors/hdeeprm).
 package sweep

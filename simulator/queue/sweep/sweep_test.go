@@ -18,7 +18,6 @@ import (
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/queue/cores"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -143,7 +142,7 @@ func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	if got, want := mustRun(t, m, Method{Policy: "smallest-high_mem_bw"}, Window{}).Summary(), alone.Summary(); got.Energy != want.Energy || got.Wait != want.Wait {
 		t.Errorf("pair: %v, want %v", got, want)
 	}
-	placed, err := cores.Run(t.Context(), cores.Config{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: cores.Energy})
+	placed, err := queue.RunCores(t.Context(), queue.CoresConfig{Tree: m.Tree, Jobs: m.Jobs, Order: "saf", Placement: "energy", Objective: queue.Energy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -375,7 +374,7 @@ func TestLearnedComesWithTheProgram(t *testing.T) {
 	}
 	starts := map[string]float64{}
 	for _, backfill := range []string{"", "none"} {
-		r, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: backfill}, Window{})
+		r, err := w.Run(t.Context(), Method{Policy: learnedKind, Backfill: backfill}, Window{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,7 +388,7 @@ func TestLearnedComesWithTheProgram(t *testing.T) {
 	if len(starts) != 2 || starts["none"] == starts["rlscheduler"] {
 		t.Errorf("with and without backfilling alike: %v", starts)
 	}
-	if _, err := w.Run(t.Context(), Method{Policy: Learned, Backfill: "easy"}, Window{}); err == nil {
+	if _, err := w.Run(t.Context(), Method{Policy: learnedKind, Backfill: "easy"}, Window{}); err == nil {
 		t.Error("easy backfilling was taken, which it was not trained for")
 	}
 }

@@ -38,7 +38,7 @@ var ErrNothing = errors.New("no job can be simulated")
 type TraceOptions struct {
 	Procs int // processors of the machine; 0 means those of the trace
 	// AsPublished reads the trace as RLScheduler does, which accepts nearly every line; otherwise it is cleaned, see
-	// swf.Clean.
+	// swf.cleanLog.
 	AsPublished bool
 }
 

@@ -31,18 +31,18 @@ type Job struct {
 
 // The types of profiles, by their names in version 3.
 const (
-	Delay              = "delay"                               // Seconds elapse, on any machine
-	Parallel           = "parallel"                            // CPU contains the operations of each core
+	delay              = "delay"                               // Seconds elapse, on any machine
+	parallel           = "parallel"                            // CPU contains the operations of each core
 	Homogeneous        = "parallel_homogeneous"                // CPU contains the operations per core
-	HomogeneousTotal   = "parallel_homogeneous_total"          // CPU contains the operations of all cores together
-	Composed           = "composed"                            // Sequence is run in order, Repeat times
-	HomogeneousPFS     = "parallel_homogeneous_pfs"            // file system I/O; not simulated
-	DataStaging        = "data_staging"                        // data transfer between file systems; not simulated
-	SMPI               = "smpi"                                // replay of a trace; not simulated
-	Send               = "send"                                // message to the scheduler; not simulated
-	Receive            = "recv"                                // wait for a message; not simulated
-	ForkJoin           = "ForkJoinCompositionProfile"          // version 5 only; not simulated
-	Merge              = "ParallelTaskMergeCompositionProfile" // version 5 only; not simulated
+	homogeneousTotal   = "parallel_homogeneous_total"          // CPU contains the operations of all cores together
+	composed           = "composed"                            // Sequence is run in order, Repeat times
+	homogeneousPFS     = "parallel_homogeneous_pfs"            // file system I/O; not simulated
+	dataStaging        = "data_staging"                        // data transfer between file systems; not simulated
+	smpi               = "smpi"                                // replay of a trace; not simulated
+	send               = "send"                                // message to the scheduler; not simulated
+	receive            = "recv"                                // wait for a message; not simulated
+	forkJoin           = "ForkJoinCompositionProfile"          // version 5 only; not simulated
+	merge              = "ParallelTaskMergeCompositionProfile" // version 5 only; not simulated
 	spreadUniformly    = "DefinedAmountsSpreadUniformly"
 	usedForEach        = "DefinedAmountsUsedForEachValue"
 	generationStrategy = "generation_strategy"
@@ -50,18 +50,18 @@ const (
 
 // oldNames maps the names of versions before 3 and of version 5 to types.
 var oldNames = map[string]string{
-	"msg_par": Parallel, "msg_par_hg": Homogeneous, "msg_par_hg_tot": HomogeneousTotal, "msg_par_hg_pfs": HomogeneousPFS,
-	"DelayProfile": Delay, "ParallelTaskProfile": Parallel, "ParallelTaskHomogeneousProfile": Homogeneous,
-	"SequentialCompositionProfile":                  Composed,
-	"ParallelTaskOnStorageHomogeneousProfile":       HomogeneousPFS,
-	"ParallelTaskDataStagingBetweenStoragesProfile": DataStaging,
-	"TraceReplayProfile":                            SMPI,
+	"msg_par": parallel, "msg_par_hg": Homogeneous, "msg_par_hg_tot": homogeneousTotal, "msg_par_hg_pfs": homogeneousPFS,
+	"DelayProfile": delay, "ParallelTaskProfile": parallel, "ParallelTaskHomogeneousProfile": Homogeneous,
+	"SequentialCompositionProfile":                  composed,
+	"ParallelTaskOnStorageHomogeneousProfile":       homogeneousPFS,
+	"ParallelTaskDataStagingBetweenStoragesProfile": dataStaging,
+	"TraceReplayProfile":                            smpi,
 }
 
 // version5 maps types to the names of version 5.
 var version5 = map[string]string{
-	Delay: "DelayProfile", Parallel: "ParallelTaskProfile", Homogeneous: "ParallelTaskHomogeneousProfile",
-	HomogeneousTotal: "ParallelTaskHomogeneousProfile", Composed: "SequentialCompositionProfile",
+	delay: "DelayProfile", parallel: "ParallelTaskProfile", Homogeneous: "ParallelTaskHomogeneousProfile",
+	homogeneousTotal: "ParallelTaskHomogeneousProfile", composed: "SequentialCompositionProfile",
 }
 
 // Profile defines the work of a job.

@@ -94,7 +94,7 @@ func TestConvert(t *testing.T) {
 // Job names that are not numbers are kept beside the index in the workload.
 func TestConvertOfNamedJobs(t *testing.T) {
 	w := &Workload{Jobs: []Job{{ID: "w1!b", Submit: 3, Resources: 1, Profile: "p"}, {ID: "7", Submit: 1, Resources: 1, Profile: "p"}},
-		Profiles: map[string]Profile{"p": {Type: Delay, Seconds: 0.5}}}
+		Profiles: map[string]Profile{"p": {Type: delay, Seconds: 0.5}}}
 	c, err := w.Convert(ConvertOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestConvertWithMistakes(t *testing.T) {
 	}{
 		"no profile": {Workload{Jobs: []Job{{ID: "a", Resources: 1, Profile: "p"}}}, ConvertOptions{}, `job "a": profile: there is no profile "p"`},
 		"of itself": {Workload{Jobs: []Job{{ID: "a", Resources: 1, Profile: "p"}},
-			Profiles: map[string]Profile{"p": {Type: Composed, Sequence: []string{"p"}}}}, ConvertOptions{}, `"p" is composed of itself`},
+			Profiles: map[string]Profile{"p": {Type: composed, Sequence: []string{"p"}}}}, ConvertOptions{}, `"p" is composed of itself`},
 		"cores": {Workload{Jobs: []Job{{ID: "a", Resources: 3, Profile: "p"}},
-			Profiles: map[string]Profile{"p": {Type: Parallel, CPU: []float64{1, 2}}}}, ConvertOptions{}, `job "a": res: 3 cores, but cpu of profile "p" has 2 numbers`},
+			Profiles: map[string]Profile{"p": {Type: parallel, CPU: []float64{1, 2}}}}, ConvertOptions{}, `job "a": res: 3 cores, but cpu of profile "p" has 2 numbers`},
 		"speed": {Workload{}, ConvertOptions{Reference: -1}, "reference speed of -1"},
 		"large": {Workload{Jobs: []Job{{ID: "a", Resources: 1, Profile: "p"}},
-			Profiles: map[string]Profile{"p": {Type: Composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: Homogeneous, CPU: []float64{1e308}}}},
+			Profiles: map[string]Profile{"p": {Type: composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: Homogeneous, CPU: []float64{1e308}}}},
 			ConvertOptions{}, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -127,10 +127,10 @@ func (w *Workload) load(j *Job, name string, depth int) (load, error) {
 		l.notes["communication left out"] = true
 	}
 	switch p.Type {
-	case Delay:
+	case delay:
 		l.seconds = p.Seconds
-	case Homogeneous, HomogeneousTotal, Parallel:
-		if p.Type == Parallel && len(p.CPU) > 0 && len(p.CPU) != j.Resources {
+	case Homogeneous, homogeneousTotal, parallel:
+		if p.Type == parallel && len(p.CPU) > 0 && len(p.CPU) != j.Resources {
 			return load{}, fmt.Errorf("res: %d cores, but cpu of profile %q has %d numbers", j.Resources, name, len(p.CPU))
 		}
 		if len(p.CPU) > 0 {
@@ -139,13 +139,13 @@ func (w *Workload) load(j *Job, name string, depth int) (load, error) {
 				l.notes["cores of unequal work: all get that of the one with most"] = true
 			}
 		}
-		if p.Type == HomogeneousTotal {
+		if p.Type == homogeneousTotal {
 			l.ops /= float64(j.Resources)
 		}
 		if l.ops == 0 && l.notes["communication left out"] {
 			return load{}, refusal("profile of communication alone")
 		}
-	case Composed:
+	case composed:
 		return w.composed(j, p, l, depth)
 	default:
 		return load{}, refusal(fmt.Sprintf("profile of type %q", p.Type))
@@ -204,7 +204,7 @@ func FromJobs(jobs []order.Job, resources int) *Workload {
 	names := map[string]string{}
 	for i := range jobs {
 		j := &jobs[i]
-		p := Profile{Type: Delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
+		p := Profile{Type: delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
 		if j.Ops > 0 {
 			p.Type, p.Seconds, p.CPU, p.Com = Homogeneous, 0, []float64{j.Ops}, []float64{0}
 		}

@@ -280,12 +280,12 @@ func (f *fields) extraData() {
 // ofType reads the fields specific to the type of a profile.
 func (f *fields) ofType(p *Profile) {
 	switch p.Type {
-	case Delay:
+	case delay:
 		f.need("delay")
 		p.Seconds = f.number("delay", 0, 0)
-	case Parallel, Homogeneous, HomogeneousTotal:
+	case parallel, Homogeneous, homogeneousTotal:
 		p.CPU, p.Com = f.numbers("cpu"), f.numbers("com")
-		if p.Type == Parallel {
+		if p.Type == parallel {
 			if n := len(p.CPU); n > 0 && len(p.Com) > 0 && len(p.Com) != n*n {
 				f.mistakes.add("%s: com: %d numbers for %d cores, want %d", f.where, len(p.Com), n, n*n)
 			}
@@ -298,13 +298,13 @@ func (f *fields) ofType(p *Profile) {
 		if f.take(generationStrategy, &strategy, "the name of a strategy") {
 			switch strategy {
 			case spreadUniformly:
-				p.Type = HomogeneousTotal
+				p.Type = homogeneousTotal
 			case usedForEach:
 			default:
 				f.mistakes.add("%s: %s: %q, want %s or %s", f.where, generationStrategy, strategy, usedForEach, spreadUniformly)
 			}
 		}
-	case Composed:
+	case composed:
 		f.need("seq")
 		f.take("seq", &p.Sequence, "a list of names of profiles")
 		if _, ok := f.all["nb"]; ok { // before version 2

@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// Fields and Stats are the arguments supported by Stat.
+// fieldNames and Stats are the arguments supported by Stat.
 var (
-	Fields = []string{"req_time", "size", "mem", "mem_bw"}
-	Stats  = []string{"min", "max", "mean", "median", "p95", "p99"}
+	fieldNames = []string{"req_time", "size", "mem", "mem_bw"}
+	stats      = []string{"min", "max", "mean", "median", "p95", "p99"}
 )
 
 // Stat returns a statistic of a field over all jobs, as printed by hdeeprm-jobstat: requested time (s), size (cores),
 // memory (MB) or bandwidth (GB/s) per core. Percentiles are interpolated between jobs. A workload without jobs is an
 // error.
 func (w *Workload) Stat(field, stat string) (float64, error) {
-	if !slices.Contains(Fields, field) {
-		return 0, fmt.Errorf("statistics of jobs: unknown field %q; there are %s", field, strings.Join(Fields, ", "))
+	if !slices.Contains(fieldNames, field) {
+		return 0, fmt.Errorf("statistics of jobs: unknown field %q; there are %s", field, strings.Join(fieldNames, ", "))
 	}
 	values := make([]float64, len(w.Jobs))
 	for i, j := range w.Jobs {
@@ -57,7 +57,7 @@ func (w *Workload) Stat(field, stat string) (float64, error) {
 	case "p99":
 		return Percentile(values, 99), nil
 	}
-	return 0, fmt.Errorf("statistics of jobs: unknown statistic %q; there are %s", stat, strings.Join(Stats, ", "))
+	return 0, fmt.Errorf("statistics of jobs: unknown statistic %q; there are %s", stat, strings.Join(stats, ", "))
 }
 
 // Percentile returns the p-th percentile of ascending values, interpolated as in NumPy's default; NaN without values.

@@ -2,11 +2,9 @@ package batsim
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -224,74 +222,4 @@ func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
 	}
 	_, err := fmt.Fprintf(w, "%s\n%s\n", strings.Join(names, ","), strings.Join(values, ","))
 	return err
-}
-
-// WriteScheduleJSON writes Schedule as version 5 does (out/schedule.json): an object with sorted names.
-func WriteScheduleJSON(w io.Writer, r *queue.Result, o TableOptions) error {
-	o.SinceSubmission = true
-	values := map[string]any{}
-	for _, c := range Schedule(r, o) {
-		values[c.Name] = c.Value
-	}
-	text, err := json.MarshalIndent(values, "", "  ")
-	if err != nil {
-		return fmt.Errorf("write schedule: %w", err)
-	}
-	_, err = w.Write(append(text, '\n'))
-	return err
-}
-
-// WriteMachineStates writes the numbers of computing and idle cores at each change (out_machine_states.csv). All cores
-// are always on: none sleeps or is being switched.
-func WriteMachineStates(w io.Writer, r *queue.Result) error {
-	type change struct {
-		at    float64
-		cores int
-	}
-	var changes []change
-	for i := range r.Jobs {
-		if out := &r.Jobs[i]; ended(out) {
-			changes = append(changes, change{out.Start, out.Job.Procs}, change{out.End, -out.Job.Procs})
-		}
-	}
-	slices.SortStableFunc(changes, func(a, b change) int {
-		switch {
-		case a.at < b.at:
-			return -1
-		case a.at > b.at:
-			return 1
-		}
-		return 0
-	})
-	b := bufio.NewWriter(w)
-	b.WriteString("time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing\n")
-	busy := 0
-	row := func(at float64) { fmt.Fprintf(b, "%s,0,0,0,%d,%d\n", decimals(at), r.Procs-busy, busy) }
-	if len(changes) == 0 || changes[0].at > 0 {
-		row(0)
-	}
-	for i, c := range changes {
-		busy += c.cores
-		if i+1 == len(changes) || changes[i+1].at != c.at {
-			row(c.at)
-		}
-	}
-	return b.Flush()
-}
-
-// PState is a change of cores to a power state at a time in s.
-type PState struct {
-	Time  float64
-	Cores []int32
-	State uint8
-}
-
-// WritePStates writes changes of power states (out_pstate_changes.csv), one line per change.
-func WritePStates(w io.Writer, changes []PState) error {
-	b := bufio.NewWriter(w)
-	b.WriteString("time,machine_id,new_pstate\n")
-	for _, c := range changes {
-		fmt.Fprintf(b, "%s,%s,%d\n", decimals(c.Time), FormatIntervals(c.Cores), c.State)
-	}
-	return b.Flush()
 }

@@ -48,7 +48,7 @@ b,w7,"p,1",3.000000,2,4.000000,0,COMPLETED_WALLTIME_REACHED,12.000000,4.000000,1
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
-	rows, err := ReadJobs(strings.NewReader(b.String()))
+	rows, err := readJobs(strings.NewReader(b.String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,14 +76,6 @@ trainopt,1234.500000,16.000000,3.250000,13.000000,9.000000,1.062500,5.750000,2.2
 	names := strings.Split(strings.Split(b.String(), "\n")[0], ",")
 	if !slices.IsSorted(names) {
 		t.Errorf("the columns are not in lexicographic order: %v", names)
-	}
-	b.Reset()
-	if err := WriteScheduleJSON(&b, result(), TableOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	var v map[string]any
-	if err := json.Unmarshal([]byte(b.String()), &v); err != nil || v["makespan"] != 14.0 || v["nb_jobs"] != 4.0 || len(v) != len(names) {
-		t.Errorf("as JSON: %v, %v", v, err)
 	}
 }
 
@@ -142,32 +134,6 @@ func TestPublishedSchedules(t *testing.T) {
 	}
 }
 
-func TestWriteMachineStates(t *testing.T) {
-	var b strings.Builder
-	if err := WriteMachineStates(&b, result()); err != nil {
-		t.Fatal(err)
-	}
-	const want = `time,nb_sleeping,nb_switching_on,nb_switching_off,nb_idle,nb_computing
-0.000000,0,0,0,8,0
-2.000000,0,0,0,3,5
-12.000000,0,0,0,6,2
-16.000000,0,0,0,8,0
-`
-	if b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
-	}
-}
-
-func TestWritePStates(t *testing.T) {
-	var b strings.Builder
-	if err := WritePStates(&b, []PState{{0, []int32{0, 1, 3}, 0}, {2.5, []int32{3}, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if want := "time,machine_id,new_pstate\n0.000000,0-1 3,0\n2.500000,3,2\n"; b.String() != want {
-		t.Errorf("got\n%swant\n%s", b.String(), want)
-	}
-}
-
 func TestReadJobsWithMistakes(t *testing.T) {
 	const head = "job_id,submission_time,starting_time,finish_time,success,allocated_resources\n"
 	for name, c := range map[string]struct{ text, want string }{
@@ -180,7 +146,7 @@ func TestReadJobsWithMistakes(t *testing.T) {
 		"no times": {head + "1,,,,1,\n", "submission_time is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if _, err := ReadJobs(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := readJobs(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
 		})
@@ -271,7 +237,7 @@ func FuzzParseIntervals(f *testing.F) {
 func FuzzReadJobs(f *testing.F) {
 	f.Add("job_id,submission_time,starting_time,finish_time,success,allocated_resources\n1,0,1,3,1,0-2\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		rows, err := ReadJobs(strings.NewReader(text))
+		rows, err := readJobs(strings.NewReader(text))
 		for _, r := range rows {
 			if err == nil && math.IsNaN(r.Submit) {
 				t.Fatalf("%+v", r)

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// JobRow is one line of a table of jobs. Times are in s; missing times are NaN, as in rejected jobs.
-type JobRow struct {
+// jobRow is one line of a table of jobs. Times are in s; missing times are NaN, as in rejected jobs.
+type jobRow struct {
 	ID, Workload, Profile string
 	Submit                float64
 	Resources             int
@@ -25,9 +25,9 @@ type JobRow struct {
 	Metadata              string
 }
 
-// ReadJobs reads a table of jobs of any Batsim version: columns in any order, unknown ones ignored, success and states
+// readJobs reads a table of jobs of any Batsim version: columns in any order, unknown ones ignored, success and states
 // optional. Errors name the line and the column.
-func ReadJobs(r io.Reader) ([]JobRow, error) {
+func readJobs(r io.Reader) ([]jobRow, error) {
 	t, err := readTable(r)
 	if err != nil {
 		return nil, fmt.Errorf("read table of jobs: %w", err)
@@ -37,7 +37,7 @@ func ReadJobs(r io.Reader) ([]JobRow, error) {
 			return nil, fmt.Errorf("read table of jobs: no column %s", need)
 		}
 	}
-	rows := make([]JobRow, 0, len(t.rows))
+	rows := make([]jobRow, 0, len(t.rows))
 	for i := range t.rows {
 		row, err := t.job(i)
 		if err != nil {
@@ -97,8 +97,8 @@ func (t *table) number(row int, name string) (float64, error) {
 }
 
 // job decodes row i in the columns of any version.
-func (t *table) job(i int) (JobRow, error) {
-	j := JobRow{ID: t.text(i, "job_id"), Workload: t.text(i, "workload_name"), Profile: t.text(i, "profile"),
+func (t *table) job(i int) (jobRow, error) {
+	j := jobRow{ID: t.text(i, "job_id"), Workload: t.text(i, "workload_name"), Profile: t.text(i, "profile"),
 		State: t.text(i, "final_state"), Metadata: t.text(i, "metadata")}
 	var errs []error
 	number := func(name string) float64 {

@@ -100,7 +100,7 @@ func (p Profile) fields(version int) (map[string]any, error) {
 			}
 		}
 		return f, nil
-	case p.Type == HomogeneousTotal:
+	case p.Type == homogeneousTotal:
 		f[generationStrategy] = spreadUniformly
 	}
 	f["type"] = version5[p.Type]
@@ -117,16 +117,16 @@ func (p Profile) fields(version int) (map[string]any, error) {
 // ofType sets the fields specific to a type; false for types whose fields are all in Extra.
 func (p Profile) ofType(f map[string]any) bool {
 	switch p.Type {
-	case Delay:
+	case delay:
 		f["delay"] = p.Seconds
-	case Parallel:
+	case parallel:
 		if p.CPU != nil {
 			f["cpu"] = p.CPU
 		}
 		if p.Com != nil {
 			f["com"] = p.Com
 		}
-	case Homogeneous, HomogeneousTotal:
+	case Homogeneous, homogeneousTotal:
 		one := func(v []float64) float64 {
 			if len(v) > 0 {
 				return v[0]
@@ -134,7 +134,7 @@ func (p Profile) ofType(f map[string]any) bool {
 			return 0
 		}
 		f["cpu"], f["com"] = one(p.CPU), one(p.Com)
-	case Composed:
+	case composed:
 		f["seq"] = p.Sequence
 		if p.Sequence == nil {
 			f["seq"] = []string{}

@@ -48,25 +48,25 @@ func (o Options) Validate() error {
 const (
 	Damaged     = "line is not a job"
 	CutOff      = "file is cut off"
-	NoNumber    = "no job number"
-	SameNumber  = "job number seen before"
-	NoSubmit    = "no submission time"
-	NoRun       = "no run time"
-	NoProcs     = "no processors"
-	TooLarge    = "larger than the machine"
-	PartOfJob   = "part of a job (status 2 to 4)"
-	OutOfBounds = "number out of bounds"
+	noNumber    = "no job number"
+	sameNumber  = "job number seen before"
+	noSubmit    = "no submission time"
+	noRun       = "no run time"
+	noProcs     = "no processors"
+	tooLarge    = "larger than the machine"
+	partOfJob   = "part of a job (status 2 to 4)"
+	outOfBounds = "number out of bounds"
 )
 
 // Adjustments of used jobs.
 const (
-	Capped     = "processors cut to the machine's"
-	NoEstimate = "no requested time: the run time taken"
-	NotInOrder = "not in the order of submission: sorted"
+	capped     = "processors cut to the machine's"
+	noEstimate = "no requested time: the run time taken"
+	notInOrder = "not in the order of submission: sorted"
 )
 
-// Count is a number of jobs and the line of the first.
-type Count struct {
+// problemCount is a number of jobs and the line of the first.
+type problemCount struct {
 	Jobs, Line int
 }
 
@@ -80,8 +80,8 @@ type Trace struct {
 	Lines  int // lines read, including comments and blank lines
 	Extra  int // columns beyond the 18th, ignored
 
-	Dropped  map[string]Count // jobs by reason; every job read is in Jobs or here, except those after the First
-	Adjusted map[string]Count // jobs by adjustment
+	Dropped  map[string]problemCount // jobs by reason; every job read is in Jobs or here, except those after the First
+	Adjusted map[string]problemCount // jobs by adjustment
 }
 
 // Summary returns the account in one line; "" if nothing was dropped or adjusted.
@@ -89,7 +89,7 @@ func (t *Trace) Summary() string {
 	var parts []string
 	for _, m := range []struct {
 		what  string
-		count map[string]Count
+		count map[string]problemCount
 	}{{"dropped", t.Dropped}, {"changed", t.Adjusted}} {
 		for _, reason := range slices.Sorted(maps.Keys(m.count)) {
 			c := m.count[reason]
@@ -116,21 +116,21 @@ func Load(path string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", path, err)
 	}
-	t, err := Clean(r, o)
+	t, err := cleanLog(r, o)
 	if err != nil {
 		return nil, fmt.Errorf("trace %s: %w", path, err)
 	}
 	return t, nil
 }
 
-// Clean returns the jobs that a simulation can use: those with a number, a submission time, a run time and processors,
+// cleanLog returns the jobs that a simulation can use: those with a number, a submission time, a run time and processors,
 // without duplicates, jobs larger than the machine, and parts of other jobs. O(n), and O(n log n) if they are not in
 // order.
-func Clean(r *Reader, o Options) (*Trace, error) {
+func cleanLog(r *Reader, o Options) (*Trace, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
-	c := cleaner{o: o, t: &Trace{Dropped: map[string]Count{}, Adjusted: map[string]Count{}}}
+	c := cleaner{o: o, t: &Trace{Dropped: map[string]problemCount{}, Adjusted: map[string]problemCount{}}}
 	if err := c.readAll(r); err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (c *cleaner) excuse(err error, line int) error {
 }
 
 // drop counts a job for a reason of dropping or adjusting.
-func drop(m map[string]Count, reason string, line int) {
+func drop(m map[string]problemCount, reason string, line int) {
 	k, ok := m[reason]
 	if !ok {
 		k.Line = line
@@ -239,11 +239,11 @@ func (c *cleaner) add(rec *Record, line int) {
 	}
 	id := int(rec[Number])
 	if c.twice(id) {
-		drop(c.t.Dropped, SameNumber, line)
+		drop(c.t.Dropped, sameNumber, line)
 		return
 	}
 	if procs > float64(c.procs) {
-		drop(c.t.Adjusted, Capped, line)
+		drop(c.t.Adjusted, capped, line)
 		procs = float64(c.procs)
 	}
 	j := order.Job{
@@ -256,7 +256,7 @@ func (c *cleaner) add(rec *Record, line int) {
 		j.Memory = kb / 1000
 	}
 	if j.Request <= 0 {
-		drop(c.t.Adjusted, NoEstimate, line)
+		drop(c.t.Adjusted, noEstimate, line)
 		j.Request = j.Run
 	} else if c.o.Kill {
 		j.Limit = j.Request
@@ -264,7 +264,7 @@ func (c *cleaner) add(rec *Record, line int) {
 	if n := len(c.t.Jobs); n > 0 {
 		last := &c.t.Jobs[n-1]
 		if j.Submit < last.Submit || j.Submit == last.Submit && j.ID < last.ID {
-			drop(c.t.Adjusted, NotInOrder, line)
+			drop(c.t.Adjusted, notInOrder, line)
 			c.unsorted++
 		}
 	}
@@ -275,19 +275,19 @@ func (c *cleaner) add(rec *Record, line int) {
 func (c *cleaner) unfit(rec *Record, procs float64) string {
 	switch {
 	case rec[Number] < 0:
-		return NoNumber
+		return noNumber
 	case rec[Submit] < 0:
-		return NoSubmit
+		return noSubmit
 	case rec[Run] <= 0:
-		return NoRun
+		return noRun
 	case procs <= 0:
-		return NoProcs
+		return noProcs
 	case rec[Status] >= 2 && rec[Status] <= 4:
-		return PartOfJob
+		return partOfJob
 	case rec[Number] > 1<<53 || rec[Submit] > maxSeconds || rec[Run] > maxSeconds || rec[RequestedTime] > maxSeconds:
-		return OutOfBounds
+		return outOfBounds
 	case procs > float64(c.procs) && !c.o.CapProcs:
-		return TooLarge
+		return tooLarge
 	}
 	return ""
 }

@@ -7,10 +7,10 @@ import (
 )
 
 // Header contains the comments before the first job, in order.
-type Header []Comment
+type Header []comment
 
-// Comment is one line of a header: "; Label: Text". A line without a label continues the previous one.
-type Comment struct {
+// comment is one line of a header: "; Label: Text". A line without a label continues the previous one.
+type comment struct {
 	Label, Text string
 }
 
@@ -22,17 +22,17 @@ var labels = []string{
 }
 
 // parseComment parses the text after ";". An unknown label is accepted unless it is indented like a continuation.
-func parseComment(s string) Comment {
+func parseComment(s string) comment {
 	s = strings.TrimRight(s, " \t\r\n")
 	text := strings.TrimLeft(s, " \t")
 	label, rest, found := strings.Cut(text, ":")
 	if !found || !word(label) || rest != "" && !strings.ContainsAny(rest[:1], " \t") {
-		return Comment{Text: text}
+		return comment{Text: text}
 	}
 	if !slices.Contains(labels, label) && len(s)-len(text) > 2 {
-		return Comment{Text: text}
+		return comment{Text: text}
 	}
-	return Comment{label, strings.TrimSpace(rest)}
+	return comment{label, strings.TrimSpace(rest)}
 }
 
 // word reports whether a text has the form of a label: ASCII letters and digits, at least one.

@@ -35,8 +35,8 @@ const (
 	Fields
 )
 
-// Unknown returns a record with −1 in every field.
-func Unknown() Record {
+// unknown returns a record with −1 in every field.
+func unknown() Record {
 	var r Record
 	for i := range r {
 		r[i] = -1

@@ -104,18 +104,18 @@ func clean(text string, o Options) (*Trace, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Clean(r, o)
+	return cleanLog(r, o)
 }
 
 // line returns a job with the given number, submission, run time, allocated and requested processors, requested time
 // and status.
 func line(v ...float64) string {
-	r := Unknown()
+	r := unknown()
 	for i, f := range []int{Number, Submit, Run, Allocated, Requested, RequestedTime, Status}[:len(v)] {
 		r[f] = v[i]
 	}
 	var b strings.Builder
-	w := NewWriter(&b)
+	w := newWriter(&b)
 	w.Write(&r)
 	w.Close()
 	return b.String()
@@ -127,8 +127,8 @@ func TestClean(t *testing.T) {
 		text     string
 		o        Options
 		jobs     string // ID, submission, run time, processors, request, limit
-		dropped  map[string]Count
-		adjusted map[string]Count
+		dropped  map[string]problemCount
+		adjusted map[string]problemCount
 		err      string
 	}{
 		"good":              {text: good, jobs: "[1 0 60 4 90 0]"},
@@ -136,22 +136,22 @@ func TestClean(t *testing.T) {
 		"killed":            {text: good, o: Options{Kill: true}, jobs: "[1 0 60 4 90 90]"},
 		"asked for":         {text: line(1, 0, 5, 8, 4, 9), o: Options{RequestedProcs: true}, jobs: "[1 0 5 4 9 0]"},
 		"had, not asked":    {text: line(1, 0, 5, 8, -1, 9), o: Options{RequestedProcs: true}, jobs: "[1 0 5 8 9 0]"},
-		"no estimate":       {text: line(1, 0, 5, 8, 4, -1), jobs: "[1 0 5 8 5 0]", adjusted: map[string]Count{NoEstimate: {1, 11}}},
-		"no number":         {text: good + line(-1, 0, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{NoNumber: {1, 12}}},
-		"no submission":     {text: good + line(2, -1, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{NoSubmit: {1, 12}}},
-		"no run time":       {text: good + line(2, 0, 0, 1, 1) + line(3, 0, -1, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{NoRun: {2, 12}}},
-		"no processors":     {text: good + line(2, 0, 5, 0, -1), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{NoProcs: {1, 12}}},
-		"too large":         {text: good + line(2, 200, 5, 101, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{TooLarge: {1, 12}}},
-		"too large, cut":    {text: good + line(2, 200, 5, 101, 1, 9), o: Options{CapProcs: true}, jobs: "[1 0 60 4 90 0] [2 100 5 100 9 0]", adjusted: map[string]Count{Capped: {1, 12}}},
-		"parts":             {text: good + line(2, 200, 5, 1, 1, 9, 2) + line(2, 300, 5, 1, 1, 9, 3), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{PartOfJob: {2, 12}}},
-		"far away":          {text: good + line(2, 1e15, 5, 1, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{OutOfBounds: {1, 12}}},
-		"twice":             {text: good + good, jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{SameNumber: {1, 12}}},
-		"twice, not in row": {text: line(2, 9, 5, 1, 1, 9) + line(1, 9, 5, 1, 1, 9) + line(2, 9, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [2 0 5 1 9 0]", dropped: map[string]Count{SameNumber: {1, 13}}, adjusted: map[string]Count{NotInOrder: {1, 12}}},
-		"unsorted":          {text: line(3, 9, 5, 1, 1, 9) + line(1, 7, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [3 2 5 1 9 0]", adjusted: map[string]Count{NotInOrder: {1, 12}}},
+		"no estimate":       {text: line(1, 0, 5, 8, 4, -1), jobs: "[1 0 5 8 5 0]", adjusted: map[string]problemCount{noEstimate: {1, 11}}},
+		"no number":         {text: good + line(-1, 0, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noNumber: {1, 12}}},
+		"no submission":     {text: good + line(2, -1, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noSubmit: {1, 12}}},
+		"no run time":       {text: good + line(2, 0, 0, 1, 1) + line(3, 0, -1, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noRun: {2, 12}}},
+		"no processors":     {text: good + line(2, 0, 5, 0, -1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noProcs: {1, 12}}},
+		"too large":         {text: good + line(2, 200, 5, 101, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{tooLarge: {1, 12}}},
+		"too large, cut":    {text: good + line(2, 200, 5, 101, 1, 9), o: Options{CapProcs: true}, jobs: "[1 0 60 4 90 0] [2 100 5 100 9 0]", adjusted: map[string]problemCount{capped: {1, 12}}},
+		"parts":             {text: good + line(2, 200, 5, 1, 1, 9, 2) + line(2, 300, 5, 1, 1, 9, 3), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{partOfJob: {2, 12}}},
+		"far away":          {text: good + line(2, 1e15, 5, 1, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{outOfBounds: {1, 12}}},
+		"twice":             {text: good + good, jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{sameNumber: {1, 12}}},
+		"twice, not in row": {text: line(2, 9, 5, 1, 1, 9) + line(1, 9, 5, 1, 1, 9) + line(2, 9, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [2 0 5 1 9 0]", dropped: map[string]problemCount{sameNumber: {1, 13}}, adjusted: map[string]problemCount{notInOrder: {1, 12}}},
+		"unsorted":          {text: line(3, 9, 5, 1, 1, 9) + line(1, 7, 5, 1, 1, 9), jobs: "[1 0 5 1 9 0] [3 2 5 1 9 0]", adjusted: map[string]problemCount{notInOrder: {1, 12}}},
 		"the first two":     {text: good + line(2, 200, 5, 1, 1, 9) + line(3, 200, 5, 1, 1, 9), o: Options{First: 2}, jobs: "[1 0 60 4 90 0] [2 100 5 1 9 0]"},
 		"enough":            {text: good + "1 2 3\n", o: Options{First: 1}, jobs: "[1 0 60 4 90 0]"}, // nothing is read beyond the first
 		"damaged":           {text: "1 2 3\n" + good, err: "line 11: 3 fields, want 18"},
-		"damaged, skipped":  {text: "1 2 3\n" + good, o: Options{SkipDamaged: true}, jobs: "[1 0 60 4 90 0]", dropped: map[string]Count{Damaged: {1, 11}}},
+		"damaged, skipped":  {text: "1 2 3\n" + good, o: Options{SkipDamaged: true}, jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{Damaged: {1, 11}}},
 		"none":              {text: line(1, 0, 0, 1, 1), err: "no job can be used: dropped 1: no run time (first in line 11)"},
 		"bad options":       {text: good, o: Options{Procs: -1, First: -1}, err: "-1 processors"},
 	} {
@@ -236,7 +236,7 @@ func TestRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var want []Record
 		var b bytes.Buffer
-		w := NewWriter(&b)
+		w := newWriter(&b)
 		h := Header{{"Version", "2.2"}, {"Note", "a"}, {"", "and b"}}
 		w.Header(h)
 		for range rapid.IntRange(0, 5).Draw(t, "jobs") {
@@ -327,7 +327,7 @@ func FuzzClean(f *testing.F) {
 		if err != nil {
 			return
 		}
-		trace, err := Clean(r, Options{SkipDamaged: skip, CapProcs: skip})
+		trace, err := cleanLog(r, Options{SkipDamaged: skip, CapProcs: skip})
 		if err != nil {
 			return
 		}
@@ -347,7 +347,7 @@ func FuzzClean(f *testing.F) {
 func BenchmarkClean(b *testing.B) {
 	var text bytes.Buffer
 	text.WriteString("; MaxProcs: 1024\n")
-	w := NewWriter(&text)
+	w := newWriter(&text)
 	for i := range 1_000_000 {
 		r := Record{float64(i + 1), float64(i * 37), 12, float64(60 + i%9777), 16, -1, -1, 16, 36000, -1, 1, float64(i % 97), 3, -1, 1, -1, -1, -1}
 		w.Write(&r)
@@ -359,7 +359,7 @@ func BenchmarkClean(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		trace, err := Clean(r, Options{})
+		trace, err := cleanLog(r, Options{})
 		if err != nil || len(trace.Jobs) != 1_000_000 {
 			b.Fatal(err)
 		}

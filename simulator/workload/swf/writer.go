@@ -14,18 +14,18 @@ import (
 	"trainopt/optimizer/schedule/order"
 )
 
-// Writer writes a trace: the header first, then jobs. Close must be called; it returns the first error of any call.
-type Writer struct {
+// writer writes a trace: the header first, then jobs. Close must be called; it returns the first error of any call.
+type writer struct {
 	out  *bufio.Writer
 	line []byte
 	err  error
 }
 
-// NewWriter returns a writer to w, which it does not close.
-func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(w, 1<<16)} }
+// newWriter returns a writer to w, which it does not close.
+func newWriter(w io.Writer) *writer { return &writer{out: bufio.NewWriterSize(w, 1<<16)} }
 
 // Header writes comments. Line breaks in labels and texts are replaced by spaces.
-func (w *Writer) Header(h Header) error {
+func (w *writer) Header(h Header) error {
 	oneLine := strings.NewReplacer("\n", " ", "\r", " ")
 	for _, c := range h {
 		text := ";"
@@ -41,7 +41,7 @@ func (w *Writer) Header(h Header) error {
 }
 
 // Write writes one job.
-func (w *Writer) Write(rec *Record) error {
+func (w *writer) Write(rec *Record) error {
 	b := w.line[:0]
 	for i, v := range rec {
 		if i > 0 {
@@ -58,7 +58,7 @@ func (w *Writer) Write(rec *Record) error {
 }
 
 // put writes bytes unless an earlier call failed.
-func (w *Writer) put(b []byte) {
+func (w *writer) put(b []byte) {
 	w.line = b
 	if w.err == nil {
 		_, w.err = w.out.Write(b)
@@ -66,17 +66,17 @@ func (w *Writer) put(b []byte) {
 }
 
 // Close flushes buffered output.
-func (w *Writer) Close() error {
+func (w *writer) Close() error {
 	if w.err == nil {
 		w.err = w.out.Flush()
 	}
 	return w.err
 }
 
-// OfJob returns a job as a record: completed, with its processors and requested time; wait is the time until its start
+// ofJob returns a job as a record: completed, with its processors and requested time; wait is the time until its start
 // in s, −1 if unknown. Properties without a field in the format (limits, deadlines, bandwidth) are lost.
-func OfJob(j *order.Job, wait float64) Record {
-	r := Unknown()
+func ofJob(j *order.Job, wait float64) Record {
+	r := unknown()
 	r[Number], r[Submit], r[Wait], r[Run] = float64(j.ID), j.Submit, wait, j.Run
 	r[Allocated], r[Requested], r[RequestedTime] = float64(j.Procs), float64(j.Procs), j.Request
 	if j.Memory > 0 {
@@ -111,17 +111,17 @@ func Save(path string, h Header, jobs []order.Job, procs int) (err error) {
 		}()
 		to = z
 	}
-	w := NewWriter(to)
+	w := newWriter(to)
 	if procs > 0 {
 		n := strconv.Itoa(procs)
-		h = slices.DeleteFunc(slices.Clone(h), func(c Comment) bool {
+		h = slices.DeleteFunc(slices.Clone(h), func(c comment) bool {
 			return c.Label == "MaxJobs" || c.Label == "MaxNodes" || c.Label == "MaxProcs"
 		})
-		h = append(h, Comment{"MaxJobs", strconv.Itoa(len(jobs))}, Comment{"MaxNodes", n}, Comment{"MaxProcs", n})
+		h = append(h, comment{"MaxJobs", strconv.Itoa(len(jobs))}, comment{"MaxNodes", n}, comment{"MaxProcs", n})
 	}
 	w.Header(h)
 	for i := range jobs {
-		r := OfJob(&jobs[i], -1)
+		r := ofJob(&jobs[i], -1)
 		w.Write(&r)
 	}
 	return w.Close()

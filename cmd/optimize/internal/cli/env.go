@@ -19,7 +19,7 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/optimizer/run"
-	"trainopt/simulator/cells"
+	"trainopt/simulator/experiment"
 )
 
 // Env contains all external inputs and outputs, so that the whole command line runs inside a test, and the flags of
@@ -41,7 +41,7 @@ type Env struct {
 	Width       func() int
 	Interactive bool
 	// Share is the part of a command's work that this process does as a task of an array job; nil: the whole command.
-	Share *cells.Share
+	Share *experiment.Share
 	// Lighten minimises the footprint of the process for supervision until heavy is called; nil disables this.
 	Lighten func() (heavy func())
 

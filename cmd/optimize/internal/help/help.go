@@ -60,16 +60,16 @@ func Install(root *cobra.Command, columns func() int) {
 		return plainWidth
 	}
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
-		_, _ = io.WriteString(cmd.OutOrStdout(), Text(cmd, width()))
+		_, _ = io.WriteString(cmd.OutOrStdout(), plainText(cmd, width()))
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
-		_, err := io.WriteString(cmd.OutOrStderr(), Text(cmd, width()))
+		_, err := io.WriteString(cmd.OutOrStderr(), plainText(cmd, width()))
 		return err
 	})
 }
 
-// Text returns the help of a command, wrapped to a width in columns.
-func Text(cmd *cobra.Command, width int) string {
+// plainText returns the help of a command, wrapped to a width in columns.
+func plainText(cmd *cobra.Command, width int) string {
 	var b strings.Builder
 	for _, line := range fill(strings.TrimRight(cmp.Or(cmd.Long, cmd.Short), "\n"), width) {
 		fmt.Fprintln(&b, line)

@@ -46,7 +46,7 @@ terminal, here and there.
 func TestTextFits(t *testing.T) {
 	sub := sample().Commands()[0]
 	for _, width := range []int{40, 60, 80, 120} {
-		text := Text(sub, width)
+		text := plainText(sub, width)
 		for _, line := range strings.Split(text, "\n") {
 			if twwidth.Width(line) > width {
 				t.Errorf("%d columns, want at most %d: %q", twwidth.Width(line), width, line)
@@ -64,7 +64,7 @@ func TestTextFits(t *testing.T) {
 			}
 		}
 	}
-	narrow := Text(sub, 50)
+	narrow := plainText(sub, 50)
 	if !strings.Contains(narrow, "  name    described at such length that the second\n          column needs") {
 		t.Errorf("the second column is not aligned:\n%s", narrow)
 	}
@@ -75,7 +75,7 @@ func TestTextFits(t *testing.T) {
 
 // TestRootLists checks the groups of the root help, and that a flag of every command is listed once.
 func TestRootLists(t *testing.T) {
-	text := Text(sample(), 80)
+	text := plainText(sample(), 80)
 	if !strings.Contains(text, "Follow and manage runs:\n  run   run it\n") || strings.Count(text, "--json") != 1 {
 		t.Error(text)
 	}

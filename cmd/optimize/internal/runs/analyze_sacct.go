@@ -16,7 +16,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
-	"trainopt/optimizer/analysis/sizing"
+	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
 )
 
@@ -65,7 +65,7 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 		return cli.Usage(fmt.Errorf("--sacct %s: %w", o.sacct, err))
 	}
 	defer text.Close()
-	options := sizing.Options{Rates: rates}
+	options := analysis.SizingOptions{Rates: rates}
 	if o.user != "all" {
 		options.User = o.user
 	}
@@ -79,11 +79,11 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 	} else if err != nil {
 		return cli.Usage(fmt.Errorf("--sacct %s: %w", o.sacct, err))
 	}
-	report := sizing.New(jobs, options)
+	report := analysis.NewSizing(jobs, options)
 	if len(report.Groups) == 0 {
 		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, after(" of user ", options.User))
 	}
-	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return sizing.Render(w, report, o.format.Name) })
+	return o.Write(o.format.File, "analysis", func(w io.Writer) error { return analysis.RenderSizing(w, report, o.format.Name) })
 }
 
 // after returns a text with a prefix, "" for an empty text.

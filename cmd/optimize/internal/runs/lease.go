@@ -5,7 +5,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/help"
-	"trainopt/optimizer/lease"
+	"trainopt/optimizer/observe"
 )
 
 func leaseCommand(e *cli.Env) *cobra.Command {
@@ -30,7 +30,7 @@ func leaseCommand(e *cli.Env) *cobra.Command {
 Without a lease the iterator passes the data through. GavelIterator has the interface of Gavel's iterator.`,
 		Example: `  optimize lease-py > optimize_lease.py`,
 		RunE: func(*cobra.Command, []string) error {
-			_, err := e.Stdout.Write(lease.Python())
+			_, err := e.Stdout.Write(observe.Python())
 			return err
 		},
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/simulator/cells"
 	"trainopt/simulator/experiment"
 )
 
@@ -114,7 +113,7 @@ func (c *comparison) run(e *cli.Env, compare compareFunc) error {
 	var result *experiment.Comparison
 	var jobs func(io.Writer) error
 	elapsed, interrupt, err := e.Work("comparing", func(ctx context.Context, progress func(done, total int)) (err error) {
-		result, jobs, err = compare(cells.On(ctx, site), progress)
+		result, jobs, err = compare(experiment.On(ctx, site), progress)
 		return err
 	})
 	done(err)

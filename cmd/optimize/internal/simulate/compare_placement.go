@@ -12,7 +12,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/figures"
 	"trainopt/simulator/ancestors/metis/methods"
 	"trainopt/simulator/experiment"
 )
@@ -41,7 +40,7 @@ The objective, the limits and the given throughputs apply to the methods that su
 concurrently. The same flags give the same bytes on any number of cores, except for times.
 
 --figure NAME runs the experiment of a figure of Metis' paper and prints the published values beside ours. Figures:
-` + figures.List(),
+` + methods.FigureNames(),
 		Example: `  optimize compare placement
   optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --out placement.html
   optimize compare placement --methods exact,metis --sizes 200 --groups 0:4 --predictor forest
@@ -75,10 +74,10 @@ func (o *comparePlacementOptions) rules() []cli.Rule {
 
 // run compares placement methods, either on the data of a published figure or on the workload given by flags.
 func (o *comparePlacementOptions) run() error {
-	var figure *figures.Figure
+	var figure *methods.Figure
 	if o.Changed("figure") {
 		var err error
-		if figure, err = figures.Find(o.figure); err != nil {
+		if figure, err = methods.FindFigure(o.figure); err != nil {
 			return cli.Usagef("--figure: %w", err)
 		}
 		if !o.Changed("methods", "policies") {
@@ -139,8 +138,8 @@ func (o *comparePlacementOptions) check() ([]uint64, error) {
 	return groups, nil
 }
 
-func (o *comparePlacementOptions) figureOptions(groups []uint64, s *methods.Setup) figures.Options {
-	options := figures.Options{Groups: groups, Methods: o.policies, Against: o.against, Workers: o.processes, Options: s.Options}
+func (o *comparePlacementOptions) figureOptions(groups []uint64, s *methods.Setup) methods.FigureOptions {
+	options := methods.FigureOptions{Groups: groups, Methods: o.policies, Against: o.against, Workers: o.processes, Options: s.Options}
 	if s.Predicted != nil {
 		options.Told = func(*place.Table) (*place.Table, error) { return s.Predicted.Types[0].Table, nil }
 	}

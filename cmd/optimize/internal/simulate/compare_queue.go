@@ -18,7 +18,6 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
 )
@@ -353,9 +352,9 @@ func (o *compareQueueOptions) run() error {
 	}
 	s.Keep = s.Keep || o.front
 	return o.sweep(s, func(out *sweep.Outcome) error {
-		render.Picture(out)
+		sweep.Picture(out)
 		if o.front {
-			return render.AddFront(out, preference)
+			return sweep.AddFront(out, preference)
 		}
 		return nil
 	})
@@ -376,6 +375,6 @@ func (o *compareQueueOptions) sweep(s *sweep.Sweep, finish func(*sweep.Outcome) 
 		if errors.As(err, &preference) {
 			err = cli.Usagef("--prefer: %w", err)
 		}
-		return out.Comparison, func(w io.Writer) error { return render.ComparedJobs(w, out) }, err
+		return out.Comparison, func(w io.Writer) error { return sweep.ComparedJobs(w, out) }, err
 	})
 }

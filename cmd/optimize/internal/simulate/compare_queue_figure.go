@@ -11,7 +11,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/experiment"
-	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 )
 
@@ -87,7 +86,7 @@ func (o *compareQueueOptions) runRLScheduler() error {
 		jobs := func(w io.Writer) error {
 			var errs []error
 			for _, out := range outcomes {
-				errs = append(errs, render.ComparedJobs(w, out))
+				errs = append(errs, sweep.ComparedJobs(w, out))
 			}
 			return errors.Join(errs...)
 		}
@@ -135,5 +134,5 @@ func (o *compareQueueOptions) runHDeepRM() error {
 	s := sweep.HDeepRMFigure(w, o.compat, seeds)
 	s.Notes = append(s.Notes, o.about(w)...)
 	s.Workers, s.Keep = o.workers, true
-	return o.sweep(s, func(out *sweep.Outcome) error { return render.AddFront(out, preference) })
+	return o.sweep(s, func(out *sweep.Outcome) error { return sweep.AddFront(out, preference) })
 }

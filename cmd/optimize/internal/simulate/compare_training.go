@@ -16,9 +16,8 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/plan"
 	"trainopt/simulator/experiment"
+	"trainopt/simulator/pretrain"
 	"trainopt/simulator/training"
-	"trainopt/simulator/training/profile"
-	"trainopt/simulator/training/recurring"
 	"trainopt/simulator/trial"
 )
 
@@ -216,16 +215,16 @@ func (o *compareTrainingOptions) runRecurring() error {
 
 // recurringJobs returns the jobs of the tables of --profiles or of its subfolder zeus-nsdi23, by default of the fitted
 // models, and a description of the source.
-func (o *compareTrainingOptions) recurringJobs() (jobs []*recurring.Job, source string, err error) {
+func (o *compareTrainingOptions) recurringJobs() (jobs []*trial.RecurringJob, source string, err error) {
 	if o.profiles == "" {
-		jobs, err = recurring.Fitted()
+		jobs, err = trial.Fitted()
 		return jobs, "models fitted to the Zeus traces", err
 	}
 	dir := o.Path(o.profiles)
 	if below := filepath.Join(dir, "zeus-nsdi23"); cli.Exists(below) {
 		dir = below
 	}
-	if jobs, err = recurring.Load(dir); err != nil {
+	if jobs, err = trial.Load(dir); err != nil {
 		return nil, "", cli.Usagef("--profiles: %w", err)
 	}
 	return jobs, "tables of the Zeus traces", nil
@@ -236,9 +235,9 @@ func (o *compareTrainingOptions) draw(jobs int) (func(uint64) ([]training.Scenar
 	if jobs < 1 || jobs > maxSeeds {
 		return nil, fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)
 	}
-	options := profile.GeneratorOptions{Kinds: profile.Embedded()}
+	options := pretrain.GeneratorOptions{Kinds: pretrain.Embedded()}
 	if o.profiles != "" {
-		loaded, err := profile.Load(o.Path(o.profiles))
+		loaded, err := pretrain.Load(o.Path(o.profiles))
 		if err != nil {
 			return nil, fmt.Errorf("--profiles: %w", err)
 		}
@@ -246,17 +245,17 @@ func (o *compareTrainingOptions) draw(jobs int) (func(uint64) ([]training.Scenar
 	}
 	switch o.kinds {
 	case "train", "held-out", "all":
-		options.Set = profile.Set(o.kinds)
+		options.Set = pretrain.Set(o.kinds)
 	case "sia":
-		options.Set = profile.All
-		options.Kinds = slices.DeleteFunc(options.Kinds, func(k profile.Kind) bool { return !strings.HasPrefix(k.Source, "Sia") })
+		options.Set = pretrain.All
+		options.Kinds = slices.DeleteFunc(options.Kinds, func(k pretrain.Kind) bool { return !strings.HasPrefix(k.Source, "Sia") })
 		if len(options.Kinds) == 0 {
 			return nil, errors.New("--kinds sia: the Sia tables are not embedded: give their directory with --profiles DIR")
 		}
 	default:
 		return nil, fmt.Errorf("--kinds %q: want train, held-out, sia, all or zeus", o.kinds)
 	}
-	return func(seed uint64) ([]training.Scenario, error) { return profile.Scenarios(jobs, seed, options) }, nil
+	return func(seed uint64) ([]training.Scenario, error) { return pretrain.Scenarios(jobs, seed, options) }, nil
 }
 
 // loadedAgent is an agent loaded by --agent, used as a policy.

@@ -19,10 +19,8 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cmd/optimize/internal/help"
 	"trainopt/morl"
-	"trainopt/morl/process"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
-	"trainopt/simulator/training/profile"
 )
 
 // saveEvery is the minimum interval between saves of a long training.
@@ -111,7 +109,7 @@ seed on any number of cores.`,
 	o.site.add(fs)
 	help.Values(cmd, "env", environments)
 	cmd.AddCommand(&cobra.Command{Use: "adapter", Short: "Print a Python program that serves an environment to --env process:COMMAND", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return o.Print(process.Adapter) }})
+		RunE: func(*cobra.Command, []string) error { return o.Print(morl.Adapter) }})
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")
 	return cmd
 }
@@ -179,7 +177,7 @@ func (o *pretrainOptions) rules() []cli.Rule {
 func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
 		Config: morl.Config{Hidden: o.hidden, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
-	out.Process = process.Options{Dir: o.Dir, Env: o.Environ}
+	out.Process = morl.Options{Dir: o.Dir, Env: o.Environ}
 	if !strings.HasPrefix(o.env, pretrain.ProcessPrefix) {
 		if err := oneOf("--env", o.env, environments(), o.resume != ""); err != nil {
 			return out, err // which agents there are depends on it
@@ -206,7 +204,7 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 		}
 	}
 	if o.profiles != "" {
-		kinds, err := profile.Load(o.Path(o.profiles))
+		kinds, err := pretrain.Load(o.Path(o.profiles))
 		if err != nil {
 			return out, fmt.Errorf("--profiles: %w", err)
 		}

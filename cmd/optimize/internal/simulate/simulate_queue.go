@@ -16,7 +16,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/morl/gradient"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/queue/render"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
@@ -66,7 +65,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
   optimize simulate queue --policies`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return render.Policies(o.Stdout)
+				return sweep.WritePolicies(o.Stdout)
 			}
 			if len(args) == 1 {
 				if err := o.positional(args[0]); err != nil {
@@ -92,7 +91,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
 	fs.StringVar(&o.jobstat, "jobstat", "", "print one statistic of the jobs, `FIELD:STAT`, such as size:p99")
 	fs.BoolVar(&o.list, "policies", false, "list orders, pairs, backfillings and placements with their sources")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", render.Formats())
+	o.format.Add(fs, "out", sweep.Formats())
 	fs.StringVar(&o.jobsOut, "jobs", "", "write the jobs to `FILE` as CSV")
 	fs.StringVar(&o.batsim, "batsim-out", "", "write PREFIX_jobs.csv and PREFIX_schedule.csv as Batsim does, `PREFIX`")
 	return cmd
@@ -286,22 +285,22 @@ func (o *simulateQueueOptions) simulate(source string, runner queueRunner) error
 	if !o.launched() { // notes on the agent of the options file do not apply
 		r.Workload.Notes = slices.DeleteFunc(r.Workload.Notes, func(n string) bool { return strings.Contains(n, "agent") })
 	}
-	out := &render.Run{Run: r, Source: source, WallS: elapsed.Seconds(), Notes: r.Workload.Notes}
+	out := &sweep.RunView{Run: r, Source: source, WallS: elapsed.Seconds(), Notes: r.Workload.Notes}
 	if interrupted {
 		out.Notes = append(out.Notes, "interrupted: not all jobs ended")
 	}
 	return errors.Join(o.write(out), err)
 }
 
-func (o *simulateQueueOptions) write(run *render.Run) error {
+func (o *simulateQueueOptions) write(run *sweep.RunView) error {
 	tables := batsim.TableOptions{Profile: run.Workload.Profile, SimulationTime: run.WallS}
 	for _, output := range []struct {
 		wanted     bool
 		file, what string
 		write      func(io.Writer) error
 	}{
-		{true, o.format.File, "simulation", func(w io.Writer) error { return render.Write(w, run, o.format.Name) }},
-		{o.jobsOut != "", o.jobsOut, "jobs", func(w io.Writer) error { return render.Jobs(w, run.Result) }},
+		{true, o.format.File, "simulation", func(w io.Writer) error { return sweep.Write(w, run, o.format.Name) }},
+		{o.jobsOut != "", o.jobsOut, "jobs", func(w io.Writer) error { return sweep.Jobs(w, run.Result) }},
 		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, tables) }},
 		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, tables) }},
 	} {

@@ -13,7 +13,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
-	"trainopt/simulator/cells"
+	"trainopt/simulator/experiment"
 )
 
 // ShareArg is the hidden first argument with which the binary starts itself as a task of an array job.
@@ -43,7 +43,7 @@ func (s *siteFlags) check(o cli.Options) error {
 
 // open returns the site, nil for this process, and a function that ends its use: after an error, the directory with the
 // output of the tasks is kept.
-func (s *siteFlags) open(e *cli.Env) (site cells.Site, done func(err error), err error) {
+func (s *siteFlags) open(e *cli.Env) (site experiment.Site, done func(err error), err error) {
 	done = func(error) {}
 	if e.Share != nil {
 		return e.Share, done, nil
@@ -67,13 +67,13 @@ func (s *siteFlags) open(e *cli.Env) (site cells.Site, done func(err error), err
 	if err != nil {
 		return nil, done, fmt.Errorf("prepare the sweep: %w", err)
 	}
-	a := &cells.Array{Engine: eng, Dir: dir, Argv: []string{e.Self[0], ShareArg}, Command: cells.Command{Args: e.Args}, WorkDir: e.Dir, Env: e.Environ,
+	a := &experiment.Array{Engine: eng, Dir: dir, Argv: []string{e.Self[0], ShareArg}, Command: experiment.Command{Args: e.Args}, WorkDir: e.Dir, Env: e.Environ,
 		Parallel: s.parallel, Extra: s.args}
 	if !e.Quiet {
 		a.Log = func(text string) { fmt.Fprintf(e.Stderr, "optimize: %s\n", text) }
 	}
 	return a, func(err error) {
-		failed := (*cells.CellError)(nil)
+		failed := (*experiment.CellError)(nil)
 		outputs, _ := filepath.Glob(filepath.Join(dir, "*", "output-*"))
 		if len(outputs) == 0 || err == nil || errors.Is(err, context.Canceled) && !errors.As(err, &failed) {
 			os.RemoveAll(dir)
@@ -99,14 +99,14 @@ func (s *siteFlags) whole(e *cli.Env, name string, run func() error) error {
 		return run()
 	}
 	ctx, stop := context.Background(), func() {}
-	if a, ok := site.(*cells.Array); ok {
+	if a, ok := site.(*experiment.Array); ok {
 		ctx, stop = e.UntilSignal()
 		if !e.Quiet {
 			a.Echo = e.Stderr
 		}
 	}
 	defer stop()
-	results, err := cells.Compute(cells.On(ctx, site), 1, cells.Options{}, func(context.Context, int) (outcome, error) {
+	results, err := experiment.Compute(experiment.On(ctx, site), 1, experiment.CellOptions{}, func(context.Context, int) (outcome, error) {
 		stdout, out := e.Stdout, &bytes.Buffer{}
 		e.Stdout = out
 		err := run()

@@ -360,10 +360,10 @@ func TestLoadDamaged(t *testing.T) {
 	for i := 0; i < b.Len(); i += 7 {
 		bad := bytes.Clone(b.Bytes())
 		bad[i] ^= 4
-		if _, err := Load(bytes.NewReader(bad)); !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrNewer) {
+		if _, err := Load(bytes.NewReader(bad)); !errors.Is(err, errCorrupt) && !errors.Is(err, errNewer) {
 			t.Fatalf("byte %d changed: %v", i, err)
 		}
-		if _, err := Load(bytes.NewReader(b.Bytes()[:i])); !errors.Is(err, ErrCorrupt) {
+		if _, err := Load(bytes.NewReader(b.Bytes()[:i])); !errors.Is(err, errCorrupt) {
 			t.Fatalf("cut at byte %d: %v", i, err)
 		}
 	}

@@ -30,10 +30,10 @@ func (m *Model) Recipe() string { return m.recipe }
 // Notes returns the training settings: seed, episodes.
 func (m *Model) Notes() map[string]string { return maps.Clone(m.notes) }
 
-// ErrCorrupt means that a file is not a model or is damaged; ErrNewer that it was written by a newer program.
+// errCorrupt means that a file is not a model or is damaged; errNewer that it was written by a newer program.
 var (
-	ErrCorrupt = errors.New("not a placement model, or a damaged one")
-	ErrNewer   = errors.New("placement model of a newer version")
+	errCorrupt = errors.New("not a placement model, or a damaged one")
+	errNewer   = errors.New("placement model of a newer version")
 )
 
 const (
@@ -95,7 +95,7 @@ func (m *Model) policies(classes []int) []*policy {
 	return all
 }
 
-// Load reads a model written by Save. For an invalid file, the error wraps ErrCorrupt or ErrNewer.
+// Load reads a model written by Save. For an invalid file, the error wraps errCorrupt or errNewer.
 func Load(r io.Reader) (*Model, error) {
 	m, err := load(r)
 	if err != nil {
@@ -109,30 +109,30 @@ func Load(r io.Reader) (*Model, error) {
 func load(r io.Reader) (*Model, error) {
 	start := make([]byte, len(modelMagic)+12)
 	if _, err := io.ReadFull(r, start); err != nil || string(start[:len(modelMagic)]) != modelMagic {
-		return nil, ErrCorrupt
+		return nil, errCorrupt
 	}
 	number := func(i int) int { return int(binary.LittleEndian.Uint32(start[len(modelMagic)+4*i:])) }
 	if v := number(0); v > modelVersion {
-		return nil, fmt.Errorf("version %d, this program knows %d: %w", v, modelVersion, ErrNewer)
+		return nil, fmt.Errorf("version %d, this program knows %d: %w", v, modelVersion, errNewer)
 	}
 	headLen, bodyLen := number(1), number(2)
 	if headLen > mostHead || bodyLen > mostBody {
-		return nil, fmt.Errorf("%w: %d + %d bytes announced", ErrCorrupt, headLen, bodyLen)
+		return nil, fmt.Errorf("%w: %d + %d bytes announced", errCorrupt, headLen, bodyLen)
 	}
 	var rest bytes.Buffer
 	if n, err := io.CopyN(&rest, r, int64(headLen+bodyLen+sha256.Size)); err != nil {
-		return nil, fmt.Errorf("%w: ends after %d bytes of %d", ErrCorrupt, n, headLen+bodyLen+sha256.Size)
+		return nil, fmt.Errorf("%w: ends after %d bytes of %d", errCorrupt, n, headLen+bodyLen+sha256.Size)
 	}
 	data := rest.Bytes()[:headLen+bodyLen]
 	if sha256.Sum256(append(start, data...)) != [sha256.Size]byte(rest.Bytes()[len(data):]) {
-		return nil, fmt.Errorf("%w: checksum", ErrCorrupt)
+		return nil, fmt.Errorf("%w: checksum", errCorrupt)
 	}
 	var head modelHead
 	if err := json.Unmarshal(data[:headLen], &head); err != nil {
-		return nil, fmt.Errorf("%w: description: %v", ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: description: %v", errCorrupt, err)
 	}
 	if len(head.Apps) < 1 || len(head.Apps) > 255 || head.Capacity < 1 || head.Capacity > 255 || recipes[head.Recipe] == nil {
-		return nil, fmt.Errorf("%w: recipe %q for %d apps, %d containers a node", ErrCorrupt, head.Recipe, len(head.Apps), head.Capacity)
+		return nil, fmt.Errorf("%w: recipe %q for %d apps, %d containers a node", errCorrupt, head.Recipe, len(head.Apps), head.Capacity)
 	}
 	m := &Model{recipe: head.Recipe, apps: head.Apps, capacity: head.Capacity, notes: head.Notes}
 	in := bytes.NewReader(data[headLen:])
@@ -146,7 +146,7 @@ func load(r io.Reader) (*Model, error) {
 		return nil, err
 	}
 	if in.Len() > 0 {
-		return nil, fmt.Errorf("%w: %d bytes too many", ErrCorrupt, in.Len())
+		return nil, fmt.Errorf("%w: %d bytes too many", errCorrupt, in.Len())
 	}
 	return m, nil
 }
@@ -163,11 +163,11 @@ func (m *Model) loadCells(in io.Reader, list []int) error {
 			m.cells[c] = append(m.cells[c], p)
 		}
 		if c < 0 || c >= classes(m.capacity) || len(m.cells[c]) != len(t.fan) {
-			return fmt.Errorf("%w: class %d", ErrCorrupt, c)
+			return fmt.Errorf("%w: class %d", errCorrupt, c)
 		}
 	}
 	if len(m.cells) == 0 {
-		return fmt.Errorf("%w: no sub-schedulers", ErrCorrupt)
+		return fmt.Errorf("%w: no sub-schedulers", errCorrupt)
 	}
 	return nil
 }
@@ -177,11 +177,11 @@ func loadPolicy(in io.Reader, inputs, actions int) (*policy, error) {
 	p := &policy{first: &network.Network{}, second: &network.Network{}}
 	for _, n := range []*network.Network{p.first, p.second} {
 		if _, err := n.ReadFrom(in); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)
+			return nil, fmt.Errorf("%w: %w", errCorrupt, err)
 		}
 	}
 	if p.inputs() != inputs || p.actions() != actions || p.first.Outputs != p.second.Inputs || len(p.first.Hidden)+len(p.second.Hidden) > 0 {
-		return nil, fmt.Errorf("%w: a network of %d inputs and %d actions, want %d and %d", ErrCorrupt, p.inputs(), p.actions(), inputs, actions)
+		return nil, fmt.Errorf("%w: a network of %d inputs and %d actions, want %d and %d", errCorrupt, p.inputs(), p.actions(), inputs, actions)
 	}
 	return p, nil
 }

@@ -61,8 +61,8 @@ var methods = map[string]func(*task) (*search, error){
 	"george":         (*task).george,
 }
 
-// Methods returns the names of the placement methods, sorted.
-func Methods() []string { return slices.Sorted(maps.Keys(methods)) }
+// methodNames returns the names of the placement methods, sorted.
+func methodNames() []string { return slices.Sorted(maps.Keys(methods)) }
 
 // NeedsModel reports whether a method requires trained sub-schedulers.
 func NeedsModel(method string, released bool) bool {
@@ -170,7 +170,7 @@ func (t *task) check() error {
 		return err
 	}
 	if methods[t.method()] == nil {
-		return fmt.Errorf("no such method: want one of %v", Methods())
+		return fmt.Errorf("no such method: want one of %v", methodNames())
 	}
 	if n := t.problem.Nodes(); n < 1 || n > mostLearned {
 		return fmt.Errorf("%d nodes: want 1 to %d", n, mostLearned)

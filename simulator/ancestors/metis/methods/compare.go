@@ -44,8 +44,8 @@ type Case struct {
 	Problem, Told *place.Problem // Told has the throughputs known to methods; nil means Problem
 }
 
-// Single is the result of one method on one case.
-type Single struct {
+// single is the result of one method on one case.
+type single struct {
 	Scenario, Method string
 	Group            uint64
 	Values           map[string]float64 // by metric; nil without a placement
@@ -56,7 +56,7 @@ type Single struct {
 type Result struct {
 	*experiment.Comparison
 	Each    []*experiment.Comparison // by scenario; nil for a scenario that was not run
-	Singles []Single
+	Singles []single
 }
 
 // measures are the metrics of comparison. A new metric is one line here.
@@ -117,7 +117,7 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 		if c.Progress != nil {
 			o.Progress = func(n, _ int) { c.Progress(done+n, total) }
 		}
-		each, singles, err := experiment.RunKeeping(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, Single, error) {
+		each, singles, err := experiment.RunKeeping(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, single, error) {
 			one, err := c.single(ctx, s, method, k)
 			return one.Values, one, err
 		})
@@ -144,9 +144,9 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 
 // single runs one method on one case. The method receives the known throughputs, and the placement is evaluated with
 // the true ones. An infeasible case is a result with a reason, not an error.
-func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k int) (Single, error) {
+func (c *Comparison) single(ctx context.Context, s *Scenario, method string, k int) (single, error) {
 	at := &s.Cases[k]
-	out := Single{Scenario: s.Name, Method: method, Group: at.Group}
+	out := single{Scenario: s.Name, Method: method, Group: at.Group}
 	o := s.Options
 	o.Seed += at.Group
 	o.Clock, o.Progress, o.Workers = c.Clock, nil, 1
@@ -299,7 +299,7 @@ func (r *Result) chart(c *Comparison, m experiment.Metric) chart.Chart {
 	return out
 }
 
-// Line returns the mean of a method's metric over the scenarios, in the colour of a class.
+// line returns the mean of a method's metric over the scenarios, in the colour of a class.
 func (r *Result) Line(c *Comparison, method, metric, class string) chart.Series {
 	line := chart.Series{Name: method, Class: class}
 	for i := range c.Scenarios {

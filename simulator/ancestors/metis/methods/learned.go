@@ -32,7 +32,7 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 		}
 		out := &Outcome{Solution: *s}
 		for _, at := range curve.Points {
-			out.Curve = append(out.Curve, Point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best), Cost: at.Cost})
+			out.Curve = append(out.Curve, point{Episode: at.Episode, Seconds: at.Seconds, Mean: at.Value, Best: orNaN(at.Best), Cost: at.Cost})
 		}
 		return out, err
 	}

@@ -1,7 +1,7 @@
 // Package methods provides all placement methods for containers under one interface, by name, for selection and
 // comparison.
 //
-// It implements none itself: the methods are in the packages exact, greedy, medea, baseline and learned.
+// The exact, greedy and learned methods are in packages of those names; Medea and the baselines are here.
 //
 //	o, err := methods.Place(ctx, "exact", &problem, methods.Options{})
 //	w, err := problem.Evaluate(o.Placement)
@@ -23,11 +23,9 @@ import (
 
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/baseline"
 	"trainopt/optimizer/schedule/place/exact"
 	"trainopt/optimizer/schedule/place/greedy"
 	"trainopt/simulator/ancestors/metis/learned"
-	"trainopt/simulator/ancestors/metis/medea"
 )
 
 // Options are the options of a placement. The zero value maximises the mean RPS without limits.
@@ -54,11 +52,11 @@ type Options struct {
 // Outcome is a solution with the learning curve that led to it.
 type Outcome struct {
 	place.Solution
-	Curve []Point // of learning methods
+	Curve []point // of learning methods
 }
 
-// Point is a point of a learning curve.
-type Point struct {
+// point is a point of a learning curve.
+type point struct {
 	Episode int
 	Seconds float64 // by Options.Clock
 	Mean    float64 // mean objective of the episodes since the last point
@@ -102,10 +100,10 @@ var all = map[string]Method{
 		Objective: true, Limits: true, place: placeGreedy(true)},
 
 	"medea": {Does: "wishes about neighbours missed as little as can be; of the placements that do, the first one met", From: fromMedea,
-		Wishes: true, place: placeMedea(medea.Any)},
-	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(medea.BestRPS)},
+		Wishes: true, place: placeMedea(Any)},
+	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(BestRPS)},
 	"medea-worst": {Does: "medea, and of the placements that miss as little one of the lowest throughput", From: fromMedea,
-		Wishes: true, place: placeMedea(medea.WorstRPS)},
+		Wishes: true, place: placeMedea(WorstRPS)},
 	"paragon": {Does: "what containers cause is matched with what others tolerate, the closest fit first", From: "Paragon, Delimitrou and Kozyrakis, ASPLOS 2013, as Metis adapted it",
 		Wishes: true, Random: true, Compat: "nodes that were ruled out may be chosen in the end", place: placeParagon},
 	"paragon-published": {Does: "paragon as in the code published with Metis, the same as paragon with --compat", From: "Paragon, as Metis adapted it",
@@ -182,9 +180,9 @@ func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*
 	}
 }
 
-func placeMedea(tie medea.Tie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
+func placeMedea(tie medeaTie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, _ Options) (*Outcome, error) {
-		s, report, err := medea.Place(ctx, p, medea.Options{Tie: tie})
+		s, report, err := PlaceMedea(ctx, p, MedeaOptions{Tie: tie})
 		if err != nil {
 			return nil, err
 		}
@@ -205,7 +203,7 @@ func placeParagon(ctx context.Context, p *place.Problem, o Options) (*Outcome, e
 // byRule returns a method of package baseline.
 func byRule(name string) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(_ context.Context, p *place.Problem, o Options) (*Outcome, error) {
-		return outcome(baseline.Methods[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
+		return outcome(Baselines[name](p, rand.New(rand.NewPCG(o.Seed, 0))))
 	}
 }
 

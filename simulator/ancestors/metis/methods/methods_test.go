@@ -106,7 +106,7 @@ func TestPredicted(t *testing.T) {
 	truth := place.MetisTable()
 	last := math.Inf(1)
 	for _, share := range []float64{0.02, 0.1} {
-		got, err := Predicted(truth, share, 1, false)
+		got, err := predicted(truth, share, 1, false)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestPredicted(t *testing.T) {
 		last = squared
 	}
 	// The first 6 % contain all pairs.
-	got, err := Predicted(truth, 0.06, 1, true)
+	got, err := predicted(truth, 0.06, 1, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestPredicted(t *testing.T) {
 		}
 	}
 	for _, share := range []float64{0, -1, 1.1, math.NaN()} {
-		if _, err := Predicted(truth, share, 1, false); err == nil {
+		if _, err := predicted(truth, share, 1, false); err == nil {
 			t.Errorf("a share of %v is taken", share)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"trainopt/optimizer/schedule/place/forest"
 )
 
-// Predicted returns the table predicted by a forest trained on a share of a table's patterns, drawn by the seed: the
+// predicted returns the table predicted by a forest trained on a share of a table's patterns, drawn by the seed: the
 // knowledge of methods if only some patterns are measured. Share must be in (0, 1]. With pairs, the sample begins
 // with patterns that show interference: single apps, and one container of an app beside any number of another;
 // Metis's default sample, a fifth of the patterns, contains these.
-func Predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.Table, error) {
+func predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.Table, error) {
 	if !(share > 0 && share <= 1) {
 		return nil, fmt.Errorf("predict from a share of %v of the patterns: want more than 0, at most 1", share)
 	}

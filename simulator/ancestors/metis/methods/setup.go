@@ -9,7 +9,6 @@ import (
 
 	"trainopt/optimizer/schedule/place"
 	"trainopt/optimizer/schedule/place/forest"
-	"trainopt/optimizer/schedule/place/interference"
 )
 
 // Setup is a placement problem without a batch, with the options of the methods.
@@ -99,7 +98,7 @@ func (s *Setup) Predict(file string) error {
 	var err error
 	if file == "" {
 		s.Predictor = "forest of a fifth of the patterns"
-		t, err = Predicted(truth, forestShare, 42, true)
+		t, err = predicted(truth, forestShare, 42, true)
 	} else {
 		samples, readErr := place.ReadSamples(file)
 		if readErr != nil {
@@ -139,21 +138,21 @@ func (s *Setup) Constrain(source string, compat bool) error {
 		}
 		out = place.MetisConstraints()
 	case "derived":
-		rows, err := interference.FromTable(s.Problem.Types[0].Table, interference.Options{Others: !compat})
+		rows, err := FromTable(s.Problem.Types[0].Table, RuleOptions{Others: !compat})
 		if err != nil && !optional {
 			return fmt.Errorf("derived: %w", err)
 		}
 		if err != nil {
 			s.Notes = append(s.Notes, fmt.Sprintf("no constraints on neighbours: %v", err))
 		}
-		out = interference.Constraints(rows)
+		out = constraints(rows)
 	default:
 		file, err := place.Open(source)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		if out, err = interference.ReadConstraints(file); err != nil {
+		if out, err = readConstraints(file); err != nil {
 			return fmt.Errorf("read %s: %w", filepath.Base(source), err)
 		}
 		for i, c := range out {
