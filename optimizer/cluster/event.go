@@ -51,6 +51,8 @@ const (
 	// EventShrunk: the rate of a job on fewer devices was compared. Job, Device, GPUs (now), Seen, Predicted (the rate
 	// before), Do (keep, undo).
 	EventShrunk EventKind = "shrunk"
+	// EventDevices: nodes are down or up again. Devices (with the numbers that are up), Reason.
+	EventDevices EventKind = "devices"
 	// EventPolicy: the policy was changed. Policy.
 	EventPolicy EventKind = "policy"
 	// EventDrain: no jobs are admitted any more. Save if running jobs are saved and stopped.
@@ -127,8 +129,15 @@ type Lease struct {
 	Where  []int32 `json:"where"`
 }
 
-// eventLog appends to the event log. Lines are written with one call each, so that a crash tears at most the last.
-type eventLog struct{ file *os.File }
+// eventLog appends to the event log. Lines are written with one call each, so that a crash tears at most the last. What
+// cannot be written, since the disk is full, is written later.
+type eventLog struct {
+	file *os.File
+	late []byte // not yet written
+}
+
+// maxLate bounds eventLog.late in bytes; events beyond it are lost.
+const maxLate = 64 << 20
 
 // openEventLog opens the log; an incomplete last line, as a crash leaves it, is completed so that later ones can be
 // read.
@@ -143,7 +152,7 @@ func openEventLog(path string) (*eventLog, error) {
 			_, _ = f.WriteString("\n")
 		}
 	}
-	return &eventLog{f}, nil
+	return &eventLog{file: f}, nil
 }
 
 func (l *eventLog) add(e Event) error {
@@ -152,9 +161,22 @@ func (l *eventLog) add(e Event) error {
 	if err != nil {
 		return fmt.Errorf("write event log: %w", err)
 	}
-	if _, err := l.file.Write(append(line, '\n')); err != nil {
+	if len(l.late) < maxLate {
+		l.late = append(append(l.late, line...), '\n')
+	}
+	return l.flush()
+}
+
+// flush writes what could not be written before.
+func (l *eventLog) flush() error {
+	if len(l.late) == 0 {
+		return nil
+	}
+	n, err := l.file.Write(l.late)
+	if l.late = l.late[n:]; err != nil {
 		return fmt.Errorf("write event log: %w", err)
 	}
+	l.late = nil
 	return nil
 }
 

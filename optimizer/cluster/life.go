@@ -158,6 +158,10 @@ func (s *server) observe(l *live, st *run.Status) {
 		s.scheduler.Keeps(l.ID, &keeps)
 		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
 	}
+	if strings.HasPrefix(st.Phase, "waiting: ") && l.State != Stopping && s.lost(l) && !keeps { // it holds a place in a queue only
+		s.scheduler.StopJob(now, l.ID, "its node is down")
+		s.leave(l)
+	}
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -124,6 +125,9 @@ func (l *Local) Name() string { return "local" }
 
 // Devices implements Site.
 func (l *Local) Devices() []Device { return l.devices }
+
+// Up implements Site.
+func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
 // OneServer implements Site.
 func (l *Local) OneServer() bool { return true }

@@ -42,8 +42,10 @@ type Config struct {
 type Site interface {
 	// Name is the engine: "local", "slurm".
 	Name() string
-	// Devices are the device types, sorted by name.
+	// Devices are the device types, sorted by name, with the numbers at the start.
 	Devices() []Device
+	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
+	Up(ctx context.Context) ([]int, error)
 	// Place returns how a job runs on devices of a type, by their numbers.
 	Place(cfg run.Config, device int, where []int32) Placement
 	// OneServer is true if all devices of a job must be of one server.
@@ -71,11 +73,14 @@ type server struct {
 	saving    bool
 	dirty     map[int]bool
 	examined  float64 // time of the last examination of what jobs use
+	unsaved   bool    // files could not be written: the disk is full
+	missing   int     // successive readings with fewer devices than the scheduler has
 
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
 	poke     chan struct{}
 	results  chan result
+	up       chan []int // numbers of devices by type
 }
 
 // live is a job that has not ended.
@@ -127,7 +132,7 @@ var ErrServed = errors.New("a server runs already")
 // Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
 // or when the process dies, run on under their leases, and the next server adopts them.
 func Serve(cfg Config, stop <-chan os.Signal) error {
-	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result)}
+	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan []int)}
 	if err := makeDirs(cfg.StateDir); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -208,26 +213,21 @@ func (s *server) open() (err error) {
 
 // openScheduler creates the scheduler, from the state of the last server where that fits the devices.
 func (s *server) openScheduler(known []*Job, specs []*Spec) error {
-	o := Options{Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
-		s.record(e.Time, e)
-	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
-	var err error
-	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
-		return err
-	}
 	if len(known) == 0 {
-		return nil
+		var err error
+		s.scheduler, err = NewScheduler(s.options(s.Policy), s.now())
+		return err
 	}
 	state, err := regular.ReadFile(dirOf(s.StateDir, "state.json"), maxFile)
 	if err == nil {
-		if err = s.scheduler.Restore(state, known, specs); err == nil {
+		if s.scheduler, err = s.restored(s.Policy, state, known, specs); err == nil {
 			return nil
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		s.Message(fmt.Sprintf("the leases of the last server do not apply any more (%v): deciding again for all jobs", err))
 	}
-	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
+	if s.scheduler, err = NewScheduler(s.options(s.Policy), s.now()); err != nil {
 		return err
 	}
 	for i, j := range known {
@@ -245,12 +245,25 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 	return nil
 }
 
+// restored returns a scheduler for the present devices in a state of State.
+func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*Scheduler, error) {
+	next, err := NewScheduler(s.options(policy), s.now())
+	if err != nil {
+		return nil, err
+	}
+	return next, next.Restore(state, jobs, specs)
+}
+
+func (s *server) options(policy string) Options {
+	return Options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
+		s.record(e.Time, e)
+	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
+}
+
 // record appends to the event log. A full disk must not stop the jobs.
 func (s *server) record(now float64, e Event) {
 	e.Time = now
-	if err := s.log.add(e); err != nil {
-		s.Message(err.Error())
-	}
+	s.wrote(s.log.add(e))
 	if e.Job > 0 {
 		s.dirty[e.Job] = true
 	}
@@ -262,22 +275,42 @@ func (s *server) saveInfo() error {
 	return writeJSON(dirOf(s.StateDir, "server.json"), s.info)
 }
 
+// wrote takes the result of writing files. What could not be written is written again at the next step.
+func (s *server) wrote(err error) {
+	if err != nil && !s.unsaved {
+		s.Message(err.Error() + "; trying again until it can be written")
+	}
+	s.unsaved = s.unsaved || err != nil
+}
+
 // save writes what has changed: jobs before the state, which refers to them.
 func (s *server) save() {
+	again := s.unsaved
+	s.unsaved = false
+	err := s.log.flush()
 	for id := range s.dirty {
+		if err != nil {
+			break
+		}
 		if j := s.rates.jobs[id]; j != nil {
-			if err := writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job); err != nil {
-				s.Message(err.Error())
-			}
+			err = writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job)
+		}
+		if err == nil {
+			delete(s.dirty, id)
 		}
 	}
-	clear(s.dirty)
-	state, err := s.scheduler.State()
 	if err == nil {
-		err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+		var state []byte
+		if state, err = s.scheduler.State(); err == nil {
+			err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+		}
 	}
-	if err != nil {
-		s.Message(fmt.Sprintf("save state: %v", err))
+	switch {
+	case err == nil && again:
+		s.Message("the state is written again")
+	case err != nil:
+		s.unsaved = again // reported once
+		s.wrote(fmt.Errorf("save state: %w", err))
 	}
 }
 
@@ -291,6 +324,9 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	if err := watch.Add(dirOf(s.StateDir, "spool")); err != nil {
 		return fmt.Errorf("serve cluster: watch %s: %w", dirOf(s.StateDir, "spool"), err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.watchDevices(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -311,6 +347,8 @@ func (s *server) loop(stop <-chan os.Signal) error {
 			s.takeStatuses()
 		case r := <-s.results:
 			s.takeResult(r)
+		case up := <-s.up:
+			s.takeUp(up)
 		case <-timer.C:
 		}
 		s.takeSpool()
@@ -356,7 +394,7 @@ func (s *server) step() error {
 			l.Run = cmp.Or(l.Run, journal.NewRunID(time.Now(), l.Name))
 		}
 	}
-	if len(actions) > 0 || len(s.dirty) > 0 {
+	if len(actions) > 0 || len(s.dirty) > 0 || s.unsaved {
 		s.save()
 	}
 	for _, a := range actions {

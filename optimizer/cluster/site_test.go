@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,7 +122,7 @@ func TestNodes(t *testing.T) {
 		"no node up":        {[]string{"--partition=down"}, nil, "partition down"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, err := NewNodes("slurm", c.args, offers, c.stated, nil)
+			n, err := NewNodes("slurm", c.args, offers, nil, c.stated, nil)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Error(err)
@@ -133,5 +135,32 @@ func TestNodes(t *testing.T) {
 				t.Errorf("placement %+v", p)
 			}
 		})
+	}
+}
+
+// TestNodesUp: nodes that are down, drained or added change the numbers, within those of the start.
+func TestNodesUp(t *testing.T) {
+	offers := []engine.Offer{
+		{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2},
+		{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 2, CPUs: 8, Memory: 32, Nodes: 3},
+		{Partition: "gpu", Default: true, CPUs: 64, Memory: 128, Nodes: 1},
+	}
+	now := offers
+	n, err := NewNodes("slurm", nil, offers, func(context.Context) ([]engine.Offer, error) { return now, nil }, []Device{{Name: "a100", Count: 8}, {Name: "k80", Count: 3}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		a100, k80 int // nodes
+		want      []int
+	}{
+		"all": {2, 3, []int{8, 3}}, "one fewer": {1, 3, []int{4, 3}}, "more than stated remain": {2, 2, []int{8, 3}}, "fewer than stated": {2, 1, []int{8, 2}},
+		"a type is gone": {0, 3, []int{0, 3}}, "added": {5, 5, []int{8, 3}}, "all are gone": {0, 0, []int{0, 0}},
+	} {
+		now = slices.Clone(offers)
+		now[0].Nodes, now[1].Nodes = c.a100, c.k80
+		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, up, err, c.want)
+		}
 	}
 }

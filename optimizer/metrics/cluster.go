@@ -128,6 +128,8 @@ func (c *clusterLog) take(line []byte) {
 		c.served, c.policy, c.types = true, e.Policy, e.Devices
 	case "policy":
 		c.policy = e.Policy
+	case "devices":
+		c.types = e.Devices
 	}
 	if j == nil {
 		return

@@ -205,6 +205,8 @@ no event
 	if got := get(); strings.Contains(got, `type="a"`) || strings.Contains(got, `"srtf"`) {
 		t.Errorf("a type or policy of the last server remains:\n%s", got)
 	}
+	write(os.O_APPEND, `{"v":1,"t":965,"kind":"devices","devices":[{"name":"b","count":0}]}`+"\n")
+	has("a node is down", `devices{state="busy",type="b"} 0`, `devices{state="free",type="b"} 0`)
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}

@@ -349,12 +349,55 @@ func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []str
 
 // Bounds of the chart of leases.
 const (
-	mostDevices = 64 // rows
+	mostDevices = 64   // rows
+	mostBars    = 4000 // so that a page of any history stays below some MB
 	leaseStep   = 22.0
 	leaseName   = 92.0
 )
 
-// leaseChart draws devices over time, a bar per use with the number of the job; nil without a use.
+// bar is one or several uses of a device that are drawn as one.
+type bar struct {
+	lease      // the first; to is the end of the last
+	n     int  // uses
+	mixed bool // they are of several jobs
+}
+
+// bars merges the uses of each device that are shorter than least seconds with those that follow within that time, and
+// doubles that time until the bars are few enough. A use of at least that time is a bar of its own.
+func bars(leases []lease, least float64) []bar {
+	for ; ; least *= 2 {
+		out := make([]bar, 0, min(len(leases), mostBars))
+		last := map[string]int{} // position in out, by device
+		for _, l := range leases {
+			i, ok := last[l.device]
+			if ok && l.from-out[i].to < least && (l.to-l.from < least || out[i].to-out[i].from < least) {
+				b := &out[i]
+				b.to, b.n, b.mixed = max(b.to, l.to), b.n+1, b.mixed || l.job != b.job
+				continue
+			}
+			last[l.device] = len(out)
+			out = append(out, bar{l, 1, false})
+		}
+		if len(out) <= mostBars || !(least > 0) {
+			return out
+		}
+	}
+}
+
+// title is the description of a bar.
+func (b *bar) title() string {
+	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format("15:04:05"), chart.Duration(b.to-b.from))
+	switch {
+	case b.mixed:
+		return fmt.Sprintf("%d leases of several jobs, from job %d %s on\n%s", b.n, b.job, b.name, when)
+	case b.n > 1:
+		return fmt.Sprintf("job %d %s, %d leases\n%s", b.job, b.name, b.n, when)
+	}
+	return fmt.Sprintf("job %d %s\n%s", b.job, b.name, when)
+}
+
+// leaseChart draws devices over time, a bar per use with the number of the job; nil without a use. Uses that are shorter
+// than a pixel are merged.
 func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	end := float64(now.UnixMilli()) / 1000
 	leases, devices := leasesOf(events, end)
@@ -372,6 +415,7 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	}
 	from := leases[0].from
 	span := math.Max(end-from, 1)
+	shown := slices.DeleteFunc(slices.Clone(leases), func(l lease) bool { _, ok := row[l.device]; return !ok })
 	p := chart.Picture{ID: "leases", Title: "Devices over time", Note: note}
 	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), leaseStep*float64(len(devices))+34, func(d *chart.Drawing) {
 		at := func(t float64) float64 { return leaseName + (t-from)/span*(d.Width-leaseName-8) }
@@ -380,16 +424,15 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(leaseStep*float64(i)+15), chart.Esc(name))
 			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), chart.Px(leaseStep*float64(i+1)), chart.Px(leaseStep*float64(i+1)))
 		}
-		for _, l := range leases {
-			i, ok := row[l.device]
-			if !ok {
-				continue
+		for _, b := range bars(shown, span/(d.Width-leaseName-8)) {
+			i, class := row[b.device], chart.Class(b.job-1)
+			x, width := at(b.from), math.Max(at(b.to)-at(b.from), 1)
+			if b.mixed {
+				class = "merged"
 			}
-			x, width := at(l.from), math.Max(at(l.to)-at(l.from), 1)
-			title := fmt.Sprintf("job %d %s\n%s\n%s for %s", l.job, l.name, l.device, unixTime(l.from).Local().Format("15:04:05"), chart.Duration(l.to-l.from))
-			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(title), chart.Class(l.job-1), chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
-			if width > 16 {
-				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), l.job)
+			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(b.title()), class, chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
+			if width > 16 && !b.mixed {
+				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), b.job)
 			}
 			d.F(`</g>`)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -83,6 +84,15 @@ func (o *jobsOptions) run() error {
 	return o.list(&doc, now)
 }
 
+// down lists devices whose nodes are down.
+func down(byType map[string]int) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		text += fmt.Sprintf(", %d %s down", byType[name], name)
+	}
+	return text
+}
+
 func newJobDocument(j cluster.Job, spec *cluster.Spec, now time.Time) jobDocument {
 	d := jobDocument{Job: j, User: spec.User, Weight: spec.Weight, Wait: j.WaitS}
 	if j.State == cluster.Waiting {
@@ -134,7 +144,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 		if doc.Server.Draining {
 			draining = ", draining"
 		}
-		if err := o.Print(fmt.Sprintf("%s: %s; policy %s, rounds of %s%s\n", doc.Server.Engine, describe(doc.Server.Devices), doc.Server.Policy,
+		if err := o.Print(fmt.Sprintf("%s: %s; policy %s, rounds of %s%s\n", doc.Server.Engine, describe(doc.Server.Devices)+down(doc.Server.Down), doc.Server.Policy,
 			duration.Text(doc.Server.RoundS), draining)); err != nil {
 			return err
 		}
