@@ -27,7 +27,7 @@ const (
 	// after which jobs kept their devices), Leases (who holds what from now on).
 	EventDecide EventKind = "decide"
 	// EventStart: a life of a job begins on devices. Job, Stretch, Device, Where, GPUs, Do (start, move, resize),
-	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start).
+	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start), Expected.
 	EventStart EventKind = "start"
 	// EventRunning: the first unit of work of a life was done. Job, Stretch, Seconds (start-up: from the start to the
 	// first unit, less that unit).
@@ -94,6 +94,8 @@ type Event struct {
 	Predicted        float64  `json:"predicted,omitempty"`
 	PredictedSeconds *float64 `json:"predicted_s,omitempty"`
 	Seconds          *float64 `json:"seconds,omitempty"`
+	// Expected is the first prediction of the start for which the job waited: Unix seconds, 5, 50 and 95 % quantiles.
+	Expected *[3]float64 `json:"expected,omitempty"`
 	GainS            *float64 `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
 	Policy    string   `json:"policy,omitempty"`

@@ -15,7 +15,7 @@ import (
 // types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the prior (stated speeds; published
 // measurements of similar trainings; data sheets; else equal), and raised by one standard deviation of its uncertainty,
 // maxOptimism at most, so that a type that may be better is tried once and no longer than it is uncertain (the upper
-// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of the latest one of the same command.
+// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of one of the same command.
 // Numbers of devices that were not measured scale with exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
 // that policies by remaining time give it a first round, and it grows with the time for which it has run without a
 // measurement. Without a known total, a job is assumed to have as much work left as it has done.
@@ -183,6 +183,7 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 		}
 		j.Rates = append(j.Rates, r)
 		j.version++
+		l.follow(j)
 		clear(l.ratios)
 		return true, true
 	}
@@ -195,6 +196,16 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 	j.version++
 	clear(l.ratios)
 	return false, true
+}
+
+// follow gives the rates of a job to those of the same command that have not run.
+func (l *learner) follow(j *learned) {
+	for _, o := range l.jobs {
+		if len(o.Rates) == 0 && (o.like == nil || o.like == j) && o != j && !o.State.Ended() && sameCommand(o.spec, j.spec) {
+			o.like = j
+			o.version++
+		}
+	}
 }
 
 // logRatio is the distribution of the logarithm of the ratio of the speeds of two types.

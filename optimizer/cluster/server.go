@@ -76,6 +76,11 @@ type server struct {
 	unsaved   bool    // files could not be written: the disk is full
 	missing   int     // successive readings with fewer devices than the scheduler has
 
+	predicting  bool                 // a forecast is being made
+	predictNext float64              // time of the next one
+	starts      map[int][3]time.Time // predicted, of waiting jobs
+	forecasts   chan predicted
+
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
 	poke     chan struct{}
@@ -96,6 +101,7 @@ type live struct {
 	lease      leaseFile
 	use        use // of its devices, in the present life
 	until      guarded
+	expected   *[3]float64 // first prediction of the start for which it waits; nil: none
 }
 
 // guarded is a time shared with the agent of a job.
@@ -132,7 +138,7 @@ var ErrServed = errors.New("a server runs already")
 // Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
 // or when the process dies, run on under their leases, and the next server adopts them.
 func Serve(cfg Config, stop <-chan os.Signal) error {
-	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan []int)}
+	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan []int), forecasts: make(chan predicted, 1)}
 	if err := makeDirs(cfg.StateDir); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -190,6 +196,7 @@ func (s *server) open() (err error) {
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
 		}
 	}
+	_ = os.Remove(dirOf(s.StateDir, "starts.json")) // of the last server
 	s.info = Server{Schema: schema, PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
 	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
 	if err := s.openScheduler(known, knownSpecs); err != nil {
@@ -263,6 +270,9 @@ func (s *server) options(policy string) Options {
 // record appends to the event log. A full disk must not stop the jobs.
 func (s *server) record(now float64, e Event) {
 	e.Time = now
+	if l := s.jobs[e.Job]; l != nil && e.Kind == EventStart {
+		e.Expected, l.expected = l.expected, nil
+	}
 	s.wrote(s.log.add(e))
 	if e.Job > 0 {
 		s.dirty[e.Job] = true
@@ -349,6 +359,8 @@ func (s *server) loop(stop <-chan os.Signal) error {
 			s.takeResult(r)
 		case up := <-s.up:
 			s.takeUp(up)
+		case p := <-s.forecasts:
+			s.takeForecast(p)
 		case <-timer.C:
 		}
 		s.takeSpool()
@@ -358,6 +370,7 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		if err := s.step(); err != nil {
 			return err
 		}
+		s.predictStarts()
 		if s.draining && len(s.jobs) == 0 || s.saving && s.running() == 0 {
 			s.Message("drained")
 			return nil

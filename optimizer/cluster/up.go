@@ -88,22 +88,30 @@ func (s *server) recount(up []int) error {
 	next.stale = true
 	next.engine.Replan()
 	s.scheduler = next
-	devices := slices.Clone(s.Site.Devices())
+	devices := s.present()
 	var changed []string
 	s.info.Down = map[string]int{}
 	for d, n := range up {
-		if lost := devices[d].Count - n; lost > 0 {
+		if lost := s.info.Devices[d].Count - n; lost > 0 {
 			s.info.Down[devices[d].Name] = lost
 		}
 		if n != have[d] {
 			changed = append(changed, fmt.Sprintf("%d %s instead of %d", n, devices[d].Name, have[d]))
 		}
-		devices[d].Count = n
 	}
 	s.record(s.now(), Event{Kind: EventDevices, Devices: devices, Reason: strings.Join(changed, ", ")})
 	s.Message("devices up: " + strings.Join(changed, ", "))
 	s.admitNew() // what had too few devices before
 	return s.saveInfo()
+}
+
+// present returns the devices with the numbers that are up.
+func (s *server) present() []Device {
+	devices := slices.Clone(s.Site.Devices())
+	for d := range devices {
+		devices[d].Count = s.rates.devices[d].Count
+	}
+	return devices
 }
 
 // lost reports whether a job holds devices that do not exist any more.

@@ -26,6 +26,7 @@ import (
 const (
 	clusterEvents = "cluster/events.jsonl"
 	clusterJobs   = "cluster/jobs"
+	clusterStarts = "cluster/starts.json"
 )
 
 // maxClusterLog is the part of the event log that is read, from its end, in bytes.
@@ -72,6 +73,8 @@ type clusterJob struct {
 	Counted   float64       `json:"counted_at"` // Unix seconds
 	Began     time.Time     `json:"began"`
 	Ended     time.Time     `json:"ended"`
+
+	starts *[3]time.Time // predicted start of a waiting job; nil: unknown
 }
 
 // hasCluster reports whether a live scheduler has worked in the state directory.
@@ -98,11 +101,14 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
 	now := time.Now()
-	body := clusterBody{Torn: torn, Jobs: jobTable(jobs), Decisions: changeTable(events)}
-	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) == nil && len(events) > 0 {
+	body := clusterBody{Torn: torn, Decisions: changeTable(events)}
+	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) != nil {
+		addStarts(jobs, filepath.Join(s.options.StateDir, clusterStarts))
+	} else if len(events) > 0 {
 		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
 		body.Seen = now
 	}
+	body.Jobs = jobTable(jobs)
 	body.Chart = leaseChart(events, now)
 	for _, e := range events {
 		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
@@ -167,6 +173,22 @@ func readClusterJobs(dir string) []clusterJob {
 	return jobs
 }
 
+// addStarts adds the predicted starts of the waiting jobs.
+func addStarts(jobs []clusterJob, path string) {
+	var forecast struct {
+		Starts map[int][3]time.Time `json:"starts"`
+	}
+	data, err := regular.ReadFile(path, 16<<20)
+	if err != nil || json.Unmarshal(data, &forecast) != nil { // none was made
+		return
+	}
+	for i := range jobs {
+		if at, ok := forecast.Starts[jobs[i].ID]; ok && jobs[i].State == "waiting" {
+			jobs[i].starts = &at
+		}
+	}
+}
+
 // clusterRank orders the states of jobs: running first, then the queue, then the ended.
 var clusterRank = map[string]int{"running": 0, "starting": 0, "stopping": 0, "waiting": 1}
 
@@ -183,7 +205,7 @@ const mostJobs = 300
 // jobTable lists running jobs, then the queue in order of submission, then ended jobs, the latest first.
 func jobTable(jobs []clusterJob) *page.Table {
 	t := &page.Table{Caption: "Jobs of the cluster", Named: true, Columns: append(page.Left("Job", "State", "Devices", "Progress"), page.Right("Waited", "Cost", "Moves")...)}
-	t.Columns = append(t.Columns, page.Left("Predicted end", "Run")...)
+	t.Columns = append(t.Columns, page.Left("Predicted", "Run")...)
 	sorted := slices.Clone(jobs)
 	slices.SortStableFunc(sorted, func(a, b clusterJob) int {
 		x, y := rankOf(a.State), rankOf(b.State)
@@ -194,7 +216,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 	})
 	for _, j := range sorted[:min(len(sorted), mostJobs)] {
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
-			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, finishCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }
@@ -254,13 +276,19 @@ func waited(j clusterJob, now time.Time) float64 {
 	return j.WaitS + max(0, now.Sub(unixTime(j.Counted)).Seconds())
 }
 
-// finishCell is the predicted end of a running job; the scheduler predicts no other.
-func finishCell(j clusterJob) page.Cell {
-	if j.Finish == nil || rankOf(j.State) != 0 {
+// predictedCell is the predicted end of a running job, and the predicted start of a waiting one.
+func predictedCell(j clusterJob) page.Cell {
+	what, at := "ends ", j.Finish
+	if j.starts != nil {
+		what, at = "starts ", j.starts
+	} else if rankOf(j.State) != 0 {
+		at = nil
+	}
+	if at == nil {
 		return page.Cell{Text: "–"}
 	}
 	one := func(t time.Time) string { return t.Local().Format("15:04:05") }
-	return page.Cell{Text: one(j.Finish[1]), Sub: one(j.Finish[0]) + " to " + one(j.Finish[2])}
+	return page.Cell{Text: what + one(at[1]), Sub: one(at[0]) + " to " + one(at[2])}
 }
 
 // mostChanges is the number of changes in the table, the latest first.

@@ -47,6 +47,8 @@ type jobDocument struct {
 	// Chance is the probability that the job ends before its deadline on its present devices; null: unknown, or none.
 	Chance *float64 `json:"deadline_chance"`
 	Wait   float64  `json:"waited_s"`
+	// Start is the predicted start of a waiting job: 5, 50 and 95 % quantiles; null: unknown, or the job does not wait.
+	Start *[3]time.Time `json:"predicted_start"`
 }
 
 // document is the JSON form of the list.
@@ -72,8 +74,13 @@ func (o *jobsOptions) run() error {
 	}
 	doc := document{Schema: 1, Served: alive, Server: server, Jobs: []jobDocument{}}
 	now := time.Now()
+	forecast, _ := cluster.ReadForecast(o.State()) // none while no job waits
 	for i := range jobs {
-		doc.Jobs = append(doc.Jobs, newJobDocument(jobs[i], &specs[i], now))
+		j := newJobDocument(jobs[i], &specs[i], now)
+		if at, ok := forecast.Starts[j.ID]; ok && alive && j.State == cluster.Waiting {
+			j.Start = &at
+		}
+		doc.Jobs = append(doc.Jobs, j)
 	}
 	if o.JSON {
 		return o.PrintJSON(doc)
@@ -262,10 +269,16 @@ func finish(j *jobDocument, now time.Time) string {
 	switch {
 	case j.State.Ended() && !j.Job.Ended.IsZero():
 		return clock(j.Job.Ended, now)
+	case j.Start != nil:
+		return "starts " + interval(j.Start, now)
 	case j.Finish == nil:
 		return unknown
 	}
-	return fmt.Sprintf("%s (%s–%s)", clock(j.Finish[1], now), clock(j.Finish[0], now), clock(j.Finish[2], now))
+	return interval(j.Finish, now)
+}
+
+func interval(at *[3]time.Time, now time.Time) string {
+	return fmt.Sprintf("%s (%s–%s)", clock(at[1], now), clock(at[0], now), clock(at[2], now))
 }
 
 // clock formats a time, with the date if it is of another day.
