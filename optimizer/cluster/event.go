@@ -39,9 +39,9 @@ const (
 	// EventStop: a job was asked to save and leave. Job, Stretch, Device, GPUs, Reason.
 	EventStop EventKind = "stop"
 	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
-	// if it was not asked), Done, Reason (exit, lease, …).
+	// if it was not asked), Done, Reason (exit, lease, …), Exited if that was noticed late.
 	EventLeft EventKind = "left"
-	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD.
+	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD, Launches.
 	EventEnd EventKind = "end"
 	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One
 	// that does not keeps its devices until it ends.
@@ -84,6 +84,8 @@ type Event struct {
 	Total    float64 `json:"total,omitempty"`
 	Done     float64 `json:"done,omitempty"`
 	CostUSD  float64 `json:"cost_usd,omitempty"`
+	Launches int     `json:"launches,omitempty"` // of the training: more than lives if it was restarted after failures
+	Exited   float64 `json:"exited,omitempty"`   // Unix seconds at which the training exited, while no server ran
 
 	Device string  `json:"device,omitempty"` // type
 	Where  []int32 `json:"where,omitempty"`  // numbers of the devices of the type
@@ -96,7 +98,7 @@ type Event struct {
 	Seconds          *float64 `json:"seconds,omitempty"`
 	// Expected is the first prediction of the start for which the job waited: Unix seconds, 5, 50 and 95 % quantiles.
 	Expected *[3]float64 `json:"expected,omitempty"`
-	GainS            *float64 `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
+	GainS    *float64    `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
 	Policy    string   `json:"policy,omitempty"`
 	Seed      int64    `json:"seed,omitempty"`

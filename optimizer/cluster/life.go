@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -238,8 +240,13 @@ func (s *server) takeResult(r result) {
 	now := s.now()
 	l.interrupts, l.Finish = nil, nil
 	reason := "exit"
+	l.exited = exitedAt(r.Dir)
+	if l.exited > now-lateNotice || l.exited < unix(l.Since) && l.State != Stopping {
+		l.exited = 0
+	}
 	if rec := r.Record; rec != nil {
 		s.noteOutcome(l, rec)
+		l.launches = rec.Outcome.Restarts + 1
 		if rec.Exit != nil {
 			reason = rec.Exit.Reason
 		}
@@ -266,12 +273,34 @@ func (s *server) takeResult(r result) {
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
+	case s.full || diskFull(s.StateDir) || errors.Is(r.Err, syscall.ENOSPC): // not a fault of the training: it starts again once there is space
+		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
+		l.Job.Reason = "the disk was full"
 	default:
 		if why == "" {
 			why = reason
 		}
 		s.end(l, Failed, why)
 	}
+}
+
+// lateNotice is the time in seconds after the exit of a training from which its end was noticed late.
+const lateNotice = 5
+
+// exitedAt returns the time in Unix seconds at which the training of a run has exited last; 0: unknown.
+func exitedAt(dir string) (at float64) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "stretches", "*", "exit.json"))
+	for _, path := range append(paths, filepath.Join(dir, "exit.json")) {
+		var file struct {
+			Exit struct {
+				At time.Time `json:"at"`
+			} `json:"exit"`
+		}
+		if readJSON(path, &file) == nil && !file.Exit.At.IsZero() {
+			at = max(at, unix(file.Exit.At))
+		}
+	}
+	return at
 }
 
 // noteOutcome takes progress and cost from the record of a run.

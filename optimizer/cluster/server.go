@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -73,6 +74,7 @@ type server struct {
 	saving    bool
 	dirty     map[int]bool
 	examined  float64 // time of the last examination of what jobs use
+	full      bool    // the disk
 	unsaved   bool    // files could not be written: the disk is full
 	missing   int     // successive readings with fewer devices than the scheduler has
 
@@ -101,6 +103,8 @@ type live struct {
 	lease      leaseFile
 	use        use // of its devices, in the present life
 	until      guarded
+	exited     float64     // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
+	launches   int         // of its training; 0: unknown
 	expected   *[3]float64 // first prediction of the start for which it waits; nil: none
 }
 
@@ -270,8 +274,15 @@ func (s *server) options(policy string) Options {
 // record appends to the event log. A full disk must not stop the jobs.
 func (s *server) record(now float64, e Event) {
 	e.Time = now
-	if l := s.jobs[e.Job]; l != nil && e.Kind == EventStart {
-		e.Expected, l.expected = l.expected, nil
+	if l := s.jobs[e.Job]; l != nil {
+		switch e.Kind {
+		case EventStart:
+			e.Expected, l.expected = l.expected, nil
+		case EventLeft:
+			e.Exited = l.exited
+		case EventEnd:
+			e.Launches = l.launches
+		}
 	}
 	s.wrote(s.log.add(e))
 	if e.Job > 0 {
@@ -379,6 +390,15 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	}
 }
 
+// leastSpace is the free space of the disk, in bytes, below which it counts as full.
+const leastSpace = 1 << 20
+
+// diskFull reports whether the disk of a directory is full; false where that is unknown.
+func diskFull(dir string) bool {
+	var st syscall.Statfs_t
+	return syscall.Statfs(dir, &st) == nil && uint64(st.Bavail)*uint64(st.Bsize) < leastSpace
+}
+
 // wait returns the time until the next thing to do without an event.
 func (s *server) wait() time.Duration {
 	next := min(s.scheduler.Next()-s.now(), s.Round.Seconds()/4, 5)
@@ -395,8 +415,16 @@ func (s *server) running() int {
 	return n
 }
 
-// step decides, stores the intention, and carries it out.
+// step decides, stores the intention, and carries it out. While the disk is full no job is started, which would fail, or
+// stopped, which could not save.
 func (s *server) step() error {
+	if full := diskFull(s.StateDir); full != s.full {
+		s.full = full
+		s.Message(map[bool]string{true: "the disk of the state directory is full: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])
+	}
+	if s.full {
+		return nil
+	}
 	actions, err := s.scheduler.Step(s.now())
 	if err != nil {
 		return fmt.Errorf("schedule jobs: %w", err)
