@@ -41,6 +41,8 @@ const (
 	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
 	// if it was not asked), Done, Reason (exit, lease, …), Exited if that was noticed late.
 	EventLeft EventKind = "left"
+	// EventAdopt: a server continues a life of the last one whose training has exited meanwhile. Job, Stretch, GPUs, Exited.
+	EventAdopt EventKind = "adopt"
 	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD, Launches.
 	EventEnd EventKind = "end"
 	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One

@@ -212,6 +212,9 @@ func (s *server) open() (err error) {
 	for _, j := range known {
 		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
+			if at := exitedAt(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); at > unix(j.Since) {
+				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: at})
+			}
 			s.begin(l, true)
 			if j.State == Stopping {
 				l.interrupts <- run.Preempt

@@ -99,7 +99,8 @@ type Waste struct {
 type Faults struct {
 	Restarts  int    `json:"server_restarts"`
 	UnservedS Number `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
-	// UnservedIdleS is the part of the idle device time in that time, and DownS the device time of nodes that were down.
+	// UnservedIdleS is the device time in that time that was free while jobs waited, or held by jobs that had left at the end
+	// of their leases. DownS is the device time of nodes that were down.
 	UnservedIdleS Number `json:"unserved_idle_device_s"`
 	DownS         Number `json:"down_device_s"`
 	// Relaunches are the starts of trainings beyond those that the policy decided: after failures and lost nodes.

@@ -93,6 +93,7 @@ type Life struct {
 	Reason            string      // why it ended; empty while it has not
 	Expected          *[3]float64 // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
 	Awaited           float64     // time from which the job waited for the start
+	Away              float64     // seconds between the exit of its training, while no server ran, and the next server
 	open, first, slow bool
 }
 
@@ -249,8 +250,13 @@ func (j *Job) takeLife(e *cluster.Event, l *Life) {
 		}
 	case cluster.EventStop:
 		l.Asked = e.Time
+	case cluster.EventAdopt:
+		l.Away += e.Time - e.Exited
 	case cluster.EventLeft:
 		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
+		if e.Exited > 0 {
+			l.Away = 0
+		}
 		j.State = cluster.Waiting
 		if e.Done > 0 {
 			j.Done, l.Done = e.Done, e.Done

@@ -204,7 +204,7 @@ func (a *Audit) faults() page.Section {
 	s.Blocks = []page.Block{{Fields: page.Fields(
 		"restarts of the server", strconv.Itoa(f.Restarts),
 		"time without a server, at most", duration(f.UnservedS),
-		"device time free in it while jobs waited, at most", duration(f.UnservedIdleS),
+		"device time free in it, while jobs waited or had left", duration(f.UnservedIdleS),
 		"device time of nodes that were down", duration(f.DownS),
 		"lives that ended without a request", strconv.Itoa(w.Lost),
 		"restarts of trainings that no policy decided", strconv.Itoa(f.Relaunches),

@@ -67,6 +67,9 @@ func (d *Day) waste(r *rates) (w Waste, f Faults) {
 	}
 	f.Restarts = d.Restarts
 	for _, j := range d.Jobs {
+		for _, l := range j.Lives {
+			f.UnservedIdleS += Number(l.Away) * Number(l.GPUs)
+		}
 		if j.Launches > 0 {
 			f.Relaunches += max(0, j.Launches-len(j.Lives))
 		}
