@@ -129,9 +129,6 @@ func (l *Local) Devices() []Device { return l.devices }
 // Up implements Site.
 func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
-// OneServer implements Site.
-func (l *Local) OneServer() bool { return true }
-
 // Place implements Site.
 func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""

@@ -118,9 +118,6 @@ func (n *Nodes) Name() string { return n.engine }
 // Devices implements Site.
 func (n *Nodes) Devices() []Device { return n.devices }
 
-// OneServer implements Site.
-func (n *Nodes) OneServer() bool { return true }
-
 // Place implements Site.
 func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	o, d := n.offers[device], n.devices[device]
@@ -128,6 +125,10 @@ func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
 	if o.GPUs > 0 {
 		a.GPUs = len(where)
+	}
+	if nodes := len(where) / d.PerServer; nodes > 1 { // all devices of each
+		o.PerJob, cfg.Nodes = nodes, nodes
+		a.GPUs, a.CPUs = a.GPUs/nodes, a.CPUs/nodes
 	}
 	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
 		return n.open(ctx, o, cfg, o.GPUs > 0)

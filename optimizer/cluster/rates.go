@@ -23,7 +23,6 @@ type learner struct {
 	devices []schedule.DeviceType
 	stated  []float64 // relative speeds of the types; 0: not stated
 	round   float64
-	single  bool // a job runs on one server only
 	jobs    map[int]*learned
 	speeds  speeds
 	ratios  map[ratioKey]logRatio // cached
@@ -53,8 +52,8 @@ const (
 	rateChange    = 0.02 // relative change of a rate that is recorded
 )
 
-func newLearner(devices []Device, round float64, single bool) *learner {
-	l := &learner{round: round, single: single, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
+func newLearner(devices []Device, round float64) *learner {
+	l := &learner{round: round, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
 	for _, d := range devices {
 		l.devices = append(l.devices, d.typeOf())
 		l.stated = append(l.stated, d.Speed)
@@ -109,7 +108,7 @@ func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 	j := l.jobs[job]
 	least := max(j.spec.Min, 1)
-	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
+	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || !j.spec.spans(gpus, l.devices[device].PerServer) {
 		return 0, false
 	}
 	best := -1.0

@@ -30,6 +30,7 @@ func (s *server) takeSpool() {
 				continue
 			}
 			s.Message("policy " + r.Policy)
+			s.noteAlone()
 			s.save()
 		case opDrain:
 			s.draining, s.saving = true, s.saving || r.Save

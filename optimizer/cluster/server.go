@@ -49,8 +49,6 @@ type Site interface {
 	Up(ctx context.Context) ([]int, error)
 	// Place returns how a job runs on devices of a type, by their numbers.
 	Place(cfg run.Config, device int, where []int32) Placement
-	// OneServer is true if all devices of a job must be of one server.
-	OneServer() bool
 }
 
 // Placement is how an agent runs a job on its devices.
@@ -181,7 +179,7 @@ func (s *server) open() (err error) {
 	}
 	devices := s.Site.Devices()
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
-	s.rates = newLearner(devices, s.Round.Seconds(), s.Site.OneServer())
+	s.rates = newLearner(devices, s.Round.Seconds())
 	jobs, specs, err := Jobs(s.StateDir)
 	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
 		return err
@@ -209,6 +207,7 @@ func (s *server) open() (err error) {
 	if err := s.saveInfo(); err != nil {
 		return err
 	}
+	s.noteAlone()
 	for _, j := range known {
 		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
@@ -335,6 +334,13 @@ func (s *server) save() {
 	case err != nil:
 		s.unsaved = again // reported once
 		s.wrote(fmt.Errorf("save state: %w", err))
+	}
+}
+
+// noteAlone reports that a policy that co-locates jobs will not.
+func (s *server) noteAlone() {
+	if s.scheduler.policy.Traits().Packs {
+		s.Message(fmt.Sprintf("policy %s co-locates jobs only with measured rates of pairs, which a live cluster does not have: each job has its devices alone", s.scheduler.Policy))
 	}
 }
 

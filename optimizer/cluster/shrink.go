@@ -265,7 +265,7 @@ func (s *server) check(l *live, k *Shrink, rate *Rate) {
 
 // future returns the simulation of the present jobs with what is known of them.
 func (s *server) future(now float64) (Simulation, error) {
-	sim := Simulation{Devices: s.present(), Round: s.Round.Seconds(), Seed: s.Seed, OneServer: s.Site.OneServer(), From: now, Policies: []Span{{now, s.scheduler.Policy}}, Known: true}
+	sim := Simulation{Devices: s.present(), Round: s.Round.Seconds(), Seed: s.Seed, From: now, Policies: []Span{{now, s.scheduler.Policy}}, Known: true}
 	var err error
 	if sim.State, err = s.scheduler.State(); err != nil {
 		return sim, err

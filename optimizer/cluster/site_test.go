@@ -164,3 +164,38 @@ func TestNodesUp(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralNodes: a distributed job receives all devices of several nodes; any other one is refused where it is
+// submitted, with the reason.
+func TestSeveralNodes(t *testing.T) {
+	n, err := NewNodes("slurm", nil, []engine.Offer{{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 4, CPUs: 8, Memory: 32, Nodes: 2}}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := n.Place(run.Config{}, 0, []int32{0, 1, 2, 3, 4, 5, 6, 7})
+	if a := p.Lease.Allocation; a.GPUs != 4 || a.CPUs != 8 || p.Config.Nodes != 2 {
+		t.Errorf("8 devices: %+v on %d nodes, want 4 GPUs and 8 CPUs on each of 2", a, p.Config.Nodes)
+	}
+	if p := n.Place(run.Config{}, 0, []int32{3, 4}); p.Lease.Allocation.GPUs != 2 || p.Config.Nodes != 0 {
+		t.Errorf("2 devices: %+v on %d nodes", p.Lease.Allocation, p.Config.Nodes)
+	}
+	for name, c := range map[string]struct {
+		least       int
+		distributed bool
+		want        string
+	}{
+		"one node": {4, false, ""}, "two nodes": {8, true, ""}, "not distributed": {8, false, "does not run on several"}, "no multiple": {6, true, "request a multiple"},
+		"too many": {9, true, "no device type has 9 devices"},
+	} {
+		spec := Spec{Min: c.least, Distributed: c.distributed}
+		err := spec.fit(n.Devices())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		l := newLearner(n.Devices(), 60)
+		l.enter(&Job{ID: 1}, &spec, "")
+		if rate, _ := l.Alone(1, 0, c.least); (rate > 0) != (c.want == "") {
+			t.Errorf("%s: rate %v", name, rate)
+		}
+	}
+}

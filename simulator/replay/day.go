@@ -172,6 +172,11 @@ func countOf(devices []cluster.Device) (n int) {
 	return n
 }
 
+// spans reports whether a job of a number of devices needs several nodes: it was admitted, so that it runs on them.
+func (d *Day) spans(gpus int) bool {
+	return !slices.ContainsFunc(d.Devices, func(t cluster.Device) bool { return t.PerServer >= gpus })
+}
+
 func newJob(e *cluster.Event) *Job {
 	return &Job{ID: e.Job, Name: e.Name, Command: e.Command, User: e.User, Arrival: e.Time, Deadline: known(e.Deadline), Weight: cmp.Or(e.Weight, 1), GPUs: max(e.GPUs, 1),
 		MaxGPUs: max(e.MaxGPUs, e.GPUs, 1), Unit: e.Unit, Total: known(e.Total), Stated: e.Total > 0, Done: e.Done, State: cluster.Waiting, End: math.NaN(), KeepsKnown: math.NaN(), CostUSD: math.NaN()}
