@@ -30,20 +30,20 @@ type Day struct {
 	Jobs        []*Job         // in order of arrival
 	Engine      string         // "local", "slurm"
 	Restarts    int            // of the server
-	Unserved    []Outage       // times without a server while jobs had not ended, at most
-	Up          []Count        // devices that are up, in order of time
+	unserved    []outage       // times without a server while jobs had not ended, at most
+	up          []upCount      // devices that are up, in order of time
 	Changed     bool           // the devices: at a restart, or since nodes were down
 	Failures    int            // decisions that failed
 	Torn        int            // lines of the log that were no events
 }
 
-// Outage is a time, in Unix seconds.
-type Outage struct{ From, To float64 }
+// outage is a time, in Unix seconds.
+type outage struct{ from, to float64 }
 
-// Count is a number of devices from a time in Unix seconds on.
-type Count struct {
-	At      float64
-	Devices int
+// upCount is a number of devices from a time in Unix seconds on.
+type upCount struct {
+	at      float64
+	devices int
 }
 
 // Job is a job of a day.
@@ -107,7 +107,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 	for i := range events {
 		e := &events[i]
 		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
-			d.Unserved = append(d.Unserved, Outage{d.Until, e.Time})
+			d.unserved = append(d.unserved, outage{d.Until, e.Time})
 		}
 		if !(d.Until > e.Time) {
 			d.Until = e.Time
@@ -149,10 +149,10 @@ func (d *Day) serverEvent(e *cluster.Event) {
 			d.Changed = d.Changed || !slices.Equal(d.Devices, e.Devices)
 		}
 		d.Devices, d.Round, d.Seed, d.Engine, policy = e.Devices, e.Round, e.Seed, e.Engine, e.Policy
-		d.Up = append(d.Up, Count{e.Time, countOf(e.Devices)})
+		d.up = append(d.up, upCount{e.Time, countOf(e.Devices)})
 	case cluster.EventDevices:
 		d.Changed = true
-		d.Up = append(d.Up, Count{e.Time, countOf(e.Devices)})
+		d.up = append(d.up, upCount{e.Time, countOf(e.Devices)})
 	case cluster.EventPolicy:
 		policy = e.Policy
 	case cluster.EventDecide:

@@ -80,13 +80,13 @@ func (d *Day) waste(r *rates) (w Waste, f Faults) {
 // served returns the changes of devices that are up and down, and of the server.
 func (d *Day) served() (changes []change) {
 	all, up, down := countOf(d.Devices), 0, 0
-	for _, c := range d.Up {
-		missing := max(0, all-c.Devices)
-		changes = append(changes, change{at: c.At, up: c.Devices - up, down: missing - down})
-		up, down = c.Devices, missing
+	for _, c := range d.up {
+		missing := max(0, all-c.devices)
+		changes = append(changes, change{at: c.at, up: c.devices - up, down: missing - down})
+		up, down = c.devices, missing
 	}
-	for _, o := range d.Unserved {
-		changes = append(changes, change{at: o.From, unserved: 1}, change{at: o.To, unserved: -1})
+	for _, o := range d.unserved {
+		changes = append(changes, change{at: o.from, unserved: 1}, change{at: o.to, unserved: -1})
 	}
 	return append(changes, change{at: d.Until})
 }

@@ -198,3 +198,53 @@ func TestCluster(t *testing.T) {
 	}
 	server.wait()
 }
+
+// TestClusterFidelity runs 20 trainings on four nodes under each of two policies, at the same time: the mean completion
+// time of each is within 5 % of the simulation in its report.
+func TestClusterFidelity(t *testing.T) {
+	needLong(t)
+	epochs := []int{60, 50, 30, 80, 24, 70, 52, 36, 84, 40, 28, 66, 48, 32, 76, 22, 58, 44, 62, 26}
+	policies := []string{"fifo_perf", "srtf"}
+	var worlds []*world
+	var servers []*agent
+	for _, policy := range policies {
+		w := newWorld(t)
+		if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(lab.Paced), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		worlds = append(worlds, w)
+		servers = append(servers, w.start("cluster", "serve", "--engine", "slurm", "--policy", policy, "--round", "20s", "--devices", "a100=1@1,v100=1@0.5,k80=2@0.25"))
+	}
+	command := func(w *world, args ...string) []byte {
+		out, err := w.command(append([]string{"cluster"}, args...)...).Output()
+		if err != nil {
+			t.Fatalf("%v: %v\n%s", args, err, out)
+		}
+		return out
+	}
+	for _, n := range epochs {
+		for _, w := range worlds {
+			command(w, "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(n), "--", "0.25")
+		}
+		time.Sleep(2 * time.Second)
+	}
+	for i, w := range worlds {
+		command(w, "drain")
+		<-servers[i].done
+		var a struct {
+			Compared        int
+			Live, Simulated struct {
+				MeanJCTS *float64 `json:"mean_jct_s"`
+			}
+		}
+		out := command(w, "report", "--json", "--policies", policies[i], "--draws", "20")
+		if err := json.Unmarshal(out, &a); err != nil || a.Compared != len(epochs) || a.Live.MeanJCTS == nil || a.Simulated.MeanJCTS == nil {
+			t.Fatalf("%s: report of %d jobs: %v\n%s", policies[i], a.Compared, err, out)
+		}
+		live, simulated := *a.Live.MeanJCTS, *a.Simulated.MeanJCTS
+		t.Logf("%s: mean completion time live %.1f s, simulated %.1f s (%+.1f %%)", policies[i], live, simulated, 100*(simulated/live-1))
+		if simulated < 0.95*live || simulated > 1.05*live {
+			t.Errorf("%s: the simulation is more than 5 %% off", policies[i])
+		}
+	}
+}
