@@ -200,7 +200,7 @@ func TestCluster(t *testing.T) {
 }
 
 // TestClusterFidelity runs 20 trainings on four nodes under each of two policies, at the same time: the mean completion
-// time of each is within 5 % of the simulation in its report.
+// time of each is within 5 % of the simulation in its report. It requires a quiet machine: with -long.
 func TestClusterFidelity(t *testing.T) {
 	needLong(t)
 	epochs := []int{60, 50, 30, 80, 24, 70, 52, 36, 84, 40, 28, 66, 48, 32, 76, 22, 58, 44, 62, 26}
