@@ -6,6 +6,8 @@
 //	rates.go, prior.go         the rates that policies see, learned while jobs run
 //	state.go                   its state on disk
 //	server.go, requests.go, life.go    the shell: events, files and agents
+//	up.go                      nodes that are down, and up again
+//	forecast.go, shrink.go     simulations of what is to come: starts of waiting jobs, and the return of unused devices
 //	local.go, nodes.go         where jobs run: this machine, or the nodes of an engine
 //	store.go, job.go           the files of a cluster
 //	event.go                   the log of all events, from which a day can be replayed

@@ -27,7 +27,7 @@ const (
 	// after which jobs kept their devices), Leases (who holds what from now on).
 	EventDecide EventKind = "decide"
 	// EventStart: a life of a job begins on devices. Job, Stretch, Device, Where, GPUs, Do (start, move, resize),
-	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start).
+	// Predicted (steps/s that the policy used), PredictedSeconds (charged for the move; 0 for the first start), Expected.
 	EventStart EventKind = "start"
 	// EventRunning: the first unit of work of a life was done. Job, Stretch, Seconds (start-up: from the start to the
 	// first unit, less that unit).
@@ -39,9 +39,11 @@ const (
 	// EventStop: a job was asked to save and leave. Job, Stretch, Device, GPUs, Reason.
 	EventStop EventKind = "stop"
 	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
-	// if it was not asked), Done, Reason (exit, lease, …).
+	// if it was not asked), Done, Reason (exit, lease, …), Exited if that was noticed late.
 	EventLeft EventKind = "left"
-	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD.
+	// EventAdopt: a server continues a life of the last one whose training has exited meanwhile. Job, Stretch, GPUs, Exited.
+	EventAdopt EventKind = "adopt"
+	// EventEnd: a job will not run again. Job, State, Reason, Done, Total, Unit, CostUSD, Launches.
 	EventEnd EventKind = "end"
 	// EventPin: whether a job keeps its work when it is stopped was found out, or has changed. Job; Save if it does. One
 	// that does not keeps its devices until it ends.
@@ -51,6 +53,8 @@ const (
 	// EventShrunk: the rate of a job on fewer devices was compared. Job, Device, GPUs (now), Seen, Predicted (the rate
 	// before), Do (keep, undo).
 	EventShrunk EventKind = "shrunk"
+	// EventDevices: nodes are down or up again. Devices (with the numbers that are up), Reason.
+	EventDevices EventKind = "devices"
 	// EventPolicy: the policy was changed. Policy.
 	EventPolicy EventKind = "policy"
 	// EventDrain: no jobs are admitted any more. Save if running jobs are saved and stopped.
@@ -82,6 +86,8 @@ type Event struct {
 	Total    float64 `json:"total,omitempty"`
 	Done     float64 `json:"done,omitempty"`
 	CostUSD  float64 `json:"cost_usd,omitempty"`
+	Launches int     `json:"launches,omitempty"` // of the training: more than lives if it was restarted after failures
+	Exited   float64 `json:"exited,omitempty"`   // Unix seconds at which the training exited, while no server ran
 
 	Device string  `json:"device,omitempty"` // type
 	Where  []int32 `json:"where,omitempty"`  // numbers of the devices of the type
@@ -92,7 +98,9 @@ type Event struct {
 	Predicted        float64  `json:"predicted,omitempty"`
 	PredictedSeconds *float64 `json:"predicted_s,omitempty"`
 	Seconds          *float64 `json:"seconds,omitempty"`
-	GainS            *float64 `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
+	// Expected is the first prediction of the start for which the job waited: Unix seconds, 5, 50 and 95 % quantiles.
+	Expected *[3]float64 `json:"expected,omitempty"`
+	GainS    *float64    `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
 	Policy    string   `json:"policy,omitempty"`
 	Seed      int64    `json:"seed,omitempty"`
@@ -127,8 +135,15 @@ type Lease struct {
 	Where  []int32 `json:"where"`
 }
 
-// eventLog appends to the event log. Lines are written with one call each, so that a crash tears at most the last.
-type eventLog struct{ file *os.File }
+// eventLog appends to the event log. Lines are written with one call each, so that a crash tears at most the last. What
+// cannot be written, since the disk is full, is written later.
+type eventLog struct {
+	file *os.File
+	late []byte // not yet written
+}
+
+// maxLate bounds eventLog.late in bytes; events beyond it are lost.
+const maxLate = 64 << 20
 
 // openEventLog opens the log; an incomplete last line, as a crash leaves it, is completed so that later ones can be
 // read.
@@ -143,7 +158,7 @@ func openEventLog(path string) (*eventLog, error) {
 			_, _ = f.WriteString("\n")
 		}
 	}
-	return &eventLog{f}, nil
+	return &eventLog{file: f}, nil
 }
 
 func (l *eventLog) add(e Event) error {
@@ -152,9 +167,22 @@ func (l *eventLog) add(e Event) error {
 	if err != nil {
 		return fmt.Errorf("write event log: %w", err)
 	}
-	if _, err := l.file.Write(append(line, '\n')); err != nil {
+	if len(l.late) < maxLate {
+		l.late = append(append(l.late, line...), '\n')
+	}
+	return l.flush()
+}
+
+// flush writes what could not be written before.
+func (l *eventLog) flush() error {
+	if len(l.late) == 0 {
+		return nil
+	}
+	n, err := l.file.Write(l.late)
+	if l.late = l.late[n:]; err != nil {
 		return fmt.Errorf("write event log: %w", err)
 	}
+	l.late = nil
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"trainopt/optimizer/run"
@@ -42,6 +43,8 @@ type Spec struct {
 	Min  int  `json:"min"`
 	Max  int  `json:"max"`
 	CPUs bool `json:"cpus,omitempty"`
+	// Distributed is true for a training that can run on several nodes. It receives all devices of each.
+	Distributed bool `json:"distributed,omitempty"`
 	// Config is that of its run; SLA.TimeMax counts from Submitted.
 	Config run.Config `json:"config"`
 }
@@ -52,10 +55,27 @@ func (s *Spec) fit(devices []Device) error {
 		return err
 	}
 	least := max(s.Min, 1)
-	if slices.ContainsFunc(devices, func(d Device) bool { return min(d.Count, max(d.PerServer, 1)) >= least }) {
+	if slices.ContainsFunc(devices, func(d Device) bool { return d.Count >= least && s.spans(least, d.PerServer) }) {
 		return nil
 	}
-	return tooFew(least)
+	var have []string
+	for _, d := range devices {
+		if d.Count >= least {
+			have = append(have, fmt.Sprintf("%d of %s", d.PerServer, d.Name))
+		}
+	}
+	switch {
+	case have == nil:
+		return tooFew(least)
+	case !s.Distributed:
+		return fmt.Errorf("no node has %d devices (%s), and the training does not run on several: start it by torchrun, or connect its processes by MASTER_ADDR, RANK and WORLD_SIZE", least, strings.Join(have, ", "))
+	}
+	return fmt.Errorf("no node has %d devices (%s): a job on several nodes receives all devices of each, so request a multiple", least, strings.Join(have, ", "))
+}
+
+// spans reports whether the job can run on a number of devices where a node has perServer.
+func (s *Spec) spans(gpus, perServer int) bool {
+	return gpus <= max(perServer, 1) || s.Distributed && gpus%max(perServer, 1) == 0
 }
 
 func tooFew(n int) error { return fmt.Errorf("no device type has %d devices for one job", n) }

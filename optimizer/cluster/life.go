@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -96,7 +98,7 @@ func (s *server) leaseEnd(l *live) *float64 {
 // writeLease replaces the lease of a job. Its agent passes the end, with the grace, to the supervisor of the job.
 func (s *server) writeLease(l *live, until *float64) {
 	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.Grace = schema, l.lease.N+1, until, s.Round.Seconds()/2
-	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil {
+	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil && !s.full {
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}
 	switch {
@@ -157,6 +159,10 @@ func (s *server) observe(l *live, st *run.Status) {
 		}
 		s.scheduler.Keeps(l.ID, &keeps)
 		s.record(now, Event{Kind: EventPin, Job: l.ID, Save: keeps})
+	}
+	if strings.HasPrefix(st.Phase, "waiting: ") && l.State != Stopping && s.lost(l) && !keeps { // it holds a place in a queue only
+		s.scheduler.StopJob(now, l.ID, "its node is down")
+		s.leave(l)
 	}
 	if s.noteWork(l, st) && l.Total != before.Total {
 		s.scheduler.Changed(now, l.ID)
@@ -234,8 +240,13 @@ func (s *server) takeResult(r result) {
 	now := s.now()
 	l.interrupts, l.Finish = nil, nil
 	reason := "exit"
+	l.exited = exitedAt(r.Dir)
+	if l.exited > now-lateNotice || l.exited < unix(l.Since) && l.State != Stopping {
+		l.exited = 0
+	}
 	if rec := r.Record; rec != nil {
 		s.noteOutcome(l, rec)
+		l.launches = rec.Outcome.Restarts + 1
 		if rec.Exit != nil {
 			reason = rec.Exit.Reason
 		}
@@ -262,12 +273,34 @@ func (s *server) takeResult(r result) {
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
+	case s.full || diskFull(s.StateDir) || errors.Is(r.Err, syscall.ENOSPC): // not a fault of the training: it starts again once there is space
+		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
+		l.Job.Reason = "the disk was full"
 	default:
 		if why == "" {
 			why = reason
 		}
 		s.end(l, Failed, why)
 	}
+}
+
+// lateNotice is the time in seconds after the exit of a training from which its end was noticed late.
+const lateNotice = 5
+
+// exitedAt returns the time in Unix seconds at which the training of a run has exited last; 0: unknown.
+func exitedAt(dir string) (at float64) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "stretches", "*", "exit.json"))
+	for _, path := range append(paths, filepath.Join(dir, "exit.json")) {
+		var file struct {
+			Exit struct {
+				At time.Time `json:"at"`
+			} `json:"exit"`
+		}
+		if readJSON(path, &file) == nil && !file.Exit.At.IsZero() {
+			at = max(at, unix(file.Exit.At))
+		}
+	}
+	return at
 }
 
 // noteOutcome takes progress and cost from the record of a run.

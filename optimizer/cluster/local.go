@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -125,8 +126,8 @@ func (l *Local) Name() string { return "local" }
 // Devices implements Site.
 func (l *Local) Devices() []Device { return l.devices }
 
-// OneServer implements Site.
-func (l *Local) OneServer() bool { return true }
+// Up implements Site.
+func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
 // Place implements Site.
 func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {

@@ -20,6 +20,7 @@ type Nodes struct {
 	args    []string
 	devices []Device
 	offers  []engine.Offer // by type
+	list    func(ctx context.Context) ([]engine.Offer, error)
 	open    OpenOffer
 }
 
@@ -29,15 +30,20 @@ type OpenOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpu
 var _ Site = (*Nodes)(nil)
 
 // NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
-// and numbers.
-func NewNodes(name string, args []string, offers []engine.Offer, stated []Device, open OpenOffer) (*Nodes, error) {
-	n := &Nodes{engine: name, args: args, open: open}
+// and numbers. list reads the offers again later.
+func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open OpenOffer) (*Nodes, error) {
+	n := &Nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
-	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
-	if len(fit) == 0 {
+	if n.collect(offers, wish); len(n.offers) == 0 {
 		_, err := remote.Choose(offers, wish, false) // names what there is
 		return nil, err
 	}
+	return n, n.restrict(stated)
+}
+
+// collect sets the device types of the offers that agree with a wish.
+func (n *Nodes) collect(offers []engine.Offer, wish remote.Wish) {
+	fit := slices.DeleteFunc(slices.Clone(offers), func(o engine.Offer) bool { return !wish.Fits(o) })
 	if slices.ContainsFunc(fit, func(o engine.Offer) bool { return o.GPUs > 0 }) {
 		fit = slices.DeleteFunc(fit, func(o engine.Offer) bool { return o.GPUs == 0 })
 	}
@@ -56,7 +62,25 @@ func NewNodes(name string, args []string, offers []engine.Offer, stated []Device
 		}
 		n.devices, n.offers = append(n.devices, d), append(n.offers, o)
 	}
-	return n, n.restrict(stated)
+}
+
+// Up implements Site.
+func (n *Nodes) Up(ctx context.Context) ([]int, error) {
+	offers, err := n.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := &Nodes{}
+	now.collect(offers, remote.ReadWish(n.args))
+	up := make([]int, len(n.devices))
+	for i, d := range n.devices {
+		for _, o := range now.devices {
+			if o.Name == d.Name && o.PerServer == d.PerServer {
+				up[i] = min(d.Count, o.Count)
+			}
+		}
+	}
+	return up, nil
 }
 
 // restrict reduces the devices to the stated ones, and sorts them by name.
@@ -94,9 +118,6 @@ func (n *Nodes) Name() string { return n.engine }
 // Devices implements Site.
 func (n *Nodes) Devices() []Device { return n.devices }
 
-// OneServer implements Site.
-func (n *Nodes) OneServer() bool { return true }
-
 // Place implements Site.
 func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	o, d := n.offers[device], n.devices[device]
@@ -104,6 +125,10 @@ func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
 	if o.GPUs > 0 {
 		a.GPUs = len(where)
+	}
+	if nodes := len(where) / d.PerServer; nodes > 1 { // all devices of each
+		o.PerJob, cfg.Nodes = nodes, nodes
+		a.GPUs, a.CPUs = a.GPUs/nodes, a.CPUs/nodes
 	}
 	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
 		return n.open(ctx, o, cfg, o.GPUs > 0)

@@ -15,7 +15,7 @@ import (
 // types: the mean of the log-ratios of all jobs that ran on both, shrunk towards the prior (stated speeds; published
 // measurements of similar trainings; data sheets; else equal), and raised by one standard deviation of its uncertainty,
 // maxOptimism at most, so that a type that may be better is tried once and no longer than it is uncertain (the upper
-// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of the latest one of the same command.
+// confidence bound rule; Auer et al. 2002). A job that has not run has the rates of one of the same command.
 // Numbers of devices that were not measured scale with exponent gpuScaling. The remaining time of a job that never ran is assumed to be one round on its fastest type, so
 // that policies by remaining time give it a first round, and it grows with the time for which it has run without a
 // measurement. Without a known total, a job is assumed to have as much work left as it has done.
@@ -23,7 +23,6 @@ type learner struct {
 	devices []schedule.DeviceType
 	stated  []float64 // relative speeds of the types; 0: not stated
 	round   float64
-	single  bool // a job runs on one server only
 	jobs    map[int]*learned
 	speeds  speeds
 	ratios  map[ratioKey]logRatio // cached
@@ -53,8 +52,8 @@ const (
 	rateChange    = 0.02 // relative change of a rate that is recorded
 )
 
-func newLearner(devices []Device, round float64, single bool) *learner {
-	l := &learner{round: round, single: single, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
+func newLearner(devices []Device, round float64) *learner {
+	l := &learner{round: round, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
 	for _, d := range devices {
 		l.devices = append(l.devices, d.typeOf())
 		l.stated = append(l.stated, d.Speed)
@@ -109,7 +108,7 @@ func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 	j := l.jobs[job]
 	least := max(j.spec.Min, 1)
-	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || l.single && gpus > l.devices[device].PerServer {
+	if device < 0 || gpus < least || gpus > max(j.spec.Max, least) || gpus > l.devices[device].Count || !j.spec.spans(gpus, l.devices[device].PerServer) {
 		return 0, false
 	}
 	best := -1.0
@@ -183,6 +182,7 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 		}
 		j.Rates = append(j.Rates, r)
 		j.version++
+		l.follow(j)
 		clear(l.ratios)
 		return true, true
 	}
@@ -195,6 +195,16 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 	j.version++
 	clear(l.ratios)
 	return false, true
+}
+
+// follow gives the rates of a job to those of the same command that have not run.
+func (l *learner) follow(j *learned) {
+	for _, o := range l.jobs {
+		if len(o.Rates) == 0 && (o.like == nil || o.like == j) && o != j && !o.State.Ended() && sameCommand(o.spec, j.spec) {
+			o.like = j
+			o.version++
+		}
+	}
 }
 
 // logRatio is the distribution of the logarithm of the ratio of the speeds of two types.

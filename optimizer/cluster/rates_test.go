@@ -11,7 +11,7 @@ func learnerOf(speed float64, jobs ...*Job) *learner {
 	if speed > 0 {
 		a.Speed, b.Speed = 1, speed
 	}
-	l := newLearner([]Device{a, b}, 100, true)
+	l := newLearner([]Device{a, b}, 100)
 	for _, j := range jobs {
 		l.add(j, &Spec{Min: 1, Max: 2})
 	}
@@ -21,7 +21,7 @@ func learnerOf(speed float64, jobs ...*Job) *learner {
 // TestPriors checks where the ratio of two types comes from before a job has run on both.
 func TestPriors(t *testing.T) {
 	devices := []Device{{Name: "a100", Count: 1}, {Name: "k80", Count: 1}, {Name: "mine", Count: 1}, {Name: "tesla-v100-sxm2-16gb", Count: 1}}
-	l := newLearner(devices, 100, true)
+	l := newLearner(devices, 100)
 	for what, c := range map[string]struct {
 		model    string
 		a, b     int

@@ -30,6 +30,7 @@ func (s *server) takeSpool() {
 				continue
 			}
 			s.Message("policy " + r.Policy)
+			s.noteAlone()
 			s.save()
 		case opDrain:
 			s.draining, s.saving = true, s.saving || r.Save
@@ -87,7 +88,10 @@ func (s *server) admit(j *Job, spec *Spec) {
 	s.rates.add(j, spec)
 	s.dirty[j.ID] = true
 	if err == nil {
-		err = s.scheduler.Admit(s.now(), j, spec)
+		if err = s.scheduler.Admit(s.now(), j, spec); err != nil && len(s.info.Down) > 0 { // until they are up again
+			j.Counted, j.Reason = 0, "too few devices are up"
+			return
+		}
 	}
 	if err != nil {
 		j.State, j.Reason, j.Since, j.Ended = Failed, err.Error(), time.Now().UTC(), time.Now().UTC()

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -42,12 +43,12 @@ type Config struct {
 type Site interface {
 	// Name is the engine: "local", "slurm".
 	Name() string
-	// Devices are the device types, sorted by name.
+	// Devices are the device types, sorted by name, with the numbers at the start.
 	Devices() []Device
+	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
+	Up(ctx context.Context) ([]int, error)
 	// Place returns how a job runs on devices of a type, by their numbers.
 	Place(cfg run.Config, device int, where []int32) Placement
-	// OneServer is true if all devices of a job must be of one server.
-	OneServer() bool
 }
 
 // Placement is how an agent runs a job on its devices.
@@ -71,11 +72,20 @@ type server struct {
 	saving    bool
 	dirty     map[int]bool
 	examined  float64 // time of the last examination of what jobs use
+	full      bool    // the disk
+	unsaved   bool    // files could not be written: the disk is full
+	missing   int     // successive readings with fewer devices than the scheduler has
+
+	predicting  bool                 // a forecast is being made
+	predictNext float64              // time of the next one
+	starts      map[int][3]time.Time // predicted, of waiting jobs
+	forecasts   chan predicted
 
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
 	poke     chan struct{}
 	results  chan result
+	up       chan []int // numbers of devices by type
 }
 
 // live is a job that has not ended.
@@ -91,6 +101,9 @@ type live struct {
 	lease      leaseFile
 	use        use // of its devices, in the present life
 	until      guarded
+	exited     float64     // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
+	launches   int         // of its training; 0: unknown
+	expected   *[3]float64 // first prediction of the start for which it waits; nil: none
 }
 
 // guarded is a time shared with the agent of a job.
@@ -127,7 +140,7 @@ var ErrServed = errors.New("a server runs already")
 // Serve schedules the jobs of a state directory until stop is closed, or until it has drained. Jobs that still run then,
 // or when the process dies, run on under their leases, and the next server adopts them.
 func Serve(cfg Config, stop <-chan os.Signal) error {
-	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result)}
+	s := &server{Config: cfg, jobs: map[int]*live{}, damaged: map[int]bool{}, dirty: map[int]bool{}, statuses: map[int]observation{}, poke: make(chan struct{}, 1), results: make(chan result), up: make(chan []int), forecasts: make(chan predicted, 1)}
 	if err := makeDirs(cfg.StateDir); err != nil {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
@@ -166,7 +179,7 @@ func (s *server) open() (err error) {
 	}
 	devices := s.Site.Devices()
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
-	s.rates = newLearner(devices, s.Round.Seconds(), s.Site.OneServer())
+	s.rates = newLearner(devices, s.Round.Seconds())
 	jobs, specs, err := Jobs(s.StateDir)
 	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
 		return err
@@ -185,6 +198,7 @@ func (s *server) open() (err error) {
 			s.jobs[j.ID] = &live{Job: j, spec: &specs[i], moving: math.NaN()}
 		}
 	}
+	_ = os.Remove(dirOf(s.StateDir, "starts.json")) // of the last server
 	s.info = Server{Schema: schema, PID: os.Getpid(), Started: time.Now().UTC(), Engine: s.Site.Name(), Policy: s.Policy, RoundS: s.Round.Seconds(), Devices: devices}
 	s.record(s.now(), Event{Kind: EventServe, Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Engine: s.Site.Name(), Devices: devices, Restarted: len(known) > 0})
 	if err := s.openScheduler(known, knownSpecs); err != nil {
@@ -193,9 +207,13 @@ func (s *server) open() (err error) {
 	if err := s.saveInfo(); err != nil {
 		return err
 	}
+	s.noteAlone()
 	for _, j := range known {
 		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
+			if at := exitedAt(filepath.Join(journal.RunsDir(s.StateDir), j.Run)); at > unix(j.Since) {
+				s.record(s.now(), Event{Kind: EventAdopt, Job: j.ID, Stretch: j.Stretch, GPUs: len(j.Where), Exited: at})
+			}
 			s.begin(l, true)
 			if j.State == Stopping {
 				l.interrupts <- run.Preempt
@@ -208,26 +226,21 @@ func (s *server) open() (err error) {
 
 // openScheduler creates the scheduler, from the state of the last server where that fits the devices.
 func (s *server) openScheduler(known []*Job, specs []*Spec) error {
-	o := Options{Policy: s.Policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
-		s.record(e.Time, e)
-	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
-	var err error
-	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
-		return err
-	}
 	if len(known) == 0 {
-		return nil
+		var err error
+		s.scheduler, err = NewScheduler(s.options(s.Policy), s.now())
+		return err
 	}
 	state, err := regular.ReadFile(dirOf(s.StateDir, "state.json"), maxFile)
 	if err == nil {
-		if err = s.scheduler.Restore(state, known, specs); err == nil {
+		if s.scheduler, err = s.restored(s.Policy, state, known, specs); err == nil {
 			return nil
 		}
 	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		s.Message(fmt.Sprintf("the leases of the last server do not apply any more (%v): deciding again for all jobs", err))
 	}
-	if s.scheduler, err = NewScheduler(o, s.now()); err != nil {
+	if s.scheduler, err = NewScheduler(s.options(s.Policy), s.now()); err != nil {
 		return err
 	}
 	for i, j := range known {
@@ -245,12 +258,35 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 	return nil
 }
 
+// restored returns a scheduler for the present devices in a state of State.
+func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*Scheduler, error) {
+	next, err := NewScheduler(s.options(policy), s.now())
+	if err != nil {
+		return nil, err
+	}
+	return next, next.Restore(state, jobs, specs)
+}
+
+func (s *server) options(policy string) Options {
+	return Options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
+		s.record(e.Time, e)
+	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
+}
+
 // record appends to the event log. A full disk must not stop the jobs.
 func (s *server) record(now float64, e Event) {
 	e.Time = now
-	if err := s.log.add(e); err != nil {
-		s.Message(err.Error())
+	if l := s.jobs[e.Job]; l != nil {
+		switch e.Kind {
+		case EventStart:
+			e.Expected, l.expected = l.expected, nil
+		case EventLeft:
+			e.Exited = l.exited
+		case EventEnd:
+			e.Launches = l.launches
+		}
 	}
+	s.wrote(s.log.add(e))
 	if e.Job > 0 {
 		s.dirty[e.Job] = true
 	}
@@ -262,22 +298,49 @@ func (s *server) saveInfo() error {
 	return writeJSON(dirOf(s.StateDir, "server.json"), s.info)
 }
 
+// wrote takes the result of writing files. What could not be written is written again at the next step.
+func (s *server) wrote(err error) {
+	if err != nil && !s.unsaved {
+		s.Message(err.Error() + "; trying again until it can be written")
+	}
+	s.unsaved = s.unsaved || err != nil
+}
+
 // save writes what has changed: jobs before the state, which refers to them.
 func (s *server) save() {
+	again := s.unsaved
+	s.unsaved = false
+	err := s.log.flush()
 	for id := range s.dirty {
+		if err != nil {
+			break
+		}
 		if j := s.rates.jobs[id]; j != nil {
-			if err := writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job); err != nil {
-				s.Message(err.Error())
-			}
+			err = writeJSON(filepath.Join(jobDir(s.StateDir, id), "job.json"), j.Job)
+		}
+		if err == nil {
+			delete(s.dirty, id)
 		}
 	}
-	clear(s.dirty)
-	state, err := s.scheduler.State()
 	if err == nil {
-		err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+		var state []byte
+		if state, err = s.scheduler.State(); err == nil {
+			err = writeRaw(dirOf(s.StateDir, "state.json"), state)
+		}
 	}
-	if err != nil {
-		s.Message(fmt.Sprintf("save state: %v", err))
+	switch {
+	case err == nil && again:
+		s.Message("the state is written again")
+	case err != nil:
+		s.unsaved = again // reported once
+		s.wrote(fmt.Errorf("save state: %w", err))
+	}
+}
+
+// noteAlone reports that a policy that co-locates jobs will not.
+func (s *server) noteAlone() {
+	if s.scheduler.policy.Traits().Packs {
+		s.Message(fmt.Sprintf("policy %s co-locates jobs only with measured rates of pairs, which a live cluster does not have: each job has its devices alone", s.scheduler.Policy))
 	}
 }
 
@@ -291,6 +354,9 @@ func (s *server) loop(stop <-chan os.Signal) error {
 	if err := watch.Add(dirOf(s.StateDir, "spool")); err != nil {
 		return fmt.Errorf("serve cluster: watch %s: %w", dirOf(s.StateDir, "spool"), err)
 	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go s.watchDevices(ctx)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -311,6 +377,10 @@ func (s *server) loop(stop <-chan os.Signal) error {
 			s.takeStatuses()
 		case r := <-s.results:
 			s.takeResult(r)
+		case up := <-s.up:
+			s.takeUp(up)
+		case p := <-s.forecasts:
+			s.takeForecast(p)
 		case <-timer.C:
 		}
 		s.takeSpool()
@@ -320,12 +390,22 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		if err := s.step(); err != nil {
 			return err
 		}
+		s.predictStarts()
 		if s.draining && len(s.jobs) == 0 || s.saving && s.running() == 0 {
 			s.Message("drained")
 			return nil
 		}
 		timer.Reset(s.wait())
 	}
+}
+
+// leastSpace is the free space of the disk, in bytes, below which it counts as full.
+const leastSpace = 1 << 20
+
+// diskFull reports whether the disk of a directory is full; false where that is unknown.
+func diskFull(dir string) bool {
+	var st syscall.Statfs_t
+	return syscall.Statfs(dir, &st) == nil && uint64(st.Bavail)*uint64(st.Bsize) < leastSpace
 }
 
 // wait returns the time until the next thing to do without an event.
@@ -344,8 +424,16 @@ func (s *server) running() int {
 	return n
 }
 
-// step decides, stores the intention, and carries it out.
+// step decides, stores the intention, and carries it out. While the disk is full no job is started, which would fail, or
+// stopped, which could not save.
 func (s *server) step() error {
+	if full := diskFull(s.StateDir); full != s.full {
+		s.full = full
+		s.Message(map[bool]string{true: "the disk of the state directory is full: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])
+	}
+	if s.full {
+		return nil
+	}
 	actions, err := s.scheduler.Step(s.now())
 	if err != nil {
 		return fmt.Errorf("schedule jobs: %w", err)
@@ -356,7 +444,7 @@ func (s *server) step() error {
 			l.Run = cmp.Or(l.Run, journal.NewRunID(time.Now(), l.Name))
 		}
 	}
-	if len(actions) > 0 || len(s.dirty) > 0 {
+	if len(actions) > 0 || len(s.dirty) > 0 || s.unsaved {
 		s.save()
 	}
 	for _, a := range actions {

@@ -265,7 +265,7 @@ func (s *server) check(l *live, k *shrink, rate *Rate) {
 
 // future returns the simulation of the present jobs with what is known of them.
 func (s *server) future(now float64) (Simulation, error) {
-	sim := Simulation{Devices: s.Site.Devices(), Round: s.Round.Seconds(), Seed: s.Seed, OneServer: s.Site.OneServer(), From: now, Policies: []Span{{now, s.scheduler.Policy}}, Known: true}
+	sim := Simulation{Devices: s.present(), Round: s.Round.Seconds(), Seed: s.Seed, From: now, Policies: []Span{{now, s.scheduler.Policy}}, Known: true}
 	var err error
 	if sim.State, err = s.scheduler.State(); err != nil {
 		return sim, err
@@ -275,7 +275,7 @@ func (s *server) future(now float64) (Simulation, error) {
 		total, done := s.rates.Work(l.ID)
 		rates := map[[2]int]float64{}
 		for d := range sim.Devices {
-			for n := 1; n <= sim.Devices[d].Count; n++ {
+			for n := 1; n <= min(sim.Devices[d].Count, max(l.spec.Min, l.spec.Max, len(l.Where), 1)); n++ {
 				rates[[2]int{d, n}], _ = s.rates.Alone(l.ID, d, n)
 			}
 		}

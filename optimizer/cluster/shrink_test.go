@@ -80,7 +80,7 @@ func TestJudge(t *testing.T) {
 func queue(t *testing.T, waiting int, deadline time.Duration) Simulation {
 	t.Helper()
 	devices := []Device{{Name: "a100", Count: 8, PerServer: 8}}
-	l := newLearner(devices, 60, true)
+	l := newLearner(devices, 60)
 	s, err := NewScheduler(Options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, 1e9)
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func queue(t *testing.T, waiting int, deadline time.Duration) Simulation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Simulation{Devices: devices, Round: 60, OneServer: true, From: 1e9 + 20, Policies: []Span{{1e9 + 20, "fifo"}}, Jobs: trials, State: state, Known: true}
+	return Simulation{Devices: devices, Round: 60, From: 1e9 + 20, Policies: []Span{{1e9 + 20, "fifo"}}, Jobs: trials, State: state, Known: true}
 }
 
 // TestGain checks the predicted gain of reductions: two jobs together free what a waiting job wants, one alone does not;

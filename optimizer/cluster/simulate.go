@@ -13,13 +13,12 @@ import (
 // Simulation runs a Scheduler on a virtual clock, with jobs that progress at given rates: a day again, or what is to
 // come. It is deterministic.
 type Simulation struct {
-	Devices   []Device // sorted by name
-	Round     float64  // seconds
-	Seed      int64
-	OneServer bool    // all devices of a job are of one server
-	From      float64 // Unix seconds that policies see as 0
-	Policies  []Span  // in force one after the other; the first from the start
-	Jobs      []Trial // in order of arrival
+	Devices  []Device // sorted by name
+	Round    float64  // seconds
+	Seed     int64
+	From     float64 // Unix seconds that policies see as 0
+	Policies []Span  // in force one after the other; the first from the start
+	Jobs     []Trial // in order of arrival
 	// State is that of a Scheduler (State) whose jobs are the Jobs that have arrived by From; nil: none have.
 	State   []byte
 	Resizes []Resizing // in order of time
@@ -197,7 +196,7 @@ func (w *virtualCluster) arrived() (n int) {
 
 // open creates the scheduler and the jobs.
 func (w *virtualCluster) open() error {
-	w.learner = newLearner(w.Devices, w.Round, w.OneServer)
+	w.learner = newLearner(w.Devices, w.Round)
 	o := Options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
 		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
 			w.failure = errors.New(e.Reason)

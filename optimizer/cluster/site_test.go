@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -120,7 +122,7 @@ func TestNodes(t *testing.T) {
 		"no node up":        {[]string{"--partition=down"}, nil, "partition down"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, err := NewNodes("slurm", c.args, offers, c.stated, nil)
+			n, err := NewNodes("slurm", c.args, offers, nil, c.stated, nil)
 			if err != nil {
 				if !strings.Contains(err.Error(), c.want) {
 					t.Error(err)
@@ -133,5 +135,67 @@ func TestNodes(t *testing.T) {
 				t.Errorf("placement %+v", p)
 			}
 		})
+	}
+}
+
+// TestNodesUp: nodes that are down, drained or added change the numbers, within those of the start.
+func TestNodesUp(t *testing.T) {
+	offers := []engine.Offer{
+		{Partition: "gpu", Default: true, GPUType: "a100", GPUs: 4, CPUs: 32, Memory: 128, Nodes: 2},
+		{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 2, CPUs: 8, Memory: 32, Nodes: 3},
+		{Partition: "gpu", Default: true, CPUs: 64, Memory: 128, Nodes: 1},
+	}
+	now := offers
+	n, err := NewNodes("slurm", nil, offers, func(context.Context) ([]engine.Offer, error) { return now, nil }, []Device{{Name: "a100", Count: 8}, {Name: "k80", Count: 3}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		a100, k80 int // nodes
+		want      []int
+	}{
+		"all": {2, 3, []int{8, 3}}, "one fewer": {1, 3, []int{4, 3}}, "more than stated remain": {2, 2, []int{8, 3}}, "fewer than stated": {2, 1, []int{8, 2}},
+		"a type is gone": {0, 3, []int{0, 3}}, "added": {5, 5, []int{8, 3}}, "all are gone": {0, 0, []int{0, 0}},
+	} {
+		now = slices.Clone(offers)
+		now[0].Nodes, now[1].Nodes = c.a100, c.k80
+		if up, err := n.Up(t.Context()); err != nil || !slices.Equal(up, c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, up, err, c.want)
+		}
+	}
+}
+
+// TestSeveralNodes: a distributed job receives all devices of several nodes; any other one is refused where it is
+// submitted, with the reason.
+func TestSeveralNodes(t *testing.T) {
+	n, err := NewNodes("slurm", nil, []engine.Offer{{Partition: "gpu", Default: true, GPUType: "k80", GPUs: 4, CPUs: 8, Memory: 32, Nodes: 2}}, nil, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := n.Place(run.Config{}, 0, []int32{0, 1, 2, 3, 4, 5, 6, 7})
+	if a := p.Lease.Allocation; a.GPUs != 4 || a.CPUs != 8 || p.Config.Nodes != 2 {
+		t.Errorf("8 devices: %+v on %d nodes, want 4 GPUs and 8 CPUs on each of 2", a, p.Config.Nodes)
+	}
+	if p := n.Place(run.Config{}, 0, []int32{3, 4}); p.Lease.Allocation.GPUs != 2 || p.Config.Nodes != 0 {
+		t.Errorf("2 devices: %+v on %d nodes", p.Lease.Allocation, p.Config.Nodes)
+	}
+	for name, c := range map[string]struct {
+		least       int
+		distributed bool
+		want        string
+	}{
+		"one node": {4, false, ""}, "two nodes": {8, true, ""}, "not distributed": {8, false, "does not run on several"}, "no multiple": {6, true, "request a multiple"},
+		"too many": {9, true, "no device type has 9 devices"},
+	} {
+		spec := Spec{Min: c.least, Distributed: c.distributed}
+		err := spec.fit(n.Devices())
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+		l := newLearner(n.Devices(), 60)
+		l.enter(&Job{ID: 1}, &spec, "")
+		if rate, _ := l.Alone(1, 0, c.least); (rate > 0) != (c.want == "") {
+			t.Errorf("%s: rate %v", name, rate)
+		}
 	}
 }

@@ -253,6 +253,8 @@ type Server struct {
 	RoundS   float64   `json:"round_s"`
 	Devices  []Device  `json:"devices"`
 	Draining bool      `json:"draining"`
+	// Down are the numbers of Devices, by type, whose nodes are down.
+	Down map[string]int `json:"down,omitempty"`
 	// MoveS is the cost of a move that decisions charge, in seconds; 0 before one was measured.
 	MoveS float64 `json:"move_s"`
 }

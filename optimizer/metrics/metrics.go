@@ -1,5 +1,5 @@
-// Package metrics exports the runs of a state directory as Prometheus metrics: while they run, and for ten minutes after
-// their end. It reads what the agents write and measures nothing. An unknown value has no series; it is never 0.
+// Package metrics exports the runs of a state directory as Prometheus metrics, while they run and for ten minutes after
+// their end, and its cluster. It reads what agents and scheduler write and measures nothing. An unknown value has no series; it is never 0.
 //
 //	reg := metrics.NewRegistry(stateDir, time.Now)
 //	http.Handle("GET /metrics", metrics.Handler(reg))
@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/http"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -46,14 +47,15 @@ var (
 	restartsTotal    = describeRun("restarts_total", "Restarts of the job: moves to another allocation, and failures.")
 	queueSeconds     = describeRun("queue_seconds", "Time of waiting for places on an engine, in seconds; absent for a run on this machine.")
 
-	all = []*prometheus.Desc{runs, costUSD, elapsedSeconds, progressRatio, predictedSeconds, predictedCostUSD, slaOK, gpuUtilRatio, restartsTotal, queueSeconds}
+	all = append([]*prometheus.Desc{runs, costUSD, elapsedSeconds, progressRatio, predictedSeconds, predictedCostUSD, slaOK, gpuUtilRatio, restartsTotal, queueSeconds}, ofCluster...)
 )
 
-// NewRegistry returns a registry with the metrics of the runs in a state directory, which need not exist yet. A gathering
-// reads the directory: the records that changed since the last one, and the last sample of each running run.
+// NewRegistry returns a registry with the metrics of the runs and of the cluster in a state directory, which need not
+// exist yet. A gathering reads the records that changed since the last one, the last sample of each running run, and what
+// was appended to the event log of the cluster.
 func NewRegistry(stateDir string, now func() time.Time) *prometheus.Registry {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(&collector{index: index{stateDir: stateDir, runs: map[string]*entry{}}, now: now, users: map[uint32]string{}})
+	reg.MustRegister(&collector{index: index{stateDir: stateDir, runs: map[string]*entry{}}, cluster: clusterLog{dir: filepath.Join(stateDir, "cluster")}, now: now, users: map[uint32]string{}})
 	return reg
 }
 
@@ -66,9 +68,10 @@ func Handler(g prometheus.Gatherer) http.Handler {
 type collector struct {
 	now func() time.Time
 
-	mu    sync.Mutex
-	index index
-	users map[uint32]string // names by user id
+	mu      sync.Mutex
+	index   index
+	cluster clusterLog
+	users   map[uint32]string // names by user id
 }
 
 // Describe sends the descriptions of all metrics.
@@ -98,6 +101,9 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	}
 	for state, n := range counts {
 		out <- prometheus.MustNewConstMetric(runs, prometheus.GaugeValue, float64(n), state)
+	}
+	if c.cluster.update() == nil { // a log that cannot be read has no series
+		c.cluster.send(out, now)
 	}
 }
 

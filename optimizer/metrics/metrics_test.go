@@ -133,6 +133,87 @@ optimize_runs{state="stopped"} 0`
 	}
 }
 
+// TestClusterMetrics follows an event log while it grows: a torn line, an adoption by a second server, and a replaced log.
+func TestClusterMetrics(t *testing.T) {
+	state := t.TempDir()
+	dir := filepath.Join(state, "cluster")
+	if err := os.MkdirAll(filepath.Join(dir, "jobs", "9"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	reg := NewRegistry(state, func() time.Time { return now })
+	get := func() string {
+		w := httptest.NewRecorder()
+		Handler(reg).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		var lines []string
+		for _, line := range strings.Split(w.Body.String(), "\n") {
+			if strings.HasPrefix(line, "optimize_cluster_") {
+				lines = append(lines, strings.TrimPrefix(line, "optimize_cluster_"))
+			}
+		}
+		return strings.Join(lines, "\n")
+	}
+	write := func(flag int, text string) {
+		f, err := os.OpenFile(filepath.Join(dir, "events.jsonl"), os.O_WRONLY|os.O_CREATE|flag, 0o600)
+		if err == nil {
+			_, err = f.WriteString(text)
+			f.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	has := func(when string, want ...string) {
+		t.Helper()
+		got := "\n" + get() + "\n"
+		for _, line := range want {
+			if !strings.Contains(got, "\n"+line+"\n") {
+				t.Errorf("%s: without %q:%s", when, line, got)
+			}
+		}
+	}
+	if got := get(); got != "" {
+		t.Errorf("without a cluster: %s", got)
+	}
+	write(os.O_APPEND, `{"v":1,"t":900,"kind":"serve","policy":"srtf","devices":[{"name":"a","count":4},{"name":"b","count":2}]}
+{"v":1,"t":910,"kind":"submit","job":1}
+{"v":1,"t":920,"kind":"submit","job":2}
+{"v":1,"t":940,"kind":"submit","job":3}
+{"v":1,"t":941,"kind":"submit","job":4}
+{"v":1,"t":941,"kind":"decide","policy":"srtf","leases":[]}
+{"v":1,"t":941,"kind":"start","job":1,"stretch":1,"device":"a","where":[0,1]}
+{"v":1,"t":941,"kind":"start","job":2,"stretch":1,"device":"a","where":[1]}
+{"v":1,"t":942,"kind":"running","job":1,"stretch":1}
+no event
+{"v":1,"t":950,"kind":"end","job":7,"state":"failed"}
+{"v":1,"t":960,"kind":"left","jo`)
+	want := []string{"up 0", `jobs{state="waiting"} 2`, `jobs{state="starting"} 1`, `jobs{state="running"} 1`, `jobs{state="failed"} 1`, `jobs{state="done"} 0`, `devices{state="busy",type="a"} 2`,
+		`devices{state="free",type="a"} 2`, `devices{state="busy",type="b"} 0`, `devices{state="free",type="b"} 2`, `queue_seconds{q="0.5"} 59`, `queue_seconds{q="1"} 60`, `policy_info{policy="srtf"} 1`,
+		"decisions_total 1", "moves_total 0"}
+	has("first", want...)
+	if err := os.WriteFile(filepath.Join(dir, "jobs", "9", "spec.json"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	has("a job that no scheduler has taken", `jobs{state="waiting"} 3`)
+	write(os.O_APPEND, `b":1,"stretch":1}
+{"v":1,"t":961,"kind":"policy","policy":"sia"}
+{"v":1,"t":962,"kind":"start","job":1,"stretch":2,"device":"b","where":[0]}
+{"v":1,"t":963,"kind":"stop","job":2,"stretch":1}
+{"v":1,"t":964,"kind":"serve","policy":"sia","devices":[{"name":"b","count":2}]}
+`)
+	has("later", `jobs{state="starting"} 1`, `jobs{state="stopping"} 1`, `devices{state="busy",type="b"} 1`, `policy_info{policy="sia"} 1`, "moves_total 1")
+	if got := get(); strings.Contains(got, `type="a"`) || strings.Contains(got, `"srtf"`) {
+		t.Errorf("a type or policy of the last server remains:\n%s", got)
+	}
+	write(os.O_APPEND, `{"v":1,"t":965,"kind":"devices","devices":[{"name":"b","count":0}]}`+"\n")
+	has("a node is down", `devices{state="busy",type="b"} 0`, `devices{state="free",type="b"} 0`)
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	write(os.O_TRUNC, `{"v":1,"t":990,"kind":"serve","policy":"fifo","devices":[{"name":"c","count":1}]}`+"\n")
+	has("replaced", `jobs{state="running"} 0`, "moves_total 0", `devices{state="free",type="c"} 1`)
+}
+
 // dashboard is the part of a Grafana dashboard that contains queries.
 type dashboard struct {
 	Panels []struct {

@@ -26,6 +26,7 @@ import (
 const (
 	clusterEvents = "cluster/events.jsonl"
 	clusterJobs   = "cluster/jobs"
+	clusterStarts = "cluster/starts.json"
 )
 
 // maxClusterLog is the part of the event log that is read, from its end, in bytes.
@@ -72,6 +73,8 @@ type clusterJob struct {
 	Counted   float64       `json:"counted_at"` // Unix seconds
 	Began     time.Time     `json:"began"`
 	Ended     time.Time     `json:"ended"`
+
+	starts *[3]time.Time // predicted start of a waiting job; nil: unknown
 }
 
 // hasCluster reports whether a live scheduler has worked in the state directory.
@@ -98,11 +101,14 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
 	now := time.Now()
-	body := clusterBody{Torn: torn, Jobs: jobTable(jobs), Decisions: changeTable(events)}
-	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) == nil && len(events) > 0 {
+	body := clusterBody{Torn: torn, Decisions: changeTable(events)}
+	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) != nil {
+		addStarts(jobs, filepath.Join(s.options.StateDir, clusterStarts))
+	} else if len(events) > 0 {
 		now = unixTime(events[len(events)-1].Time) // what happened since is not recorded
 		body.Seen = now
 	}
+	body.Jobs = jobTable(jobs)
 	body.Chart = leaseChart(events, now)
 	for _, e := range events {
 		body.Policy, body.Engine = cmp.Or(e.Policy, body.Policy), cmp.Or(e.Engine, body.Engine)
@@ -167,6 +173,22 @@ func readClusterJobs(dir string) []clusterJob {
 	return jobs
 }
 
+// addStarts adds the predicted starts of the waiting jobs.
+func addStarts(jobs []clusterJob, path string) {
+	var forecast struct {
+		Starts map[int][3]time.Time `json:"starts"`
+	}
+	data, err := regular.ReadFile(path, 16<<20)
+	if err != nil || json.Unmarshal(data, &forecast) != nil { // none was made
+		return
+	}
+	for i := range jobs {
+		if at, ok := forecast.Starts[jobs[i].ID]; ok && jobs[i].State == "waiting" {
+			jobs[i].starts = &at
+		}
+	}
+}
+
 // clusterRank orders the states of jobs: running first, then the queue, then the ended.
 var clusterRank = map[string]int{"running": 0, "starting": 0, "stopping": 0, "waiting": 1}
 
@@ -183,7 +205,7 @@ const mostJobs = 300
 // jobTable lists running jobs, then the queue in order of submission, then ended jobs, the latest first.
 func jobTable(jobs []clusterJob) *page.Table {
 	t := &page.Table{Caption: "Jobs of the cluster", Named: true, Columns: append(page.Left("Job", "State", "Devices", "Progress"), page.Right("Waited", "Cost", "Moves")...)}
-	t.Columns = append(t.Columns, page.Left("Predicted end", "Run")...)
+	t.Columns = append(t.Columns, page.Left("Predicted", "Run")...)
 	sorted := slices.Clone(jobs)
 	slices.SortStableFunc(sorted, func(a, b clusterJob) int {
 		x, y := rankOf(a.State), rankOf(b.State)
@@ -194,7 +216,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 	})
 	for _, j := range sorted[:min(len(sorted), mostJobs)] {
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
-			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, finishCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }
@@ -254,13 +276,19 @@ func waited(j clusterJob, now time.Time) float64 {
 	return j.WaitS + max(0, now.Sub(unixTime(j.Counted)).Seconds())
 }
 
-// finishCell is the predicted end of a running job; the scheduler predicts no other.
-func finishCell(j clusterJob) page.Cell {
-	if j.Finish == nil || rankOf(j.State) != 0 {
+// predictedCell is the predicted end of a running job, and the predicted start of a waiting one.
+func predictedCell(j clusterJob) page.Cell {
+	what, at := "ends ", j.Finish
+	if j.starts != nil {
+		what, at = "starts ", j.starts
+	} else if rankOf(j.State) != 0 {
+		at = nil
+	}
+	if at == nil {
 		return page.Cell{Text: "–"}
 	}
 	one := func(t time.Time) string { return t.Local().Format("15:04:05") }
-	return page.Cell{Text: one(j.Finish[1]), Sub: one(j.Finish[0]) + " to " + one(j.Finish[2])}
+	return page.Cell{Text: what + one(at[1]), Sub: one(at[0]) + " to " + one(at[2])}
 }
 
 // mostChanges is the number of changes in the table, the latest first.
@@ -349,12 +377,55 @@ func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []str
 
 // Bounds of the chart of leases.
 const (
-	mostDevices = 64 // rows
+	mostDevices = 64   // rows
+	mostBars    = 4000 // so that a page of any history stays below some MB
 	leaseStep   = 22.0
 	leaseName   = 92.0
 )
 
-// leaseChart draws devices over time, a bar per use with the number of the job; nil without a use.
+// bar is one or several uses of a device that are drawn as one.
+type bar struct {
+	lease      // the first; to is the end of the last
+	n     int  // uses
+	mixed bool // they are of several jobs
+}
+
+// bars merges the uses of each device that are shorter than least seconds with those that follow within that time, and
+// doubles that time until the bars are few enough. A use of at least that time is a bar of its own.
+func bars(leases []lease, least float64) []bar {
+	for ; ; least *= 2 {
+		out := make([]bar, 0, min(len(leases), mostBars))
+		last := map[string]int{} // position in out, by device
+		for _, l := range leases {
+			i, ok := last[l.device]
+			if ok && l.from-out[i].to < least && (l.to-l.from < least || out[i].to-out[i].from < least) {
+				b := &out[i]
+				b.to, b.n, b.mixed = max(b.to, l.to), b.n+1, b.mixed || l.job != b.job
+				continue
+			}
+			last[l.device] = len(out)
+			out = append(out, bar{l, 1, false})
+		}
+		if len(out) <= mostBars || !(least > 0) {
+			return out
+		}
+	}
+}
+
+// title is the description of a bar.
+func (b *bar) title() string {
+	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format("15:04:05"), chart.Duration(b.to-b.from))
+	switch {
+	case b.mixed:
+		return fmt.Sprintf("%d leases of several jobs, from job %d %s on\n%s", b.n, b.job, b.name, when)
+	case b.n > 1:
+		return fmt.Sprintf("job %d %s, %d leases\n%s", b.job, b.name, b.n, when)
+	}
+	return fmt.Sprintf("job %d %s\n%s", b.job, b.name, when)
+}
+
+// leaseChart draws devices over time, a bar per use with the number of the job; nil without a use. Uses that are shorter
+// than a pixel are merged.
 func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	end := float64(now.UnixMilli()) / 1000
 	leases, devices := leasesOf(events, end)
@@ -372,6 +443,7 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	}
 	from := leases[0].from
 	span := math.Max(end-from, 1)
+	shown := slices.DeleteFunc(slices.Clone(leases), func(l lease) bool { _, ok := row[l.device]; return !ok })
 	p := chart.Picture{ID: "leases", Title: "Devices over time", Note: note}
 	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), leaseStep*float64(len(devices))+34, func(d *chart.Drawing) {
 		at := func(t float64) float64 { return leaseName + (t-from)/span*(d.Width-leaseName-8) }
@@ -380,16 +452,15 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(leaseStep*float64(i)+15), chart.Esc(name))
 			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), chart.Px(leaseStep*float64(i+1)), chart.Px(leaseStep*float64(i+1)))
 		}
-		for _, l := range leases {
-			i, ok := row[l.device]
-			if !ok {
-				continue
+		for _, b := range bars(shown, span/(d.Width-leaseName-8)) {
+			i, class := row[b.device], chart.Class(b.job-1)
+			x, width := at(b.from), math.Max(at(b.to)-at(b.from), 1)
+			if b.mixed {
+				class = "merged"
 			}
-			x, width := at(l.from), math.Max(at(l.to)-at(l.from), 1)
-			title := fmt.Sprintf("job %d %s\n%s\n%s for %s", l.job, l.name, l.device, unixTime(l.from).Local().Format("15:04:05"), chart.Duration(l.to-l.from))
-			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(title), chart.Class(l.job-1), chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
-			if width > 16 {
-				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), l.job)
+			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(b.title()), class, chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
+			if width > 16 && !b.mixed {
+				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), b.job)
 			}
 			d.F(`</g>`)
 		}

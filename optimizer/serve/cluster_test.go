@@ -58,3 +58,36 @@ not json
 		t.Error("the navigation lacks the cluster")
 	}
 }
+
+// TestLongHistory: the chart of a history of any length is of bounded size, and loses no time that a device was used.
+func TestLongHistory(t *testing.T) {
+	var events []clusterEvent
+	for k := range 20_000 {
+		at := float64(1000 + 10*k)
+		for d := range int32(8) {
+			job := 1 + (k/100+int(d))%50
+			events = append(events, clusterEvent{Kind: "start", Job: job, Time: at, Device: "a", Where: []int32{d}}, clusterEvent{Kind: "left", Job: job, Time: at + 9})
+		}
+	}
+	events = append(events, clusterEvent{Kind: "start", Job: 99, Time: 300_000, Device: "a", Where: []int32{0}}) // a long one
+	p := leaseChart(events, unixTime(400_000))
+	if n := strings.Count(string(p.SVG), `class="bar lease`); n > mostBars || n < 9 {
+		t.Errorf("%d bars, want at most %d", n, mostBars)
+	}
+	if len(p.SVG) > 4<<20 || !strings.Contains(string(p.SVG), "160,001 leases") || !strings.Contains(string(p.SVG), "leases of several jobs") {
+		t.Errorf("%d bytes", len(p.SVG))
+	}
+	leases, _ := leasesOf(events, 400_000)
+	for _, least := range []float64{0, 1, 50, 1000} {
+		n, last := 0, map[string]float64{}
+		for _, b := range bars(leases[len(leases)-3000:], least) {
+			if n += b.n; b.from < last[b.device] || b.to < b.from {
+				t.Fatalf("merging below %g s: %+v after %g s", least, b, last[b.device])
+			}
+			last[b.device] = b.to
+		}
+		if n != 3000 || last["a 0"] != 400_000 {
+			t.Errorf("merging below %g s: %d leases to %g s, want 3000 to 400000 s", least, n, last["a 0"])
+		}
+	}
+}

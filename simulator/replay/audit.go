@@ -95,6 +95,26 @@ type Waste struct {
 	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
+// Faults is what went wrong on the day, and what it cost. RepeatedS and Lost of Waste belong to it.
+type Faults struct {
+	Restarts  int    `json:"server_restarts"`
+	UnservedS Number `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
+	// UnservedIdleS is the device time in that time that was free while jobs waited, or held by jobs that had left at the end
+	// of their leases. DownS is the device time of nodes that were down.
+	UnservedIdleS Number `json:"unserved_idle_device_s"`
+	DownS         Number `json:"down_device_s"`
+	// Relaunches are the starts of trainings beyond those that the policy decided: after failures and lost nodes.
+	Relaunches int `json:"relaunches"`
+}
+
+// Starts compares the first prediction of each start with the start.
+type Starts struct {
+	N            int    `json:"n"`
+	Within90     Number `json:"within_90_percent_interval"` // share of the starts
+	MedianErrorS Number `json:"median_error_s"`             // of the absolute differences from the median
+	MedianWaitS  Number `json:"median_wait_s"`
+}
+
 // returned is what the return of unused devices gave.
 type returned struct {
 	Shrinks    int    `json:"shrinks"` // without those that were undone
@@ -124,7 +144,9 @@ type Audit struct {
 	Others      []policyAudit `json:"others"`
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
+	Starts      Starts        `json:"starts"`
 	Waste       Waste         `json:"waste"`
+	Faults      Faults        `json:"faults"`
 	Returned    *returned     `json:"returned"` // null: no job had devices that it did not use
 	Notes       []string      `json:"notes"`
 }
@@ -176,7 +198,8 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 		return nil, err
 	}
 	a.calibrate()
-	a.Waste = d.waste(a.rates)
+	a.Waste, a.Faults = d.waste(a.rates)
+	a.Starts = d.starts()
 	a.note()
 	return &a.Audit, nil
 }
@@ -388,60 +411,4 @@ func (a *auditor) note() {
 	if a.day.Restarts > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Restarts of the server: %d; the simulated one runs all the time.", a.day.Restarts))
 	}
-}
-
-// waste sums up the device-seconds without progress.
-func (d *Day) waste(r *rates) Waste {
-	var w Waste
-	type change struct {
-		at           float64
-		held, queued int
-	}
-	var changes []change
-	devices := 0
-	for _, t := range d.Devices {
-		devices += t.Count
-	}
-	for _, j := range d.Jobs {
-		from := j.Arrival
-		for i, l := range j.Lives {
-			n := Number(l.GPUs)
-			w.HeldS += n * Number(l.Left-l.Start)
-			until := min(l.Left, cmp.Or(l.Worked, l.Left))
-			if math.IsNaN(until) {
-				until = l.Left
-			}
-			w.StartingS += n * Number(until-l.Start)
-			if l.Save > 0 {
-				w.SavingS += n * Number(l.Save)
-			}
-			last := i == len(j.Lives)-1
-			if math.IsNaN(l.Asked) && !l.open && !(last && j.State.Ended()) {
-				w.Lost++
-			}
-			if done, took, ok := l.progress(); ok {
-				if rate := r.seen[j.ID][place{l.Device, l.GPUs}]; l.Seen > 0 {
-					w.RepeatedS += n * Number(max(0, took-done/max(rate, l.Seen)))
-				}
-			} else if took > 0 {
-				w.RepeatedS += n * Number(took)
-			}
-			changes = append(changes, change{from, 0, j.GPUs}, change{l.Start, l.GPUs, -j.GPUs}, change{l.Left, -l.GPUs, 0})
-			from = l.Left
-		}
-		if last := len(j.Lives) - 1; last < 0 || !j.State.Ended() && !j.Lives[last].open {
-			until := d.Until
-			if j.State.Ended() {
-				until = j.End
-			}
-			changes = append(changes, change{from, 0, j.GPUs}, change{until, 0, -j.GPUs})
-		}
-	}
-	slices.SortStableFunc(changes, func(x, y change) int { return cmp.Compare(x.at, y.at) })
-	held, queued, since := 0, 0, d.From
-	for _, c := range changes {
-		w.IdleS += Number(max(0, min(devices-held, queued))) * Number(c.at-since)
-		held, queued, since = held+c.held, queued+c.queued, c.at
-	}
-	return w
 }

@@ -30,9 +30,20 @@ type Day struct {
 	Jobs        []*Job         // in order of arrival
 	Engine      string         // "local", "slurm"
 	Restarts    int            // of the server
-	Changed     bool           // the devices, at a restart
+	unserved    []outage       // times without a server while jobs had not ended, at most
+	up          []upCount      // devices that are up, in order of time
+	Changed     bool           // the devices: at a restart, or since nodes were down
 	Failures    int            // decisions that failed
 	Torn        int            // lines of the log that were no events
+}
+
+// outage is a time, in Unix seconds.
+type outage struct{ from, to float64 }
+
+// upCount is a number of devices from a time in Unix seconds on.
+type upCount struct {
+	at      float64
+	devices int
 }
 
 // Job is a job of a day.
@@ -54,6 +65,7 @@ type Job struct {
 	Pinned            bool    // kept its devices until it ended, since it keeps no work
 	Lives             []*life
 	Shrinks           []shrink // in order of time
+	Launches          int      // of its training; 0: unknown
 }
 
 // shrink is a change of the number of devices of a job, to those that it used, or back.
@@ -69,16 +81,19 @@ type life struct {
 	GPUs              int
 	Do                string
 	Start, Left       float64
-	Worked            float64 // from which it made progress; NaN: it made none
-	Asked             float64 // when it was asked to leave; NaN: never
-	Save              float64 // seconds from then until it left
-	Before, Done      float64 // steps at its beginning and at its end
-	PredictedRate     float64 // that the policy used, steps/s
-	PredictedMove     float64 // seconds that the policy charged
-	Seen              float64 // last measured rate, steps/s
-	Startup           float64 // seconds that the scheduler measured
-	Known             float64 // time of the first measurement of the start-up or the rate
-	Reason            string  // why it ended; empty while it has not
+	Worked            float64     // from which it made progress; NaN: it made none
+	Asked             float64     // when it was asked to leave; NaN: never
+	Save              float64     // seconds from then until it left
+	Before, Done      float64     // steps at its beginning and at its end
+	PredictedRate     float64     // that the policy used, steps/s
+	PredictedMove     float64     // seconds that the policy charged
+	Seen              float64     // last measured rate, steps/s
+	Startup           float64     // seconds that the scheduler measured
+	Known             float64     // time of the first measurement of the start-up or the rate
+	Reason            string      // why it ended; empty while it has not
+	Expected          *[3]float64 // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
+	Awaited           float64     // time from which the job waited for the start
+	Away              float64     // seconds between the exit of its training, while no server ran, and the next server
 	open, first, slow bool
 }
 
@@ -91,6 +106,9 @@ func NewDay(events []cluster.Event) (*Day, error) {
 	byID := map[int]*Job{}
 	for i := range events {
 		e := &events[i]
+		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
+			d.unserved = append(d.unserved, outage{d.Until, e.Time})
+		}
 		if !(d.Until > e.Time) {
 			d.Until = e.Time
 		}
@@ -131,6 +149,10 @@ func (d *Day) serverEvent(e *cluster.Event) {
 			d.Changed = d.Changed || !slices.Equal(d.Devices, e.Devices)
 		}
 		d.Devices, d.Round, d.Seed, d.Engine, policy = e.Devices, e.Round, e.Seed, e.Engine, e.Policy
+		d.up = append(d.up, upCount{e.Time, countOf(e.Devices)})
+	case cluster.EventDevices:
+		d.Changed = true
+		d.up = append(d.up, upCount{e.Time, countOf(e.Devices)})
 	case cluster.EventPolicy:
 		policy = e.Policy
 	case cluster.EventDecide:
@@ -141,6 +163,18 @@ func (d *Day) serverEvent(e *cluster.Event) {
 	if policy != "" && (len(d.Policies) == 0 || d.Policies[len(d.Policies)-1].Policy != policy) {
 		d.Policies = append(d.Policies, cluster.Span{From: e.Time, Policy: policy})
 	}
+}
+
+func countOf(devices []cluster.Device) (n int) {
+	for _, t := range devices {
+		n += t.Count
+	}
+	return n
+}
+
+// spans reports whether a job of a number of devices needs several nodes: it was admitted, so that it runs on them.
+func (d *Day) spans(gpus int) bool {
+	return !slices.ContainsFunc(d.Devices, func(t cluster.Device) bool { return t.PerServer >= gpus })
 }
 
 func newJob(e *cluster.Event) *Job {
@@ -167,7 +201,11 @@ func (j *Job) take(e *cluster.Event) {
 	switch e.Kind {
 	case cluster.EventStart:
 		l := &life{Device: e.Device, GPUs: e.GPUs, Do: e.Do, Start: e.Time, Left: math.NaN(), Worked: math.NaN(), Asked: math.NaN(), Save: math.NaN(),
-			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0}
+			Before: j.Done, Done: j.Done, PredictedRate: known(e.Predicted), PredictedMove: seconds(e.PredictedSeconds), Seen: math.NaN(), Startup: math.NaN(), Known: math.NaN(), open: true, first: len(j.Lives) == 0,
+			Expected: e.Expected, Awaited: j.Arrival}
+		if n := len(j.Lives); n > 0 {
+			l.Awaited = j.Lives[n-1].Left
+		}
 		j.Lives = append(j.Lives, l)
 		j.State = cluster.Running
 	case cluster.EventShrink:
@@ -185,7 +223,7 @@ func (j *Job) take(e *cluster.Event) {
 		if l := len(j.Lives) - 1; e.State == cluster.Done && l >= 0 && j.Total > 0 {
 			j.Done, j.Lives[l].Done = j.Total, j.Total // the last steps are read late
 		}
-		j.End, j.State, j.CostUSD = e.Time, e.State, known(e.CostUSD)
+		j.End, j.State, j.CostUSD, j.Launches = e.Time, e.State, known(e.CostUSD), e.Launches
 		j.Done = max(j.Done, e.Done)
 	default:
 		if len(j.Lives) > 0 {
@@ -217,8 +255,13 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 		}
 	case cluster.EventStop:
 		l.Asked = e.Time
+	case cluster.EventAdopt:
+		l.Away += e.Time - e.Exited
 	case cluster.EventLeft:
-		l.Left, l.open, l.Save, l.Reason = e.Time, false, seconds(e.Seconds), e.Reason
+		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
+		if e.Exited > 0 {
+			l.Away = 0
+		}
 		j.State = cluster.Waiting
 		if e.Done > 0 {
 			j.Done, l.Done = e.Done, e.Done

@@ -65,6 +65,7 @@ func (a *Audit) document() page.Document {
 				Blocks: []page.Block{{Table: a.policies()}}},
 			{ID: "calibration", Title: "Predictions of the scheduler", Blocks: []page.Block{{Table: a.calibration()}}},
 			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
+			a.faults(),
 			a.returns(),
 			{ID: "jobs", Title: "Jobs", Blocks: []page.Block{{Table: a.jobs()}}},
 			{ID: "notes", Title: "Assumptions", Blocks: []page.Block{{Notes: a.Notes}}},
@@ -173,6 +174,10 @@ func (a *Audit) calibration() *page.Table {
 		}
 		rows = append(rows, []string{c.name, strconv.Itoa(c.N), ratio, strings.TrimPrefix(percent(c.MedianError), "+"), chart.Share(float64(c.Within10))})
 	}
+	if st := a.Starts; st.N > 0 {
+		rows = append(rows, []string{fmt.Sprintf("starts of waiting jobs: %s in their 90 %% interval", chart.Share(float64(st.Within90))), strconv.Itoa(st.N), "",
+			fmt.Sprintf("%s of a wait of %s", duration(st.MedianErrorS), duration(st.MedianWaitS)), ""})
+	}
 	return page.Grid([]string{"", "predictions", "seen / predicted, median", "absolute error, median", "within 10 %"}, rows)
 }
 
@@ -186,6 +191,25 @@ func (a *Audit) wasted() *page.Table {
 		rows = append(rows, []string{r.name, duration(r.v), chart.Share(float64(r.v / w.HeldS))})
 	}
 	return page.Grid([]string{"", "device time", "of the time held"}, rows)
+}
+
+// faults is the section on faults.
+func (a *Audit) faults() page.Section {
+	s := page.Section{ID: "faults", Title: "Faults"}
+	f, w := a.Faults, a.Waste
+	if f == (Faults{}) && w.Lost == 0 {
+		s.Blocks = []page.Block{{Notes: []string{"None was recorded."}}}
+		return s
+	}
+	s.Blocks = []page.Block{{Fields: page.Fields(
+		"restarts of the server", strconv.Itoa(f.Restarts),
+		"time without a server, at most", duration(f.UnservedS),
+		"device time free in it, while jobs waited or had left", duration(f.UnservedIdleS),
+		"device time of nodes that were down", duration(f.DownS),
+		"lives that ended without a request", strconv.Itoa(w.Lost),
+		"restarts of trainings that no policy decided", strconv.Itoa(f.Relaunches),
+		"device time for steps lost", duration(w.RepeatedS))}}
+	return s
 }
 
 // returns is the section on the return of unused devices.

@@ -34,7 +34,7 @@ type simulated struct {
 
 // simulate runs the scenario under policies, which replace one another.
 func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*cluster.Outcome, error) {
-	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, OneServer: true, From: s.day.From, Policies: policies, Log: s.log,
+	sim := cluster.Simulation{Devices: s.day.Devices, Round: s.day.Round, Seed: s.day.Seed, From: s.day.From, Policies: policies, Log: s.log,
 		Until: s.day.From + 1000*(s.day.Until-s.day.From) + 1e7}
 	for _, j := range s.jobs {
 		sim.Jobs = append(sim.Jobs, s.trial(j))
@@ -52,7 +52,7 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 func (s *scenario) trial(j *simulated) cluster.Trial {
 	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
-		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs},
+		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs, Distributed: s.day.spans(j.GPUs)},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
 	t.Spec.Config.Train = cmp.Or(j.Command, strconv.Itoa(j.ID))
 	if j.Stated {

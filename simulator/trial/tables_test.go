@@ -105,7 +105,7 @@ func TestHoles(t *testing.T) {
 			if got := fmt.Sprint(j.Batches, j.Limits); got != c.want || j.Default != (Setting{1024, j.Limits[len(j.Limits)-1]}) {
 				t.Errorf("%s, default %+v, want %s", got, j.Default, c.want)
 			}
-			if _, err := Play(j, Policies["smooth"], Options{Eta: 1, Seed: 1}); err != nil {
+			if _, err := playJob(j, policies["smooth"], recurringOptions{Eta: 1, Seed: 1}); err != nil {
 				t.Error(err)
 			}
 		})

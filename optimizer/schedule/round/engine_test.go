@@ -160,17 +160,27 @@ func TestRestoreRefuses(t *testing.T) {
 		return fmt.Sprintf(`{"a":%d,"b":-1,"gpus":1,"slot":{"Device":0,"Where":[%s]},"shares":[1],"deficit":[0]}`, job, where)
 	}
 	for name, c := range map[string]struct{ state, want string }{
-		"no JSON":        {"{", "restore"},
-		"unknown job":    {`{"jobs":[{"number":7}]}`, "job 7 is unknown"},
-		"two leases":     {`{"jobs":[{"number":0},{"number":1}],"runnables":[` + runnable(0, "1") + "," + runnable(1, "1") + `]}`, "two leases"},
-		"no such device": {`{"jobs":[{"number":0}],"runnables":[` + runnable(0, "2") + `]}`, "does not exist"},
-		"no such lease":  {`{"jobs":[{"number":0}],"running":[0]}`, "lease 0 of 0"},
-		"no such job":    {`{"runnables":[` + runnable(0, "0") + `]}`, "unknown jobs"},
+		"no JSON":       {"{", "restore"},
+		"unknown job":   {`{"jobs":[{"number":7}]}`, "job 7 is unknown"},
+		"two leases":    {`{"jobs":[{"number":0},{"number":1}],"runnables":[` + runnable(0, "1") + "," + runnable(1, "1") + `]}`, "two leases"},
+		"no such lease": {`{"jobs":[{"number":0}],"running":[0]}`, "lease 0 of 0"},
+		"no such job":   {`{"runnables":[` + runnable(0, "0") + `]}`, "unknown jobs"},
 	} {
 		w := &scripted{t: t, devices: devices}
 		if err := New(Options{Devices: devices, Interval: 1}, w).Restore([]byte(c.state), func(n int) *Job { return jobs[n] }); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+	for n := range jobs {
+		jobs[n] = &Job{Job: &schedule.Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1}}
+	}
+	e := New(Options{Devices: devices, Interval: 1}, &scripted{t: t, devices: devices})
+	state := `{"jobs":[{"number":0,"last":{"Device":0,"Where":[2]}},{"number":1}],"runnables":[` + runnable(0, "2") + "," + runnable(1, "1") + `],"running":[0,1]}`
+	if err := e.Restore([]byte(state), func(n int) *Job { return jobs[n] }); err != nil {
+		t.Fatalf("with a lease on a device that no longer exists: %v", err)
+	}
+	if r := e.Running(); len(r) != 1 || r[0].A != jobs[1] || jobs[0].last.Device != -1 || e.types[0].free != 1 {
+		t.Errorf("%d leases, %d free devices, want that of job 1 and 1", len(r), e.types[0].free)
 	}
 }
 

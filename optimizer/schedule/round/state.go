@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 )
 
 // savedEngine is the form of an engine in State. Times that may be infinite are pointers; nil is infinite.
@@ -73,8 +74,8 @@ func (e *Engine) State() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// Restore replaces the state of a new engine with the same devices. job returns the job of a number, which State
-// contained; nil is an error.
+// Restore replaces the state of a new engine with the same device types. A lease on devices that no longer exist, since a
+// type has fewer, is dropped. job returns the job of a number, which State contained; nil is an error.
 func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 	var s savedEngine
 	if err := json.Unmarshal(state, &s); err != nil {
@@ -95,6 +96,9 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 		if j == nil || len(j.Rate) != len(e.Devices) {
 			return fmt.Errorf("restore round engine: job %d is unknown, or has rates for other devices", v.Number)
 		}
+		if !e.exists(v.Last) {
+			v.Last = slot{Device: -1}
+		}
 		j.last, j.stopped, j.started, j.ended = v.Last, v.Stopped, v.Started, v.Ended
 		jobs[v.Number] = j
 		e.jobs = append(e.jobs, j)
@@ -109,12 +113,19 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 		}
 	}
 	for _, i := range s.Running {
-		if i < 0 || i >= len(e.list) || e.list[i].Device < 0 {
+		if i < 0 || i >= len(e.list) || s.Runnables[i].Slot.Device < 0 {
 			return fmt.Errorf("restore round engine: lease %d of %d is invalid", i, len(e.list))
 		}
-		e.running.add(e.list[i])
+		if e.list[i].Device >= 0 {
+			e.running.add(e.list[i])
+		}
 	}
 	return nil
+}
+
+// exists reports whether all devices of a slot exist; true for no devices.
+func (e *Engine) exists(s slot) bool {
+	return s.Device < 0 || s.Device < len(e.types) && !slices.ContainsFunc(s.Where, func(g int32) bool { return g < 0 || int(g) >= len(e.types[s.Device].taken) })
 }
 
 func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*Job) error {
@@ -132,13 +143,16 @@ func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*Job) error {
 		e.rate(r)
 		r.best = e.bestRate(r)
 	}
-	if r.slot = v.Slot; r.Device < 0 {
+	if r.slot = v.Slot; !e.exists(r.slot) {
+		r.slot = slot{Device: -1}
+	}
+	if r.Device < 0 {
 		return nil
 	}
 	for _, g := range r.Where {
 		free := &e.types[r.Device]
-		if g < 0 || int(g) >= len(free.taken) || free.taken[g] {
-			return fmt.Errorf("lease of jobs %d and %d: device %d of type %s does not exist or has two leases", v.A, v.B, g, e.Devices[r.Device].Name)
+		if free.taken[g] {
+			return fmt.Errorf("lease of jobs %d and %d: device %d of type %s has two leases", v.A, v.B, g, e.Devices[r.Device].Name)
 		}
 		free.take(int(g))
 	}

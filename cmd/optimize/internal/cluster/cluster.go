@@ -162,7 +162,7 @@ func (o *serveOptions) site(devices []cluster.Device) (cluster.Site, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
 	}
-	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, eng.Offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
 		return runs.SiteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
 	})
 	return site, cli.Usage(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -46,6 +47,8 @@ type jobDocument struct {
 	// Chance is the probability that the job ends before its deadline on its present devices; null: unknown, or none.
 	Chance *float64 `json:"deadline_chance"`
 	Wait   float64  `json:"waited_s"`
+	// Start is the predicted start of a waiting job: 5, 50 and 95 % quantiles; null: unknown, or the job does not wait.
+	Start *[3]time.Time `json:"predicted_start"`
 }
 
 // document is the JSON form of the list.
@@ -71,8 +74,13 @@ func (o *jobsOptions) run() error {
 	}
 	doc := document{Schema: 1, Served: alive, Server: server, Jobs: []jobDocument{}}
 	now := time.Now()
+	forecast, _ := cluster.ReadForecast(o.State()) // none while no job waits
 	for i := range jobs {
-		doc.Jobs = append(doc.Jobs, newJobDocument(jobs[i], &specs[i], now))
+		j := newJobDocument(jobs[i], &specs[i], now)
+		if at, ok := forecast.Starts[j.ID]; ok && alive && j.State == cluster.Waiting {
+			j.Start = &at
+		}
+		doc.Jobs = append(doc.Jobs, j)
 	}
 	if o.JSON {
 		return o.PrintJSON(doc)
@@ -81,6 +89,15 @@ func (o *jobsOptions) run() error {
 		return o.Print(fmt.Sprintf("no jobs, and no server for %s: start one by optimize cluster serve, then optimize cluster submit --train SCRIPT\n", o.State()))
 	}
 	return o.list(&doc, now)
+}
+
+// down lists devices whose nodes are down.
+func down(byType map[string]int) string {
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(byType)) {
+		text += fmt.Sprintf(", %d %s down", byType[name], name)
+	}
+	return text
 }
 
 func newJobDocument(j cluster.Job, spec *cluster.Spec, now time.Time) jobDocument {
@@ -134,7 +151,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 		if doc.Server.Draining {
 			draining = ", draining"
 		}
-		if err := o.Print(fmt.Sprintf("%s: %s; policy %s, rounds of %s%s\n", doc.Server.Engine, describe(doc.Server.Devices), doc.Server.Policy,
+		if err := o.Print(fmt.Sprintf("%s: %s; policy %s, rounds of %s%s\n", doc.Server.Engine, describe(doc.Server.Devices)+down(doc.Server.Down), doc.Server.Policy,
 			duration.Text(doc.Server.RoundS), draining)); err != nil {
 			return err
 		}
@@ -252,10 +269,16 @@ func finish(j *jobDocument, now time.Time) string {
 	switch {
 	case j.State.Ended() && !j.Job.Ended.IsZero():
 		return clock(j.Job.Ended, now)
+	case j.Start != nil:
+		return "starts " + interval(j.Start, now)
 	case j.Finish == nil:
 		return unknown
 	}
-	return fmt.Sprintf("%s (%s–%s)", clock(j.Finish[1], now), clock(j.Finish[0], now), clock(j.Finish[2], now))
+	return interval(j.Finish, now)
+}
+
+func interval(at *[3]time.Time, now time.Time) string {
+	return fmt.Sprintf("%s (%s–%s)", clock(at[1], now), clock(at[0], now), clock(at[2], now))
 }
 
 // clock formats a time, with the date if it is of another day.

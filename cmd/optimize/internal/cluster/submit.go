@@ -122,7 +122,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 		return cluster.Spec{}, err
 	}
 	cfg.Name = run.NameOf(cfg.Train, argv)
-	s := cluster.Spec{Submitted: time.Now().UTC(), User: o.userName(), Weight: o.weight, Config: cfg}
+	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: o.userName(), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
 	if text == "" && cfg.CPUs != "" {
 		text, flag, s.CPUs = cfg.CPUs, "--cpus", true

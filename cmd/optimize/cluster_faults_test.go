@@ -1,0 +1,168 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"trainopt/internal/lab"
+	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/run"
+)
+
+// TestClusterServerSilentForThreeRounds kills the server for three rounds: the jobs save and leave at the end of their
+// leases, the next server continues them, and the report contains what the outage cost.
+func TestClusterServerSilentForThreeRounds(t *testing.T) {
+	needPython(t)
+	if testing.Short() {
+		t.Skip("waits for three rounds")
+	}
+	const round = 4 * time.Second
+	w := newWorld(t)
+	w.write("paced.py", lab.Paced)
+	server := w.served("--policy", "srtf", "--round", round.String(), "--devices", "fast=1,slow=1")
+	epochs := []int{90, 60, 30}
+	for _, n := range epochs {
+		w.run("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(n), "--", "0.2")
+	}
+	kept := func() (n int) {
+		for _, j := range w.clusterJobs() {
+			if j.Keeps != nil && *j.Keeps && j.Done >= 3 {
+				n++
+			}
+		}
+		return n
+	}
+	w.await("progress of two jobs", func() bool { return kept() >= 2 })
+	server.Process.Kill()
+	server.Wait()
+	killed := time.Now()
+	w.await("the end of the leases", func() bool {
+		for _, j := range w.clusterJobs() {
+			dir := filepath.Join(w.state(), "runs", j.Run)
+			if _, err := os.Stat(filepath.Join(dir, "checkpoint", "alone")); j.Run != "" && err == nil { // it runs
+				return false
+			}
+		}
+		return time.Since(killed) > 3*round
+	})
+	outage := time.Since(killed).Seconds()
+	w.served("--policy", "srtf", "--round", round.String(), "--devices", "fast=1,slow=1")
+	w.awaitAll()
+	for id, j := range w.clusterJobs() {
+		if j.State != cluster.Done || j.Done != float64(epochs[id-1]) {
+			t.Errorf("job %d: %s (%s) after %g epochs, want done after %d", id, j.State, j.Reason, j.Done, epochs[id-1])
+		}
+		w.checkEpochs(filepath.Join(w.state(), "runs", j.Run), epochs[id-1])
+	}
+	w.checkEvents(len(epochs))
+	a := w.audit("--policies", "srtf", "--draws", "2")
+	f := a.Faults
+	// Two jobs left after one to one and a half rounds, so that both devices were free for half of the outage and more.
+	if f.Restarts != 1 || float64(f.UnservedS) < outage || float64(f.UnservedIdleS) < 0.6*outage || float64(f.UnservedIdleS) > 2*float64(f.UnservedS) {
+		t.Errorf("faults %+v of an outage of %.0f s", f, outage)
+	}
+	if f.Relaunches+a.Waste.Lost < 1 {
+		t.Errorf("%+v, %d lives ended without a request, want the jobs that left at the end of their leases", f, a.Waste.Lost)
+	}
+	if _, out, _ := w.run("cluster", "report", "--policies", "srtf", "--draws", "1"); !strings.Contains(out, "restarts of the server") {
+		t.Errorf("the report does not contain the restart:\n%s", out)
+	}
+}
+
+// awaitAll waits until all jobs have ended.
+func (w *world) awaitAll() {
+	w.t.Helper()
+	w.await("the end of all jobs", func() bool {
+		for _, j := range w.clusterJobs() {
+			if !j.State.Ended() {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+// TestClusterFullDisk fills the disk of the state directory while jobs run and wait. None is lost: those that run go on,
+// the others start once there is space, and each unit of work is done once.
+func TestClusterFullDisk(t *testing.T) {
+	needPython(t)
+	if testing.Short() {
+		t.Skip("trains for half a minute")
+	}
+	w := newWorld(t)
+	small := filepath.Join(w.dir, "small")
+	if err := os.Mkdir(small, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("none", small, "tmpfs", 0, "size=8m"); err != nil {
+		t.Skipf("mount a small file system: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(small, syscall.MNT_DETACH) })
+	w.dir = small
+	// It survives that a checkpoint cannot be written, and tells each epoch to a file elsewhere.
+	w.write("robust.py", `import os, signal, sys, time
+dir = os.environ["OPTIMIZER_CHECKPOINT_DIR"]
+os.makedirs(dir, exist_ok=True)
+ckpt, total = os.path.join(dir, "epoch"), int(os.environ["OPTIMIZER_EPOCHS"])
+leave, start, log = [], 0, os.environ["OPTIMIZER_LOG"]
+signal.signal(signal.SIGUSR1, lambda *a: leave.append(1))
+if os.environ.get("OPTIMIZER_RESUME") == "1" and os.path.exists(ckpt):
+    start = int(open(ckpt).read())
+for epoch in range(start + 1, total + 1):
+    time.sleep(0.2)
+    while True:
+        try:
+            with open(ckpt + ".tmp", "w") as f: f.write(str(epoch))
+            os.replace(ckpt + ".tmp", ckpt)
+            new = not os.path.exists(log)
+            with open(log, "a") as f: f.write(("epoch,total_epochs,train_loss\n" if new else "") + "%d,%d,%g\n" % (epoch, total, 1 / epoch))
+            break
+        except OSError: time.sleep(0.2)
+    if leave and epoch < total: sys.exit(75)
+`)
+	w.served("--policy", "fifo", "--round", "4s", "--devices", "fast=1,slow=1")
+	epochs := []int{60, 40, 20}
+	for _, n := range epochs {
+		if code, _, errs := w.run("cluster", "submit", "--grace", "3m", "--train", "robust.py", "--epochs", fmt.Sprint(n)); code != run.CodeDone {
+			t.Fatalf("submit: exit %d\n%s", code, errs)
+		}
+	}
+	w.await("progress", func() bool { jobs := w.clusterJobs(); return jobs[1].Done >= 3 && jobs[2].Done >= 3 })
+	fill := filepath.Join(small, "fill")
+	f, err := os.Create(fill)
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	f.Close()
+	time.Sleep(6 * time.Second) // one and a half rounds
+	if _, _, errs := w.run("cluster", "submit", "--train", "robust.py"); !strings.Contains(errs, "no space left") {
+		t.Errorf("submit on a full disk: %q", errs)
+	}
+	if err := os.Remove(fill); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitAll()
+	for id, j := range w.clusterJobs() {
+		if id > len(epochs) {
+			continue
+		}
+		if j.State != cluster.Done || j.Done != float64(epochs[id-1]) {
+			t.Errorf("job %d: %s (%s) after %g epochs, want done after %d", id, j.State, j.Reason, j.Done, epochs[id-1])
+		}
+	}
+	events, torn, err := cluster.ReadEvents(w.state())
+	ends := 0
+	for _, e := range events {
+		if e.Kind == cluster.EventEnd && e.State == cluster.Done {
+			ends++
+		}
+	}
+	if err != nil || torn > 0 || ends != len(epochs) {
+		t.Errorf("%d ends in the event log, %d torn lines, %v", ends, torn, err)
+	}
+}
