@@ -192,6 +192,9 @@ func (r *run) observe() {
 		r.eventOnce(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
 	}
 	o.failures = len(o.facts.Failures)
+	if n := o.facts.Concurrent; n > 1 {
+		r.eventOnce(Warning, "concurrent trainings", "%d processes train at the same time without being ranks of one training: progress and throughput are those of process %d alone", n, o.facts.PID)
+	}
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
 		c.Path = renamed(absolute(r.Config.Dir, c.Path))
 		r.checkpoints.finder.Report(c.Path, c.Wall)
