@@ -117,7 +117,7 @@ const renameSlack = time.Second
 
 // Final returns the present path of a checkpoint whose save to path ended at the given time. A file saved under a temporary
 // name has been renamed: without its suffix, or to the checkpoint of the same directory that was modified during the
-// save. If there is none, path is returned.
+// save. Without such a file, path is returned.
 func Final(path string, at time.Time, took time.Duration) string {
 	if _, err := os.Lstat(path); err == nil {
 		return path
