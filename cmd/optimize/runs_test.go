@@ -211,6 +211,32 @@ func TestRunsImport(t *testing.T) {
 	}
 }
 
+// TestRunsSayAltered requires that a number edited in run.json is pointed out by list and report, and refused by
+// what computes with it.
+func TestRunsSayAltered(t *testing.T) {
+	w := newWorld(t)
+	id := w.past("a", 1)
+	path := filepath.Join(w.state(), "runs", id, journal.RecordFile)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, bytes.Replace(data, []byte(`"seed": `), []byte(`"seed": 9`), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, out, _ := w.run("runs"); !strings.Contains(out, "done, altered") {
+		t.Errorf("runs:\n%s", out)
+	}
+	if _, out, _ := w.run("report", id); !strings.Contains(out, "was changed by another program") {
+		t.Errorf("report:\n%s", out)
+	}
+	for _, args := range [][]string{{"analyze", id}, {"pareto", id}, {"predict", "--like", id}} {
+		if code, out, errs := w.run(args...); code == run.CodeDone || out != "" || !strings.Contains(errs, "checksum is wrong") {
+			t.Errorf("%v: exit %d, %q, %q", args, code, out, errs)
+		}
+	}
+}
+
 // TestRunsListFits checks that the list fits a terminal for long names and many limits, with complete run ids, and that
 // a stopped run has met no limit.
 func TestRunsListFits(t *testing.T) {

@@ -307,3 +307,34 @@ func TestAccelerateDirectory(t *testing.T) {
 		t.Errorf("have %q, want %q", got, want)
 	}
 }
+
+// TestFinal: a save under a temporary name is found under its final one, and never mistaken for another file.
+func TestFinal(t *testing.T) {
+	dir := t.TempDir()
+	saved := time.Unix(1_700_000_000, 0)
+	for name, after := range map[string]time.Duration{"checkpoint_1.pt": -9 * time.Second, "checkpoint_2.pt": 50 * time.Millisecond, "events.out.tfevents.1": 0, "run.log": 0, "x.pt": 10 * time.Second} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("state"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, saved.Add(after), saved.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		path string
+		at   time.Time
+		want string
+	}{
+		"not renamed":       {"run.log", saved, "run.log"},
+		"suffix":            {"last.pt.tmp", saved, "last.pt"},
+		"random name":       {"tmpna71noxi", saved, "checkpoint_2.pt"},
+		"the one before":    {"tmpodqra_zy", saved.Add(-9 * time.Second), "checkpoint_1.pt"},
+		"removed":           {"tmpodqra_zy", saved.Add(5 * time.Second), "tmpodqra_zy"},
+		"directory removed": {"gone/tmpa", saved, "gone/tmpa"},
+	} {
+		if got := Final(filepath.Join(dir, c.path), c.at, 100*time.Millisecond); got != filepath.Join(dir, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

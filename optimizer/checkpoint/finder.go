@@ -113,6 +113,38 @@ func (f *Finder) Report(path string, at time.Time) { f.reported[filepath.Clean(p
 // change. It counts regardless of its name and location, but not as reported.
 func (f *Finder) Known(path string) { f.known[filepath.Clean(path)] = true }
 
+// renameSlack is the tolerance of modification times in Final: the end of a save is reported before the file is closed, and
+// some file systems store whole seconds.
+const renameSlack = time.Second
+
+// Final returns the present path of a checkpoint whose save to path ended at the given time. A file saved under a temporary
+// name has been renamed: without its suffix, or to the checkpoint of the same directory that was modified during the
+// save. Without such a file, path is returned.
+func Final(path string, at time.Time, took time.Duration) string {
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
+		if final, ok := strings.CutSuffix(path, suffix); ok {
+			return final
+		}
+	}
+	final, nearest := path, took+renameSlack
+	for _, e := range list(filepath.Dir(path), maxRenamed) {
+		info, err := e.Info()
+		if _, named := recognise(e.Name(), e.IsDir()); err != nil || named == None || !info.Mode().IsRegular() {
+			continue
+		}
+		if d := info.ModTime().Sub(at).Abs(); d < nearest {
+			final, nearest = filepath.Join(filepath.Dir(path), e.Name()), d
+		}
+	}
+	return final
+}
+
+// maxRenamed is the maximum number of directory entries that Final compares.
+const maxRenamed = 2000
+
 // Find returns the checkpoints written since the start. The order is: incomplete before complete, names with "best"
 // before others (they need not be the newest state), then time, step and path. The last file is therefore the newest
 // one to resume from, if it is complete.

@@ -88,7 +88,7 @@ func ReadLog(path string, aliases map[string]string, fallback resources.Allocati
 
 // ReadRun reads the outcome of a finished run. The error wraps errNoPoint for an unfinished one.
 func ReadRun(dir string) (Finished, error) {
-	rec, err := journal.ReadRecord(dir)
+	rec, err := journal.ReadVerified(dir)
 	if err != nil {
 		return Finished{}, fmt.Errorf("read run %s: %w", filepath.Base(dir), err)
 	}

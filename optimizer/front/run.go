@@ -19,7 +19,7 @@ import (
 // FromRun returns the candidates of the last decision of a run, finished or not. The error wraps errNoPoint when the
 // run contains no prediction.
 func FromRun(dir string) (Set, error) {
-	rec, err := journal.ReadRecord(dir)
+	rec, err := journal.ReadVerified(dir)
 	if err != nil {
 		return Set{}, fmt.Errorf("front of run %s: %w", filepath.Base(dir), err)
 	}
@@ -57,7 +57,7 @@ type Overrides struct {
 // without probes, at every allocation within d. The error wraps errNoPoint when the run has no measurements. An
 // infeasible SLA is not an error: the points are then marked as infeasible.
 func FromModel(dir string, d Overrides) (Set, error) {
-	rec, err := journal.ReadRecord(dir)
+	rec, err := journal.ReadVerified(dir)
 	if err != nil {
 		return Set{}, fmt.Errorf("front of the model of run %s: %w", filepath.Base(dir), err)
 	}

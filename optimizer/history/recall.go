@@ -184,7 +184,7 @@ func candidates(stateDir string, key Key) (found []earlier, newest []Entry, note
 			found = append(found, earlier{id: r.id, read: func() (*journal.Record, error) { return nil, errors.New(r.problem) }})
 		case same || versions[r.id]:
 			dir := filepath.Join(journal.RunsDir(stateDir), r.id)
-			found = append(found, earlier{id: r.id, version: !same, read: func() (*journal.Record, error) { return journal.ReadRecord(dir) }})
+			found = append(found, earlier{id: r.id, version: !same, read: func() (*journal.Record, error) { return journal.ReadVerified(dir) }})
 		}
 	}
 	newest, err = db.Entries(Filter{Kinds: []Kind{Run}, Limit: maxNewest})
@@ -200,7 +200,7 @@ func everyRun(stateDir string) ([]earlier, error) {
 	entries, err := journal.List(stateDir)
 	var found []earlier
 	for _, e := range entries {
-		found = append(found, earlier{id: e.ID, read: func() (*journal.Record, error) { return e.Record, e.Err }})
+		found = append(found, earlier{id: e.ID, read: func() (*journal.Record, error) { return journal.ReadVerified(e.Dir) }})
 	}
 	return found, err
 }

@@ -186,7 +186,7 @@ func (db *DB) ingestRuns(ctx context.Context, now []runDirState, changed []int) 
 		run := &now[i]
 		dir := filepath.Join(journal.RunsDir(db.stateDir), run.id)
 		var own []Entry
-		rec, err := journal.ReadRecord(dir)
+		rec, err := journal.ReadVerified(dir)
 		switch {
 		case err != nil:
 			run.problem = err.Error()

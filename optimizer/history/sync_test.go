@@ -1,7 +1,7 @@
 package history
 
 import (
-	"errors"
+	"bytes"
 	"math"
 	"os"
 	"path/filepath"
@@ -100,9 +100,8 @@ func TestSyncReadsOnce(t *testing.T) {
 	db := opened(t, state)
 	rewriteInPlace := func() { // same size, same modification time
 		st, _ := os.Stat(record)
-		data, _ := os.ReadFile(record)
-		data = []byte(strings.Replace(string(data), `"cost_usd": 0.5`, `"cost_usd": 0.7`, 1))
-		if err := errors.Join(os.WriteFile(record, data, 0o644), os.Chtimes(record, st.ModTime(), st.ModTime())); err != nil {
+		rewrite(t, state, names[0], func(r *journal.Record) { r.Outcome.CostUSD = 0.7 })
+		if err := os.Chtimes(record, st.ModTime(), st.ModTime()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -136,13 +135,22 @@ func size(t *testing.T, path string) int64 {
 	return st.Size()
 }
 
-// TestSyncUnreadable requires a note for an unreadable run on every Sync, entries for the others, and an entry once
-// the run is readable again.
+// TestSyncUnreadable requires a note for a run with a truncated or altered record on every Sync, entries for the others,
+// and an entry once the record is whole again.
 func TestSyncUnreadable(t *testing.T) {
+	for name, damage := range map[string]func([]byte) []byte{
+		"truncated": func(b []byte) []byte { return b[:100] },
+		"altered":   func(b []byte) []byte { return bytes.Replace(b, []byte(`"seed": 0`), []byte(`"seed": 1`), 1) },
+	} {
+		t.Run(name, func(t *testing.T) { testSyncUnreadable(t, damage) })
+	}
+}
+
+func testSyncUnreadable(t *testing.T, damage func([]byte) []byte) {
 	state, names := keep(t, past(nil), past(nil))
 	record := filepath.Join(journal.RunsDir(state), names[1], journal.RecordFile)
 	whole, _ := os.ReadFile(record)
-	if err := os.WriteFile(record, whole[:100], 0o644); err != nil {
+	if err := os.WriteFile(record, damage(whole), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Mkdir(filepath.Join(journal.RunsDir(state), "20260301-130000-just-starting"), 0o755); err != nil {

@@ -125,11 +125,14 @@ func inspectPython(data []byte) Inspection {
 		notes = append(notes, fmt.Sprintf("print statement in line %d: this is Python 2", line))
 	}
 	if ins.GPU.Value == "yes" && ins.MultiGPU.Value == "" && (ins.Framework.Value == "pytorch" || ins.Framework.Value == "huggingface") && !s.hidden() {
-		notes = append(notes, "nothing in the script spreads work over several GPUs: more than one would be idle")
+		notes = append(notes, OneGPU)
 	}
 	ins.Warnings = append(ins.Warnings, notes...)
 	return ins
 }
+
+// OneGPU is the warning about a script that uses one GPU at most, which concerns a machine with several.
+const OneGPU = "nothing in the script spreads work over several GPUs: more than one would be idle"
 
 // python2 returns the line of a print statement, 0 without one.
 func (s *script) python2() int {

@@ -53,6 +53,9 @@ var looseStepNames = set("steps", "num_steps")
 // otherPart matches other parts of a configuration, whose settings are excluded: scheduler.max_iters, eval.max_steps.
 var otherPart = regexp.MustCompile(`(?i)(sched|lr|optim|eval|val|test|warmup|infer|sampl|env|gen)`)
 
+// ofOneEpoch matches the help text of a number of steps that is the length of an epoch, not of the job.
+var ofOneEpoch = regexp.MustCompile(`(?i)\b(per|in an|in each|in one|of an|of each|every|each) epoch\b`)
+
 // unitOf returns the unit of the length given by a setting with this canonical name; "" for another setting.
 func unitOf(name, help string) string {
 	parts := strings.Split(name, ".")
@@ -66,6 +69,9 @@ func unitOf(name, help string) string {
 	case epochName.MatchString(end):
 		return unitEpoch
 	case stepNames[end] || looseStepNames[end]:
+		if ofOneEpoch.MatchString(help) {
+			return ""
+		}
 		if strings.Contains(strings.ToLower(help), "epoch") && !strings.Contains(strings.ToLower(help), "step") {
 			return unitEpoch // --niter of dcgan
 		}

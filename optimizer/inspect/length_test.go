@@ -30,6 +30,7 @@ func TestLengths(t *testing.T) {
 		"A=1 B=2 python argparse_train.py --epochs 4":                             "4 epoch stated",
 		"python niter.py --niter 7":                                               "7 epoch stated",
 		"python niter.py":                                                         "25 epoch declared",
+		"python iters_per_epoch.py --epochs 2 --iters 5":                          "2 epoch stated",
 		"torchrun --nproc_per_node=2 positional.py 50 10":                         "50 epoch stated",
 		"python dataclass_rl.py --total-timesteps 10000":                          "10000 step stated",
 		"python dataclass_rl.py":                                                  "40000 step declared",

@@ -104,6 +104,8 @@ type Record struct {
 	Batch *resources.BatchJob `json:"batch_job,omitempty"`
 	// Stretches are the jobs of the engine that carried the run, oldest first; none for a run on this machine.
 	Stretches []engine.Stretch `json:"stretches,omitempty"`
+	// Altered reports that run.json was changed by another program after it was written.
+	Altered bool `json:"-"`
 }
 
 // Start is the predicted start of a job at a place of an engine, and what follows from it. Times are seconds from the

@@ -1,13 +1,16 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +65,7 @@ func full(v reflect.Value) {
 func fullRecord() *Record {
 	var r Record
 	full(reflect.ValueOf(&r).Elem())
-	r.Schema = Schema
+	r.Schema, r.Altered = Schema, false
 	r.Exit.Reason = "exited"
 	r.Actions[0].Applied = "live"
 	r.Plan.Options[0].Prefer = "time"
@@ -251,6 +254,54 @@ func TestRecordComesBack(t *testing.T) {
 	}
 	if want.Plan.Candidates[0].OnFront != true || want.Plan.Allocation.GPUIDs[0] != "text" {
 		t.Error("writing changed the record")
+	}
+}
+
+// TestAlteredRecord requires that no change of a written run.json is read silently, and that a record of an earlier version,
+// which has no checksum, is read without a warning.
+func TestAlteredRecord(t *testing.T) {
+	r := onDisk(t)
+	must(t, r.WriteRecord(fullRecord()))
+	whole, err := os.ReadFile(r.Path(RecordFile))
+	must(t, err)
+	if rec, err := ReadVerified(r.Dir()); err != nil || rec.Altered || slices.Contains(rec.Warnings, alteredWarning) {
+		t.Fatalf("as written: %v", err)
+	}
+	last := bytes.LastIndexByte(whole, ',')
+	for name, data := range map[string][]byte{
+		"a number":       bytes.Replace(whole, []byte(`"cost_usd": 0.25`), []byte(`"cost_usd": 0.05`), 1),
+		"the state":      bytes.Replace(whole, []byte(`"state": "done"`), []byte(`"state": "failed"`), 1),
+		"the checksum":   bytes.Replace(whole, []byte(`"checksum": "`), []byte(`"checksum": "0`), 1),
+		"no checksum":    bytes.Replace(whole, whole[last:len(whole)-3], []byte(`, "checksum": null`), 1),
+		"a member added": append(bytes.TrimSuffix(bytes.Clone(whole), []byte("\n}\n")), ", \"x\": 1}"...),
+		"white space":    bytes.ReplaceAll(whole, []byte("\n"), nil),
+		"duplicate keys": bytes.Replace(whole, []byte("{"), []byte(`{"schema": 1, "schema": 1, "seed": 7, `), 1),
+	} {
+		if bytes.Equal(data, whole) {
+			t.Fatalf("%s: not changed", name)
+		}
+		must(t, r.WriteFile(RecordFile, data))
+		rec, err := ReadRecord(r.Dir())
+		if err != nil || !rec.Altered || rec.Warnings[0] != alteredWarning {
+			t.Errorf("%s: read silently (%v)", name, err)
+		}
+		var d *Damage
+		if _, err := ReadVerified(r.Dir()); !errors.As(err, &d) {
+			t.Errorf("%s: verified: %v", name, err)
+		}
+	}
+	for n := range whole[:len(whole)-2] { // the last bytes are "}\n"
+		if n%97 != 0 {
+			continue
+		}
+		must(t, r.WriteFile(RecordFile, whole[:n]))
+		if _, err := ReadRecord(r.Dir()); err == nil {
+			t.Errorf("cut off after %d of %d bytes: read", n, len(whole))
+		}
+	}
+	must(t, r.WriteFile(RecordFile, append(bytes.Clone(whole[:last]), "\n}\n"...)))
+	if rec, err := ReadVerified(r.Dir()); err != nil || rec.Altered {
+		t.Errorf("of an earlier version: %v", err)
 	}
 }
 

@@ -1,12 +1,15 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io/fs"
 	"path/filepath"
 	"reflect"
+	"slices"
 )
 
 // Encode returns a record in the format of run.json. Nil lists become empty, and a NaN that JSON cannot represent
@@ -29,6 +32,7 @@ func (r *Run) WriteRecord(rec *Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	over := rec.State != Running && rec.State != Planned
+	data = seal(data)
 	err = replace(r.fs, r.Path(RecordFile), data)
 	if over { // the reserve is not required any more, or required now
 		if removed := r.fs.Remove(r.Path(reserveFile)); removed == nil && err != nil {
@@ -41,8 +45,24 @@ func (r *Run) WriteRecord(rec *Record) error {
 	return nil
 }
 
+// sealFormat is the end of a sealed run.json: the CRC-32 of the record before it, as its last member.
+const sealFormat = ",\n  \"checksum\": \"%08x\"\n}\n"
+
+// seal appends the checksum to an encoded record.
+func seal(data []byte) []byte {
+	body := bytes.TrimSuffix(data, []byte("\n}\n"))
+	return fmt.Appendf(body, sealFormat, crc32.ChecksumIEEE(body))
+}
+
+// sealed reports whether the checksum at the end of run.json fits what precedes it.
+func sealed(data []byte) bool {
+	cut := max(0, len(data)-len(fmt.Sprintf(sealFormat, 0)))
+	return string(data[cut:]) == fmt.Sprintf(sealFormat, crc32.ChecksumIEEE(data[:cut]))
+}
+
 // ReadRecord reads the run.json of a run directory. A file of a newer schema is refused (*NewerError); one that is
-// not valid JSON is a *Damage. Absent keys are unknown. The record is settled ([Record.Settle]).
+// not valid JSON is a *Damage. Absent keys are unknown. The record is settled ([Record.Settle]). If the checksum does not
+// fit the content, the record is Altered, which is its first warning; a record of an earlier version has no checksum.
 func ReadRecord(dir string) (*Record, error) { return readRecord(disk{}, dir) }
 
 // readRecord is ReadRecord on a replaceable file system.
@@ -56,7 +76,8 @@ func readRecord(fsys files, dir string) (*Record, error) {
 		return nil, &Damage{File: path, What: "empty"}
 	}
 	var head struct {
-		Schema int `json:"schema"`
+		Schema   int             `json:"schema"`
+		Checksum json.RawMessage `json:"checksum"`
 	}
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, jsonDamage(path, err)
@@ -72,7 +93,22 @@ func readRecord(fsys files, dir string) (*Record, error) {
 		return nil, jsonDamage(path, err)
 	}
 	rec.Settle()
+	if head.Checksum != nil && !sealed(data) {
+		rec.Altered = true
+		rec.Warnings = slices.Insert(rec.Warnings, 0, alteredWarning)
+	}
 	return rec, nil
+}
+
+const alteredWarning = RecordFile + " was changed by another program (its checksum is wrong): its content is not verified, and no prediction uses it"
+
+// ReadVerified is ReadRecord for computations: an altered record is a *Damage.
+func ReadVerified(dir string) (*Record, error) {
+	rec, err := ReadRecord(dir)
+	if err == nil && rec.Altered {
+		return nil, &Damage{File: filepath.Join(dir, RecordFile), What: "its checksum is wrong: another program changed it"}
+	}
+	return rec, err
 }
 
 func jsonDamage(path string, err error) *Damage {

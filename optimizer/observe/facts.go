@@ -47,6 +47,9 @@ type Facts struct {
 	Failures []failure
 	// Processes are the training processes, by process id.
 	Processes []Process
+	// Concurrent is the number of processes that train at present without being ranks of one training; the counts above
+	// are those of one of them.
+	Concurrent int
 }
 
 // Checkpoint is a file or directory to which the training wrote its state. The training may have replaced or removed
@@ -173,9 +176,17 @@ func (r *Reader) checkpoint(p *process, l *line) {
 func (r *Reader) Facts() Facts {
 	f := Facts{Step: math.NaN(), Samples: math.NaN(), SamplesPerStep: math.NaN(), EpochSamples: math.NaN(), DataWait: math.NaN(), Optimizer: math.NaN(), Saving: math.NaN(),
 		Threads: -1, Workers: -1, Checkpoints: slices.Clone(r.saved), Failures: slices.Clone(r.failures)}
+	latest := 0.0
 	for _, p := range r.processes {
-		if p.training != nil {
-			f.Processes = append(f.Processes, p.Process)
+		latest = max(latest, p.lastAt)
+	}
+	for _, p := range r.processes {
+		if p.training == nil {
+			continue
+		}
+		f.Processes = append(f.Processes, p.Process)
+		if p.first != p.last && p.last.World <= 1 && !p.foreign && !p.Ended && !p.finished && latest-p.lastAt < silence {
+			f.Concurrent++
 		}
 	}
 	sort.Slice(f.Processes, func(i, j int) bool { return f.Processes[i].PID < f.Processes[j].PID })

@@ -87,6 +87,38 @@ func TestFacts(t *testing.T) {
 	want(t, "finished", r.Facts().Finished && !r.Facts().CanSave, true)
 }
 
+// TestConcurrent counts processes that train side by side: not ranks, ended or silent processes, nor a helper that makes
+// one report.
+func TestConcurrent(t *testing.T) {
+	lines := func(world, from, to int) (out []string) {
+		for mono := from; mono <= to; mono += 10 {
+			out = append(out, fmt.Sprintf(`progress "mono":%d,"time":1,"training":1,"step":%d,"world":%d`, mono, mono, world))
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		files map[int][]string
+		want  int
+	}{
+		"one":          {map[int][]string{1: lines(1, 1, 51)}, 1},
+		"side by side": {map[int][]string{1: lines(1, 1, 51), 2: lines(0, 5, 55), 3: lines(1, 7, 47)}, 3},
+		"ranks":        {map[int][]string{1: lines(2, 1, 51), 2: lines(2, 1, 51)}, 0},
+		"helper":       {map[int][]string{1: lines(1, 1, 51), 2: lines(1, 5, 5)}, 1},
+		"in turn":      {map[int][]string{1: append(lines(1, 1, 31), `end "mono":32,"time":1`), 2: lines(1, 35, 65)}, 1},
+		"killed":       {map[int][]string{1: lines(1, 1, 31), 2: lines(1, 35, 135)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for pid, l := range c.files {
+				report(t, dir, pid, l...)
+			}
+			r := NewReader(dir)
+			poll(t, r)
+			want(t, "concurrent", r.Facts().Concurrent, c.want)
+		})
+	}
+}
+
 // Another process takes over if the training process has ended, was replaced, or is silent; helpers never do.
 func TestSpeaker(t *testing.T) {
 	progress := func(mono, step int, rest string) string {

@@ -58,7 +58,7 @@ func (s *Subject) LikeLog(name, path string, o logs.Options) error {
 // LikeRun describes the job by a finished run.
 func (s *Subject) LikeRun(dir string) error {
 	id := filepath.Base(dir)
-	rec, err := journal.ReadRecord(dir)
+	rec, err := journal.ReadVerified(dir)
 	at := slices.IndexFunc(s.Entries, func(x history.Entry) bool { return x.ID == id })
 	switch {
 	case at < 0 && err != nil:

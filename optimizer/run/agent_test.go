@@ -440,6 +440,22 @@ func TestJobDiesOfTheCheckpointSignal(t *testing.T) {
 	}
 }
 
+// TestFailureAfterTheWork: a resumable job that fails after its last epoch, in a test or an export, is not restarted.
+func TestFailureAfterTheWork(t *testing.T) {
+	t.Parallel()
+	s := newStage(t, func(a *actor) launch.Exit {
+		for a.begin(); a.epoch < 10; {
+			a.work(10, 1)
+		}
+		a.stage.saved = 10
+		return failed(1)
+	})
+	res := s.run()
+	if res.Code != CodeTraining || len(s.started()) != 1 {
+		t.Errorf("exit %d after %d starts, want %d after 1", res.Code, len(s.started()), CodeTraining)
+	}
+}
+
 // TestCrashesBackOff: a resumable job that crashes is restarted from its checkpoint with increasing delays, and no
 // more when it makes no progress, however long each attempt runs.
 func TestCrashesBackOff(t *testing.T) {

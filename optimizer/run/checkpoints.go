@@ -120,13 +120,17 @@ func (s *checkpointTracker) nextSave() (at time.Duration, ok bool) {
 // atRisk returns the run time whose work is lost if the job is stopped now: since the newest checkpoint or the
 // launch. Without a known checkpoint it is negative while no job runs, and for a job that saves on request.
 func (r *run) atRisk() time.Duration {
+	now := r.elapsed()
+	if r.ended != nil {
+		now = r.endedAt
+	}
 	switch n := len(r.checkpoints.times); {
 	case n > 0:
-		return r.elapsed() - max(r.checkpoints.times[n-1], r.Progress.launchedAt())
+		return max(0, now-max(r.checkpoints.times[n-1], r.Progress.launchedAt()))
 	case r.Resumable || r.job == nil:
 		return -1
 	}
-	return r.elapsed() - r.Progress.launchedAt()
+	return now - r.Progress.launchedAt()
 }
 
 // noteCheckpoint records the newest checkpoint and the work at risk.

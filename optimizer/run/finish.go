@@ -55,6 +55,8 @@ func (r *run) finish() Result {
 		r.measureSpeed()()
 	}
 	r.readLastRows()
+	r.observe()
+	r.scanCheckpoints(true)
 	r.closeSegment(now)
 	r.meter.Stop(now)
 	if r.model == nil || r.Progress.Rows > r.modelRows {
@@ -79,9 +81,7 @@ func (r *run) finish() Result {
 		}
 	}
 	r.recordStretches()
-	if r.Pending != nil && r.Pending.Saved != "" {
-		r.noteCheckpoint()
-	}
+	r.noteCheckpoint()
 	n := int(code)
 	rec.ExitCode = &n
 	r.refresh(true)

@@ -320,6 +320,9 @@ func (f *facts) mayRestart(exit launch.Exit) bool {
 	if !f.Resumable || f.Config.Restarts < 0 || exit.Reason == launch.StartFailed {
 		return false
 	}
+	if rest, ok := f.Progress.Remaining(); ok && rest <= 0 && exit.Reason == launch.Exited && exit.Code != exitTryAgain {
+		return false // the fault is in what follows the training: every restart would repeat it
+	}
 	return f.Progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
 }
 

@@ -7,11 +7,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/checkpoint"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/observe"
@@ -192,8 +192,11 @@ func (r *run) observe() {
 		r.eventOnce(Warning, "observer "+f.Hook, "observer: hook %s is off: %s", f.Hook, f.Reason)
 	}
 	o.failures = len(o.facts.Failures)
+	if n := o.facts.Concurrent; n > 1 {
+		r.eventOnce(Warning, "concurrent trainings", "%d processes train at the same time without being ranks of one training: progress and throughput are those of process %d alone", n, o.facts.PID)
+	}
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
-		c.Path = renamed(absolute(r.Config.Dir, c.Path))
+		c.Path = checkpoint.Final(absolute(r.Config.Dir, c.Path), c.Wall, c.Took)
 		r.checkpoints.finder.Report(c.Path, c.Wall)
 		r.checkpoints.lookAt = 0
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
@@ -237,19 +240,6 @@ func (o *observerClient) epochsSinceLaunch(p *Progress) float64 {
 		return p.Done - o.Origin.Position
 	}
 	return p.Done
-}
-
-// renamed returns the final path of a checkpoint that was written under a temporary name and then renamed.
-func renamed(path string) string {
-	if _, err := os.Lstat(path); err == nil {
-		return path
-	}
-	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
-		if final, ok := strings.CutSuffix(path, suffix); ok {
-			return final
-		}
-	}
-	return path
 }
 
 // savesOnRequest reports whether the training can resume from a checkpoint that its framework writes on request: a

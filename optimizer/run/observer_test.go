@@ -113,6 +113,28 @@ func TestObservedTraining(t *testing.T) {
 	}
 }
 
+// TestLastCheckpointAtTheEnd: the checkpoint that a training writes last, and the work since the one before a stop, are
+// those of the end and not of the last scan before it.
+func TestLastCheckpointAtTheEnd(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(nil)
+		for a.epoch < 3 {
+			if !a.step(6, 1) {
+				return died("SIGTERM")
+			}
+		}
+		a.checkpoint()
+		a.epoch = 5
+		a.report(map[string]any{"event": "progress", "training": 1, "step": a.epoch, "total_steps": 6, "step_seconds": 1})
+		return finished
+	})
+	c := s.run().Record.Checkpoint
+	if c == nil || c.Units != 3 || c.RiskUnits != 2 {
+		t.Errorf("checkpoint %+v, want one of step 3, 2 before the end", c)
+	}
+}
+
 // TestSaveOnRequestAndResume: a stop requests a save from the framework; the run is resumed with the script's own
 // argument, again on a pseudo-terminal.
 func TestSaveOnRequestAndResume(t *testing.T) {

@@ -235,7 +235,11 @@ func (r *run) newRecord() *journal.Record {
 	rec.SLA = slaRecord(r.Config.SLA)
 	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
 	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
-	rec.Warnings = append(rec.Warnings, r.ins.Warnings...)
+	for _, w := range r.ins.Warnings {
+		if w != inspect.OneGPU || len(r.Host.GPUs) > 1 {
+			rec.Warnings = append(rec.Warnings, w)
+		}
+	}
 	rec.StartedAt = r.Clock.Now().UTC()
 	return rec
 }

@@ -57,7 +57,7 @@ func (r *run) tryThreads() {
 // if the user did not size the thread pools and the planner may decide.
 func (r *run) mayTryThreads() bool {
 	o := r.observer
-	return o.facts.CanSetThreads && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.Current.GPUs == 0 &&
+	return o.facts.CanSetThreads && o.facts.Concurrent <= 1 && o.facts.StepTime > 0 && o.facts.Threads > 1 && o.facts.WorldSize <= 1 && r.ranks == 1 && r.Current.GPUs == 0 &&
 		r.Current.Threads == 0 && len(resources.UserThreads(r.Environ)) == 0 && r.Config.Planner != "static" && r.Config.Samples >= 0
 }
 

@@ -185,7 +185,7 @@ func (o *analyzeOptions) addRun(a *analysis.Analyzer, dir string) error {
 	id := filepath.Base(dir)
 	entries = slices.DeleteFunc(entries, func(entry history.Entry) bool { return entry.ID != id && entry.Parent != id })
 	if len(entries) == 0 {
-		rec, err := journal.ReadRecord(dir)
+		rec, err := journal.ReadVerified(dir)
 		if err != nil {
 			return err
 		}

@@ -184,6 +184,9 @@ func runRow(en journal.Entry, t abbreviation) []string {
 			state = rec.Exit.Reason
 		}
 	}
+	if rec.Altered {
+		state += ", altered"
+	}
 	alloc := ""
 	if rec.Plan != nil {
 		alloc = rec.Plan.Allocation.String()

@@ -122,7 +122,7 @@ func (o *paretoOptions) set(v *cli.Values, args []string) (front.Set, error) {
 func (o *paretoOptions) described(dir string, v *cli.Values) (front.Overrides, error) {
 	var errs []error
 	d := front.Overrides{Ranges: resources.Ranges{GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"), BatchSize: v.Text("resource.batch_size")}}
-	rec, err := journal.ReadRecord(dir)
+	rec, err := journal.ReadVerified(dir)
 	if err != nil {
 		return d, err
 	}
