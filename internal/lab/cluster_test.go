@@ -17,7 +17,7 @@ import (
 // clusterOf starts a scheduler over the lab's nodes and submits paced trainings.
 func (w *world) clusterOf(round string, epochs ...int) (server *agent, jobs func() []cluster.Job) {
 	w.Helper()
-	if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(lab.Paced), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(Paced), 0o600); err != nil {
 		w.Fatal(err)
 	}
 	server = w.start("cluster", "serve", "--engine", "slurm", "--policy", "srtf", "--round", round, "--devices", "a100=1,v100=1,k80=2")
@@ -208,7 +208,7 @@ func TestClusterFidelity(t *testing.T) {
 	var servers []*agent
 	for _, policy := range policies {
 		w := newWorld(t)
-		if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(lab.Paced), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(Paced), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		worlds = append(worlds, w)

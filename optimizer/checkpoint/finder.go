@@ -132,7 +132,7 @@ func Final(path string, at time.Time, took time.Duration) string {
 	final, nearest := path, took+renameSlack
 	for _, e := range list(filepath.Dir(path), maxRenamed) {
 		info, err := e.Info()
-		if _, named := recognise(e.Name(), e.IsDir()); err != nil || named == None || !info.Mode().IsRegular() {
+		if _, named := recognise(e.Name(), e.IsDir()); err != nil || named == none || !info.Mode().IsRegular() {
 			continue
 		}
 		if d := info.ModTime().Sub(at).Abs(); d < nearest {
