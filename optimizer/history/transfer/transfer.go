@@ -130,9 +130,8 @@ func New(entries []history.Entry, o Options) *Model {
 func (t *table) device(name string) device { return t.devices[name] }
 
 // Predict predicts a quantity. The error wraps ErrNoBasis if no measurement is similar to the query: the job has no
-// name, hash, family or parameter count; the width is unknown; or no measurement shares one of the names, and the
-// sizes of the job or of all measurements are unknown too. A unit rate requires measurements of the same training. It
-// costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
+// name, hash or family; the width is unknown; or no measurement is of the same model, or of its family within 1.5
+// decades of parameters. A unit rate requires measurements of the same training. It costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
 func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t, ok := m.tables[what]
 	if !ok {
@@ -190,18 +189,33 @@ func sameTraining(a, b trait) bool {
 	return a.dataset == b.dataset && a.dataset > 0
 }
 
-// missingBasis returns the reason why points are no basis, "" if they are.
+// anotherSize is the ratio of parameter counts, in decades, from which two trainings of one family are not comparable.
+const anotherSize = 1.5
+
+// missingBasis returns the reason why points are no basis, "" if they are: a basis is a measurement of the same model,
+// or of the same family at a comparable number of parameters. A parameter count alone is none.
 func missingBasis(asked trait, points []*point) string {
-	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
-		return "neither its model, family, script nor its parameters are known"
+	if asked.model == 0 && asked.family == 0 {
+		return "neither its model, family nor script is known"
 	}
+	family := false
 	for _, p := range points {
 		t := p.trait
-		if t.model == asked.model && t.model > 0 || t.family == asked.family && t.family > 0 || t.size[0] != unknown && asked.size[0] != unknown {
+		if t.model == asked.model && t.model > 0 {
 			return ""
 		}
+		if t.family == asked.family && t.family > 0 {
+			a, b := t.size[0], asked.size[0]
+			if a == unknown || b == unknown || math.Abs(a-b) < anotherSize {
+				return ""
+			}
+			family = true
+		}
 	}
-	return "nothing of the same model or family was measured, and nothing comparable by parameters"
+	if family {
+		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", math.Pow(10, anotherSize), math.Pow(10, anotherSize))
+	}
+	return "nothing of the same model or family was measured"
 }
 
 // settle assigns the site of the query: the named machine or publication if it has measurements, else a new machine
