@@ -300,7 +300,14 @@ var hypers = map[Quantity]hyper{
 		DeviceLength:     1,
 		Width:            1,
 	},
+	Startup: overheads,
+	Restart: overheads,
 }
+
+// overheads are assumed: start-ups of a training scatter by a third, those of trainings with one framework by a factor
+// of two, and the mean of all is known to a factor of five only.
+var overheads = hyper{Mean: 2, General: 1.6, JobLevel: 0.7, DeviceLevel: 0.2, SourceLevel: 0.3, Noise: 0.3, ExactShare: 0.5, DatasetShare: 0.5, ModelShare: 1,
+	FamilyShare: 1, SizeLength: 1.5, ShapeGeneral: 0.5, DeviceOwn: 0.2, DeviceLength: 1, BatchLength: 1, BatchGroupLength: 1, LossBatchLength: 1, OddBatchLength: 1, Width: 1}
 
 // noise returns the variance of the mean of a point, before roughness.
 func (h *hyper) noise(p *point) float64 { return sq(h.Noise)/p.count + p.scatter + 1e-6 }

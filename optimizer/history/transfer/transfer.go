@@ -26,6 +26,8 @@ const (
 	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries with Seconds but without throughput)
 	HostMemory Quantity = "host_memory_gib" // peak
 	GPUMemory  Quantity = "gpu_memory_gib"  // peak of one GPU
+	Startup    Quantity = "startup_s"       // seconds from launch to the first work, of trainings with the same framework
+	Restart    Quantity = "restart_s"       // seconds of one restart with its checkpoint, of the same framework
 )
 
 // Options tune a model; the zero value is useful.
@@ -118,7 +120,7 @@ func New(entries []history.Entry, o Options) *Model {
 	for _, t := range o.Tuned {
 		tuned[t.quantity] = t.hyper
 	}
-	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory} {
+	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, Startup, Restart} {
 		t := &table{quantity: q, hyper: tuned[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
 		m.tables[q] = t
 	}
@@ -148,7 +150,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
-	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
+	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
 		return fail(why)
 	}
 	t.learned.Do(t.learn)
@@ -158,13 +160,14 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 }
 
 // candidates returns the points that a query may use: all points, but for unit rates those of the same training (the
-// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries.
+// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries, and
+// for start-ups and restarts those with the same framework.
 func (t *table) candidates(p *place) []*point {
 	var out []*point
 	units := map[string]int{}
 	for i := range t.points {
 		q := &t.points[i]
-		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) {
+		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) || t.quantity.overhead() && p.trait.framework != q.trait.framework {
 			continue
 		}
 		units[q.unit] += len(q.entries)
