@@ -245,7 +245,7 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	}
 	const fifth = 1.6449 // standard normal quantile of 95 %
 	up := fifth
-	if !t.quantity.rate() {
+	if t.quantity == HostMemory || t.quantity == GPUMemory {
 		up *= memoryUp
 	}
 	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - fifth*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
