@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
@@ -131,8 +132,8 @@ func FuzzReadTrace(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := spot.Job{WorkS: 10 * trace.TickS, DeadlineS: 15 * trace.TickS, SpotUSDHour: 1, OnDemandUSDHour: 2}
-		got, err := spot.Run(spot.Uniform, j, m, 0)
+		j := capacity.Job{WorkS: 10 * trace.TickS, DeadlineS: 15 * trace.TickS, SpotUSDHour: 1, OnDemandUSDHour: 2}
+		got, err := spot.Run(capacity.Uniform, j, m, 0)
 		if err == nil && got.Missed {
 			t.Fatalf("%+v", got)
 		}
