@@ -1,7 +1,7 @@
 // Package spot simulates a job with a deadline on intermittent spot capacity. Package optimizer/schedule/capacity
 // contains the policies, functions from the state observable at a tick to a machine, except Optimum, which uses the
 // whole future and is the bound for all others; the paper is that of its documentation. A new policy is one file there
-// and one line in the registry here. Capacity is a measured trace (Load), several zones together (NewMarket), or
+// and one line in the registry here. Capacity is a measured trace (capacity.Load), several zones together (NewMarket), or
 // generated (Generate).
 //
 // The package is not a cloud client: it neither starts machines nor queries prices. It does not simulate changing

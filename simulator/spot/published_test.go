@@ -12,7 +12,7 @@ import (
 // published returns the traces of the paper, each as a market.
 func published(t testing.TB, below string) []spot.Market {
 	t.Helper()
-	traces, err := spot.Load("../../../shared/data/spot-traces/" + below)
+	traces, err := capacity.Load("../../../shared/data/spot-traces/" + below)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("the published spot traces are not here: %v", err)
 	}

@@ -112,16 +112,16 @@ func (o *compareSpotOptions) names() error {
 func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 	var out []spot.Market
 	for _, dir := range o.traces {
-		traces, err := spot.Load(o.Path(dir))
+		traces, err := capacity.Load(o.Path(dir))
 		if err != nil {
 			return nil, fmt.Errorf("--traces %s: %w", dir, err)
 		}
-		var groups [][]spot.Trace
+		var groups [][]capacity.Trace
 		for i, t := range traces {
 			if o.together && i > 0 && path.Dir(t.Name) == path.Dir(traces[i-1].Name) {
 				groups[len(groups)-1] = append(groups[len(groups)-1], t)
 			} else {
-				groups = append(groups, []spot.Trace{t})
+				groups = append(groups, []capacity.Trace{t})
 			}
 		}
 		for _, g := range groups {

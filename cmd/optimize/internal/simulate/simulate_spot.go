@@ -222,9 +222,9 @@ func (o *simulateSpotOptions) market(r *spot.Report) error {
 		r.From = int(math.Round(start / r.Market.TickS))
 		return nil
 	}
-	var zones []spot.Trace
+	var zones []capacity.Trace
 	for _, path := range o.traces {
-		t, err := spot.Load(o.Path(path))
+		t, err := capacity.Load(o.Path(path))
 		if err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)
 		}
