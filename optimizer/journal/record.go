@@ -146,7 +146,7 @@ type Script struct {
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
-	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|user|cancelled|start-failed|lost
+	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|lease|reclaimed|user|cancelled|start-failed|lost
 	Detail string  `json:"detail,omitempty"`
 }
 

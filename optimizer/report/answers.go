@@ -151,7 +151,8 @@ func exitWords(r *journal.Record) string {
 	}
 	words := map[string]string{
 		"killed": "killed from outside", "oom": "out of memory", "budget": "the budget was reached", "deadline": "the deadline was reached", "allocation": "the allocation ended", "lease": "the scheduler of the cluster took its devices back",
-		"user": "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
+		"reclaimed": "the machine was reclaimed",
+		"user":      "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
 	}[e.Reason]
 	switch {
 	case r.ExitCode != nil && *r.ExitCode == infeasible:

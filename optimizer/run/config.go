@@ -114,6 +114,10 @@ type Config struct {
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
 
+	// SpotNotice is the metadata service, in the form of resources.ParseMetadata, that announces the end of this machine;
+	// empty: this machine is not spot capacity.
+	SpotNotice string `json:"spot_notice,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
@@ -196,6 +200,11 @@ func (c Config) Validate() error {
 	}
 	if c.Observe != "" && c.Observe != "auto" && c.Observe != "off" {
 		bad("--observe %q: want auto or off", c.Observe)
+	}
+	if c.SpotNotice != "" {
+		if _, err := resources.ParseMetadata(c.SpotNotice); err != nil {
+			bad("--spot-notice: %w", err)
+		}
 	}
 	if c.NumWorkers != "" {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {

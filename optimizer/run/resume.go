@@ -47,6 +47,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	defer r.closeInstruments()
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()
+	defer r.watchMachine(ctx)()
 	if err := r.adoptOrRestart(ctx); err != nil {
 		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
 	}

@@ -13,6 +13,7 @@ import (
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -71,13 +72,15 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 	} else if v.Set("engine.args") {
 		errs = append(errs, errors.New("--engine-arg requires --engine slurm"))
 	}
+	var err error
 	add := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
+	cfg.SpotNotice, err = spotNotice(v, cfg.Engine)
+	add(err)
 	cfg.Notify, cfg.NotifyLink = targets(v, &errs), v.Text("monitor.notify_link")
-	var err error
 	before := len(errs)
 	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
 		cfg.SLA, err = sla.New(limits)
@@ -110,6 +113,27 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 		cfg.Rates = rates
 	}
 	return nil
+}
+
+// spotNotice returns the metadata service that announces the end of this machine; empty for none.
+func spotNotice(v *cli.Values, engine string) (string, error) {
+	text := v.Text("engine.spot_notice")
+	switch {
+	case text == "off" || text == "" && !v.Set("engine.spot_notice"):
+		return "", nil
+	case text == "auto":
+		parts := strings.Split(v.Text("cost.instance"), ":")
+		if _, err := resources.ParseMetadata(parts[0]); err != nil || len(parts) != 3 || engine != "" {
+			return "", nil
+		}
+		return parts[0], nil
+	case engine != "":
+		return "", fmt.Errorf("%s %s: jobs run on other machines with --engine %s", v.Source("engine.spot_notice"), text, engine)
+	}
+	if _, err := resources.ParseMetadata(text); err != nil {
+		return "", fmt.Errorf("%s: %w; off asks none", v.Source("engine.spot_notice"), err)
+	}
+	return text, nil
 }
 
 // targets returns the targets of messages.
