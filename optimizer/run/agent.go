@@ -170,7 +170,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.countWaiting()
 	if r.interruptions(); r.ended == nil {
 		r.forecastFirst(ctx, first)
-		r.launch(ctx, first, label, false)
+		r.place(ctx, first, label, false)
 	}
 	r.supervise(ctx)
 	return r.finish()

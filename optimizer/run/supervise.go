@@ -122,6 +122,7 @@ func (r *run) tick(ctx context.Context) {
 	r.retry(ctx)
 	r.watchQueue()
 	r.noteMetadata()
+	r.followMarket(ctx)
 	r.answerRequests()
 	r.followLease()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
