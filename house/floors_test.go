@@ -67,6 +67,7 @@ var below = map[string][]string{
 	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
 
 	"optimizer/schedule":              {},
+	"optimizer/schedule/capacity":     {},
 	"optimizer/schedule/share":        {"optimizer/schedule", "optimizer/schedule/solve"},
 	"optimizer/schedule/round":        {"optimizer/schedule"},
 	"optimizer/schedule/solve":        {},

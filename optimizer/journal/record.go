@@ -106,6 +106,31 @@ type Record struct {
 	Stretches []engine.Stretch `json:"stretches,omitempty"`
 	// Altered reports that run.json was changed by another program after it was written.
 	Altered bool `json:"-"`
+	// Spot is the use of spot capacity and machines on demand; nil for a run that did not choose between them.
+	Spot *Spot `json:"spot,omitempty"`
+}
+
+// Spot is the use of spot capacity and machines on demand by a run. The costs of its stretches, and CorrectedUSD, add up
+// to the cost of the run.
+type Spot struct {
+	Stretches    []SpotStretch `json:"stretches"`
+	CorrectedUSD Number        `json:"corrected_usd"` // by accounts of an engine that came after the charge
+	Taken        int           `json:"taken_away"`    // machines that were taken away
+	ChangeoverS  Number        `json:"changeover_s"`  // larger of the median measured restart and start-up
+	AloneUSD     Number        `json:"on_demand_usd"` // cost of a finished run on demand alone, at its measured pace and start-up
+	SavingPct    Number        `json:"saving_pct"`    // of AloneUSD
+	// ExpectedSavingPct is the saving that the first plan expected; unknown if decisions needed no plan.
+	ExpectedSavingPct Number `json:"expected_saving_pct"`
+}
+
+// SpotStretch is a period on one machine, in seconds from the start of the run.
+type SpotStretch struct {
+	Machine string `json:"machine"` // spot|on-demand
+	Offer   string `json:"offer"`
+	FromS   Number `json:"from_s"`
+	ToS     Number `json:"to_s"`
+	USDHour Number `json:"usd_per_hour"`
+	CostUSD Number `json:"cost_usd"`
 }
 
 // Start is the predicted start of a job at a place of an engine, and what follows from it. Times are seconds from the
@@ -148,7 +173,7 @@ type Script struct {
 type Exit struct {
 	Code   *int    `json:"code"`
 	Signal *string `json:"signal"`
-	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|user|cancelled|start-failed|lost
+	Reason string  `json:"reason"` // exited|killed|oom|budget|deadline|allocation|lease|reclaimed|user|cancelled|start-failed|lost
 	Detail string  `json:"detail,omitempty"`
 }
 

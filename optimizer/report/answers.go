@@ -151,7 +151,8 @@ func exitWords(r *journal.Record) string {
 	}
 	words := map[string]string{
 		"killed": "killed from outside", "oom": "out of memory", "budget": "the budget was reached", "deadline": "the deadline was reached", "allocation": "the allocation ended", "lease": "the scheduler of the cluster took its devices back",
-		"user": "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
+		"reclaimed": "the machine was reclaimed",
+		"user":      "stopped by user", "start-failed": "could not be started", "lost": "ended without a record",
 	}[e.Reason]
 	switch {
 	case r.ExitCode != nil && *r.ExitCode == infeasible:
@@ -340,6 +341,11 @@ func realised(r *journal.Record) []realisation {
 func savingAnswer(d *Data) answer {
 	r := d.Record
 	a := answer{Question: "vs. baseline", Light: muted}
+	if s := r.Spot; s != nil && s.SavingPct.Known() && r.State == journal.Done {
+		a.Question, a.Text = "vs. on demand", fmt.Sprintf("cost %s against %s on demand alone, at the measured pace", change(-float64(s.SavingPct)), number(s.AloneUSD, usd))
+		a.Light = changeLight(-s.SavingPct, nil)
+		return a
+	}
 	c := r.Comparison
 	if c.Basis != journal.BasisThisRun || !c.SecondsChangePct.Known() && !c.CostChangePct.Known() {
 		a.Text = noComparison(r)
@@ -359,6 +365,10 @@ func noComparison(r *journal.Record) string {
 		return "compared when the run has finished"
 	case r.State != journal.Done:
 		return "not compared: the run did not finish"
+	case r.Spot != nil && r.Spot.SavingPct.Known():
+		return "compared with a machine on demand alone, see spot capacity"
+	case r.Spot != nil:
+		return "not compared: pace or start-up were not measured"
 	}
 	switch r.Comparison.Basis {
 	case journal.BasisSame:

@@ -65,6 +65,9 @@ func runSection(d *Data) section {
 		f = append(f, fields("first start", startOutcome(r.Starts[0], r.Stretches[0]))...)
 	}
 	s.Blocks = []block{{Fields: f}}
+	if r.Spot != nil {
+		s.Blocks = append(s.Blocks, spotBlock(r.Spot))
+	}
 	if len(r.Stretches) > 0 {
 		s.Blocks = append(s.Blocks, block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
 	}
@@ -81,6 +84,27 @@ func startOutcome(p journal.Start, s engine.Stretch) string {
 	return fmt.Sprintf("predicted after %s (%s to %s), was after %s: %s the 90 %% interval", number(journal.Number(p.Wait.P50), duration),
 		number(journal.Number(p.Wait.P5), duration), number(journal.Number(p.Wait.P95), duration), number(journal.Number(waited), duration), verdict)
 }
+
+// spotBlock lists the machines of a run that used spot capacity, and what they saved as far as that was measured.
+func spotBlock(s *journal.Spot) block {
+	g := &grid{Columns: append(left("Machine", "Offer"), right("From", "To", "Per hour", "Cost")...)}
+	for _, x := range s.Stretches {
+		g.Rows = append(g.Rows, row(spotMachines[x.Machine], x.Offer, number(x.FromS, duration), number(x.ToS, duration), number(x.USDHour, usd), number(x.CostUSD, usd)))
+	}
+	b := block{Caption: "Spot capacity", Table: g, Fields: fields("machines taken away", count(float64(s.Taken)))}
+	if s.ChangeoverS.Known() {
+		b.Fields = append(b.Fields, fields("changeover", number(s.ChangeoverS, duration))...)
+	}
+	if s.AloneUSD.Known() {
+		b.Fields = append(b.Fields, fields("on demand alone", number(s.AloneUSD, usd)+" at the measured pace", "saved", number(s.SavingPct, percent))...)
+		if s.ExpectedSavingPct.Known() {
+			b.Fields = append(b.Fields, fields("saving expected by the first plan", number(s.ExpectedSavingPct, percent))...)
+		}
+	}
+	return b
+}
+
+var spotMachines = map[string]string{"spot": "spot capacity", "on-demand": "on demand"}
 
 // stretchTable lists the jobs of the engine that carried the run, with the times of the engine's accounting where it
 // has confirmed them.

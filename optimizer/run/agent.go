@@ -1,3 +1,26 @@
+// Package run is the agent of one training job. A run is the record of its facts (facts.go), from which another agent
+// can continue it, and a sequence of stages, each in the file of its name with the state that only it changes:
+//
+//	prepare.go     what is trained, on which machine, at which prices and within which limits
+//	recall.go      what earlier runs say
+//	plan.go        the performance model, the planner, the first allocation; plans only for a dry run
+//	probe.go       measurements at other allocations
+//	launch.go      the job's processes: first launch, restart after a move or a failure
+//	supervise.go   the loop: log, observer, samples, projection, guard
+//	adapt.go       moves to a better allocation, and for a preference that a user requests meanwhile
+//	stop.go        requests to the job to exit, and its exit
+//	finish.go      the final record, tables and reports
+//	spot.go        spot capacity: the announcement of its end, and the choice of the machine
+//
+// resume.go continues a run whose agent has died, orphan.go stops it. progress.go is a step machine without a clock: it
+// derives the work done and its pace from log rows.
+//
+// It is not a scheduler (one job at a time, on one machine), and it never edits the script: it acts on the job only
+// by its command line, its environment, and requests to the observer. optimizer/plan decides, as a function of a
+// Snapshot; this package measures, enforces the SLA (sla.Guard), and carries out the decisions.
+//
+//	agent := run.Agent{Launcher: launcher, View: view, Clock: run.SystemClock{}}
+//	result := agent.Run(ctx, cfg, interrupts)
 package run
 
 import (
@@ -76,6 +99,7 @@ type run struct {
 	launched
 	queueing
 	enclosing
+	reclaiming
 	supervision
 	outcome
 
@@ -139,13 +163,14 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.checkpoints.finder.Start(r.Clock.Now())
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()
+	defer r.watchMachine(ctx)()
 	first, label := r.firstAllocation()
 	r.announcePrior()
 	r.started = r.Clock.Monotonic() // the deadline counts from the launch
 	r.countWaiting()
 	if r.interruptions(); r.ended == nil {
 		r.forecastFirst(ctx, first)
-		r.launch(ctx, first, label, false)
+		r.place(ctx, first, label, false)
 	}
 	r.supervise(ctx)
 	return r.finish()

@@ -204,9 +204,9 @@ func (r *run) requeue(ctx context.Context) {
 }
 
 // changeHost takes stock of the machine on which a run resumes, if that differs from the one on which it ran: a batch
-// job may start again on another node.
+// job may start again on another node, and a run on spot capacity continues on another machine.
 func (r *run) changeHost(ctx context.Context) error {
-	if r.batch == nil {
+	if r.batch == nil && r.Config.SpotNotice == "" {
 		return nil
 	}
 	h, err := r.Discover(ctx)

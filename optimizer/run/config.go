@@ -14,6 +14,7 @@ import (
 	"trainopt/internal/suggest"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -114,6 +115,14 @@ type Config struct {
 	// Requeue returns the enclosing Slurm job to the queue when the end of its allocation ends the run.
 	Requeue bool `json:"requeue,omitempty"`
 
+	// Spot are the machines between which the run chooses; nil: none. SpotHere is set if the only one is this machine, which
+	// is spot capacity: Spot then states the prices.
+	Spot     *capacity.Offers `json:"spot,omitempty"`
+	SpotHere bool             `json:"spot_here,omitempty"`
+	// SpotNotice is the metadata service, in the form of resources.ParseMetadata, that announces the end of this machine;
+	// empty: this machine is not spot capacity.
+	SpotNotice string `json:"spot_notice,omitempty"`
+
 	// Described is the description of another machine; only plans are made for it, unless the script declares itself
 	// a replay of a measured profile.
 	Described *resources.Host `json:"described"`
@@ -196,6 +205,21 @@ func (c Config) Validate() error {
 	}
 	if c.Observe != "" && c.Observe != "auto" && c.Observe != "off" {
 		bad("--observe %q: want auto or off", c.Observe)
+	}
+	if c.Spot != nil && !c.SpotHere {
+		if c.SLA.TimeMax <= 0 {
+			bad("--spot requires --deadline: without one, spot capacity alone costs least")
+		}
+		for _, o := range c.Spot.Zones {
+			if o.Trace == "" && !c.elsewhere() {
+				bad("--spot: %s: without an engine, a trace states when capacity exists", o.Name)
+			}
+		}
+	}
+	if c.SpotNotice != "" {
+		if _, err := resources.ParseMetadata(c.SpotNotice); err != nil {
+			bad("--spot-notice: %w", err)
+		}
 	}
 	if c.NumWorkers != "" {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {

@@ -51,6 +51,7 @@ type facts struct {
 	CorrectedUSD float64         `json:"corrected_usd,omitempty"`
 	Asked        string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	Notified     []string        `json:"notified,omitempty"` // keys of the messages sent about the run
+	Market       marketFacts     `json:"market,omitzero"`
 	observed
 
 	// Written by saveState.

@@ -182,7 +182,10 @@ func (r *run) refresh(final bool) {
 	if share, ok := sla.Compliance(r.verdicts); ok {
 		rec.SLA.Compliance = journal.Number(share)
 	}
-	r.compareWithBaseline()
+	if r.Config.Spot == nil { // otherwise the price of the baseline is not one
+		r.compareWithBaseline()
+	}
+	r.recordSpot()
 	r.countWaste(overhead)
 	rec.Settle()
 }

@@ -291,7 +291,7 @@ func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
 			r.setPlan(r.ownSettings())
 			l.Next, l.Label = &r.plan.Allocation, "run"
 		}
-		r.launch(ctx, *l.Next, l.Label, true)
+		r.place(ctx, *l.Next, l.Label, true)
 		return
 	}
 	kept := l.Checkpoint && !l.Observed || l.Saved != ""
@@ -307,7 +307,7 @@ func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
 		r.OwnLog = r.dir.Path(fmt.Sprintf("training-%d.csv", r.Progress.launches()+1))
 		r.log.Restart(r.OwnLog, r.Clock.Now())
 	}
-	r.launch(ctx, *l.Next, l.Label, kept)
+	r.place(ctx, *l.Next, l.Label, kept)
 	if kept && r.job != nil {
 		r.Progress.Current().RestartFrom = l.AskedAt
 	}
@@ -335,5 +335,5 @@ func (r *run) retry(ctx context.Context) {
 		return
 	}
 	r.retryAt = 0
-	r.launch(ctx, r.Current, r.launchLabel(), true)
+	r.place(ctx, r.Current, r.launchLabel(), true)
 }

@@ -20,8 +20,8 @@ import (
 )
 
 // FindOrphanedRun returns the directory of an orphaned run of the same training (script, arguments, working directory):
-// its state is running, and no agent holds it; or it is the run that an earlier life of the enclosing Slurm job left.
-// Empty if no such run exists.
+// its state is running, and no agent holds it; or it is the run that an earlier life of the enclosing Slurm job left, or
+// the newest one, whose machine was reclaimed. Empty if no such run exists.
 func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 	argv, ins, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})
 	if err != nil {
@@ -30,15 +30,25 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 	argv = launch.Redact(argv)
 	list := journal.ListRunning
 	batch := resources.EnclosingJob(a.Environ)
-	if batch != nil && batch.Restarts > 0 {
+	if batch != nil && batch.Restarts > 0 || cfg.SpotNotice != "" {
 		list = journal.List
 	}
 	entries, err := list(cfg.StateDir)
 	if err != nil {
 		return ""
 	}
+	same := func(rec *journal.Record) bool {
+		return rec.Script.SHA256 == ins.SHA256 && slices.Equal(rec.Command, argv) && rec.Dir == cfg.Dir &&
+			rec.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset)})
+	}
+	newest := true // of the runs of the training
 	for _, e := range entries {
-		if e.Record == nil || e.Record.State != journal.Running && !resumesBatch(batch, e.Record) {
+		if e.Record == nil || !same(e.Record) {
+			continue
+		}
+		moves := newest && cfg.SpotNotice != "" && e.Record.State == journal.Stopped && e.Record.Exit != nil && e.Record.Exit.Reason == byReclaim
+		newest = false
+		if e.Record.State != journal.Running && !resumesBatch(batch, e.Record) && !moves {
 			continue
 		}
 		if b := e.Record.Batch; b != nil && e.Record.State == journal.Running && (batch == nil || b.ID != batch.ID) {
@@ -46,8 +56,7 @@ func (a Agent) FindOrphanedRun(ctx context.Context, cfg Config) string {
 				continue
 			}
 		}
-		if e.Agent == nil && e.Record.Script.SHA256 == ins.SHA256 && slices.Equal(e.Record.Command, argv) && e.Record.Dir == cfg.Dir &&
-			e.Record.Handed == (journal.Handed{Epochs: cfg.Epochs, Dataset: launch.RedactText(cfg.Dataset)}) {
+		if e.Agent == nil {
 			return e.Dir
 		}
 	}

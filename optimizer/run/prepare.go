@@ -108,6 +108,9 @@ func (r *run) prepare(ctx context.Context) (Result, bool) {
 	if err := r.resolveLimits(); err != nil {
 		return fail(CodeUsage, err)
 	}
+	if err := r.openMarket(); err != nil {
+		return fail(CodeUsage, err)
+	}
 	r.Resumable = cfg.Resume == resumableYes || cfg.Resume == resumableAuto && r.ins.Resumable.Value == "yes"
 	r.rec = r.newRecord()
 	r.enterAllocation(ctx)

@@ -52,10 +52,11 @@ type Segment struct {
 	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs used by other programs
 	GPUSum      float64              `json:"gpu_sum"`
 	GPUN        int                  `json:"gpu_n"`
-	StartUSD    float64              `json:"start_usd"`    // cost of the run at the beginning
-	Spent       float64              `json:"spent_usd"`    // cost of the segment, once it has ended
-	Lost        float64              `json:"lost_usd"`     // the part of Spent for work that was not kept
-	CheckpointS float64              `json:"checkpoint_s"` // seconds of the checkpoint that ended it, 0 if none
+	StartUSD    float64              `json:"start_usd"`           // cost of the run at the beginning
+	Spent       float64              `json:"spent_usd"`           // cost of the segment, once it has ended
+	Lost        float64              `json:"lost_usd"`            // the part of Spent for work that was not kept
+	CheckpointS float64              `json:"checkpoint_s"`        // seconds of the checkpoint that ended it, 0 if none
+	OnDemand    bool                 `json:"on_demand,omitempty"` // on the machine on demand of a run that may use spot capacity
 }
 
 // countedSteps is work counted by the observer in the training, between the ends of two steps.

@@ -47,6 +47,7 @@ func (a Agent) Resume(ctx context.Context, dir string, change Change, interrupts
 	defer r.closeInstruments()
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()
+	defer r.watchMachine(ctx)()
 	if err := r.adoptOrRestart(ctx); err != nil {
 		return Result{Code: CodeUsage, Err: err, Dir: dir, Record: r.rec}
 	}
@@ -83,9 +84,13 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	if err := r.reopenSite(context.Background()); err != nil {
 		return refuse(err)
 	}
+	if err := r.openMarket(); err != nil {
+		return refuse(err)
+	}
 	if r.rec, err = journal.ReadRecord(jd.Dir()); err != nil {
 		return refuse(err)
 	}
+	r.reclaimedBefore = r.rec.Exit != nil && r.rec.Exit.Reason == byReclaim
 	r.Ended = r.Ended || r.rec.State != journal.Running
 	r.enterAllocation(context.Background())
 	if r.Ended && r.rec.State == journal.Done {
@@ -130,6 +135,9 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	}
 	r.doneAt = r.Progress.Done
 	r.elapsedBefore, r.resumedAt, r.started = r.Elapsed, r.Elapsed, r.Clock.Monotonic()
+	if r.countsOutage() && !r.Wall.IsZero() {
+		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
+	}
 	r.countWaiting()
 	r.openInstruments()
 	if r.observer != nil && r.BootID == bootID() {
@@ -182,9 +190,11 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 		return r.afterOutage(ctx, exit)
 	default:
 	}
-	if r.BootID == bootID() { // it ran, and cost money, during the outage
+	switch h := j.Handle(); {
+	case r.countsOutage(): // restore has counted it
+	case r.BootID == bootID(): // it ran, and cost money, during the outage
 		r.elapsedBefore += r.started - r.Monotonic
-	} else if h := j.Handle(); h.Engine != "" && !r.Wall.IsZero() { // from another machine: only the wall clock is common
+	case h.Engine != "" && !r.Wall.IsZero(): // from another machine: only the wall clock is common
 		r.elapsedBefore += max(0, r.Clock.Now().Sub(r.Wall))
 	}
 	r.attach(j)
@@ -197,6 +207,12 @@ func (r *run) adoptOrRestart(ctx context.Context) error {
 		r.moveTimeLimit()
 	}
 	return nil
+}
+
+// countsOutage reports whether all time since the start of the run counts towards its deadline: also that in which it
+// waited for a machine.
+func (r *run) countsOutage() bool {
+	return r.Config.Spot != nil || r.Config.SpotNotice != "" && r.reclaimedBefore
 }
 
 // latestJob returns the handle recorded by the keeper, because an agent may die between starting a job and saving its
@@ -272,6 +288,6 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil
 	}
-	r.launch(ctx, r.Current, r.launchLabel(), true)
+	r.place(ctx, r.Current, r.launchLabel(), true)
 	return nil
 }

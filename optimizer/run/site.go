@@ -17,6 +17,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 )
 
@@ -30,6 +31,9 @@ type Site struct {
 	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
 	// by up to the given number of other places of the site that could run it; nil if the engine cannot tell.
 	Forecast func(ctx context.Context, a resources.Allocation, runs time.Duration, others int) ([]engine.Forecast, error)
+	// Capacity reports whether idle nodes exist for jobs with the given options of the engine; nil if the engine cannot
+	// tell.
+	Capacity func(ctx context.Context, engineArgs []string) (bool, error)
 }
 
 // remoteSampler is a job that is sampled where it runs.
@@ -58,7 +62,9 @@ func (r *run) openSite(ctx context.Context) error {
 		return fmt.Errorf("--engine %s: this program runs jobs on this machine only", r.Config.Engine)
 	}
 	gpus := r.Config.GPUs != "" && r.Config.GPUs != "0" || r.ins.GPU.Value == "yes" || r.Limits.GPUs.Max > 0
-	s, err := r.Site(ctx, r.Config, gpus)
+	cfg := r.Config
+	cfg.EngineArgs = r.engineArgs()
+	s, err := r.Site(ctx, cfg, gpus)
 	if s.Launcher != nil {
 		r.site, r.Launcher = s, s.Launcher
 	}
@@ -314,6 +320,9 @@ func (r *run) continueElsewhere(exit launch.Exit) bool {
 		if r.Failures++; r.Failures > r.Config.Restarts {
 			return false
 		}
+	}
+	if r.market != nil && r.Market.On.Machine == capacity.Spot {
+		r.Market.Taken++
 	}
 	r.event(Warning, "%s; continuing from the checkpoint in a new job", describeExit(exit))
 	r.retryAt = r.elapsed() + time.Millisecond

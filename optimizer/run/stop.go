@@ -97,20 +97,24 @@ func (r *run) gentleStop() func() (stopMethod, error) {
 // and SIGTERM together take one grace.
 func (r *run) escalate() {
 	l := r.Pending
-	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.Config.Grace/2 {
+	if l == nil || r.job == nil || l.Terminated || r.elapsed()-l.AskedAt < r.grace()/2 {
 		return
 	}
 	if l.Saved == "" {
-		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.Config.Grace/2))
+		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.grace()/2))
 	}
 	l.Terminated = true
-	r.watchdog.stop(r.Config.Grace / 2)
+	r.watchdog.stop(r.grace() / 2)
 }
 
 // interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
 func (r *run) interrupt(s os.Signal) {
 	r.watchdog.take()
 	if r.ended != nil {
+		return
+	}
+	if notice, ok := s.(reclaimed); ok {
+		r.leaveMachine(notice)
 		return
 	}
 	if r.userCode == 0 {
@@ -151,6 +155,11 @@ func (r *run) interrupt(s os.Signal) {
 		return
 	}
 	if r.endsAllocation(s) || s == Preempt { // Slurm repeats its SIGTERM, and itself kills what does not end
+		return
+	}
+	if r.leaving != nil && !r.leaving.repeated { // the operating system of the machine ends too
+		r.leaving.repeated = true
+		r.event(Info, "%s: already stopping; again kills at once", signalName(s))
 		return
 	}
 	r.event(Info, "%s again: killing", signalName(s))
@@ -325,7 +334,7 @@ func (r *run) stopped(exit *launch.Exit) *ending {
 		e.code = cmp.Or(r.userCode, CodeTerminated)
 	case "rewound":
 		e.state, e.reason, e.code, e.err = journal.Failed, "start-failed", CodeTraining, errors.New(r.Pending.Words)
-	case byAllocation, byLease:
+	case byAllocation, byLease, byReclaim:
 		e.code = CodeTryAgain
 	case "infeasible":
 		e.reason, _ = r.nearestOwnLimit()

@@ -121,6 +121,8 @@ func (r *run) tick(ctx context.Context) {
 	r.escalate()
 	r.retry(ctx)
 	r.watchQueue()
+	r.noteMetadata()
+	r.followMarket(ctx)
 	r.answerRequests()
 	r.followLease()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {

@@ -38,7 +38,8 @@ type watchdog struct {
 	killAt   time.Duration // both on the monotonic clock; 0: no limit
 	last     os.Signal     // the last signal, nil before the first
 	lastAt   time.Time     // its time
-	received int           // number of the user's signals
+	received int           // number of signals
+	notices  int           // of which announce the end of the machine
 	taken    int           // number of signals that the loop has handled
 	starting context.CancelFunc
 	asked    *stopRequest
@@ -125,6 +126,19 @@ func (w *watchdog) receive(s os.Signal) {
 	}
 }
 
+// announce forwards the announcement that the machine will be reclaimed, from when a stop takes at most the grace.
+func (w *watchdog) announce(s reclaimed) {
+	w.mu.Lock()
+	w.grace = s.grace()
+	w.notices++
+	w.mu.Unlock()
+	w.receive(s)
+	select {
+	case w.poke <- struct{}{}:
+	default:
+	}
+}
+
 // take records that the loop has handled a forwarded signal.
 func (w *watchdog) take() {
 	w.mu.Lock()
@@ -197,7 +211,7 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 		return when > 0 && when <= now
 	}
 	// Each condition is evaluated even if an earlier one holds: next must cover all of them.
-	kill := at(w.killAt) || waiting && w.received > 1
+	kill := at(w.killAt) || waiting && w.received-w.notices > 1
 	ask := at(w.askAt) || waiting
 	escalate := w.asked != nil && w.asked.method != noStopMethod && !w.asked.terminated && at(w.asked.at+w.grace/2)
 	switch {

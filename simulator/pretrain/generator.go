@@ -8,8 +8,8 @@ import (
 	"slices"
 
 	"trainopt/cost"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
-	"trainopt/simulator/spot"
 	"trainopt/simulator/training"
 )
 
@@ -44,7 +44,7 @@ type GeneratorOptions struct {
 	// Spot is the share of GPU jobs on spot capacity; 0 means 0.2, negative none.
 	Spot float64
 	// Traces contain the spot capacity; nil generates it.
-	Traces []spot.Trace
+	Traces []capacity.Trace
 	// Quiet draws jobs without noise.
 	Quiet bool
 }

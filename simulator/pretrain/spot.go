@@ -3,13 +3,13 @@ package pretrain
 import (
 	"math/rand/v2"
 
-	"trainopt/simulator/spot"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/training"
 )
 
 // interruptionsOf returns the interruptions of a job that starts at a random tick of a trace at which the machine is
 // up; the trace repeats after its end. The list covers at least the given seconds. O(ticks).
-func interruptionsOf(t spot.Trace, rng *rand.Rand, seconds float64) []training.Interruption {
+func interruptionsOf(t capacity.Trace, rng *rand.Rand, seconds float64) []training.Interruption {
 	var starts []int
 	for i, up := range t.Up {
 		if up {

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"trainopt/internal/stat"
-	"trainopt/simulator/spot"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/training"
 )
 
@@ -16,7 +16,7 @@ func generator(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 1)) }
 
 // The ranges of spot.go are the 10 % and 90 % quantiles of the published traces, rounded.
 func TestSpotFacts(t *testing.T) {
-	traces, err := spot.Load(needData(t, "spot-traces"))
+	traces, err := capacity.Load(needData(t, "spot-traces"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestSpotFacts(t *testing.T) {
 }
 
 func TestSpotTraceByHand(t *testing.T) {
-	s, err := spot.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4,4,4]}`))
+	s, err := capacity.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4,4,4]}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestSpotTraceByHand(t *testing.T) {
 			}
 		}
 	}
-	one, _ := spot.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[1,1]}`))
+	one, _ := capacity.ReadTrace(strings.NewReader(`{"metadata":{"gap_seconds":10},"data":[1,1]}`))
 	if list := interruptionsOf(one, generator(1), 100); list != nil {
 		t.Errorf("never away: %v", list)
 	}
@@ -111,7 +111,7 @@ func FuzzInterruptionsOfTrace(f *testing.F) {
 	f.Add(`{"metadata":{"gap_seconds":10},"data":[4,3,0,4]}`)
 	f.Add(`{"metadata":{"gap_seconds":1e-300},"data":[1,0,1]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		s, err := spot.ReadTrace(strings.NewReader(text))
+		s, err := capacity.ReadTrace(strings.NewReader(text))
 		if err != nil {
 			return
 		}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+
+	"trainopt/optimizer/schedule/capacity"
 )
 
 // Market is the spot capacity of one or several zones at the same equidistant ticks. A job is in one zone at a time,
@@ -31,7 +33,7 @@ func (m Market) Ticks() int {
 
 // NewMarket returns a market with each trace as a zone. The traces must have the same tick length and start time;
 // longer ones are truncated.
-func NewMarket(name string, traces ...Trace) (Market, error) {
+func NewMarket(name string, traces ...capacity.Trace) (Market, error) {
 	m := Market{Name: name}
 	short := math.MaxInt
 	for i, t := range traces {

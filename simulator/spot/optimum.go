@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"trainopt/optimizer/schedule/capacity"
 )
 
 // ErrInfeasible is returned if not even a machine on demand from the start meets the deadline.
@@ -14,7 +16,7 @@ var ErrInfeasible = errors.New("a machine on demand from the start would be too 
 // Optimum returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
 // no policy that is in time costs less. It is exact; see optimum for the algorithm. The error wraps ErrInfeasible if
 // the deadline cannot be met.
-func Optimum(j Job, m Market, from int) (Outcome, error) {
+func Optimum(j capacity.Job, m Market, from int) (Outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w", err)
 	}
@@ -22,11 +24,11 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w: %.0f s of work and %.0f s of changeover, %.0f s to the deadline", ErrInfeasible, j.WorkS, j.ChangeoverS, j.DeadlineS)
 	}
 	if j.SpotUSDHour >= j.OnDemandUSDHour {
-		return Run(AlwaysOnDemand, j, m, from)
+		return Run(capacity.AlwaysOnDemand, j, m, from)
 	}
 	o := newOptimum(j, m, from)
 	known := j.AloneUSD()
-	for _, p := range []Policy{Greedy, Uniform} {
+	for _, p := range []capacity.Policy{capacity.Greedy, capacity.Uniform} {
 		got, err := Run(p, j, m, from)
 		if err != nil {
 			return Outcome{}, err
@@ -35,7 +37,7 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 			known = min(known, got.USD)
 		}
 	}
-	var plan []Choice
+	var plan []capacity.Choice
 	o.relaxed = o.relax()
 	least := o.least(label{state: idleAfterSpot}, 0)
 	for part := 1. / 256; plan == nil && part <= 1; part *= 2 { // a tight bound excludes most labels and usually suffices
@@ -45,11 +47,11 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 	if plan == nil {
 		return Outcome{}, errors.New("optimum on spot capacity: none found, though there is one")
 	}
-	return Run(func(s State) Choice {
+	return Run(func(s capacity.State) capacity.Choice {
 		if k := int(math.Round(s.NowS / s.TickS)); k < len(plan) {
 			return plan[k]
 		}
-		return Choice{Machine: OnDemand}
+		return capacity.Choice{Machine: capacity.OnDemand}
 	}, j, m, from)
 }
 
@@ -67,7 +69,7 @@ func Optimum(j Job, m Market, from int) (Outcome, error) {
 // is dominated and dropped. Labels whose lower bound exceeds a cost bound are dropped too; the cost bound is raised
 // until a plan is found. O(segments × zones × labels × log labels).
 type optimum struct {
-	Job
+	capacity.Job
 	tick     float64
 	segments []segment
 	relaxed  relaxation
@@ -99,7 +101,7 @@ type label struct {
 }
 
 // newOptimum divides the time until the deadline into segments; an incomplete last tick is a segment of its own.
-func newOptimum(j Job, m Market, from int) *optimum {
+func newOptimum(j capacity.Job, m Market, from int) *optimum {
 	o := &optimum{Job: j, tick: m.TickS}
 	o.whole = int(math.Floor(j.DeadlineS/m.TickS + 1e-7))
 	o.cut = j.DeadlineS - float64(o.whole)*m.TickS
@@ -147,7 +149,7 @@ func (o *optimum) price(l label, ticks int) (usd float64, ok bool) {
 }
 
 // solve returns the cheapest plan, a choice for each tick; nil if no plan is within the bound.
-func (o *optimum) solve() []Choice {
+func (o *optimum) solve() []capacity.Choice {
 	o.labels = append(o.labels[:0], label{state: idleAfterSpot, before: -1})
 	front := []int32{0}
 	var best label
@@ -267,7 +269,7 @@ func (s *stairs) add(l label) {
 }
 
 // plan returns the choices of a label after segment last.
-func (o *optimum) plan(l label, last int) []Choice {
+func (o *optimum) plan(l label, last int) []capacity.Choice {
 	states := make([]int32, last+1)
 	need, _ := o.need(l.starts)
 	demand := need - min(need, int(l.spot))
@@ -282,7 +284,7 @@ func (o *optimum) plan(l label, last int) []Choice {
 			regions++
 		}
 	}
-	var out []Choice
+	var out []capacity.Choice
 	for i, s := range states {
 		if s == demandState && (i == 0 || states[i-1] != demandState) {
 			regions--
@@ -290,12 +292,12 @@ func (o *optimum) plan(l label, last int) []Choice {
 		for range o.segments[i].ticks {
 			switch {
 			case s >= zoneState:
-				out = append(out, Choice{Spot, int(s - zoneState)})
+				out = append(out, capacity.Choice{Machine: capacity.Spot, Zone: int(s - zoneState)})
 			case s == demandState && demand > regions: // each later period on demand keeps a tick
-				out = append(out, Choice{Machine: OnDemand})
+				out = append(out, capacity.Choice{Machine: capacity.OnDemand})
 				demand--
 			default:
-				out = append(out, Choice{})
+				out = append(out, capacity.Choice{})
 			}
 		}
 	}

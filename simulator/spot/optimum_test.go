@@ -7,27 +7,28 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
 // bruteForce returns the lowest cost over all sequences of choices, by running each.
-func bruteForce(t interface{ Fatal(...any) }, j spot.Job, m spot.Market, from int) float64 {
-	choices := []spot.Choice{{}, {Machine: spot.OnDemand}}
+func bruteForce(t interface{ Fatal(...any) }, j capacity.Job, m spot.Market, from int) float64 {
+	choices := []capacity.Choice{{}, {Machine: capacity.OnDemand}}
 	for z := range m.Zones {
-		choices = append(choices, spot.Choice{Machine: spot.Spot, Zone: z})
+		choices = append(choices, capacity.Choice{Machine: capacity.Spot, Zone: z})
 	}
 	ticks := int(math.Ceil(j.DeadlineS/m.TickS - 1e-9))
 	plan := make([]int, ticks)
 	best := math.Inf(1)
 	for {
-		got, err := spot.Run(func(s spot.State) spot.Choice {
+		got, err := spot.Run(func(s capacity.State) capacity.Choice {
 			k := int(math.Round(s.NowS / s.TickS))
 			if k >= ticks {
-				return spot.Choice{Machine: spot.OnDemand}
+				return capacity.Choice{Machine: capacity.OnDemand}
 			}
 			c := choices[plan[k]]
-			if c.Machine == spot.Spot && !s.Up[c.Zone] {
-				return spot.Choice{}
+			if c.Machine == capacity.Spot && !s.Up[c.Zone] {
+				return capacity.Choice{}
 			}
 			return c
 		}, j, m, from)
@@ -51,7 +52,7 @@ func bruteForce(t interface{ Fatal(...any) }, j spot.Job, m spot.Market, from in
 }
 
 // drawProblem draws a feasible job.
-func drawProblem(r *rapid.T, ticks, zones int) (spot.Job, spot.Market) {
+func drawProblem(r *rapid.T, ticks, zones int) (capacity.Job, spot.Market) {
 	tick := rapid.SampledFrom([]float64{1, 60, 7.3}).Draw(r, "tick")
 	m := spot.Market{TickS: tick}
 	for range zones {
@@ -64,7 +65,7 @@ func drawProblem(r *rapid.T, ticks, zones int) (spot.Job, spot.Market) {
 			return v
 		}
 	}
-	j := spot.Job{SpotUSDHour: 1, OnDemandUSDHour: rapid.SampledFrom([]float64{1.1, 2, 3.3, 10}).Draw(r, "price")}
+	j := capacity.Job{SpotUSDHour: 1, OnDemandUSDHour: rapid.SampledFrom([]float64{1.1, 2, 3.3, 10}).Draw(r, "price")}
 	j.DeadlineS = tick * min(float64(ticks), part("deadline", float64(ticks)/2, float64(ticks)))
 	j.ChangeoverS = tick * rapid.SampledFrom([]float64{0, 0.25, 1, 1.5, 2.2}).Draw(r, "changeover")
 	if j.ChangeoverS > j.DeadlineS/2 {
@@ -94,7 +95,7 @@ func TestOptimumIsThatOfAllSequences(t *testing.T) {
 
 // TestOptimumByHand has known answers for 60 ticks of work within 120, with changeovers of one tick.
 func TestOptimumByHand(t *testing.T) {
-	j := spot.Job{WorkS: 6000, DeadlineS: 12000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	j := capacity.Job{WorkS: 6000, DeadlineS: 12000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	up := func(ticks ...int) []bool {
 		out := make([]bool, 120)
 		for i := 0; i < len(ticks); i += 2 {

@@ -5,6 +5,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
@@ -16,10 +17,10 @@ func TestAdaptiveInTime(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(r, "zones") {
 			m.Zones = append(m.Zones, spot.Zone{Up: drawRuns(r, 400)})
 		}
-		j := spot.Job{WorkS: rapid.Float64Range(1800, 60000).Draw(r, "work"), SpotUSDHour: 1, OnDemandUSDHour: rapid.Float64Range(1, 5).Draw(r, "price")}
+		j := capacity.Job{WorkS: rapid.Float64Range(1800, 60000).Draw(r, "work"), SpotUSDHour: 1, OnDemandUSDHour: rapid.Float64Range(1, 5).Draw(r, "price")}
 		j.ChangeoverS = rapid.Float64Range(0, 2000).Draw(r, "changeover")
 		j.DeadlineS = j.WorkS*rapid.Float64Range(1, 2).Draw(r, "slack") + j.ChangeoverS
-		got, err := spot.Run(spot.Adaptive(), j, m, rapid.IntRange(144, 399).Draw(r, "from"))
+		got, err := spot.Run(new(capacity.Adaptive).Choose, j, m, rapid.IntRange(144, 399).Draw(r, "from"))
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -36,12 +37,12 @@ func TestAdaptiveWithoutHistory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := spot.Job{WorkS: 15 * 3600, DeadlineS: 20 * 3600, ChangeoverS: 400, SpotUSDHour: 1, OnDemandUSDHour: 3}
-	adaptive, err := spot.Run(spot.Adaptive(), j, m, 0)
+	j := capacity.Job{WorkS: 15 * 3600, DeadlineS: 20 * 3600, ChangeoverS: 400, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	adaptive, err := spot.Run(new(capacity.Adaptive).Choose, j, m, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	uniform, err := spot.Run(spot.Uniform, j, m, 0)
+	uniform, err := spot.Run(capacity.Uniform, j, m, 0)
 	if err != nil || adaptive.USD != uniform.USD || adaptive.Starts != uniform.Starts {
 		t.Errorf("adaptive pays %v USD with %d starts, uniform %v with %d (%v)", adaptive.USD, adaptive.Starts, uniform.USD, uniform.Starts, err)
 	}
@@ -50,7 +51,7 @@ func TestAdaptiveWithoutHistory(t *testing.T) {
 // TestAdaptiveLearns: with the same price and requirements, adaptive uses capacity that has lasted, avoids capacity that
 // has always been lost within a changeover, and waits for none that has never returned.
 func TestAdaptiveLearns(t *testing.T) {
-	j := spot.Job{WorkS: 10 * 3600, DeadlineS: 14 * 3600, ChangeoverS: 1200, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	j := capacity.Job{WorkS: 10 * 3600, DeadlineS: 14 * 3600, ChangeoverS: 1200, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	for name, c := range map[string]struct {
 		up   func(tick int) bool
 		spot bool
@@ -63,7 +64,7 @@ func TestAdaptiveLearns(t *testing.T) {
 		for k := range m.Zones[0].Up {
 			m.Zones[0].Up[k] = c.up(k)
 		}
-		got, err := spot.Run(spot.Adaptive(), j, m, 1008)
+		got, err := spot.Run(new(capacity.Adaptive).Choose, j, m, 1008)
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -78,16 +79,16 @@ func TestAdaptiveLearns(t *testing.T) {
 func TestAdaptiveOnPublishedTraces(t *testing.T) {
 	markets := published(t, "availability")
 	saved, runs := 0.0, 0.0
-	j := spot.Job{WorkS: 48 * 3600, DeadlineS: 60 * 3600, ChangeoverS: 360, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
+	j := capacity.Job{WorkS: 48 * 3600, DeadlineS: 60 * 3600, ChangeoverS: 360, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
 	for _, m := range markets {
 		week := int(7 * 24 * 3600 / m.TickS)
 		for i := range 3 {
 			from := week + (m.Ticks()-week)*i/3
-			adaptive, err := spot.Run(spot.Adaptive(), j, m, from)
+			adaptive, err := spot.Run(new(capacity.Adaptive).Choose, j, m, from)
 			if err != nil {
 				t.Fatal(err)
 			}
-			uniform, err := spot.Run(spot.Uniform, j, m, from)
+			uniform, err := spot.Run(capacity.Uniform, j, m, from)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -5,13 +5,14 @@ import (
 	"io/fs"
 	"testing"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
 // published returns the traces of the paper, each as a market.
 func published(t testing.TB, below string) []spot.Market {
 	t.Helper()
-	traces, err := spot.Load("../../../shared/data/spot-traces/" + below)
+	traces, err := capacity.Load("../../../shared/data/spot-traces/" + below)
 	if errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("the published spot traces are not here: %v", err)
 	}
@@ -46,7 +47,7 @@ func TestPublishedTraces(t *testing.T) {
 	} {
 		sum := map[string]float64{}
 		runs := 0
-		j := spot.Job{WorkS: 48 * 3600, DeadlineS: 48 * 3600 * c.factor, ChangeoverS: c.changeover, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
+		j := capacity.Job{WorkS: 48 * 3600, DeadlineS: 48 * 3600 * c.factor, ChangeoverS: c.changeover, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
 		for _, m := range markets {
 			for from := 0; from < m.Ticks(); from += m.Ticks()/4 + 1 {
 				runs++
@@ -83,7 +84,7 @@ func TestPublishedTraces(t *testing.T) {
 // BenchmarkOptimum measures the exact optimum of 48 hours of work within 96, on all published traces.
 func BenchmarkOptimum(b *testing.B) {
 	markets := published(b, "")
-	j := spot.Job{WorkS: 48 * 3600, DeadlineS: 96 * 3600, ChangeoverS: 720, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
+	j := capacity.Job{WorkS: 48 * 3600, DeadlineS: 96 * 3600, ChangeoverS: 720, SpotUSDHour: 0.918, OnDemandUSDHour: 3.06}
 	for b.Loop() {
 		for _, m := range markets {
 			if _, err := spot.Optimum(j, m, 0); err != nil {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 )
 
@@ -14,7 +15,7 @@ import (
 type Report struct {
 	Policy  string
 	Seed    uint64
-	Job     Job
+	Job     capacity.Job
 	Market  Market
 	From    int // tick of the market at the start of the job
 	Outcome Outcome
@@ -133,8 +134,8 @@ func (r *Report) record() any {
 }
 
 // zone returns the name of the zone of spot capacity; empty for other machines.
-func (r *Report) zone(c Choice) string {
-	if c.Machine != Spot {
+func (r *Report) zone(c capacity.Choice) string {
+	if c.Machine != capacity.Spot {
 		return ""
 	}
 	return r.Market.Zones[c.Zone].Name

@@ -6,6 +6,7 @@ import (
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/schedule/capacity"
 )
 
 // shownTicks bounds the number of ticks shown in the lines of capacity.
@@ -62,7 +63,7 @@ var gap = chart.Point{X: math.NaN(), Y: math.NaN()}
 // machineLines returns the progress of an outcome, one line for each machine.
 func machineLines(o Outcome) []chart.Series {
 	out := []chart.Series{{Name: "on spot capacity", Class: spotColor, Pieces: true}, {Name: "on demand", Class: demandColor, Pieces: true}, {Name: "waiting", Class: waitColor, Pieces: true}}
-	of := map[Machine]int{Spot: 0, OnDemand: 1, None: 2}
+	of := map[capacity.Machine]int{capacity.Spot: 0, capacity.OnDemand: 1, capacity.None: 2}
 	y := 0.0
 	for _, s := range o.Timeline {
 		line := &out[of[s.On.Machine]]

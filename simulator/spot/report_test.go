@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
@@ -14,7 +15,7 @@ import (
 // waits returns a job of 250 s that loses its machine once.
 func waits(t *testing.T, policy string) *spot.Report {
 	t.Helper()
-	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 36, OnDemandUSDHour: 108}
+	j := capacity.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 36, OnDemandUSDHour: 108}
 	m := spot.Market{Name: "m", TickS: 100, Zones: []spot.Zone{{Name: "east", Up: []bool{true, true, false, true, true, true, true, true, true, true}}}}
 	r := &spot.Report{Policy: policy, Job: j, Market: m, Capacity: "capacity <b>", Prices: "as given", WallS: experiment.Number(math.NaN()), Warnings: []string{"a warning"}}
 	for _, method := range spot.Methods() {
@@ -88,9 +89,9 @@ func TestJSON(t *testing.T) {
 
 // TestNeverDone checks that a job without end has null values and a statement in text.
 func TestNeverDone(t *testing.T) {
-	j := spot.Job{WorkS: 500, DeadlineS: 550, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	j := capacity.Job{WorkS: 500, DeadlineS: 550, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	m := spot.Market{TickS: 100, Zones: []spot.Zone{{Name: "z", Up: []bool{true, false}}}}
-	out, err := spot.Run(spot.SpotOnly, j, m, 0)
+	out, err := spot.Run(capacity.SpotOnly, j, m, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

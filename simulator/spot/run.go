@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"slices"
+
+	"trainopt/optimizer/schedule/capacity"
 )
 
 // slack is the relative tolerance for sums of seconds.
@@ -39,7 +41,7 @@ func (o *Outcome) Finished() bool { return !math.IsInf(o.ElapsedS, 1) }
 type Stretch struct {
 	FromS, ToS float64
 	ReadyS     float64 // start of the work, after ToS if the machine was lost before; FromS without a machine
-	On         Choice
+	On         capacity.Choice
 	DoneS      float64 // at the end of the period
 }
 
@@ -47,11 +49,11 @@ type Stretch struct {
 // tick. A machine may be taken away at the end of a tick; work done on it is kept. ElapsedS is +Inf if the job is not
 // finished after 20 times its deadline. It returns an error for an invalid choice of the policy. O(ticks of the run ×
 // zones).
-func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
+func Run(p capacity.Policy, j capacity.Job, m Market, from int) (Outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return Outcome{}, fmt.Errorf("run a job on spot capacity: %w", err)
 	}
-	r := runner{State: State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones)), Seen: make([][]bool, len(m.Zones))}}
+	r := runner{State: capacity.State{Job: j, TickS: m.TickS, Up: make([]bool, len(m.Zones)), UpS: make([]float64, len(m.Zones)), Seen: make([][]bool, len(m.Zones))}}
 	for k := from; ; k++ {
 		r.see(m, k)
 		next := p(r.State)
@@ -73,14 +75,14 @@ func Run(p Policy, j Job, m Market, from int) (Outcome, error) {
 
 // runner is a job in progress.
 type runner struct {
-	State
+	capacity.State
 	out Outcome
 }
 
 // see updates the state to the capacity of tick k.
 func (r *runner) see(m Market, k int) {
 	r.PaidUSD = r.out.USD
-	week := max(1, int(weekS/m.TickS))
+	week := max(1, int(capacity.Week/m.TickS))
 	for z := range m.Zones {
 		up, at := m.Zones[z].Up, k%m.Ticks()
 		if r.NowS == 0 { // the market before the job
@@ -96,18 +98,18 @@ func (r *runner) see(m Market, k int) {
 			r.UpS[z] = 0
 		}
 	}
-	if r.On.Machine == Spot && !r.Up[r.On.Zone] {
-		r.On = Choice{}
+	if r.On.Machine == capacity.Spot && !r.Up[r.On.Zone] {
+		r.On = capacity.Choice{}
 		r.out.Taken++
 	}
 }
 
 // refuse returns an error for an invalid choice.
-func (r *runner) refuse(c Choice) error {
+func (r *runner) refuse(c capacity.Choice) error {
 	switch {
-	case c.Machine != None && c.Machine != Spot && c.Machine != OnDemand:
+	case c.Machine != capacity.None && c.Machine != capacity.Spot && c.Machine != capacity.OnDemand:
 		return fmt.Errorf("the policy chose %v, which is no machine", c.Machine)
-	case c.Machine != Spot:
+	case c.Machine != capacity.Spot:
 		return nil
 	case c.Zone < 0 || c.Zone >= len(r.Up):
 		return fmt.Errorf("the policy chose spot capacity in zone %d of %d", c.Zone, len(r.Up))
@@ -118,11 +120,11 @@ func (r *runner) refuse(c Choice) error {
 }
 
 // step simulates one tick, or less if the work is done before its end.
-func (r *runner) step(next Choice) {
-	if next.Machine != Spot {
+func (r *runner) step(next capacity.Choice) {
+	if next.Machine != capacity.Spot {
 		next.Zone = 0
 	}
-	begins := next.Machine != None && next != r.On
+	begins := next.Machine != capacity.None && next != r.On
 	if begins {
 		r.out.Starts++
 		r.ReadyS = r.NowS + r.ChangeoverS
@@ -136,7 +138,7 @@ func (r *runner) step(next Choice) {
 	}
 	r.On = next
 	length, worked := r.TickS, 0.0
-	if next.Machine != None {
+	if next.Machine != capacity.None {
 		worked = max(0, r.NowS+r.TickS-max(r.ReadyS, r.NowS))
 		if over := r.DoneS + worked - r.WorkS; over >= 0 {
 			length, worked = r.TickS-over, worked-over
@@ -151,21 +153,21 @@ func (r *runner) step(next Choice) {
 }
 
 // pay adds time on a machine, or waiting time, to the outcome.
-func (r *runner) pay(m Machine, seconds float64) {
+func (r *runner) pay(m capacity.Machine, seconds float64) {
 	switch m {
-	case None:
+	case capacity.None:
 		r.out.WaitS += seconds
-	case Spot:
+	case capacity.Spot:
 		r.out.SpotS += seconds
 		r.out.USD += seconds / 3600 * r.SpotUSDHour
-	case OnDemand:
+	case capacity.OnDemand:
 		r.out.OnDemandS += seconds
 		r.out.USD += seconds / 3600 * r.OnDemandUSDHour
 	}
 }
 
 // check validates the arguments of a run.
-func check(j Job, m Market, from int) error {
+func check(j capacity.Job, m Market, from int) error {
 	if err := errors.Join(j.Validate(), m.validate()); err != nil {
 		return err
 	}

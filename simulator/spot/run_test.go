@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
@@ -19,7 +20,7 @@ func TestInTime(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(r, "zones") {
 			m.Zones = append(m.Zones, spot.Zone{Up: drawRuns(r, 60)})
 		}
-		j := spot.Job{WorkS: rapid.Float64Range(1800, 20000).Draw(r, "work"), SpotUSDHour: 1, OnDemandUSDHour: rapid.Float64Range(1, 5).Draw(r, "price")}
+		j := capacity.Job{WorkS: rapid.Float64Range(1800, 20000).Draw(r, "work"), SpotUSDHour: 1, OnDemandUSDHour: rapid.Float64Range(1, 5).Draw(r, "price")}
 		j.ChangeoverS = rapid.Float64Range(0, 900).Draw(r, "changeover")
 		j.DeadlineS = j.WorkS*rapid.Float64Range(1, 2).Draw(r, "slack") + j.ChangeoverS
 		least := math.NaN()
@@ -57,13 +58,13 @@ func drawRuns(r *rapid.T, ticks int) []bool {
 	return up[:ticks]
 }
 
-func addsUp(r *rapid.T, name string, j spot.Job, got spot.Outcome) {
+func addsUp(r *rapid.T, name string, j capacity.Job, got spot.Outcome) {
 	near := func(a, b float64) bool { return math.Abs(a-b) <= 1e-6*(1+math.Abs(b)) }
 	on := got.SpotS + got.OnDemandS
 	if !near(got.USD, (got.SpotS*j.SpotUSDHour+got.OnDemandS*j.OnDemandUSDHour)/3600) || !near(on-got.ChangeoverS, got.DoneS) {
 		r.Fatalf("%s: %+v", name, got)
 	}
-	at, by := 0.0, map[spot.Machine]float64{}
+	at, by := 0.0, map[capacity.Machine]float64{}
 	for _, s := range got.Timeline {
 		if s.FromS != at || s.ToS <= s.FromS {
 			r.Fatalf("%s: %+v after %v s", name, s, at)
@@ -71,7 +72,7 @@ func addsUp(r *rapid.T, name string, j spot.Job, got spot.Outcome) {
 		at = s.ToS
 		by[s.On.Machine] += s.ToS - s.FromS
 	}
-	if !near(by[spot.Spot], got.SpotS) || !near(by[spot.OnDemand], got.OnDemandS) || !near(by[spot.None], got.WaitS) || got.Finished() && !near(at, got.ElapsedS) {
+	if !near(by[capacity.Spot], got.SpotS) || !near(by[capacity.OnDemand], got.OnDemandS) || !near(by[capacity.None], got.WaitS) || got.Finished() && !near(at, got.ElapsedS) {
 		r.Fatalf("%s: %v of %+v", name, by, got)
 	}
 }
@@ -92,7 +93,7 @@ func byTick(tick float64, zones ...string) spot.Market {
 // TestPoliciesByHand: 10 ticks of work in 20, no changeover, spot capacity at a third of the price; USD are ticks ×
 // price.
 func TestPoliciesByHand(t *testing.T) {
-	j := spot.Job{WorkS: 36000, DeadlineS: 72000, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	j := capacity.Job{WorkS: 36000, DeadlineS: 72000, SpotUSDHour: 1, OnDemandUSDHour: 3}
 	for name, c := range map[string]struct {
 		zones  []string
 		policy string
@@ -127,12 +128,12 @@ func TestPoliciesByHand(t *testing.T) {
 
 // TestTimeline covers an interruption, a changeover, and progress.
 func TestTimeline(t *testing.T) {
-	j := spot.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 1, OnDemandUSDHour: 3}
-	got, err := spot.Run(spot.Greedy, j, byTick(100, "1101111111"), 0)
+	j := capacity.Job{WorkS: 250, DeadlineS: 1000, ChangeoverS: 30, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	got, err := spot.Run(capacity.Greedy, j, byTick(100, "1101111111"), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	on := spot.Choice{Machine: spot.Spot}
+	on := capacity.Choice{Machine: capacity.Spot}
 	want := []spot.Stretch{{FromS: 0, ToS: 200, ReadyS: 30, On: on, DoneS: 170}, {FromS: 200, ToS: 300, ReadyS: 200, DoneS: 170}, {FromS: 300, ToS: 410, ReadyS: 330, On: on, DoneS: 250}}
 	if !reflect.DeepEqual(got.Timeline, want) || got.Taken != 1 || got.Starts != 2 || got.ChangeoverS != 60 || got.WaitS != 100 {
 		t.Errorf("%+v", got)
@@ -140,37 +141,37 @@ func TestTimeline(t *testing.T) {
 }
 
 func TestGivesUp(t *testing.T) {
-	j := spot.Job{WorkS: 500, DeadlineS: 1000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
-	got, err := spot.Run(spot.SpotOnly, j, byTick(100, "1000"), 0)
+	j := capacity.Job{WorkS: 500, DeadlineS: 1000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	got, err := spot.Run(capacity.SpotOnly, j, byTick(100, "1000"), 0)
 	if err != nil || got.Finished() || !got.Missed || got.DoneS != 0 || got.USD == 0 {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
 
 func TestRunRefuses(t *testing.T) {
-	good := spot.Job{WorkS: 500, DeadlineS: 1000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
-	for want, change := range map[string]func(j *spot.Job, m *spot.Market, from *int){
-		"work of 0":               func(j *spot.Job, _ *spot.Market, _ *int) { j.WorkS = 0 },
-		"changeover of NaN":       func(j *spot.Job, _ *spot.Market, _ *int) { j.ChangeoverS = math.NaN() },
-		"price on demand of -1":   func(j *spot.Job, _ *spot.Market, _ *int) { j.OnDemandUSDHour = -1 },
-		"ticks of 0":              func(_ *spot.Job, m *spot.Market, _ *int) { m.TickS = 0 },
-		"no tick":                 func(_ *spot.Job, m *spot.Market, _ *int) { m.Zones = nil },
-		"start at tick -1":        func(_ *spot.Job, _ *spot.Market, from *int) { *from = -1 },
-		"ticks of 0.0001 s until": func(_ *spot.Job, m *spot.Market, _ *int) { m.TickS = 1e-4 },
-		"has 2 ticks":             func(_ *spot.Job, m *spot.Market, _ *int) { m.Zones = append(m.Zones, spot.Zone{Up: []bool{true}}) },
+	good := capacity.Job{WorkS: 500, DeadlineS: 1000, ChangeoverS: 100, SpotUSDHour: 1, OnDemandUSDHour: 3}
+	for want, change := range map[string]func(j *capacity.Job, m *spot.Market, from *int){
+		"work of 0":               func(j *capacity.Job, _ *spot.Market, _ *int) { j.WorkS = 0 },
+		"changeover of NaN":       func(j *capacity.Job, _ *spot.Market, _ *int) { j.ChangeoverS = math.NaN() },
+		"price on demand of -1":   func(j *capacity.Job, _ *spot.Market, _ *int) { j.OnDemandUSDHour = -1 },
+		"ticks of 0":              func(_ *capacity.Job, m *spot.Market, _ *int) { m.TickS = 0 },
+		"no tick":                 func(_ *capacity.Job, m *spot.Market, _ *int) { m.Zones = nil },
+		"start at tick -1":        func(_ *capacity.Job, _ *spot.Market, from *int) { *from = -1 },
+		"ticks of 0.0001 s until": func(_ *capacity.Job, m *spot.Market, _ *int) { m.TickS = 1e-4 },
+		"has 2 ticks":             func(_ *capacity.Job, m *spot.Market, _ *int) { m.Zones = append(m.Zones, spot.Zone{Up: []bool{true}}) },
 	} {
 		j, m, from := good, byTick(100, "11"), 0
 		change(&j, &m, &from)
 		for name, run := range map[string]func() (spot.Outcome, error){
-			"run": func() (spot.Outcome, error) { return spot.Run(spot.Greedy, j, m, from) }, "optimum": func() (spot.Outcome, error) { return spot.Optimum(j, m, from) },
+			"run": func() (spot.Outcome, error) { return spot.Run(capacity.Greedy, j, m, from) }, "optimum": func() (spot.Outcome, error) { return spot.Optimum(j, m, from) },
 		} {
 			if _, err := run(); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", name, err, want)
 			}
 		}
 	}
-	for want, c := range map[string]spot.Choice{"which has none": {Machine: spot.Spot}, "zone 2 of 1": {Machine: spot.Spot, Zone: 2}, "no machine": {Machine: 7}} {
-		if _, err := spot.Run(func(spot.State) spot.Choice { return c }, good, byTick(100, "01"), 0); err == nil || !strings.Contains(err.Error(), want) {
+	for want, c := range map[string]capacity.Choice{"which has none": {Machine: capacity.Spot}, "zone 2 of 1": {Machine: capacity.Spot, Zone: 2}, "no machine": {Machine: 7}} {
+		if _, err := spot.Run(func(capacity.State) capacity.Choice { return c }, good, byTick(100, "01"), 0); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}

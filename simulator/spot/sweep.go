@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/report/page"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 )
 
@@ -31,8 +32,8 @@ type Sweep struct {
 	Policies []string
 	Against  []string // nil: greedy if it is among the policies, else the first policy
 	Cases    []Case
-	Job      Job       // DeadlineS is ignored
-	Slacks   []float64 // deadlines relative to the work; each is a separate comparison
+	Job      capacity.Job // DeadlineS is ignored
+	Slacks   []float64    // deadlines relative to the work; each is a separate comparison
 	Title    string
 	Notes    []string
 	Workers  int                   // concurrent cases; 0: one per core
@@ -145,7 +146,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 }
 
 // values returns the numbers of the job by metric.
-func (r *Ran) values(j Job) map[string]float64 {
+func (r *Ran) values(j capacity.Job) map[string]float64 {
 	missed := 0.0
 	if r.Outcome.Missed {
 		missed = 1

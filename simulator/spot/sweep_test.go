@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
@@ -17,7 +18,7 @@ import (
 func drawn(t *testing.T) *spot.Sweep {
 	t.Helper()
 	s := &spot.Sweep{Policies: []string{"on-demand", "greedy", "uniform", "optimum", "spot-only"}, Slacks: []float64{1.2, 2},
-		Job: spot.Job{WorkS: 40000, ChangeoverS: 120, SpotUSDHour: 1, OnDemandUSDHour: 3}}
+		Job: capacity.Job{WorkS: 40000, ChangeoverS: 120, SpotUSDHour: 1, OnDemandUSDHour: 3}}
 	for seed := range uint64(4) {
 		m, err := spot.Generate(spot.Availability{UpS: 7200, DownS: 5400}, 300, 2000, 1, seed)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/spot"
 )
 
@@ -17,7 +18,7 @@ func TestReadTraceRefuses(t *testing.T) {
 		"not JSON": `[`, "no gap": `{"data":[1,0]}`, "no data": `{"metadata":{"gap_seconds":1}}`, "more": `{"metadata":{"gap_seconds":1},"data":[1,0]}{}`,
 		"never up": `{"metadata":{"gap_seconds":1},"data":[0,0]}`, "negative": `{"metadata":{"gap_seconds":1},"data":[1,-1]}`, "cut gzip": "\x1f\x8b\x08",
 	} {
-		if _, err := spot.ReadTrace(strings.NewReader(text)); err == nil {
+		if _, err := capacity.ReadTrace(strings.NewReader(text)); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -27,10 +28,10 @@ func TestReadTraceRefuses(t *testing.T) {
 // files.
 func TestLoad(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := spot.Load(dir); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := capacity.Load(dir); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("an empty folder: %v", err)
 	}
-	if _, err := spot.Load(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := capacity.Load(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no folder: %v", err)
 	}
 	write := func(name, text string) {
@@ -45,11 +46,11 @@ func TestLoad(t *testing.T) {
 	write("b.json", `{"metadata":{"gap_seconds":10},"data":[4,3,4,4]}`)
 	write("a/c.json", `{"metadata":{"gap_seconds":10},"data":[1,0],"prices":[0.1,0.2]}`)
 	write("notes.txt", "x")
-	got, err := spot.Load(dir)
+	got, err := capacity.Load(dir)
 	if err != nil || len(got) != 2 || got[0].Name != "a/c" || got[1].Name != "b" || got[1].Share() != 0.75 || got[1].TickS != 10 {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	one, err := spot.Load(filepath.Join(dir, "b.json"))
+	one, err := capacity.Load(filepath.Join(dir, "b.json"))
 	if err != nil || len(one) != 1 || one[0].Name != "b" {
 		t.Fatalf("%+v, %v", one, err)
 	}
@@ -62,18 +63,18 @@ func TestLoad(t *testing.T) {
 		t.Error(err)
 	}
 	write("broken.json", "{")
-	if _, err := spot.Load(dir); err == nil || !strings.Contains(err.Error(), "broken.json") {
+	if _, err := capacity.Load(dir); err == nil || !strings.Contains(err.Error(), "broken.json") {
 		t.Error(err)
 	}
 }
 
 func TestMeansByHand(t *testing.T) {
-	s := spot.Trace{TickS: 10, Up: []bool{true, false, false, true, true, true, false}}
+	s := capacity.Trace{TickS: 10, Up: []bool{true, false, false, true, true, true, false}}
 	if up, away, err := s.Means(); err != nil || up != 30 || away != 20 {
 		t.Errorf("%v, %v, %v", up, away, err)
 	}
 	s.Up = []bool{true, false, false, true}
-	if _, _, err := s.Means(); !errors.Is(err, spot.ErrNoStretch) {
+	if _, _, err := s.Means(); !errors.Is(err, capacity.ErrNoStretch) {
 		t.Error(err)
 	}
 }
@@ -85,7 +86,7 @@ func TestGenerateHasItsMeans(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, z := range m.Zones {
-		trace := spot.Trace{TickS: 300, Up: z.Up}
+		trace := capacity.Trace{TickS: 300, Up: z.Up}
 		up, away, err := trace.Means()
 		if err != nil || math.Abs(up/a.UpS-1) > 0.03 || math.Abs(away/a.DownS-1) > 0.03 || math.Abs(trace.Share()-2./3) > 0.01 {
 			t.Errorf("%s: up %v s, away %v s, share %v, %v", z.Name, up, away, trace.Share(), err)
@@ -120,7 +121,7 @@ func FuzzReadTrace(f *testing.F) {
 	f.Add(`{"metadata":{"gap_seconds":1e-300},"data":[1,0,1]}`)
 	f.Add(`{"metadata":{"gap_seconds":600},"data":[1,0,1e308],"prices":[0]} `)
 	f.Fuzz(func(t *testing.T, text string) {
-		trace, err := spot.ReadTrace(strings.NewReader(text))
+		trace, err := capacity.ReadTrace(strings.NewReader(text))
 		if err != nil {
 			return
 		}
@@ -131,8 +132,8 @@ func FuzzReadTrace(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		j := spot.Job{WorkS: 10 * trace.TickS, DeadlineS: 15 * trace.TickS, SpotUSDHour: 1, OnDemandUSDHour: 2}
-		got, err := spot.Run(spot.Uniform, j, m, 0)
+		j := capacity.Job{WorkS: 10 * trace.TickS, DeadlineS: 15 * trace.TickS, SpotUSDHour: 1, OnDemandUSDHour: 2}
+		got, err := spot.Run(capacity.Uniform, j, m, 0)
 		if err == nil && got.Missed {
 			t.Fatalf("%+v", got)
 		}

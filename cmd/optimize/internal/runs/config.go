@@ -13,6 +13,8 @@ import (
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/capacity"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -71,13 +73,13 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 	} else if v.Set("engine.args") {
 		errs = append(errs, errors.New("--engine-arg requires --engine slurm"))
 	}
+	var err error
 	add := func(err error) {
 		if err != nil {
 			errs = append(errs, err)
 		}
 	}
 	cfg.Notify, cfg.NotifyLink = targets(v, &errs), v.Text("monitor.notify_link")
-	var err error
 	before := len(errs)
 	if limits := v.Limits(&errs); len(errs) == before { // a value that is not a number has been reported
 		cfg.SLA, err = sla.New(limits)
@@ -89,6 +91,7 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 	add(err)
 	cfg.Rates, err = o.MachineRates(v)
 	add(err)
+	add(useSpot(o, v, &cfg))
 	for i, into := range []**cost.USD{&cfg.GPUHour, &cfg.CPUHour, &cfg.GiBHour} {
 		if key := cli.UnitPrices[i].Key; v.Set(key) {
 			price := cost.USD(v.Number(key, &errs))
@@ -110,6 +113,117 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 		cfg.Rates = rates
 	}
 	return nil
+}
+
+// useSpot sets what a run on spot capacity needs: the offers between which it chooses, or the prices of this machine,
+// and the metadata service that announces its end.
+func useSpot(o cli.Options, v *cli.Values, cfg *run.Config) error {
+	text, instance := v.Text("engine.spot"), v.Text("cost.instance")
+	var err error
+	if text == "" && v.Set("engine.spot") {
+		return fmt.Errorf("%s: want auto, a FILE of offers, or traces of capacity", v.Source("engine.spot"))
+	}
+	notice := instance
+	if text != "" {
+		if cfg.Spot, err = spotOffers(o, v, text); err != nil {
+			return fmt.Errorf("%s: %w", v.Source("engine.spot"), err)
+		}
+		cfg.SpotHere = text == "auto"
+		if cfg.SpotHere {
+			cfg.Rates, notice = &cfg.Spot.Zones[0].Rates, strings.TrimSuffix(instance, ":spot")+":spot"
+			if cfg.Engine != "" {
+				return fmt.Errorf("%s auto: jobs run on other machines with --engine %s: name its offers in a FILE", v.Source("engine.spot"), cfg.Engine)
+			}
+		} else {
+			if v.Set("rl.planner") && cfg.Planner != "static" {
+				return fmt.Errorf("%s cannot be combined with %s: the run chooses the machine, and keeps its allocation", v.Source("engine.spot"), v.Source("rl.planner"))
+			}
+			cfg.Planner, cfg.Rates, notice = "static", &cfg.Spot.OnDemand.Rates, ""
+		}
+	}
+	cfg.SpotNotice, err = spotNotice(v, cfg.Engine, notice)
+	return err
+}
+
+// spotOffers returns the offers of --spot: those of a file, or traces with the prices of the instance, or the prices of
+// this machine.
+func spotOffers(o cli.Options, v *cli.Values, text string) (*capacity.Offers, error) {
+	for _, key := range []string{"cost.rates", "cost.gpu_hour", "cost.cpu_hour", "cost.gb_hour", "cost.billing_hour"} {
+		if v.Set(key) {
+			return nil, fmt.Errorf("cannot be combined with %s: both set the prices of the machine", v.Source(key))
+		}
+	}
+	var traces []capacity.Trace
+	var paths []string
+	if text != "auto" {
+		for _, name := range strings.Split(text, ",") {
+			path := o.Path(strings.TrimSpace(name))
+			if base := strings.TrimSuffix(path, ".gz"); !strings.HasSuffix(base, ".json") {
+				if strings.Contains(text, ",") {
+					return nil, fmt.Errorf("%s: several files are traces of capacity (.json, .json.gz)", name)
+				}
+				if v.Text("cost.instance") != "" {
+					return nil, fmt.Errorf("cannot be combined with %s: the file states the prices", v.Source("cost.instance"))
+				}
+				offers, err := capacity.ReadOffers(path, o.Clock.Now())
+				return &offers, err
+			}
+			list, err := capacity.Load(path)
+			if err != nil {
+				return nil, err
+			}
+			traces, paths = append(traces, list...), append(paths, path)
+		}
+	}
+	instance := strings.TrimSuffix(v.Text("cost.instance"), ":spot")
+	if instance == "" {
+		return nil, errors.New("--instance CLOUD:TYPE is missing: it states the prices of spot capacity and on demand")
+	}
+	catalogue, err := cost.OpenCatalogue(o.PriceDirs()...)
+	if err != nil {
+		return nil, err
+	}
+	machine, err := catalogue.Lookup(instance)
+	if err != nil {
+		return nil, fmt.Errorf("--instance: %w", err)
+	}
+	if !(machine.Spot > 0 && machine.OnDemand > 0) {
+		return nil, fmt.Errorf("--instance %s: the catalogue lacks one of its prices, on demand and of spot capacity", instance)
+	}
+	out := &capacity.Offers{OnDemand: capacity.Offer{Name: machine.Name(), Rates: machine.Rates()}}
+	machine.UseSpot = true
+	zone := capacity.Offer{Name: machine.Name(), Rates: machine.Rates()}
+	if text == "auto" {
+		out.Zones = []capacity.Offer{zone}
+	}
+	for i, t := range traces {
+		zone.Name, zone.Trace = t.Name, paths[i]
+		zone.Rates.Source = t.Name + ": " + machine.Rates().Source // zones differ in the record
+		out.Zones = append(out.Zones, zone)
+	}
+	return out, nil
+}
+
+// spotNotice returns the metadata service that announces the end of this machine; empty for none. By default it is that
+// of the cloud of an instance CLOUD:TYPE:spot.
+func spotNotice(v *cli.Values, engine, instance string) (string, error) {
+	text := v.Text("engine.spot_notice")
+	switch {
+	case text == "off":
+		return "", nil
+	case text == "auto":
+		parts := strings.Split(instance, ":")
+		if _, err := resources.ParseMetadata(parts[0]); err != nil || len(parts) != 3 || engine != "" {
+			return "", nil
+		}
+		return parts[0], nil
+	case engine != "":
+		return "", fmt.Errorf("%s %s: jobs run on other machines with --engine %s", v.Source("engine.spot_notice"), text, engine)
+	}
+	if _, err := resources.ParseMetadata(text); err != nil {
+		return "", fmt.Errorf("%s: %w; off asks none", v.Source("engine.spot_notice"), err)
+	}
+	return text, nil
 }
 
 // targets returns the targets of messages.

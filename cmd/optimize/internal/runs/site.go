@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
@@ -64,7 +65,12 @@ func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 	}); ok {
 		l.Limit = n.Limit(cfg.EngineArgs)
 	}
-	site := run.Site{Launcher: l, Host: remote.Host(offer)}
+	site := run.Site{Launcher: l, Host: remote.Host(offer), Capacity: func(ctx context.Context, args []string) (bool, error) {
+		offers, err := eng.Offers(ctx)
+		wish := remote.ReadWish(args)
+		wish.Nodes = cfg.Nodes
+		return slices.ContainsFunc(offers, func(o engine.Offer) bool { return wish.Fits(o) && o.Idle >= max(1, cfg.Nodes) }), err
+	}}
 	if len(offers) == 0 {
 		return site, nil
 	}

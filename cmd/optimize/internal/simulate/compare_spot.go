@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
@@ -68,7 +69,7 @@ contains a table of rows for each in "also". The same flags give the same bytes 
 }
 
 // slacks parses --slack. Each value must leave time for the work and one changeover.
-func (o *compareSpotOptions) slacks(j spot.Job) ([]float64, error) {
+func (o *compareSpotOptions) slacks(j capacity.Job) ([]float64, error) {
 	var out []float64
 	least := (j.WorkS + j.ChangeoverS) / j.WorkS
 	for _, part := range strings.Split(o.slack, ",") {
@@ -111,16 +112,16 @@ func (o *compareSpotOptions) names() error {
 func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 	var out []spot.Market
 	for _, dir := range o.traces {
-		traces, err := spot.Load(o.Path(dir))
+		traces, err := capacity.Load(o.Path(dir))
 		if err != nil {
 			return nil, fmt.Errorf("--traces %s: %w", dir, err)
 		}
-		var groups [][]spot.Trace
+		var groups [][]capacity.Trace
 		for i, t := range traces {
 			if o.together && i > 0 && path.Dir(t.Name) == path.Dir(traces[i-1].Name) {
 				groups[len(groups)-1] = append(groups[len(groups)-1], t)
 			} else {
-				groups = append(groups, []spot.Trace{t})
+				groups = append(groups, []capacity.Trace{t})
 			}
 		}
 		for _, g := range groups {
@@ -139,7 +140,7 @@ func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 }
 
 // cases returns the jobs to compare: a start time in each trace or in generated capacity, and a seed.
-func (o *compareSpotOptions) cases(seeds []uint64, j spot.Job, slack float64) ([]spot.Case, []string, error) {
+func (o *compareSpotOptions) cases(seeds []uint64, j capacity.Job, slack float64) ([]spot.Case, []string, error) {
 	var out []spot.Case
 	if o.traces == nil {
 		span := slack * j.WorkS

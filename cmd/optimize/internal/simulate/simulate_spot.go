@@ -13,6 +13,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
+	"trainopt/optimizer/schedule/capacity"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/spot"
 )
@@ -66,8 +67,8 @@ func (f *spotFlags) rules(traces string) []cli.Rule {
 
 // job returns the job given by the flags, without its deadline, at the given prices or those of the catalogue, with
 // their description and date.
-func (f *spotFlags) job() (j spot.Job, prices, dated string, warnings []string, err error) {
-	j = spot.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds()}
+func (f *spotFlags) job() (j capacity.Job, prices, dated string, warnings []string, err error) {
+	j = capacity.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds()}
 	if f.work == 0 {
 		return j, "", "", nil, errors.New("--work 0: want a duration above 0")
 	}
@@ -221,9 +222,9 @@ func (o *simulateSpotOptions) market(r *spot.Report) error {
 		r.From = int(math.Round(start / r.Market.TickS))
 		return nil
 	}
-	var zones []spot.Trace
+	var zones []capacity.Trace
 	for _, path := range o.traces {
-		t, err := spot.Load(o.Path(path))
+		t, err := capacity.Load(o.Path(path))
 		if err != nil {
 			return fmt.Errorf("--trace %s: %w", path, err)
 		}

@@ -1,4 +1,4 @@
-package spot
+package capacity
 
 import (
 	"encoding/json"

@@ -1,4 +1,14 @@
-package spot
+// Package capacity decides on which machine a job with a deadline runs when spot capacity is intermittent: on spot
+// capacity, which is cheap and may be taken away, on demand, which is expensive and reliable, or on none for the
+// moment. The problem and the method Uniform Progress are those of Wu et al., "Can't Be Late: Optimizing Spot Instance
+// Savings under Deadlines", NSDI 2024 (in this package: the paper).
+//
+// A policy is a function from the state observable at a tick to a machine, without clock or files. Package run calls it
+// for a training, package simulator/spot for a simulated job; neither is a cloud client.
+//
+//	var policy capacity.Adaptive
+//	choice := policy.Choose(capacity.State{Job: job, TickS: 300, Up: up, UpS: upS, Seen: seen})
+package capacity
 
 import (
 	"errors"
@@ -45,7 +55,7 @@ type Job struct {
 }
 
 // Feasible reports whether a machine on demand from the start meets the deadline. Otherwise no policy can.
-func (j Job) Feasible() bool { return j.WorkS+j.ChangeoverS <= j.DeadlineS*(1+slack) }
+func (j Job) Feasible() bool { return j.WorkS+j.ChangeoverS <= j.DeadlineS*(1+1e-9) }
 
 // AloneUSD returns the cost of the job on demand alone.
 func (j Job) AloneUSD() float64 { return (j.WorkS + j.ChangeoverS) / 3600 * j.OnDemandUSDHour }

@@ -1,33 +1,18 @@
-package spot
+package capacity
 
 import "math"
 
-// Adaptive returns a policy that minimizes the expected cost by dynamic programming over the remaining time, the
+// Adaptive is a policy that minimizes the expected cost by dynamic programming over the remaining time, the
 // remaining work, the machine, and the capacity, of which it has a Markov chain estimated from the past week of the
-// zones (State.Seen). As long as less than a day was seen, it decides as Uniform does.
+// zones (State.Seen). As long as less than a day was seen, it decides as Uniform does. It contains the plan of one job;
+// the zero value is ready.
 //
 // It meets every deadline that a machine on demand from the start would meet, by the same safety net as Uniform. It
 // pays at most riskShare more than that machine: it leaves the machine on demand, or starts spot capacity, only while
 // the total loss of that step leaves the cost within this limit.
 //
 // A plan takes O(planSteps · planCells · capacities²); a choice O(zones · ticks of a week).
-func Adaptive() Policy {
-	p := &planner{}
-	return p.choose
-}
-
-const (
-	weekS     = 7 * 24 * 3600.0
-	planAfter = 24 * 3600.0 // seconds of observed capacity from which on a plan is made
-	renewal   = 12 * 3600.0 // seconds between estimates
-	planSteps = 240         // most steps until the deadline
-	planCells = 240         // cells of the remaining work
-	// riskShare is the largest expense above that of a machine on demand alone, as a share of it.
-	riskShare = 0.05
-)
-
-// planner is the state of an adaptive policy.
-type planner struct {
+type Adaptive struct {
 	madeS  float64 // time of the last plan
 	tick   chain   // of one tick
 	step   float64 // seconds of a step of the plan
@@ -38,25 +23,43 @@ type planner struct {
 	// later is the expected value after a step, by the state chosen for it (of capacity 0) and the capacity before it.
 	later [][]float64
 	rows  [2][]float64 // buffers
+	// leastUSD is the expected cost from the last choice to the end of the job; 0 before a plan.
+	leastUSD float64
 }
+
+// Week is the length in seconds of the past capacity from which Adaptive estimates its chain.
+const Week = 7 * 24 * 3600.0
+
+const (
+	planAfter = 24 * 3600.0 // seconds of observed capacity from which on a plan is made
+	renewal   = 12 * 3600.0 // seconds between estimates
+	planSteps = 240         // most steps until the deadline
+	planCells = 240         // cells of the remaining work
+	// riskShare is the largest expense above that of a machine on demand alone, as a share of it.
+	riskShare = 0.05
+)
 
 // state is the state of a job in the plan, without its remaining time and work.
 type state struct {
 	on       Machine
-	start    int // steps of the changeover done, less one: the index into planner.starts
+	start    int // steps of the changeover done, less one: the index into Adaptive.starts
 	capacity int // of the market or, on spot capacity, of its own zone
 }
 
 // index returns the place of a state in the plan.
-func (p *planner) index(x state) int {
+func (p *Adaptive) index(x state) int {
 	if x.on == None {
 		return x.capacity
 	}
 	return ((int(x.on)-1)*len(p.starts)+x.start+1)*capacities + x.capacity
 }
 
-// choose is the Policy.
-func (p *planner) choose(s State) Choice {
+// Expected returns the expected cost in USD from the last choice to the end of the job; ok is false if that choice was
+// made without a plan.
+func (p *Adaptive) Expected() (usd float64, ok bool) { return p.leastUSD, p.value != nil }
+
+// Choose is the Policy.
+func (p *Adaptive) Choose(s State) Choice {
 	if len(s.Seen) == 0 || float64(len(s.Seen[0]))*s.TickS < planAfter {
 		return Uniform(s)
 	}
@@ -81,6 +84,7 @@ func (p *planner) choose(s State) Choice {
 	if !late && (s.On.Machine == None || s.withinRisk(0)) {
 		offer(Choice{})
 	}
+	p.leastUSD = least
 	return best
 }
 
@@ -99,7 +103,7 @@ func (s State) finish(on Machine, workS float64) float64 {
 }
 
 // plan computes the expected costs, from the deadline back to the current time.
-func (p *planner) plan(s State) {
+func (p *Adaptive) plan(s State) {
 	p.madeS = s.NowS
 	p.tick = s.estimate()
 	ticks := math.Ceil(s.DeadlineS / planSteps / s.TickS)
@@ -135,7 +139,7 @@ func (p *planner) plan(s State) {
 }
 
 // each calls f with every state of the plan.
-func (p *planner) each(f func(x state)) {
+func (p *Adaptive) each(f func(x state)) {
 	for capacity := range capacities {
 		f(state{capacity: capacity})
 		for start := range p.starts {
@@ -148,12 +152,12 @@ func (p *planner) each(f func(x state)) {
 }
 
 // expectAll sets p.later to the expectations of the values k steps before the deadline.
-func (p *planner) expectAll(c *chain, k int) {
+func (p *Adaptive) expectAll(c *chain, k int) {
 	p.each(func(x state) { p.expect(c, k, x, p.later[p.index(x)]) })
 }
 
 // backward computes the values of all states k steps before the deadline from p.later.
-func (p *planner) backward(s State, k int) {
+func (p *Adaptive) backward(s State, k int) {
 	left := float64(k) * p.step
 	last := -1 // most cells of work for which the safety net does not act
 	if free := left - p.step - 2*s.ChangeoverS; free >= 0 {
@@ -180,7 +184,7 @@ func (p *planner) backward(s State, k int) {
 }
 
 // improve lowers the values of a state to those of a choice, up to a number of cells.
-func (p *planner) improve(s State, x state, next Machine, row []float64, last int) {
+func (p *Adaptive) improve(s State, x state, next Machine, row []float64, last int) {
 	startS, later := s.ChangeoverS, state{on: next, capacity: x.capacity}
 	if next == x.on {
 		startS = p.starts[x.start]
@@ -206,7 +210,7 @@ func (p *planner) improve(s State, x state, next Machine, row []float64, last in
 
 // expect sets row to the expected values, k steps before the deadline, of a state whose capacity changed in the step
 // before.
-func (p *planner) expect(c *chain, k int, x state, row []float64) {
+func (p *Adaptive) expect(c *chain, k int, x state, row []float64) {
 	clear(row)
 	add := func(x state, weight float64) {
 		if weight == 0 {
@@ -238,7 +242,7 @@ func (s State) price(m Machine) float64 {
 }
 
 // cost returns the expected cost of a choice for the next tick, and of the rest of the job.
-func (p *planner) cost(s State, capacity int, next Machine) float64 {
+func (p *Adaptive) cost(s State, capacity int, next Machine) float64 {
 	work, startS, usd := s.WorkS-s.DoneS, s.ChangeoverS, 0.0
 	if next == s.On.Machine {
 		startS = max(0, s.ReadyS-s.NowS)
@@ -271,7 +275,7 @@ func (p *planner) cost(s State, capacity int, next Machine) float64 {
 }
 
 // interpolate returns the value of a row for an amount of work.
-func (p *planner) interpolate(row []float64, work float64) float64 {
+func (p *Adaptive) interpolate(row []float64, work float64) float64 {
 	i := min(int(work/p.cell), planCells-1)
 	return row[i] + (work/p.cell-float64(i))*(row[i+1]-row[i])
 }

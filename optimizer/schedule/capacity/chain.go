@@ -1,4 +1,4 @@
-package spot
+package capacity
 
 // Capacity is lost, and returns, the less likely the longer it has lasted: on the 13 published traces of one node (Wu et
 // al., NSDI 2024) 1.3 times an hour in the first half hour, and once in 16 hours after eight. The chain therefore

@@ -1,4 +1,4 @@
-package spot
+package capacity
 
 // Uniform is Uniform Progress (the paper, section 4): it stays on the straight line from the start to the deadline. It
 // uses spot capacity whenever available, even when behind. Without capacity, it waits while it is ahead of the line
