@@ -236,11 +236,9 @@ func near(word string, known []string) string {
 }
 
 // wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand, and accepts
-// older names of common flags.
+// former names of flags.
 func wrapArgs(cmd *cobra.Command) {
-	if !cmd.Flags().HasFlags() { // a command without Options: the flags of every command have the same names there
-		cmd.Flags().SetNormalizeFunc(cli.Normalize)
-	}
+	cli.AcceptFormer(cmd)
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)

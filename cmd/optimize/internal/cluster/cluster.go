@@ -71,7 +71,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f := o.Flags
 	f.StringVar(&o.engine, "engine", "local", "where jobs run: local (this machine) | slurm")
 	f.StringArrayVar(&o.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)")
-	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --policies (default: that of the last server, else "+defaultPolicy+")")
+	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --list-policies (default: that of the last server, else "+defaultPolicy+")")
 	f.StringVar(&o.round, "round", "6m", "longest time between two decisions, `DUR`, and the length of a lease")
 	f.StringVar(&o.devices, "devices", "", "device types instead of the discovered ones, `TYPE=N[@SPEED],…`: a100=4@1,v100=4@0.5")
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
@@ -207,7 +207,7 @@ func checkPolicy(what, name string) error {
 	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
-	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --policies lists all", what, name, near)
+	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)
 }
 
 // requireServer returns an error that says how to start a server, if no server has ever been started.

@@ -2,7 +2,7 @@ package predict
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,7 +24,7 @@ type priceColumn struct {
 // priceColumns returns the columns of the list in order. An asterisk marks an outdated price.
 func priceColumns(e *cli.Env) []priceColumn {
 	mark := func(text, dated string) string {
-		if isStale(e, dated) {
+		if _, stale, _ := cost.PriceAge(dated, e.Clock.Now()); stale {
 			return text + "*"
 		}
 		return text
@@ -48,7 +48,21 @@ func priceColumns(e *cli.Env) []priceColumn {
 			return mark(hourly(o.Spot), o.SpotDated)
 		}},
 		{"dated", false, 1, func(o cost.Offer) string { return o.Dated }},
+		{"days old", true, 0, func(o cost.Offer) string { return daysOld(e, o) }},
 	}
+}
+
+// daysOld returns the age of the price of an offer and, if it differs, after a slash that of its spot price.
+func daysOld(e *cli.Env, o cost.Offer) string {
+	days, _, known := cost.PriceAge(o.Dated, e.Clock.Now())
+	text := "?"
+	if known {
+		text = strconv.Itoa(days)
+	}
+	if of, _, known := cost.PriceAge(o.SpotDated, e.Clock.Now()); known && o.Spot > 0 && o.SpotDated != o.Dated {
+		text += "/" + strconv.Itoa(of)
+	}
+	return text
 }
 
 // shortName returns the name of an offer without the common prefix of Azure types; lookups accept this form.
@@ -82,17 +96,18 @@ func printOffers(e *cli.Env, offers []cost.Offer, of int) error {
 	if width <= 0 {
 		width = priceWidth
 	}
+	table := ""
 	if len(offers) > 0 {
-		if err := e.Print(priceTable(priceColumns(e), offers, width)); err != nil {
+		table = priceTable(priceColumns(e), offers, width)
+		if err := e.Print(table); err != nil {
 			return err
 		}
 	}
 	if e.Quiet {
 		return nil
 	}
-	stale := slices.ContainsFunc(offers, func(o cost.Offer) bool { return isStale(e, o.Dated) || o.Spot > 0 && isStale(e, o.SpotDated) })
-	foot := fmt.Sprintf("%d of %d machines", len(offers), of)
-	if stale {
+	foot := fmt.Sprintf("%d of %d machines; days old: price/spot price", len(offers), of)
+	if strings.Contains(table, "*") {
 		foot += fmt.Sprintf("; * the price is older than %.0f days", cost.StaleAfter.Hours()/24)
 	}
 	return e.Print(foot + "\n")

@@ -53,7 +53,7 @@ func (f *assumedValues) add(fs *pflag.FlagSet, about string) {
 		f.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), about+n.help)
 		fs.Lookup(n.flag).DefValue = "0" // hides the default in help
 	}
-	fs.StringVar(&f.gpuModel, "gpu-model", "", about+"`NAME` of the GPUs")
+	fs.StringVar(&f.gpuModel, "gpu", "", about+"`NAME` of the GPUs")
 	fs.StringVar(&f.model, "model", "", about+"`NAME` of the model")
 }
 
@@ -74,7 +74,7 @@ func (f *assumedValues) entry() (history.Entry, error) {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 1 or more", f.nodes))
 	}
 	if f.gpuModel != "" && out.Observed.GPUs == 0 {
-		errs = append(errs, errors.New("--gpu-model with --gpus 0: a machine without GPUs has no GPU model"))
+		errs = append(errs, errors.New("--gpu with --gpus 0: a machine without GPUs has no GPU model"))
 	}
 	return out, errors.Join(errs...)
 }
@@ -104,14 +104,14 @@ compressed by gzip, or be the directory in which a framework stored it: event fi
 (wandb/offline-run-…), a file store of MLflow (mlruns) with all its runs. Values that a log lacks are taken from the flags.
 Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not prevent the import
 of the others (exit code 2).`,
-		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
-  optimize runs import old/*.csv --format keras
+		Example: `  optimize runs import results.csv --gpus 1 --gpu "Tesla T4" --cpus 8 --model yolov8n
+  optimize runs import old/*.csv --log-format keras
   optimize runs import mlruns wandb`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	fs.StringVar(&o.format, "format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
+	fs.StringVar(&o.format, "log-format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
 	o.assumedValues.add(fs, "")
 	fs.IntVar(&o.nodes, "nodes", 0, "machines of the training, `N`")
 	fs.StringVar(&o.machine, "machine", "", "`NAME` of the machine, such as aws:p4d.24xlarge")
@@ -138,7 +138,7 @@ func (o *importOptions) run(paths []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options, err := o.logOptions("format", o.format, vals)
+	options, err := o.logOptions("log-format", o.format, vals)
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -43,7 +43,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 --figure NAME runs the experiment of a figure of Metis' paper and prints the published values beside ours. Figures:
 ` + figures.List(),
 		Example: `  optimize compare placement
-  optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --out placement.html
+  optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --output placement.html
   optimize compare placement --methods exact,metis --sizes 200 --groups 0:4 --predictor forest
   optimize compare placement --figure example`,
 		RunE: func(*cobra.Command, []string) error { return o.run() },
@@ -51,7 +51,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 	o.placementFlags.add(e.Options(cmd))
 	fs := o.Flags
 	o.comparison.add(fs, defaultPlacementMethods)
-	fs.StringSliceVar(&o.policies, "methods", defaultPlacementMethods, "methods to compare, `A,B,…`, see optimize simulate placement --methods")
+	fs.StringSliceVar(&o.policies, "methods", defaultPlacementMethods, "methods to compare, `A,B,…`, see optimize simulate placement --list-methods")
 	fs.StringVar(&o.seeds, "groups", "0:29", "batches of each size, or rows of --batch, `A:B` (both included) or a list; also the seed of random methods")
 	o.policies, o.seeds = defaultPlacementMethods, "0:29"
 	fs.Lookup("policies").Usage, fs.Lookup("seeds").Usage = "the same as --methods", "the same as --groups"
