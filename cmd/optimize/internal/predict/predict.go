@@ -251,7 +251,7 @@ func (o *options) rules(v *cli.Values, q *predict.Question) []cli.Rule {
 	return []cli.Rule{
 		{If: o.like != "", Flags: "script", Conflict: "--like", Reason: "both describe the job"},
 		{If: o.here, Flags: "cloud spot", Conflict: "--here", Reason: "this machine is not one of a cloud"},
-		{If: !o.here, Flags: "rates gpu-hour cpu-hour gb-hour", Requires: "--here", Reason: "prices of other machines are imported with `optimize prices import`"},
+		{If: !o.here, Flags: "rates gpu-hour cpu-hour gib-hour", Requires: "--here", Reason: "prices of other machines are imported with `optimize prices import`"},
 		{If: named, Flags: "cloud", Conflict: "--instance", Reason: "both select machines"},
 		{If: named && !o.here, Flags: "gpu", Conflict: "--instance", Reason: "a machine has its own GPUs"},
 		{If: v.Text("resource.gpus") != "" && q.GPUs.Max == 0, Flags: "gpu", Conflict: "--gpus 0"},

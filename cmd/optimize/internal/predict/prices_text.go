@@ -35,7 +35,7 @@ func priceColumns(e *cli.Env) []priceColumn {
 		{"vCPU", true, 0, func(o cost.Offer) string { return fmt.Sprint(o.CPUs) }},
 		{"GiB", true, 0, func(o cost.Offer) string { return fmt.Sprintf("%.4g", float64(o.Memory)) }},
 		{"$/h", true, 0, func(o cost.Offer) string { return mark(hourly(o.OnDemand), o.Dated) }},
-		{"$/GPU-h", true, 2, func(o cost.Offer) string {
+		{"$/GPU-h", true, 3, func(o cost.Offer) string {
 			if o.GPUs == 0 {
 				return ""
 			}
@@ -47,22 +47,14 @@ func priceColumns(e *cli.Env) []priceColumn {
 			}
 			return mark(hourly(o.Spot), o.SpotDated)
 		}},
-		{"dated", false, 1, func(o cost.Offer) string { return o.Dated }},
-		{"days old", true, 0, func(o cost.Offer) string { return daysOld(e, o) }},
+		{"dated", false, 2, func(o cost.Offer) string { return o.Dated }},
+		{"days", true, 1, func(o cost.Offer) string {
+			if days, _, known := cost.PriceAge(o.Dated, e.Clock.Now()); known {
+				return strconv.Itoa(days)
+			}
+			return ""
+		}},
 	}
-}
-
-// daysOld returns the age of the price of an offer and, if it differs, after a slash that of its spot price.
-func daysOld(e *cli.Env, o cost.Offer) string {
-	days, _, known := cost.PriceAge(o.Dated, e.Clock.Now())
-	text := "?"
-	if known {
-		text = strconv.Itoa(days)
-	}
-	if of, _, known := cost.PriceAge(o.SpotDated, e.Clock.Now()); known && o.Spot > 0 && o.SpotDated != o.Dated {
-		text += "/" + strconv.Itoa(of)
-	}
-	return text
 }
 
 // shortName returns the name of an offer without the common prefix of Azure types; lookups accept this form.
@@ -106,7 +98,7 @@ func printOffers(e *cli.Env, offers []cost.Offer, of int) error {
 	if e.Quiet {
 		return nil
 	}
-	foot := fmt.Sprintf("%d of %d machines; days old: price/spot price", len(offers), of)
+	foot := fmt.Sprintf("%d of %d machines; days: age of the price on demand", len(offers), of)
 	if strings.Contains(table, "*") {
 		foot += fmt.Sprintf("; * the price is older than %.0f days", cost.StaleAfter.Hours()/24)
 	}

@@ -67,7 +67,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 // rules returns the flags that cannot be combined.
 func (o *comparePlacementOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.figure != "", Except: "figure methods policies against groups seeds predictor episodes model processes format out jobs-out", Conflict: "--figure"},
+		{If: o.figure != "", Except: "figure methods policies against groups seeds predictor episodes agent processes format output jobs-out", Conflict: "--figure"},
 		{If: !slices.Contains(o.policies, "george"), Flags: "zones zone-budget apart", Requires: "george among --methods"},
 		{If: o.batch != "", Flags: "sizes", Conflict: "--batch"},
 	}

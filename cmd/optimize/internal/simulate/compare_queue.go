@@ -92,8 +92,8 @@ func (o *compareQueueOptions) rules() []cli.Rule {
 	return []cli.Rule{
 		{If: o.windows != 0, Flags: "window-starts", Conflict: "--windows", Reason: "both select the windows"},
 		{If: o.starts == "" && !o.Changed("windows") && o.length > 0, Flags: "length", Requires: "--windows or --window-starts"},
-		{If: o.figure != "", Flags: "policies against backfill placement windows starts length as-published", Conflict: "--figure"},
-		{If: o.figure == "rlscheduler", Flags: "generate jobs-count load overestimate procs platform options prefer", Conflict: "--figure rlscheduler"},
+		{If: o.figure != "", Flags: "policies against backfill placement windows window-starts length as-published", Conflict: "--figure"},
+		{If: o.figure == "rlscheduler", Flags: "generate job-count load overestimate procs platform options prefer", Conflict: "--figure rlscheduler"},
 	}
 }
 

@@ -87,7 +87,7 @@ CPUs or GPUs saves nothing.`,
 // rules returns the flags that cannot be combined.
 func (o *compareTrainingOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.figure != "", Flags: "eta recurrences prefer jobs agent out jobs-out format against engine", Conflict: "--figure " + o.figure},
+		{If: o.figure != "", Flags: "eta recurrences prefer job-count agent output jobs-out format against engine", Conflict: "--figure " + o.figure},
 		{If: o.figure == "" && o.kinds != zeusKind, Flags: "eta recurrences", Requires: "--kinds zeus"},
 		{If: o.figure == "" && o.kinds == zeusKind, Flags: "prefer job-count agent", Conflict: "--kinds zeus"},
 	}

@@ -39,7 +39,7 @@ func (o *pretrainOptions) policyOptions() (pretrain.PolicyOptions, error) {
 	out := pretrain.PolicyOptions{Env: o.env, Agent: o.agent, Seed: o.seed, Steps: o.steps, Clock: o.Clock.Monotonic,
 		Procs: o.procs, Backfill: o.backfill == "rlscheduler", Hidden: o.hidden}
 	if err := errors.Join(oneOf("--algorithm", o.agent, pretrain.PolicyWorlds[o.env].Agents, false), o.Want("steps", o.steps >= 1, "1 or more"),
-		o.Check(cli.Rule{If: true, Except: "env agent steps seed out curves " + policyFlags[o.env], Conflict: "--env " + o.env}),
+		o.Check(cli.Rule{If: true, Except: "env algorithm steps seed output curves " + policyFlags[o.env], Conflict: "--env " + o.env}),
 		cli.WantOne("backfill", o.backfill, "none", "rlscheduler"), o.Want("procs", o.procs >= 1, "at least 1")); err != nil {
 		return out, err
 	}

@@ -78,7 +78,7 @@ type workloadSource struct {
 func (f *roundsFlags) rules() []cli.Rule {
 	trace := f.trace != ""
 	return []cli.Rule{
-		{If: trace, Flags: "generate rate rates static slos priorities duration filled", Conflict: "--trace"},
+		{If: trace, Flags: "generate arrival-rate arrival-rates static slos priorities duration filled", Conflict: "--trace"},
 		{If: !trace, Flags: "trace-format draw-types skip-unknown", Requires: "--trace"},
 		{If: f.skipUnknown, Flags: "draw-types", Conflict: "--skip-unknown", Reason: "jobs are either left out or given another type"},
 		{If: !f.compat, Flags: "global-queue", Requires: "--compat", Reason: "by default each device is assigned to the job that gains most"},

@@ -58,7 +58,7 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
   optimize simulate placement --list-methods`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return methods.List(o.Stdout)
+				return printList(o.Env, "methods", methods.List)
 			}
 			return o.run()
 		},
@@ -268,7 +268,7 @@ func (o *simulatePlacementOptions) run() error {
 
 // runArrivals replays the lines of --arrivals by the greedy method.
 func (o *simulatePlacementOptions) runArrivals() error {
-	if err := o.Check(cli.Rule{If: true, Flags: "batch counts min-slo seed episodes model zones zone-budget apart", Conflict: "--arrivals"}); err != nil {
+	if err := o.Check(cli.Rule{If: true, Flags: "batch counts min-slo seed episodes agent zones zone-budget apart", Conflict: "--arrivals"}); err != nil {
 		return cli.Usage(err)
 	}
 	if o.Changed("method") && o.method != "greedy" {

@@ -66,7 +66,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
   optimize simulate queue --list-policies`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return render.Policies(o.Stdout)
+				return printList(o.Env, "policies", render.Policies)
 			}
 			if len(args) == 1 {
 				if err := o.positional(args[0]); err != nil {
@@ -117,7 +117,7 @@ func (o *simulateQueueOptions) launched() bool {
 
 // rules returns the flags that cannot be combined.
 func (o *simulateQueueOptions) rules() []cli.Rule {
-	const ofAgent = "agent runs inmodel outmodel logs"
+	const ofAgent = "algorithm runs inmodel outmodel logs"
 	return slices.Concat([]cli.Rule{
 		{If: !o.launched(), Flags: ofAgent, Requires: "the agent of --options, without --policy"},
 		{If: o.launched(), Flags: "window backfill placement", Conflict: "the agent of --options"},
@@ -150,7 +150,7 @@ func (o *simulateQueueOptions) stat(w *sweep.Workload) error {
 	if err != nil {
 		return cli.Usagef("--jobstat %s: %w", o.jobstat, err)
 	}
-	return o.Print(fmt.Sprintf("%v\n", v))
+	return o.PrintResult(fmt.Sprint(v), map[string]any{"statistic": o.jobstat, "value": v})
 }
 
 // queueRunner runs a simulation.

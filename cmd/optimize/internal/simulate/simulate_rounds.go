@@ -54,7 +54,7 @@ printed.`,
   optimize simulate rounds --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return render.Policies(o.Stdout)
+				return printList(o.Env, "policies", render.Policies)
 			}
 			return o.run()
 		},

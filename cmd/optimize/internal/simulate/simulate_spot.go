@@ -57,7 +57,7 @@ func (f *spotFlags) rules(traces string) []cli.Rule {
 	const both = "spot-usd-hour on-demand-usd-hour"
 	given := f.Changed(strings.Fields(both)...)
 	return []cli.Rule{
-		{If: traces != "", Flags: "availability zones tick", Conflict: traces},
+		{If: traces != "", Flags: "availability zone-count tick", Conflict: traces},
 		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
 		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
 		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
@@ -185,7 +185,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
   optimize simulate spot --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return o.listPolicies()
+				return printList(o.Env, "policies", listSpotPolicies)
 			}
 			return o.run()
 		},
@@ -202,12 +202,13 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	return cmd
 }
 
-func (o *simulateSpotOptions) listPolicies() error {
+func listSpotPolicies(w io.Writer) error {
 	var b strings.Builder
 	for _, m := range spot.Methods() {
-		fmt.Fprintf(&b, "%-10s %s; requires %s\n", m.Name, m.Does, m.Knows)
+		fmt.Fprintf(&b, "%-10s  %s; requires %s\n", m.Name, m.Does, m.Knows)
 	}
-	return o.Print(b.String())
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // market sets the capacity given by the flags and the tick at which the job starts.
