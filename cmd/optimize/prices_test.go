@@ -61,7 +61,7 @@ func TestPricesFitTheScreen(t *testing.T) {
 	want := `cloud:type         GPUs (GiB each)   vCPU   GiB    $/h  $/GPU-h  spot/h  dated       days
 aws:p4d.24xlarge   8×A100 40GB (40)    96  1152  21.96    2.745  9.830*  2026-07-20    12
 aws:p4de.24xlarge  8×A100 80GB (80)    96  1152  27.45    3.431          2026-07-20    12
-2 of 341 machines; days: age of the price on demand; * the price is older than 180 days
+2 of 341 machines; days: price age; * the price is older than 180 days
 `
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)

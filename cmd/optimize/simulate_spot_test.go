@@ -105,7 +105,7 @@ func TestSimulateSpotDefaults(t *testing.T) {
 		}
 	}
 	code, out, _ := w.run("simulate", "spot", "--list-policies")
-	if code != run.CodeDone || !strings.Contains(out, "uniform    Uniform Progress") {
+	if code != run.CodeDone || !strings.Contains(out, "uniform     Uniform Progress") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }

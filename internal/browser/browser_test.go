@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds the waits of a test; it expires only if the test fails.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // binary builds optimize once.
 var binary string

@@ -66,7 +66,9 @@ func (o *priceListOptions) run(given cli.Options) error {
 		o.format = "json"
 	}
 	if err := errors.Join(cli.WantOne("format", o.format, "text", "json", "csv"), cli.WantOne("sort", o.sort, "hourly", "per-gpu", "name"),
-		given.Want("max-hourly", o.maxHourly > 0, "USD above 0")); err != nil {
+		given.Want("max-hourly", o.maxHourly > 0, "USD above 0"), given.Want("min-gpus", o.filter.MinGPUs >= 0, "0 or more"),
+		given.Want("min-cpus", o.filter.MinCPUs >= 0, "0 or more"), given.Want("min-memory", o.filter.MinMemory >= 0, "0 or more"),
+		given.Want("min-gpu-memory", o.filter.MinGPUMemory >= 0, "0 or more")); err != nil {
 		return cli.Usage(err)
 	}
 	o.filter.MaxHourly = cost.USD(o.maxHourly)

@@ -98,7 +98,7 @@ func printOffers(e *cli.Env, offers []cost.Offer, of int) error {
 	if e.Quiet {
 		return nil
 	}
-	foot := fmt.Sprintf("%d of %d machines; days: age of the price on demand", len(offers), of)
+	foot := fmt.Sprintf("%d of %d machines; days: price age", len(offers), of)
 	if strings.Contains(table, "*") {
 		foot += fmt.Sprintf("; * the price is older than %.0f days", cost.StaleAfter.Hours()/24)
 	}

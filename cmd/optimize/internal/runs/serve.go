@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -69,6 +70,9 @@ token in the file serve.token of the state directory; the printed link logs a br
 
 // run serves the page until the user interrupts it, which is its normal end.
 func (o *serveOptions) run() error {
+	if slices.Contains(o.hosts, "") {
+		return cli.Usagef("--hostname: the name is empty")
+	}
 	p, err := openPage(o.Env, "listen", o.listen, o.private, o.hosts, o.results)
 	if err != nil {
 		return err
