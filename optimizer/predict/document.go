@@ -219,7 +219,7 @@ func (a *Answer) cut(list []int) []int {
 // table returns a table of options, optionally with the cost of interruptions.
 func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	unit, limited := timeUnit(a.median()), a.Question.limits().any()
-	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", "of", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
+	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", "priced", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
 	if limited {
 		t.Columns = append(t.Columns, page.Right("keeps")...)
 	}

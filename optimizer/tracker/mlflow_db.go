@@ -17,11 +17,11 @@ import (
 	"trainopt/internal/regular"
 )
 
-// ErrNoStore reports an SQLite database without the tables of MLflow.
-var ErrNoStore = errors.New("it is an SQLite database without runs of MLflow")
+// errNoStore reports an SQLite database without the tables of MLflow.
+var errNoStore = errors.New("it is an SQLite database without runs of MLflow")
 
-// IsSQLite reports whether a file is an SQLite database, as in mlflow.db.
-func IsSQLite(path string) bool {
+// isSQLite reports whether a file is an SQLite database, as in mlflow.db.
+func isSQLite(path string) bool {
 	f, err := regular.Open(path, math.MaxInt64)
 	if err != nil {
 		return false
@@ -32,9 +32,23 @@ func IsSQLite(path string) bool {
 	return err == nil && bytes.Equal(head, []byte("SQLite format 3\x00"))
 }
 
-// UnpackMLflow writes the runs of an SQLite store of MLflow (mlflow.db) that are not deleted to a directory, in the layout
-// of a file store: EXPERIMENT/RUN. The database is opened read-only. A database of another program is ErrNoStore.
-func UnpackMLflow(path, dir string) error {
+// UnpackMLflow writes the runs of an SQLite store of MLflow (mlflow.db) that are not deleted to a new temporary directory,
+// in the layout of a file store: EXPERIMENT/RUN. The database is opened read-only. It returns "" for a file that is not an
+// SQLite database, and an error for the database of another program. The caller removes the directory.
+func UnpackMLflow(path string) (dir string, err error) {
+	if !isSQLite(path) {
+		return "", nil
+	}
+	if dir, err = os.MkdirTemp("", "optimize-import-"); err != nil {
+		return "", err
+	}
+	if err := unpack(path, dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return dir, nil
+}
+
+func unpack(path, dir string) error {
 	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"mode": {"ro"}, "_pragma": {"busy_timeout(5000)"}}.Encode()}
 	db, err := sql.Open("sqlite", source.String())
 	if err != nil {
@@ -46,7 +60,7 @@ func UnpackMLflow(path, dir string) error {
 		return err
 	}
 	if tables < 3 {
-		return ErrNoStore
+		return errNoStore
 	}
 	runs := 0
 	err = each(db, "SELECT run_uuid, experiment_id, start_time FROM runs WHERE lifecycle_stage = 'active'", nil, func(row []string) error {
@@ -57,7 +71,7 @@ func UnpackMLflow(path, dir string) error {
 		return unpackRun(db, row[0], filepath.Join(dir, row[1], row[0]), row[2])
 	})
 	if err == nil && runs == 0 {
-		err = ErrNoStore
+		err = errNoStore
 	}
 	return err
 }

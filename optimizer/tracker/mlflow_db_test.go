@@ -36,11 +36,11 @@ func TestUnpackMLflow(t *testing.T) {
 		"INSERT INTO runs VALUES ('aa', 'one', 1700000000000, 'active', 7), ('bb', 'gone', 1, 'deleted', 7), ('../out', 'evil', 1, 'active', 7)",
 		"INSERT INTO params VALUES ('batch_size', '32', 'aa'), ('../../evil', 'x', 'aa')",
 		"INSERT INTO metrics VALUES ('loss', 0.5, 1700000002000, 'aa', 2, 0), ('loss', 1.5, 1700000001000, 'aa', 1, 0), ('system/cpu', 0, 1700000001000, 'aa', 0, 1), ('loss', 9, 1, 'bb', 1, 0)")
-	if !IsSQLite(path) {
+	if !isSQLite(path) {
 		t.Error("not recognised")
 	}
 	dir := t.TempDir()
-	if err := UnpackMLflow(path, dir); err != nil {
+	if err := unpack(path, dir); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestUnpackMLflow(t *testing.T) {
 }
 
 func TestUnpackOthers(t *testing.T) {
-	if err := UnpackMLflow(store(t), t.TempDir()); !errors.Is(err, ErrNoStore) {
+	if err := unpack(store(t), t.TempDir()); !errors.Is(err, errNoStore) {
 		t.Errorf("no runs: %v", err)
 	}
 	other := filepath.Join(t.TempDir(), "other.db")
@@ -74,14 +74,14 @@ func TestUnpackOthers(t *testing.T) {
 	if err := db.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := UnpackMLflow(other, t.TempDir()); !errors.Is(err, ErrNoStore) {
+	if err := unpack(other, t.TempDir()); !errors.Is(err, errNoStore) {
 		t.Errorf("another database: %v", err)
 	}
 	cut := filepath.Join(t.TempDir(), "cut.db")
 	if err := os.WriteFile(cut, []byte("SQLite format 3\x00 and no more"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := UnpackMLflow(cut, t.TempDir()); err == nil || errors.Is(err, ErrNoStore) {
+	if err := unpack(cut, t.TempDir()); err == nil || errors.Is(err, errNoStore) {
 		t.Errorf("a damaged database: %v", err)
 	}
 }

@@ -224,16 +224,12 @@ func expand(e *cli.Env, paths []string) (out []storedRun, done func(), err error
 	var errs []error
 	for _, path := range paths {
 		from, unpacked := e.Path(path), ""
-		if tracker.IsSQLite(from) {
-			dir, err := os.MkdirTemp("", "optimize-import-")
-			if err == nil {
-				temporary = append(temporary, dir)
-				err = tracker.UnpackMLflow(from, dir)
-			}
-			if err != nil {
-				errs = append(errs, fmt.Errorf("import: read store of MLflow %s: %w", path, err))
-				continue
-			}
+		switch dir, err := tracker.UnpackMLflow(from); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("import: read store of MLflow %s: %w", path, err))
+			continue
+		case dir != "":
+			temporary = append(temporary, dir)
 			from, unpacked = dir, dir
 		}
 		found := trainlog.RunsIn(from)
