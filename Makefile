@@ -89,7 +89,7 @@ problems: check-go
 
 # Train the embedded agent in simulation, on jobs drawn from the embedded models. Five minutes of one core.
 agent: build
-	$(BIN) pretrain --env training --agent conditioned --seed 1 --out optimizer/plan/agent.bin --curves bin/agent.html --curves bin/agent.csv
+	$(BIN) pretrain --env training --algorithm conditioned --seed 1 --output optimizer/plan/agent.bin --curves bin/agent.html --curves bin/agent.csv
 
 # Train the embedded sub-scheduler for placement. Half a minute of one core. The commands that train the two agents for
 # queues are listed in simulator/ancestors/rlscheduler/agent.go.

@@ -174,6 +174,30 @@ func (r Rates) Validate() error {
 // StaleAfter is the age from which a price causes a warning.
 const StaleAfter = 180 * 24 * time.Hour
 
+// PriceAge returns the age of a price of a date (YYYY-MM-DD) on a day in whole days, and whether it exceeds StaleAfter.
+// It is not known for an invalid or future date.
+func PriceAge(dated string, on time.Time) (days int, stale, known bool) {
+	day, err := time.Parse(time.DateOnly, dated)
+	if err != nil || on.Before(day) {
+		return 0, false, false
+	}
+	return int(on.Sub(day).Hours() / 24), on.Sub(day) > StaleAfter, true
+}
+
+// AgeWords describes the age of a price of a date (YYYY-MM-DD) on a day, to follow that date: ", 12 days old", and in
+// addition ": more than 180" after StaleAfter. It returns "" for an unknown or future date, or a day that is zero.
+func AgeWords(dated string, on time.Time) string {
+	days, stale, known := PriceAge(dated, on)
+	if !known {
+		return ""
+	}
+	words := fmt.Sprintf(", %d days old", days)
+	if stale {
+		words += fmt.Sprintf(": more than %.0f", StaleAfter.Hours()/24)
+	}
+	return words
+}
+
 // Warnings returns warnings about valid rates: dated more than StaleAfter before the given day or in the future, an
 // assumption, unit prices more than ten times the usual ones. It returns nil if there are none.
 func (r Rates) Warnings(on time.Time) []string {

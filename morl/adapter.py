@@ -1,7 +1,7 @@
 """Serves an environment to `optimize pretrain --env process:COMMAND`, one JSON object per line on standard input and output.
 
     optimize pretrain adapter > environment.py
-    optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --agent envelope
+    optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --algorithm envelope
 
 The argument is the name of an environment of MO-Gymnasium (pip install mo-gymnasium). For an environment of your own, import
 this file and call serve() with an object like those of Gymnasium: reset(seed=…) returns (observation, info), step(action)

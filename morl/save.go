@@ -11,7 +11,7 @@ import (
 )
 
 // ErrForeign reports a saved agent of another kind or shape.
-var ErrForeign = errors.New("saved by an other kind of agent")
+var ErrForeign = errors.New("saved by another kind of agent")
 
 // header precedes the networks of a saved agent and identifies its kind and shape.
 type header struct {

@@ -247,7 +247,7 @@ func TestClusterRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		"policy srtf":                                "optimize cluster serve",
 		"drain":                                      "optimize cluster serve",
-		"cancel 3":                                   "optimize cluster serve",
+		"cancel 3":                                   "optimize cluster jobs",
 		"serve --policy srt":                         "nearest known is srtf",
 		"serve --round 5ms":                          "at least 1s",
 		"serve --devices a100":                       "TYPE=N",

@@ -50,7 +50,7 @@ func TestComparePlacementAliases(t *testing.T) {
 	w.write("batches.csv", "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n")
 	for _, line := range []string{
 		"--policies exact,random --seeds 0:1 --sizes 20 --nodes 6", "--methods exact,random --groups 0:1 --batch batches.csv --nodes 6",
-		"--methods exact,random --batch batches.csv --nodes 6 --predictor forest --format markdown", "--methods exact --sizes 20 --groups 3 --nodes 6 --max-nodes 5 --objective slo --out page.html",
+		"--methods exact,random --batch batches.csv --nodes 6 --predictor forest --format markdown", "--methods exact --sizes 20 --groups 3 --nodes 6 --max-nodes 5 --objective slo --output page.html",
 	} {
 		if code, out, errs := w.run(append([]string{"compare", "placement"}, strings.Fields(line)...)...); code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d\n%s%s", line, code, out, errs)

@@ -57,7 +57,7 @@ func TestCompareRoundsDeterministic(t *testing.T) {
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	for name, load := range map[string][]string{
-		"rates":  {"--rates", "0:0.4:3", "--window", "10:30", "--cluster", "v100=2,p100=2", "--cluster", "v100=3,k80=2", "--priorities"},
+		"rates":  {"--arrival-rates", "0:0.4:3", "--window", "10:30", "--cluster", "v100=2,p100=2", "--cluster", "v100=3,k80=2", "--priorities"},
 		"static": {"--static", "5,10", "--slos", "--duration", "2h"},
 		"trace":  {"--trace", "jobs.trace", "--cluster", "v100=2,k80=2", "--compat"},
 	} {
@@ -82,7 +82,7 @@ func TestCompareRoundsDeterministic(t *testing.T) {
 // TestCompareRoundsNotStable checks that an unstable load has no figures but a reason, and that the other loads have
 // figures.
 func TestCompareRoundsNotStable(t *testing.T) {
-	code, out, errs := newWorld(t).run("compare", "rounds", "--policies", "fifo_perf", "--rates", "0.01,2,3", "--window", "300:400", "--cluster", "v100=1", "--backlog", "8", "--seeds", "0", "--json", "--fairness=false")
+	code, out, errs := newWorld(t).run("compare", "rounds", "--policies", "fifo_perf", "--arrival-rates", "0.01,2,3", "--window", "300:400", "--cluster", "v100=1", "--backlog", "8", "--seeds", "0", "--json", "--fairness=false")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -129,18 +129,18 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--policies fifo,fifo":                      "named twice",
 		"--policies fifo --against gandiva":         `--against "gandiva"`,
 		"--seeds x":                                 "want A:B",
-		"--rates 1:2":                               "want A:B:N",
-		"--rates 2,1":                               "ascending",
-		"--rates 0":                                 "above 0",
-		"--rates 1:2:x":                             "want A:B:N",
-		"--rates 1:2:100000":                        "at most",
-		"--rates NaN":                               "above 0",
+		"--arrival-rates 1:2":                       "want A:B:N",
+		"--arrival-rates 2,1":                       "ascending",
+		"--arrival-rates 0":                         "above 0",
+		"--arrival-rates 1:2:x":                     "want A:B:N",
+		"--arrival-rates 1:2:100000":                "at most",
+		"--arrival-rates NaN":                       "above 0",
 		"--static 2.5":                              "2.5 is not a number of jobs",
-		"--static 3 --rates 1":                      "--static cannot be combined with --rates",
-		"--static 3 --window 1:2":                   "--window requires --rate",
+		"--static 3 --arrival-rates 1":              "--static cannot be combined with --arrival-rates",
+		"--static 3 --window 1:2":                   "--window requires --arrival-rate",
 		"--cluster v100=2 --cluster v100=2":         "named twice",
 		"--cluster v101=2":                          "did you mean v100",
-		"--trace jobs.trace --rates 3":              "--rates cannot be combined with --trace",
+		"--trace jobs.trace --arrival-rates 3":      "--arrival-rates cannot be combined with --trace",
 		"--trace jobs.trace --cluster v100=1,k80=1": "job 1 asks for 2 devices",
 		"--trace nowhere":                           "--trace",
 		"--processes 0":                             "--processes 0",
@@ -152,7 +152,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 		"--figure 8 --points 0":                     "--points 0",
 		"--figure 8 --policies srtf":                `figure 8 has no line of "srtf"`,
 		"--figure runtime --policies fifo":          "--policies cannot be combined with --figure runtime",
-		"--figure 8 --rates 1":                      "--rates cannot be combined with --figure",
+		"--figure 8 --arrival-rates 1":              "--arrival-rates cannot be combined with --figure",
 		"--figure runtime --window 1:2":             "--window cannot be combined with --figure runtime",
 		"--format pdf":                              "want one of csv, html, json, markdown, text",
 		"--window-start 4000 --window-end 5000":     "here it is --window A:B",
@@ -174,7 +174,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 func TestCompareRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
-	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--rates", "4,5", "--window", "400000:500000", "--json")
+	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--arrival-rates", "4,5", "--window", "400000:500000", "--json")
 	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}

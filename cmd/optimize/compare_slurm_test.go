@@ -51,11 +51,11 @@ func ownRuntime(t *testing.T) {
 // TestCompareOnSlurm: the tasks of an array give the same bytes as this process.
 func TestCompareOnSlurm(t *testing.T) {
 	for name, args := range map[string]string{
-		"queue":          "queue --policies fcfs,saf --seeds 0:3 --jobs-count 200",
-		"front of queue": "queue --policies fcfs,saf --backfill none,easy --seeds 0:1 --jobs-count 200 --front",
+		"queue":          "queue --policies fcfs,saf --seeds 0:3 --job-count 200",
+		"front of queue": "queue --policies fcfs,saf --backfill none,easy --seeds 0:1 --job-count 200 --front",
 		"pairs":          "queue --figure hdeeprm",
 		"rounds":         "rounds --policies fifo,fifo_perf --static 6,12 --cluster v100=3,k80=3 --seeds 0:1",
-		"unstable":       "rounds --policies fifo --rates 1,40 --window 40:60 --cluster v100=1 --seeds 0 --backlog 2 --fairness=false",
+		"unstable":       "rounds --policies fifo --arrival-rates 1,40 --window 40:60 --cluster v100=1 --seeds 0 --backlog 2 --fairness=false",
 		"spot":           "spot --policies on-demand,greedy --seeds 0:1 --starts 2 --slack 1.15,2",
 		"training":       "training --policies user,oracle,model --seeds 3:4 --jobs 2 --prefer cost",
 		"recurring":      "training --kinds zeus --policies user,oracle,bandit --seeds 0:1 --recurrences 20",
@@ -132,7 +132,7 @@ func TestCompareOnSlurmInterrupted(t *testing.T) {
 			}
 		}
 	}()
-	code, _, errs := w.run("compare", "queue", "--policies", "rollout", "--seeds", "0:1", "--jobs-count", "5000", "--engine", "slurm")
+	code, _, errs := w.run("compare", "queue", "--policies", "rollout", "--seeds", "0:1", "--job-count", "5000", "--engine", "slurm")
 	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -169,7 +169,7 @@ func TestCompareOnSlurmRefuses(t *testing.T) {
 		"--engine cannot be combined with":     {run.CodeUsage, "compare rounds --figure runtime --engine slurm"},
 		"--engine cannot be combined with --f": {run.CodeUsage, "compare training --figure slamorl --engine slurm"},
 		"--engine cannot be combined with --m": {run.CodeUsage, "compare queue --metrics a,b --engine slurm"},
-		"--agent is required":                  {run.CodeUsage, "pretrain --env problem:deep-sea-treasure --engine slurm"},
+		"--algorithm is required":              {run.CodeUsage, "pretrain --env problem:deep-sea-treasure --engine slurm"},
 	} {
 		code, out, errs := w.run(strings.Fields(c.args)...)
 		if code != c.code || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
@@ -191,7 +191,7 @@ func TestPretrainOnSlurm(t *testing.T) {
 			w := newWorld(t)
 			var files [2]string
 			for i, engine := range []string{"local", "slurm"} {
-				code, out, errs := w.run(append(strings.Fields("pretrain "+args), "--out", engine, "--curves", engine+".csv", "--engine", engine)...)
+				code, out, errs := w.run(append(strings.Fields("pretrain "+args), "--output", engine, "--curves", engine+".csv", "--engine", engine)...)
 				data, err := os.ReadFile(filepath.Join(w.dir, engine))
 				if code != run.CodeDone || err != nil || !strings.Contains(out, "file               "+engine) {
 					t.Fatalf("%s: exit %d, %v: %s%s", engine, code, err, out, errs)
@@ -201,7 +201,7 @@ func TestPretrainOnSlurm(t *testing.T) {
 			if files[0] != files[1] {
 				t.Error("another agent on Slurm")
 			}
-			if code, _, errs := w.run(append(strings.Fields("pretrain "+args), "--out", "absent/file", "--engine", "slurm")...); code != run.CodeUsage {
+			if code, _, errs := w.run(append(strings.Fields("pretrain "+args), "--output", "absent/file", "--engine", "slurm")...); code != run.CodeUsage {
 				t.Errorf("exit %d: %s: want a refusal before the job is submitted", code, errs)
 			}
 		})
@@ -218,7 +218,7 @@ func TestSweepInLab(t *testing.T) {
 	}
 	ownRuntime(t)
 	w := newWorld(t)
-	base := strings.Fields("compare queue --policies fcfs,rollout --seeds 0:5 --jobs-count 300 --json")
+	base := strings.Fields("compare queue --policies fcfs,rollout --seeds 0:5 --job-count 300 --json")
 	code, here, errs := w.run(base...)
 	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)

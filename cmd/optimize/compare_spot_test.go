@@ -58,7 +58,7 @@ func TestCompareSpotTraces(t *testing.T) {
 	w.write("traces/a/one.json", hourlyTrace("0011100110011100"))
 	w.write("traces/a/two.json", hourlyTrace("1100000000110011"))
 	w.write("traces/three.json", hourlyTrace("1110001110001100"))
-	args := []string{"compare", "spot", "--traces", "traces", "--work", "4h", "--slack", "1.5", "--starts", "4", "--policies", "greedy,uniform_progress,optimum"}
+	args := []string{"compare", "spot", "--trace", "traces", "--work", "4h", "--slack", "1.5", "--starts", "4", "--policies", "greedy,uniform_progress,optimum"}
 	code, out, errs := w.run(args...)
 	for _, want := range []string{"12 cases from 3 seeds", "uniform", "share of the gap from greedy", "3 traces, 4 starting times in each", "aws:p3.2xlarge: 0.92 USD/h", "3 of 12 jobs may continue beyond"} {
 		if code != run.CodeDone || errs != "" || !strings.Contains(out, want) {
@@ -68,7 +68,7 @@ func TestCompareSpotTraces(t *testing.T) {
 	if code, out, errs := w.run(append(args, "--together", "--format", "csv")...); code != run.CodeDone || errs != "" || !strings.Contains(out, "cost_share") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
-	if code, _, errs := w.run(append(args, "--together", "--out", "page.html", "--slack", "1.3,2")...); code != run.CodeDone || errs != "" {
+	if code, _, errs := w.run(append(args, "--together", "--output", "page.html", "--slack", "1.3,2")...); code != run.CodeDone || errs != "" {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if data, err := os.ReadFile(filepath.Join(w.dir, "page.html")); err != nil || !strings.Contains(string(data), "Cost by deadline") {
@@ -89,10 +89,10 @@ func TestCompareSpotRefusals(t *testing.T) {
 		"--starts 0":                          "--starts 0",
 		"--processes 0":                       "--processes 0",
 		"--seeds 5:1":                         "--seeds",
-		"--together":                          "--together requires --traces",
-		"--traces nowhere":                    "--traces nowhere",
-		"--traces one.json --seeds 0:3":       "no policy is random",
-		"--traces one.json --tick 1m":         "--tick cannot be combined with --traces",
+		"--together":                          "--together requires --trace",
+		"--trace nowhere":                     "--trace nowhere",
+		"--trace one.json --seeds 0:3":        "no policy is random",
+		"--trace one.json --tick 1m":          "--tick cannot be combined with --trace",
 		"--availability 1:2:3":                "want UP:DOWN",
 		"--spot-usd-hour 1":                   "--spot-usd-hour requires --on-demand-usd-hour",
 		"--format pdf":                        "want one of",

@@ -16,7 +16,7 @@ import (
 
 func TestCompareTrainingJSON(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run("compare", "training", "--policies", "user,oracle,model", "--seeds", "3:4", "--jobs", "2", "--prefer", "cost", "--json", "--jobs-out", "jobs.csv")
+	code, out, errs := w.run("compare", "training", "--policies", "user,oracle,model", "--seeds", "3:4", "--job-count", "2", "--prefer", "cost", "--json", "--jobs-out", "jobs.csv")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -57,9 +57,9 @@ func TestCompareTrainingJSON(t *testing.T) {
 
 func TestCompareTrainingFormats(t *testing.T) {
 	w := newWorld(t)
-	base := []string{"compare", "training", "--policies", "user,oracle", "--seeds", "0:1", "--jobs", "2"}
+	base := []string{"compare", "training", "--policies", "user,oracle", "--seeds", "0:1", "--job-count", "2"}
 	for file, want := range map[string]string{"c.html": "<!DOCTYPE html>", "c.csv": "kind,table,metric", "c.md": "# Decisions", "c.json": `"schema": 1`, "c.txt": "95 % interval"} {
-		if code, out, errs := w.run(append(base, "--out", file)...); code != run.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--output", file)...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		data, err := os.ReadFile(filepath.Join(w.dir, file))
@@ -87,13 +87,13 @@ func TestCompareRefusals(t *testing.T) {
 		"compare training --policies user,user":            "named twice",
 		"compare training --policies user --against model": `--against "model"`,
 		"compare training --prefer speed":                  "--prefer",
-		"compare training --jobs 0":                        "--jobs 0",
+		"compare training --job-count 0":                   "--job-count 0",
 		"compare training --kinds other":                   "want train, held-out, sia, all or zeus",
 		"compare training --kinds sia":                     "--profiles DIR",
 		"compare training --profiles nowhere":              "--profiles",
 		"compare training --eta 0.5":                       "--eta requires --kinds zeus",
 		"compare training --recurrences 3":                 "--recurrences requires --kinds zeus",
-		"compare training --kinds zeus --jobs 3":           "--jobs cannot be combined with --kinds zeus",
+		"compare training --kinds zeus --job-count 3":      "--job-count cannot be combined with --kinds zeus",
 		"compare training --kinds zeus --prefer cost":      "--prefer cannot be combined with --kinds zeus",
 		"compare training --kinds zeus --agent a=b":        "--agent cannot be combined with --kinds zeus",
 		"compare training --kinds zeus --policies model":   `"model" is unknown for recurring jobs, want one of bandit, grid`,
@@ -124,7 +124,7 @@ func TestCompareAgents(t *testing.T) {
 		}
 	}
 	write("a.bin", data)
-	code, out, errs := w.run("compare", "training", "--agent", "mine=a.bin", "--policies", "morl,mine", "--seeds", "0", "--jobs", "2", "--prefer", "cost", "--json")
+	code, out, errs := w.run("compare", "training", "--agent", "mine=a.bin", "--policies", "morl,mine", "--seeds", "0", "--job-count", "2", "--prefer", "cost", "--json")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -144,7 +144,7 @@ func TestCompareAgents(t *testing.T) {
 
 	write("corrupt.bin", append(slices.Clone(data[:len(data)-1]), data[len(data)-1]^1))
 	write("short.bin", data[:100])
-	if code, _, errs := w.run(learn("--steps", "20", "--measure", "20", "--out", "foreign.bin")...); code != run.CodeDone {
+	if code, _, errs := w.run(learn("--steps", "20", "--measure", "20", "--output", "foreign.bin")...); code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	for line, want := range map[string]string{
@@ -236,7 +236,7 @@ func TestCompareInterrupted(t *testing.T) {
 	for signal, want := range map[os.Signal]run.Code{syscall.SIGINT: run.CodeInterrupt, syscall.SIGTERM: run.CodeTerminated} {
 		w := newWorld(t)
 		w.signals <- signal
-		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--jobs", "50")
+		code, _, errs := w.run("compare", "training", "--policies", "model", "--seeds", "0:200", "--job-count", "50")
 		if code != want || !strings.Contains(errs, "stopped by ") {
 			t.Errorf("%v: exit %d, want %d: %s", signal, code, want, errs)
 		}

@@ -91,7 +91,7 @@ func TestParetoOfARun(t *testing.T) {
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
-	code, rec, errs := w.record("--train", script, "--epochs", "30", "--prefer", "time", "--cpu-hour", "3.6", "--gb-hour", "0")
+	code, rec, errs := w.record("--train", script, "--epochs", "30", "--prefer", "time", "--cpu-hour", "3.6", "--gib-hour", "0")
 	if code != run.CodeDone {
 		t.Fatalf("exit %d\n%s", code, errs)
 	}
@@ -102,7 +102,7 @@ func TestParetoOfARun(t *testing.T) {
 	if f.Source != "run" || len(f.Points) != len(rec.Plan.Candidates) || f.Preference["time"] != 1 {
 		t.Errorf("%+v: want the %d candidates of the run, by its own preference", f, len(rec.Plan.Candidates))
 	}
-	again := w.front(rec.RunID, "--model", "--cpus", "1:8", "--cpu-hour", "1", "--prefer", "cost")
+	again := w.front(rec.RunID, "--from-model", "--cpus", "1:8", "--cpu-hour", "1", "--prefer", "cost")
 	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs > 2 {
 		t.Errorf("%+v: want a prediction for each of 8 CPU counts, and one of the least, at most what was measured, chosen by cost", again)
 	}
@@ -113,7 +113,7 @@ func TestParetoOfARun(t *testing.T) {
 		t.Errorf("%+v: want the run and the log as two points", g)
 	}
 	code, _, errs = w.run("pareto", "latest", "--budget", "1")
-	if code != run.CodeUsage || !strings.Contains(errs, "--budget") || !strings.Contains(errs, "--model") {
+	if code != run.CodeUsage || !strings.Contains(errs, "--budget") || !strings.Contains(errs, "--from-model") {
 		t.Errorf("exit %d, %s: want to be told of --model", code, errs)
 	}
 }
@@ -139,7 +139,7 @@ func TestParetoRefuses(t *testing.T) {
 		"unknown format":      {[]string{logs[0], "--format", "pdf"}, "svg"},
 		"price no number":     {[]string{logs[0], "--gpu-hour", "much"}, "--gpu-hour"},
 		"price not plausible": {[]string{logs[0], "--gpu-hour", "-1"}, "negative"},
-		"model of a log":      {[]string{logs[0], "--model"}, "a single run"},
+		"model of a log":      {[]string{logs[0], "--from-model"}, "a single run"},
 		"negative CPUs":       {[]string{"bare.csv", "--cpus", "-2"}, "--cpus"},
 		"two prices":          {[]string{logs[0], "--instance", "aws:p4d.24xlarge", "--gpu-hour", "1"}, "cannot be combined"},
 		"unknown flag":        {[]string{logs[0], "--prefr", "time"}, "--prefer"},

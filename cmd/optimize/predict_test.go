@@ -130,7 +130,7 @@ func TestPredictLikeRun(t *testing.T) {
 	for name, args := range map[string][]string{
 		"the run":               {"--like", "latest"},
 		"the run, here, as AWS": {"--like", "latest", "--here"},
-		"the run, here":         {"--like", "latest", "--here", "--cpu-hour", "0.05", "--gb-hour", "0.004"},
+		"the run, here":         {"--like", "latest", "--here", "--cpu-hour", "0.05", "--gib-hour", "0.004"},
 		"its script":            {"--script", script},
 		"an instance":           {"--like", "latest", "--instance", "aws:m7i.xlarge"},
 		"the script, by epochs": {"--script", script, "--epochs", "8"},
@@ -252,7 +252,7 @@ func TestPredictRefusals(t *testing.T) {
 		"--model a --epochs -1":           "--epochs \"-1\": want a number above 0",
 		"--model a --epochs 1e999":        "--epochs",
 		"--model a --params 12Q":          "--params \"12Q\"",
-		"--model a --batch 0":             "--batch \"0\"",
+		"--model a --batch 0":             "--batch-size \"0\"",
 		"--model a --data-count nan":      "--data-count \"nan\"",
 		"--model a --deadline -3h":        "--deadline \"-3h\"",
 		"--model a --deadline soon":       "--deadline \"soon\"",

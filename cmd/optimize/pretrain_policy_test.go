@@ -14,7 +14,7 @@ import (
 // containers.
 func TestPretrainPlacement(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run("pretrain", "--env", "placement", "--agent", "improved", "--steps", "64", "--out", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
+	code, out, errs := w.run("pretrain", "--env", "placement", "--algorithm", "improved", "--steps", "64", "--output", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
 	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -38,14 +38,14 @@ func TestPretrainPlacement(t *testing.T) {
 // TestPretrainPolicyRefuses checks that options of other environments are rejected before the training starts.
 func TestPretrainPolicyRefuses(t *testing.T) {
 	for args, want := range map[string]string{
-		"--env placement --agent metis":                      "unknown, nearest known is",
-		"--env placement --agent improved --gamma 0.5":       "--gamma cannot be combined with --env placement",
-		"--env placement --agent improved --steps 0":         "--steps 0: want 1 or more",
-		"--env placement --agent improved --out no/dir/m":    "cannot write",
-		"--env placement --agent improved --table none.csv":  "none.csv",
-		"--env training --agent conditioned --table metis":   "--table requires --env placement",
-		"--env place --agent improved":                       "nearest known is placement",
-		"--env placement --agent improved --curves pict.png": "want a name that ends in .csv or .html",
+		"--env placement --algorithm metis":                      "unknown, nearest known is",
+		"--env placement --algorithm improved --gamma 0.5":       "--gamma cannot be combined with --env placement",
+		"--env placement --algorithm improved --steps 0":         "--steps 0: want 1 or more",
+		"--env placement --algorithm improved --output no/dir/m": "cannot write",
+		"--env placement --algorithm improved --table none.csv":  "none.csv",
+		"--env training --algorithm conditioned --table metis":   "--table requires --env placement",
+		"--env place --algorithm improved":                       "nearest known is placement",
+		"--env placement --algorithm improved --curves pict.png": "want a name that ends in .csv or .html",
 	} {
 		t.Run(args, func(t *testing.T) {
 			w := newWorld(t)
@@ -66,8 +66,8 @@ func TestPretrainPolicyInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"absent", "empty", "binary", "folder"} {
-		for _, args := range []string{"--env placement --agent original --table ", "--env queue --agent ppo --trace ", "--env queue --agent ppo --resume "} {
-			code, _, errs := w.run(strings.Fields("pretrain --steps 1 --out x " + args + file)...)
+		for _, args := range []string{"--env placement --algorithm original --table ", "--env queue --algorithm ppo --trace ", "--env queue --algorithm ppo --resume "} {
+			code, _, errs := w.run(strings.Fields("pretrain --steps 1 --output x " + args + file)...)
 			if code != run.CodeUsage || !strings.Contains(errs, file) || strings.Count(errs, "\n") != 1 {
 				t.Errorf("%s%s: exit %d, %q: want 2 and a line that names the file", args, file, code, errs)
 			}
@@ -78,26 +78,26 @@ func TestPretrainPolicyInputs(t *testing.T) {
 // TestPretrainQueue checks that an agent for queues is trained, resumed and used in a simulation.
 func TestPretrainQueue(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--out", "q.policy")
+	code, out, errs := w.run("pretrain", "--env", "queue", "--algorithm", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--output", "q.policy")
 	if code != run.CodeDone || !strings.Contains(out, "generated for 64 processors") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
 	if code, out, errs := w.run("simulate", "queue", "--policy", "q.policy", "--backfill", "rlscheduler", "--jobs-count", "100"); code != run.CodeDone || !strings.Contains(out, "q.policy on") {
 		t.Errorf("simulate: exit %d: %s%s", code, out, errs)
 	}
-	if code, _, errs := w.run("pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--resume", "q.policy", "--out", "r.policy"); code != run.CodeDone {
+	if code, _, errs := w.run("pretrain", "--env", "queue", "--algorithm", "evolution", "--steps", "1", "--resume", "q.policy", "--output", "r.policy"); code != run.CodeDone {
 		t.Errorf("resume: exit %d: %s", code, errs)
 	}
 	w.write("broken.policy", "no policy")
 	for args, want := range map[string]string{
-		"--backfill easy":                "want none or rlscheduler",
-		"--resume broken.policy":         "broken.policy",
-		"--trace none.swf":               "none.swf",
-		"--table metis":                  "--table cannot be combined with --env queue",
-		"--procs 0":                      "--procs 0: want at least 1",
-		"--agent metis --out queue.file": "unknown, nearest known is",
+		"--backfill easy":                       "want none or rlscheduler",
+		"--resume broken.policy":                "broken.policy",
+		"--trace none.swf":                      "none.swf",
+		"--table metis":                         "--table cannot be combined with --env queue",
+		"--procs 0":                             "--procs 0: want at least 1",
+		"--algorithm metis --output queue.file": "unknown, nearest known is",
 	} {
-		if code, _, errs := w.run(append([]string{"pretrain", "--env", "queue", "--agent", "evolution", "--steps", "1", "--out", "x.policy"}, strings.Fields(args)...)...); code == run.CodeDone || !strings.Contains(errs, want) {
+		if code, _, errs := w.run(append([]string{"pretrain", "--env", "queue", "--algorithm", "evolution", "--steps", "1", "--output", "x.policy"}, strings.Fields(args)...)...); code == run.CodeDone || !strings.Contains(errs, want) {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
 	}

@@ -14,13 +14,13 @@ import (
 
 // learn returns a command line with a very short training.
 func learn(more ...string) []string {
-	return append([]string{"pretrain", "--env", "problem:deep-sea-treasure", "--agent", "conditioned", "--steps", "1200", "--measure", "400", "--hidden", "24", "--batch", "32"}, more...)
+	return append([]string{"pretrain", "--env", "problem:deep-sea-treasure", "--algorithm", "conditioned", "--steps", "1200", "--evaluate-every", "400", "--hidden", "24", "--minibatch", "32"}, more...)
 }
 
 // TestPretrain checks the agent file, the documented JSON and the curves.
 func TestPretrain(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run(learn("--seed", "4", "--out", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
+	code, out, errs := w.run(learn("--seed", "4", "--output", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
 	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -45,7 +45,7 @@ func TestPretrain(t *testing.T) {
 		t.Errorf("left behind: %v", left)
 	}
 	// The same seed gives an identical file.
-	if code, _, errs := w.run(learn("--seed", "4", "--out", "b.bin", "--quiet")...); code != run.CodeDone {
+	if code, _, errs := w.run(learn("--seed", "4", "--output", "b.bin", "--quiet")...); code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
 	a, _ := os.ReadFile(filepath.Join(w.dir, "a.bin"))
@@ -78,7 +78,7 @@ class Line:
         return [self.at / 5], [float(self.at) if end else 0.0, -1.0], end, False, {}
 environment.serve(Line(), state=1, actions=2, objectives=["gain", "time"])
 `)
-	args := []string{"pretrain", "--env", "process:python3 mine.py", "--agent", "conditioned", "--steps", "600", "--measure", "300", "--hidden", "16", "--batch", "32", "--json"}
+	args := []string{"pretrain", "--env", "process:python3 mine.py", "--algorithm", "conditioned", "--steps", "600", "--evaluate-every", "300", "--hidden", "16", "--minibatch", "32", "--json"}
 	code, out, errs := w.run(args...)
 	var got struct {
 		Objectives []string
@@ -89,7 +89,7 @@ environment.serve(Line(), state=1, actions=2, objectives=["gain", "time"])
 		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
 	}
 	args[2] = "process:python3 mine.py broken"
-	args = append(args, "--out", "b.agent")
+	args = append(args, "--output", "b.agent")
 	if code, _, errs := w.run(args...); code == run.CodeDone || !strings.Contains(errs, "ValueError: broken") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -106,7 +106,7 @@ func TestPretrainInterrupted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
 			w.signals <- s.signal
-			code, out, errs := w.run("pretrain", "--env", "problem:deep-sea-treasure", "--agent", "envelope", "--steps", "500000", "--hidden", "24", "--out", "my agent")
+			code, out, errs := w.run("pretrain", "--env", "problem:deep-sea-treasure", "--algorithm", "envelope", "--steps", "500000", "--hidden", "24", "--output", "my agent")
 			if code != s.code || !strings.Contains(errs, s.words) || !strings.Contains(errs, "continue with: optimize pretrain --resume 'my agent'") {
 				t.Fatalf("exit %d, %s\n%s", code, errs, out)
 			}
@@ -134,22 +134,22 @@ func TestPretrainBadInput(t *testing.T) {
 	w.write("text.agent", "not an agent")
 	w.write("deep-sea-treasure-envelope.agent", "keep me")
 	for says, args := range map[string]string{
-		"nearest known is problem:deep-sea-treasure":   "--env problem:deep-sea --agent envelope",
-		"nearest known is training":                    "--env trainin --agent envelope",
-		"nearest known is envelope":                    "--env training --agent enveloppe",
-		"--steps 0":                                    "--env training --agent envelope --steps 0",
-		"--steps -7":                                   "--env training --agent envelope --steps -7",
-		"--gamma 1.5":                                  "--env training --agent envelope --gamma 1.5",
-		"cannot write into its directory":              "--env training --agent envelope --out no/where.agent",
-		"ends in .csv or .html":                        "--env training --agent envelope --curves c.png",
+		"nearest known is problem:deep-sea-treasure":   "--env problem:deep-sea --algorithm envelope",
+		"nearest known is training":                    "--env trainin --algorithm envelope",
+		"nearest known is envelope":                    "--env training --algorithm enveloppe",
+		"--steps 0":                                    "--env training --algorithm envelope --steps 0",
+		"--steps -7":                                   "--env training --algorithm envelope --steps -7",
+		"--gamma 1.5":                                  "--env training --algorithm envelope --gamma 1.5",
+		"cannot write into its directory":              "--env training --algorithm envelope --output no/where.agent",
+		"ends in .csv or .html":                        "--env training --algorithm envelope --curves c.png",
 		"no agent file":                                "--resume text.agent",
 		"no such file":                                 "--resume nothing.agent",
-		"a problem has its own":                        "--env problem:fruit-tree-5 --agent envelope --actions 9",
-		"--resets sometimes":                           "--env training --agent envelope --resets sometimes",
-		"agent exists":                                 "--env problem:deep-sea-treasure --agent envelope",
-		"--profiles":                                   "--env training --agent envelope --profiles nowhere",
-		"nearest known is --steps":                     "--env training --agent envelope --step 5",
-		"--env is required":                            "--agent envelope",
+		"a problem has its own":                        "--env problem:fruit-tree-5 --algorithm envelope --actions 9",
+		"--resets sometimes":                           "--env training --algorithm envelope --resets sometimes",
+		"agent exists":                                 "--env problem:deep-sea-treasure --algorithm envelope",
+		"--profiles":                                   "--env training --algorithm envelope --profiles nowhere",
+		"nearest known is --steps":                     "--env training --algorithm envelope --step 5",
+		"--env is required":                            "--algorithm envelope",
 		"unknown command \"x\" of `optimize pretrain`": "x",
 	} {
 		code, out, errs := w.run(append([]string{"pretrain"}, strings.Fields(args)...)...)

@@ -37,7 +37,7 @@ ours,node-8,L4,2,24,32,128,0,2026-07-01,contract
 
 func TestPricesFitTheScreen(t *testing.T) {
 	w := newWorld(t)
-	for width, wants := range map[int][]string{0: {"$/GPU-h", "dated"}, 100: {"$/GPU-h", "dated"}, 96: {"dated"}, 80: {"spot/h"}} {
+	for width, wants := range map[int][]string{0: {"dated", "days"}, 100: {"dated", "days"}, 96: {"days"}, 80: {"spot/h"}} {
 		code, out, errs := w.prices(width, "list")
 		if code != run.CodeDone || errs != "" {
 			t.Fatalf("exit %d: %s", code, errs)
@@ -58,10 +58,10 @@ func TestPricesFitTheScreen(t *testing.T) {
 		}
 	}
 	_, out, _ := w.prices(0, "list", "--cloud", "aws", "--gpu", "a100", "--sort", "name")
-	want := `cloud:type         GPUs (GiB each)   vCPU   GiB    $/h  $/GPU-h  spot/h  dated
-aws:p4d.24xlarge   8×A100 40GB (40)    96  1152  21.96    2.745  9.830*  2026-07-20
-aws:p4de.24xlarge  8×A100 80GB (80)    96  1152  27.45    3.431          2026-07-20
-2 of 341 machines; * the price is older than 180 days
+	want := `cloud:type         GPUs (GiB each)   vCPU   GiB    $/h  $/GPU-h  spot/h  dated       days
+aws:p4d.24xlarge   8×A100 40GB (40)    96  1152  21.96    2.745  9.830*  2026-07-20    12
+aws:p4de.24xlarge  8×A100 80GB (80)    96  1152  27.45    3.431          2026-07-20    12
+2 of 341 machines; days: price age; * the price is older than 180 days
 `
 	if out != want {
 		t.Errorf("got\n%swant\n%s", out, want)

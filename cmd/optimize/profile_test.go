@@ -32,7 +32,7 @@ func TestProfileColocateAndPlace(t *testing.T) {
 	w.write("apps.yaml", profileSpec)
 	colocate := func(args ...string) string {
 		t.Helper()
-		code, out, errs := w.run(append(append([]string{"profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--out", "table.csv"}, quick...), args...)...)
+		code, out, errs := w.run(append(append([]string{"profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--output", "table.csv"}, quick...), args...)...)
 		if code != run.CodeDone {
 			t.Fatalf("exit %d: %s", code, errs)
 		}
@@ -89,7 +89,7 @@ func TestProfileInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.write("apps.yaml", profileSpec)
 	w.signals <- os.Interrupt
-	code, _, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--out", "table.csv")
+	code, _, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--output", "table.csv")
 	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C with 3 patterns not measured; the same command continues") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
@@ -109,11 +109,11 @@ func TestProfileReplay(t *testing.T) {
 	value := ",0.5,0.4,0.6,1,0.9,1.1,0.5,0.4,0.6,10"
 	blank := ",,,,,,,,,,"
 	w.write("full.csv", head+"\n2,0,3,0,0,"+value+blank+"\n0,2,3,0,0,"+blank+value+"\n1,1,3,0,0,"+value+value+"\n")
-	code, out, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--out", "part.csv", "--replay", "full.csv", "--sample", "80%")
+	code, out, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--output", "part.csv", "--replay", "full.csv", "--sample", "80%")
 	if code != run.CodeDone || !strings.Contains(out, "4 of 5 patterns") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)
 	}
-	if code, _, errs = w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "3", "--out", "x.csv", "--replay", "full.csv"); code == run.CodeDone || !strings.Contains(errs, "it is not among the replayed rows") {
+	if code, _, errs = w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "3", "--output", "x.csv", "--replay", "full.csv"); code == run.CodeDone || !strings.Contains(errs, "it is not among the replayed rows") {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 }
@@ -123,23 +123,23 @@ func TestProfileRefusals(t *testing.T) {
 	w.write("apps.yaml", profileSpec)
 	w.write("bad.yaml", "apps:\n- name: a\n  comand: x\n")
 	w.write("other.csv", "n_a,rps_a\n1,1\n")
-	full := "--spec apps.yaml --capacity 2 --out t.csv "
+	full := "--spec apps.yaml --capacity 2 --output t.csv "
 	for line, want := range map[string]string{
-		"":                                                        "name what to measure: colocate, place",
-		"programs":                                                `profile "programs": unknown, want colocate or place`,
-		"colocate":                                                "--spec is required",
-		"colocate --spec nowhere.yaml":                            "nowhere.yaml: no such file",
-		"colocate --spec bad.yaml":                                `line 3: unknown key "comand": nearest known is "command"`,
-		"colocate --spec apps.yaml":                               "--out is required",
-		"colocate --spec apps.yaml --out t.csv":                   "--capacity 0: want 1 to 255",
+		"":                             "name what to measure: colocate, place",
+		"programs":                     `profile "programs": unknown, want colocate or place`,
+		"colocate":                     "--spec is required",
+		"colocate --spec nowhere.yaml": "nowhere.yaml: no such file",
+		"colocate --spec bad.yaml":     `line 3: unknown key "comand": nearest known is "command"`,
+		"colocate --spec apps.yaml":    "--output is required",
+		"colocate --spec apps.yaml --output t.csv":                "--capacity 0: want 1 to 255",
 		"colocate " + full + "--sample 0":                         `--sample "0": want a share above 0`,
 		"colocate " + full + "--sample 140%":                      "at most 100%",
 		"colocate " + full + "--precision no":                     `--precision "no"`,
 		"colocate " + full + "--max-foreign -1":                   "--max-foreign",
-		"colocate " + full + "--budget soon":                      "--budget",
-		"colocate " + full + "--budget 0s":                        "--budget",
+		"colocate " + full + "--timeout soon":                     "--timeout",
+		"colocate " + full + "--timeout 0s":                       "--timeout",
 		"colocate " + full + "--replay nowhere":                   "--replay: read nowhere: no such file",
-		"colocate " + full + "--out other.csv":                    "--out: read other.csv: it has an app a, the specification has web, batch",
+		"colocate " + full + "--output other.csv":                 "--output: read other.csv: it has an app a, the specification has web, batch",
 		"colocate " + full + "extra":                              "extra",
 		"place --spec apps.yaml":                                  "--table is required",
 		"place --spec apps.yaml --table t.csv":                    "--nodes 0: want at least 1",
@@ -153,7 +153,7 @@ func TestProfileRefusals(t *testing.T) {
 		}
 	}
 	// A table that cannot be written is an error before anything is measured.
-	if code, _, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--out", "nowhere/t.csv"); code != run.CodeOurs || errs != "optimize: write table nowhere/t.csv: no such file or directory\n" {
+	if code, _, errs := w.run("profile", "colocate", "--spec", "apps.yaml", "--capacity", "2", "--output", "nowhere/t.csv"); code != run.CodeOurs || errs != "optimize: write table nowhere/t.csv: no such file or directory\n" {
 		t.Errorf("exit %d: %s", code, errs)
 	}
 	if code, out, _ := w.run("profile", "colocate", "--example"); code != run.CodeDone || !slices.Contains(strings.Split(out, "\n"), "apps:") {

@@ -243,11 +243,9 @@ func near(word string, known []string) string {
 }
 
 // wrapArgs makes a wrong number of arguments a usage error, and an unexpected word an unknown subcommand, and accepts
-// older names of common flags.
+// former names of flags.
 func wrapArgs(cmd *cobra.Command) {
-	if !cmd.Flags().HasFlags() { // a command without Options: the flags of every command have the same names there
-		cmd.Flags().SetNormalizeFunc(cli.Normalize)
-	}
+	cli.AcceptFormer(cmd)
 	if check := cmd.Args; check != nil {
 		cmd.Args = func(c *cobra.Command, args []string) error {
 			err := check(c, args)
@@ -257,14 +255,16 @@ func wrapArgs(cmd *cobra.Command) {
 			case c.HasSubCommands() && len(args) > 0:
 				return cli.Usagef("unknown command %q of `%s`: %s", args[0], c.CommandPath(), suggestCommand(c, args[0]))
 			}
-			problem := "missing argument"
+			problem, wanted, received := "missing argument", 0, 0
+			_, _ = fmt.Sscanf(err.Error(), "accepts %d arg(s), received %d", &wanted, &received)
 			switch text := err.Error(); {
 			case !strings.HasPrefix(text, "accepts ") && !strings.HasPrefix(text, "requires ") && !strings.HasPrefix(text, "unknown command "): // of the command itself, not of cobra
 				return cli.Usagef("%s: %w; see `%s --help`", c.Name(), err, c.CommandPath())
-			case len(args) > 0:
+			case len(args) > 0 && received >= wanted:
 				problem = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
 			}
-			return cli.Usagef("%s: %s: want %s; see `%s --help`", c.CommandPath(), problem, argumentsOf(c), c.CommandPath())
+			_, path, _ := strings.Cut(c.CommandPath(), " ")
+			return cli.Usagef("%s: %s: want %s; see `%s --help`", path, problem, argumentsOf(c), c.CommandPath())
 		}
 	}
 	for _, sub := range cmd.Commands() {

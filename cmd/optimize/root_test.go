@@ -1,11 +1,16 @@
 package main
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/cmd/optimize/internal/help"
 	"trainopt/optimizer/run"
 )
 
@@ -63,5 +68,69 @@ func TestSeveralScripts(t *testing.T) {
 	}
 	if strings.Count(out, "good") < 2 || !strings.Contains(out, "bad") {
 		t.Errorf("the summary does not name all three:\n%s", out)
+	}
+}
+
+// TestFlagsHaveOneMeaning checks that a name of a flag stands for values of one kind in all commands.
+func TestFlagsHaveOneMeaning(t *testing.T) {
+	kind := func(f *pflag.Flag) string {
+		name := help.Metavariable(f)
+		switch {
+		case f.Value.Type() == "bool":
+			return "bool"
+		case f.Value.Type() == "duration" || name == "DUR" || name == "DURATION":
+			return "duration"
+		case strings.HasPrefix(name, "FILE") || strings.HasPrefix(name, "DIR") || strings.HasSuffix(name, "=FILE"):
+			return "file"
+		}
+		return "text or number"
+	}
+	kinds := map[string]map[string]string{}
+	walk(newRoot(&cli.Env{}), func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if kinds[f.Name] == nil {
+				kinds[f.Name] = map[string]string{}
+			}
+			kinds[f.Name][kind(f)] = c.CommandPath()
+		})
+	})
+	for name, of := range kinds {
+		if len(of) > 1 {
+			t.Errorf("--%s has several meanings: %v", name, of)
+		}
+	}
+}
+
+// TestFormerFlags checks that former names of flags are accepted, and that the help shows the current ones only.
+func TestFormerFlags(t *testing.T) {
+	for line, name := range map[string]string{
+		"simulate rounds --policies": "list-policies", "simulate rounds --rate=1": "arrival-rate", "simulate rounds --jobs=x": "jobs-out",
+		"simulate queue --jobs=x": "jobs-out", "simulate queue --jobs_count=3": "job-count", "simulate queue --agent=ppo": "algorithm",
+		"simulate queue --nb-jobs=3": "job-count", "compare queue --starts=1": "window-starts", "simulate placement --methods": "list-methods",
+		"simulate placement --model=x": "agent", "simulate decision --devices=8": "device-count", "compare training --jobs=8": "job-count",
+		"compare rounds --rates=1": "arrival-rates", "simulate rounds --interval=1": "round", "compare spot --traces=x": "trace",
+		"pretrain --agent=x": "algorithm", "pretrain --rate=1": "learning-rate", "pretrain --batch=1": "minibatch", "predict --batch=8": "batch-size",
+		"predict --train=x.py": "script", "pareto --model": "from-model", "runs import --format=csv": "log-format", "runs import --gpu-model=T4": "gpu",
+		"serve --host=x": "hostname", "profile place --budget=1m": "timeout", "compare spot --out=x": "output", "train --gb-hour=1": "gib-hour",
+	} {
+		root := newRoot(&cli.Env{})
+		cmd, args, err := root.Find(strings.Fields(line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.ParseFlags(args); err != nil || !cmd.Flags().Changed(name) {
+			t.Errorf("%s: %v; --%s is not set", line, err, name)
+		}
+		former, _, _ := strings.Cut(strings.TrimPrefix(args[0], "--"), "=")
+		if text := cmd.UsageString(); !strings.Contains(text, "--"+name) || regexp.MustCompile(` --`+former+`\b[^-]`).MatchString(text) {
+			t.Errorf("the help of %s shows the former name, or not --%s", cmd.CommandPath(), name)
+		}
+	}
+}
+
+func walk(cmd *cobra.Command, visit func(*cobra.Command)) {
+	visit(cmd)
+	for _, sub := range cmd.Commands() {
+		walk(sub, visit)
 	}
 }

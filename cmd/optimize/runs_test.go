@@ -139,7 +139,7 @@ func TestRunsRefusals(t *testing.T) {
 		"log format":    {"runs import log.csv --format word", 2, "keras"},
 		"GPUs":          {"runs import log.csv --gpus -1", 2, "0 or more"},
 		"CPUs":          {"runs import log.csv --cpus 0", 2, "1 or more"},
-		"which GPUs":    {"runs import log.csv --gpus 0 --gpu-model T4", 2, "--gpu-model"},
+		"which GPUs":    {"runs import log.csv --gpus 0 --gpu T4", 2, "--gpu"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, errs := w.run(strings.Fields(c.args)...)
@@ -171,7 +171,7 @@ func TestRunsImport(t *testing.T) {
 	w := newWorld(t)
 	w.write("log.csv", smallLog)
 	w.write("copy of it.csv", smallLog)
-	code, out, errs := w.run("runs", "import", "log.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1")
+	code, out, errs := w.run("runs", "import", "log.csv", "--gpus", "2", "--gpu", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1")
 	if code != run.CodeDone || !strings.HasPrefix(out, "log.csv (") || !strings.Contains(out, "3 rows imported, 1 skipped (line 4: ") {
 		t.Fatalf("exit %d, %s%s", code, out, errs)
 	}
@@ -184,7 +184,7 @@ func TestRunsImport(t *testing.T) {
 			r["family"] != "resnet" || r["model_params"] != "2.5e+07" || r["rows"] != "3" || r["bad_rows"] != "1" || r["units"] != "3" || r["memory_gib"] != "" {
 			t.Errorf("entry %v", r)
 		}
-		if code, _, errs := w.run("runs", "import", "copy of it.csv", "--gpus", "2", "--gpu-model", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1"); code != run.CodeDone {
+		if code, _, errs := w.run("runs", "import", "copy of it.csv", "--gpus", "2", "--gpu", "Tesla T4", "--cpus", "8", "--model", "resnet50", "--params", "25e6", "--nodes", "1"); code != run.CodeDone {
 			t.Fatal(errs)
 		}
 	}

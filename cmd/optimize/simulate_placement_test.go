@@ -85,7 +85,7 @@ func TestSimulatePlacementFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"simulate", "placement", "--counts", "2,2,2,2,2,2,2", "--nodes", "6", "--method", "metis", "--episodes", "40", "--seed", "5"}
 	for file, want := range map[string]string{"r.html": "<figcaption>Learning</figcaption>", "r.csv": "node,type,containers", "r.json": `"schema": 1`, "r.txt": "seed 5"} {
-		if code, out, errs := w.run(append(base, "--out", file, "--nodes-out", "nodes.csv")...); code != run.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--output", file, "--nodes-out", "nodes.csv")...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		for name, want := range map[string]string{file: want, "nodes.csv": "n_redis,n_mms"} {
@@ -243,8 +243,8 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--table missing.csv --counts 1,1":                "not among the samples",
 		"--table table.csv":                               "--counts or --batch",
 		"--table table.csv --constraints metis":           "--constraints: metis",
-		"--table table.csv --counts 1,1 --method metis":   "--model",
-		"--capacity 4 --method metis":                     "--model",
+		"--table table.csv --counts 1,1 --method metis":   "--agent",
+		"--capacity 4 --method metis":                     "--agent",
 		"--predictor magic":                               "measured, forest",
 		"--predictor forest:nowhere":                      "nowhere",
 		"--predictor forest:table.csv":                    "has apps web, db",
@@ -270,8 +270,8 @@ func TestSimulatePlacementRefusals(t *testing.T) {
 		"--max-cost -3":                                   "--max-cost",
 		"--episodes 0 --method metis":                     "--episodes 0",
 		"--episodes 5":                                    "--episodes cannot be combined with --method exact",
-		"--model model.bin --method metis":                "model.bin",
-		"--model nowhere --method metis":                  "nowhere",
+		"--agent model.bin --method metis":                "model.bin",
+		"--agent nowhere --method metis":                  "nowhere",
 		"--node-types types.csv":                          `"colour"`,
 		"--node-types nocount.csv":                        "count",
 		"--node-types minus.csv":                          "line 2",

@@ -91,7 +91,7 @@ func TestSimulateQueueAlone(t *testing.T) {
 	if code != run.CodeDone || errs != "" || !strings.Contains(out, "1000 jobs of Lublin's model") || !strings.Contains(out, "all ended") {
 		t.Fatalf("exit %d: %s\n%s", code, errs, out)
 	}
-	for _, args := range [][]string{{}, {"--policies"}, {"--platform", "mini", "--jobs-count", "50"}, {"--jobs-count", "60", "--policy", "rollout"}, {"--help"}} {
+	for _, args := range [][]string{{}, {"--policies"}, {"--platform", "mini", "--job-count", "50"}, {"--job-count", "60", "--policy", "rollout"}, {"--help"}} {
 		_, out, errs := w.run(append([]string{"simulate", "queue"}, args...)...)
 		for _, line := range strings.Split(out, "\n") {
 			if len([]rune(line)) > 100 && !strings.HasPrefix(line, "      --") && !strings.HasPrefix(line, "  -") {
@@ -102,13 +102,13 @@ func TestSimulateQueueAlone(t *testing.T) {
 			t.Errorf("%v: %s", args, errs)
 		}
 	}
-	_, first, _ := w.run("simulate", "queue", "--json", "--jobs-count", "80", "--seed", "3")
-	_, second, _ := w.run("simulate", "queue", "--json", "--jobs-count", "80", "--seed", "3")
+	_, first, _ := w.run("simulate", "queue", "--json", "--job-count", "80", "--seed", "3")
+	_, second, _ := w.run("simulate", "queue", "--json", "--job-count", "80", "--seed", "3")
 	if first == "" || realTime.ReplaceAllString(first, "") != realTime.ReplaceAllString(second, "") {
 		t.Error("the same seed gives other bytes")
 	}
 	for file, want := range map[string]string{"r.html": "Jobs on cores", "r.csv": "id,submit_s", "r.json": `"schema": 1`, "r.txt": "bounded slowdown"} {
-		if code, out, errs := w.run("simulate", "queue", "--jobs-count", "40", "--out", file); code != run.CodeDone || out != "" {
+		if code, out, errs := w.run("simulate", "queue", "--job-count", "40", "--output", file); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		if data, err := os.ReadFile(filepath.Join(w.dir, file)); err != nil || !strings.Contains(string(data), want) {
@@ -139,7 +139,7 @@ func TestSimulateQueuePublished(t *testing.T) {
 	if len(got.Jobs) != 1024 {
 		t.Errorf("%d jobs", len(got.Jobs))
 	}
-	code, out, errs = w.run("compare", "queue", "--trace", full, "--as-published", "--policies", "sjf,f1", "--backfill", "none", "--starts", "published", "--json")
+	code, out, errs = w.run("compare", "queue", "--trace", full, "--as-published", "--policies", "sjf,f1", "--backfill", "none", "--window-starts", "published", "--json")
 	var c struct {
 		Rows []struct {
 			Policy, Metric string
@@ -178,7 +178,7 @@ func TestSimulateQueueLaunch(t *testing.T) {
 	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--policy", "agent.json"); code != run.CodeDone || !strings.Contains(out, "563.18 J") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
-	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--set", "pybatsim.agent.run=test", "--inmodel", "agent.json", "--out", "agent.html"); code != run.CodeDone || out != "" {
+	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--set", "pybatsim.agent.run=test", "--inmodel", "agent.json", "--output", "agent.html"); code != run.CodeDone || out != "" {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 	if code, out, errs := w.run("simulate", "queue", "--options", "options.json", "--agent", "classic"); code != run.CodeDone || !strings.Contains(out, "661.82 J") {
@@ -218,7 +218,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"simulate queue --trace jobs.swf --as-published":                        {2, "line 7"},
 		"simulate queue --trace jobs.swf --procs 0":                             {2, "--procs 0"},
 		"simulate queue --generate gauss":                                       {2, "want lublin"},
-		"simulate queue --jobs-count 0":                                         {2, "0 jobs"},
+		"simulate queue --job-count 0":                                          {2, "0 jobs"},
 		"simulate queue --load -1":                                              {2, "load"},
 		"simulate queue --policy first-random":                                  {2, "needs a platform"},
 		"simulate queue --placement best":                                       {2, "--placement requires --platform"},
@@ -250,8 +250,8 @@ func TestSimulateQueueRefusals(t *testing.T) {
 		"compare queue --policies sjf,best":                                     {2, "best"},
 		"compare queue --against saf --policies sjf,fcfs":                       {2, "--against"},
 		"compare queue --trace jobs.swf --windows 0":                            {2, "--windows 0"},
-		"compare queue --trace jobs.swf --starts x":                             {2, "--starts"},
-		"compare queue --trace jobs.swf --starts 1 --length 5":                  {2, "0 to 2"},
+		"compare queue --trace jobs.swf --window-starts x":                      {2, "--window-starts"},
+		"compare queue --trace jobs.swf --window-starts 1 --length 5":           {2, "0 to 2"},
 		"compare queue --trace jobs.swf --length 5":                             {2, "--length requires --windows"},
 		"compare queue --trace jobs.swf --length 0":                             {2, "--length 0: want at least 1"},
 		"compare queue --figure 7":                                              {2, "want rlscheduler or hdeeprm"},
@@ -268,7 +268,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 }
 
 func TestSimulateQueueInterrupted(t *testing.T) {
-	for _, args := range [][]string{{"--jobs-count", "3000", "--policy", "rollout", "--json"}, {"--platform", "gaia", "--jobs-count", "20000", "--json"},
+	for _, args := range [][]string{{"--job-count", "3000", "--policy", "rollout", "--json"}, {"--platform", "gaia", "--job-count", "20000", "--json"},
 		{"--platform", "mini", "--agent", "reinforce", "--runs", "100000", "--json"}} {
 		w := newWorld(t)
 		w.signals <- os.Interrupt
@@ -284,7 +284,7 @@ func TestSimulateQueueInterrupted(t *testing.T) {
 
 func TestCompareQueue(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run("compare", "queue", "--policies", "fcfs,saf", "--backfill", "none,easy", "--jobs-count", "100", "--seeds", "0:5", "--front", "--json", "--jobs-out", "all.csv")
+	code, out, errs := w.run("compare", "queue", "--policies", "fcfs,saf", "--backfill", "none,easy", "--job-count", "100", "--seeds", "0:5", "--front", "--json", "--jobs-out", "all.csv")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -306,8 +306,8 @@ func TestCompareQueue(t *testing.T) {
 	if err != nil || strings.Count(string(data), "\n") != 1+4*6*100 {
 		t.Errorf("%v, %d lines", err, strings.Count(string(data), "\n"))
 	}
-	for _, args := range []string{"--platform mini --jobs-count 40 --policies first-high_gflops,saf --placement best,energy --prefer balanced --seeds 0:1",
-		"--figure hdeeprm --prefer energy=1", "--jobs-count 300 --policies fcfs,rollout --backfill rlscheduler --windows 5 --length 50 --seeds 0"} {
+	for _, args := range []string{"--platform mini --job-count 40 --policies first-high_gflops,saf --placement best,energy --prefer balanced --seeds 0:1",
+		"--figure hdeeprm --prefer energy=1", "--job-count 300 --policies fcfs,rollout --backfill rlscheduler --windows 5 --length 50 --seeds 0"} {
 		code, out, errs := w.run(append([]string{"compare", "queue"}, strings.Fields(args)...)...)
 		if code != run.CodeDone || errs != "" {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
@@ -316,7 +316,7 @@ func TestCompareQueue(t *testing.T) {
 			t.Errorf("%s picks nothing:\n%s", args, out)
 		}
 	}
-	if code, out, errs := w.run("compare", "queue", "--jobs-count", "60", "--seeds", "0", "--out", "c.html"); code != run.CodeDone || out != "" || errs != "" {
+	if code, out, errs := w.run("compare", "queue", "--job-count", "60", "--seeds", "0", "--output", "c.html"); code != run.CodeDone || out != "" || errs != "" {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }
@@ -355,11 +355,11 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 		other <- out + errs
 	}()
 	w := newWorld(t)
-	code, out, errs := w.run("simulate", "queue", "--jobs-count", "100", "--serve-batsim", endpoint)
+	code, out, errs := w.run("simulate", "queue", "--job-count", "100", "--serve-batsim", endpoint)
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
-	_, alone, _ := w.run("simulate", "queue", "--jobs-count", "100", "--policy", "sjf", "--backfill", "easy")
+	_, alone, _ := w.run("simulate", "queue", "--job-count", "100", "--policy", "sjf", "--backfill", "easy")
 	wait := regexp.MustCompile(`(?m)^wait .*$`)
 	if got := <-other; wait.FindString(out) == "" || wait.FindString(out) != wait.FindString(alone) || wait.FindString(got) != wait.FindString(alone) {
 		t.Errorf("%s\n%s\n%s", out, got, alone)
@@ -371,7 +371,7 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 
 func TestSimulateQueueWritesFiles(t *testing.T) {
 	w := newWorld(t)
-	code, first, errs := w.run("simulate", "queue", "--platform", "mini", "--jobs-count", "40", "--window", "10:20", "--json",
+	code, first, errs := w.run("simulate", "queue", "--platform", "mini", "--job-count", "40", "--window", "10:20", "--json",
 		"--platform-out", "p.xml", "--workload-out", "w.json")
 	if code != run.CodeDone {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -401,7 +401,7 @@ func TestSimulateQueueWritesFiles(t *testing.T) {
 		"version 5":        {"--platform", "mini", "--workload-out", "w5.json", "--workload-version", "5"},
 		"trace":            {"--workload-out", "w.swf.gz"},
 	} {
-		if code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...); code != run.CodeDone {
+		if code, _, errs := w.run(append([]string{"simulate", "queue", "--job-count", "5"}, args...)...); code != run.CodeDone {
 			t.Errorf("%s: exit %d: %s", name, code, errs)
 		}
 	}
@@ -424,7 +424,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		"compare queue: backfill \"eazy\"":          {"--backfill", "eazy"},
 		"--deadlines sets some":                     {"--prefer", "deadlines=1", "--seeds", "0:1"},
 	} {
-		code, _, errs := w.run(append([]string{"compare", "queue", "--jobs-count", "5"}, args...)...)
+		code, _, errs := w.run(append([]string{"compare", "queue", "--job-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("compare %v: exit %d: %s, want %s", args, code, errs, want)
 		}
@@ -445,7 +445,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 		"--workload-version 4":                                                   {"--workload-out", "w.json", "--workload-version", "4"},
 		"--workload-version requires --workload-out":                             {"--workload-out", "w.swf", "--workload-version", "5"},
 	} {
-		code, _, errs := w.run(append([]string{"simulate", "queue", "--jobs-count", "5"}, args...)...)
+		code, _, errs := w.run(append([]string{"simulate", "queue", "--job-count", "5"}, args...)...)
 		if code != run.CodeUsage || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d: %s, want %s", args, code, errs, want)
 		}

@@ -91,11 +91,11 @@ func TestSimulateSpotDefaults(t *testing.T) {
 	if b := w.spot("--seed", "3"); b.Cost != a.Cost {
 		t.Errorf("the same seed costs %v and %v", a.Cost, b.Cost)
 	}
-	if b := w.spot("--seed", "3", "--zones", "3"); len(b.Zones) != 3 || b.SpotS <= a.SpotS {
+	if b := w.spot("--seed", "3", "--zone-count", "3"); len(b.Zones) != 3 || b.SpotS <= a.SpotS {
 		t.Errorf("three zones have %v s, one %v s", b.SpotS, a.SpotS)
 	}
 	for _, file := range []string{"page.html", "timeline.csv", "all.json"} {
-		if code, out, errs := w.run("simulate", "spot", "--work", "5h", "--deadline", "7h", "--out", file); code != run.CodeDone || out+errs != "" {
+		if code, out, errs := w.run("simulate", "spot", "--work", "5h", "--deadline", "7h", "--output", file); code != run.CodeDone || out+errs != "" {
 			t.Errorf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 	}
@@ -104,8 +104,8 @@ func TestSimulateSpotDefaults(t *testing.T) {
 			t.Errorf("%s: %.200s, %v", file, data, err)
 		}
 	}
-	code, out, _ := w.run("simulate", "spot", "--policies")
-	if code != run.CodeDone || !strings.Contains(out, "uniform    Uniform Progress") {
+	code, out, _ := w.run("simulate", "spot", "--list-policies")
+	if code != run.CodeDone || !strings.Contains(out, "uniform     Uniform Progress") {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
@@ -120,14 +120,14 @@ func TestSimulateSpotRefusals(t *testing.T) {
 		"--trace nowhere.json":                       "nowhere.json",
 		"--trace broken.json":                        "broken.json: read spot trace",
 		"--trace one.json,fast.json":                 "ticks of 3600 s and fast of 60 s",
-		"--trace one.json --zones 2":                 "--zones cannot be combined with --trace",
+		"--trace one.json --zone-count 2":            "--zone-count cannot be combined with --trace",
 		"--trace one.json --availability 1h:1h":      "--availability cannot be combined with --trace",
 		"--trace one.json --start 4h":                "the trace ends after 4 h",
 		"--availability 2h":                          "want UP:DOWN",
 		"--availability 2h:0":                        "want UP:DOWN",
 		"--availability 2m:1h":                       "--tick 5m0s",
 		"--tick 1ms --availability 1h:1h":            "want a longer tick",
-		"--zones 0":                                  "--zones 0",
+		"--zone-count 0":                             "--zone-count 0",
 		"--work 0":                                   "--work 0",
 		"--deadline 0":                               "--deadline 0",
 		"--work soon":                                "--work",

@@ -81,7 +81,7 @@ func TestSimulateRoundsFormats(t *testing.T) {
 	w := newWorld(t)
 	base := []string{"simulate", "rounds", "--static", "8", "--generate", "multi", "--cluster", "v100=8,p100=8", "--policy", "gandiva", "--slos", "--seed", "3"}
 	for file, want := range map[string]string{"r.html": "<!DOCTYPE html>", "r.csv": "id,arrival_s,jct_s", "r.json": `"schema": 1`, "r.txt": "deadlines missed"} {
-		if code, out, errs := w.run(append(base, "--out", file)...); code != run.CodeDone || out != "" {
+		if code, out, errs := w.run(append(base, "--output", file)...); code != run.CodeDone || out != "" {
 			t.Fatalf("%s: exit %d: %s%s", file, code, out, errs)
 		}
 		data, err := os.ReadFile(filepath.Join(w.dir, file))
@@ -104,52 +104,52 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 	w.write("empty.trace", "")
 	w.write("prices.csv", "nothing\n")
 	for line, want := range map[string]string{
-		"simulate":                                                         "name an engine: ",
-		"simulate nothing":                                                 `"nothing": unknown, want `,
-		"simulate rounds now":                                              "simulate rounds",
-		"simulate rounds --policy fifo_pref":                               `"fifo_pref": unknown, nearest known are fifo_perf`,
-		"simulate rounds --policy allox_alpha=2":                           "want a number from 0 to 1",
-		"simulate rounds --cluster v100":                                   `"v100": want a kind and its number`,
-		"simulate rounds --cluster v100=0":                                 "v100=0",
-		"simulate rounds --cluster v101=3":                                 "did you mean v100",
-		"simulate rounds --gpus-per-server 0":                              "--gpus-per-server: servers of \"0\"",
-		"simulate rounds --gpus-per-server t4=4":                           `the cluster has no "t4"`,
-		"simulate rounds --static 5000001":                                 "at most 5000000 jobs",
-		"simulate rounds --rate 1 --window 0:5000001":                      "at most 5000000 jobs",
-		"simulate rounds --global-queue":                                   "--global-queue requires --compat",
-		"simulate rounds --skip-unknown":                                   "--skip-unknown requires --trace",
-		"simulate rounds --trace jobs.trace --skip-unknown --draw-types 3": "jobs are either left out",
-		"simulate rounds --trace jobs.trace --cluster v100=1,k80=1":        "job 1 asks for 2 devices of one type: the cluster has at most 1",
-		"simulate rounds --rate 1 --generate multi --cluster v100=4":       "up to 8 devices",
-		"simulate rounds --trace strange.trace":                            "Nobody knows",
-		"simulate rounds --trace broken.trace":                             "broken.trace",
-		"simulate rounds --trace empty.trace":                              "empty.trace",
-		"simulate rounds --trace nowhere":                                  "nowhere",
-		"simulate rounds --trace .":                                        "--trace",
-		"simulate rounds --trace jobs.trace --trace-format strange":        "strange",
-		"simulate rounds --trace-format gavel":                             "--trace-format requires --trace",
-		"simulate rounds --trace jobs.trace --rate 3":                      "--rate cannot be combined with --trace",
-		"simulate rounds --trace jobs.trace --slos":                        "--slos cannot be combined with --trace",
-		"simulate rounds --rate 0":                                         "--rate 0",
-		"simulate rounds --rate NaN":                                       "--rate NaN",
-		"simulate rounds --static 0":                                       "--static 0",
-		"simulate rounds --static 3 --rate 3":                              "--static cannot be combined with --rate",
-		"simulate rounds --static 3 --window 1:2":                          "--window requires --rate",
-		"simulate rounds --rate 1 --window 3:3":                            "--window",
-		"simulate rounds --rate 1 --window 3":                              "--window",
-		"simulate rounds --generate triple":                                "want single or multi",
-		"simulate rounds --interval 0":                                     "--interval 0",
-		"simulate rounds --interval soon":                                  "--interval",
-		"simulate rounds --preemption-cost -3":                             "--preemption-cost",
-		"simulate rounds --preemption-cost 30 --compat":                    "cannot be combined with --compat",
-		"simulate rounds --preemption-steps NaN":                           "--preemption-steps",
-		"simulate rounds --duration x":                                     "--duration",
-		"simulate rounds --reference v200":                                 "v200",
-		"simulate rounds --throughputs nowhere":                            "--throughputs",
-		"simulate rounds --prices nowhere":                                 "--prices",
-		"simulate rounds --prices prices.csv":                              "prices.csv",
-		"simulate rounds --format pdf":                                     "want one of csv, html, json, text",
-		"simulate rounds --polcy fifo":                                     "nearest known is --policy",
+		"simulate":                                                           "name an engine: ",
+		"simulate nothing":                                                   `"nothing": unknown, want `,
+		"simulate rounds now":                                                "simulate rounds",
+		"simulate rounds --policy fifo_pref":                                 `"fifo_pref": unknown, nearest known are fifo_perf`,
+		"simulate rounds --policy allox_alpha=2":                             "want a number from 0 to 1",
+		"simulate rounds --cluster v100":                                     `"v100": want a kind and its number`,
+		"simulate rounds --cluster v100=0":                                   "v100=0",
+		"simulate rounds --cluster v101=3":                                   "did you mean v100",
+		"simulate rounds --gpus-per-server 0":                                "--gpus-per-server: servers of \"0\"",
+		"simulate rounds --gpus-per-server t4=4":                             `the cluster has no "t4"`,
+		"simulate rounds --static 5000001":                                   "at most 5000000 jobs",
+		"simulate rounds --arrival-rate 1 --window 0:5000001":                "at most 5000000 jobs",
+		"simulate rounds --global-queue":                                     "--global-queue requires --compat",
+		"simulate rounds --skip-unknown":                                     "--skip-unknown requires --trace",
+		"simulate rounds --trace jobs.trace --skip-unknown --draw-types 3":   "jobs are either left out",
+		"simulate rounds --trace jobs.trace --cluster v100=1,k80=1":          "job 1 asks for 2 devices of one type: the cluster has at most 1",
+		"simulate rounds --arrival-rate 1 --generate multi --cluster v100=4": "up to 8 devices",
+		"simulate rounds --trace strange.trace":                              "Nobody knows",
+		"simulate rounds --trace broken.trace":                               "broken.trace",
+		"simulate rounds --trace empty.trace":                                "empty.trace",
+		"simulate rounds --trace nowhere":                                    "nowhere",
+		"simulate rounds --trace .":                                          "--trace",
+		"simulate rounds --trace jobs.trace --trace-format strange":          "strange",
+		"simulate rounds --trace-format gavel":                               "--trace-format requires --trace",
+		"simulate rounds --trace jobs.trace --arrival-rate 3":                "--arrival-rate cannot be combined with --trace",
+		"simulate rounds --trace jobs.trace --slos":                          "--slos cannot be combined with --trace",
+		"simulate rounds --arrival-rate 0":                                   "--arrival-rate 0",
+		"simulate rounds --arrival-rate NaN":                                 "--arrival-rate NaN",
+		"simulate rounds --static 0":                                         "--static 0",
+		"simulate rounds --static 3 --arrival-rate 3":                        "--static cannot be combined with --arrival-rate",
+		"simulate rounds --static 3 --window 1:2":                            "--window requires --arrival-rate",
+		"simulate rounds --arrival-rate 1 --window 3:3":                      "--window",
+		"simulate rounds --arrival-rate 1 --window 3":                        "--window",
+		"simulate rounds --generate triple":                                  "want single or multi",
+		"simulate rounds --round 0":                                          "--round 0",
+		"simulate rounds --round soon":                                       "--round",
+		"simulate rounds --preemption-cost -3":                               "--preemption-cost",
+		"simulate rounds --preemption-cost 30 --compat":                      "cannot be combined with --compat",
+		"simulate rounds --preemption-steps NaN":                             "--preemption-steps",
+		"simulate rounds --duration x":                                       "--duration",
+		"simulate rounds --reference v200":                                   "v200",
+		"simulate rounds --throughputs nowhere":                              "--throughputs",
+		"simulate rounds --prices nowhere":                                   "--prices",
+		"simulate rounds --prices prices.csv":                                "prices.csv",
+		"simulate rounds --format pdf":                                       "want one of csv, html, json, text",
+		"simulate rounds --polcy fifo":                                       "nearest known is --policy",
 	} {
 		code, out, errs := w.run(strings.Fields(line)...)
 		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
@@ -161,7 +161,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 // TestSimulateRoundsNotStable checks that an overloaded cluster ends the run with the evidence and the partial results.
 func TestSimulateRoundsNotStable(t *testing.T) {
 	w := newWorld(t)
-	code, out, errs := w.run("simulate", "rounds", "--rate", "2", "--cluster", "k80=1", "--policy", "fifo_perf", "--backlog", "5", "--compat")
+	code, out, errs := w.run("simulate", "rounds", "--arrival-rate", "2", "--cluster", "k80=1", "--policy", "fifo_perf", "--backlog", "5", "--compat")
 	if code != run.CodeOurs || !strings.Contains(errs, "not stable") || strings.Count(errs, "\n") != 1 || !strings.Contains(out, "note: not stable") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
@@ -170,7 +170,7 @@ func TestSimulateRoundsNotStable(t *testing.T) {
 func TestSimulateRoundsInterrupted(t *testing.T) {
 	w := newWorld(t)
 	w.signals <- os.Interrupt
-	code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "400000:500000", "--policy", "fifo_perf", "--compat", "--json")
+	code, out, errs := w.run("simulate", "rounds", "--arrival-rate", "4", "--window", "400000:500000", "--policy", "fifo_perf", "--compat", "--json")
 	if code != run.CodeInterrupt || !strings.Contains(errs, "stopped by Ctrl-C") || strings.Count(errs, "\n") != 1 {
 		t.Fatalf("exit %d: %s", code, errs)
 	}
@@ -221,7 +221,7 @@ func TestSimulateTraceOfUnknownKinds(t *testing.T) {
 			t.Errorf("%s: exit %d: %s", args, code, errs)
 		}
 	}
-	if code, out, errs := w.run("simulate", "rounds", "--rate", "4", "--window", "20:40", "--filled", "--policy", "srtf"); code != run.CodeDone || !strings.Contains(out, "all ended") {
+	if code, out, errs := w.run("simulate", "rounds", "--arrival-rate", "4", "--window", "20:40", "--filled", "--policy", "srtf"); code != run.CodeDone || !strings.Contains(out, "all ended") {
 		t.Errorf("exit %d: %s%s", code, out, errs)
 	}
 }

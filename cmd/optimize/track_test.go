@@ -1,6 +1,9 @@
 package main
 
 import (
+	"database/sql"
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,5 +66,83 @@ func TestImportStore(t *testing.T) {
 	}
 	if code, _, errs := w.run("runs", "import", "mlruns/1/b"); code != runpkg.CodeUsage || !strings.Contains(errs, "no data in it") {
 		t.Errorf("exit %d: %s", code, errs)
+	}
+}
+
+// TestImportMLflowDatabase imports the runs of an SQLite store of MLflow, under names in the store.
+func TestImportMLflowDatabase(t *testing.T) {
+	w := newWorld(t)
+	db, err := sql.Open("sqlite", filepath.Join(w.dir, "mlflow.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	statements := []string{
+		"CREATE TABLE runs (run_uuid TEXT, start_time BIGINT, lifecycle_stage TEXT, experiment_id INTEGER)",
+		"CREATE TABLE metrics (key TEXT, value DOUBLE, timestamp BIGINT, run_uuid TEXT, step BIGINT, is_nan BOOLEAN)",
+		"CREATE TABLE params (key TEXT, value TEXT, run_uuid TEXT)",
+		"INSERT INTO runs VALUES ('aa', 1700000000000, 'active', 1), ('bb', 1700000000000, 'active', 1), ('cc', 1, 'deleted', 1)",
+		"INSERT INTO params VALUES ('batch_size', '32', 'aa'), ('epochs', '5', 'aa'), ('model_name', 'resnet18', 'aa')",
+	}
+	for epoch := range 5 {
+		statements = append(statements, fmt.Sprintf("INSERT INTO metrics VALUES ('train_loss', %g, %d, 'aa', %d, 0)", 1/float64(epoch+1), 1700000000000+2000*(epoch+1), epoch+1))
+	}
+	for _, s := range statements {
+		if _, err := db.Exec(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := w.run("runs", "import", "mlflow.db", "--json")
+	var got struct {
+		Logs []struct {
+			Path    string
+			Format  string
+			Rows    int
+			Entries []string
+		}
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != runpkg.CodeDone || len(got.Logs) != 1 || got.Logs[0].Path != "mlflow.db/1/aa" || got.Logs[0].Format != "mlflow" || got.Logs[0].Rows != 5 {
+		t.Fatalf("exit %d, %v: %s%s", code, err, out, errs)
+	}
+	if !strings.Contains(errs, "1 of 2 runs in mlflow.db has no training row") {
+		t.Errorf("stderr %q", errs)
+	}
+	if _, out, _ = w.run("runs", "export", "--format", "csv"); !strings.Contains(out, "mlflow.db/1/aa") || !strings.Contains(out, "resnet18") || strings.Contains(out, "optimize-import-") {
+		t.Errorf("export:\n%s", out)
+	}
+	if code, _, errs = w.run("runs", "import", "mlflow.db"); code != runpkg.CodeDone {
+		t.Errorf("import it again: exit %d: %s", code, errs)
+	}
+}
+
+// TestResultsAreJSON checks that lists and one-line results are a JSON object with a schema number.
+func TestResultsAreJSON(t *testing.T) {
+	w := newWorld(t)
+	past := w.past("digits", 1)
+	for line, key := range map[string]string{
+		"simulate rounds --list-policies": "policies", "simulate queue --list-policies": "policies", "simulate spot --list-policies": "policies",
+		"simulate placement --list-methods": "methods", "simulate queue --job-count 50 --jobstat size:p99": "value",
+		"runs rm " + past: "removed", "init": "file", "config": "settings", "version": "version", "prices list --cloud lambda": "offers",
+		"prices show aws:p4d.24xlarge": "on_demand", "cluster jobs": "jobs", "man pages": "pages",
+	} {
+		checkJSON(t, w, line, key)
+	}
+}
+
+func checkJSON(t *testing.T, w *world, line, key string) {
+	t.Helper()
+	code, out, errs := w.run(append(strings.Fields(line), "--json")...)
+	var got map[string]any
+	if err := json.Unmarshal([]byte(out), &got); err != nil || code != runpkg.CodeDone || got["schema"] != 1.0 || got[key] == nil {
+		t.Errorf("%s: exit %d, %v: %.300s%s", line, code, err, out, errs)
+	}
+	if list, ok := got[key].([]any); ok && (key == "policies" || key == "methods") {
+		for _, one := range list {
+			if e := one.(map[string]any); len(list) < 5 || e["name"] == "" || strings.Contains(e["name"].(string), " ") || e["text"] == "" {
+				t.Errorf("%s: entry %v of %d", line, e, len(list))
+			}
+		}
 	}
 }

@@ -19,6 +19,7 @@ func TestWrongInputs(t *testing.T) {
 	w.write("broken.yaml", "sla: [\n")
 	w.write("wrong.yaml", "sla:\n  time_mx: 5\n")
 	w.write("file", "")
+	w.write("cut.db", "SQLite format 3\x00 and no more")
 	w.write("code.py", "import time\n\n\ndef f():\n    return 1\n")
 	if err := os.WriteFile(filepath.Join(w.dir, "noexec.sh"), []byte("#!/bin/sh\n"), 0o644); err != nil {
 		t.Fatal(err)
@@ -83,6 +84,18 @@ func TestWrongInputs(t *testing.T) {
 		"simulate queue --policy sfj":               {want: "nearest known is sjf"},
 		"simulate placement --nodes 1":              {want: "1 node holds 8", code: run.CodeInfeasible},
 		"pretrain --env nope":                       {want: `--env "nope": unknown`, without: "--agent is required"},
+		"runs prefer latest":                        {want: "runs prefer: missing argument: want RUN PREFERENCE", without: "optimize runs prefer: "},
+		"runs rm digits nosuch":                     {want: `find run "nosuch"`},
+		"--train t.py --resumable maybe":            {want: "find script maybe: no such file; no script was started"},
+		"--train t.py --train nosuch.py":            {want: "find script nosuch.py: no such file; no script was started"},
+		"--train t.py --log-format nonsense":        {want: `--log-format "nonsense": unknown, want one of csv, huggingface`},
+		"runs import cut.db":                        {want: "read store of MLflow cut.db: "},
+		"cluster policy":                            {want: "no cluster is served", without: "not exist"},
+		"cluster report":                            {want: "no cluster was served", without: "not exist"},
+		"cluster cancel abc":                        {want: `job "abc": want a number`},
+		"cluster cancel 7":                          {want: "job 7: does not exist"},
+		"prices list --min-gpus -1":                 {want: "--min-gpus -1: want 0 or more"},
+		"serve --hostname=":                         {want: "--hostname: the name is empty"},
 		"completion tcsh":                           {want: `unknown command "tcsh" of`},
 		"help nonsense":                             {want: `unknown command or topic "nonsense"`},
 	} {

@@ -22,7 +22,7 @@ import (
 )
 
 // patience bounds the waits of a test; it expires only if the test fails.
-const patience = 90 * time.Second
+const patience = 5 * time.Minute
 
 // binary builds optimize once.
 var binary string
@@ -151,15 +151,20 @@ func evaluate[T any](w *world, expression string) T {
 
 func (w *world) script(statement string) { evaluate[chromedp.Void](w, statement) }
 
-// until waits until an expression in the page is true.
+// until waits until an expression, or the value of a promise, is true in a page that is complete. An expression that
+// fails, as in a page that is being replaced, is not true yet.
 func (w *world) until(what, expression string) {
 	w.t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if evaluate[bool](w, "Boolean("+expression+")") {
+	ctx, cancel := context.WithTimeout(w.ctx, patience)
+	defer cancel()
+	test := "(async () => { try { return document.readyState === 'complete' && Boolean(await (" + expression + ")) } catch { return false } })()"
+	for ctx.Err() == nil {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](test, chromedp.EvalAwaitPromise)); err == nil && ok {
 			return
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	w.t.Fatalf("the page did not come to: %s\n%s", what, evaluate[string](w, "document.querySelector('main').innerText"))
+	w.t.Fatalf("the page did not come to: %s\n%s", what, evaluate[string](w, "(document.querySelector('main') || document.documentElement).innerText"))
 }
 
 func (w *world) text(selector string) string {
@@ -175,8 +180,7 @@ func has(selector, text string) string {
 func (w *world) click(selector, text string) {
 	w.t.Helper()
 	found := fmt.Sprintf("[...document.querySelectorAll(%q)].find(e => e.innerText.includes(%q))", selector, text)
-	w.until("has "+selector+" "+text, found)
-	w.script("window.confirm = () => true; " + found + ".click()")
+	w.until("has "+selector+" "+text, "(e => e && (window.confirm = () => true, e.click(), true))("+found+")")
 }
 
 func (w *world) logOut() {
@@ -272,7 +276,7 @@ func TestPointOfTheFront(t *testing.T) {
 	w.do(chromedp.Navigate(w.url + "/runs/" + filepath.Base(dir)))
 	w.until("has two points to click", "document.querySelectorAll('#front-section figure svg:not([style*=none]) a').length >= 2")
 	w.until("has decided for one CPU", has("[data-part=sections] dl", "1 CPU")) // the plan; a warning of a busy machine names it too
-	w.script("[...document.querySelectorAll('#front-section svg a')].find(a => a.getAttribute('aria-label').startsWith('2 CPU')).dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))")
+	w.until("has a point of two CPUs", "[...document.querySelectorAll('#front-section svg a')].find(a => a.getAttribute('aria-label').startsWith('2 CPU')).dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true})), true")
 	w.until("answers", has("#outcome", "the plan changes to 2 CPU"))
 }
 
@@ -314,7 +318,9 @@ func TestFilterTenThousand(t *testing.T) {
 	w := newWorld(t)
 	Runs(t, w.state, 10_000)
 	w.serve()
-	w.until("has read all runs", fmt.Sprintf("%s || (location.reload(), false)", has("#found", "10,000 of 10,000 runs")+" && !"+has("#found", "read so far")))
+	w.until("has read all runs", "fetch('/api/runs').then(r => r.json()).then(r => r.read === 10000 && r.total === 10000)")
+	w.do(chromedp.Navigate(w.url + "/"))
+	w.until("shows all runs", has("#found", "10,000 of 10,000 runs")+" && !"+has("#found", "read so far"))
 	w.do(chromedp.SetValue(chromedp.CSS("#q"), "bert"), chromedp.SetValue(chromedp.CSS("#state"), "failed"), chromedp.Submit(chromedp.CSS("#q")))
 	w.until("filters", has("#found", "833 of 10,000 runs"))
 	w.click("thead a", "Cost")
@@ -382,7 +388,8 @@ func TestAccessibility(t *testing.T) {
 	w.until("shows the front", has("#front-section", "Preference that selects it"))
 	for _, path := range []string{"/", "/runs/" + filepath.Base(live), "/runs/" + ids[11], "/compare?run=" + ids[10] + "&run=" + ids[11], "/waste", "/results", "/results/0/fcfs.json", "/login", "/nothing"} {
 		for _, scheme := range []string{"light", "dark"} {
-			w.do(colorScheme(scheme), chromedp.Navigate(w.url+path), chromedp.WaitReady(chromedp.CSS("main")), chromedp.Sleep(700*time.Millisecond))
+			w.do(colorScheme(scheme), chromedp.Navigate(w.url+path), chromedp.WaitReady(chromedp.CSS("main")))
+			w.until("is at rest", "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)")
 			w.script(string(axe))
 			found := evaluate[[]string](w, `axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice']}).then(r => r.violations.filter(v => v.impact === 'serious' || v.impact === 'critical' || v.id === 'heading-order').map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.target.join(' ') + ' ' + (n.any[0] || n.all[0] || {}).message).join(' | ')))`)
 			for _, f := range found {

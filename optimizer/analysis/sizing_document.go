@@ -183,7 +183,7 @@ func (r *SizingReport) prices() []string {
 		out, defaults = append(out, words), defaults || p.Default
 	}
 	if defaults {
-		out = append(out, "these are default prices, not those of the site: give its own with --rates, or --gpu-hour, --cpu-hour and --gb-hour")
+		out = append(out, "these are default prices, not those of the site: give its own with --rates, or --gpu-hour, --cpu-hour and --gib-hour")
 	}
 	return out
 }

@@ -188,13 +188,21 @@ func (l *eventLog) flush() error {
 
 func (l *eventLog) close() error { return l.file.Close() }
 
+// notServedError names a state directory that was never served; it is fs.ErrNotExist.
+type notServedError string
+
+func (e notServedError) Error() string {
+	return "read event log: no cluster was served with the state directory " + string(e)
+}
+func (notServedError) Is(target error) bool { return target == fs.ErrNotExist }
+
 // ReadEvents returns the event log of a state directory in order, and the number of lines that are not events, such as
 // one torn by a crash. A directory without a log is an error (fs.ErrNotExist).
 func ReadEvents(stateDir string) (events []Event, torn int, err error) {
 	f, err := os.Open(eventsPath(stateDir))
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, 0, fmt.Errorf("read event log: no cluster was served with the state directory %s: %w", stateDir, fs.ErrNotExist)
+			return nil, 0, notServedError(stateDir)
 		}
 		return nil, 0, fmt.Errorf("read event log: %w", err)
 	}

@@ -6,7 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
@@ -80,7 +82,7 @@ func (a *Answer) answers() []page.Answer {
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
-	add("Chosen", "%s, %s per hour (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), preferenceWords(q.Preference))
+	add("Chosen", "%s, %s per hour%s (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), priceWords(o.dated(), q.Today), preferenceWords(q.Preference))
 	add("Time", "%s", interval(o.Seconds, chart.Duration))
 	cost := interval(o.CostUSD, chart.USD)
 	if o.Interruption > 0 {
@@ -109,6 +111,14 @@ func (a *Answer) answers() []page.Answer {
 	add("Basis", "%s", basisWords(a.Basis, c.Rate.Prior))
 	add("Spread", "%s", a.spreadWords())
 	return list
+}
+
+// priceWords describes the date and the age of a price, "" if its date is unknown.
+func priceWords(dated string, on time.Time) string {
+	if dated == "" {
+		return ""
+	}
+	return ", price of " + dated + cost.AgeWords(dated, on)
 }
 
 // peakWords formats a predicted memory peak with the capacity in GiB, 0 for an unknown one.
@@ -209,7 +219,7 @@ func (a *Answer) cut(list []int) []int {
 // table returns a table of options, optionally with the cost of interruptions.
 func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	unit, limited := timeUnit(a.median()), a.Question.limits().any()
-	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
+	t := &page.Table{Columns: append(page.Left("configuration", "machine"), page.Right("$/h", "priced", unit.name+" (P5–P95)", "USD (P5–P95)")...)}
 	if limited {
 		t.Columns = append(t.Columns, page.Right("keeps")...)
 	}
@@ -228,7 +238,7 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 		if i == a.Chosen {
 			name = "▸ " + name
 		}
-		row := page.Row(strings.ReplaceAll(name, " ", chart.Blank), o.Machine, dollars(float64(o.Hourly)), compact(scaled(o.Seconds, 1/unit.size), chart.Significant), compact(o.CostUSD, dollars))
+		row := page.Row(strings.ReplaceAll(name, " ", chart.Blank), o.Machine, dollars(float64(o.Hourly)), month(o.dated()), compact(scaled(o.Seconds, 1/unit.size), chart.Significant), compact(o.CostUSD, dollars))
 		if limited {
 			row = append(row, page.Cell{Text: chanceWords(o.Chance), Light: light(o.Feasible)})
 		}
@@ -239,6 +249,9 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 	}
 	return t
 }
+
+// month returns the year and the month of a date, which in a table leave room for the rest.
+func month(dated string) string { return dated[:min(len(dated), len("2006-01"))] }
 
 func light(ok bool) page.Light {
 	if ok {

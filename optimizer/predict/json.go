@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
@@ -67,6 +68,8 @@ type optionForm struct {
 	Market       Market  `json:"market"`
 	USDPerHour   number  `json:"usd_per_hour"`
 	Dated        *string `json:"prices_dated"`
+	AgeDays      *int    `json:"age_days"`
+	Stale        bool    `json:"stale"`
 	Seconds      *spread `json:"seconds"`
 	CostUSD      *spread `json:"cost_usd"`
 	PaidHours    *spread `json:"paid_hours"`
@@ -97,10 +100,14 @@ func (a *Answer) optionForm(o *option) optionForm {
 	if c.GPUs == 0 {
 		cpus = float64(c.CPUs)
 	}
-	return optionForm{GPU: textOrNull(c.GPU), GPUs: c.GPUs, Nodes: c.Nodes, CPUs: number(cpus), Batch: number(c.Batch), Machine: o.Machine, Market: o.Market,
+	f := optionForm{GPU: textOrNull(c.GPU), GPUs: c.GPUs, Nodes: c.Nodes, CPUs: number(cpus), Batch: number(c.Batch), Machine: o.Machine, Market: o.Market,
 		USDPerHour: number(o.Hourly), Dated: textOrNull(o.dated()), Seconds: spreadOf(o.Seconds), CostUSD: spreadOf(o.CostUSD), PaidHours: spreadOf(o.PaidHours),
 		Interruption: number(o.Interruption), Throughput: spreadOf(c.Throughput), UnitsPerS: spreadOf(c.Rate.Value), PeakMemory: spreadOf(c.HostPeak),
 		PeakGPU: spreadOf(c.GPUPeak), Resource: number(o.Resource), Fit: o.Fit, Lacks: o.Lacks, Chance: number(o.Chance), Feasible: o.Feasible, OnFront: o.OnFront, Chosen: o.Chosen}
+	if days, stale, ok := cost.PriceAge(o.dated(), a.Question.Today); ok {
+		f.AgeDays, f.Stale = &days, stale
+	}
+	return f
 }
 
 // dated returns the date of the price.

@@ -76,8 +76,9 @@ type Question struct {
 	Budget     cost.USD      // 0: none
 	Preference plan.Preference
 	Machines   []Machine
-	Market     Market // of cloud machines, among which the option is chosen; "" means on demand
-	Top        int    // length of the lists of cheapest options; 0 means 5
+	Market     Market    // of cloud machines, among which the option is chosen; "" means on demand
+	Today      time.Time // day of the question, for the age of prices; zero: no age is given
+	Top        int       // length of the lists of cheapest options; 0 means 5
 	Notes      []string
 }
 

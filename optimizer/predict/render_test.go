@@ -28,6 +28,7 @@ func shown(t testing.TB) *Answer {
 	yes := true
 	return ask(t, f, asking(func(q *Question) {
 		q.Subject, q.Job.ScriptSHA256, q.Job.Dataset, q.Job.Params = "train.py", "abc", "imagenet", 25.6e6
+		q.Today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 		q.Batch, q.Deadline, q.Budget, q.Resumable, q.Preference = 256, 12*time.Hour, 12, &yes, plan.Preference{Cost: 1}
 	}), ran("20261120-093000-ab12", 20, 3), ran("20261101-093000-cd34", 10, 1))
 }

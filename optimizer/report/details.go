@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"trainopt/cost"
 	"trainopt/internal/stat"
@@ -52,7 +53,7 @@ func runSection(d *Data) section {
 		"energy", number(o.EnergyJoules, energy),
 		"start-up", spread(r.Overheads.StartupSeconds),
 		"time per restart", spread(r.Overheads.RestartSeconds),
-		"prices", prices(r.Prices.Rates),
+		"prices", prices(r.Prices.Rates, r.StartedAt),
 		"seed", fmt.Sprint(r.Seed),
 	)...)
 	if o.CPUEnergyJoules != nil {
@@ -181,7 +182,7 @@ func spread(n []journal.Number) string {
 	return fmt.Sprintf("%s to %s (%d measured)", duration(v[0]), duration(v[len(v)-1]), len(v))
 }
 
-func prices(p cost.Rates) string {
+func prices(p cost.Rates, on time.Time) string {
 	var parts []string
 	if p.Instance > 0 {
 		parts = append(parts, usd(float64(p.Instance))+" per hour for the whole machine")
@@ -203,7 +204,7 @@ func prices(p cost.Rates) string {
 		text += "; " + p.Source
 	}
 	if p.Dated != "" {
-		text += ", " + p.Dated
+		text += ", " + p.Dated + cost.AgeWords(p.Dated, on)
 	}
 	return text
 }

@@ -355,7 +355,7 @@ func payerWords(r *journal.Record) string {
 		return "The machine is paid as a whole: " + usd(float64(r.Prices.Instance)) + "/h" + sourceWords(r.Prices.Source) +
 			". An unused CPU or GiB saves nothing."
 	}
-	words := prices(r.Prices.Rates)
+	words := prices(r.Prices.Rates, r.StartedAt)
 	if words == noData {
 		return "No prices are known."
 	}

@@ -160,7 +160,7 @@ func (g *guard) secure(next http.Handler) http.Handler {
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		h.Set("Cache-Control", "no-store")
 		if !g.allowedHost(r.Host) {
-			refuse(w, r, http.StatusForbidden, fmt.Sprintf("host %q is not this machine: open the page by its address, or name it with --host", r.Host))
+			refuse(w, r, http.StatusForbidden, fmt.Sprintf("host %q is not this machine: open the page by its address, or name it with --hostname", r.Host))
 			return
 		}
 		open := r.URL.Path == "/login" || strings.HasPrefix(r.URL.Path, "/static/")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -50,6 +51,16 @@ func (e *Env) PrintJSON(v any) error {
 		return err
 	}
 	return e.Print(string(data) + "\n")
+}
+
+// PrintResult writes a line of text to standard output, or with --json an object with the fields and the text.
+func (e *Env) PrintResult(text string, fields map[string]any) error {
+	if !e.JSON {
+		return e.Print(text + "\n")
+	}
+	all := map[string]any{"schema": 1, "text": text}
+	maps.Copy(all, fields)
+	return e.PrintJSON(all)
 }
 
 // Print writes a text to standard output.

@@ -3,8 +3,10 @@ package cli
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/help"
@@ -63,7 +65,7 @@ var settings = []setting{
 	{key: "cost.instance", flag: "instance", kind: text, help: "pay for a whole instance: `CLOUD:TYPE[:spot]`"},
 	{key: "cost.gpu_hour", also: []string{"resource.cost_per_gpu_hour"}, flag: "gpu-hour", kind: number, help: "price in `USD` per GPU-hour"},
 	{key: "cost.cpu_hour", also: []string{"resource.cost_per_cpu_hour"}, flag: "cpu-hour", kind: number, help: "price in `USD` per CPU-hour"},
-	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gb-hour", kind: number, help: "price in `USD` per GiB-hour of memory"},
+	{key: "cost.gb_hour", also: []string{"resource.cost_per_gb_hour"}, flag: "gib-hour", kind: number, help: "price in `USD` per GiB-hour of memory"},
 	{key: "cost.billing_hour", flag: "billing-hour", kind: number, help: "`USD` per hour of a billing unit of the engine (Slurm: TRESBillingWeights of the partition)"},
 	{key: "monitor.log", flag: "log", kind: text, help: "training log `FILE` (default: $OPTIMIZER_LOG, else a table written by the script)"},
 	{key: "monitor.log_format", flag: "log-format", kind: text, help: "format of the log (default: by its content)"},
@@ -93,7 +95,55 @@ var older = map[string]string{
 	"time-max": "deadline", "cost-max": "budget", "throughput-min": "min-throughput", "memory-max": "max-memory",
 	"gpu-util-min": "min-gpu-util", "cpu-util-min": "min-cpu-util", "preference": "prefer",
 	"dataset-path": "dataset", "training-file": "train", "state": "state-dir", "cost-per-gpu-hour": "gpu-hour",
-	"cost-per-cpu-hour": "cpu-hour", "cost-per-gb-hour": "gb-hour", "gib-hour": "gb-hour",
+	"cost-per-cpu-hour": "cpu-hour", "cost-per-gb-hour": "gib-hour", "gb-hour": "gib-hour",
+	"out": "output", "gpu-model": "gpu", "jobs-count": "job-count", "traces": "trace",
+}
+
+// olderOf maps former names of flags of one command, which mean something else in other commands, to current ones. Those
+// of queues include the names in HDeepRM's programs.
+var olderOf = map[string]map[string]string{
+	"compare placement":  {"model": "agent"},
+	"compare queue":      hdeeprm(map[string]string{"starts": "window-starts"}),
+	"compare rounds":     {"rates": "arrival-rates", "interval": "round"},
+	"compare spot":       {"zones": "zone-count"},
+	"compare training":   {"jobs": "job-count"},
+	"metrics":            {"interval": "every"},
+	"pareto":             {"model": "from-model"},
+	"predict":            {"batch": "batch-size", "train": "script"},
+	"pretrain":           {"agent": "algorithm", "rate": "learning-rate", "batch": "minibatch", "every": "gradient-every", "measure": "evaluate-every"},
+	"profile colocate":   {"budget": "timeout"},
+	"profile place":      {"budget": "timeout"},
+	"runs import":        {"format": "log-format"},
+	"serve":              {"host": "hostname"},
+	"simulate decision":  {"jobs": "job-count", "devices": "device-count", "kinds": "kind-count", "types": "type-count"},
+	"simulate placement": {"methods": "list-methods", "model": "agent"},
+	"simulate queue":     hdeeprm(map[string]string{"jobs": "jobs-out", "policies": "list-policies", "agent": "algorithm"}),
+	"simulate rounds":    {"jobs": "jobs-out", "policies": "list-policies", "rate": "arrival-rate", "interval": "round"},
+	"simulate spot":      {"policies": "list-policies", "zones": "zone-count"},
+}
+
+// hdeeprm adds the names of flags in HDeepRM's programs to a table of former names.
+func hdeeprm(table map[string]string) map[string]string {
+	maps.Copy(table, map[string]string{"customworkload": "custom-workload", "in-model": "inmodel", "out-model": "outmodel",
+		"nbruns": "runs", "nb-runs": "runs", "nb-jobs": "job-count", "nb-resources": "procs", "workload-file-path": "workload",
+		"platform-file-path": "platform", "policy-pair": "policy", "listen": "batsim-endpoint", "connect": "serve-batsim"})
+	return table
+}
+
+// AcceptFormer makes a command that is attached to the root accept former names of its flags.
+func AcceptFormer(cmd *cobra.Command) {
+	_, path, _ := strings.Cut(cmd.CommandPath(), " ")
+	former, ok := olderOf[path]
+	if !ok && cmd.Flags().HasFlags() { // as Options did; a command without flags has those of every command
+		return
+	}
+	cmd.Flags().SetNormalizeFunc(func(fs *pflag.FlagSet, name string) pflag.NormalizedName {
+		n := Normalize(fs, name)
+		if now, ok := former[string(n)]; ok {
+			return pflag.NormalizedName(now)
+		}
+		return n
+	})
 }
 
 // Normalize treats underscores as dashes and replaces former names.

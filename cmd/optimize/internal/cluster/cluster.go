@@ -71,7 +71,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f := o.Flags
 	f.StringVar(&o.engine, "engine", "local", "where jobs run: local (this machine) | slurm")
 	f.StringArrayVar(&o.engineArgs, "engine-arg", nil, "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)")
-	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --policies (default: that of the last server, else "+defaultPolicy+")")
+	f.StringVar(&o.policy, "policy", "", "policy, see optimize simulate rounds --list-policies (default: that of the last server, else "+defaultPolicy+")")
 	f.StringVar(&o.round, "round", "6m", "longest time between two decisions, `DUR`, and the length of a lease")
 	f.StringVar(&o.devices, "devices", "", "device types instead of the discovered ones, `TYPE=N[@SPEED],…`: a100=4@1,v100=4@0.5")
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
@@ -207,14 +207,14 @@ func checkPolicy(what, name string) error {
 	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
-	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --policies lists all", what, name, near)
+	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)
 }
 
 // requireServer returns an error that says how to start a server, if no server has ever been started.
 func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 	s, alive, err := cluster.ReadServer(e.State())
 	if errors.Is(err, fs.ErrNotExist) {
-		return s, false, fmt.Errorf("no cluster is served with the state directory %s: start one by optimize cluster serve", e.State())
+		return s, false, cli.Usagef("no cluster is served with the state directory %s: start one by optimize cluster serve", e.State())
 	}
 	return s, alive, err
 }
@@ -228,7 +228,7 @@ func policyCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				return e.Print(s.Policy + "\n")
+				return e.PrintResult(s.Policy, map[string]any{"policy": s.Policy, "served": alive})
 			}
 			if err := checkPolicy("policy", args[0]); err != nil {
 				return err
@@ -237,9 +237,9 @@ func policyCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if !alive {
-				return e.Print(fmt.Sprintf("no server runs: %s applies once one is started by optimize cluster serve\n", args[0]))
+				return e.PrintResult(fmt.Sprintf("no server runs: %s applies once one is started by optimize cluster serve", args[0]), map[string]any{"policy": args[0], "served": false})
 			}
-			return e.Print(fmt.Sprintf("policy %s, until now %s\n", args[0], s.Policy))
+			return e.PrintResult(fmt.Sprintf("policy %s, until now %s", args[0], s.Policy), map[string]any{"policy": args[0], "served": true})
 		},
 	}
 	_ = e.Options(cmd)
@@ -256,15 +256,15 @@ func drainCommand(e *cli.Env) *cobra.Command {
 				return err
 			}
 			if !alive {
-				return errors.New("drain cluster: no server runs; jobs wait until one is started by optimize cluster serve")
+				return cli.Usagef("drain cluster: no server runs; jobs wait until one is started by optimize cluster serve")
 			}
 			if err := cluster.Drain(e.State(), save); err != nil {
 				return err
 			}
 			if save {
-				return e.Print("draining: jobs save and stop; the next server continues them\n")
+				return e.PrintResult("draining: jobs save and stop; the next server continues them", map[string]any{"save": true})
 			}
-			return e.Print("draining: no more jobs are admitted\n")
+			return e.PrintResult("draining: no more jobs are admitted", map[string]any{"save": false})
 		},
 	}
 	o := e.Options(cmd)
@@ -276,8 +276,8 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel JOB…", Short: "Save and stop jobs for good", Args: cobra.MinimumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error {
-			_, alive, err := requireServer(e)
-			if err != nil {
+			_, alive, err := cluster.ReadServer(e.State())
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			var ids []int
@@ -303,9 +303,9 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 				}
 			}
 			if !alive {
-				return e.Print("no server runs: the cancellation applies once one is started by optimize cluster serve\n")
+				return e.PrintResult("no server runs: the cancellation applies once one is started by optimize cluster serve", map[string]any{"jobs": ids, "served": false})
 			}
-			return e.Print(fmt.Sprintf("cancelling %s: running jobs save first\n", chart.Plural(len(ids), "job")))
+			return e.PrintResult(fmt.Sprintf("cancelling %s: running jobs save first", chart.Plural(len(ids), "job")), map[string]any{"jobs": ids, "served": true})
 		},
 	}
 	_ = e.Options(cmd)

@@ -31,7 +31,7 @@ var submitSettings = map[string]string{
 	"gpus": "devices for the job, `A` or A:B; policies that choose the number take up to B (default 1)",
 	"cpus": "CPUs for the job on a cluster without GPUs, `A` or A:B; rounded up to slots", "memory": "", "epochs": "", "steps": "", "dataset": "", "seed": "",
 	"log": "", "log-format": "", "progress-pattern": "", "observe": "", "pty": "", "resumable": "", "grace": "", "max-restarts": "", "knob": "", "python": "",
-	"gpu-hour": "", "cpu-hour": "", "gb-hour": "", "billing-hour": "", "min-throughput": "", "max-memory": "", "interval": "",
+	"gpu-hour": "", "cpu-hour": "", "gib-hour": "", "billing-hour": "", "min-throughput": "", "max-memory": "", "interval": "",
 }
 
 func submitCommand(e *cli.Env) *cobra.Command {

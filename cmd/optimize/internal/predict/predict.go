@@ -33,7 +33,7 @@ func Commands(e *cli.Env) []*cobra.Command {
 var predictSettings = map[string]string{
 	"deadline": "", "budget": "", "prefer": "", "rates": "with --here: `FILE` with the prices of this machine",
 	"gpu-hour": "with --here: `USD` per GPU and hour of this machine", "cpu-hour": "with --here: `USD` per CPU and hour of this machine",
-	"gb-hour":   "with --here: `USD` per GiB of memory and hour of this machine",
+	"gib-hour":  "with --here: `USD` per GiB of memory and hour of this machine",
 	"gpus":      "GPUs of the job, over all its machines, `A:B`; 0: none",
 	"cpus":      "CPUs of the job, over all its machines, `A:B`",
 	"epochs":    "epochs of the whole training",
@@ -96,7 +96,7 @@ Exit code 6: no machine meets the deadline and the budget with 95 % probability.
 	fs.StringVar(&o.layers, "layers", "", "layers of the model, `N`")
 	fs.StringVar(&o.dataCount, "data-count", "", "samples per epoch, `N`")
 	fs.StringVar(&o.size, "data-size", "", "size of the data set, `MB`")
-	fs.StringVar(&o.batch, "batch", "", "samples per step over all GPUs, `N`")
+	fs.StringVar(&o.batch, "batch-size", "", "samples per step over all GPUs, `N`")
 	fs.StringVar(&o.gpu, "gpu", "", "only machines with this GPU `MODEL`, or a part of its name")
 	fs.StringSliceVar(&o.clouds, "cloud", nil, "only machines of these `CLOUDS`")
 	fs.BoolVar(&o.spot, "spot", false, "select among spot prices")
@@ -123,6 +123,7 @@ func (o *options) run() error {
 	if err = errors.Join(err, o.checkExport()); err != nil {
 		return cli.Usage(err)
 	}
+	q.Today = o.Clock.Now()
 	entries, notes, err := o.SharedHistory(history.Filter{})
 	if err != nil {
 		return err
@@ -198,7 +199,7 @@ func (o *options) question(v *cli.Values) (*predict.Question, error) {
 		flag, text string
 		into       *float64
 	}{{"--params", o.params, &j.Params}, {"--layers", o.layers, &j.Layers}, {"--data-count", o.dataCount, &j.DataCount}, {"--data-size", o.size, &j.DataSizeMB},
-		{"--batch", o.batch, &q.Batch}, {v.Source("resource.epochs"), v.Text("resource.epochs"), &j.Epochs}} {
+		{"--batch-size", o.batch, &q.Batch}, {v.Source("resource.epochs"), v.Text("resource.epochs"), &j.Epochs}} {
 		*n.into = amount(n.flag, n.text, &errs)
 	}
 	before := len(errs)
@@ -250,7 +251,7 @@ func (o *options) rules(v *cli.Values, q *predict.Question) []cli.Rule {
 	return []cli.Rule{
 		{If: o.like != "", Flags: "script", Conflict: "--like", Reason: "both describe the job"},
 		{If: o.here, Flags: "cloud spot", Conflict: "--here", Reason: "this machine is not one of a cloud"},
-		{If: !o.here, Flags: "rates gpu-hour cpu-hour gb-hour", Requires: "--here", Reason: "prices of other machines are imported with `optimize prices import`"},
+		{If: !o.here, Flags: "rates gpu-hour cpu-hour gib-hour", Requires: "--here", Reason: "prices of other machines are imported with `optimize prices import`"},
 		{If: named, Flags: "cloud", Conflict: "--instance", Reason: "both select machines"},
 		{If: named && !o.here, Flags: "gpu", Conflict: "--instance", Reason: "a machine has its own GPUs"},
 		{If: v.Text("resource.gpus") != "" && q.GPUs.Max == 0, Flags: "gpu", Conflict: "--gpus 0"},

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +66,9 @@ func (o *priceListOptions) run(given cli.Options) error {
 		o.format = "json"
 	}
 	if err := errors.Join(cli.WantOne("format", o.format, "text", "json", "csv"), cli.WantOne("sort", o.sort, "hourly", "per-gpu", "name"),
-		given.Want("max-hourly", o.maxHourly > 0, "USD above 0")); err != nil {
+		given.Want("max-hourly", o.maxHourly > 0, "USD above 0"), given.Want("min-gpus", o.filter.MinGPUs >= 0, "0 or more"),
+		given.Want("min-cpus", o.filter.MinCPUs >= 0, "0 or more"), given.Want("min-memory", o.filter.MinMemory >= 0, "0 or more"),
+		given.Want("min-gpu-memory", o.filter.MinGPUMemory >= 0, "0 or more")); err != nil {
 		return cli.Usage(err)
 	}
 	o.filter.MaxHourly = cost.USD(o.maxHourly)
@@ -136,20 +137,6 @@ func sortOffers(offers []cost.Offer, by string) {
 	}
 }
 
-// priceAge returns the age of a price in days; ok is false if its date is unknown.
-func priceAge(e *cli.Env, dated string) (days int, ok bool) {
-	day, err := time.Parse(time.DateOnly, dated)
-	if err != nil {
-		return 0, false
-	}
-	return int(e.Clock.Now().Sub(day).Hours() / 24), true
-}
-
-func isStale(e *cli.Env, dated string) bool {
-	days, ok := priceAge(e, dated)
-	return ok && time.Duration(days)*24*time.Hour > cost.StaleAfter
-}
-
 // offerJSON is the JSON form of an offer; unknown values are null.
 type offerJSON struct {
 	Name         string    `json:"name"`
@@ -185,9 +172,9 @@ type spotJSON struct {
 
 func newOfferJSON(e *cli.Env, o cost.Offer) offerJSON {
 	price := func(p cost.USD, dated, source string) priceJSON {
-		out := priceJSON{USDPerHour: float64(p), Dated: dated, Stale: isStale(e, dated), Source: source}
-		if days, ok := priceAge(e, dated); ok {
-			out.AgeDays = &days
+		out := priceJSON{USDPerHour: float64(p), Dated: dated, Source: source}
+		if days, stale, ok := cost.PriceAge(dated, e.Clock.Now()); ok {
+			out.AgeDays, out.Stale = &days, stale
 		}
 		return out
 	}

@@ -81,14 +81,7 @@ func each(price cost.USD, gpus int) string {
 func priceFields(e *cli.Env, field func(name, format string, args ...any), o cost.Offer) {
 	r := o.Rates()
 	_, source, _ := strings.Cut(r.Source, ", ")
-	age := ""
-	if days, ok := priceAge(e, r.Dated); ok {
-		age = fmt.Sprintf(", %d days old", days)
-		if isStale(e, r.Dated) {
-			age += ": more than " + fmt.Sprintf("%.0f", cost.StaleAfter.Hours()/24)
-		}
-	}
-	field("", "of %s%s; %s", r.Dated, age, source)
+	field("", "of %s%s; %s", r.Dated, cost.AgeWords(r.Dated, e.Clock.Now()), source)
 	s := r.HourlySplit(resources.Allocation{GPUs: o.GPUs, CPUs: o.CPUs, Memory: o.Memory})
 	var parts []string
 	for _, p := range []struct {

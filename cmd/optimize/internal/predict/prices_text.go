@@ -2,7 +2,7 @@ package predict
 
 import (
 	"fmt"
-	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -24,7 +24,7 @@ type priceColumn struct {
 // priceColumns returns the columns of the list in order. An asterisk marks an outdated price.
 func priceColumns(e *cli.Env) []priceColumn {
 	mark := func(text, dated string) string {
-		if isStale(e, dated) {
+		if _, stale, _ := cost.PriceAge(dated, e.Clock.Now()); stale {
 			return text + "*"
 		}
 		return text
@@ -35,7 +35,7 @@ func priceColumns(e *cli.Env) []priceColumn {
 		{"vCPU", true, 0, func(o cost.Offer) string { return fmt.Sprint(o.CPUs) }},
 		{"GiB", true, 0, func(o cost.Offer) string { return fmt.Sprintf("%.4g", float64(o.Memory)) }},
 		{"$/h", true, 0, func(o cost.Offer) string { return mark(hourly(o.OnDemand), o.Dated) }},
-		{"$/GPU-h", true, 2, func(o cost.Offer) string {
+		{"$/GPU-h", true, 3, func(o cost.Offer) string {
 			if o.GPUs == 0 {
 				return ""
 			}
@@ -47,7 +47,13 @@ func priceColumns(e *cli.Env) []priceColumn {
 			}
 			return mark(hourly(o.Spot), o.SpotDated)
 		}},
-		{"dated", false, 1, func(o cost.Offer) string { return o.Dated }},
+		{"dated", false, 2, func(o cost.Offer) string { return o.Dated }},
+		{"days", true, 1, func(o cost.Offer) string {
+			if days, _, known := cost.PriceAge(o.Dated, e.Clock.Now()); known {
+				return strconv.Itoa(days)
+			}
+			return ""
+		}},
 	}
 }
 
@@ -82,17 +88,18 @@ func printOffers(e *cli.Env, offers []cost.Offer, of int) error {
 	if width <= 0 {
 		width = priceWidth
 	}
+	table := ""
 	if len(offers) > 0 {
-		if err := e.Print(priceTable(priceColumns(e), offers, width)); err != nil {
+		table = priceTable(priceColumns(e), offers, width)
+		if err := e.Print(table); err != nil {
 			return err
 		}
 	}
 	if e.Quiet {
 		return nil
 	}
-	stale := slices.ContainsFunc(offers, func(o cost.Offer) bool { return isStale(e, o.Dated) || o.Spot > 0 && isStale(e, o.SpotDated) })
-	foot := fmt.Sprintf("%d of %d machines", len(offers), of)
-	if stale {
+	foot := fmt.Sprintf("%d of %d machines; days: price age", len(offers), of)
+	if strings.Contains(table, "*") {
 		foot += fmt.Sprintf("; * the price is older than %.0f days", cost.StaleAfter.Hours()/24)
 	}
 	return e.Print(foot + "\n")

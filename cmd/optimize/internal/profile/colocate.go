@@ -26,7 +26,7 @@ type colocateOptions struct {
 func colocateCommand(e *cli.Env) *cobra.Command {
 	o := &colocateOptions{}
 	cmd := &cobra.Command{
-		Use: "colocate --spec FILE --capacity N --out TABLE", Short: "Measure the throughput of programs beside each other", Args: cobra.NoArgs,
+		Use: "colocate --spec FILE --capacity N --output TABLE", Short: "Measure the throughput of programs beside each other", Args: cobra.NoArgs,
 		Long: `Measure the throughput of one container of each app in every pattern of containers that a node can hold, relative to a
 container alone, as a table for optimize simulate placement --table.
 
@@ -40,11 +40,11 @@ interval (rps_lo_, rps_hi_), cpu_APP (operations per CPU-second, relative to alo
 wall_APP (per second as observed), alone_APP (operations/s alone), and for each pattern cycles, foreign and steal (shares of
 the node taken by other programs and by the hypervisor) and flags (wide, disturbed).
 
-Patterns that --out already contains are not measured again: an interrupted profile continues with the same command.
+Patterns that --output already contains are not measured again: an interrupted profile continues with the same command.
 --json prints: schema, patterns, measured, missing, wide, disturbed, seconds, table.`,
 		Example: `  optimize profile colocate --example > apps.yaml
-  optimize profile colocate --spec apps.yaml --capacity 3 --out table.csv
-  optimize profile colocate --spec apps.yaml --capacity 4 --sample 40% --budget 1h --out table.csv`,
+  optimize profile colocate --spec apps.yaml --capacity 3 --output table.csv
+  optimize profile colocate --spec apps.yaml --capacity 4 --sample 40% --timeout 1h --output table.csv`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.example {
 				return o.Print(colocate.Sample)
@@ -56,7 +56,7 @@ Patterns that --out already contains are not measured again: an interrupted prof
 	fs := o.Flags
 	fs.IntVar(&o.capacity, "capacity", 0, "maximum number of containers of a node")
 	fs.StringVar(&o.sample, "sample", "100%", "`SHARE` of the patterns to measure")
-	fs.StringVarP(&o.out, "out", "o", "", "`FILE` of the table, CSV")
+	fs.StringVarP(&o.out, "output", "o", "", "`FILE` of the table, CSV")
 	fs.StringVar(&o.replay, "replay", "", "take measurements from the table `FILE` instead, to try a --sample")
 	fs.BoolVar(&o.example, "example", false, "print a commented specification")
 	return cmd
@@ -74,7 +74,7 @@ func (o *colocateOptions) run() error {
 	}
 	p, profileErr := o.profile(spec.Names(), o.capacity)
 	if o.out == "" {
-		err = errors.Join(err, errors.New("--out is required: the file of the table"))
+		err = errors.Join(err, errors.New("--output is required: the file of the table"))
 	}
 	if o.capacity < 1 || o.capacity > 255 {
 		err = errors.Join(err, fmt.Errorf("--capacity %d: want 1 to 255 containers of a node", o.capacity))
@@ -83,7 +83,7 @@ func (o *colocateOptions) run() error {
 		return cli.Usage(err)
 	}
 	p.Share = share
-	if p.Known, err = o.readRows("out", o.out, p.Apps, true); err != nil {
+	if p.Known, err = o.readRows("output", o.out, p.Apps, true); err != nil {
 		return cli.Usage(err)
 	}
 	if o.replay != "" {

@@ -41,7 +41,7 @@ nodes of both placements in random order. Nodes with the same pattern share thei
 --json prints: schema, seconds, placements[method, nodes[[containers of each app]], predicted_rps, predicted_lo, predicted_hi,
 estimated_nodes, measured_rps, measured_lo, measured_hi, error], gain, gain_lo, gain_hi (measured, over the other placement).
 Values that are not known are null.`,
-		Example: `  optimize profile place --spec apps.yaml --table table.csv --nodes 4 --counts 2,2,2,2 --budget 20m`,
+		Example: `  optimize profile place --spec apps.yaml --table table.csv --nodes 4 --counts 2,2,2,2 --timeout 20m`,
 		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}
 	o.add(e.Options(cmd))
@@ -50,9 +50,9 @@ Values that are not known are null.`,
 	fs.IntVar(&o.nodes, "nodes", 0, "number of nodes")
 	fs.StringVar(&o.counts, "counts", "", "containers of each app, `A,B`…, in the order of the specification")
 	fs.IntVar(&o.capacity, "capacity", 0, "maximum number of containers of a node (default: the largest pattern of the table)")
-	fs.StringVar(&o.method, "method", "exact", "method of the placement, see simulate placement --methods")
+	fs.StringVar(&o.method, "method", "exact", "method of the placement, see simulate placement --list-methods")
 	fs.StringVar(&o.against, "against", "round-robin", "method of the other placement, or none")
-	fs.StringVarP(&o.out, "out", "o", "", "also write the measured patterns to `FILE`, CSV")
+	fs.StringVarP(&o.out, "output", "o", "", "also write the measured patterns to `FILE`, CSV")
 	return cmd
 }
 

@@ -52,7 +52,7 @@ func (f *measureFlags) add(o cli.Options) {
 	f.Options = o
 	fs := o.Flags
 	fs.StringVar(&f.spec, "spec", "", "YAML `FILE` that describes the apps, see profile colocate --example")
-	fs.StringVar(&f.budget, "budget", "", "maximum `DURATION` of the measurements (default: no limit)")
+	fs.StringVar(&f.budget, "timeout", "", "maximum real `DURATION` of the measurements (default: no limit)")
 	fs.StringVar(&f.precision, "precision", "5%", "repeat a pattern until its 90 % intervals are at most ± this `SHARE` of the mean")
 	fs.StringVar(&f.foreign, "max-foreign", "50%", "repeat, or else flag, measurements during which others took more than this `SHARE` of the node")
 	fs.StringVar(&f.engine, "engine", local, "where patterns are measured: local (this machine) | slurm (a job with a node for itself each)")
@@ -95,7 +95,7 @@ func (f *measureFlags) profile(apps []string, capacity int) (*colocate.Profile, 
 			err = errors.New("want more than 0")
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("--budget %q: %w", f.budget, err))
+			errs = append(errs, fmt.Errorf("--timeout %q: %w", f.budget, err))
 		}
 		p.Budget = d
 	}

@@ -29,11 +29,11 @@ var analyzeSettings = map[string]string{
 	"min-gpu-util": "list the runs with a GPU utilization below `%`", "min-cpu-util": "list the runs with a CPU utilization below `%`",
 	"rates": "reprice all runs: `FILE` with the prices of the machine", "instance": "reprice all runs: `CLOUD:TYPE[:spot]`",
 	"gpu-hour": "reprice all runs: `USD` per GPU and hour", "cpu-hour": "reprice all runs: `USD` per CPU and hour",
-	"gb-hour": "reprice all runs: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
+	"gib-hour": "reprice all runs: `USD` per GiB of memory and hour", "log-format": "format of the logs (default: by their content)",
 }
 
 // priceFlags lists the flags that reprice all runs.
-var priceFlags = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gb-hour"}
+var priceFlags = []string{"rates", "instance", "gpu-hour", "cpu-hour", "gib-hour"}
 
 // analyzeOptions holds the flags of `analyze` that are not settings.
 type analyzeOptions struct {

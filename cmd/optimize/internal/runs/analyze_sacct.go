@@ -32,7 +32,7 @@ type batchOptions struct {
 func (b *batchOptions) rules() []cli.Rule {
 	return []cli.Rule{
 		{If: b.sacct == "", Flags: "since user", Requires: "--sacct"},
-		{If: b.sacct != "", Except: "sacct since user format output rates instance gpu-hour cpu-hour gb-hour", Conflict: "--sacct",
+		{If: b.sacct != "", Except: "sacct since user format output rates instance gpu-hour cpu-hour gib-hour", Conflict: "--sacct",
 			Reason: "the accounting contains batch jobs, not training logs"},
 		{If: b.sacct != "" && b.sacct != liveAccounting, Flags: "since", Requires: "--sacct live", Reason: "a file contains what was requested from sacct"},
 	}

@@ -10,6 +10,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/run"
@@ -61,6 +62,9 @@ func Config(o cli.Options, v *cli.Values) (run.Config, error) {
 		} else if cfg.Planner != "morl" {
 			errs = append(errs, fmt.Errorf("--agent requires --planner morl, not %s", cfg.Planner))
 		}
+	}
+	if formats := trainlog.Formats(); cfg.Format != "" && !slices.Contains(formats, cfg.Format) {
+		errs = append(errs, fmt.Errorf("%s %q: unknown, want one of %s", v.Source("monitor.log_format"), cfg.Format, strings.Join(formats, ", ")))
 	}
 	if name := v.Text("engine.name"); name != "local" {
 		if _, err := cli.OpenEngine(name); err != nil {

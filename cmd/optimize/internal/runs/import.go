@@ -19,6 +19,7 @@ import (
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/logs"
 	"trainopt/optimizer/run"
+	"trainopt/optimizer/tracker"
 )
 
 // assumedValues holds the flags for values that a log may lack.
@@ -53,7 +54,7 @@ func (f *assumedValues) add(fs *pflag.FlagSet, about string) {
 		f.numbers[n.flag] = fs.Float64(n.flag, math.NaN(), about+n.help)
 		fs.Lookup(n.flag).DefValue = "0" // hides the default in help
 	}
-	fs.StringVar(&f.gpuModel, "gpu-model", "", about+"`NAME` of the GPUs")
+	fs.StringVar(&f.gpuModel, "gpu", "", about+"`NAME` of the GPUs")
 	fs.StringVar(&f.model, "model", "", about+"`NAME` of the model")
 }
 
@@ -74,7 +75,7 @@ func (f *assumedValues) entry() (history.Entry, error) {
 		errs = append(errs, fmt.Errorf("--nodes %d: want 1 or more", f.nodes))
 	}
 	if f.gpuModel != "" && out.Observed.GPUs == 0 {
-		errs = append(errs, errors.New("--gpu-model with --gpus 0: a machine without GPUs has no GPU model"))
+		errs = append(errs, errors.New("--gpu with --gpus 0: a machine without GPUs has no GPU model"))
 	}
 	return out, errors.Join(errs...)
 }
@@ -104,14 +105,14 @@ compressed by gzip, or be the directory in which a framework stored it: event fi
 (wandb/offline-run-…), a file store of MLflow (mlruns) with all its runs. Values that a log lacks are taken from the flags.
 Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not prevent the import
 of the others (exit code 2).`,
-		Example: `  optimize runs import results.csv --gpus 1 --gpu-model "Tesla T4" --cpus 8 --model yolov8n
-  optimize runs import old/*.csv --format keras
+		Example: `  optimize runs import results.csv --gpus 1 --gpu "Tesla T4" --cpus 8 --model yolov8n
+  optimize runs import old/*.csv --log-format keras
   optimize runs import mlruns wandb`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	fs.StringVar(&o.format, "format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
+	fs.StringVar(&o.format, "log-format", "", "format of the logs: "+strings.Join(trainlog.Formats(), "|")+" (default: by their content)")
 	o.assumedValues.add(fs, "")
 	fs.IntVar(&o.nodes, "nodes", 0, "machines of the training, `N`")
 	fs.StringVar(&o.machine, "machine", "", "`NAME` of the machine, such as aws:p4d.24xlarge")
@@ -138,7 +139,7 @@ func (o *importOptions) run(paths []string) error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options, err := o.logOptions("format", o.format, vals)
+	options, err := o.logOptions("log-format", o.format, vals)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -146,12 +147,17 @@ func (o *importOptions) run(paths []string) error {
 	var entries []history.Entry
 	var errs []error
 	stores, empty := map[string]int{}, map[string]int{} // runs, and those without a row, by store
-	for _, one := range expand(o.Env, paths) {
-		path := one.path
-		stores[one.store] = one.of
+	all, done, err := expand(o.Env, paths)
+	defer done()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	for _, from := range all {
+		path := from.path
+		stores[from.store] = from.of
 		log, err := logs.Read(o.Path(path), options)
-		if one.of > 1 && errors.Is(err, trainlog.ErrNoData) {
-			if empty[one.store]++; empty[one.store] < one.of {
+		if from.of > 1 && errors.Is(err, trainlog.ErrNoData) {
+			if empty[from.store]++; empty[from.store] < from.of {
 				continue
 			}
 		}
@@ -159,12 +165,16 @@ func (o *importOptions) run(paths []string) error {
 			err = fmt.Errorf("read training log %s: no such file", path)
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("import: %w", err))
+			errs = append(errs, fmt.Errorf("import: %s", from.named(err.Error())))
 			continue
 		}
+		path = from.named(path)
 		one := imported{Path: path, Format: log.Format, Rows: log.Rows, BadRows: log.Bad, Bad: append([]string{}, log.FirstBad...), Entries: []string{}, Notes: append([]string{}, log.Notes...)}
 		for _, entry := range log.Entries {
 			one.Entries = append(one.Entries, entry.ID)
+		}
+		for i := range log.Entries {
+			log.Entries[i].Source = from.named(log.Entries[i].Source)
 		}
 		out, entries = append(out, one), append(entries, log.Entries...)
 	}
@@ -190,22 +200,47 @@ func (o *importOptions) run(paths []string) error {
 // storedRun is a log to import: one named by the user, or one of several runs in a store.
 type storedRun struct {
 	path, store string
-	of          int // runs in the store
+	of          int    // runs in the store
+	unpacked    string // directory in which a database was unpacked, "" for other logs
 }
 
-// expand replaces the stores of experiment trackers by the runs in them.
-func expand(e *cli.Env, paths []string) []storedRun {
-	var out []storedRun
+// named replaces the directory in which a database was unpacked by the database.
+func (s storedRun) named(text string) string {
+	if s.unpacked == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, s.unpacked, s.store)
+}
+
+// expand replaces the stores of experiment trackers by the runs in them. An SQLite store of MLflow is unpacked; done
+// removes it.
+func expand(e *cli.Env, paths []string) (out []storedRun, done func(), err error) {
+	var temporary []string
+	done = func() {
+		for _, dir := range temporary {
+			_ = os.RemoveAll(dir)
+		}
+	}
+	var errs []error
 	for _, path := range paths {
-		found := trainlog.RunsIn(e.Path(path))
-		if len(found) == 1 && found[0] == e.Path(path) {
+		from, unpacked := e.Path(path), ""
+		switch dir, err := tracker.UnpackMLflow(from); {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("import: read store of MLflow %s: %w", path, err))
+			continue
+		case dir != "":
+			temporary = append(temporary, dir)
+			from, unpacked = dir, dir
+		}
+		found := trainlog.RunsIn(from)
+		if len(found) == 1 && found[0] == from {
 			found[0] = path
 		}
 		for _, one := range found {
-			out = append(out, storedRun{one, path, len(found)})
+			out = append(out, storedRun{one, path, len(found), unpacked})
 		}
 	}
-	return out
+	return out, done, errors.Join(errs...)
 }
 
 // maxBadRows is the number of bad rows shown per log.

@@ -19,14 +19,14 @@ import (
 
 // paretoSettings lists the settings that pareto accepts as flags, with their help for this command.
 var paretoSettings = map[string]string{
-	"prefer": "", "rates": "", "instance": "", "gpu-hour": "", "cpu-hour": "", "gb-hour": "", "deadline": "", "budget": "", "batch-size": "",
-	"gpus":   "GPUs of logs that do not record them, `N`; with --model the range to predict, `A:B`",
-	"cpus":   "CPUs of logs that do not record them, `N`; with --model the range to predict, `A:B`",
-	"memory": "GiB of memory of logs that do not record it, `N`; with --model the range to predict, `A:B`",
+	"prefer": "", "rates": "", "instance": "", "gpu-hour": "", "cpu-hour": "", "gib-hour": "", "deadline": "", "budget": "", "batch-size": "",
+	"gpus":   "GPUs of logs that do not record them, `N`; with --from-model the range to predict, `A:B`",
+	"cpus":   "CPUs of logs that do not record them, `N`; with --from-model the range to predict, `A:B`",
+	"memory": "GiB of memory of logs that do not record it, `N`; with --from-model the range to predict, `A:B`",
 }
 
-// modelFlags lists the flags that require --model, because a recorded decision cannot be evaluated for other values.
-const modelFlags = "rates instance gpu-hour cpu-hour gb-hour deadline budget batch-size gpus cpus memory"
+// modelFlags lists the flags that require --from-model, because a recorded decision cannot be evaluated for other values.
+const modelFlags = "rates instance gpu-hour cpu-hour gib-hour deadline budget batch-size gpus cpus memory"
 
 // paretoOptions holds the flags of `pareto` that are not settings.
 type paretoOptions struct {
@@ -41,18 +41,18 @@ func paretoCommand(e *cli.Env) *cobra.Command {
 		GroupID: help.Plan, Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
 		Long: `Show the Pareto front of time, cost and resources, the point that a preference selects, and the trade-offs of that point.
 
-For one RUN (default: the latest), the points are the candidates of its last decision; with --model the performance model
+For one RUN (default: the latest), the points are the candidates of its last decision; with --from-model the performance model
 of the run predicts the whole job again, optionally for other ranges, prices or limits. Each of several runs or training
 logs is one measured point.`,
 		Example: `  optimize pareto --prefer time
-  optimize pareto latest --model --cpus 1:16 --cpu-hour 0.05
+  optimize pareto latest --from-model --cpus 1:16 --cpu-hour 0.05
   optimize pareto one-gpu.csv two-gpus.csv four-gpus.csv --gpu-hour 2.5 --format html -o front.html`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
 	o.format.Add(o.Flags, "output", strings.Split(front.FormatNames(), ", "))
-	o.Flags.BoolVar(&o.model, "model", false, "predict the whole job again with the performance model of the run")
+	o.Flags.BoolVar(&o.model, "from-model", false, "predict the whole job again with the performance model of the run")
 	cli.AddSettings(o.Flags, paretoSettings)
 	o.Flags.Lookup("prefer").DefValue = "that of the run, else balanced"
 	return cmd
@@ -97,7 +97,7 @@ func (o *paretoOptions) set(v *cli.Values, args []string) (front.Set, error) {
 	}
 	if len(args) > 1 || cli.IsFile(o.Path(args[0])) {
 		if o.model {
-			return front.Set{}, fmt.Errorf("--model requires a single run, not %s: logs contain no performance model", strings.Join(args, ", "))
+			return front.Set{}, fmt.Errorf("--from-model requires a single run, not %s: logs contain no performance model", strings.Join(args, ", "))
 		}
 		return o.measured(v, args)
 	}
@@ -112,7 +112,7 @@ func (o *paretoOptions) set(v *cli.Values, args []string) (front.Set, error) {
 		}
 		return front.FromModel(dir, d)
 	}
-	if err := o.Check(cli.Rule{If: true, Flags: modelFlags, Requires: "--model", Reason: "a recorded decision has its own prices and limits"}); err != nil {
+	if err := o.Check(cli.Rule{If: true, Flags: modelFlags, Requires: "--from-model", Reason: "a recorded decision has its own prices and limits"}); err != nil {
 		return front.Set{}, err
 	}
 	return front.FromRun(dir)

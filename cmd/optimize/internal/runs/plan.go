@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
@@ -41,7 +42,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		machine += " — described (" + rec.Host.Described + "), not this machine: nothing was measured on it"
 	}
 	field("machine", "%s", machine)
-	field("prices", "%s", priceText(rec.Prices.Rates))
+	field("prices", "%s", priceText(rec.Prices.Rates, rec.StartedAt))
 	field("preference", "time %.2g, cost %.2g, resource %.2g", rec.Preference.Time, rec.Preference.Cost, rec.Preference.Resource)
 	field("SLA", "%s", limitText(rec.SLA.Spec))
 	if p := rec.Prior; p != nil {
@@ -112,14 +113,14 @@ func detectedProperties(s journal.Script) string {
 	return strings.Join(parts, ", ")
 }
 
-func priceText(p cost.Rates) string {
+func priceText(p cost.Rates, on time.Time) string {
 	var text string
 	if p.Instance > 0 {
 		text = fmt.Sprintf("%s/h, the machine is paid as a whole: an unused CPU or GiB saves nothing", money(float64(p.Instance)))
 	} else {
 		text = fmt.Sprintf("%s/GPU-h, %s/CPU-h, %s/GiB-h", money(float64(p.GPUHour)), money(float64(p.CPUHour)), money(float64(p.GiBHour)))
 	}
-	return text + " (" + p.Source + ", " + p.Dated + ")"
+	return text + " (" + p.Source + ", " + p.Dated + cost.AgeWords(p.Dated, on) + ")"
 }
 
 func limitText(s sla.Spec) string {

@@ -3,8 +3,9 @@ package runs
 import (
 	"context"
 	"errors"
-	"fmt"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -91,9 +92,8 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintln(e.Stdout, outcome)
 			updateHistory(e, dir)
-			return nil
+			return e.PrintResult(outcome, map[string]any{"run_id": filepath.Base(dir)})
 		}}
 	cli.DurationVar(cmd.Flags(), &grace, "grace", "time between SIGTERM and SIGKILL")
 	return cmd
@@ -132,18 +132,29 @@ time=0.6,cost=0.3,resource=0.1. The agent decides again, moves the job if that i
 const preferWithin = 2 * time.Minute
 
 func removeRuns(e *cli.Env, refs []string) error {
+	var dirs []string
 	var errs []error
 	for _, ref := range refs {
 		dir, err := findRun(e, []string{ref})
-		if err == nil {
-			err = journal.Remove(dir)
+		if err == nil && !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
 		}
-		if err != nil {
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	removed := []string{}
+	for _, dir := range dirs {
+		if err := journal.Remove(dir); err != nil {
 			errs = append(errs, err)
 			continue
 		}
-		fmt.Fprintf(e.Stdout, "removed %s\n", filepath.Base(dir))
+		removed = append(removed, filepath.Base(dir))
 		updateHistory(e, dir)
+	}
+	if len(removed) > 0 {
+		errs = append(errs, e.PrintResult("removed "+strings.Join(removed, ", "), map[string]any{"removed": removed}))
 	}
 	return errors.Join(errs...)
 }

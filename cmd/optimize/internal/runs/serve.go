@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -62,13 +63,16 @@ token in the file serve.token of the state directory; the printed link logs a br
 	o.Options = e.Options(cmd)
 	o.Flags.StringVar(&o.listen, "listen", defaultListen, "`ADDRESS` of the page, HOST:PORT; port 0: any free one")
 	o.Flags.BoolVar(&o.private, "private", false, "require the token for reading too")
-	o.Flags.StringArrayVar(&o.hosts, "host", nil, "`NAME` under which browsers open the page, beside its address, localhost and the name of this machine (repeatable)")
+	o.Flags.StringArrayVar(&o.hosts, "hostname", nil, "`NAME` under which browsers open the page, beside its address, localhost and the name of this machine (repeatable)")
 	o.Flags.StringArrayVar(&o.results, "results", nil, "`DIR` with results of simulate and compare, written with -o FILE.html or FILE.json (repeatable)")
 	return cmd
 }
 
 // run serves the page until the user interrupts it, which is its normal end.
 func (o *serveOptions) run() error {
+	if slices.Contains(o.hosts, "") {
+		return cli.Usagef("--hostname: the name is empty")
+	}
 	p, err := openPage(o.Env, "listen", o.listen, o.private, o.hosts, o.results)
 	if err != nil {
 		return err

@@ -42,7 +42,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 --figure NAME runs the experiment of a figure of Metis' paper and prints the published values beside ours. Figures:
 ` + methods.FigureNames(),
 		Example: `  optimize compare placement
-  optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --out placement.html
+  optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --output placement.html
   optimize compare placement --methods exact,metis --sizes 200 --groups 0:4 --predictor forest
   optimize compare placement --figure example`,
 		RunE: func(*cobra.Command, []string) error { return o.run() },
@@ -50,7 +50,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 	o.placementFlags.add(e.Options(cmd))
 	fs := o.Flags
 	o.comparison.add(fs, defaultPlacementMethods)
-	fs.StringSliceVar(&o.policies, "methods", defaultPlacementMethods, "methods to compare, `A,B,…`, see optimize simulate placement --methods")
+	fs.StringSliceVar(&o.policies, "methods", defaultPlacementMethods, "methods to compare, `A,B,…`, see optimize simulate placement --list-methods")
 	fs.StringVar(&o.seeds, "groups", "0:29", "batches of each size, or rows of --batch, `A:B` (both included) or a list; also the seed of random methods")
 	o.policies, o.seeds = defaultPlacementMethods, "0:29"
 	fs.Lookup("policies").Usage, fs.Lookup("seeds").Usage = "the same as --methods", "the same as --groups"
@@ -66,7 +66,7 @@ concurrently. The same flags give the same bytes on any number of cores, except 
 // rules returns the flags that cannot be combined.
 func (o *comparePlacementOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.figure != "", Except: "figure methods policies against groups seeds predictor episodes model processes format out jobs-out", Conflict: "--figure"},
+		{If: o.figure != "", Except: "figure methods policies against groups seeds predictor episodes agent processes format output jobs-out", Conflict: "--figure"},
 		{If: !slices.Contains(o.policies, "george"), Flags: "zones zone-budget apart", Requires: "george among --methods"},
 		{If: o.batch != "", Flags: "sizes", Conflict: "--batch"},
 	}

@@ -39,7 +39,7 @@ func compareQueueCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "queue", Short: "Policies of a batch queue on the same windows of a trace, or on several generated workloads", Args: cobra.NoArgs,
 		Long: `Run several policies on the same jobs and compare them: means with 95 % intervals, paired tests. A case is a window of a trace
-(--windows, --starts) or a generated workload (--seeds); tests treat windows as independent. With several --backfill or
+(--windows, --window-starts) or a generated workload (--seeds); tests treat windows as independent. With several --backfill or
 --placement each policy is combined with each of them.
 
 --front shows the combinations that no other dominates in slowdown, energy, utilization and deadlines, --prefer the one of
@@ -51,9 +51,9 @@ prints the published values beside ours; --figure hdeeprm runs all 36 pairs of H
 --metrics A.csv,B.csv prints the metrics of two schedules of Batsim side by side, as hdeeprm-metrics does.`,
 		Example: `  optimize compare queue --policies fcfs,sjf,saf --backfill none,easy --seeds 0:9
   optimize compare queue --policies saf,rollout --trace trace.swf.gz --windows 10 --length 256
-  optimize compare queue --policies fcfs,saf --trace trace.swf --starts published --as-published
+  optimize compare queue --policies fcfs,saf --trace trace.swf --window-starts published --as-published
   optimize compare queue --platform gaia --policies first-high_gflops,saf --placement best,energy
-  optimize compare queue --figure rlscheduler --trace lublin_256.swf.gz --out table.html
+  optimize compare queue --figure rlscheduler --trace lublin_256.swf.gz --output table.html
   optimize compare queue --figure hdeeprm --platform mini --prefer slowdown=2,energy=1
   optimize compare queue --metrics a_schedule.csv,b_schedule.csv`,
 		RunE: func(*cobra.Command, []string) error {
@@ -69,13 +69,13 @@ prints the published values beside ours; --figure hdeeprm runs all 36 pairs of H
 	o.queueFlags.add(e.Options(cmd))
 	fs := o.Flags
 	o.comparison.add(fs, []string{"fcfs", "sjf", "saf", "f4"})
-	fs.Lookup("policies").Usage = "policies to compare, `A,B,…`, or all; see optimize simulate queue --policies"
+	fs.Lookup("policies").Usage = "policies to compare, `A,B,…`, or all; see optimize simulate queue --list-policies"
 	fs.Lookup("seeds").Usage = "seeds of generated workloads and random policies, `A:B` (both included) or a list (default 0:9; 0 for traces)"
 	fs.Lookup("seeds").DefValue = ""
 	fs.StringSliceVar(&o.backfills, "backfill", nil, "none|easy|conservative|rlscheduler, separated by commas (default easy)")
 	fs.Lookup("placement").Usage += "; several separated by commas"
 	fs.IntVar(&o.windows, "windows", 0, "number of windows of --length jobs, evenly spread over the trace")
-	fs.StringVar(&o.starts, "starts", "", "first jobs of the windows, a list, or published (RLScheduler's ten)")
+	fs.StringVar(&o.starts, "window-starts", "", "first jobs of the windows, a list, or published (RLScheduler's ten)")
 	fs.IntVar(&o.length, "length", 1024, "jobs per window")
 	fs.BoolVar(&o.front, "front", false, "show the Pareto front of slowdown, energy, utilization and deadlines")
 	fs.StringVar(&o.prefer, "prefer", "", "select from the front: balanced|time|cost|resource or weights, slowdown=2,energy=1")
@@ -89,10 +89,10 @@ prints the published values beside ours; --figure hdeeprm runs all 36 pairs of H
 // rules returns the flags that cannot be combined.
 func (o *compareQueueOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.windows != 0, Flags: "starts", Conflict: "--windows", Reason: "both select the windows"},
-		{If: o.starts == "" && !o.Changed("windows") && o.length > 0, Flags: "length", Requires: "--windows or --starts"},
-		{If: o.figure != "", Flags: "policies against backfill placement windows starts length as-published", Conflict: "--figure"},
-		{If: o.figure == "rlscheduler", Flags: "generate jobs-count load overestimate procs platform options prefer", Conflict: "--figure rlscheduler"},
+		{If: o.windows != 0, Flags: "window-starts", Conflict: "--windows", Reason: "both select the windows"},
+		{If: o.starts == "" && !o.Changed("windows") && o.length > 0, Flags: "length", Requires: "--windows or --window-starts"},
+		{If: o.figure != "", Flags: "policies against backfill placement windows window-starts length as-published", Conflict: "--figure"},
+		{If: o.figure == "rlscheduler", Flags: "generate job-count load overestimate procs platform options prefer", Conflict: "--figure rlscheduler"},
 	}
 }
 
@@ -196,7 +196,7 @@ func (o *compareQueueOptions) windowsOf(w *sweep.Workload) (out []sweep.Window, 
 		for _, part := range strings.Split(o.starts, ",") {
 			s, err := strconv.Atoi(strings.TrimSpace(part))
 			if err != nil || s < 0 {
-				return nil, nil, fmt.Errorf("--starts %q: want job numbers of at least 0, separated by commas, or published", o.starts)
+				return nil, nil, fmt.Errorf("--window-starts %q: want job numbers of at least 0, separated by commas, or published", o.starts)
 			}
 			out = append(out, sweep.Window{Start: s, Length: o.length})
 		}

@@ -47,9 +47,9 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 
 ` + gavelOptionTable(),
 		Example: `  optimize compare rounds --policies fifo,fifo_perf,isolated --static 50,100,200
-  optimize compare rounds --policies max_min_fairness,max_min_fairness_perf --rates 0:6:16 --window 4000:5000 --out las.html
+  optimize compare rounds --policies max_min_fairness,max_min_fairness_perf --arrival-rates 0:6:16 --window 4000:5000 --output las.html
   optimize compare rounds --policies all --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --seeds 0
-  optimize compare rounds --figure 8 --points 4 --seeds 0 --out figure8.html`,
+  optimize compare rounds --figure 8 --points 4 --seeds 0 --output figure8.html`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if err := gavelOption(cmd); err != nil {
 				return cli.Usage(err)
@@ -64,7 +64,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 	fs.Lookup("seeds").DefValue, o.seeds = "0:2", "0:2"
 	fs.Lookup("policies").Usage = "policies to compare, `A,B,…`, or all"
 	fs.StringArrayVar(&o.clusters, "cluster", []string{defaultCluster}, "number of devices by type; may be repeated")
-	fs.StringVar(&o.rates, "rates", "", "arrivals per hour, `A:B:N` (N from A to B, without 0) or a list")
+	fs.StringVar(&o.rates, "arrival-rates", "", "arrivals per hour, `A:B:N` (N from A to B, without 0) or a list")
 	fs.StringVar(&o.static, "static", "", "numbers of jobs, all present at the start, `A:B:N` or a list (default 100)")
 	fs.StringVar(&o.timeout, "timeout", "", "maximum real time of a run, `DUR`")
 	fs.IntVar(&o.processes, "processes", 0, "concurrent runs (default: one per core)")
@@ -161,7 +161,7 @@ func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, 
 	}
 	var out []sweep.Scenario
 	if o.rates != "" {
-		rates, err := parseLoads("--rates", o.rates)
+		rates, err := parseLoads("--arrival-rates", o.rates)
 		if err != nil {
 			return nil, err
 		}

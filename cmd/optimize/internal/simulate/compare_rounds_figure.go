@@ -16,7 +16,7 @@ import (
 // figureRules returns the flags that cannot be combined with --figure.
 func (o *compareRoundsOptions) figureRules() []cli.Rule {
 	return []cli.Rule{
-		{If: true, Except: "figure policies points seeds window compat timeout processes format out jobs-out", Conflict: "--figure"},
+		{If: true, Except: "figure policies points seeds window compat timeout processes format output jobs-out", Conflict: "--figure"},
 		{If: o.figure == "runtime", Flags: "policies window compat processes jobs-out engine", Conflict: "--figure runtime"},
 	}
 }

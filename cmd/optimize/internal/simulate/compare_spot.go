@@ -44,21 +44,21 @@ func compareSpotCommand(e *cli.Env) *cobra.Command {
 relative to on demand alone, with 95 % intervals and paired tests, missed deadlines, and the share of the gap between greedy
 and the optimum that each closes.
 
-Capacity is that of --traces (all *.json and *.json.gz below a folder, in the layout of skypilot-org/spot-traces), each of
+Capacity is that of --trace (all *.json and *.json.gz below a folder, in the layout of skypilot-org/spot-traces), each of
 which counts as one seed because starting times within a trace are not independent; or it is generated once for each seed of
 --seeds. Policies that learn see the capacity of the past week: the first job starts after --history. With --together the traces of a folder are zones, any of which the job may use. With several deadlines the JSON
 contains a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.`,
 		Example: `  optimize compare spot
   optimize compare spot --availability 1h:1h --policies greedy,uniform --slack 1.1,1.3 --seeds 0:19
-  optimize compare spot --traces traces/ --slack 1.15,1.5,2 --starts 20 --out spot.html`,
+  optimize compare spot --trace traces/ --slack 1.15,1.5,2 --starts 20 --output spot.html`,
 		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
 	o.spotFlags.add(e.Options(cmd))
 	fs := o.Flags
 	o.comparison.add(fs, defaultSpotPolicies)
-	fs.Lookup("policies").Usage = "policies to compare, `A,B,…`, or all; see optimize simulate spot --policies"
+	fs.Lookup("policies").Usage = "policies to compare, `A,B,…`, or all; see optimize simulate spot --list-policies"
 	fs.Lookup("against").Usage = "policies with which all others are compared in pairs (default: greedy, else the first)"
-	fs.StringSliceVar(&o.traces, "traces", nil, "measured capacity: `DIR`s or files")
+	fs.StringSliceVar(&o.traces, "trace", nil, "measured capacity: `DIR`s or files")
 	fs.BoolVar(&o.together, "together", false, "the traces of a folder are simultaneous zones")
 	fs.StringVar(&o.slack, "slack", "1.15,1.5,2", "ratios of deadline to work, `A,B,…`")
 	fs.IntVar(&o.starts, "starts", 10, "starting times, evenly spread over each trace or generated capacity")
@@ -114,7 +114,7 @@ func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 	for _, dir := range o.traces {
 		traces, err := capacity.Load(o.Path(dir))
 		if err != nil {
-			return nil, fmt.Errorf("--traces %s: %w", dir, err)
+			return nil, fmt.Errorf("--trace %s: %w", dir, err)
 		}
 		var groups [][]capacity.Trace
 		for i, t := range traces {
@@ -131,7 +131,7 @@ func (o *compareSpotOptions) markets() ([]spot.Market, error) {
 			}
 			m, err := spot.NewMarket(name, g...)
 			if err != nil {
-				return nil, fmt.Errorf("--traces %s: %w", dir, err)
+				return nil, fmt.Errorf("--trace %s: %w", dir, err)
 			}
 			out = append(out, m)
 		}
@@ -167,7 +167,7 @@ func (o *compareSpotOptions) cases(seeds []uint64, j capacity.Job, slack float64
 	draws := slices.ContainsFunc(o.policies, func(name string) bool { m, _ := spot.Find(name); return m.Drawn })
 	if !draws || !o.Changed("seeds") {
 		if len(seeds) > 1 && o.Changed("seeds") {
-			return nil, nil, errors.New("--seeds: no policy is random, and with --traces no capacity is generated: want one seed")
+			return nil, nil, errors.New("--seeds: no policy is random, and with --trace no capacity is generated: want one seed")
 		}
 		seeds = seeds[:1]
 	}
@@ -209,9 +209,9 @@ func (o *compareSpotOptions) prepare() (*spot.Sweep, error) {
 	}
 	traces := ""
 	if o.traces != nil {
-		traces = "--traces"
+		traces = "--trace"
 	}
-	rules := append(o.rules(traces), cli.Rule{If: traces == "", Flags: "together", Requires: "--traces"})
+	rules := append(o.rules(traces), cli.Rule{If: traces == "", Flags: "together", Requires: "--trace"})
 	if err := errors.Join(o.Check(rules...), wantProcesses(o.Options, o.processes), o.Want("starts", o.starts >= 1 && o.starts <= maxSeeds, fmt.Sprintf("1 to %d", maxSeeds))); err != nil {
 		return nil, err
 	}

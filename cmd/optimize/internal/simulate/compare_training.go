@@ -52,7 +52,7 @@ Jobs are priced as in clouds, per unit of allocated resources. On a machine that
 CPUs or GPUs saves nothing.`,
 		Example: `  optimize compare training --policies user,oracle,random,rules,model --seeds 0:9
   optimize compare training --policies user,model,morl,mine --agent mine=agent.bin
-  optimize compare training --kinds held-out --prefer cost --jobs 20 --out comparison.html --jobs-out jobs.csv
+  optimize compare training --kinds held-out --prefer cost --job-count 20 --output comparison.html --jobs-out jobs.csv
   optimize compare training --figure slamorl --kinds held-out --seeds 0:4
   optimize compare training --kinds zeus --policies user,oracle,zeus,bandit --eta 0.5`,
 		RunE: func(*cobra.Command, []string) error {
@@ -75,7 +75,7 @@ CPUs or GPUs saves nothing.`,
 	fs.StringSliceVar(&o.prefer, "prefer", []string{"time", "cost", "balanced"}, "preferences with which each job is run: time, cost, resource, balanced")
 	fs.StringVar(&o.kinds, "kinds", "train", "kinds of jobs: train|held-out|sia|all|zeus")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
-	fs.IntVar(&o.jobs, "jobs", 8, "jobs per seed")
+	fs.IntVar(&o.jobs, "job-count", 8, "jobs per seed")
 	fs.StringArrayVar(&o.agents, "agent", nil, "`NAME=FILE`: a policy NAME, the planner morl with the agent of FILE from optimize pretrain; may be repeated")
 	fs.StringVar(&o.figure, "figure", "", "run a published experiment on drawn jobs: slamorl (13 workloads, three static baselines, SLA at 1.1 × their mean)")
 	fs.Float64Var(&o.eta, "eta", 1, "with --kinds zeus: weight of energy against time in the cost, 0 to 1")
@@ -86,9 +86,9 @@ CPUs or GPUs saves nothing.`,
 // rules returns the flags that cannot be combined.
 func (o *compareTrainingOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.figure != "", Flags: "eta recurrences prefer jobs agent out jobs-out format against engine", Conflict: "--figure " + o.figure},
+		{If: o.figure != "", Flags: "eta recurrences prefer job-count agent output jobs-out format against engine", Conflict: "--figure " + o.figure},
 		{If: o.figure == "" && o.kinds != zeusKind, Flags: "eta recurrences", Requires: "--kinds zeus"},
-		{If: o.figure == "" && o.kinds == zeusKind, Flags: "prefer jobs agent", Conflict: "--kinds zeus"},
+		{If: o.figure == "" && o.kinds == zeusKind, Flags: "prefer job-count agent", Conflict: "--kinds zeus"},
 	}
 }
 
@@ -233,7 +233,7 @@ func (o *compareTrainingOptions) recurringJobs() (jobs []*trial.RecurringJob, so
 // draw returns a function that draws the jobs of a seed.
 func (o *compareTrainingOptions) draw(jobs int) (func(uint64) ([]training.Scenario, error), error) {
 	if jobs < 1 || jobs > maxSeeds {
-		return nil, fmt.Errorf("--jobs %d: want 1 to %d", jobs, maxSeeds)
+		return nil, fmt.Errorf("--job-count %d: want 1 to %d", jobs, maxSeeds)
 	}
 	options := pretrain.GeneratorOptions{Kinds: pretrain.Embedded()}
 	if o.profiles != "" {

@@ -41,11 +41,11 @@ func (f *placementFlags) add(o cli.Options) {
 	fs.IntVar(&f.maxNodes, "max-nodes", 0, "maximum number of used nodes")
 	fs.Float64Var(&f.maxCost, "max-cost", 0, "maximum cost of the used nodes")
 	fs.IntVar(&f.episodes, "episodes", 0, "episodes of methods that learn (default: by method)")
-	fs.StringVar(&f.model, "model", "", "`FILE` of sub-schedulers for metis (default: embedded)")
+	fs.StringVar(&f.model, "agent", "", "agent `FILE` of the method metis, from optimize pretrain (default: embedded)")
 	fs.StringVar(&f.zones, "zones", "", "for george: `APP=SHARE,…` may run on the first share of the nodes, or none")
 	fs.Float64Var(&f.zoneBudget, "zone-budget", 0.05, "for george: share of the batch that may be outside its zone")
 	fs.BoolVar(&f.apart, "apart", false, "for george: at most one container of an app per node")
-	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --methods")
+	fs.BoolVar(&f.compat, "compat", false, "as the published code does, see --list-methods")
 }
 
 // dataPath returns the path of a file that may also be the name of embedded data or a word.
@@ -174,11 +174,11 @@ func (f *placementFlags) options(s *methods.Setup) error {
 	}
 	file, err := regular.Open(f.Path(f.model), regular.Data)
 	if err != nil {
-		return fmt.Errorf("--model: %w", err)
+		return fmt.Errorf("--agent: %w", err)
 	}
 	defer file.Close()
 	if s.Options.Model, err = learned.Load(file); err != nil {
-		return fmt.Errorf("--model: read %s: %w", f.model, err)
+		return fmt.Errorf("--agent: read %s: %w", f.model, err)
 	}
 	return nil
 }

@@ -61,11 +61,11 @@ FILE` + pretrain.CheckpointSuffix + ` exists beside the agent file: the current 
 buffer or the state of the optimizer: after --resume the replay buffer is filled again before learning continues, so that a
 resumed training does not give the same bytes as an uninterrupted one. An uninterrupted one gives the same bytes for the same
 seed on any number of cores.`,
-		Example: `  optimize pretrain --env problem:deep-sea-treasure --agent envelope --curves curves.html
-  optimize pretrain --env training --agent conditioned --steps 200000 --out agent.bin
-  optimize pretrain --env queue --agent evolution --backfill rlscheduler --out mine.policy
-  optimize pretrain --env placement --agent improved --out mine.model
-  optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --agent envelope --steps 20000
+		Example: `  optimize pretrain --env problem:deep-sea-treasure --algorithm envelope --curves curves.html
+  optimize pretrain --env training --algorithm conditioned --steps 200000 --output agent.bin
+  optimize pretrain --env queue --algorithm evolution --backfill rlscheduler --output mine.policy
+  optimize pretrain --env placement --algorithm improved --output mine.model
+  optimize pretrain --env "process:python3 environment.py deep-sea-treasure-v0" --algorithm envelope --steps 20000
   optimize pretrain --resume agent.bin`,
 		RunE: func(*cobra.Command, []string) error {
 			if err := o.site.check(o.Options); err != nil {
@@ -91,18 +91,18 @@ seed on any number of cores.`,
 	fs.StringVar(&o.trace, "trace", "", ofQueue+"train on `FILE` in the Standard Workload Format (default: generated jobs)")
 	fs.StringVar(&o.backfill, "backfill", "none", ofQueue+"none|rlscheduler")
 	fs.IntVar(&o.procs, "procs", 256, ofQueue+"processors of the machine, without --trace")
-	fs.StringVar(&o.agent, "agent", "", strings.Join(pretrain.Agents(), "|")+policyAgents())
+	fs.StringVar(&o.agent, "algorithm", "", strings.Join(pretrain.Agents(), "|")+policyAgents())
 	fs.IntVar(&o.steps, "steps", 0, "decisions to train on, including those of a resumed agent; updates of queue, episodes of placement (default: that of the recipe)")
 	fs.Float64Var(&o.gamma, "gamma", 0, "discount per unit of work, above 0 to 1 (default: that of the recipe)")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	fs.StringVarP(&o.out, "out", "o", "", "agent `FILE` to write (default: ENV-AGENT.agent, or the resumed file)")
+	fs.StringVarP(&o.out, "output", "o", "", "agent `FILE` to write (default: ENV-AGENT.agent, or the resumed file)")
 	fs.StringVar(&o.resume, "resume", "", "continue training the agent in `FILE`")
 	fs.StringArrayVar(&o.curves, "curves", nil, "write the learning curves to `FILE`.csv or .html; may be repeated")
 	fs.IntSliceVar(&o.hidden, "hidden", nil, "units of the hidden layers, `N,N` (default: those of the recipe)")
-	fs.Float64Var(&o.rate, "rate", 0, "learning rate (default: that of the recipe)")
-	fs.IntVar(&o.batch, "batch", 0, "transitions per batch (default: that of the recipe)")
-	fs.IntVar(&o.every, "every", 0, "decisions between gradient steps (default: that of the recipe)")
-	fs.IntVar(&o.measure, "measure", 0, "decisions between evaluations (default: that of the recipe)")
+	fs.Float64Var(&o.rate, "learning-rate", 0, "learning rate (default: that of the recipe)")
+	fs.IntVar(&o.batch, "minibatch", 0, "transitions per batch (default: that of the recipe)")
+	fs.IntVar(&o.every, "gradient-every", 0, "decisions between gradient steps (default: that of the recipe)")
+	fs.IntVar(&o.measure, "evaluate-every", 0, "decisions between evaluations (default: that of the recipe)")
 	fs.StringVar(&o.keep, "keep", "best", "agent to store at the end: best|last")
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
@@ -183,11 +183,11 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 			return out, err // which agents there are depends on it
 		}
 	}
-	if err := errors.Join(oneOf("--agent", o.agent, pretrain.Agents(), o.resume != ""),
+	if err := errors.Join(oneOf("--algorithm", o.agent, pretrain.Agents(), o.resume != ""),
 		o.Check(o.rules()...),
-		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("measure", o.measure >= 1, "1 or more"),
-		o.Want("batch", o.batch >= 1, "1 or more"), o.Want("every", o.every >= 1, "1 or more"),
-		o.Want("gamma", o.gamma > 0 && o.gamma <= 1, "more than 0, at most 1"), o.Want("rate", o.rate > 0 && o.rate <= 1, "more than 0, at most 1"),
+		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("evaluate-every", o.measure >= 1, "1 or more"),
+		o.Want("minibatch", o.batch >= 1, "1 or more"), o.Want("gradient-every", o.every >= 1, "1 or more"),
+		o.Want("gamma", o.gamma > 0 && o.gamma <= 1, "more than 0, at most 1"), o.Want("learning-rate", o.rate > 0 && o.rate <= 1, "more than 0, at most 1"),
 		o.Want("hidden", len(o.hidden) > 0, "one number a layer, such as 128,128"), o.Want("actions", o.actions == 9 || o.actions == 27, "9 or 27"),
 		o.Want("keep", o.keep == "best" || o.keep == "last", "best or last"),
 		o.Want("resets", slices.Contains([]string{"evidence", "random", "never"}, o.resets), "evidence, random or never")); err != nil {
@@ -240,7 +240,7 @@ func (o *pretrainOptions) checkPaths() error {
 			}
 			o.out = name + "-" + o.agent + ".agent"
 			if o.Share == nil && cli.Exists(o.Path(o.out)) { // a lost task may have left it
-				return fmt.Errorf("%s exists: continue its training by --resume %s, or name another file by --out", o.out, o.out)
+				return fmt.Errorf("%s exists: continue its training by --resume %s, or name another file by --output", o.out, o.out)
 			}
 		}
 	}
@@ -251,7 +251,7 @@ func (o *pretrainOptions) checkPaths() error {
 		}
 		errs = append(errs, writable("--curves", o.Path(curve)))
 	}
-	return errors.Join(append(errs, writable("--out", o.Path(o.out)))...)
+	return errors.Join(append(errs, writable("--output", o.Path(o.out)))...)
 }
 
 func writable(flag, path string) error {

@@ -38,8 +38,8 @@ func policyAgents() string {
 func (o *pretrainOptions) policyOptions() (pretrain.PolicyOptions, error) {
 	out := pretrain.PolicyOptions{Env: o.env, Agent: o.agent, Seed: o.seed, Steps: o.steps, Clock: o.Clock.Monotonic,
 		Procs: o.procs, Backfill: o.backfill == "rlscheduler", Hidden: o.hidden}
-	if err := errors.Join(oneOf("--agent", o.agent, pretrain.PolicyWorlds[o.env].Agents, false), o.Want("steps", o.steps >= 1, "1 or more"),
-		o.Check(cli.Rule{If: true, Except: "env agent steps seed out curves " + policyFlags[o.env], Conflict: "--env " + o.env}),
+	if err := errors.Join(oneOf("--algorithm", o.agent, pretrain.PolicyWorlds[o.env].Agents, false), o.Want("steps", o.steps >= 1, "1 or more"),
+		o.Check(cli.Rule{If: true, Except: "env algorithm steps seed output curves " + policyFlags[o.env], Conflict: "--env " + o.env}),
 		cli.WantOne("backfill", o.backfill, "none", "rlscheduler"), o.Want("procs", o.procs >= 1, "at least 1")); err != nil {
 		return out, err
 	}
@@ -118,7 +118,7 @@ func (o *pretrainOptions) policySummary(p *pretrain.Policy, unit string, elapsed
 	}
 	use := fmt.Sprintf("optimize simulate queue --policy %s --backfill %s", cli.Quote(o.out), o.backfill)
 	if o.env == "placement" {
-		use = "optimize simulate placement --method metis --model " + cli.Quote(o.out)
+		use = "optimize simulate placement --method metis --agent " + cli.Quote(o.out)
 		if o.table != place.EmbeddedData {
 			use += " --table " + cli.Quote(o.table) + " --counts …"
 		}

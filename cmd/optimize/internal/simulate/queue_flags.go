@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/spf13/pflag"
-
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
@@ -41,11 +39,10 @@ const (
 func (f *queueFlags) add(o cli.Options) {
 	f.Options = o
 	fs := o.Flags
-	fs.SetNormalizeFunc(normalizeQueue)
 	fs.StringVar(&f.trace, "trace", "", "read the jobs from `FILE` in the Standard Workload Format, which may be compressed by gzip")
 	fs.IntVar(&f.procs, "procs", 0, "processors of the machine (default: that of the trace; 128 for generated jobs)")
 	fs.StringVar(&f.generate, "generate", "", "generate jobs: lublin (the default without other jobs)")
-	fs.IntVar(&f.count, "jobs-count", defaultQueueJobs, "number of generated jobs")
+	fs.IntVar(&f.count, "job-count", defaultQueueJobs, "number of generated jobs")
 	fs.Float64Var(&f.load, "load", defaultQueueLoad, "share of the machine requested by generated jobs, 0: that of the model")
 	fs.Float64Var(&f.overestimate, "overestimate", defaultQueueOverestimate, "maximum ratio of requested to run time of generated jobs, 0: exact")
 	fs.StringVar(&f.options, "options", "", "options `FILE` of HDeepRM (JSON)")
@@ -53,24 +50,13 @@ func (f *queueFlags) add(o cli.Options) {
 	fs.StringVar(&f.platform, "platform", "", "heterogeneous cores: HDeepRM's JSON, Batsim's XML, or learning|mini|das2|gaia|mc2|pik|ricc")
 	fs.StringVar(&f.workload, "workload", "", "jobs for the platform: Batsim's JSON, or a trace (SWF)")
 	fs.StringVar(&f.custom, "custom-workload", "", "Batsim's JSON whose jobs run for their requested time (hdeeprm-launch -cw)")
-	fs.StringVar(&f.placement, "placement", "", "on a platform: placement of the jobs of an order, see --policies (default best)")
+	fs.StringVar(&f.placement, "placement", "", "on a platform: placement of the jobs of an order, see --list-policies (default best)")
 	fs.StringVar(&f.objective, "objective", "", "objective of agents and placements: makespan, avg_job_slowdown, energy_consumption, …")
 	fs.StringVar(&f.observation, "observation", "", "observation of agents: normal|small|minimal")
 	fs.Float64Var(&f.sensitivity, "queue-sensitivity", 0, "relative change of the queue that saturates the observation of agents (default 0.05)")
 	fs.BoolVar(&f.void, "void", false, "allow agents to do nothing")
 	fs.BoolVar(&f.asPublished, "as-published", false, "simulate as RLScheduler's published code does")
 	fs.BoolVar(&f.compat, "compat", false, "reproduce HDeepRM's errors")
-}
-
-// normalizeQueue also accepts the flag names of HDeepRM's programs.
-func normalizeQueue(fs *pflag.FlagSet, name string) pflag.NormalizedName {
-	n := cli.Normalize(fs, name)
-	if now, ok := map[pflag.NormalizedName]pflag.NormalizedName{"customworkload": "custom-workload", "in-model": "inmodel", "out-model": "outmodel",
-		"nbruns": "runs", "nb-runs": "runs", "nb-jobs": "jobs-count", "nb-resources": "procs", "workload-file-path": "workload",
-		"platform-file-path": "platform", "policy-pair": "policy", "listen": "batsim-endpoint", "connect": "serve-batsim"}[n]; ok {
-		return now
-	}
-	return n
 }
 
 // onPlatform reports whether heterogeneous cores are simulated.
@@ -88,7 +74,7 @@ func (f *queueFlags) workloadRules() []cli.Rule {
 		}
 	}
 	return []cli.Rule{
-		{If: file != "", Flags: "generate jobs-count load overestimate", Conflict: file, Reason: "its jobs are not generated"},
+		{If: file != "", Flags: "generate job-count load overestimate", Conflict: file, Reason: "its jobs are not generated"},
 		{If: f.onPlatform(), Flags: "procs as-published", Conflict: "--platform or --options"},
 		{If: f.onPlatform() && f.trace != "", Flags: "workload", Conflict: "--trace", Reason: "both contain the jobs"},
 		{If: !f.onPlatform(), Flags: "workload custom-workload placement objective observation queue-sensitivity void set compat", Requires: "--platform or --options"},
@@ -184,7 +170,7 @@ func (f *queueFlags) platformWorkload(seed uint64, seeded bool) (*sweep.Workload
 	}
 	if o.Workload == "" && f.custom == "" {
 		l := f.lublin(seed)
-		if o.Jobs > 0 && !f.Changed("jobs-count") {
+		if o.Jobs > 0 && !f.Changed("job-count") {
 			l.Jobs = o.Jobs
 		}
 		w, err := sweep.GenerateOn(o, l)
@@ -203,7 +189,7 @@ func (f *queueFlags) method(w *sweep.Workload, policy, backfill string, seed uin
 	m := sweep.Method{Policy: policy, Backfill: backfill, AsPublished: f.asPublished, Compat: f.compat, Seed: seed, Placement: f.placement, Objective: f.objective}
 	if sweep.KindOf(policy) == sweep.Unknown {
 		if !cli.Exists(f.Path(policy)) {
-			return m, fmt.Errorf("policy %q is neither a policy nor a file: nearest known is %s; optimize simulate queue --policies lists them", policy,
+			return m, fmt.Errorf("policy %q is neither a policy nor a file: nearest known is %s; optimize simulate queue --list-policies lists them", policy,
 				cli.Nearest(policy, sweep.Policies(w.Tree != nil)))
 		}
 		var err error

@@ -56,7 +56,7 @@ func (f *roundsFlags) add(o cli.Options) {
 	fs.BoolVar(&f.ideal, "ideal", false, "no rounds: every job gets exactly its shares")
 	fs.BoolVar(&f.wholeRounds, "whole-rounds", false, "keep released devices idle until the end of the round (as with --compat)")
 	fs.BoolVar(&f.globalQueue, "global-queue", false, "with --compat: one queue for the devices of all types, the most urgent first")
-	fs.StringVar(&f.interval, "interval", "360", "length of a round, `DUR` or seconds")
+	fs.StringVar(&f.interval, "round", "360", "length of a round, `DUR` or seconds")
 	fs.StringVar(&f.recompute, "recompute", "", "minimum time between two decisions, `DUR` or seconds (default: 1920 with --compat, else none)")
 	fs.StringVar(&f.preemption, "preemption-cost", "0", "time lost by a job at each restart or migration, `DUR` or seconds")
 	fs.Float64Var(&f.preemptionSteps, "preemption-steps", 0, "steps repeated by a job at each restart or migration, in addition")
@@ -78,13 +78,13 @@ type workloadSource struct {
 func (f *roundsFlags) rules() []cli.Rule {
 	trace := f.trace != ""
 	return []cli.Rule{
-		{If: trace, Flags: "generate rate rates static slos priorities duration filled", Conflict: "--trace"},
+		{If: trace, Flags: "generate arrival-rate arrival-rates static slos priorities duration filled", Conflict: "--trace"},
 		{If: !trace, Flags: "trace-format draw-types skip-unknown", Requires: "--trace"},
 		{If: f.skipUnknown, Flags: "draw-types", Conflict: "--skip-unknown", Reason: "jobs are either left out or given another type"},
 		{If: !f.compat, Flags: "global-queue", Requires: "--compat", Reason: "by default each device is assigned to the job that gains most"},
 		{If: f.compat && f.preemption != "", Flags: "preemption-cost", Conflict: "--compat", Reason: "Gavel's simulation has no such cost"},
-		{If: f.Changed("rate", "rates"), Flags: "static", Conflict: f.changedOf("rate", "rates"), Reason: "jobs either arrive or are all present at the start"},
-		{If: !trace && !f.Changed("rate", "rates", "figure"), Flags: "window", Requires: "--rate, --rates or --trace"},
+		{If: f.Changed("arrival-rate", "arrival-rates"), Flags: "static", Conflict: f.changedOf("arrival-rate", "arrival-rates"), Reason: "jobs either arrive or are all present at the start"},
+		{If: !trace && !f.Changed("arrival-rate", "arrival-rates", "figure"), Flags: "window", Requires: "--arrival-rate, --arrival-rates or --trace"},
 	}
 }
 
@@ -107,7 +107,7 @@ func (f *roundsFlags) source() (*workloadSource, error) {
 	for _, d := range []struct {
 		flag, text string
 		into       *float64
-	}{{"interval", f.interval, &c.Interval}, {"preemption-cost", f.preemption, &c.Preemption.Seconds}, {"limit", f.limit, &c.Limit},
+	}{{"round", f.interval, &c.Interval}, {"preemption-cost", f.preemption, &c.Preemption.Seconds}, {"limit", f.limit, &c.Limit},
 		{"recompute", f.recompute, &c.MinRecompute}, {"duration", f.duration, &duration}} {
 		if d.text == "" {
 			continue
@@ -121,7 +121,7 @@ func (f *roundsFlags) source() (*workloadSource, error) {
 		c.MinRecompute = -1
 	}
 	window, err := parseWindow(f.window)
-	errs = append(errs, err, f.Check(f.rules()...), f.Want("interval", f.interval == "" || c.Interval > 0, "more than 0"),
+	errs = append(errs, err, f.Check(f.rules()...), f.Want("round", f.interval == "" || c.Interval > 0, "more than 0"),
 		f.Want("preemption-steps", f.preemptionSteps >= 0 && !math.IsInf(f.preemptionSteps, 0), "a number of at least 0"), f.Want("backlog", !math.IsNaN(f.backlog), "a number"),
 		f.Want("profiling-percentage", f.profiled > 0 && f.profiled <= 1, "a share above 0 and at most 1"))
 	if f.generate != "" {
@@ -244,5 +244,5 @@ func knownPolicy(flag, name string) error {
 		near = append(near, n)
 		left = slices.DeleteFunc(left, func(p string) bool { return p == n })
 	}
-	return fmt.Errorf("%s %q: unknown, nearest known are %s; `optimize simulate rounds --policies` lists all", flag, name, strings.Join(near, ", "))
+	return fmt.Errorf("%s %q: unknown, nearest known are %s; `optimize simulate rounds --list-policies` lists all", flag, name, strings.Join(near, ", "))
 }

@@ -34,19 +34,19 @@ proves none, it is unknown.
 --json prints: schema, policy, seed, devices, types, jobs, kinds, changes, updates, first{seconds, cpu_seconds, placed_jobs,
 max_loss}, next, peak_gib.`,
 		Example: `  optimize simulate decision
-  optimize simulate decision --policy sia --devices 10000 --jobs 10000 --kinds 0   # all jobs different`,
+  optimize simulate decision --policy sia --device-count 10000 --job-count 10000 --kind-count 0   # all jobs different`,
 		RunE: func(*cobra.Command, []string) error { return o.run() },
 	}
 	o.Options = e.Options(cmd)
 	fs := o.Flags
-	fs.StringVar(&o.Policy, "policy", "srtf", "policy, see optimize simulate rounds --policies")
-	fs.IntVar(&o.Devices, "devices", 100_000, "number of devices, divided evenly among the types")
-	fs.IntVar(&o.Types, "types", 8, "number of types of device")
-	fs.IntVar(&o.Jobs, "jobs", 1_000_000, "number of jobs")
-	fs.IntVar(&o.Kinds, "kinds", 200, "number of kinds of jobs; 0: all jobs are different")
+	fs.StringVar(&o.Policy, "policy", "srtf", "policy, see optimize simulate rounds --list-policies")
+	fs.IntVar(&o.Devices, "device-count", 100_000, "number of devices, divided evenly among the types")
+	fs.IntVar(&o.Types, "type-count", 8, "number of types of device")
+	fs.IntVar(&o.Jobs, "job-count", 1_000_000, "number of jobs")
+	fs.IntVar(&o.Kinds, "kind-count", 200, "number of kinds of jobs; 0: all jobs are different")
 	fs.IntVar(&o.Changes, "changes", 100, "number of jobs that end, and that arrive, before the next decision")
 	fs.Uint64Var(&o.Seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", sweep.Formats())
+	o.format.Add(fs, "output", sweep.Formats())
 	return cmd
 }
 

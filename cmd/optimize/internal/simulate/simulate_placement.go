@@ -52,13 +52,13 @@ mean, best], notes[]. Bound and gap are of the method's objective, with the thro
 Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 		Example: `  optimize simulate placement
   optimize simulate placement --nodes 81 --counts 27,32,12,37,30,34,28 --method metis
-  optimize simulate placement --method greedy --out page.html
+  optimize simulate placement --method greedy --output page.html
   optimize simulate placement --batch metis:1000:0 --method greedy --json
   optimize simulate placement --objective rps=1,vacant=0.5 --max-violations 20
-  optimize simulate placement --methods`,
+  optimize simulate placement --list-methods`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return methods.List(o.Stdout)
+				return printList(o.Env, "methods", methods.List)
 			}
 			return o.run()
 		},
@@ -67,25 +67,25 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 	fs := o.Flags
 	fs.StringVar(&o.counts, "counts", "", "containers of each app, `A,B`…, in the order of the table")
 	fs.StringVar(&o.batch, "batch", "", "read the counts from `FILE[:ROW]` or metis:SIZE:GROUP")
-	fs.StringVar(&o.method, "method", "exact", "method, see --methods")
-	fs.BoolVar(&o.list, "methods", false, "list the methods with their sources")
+	fs.StringVar(&o.method, "method", "exact", "method, see --list-methods")
+	fs.BoolVar(&o.list, "list-methods", false, "list the methods with their sources")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed of the method")
 	fs.StringVar(&o.arrivals, "arrivals", "", "CSV `FILE` of arriving and departing containers: app, +1 or −1")
 	fs.IntVar(&o.migrate, "migrate", 0, "with --arrivals: maximum number `N` of migrations after each line")
 	fs.Float64Var(&o.moveCost, "move-cost", 0.1, "with --migrate: minimum gain of a migration")
-	o.format.Add(fs, "out", methods.Formats())
+	o.format.Add(fs, "output", methods.Formats())
 	fs.StringVar(&o.nodesOut, "nodes-out", "", "write the containers of each node to `FILE` as CSV")
 	return cmd
 }
 
 // rules returns the flags that cannot be combined with the method.
 func (o *simulatePlacementOptions) rules(m methods.Method) []cli.Rule {
-	conflict := fmt.Sprintf("--method %s, see --methods", o.method)
+	conflict := fmt.Sprintf("--method %s, see --list-methods", o.method)
 	return []cli.Rule{
 		{If: !m.Objective, Flags: "objective", Conflict: conflict},
 		{If: !m.Limits, Flags: "max-violations min-slo max-nodes max-cost", Conflict: conflict},
 		{If: !m.Learned, Flags: "episodes", Conflict: conflict},
-		{If: o.method != "metis" && o.method != "divide-conquer", Flags: "model", Conflict: conflict},
+		{If: o.method != "metis" && o.method != "divide-conquer", Flags: "agent", Conflict: conflict},
 		{If: o.method != "george", Flags: "zones zone-budget apart", Conflict: conflict},
 		{If: true, Flags: "migrate move-cost", Requires: "--arrivals"},
 		{If: o.Changed("batch"), Flags: "counts", Conflict: "--batch"},
@@ -174,7 +174,7 @@ func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, e
 		return nil, methods.Options{}, errors.New("--method metis: its sub-schedulers are for empty nodes of one type; divide-conquer has no such restriction")
 	}
 	if o.method == "metis" && o.model == "" && !(slices.Equal(s.Apps(), place.MetisApps()) && s.Problem.Types[0].Table.Capacity() == 8) {
-		return nil, methods.Options{}, errors.New("--method metis: the embedded sub-schedulers are for the apps of Metis and nodes of 8; name others by --model (optimize pretrain --env placement --table FILE), or use divide-conquer, which requires none")
+		return nil, methods.Options{}, errors.New("--method metis: the embedded sub-schedulers are for the apps of Metis and nodes of 8; name others by --agent (optimize pretrain --env placement --table FILE), or use divide-conquer, which requires none")
 	}
 	batch, description, err := o.selectBatch(s.Apps())
 	if err != nil {
@@ -268,7 +268,7 @@ func (o *simulatePlacementOptions) run() error {
 
 // runArrivals replays the lines of --arrivals by the greedy method.
 func (o *simulatePlacementOptions) runArrivals() error {
-	if err := o.Check(cli.Rule{If: true, Flags: "batch counts min-slo seed episodes model zones zone-budget apart", Conflict: "--arrivals"}); err != nil {
+	if err := o.Check(cli.Rule{If: true, Flags: "batch counts min-slo seed episodes agent zones zone-budget apart", Conflict: "--arrivals"}); err != nil {
 		return cli.Usage(err)
 	}
 	if o.Changed("method") && o.method != "greedy" {

@@ -56,16 +56,16 @@ dropped{reason: count}, events, wall_s, warnings[] and more; unknown values are 
 
 Exit code 6: no job can be simulated, or jobs wait forever.`,
 		Example: `  optimize simulate queue
-  optimize simulate queue --trace trace.swf.gz --policy f4 --jobs jobs.csv --out queue.html
+  optimize simulate queue --trace trace.swf.gz --policy f4 --jobs-out jobs.csv --output queue.html
   optimize simulate queue --trace trace.swf --policy sjf --as-published --window 1981:1024
   optimize simulate queue --platform gaia --workload trace.swf --policy saf --placement energy
   optimize simulate queue --platform mini --prefer slowdown=2,energy=1
   optimize simulate queue --batsim-endpoint tcp://*:28000 --policy sjf --backfill easy
   optimize simulate queue --options options.json --runs 100 --outmodel agent.json --logs logs
-  optimize simulate queue --policies`,
+  optimize simulate queue --list-policies`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return sweep.WritePolicies(o.Stdout)
+				return printList(o.Env, "policies", sweep.WritePolicies)
 			}
 			if len(args) == 1 {
 				if err := o.positional(args[0]); err != nil {
@@ -80,19 +80,19 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
 	o.socketFlags.add(fs)
 	o.filesFlags.add(fs)
 	fs.StringVar(&o.prefer, "prefer", "", "run many methods and show the one of their Pareto front that is preferred: balanced|time|cost|resource or slowdown=2,energy=1")
-	fs.StringVar(&o.policy, "policy", "", "an order, a pair, rollout or a policy file, see --policies (default "+defaultPolicy+"; with --options their agent)")
+	fs.StringVar(&o.policy, "policy", "", "an order, a pair, rollout or a policy file, see --list-policies (default "+defaultPolicy+"; with --options their agent)")
 	fs.StringVar(&o.backfill, "backfill", "", "none|easy|conservative|rlscheduler (default easy)")
 	fs.StringVar(&o.window, "window", "", "only LENGTH jobs from number START on, `START:LENGTH`, as one episode")
-	fs.StringVar(&o.agent, "agent", "", "replace the agent of --options: classic|reinforce|a2c")
+	fs.StringVar(&o.agent, "algorithm", "", "replace the agent of --options: classic|reinforce|a2c")
 	fs.StringVar(&o.inModel, "inmodel", "", "initial policy `FILE` of the agent of --options")
 	fs.StringVar(&o.outModel, "outmodel", "", "write the trained agent to `FILE`; may be that of --inmodel")
 	fs.IntVar(&o.runs, "runs", 1, "consecutive simulations of the agent of --options (hdeeprm-launch -nr)")
 	fs.StringVar(&o.logs, "logs", "", "append to rewards.log, losses.log, makespans.log, actions.log and probs.json in `DIR`")
 	fs.StringVar(&o.jobstat, "jobstat", "", "print one statistic of the jobs, `FIELD:STAT`, such as size:p99")
-	fs.BoolVar(&o.list, "policies", false, "list orders, pairs, backfillings and placements with their sources")
+	fs.BoolVar(&o.list, "list-policies", false, "list orders, pairs, backfillings and placements with their sources")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", sweep.Formats())
-	fs.StringVar(&o.jobsOut, "jobs", "", "write the jobs to `FILE` as CSV")
+	o.format.Add(fs, "output", sweep.Formats())
+	fs.StringVar(&o.jobsOut, "jobs-out", "", "write the jobs to `FILE` as CSV")
 	fs.StringVar(&o.batsim, "batsim-out", "", "write PREFIX_jobs.csv and PREFIX_schedule.csv as Batsim does, `PREFIX`")
 	return cmd
 }
@@ -101,7 +101,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
 func (o *simulateQueueOptions) positional(arg string) error {
 	switch {
 	case strings.EqualFold(filepath.Ext(arg), ".py"):
-		return fmt.Errorf("%s: Python agents are not supported; --agent classic|reinforce|a2c are HDeepRM's own, and others can drive the simulator over a socket", arg)
+		return fmt.Errorf("%s: Python agents are not supported; --algorithm classic|reinforce|a2c are HDeepRM's own, and others can drive the simulator over a socket", arg)
 	case o.options != "":
 		return fmt.Errorf("%s cannot be combined with --options: both name the options", arg)
 	}
@@ -116,7 +116,7 @@ func (o *simulateQueueOptions) launched() bool {
 
 // rules returns the flags that cannot be combined.
 func (o *simulateQueueOptions) rules() []cli.Rule {
-	const ofAgent = "agent runs inmodel outmodel logs"
+	const ofAgent = "algorithm runs inmodel outmodel logs"
 	return slices.Concat([]cli.Rule{
 		{If: !o.launched(), Flags: ofAgent, Requires: "the agent of --options, without --policy"},
 		{If: o.launched(), Flags: "window backfill placement", Conflict: "the agent of --options"},
@@ -137,7 +137,7 @@ func (o *simulateQueueOptions) check() error {
 	case "reinforce", "a2c":
 		o.set = append(o.set, "pybatsim.agent.type=LEARNING", "pybatsim.agent.method="+o.agent)
 	default:
-		errs = append(errs, fmt.Errorf("--agent %q: want classic, reinforce or a2c; a policy file is --policy or --inmodel", o.agent))
+		errs = append(errs, fmt.Errorf("--algorithm %q: want classic, reinforce or a2c; a policy file is --policy or --inmodel", o.agent))
 	}
 	return errors.Join(errs...)
 }
@@ -149,7 +149,7 @@ func (o *simulateQueueOptions) stat(w *sweep.Workload) error {
 	if err != nil {
 		return cli.Usagef("--jobstat %s: %w", o.jobstat, err)
 	}
-	return o.Print(fmt.Sprintf("%v\n", v))
+	return o.PrintResult(fmt.Sprint(v), map[string]any{"statistic": o.jobstat, "value": v})
 }
 
 // queueRunner runs a simulation.
@@ -181,7 +181,7 @@ func (o *simulateQueueOptions) run() error {
 	case o.jobstat != "":
 		return o.stat(w)
 	}
-	if err := o.Check(cli.Rule{If: o.launched() && w.Options != nil && !w.Options.Agent.Learning, Flags: "inmodel outmodel", Requires: "an agent that learns: add --agent reinforce or a2c"}); err != nil {
+	if err := o.Check(cli.Rule{If: o.launched() && w.Options != nil && !w.Options.Agent.Learning, Flags: "inmodel outmodel", Requires: "an agent that learns: add --algorithm reinforce or a2c"}); err != nil {
 		return cli.Usagef("simulate queue: %w", err)
 	}
 	if w.Options != nil {

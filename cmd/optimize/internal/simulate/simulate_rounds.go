@@ -37,7 +37,7 @@ func simulateRoundsCommand(e *cli.Env) *cobra.Command {
 A policy computes the share of time of each job on each type; the mechanism converts shares to rounds. --compat simulates
 exactly as the published code of Gavel (OSDI 2020) does; by default, the same policies run in a mechanism that wastes less.
 
-Jobs are read from a trace (--trace), generated at a rate (--rate, with the results of the jobs of --window), or generated
+Jobs are read from a trace (--trace), generated at a rate (--arrival-rate, with the results of the jobs of --window), or generated
 and all present at the start (--static). By default, ` + fmt.Sprint(defaultStatic) + ` jobs are present at the start. The binary contains throughputs of 26
 types of training on V100, P100 and K80.
 
@@ -49,12 +49,12 @@ interval_s.
 Exit code 1: unstable load (jobs arrive faster than the policy completes them); the evidence and the results so far are
 printed.`,
 		Example: `  optimize simulate rounds --policy fifo_perf
-  optimize simulate rounds --rate 4 --window 400:500 --policy max_min_fairness_perf --compat
-  optimize simulate rounds --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --policy min_total_duration_perf --jobs jobs.csv
-  optimize simulate rounds --policies`,
+  optimize simulate rounds --arrival-rate 4 --window 400:500 --policy max_min_fairness_perf --compat
+  optimize simulate rounds --trace jobs.trace.gz --cluster v100=8,p100=16,k80=24 --policy min_total_duration_perf --jobs-out jobs.csv
+  optimize simulate rounds --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return sweep.Policies(o.Stdout)
+				return printList(o.Env, "policies", sweep.Policies)
 			}
 			return o.run()
 		},
@@ -62,13 +62,13 @@ printed.`,
 	o.add(e.Options(cmd))
 	fs := o.Flags
 	fs.StringVar(&o.cluster, "cluster", defaultCluster, "number of devices by type")
-	fs.StringVar(&o.policy, "policy", "max_min_fairness_perf", "policy, see --policies")
-	fs.BoolVar(&o.list, "policies", false, "list the policies with their required information")
-	fs.Float64Var(&o.rate, "rate", 0, "arrivals per hour, until the jobs of --window have ended")
+	fs.StringVar(&o.policy, "policy", "max_min_fairness_perf", "policy, see --list-policies")
+	fs.BoolVar(&o.list, "list-policies", false, "list the policies with their required information")
+	fs.Float64Var(&o.rate, "arrival-rate", 0, "arrivals per hour, until the jobs of --window have ended")
 	fs.IntVar(&o.static, "static", 0, "number of jobs, all present at the start")
 	fs.Int64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", sweep.RunFormats())
-	fs.StringVar(&o.jobsOut, "jobs", "", "write the jobs to `FILE` as CSV")
+	o.format.Add(fs, "output", sweep.RunFormats())
+	fs.StringVar(&o.jobsOut, "jobs-out", "", "write the jobs to `FILE` as CSV")
 	return cmd
 }
 
@@ -106,11 +106,11 @@ func (o *simulateRoundsOptions) config() (c cluster.Config, description string, 
 
 // load sets the arrival rate or the number of generated jobs and returns a description.
 func (o *simulateRoundsOptions) load(c *cluster.Config) (string, error) {
-	if err := errors.Join(o.Want("rate", o.rate > 0 && !math.IsInf(o.rate, 1), "more than 0 jobs per hour"), o.Want("static", o.static >= 1, "at least 1 job")); err != nil {
+	if err := errors.Join(o.Want("arrival-rate", o.rate > 0 && !math.IsInf(o.rate, 1), "more than 0 jobs per hour"), o.Want("static", o.static >= 1, "at least 1 job")); err != nil {
 		return "", err
 	}
 	c.Generate.Seed = o.seed
-	if o.Changed("rate") {
+	if o.Changed("arrival-rate") {
 		c.Generate.Lambda = workload.PerHour(o.rate)
 		if c.Window == (cluster.Window{}) {
 			c.Window = cluster.Window{Start: 4000, End: 5000}

@@ -44,7 +44,7 @@ func (f *spotFlags) add(o cli.Options) {
 	fs := o.Flags
 	f.work, f.changeover, f.tick = defaultSpotWork, defaultSpotChangeover, defaultSpotTick
 	fs.StringVar(&f.availability, "availability", defaultAvailability, "generate capacity with these mean times with and without it, `UP:DOWN`")
-	fs.IntVar(&f.zones, "zones", 1, "number of generated zones, any of which the job may use")
+	fs.IntVar(&f.zones, "zone-count", 1, "number of generated zones, any of which the job may use")
 	cli.DurationVar(fs, &f.tick, "tick", "interval at which generated capacity changes and machines are selected, `DUR`")
 	cli.DurationVar(fs, &f.work, "work", "`DUR` of the job on one uninterrupted machine")
 	cli.DurationVar(fs, &f.changeover, "changeover", "`DUR` lost, and paid, at each start of a machine: start, set-up, and work since the last checkpoint")
@@ -58,7 +58,7 @@ func (f *spotFlags) rules(traces string) []cli.Rule {
 	const both = "spot-usd-hour on-demand-usd-hour"
 	given := f.Changed(strings.Fields(both)...)
 	return []cli.Rule{
-		{If: traces != "", Flags: "availability zones tick", Conflict: traces},
+		{If: traces != "", Flags: "availability zone-count tick", Conflict: traces},
 		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
 		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
 		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
@@ -102,7 +102,7 @@ func lacking(o cost.Offer) string {
 	return "on spot capacity"
 }
 
-// drawn parses --availability and validates --tick and --zones.
+// drawn parses --availability and validates --tick and --zone-count.
 func (f *spotFlags) drawn() (spot.Availability, error) {
 	up, down, ok := strings.Cut(f.availability, ":")
 	a, err1 := cli.ParseDuration(up)
@@ -114,7 +114,7 @@ func (f *spotFlags) drawn() (spot.Availability, error) {
 		return spot.Availability{}, fmt.Errorf("--tick %v: want more than 0, and no more than the times of --availability %s", f.tick, f.availability)
 	}
 	if f.zones < 1 || f.zones > maxZones {
-		return spot.Availability{}, fmt.Errorf("--zones %d: want 1 to %d", f.zones, maxZones)
+		return spot.Availability{}, fmt.Errorf("--zone-count %d: want 1 to %d", f.zones, maxZones)
 	}
 	return spot.Availability{UpS: a.Seconds(), DownS: b.Seconds()}, nil
 }
@@ -181,12 +181,12 @@ cost_usd, spot_s, on_demand_s, wait_s, changeovers_s, elapsed_s, done_s, starts,
 on_demand_cost_usd, optimum_cost_usd, saving, policies[policy, cost_usd, spot_s, on_demand_s,
 elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_s, warnings[].`,
 		Example: `  optimize simulate spot
-  optimize simulate spot --work 20h --deadline 30h --availability 3h:1h --instance aws:p3.2xlarge --out page.html
+  optimize simulate spot --work 20h --deadline 30h --availability 3h:1h --instance aws:p3.2xlarge --output page.html
   optimize simulate spot --trace us-west-2a.json.gz --start 36h --spot-usd-hour 0.92 --on-demand-usd-hour 3.06
-  optimize simulate spot --policies`,
+  optimize simulate spot --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return o.listPolicies()
+				return printList(o.Env, "policies", listSpotPolicies)
 			}
 			return o.run()
 		},
@@ -196,19 +196,20 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	fs.StringSliceVar(&o.traces, "trace", nil, "measured capacity: `FILE`s or folders; several are simultaneous zones")
 	cli.DurationVar(fs, &o.deadline, "deadline", "`DUR` from the start of the job to its deadline")
 	cli.DurationVar(fs, &o.start, "start", "start `DUR` after the beginning of the trace")
-	fs.StringVar(&o.policy, "policy", "", "policy, see --policies (default: adaptive if the trace has a day or more before --start, else uniform)")
-	fs.BoolVar(&o.list, "policies", false, "list the policies with their required information")
+	fs.StringVar(&o.policy, "policy", "", "policy, see --list-policies (default: adaptive if the trace has a day or more before --start, else uniform)")
+	fs.BoolVar(&o.list, "list-policies", false, "list the policies with their required information")
 	fs.Uint64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "out", spot.Formats())
+	o.format.Add(fs, "output", spot.Formats())
 	return cmd
 }
 
-func (o *simulateSpotOptions) listPolicies() error {
+func listSpotPolicies(w io.Writer) error {
 	var b strings.Builder
 	for _, m := range spot.Methods() {
-		fmt.Fprintf(&b, "%-10s %s; requires %s\n", m.Name, m.Does, m.Knows)
+		fmt.Fprintf(&b, "%-10s  %s; requires %s\n", m.Name, m.Does, m.Knows)
 	}
-	return o.Print(b.String())
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // market sets the capacity given by the flags and the tick at which the job starts.
