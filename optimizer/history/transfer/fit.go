@@ -58,10 +58,9 @@ func Fit(entries []history.Entry, q Quantity, o Fitting) (Tuning, error) {
 
 // hidden is a group of points that is left out together.
 type hidden struct {
-	kind   string // count, beyond, device, model, profile, own batch, own device
+	kind   string // count, beyond, device, model, profile
 	source string
 	points []int
-	scored []bool // which of the points count; nil: all
 	weight float64
 }
 
@@ -106,74 +105,8 @@ func newFitting(entries []history.Entry, q Quantity, perCount int) *fitting {
 			groups[name].points = append(groups[name].points, n)
 		}
 	}
-	f.addOwn(groups)
 	f.weigh(groups)
 	return f
-}
-
-// ownMeasurements is the number of measurements of a job that the groups of addOwn leave visible.
-const ownMeasurements = 2
-
-// addOwn adds the groups of jobs of a user's own: a whole model is hidden but for two measurements, and those at other
-// batch sizes on the same GPUs, or on another GPU type, are scored. Points are in the order in which they were drawn.
-func (f *fitting) addOwn(groups map[string]*hidden) {
-	type key struct {
-		kind, gpu            string
-		model, source, count int // count: hundredths of octaves of GPUs
-		octave               int // of the batch per GPU
-		nodes                float64
-	}
-	asked := map[key][]int{}
-	for i := range f.points {
-		p := &f.points[i]
-		if p.nodes == 0 && f.devices[i].known {
-			k := key{kind: "own device", gpu: p.gpu, model: p.trait.dataset, source: p.source, octave: octave(p)}
-			asked[k] = append(asked[k], i)
-		}
-		k := key{kind: "own batch", gpu: p.gpu, model: p.trait.dataset, source: p.source, count: int(math.Round(p.width * 100)), nodes: p.nodes}
-		asked[k] = append(asked[k], i)
-	}
-	for k, points := range asked {
-		own := points
-		if k.kind == "own device" {
-			own = nil
-			for i := range f.points {
-				if p := &f.points[i]; p.trait.dataset == k.model && p.source == k.source && p.gpu != k.gpu && octave(p) == k.octave && p.nodes == 0 && f.devices[i].known {
-					own = append(own, i)
-				}
-			}
-		}
-		if len(own) < ownMeasurements || k.kind == "own batch" && len(own) == ownMeasurements {
-			continue
-		}
-		own = own[:ownMeasurements]
-		g := &hidden{kind: k.kind, source: fmt.Sprint(k.source)}
-		for i := range f.points {
-			if f.points[i].trait.model != f.points[points[0]].trait.model || slices.Contains(own, i) {
-				continue
-			}
-			g.points, g.scored = append(g.points, i), append(g.scored, slices.Contains(points, i))
-		}
-		groups[fmt.Sprint(k)] = g
-	}
-}
-
-// octave returns the batch per GPU rounded to octaves, 0 if unknown.
-func octave(p *point) int {
-	if math.IsNaN(p.batch) {
-		return 0
-	}
-	return int(math.Round(p.batch))
-}
-
-// size returns the number of scored points.
-func (g *hidden) size() (n int) {
-	for i := range g.points {
-		if g.scored == nil || g.scored[i] {
-			n++
-		}
-	}
-	return n
 }
 
 func rank(s string) uint32 {
@@ -190,9 +123,9 @@ func (f *fitting) weigh(groups map[string]*hidden) {
 		if g.kind == "count" && edge(f.points, g.points[0]) {
 			g.kind = "beyond"
 		}
-		total[g.kind+g.source] += float64(g.size())
+		total[g.kind+g.source] += float64(len(g.points))
 	}
-	share := map[string]float64{"count": 0.25, "beyond": 0.2, "device": 0.1, "model": 0.07, "profile": 0.1, "own batch": 0.12, "own device": 0.16}
+	share := map[string]float64{"count": 0.35, "beyond": 0.3, "device": 0.15, "model": 0.05, "profile": 0.15}
 	for _, n := range slices.Sorted(maps.Keys(groups)) {
 		g := *groups[n]
 		g.weight = share[g.kind] / math.Sqrt(total[g.kind+g.source])
@@ -272,9 +205,7 @@ func (f *fitting) leaveOut(h *hyper, each func(g *hidden, point int, residual, v
 			return false
 		}
 		for i, pi := range g.points {
-			if g.scored == nil || g.scored[i] {
-				each(g, pi, res.AtVec(i), s.At(i, i))
-			}
+			each(g, pi, res.AtVec(i), s.At(i, i))
 		}
 	}
 	return true
@@ -301,7 +232,7 @@ func (f *fitting) loss(h *hyper) float64 {
 }
 
 // assumed lists the hyper-parameters that are not fitted, since the tables do not determine them.
-var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "Single", "Memory", "MeanCompute", "MeanSingle", "MeanBandwidth"}
+var assumed = []string{"Width", "ExactShare", "SourceJob", "SourceLevel", "GroupLevel", "Noise", "MeanCompute", "MeanBandwidth", "MeanSingle", "Single"}
 
 // shifted returns a parameter after one step, on the scale and within the bounds of that parameter.
 func shifted(name string, x, step float64) float64 {
@@ -312,8 +243,6 @@ func shifted(name string, x, step float64) float64 {
 		return max(0, min(0.5, x+step))
 	case name == "MeanParams": // the work grows at most in proportion to the parameters
 		return max(-1, min(0, x+step))
-	case name == "MeanCompute" || name == "MeanSingle" || name == "MeanBandwidth":
-		return max(0, min(1, x+step))
 	case strings.HasPrefix(name, "Mean"):
 		return max(-0.5, min(0, x+step))
 	case name == "ShapeGeneral" || name == "DeviceOwn" || name == "LossBatch":
@@ -346,7 +275,7 @@ func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 				sum += sq(math.Log(a / b))
 			}
 		}
-		return 0.004 * sum
+		return 0.002 * sum
 	}
 	score := func() float64 { return f.loss(h) + prior() }
 	best := score()
@@ -395,8 +324,8 @@ func (f *fitting) search(h *hyper, sweeps int, logf func(string, ...any)) {
 // initialHyper returns the start of a search: hyper-parameters of the right order of magnitude.
 func initialHyper(q Quantity) hyper {
 	h := hyper{
-		Mean: 4, MeanParams: -0.8, MeanCompute: 0, MeanSingle: 0.5, MeanBandwidth: 0.5, MeanBatch: 0.1, MeanStart: -0.2, MeanWidth: -0.1,
-		General: 0.3, JobLevel: 0.7, DeviceLevel: 0.3, JobDevice: 0.5, SourceLevel: 0.2, SourceJob: 0.15, GroupLevel: 0.1, DeviceSlope: 0.2, Single: 1, Tensor: 0.2, Memory: 0.3,
+		Mean: 4, MeanParams: -0.8, MeanCompute: 0.2, MeanSingle: 0.3, MeanBandwidth: 0.4, MeanBatch: 0.1, MeanStart: -0.2, MeanWidth: -0.1,
+		General: 0.3, JobLevel: 0.7, DeviceLevel: 0.3, JobDevice: 0.5, SourceLevel: 0.2, SourceJob: 0.15, GroupLevel: 0.1, DeviceSlope: 0.5, Single: 1,
 		BatchPace: 0.3, BatchSlope: 0.7, BatchCurve: 0.3, BatchDevice: 0.5, BatchGroup: 0.15, BatchLength: 4, BatchGroupLength: 2,
 		LossPace: 0.2, LossLink: 0.2, LossWork: 0.1, LossSize: 0.1,
 		LossGeneral: 0.02, LossCluster: 0.02, LossJob: 0.02, LossJobDevice: 0.02, LossGroup: 0.06,
@@ -407,7 +336,6 @@ func initialHyper(q Quantity) hyper {
 	}
 	if q == Trainings {
 		h.Mean, h.MeanParams, h.MeanBatch, h.Noise, h.SourceJob, h.GroupLevel, h.ExactShare = -10, -1, 0, 0.046, 0.05, 0.05, 0.1
-		h.Tensor, h.Memory = 1, 0
 	}
 	return h
 }

@@ -26,8 +26,6 @@ const (
 	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries with Seconds but without throughput)
 	HostMemory Quantity = "host_memory_gib" // peak
 	GPUMemory  Quantity = "gpu_memory_gib"  // peak of one GPU
-	Startup    Quantity = "startup_s"       // seconds from launch to the first work, of trainings with the same framework
-	Restart    Quantity = "restart_s"       // seconds of one restart with its checkpoint, of the same framework
 )
 
 // Options tune a model; the zero value is useful.
@@ -120,7 +118,7 @@ func New(entries []history.Entry, o Options) *Model {
 	for _, t := range o.Tuned {
 		tuned[t.quantity] = t.hyper
 	}
-	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, Startup, Restart} {
+	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory} {
 		t := &table{quantity: q, hyper: tuned[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
 		m.tables[q] = t
 	}
@@ -132,8 +130,9 @@ func New(entries []history.Entry, o Options) *Model {
 func (t *table) device(name string) device { return t.devices[name] }
 
 // Predict predicts a quantity. The error wraps ErrNoBasis if no measurement is similar to the query: the job has no
-// name, hash or family; the width is unknown; or no measurement is of the same model, or of its family within 1.5
-// decades of parameters. A unit rate requires measurements of the same training. It costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
+// name, hash, family or parameter count; the width is unknown; or no measurement shares one of the names, and the
+// sizes of the job or of all measurements are unknown too. A unit rate requires measurements of the same training. It
+// costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
 func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t, ok := m.tables[what]
 	if !ok {
@@ -150,7 +149,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
-	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
+	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
 		return fail(why)
 	}
 	t.learned.Do(t.learn)
@@ -160,14 +159,13 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 }
 
 // candidates returns the points that a query may use: all points, but for unit rates those of the same training (the
-// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries, and
-// for start-ups and restarts those with the same framework.
+// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries.
 func (t *table) candidates(p *place) []*point {
 	var out []*point
 	units := map[string]int{}
 	for i := range t.points {
 		q := &t.points[i]
-		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) || t.quantity.overhead() && p.trait.framework != q.trait.framework {
+		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) {
 			continue
 		}
 		units[q.unit] += len(q.entries)
@@ -192,33 +190,18 @@ func sameTraining(a, b trait) bool {
 	return a.dataset == b.dataset && a.dataset > 0
 }
 
-// anotherSize is the ratio of parameter counts, in decades, from which two trainings of one family are not comparable.
-const anotherSize = 1.5
-
-// missingBasis returns the reason why points are no basis, "" if they are: a basis is a measurement of the same model,
-// or of the same family at a comparable number of parameters. A parameter count alone is none.
+// missingBasis returns the reason why points are no basis, "" if they are.
 func missingBasis(asked trait, points []*point) string {
-	if asked.model == 0 && asked.family == 0 {
-		return "neither its model, family nor script is known"
+	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
+		return "neither its model, family, script nor its parameters are known"
 	}
-	family := false
 	for _, p := range points {
 		t := p.trait
-		if t.model == asked.model && t.model > 0 {
+		if t.model == asked.model && t.model > 0 || t.family == asked.family && t.family > 0 || t.size[0] != unknown && asked.size[0] != unknown {
 			return ""
 		}
-		if t.family == asked.family && t.family > 0 {
-			a, b := t.size[0], asked.size[0]
-			if a == unknown || b == unknown || math.Abs(a-b) < anotherSize {
-				return ""
-			}
-			family = true
-		}
 	}
-	if family {
-		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", math.Pow(10, anotherSize), math.Pow(10, anotherSize))
-	}
-	return "nothing of the same model or family was measured"
+	return "nothing of the same model or family was measured, and nothing comparable by parameters"
 }
 
 // settle assigns the site of the query: the named machine or publication if it has measurements, else a new machine
@@ -245,7 +228,7 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	}
 	const fifth = 1.6449 // standard normal quantile of 95 %
 	up := fifth
-	if t.quantity == HostMemory || t.quantity == GPUMemory {
+	if !t.quantity.rate() {
 		up *= memoryUp
 	}
 	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - fifth*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
