@@ -176,10 +176,10 @@ func explainYAML(err error) string {
 // keys lists the keys of each section.
 var keys = map[string][]string{
 	"Spec":       {"cpus", "warmup", "window", "apps"},
-	"App":        {"name", "command", "dir", "env", "ready", "load", "operations"},
-	"Ready":      {"command", "output", "timeout"},
-	"Load":       {"command", "cpus"},
-	"Operations": {"output", "counts", "end", "counter", "match", "log", "from"},
+	"appSpec":    {"name", "command", "dir", "env", "ready", "load", "operations"},
+	"ready":      {"command", "output", "timeout"},
+	"load":       {"command", "cpus"},
+	"operations": {"output", "counts", "end", "counter", "match", "log", "from"},
 }
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]*$`)

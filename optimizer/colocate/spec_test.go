@@ -15,8 +15,8 @@ func TestSampleIsValid(t *testing.T) {
 	if !slices.Equal(s.Names(), []string{"redis", "matrix", "checksum"}) || s.Warmup != 2 || s.Window != 3 || s.Apps[0].Ready.Timeout != 30 {
 		t.Errorf("%+v", s)
 	}
-	for typ, names := range map[reflect.Type][]string{reflect.TypeFor[Spec](): keys["Spec"], reflect.TypeFor[appSpec](): keys["App"],
-		reflect.TypeFor[ready](): keys["Ready"], reflect.TypeFor[load](): keys["Load"], reflect.TypeFor[operations](): keys["Operations"]} {
+	for typ, names := range map[reflect.Type][]string{reflect.TypeFor[Spec](): keys["Spec"], reflect.TypeFor[appSpec](): keys["appSpec"],
+		reflect.TypeFor[ready](): keys["ready"], reflect.TypeFor[load](): keys["load"], reflect.TypeFor[operations](): keys["operations"]} {
 		for i := range typ.NumField() {
 			key := typ.Field(i).Tag.Get("yaml")
 			if !slices.Contains(names, key) || !strings.Contains(Sample, key+":") {
