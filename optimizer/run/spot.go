@@ -563,7 +563,8 @@ func (r *run) recordSpot() {
 	s.ChangeoverS = journal.Number(r.measuredChangeover())
 	unit := r.unitSeconds(r.Config.elsewhere()) // another node may have another pace
 	startup := r.Progress.StartupSeconds()
-	if r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 {
+	spot := slices.ContainsFunc(s.Stretches, func(x journal.SpotStretch) bool { return x.Machine == capacity.Spot.String() })
+	if spot && r.Progress.Finished() && !math.IsNaN(unit) && len(startup) > 0 { // on demand throughout nothing was saved
 		price := r.Config.Spot.OnDemand.Rates.Times(r.Host.Nodes).Instance
 		s.AloneUSD = journal.Number((r.Progress.Done*unit + median(startup)) / 3600 * float64(price))
 		s.SavingPct = 100 * (1 - journal.Number(r.spent())/s.AloneUSD)

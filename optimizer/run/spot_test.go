@@ -57,6 +57,7 @@ func TestSpotMarket(t *testing.T) {
 		"never again":           {900 * time.Second, []string{"111" + strings.Repeat("0", 60)}, true, true, 1, true},
 		"not at the start":      {1200 * time.Second, []string{"000" + strings.Repeat("1", 60)}, true, true, 0, true},
 		"another zone":          {900 * time.Second, []string{"111" + strings.Repeat("0", 60), strings.Repeat("1", 63)}, true, false, 1, false},
+		"too late":              {700 * time.Second, []string{strings.Repeat("0", 60) + "1"}, false, true, 0, true},
 		"no time for any other": {700 * time.Second, []string{"1" + strings.Repeat("0", 60)}, true, true, 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,6 +85,12 @@ func TestSpotMarket(t *testing.T) {
 			}
 			if float64(rec.Outcome.Seconds) > c.deadline.Seconds() {
 				t.Errorf("took %v s of %v", rec.Outcome.Seconds, c.deadline)
+			}
+			if !c.spot {
+				if rec.Spot.SavingPct.Known() || rec.Spot.AloneUSD.Known() {
+					t.Errorf("saved %v %% of $%v on demand throughout", rec.Spot.SavingPct, rec.Spot.AloneUSD)
+				}
+				return
 			}
 			if alone := 600.0 / 3600 * 3; math.Abs(float64(rec.Spot.AloneUSD)-alone) > 0.05*alone || math.Abs(float64(rec.Spot.SavingPct)-100*(1-sum/float64(rec.Spot.AloneUSD))) > 1e-6 {
 				t.Errorf("on demand alone $%v, saved %v %%; want about $%g", rec.Spot.AloneUSD, rec.Spot.SavingPct, alone)
