@@ -81,7 +81,7 @@ func TestSpotTrace(t *testing.T) {
 	w.write("east.json", `{"metadata":{"gap_seconds":2},"data":[`+strings.TrimSuffix(up, ",")+`]}`)
 	w.write("offers.yaml", "on_demand: {name: large, usd_hour: 3}\nspot:\n- {name: east, usd_hour: 1, trace: east.json}\n")
 	w.environ = append(w.environ, "REPLAY_SPEEDUP=20", "OPTIMIZE_STATE_DIR="+w.state())
-	command := []string{"--train", filepath.Join(examples, "replay.py"), "--host", filepath.Join(examples, "host-8gpu.yaml"), "--epochs", "200", "--deadline", "10m", "--spot", "offers.yaml", "--resumable", "yes"}
+	command := []string{"--train", filepath.Join(examples, "replay.py"), "--host", filepath.Join(examples, "host-8gpu.yaml"), "--epochs", "200", "--deadline", "10m", "--spot-offers", "offers.yaml", "--resumable", "yes"}
 	dir := ""
 	killed := func(what string, ok func(text string) bool) {
 		t.Helper()
@@ -144,17 +144,17 @@ func TestSpotRefused(t *testing.T) {
 		args string
 		want string
 	}{
-		"no prices":       {"--spot trace.json --deadline 1h", "--instance CLOUD:TYPE is missing"},
-		"no deadline":     {"--spot trace.json --instance aws:p3.2xlarge", "requires --deadline"},
-		"never":           {"--spot never.json --instance aws:p3.2xlarge --deadline 1h", "at most 0 machines"},
-		"no trace":        {"--spot offers.yaml --deadline 1h", "a trace states when capacity exists"},
-		"no such trace":   {"--spot missing.yaml --deadline 1h", "nowhere.json"},
-		"no such file":    {"--spot nowhere.yaml --deadline 1h", "no such file"},
-		"two prices":      {"--spot offers.yaml --instance aws:p3.2xlarge --deadline 1h", "cannot be combined"},
-		"unit prices":     {"--spot trace.json --instance aws:p3.2xlarge --deadline 1h --cpu-hour 1", "cannot be combined"},
-		"planner":         {"--spot trace.json --instance aws:p3.2xlarge --deadline 1h --planner model", "--planner"},
-		"auto, no prices": {"--spot auto", "--instance CLOUD:TYPE is missing"},
-		"auto, elsewhere": {"--spot auto --instance aws:p3.2xlarge --engine slurm", "other machines"},
+		"no prices":       {"--spot-offers trace.json --deadline 1h", "--instance CLOUD:TYPE is missing"},
+		"no deadline":     {"--spot-offers trace.json --instance aws:p3.2xlarge", "requires --deadline"},
+		"never":           {"--spot-offers never.json --instance aws:p3.2xlarge --deadline 1h", "at most 0 machines"},
+		"no trace":        {"--spot-offers offers.yaml --deadline 1h", "a trace states when capacity exists"},
+		"no such trace":   {"--spot-offers missing.yaml --deadline 1h", "nowhere.json"},
+		"no such file":    {"--spot-offers nowhere.yaml --deadline 1h", "no such file"},
+		"two prices":      {"--spot-offers offers.yaml --instance aws:p3.2xlarge --deadline 1h", "cannot be combined"},
+		"unit prices":     {"--spot-offers trace.json --instance aws:p3.2xlarge --deadline 1h --cpu-hour 1", "cannot be combined"},
+		"planner":         {"--spot-offers trace.json --instance aws:p3.2xlarge --deadline 1h --planner model", "--planner"},
+		"auto, no prices": {"--spot-offers auto", "--instance CLOUD:TYPE is missing"},
+		"auto, elsewhere": {"--spot-offers auto --instance aws:p3.2xlarge --engine slurm", "other machines"},
 	} {
 		if code, _, errs := w.run(append([]string{"--train", "train.py"}, strings.Fields(c.args)...)...); code != run.CodeUsage || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: exit %d, want %q\n%s", name, code, c.want, errs)

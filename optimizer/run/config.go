@@ -208,11 +208,11 @@ func (c Config) Validate() error {
 	}
 	if c.Spot != nil && !c.SpotHere {
 		if c.SLA.TimeMax <= 0 {
-			bad("--spot requires --deadline: without one, spot capacity alone costs least")
+			bad("--spot-offers requires --deadline: without one, spot capacity alone costs least")
 		}
 		for _, o := range c.Spot.Zones {
 			if o.Trace == "" && !c.elsewhere() {
-				bad("--spot: %s: without an engine, a trace states when capacity exists", o.Name)
+				bad("--spot-offers: %s: without an engine, a trace states when capacity exists", o.Name)
 			}
 		}
 	}

@@ -201,7 +201,7 @@ func (r *run) openMarket() error {
 		}
 		list, err := capacity.Load(o.Trace)
 		if err != nil {
-			return fmt.Errorf("--spot: %s: %w", o.Name, err)
+			return fmt.Errorf("--spot-offers: %s: %w", o.Name, err)
 		}
 		m.traces[z] = list[0]
 		m.tickS = min(m.tickS, list[0].TickS)

@@ -60,7 +60,10 @@ func (g *Table) titled() []titledRow {
 
 // Parts returns a copy of the templates of the parts of a page, for pages that contain documents: "summary" for the
 // answers and the tiles of a Document, "section" for a Section, "pictures" for pictures, "table" for a Table.
-func Parts() *template.Template { return template.Must(page.Clone()) }
+func Parts() *template.Template { return template.Must(parts.Clone()) }
+
+// parts is a copy of page that is never executed: an executed template cannot be cloned.
+var parts = template.Must(page.Clone())
 
 // Captioned gives each table without a caption that of its block or the title of its section.
 func (d Document) Captioned() Document {

@@ -216,3 +216,14 @@ func TestFormats(t *testing.T) {
 		}
 	}
 }
+
+// TestPartsAfterAPage checks that the templates of the parts can be copied after a page was written: html/template
+// refuses to copy what was executed.
+func TestPartsAfterAPage(t *testing.T) {
+	if err := HTML(io.Discard, Document{Title: "a page"}); err != nil {
+		t.Fatal(err)
+	}
+	if Parts().Lookup("section") == nil {
+		t.Error("no template for sections")
+	}
+}

@@ -81,7 +81,7 @@ var settings = []setting{
 	{key: "engine.args", flag: "engine-arg", kind: lines, help: "`OPTION` of the site, passed to sbatch: --partition=gpu, --account=x (repeatable)"},
 	{key: "engine.nodes", flag: "nodes", kind: whole, help: "nodes of each job on the engine, for a distributed training (default 1); --gpus and --cpus are those of a node"},
 	{key: "engine.requeue", flag: "requeue", kind: toggle, help: "in a Slurm job: requeue it when its time limit ends the run, which then resumes"},
-	{key: "engine.spot", flag: "spot", kind: text, help: "use spot capacity under --deadline: `FILE` of offers, traces of capacity with the prices of --instance, or auto (this machine is spot capacity)"},
+	{key: "engine.spot_offers", flag: "spot-offers", kind: text, help: "use spot capacity under --deadline: `FILE` of offers, traces of capacity with the prices of --instance, or auto (this machine is spot capacity)"},
 	{key: "engine.spot_notice", flag: "spot-notice", kind: text, value: "auto", help: "on spot capacity, `CLOUD` whose metadata service announces the end of this machine: aws|gcp|azure, CLOUD=URL, off (auto: that of --instance CLOUD:TYPE:spot)"},
 	{key: "engine.resumable", flag: "resumable", kind: text, value: "auto", help: "whether the job can be stopped and resumed: auto|yes|no"},
 	{key: "engine.grace", flag: "grace", kind: length, help: "time between SIGTERM and SIGKILL (default 30s)"},

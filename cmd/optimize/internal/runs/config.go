@@ -122,25 +122,25 @@ func describeHost(o *trainOptions, cfg *run.Config) error {
 // useSpot sets what a run on spot capacity needs: the offers between which it chooses, or the prices of this machine,
 // and the metadata service that announces its end.
 func useSpot(o cli.Options, v *cli.Values, cfg *run.Config) error {
-	text, instance := v.Text("engine.spot"), v.Text("cost.instance")
+	text, instance := v.Text("engine.spot_offers"), v.Text("cost.instance")
 	var err error
-	if text == "" && v.Set("engine.spot") {
-		return fmt.Errorf("%s: want auto, a FILE of offers, or traces of capacity", v.Source("engine.spot"))
+	if text == "" && v.Set("engine.spot_offers") {
+		return fmt.Errorf("%s: want auto, a FILE of offers, or traces of capacity", v.Source("engine.spot_offers"))
 	}
 	notice := instance
 	if text != "" {
 		if cfg.Spot, err = spotOffers(o, v, text); err != nil {
-			return fmt.Errorf("%s: %w", v.Source("engine.spot"), err)
+			return fmt.Errorf("%s: %w", v.Source("engine.spot_offers"), err)
 		}
 		cfg.SpotHere = text == "auto"
 		if cfg.SpotHere {
 			cfg.Rates, notice = &cfg.Spot.Zones[0].Rates, strings.TrimSuffix(instance, ":spot")+":spot"
 			if cfg.Engine != "" {
-				return fmt.Errorf("%s auto: jobs run on other machines with --engine %s: name its offers in a FILE", v.Source("engine.spot"), cfg.Engine)
+				return fmt.Errorf("%s auto: jobs run on other machines with --engine %s: name its offers in a FILE", v.Source("engine.spot_offers"), cfg.Engine)
 			}
 		} else {
 			if v.Set("rl.planner") && cfg.Planner != "static" {
-				return fmt.Errorf("%s cannot be combined with %s: the run chooses the machine, and keeps its allocation", v.Source("engine.spot"), v.Source("rl.planner"))
+				return fmt.Errorf("%s cannot be combined with %s: the run chooses the machine, and keeps its allocation", v.Source("engine.spot_offers"), v.Source("rl.planner"))
 			}
 			cfg.Planner, cfg.Rates, notice = "static", &cfg.Spot.OnDemand.Rates, ""
 		}

@@ -91,7 +91,7 @@ func TestSampleIsAccepted(t *testing.T) {
 	header, body, _ := strings.Cut(sample, "\n\n")
 	var live []string
 	for _, l := range strings.Split(body, "\n") {
-		if skip := regexp.MustCompile(`^ *# (rates|instance|agent|spot):`); !skip.MatchString(l) {
+		if skip := regexp.MustCompile(`^ *# (rates|instance|agent|spot_offers):`); !skip.MatchString(l) {
 			live = append(live, regexp.MustCompile(`^( +)# `).ReplaceAllString(l, "$1"))
 		}
 	}
