@@ -214,6 +214,7 @@ lease.complete()
 // TestClusterReturnsUnusedDevices runs jobs that hold four devices each and use one: they continue on one, the others
 // start earlier, and the report contains what that gave.
 func TestClusterReturnsUnusedDevices(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	if testing.Short() {
 		t.Skip("trains for a minute")
@@ -290,6 +291,7 @@ func TestClusterReportRefuses(t *testing.T) {
 // TestClusterJobIgnoresItsLease: a job that handles the request to save and then does nothing is killed after its grace.
 // The other job receives the devices then, both end with their work, and the report contains what it cost.
 func TestClusterJobIgnoresItsLease(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	if testing.Short() {
 		t.Skip("waits for the grace of a job")

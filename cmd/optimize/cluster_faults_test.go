@@ -17,6 +17,7 @@ import (
 // TestClusterServerSilentForThreeRounds kills the server for three rounds: the jobs save and leave at the end of their
 // leases, the next server continues them, and the report contains what the outage cost.
 func TestClusterServerSilentForThreeRounds(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	if testing.Short() {
 		t.Skip("waits for three rounds")
@@ -90,6 +91,7 @@ func (w *world) awaitAll() {
 // TestClusterFullDisk fills the disk of the state directory while jobs run and wait. None is lost: those that run go on,
 // the others start once there is space, and each unit of work is done once.
 func TestClusterFullDisk(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	if testing.Short() {
 		t.Skip("trains for half a minute")

@@ -59,6 +59,7 @@ func (w *world) clusterJobs() map[int]cluster.Job {
 // TestClusterSurvivesItsServer runs five trainings on two devices, kills the server in the middle, and changes the
 // policy. No training is lost, and none runs twice at once.
 func TestClusterSurvivesItsServer(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
@@ -166,6 +167,7 @@ func (w *world) checkEvents(jobs int) {
 // TestClusterDrainSaves checks that jobs can be cancelled, by their runs too, that drain --save stops and saves the
 // rest, and that the next server continues.
 func TestClusterDrainSaves(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
@@ -201,6 +203,7 @@ func TestClusterDrainSaves(t *testing.T) {
 // TestClusterLeaseOutlivesItsServer checks that jobs whose server is dead run on for one and a half rounds, and then
 // save and stop.
 func TestClusterLeaseOutlivesItsServer(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
@@ -287,6 +290,7 @@ func TestClusterRefusals(t *testing.T) {
 // TestClusterOtherDevices: the next server has other devices. Jobs on devices that no longer exist are adopted: those that
 // keep their work move, the others run to their end. A job that needs more devices is left out, a new one refused.
 func TestClusterOtherDevices(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
 	needPython(t)
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
