@@ -121,6 +121,7 @@ func TestAgentSuspendedOverTheLimit(t *testing.T) {
 		h = found
 		return err == nil
 	})
+	time.Sleep(time.Second) // the agent dates the start when it hears of it
 	agent.Process.Signal(syscall.SIGSTOP)
 	var exit launch.Exit
 	w.latest("stopped by its keeper", func(string, *journal.Record) bool {
