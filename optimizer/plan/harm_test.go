@@ -325,11 +325,11 @@ func TestLastMove(t *testing.T) {
 		t.Fatalf("%d moves", moves(snapshot))
 	}
 	for n, want := range map[int]bool{1: true, 3: true, 6: true, 8: true, 9: false, 16: false} {
-		if got := moveAllowed(snapshot, moves(snapshot), cpu(n)); got != want {
-			t.Errorf("the last move to %d CPUs: %v, want %v", n, got, want)
+		if got := betweenMeasured(snapshot, cpu(n)); got != want {
+			t.Errorf("%d CPUs are between the measured ones: %v, want %v", n, got, want)
 		}
 	}
-	if moveAllowed(snapshot, moves(snapshot), resources.Allocation{CPUs: 6, Memory: 8, BatchSize: 64}) {
+	if betweenMeasured(snapshot, resources.Allocation{CPUs: 6, Memory: 8, BatchSize: 64}) {
 		t.Error("a batch size beyond the measured ones counts as between them")
 	}
 	if worth, why := Worth(snapshot, Plan{Allocation: cpu(16)}); worth {

@@ -62,7 +62,7 @@ func (b *evaluation) eligible() []int {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || measuredWorse(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.wasMeasured(a):
 			continue // the effect of threads and workers is not predicted, only measured
-		case !moveAllowed(s, moved, a) || !b.certain(sc, moved, i):
+		case !moveAllowed(s, moved, a) && !b.certain(sc, i):
 			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
@@ -82,12 +82,12 @@ func (b *evaluation) eligible() []int {
 	return out
 }
 
-// certain reports whether i is measured, a move is left for the return from it, or it is better than every feasible
-// allocation measured in this run with 95 % probability.
-func (b *evaluation) certain(sc scale, moved, i int) bool {
+// certain reports whether the last move may lead to the feasible candidate i although it is not measured: it lies between
+// allocations measured in this run, and is better than each feasible one of them with 95 % probability.
+func (b *evaluation) certain(sc scale, i int) bool {
 	s := b.forecast.s
-	if moved < maxMoves-1 || measuredAt(s, b.cs[i].Allocation) {
-		return true
+	if !betweenMeasured(s, b.cs[i].Allocation) {
+		return false
 	}
 	for j, c := range b.cs {
 		if feasible(c) && measuredAt(s, c.Allocation) && b.better(sc, i, j, b.preference) < feasibleProbability {

@@ -37,6 +37,11 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	if !b.forecast.perUnit {
 		plan := b.withoutProbe()
 		without := b.expectedLoss(sc, plan, b.delayTo(plan))
+		for _, a := range Allocations(s) { // a return is possible with and without a probe
+			if measuredAt(s, a) {
+				without = min(without, b.expectedLoss(sc, a, b.delayTo(a)))
+			}
+		}
 		options.Without, options.Cost = &without, b.probeCost(sc, plan)
 		options.Onward = func(a resources.Allocation, unit float64) float64 {
 			return b.runLoss(sc, a, unit, s.Restart.P50, s.Restart.P50/3600*float64(s.Rates.Hourly(a)))

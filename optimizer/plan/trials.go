@@ -18,7 +18,7 @@ type Trial struct {
 
 const (
 	// maxMoves is the maximum number of moves in a run, probes and reverts included: three, and the last one as in
-	// moveAllowed.
+	// moveAllowed and evaluation.certain.
 	maxMoves = 4
 	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
@@ -103,10 +103,9 @@ func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
 
 // moveAllowed reports whether a run with the given number of moves may move to an allocation. The last move leaves no
-// revert, so it may lead only to an allocation measured in this run or between such allocations (see
-// evaluation.certain).
+// revert, so it may lead only to an allocation measured in this run; evaluation.certain states the exception.
 func moveAllowed(s Snapshot, moved int, a resources.Allocation) bool {
-	return moved < maxMoves-1 || measuredAt(s, a) || betweenMeasured(s, a)
+	return moved < maxMoves-1 || measuredAt(s, a)
 }
 
 // betweenMeasured reports whether GPUs, CPUs and batch size of an allocation lie within the ranges measured in this run,

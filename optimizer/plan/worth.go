@@ -51,14 +51,15 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if f.moveTo(p.Allocation) == again && s.Startup.P50 <= 0 {
 		return false, "what a start costs is not measured yet"
 	}
-	if !moveAllowed(s, moves(s), p.Allocation) {
-		return false, fmt.Sprintf("%s was not measured in this run, and the last move is kept for the way back", p.Allocation)
-	}
 	here, there := f.outcome(*s.Current), f.outcome(p.Allocation)
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	if !there.Feasible && moves(s) == maxMoves-1 && !measuredAt(s, p.Allocation) {
+	allowed, enough := moveAllowed(s, moves(s), p.Allocation), improvement
+	if !allowed {
+		enough = feasibleProbability
+	}
+	if !allowed && !(there.Feasible && betweenMeasured(s, p.Allocation)) {
 		return false, fmt.Sprintf("%s was not measured in this run, and the last move is kept for the way back", p.Allocation)
 	}
 	if more := there.Chance - here.Chance; here.Chance < feasibleProbability && more >= chanceGain &&
@@ -68,7 +69,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if p.Recourse == nil && (there.Chance < min(feasibleProbability, here.Chance) || here.Feasible && !there.Feasible) {
 		return false, fmt.Sprintf("the probability of meeting the SLA would be %.0f %%, it is now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
-	return f.gain(s, p, here, there)
+	return f.gain(s, p, here, there, enough)
 }
 
 // StayUnlessWorth returns the plan of a running job after its measurements: the planner's, or the current allocation
@@ -93,9 +94,9 @@ func StayUnlessWorth(s Snapshot, p Plan) Plan {
 	return p
 }
 
-// gain compares the remaining work at two allocations, draw by draw, and returns the verdict with its reason. The
-// better share uses the real restart cost, the mean gain the cost multiplied by restartWeight.
-func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) {
+// gain compares the remaining work at two allocations, draw by draw, and returns the verdict with its reason. The share
+// of better draws, at the real restart cost, must reach enough; the mean gain uses the cost multiplied by restartWeight.
+func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64) (bool, string) {
 	w := s.Preference.normalised()
 	cs := append([]Candidate{here.Candidate, there.Candidate}, p.Candidates...)
 	sc := scaleOf(pointsOf(cs), frontAmong(cs, where(cs, feasible)))
@@ -116,7 +117,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) 
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
 		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
-	case share < improvement:
+	case share < enough:
 		return false, "not sure enough: " + words
 	case mean < leastGain:
 		return false, "the gain does not pay the restart: " + words

@@ -39,7 +39,7 @@ func mustRun(t *testing.T, arm string, j Job, o Options) (*Outcome, *Truth) {
 	return out, truth
 }
 
-// TestModelFindsTheBestAllocation checks the final allocation, the regret and the probes of the planner model.
+// TestModelFindsTheBestAllocation checks the final allocation, the mean regret and the probes of the planner model.
 func TestModelFindsTheBestAllocation(t *testing.T) {
 	for name, test := range map[string]struct {
 		s      *training.Scenario
@@ -52,22 +52,29 @@ func TestModelFindsTheBestAllocation(t *testing.T) {
 		"nothing said of memory": {with(func(s *training.Scenario) {
 			s.Units, s.Limits.MemoryMin, s.Limits.MemoryMax, s.Baseline.Memory = 2000, 0, 0, 0
 		}), forCost, []int{1, 2}, 0.05},
-		"cost by a deadline": {with(func(s *training.Scenario) { s.Units = 2000; s.Spec.TimeMax = 4 * time.Hour }), forCost, []int{4, 5, 6, 7}, 0.25},
+		"cost by a deadline": {with(func(s *training.Scenario) { s.Units = 2000; s.Spec.TimeMax = 4 * time.Hour }), forCost, []int{5, 6, 7}, 0.17},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, truth := mustRun(t, "model", Job{test.s, 3, test.prefer}, Options{})
-			last := out.Pieces[len(out.Pieces)-1]
-			if len(out.Fallbacks) > 0 {
-				t.Errorf("the planner failed: %v", out.Fallbacks)
+			mean, seeds := 0.0, 6
+			for seed := range seeds {
+				out, truth := mustRun(t, "model", Job{test.s, uint64(3 + seed), test.prefer}, Options{})
+				last := out.Pieces[len(out.Pieces)-1]
+				if len(out.Fallbacks) > 0 {
+					t.Errorf("the planner failed: %v", out.Fallbacks)
+				}
+				if !out.MetSLA() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
+					t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.MetSLA(), test.gpus)
+				}
+				r := truth.Regret(test.prefer, out)
+				if mean += r.Total / float64(seeds); r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
+					t.Errorf("regret %+v below that of the oracle", r)
+				}
+				if out.Probes < 1 || out.Probes > 4 || out.ProbeUSD == 0 { // the first is always measured, others where worthwhile
+					t.Errorf("%d probes for %g USD, want 1 to 4 that are paid", out.Probes, out.ProbeUSD)
+				}
 			}
-			if !out.MetSLA() || !slices.Contains(test.gpus, last.Allocation.GPUs) {
-				t.Errorf("ends at %s (kept: %v), want GPUs %v", last.Allocation, out.MetSLA(), test.gpus)
-			}
-			if r := truth.Regret(test.prefer, out); !(r.Total < test.most) || r.Total < -1e-9 && test.s.Spec.TimeMax == 0 {
-				t.Errorf("regret %+v, want less than %g", r, test.most)
-			}
-			if out.Probes < 1 || out.Probes > 4 || out.ProbeUSD == 0 { // the first is always measured, others where worthwhile
-				t.Errorf("%d probes for %g USD, want 1 to 4 that are paid", out.Probes, out.ProbeUSD)
+			if !(mean < test.most) {
+				t.Errorf("mean regret %g, want less than %g", mean, test.most)
 			}
 		})
 	}
