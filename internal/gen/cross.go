@@ -39,7 +39,7 @@ func crossed(entries []history.Entry, list []hiding, by string, how transfer.Fit
 			apart[p] = append(apart[p], i)
 		}
 		for p, of := range apart {
-			asked[p] = append(asked[p], hiding{h.kind, h.name, h.hidden, of})
+			asked[p] = append(asked[p], hiding{h.kind, h.name, h.hidden, of, h.own})
 		}
 	}
 	var out []outcome

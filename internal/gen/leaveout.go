@@ -25,7 +25,17 @@ const (
 	newModel      = "model"              // a model, everywhere
 )
 
-var cases = []string{interpolation, extrapolation, newDevice, profiled, newModel}
+var cases = caseOrder()
+
+func caseOrder() []string {
+	out := []string{interpolation, extrapolation, newDevice, profiled, newModel}
+	for _, kind := range ownKinds {
+		for n := 1; n <= mostOwn; n++ {
+			out = append(out, ownKind(kind, n))
+		}
+	}
+	return out
+}
 
 // hiding is one set of entries that is left out.
 type hiding struct {
@@ -33,6 +43,7 @@ type hiding struct {
 	name   string
 	hidden []int // entries that are removed
 	asked  []int // queried entries among them
+	own    []int // the user's own measurements of an otherwise unknown job; nil if the job is a published one
 }
 
 // outcome is the prediction for one hidden entry.
@@ -98,19 +109,19 @@ func hidings(entries []history.Entry, perHiding int) []hiding {
 		case !below && !above:
 			continue
 		}
-		out = append(out, hiding{kind, fmt.Sprint(c), hidden, drawHidden(entries, hidden, perHiding)})
+		out = append(out, hiding{kind: kind, name: fmt.Sprint(c), hidden: hidden, asked: drawHidden(entries, hidden, perHiding)})
 	}
 	for d, hidden := range devices {
 		if len(kinds[d.model]) > 1 {
-			out = append(out, hiding{newDevice, fmt.Sprint(d), hidden, drawHidden(entries, hidden, 2*perHiding)})
+			out = append(out, hiding{kind: newDevice, name: fmt.Sprint(d), hidden: hidden, asked: drawHidden(entries, hidden, 2*perHiding)})
 		}
 		wider := slices.DeleteFunc(slices.Clone(hidden), func(i int) bool { return entries[i].Observed.GPUs == 1 })
 		if len(wider) > 0 && len(wider) < len(hidden) {
-			out = append(out, hiding{profiled, fmt.Sprint(d), wider, drawHidden(entries, wider, 2*perHiding)})
+			out = append(out, hiding{kind: profiled, name: fmt.Sprint(d), hidden: wider, asked: drawHidden(entries, wider, 2*perHiding)})
 		}
 	}
 	for m, hidden := range models {
-		out = append(out, hiding{newModel, m, hidden, drawHidden(entries, hidden, 4*perHiding)})
+		out = append(out, hiding{kind: newModel, name: m, hidden: hidden, asked: drawHidden(entries, hidden, 4*perHiding)})
 	}
 	slices.SortFunc(out, func(a, b hiding) int { return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.name, b.name)) })
 	return out
@@ -151,6 +162,9 @@ func leaveOut(entries []history.Entry, list []hiding, o transfer.Options) []outc
 
 // hideOne builds a model of the entries that are visible and predicts the queried ones.
 func hideOne(entries []history.Entry, h hiding, options transfer.Options) []outcome {
+	if h.own != nil {
+		return askOwn(entries, h, options)
+	}
 	hidden := make(map[int]bool, len(h.hidden))
 	for _, i := range h.hidden {
 		hidden[i] = true
@@ -184,6 +198,7 @@ type row struct {
 	median, ninety float64 // of |predicted / measured - 1|
 	coverage       float64
 	low, high      float64 // 95 % interval of the coverage (Wilson), as if the points were independent
+	wide           float64 // median of P95 / P5
 }
 
 // tabulate returns one row per case and source, and one per case over all sources.
@@ -198,7 +213,7 @@ func tabulate(outcomes []outcome) []row {
 	var out []row
 	for k, list := range by {
 		r := row{kind: k.kind, source: k.source}
-		var errs []float64
+		var errs, wide []float64
 		covered := 0
 		for _, o := range list {
 			if !o.basis {
@@ -206,12 +221,14 @@ func tabulate(outcomes []outcome) []row {
 				continue
 			}
 			errs = append(errs, math.Abs(o.answer.P50/o.truth-1))
+			wide = append(wide, o.answer.P95/o.answer.P5)
 			if o.truth >= o.answer.P5 && o.truth <= o.answer.P95 {
 				covered++
 			}
 		}
 		if r.points = len(errs); r.points > 0 {
 			slices.Sort(errs)
+			r.wide = stat.Median(wide)
 			r.median, r.ninety = errs[len(errs)/2], errs[len(errs)*9/10]
 			r.coverage = float64(covered) / float64(len(errs))
 			r.low, r.high = stat.Wilson(covered, len(errs))

@@ -226,7 +226,12 @@ type Prior struct {
 	Unit        string               `json:"unit"`         // epoch|step; empty: unknown
 	Spread      Number               `json:"spread"`       // relative half-width of the 90 % interval of UnitSeconds
 	Prediction  *Prediction          `json:"prediction"`   // of the whole run; null without a known total
-	Dropped     []string             `json:"dropped"`      // sources contradicted by this run's measurements, with the reason
+	// Startup and Restart are seconds, MemoryGiB the peak of the job, predicted from other trainings; null if nothing
+	// similar was measured, or if runs of this script measured them.
+	Startup   *sla.Interval `json:"startup_s"`
+	Restart   *sla.Interval `json:"restart_s"`
+	MemoryGiB *sla.Interval `json:"memory_gib"`
+	Dropped   []string      `json:"dropped"` // sources contradicted by this run's measurements, with the reason
 }
 
 // Model describes the performance model.

@@ -52,7 +52,7 @@ func (m *Model) LeaveOneOut() []Check {
 // measuredAt returns the mean seconds per unit measured at an allocation and its number of units n.
 func (m *Model) measuredAt(a resources.Allocation) (mean, n float64) {
 	for _, s := range m.stretches {
-		if m.samePoint(s.at, a) {
+		if !s.inferred && m.samePoint(s.at, a) {
 			mean += s.n * s.logMean
 			n += s.n
 		}

@@ -128,11 +128,12 @@ func (m *Model) Throughput(a resources.Allocation) sla.Interval {
 	return sla.Interval{P5: per / t.P95, P50: per / t.P50, P95: per / t.P5}
 }
 
-// Measured returns the distinct measured allocations (as points of the curve), in order of measurement.
+// Measured returns the distinct measured allocations (as points of the curve), in order of measurement, inferred ones
+// excluded.
 func (m *Model) Measured() []resources.Allocation {
 	var out []resources.Allocation
 	for i, s := range m.stretches {
-		if !slices.ContainsFunc(m.stretches[:i], func(t segment) bool { return m.samePoint(t.at, s.at) }) {
+		if !s.inferred && !slices.ContainsFunc(m.stretches[:i], func(t segment) bool { return !t.inferred && m.samePoint(t.at, s.at) }) {
 			out = append(out, s.at)
 		}
 	}
@@ -146,6 +147,9 @@ func (m *Model) Extrapolates(a resources.Allocation) bool {
 	p := m.pointer.at(a)
 	lo, hi := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}, [3]float64{}
 	for _, s := range m.stretches {
+		if s.inferred {
+			continue
+		}
 		q := m.pointer.at(s.at)
 		for i, v := range [3]float64{q.cpus, q.gpus, q.batch} {
 			lo[i], hi[i] = min(lo[i], v), max(hi[i], v)
@@ -178,18 +182,26 @@ func (m *Model) Describe() (formName string, params map[string]float64, basis st
 	if m.options.Widen > 0 {
 		params["widen"] = m.options.Widen
 	}
-	recalled, units := 0, 0
+	recalled, units, inferred := 0, 0, 0
 	for _, s := range m.stretches {
-		if s.recalled {
+		switch {
+		case s.inferred:
+			inferred++
+		case s.recalled:
 			recalled++
 		}
 	}
 	for _, o := range m.observed {
-		units += len(cleanUnits(o.UnitSeconds))
+		if !o.Inferred {
+			units += len(cleanUnits(o.UnitSeconds))
+		}
 	}
 	basis = fmt.Sprintf("%s at %s", count(units, "unit"), count(len(m.Measured()), "allocation"))
 	if recalled > 0 {
-		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches), "segment"))
+		basis += fmt.Sprintf(", %d of %s from earlier runs", recalled, count(len(m.stretches)-inferred, "segment"))
+	}
+	if inferred > 0 {
+		basis += fmt.Sprintf(", and a prior from other trainings at %s", count(inferred, "allocation"))
 	}
 	if w := m.options.Widen; w > 0 && w != 1 {
 		basis += fmt.Sprintf("; intervals widened ×%.2f after earlier predictions", w)

@@ -30,6 +30,9 @@ type Observation struct {
 	// Effects are possible causes of a different pace in the predicted run than in this observation: other arguments,
 	// another version of the script. Empty means none besides the offset implied by Recalled.
 	Effects []Effect
+	// Inferred is true for a value predicted from other trainings. It informs the curve with the width of its Effects,
+	// but its allocation does not count as measured.
+	Inferred bool
 	// LiveCut is true when the CPUs of a running process were changed. Its thread pools keep their size, so the pace
 	// is no evidence for a launch at that allocation, and Fit uses only the peak memory.
 	LiveCut bool

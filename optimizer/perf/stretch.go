@@ -14,6 +14,7 @@ type segment struct {
 	n        float64 // number of units, reduced for autocorrelation
 	samples  float64 // samples in a unit, 0 when unknown
 	recalled bool
+	inferred bool
 	effects  []loading
 	trust    float64 // weight of the drift's Student tails, 1 = ordinary, → 0 = outlier
 	blocks   blocks
@@ -80,7 +81,7 @@ func summarise(obs []Observation) (out []segment, noise float64) {
 		effects, offset := loadings(o)
 		out = append(out, segment{
 			at: o.Allocation, logMean: math.Log(mean) - offset, n: n, effects: effects,
-			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, trust: 1, blocks: blocksOf(units),
+			samples: positiveOr0(o.UnitSamples), recalled: o.Recalled, inferred: o.Inferred, trust: 1, blocks: blocksOf(units),
 		})
 		if k := float64(len(units)); k > 1 {
 			for _, u := range units {

@@ -183,9 +183,6 @@ func (q *Question) whatToGive(speedKnown bool) string {
 	if speedKnown && len(work) > 0 {
 		return "the speed of " + q.subject() + " can be predicted, but not its total work: give " + strings.Join(work, " and ") + ", or --like RUN|LOG of an earlier training of it"
 	}
-	if math.IsNaN(j.Params) {
-		give = append(give, "--params")
-	}
 	if j.Model == "" {
 		give = append(give, "--model")
 	}

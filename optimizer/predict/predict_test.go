@@ -202,7 +202,7 @@ func TestNoBasis(t *testing.T) {
 		err    error
 		words  []string
 	}{
-		"nothing measured":      {nil, map[string]float64{}, transfer.ErrNoBasis, []string{"no basis", "resnet50", "--params", "--like"}},
+		"nothing measured":      {nil, map[string]float64{}, transfer.ErrNoBasis, []string{"no basis", "resnet50", "--like"}},
 		"no work known":         {func(q *Question) { q.Job.Model, q.Job.Epochs = "", math.NaN() }, newFake().speed, transfer.ErrNoBasis, []string{"--epochs"}},
 		"another training":      {func(q *Question) { q.Job.Model, q.Job.Epochs = "vgg16", math.NaN() }, newFake().speed, transfer.ErrNoBasis, []string{"--epochs"}},
 		"nothing offered":       {func(q *Question) { q.GPUs = resources.Range{Min: 640, Max: 650} }, newFake().speed, ErrNoMachine, []string{"640 to 650 GPUs", "--gpus"}},

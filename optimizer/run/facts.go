@@ -27,10 +27,11 @@ type facts struct {
 	Rates      cost.Rates           `json:"rates"`
 	Baseline   resources.Allocation `json:"baseline"`
 	Current    resources.Allocation `json:"current"`
-	Resumable  bool                 `json:"resumable"`       // the job saves on request and continues from there
-	NeedMemory resources.GiB        `json:"need_memory_gib"` // measured requirement with a margin; 0 if not measured
-	RestartS   []float64            `json:"restart_s"`       // recalled seconds per restart
-	StartupS   []float64            `json:"startup_s"`       // recalled seconds per start-up
+	Resumable  bool                 `json:"resumable"`           // the job saves on request and continues from there
+	NeedMemory resources.GiB        `json:"need_memory_gib"`     // measured requirement with a margin; 0 if not measured
+	RestartS   []float64            `json:"restart_s"`           // recalled seconds per restart
+	StartupS   []float64            `json:"startup_s"`           // recalled seconds per start-up
+	Predicted  *overheads           `json:"predicted,omitempty"` // from other trainings; nil without a prediction
 	Progress   Progress             `json:"progress"`
 	Phase      phase                `json:"phase"`
 	Pending    *pendingStop         `json:"leaving"`    // nil unless the job has been asked to exit
@@ -197,16 +198,22 @@ func (f *facts) actions() resources.ActionSpace {
 	return resources.ActionSpace{Limits: f.Limits, WithMemory: true}
 }
 
-// startup returns the seconds of a start-up.
+// startup returns the seconds of a start-up; before the first one of this script, as predicted from other trainings.
 func (f *facts) startup() sla.Interval {
-	return spread(slices.Concat(f.StartupS, f.Progress.StartupSeconds()))
+	if all := slices.Concat(f.StartupS, f.Progress.StartupSeconds()); len(all) > 0 || f.Predicted == nil {
+		return spread(all)
+	}
+	return f.Predicted.Startup
 }
 
 // restartCost returns the seconds of one more restart from measured restarts; before the first, from the measured
-// start-up, plus a checkpoint that takes up to the same time again.
+// start-up, plus a checkpoint that takes up to the same time again; before that, as predicted from other trainings.
 func (f *facts) restartCost() sla.Interval {
 	if all := slices.Concat(f.RestartS, f.Progress.RestartSeconds()); len(all) > 0 {
 		return spread(all)
+	}
+	if len(f.StartupS) == 0 && len(f.Progress.StartupSeconds()) == 0 && f.Predicted != nil && f.Predicted.Restart != (sla.Interval{}) {
+		return f.Predicted.Restart
 	}
 	s := f.startup()
 	if s == (sla.Interval{}) {

@@ -386,7 +386,11 @@ func (r *run) dryRun(ctx context.Context) Result {
 	r.rec.Plan = r.planRecord(p, 0)
 	var no *plan.Infeasible
 	if errors.As(err, &no) && len(r.recalled()) == 0 {
-		r.event(Warning, "%s; that is known of similar runs only, and refuses nothing", no.Why)
+		level := Warning
+		if r.priors[0].samples != 0 {
+			level = Info
+		}
+		r.event(level, "%s; that is known of similar runs only, and refuses nothing", no.Why)
 	} else if errors.As(err, &no) {
 		return Result{Code: CodeInfeasible, Record: r.rec, Err: no}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -92,8 +93,68 @@ func (r *run) recall() {
 		}
 	}
 	r.learnCalibration(found.Newest)
+	r.infer(found.Newest, len(r.priorObservations()) > 0)
 	r.refit()
 }
+
+// infer derives priors from other trainings: of the start-up, of a restart and of the memory where no run of this
+// script measured them, and of the speed unless the script has measurements.
+func (r *run) infer(entries []history.Entry, measured bool) {
+	job := history.NewEntry(history.Run, "").Job
+	job.Script, job.ScriptSHA256, job.Framework = r.ins.Path, r.ins.SHA256, r.ins.Framework.Value
+	job.Family, job.Dataset = r.ins.Model.Value, cmp.Or(launch.RedactText(r.Config.Dataset), r.ins.Dataset.Value)
+	batch, _ := strconv.ParseFloat(r.ins.BatchSize.Value, 64)
+	perStep := func(a resources.Allocation) float64 {
+		switch {
+		case !(batch > 0):
+			return math.NaN()
+		case a.GPUs > 1 && r.command.Distributed():
+			return batch * float64(a.GPUs)
+		}
+		return batch
+	}
+	most := r.Limits.GPUs.Max
+	if most == 0 {
+		most = r.Limits.CPUs.Max
+	}
+	var at []resources.Allocation
+	for n := 1; n <= most && !measured; n *= 2 {
+		at = append(at, r.baselineWith(min(n, most)))
+	}
+	if len(at) > 0 && most&(most-1) != 0 {
+		at = append(at, r.baselineWith(most))
+	}
+	found := transfer.Infer(entries, job, at, transfer.CarryTarget{Config: r.configOf, Reference: r.Baseline}, perStep)
+	r.Predicted = &overheads{Startup: found.Startup, Restart: found.Restart, MemoryGiB: found.Memory}
+	if len(found.Speed) == 0 {
+		return
+	}
+	unit := r.unit()
+	if lengths := r.command.Lengths(); unit == "" && r.Config.Epochs == 0 && (r.Config.Steps > 0 || len(lengths) > 0 && lengths[0].Unit == "step") {
+		unit = "step"
+	}
+	r.recalledUnit = cmp.Or(unit, "epoch")
+	p := &prior{words: "other trainings: " + found.Basis, samples: transfer.SamplesOf(job)}
+	if r.recalledUnit == "step" {
+		p.samples = perStep(r.Baseline)
+	}
+	p.add("", found.Speed...)
+	r.priors = append([]*prior{p}, r.priors...)
+}
+
+// baselineWith returns the baseline with n GPUs, or n CPUs if it has no GPU.
+func (f *facts) baselineWith(n int) resources.Allocation {
+	a := f.Baseline
+	if a.GPUs > 0 {
+		a.GPUs, a.GPUIDs = n, nil
+	} else {
+		a.CPUs = n
+	}
+	return a
+}
+
+// overheads are predictions from other trainings: seconds, and GiB; zero where nothing similar was measured.
+type overheads struct{ Startup, Restart, MemoryGiB sla.Interval }
 
 // learnCalibration sets the width of intervals from the coverage of earlier predictions for this family of models.
 func (r *run) learnCalibration(entries []history.Entry) {
@@ -115,6 +176,9 @@ type prior struct {
 	units        []string // of each observation: "epoch", "step"; "" if unknown
 	observations []perf.Observation
 	dropped      string // why its measurements no longer count; "" while they do
+	// samples is the expected number of samples in a unit of work, for observations of other trainings, whose unit is
+	// one sample, until this run reports it; 0 for other priors, NaN if unknown.
+	samples float64
 
 	alone   *perf.Model // model of its observations alone; nil until required
 	aloneIn string      // unit, and samples per unit, of alone
@@ -226,10 +290,26 @@ func (r *run) priorObservations() []perf.Observation {
 	var out []perf.Observation
 	for _, p := range r.priors {
 		if p.dropped == "" {
-			out = append(out, p.in(r.unit())...)
+			out = append(out, p.scaled(&r.Progress, p.in(r.unit()))...)
 		}
 	}
 	return out
+}
+
+// scaled converts observations per sample of other trainings to a run's unit of work; nil if the samples in it are
+// unknown. Other observations are returned as they are.
+func (p *prior) scaled(progress *Progress, obs []perf.Observation) []perf.Observation {
+	if p.samples == 0 {
+		return obs
+	}
+	per := Progress{UnitSamples: progress.UnitSamples}
+	if per.UnitSamples <= 0 {
+		per.UnitSamples = p.samples
+	}
+	if !(per.UnitSamples > 0) {
+		return nil
+	}
+	return per.inOwnUnit(obs)
 }
 
 // recalled returns the measurements of earlier runs of this very training, unless this run contradicts them.
@@ -293,7 +373,7 @@ func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions)
 		return 0, ""
 	}
 	if in := fmt.Sprint(unit, progress.UnitSamples); p.alone == nil || p.aloneIn != in {
-		m, err := perf.Fit(progress.inOwnUnit(obs), o)
+		m, err := perf.Fit(progress.inOwnUnit(p.scaled(progress, obs)), o)
 		if err != nil {
 			return 0, ""
 		}
@@ -358,15 +438,19 @@ func (r *run) recordDropped() {
 
 // recordPrior records the sources and the width of the model of a run that has not begun.
 func (r *run) recordPrior() {
+	out := &journal.Prior{Unit: r.recalledUnit, Allocation: r.Baseline, Runs: []string{}, Dropped: []string{}, Spread: journal.Unknown(),
+		Startup: known(r.Predicted.Startup, len(r.StartupS) > 0), Restart: known(r.Predicted.Restart, len(r.RestartS) > 0), MemoryGiB: known(r.Predicted.MemoryGiB, r.NeedMemory > 0)}
 	if r.model == nil {
+		if out.Startup != nil || out.Restart != nil || out.MemoryGiB != nil {
+			out.Words, r.rec.Prior = "no similar training was measured for the speed", out
+		}
 		return
 	}
 	unit := r.model.UnitSeconds(r.Baseline)
-	out := &journal.Prior{Unit: r.recalledUnit, Allocation: r.Baseline, UnitSeconds: unit, Runs: []string{}, Dropped: []string{},
-		Spread: journal.Number(math.Sqrt(unit.P95/unit.P5) - 1)}
+	out.UnitSeconds, out.Spread = unit, journal.Number(math.Sqrt(unit.P95/unit.P5)-1)
 	var words []string
 	for _, p := range r.priors {
-		if len(p.in(r.recalledUnit)) > 0 {
+		if len(p.scaled(&r.Progress, p.in(r.recalledUnit))) > 0 {
 			words, out.Runs = append(words, p.words), append(out.Runs, p.runs...)
 		}
 	}
@@ -375,9 +459,17 @@ func (r *run) recordPrior() {
 	r.rec.Prior = out
 }
 
+// known returns an inferred interval, nil if nothing similar was measured or runs of the script measured it themselves.
+func known(v sla.Interval, measured bool) *sla.Interval {
+	if v == (sla.Interval{}) || measured {
+		return nil
+	}
+	return &v
+}
+
 // announcePrior shows the prediction made before the first measurement.
 func (r *run) announcePrior() {
-	if r.rec.Prior == nil {
+	if r.rec.Prior == nil || r.rec.Prior.UnitSeconds == (sla.Interval{}) {
 		return
 	}
 	r.event(Info, "prior: %s", r.rec.Prior.Words)

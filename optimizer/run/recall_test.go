@@ -2,12 +2,15 @@ package run
 
 import (
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -138,6 +141,54 @@ func TestSimilarRunRefusesNothing(t *testing.T) {
 		s.cfg.SLA.TimeMax = at(8)
 		if res := s.run(); res.Code != c.want {
 			t.Errorf("%s: exit %d (%v), want %d", name, res.Code, res.Err, c.want)
+		}
+	}
+}
+
+// TestPriorOfOtherTrainings: a script of a published model on a machine with T4 has a prior with its width from the
+// start, which holds the measured rate, counts no allocation as measured, and neither refuses nor warns.
+func TestPriorOfOtherTrainings(t *testing.T) {
+	s := newStage(t, resumable(3, 1))
+	script := "import argparse, torch\nfrom torchvision import datasets, models\nmodel = models.resnet50().cuda()\ndata = datasets.ImageNet('data')\n" +
+		"for epoch in range(3):\n    for x, y in torch.utils.data.DataLoader(data, batch_size=32):\n        pass\n"
+	if err := os.WriteFile(filepath.Join(s.cfg.Dir, "train.py"), []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Train, s.cfg.CPUs, s.cfg.Planner, s.cfg.Epochs, s.cfg.DryRun = "train.py", "", "model", 3, true
+	s.cfg.SLA.TimeMax = at(60)
+	host := resources.Host{Described: "four T4", CPUs: 16, Memory: 64}
+	for range 4 {
+		host.GPUs = append(host.GPUs, resources.GPU{Name: "Tesla T4", Memory: 16})
+	}
+	s.cfg.Described = &host
+	res := s.run()
+	p := res.Record.Prior
+	if res.Code != CodeDone || p == nil || !strings.HasPrefix(p.Words, "other trainings: resnet") || p.Unit != "epoch" || len(p.Runs) > 0 {
+		t.Fatalf("exit %d, %v, prior %+v", res.Code, res.Err, p)
+	}
+	if v := p.UnitSeconds; !inside(1281167./500, v) || v.P95 > 100*v.P5 { // 500 samples/s on four T4
+		t.Errorf("an epoch in %+v", v)
+	}
+	if n := len(s.said(Warning, "")); n > 0 || len(res.Record.Model.Checks) > 0 {
+		t.Errorf("warned %q; checks %v", s.said(Warning, ""), res.Record.Model.Checks)
+	}
+}
+
+// TestOtherTrainingsAreDropped: a prior of other trainings is converted to the samples that this run reports, and is
+// contradicted by a pace far outside its width, not by one inside.
+func TestOtherTrainingsAreDropped(t *testing.T) {
+	a := resources.Allocation{GPUs: 1, CPUs: 4}
+	p := &prior{samples: math.NaN()}
+	p.add("", perf.Observation{Allocation: a, UnitSeconds: []float64{0.01}, UnitSamples: 1, PeakMemoryGiB: math.NaN(), Recalled: true, Inferred: true,
+		Effects: []perf.Effect{{Name: "other trainings", Level: 0.5, Slope: 0.1, Reference: a}}})
+	if got := p.scaled(&Progress{}, p.in("epoch")); got != nil {
+		t.Errorf("an epoch of unknown size takes %v", got)
+	}
+	progress := &Progress{Unit: "epoch", UnitSamples: 1000}
+	for seconds, want := range map[float64]bool{10: false, 18: false, 200: true, 0.5: true} {
+		off, why := p.contradiction([]pace{{a, seconds}}, progress, perf.FitOptions{})
+		if off > contradicts != want {
+			t.Errorf("%g s per epoch: %.1f standard deviations, %s", seconds, off, why)
 		}
 	}
 }

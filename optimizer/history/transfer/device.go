@@ -12,6 +12,7 @@ type device struct {
 	known              bool
 	compute, bandwidth float64 // log of TFLOPS / 100, GB/s / 1000
 	single, link       float64 // log of FP32 TFLOPS / 20, GB/s between GPUs / 300; 0 if unknown
+	memory             float64 // log of GiB / 32; 0 if unknown
 }
 
 // newDevice returns the features of a GPU model; those with unknown TFLOPS or bandwidth are not known.
@@ -26,6 +27,18 @@ func newDevice(name string, peaks map[string]measured.Device) device {
 	}
 	if d.LinkGBs > 0 {
 		out.link = math.Log(d.LinkGBs / 300)
+	}
+	if d.MemoryGiB > 0 {
+		out.memory = math.Log(d.MemoryGiB / 32)
+	}
+	return out
+}
+
+// knownDevices returns the features of all GPU models.
+func knownDevices() map[string]device {
+	peaks, out := measured.Devices(), map[string]device{}
+	for name := range peaks {
+		out[name] = newDevice(name, peaks)
 	}
 	return out
 }

@@ -18,7 +18,7 @@
 //
 //	y = m + level + batch(b) + loss(u, v, b) + oddness(K, N) + noise
 //
-// m is linear in log parameters, the device's log peaks (tensor cores, FP32, memory bandwidth), log b, u and v. The
+// m is linear in log parameters, the device's log peaks (FP32, memory bandwidth), log b, u and v. The
 // parts are independent Gaussian processes. Each is a sum over the scopes that share it: all trainings, similar jobs
 // (ρ_J), similar devices (ρ_D), both, the cluster, and the group, which is one model and data set on one device at
 // one site:
@@ -35,8 +35,9 @@
 //   - oddness: of one (K, N), common to all batch sizes: rings, sockets, switches.
 //
 // ρ_J is a weighted sum over equal script, data set, model, family, and proximity in parameters, layers and data on
-// log scales. No job is excluded; dissimilar ones have less weight. ρ_D is a squared exponential over log peaks plus
-// a share of the device alone.
+// log scales. No job is excluded; dissimilar ones have less weight. ρ_D is a squared exponential over log peaks
+// (tensor cores with a sixth of the weight of FP32 and bandwidth, size of the memory) plus a share of the device alone;
+// the links between GPUs enter through the loss.
 //
 // Some groups scale smoothly, others do not. The parts of the group itself (loss, oddness, noise) are multiplied by
 // its roughness s, which is estimated when a quantity is first queried: each GPU count is predicted from the others,
@@ -65,18 +66,9 @@
 //
 // The accuracy is printed by
 //
-//	go run ./internal/gen transfer --data DIR [--cross source]
+//	go run ./internal/gen transfer --points 1 [--data DIR] [--cross source]
 //
-// Median error and coverage over all published tables, with one query per hidden GPU count and two per hidden GPU
-// type. In the last column the hyper-parameters were fitted without the queried source, before intervals were widened
-// for these results:
-//
-//	hidden                          as shipped        crossed
-//	GPU count, between others       3.9 %, 93.2 %     4.1 %, 89.3 %
-//	GPU count, beyond others        7.9 %, 92.0 %    10.1 %, 74.7 %
-//	GPU type                       13.3 %, 97.5 %    16.5 %, 79.9 %
-//	GPU type but for one GPU       19.0 %, 90.2 %    15.6 %, 85.4 %
-//
-// The shipped hyper-parameters thus profit from the tables that they are evaluated on. For a training unlike all
-// published ones, expect the second column where a query leaves the measured GPU counts or types.
+// and listed in docs/prediction.md. The hyper-parameters of Throughput are fitted to the embedded tables only. The groups
+// left out include jobs of a user's own: a whole model but for two of its measurements, of which other batch sizes or
+// other GPU types are predicted. The tables of Sia took no part in the fit.
 package transfer

@@ -15,8 +15,9 @@ type hyper struct {
 	// Level, sd: of all trainings; of a job; of a device; of a job on a device; of a source; of a job in a source; of
 	// the group job × device × source; of the slope over the log peaks of a device.
 	General, JobLevel, DeviceLevel, JobDevice, SourceLevel, SourceJob, GroupLevel, DeviceSlope float64
-	// Single is the weight of FP32 among the peaks: 0 if all trainings use tensor cores.
-	Single float64
+	// Single, Tensor and Memory are the weights of FP32, of the tensor cores and of the size of the memory among the
+	// peaks, relative to the bandwidth: Single is 0 if all trainings use tensor cores.
+	Single, Tensor, Memory float64
 	// Batch per GPU, sd per octave of the slope, and sd of the curve around it.
 	BatchSlope, BatchCurve, BatchDevice, BatchGroup, BatchLength, BatchGroupLength float64
 	// Loss by scaling, sd at one octave of GPUs.
@@ -95,9 +96,9 @@ var sizeWeights = [sizes]float64{1, 1, 0.5, 0.25}
 func (h *hyper) devices(a, b device, same bool) devicePair {
 	p := devicePair{same: same, shiftA: h.shift(a), shiftB: h.shift(b), sync: h.sync(a) * h.sync(b)}
 	if a.known && b.known {
-		c, w, f := a.compute-b.compute, a.bandwidth-b.bandwidth, h.Single*(a.single-b.single)
-		p.alike = (1 - h.DeviceOwn) * math.Exp(-(c*c+w*w+f*f)/(2*h.DeviceLength*h.DeviceLength))
-		p.slopes = a.compute*b.compute + sq(h.Single)*a.single*b.single + a.bandwidth*b.bandwidth
+		c, w, f, m := h.Tensor*(a.compute-b.compute), a.bandwidth-b.bandwidth, h.Single*(a.single-b.single), h.Memory*(a.memory-b.memory)
+		p.alike = (1 - h.DeviceOwn) * math.Exp(-(c*c+w*w+f*f+m*m)/(2*h.DeviceLength*h.DeviceLength))
+		p.slopes = sq(h.Tensor)*a.compute*b.compute + sq(h.Single)*a.single*b.single + a.bandwidth*b.bandwidth
 	}
 	if same {
 		p.alike = 1

@@ -37,7 +37,7 @@ type point struct {
 // trait holds the features of a job in the kernel: nested names, each 0 if unknown, and sizes in decades.
 type trait struct {
 	exact, dataset, model, family int
-	script                        int            // by hash
+	script, framework             int            // script by hash
 	size                          [sizes]float64 // unknown sizes are the constant unknown
 }
 
@@ -121,6 +121,9 @@ func (x *index) stated(j history.Job) trait {
 	}
 	if j.Family != "" {
 		t.family = x.name("family", j.Family)
+	}
+	if j.Framework != "" {
+		t.framework = x.name("framework", j.Framework)
 	}
 	for i, v := range [sizes]float64{j.Params, j.Layers, j.DataCount, j.DataSizeMB} {
 		t.size[i] = unknown

@@ -9,6 +9,9 @@ import (
 // rate reports whether a quantity is a speed, which the kernel models per GPU or CPU.
 func (q Quantity) rate() bool { return q == Throughput || q == UnitRate || q == Trainings }
 
+// overhead reports whether a quantity is a time that the framework determines rather than the model.
+func (q Quantity) overhead() bool { return q == Startup || q == Restart }
+
 // observed returns the value of a quantity in an entry; NaN if unknown.
 func (q Quantity) observed(e *history.Entry) float64 {
 	v := math.NaN()
@@ -29,6 +32,10 @@ func (q Quantity) observed(e *history.Entry) float64 {
 		v = e.PeakMemoryGiB
 	case GPUMemory:
 		v = e.GPUMemoryGiB
+	case Startup:
+		v = e.Startup
+	case Restart:
+		v = e.Restart
 	}
 	if !(v > 0) || math.IsInf(v, 0) {
 		return math.NaN()

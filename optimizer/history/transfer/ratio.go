@@ -31,7 +31,7 @@ func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
 	if why := missingBasis(places[1].trait, points); why != "" {
 		return Ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
 	}
-	t.learned.Do(t.learn)
+	t = t.learnedFor(&places[1], points)
 	t.settle(&places[0], points[0].unit, from.Config.Machine)
 	t.settle(&places[1], points[0].unit, to.Config.Machine)
 	return t.ratio(&places[0], &places[1], points), nil

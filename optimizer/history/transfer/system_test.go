@@ -57,7 +57,7 @@ func TestAnswersDoNotDependOnOthers(t *testing.T) {
 	entries := scaled(40, func(k int) bool { return k%29 == 5 }) // more points than one estimate uses
 	ask := func(m *Model, k int) Estimate {
 		q := Query{Config: history.Config{GPU: "T4", GPUs: math.Exp2(float64(k % 5)), Nodes: 1, Batch: math.Exp2(float64(5 + k%4))}}
-		q.Job.Model, q.Job.Dataset, q.Job.Params = fmt.Sprint("net", k), "data", 1e6*float64(1+k)
+		q.Job.Model, q.Job.Family, q.Job.Dataset, q.Job.Params = fmt.Sprint("net", k), "family", "data", 1e6*float64(1+k)
 		e, err := m.Predict(q, Throughput)
 		if err != nil {
 			t.Error(err)

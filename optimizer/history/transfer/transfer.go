@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/sla"
 )
 
@@ -26,6 +25,8 @@ const (
 	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries with Seconds but without throughput)
 	HostMemory Quantity = "host_memory_gib" // peak
 	GPUMemory  Quantity = "gpu_memory_gib"  // peak of one GPU
+	Startup    Quantity = "startup_s"       // seconds from launch to the first work, of trainings with the same framework
+	Restart    Quantity = "restart_s"       // seconds of one restart with its checkpoint, of the same framework
 )
 
 // Options tune a model; the zero value is useful.
@@ -76,12 +77,38 @@ type table struct {
 	index    *index
 	points   []point
 	devices  map[string]device
+	far      *table // of the same points with the hyper-parameters of far questions; nil: those of near ones
 
 	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
 	group    map[int]float64 // roughness by group
 	source   map[int]float64 // and by source
 	variance []float64       // of each point, without the part common to all trainings
 	systems  systems
+}
+
+func newTable(q Quantity, h hyper, x *index, devices map[string]device, points []point) *table {
+	for i := range points {
+		points[i].at = i
+	}
+	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points}
+}
+
+// every returns all points.
+func (t *table) every() []*point {
+	out := make([]*point, len(t.points))
+	for i := range t.points {
+		out[i] = &t.points[i]
+	}
+	return out
+}
+
+// learnedFor returns the table whose hyper-parameters answer questions about a place, with its fields computed.
+func (t *table) learnedFor(p *place, points []*point) *table {
+	if t.far != nil && distance(p, points) == far {
+		t = t.far
+	}
+	t.learned.Do(t.learn)
+	return t
 }
 
 // learn computes the roughness and the variances of this quantity.
@@ -91,7 +118,6 @@ func (t *table) learn() {
 	own := map[string]devicePair{}
 	for i := range t.points {
 		p := &t.points[i]
-		p.at = i
 		d, ok := own[p.gpu]
 		if !ok {
 			d = t.hyper.devices(t.device(p.gpu), t.device(p.gpu), true)
@@ -107,19 +133,18 @@ func (t *table) learn() {
 func New(entries []history.Entry, o Options) *Model {
 	m := &Model{entries: slices.Clone(entries), widen: o.Widen, tables: map[Quantity]*table{}}
 	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
-	peaks := measured.Devices()
-	devices := map[string]device{}
-	for name := range peaks {
-		devices[name] = newDevice(name, peaks)
-	}
+	devices := knownDevices()
 	x := newIndex()
 	traits := x.traits(m.entries)
-	tuned := maps.Clone(hypers)
+	tuned, farther := maps.Clone(hypers), maps.Clone(farHypers)
 	for _, t := range o.Tuned {
-		tuned[t.quantity] = t.hyper
+		tuned[t.quantity], farther[t.quantity] = t.hyper[near], t.hyper[far]
 	}
-	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory} {
-		t := &table{quantity: q, hyper: tuned[q], index: x, devices: devices, points: gather(x, m.entries, traits, q)}
+	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, Startup, Restart} {
+		t := newTable(q, tuned[q], x, devices, gather(x, m.entries, traits, q))
+		if h, ok := farther[q]; ok {
+			t.far = newTable(q, h, x, devices, t.points)
+		}
 		m.tables[q] = t
 	}
 	x.frozen = true
@@ -130,9 +155,9 @@ func New(entries []history.Entry, o Options) *Model {
 func (t *table) device(name string) device { return t.devices[name] }
 
 // Predict predicts a quantity. The error wraps ErrNoBasis if no measurement is similar to the query: the job has no
-// name, hash, family or parameter count; the width is unknown; or no measurement shares one of the names, and the
-// sizes of the job or of all measurements are unknown too. A unit rate requires measurements of the same training. It
-// costs O(n) for n entries, plus a few milliseconds if no earlier query used the same points.
+// name, hash or family; the width is unknown; or no measurement is of the same model, or of its family within 1.5
+// decades of parameters. A unit rate requires measurements of the same training. It costs O(n) for n entries, plus a few
+// milliseconds if no earlier query used the same points.
 func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t, ok := m.tables[what]
 	if !ok {
@@ -149,23 +174,24 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
-	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate || len(points) == 0) {
+	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
 		return fail(why)
 	}
-	t.learned.Do(t.learn)
+	t = t.learnedFor(&p, points)
 	t.settle(&p, points[0].unit, q.Config.Machine)
 	g := t.regress(&p, points)
 	return m.estimate(q, t, &p, points, g), nil
 }
 
 // candidates returns the points that a query may use: all points, but for unit rates those of the same training (the
-// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries.
+// same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries, and
+// for start-ups and restarts those with the same framework.
 func (t *table) candidates(p *place) []*point {
 	var out []*point
 	units := map[string]int{}
 	for i := range t.points {
 		q := &t.points[i]
-		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) {
+		if t.quantity == UnitRate && !sameTraining(p.trait, q.trait) || t.quantity.overhead() && p.trait.framework != q.trait.framework {
 			continue
 		}
 		units[q.unit] += len(q.entries)
@@ -190,18 +216,33 @@ func sameTraining(a, b trait) bool {
 	return a.dataset == b.dataset && a.dataset > 0
 }
 
-// missingBasis returns the reason why points are no basis, "" if they are.
+// anotherSize is the ratio of parameter counts, in decades, from which two trainings of one family are not comparable.
+const anotherSize = 1.5
+
+// missingBasis returns the reason why points are no basis, "" if they are: a basis is a measurement of the same model,
+// or of the same family at a comparable number of parameters. A parameter count alone is none.
 func missingBasis(asked trait, points []*point) string {
-	if asked.model == 0 && asked.family == 0 && asked.size[0] == unknown {
-		return "neither its model, family, script nor its parameters are known"
+	if asked.model == 0 && asked.family == 0 {
+		return "neither its model, family nor script is known"
 	}
+	family := false
 	for _, p := range points {
 		t := p.trait
-		if t.model == asked.model && t.model > 0 || t.family == asked.family && t.family > 0 || t.size[0] != unknown && asked.size[0] != unknown {
+		if t.model == asked.model && t.model > 0 {
 			return ""
 		}
+		if t.family == asked.family && t.family > 0 {
+			a, b := t.size[0], asked.size[0]
+			if a == unknown || b == unknown || math.Abs(a-b) < anotherSize {
+				return ""
+			}
+			family = true
+		}
 	}
-	return "nothing of the same model or family was measured, and nothing comparable by parameters"
+	if family {
+		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", math.Pow(10, anotherSize), math.Pow(10, anotherSize))
+	}
+	return "nothing of the same model or family was measured"
 }
 
 // settle assigns the site of the query: the named machine or publication if it has measurements, else a new machine
@@ -226,17 +267,19 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	if t.quantity.rate() {
 		middle += p.width * math.Ln2
 	}
-	const fifth = 1.6449 // standard normal quantile of 95 %
-	up := fifth
-	if !t.quantity.rate() {
+	up := intervalSigma
+	if t.quantity == HostMemory || t.quantity == GPUMemory {
 		up *= memoryUp
 	}
-	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - fifth*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
+	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - intervalSigma*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
 	e.Prior = max(0, min(1, g.left))
 	e.Basis = m.grounds(t, g, 1-e.Prior)
 	e.Extrapolates = t.extrapolates(p, points)
 	return e
 }
+
+// intervalSigma is the standard normal quantile of 95 %.
+const intervalSigma = 1.6449
 
 // memoryUp widens the upper half of memory intervals: too little memory kills a job, too much costs little.
 const memoryUp = 1.25

@@ -184,6 +184,10 @@ func TestNoBasis(t *testing.T) {
 	nameless.Observed.GPUs = 2
 	other := run("q", "z", 2, 64, 0)
 	other.Job.Family, other.Job.Params = "", math.NaN()
+	sized := run("q", "z", 2, 64, 0)
+	sized.Job.Family = ""
+	huge := run("q", "z", 2, 64, 0)
+	huge.Job.Params = 3e9
 	anywhere := run("q", "a", math.NaN(), 64, 0)
 	for name, c := range map[string]struct {
 		entries []history.Entry
@@ -192,8 +196,10 @@ func TestNoBasis(t *testing.T) {
 		words   string
 	}{
 		"nothing measured":          {nil, known[0], transfer.Throughput, "never measured"},
-		"nothing known of the job":  {known, nameless, transfer.Throughput, "are known"},
+		"nothing known of the job":  {known, nameless, transfer.Throughput, "is known"},
 		"another job without sizes": {known, other, transfer.Throughput, "same model or family"},
+		"a parameter count alone":   {known, sized, transfer.Throughput, "same model or family"},
+		"100 times the parameters":  {known, huge, transfer.Throughput, "more than 32 times its parameters"},
 		"width unknown":             {known, anywhere, transfer.Throughput, "number of GPUs or CPUs is missing"},
 		"quantity never measured":   {known, known[0], transfer.HostMemory, "never measured"},
 		"no such quantity":          {known, known[0], "colour", "no such quantity"},

@@ -47,6 +47,15 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	field("SLA", "%s", limitText(rec.SLA.Spec))
 	if p := rec.Prior; p != nil {
 		field("prior", "%s", cli.OneLine(p.Words))
+		for _, q := range []struct {
+			name string
+			of   *sla.Interval
+			show func(float64) string
+		}{{"  start-up", p.Startup, duration.Text}, {"  restart", p.Restart, duration.Text}, {"  memory", p.MemoryGiB, func(v float64) string { return fmt.Sprintf("%.2g GiB", v) }}} {
+			if q.of != nil {
+				field(q.name, "%s (90 %% interval %s to %s), from other trainings", q.show(q.of.P50), q.show(q.of.P5), q.show(q.of.P95))
+			}
+		}
 		for _, d := range p.Dropped {
 			field("  dropped", "%s", cli.OneLine(d))
 		}
