@@ -18,7 +18,7 @@
 //
 //	y = m + level + batch(b) + loss(u, v, b) + oddness(K, N) + noise
 //
-// m is linear in log parameters, the device's log peaks (FP32, memory bandwidth), log b, u and v. The
+// m is linear in log parameters, the device's log peaks, log b, u and v. The
 // parts are independent Gaussian processes. Each is a sum over the scopes that share it: all trainings, similar jobs
 // (ρ_J), similar devices (ρ_D), both, the cluster, and the group, which is one model and data set on one device at
 // one site:
@@ -36,7 +36,7 @@
 //
 // ρ_J is a weighted sum over equal script, data set, model, family, and proximity in parameters, layers and data on
 // log scales. No job is excluded; dissimilar ones have less weight. ρ_D is a squared exponential over log peaks
-// (tensor cores with a sixth of the weight of FP32 and bandwidth, size of the memory) plus a share of the device alone;
+// (for far questions tensor cores with a sixth of the weight of FP32, and the memory size) plus a share of the device alone;
 // the links between GPUs enter through the loss.
 //
 // Some groups scale smoothly, others do not. The parts of the group itself (loss, oddness, noise) are multiplied by
@@ -68,7 +68,12 @@
 //
 //	go run ./internal/gen transfer --points 1 [--data DIR] [--cross source]
 //
-// and listed in docs/prediction.md. The hyper-parameters of Throughput are fitted to the embedded tables only. The groups
-// left out include jobs of a user's own: a whole model but for two of its measurements, of which other batch sizes or
-// other GPU types are predicted. The tables of Sia took no part in the fit.
+// and listed in docs/prediction.md.
+//
+// # Near and far questions
+//
+// Throughput has two sets of hyper-parameters: for trainings measured on the device in question (near), fitted to
+// GPU counts and batch sizes left out, and for all others (far), fitted to device types and models left out, among them
+// jobs of a user's own of which only two measurements on other devices are visible. In the far set tensor peaks have
+// no weight in m. One set for both predicted new devices better and measured ones worse than before.
 package transfer

@@ -1,14 +1,13 @@
 package transfer
 
-// hypers holds the hyper-parameters per quantity. Those of Throughput and Trainings were found by Fit, except for the
-// ones listed in assumed; Trainings is without the exponents of the loss, because a fit with them predicted new
-// devices worse:
+// hypers holds the hyper-parameters per quantity, farHypers those of far questions where they differ. Those of Throughput
+// and Trainings were found by Fit, except for the ones listed in assumed; Trainings is without the exponents of the
+// loss, because a fit with them predicted new devices worse:
 //
-//	go run ./internal/gen transfer --fit throughput --fit-points 4 --sweeps 8
+//	go run ./internal/gen transfer --data DIR --fit throughput
 //
-// Of Throughput, JobDevice, DeviceLevel, BatchSlope, BatchCurve, BatchDevice and Width were then lowered by 3 to 20 %,
-// until the intervals of jobs with own measurements held about 95 %; MeanSingle and MeanBandwidth are a compromise
-// between the tables. No published table determines the other quantities: the values of UnitRate are of the order of
+// Width compensates for the lack of coverage of intervals whose hyper-parameters were fitted without a source
+// (--cross source). No published table determines the other quantities: the values of UnitRate are of the order of
 // Throughput's and those of memory, start-ups and restarts are assumed; the user's own runs soon outweigh them.
 var hypers = map[Quantity]hyper{
 	Throughput: {
@@ -305,7 +304,10 @@ var hypers = map[Quantity]hyper{
 	Restart: overheads,
 }
 
-// farHypers holds the hyper-parameters of far questions, of the quantities that have others for them.
+// farHypers holds the hyper-parameters of far questions. They were fitted to the embedded tables with the groups of a
+// user's own jobs among those left out (--fit-points 4); JobDevice, DeviceLevel, BatchSlope, BatchCurve, BatchDevice and
+// Width were then lowered by 3 to 20 %, until the intervals of these jobs held about 95 %, MeanSingle and MeanBandwidth
+// are a compromise between the tables, and the scaling over GPU counts is that of near questions.
 var farHypers = map[Quantity]hyper{
 	Throughput: {
 		Mean:             4.06,
