@@ -78,7 +78,7 @@ var below = map[string][]string{
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/browser", "internal/conformance", "internal/lab"}
+var testSupport = []string{"optimizer/schedule/place/placetest", "internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

@@ -84,7 +84,7 @@ func TestMiniRollouts(t *testing.T) {
 		t.Skip("wants -rollout and a minute")
 	}
 	tree, jobs := mini(t)
-	r, err := queue.RunCores(context.Background(), queue.CoresConfig{Tree: tree, Jobs: jobs, Objective: queue.Finish, Rollout: &queue.Rollout{}})
+	r, err := queue.RunCores(context.Background(), queue.CoresConfig{Tree: tree, Jobs: jobs, Objective: queue.Finish, Rollout: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -66,9 +66,6 @@ func (v *view) extend(jobs int) {
 }
 
 func (v *view) add(j *order.Job) {
-	if v.process.blind {
-		return
-	}
 	for i, ask := range asks {
 		x := ask(j)
 		at, _ := slices.BinarySearch(v.asked[i], x)
@@ -77,9 +74,6 @@ func (v *view) add(j *order.Job) {
 }
 
 func (v *view) start(job int32) {
-	if v.process.blind {
-		return
-	}
 	j := &v.process.jobs[job]
 	for i, ask := range asks {
 		at, _ := slices.BinarySearch(v.asked[i], ask(j))
@@ -158,9 +152,7 @@ func (v *view) remaining(core, job int32) float64 {
 // O(values).
 func (p *Process) Observe() []float32 {
 	v := &p.seen
-	if v.out = v.out[:0]; p.blind {
-		return v.out
-	}
+	v.out = v.out[:0]
 	if p.settings.View != Minimal {
 		for n := range p.tree.Nodes {
 			v.node(n)

@@ -1,12 +1,8 @@
 package sweep
 
 import (
-	"fmt"
-	"io"
-	"strings"
-
-	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/share"
+	"trainopt/simulator/experiment"
 )
 
 // about describes a policy: its objective, the information that it requires about jobs in addition to their number of
@@ -88,17 +84,11 @@ var described = map[string]about{
 	"strategy_proof_perf":       {"greatest product of progress, with payment for what others lose: no job gains by claiming wrong rates", weights, nash},
 }
 
-// Policies writes the description of every policy: its objective, the information that it requires about jobs, and
-// its source.
-func Policies(w io.Writer) error {
-	var b strings.Builder
+// PolicyList returns the policies with their objective, the information that they require about jobs, and their source.
+func PolicyList() (out experiment.List) {
 	for _, n := range share.Names() {
 		d := described[n]
-		fmt.Fprintf(&b, "%s\n", n)
-		for _, line := range []string{d.does, "must know: " + d.needs, "from: " + d.from} {
-			b.WriteString("  " + page.Hang(line, "    "))
-		}
+		out = append(out, experiment.Listed{Name: n, Lines: []string{d.does, "must know: " + d.needs, "from: " + d.from}})
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }

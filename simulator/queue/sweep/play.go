@@ -125,7 +125,7 @@ func (r *Run) order(ctx context.Context) error {
 	c := queue.CoresConfig{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
 		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress}
 	if m.Policy == Rollout {
-		c.Order, c.Rollout = "", &queue.Rollout{}
+		c.Order, c.Rollout = "", true
 	}
 	r.Result, err = queue.RunCores(ctx, c)
 	return err

@@ -6,7 +6,7 @@
 //	w, err := batsim.Load("workload.json")
 //	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
 //	// simulate c.Jobs; report c.Dropped
-//	err = batsim.WriteJobs(file, result, batsim.TableOptions{Profile: c.Profile})
+//	err = batsim.WriteJobs(file, result, c.Profile)
 package batsim
 
 import "encoding/json"

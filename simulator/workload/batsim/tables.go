@@ -2,6 +2,7 @@ package batsim
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -12,74 +13,46 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// TableOptions contains the information of the tables that is not in a result. The zero value is useful.
-type TableOptions struct {
-	// Workload is the workload name of jobs whose own name has none ("w0!17" has w0); "" means "w0".
-	Workload string
-	// Profile, Energy and Metadata return data of each job; nil functions mean "", −1 (unknown, J) and "".
-	Profile  func(*order.Job) string
-	Energy   func(*queue.Outcome) float64
-	Metadata func(*order.Job) string
-
-	// Version is written as batsim_version; "" is "trainopt".
-	Version string
-	// SinceSubmission counts the makespan from the first submission, as version 5 does; otherwise it is the time of
-	// the last completion.
-	SinceSubmission bool
-	// SimulationTime and SchedulingTime are the wall-clock seconds of the simulation and of its decisions.
-	SimulationTime, SchedulingTime float64
-}
-
 // jobColumns are the columns of jobs.csv in version 3.
 var jobColumns = []string{"job_id", "workload_name", "profile", "submission_time", "requested_number_of_resources", "requested_time",
 	"success", "final_state", "starting_time", "execution_time", "finish_time", "waiting_time", "turnaround_time", "stretch",
 	"allocated_resources", "consumed_energy", "metadata"}
 
 // WriteJobs writes the table of jobs as Batsim's version 3 does (out_jobs.csv): times in s and energy in J with six
-// decimals, −1 for no limit and for unknown energy. Rejected and unfinished jobs have no times; the states of the
-// latter are SUBMITTED and RUNNING.
-func WriteJobs(w io.Writer, r *queue.Result, o TableOptions) error {
+// decimals, −1 for no limit and for the energy, which is unknown. Rejected and unfinished jobs have no times; the states of
+// the latter are SUBMITTED and RUNNING. profile returns the name of a job's profile; nil means "".
+func WriteJobs(w io.Writer, r *queue.Result, profile func(*order.Job) string) error {
 	b := bufio.NewWriter(w)
 	b.WriteString(strings.Join(jobColumns, ",") + "\n")
 	for i := range r.Jobs {
-		b.WriteString(strings.Join(o.jobRow(&r.Jobs[i]), ",") + "\n")
+		b.WriteString(strings.Join(jobFields(&r.Jobs[i], profile), ",") + "\n")
 	}
 	return b.Flush()
 }
 
-// jobRow returns the fields of one job in the order of jobColumns.
-func (o *TableOptions) jobRow(out *queue.Outcome) []string {
+// jobFields returns the fields of one job in the order of jobColumns.
+func jobFields(out *queue.Outcome, profileOf func(*order.Job) string) []string {
 	j := out.Job
-	name, workload := j.Name, o.Workload
+	name, workload := j.Name, "w0"
 	if name == "" {
 		name = strconv.Itoa(j.ID)
 	}
 	if before, after, ok := strings.Cut(name, "!"); ok {
-		workload, name = before, after
+		workload, name = cmp.Or(before, workload), after
 	}
-	if workload == "" {
-		workload = "w0"
-	}
-	limit, energy := -1.0, -1.0
-	var profile, metadata string
+	limit, profile := -1.0, ""
 	if j.Limit > 0 {
 		limit = j.Limit
 	}
-	if o.Profile != nil {
-		profile = o.Profile(j)
-	}
-	if o.Metadata != nil {
-		metadata = o.Metadata(j)
-	}
-	if o.Energy != nil {
-		energy = o.Energy(out)
+	if profileOf != nil {
+		profile = profileOf(j)
 	}
 	success := "0"
 	if out.State == queue.Completed {
 		success = "1"
 	}
 	row := []string{quoted(name), quoted(workload), quoted(profile), decimals(j.Submit), strconv.Itoa(j.Procs), decimals(limit),
-		success, finalState[out.State], "", "", "", "", "", "", "", "", `"` + strings.ReplaceAll(metadata, `"`, `""`) + `"`}
+		success, finalState[out.State], "", "", "", "", "", "", "", "", `""`}
 	if ended(out) {
 		stretch := 1.0
 		if out.End > out.Start {
@@ -88,7 +61,7 @@ func (o *TableOptions) jobRow(out *queue.Outcome) []string {
 		for i, v := range []float64{out.Start, out.End - out.Start, out.End, out.Wait(), out.Turnaround(), stretch} {
 			row[8+i] = decimals(v)
 		}
-		row[14], row[15] = FormatIntervals(out.Cores), decimals(energy)
+		row[14], row[15] = FormatIntervals(out.Cores), decimals(-1)
 	}
 	return row
 }
@@ -130,24 +103,18 @@ func (c Column) text() string {
 // Schedule returns Batsim's summary of a simulation, in the order of its table. Slowdown is turnaround by run time
 // without a bound (1 for jobs of 0 s); means are over all jobs, including unfinished ones; killed jobs are all that
 // ended without success. Energy is −1 if unknown. Computing and idle times are totals over all cores, from 0 to the
-// last end.
-func Schedule(r *queue.Result, o TableOptions) []Column {
+// last end. wallS is the wall-clock time of the simulation, s.
+func Schedule(r *queue.Result, wallS float64) []Column {
 	s := sum(r)
 	n := float64(max(len(r.Jobs), 1))
-	makespan, joules, version := s.last, r.Energy, o.Version
-	if o.SinceSubmission {
-		makespan -= s.first
-	}
+	joules := r.Energy
 	if math.IsNaN(joules) {
 		joules = -1
 	}
-	if version == "" {
-		version = "trainopt"
-	}
 	return []Column{
-		{"batsim_version", version},
+		{"batsim_version", "trainopt"},
 		{"consumed_joules", joules},
-		{"makespan", makespan},
+		{"makespan", s.last},
 		{"max_slowdown", s.max[0]},
 		{"max_turnaround_time", s.max[1]},
 		{"max_waiting_time", s.max[2]},
@@ -162,8 +129,8 @@ func Schedule(r *queue.Result, o TableOptions) []Column {
 		{"nb_jobs_rejected", s.rejected},
 		{"nb_jobs_success", s.completed},
 		{"nb_machine_switches", r.Switches},
-		{"scheduling_time", o.SchedulingTime},
-		{"simulation_time", o.SimulationTime},
+		{"scheduling_time", 0.0},
+		{"simulation_time", wallS},
 		{"success_rate", float64(s.completed) / n},
 		{"time_computing", s.busy},
 		{"time_idle", max(0, float64(r.Procs)*s.last-s.busy)},
@@ -177,7 +144,7 @@ func Schedule(r *queue.Result, o TableOptions) []Column {
 // sums contains counts, totals and maxima over all jobs of a result.
 type sums struct {
 	completed, killed, rejected int
-	first, last, busy           float64    // first submission, last end, s; busy s over all cores
+	last, busy                  float64    // last end, s; busy s over all cores
 	max, total                  [3]float64 // of slowdown, turnaround, wait
 }
 
@@ -186,9 +153,6 @@ func sum(r *queue.Result) sums {
 	var s sums
 	for i := range r.Jobs {
 		out := &r.Jobs[i]
-		if i == 0 || out.Job.Submit < s.first {
-			s.first = out.Job.Submit
-		}
 		switch out.State {
 		case queue.Completed:
 			s.completed++
@@ -215,9 +179,9 @@ func sum(r *queue.Result) sums {
 }
 
 // WriteSchedule writes Schedule as version 3 does (out_schedule.csv): a line of names and a line of values.
-func WriteSchedule(w io.Writer, r *queue.Result, o TableOptions) error {
+func WriteSchedule(w io.Writer, r *queue.Result, wallS float64) error {
 	var names, values []string
-	for _, c := range Schedule(r, o) {
+	for _, c := range Schedule(r, wallS) {
 		names, values = append(names, c.Name), append(values, c.text())
 	}
 	_, err := fmt.Fprintf(w, "%s\n%s\n", strings.Join(names, ","), strings.Join(values, ","))

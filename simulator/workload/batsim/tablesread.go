@@ -11,43 +11,6 @@ import (
 	"strings"
 )
 
-// jobRow is one line of a table of jobs. Times are in s; missing times are NaN, as in rejected jobs.
-type jobRow struct {
-	ID, Workload, Profile string
-	Submit                float64
-	Resources             int
-	Walltime              float64 // 0: none
-	Success               bool
-	State                 string // for example "COMPLETED_SUCCESSFULLY"; "" if the table has no states
-	Start, End            float64
-	Cores                 []int32
-	Energy                float64 // J; NaN if unknown
-	Metadata              string
-}
-
-// readJobs reads a table of jobs of any Batsim version: columns in any order, unknown ones ignored, success and states
-// optional. Errors name the line and the column.
-func readJobs(r io.Reader) ([]jobRow, error) {
-	t, err := readTable(r)
-	if err != nil {
-		return nil, fmt.Errorf("read table of jobs: %w", err)
-	}
-	for _, need := range []string{"job_id", "submission_time", "starting_time", "finish_time"} {
-		if _, ok := t.column[need]; !ok {
-			return nil, fmt.Errorf("read table of jobs: no column %s", need)
-		}
-	}
-	rows := make([]jobRow, 0, len(t.rows))
-	for i := range t.rows {
-		row, err := t.job(i)
-		if err != nil {
-			return nil, fmt.Errorf("read table of jobs: line %d: %w", i+2, err)
-		}
-		rows = append(rows, row)
-	}
-	return rows, nil
-}
-
 // table is a CSV file with a header.
 type table struct {
 	names  []string
@@ -94,52 +57,6 @@ func (t *table) number(row int, name string) (float64, error) {
 		return 0, fmt.Errorf("%s: %q is not a number", name, text)
 	}
 	return v, nil
-}
-
-// job decodes row i in the columns of any version.
-func (t *table) job(i int) (jobRow, error) {
-	j := jobRow{ID: t.text(i, "job_id"), Workload: t.text(i, "workload_name"), Profile: t.text(i, "profile"),
-		State: t.text(i, "final_state"), Metadata: t.text(i, "metadata")}
-	var errs []error
-	number := func(name string) float64 {
-		v, err := t.number(i, name)
-		errs = append(errs, err)
-		return v
-	}
-	j.Submit, j.Start, j.End = number("submission_time"), number("starting_time"), number("finish_time")
-	if math.IsNaN(j.Submit) {
-		errs = append(errs, errors.New("submission_time is missing"))
-	}
-	resources := number("requested_number_of_resources")
-	if _, old := t.column["requested_number_of_processors"]; old { // version 2
-		resources = number("requested_number_of_processors")
-	}
-	if resources >= 0 && resources < 1<<31 {
-		j.Resources = int(resources)
-	}
-	if v := number("requested_time"); v > 0 {
-		j.Walltime = v
-	}
-	if j.Energy = number("consumed_energy"); j.Energy < 0 {
-		j.Energy = math.NaN()
-	}
-	switch text := t.text(i, "success"); text {
-	case "1":
-		j.Success = true
-	case "0", "":
-		j.Success = text == "" && j.State == "COMPLETED_SUCCESSFULLY"
-	default:
-		errs = append(errs, fmt.Errorf("success: %q is neither 0 nor 1", text))
-	}
-	allocated := "allocated_resources"
-	if _, old := t.column["allocated_processors"]; old {
-		allocated = "allocated_processors"
-	}
-	var err error
-	if j.Cores, err = ParseIntervals(t.text(i, allocated)); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", allocated, err))
-	}
-	return j, errors.Join(errs...)
 }
 
 // compared is the number of compared columns of two schedules.

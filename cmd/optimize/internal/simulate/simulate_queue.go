@@ -65,7 +65,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
   optimize simulate queue --list-policies`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return printList(o.Env, "policies", sweep.WritePolicies)
+				return printList(o.Env, "policies", sweep.PolicyList())
 			}
 			if len(args) == 1 {
 				if err := o.positional(args[0]); err != nil {
@@ -293,7 +293,6 @@ func (o *simulateQueueOptions) simulate(source string, runner queueRunner) error
 }
 
 func (o *simulateQueueOptions) write(run *sweep.RunView) error {
-	tables := batsim.TableOptions{Profile: run.Workload.Profile, SimulationTime: run.WallS}
 	for _, output := range []struct {
 		wanted     bool
 		file, what string
@@ -301,8 +300,8 @@ func (o *simulateQueueOptions) write(run *sweep.RunView) error {
 	}{
 		{true, o.format.File, "simulation", func(w io.Writer) error { return sweep.Write(w, run, o.format.Name) }},
 		{o.jobsOut != "", o.jobsOut, "jobs", func(w io.Writer) error { return sweep.Jobs(w, run.Result) }},
-		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, tables) }},
-		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, tables) }},
+		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, run.Workload.Profile) }},
+		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, run.WallS) }},
 	} {
 		if output.wanted {
 			if err := o.Write(output.file, output.what, output.write); err != nil {

@@ -54,7 +54,7 @@ printed.`,
   optimize simulate rounds --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return printList(o.Env, "policies", sweep.Policies)
+				return printList(o.Env, "policies", sweep.PolicyList())
 			}
 			return o.run()
 		},

@@ -1,6 +1,6 @@
 //go:build browser
 
-package browser
+package serve_test
 
 import (
 	"context"

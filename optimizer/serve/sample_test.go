@@ -1,4 +1,4 @@
-package browser
+package serve
 
 import (
 	"fmt"
@@ -15,9 +15,9 @@ import (
 	"trainopt/sla"
 )
 
-// Runs writes n ended runs into a state directory, oldest first, and returns their ids: a third each finished, stopped by
+// WriteRuns writes n ended runs into a state directory, oldest first, and returns their ids: a third each finished, stopped by
 // the budget and failed, of four scripts. The last ten have samples and training rows.
-func Runs(t testing.TB, stateDir string, n int) []string {
+func WriteRuns(t testing.TB, stateDir string, n int) []string {
 	t.Helper()
 	ids := make([]string, n)
 	for i := range n {
@@ -28,19 +28,19 @@ func Runs(t testing.TB, stateDir string, n int) []string {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		data, err := journal.Encode(sample(i, ids[i], script, started))
+		data, err := journal.Encode(sampleRun(i, ids[i], script, started))
 		if err != nil {
 			t.Fatal(err)
 		}
-		write(t, filepath.Join(dir, journal.RecordFile), string(data))
+		writeSample(t, filepath.Join(dir, journal.RecordFile), string(data))
 		if i >= n-10 {
-			writeTables(t, dir, i)
+			sampleTables(t, dir, i)
 		}
 	}
 	return ids
 }
 
-func sample(i int, id, script string, started time.Time) *journal.Record {
+func sampleRun(i int, id, script string, started time.Time) *journal.Record {
 	r := journal.NewRecord()
 	end := started.Add(time.Duration(60+i%600) * time.Second)
 	code := 0
@@ -80,7 +80,7 @@ func sample(i int, id, script string, started time.Time) *journal.Record {
 	return r
 }
 
-func writeTables(t testing.TB, dir string, i int) {
+func sampleTables(t testing.TB, dir string, i int) {
 	t.Helper()
 	var samples, training strings.Builder
 	samples.WriteString("time_s,cpus,memory_gib,tree_cpu_percent,tree_memory_gib,cost_usd,projected_s,projected_cost_usd,projected_s_p5,projected_s_p95,units,throughput\n")
@@ -92,13 +92,13 @@ func writeTables(t testing.TB, dir string, i int) {
 			fmt.Fprintf(&training, "%g,%d,%g,%g,%d,%g\n", at, k/3+1, 2/(1+at/float64(20+i%7)), 1-1/(1+at/30), 100+i%5, .001*at)
 		}
 	}
-	write(t, filepath.Join(dir, "samples.csv"), samples.String())
-	write(t, filepath.Join(dir, "performance_metrics.csv"), training.String())
-	write(t, filepath.Join(dir, "job.stdout"), "epoch 1 of 40\nepoch 2 of 40\n")
-	write(t, filepath.Join(dir, "job.stderr"), "")
+	writeSample(t, filepath.Join(dir, "samples.csv"), samples.String())
+	writeSample(t, filepath.Join(dir, "performance_metrics.csv"), training.String())
+	writeSample(t, filepath.Join(dir, "job.stdout"), "epoch 1 of 40\nepoch 2 of 40\n")
+	writeSample(t, filepath.Join(dir, "job.stderr"), "")
 }
 
-func write(t testing.TB, path, text string) {
+func writeSample(t testing.TB, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,6 @@
 //go:build browser
 
-package browser
+package serve_test
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/serve"
 )
 
 // patience bounds the waits of a test; it expires only if the test fails.
@@ -282,7 +283,7 @@ func TestPointOfTheFront(t *testing.T) {
 
 func TestReadOnly(t *testing.T) {
 	w := newWorld(t)
-	ids := Runs(t, w.state, 3)
+	ids := serve.WriteRuns(t, w.state, 3)
 	w.serve()
 	w.logOut()
 	w.do(chromedp.Navigate(w.url + "/runs/" + ids[2]))
@@ -297,7 +298,7 @@ func TestReadOnly(t *testing.T) {
 
 func TestCompareThree(t *testing.T) {
 	w := newWorld(t)
-	ids := Runs(t, w.state, 12)
+	ids := serve.WriteRuns(t, w.state, 12)
 	w.serve()
 	for _, id := range ids[9:] {
 		w.do(chromedp.Click(chromedp.CSS(fmt.Sprintf("input[value=%q]", id))))
@@ -316,7 +317,7 @@ func TestCompareThree(t *testing.T) {
 
 func TestFilterTenThousand(t *testing.T) {
 	w := newWorld(t)
-	Runs(t, w.state, 10_000)
+	serve.WriteRuns(t, w.state, 10_000)
 	w.serve()
 	w.until("has read all runs", "fetch('/api/runs').then(r => r.json()).then(r => r.read === 10000 && r.total === 10000)")
 	w.do(chromedp.Navigate(w.url + "/"))
@@ -342,7 +343,7 @@ func TestSimulationResult(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	Runs(t, w.state, 24)
+	serve.WriteRuns(t, w.state, 24)
 	w.serve("--results", results)
 	w.do(chromedp.Navigate(w.url + "/results"))
 	w.shot("results")
@@ -373,7 +374,7 @@ func TestAccessibility(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := newWorld(t)
-	ids := Runs(t, w.state, 12)
+	ids := serve.WriteRuns(t, w.state, 12)
 	results := filepath.Join(w.dir, "results")
 	if err := os.Mkdir(results, 0o700); err != nil {
 		t.Fatal(err)
