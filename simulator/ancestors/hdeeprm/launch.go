@@ -14,7 +14,6 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -31,9 +30,9 @@ type LaunchOptions struct {
 type Experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
-	Workload *batsim.Workload
+	Workload *BatsimWorkload
 	Jobs     []order.Job
-	Profile  func(*order.Job) string // profile names, for batsim.WriteJobs
+	Profile  func(*order.Job) string // profile names, for hdeeprm.WriteJobs
 	Limits   Limits
 	Dropped  map[string]int // number of dropped jobs by reason
 	Warnings []string       // warnings of the options and of the preparation
@@ -60,7 +59,7 @@ func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 	if err := e.workload(l); err != nil {
 		return nil, err
 	}
-	c, err := e.Workload.Convert(batsim.ConvertOptions{Reference: e.Tree.Reference})
+	c, err := e.Workload.Convert(SpeedOptions{Reference: e.Tree.Reference})
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ func (o *Options) ReadPlatform() (tree *platform.Tree, warning string, err error
 // workload loads the workload: the custom one, or that of the options.
 func (e *Experiment) workload(l LaunchOptions) (err error) {
 	if l.Custom != "" {
-		if e.Workload, err = batsim.Load(l.Custom); err != nil {
+		if e.Workload, err = LoadWorkload(l.Custom); err != nil {
 			return err
 		}
 		return customize(e.Workload, e.Tree.Reference)
@@ -118,7 +117,7 @@ func (e *Experiment) workload(l LaunchOptions) (err error) {
 func (e *Experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {
-		e.Workload, err = batsim.Load(o.Workload)
+		e.Workload, err = LoadWorkload(o.Workload)
 		return err
 	}
 	f, err := regular.Open(o.Workload, regular.Data)
@@ -147,6 +146,6 @@ func (e *Experiment) trace(compat bool) (err error) {
 	if c.Damage != nil {
 		e.warn("the trace is damaged, first in %v", c.Damage)
 	}
-	e.Workload, e.Dropped = c.Workload, c.Dropped
+	e.Workload, e.Dropped = c.BatsimWorkload, c.Dropped
 	return nil
 }

@@ -21,8 +21,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/exact"
-	"trainopt/optimizer/schedule/place/greedy"
 	"trainopt/simulator/ancestors/metis/learned"
 	"trainopt/simulator/experiment"
 )
@@ -168,13 +166,13 @@ func Place(ctx context.Context, name string, p *place.Problem, o Options) (*Outc
 }
 
 func placeExact(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
-	s, err := exact.Solve(ctx, p, o.Objective, o.Limits, exact.Settings{})
+	s, err := place.Exact(ctx, p, o.Objective, o.Limits, place.ExactSettings{})
 	return outcome(&s, err)
 }
 
 func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
-		s, err := greedy.Place(ctx, p, o.Objective, o.Limits, greedy.Settings{Improve: improve, InOrder: o.Compat})
+		s, err := place.Greedy(ctx, p, o.Objective, o.Limits, place.GreedySettings{Improve: improve, InOrder: o.Compat})
 		return outcome(&s, err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 	"trainopt/simulator/experiment"
 )
 
@@ -110,7 +109,7 @@ func TestPredicted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		squared, _ := forest.Error(got, truth)
+		squared, _ := place.TableError(got, truth)
 		if !(squared < last && squared > 0) {
 			t.Errorf("share %v: squared error %v, before %v", share, squared, last)
 		}
