@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/run"
 )
 
@@ -74,7 +74,7 @@ func TestSeveralScripts(t *testing.T) {
 // TestFlagsHaveOneMeaning checks that a name of a flag stands for values of one kind in all commands.
 func TestFlagsHaveOneMeaning(t *testing.T) {
 	kind := func(f *pflag.Flag) string {
-		name := help.Metavariable(f)
+		name := cli.Metavariable(f)
 		switch {
 		case f.Value.Type() == "bool":
 			return "bool"
