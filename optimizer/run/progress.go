@@ -128,7 +128,7 @@ type Progress struct {
 
 	// Hints are totals by unit ("epoch", "step") from sources other than the log: the command line, the script, an
 	// earlier run. A total in the log has precedence.
-	Hints map[string]Hint `json:"hints"`
+	Hints map[string]hint `json:"hints"`
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
@@ -140,19 +140,19 @@ type Progress struct {
 	anyPosition bool // the launch continues from a checkpoint of unknown position
 }
 
-// Hint is a total from a source other than the log.
-type Hint struct {
+// hint is a total from a source other than the log.
+type hint struct {
 	Units  float64 `json:"units"`
 	Source string  `json:"source"` // description: "--max_iters=300 on the command line"
 }
 
 // Suggest sets the hint of a unit, unless one is known already: callers suggest the better source first.
-func (p *Progress) Suggest(unit string, h Hint) {
+func (p *Progress) Suggest(unit string, h hint) {
 	if h.Units <= 0 || p.Hints[unit].Units > 0 {
 		return
 	}
 	if p.Hints == nil {
-		p.Hints = map[string]Hint{}
+		p.Hints = map[string]hint{}
 	}
 	p.Hints[unit] = h
 }
@@ -416,7 +416,7 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 // changeSource restarts counting from a better source of progress than the job's output. A total from the output
 // remains as a hint.
 func (p *Progress) changeSource() {
-	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
+	p.Suggest(p.Unit, hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.restartCounting()
 }

@@ -132,7 +132,7 @@ func TestProgressTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Progress{}
-			p.Suggest("epoch", Hint{Units: c.hint})
+			p.Suggest("epoch", hint{Units: c.hint})
 			s := begin(&p, 0)
 			for _, a := range c.rows {
 				p.Add(a.row, at(a.at))
@@ -342,7 +342,7 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
-			p.Suggest("epoch", Hint{60, "--epochs 60 on the command line"})
+			p.Suggest("epoch", hint{60, "--epochs 60 on the command line"})
 			begin(&p, 0)
 			for i, done := range c.rows {
 				p.Add(epochRow(done, 0), at(float64(i+1)))
@@ -469,7 +469,7 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	if p.Unit != "step" || p.Total != 30 || p.Done != 6 {
 		t.Errorf("%g of %g %ss, want 6 of 30 steps", p.Done, p.Total, p.Unit)
 	}
-	hinted := &Progress{Hints: map[string]Hint{"epoch": {Units: 3}}}
+	hinted := &Progress{Hints: map[string]hint{"epoch": {Units: 3}}}
 	hinted.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
 	hinted.Add(epochRow(0.5, math.NaN()), time.Second)
 	hinted.Add(stepRow(6, 30), 2*time.Second)

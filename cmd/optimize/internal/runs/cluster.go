@@ -24,8 +24,8 @@ import (
 	"trainopt/resources"
 )
 
-// ClusterCommand returns the command.
-func ClusterCommand(e *cli.Env) *cobra.Command {
+// clusterCommand returns the command.
+func clusterCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", GroupID: cli.Cluster,
 		Short: "Schedule many trainings on one machine or on Slurm",
@@ -113,7 +113,7 @@ func (o *clusterServeOptions) run() error {
 	}
 	signals, stop := o.Listen()
 	defer stop()
-	agent := NewAgent(o.Env, run.Quiet{})
+	agent := newAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
 	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message,
 		Ready: func() {
@@ -161,7 +161,7 @@ func (o *clusterServeOptions) site(devices []cluster.Device) (cluster.Site, erro
 		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
 	}
 	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, eng.Offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
-		return SiteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
+		return siteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
 	})
 	return site, cli.Usage(err)
 }

@@ -204,7 +204,7 @@ func controlOf(e *cli.Env) serve.Control {
 	const grace = 30 * time.Second
 	return serve.Control{
 		Stop: func(ctx context.Context, dir string) (string, error) {
-			text, err := NewAgent(e, nil).StopRun(ctx, dir, grace)
+			text, err := newAgent(e, nil).StopRun(ctx, dir, grace)
 			if err == nil {
 				history.SyncStateDir(filepath.Dir(filepath.Dir(dir)), 5*time.Second)
 			}

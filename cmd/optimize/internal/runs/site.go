@@ -42,13 +42,13 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err != nil {
 			offers = nil
 		}
-		site, siteErr := SiteAt(ctx, e, eng, offers, offer, cfg, gpus)
+		site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
 		return site, errors.Join(err, siteErr)
 	}
 }
 
-// SiteAt connects an agent to the nodes of an offer.
-func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+// siteAt connects an agent to the nodes of an offer.
+func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
 	if !gpus {
 		offer.GPUs = 0
 	}
