@@ -265,3 +265,6 @@ func BenchmarkStream(b *testing.B) {
 	}
 	b.ReportMetric(float64(placed)/b.Elapsed().Seconds(), "placements/s")
 }
+
+// Value returns the current value of the objective.
+func (s *Stream) Value() float64 { return s.c.total }
