@@ -22,13 +22,17 @@ function usd(v) {
 }
 function duration(s) {
   if (s < 59.95) return (s < 9.95 && !Number.isInteger(s) ? s.toFixed(1) : String(Math.round(s))) + ' s';
-  const pad = n => String(n).padStart(2, '0');
   s = Math.round(s);
   if (s < 3600) return Math.floor(s / 60) + ' m ' + pad(s % 60) + ' s';
   if (s < 86400) return Math.floor(s / 3600) + ' h ' + pad(Math.floor(s % 3600 / 60)) + ' m';
   return Math.floor(s / 86400) + ' d ' + pad(Math.floor(s % 86400 / 3600)) + ' h';
 }
-const clock = date => date.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit'});
+const pad = n => String(n).padStart(2, '0');
+function clock(date) { // with the day if that is not today
+  const time = pad(date.getHours()) + ':' + pad(date.getMinutes());
+  if (date.toDateString() === new Date().toDateString()) return time + ':' + pad(date.getSeconds());
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${time}`;
+}
 
 // Charts of a run. values: the columns of samples that the lines need; the band lies between two of them.
 const charts = {
@@ -249,8 +253,11 @@ class RunPage {
             let y = u.valToPos(column[k], 'y', true);
             if (y < u.bbox.top - 1) return; // beyond the chart
             const x = Math.max(u.valToPos(u.data[0][k], 'x', true), u.bbox.left + 150 * devicePixelRatio);
-            y -= 5 * devicePixelRatio;
-            while (taken.some(t => Math.abs(t - y) < 13 * devicePixelRatio)) y += 14 * devicePixelRatio;
+            const step = 14 * devicePixelRatio, low = u.bbox.top + u.bbox.height - 2 * devicePixelRatio;
+            const free = [0, 1, -1, 2, -2, 3, -3].map(n => y - 5 * devicePixelRatio + n * step)
+              .filter(at => at <= low && at > u.bbox.top - 2 * step && taken.every(t => Math.abs(t - at) >= step - 1));
+            if (free.length === 0) return;
+            y = free[0];
             taken.push(y);
             context.lineWidth = 4 * devicePixelRatio;
             context.strokeStyle = css('--card');

@@ -82,9 +82,10 @@ func verbatim(lines []string) string {
 	return b.String()
 }
 
-// escape protects the characters that have a meaning in man(7); a hyphen is one that can be copied into a shell.
+// escape protects the characters that have a meaning in man(7); a hyphen is one that can be copied into a shell, and a
+// line may be broken after a comma or a bar.
 func escape(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, ",", `,\:`, "|", `|\:`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
 		text = `\&` + text
 	}
