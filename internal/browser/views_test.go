@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/report/chart"
 )
 
 // TestExtremes shows pages without runs, with one run, and with names and output that are long, of another direction, or
@@ -26,7 +28,7 @@ func TestExtremes(t *testing.T) {
 	w.serve()
 	for _, path := range []string{"/", "/waste", "/results", "/compare", "/nothing"} {
 		w.do(chromedp.Navigate(w.url + path))
-		w.shot("empty" + strings.ReplaceAll(path, "/", "-"))
+		w.shot("empty" + strings.TrimRight(strings.ReplaceAll(path, "/", "-"), "-"))
 	}
 	ids := Runs(t, w.state, 6)
 	for i, name := range []string{strings.Repeat("long_name_without_a_blank_", 8), "تدريب نموذج اللغة العربية الكبير", "🚀🔥 emoji 训练运行 名称", "‮reversed‬ name", "", "ordinary"} {
@@ -60,6 +62,18 @@ func TestExtremes(t *testing.T) {
 	w.shot("extreme-compare")
 	w.do(chromedp.Navigate(w.url + "/waste"))
 	w.shot("extreme-waste")
+}
+
+// TestFormats checks that the script formats times and money as the server does.
+func TestFormats(t *testing.T) {
+	w := newWorld(t)
+	w.serve()
+	values := []float64{0, 0.0123, 0.8, 1, 9.996, 42.34, 59.9, 59.96, 61, 185, 3599.4, 3600, 7500, 86399, 100_000, 172_799, 172_801, 1e6, 0.005, 0.0109, 0.1, 0.9994, 12.345, 1234.5}
+	for i, got := range evaluate[[][]string](w, "["+strings.Trim(strings.Join(strings.Fields(fmt.Sprint(values)), ","), "[]")+"].map(v => [duration(v), usd(v)])") {
+		if want := []string{chart.PlainBlanks(chart.Duration(values[i])), chart.USD(values[i])}; !slices.Equal(got, want) {
+			t.Errorf("%g: %q, want %q", values[i], got, want)
+		}
+	}
 }
 
 // TestCluster shows a cluster of 200 devices, and compares the policies of a cluster that is too short to be replayed.

@@ -17,15 +17,16 @@ function significant(v) {
   return String(Number(v.toPrecision(3)));
 }
 function usd(v) {
-  if (Math.abs(v) >= 0.9995 || v === 0) return '$' + v.toFixed(2);
-  return '$' + significant(v);
+  const a = Math.abs(v), sign = v < 0 ? '-$' : '$';
+  if (a >= 0.9995 || a === 0) return sign + a.toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
+  return sign + a.toFixed(2 - Math.floor(Math.log10(a))).replace(/(\.\d\d+?)0+$/, '$1');
 }
 function duration(s) {
-  if (s < 59.95) return (s < 9.95 && !Number.isInteger(s) ? s.toFixed(1) : String(Math.round(s))) + ' s';
-  s = Math.round(s);
-  if (s < 3600) return Math.floor(s / 60) + ' m ' + pad(s % 60) + ' s';
-  if (s < 86400) return Math.floor(s / 3600) + ' h ' + pad(Math.floor(s % 3600 / 60)) + ' m';
-  return Math.floor(s / 86400) + ' d ' + pad(Math.floor(s % 86400 / 3600)) + ' h';
+  if (s < 59.95) return String(Number(s.toPrecision(3))) + ' s';
+  const pair = (n, per, large, small) => Math.floor(n / per) + ' ' + large + ' ' + pad(n % per) + ' ' + small;
+  if (Math.round(s) < 3600) return pair(Math.round(s), 60, 'm', 's');
+  if (Math.round(s) < 48 * 3600) return pair(Math.round(s / 60), 60, 'h', 'm');
+  return pair(Math.round(s / 3600), 24, 'd', 'h');
 }
 const pad = n => String(n).padStart(2, '0');
 function clock(date) { // with the day if that is not today

@@ -33,7 +33,7 @@ func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.Command
 // manPage writes the page of one command.
 func manPage(cmd *cobra.Command, date, version string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n", strings.ToUpper(pageName(cmd)), date, "optimize "+version, "optimize manual")
+	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n.ad l\n", strings.ToUpper(pageName(cmd)), date, "optimize "+version, "optimize manual")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(pageName(cmd)), escape(cmd.Short))
 	for _, s := range sections(cmd) {
 		if s.title == "Usage:" {
