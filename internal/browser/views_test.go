@@ -86,6 +86,13 @@ func TestCluster(t *testing.T) {
 	w.click("nav a", "Cluster")
 	w.until("draws every device", "document.querySelectorAll('main svg .lease').length > 200")
 	w.until("has a queue", has("main", "waiting"))
+	log := filepath.Join(w.state, "cluster", "events.jsonl")
+	data, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, log, string(data)+`{"v":1,"t":1772452801,"kind":"policy","policy":"tiresias"}`+"\n")
+	w.until("follows a change", has("main", "Policy tiresias"))
 	w.shot("cluster")
 	w.click("main a", "Compare this cluster")
 	w.until("compares", "!"+has("main", "Being computed")+" && document.querySelector('h1')")

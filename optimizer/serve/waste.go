@@ -22,7 +22,7 @@ type prepared struct {
 	making  chan struct{} // closed when the document is made; nil: none is being made
 }
 
-// madeDocument is a document, or the reason why there is none, in a part of a page.
+// madeDocument is a document of a page, or why it could not be made.
 type madeDocument struct {
 	Doc     *page.Document
 	Problem string
@@ -37,7 +37,7 @@ const (
 )
 
 // of returns the latest document, and starts to make another one if the version has changed. The first request waits a
-// while for the document; if there is none then, the browser is asked to return.
+// while for the document; if it is absent then, the browser is asked to return.
 func (p *prepared) of(w http.ResponseWriter, version uint64, build func() (page.Document, error)) madeDocument {
 	p.mu.Lock()
 	defer p.mu.Unlock()

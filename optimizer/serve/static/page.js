@@ -335,6 +335,21 @@ function listPage(table) {
   for (const select of document.querySelectorAll('.filters select')) select.addEventListener('change', () => select.form.requestSubmit());
 }
 
+// clusterPage renews the page of the cluster, but not while a part of it is in use.
+function clusterPage(place) {
+  setInterval(async () => {
+    if (document.hidden || place.contains(document.activeElement)) return;
+    try {
+      const answer = await fetch(location.href);
+      const fresh = answer.ok && $('#cluster', new DOMParser().parseFromString(await answer.text(), 'text/html'));
+      if (!fresh || fresh.innerHTML === place.innerHTML) return;
+      const before = [...place.querySelectorAll('.scroll')].map(e => e.scrollLeft);
+      place.innerHTML = fresh.innerHTML;
+      place.querySelectorAll('.scroll').forEach((e, i) => { e.scrollLeft = before[i] || 0; });
+    } catch { /* the next time */ }
+  }, 5000);
+}
+
 document.addEventListener('DOMContentLoaded', () => {
   const run = $('#run');
   if (run) {
@@ -353,4 +368,6 @@ document.addEventListener('DOMContentLoaded', () => {
   }
   const table = $('#runs-table');
   if (table) listPage(table);
+  const cluster = $('#cluster');
+  if (cluster) clusterPage(cluster);
 });
