@@ -13,6 +13,7 @@ import (
 // TestWrongInputs checks that every wrong input is refused with its exit code, nothing on standard output, and one line on
 // standard error that names what is wrong and what to do. Without, a text is that the line must not contain.
 func TestWrongInputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("t.py", "print('Epoch 1/1')\n")
 	w.write("junk.csv", "a,b\n1,2\n")
@@ -98,8 +99,7 @@ func TestWrongInputs(t *testing.T) {
 		"cluster cancel 7":                          {want: "job 7: does not exist"},
 		"prices list --min-gpus -1":                 {want: "--min-gpus -1: want 0 or more"},
 		"prices update":                             {want: "prices update: missing argument: want FILE|URL; see `optimize prices update --help`"},
-		"predict --like latest --export nope":       {want: `--export "nope": unknown, want one of`},
-		"metrics --listen nine":                     {want: `--listen "127.0.0.1:nine": port "nine": want a number`},
+		"predict --like latest --export nope":       {want: `--export "nope": unknown, want k8s-job, sbatch or sky`},
 		"serve --listen 0.0.0.0:0":                  {want: "optimize serve --private requires the token"},
 		"serve --hostname=":                         {want: "--hostname: the name is empty"},
 		"completion tcsh":                           {want: `unknown command "tcsh" of`},
