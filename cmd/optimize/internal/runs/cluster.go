@@ -220,6 +220,8 @@ func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 func policyCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Names(),
+		Example: `  optimize cluster policy
+  optimize cluster policy max_min_fairness_perf    # from now on`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, alive, err := requireServer(e)
 			if err != nil {
@@ -248,6 +250,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 	var save bool
 	cmd := &cobra.Command{
 		Use: "drain", Short: "Admit no more jobs, and stop the scheduler when the admitted ones have ended", Args: cobra.NoArgs,
+		Example: `  optimize cluster drain`,
 		RunE: func(*cobra.Command, []string) error {
 			_, alive, err := requireServer(e)
 			if err != nil {
@@ -273,6 +276,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 func cancelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel JOB…", Short: "Save and stop jobs for good", Args: cobra.MinimumNArgs(1),
+		Example: `  optimize cluster cancel 3 4`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, alive, err := cluster.ReadServer(e.State())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
