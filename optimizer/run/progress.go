@@ -35,16 +35,17 @@ type Segment struct {
 	StartedAt   time.Duration        `json:"started_at"`   // start of the launched job; 0 for a live change
 	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until the first row
 	LastRowAt   time.Duration        `json:"last_row_at"`
-	RestartFrom time.Duration        `json:"restart_from"` // request to the previous job to exit; 0 for a first launch
-	EndedAt     time.Duration        `json:"ended_at"`     // 0 while the segment is open
-	Launch      bool                 `json:"launch"`       // false if it began with a live change
-	LiveCut     bool                 `json:"live_cut"`     // on fewer CPUs than its processes were launched with
-	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value per timed block
-	Stated      []float64            `json:"stated"`       // seconds of the first units as stated by the log, for a segment too short to be timed
-	Units       float64              `json:"units"`        // units of work between the first and the last row
-	Timed       float64              `json:"timed_s"`      // seconds between them
-	Counted     countedSteps         `json:"counted"`      // work counted by the observer
-	StartDone   float64              `json:"start_done"`   // progress at the beginning
+	RestartFrom time.Duration        `json:"restart_from"`      // request to the previous job to exit; 0 for a first launch
+	EndedAt     time.Duration        `json:"ended_at"`          // 0 while the segment is open
+	Launch      bool                 `json:"launch"`            // false if it began with a live change
+	LiveCut     bool                 `json:"live_cut"`          // on fewer CPUs than its processes were launched with
+	Blocks      []float64            `json:"blocks"`            // seconds per unit, one value per timed block
+	Stated      []float64            `json:"stated"`            // seconds of the first units as stated by the log, for a segment too short to be timed
+	Units       float64              `json:"units"`             // units of work between the first and the last row
+	Timed       float64              `json:"timed_s"`           // seconds between them
+	Counted     countedSteps         `json:"counted"`           // work counted by the observer
+	StartDone   float64              `json:"start_done"`        // progress at the beginning
+	Reached     float64              `json:"reached,omitempty"` // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
@@ -245,6 +246,26 @@ func (p *Progress) launchedAt() time.Duration {
 	return 0
 }
 
+// reached returns the position of the last new row since the last launch; 0 without one. A log that repeats its rows
+// exactly has no new ones.
+func (p *Progress) reached() float64 {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch || s.Reached > 0 {
+			return s.Reached
+		}
+	}
+	return 0
+}
+
+// unitsIn returns the units of work done in a time at the present pace; 0 if that is unknown.
+func (p *Progress) unitsIn(d time.Duration) float64 {
+	s := p.Current()
+	if s == nil || s.Timed == 0 {
+		return 0
+	}
+	return s.Units / s.Timed * d.Seconds()
+}
+
 // ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
 // work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
@@ -274,7 +295,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	first := !p.sawResume
 	p.sawResume = true
-	seg.LastRowAt = at
+	seg.LastRowAt, seg.Reached = at, done
 	if seg.FirstRowAt == 0 {
 		seg.FirstRowAt = at
 	}
