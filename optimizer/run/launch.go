@@ -349,11 +349,7 @@ func (f *facts) afterFailure(exit launch.Exit) launch.Retry {
 		}
 		return launch.Retry{GiveUp: true, Reason: "gave up: the restarted training failed in the same way again, " + where}
 	}
-	life := exit
-	if f.Progress.Done <= f.Progress.Current().StartDone {
-		life.Ran = 0 // a launch without progress counts as an immediate failure
-	}
-	next, retry := f.Backoff.Next(life)
+	next, retry := f.Backoff.Next(exit, f.Progress.Done > f.Progress.Current().StartDone)
 	f.Backoff = next
 	if f.Failures > f.Config.Restarts && !retry.GiveUp {
 		retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", f.Failures, f.Config.Restarts)}
