@@ -32,8 +32,9 @@ type Segment struct {
 	Allocation  resources.Allocation `json:"allocation"`
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
-	StartedAt   time.Duration        `json:"started_at"`   // start of the launched job; 0 for a live change
-	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until the first row
+	StartedAt   time.Duration        `json:"started_at"`           // start of the launched job; 0 for a live change
+	FirstRowAt  time.Duration        `json:"first_row_at"`         // 0 until the first row
+	FirstDone   float64              `json:"first_done,omitempty"` // progress at the first row
 	LastRowAt   time.Duration        `json:"last_row_at"`
 	RestartFrom time.Duration        `json:"restart_from"`      // request to the previous job to exit; 0 for a first launch
 	EndedAt     time.Duration        `json:"ended_at"`          // 0 while the segment is open
@@ -297,7 +298,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	p.sawResume = true
 	seg.LastRowAt, seg.Reached = at, done
 	if seg.FirstRowAt == 0 {
-		seg.FirstRowAt = at
+		seg.FirstRowAt, seg.FirstDone = at, done
 	}
 	if p.anyPosition && first && done < p.Done { // work after the checkpoint is done again
 		p.Rewound, p.Done = done <= 1, done
@@ -526,18 +527,34 @@ func (p *Progress) RestartSeconds() []float64 {
 		}
 		from := max(s.RestartFrom, before.LastRowAt)
 		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.Blocks))
-		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-(1-part)*median(s.Blocks)))
+		units := 1.0
+		if !whole(s.FirstDone) || !whole(before.Reached) {
+			units = math.Max(0, s.FirstDone-before.Reached)
+		}
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.Blocks)))
 	}
 	return out
 }
 
-// StartupSeconds returns the measured seconds from each launch to its first row, less one unit of work at its pace:
+// startup returns the seconds from the launch to the first row, less the part of a unit done by then.
+func (s *Segment) startup(unitSeconds float64) float64 {
+	part := 1.0
+	if !whole(s.FirstDone) || s.FirstDone == 0 {
+		part = s.FirstDone - math.Floor(s.FirstDone)
+	}
+	return math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-part*unitSeconds)
+}
+
+// whole reports whether a position is at the end of a unit; a source that counts within units reports others.
+func whole(position float64) bool { return position == math.Floor(position) }
+
+// StartupSeconds returns the measured seconds from each launch to its first row, less the work of this row at its pace:
 // process start, imports, data loading, warm-up.
 func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
 		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
-			out = append(out, math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-median(s.Blocks)))
+			out = append(out, s.startup(median(s.Blocks)))
 		}
 	}
 	return out
@@ -558,7 +575,7 @@ func (p *Progress) pace() Pace {
 	steady := s.Blocks[s.warmUp():]
 	out.UnitSeconds, out.Blocks, out.Settled = median(steady), len(steady), s.settled()
 	if s.Launch && s.FirstRowAt > 0 {
-		out.Startup = math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-out.UnitSeconds)
+		out.Startup = s.startup(out.UnitSeconds)
 	}
 	return out
 }
