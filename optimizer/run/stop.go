@@ -103,8 +103,15 @@ func (r *run) escalate() {
 	if l.Saved == "" {
 		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.grace()/2))
 	}
-	l.Terminated = true
-	r.watchdog.stop(r.grace() / 2)
+	r.terminate()
+}
+
+// terminate sends SIGTERM to a job that has been asked to exit, unless that is done.
+func (r *run) terminate() {
+	if l := r.Pending; l != nil && r.job != nil && !l.Terminated {
+		l.Terminated = true
+		r.watchdog.stop(r.grace() / 2)
+	}
 }
 
 // interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
