@@ -200,6 +200,22 @@ func TestFailedSaveOnRequest(t *testing.T) {
 	}
 }
 
+// TestFailureBeforeACheckpoint: a resumable training that fails before it has written a checkpoint is not started again
+// without one, and its own exit code is reported.
+func TestFailureBeforeACheckpoint(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"can_save": true, "can_stop": true})
+		for a.epoch < 3 {
+			a.step(6, 1)
+		}
+		return failed(7)
+	})
+	if res := s.run(); res.Code != CodeTraining || len(s.started()) != 1 || res.Record.Exit.Code == nil || *res.Record.Exit.Code != 7 {
+		t.Errorf("exit %d (%v) after %d starts, %+v", res.Code, res.Err, len(s.started()), res.Record.Exit)
+	}
+}
+
 // TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
 // reason is reported.
 func TestRewoundJobIsStopped(t *testing.T) {
