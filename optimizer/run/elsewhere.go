@@ -69,6 +69,7 @@ type prober interface {
 type elsewhere struct {
 	applied    chan func() // capacity 1: what the work beside the loop found; nil while none is in progress
 	considered time.Duration
+	known      bool          // nothing was measured since
 	every      time.Duration // 0 means considerEvery
 	asked      time.Duration
 	waits      map[engine.Kind]float64 // predicted seconds in the queue, by kind of node
@@ -172,7 +173,10 @@ func (r *run) followElsewhere() {
 		e.asked = now
 		r.askProbes()
 	}
-	if r.queued != nil || r.moving != nil || r.Pending != nil || r.job == nil || r.Phase != working || e.applied != nil || now-e.considered < max(e.every, considerEvery) || !r.mayPlan() {
+	if r.queued != nil || r.moving != nil || r.Pending != nil || r.job == nil || r.Phase != working || e.applied != nil {
+		return
+	}
+	if e.known && (now-e.considered < max(e.every, considerEvery) || !r.mayPlan()) { // nothing is new
 		return
 	}
 	e.considered = now
@@ -210,6 +214,7 @@ func (r *run) considerElsewhere() {
 		r.eventOnce(Info, "elsewhere", "other nodes are not measured: %s", why)
 		return
 	}
+	r.elsewhere.known = true
 	s := r.snapshot()
 	var best *Site
 	var reason string
@@ -536,7 +541,7 @@ func (r *run) takeResult(p *siteProbe, result ProbeResult) {
 	default:
 		p.Outcome, p.Unit, p.UnitSeconds = probeMeasured, result.Unit, result.UnitSeconds
 		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(median(p.paces()), p.Unit))
-		r.elsewhere.considered, r.elsewhere.every = r.elapsed()-considerEvery, 0
+		r.elsewhere.known, r.elsewhere.every = false, 0
 		return
 	}
 	r.event(Warning, "%s is not measured: %s", where, p.Outcome)
