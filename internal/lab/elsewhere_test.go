@@ -14,7 +14,7 @@ import (
 // startSlow starts a training with GPUs on the slowest nodes of the lab, where most are idle.
 func (w *world) startSlow(units, pace string, flags ...string) *agent {
 	w.Helper()
-	args := append([]string{"--engine", "slurm", "--billing-hour", "1", "--yes", "--gpus", "1:1", "--cpus", "1:1", "--prefer", "time"}, flags...)
+	args := append([]string{"--engine", "slurm", "--billing-hour", "1", "--yes", "--gpus", "1:1", "--cpus", "1:1", "--prefer", "time", "--baseline-ratio", "0.3"}, flags...)
 	return w.start(append(args, "--fresh", "--train", "training.py", "--", units, pace, "n0=4,n1=2")...)
 }
 

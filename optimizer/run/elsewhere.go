@@ -688,7 +688,7 @@ func (r *run) goTo(o Site, reason string) {
 	a, _ := onNode(r.Current, o.Host)
 	r.Departures++
 	kind := o.Place
-	r.act(a, o.Place.String()+": "+reason, "restart")
+	r.act(a, reason, "restart", fmt.Sprintf("%s → %s", r.site.Place, kind))
 	r.leaveFor(&pendingStop{Why: "restart", Next: &a, Label: "run", Place: &kind})
 }
 

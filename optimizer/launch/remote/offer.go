@@ -65,6 +65,12 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 			fit = append(fit, o)
 		}
 	}
+	for _, p := range strings.Split(w.Partition, ",") {
+		if w.Partition != "" && !slices.ContainsFunc(offers, func(o engine.Offer) bool { return o.Partition == p }) {
+			fit, w.Partition = nil, p
+			break
+		}
+	}
 	if len(fit) == 0 {
 		var names []string
 		for _, o := range offers {

@@ -41,6 +41,11 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err == nil {
 			offer, err = remote.Choose(offers, wish, gpus)
 		}
+		if c, ok := eng.(interface {
+			CheckOptions(context.Context, []string) error
+		}); ok && err == nil {
+			err = c.CheckOptions(ctx, cfg.EngineArgs)
+		}
 		for i := range offers {
 			offers[i].PerJob = wish.Nodes
 		}
