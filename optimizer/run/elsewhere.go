@@ -287,10 +287,19 @@ func (r *run) ratesAt(o Site) cost.Rates {
 	return f.Rates
 }
 
+// hourlyAt returns what another site charges for an allocation, USD per hour.
+func (r *run) hourlyAt(o Site, a resources.Allocation) float64 {
+	charged := r.withMemory(a)
+	if c, ok := o.Launcher.(charger); ok {
+		charged.Memory = c.Charged(r.enforced(a)).Memory
+	}
+	return float64(r.ratesAt(o).Hourly(charged))
+}
+
 // paceAt returns what is known of the job on another kind of node: measured by p, otherwise assumed to be that of the
 // present node.
 func (r *run) paceAt(o Site, a resources.Allocation, p *siteProbe) plan.Elsewhere {
-	e := plan.Elsewhere{Name: o.Place.String(), Hourly: float64(r.ratesAt(o).Hourly(r.withMemory(a))), Seconds: r.model.UnitSeconds(r.Current).P50,
+	e := plan.Elsewhere{Name: o.Place.String(), Hourly: r.hourlyAt(o, a), Seconds: r.model.UnitSeconds(r.Current).P50,
 		Spread: spreadOfCPUs, Wait: r.elsewhere.waits[o.Place]}
 	if a.GPUs > 0 {
 		e.Spread = spreadOfGPUs
@@ -401,7 +410,7 @@ func (r *run) startProbes(wanted []Site) {
 	r.beside(func(ctx context.Context) func() {
 		ids, errs := make([]string, len(probes)), make([]error, len(probes))
 		for i, p := range probes {
-			ids[i], errs[i] = sites[i].Launcher.(prober).Probe(ctx, p.Key, r.probeDir(p.Key), p.Allocation, p.Limit)
+			ids[i], errs[i] = sites[i].Launcher.(prober).Probe(ctx, p.Key, r.probeDir(p.Key), r.enforced(p.Allocation), p.Limit)
 		}
 		return func() {
 			for i, p := range probes {
