@@ -78,6 +78,9 @@ func (r *run) openSite(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
+	if r.Config.Spot == nil && r.Lease == nil { // a later agent would choose by what is idle then
+		r.Config.Place = s.Place
+	}
 	return nil
 }
 
