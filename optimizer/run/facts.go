@@ -52,6 +52,12 @@ type facts struct {
 	Asked        string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	Notified     []string        `json:"notified,omitempty"` // keys of the messages sent about the run
 	Market       marketFacts     `json:"market,omitzero"`
+	// SiteProbes are the measurements on other kinds of nodes of the engine; Departures counts the decisions to move to
+	// one, Left is set after the first move, and FirstBaseline is the baseline on the first kind.
+	SiteProbes    []*siteProbe   `json:"site_probes,omitempty"`
+	Departures    int            `json:"departures,omitempty"`
+	Left          bool           `json:"left,omitempty"`
+	FirstBaseline *firstBaseline `json:"first_baseline,omitempty"`
 	observed
 
 	// Written by saveState.

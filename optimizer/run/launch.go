@@ -287,6 +287,13 @@ func (f *facts) threadsPerCore() int {
 // startNext launches the job again after a requested exit, and detects a job that did not follow the checkpoint
 // protocol.
 func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
+	if l.Place != nil {
+		before := r.Config.Place
+		if err := r.arrive(ctx, *l.Place, *l.Next); err != nil {
+			r.event(Warning, "move to %s: %v; the job continues where it was", *l.Place, err)
+			r.Config.Place, l.Next = before, &r.Current
+		}
+	}
 	if l.Checkpoint && exit.Signal == "SIGUSR1" {
 		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
 		r.Resumable = false

@@ -121,7 +121,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(fmt.Errorf("money spent so far: %w", err))
 	}
 	if r.Ended { // refuse before any file is written
-		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.CorrectedUSD); err != nil {
+		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.besideUSD(r.Clock.Now())); err != nil {
 			return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trainopt/internal/duration"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -32,6 +33,7 @@ type pendingStop struct {
 	Words      string                `json:"words,omitempty"`    // the reason, for the user
 	Observed   bool                  `json:"observed,omitempty"` // requested through the observer
 	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
+	Place      *engine.Kind          `json:"place,omitempty"`    // kind of node of the next launch; nil: the present one
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
