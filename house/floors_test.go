@@ -62,23 +62,20 @@ var below = map[string][]string{
 	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
-	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place", "optimizer/schedule/place/forest"},
+	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 
 	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
 
-	"optimizer/schedule":              {},
-	"optimizer/schedule/capacity":     {},
-	"optimizer/schedule/share":        {"optimizer/schedule", "optimizer/schedule/solve"},
-	"optimizer/schedule/round":        {"optimizer/schedule"},
-	"optimizer/schedule/solve":        {},
-	"optimizer/schedule/place":        {},
-	"optimizer/schedule/place/forest": {"optimizer/schedule/place"},
-	"optimizer/schedule/place/greedy": {"optimizer/schedule/place"},
-	"optimizer/schedule/place/exact":  {"optimizer/schedule/place", "optimizer/schedule/place/greedy"},
+	"optimizer/schedule":          {},
+	"optimizer/schedule/capacity": {},
+	"optimizer/schedule/share":    {"optimizer/schedule", "optimizer/schedule/solve"},
+	"optimizer/schedule/round":    {"optimizer/schedule"},
+	"optimizer/schedule/solve":    {},
+	"optimizer/schedule/place":    {},
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/browser", "internal/conformance", "internal/lab"}
+var testSupport = []string{"internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

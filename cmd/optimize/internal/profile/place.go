@@ -18,7 +18,6 @@ import (
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 	"trainopt/simulator/ancestors/metis/methods"
 )
 
@@ -88,7 +87,7 @@ func (o *placeOptions) problem() (spec *colocate.Spec, dir string, rows []coloca
 	if o.capacity == 0 {
 		o.capacity = samples.Largest()
 	}
-	t, estimated, err := forest.Complete(samples, o.capacity, forest.Options{})
+	t, estimated, err := place.CompleteTable(samples, o.capacity, place.ForestOptions{})
 	if err != nil {
 		err = fmt.Errorf("--table %s: %w", o.table, err)
 		return

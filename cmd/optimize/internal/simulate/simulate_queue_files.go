@@ -9,7 +9,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/workload/batsim"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -55,5 +55,5 @@ func (f *filesFlags) write(e *cli.Env, w *sweep.Workload, window sweep.Window) e
 		}
 		return nil
 	}
-	return e.Write(f.workloadOut, "--workload-out", func(out io.Writer) error { return batsim.FromJobs(jobs, w.Procs).Write(out, f.version) })
+	return e.Write(f.workloadOut, "--workload-out", func(out io.Writer) error { return hdeeprm.FromJobs(jobs, w.Procs).Write(out, f.version) })
 }
