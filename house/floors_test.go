@@ -37,14 +37,12 @@ var foundation = []string{"internal/duration", "internal/regular", "internal/sta
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
 	"optimizer/inspect":       {},
-	"optimizer/checkpoint":    {},
 	"optimizer/perf":          {},
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {"optimizer/schedule/order"},
 	"optimizer/notify":        {"optimizer/launch"},
-	"optimizer/metrics":       {"optimizer/journal"},
-	"optimizer/tracker":       {"optimizer/journal", "optimizer/history/logs"},
+	"optimizer/tracker":       {"optimizer/journal"},
 	"optimizer/engine/slurm":  {"optimizer/engine"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
@@ -52,15 +50,13 @@ var below = map[string][]string{
 	"optimizer/report/chart":  {},
 	"optimizer/report/page":   {"optimizer/report/chart"},
 
-	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
 	"optimizer/history/measured": {"optimizer/history"},
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
 	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
 	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/run"
 )
 
@@ -78,7 +78,7 @@ func TestSeveralScripts(t *testing.T) {
 func TestFlagsHaveOneMeaning(t *testing.T) {
 	t.Parallel()
 	kind := func(f *pflag.Flag) string {
-		name := help.Metavariable(f)
+		name := cli.Metavariable(f)
 		switch {
 		case f.Value.Type() == "bool":
 			return "bool"

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/queue"
 )
 
 // commands is the registry of the commands of a decision process, by event type.

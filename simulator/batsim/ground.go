@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/platform"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/platform"
 )
 
 // resourceMap maps the machine of the peer, a set of numbered resources, to a local tree of cores.

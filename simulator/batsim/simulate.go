@@ -11,9 +11,9 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/ancestors/hdeeprm"
 )
 
 // SimulateOptions are the options of a simulator. The zero value is valid.

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/rlscheduler"
-	"trainopt/optimizer/schedule"
 )
 
 // Run simulates the jobs until the last has ended. A job larger than the machine is Rejected at submission; one that runs for longer

@@ -9,7 +9,7 @@ import (
 
 // Two containers of each of Metis's services on six nodes: the optimal placement, and the optimum under a total
 // violation of at most 4.
-func ExampleSolve() {
+func ExampleExact() {
 	p := &place.Problem{
 		Types: []place.NodeType{{Name: "m5.4xlarge", Count: 6, Table: place.MetisTable()}},
 		Batch: []int{2, 2, 2, 2, 2, 2, 2}, Constraints: place.MetisConstraints(),

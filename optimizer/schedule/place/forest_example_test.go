@@ -7,7 +7,7 @@ import (
 )
 
 // Every third pattern of Metis's table is measured; the others are predicted.
-func ExampleTrain() {
+func ExampleTrainForest() {
 	truth := place.MetisTable()
 	samples := &place.Samples{Apps: truth.Apps()}
 	for i := 1; i < truth.Patterns(); i += 3 {

@@ -7,7 +7,7 @@ import (
 	"trainopt/optimizer/schedule/place"
 )
 
-func ExamplePlace() {
+func ExampleGreedy() {
 	batches, err := place.MetisBatches(200)
 	if err != nil {
 		fmt.Println(err)

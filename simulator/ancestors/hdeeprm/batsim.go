@@ -34,7 +34,7 @@ type BatsimJob struct {
 const (
 	delay              = "delay"                               // Seconds elapse, on any machine
 	parallel           = "parallel"                            // CPU contains the operations of each core
-	Homogeneous        = "parallel_homogeneous"                // CPU contains the operations per core
+	homogeneous        = "parallel_homogeneous"                // CPU contains the operations per core
 	homogeneousTotal   = "parallel_homogeneous_total"          // CPU contains the operations of all cores together
 	composed           = "composed"                            // Sequence is run in order, Repeat times
 	homogeneousPFS     = "parallel_homogeneous_pfs"            // file system I/O; not simulated
@@ -51,8 +51,8 @@ const (
 
 // oldNames maps the names of versions before 3 and of version 5 to types.
 var oldNames = map[string]string{
-	"msg_par": parallel, "msg_par_hg": Homogeneous, "msg_par_hg_tot": homogeneousTotal, "msg_par_hg_pfs": homogeneousPFS,
-	"DelayProfile": delay, "ParallelTaskProfile": parallel, "ParallelTaskHomogeneousProfile": Homogeneous,
+	"msg_par": parallel, "msg_par_hg": homogeneous, "msg_par_hg_tot": homogeneousTotal, "msg_par_hg_pfs": homogeneousPFS,
+	"DelayProfile": delay, "ParallelTaskProfile": parallel, "ParallelTaskHomogeneousProfile": homogeneous,
 	"SequentialCompositionProfile":                  composed,
 	"ParallelTaskOnStorageHomogeneousProfile":       homogeneousPFS,
 	"ParallelTaskDataStagingBetweenStoragesProfile": dataStaging,
@@ -61,7 +61,7 @@ var oldNames = map[string]string{
 
 // version5 maps types to the names of version 5.
 var version5 = map[string]string{
-	delay: "DelayProfile", parallel: "ParallelTaskProfile", Homogeneous: "ParallelTaskHomogeneousProfile",
+	delay: "DelayProfile", parallel: "ParallelTaskProfile", homogeneous: "ParallelTaskHomogeneousProfile",
 	homogeneousTotal: "ParallelTaskHomogeneousProfile", composed: "SequentialCompositionProfile",
 }
 

@@ -129,7 +129,7 @@ func (w *BatsimWorkload) load(j *BatsimJob, name string, depth int) (load, error
 	switch p.Type {
 	case delay:
 		l.seconds = p.Seconds
-	case Homogeneous, homogeneousTotal, parallel:
+	case homogeneous, homogeneousTotal, parallel:
 		if p.Type == parallel && len(p.CPU) > 0 && len(p.CPU) != j.Resources {
 			return load{}, fmt.Errorf("res: %d cores, but cpu of profile %q has %d numbers", j.Resources, name, len(p.CPU))
 		}
@@ -206,7 +206,7 @@ func FromJobs(jobs []order.Job, resources int) *BatsimWorkload {
 		j := &jobs[i]
 		p := BatsimProfile{Type: delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
 		if j.Ops > 0 {
-			p.Type, p.Seconds, p.CPU, p.Com = Homogeneous, 0, []float64{j.Ops}, []float64{0}
+			p.Type, p.Seconds, p.CPU, p.Com = homogeneous, 0, []float64{j.Ops}, []float64{0}
 		}
 		key := fmt.Sprint(p)
 		if names[key] == "" {

@@ -17,8 +17,8 @@ import (
 // shown is the maximum number of reported mistakes of a file.
 const shown = 10
 
-// LoadWorkload reads a workload from a file, plain or gzip.
-func LoadWorkload(path string) (*BatsimWorkload, error) {
+// loadWorkload reads a workload from a file, plain or gzip.
+func loadWorkload(path string) (*BatsimWorkload, error) {
 	f, err := regular.Open(path, regular.Data)
 	if err != nil {
 		return nil, fmt.Errorf("read workload: %w", err)
@@ -283,7 +283,7 @@ func (f *fields) ofType(p *BatsimProfile) {
 	case delay:
 		f.need("delay")
 		p.Seconds = f.number("delay", 0, 0)
-	case parallel, Homogeneous, homogeneousTotal:
+	case parallel, homogeneous, homogeneousTotal:
 		p.CPU, p.Com = f.numbers("cpu"), f.numbers("com")
 		if p.Type == parallel {
 			if n := len(p.CPU); n > 0 && len(p.Com) > 0 && len(p.Com) != n*n {

@@ -51,17 +51,17 @@ func (w *BatsimWorkload) Stat(field, stat string) (float64, error) {
 		}
 		return sum / float64(len(values)), nil
 	case "median":
-		return Percentile(values, 50), nil
+		return percentile(values, 50), nil
 	case "p95":
-		return Percentile(values, 95), nil
+		return percentile(values, 95), nil
 	case "p99":
-		return Percentile(values, 99), nil
+		return percentile(values, 99), nil
 	}
 	return 0, fmt.Errorf("statistics of jobs: unknown statistic %q; there are %s", stat, strings.Join(stats, ", "))
 }
 
-// Percentile returns the p-th percentile of ascending values, interpolated as in NumPy's default; NaN without values.
-func Percentile(ascending []float64, p float64) float64 {
+// percentile returns the p-th percentile of ascending values, interpolated as in NumPy's default; NaN without values.
+func percentile(ascending []float64, p float64) float64 {
 	if len(ascending) == 0 {
 		return math.NaN()
 	}

@@ -150,11 +150,11 @@ func TestCompare(t *testing.T) {
 func TestBatsimPercentile(t *testing.T) {
 	values := []float64{1, 2, 4, 8, 16, 32, 64}
 	for p, want := range map[float64]float64{0: 1, 25: 3, 50: 8, 75: 24, 95: 54.39999999999998, 99: 62.079999999999984, 100: 64} {
-		if got := Percentile(values, p); got != want {
+		if got := percentile(values, p); got != want {
 			t.Errorf("%v %%: got %v, want %v", p, got, want)
 		}
 	}
-	if !math.IsNaN(Percentile(nil, 50)) {
+	if !math.IsNaN(percentile(nil, 50)) {
 		t.Error("nothing has a median")
 	}
 }

@@ -118,7 +118,7 @@ func TestBatsimConvertWithMistakes(t *testing.T) {
 			Profiles: map[string]BatsimProfile{"p": {Type: parallel, CPU: []float64{1, 2}}}}, SpeedOptions{}, `job "a": res: 3 cores, but cpu of profile "p" has 2 numbers`},
 		"speed": {BatsimWorkload{}, SpeedOptions{Reference: -1}, "reference speed of -1"},
 		"large": {BatsimWorkload{Jobs: []BatsimJob{{ID: "a", Resources: 1, Profile: "p"}},
-			Profiles: map[string]BatsimProfile{"p": {Type: composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: Homogeneous, CPU: []float64{1e308}}}},
+			Profiles: map[string]BatsimProfile{"p": {Type: composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: homogeneous, CPU: []float64{1e308}}}},
 			SpeedOptions{}, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -238,16 +238,16 @@ func TestLoad(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := LoadWorkload(path); err != nil || len(w.Jobs) != 11 {
+	if w, err := loadWorkload(path); err != nil || len(w.Jobs) != 11 {
 		t.Errorf("got %v", err)
 	}
-	if _, err := LoadWorkload(path + "x"); err == nil || !strings.Contains(err.Error(), path) {
+	if _, err := loadWorkload(path + "x"); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file that is not there: got %v", err)
 	}
 }
 
 func TestPublishedWorkload(t *testing.T) {
-	w, err := LoadWorkload(batsimPublished(t, "workloads/learning.json"))
+	w, err := loadWorkload(batsimPublished(t, "workloads/learning.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

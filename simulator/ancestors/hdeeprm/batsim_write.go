@@ -126,7 +126,7 @@ func (p BatsimProfile) ofType(f map[string]any) bool {
 		if p.Com != nil {
 			f["com"] = p.Com
 		}
-	case Homogeneous, homogeneousTotal:
+	case homogeneous, homogeneousTotal:
 		one := func(v []float64) float64 {
 			if len(v) > 0 {
 				return v[0]

@@ -136,7 +136,7 @@ func (c *converter) take(record *swf.Record) (dropped string) {
 		return "a number too large to be true"
 	}
 	used, bandwidth := c.draws.share(), c.draws.bandwidth()
-	p := BatsimProfile{Type: Homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
+	p := BatsimProfile{Type: homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
 		Bandwidth: float64(bandwidth), RequestOps: math.Trunc(c.Reference * seconds * 1e9)}
 	p.CPU = []float64{math.Trunc(c.Reference * used * seconds * 1e9)}
 	c.out.Jobs = append(c.out.Jobs, BatsimJob{ID: strconv.Itoa(len(c.out.Jobs)), Submit: submit, Resources: int(procs), Profile: c.profile(p)})
@@ -190,7 +190,7 @@ func customize(w *BatsimWorkload, reference float64) error {
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(w.Profiles)) {
 		p := w.Profiles[name]
-		if p.Type != Homogeneous {
+		if p.Type != homogeneous {
 			continue
 		}
 		switch {

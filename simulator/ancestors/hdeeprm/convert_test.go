@@ -88,7 +88,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	p, q := c.Profiles["60_1_12"], c.Profiles["30_5_24"] // used shares 0.05 and 1.25, see TestNumpyDraws
-	if p.Type != Homogeneous || p.CPU[0] != 30e9 || p.RequestOps != 600e9 || p.RequestTime != 60 || p.Memory != 1 || p.Bandwidth != 12 || q.CPU[0] != 375e9 {
+	if p.Type != homogeneous || p.CPU[0] != 30e9 || p.RequestOps != 600e9 || p.RequestTime != 60 || p.Memory != 1 || p.Bandwidth != 12 || q.CPU[0] != 375e9 {
 		t.Errorf("got %+v and %+v", p, q)
 	}
 	all, err := convertText(text, ConvertOptions{Reference: 10})
@@ -212,7 +212,7 @@ func TestCustomize(t *testing.T) {
 	if a, b := w.Profiles["a"], w.Profiles["b"]; a.CPU[0] != 8e9 || a.RequestOps != 8e9 || a.Memory != 1 || b.CPU[0] != 5 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
-	w.Profiles["d"] = BatsimProfile{Type: Homogeneous}
+	w.Profiles["d"] = BatsimProfile{Type: homogeneous}
 	if err := customize(w, 4); err == nil || !strings.Contains(err.Error(), `profile "d"`) {
 		t.Errorf("a profile without work: got %v", err)
 	}

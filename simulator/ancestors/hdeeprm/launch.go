@@ -101,7 +101,7 @@ func (o *Options) ReadPlatform() (tree *platform.Tree, warning string, err error
 // workload loads the workload: the custom one, or that of the options.
 func (e *Experiment) workload(l LaunchOptions) (err error) {
 	if l.Custom != "" {
-		if e.Workload, err = LoadWorkload(l.Custom); err != nil {
+		if e.Workload, err = loadWorkload(l.Custom); err != nil {
 			return err
 		}
 		return customize(e.Workload, e.Tree.Reference)
@@ -117,7 +117,7 @@ func (e *Experiment) workload(l LaunchOptions) (err error) {
 func (e *Experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {
-		e.Workload, err = LoadWorkload(o.Workload)
+		e.Workload, err = loadWorkload(o.Workload)
 		return err
 	}
 	f, err := regular.Open(o.Workload, regular.Data)

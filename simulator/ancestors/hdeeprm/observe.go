@@ -159,7 +159,7 @@ func (p *Process) Observe() []float32 {
 	}
 	for i, limit := range [4]float64{p.limits.Time, p.limits.Cores, p.limits.Memory, p.limits.Bandwidth} {
 		for _, q := range quartiles {
-			v.out = append(v.out, float32(Percentile(v.asked[i], 100*q)/limit))
+			v.out = append(v.out, float32(percentile(v.asked[i], 100*q)/limit))
 		}
 	}
 	n, change := p.waiting.len(), 1.0

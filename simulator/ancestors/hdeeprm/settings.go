@@ -26,7 +26,7 @@ func LimitsOf(jobs []order.Job) Limits {
 			values[i] = key(&jobs[i])
 		}
 		slices.Sort(values)
-		if v := Percentile(values, 99); v > 0 {
+		if v := percentile(values, 99); v > 0 {
 			return v
 		}
 		return 1

@@ -30,8 +30,8 @@ type TrainOptions struct {
 	Episodes int `json:"episodes"` // episodes per update, or per candidate; 0 means 100 with ppo, 16 with evolution
 
 	// PPO and Evolution are the remaining settings of each method; the fields above take precedence.
-	PPO       network.PolicyConfig    `json:"ppo"`
-	Evolution network.Evolution `json:"evolution"`
+	PPO       network.PolicyConfig `json:"ppo"`
+	Evolution network.Evolution    `json:"evolution"`
 
 	// Validation is the number of sequences, drawn once from Sequence, that the policy plays greedily after every
 	// Every updates (0 means 10); the best parameters are kept. 0 means no validation: the last parameters are kept.

@@ -2,8 +2,8 @@ package sweep
 
 import (
 	"trainopt/optimizer/report/page"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/queue"
 )
 
 // number is a float that JSON represents as null where it is unknown.

@@ -12,8 +12,8 @@ import (
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
-	"trainopt/simulator/queue"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/queue"
 )
 
 // RunView is a simulation with information for its reader.

@@ -16,10 +16,10 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/ancestors/hdeeprm"
 )
 
 // compareQueueOptions holds the flags of `compare queue`.

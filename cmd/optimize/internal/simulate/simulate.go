@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/ancestors/metis/methods"
 	"trainopt/simulator/experiment"
@@ -41,7 +41,7 @@ var simulateCommands = map[string]func(*cli.Env) *cobra.Command{
 func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.Env) *cobra.Command) *cobra.Command {
 	names := slices.Sorted(maps.Keys(engines))
 	cmd := &cobra.Command{
-		Use: name + " ENGINE", GroupID: help.Study, Short: short, Args: cobra.ArbitraryArgs,
+		Use: name + " ENGINE", GroupID: cli.Study, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("%s: name an engine: %s", name, strings.Join(names, ", "))
@@ -53,7 +53,7 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 		sub := reduceGC(engines[n](e))
 		for _, flag := range []string{"policy", "policies", "method", "methods", "against"} {
 			if f := sub.Flags().Lookup(flag); f != nil && f.Value.Type() != "bool" {
-				help.Values(sub, flag, policyNames[n])
+				cli.CompleteFlag(sub, flag, policyNames[n])
 			}
 		}
 		cmd.AddCommand(sub)
@@ -62,7 +62,7 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 }
 
 // policyNames lists the policies of each engine, which a shell completes.
-var policyNames = map[string]help.Source{
+var policyNames = map[string]cli.Completions{
 	"placement": methods.Names,
 	"queue":     func() []string { return sweep.Policies(false) },
 	"rounds":    share.Names,

@@ -63,7 +63,7 @@ func (o *simulateDecisionOptions) run() error {
 		return cli.Usage(err)
 	}
 	o.Clock, o.CPU = o.Options.Clock.Monotonic, processorTime
-	r, err := cluster.Measure(o.Config)
+	r, err := cluster.Measure(o.DecisionConfig)
 	if err != nil {
 		return err
 	}

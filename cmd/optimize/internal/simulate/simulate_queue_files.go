@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/workload/swf"
 )
 
