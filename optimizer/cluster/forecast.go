@@ -130,7 +130,7 @@ type experience struct{ before, late, after []float64 } // of the 5 % quantile, 
 
 const (
 	keptExperience  = 60
-	leastExperience = 5  // predictions from which intervals are widened
+	leastExperience = 2  // predictions from which intervals are widened
 	fullExperience  = 20 // and from which they may be narrowed
 )
 

@@ -70,7 +70,7 @@ func TestForecastCoverage(t *testing.T) {
 	}
 	least, most := 0.75, 1.0
 	if *days >= 20 {
-		least, most = 0.85, 0.97
+		least, most = 0.82, 0.97
 	}
 	for _, policy := range []string{"fifo_perf", "srtf", "max_min_fairness_perf", "tiresias", "themis"} {
 		t.Run(policy, func(t *testing.T) {

@@ -101,8 +101,17 @@ type life struct {
 func NewDay(events []cluster.Event) (*Day, error) {
 	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
 	byID := map[int]*Job{}
+	served := math.Inf(-1) // start of the present server
 	for i := range events {
 		e := &events[i]
+		if e.Kind == cluster.EventServe {
+			served = e.Time
+		}
+		if e.Exited > served { // a busy machine: the job held its devices until the server noticed
+			copied := *e
+			copied.Exited = 0
+			e = &copied
+		}
 		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
 			d.unserved = append(d.unserved, outage{d.Until, e.Time})
 		}

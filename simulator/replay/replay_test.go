@@ -155,8 +155,8 @@ func TestReplayFollowsTheDay(t *testing.T) {
 	}
 }
 
-// TestUnmeasuredLives: jobs that end before their rates were measured, and jobs that were faster than the last measurement,
-// take as long in the simulation as they did.
+// TestUnmeasuredLives: jobs that end before their rates were measured, jobs that were faster than the last measurement, and
+// jobs whose end a busy server noticed late, take as long in the simulation as they did.
 func TestUnmeasuredLives(t *testing.T) {
 	for _, policy := range []string{"fifo_perf", "tiresias"} {
 		var events []cluster.Event
@@ -166,6 +166,9 @@ func TestUnmeasuredLives(t *testing.T) {
 			}
 			if e.Job%4 == 1 && e.Kind == cluster.EventRate {
 				e.Seen *= 0.97
+			}
+			if e.Job%4 == 2 && e.Kind == cluster.EventLeft {
+				e.Exited = e.Time - 8
 			}
 			events = append(events, e)
 		}
