@@ -91,8 +91,8 @@ type jobAllocation struct {
 	tasks     int         // of its largest step
 }
 
-// jobGroup contains the jobs of one user with one name. Tasks of an array are jobs of their own, and the steps of a job are
-// joined. A run is one life of a job, from a start to its end.
+// jobGroup contains the jobs of one user with one name. Tasks of an array and components of a heterogeneous job, whose
+// name they follow as in train+1, are jobs of their own, and the steps of a job are joined. A run is one life of a job, from a start to its end.
 type jobGroup struct {
 	User    string `json:"user"`
 	Name    string `json:"name"`
@@ -155,7 +155,7 @@ func NewSizing(jobs []slurm.Job, o SizingOptions) *sizingReport {
 		if o.User != "" && j.User != o.User {
 			continue
 		}
-		k := key{chart.Clean(j.User), chart.Clean(j.Name)}
+		k := key{chart.Clean(j.User), chart.Clean(j.Name + j.Component())}
 		if groups[k] == nil {
 			groups[k] = &jobGroup{User: k.user, Name: k.name}
 			r.Groups = append(r.Groups, groups[k])
@@ -237,15 +237,15 @@ func (g *jobGroup) evaluate() {
 	var latest *life
 	for i := range g.lives {
 		l := &g.lives[i]
-		if l.job.Start.IsZero() {
-			if !l.job.Ended() {
+		if !l.job.Ran() {
+			if !l.job.Over() {
 				g.Waiting++
 			}
 			continue
 		}
 		jobs[cmp.Or(l.job.RawID, l.job.ID)] = true
 		g.Runs++
-		if l.job.Ended() {
+		if l.job.Over() {
 			g.States[l.job.State]++
 		} else {
 			g.Running++
@@ -341,7 +341,7 @@ func (r *sizingReport) remark(repeated int, o SizingOptions) {
 	var noMemory, noGPU, emptyGPU, several int
 	for i := range r.Total.lives {
 		l := &r.Total.lives[i]
-		if l.job.Start.IsZero() || !l.job.Ended() {
+		if !l.job.Ran() || !l.job.Over() {
 			continue
 		}
 		if !known(l.peakGiB) {

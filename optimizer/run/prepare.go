@@ -239,7 +239,9 @@ func (r *run) newRecord() *journal.Record {
 	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
 	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
 	for _, w := range r.ins.Warnings {
-		if w != inspect.OneGPU || len(r.Host.GPUs) > 1 {
+		single := w == inspect.OneGPU && len(r.Host.GPUs) <= 1
+		resumes := strings.HasSuffix(w, inspect.NotResumable) && (r.Config.Resume != resumableAuto || r.canResume())
+		if !single && !resumes {
 			rec.Warnings = append(rec.Warnings, w)
 		}
 	}
