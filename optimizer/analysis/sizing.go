@@ -130,8 +130,8 @@ type priceUse struct {
 	Runs    int  `json:"runs"`
 }
 
-// SizingReport is the evaluation of an accounting.
-type SizingReport struct {
+// sizingReport is the evaluation of an accounting.
+type sizingReport struct {
 	Schema int         `json:"schema"`
 	From   *time.Time  `json:"from"` // first start
 	To     *time.Time  `json:"to"`   // last end
@@ -143,8 +143,8 @@ type SizingReport struct {
 
 // NewSizing evaluates lives of jobs in the order of the accounting. A life that is listed again, as in overlapping files,
 // replaces its earlier state. The cost is O(n log n) in the number of lives and steps.
-func NewSizing(jobs []slurm.Job, o SizingOptions) *SizingReport {
-	r := &SizingReport{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
+func NewSizing(jobs []slurm.Job, o SizingOptions) *sizingReport {
+	r := &sizingReport{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
 	jobs, repeated := distinct(jobs)
 	type key struct{ user, name string }
 	groups := map[key]*jobGroup{}
@@ -214,7 +214,7 @@ func distinct(jobs []slurm.Job) (out []slurm.Job, repeated int) {
 }
 
 // span extends the time that the report covers.
-func (r *SizingReport) span(j *slurm.Job) {
+func (r *sizingReport) span(j *slurm.Job) {
 	if !j.Start.IsZero() && (r.From == nil || j.Start.Before(*r.From)) {
 		r.From = &j.Start
 	}
@@ -330,7 +330,7 @@ func (s *sum) value() page.Number {
 }
 
 // remark adds notes on omissions and assumptions.
-func (r *SizingReport) remark(repeated int, o SizingOptions) {
+func (r *sizingReport) remark(repeated int, o SizingOptions) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
 		note("%s of the accounting could not be read, first: %s", chart.Plural(o.Bad, "line"), chart.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))

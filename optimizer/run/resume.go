@@ -238,7 +238,7 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	r.readLog()
 	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
 		r.settleJob(exit)
-		if _, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
+		if _, ok := r.stoppedAtLimit(exit); ok && exit.Reason == launch.Stopped {
 			r.handleUnrequestedExit(exit, r.exitAt)
 			return nil
 		}
@@ -288,6 +288,6 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil
 	}
-	r.place(ctx, r.Current, r.launchLabel(), true)
+	r.relaunch(ctx)
 	return nil
 }

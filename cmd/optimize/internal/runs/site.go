@@ -52,7 +52,7 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err != nil {
 			offers = nil
 		}
-		site, siteErr := SiteAt(ctx, e, eng, offers, offer, cfg, gpus)
+		site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
 		site.Others = others(ctx, e, eng, offers, site.Place, allowed, cfg, gpus)
 		return site, errors.Join(err, siteErr)
 	}
@@ -67,7 +67,7 @@ func others(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 		if !allowed.Fits(o) || gpus != (o.GPUs > 0) && gpus || place == chosen || slices.ContainsFunc(list, func(s run.Site) bool { return s.Place == place }) {
 			continue
 		}
-		if s, err := SiteAt(ctx, e, eng, offers, o, cfg, gpus); err == nil {
+		if s, err := siteAt(ctx, e, eng, offers, o, cfg, gpus); err == nil {
 			list = append(list, s)
 		}
 	}
@@ -82,8 +82,8 @@ func placeOf(o engine.Offer, gpus bool) engine.Kind {
 	return engine.Kind{Partition: o.Partition, GPUType: o.GPUType}
 }
 
-// SiteAt connects an agent to the nodes of an offer.
-func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+// siteAt connects an agent to the nodes of an offer.
+func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
 	place := placeOf(offer, gpus)
 	if !gpus {
 		offer.GPUs = 0
