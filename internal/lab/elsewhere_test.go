@@ -62,7 +62,9 @@ func TestAgentDiesBesideProbes(t *testing.T) {
 	needLong(t)
 	w := newWorld(t)
 	a := w.startSlow("400", "0.4")
-	w.await("the probes", func() bool { return w.said("measuring a100") })
+	w.await("the probes", func() bool {
+		return w.said("measuring a100") && strings.Contains(w.slurm("squeue", "-h", "--states=all", "-o", "%j"), filepath.Base(w.runDir())+".probe.")
+	})
 	a.kill()
 	time.Sleep(2 * time.Second)
 	rec := w.finished(w.resume(), 400)

@@ -246,12 +246,20 @@ func (r *run) considerElsewhere() {
 		}
 	}
 	switch {
+	case best != nil && r.awaitsResult(): // the other one may be better
 	case best != nil:
 		r.event(Info, "moving to %s: %s", best.Place, reason)
 		r.goTo(*best, reason)
 	case len(wanted) > 0 && r.Departures == 0:
 		r.wantProbes(wanted)
 	}
+}
+
+// awaitsResult reports whether a probe runs, or has just been submitted.
+func (r *run) awaitsResult() bool {
+	return slices.ContainsFunc(r.SiteProbes, func(p *siteProbe) bool {
+		return p.active() && p.Withdrawn == "" && (!p.Started.IsZero() || r.Clock.Now().Sub(p.Submitted) < 2*askEvery)
+	})
 }
 
 // onNode returns the part of an allocation that a node of another kind has; false if it lacks GPUs.
@@ -540,6 +548,7 @@ func (r *run) readResults() {
 // takeResult records the result of a probe.
 func (r *run) takeResult(p *siteProbe, result ProbeResult) {
 	where := p.Place
+	r.elsewhere.known, r.elsewhere.every = false, 0
 	switch {
 	case result.Why != "":
 		p.Outcome = result.Why
@@ -550,7 +559,6 @@ func (r *run) takeResult(p *siteProbe, result ProbeResult) {
 	default:
 		p.Outcome, p.Unit, p.UnitSeconds = probeMeasured, result.Unit, result.UnitSeconds
 		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(median(p.paces()), p.Unit))
-		r.elsewhere.known, r.elsewhere.every = false, 0
 		return
 	}
 	r.event(Warning, "%s is not measured: %s", where, p.Outcome)
