@@ -125,6 +125,7 @@ func (r *run) tick(ctx context.Context) {
 	r.followMarket(ctx)
 	r.answerRequests()
 	r.followLease()
+	r.followElsewhere()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
 		r.watchEfficiency()
@@ -136,6 +137,7 @@ func (r *run) tick(ctx context.Context) {
 		r.safely(r.watchThreads)
 		r.safely(r.tryWorkers)
 		r.safely(r.watchWorkers)
+		r.stopMeasured()
 		switch r.Phase {
 		case probing:
 			r.safely(r.probeStep)
@@ -162,7 +164,8 @@ func (r *run) guardStep() {
 		return
 	}
 	rate, _ := r.meter.Running() // nothing is charged between jobs
-	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.Pending != nil}
+	beside, _ := r.besideRate(r.Clock.Now())
+	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate) + beside, Reserve: r.reserve(), Stopping: r.Pending != nil}
 	if r.projected.seconds != nil && (len(r.Progress.Observations()) > 0 || len(r.recalled()) > 0) { // similar runs are not evidence enough for a warning
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
@@ -225,7 +228,8 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 		why, left = "deadline", d-r.elapsed()
 	}
 	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.Rates.Hourly(r.charged(r.Current))); b > 0 && rate > 0 {
-		if d := time.Duration(math.Min((b-r.spent())/rate*3600, 1e9) * float64(time.Second)); d < left {
+		_, rest := r.besideRate(r.Clock.Now())
+		if d := time.Duration(math.Min((b-r.spent()-rest)/rate*3600, 1e9) * float64(time.Second)); d < left {
 			why, left = "budget", d
 		}
 	}

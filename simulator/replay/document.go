@@ -16,7 +16,7 @@ import (
 var formats = page.Formats[*Audit]{
 	"text":     page.TextOf((*Audit).document),
 	"markdown": page.MarkdownOf((*Audit).document),
-	"html":     page.HTMLOf((*Audit).pictured),
+	"html":     page.HTMLOf((*Audit).Document),
 	"json":     page.JSONOf(func(a *Audit) *Audit { return a }),
 	"csv":      page.CSVOf((*Audit).lines),
 }
@@ -74,8 +74,8 @@ func (a *Audit) document() page.Document {
 	return d
 }
 
-// pictured adds the picture of the policies.
-func (a *Audit) pictured() page.Document {
+// Document returns the audit as a document with the picture of the policies.
+func (a *Audit) Document() page.Document {
 	d := a.document()
 	e := chart.Estimates{Title: "Mean completion time by policy", Label: chart.Duration, Why: "no policy could be simulated"}
 	for _, p := range a.Others {

@@ -24,8 +24,8 @@ import (
 	"trainopt/resources"
 )
 
-// ClusterCommand returns the command.
-func ClusterCommand(e *cli.Env) *cobra.Command {
+// clusterCommand returns the command.
+func clusterCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", GroupID: cli.Cluster,
 		Short: "Schedule many trainings on one machine or on Slurm",
@@ -113,7 +113,7 @@ func (o *clusterServeOptions) run() error {
 	}
 	signals, stop := o.Listen()
 	defer stop()
-	agent := NewAgent(o.Env, run.Quiet{})
+	agent := newAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
 	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message,
 		Ready: func() {
@@ -161,7 +161,7 @@ func (o *clusterServeOptions) site(devices []cluster.Device) (cluster.Site, erro
 		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
 	}
 	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, eng.Offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
-		return SiteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
+		return siteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
 	})
 	return site, cli.Usage(err)
 }
@@ -232,6 +232,8 @@ func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 func policyCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Alone(),
+		Example: `  optimize cluster policy
+  optimize cluster policy max_min_fairness_perf    # from now on`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, alive, err := requireServer(e)
 			if err != nil {
@@ -260,6 +262,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 	var save bool
 	cmd := &cobra.Command{
 		Use: "drain", Short: "Admit no more jobs, and stop the scheduler when the admitted ones have ended", Args: cobra.NoArgs,
+		Example: `  optimize cluster drain`,
 		RunE: func(*cobra.Command, []string) error {
 			_, alive, err := requireServer(e)
 			if err != nil {
@@ -285,6 +288,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 func cancelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel JOB…", Short: "Save and stop jobs for good", Args: cobra.MinimumNArgs(1),
+		Example: `  optimize cluster cancel 3 4`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, alive, err := cluster.ReadServer(e.State())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

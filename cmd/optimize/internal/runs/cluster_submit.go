@@ -109,7 +109,7 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	if err != nil {
 		return cluster.Spec{}, err
 	}
-	cfg, err := Config(o.Options, vals)
+	cfg, err := config(o.Options, vals)
 	if err != nil {
 		return cluster.Spec{}, err
 	}
