@@ -160,7 +160,7 @@ lab-test: check-go
 
 # Test the pages of optimize serve in a headless Chromium (Debian package chromium), with axe-core from npm. A few minutes.
 browser: check-go
-	$(GO) test -tags browser -count=1 -timeout 30m ./internal/browser
+	$(GO) test -tags browser -count=1 -timeout 30m ./optimizer/serve
 
 # Replace the embedded uPlot, with its licence, by the latest release 1.6 from npm.
 UPLOT := optimizer/serve/static/uplot

@@ -12,48 +12,29 @@ import (
 	"trainopt/resources"
 )
 
-func TestCompare(t *testing.T) {
-	gpus := func(n int, minutes float64) Config {
-		return Config{Allocation: resources.Allocation{GPUs: n, CPUs: 8 * n, Memory: resources.GiB(64 * n)}, Rates: testRates,
-			Time: time.Duration(minutes * float64(time.Minute))}
-	}
-	tests := map[string]struct {
-		before, after           Config
-		want                    Quality
-		hourly, total, timePart float64 // %
+func TestJudge(t *testing.T) {
+	for name, test := range map[string]struct {
+		cost, time float64
+		want       Quality
 	}{
-		"half the GPUs, 60 % slower: cheaper":         {gpus(4, 100), gpus(2, 160), Good, -50, -20, 60},
-		"half the GPUs, no slower":                    {gpus(4, 100), gpus(2, 100), Excellent, -50, -50, 0},
-		"half the GPUs, twice the time: no gain":      {gpus(4, 100), gpus(2, 200), Bad, -50, 0, 100},
-		"half the GPUs, 2.5 times the time: dearer":   {gpus(4, 100), gpus(2, 250), Bad, -50, 25, 150},
-		"half the GPUs, 90 % slower for 5 %":          {gpus(4, 100), gpus(2, 190), Questionable, -50, -5, 90},
-		"twice the GPUs, linear: faster at no cost":   {gpus(2, 100), gpus(4, 50), Excellent, 100, 0, -50},
-		"twice the GPUs, 40 % less time for 20 %":     {gpus(2, 100), gpus(4, 60), Good, 100, 20, -40},
-		"twice the GPUs, 10 % less time for 80 %":     {gpus(2, 100), gpus(4, 90), Questionable, 100, 80, -10},
-		"twice the GPUs, no faster":                   {gpus(2, 100), gpus(4, 100), Bad, 100, 100, 0},
-		"twice the GPUs, slower":                      {gpus(2, 100), gpus(4, 110), Bad, 100, 120, 10},
-		"faster than linear: cheaper and faster":      {gpus(2, 100), gpus(4, 45), Excellent, 100, -10, -55},
-		"the same":                                    {gpus(2, 100), gpus(2, 100.5), Unchanged, 0, 0.5, 0.5},
-		"time of the new one unknown":                 {gpus(2, 100), gpus(1, 0), Undecided, -50, math.NaN(), math.NaN()},
-		"only the price falls":                        {gpus(2, 100), Config{Allocation: gpus(2, 0).Allocation, Time: 100 * time.Minute, Rates: Rates{GPUHour: 1, CPUHour: 0.05, GiBHour: 0.005}}, Excellent, -50, -50, 0},
-		"half of a whole machine: only slower":        {Config{oneGPU, Rates{Instance: 10}, time.Hour}, Config{oneGPU, Rates{Instance: 10}, 2 * time.Hour}, Bad, 0, 100, 100},
-		"free before: a change in percent means none": {Config{oneGPU, Rates{}, time.Hour}, Config{oneGPU, testRates, time.Hour}, Undecided, math.NaN(), math.NaN(), 0},
-	}
-	same := func(a, b float64) bool { return math.Abs(a-b) < 1e-6 || (math.IsNaN(a) && math.IsNaN(b)) }
-	for name, test := range tests {
-		c := Compare(test.before, test.after)
-		if c.Quality != test.want || !same(c.HourlyChangePct, test.hourly) || !same(c.TotalChangePct, test.total) || !same(c.TimeChangePct, test.timePart) {
-			t.Errorf("%s: %s, hourly %+.3g %%, total %+.3g %%, time %+.3g %%; want %s, %g, %g, %g", name, c.Quality, c.HourlyChangePct,
-				c.TotalChangePct, c.TimeChangePct, test.want, test.hourly, test.total, test.timePart)
+		"half the GPUs, 60 % slower: cheaper":       {0.80, 1.6, Good},
+		"half the GPUs, no slower":                  {0.50, 1, Excellent},
+		"half the GPUs, twice the time: no gain":    {1, 2, Bad},
+		"half the GPUs, 2.5 times the time: dearer": {1.25, 2.5, Bad},
+		"half the GPUs, 90 % slower for 5 %":        {0.95, 1.9, Questionable},
+		"twice the GPUs, linear: faster at no cost": {1, 0.5, Excellent},
+		"twice the GPUs, 40 % less time for 20 %":   {1.2, 0.6, Good},
+		"twice the GPUs, 10 % less time for 80 %":   {1.8, 0.9, Questionable},
+		"twice the GPUs, no faster":                 {2, 1, Bad},
+		"twice the GPUs, slower":                    {2.2, 1.1, Bad},
+		"faster than linear: cheaper and faster":    {0.9, 0.45, Excellent},
+		"the same":                                  {1.005, 1.005, Unchanged},
+		"time unknown":                              {0.5, math.NaN(), Undecided},
+		"free before":                               {math.Inf(1), 1, Undecided},
+	} {
+		if got := Judge(test.cost, test.time); got != test.want {
+			t.Errorf("%s: %s, want %s", name, got, test.want)
 		}
-		if !strings.HasPrefix(c.Words, string(c.Quality)) {
-			t.Errorf("%s: words %q", name, c.Words)
-		}
-	}
-	c := Compare(gpus(4, 100), gpus(2, 160))
-	if r := c.Resources; len(r) != 4 || r[0].Name != "gpu" || r[0].Before != 4 || r[0].After != 2 || !near(r[0].HourlyBefore, 8) || !near(r[0].HourlyAfter, 4) ||
-		r[2].Unit != "GiB" || r[2].After != 128 || !near(r[1].HourlyBefore, 3.2) {
-		t.Errorf("resources %+v", r)
 	}
 }
 

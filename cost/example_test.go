@@ -28,12 +28,3 @@ func ExampleLookup() {
 	// look up "aws:p4d.24xlrge": no such offer in the price table; nearest are aws:p4d.24xlarge, aws:p4de.24xlarge, aws:p3dn.24xlarge
 	// 8 × A100 40GB, 21.96 USD/h of 2026-07-20
 }
-
-func ExampleCompare() {
-	rates := cost.Default("T4")
-	c := cost.Compare(
-		cost.Config{Allocation: resources.Allocation{GPUs: 4, CPUs: 16, Memory: 64}, Rates: rates, Time: 100 * time.Minute},
-		cost.Config{Allocation: resources.Allocation{GPUs: 2, CPUs: 8, Memory: 32}, Rates: rates, Time: 160 * time.Minute})
-	fmt.Println(c.Words)
-	// Output: good: total cost -20.0 % (3.409 to 2.727 USD), time +60.0 %, price per hour -50.0 %
-}

@@ -37,14 +37,12 @@ var foundation = []string{"internal/duration", "internal/regular", "internal/sta
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
 	"optimizer/inspect":       {},
-	"optimizer/checkpoint":    {},
 	"optimizer/perf":          {},
 	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {"optimizer/schedule/order"},
 	"optimizer/notify":        {"optimizer/launch"},
-	"optimizer/metrics":       {"optimizer/journal"},
-	"optimizer/tracker":       {"optimizer/journal", "optimizer/history/logs"},
+	"optimizer/tracker":       {"optimizer/journal"},
 	"optimizer/engine/slurm":  {"optimizer/engine"},
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
@@ -52,33 +50,28 @@ var below = map[string][]string{
 	"optimizer/report/chart":  {},
 	"optimizer/report/page":   {"optimizer/report/chart"},
 
-	"optimizer/history/logs":     {"optimizer/history", "optimizer/inspect", "optimizer/perf"},
 	"optimizer/history/measured": {"optimizer/history"},
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
 	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
 	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/front":    {"optimizer/journal", "optimizer/plan", "optimizer/perf", "optimizer/history", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/history/logs", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/history/logs", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
 
-	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place", "optimizer/schedule/place/forest"},
+	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 
 	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
 
-	"optimizer/schedule":              {},
-	"optimizer/schedule/capacity":     {},
-	"optimizer/schedule/share":        {"optimizer/schedule", "optimizer/schedule/solve"},
-	"optimizer/schedule/round":        {"optimizer/schedule"},
-	"optimizer/schedule/solve":        {},
-	"optimizer/schedule/place":        {},
-	"optimizer/schedule/place/forest": {"optimizer/schedule/place"},
-	"optimizer/schedule/place/greedy": {"optimizer/schedule/place"},
-	"optimizer/schedule/place/exact":  {"optimizer/schedule/place", "optimizer/schedule/place/greedy"},
+	"optimizer/schedule":          {},
+	"optimizer/schedule/capacity": {},
+	"optimizer/schedule/share":    {"optimizer/schedule", "optimizer/schedule/solve"},
+	"optimizer/schedule/round":    {"optimizer/schedule"},
+	"optimizer/schedule/solve":    {},
+	"optimizer/schedule/place":    {},
 }
 
 // testSupport lists the packages that only tests import.
-var testSupport = []string{"optimizer/schedule/place/placetest", "internal/browser", "internal/conformance", "internal/lab"}
+var testSupport = []string{"internal/conformance", "internal/lab"}
 
 // forbidden lists names of packages and files that do not describe their contents.
 var forbidden = []string{"util", "utils", "common", "helpers", "misc", "types", "base", "manager"}

@@ -1,9 +1,9 @@
 // Package morl implements multi-objective reinforcement learning: agents for finite-action Markov decision processes
 // with vector rewards, and a linear preference over the objectives as an input of every decision.
 //
-// It is independent of training jobs: problems implement Environment. Package morl/network contains the networks,
-// morl/pareto the fronts and their indicators, morl/problems test problems with known fronts, morl/bandit the
-// bandits.
+// It is independent of training jobs: problems implement Environment. Package morl/network contains the networks and
+// policies of scalar rewards, morl/pareto the fronts and their indicators, morl/problems test problems with known fronts.
+// Thompson is a bandit, for choices that do not affect later ones.
 //
 // All results are deterministic: randomness comes only from seeded generators, sums have a fixed order, and the same
 // seed yields the same bytes on any number of cores.

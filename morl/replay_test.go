@@ -1,13 +1,9 @@
 package morl
 
 import (
-	"bytes"
-	"errors"
 	"math/rand/v2"
 	"reflect"
 	"testing"
-
-	"pgregory.net/rapid"
 )
 
 var replayShape = Shape{State: 3, Actions: 4, Objectives: []string{"a", "b"}}
@@ -119,91 +115,4 @@ func TestReplayHoldsOutATenth(t *testing.T) {
 	if n < 9_700 || n > 10_300 || heldOut(0) {
 		t.Fatalf("%d of 100000 places held out (the first: %v)", n, heldOut(0))
 	}
-}
-
-func TestReplayRoundTrip(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		size := rapid.IntRange(1, 20).Draw(t, "size")
-		r := filled(size, rapid.IntRange(0, 50).Draw(t, "added"))
-		var b bytes.Buffer
-		if err := r.Save(&b); err != nil {
-			t.Fatal(err)
-		}
-		b.WriteString("what follows")
-		back := filled(size, rapid.IntRange(0, 30).Draw(t, "before"))
-		in := bytes.NewReader(b.Bytes())
-		if err := back.Load(in); err != nil {
-			t.Fatal(err)
-		}
-		if in.Len() != len("what follows") {
-			t.Fatalf("%d bytes left, want those that are not its own", in.Len())
-		}
-		for i := range 30 { // equal initially and after the same additions
-			var x, y bytes.Buffer
-			r.Save(&x)
-			back.Save(&y)
-			if !bytes.Equal(x.Bytes(), y.Bytes()) {
-				t.Fatalf("not the same after %d additions", i)
-			}
-			r.Add(numbered(1000+i), 0)
-			back.Add(numbered(1000+i), 0)
-		}
-	})
-}
-
-func TestReplayRefusesDamage(t *testing.T) {
-	var b bytes.Buffer
-	filled(6, 9).Save(&b)
-	var before bytes.Buffer
-	r := filled(6, 4)
-	r.Save(&before)
-	refuse := func(what string, at int, bytesOf []byte) {
-		t.Helper()
-		if err := r.Load(bytes.NewReader(bytesOf)); !errors.Is(err, errDamaged) && !errors.Is(err, ErrForeign) {
-			t.Fatalf("%s at %d: %v", what, at, err)
-		}
-		var after bytes.Buffer
-		if r.Save(&after); !bytes.Equal(before.Bytes(), after.Bytes()) {
-			t.Fatalf("%s at %d changed the buffer", what, at)
-		}
-	}
-	for i := range b.Bytes() {
-		flipped := bytes.Clone(b.Bytes())
-		flipped[i] ^= 0x10
-		refuse("a flipped bit", i, flipped)
-		refuse("an end", i, b.Bytes()[:i])
-	}
-	for name, other := range map[string]*replay{
-		"larger":     filled(7, 3),
-		"wider":      newReplay(Shape{State: 4, Actions: 4, Objectives: []string{"a", "b"}}, 6),
-		"objectives": newReplay(Shape{State: 3, Actions: 4, Objectives: []string{"a"}}, 6),
-	} {
-		if err := other.Load(bytes.NewReader(b.Bytes())); !errors.Is(err, ErrForeign) {
-			t.Fatalf("%s: %v", name, err)
-		}
-	}
-}
-
-func FuzzReplayLoad(f *testing.F) {
-	for _, added := range []int{0, 2, 9} {
-		var b bytes.Buffer
-		filled(4, added).Save(&b)
-		f.Add(b.Bytes())
-		f.Add(b.Bytes()[:b.Len()/2])
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r := filled(4, 3)
-		if err := r.Load(bytes.NewReader(data)); err != nil {
-			return
-		}
-		var b bytes.Buffer
-		r.Save(&b)
-		if !bytes.HasPrefix(data, b.Bytes()) {
-			t.Fatal("what was taken is not what is saved")
-		}
-		var batch batch
-		if r.Len() > 0 {
-			r.Sample(&batch, 8, rand.New(rand.NewPCG(1, 1)))
-		}
-	})
 }

@@ -5,7 +5,7 @@ import "time"
 // Interval is a prediction: its 5th, 50th and 95th percentile, P5 ≤ P50 ≤ P95. It is the interval type of all packages:
 // optimizer/perf makes it from the posterior of a performance model, optimizer/plan and optimizer/run from the draws of a
 // run, optimizer/history/transfer from earlier runs, optimizer/predict from products and sums of other intervals,
-// optimizer/front from a single measurement (three equal percentiles), and [Forecast] from the values of earlier runs.
+// optimizer/analysis from a single measurement (three equal percentiles), and [Forecast] from the values of earlier runs.
 // docs/prediction.md states the methods. Confidence intervals of a mean (optimizer/analysis, simulator/experiment) are
 // not predictions and have other types.
 type Interval struct {

@@ -67,6 +67,7 @@ func TestAnalyzeAccounting(t *testing.T) {
 
 // TestSacctCommandIsDocumented: the documented command and that of the help text request the columns that are read.
 func TestSacctCommandIsDocumented(t *testing.T) {
+	t.Parallel()
 	_, help, _ := newWorld(t).run("analyze", "--help")
 	for name, text := range map[string]string{"docs/slurm.md": document(t, "docs/slurm.md"), "analyze --help": help} {
 		if want := "--format=" + slurm.AccountingFields; !strings.Contains(strings.ReplaceAll(text, "\\\n", ""), want) {

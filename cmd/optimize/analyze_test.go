@@ -75,6 +75,7 @@ func (w *world) trainingLogs() []string {
 }
 
 func TestAnalyzeLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	logs := w.trainingLogs()
 	a := w.analyze(append(logs, "--gpu-hour", "2", "--cpu-hour", "0.05", "--deadline", "20m")...)
@@ -107,6 +108,7 @@ func TestAnalyzeLogs(t *testing.T) {
 }
 
 func TestAnalyzeForms(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	logs := w.trainingLogs()
 	_, text, errs := w.run(append([]string{"analyze"}, logs...)...)
@@ -134,6 +136,7 @@ func TestAnalyzeForms(t *testing.T) {
 }
 
 func TestAnalyzeHistory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.past("resnet18", 1)
 	w.past("bert", 2)
@@ -166,6 +169,7 @@ func (w *world) checkpoints(name string) string {
 
 // TestDirectoryOfALog checks that analyze and predict accept the same log directories as runs import.
 func TestDirectoryOfALog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir := w.checkpoints("checkpoint-300")
 	if a := w.analyze(dir); a.Runs != 1 || a.Logs != 1 || len(a.LogsRead) != 1 {
@@ -177,6 +181,7 @@ func TestDirectoryOfALog(t *testing.T) {
 }
 
 func TestAnalyzeRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("empty.csv", "")
 	w.write("binary.csv", string([]byte{0x7f, 'E', 'L', 'F', 0, 1, 2, 0xff, '\n', 0, 0, '\n'}))

@@ -24,6 +24,7 @@ for epoch in range(1, epochs + 1):
 // TestBanditMovesToTheBetterBatch checks that over the recurrences of a job the batch size converges to the one with
 // the shortest run, although its epochs are the slowest.
 func TestBanditMovesToTheBetterBatch(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("learn.py", learning)

@@ -44,6 +44,7 @@ func recordPredictedRuns(t *testing.T, w *world, n, kept int) {
 
 // TestReportCalibration checks the scores of the runs of a state directory in every format.
 func TestReportCalibration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	recordPredictedRuns(t, w, 12, 9)
 	unsized := journal.NewRecord() // an earlier version predicted one unit of work; such predictions are not scored
@@ -105,6 +106,7 @@ func TestReportCalibration(t *testing.T) {
 
 // TestReportCalibrationRefusals checks that every refusal is one line and that having nothing to score is not an error.
 func TestReportCalibrationRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if code, out, _ := w.run("report", "--calibration"); code != 0 || !strings.Contains(out, "nothing to score") {
 		t.Errorf("without runs: exit %d\n%s", code, out)
@@ -126,6 +128,7 @@ func TestReportCalibrationRefusals(t *testing.T) {
 // TestCalibrationWidensTheNextPrediction checks that after missed predictions a run reports wider intervals and records
 // the factor in its model, and that after accurate ones it does not.
 func TestCalibrationWidensTheNextPrediction(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	for name, c := range map[string]struct {
 		kept int

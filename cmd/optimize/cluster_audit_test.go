@@ -271,6 +271,7 @@ func TestClusterReturnsUnusedDevices(t *testing.T) {
 
 // TestClusterReportRefuses checks errors of the report.
 func TestClusterReportRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for args, want := range map[string]string{
 		"report":                     "no cluster was served",

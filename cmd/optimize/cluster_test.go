@@ -245,6 +245,7 @@ func epochOf(t *testing.T, dir string) int {
 
 // TestClusterRefusals checks errors, each of which says what to do.
 func TestClusterRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("train.py", "print(1)\n")
 	for args, want := range map[string]string{

@@ -13,6 +13,7 @@ import (
 )
 
 func TestComparePlacementJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "placement", "--methods", "exact,greedy,spread", "--sizes", "40,60", "--nodes", "20", "--groups", "0:5", "--json", "--jobs-out", "all.csv")
 	if code != run.CodeDone || errs != "" {
@@ -46,6 +47,7 @@ func TestComparePlacementJSON(t *testing.T) {
 // TestComparePlacementAliases checks that --policies and --seeds are accepted for --methods and --groups, as in other
 // comparisons.
 func TestComparePlacementAliases(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("batches.csv", "1,1,1,1,1,1,1\n2,2,2,2,2,2,2\n")
 	for _, line := range []string{
@@ -63,6 +65,7 @@ func TestComparePlacementAliases(t *testing.T) {
 
 // TestComparePlacementFigure checks that published values are printed beside the computed ones.
 func TestComparePlacementFigure(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "placement", "--figure", "example", "--methods", "exact,medea,greedy")
 	if code != run.CodeDone || errs != "" {
@@ -85,6 +88,7 @@ func TestComparePlacementFigure(t *testing.T) {
 }
 
 func TestComparePlacementRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("rows.csv", "1,2,3\n")
 	w.write("table.csv", "n_web,n_db,rps_web,rps_db\n1,0,1,\n0,1,,1\n")

@@ -13,6 +13,7 @@ import (
 )
 
 func TestCompareRoundsJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--static", "6,12", "--cluster", "v100=3,k80=3", "--seeds", "0:1", "--json", "--jobs-out", "jobs.csv")
 	if code != run.CodeDone || errs != "" {
@@ -54,6 +55,7 @@ func TestCompareRoundsJSON(t *testing.T) {
 
 // TestCompareRoundsDeterministic checks that the output is identical on one core and on many.
 func TestCompareRoundsDeterministic(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	for name, load := range map[string][]string{
@@ -82,6 +84,7 @@ func TestCompareRoundsDeterministic(t *testing.T) {
 // TestCompareRoundsNotStable checks that an unstable load has no figures but a reason, and that the other loads have
 // figures.
 func TestCompareRoundsNotStable(t *testing.T) {
+	t.Parallel()
 	code, out, errs := newWorld(t).run("compare", "rounds", "--policies", "fifo_perf", "--arrival-rates", "0.01,2,3", "--window", "300:400", "--cluster", "v100=1", "--backlog", "8", "--seeds", "0", "--json", "--fairness=false")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -105,6 +108,7 @@ func TestCompareRoundsNotStable(t *testing.T) {
 
 // TestCompareRoundsFigure checks that published and computed values are shown side by side.
 func TestCompareRoundsFigure(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "rounds", "--figure", "single-fifo", "--points", "1", "--seeds", "0", "--window", "0:3", "--timeout", "60")
 	if code != run.CodeDone || errs != "" {
@@ -122,6 +126,7 @@ func TestCompareRoundsFigure(t *testing.T) {
 }
 
 func TestCompareRoundsRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	for line, want := range map[string]string{
@@ -172,6 +177,7 @@ func TestCompareRoundsRefusals(t *testing.T) {
 }
 
 func TestCompareRoundsInterrupted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("compare", "rounds", "--policies", "fifo_perf,gandiva", "--arrival-rates", "4,5", "--window", "400000:500000", "--json")

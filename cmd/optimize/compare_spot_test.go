@@ -13,6 +13,7 @@ import (
 )
 
 func TestCompareSpotDrawn(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	args := []string{"compare", "spot", "--work", "10h", "--slack", "1.2,2", "--starts", "2", "--seeds", "0:5", "--policies", "all", "--json", "--jobs-out", "all.csv"}
 	code, out, errs := w.run(args...)
@@ -51,6 +52,7 @@ func TestCompareSpotDrawn(t *testing.T) {
 }
 
 func TestCompareSpotTraces(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if err := os.MkdirAll(filepath.Join(w.dir, "traces/a"), 0o755); err != nil {
 		t.Fatal(err)
@@ -77,6 +79,7 @@ func TestCompareSpotTraces(t *testing.T) {
 }
 
 func TestCompareSpotRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("one.json", hourlyTrace("0011"))
 	for line, want := range map[string]string{

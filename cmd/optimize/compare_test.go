@@ -15,6 +15,7 @@ import (
 )
 
 func TestCompareTrainingJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "training", "--policies", "user,oracle,model", "--seeds", "3:4", "--job-count", "2", "--prefer", "cost", "--json", "--jobs-out", "jobs.csv")
 	if code != run.CodeDone || errs != "" {
@@ -56,6 +57,7 @@ func TestCompareTrainingJSON(t *testing.T) {
 }
 
 func TestCompareTrainingFormats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	base := []string{"compare", "training", "--policies", "user,oracle", "--seeds", "0:1", "--job-count", "2"}
 	for file, want := range map[string]string{"c.html": "<!DOCTYPE html>", "c.csv": "kind,table,metric", "c.md": "# Decisions", "c.json": `"schema": 1`, "c.txt": "95 % interval"} {
@@ -75,6 +77,7 @@ func TestCompareTrainingFormats(t *testing.T) {
 }
 
 func TestCompareRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for line, want := range map[string]string{
 		"compare":                                          "name an engine: ",
@@ -113,6 +116,7 @@ func TestCompareRefusals(t *testing.T) {
 // TestCompareAgents checks that an agent from a file is a separate policy and that the embedded agent, loaded from a
 // file, decides as morl does.
 func TestCompareAgents(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	data, err := os.ReadFile("../../optimizer/plan/agent.bin")
 	if err != nil {
@@ -173,6 +177,7 @@ func TestCompareAgents(t *testing.T) {
 
 // TestCompareRecurring checks the comparison on recurring jobs as JSON, as text and as rows.
 func TestCompareRecurring(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	base := []string{"compare", "training", "--kinds", "zeus", "--seeds", "0:4", "--recurrences", "40"}
 	code, out, errs := w.run(append(base, "--json", "--jobs-out", "rows.csv")...)
@@ -209,6 +214,7 @@ func TestCompareRecurring(t *testing.T) {
 
 // TestCompareRecurringTables checks that measured tables are read from the folder or from one below it.
 func TestCompareRecurringTables(t *testing.T) {
+	t.Parallel()
 	const shared = "../../../shared/data"
 	dir, err := filepath.Abs(shared)
 	if err != nil {
@@ -233,6 +239,7 @@ func TestCompareRecurringTables(t *testing.T) {
 }
 
 func TestCompareInterrupted(t *testing.T) {
+	t.Parallel()
 	for signal, want := range map[os.Signal]run.Code{syscall.SIGINT: run.CodeInterrupt, syscall.SIGTERM: run.CodeTerminated} {
 		w := newWorld(t)
 		w.signals <- signal

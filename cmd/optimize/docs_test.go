@@ -48,6 +48,7 @@ func commandLines(where, text string) map[string][]string {
 // TestDocumentedCommandsAreUnderstood checks that every command line in the documents and help texts uses existing
 // commands and flags.
 func TestDocumentedCommandsAreUnderstood(t *testing.T) {
+	t.Parallel()
 	lines := map[string][]string{}
 	add := func(where, text string) {
 		for k, v := range commandLines(where, text) {
@@ -86,6 +87,7 @@ func TestDocumentedCommandsAreUnderstood(t *testing.T) {
 
 // TestFilesListsAllColumnsFormatsAndLayouts keeps docs/files.md complete. A failure prints the expected text.
 func TestFilesListsAllColumnsFormatsAndLayouts(t *testing.T) {
+	t.Parallel()
 	files := document(t, "docs/files.md")
 	var columns strings.Builder
 	columns.WriteString("| column | unit | meaning |\n|---|---|---|\n")

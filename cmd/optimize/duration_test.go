@@ -9,6 +9,7 @@ import (
 
 // TestDaysAreUnderstood checks that every duration flag accepts days and reports an invalid duration exactly once.
 func TestDaysAreUnderstood(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
 	for _, text := range []string{"5d", "5 d 00 h"} {

@@ -9,6 +9,7 @@ import (
 
 // TestInit checks that the file is written once, has no effect as written, and is named when it is read.
 func TestInit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if code, out, errs := w.run("init"); code != run.CodeDone || !strings.Contains(out, "optimize.yaml") {
 		t.Fatalf("exit %d: %s%s", code, out, errs)

@@ -11,6 +11,7 @@ import (
 )
 
 func TestLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	dir := filepath.Join(w.state(), "runs", w.past("net", 1))
 	for name, text := range map[string]string{"job.stdout.1": "1\n2\n", "job.stdout": "3\n4\n5\n", "job.stderr": "warn\n"} {
@@ -45,6 +46,7 @@ func TestLogs(t *testing.T) {
 
 // TestLogsFollow checks that following ends with the run, with its last line, although the log was rotated meanwhile.
 func TestLogsFollow(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("talk.sh", "#!/bin/sh\nfor i in 1 2 3 4 5 6 7 8 9 10; do echo line $i; sleep 0.1; done\necho last\n")
 	agent := w.agent("--train", "talk.sh", "--quiet")

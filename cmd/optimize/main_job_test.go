@@ -41,6 +41,7 @@ for epoch in range(start + 1, total + 1):
 
 // TestMainJobTrainsForReal runs the first command of the README on a shorter training.
 func TestMainJobTrainsForReal(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	code, rec, errs := w.record("--train", example(t, "train_digits.py"), "--prefer", "time", "--deadline", "5m", "--budget", "1", "--epochs", "24")
@@ -78,6 +79,7 @@ func TestMainJobTrainsForReal(t *testing.T) {
 // TestBudgetStopsWithACheckpoint checks that the run stops with a checkpoint before the budget is exceeded and can be
 // resumed with a higher budget.
 func TestBudgetStopsWithACheckpoint(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -115,6 +117,7 @@ func TestBudgetStopsWithACheckpoint(t *testing.T) {
 
 // TestDeadlineStops checks that the deadline guard stops a run.
 func TestDeadlineStops(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	late := math.Inf(1)
 	for range 3 { // retried because a stalling machine delays the guard
@@ -133,6 +136,7 @@ func TestDeadlineStops(t *testing.T) {
 // TestAgentKilled checks that the job survives kill -9 of its agent and that another agent adopts it with its cost,
 // deadline and progress.
 func TestAgentKilled(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -166,6 +170,7 @@ func TestAgentKilled(t *testing.T) {
 
 // TestBudgetHoldsWithoutAnAgent checks that the keeper stops the job at the budget after the agent has died.
 func TestBudgetHoldsWithoutAnAgent(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -204,6 +209,7 @@ func rows(dir string) int {
 
 // TestInterruptOnceSavesTwiceKills checks that the first Ctrl-C saves a checkpoint and the second kills the job.
 func TestInterruptOnceSavesTwiceKills(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	for name, c := range map[string]struct {
 		signals []os.Signal
@@ -253,6 +259,7 @@ for epoch in range(start + 1, a.epochs + 1):
 // TestResumeFromWeaklyNamedCheckpoint checks that a later agent accepts the checkpoint that an earlier one has recognised
 // by its changes only.
 func TestResumeFromWeaklyNamedCheckpoint(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	w.write("weak.py", weakNamed)
@@ -275,6 +282,7 @@ func TestResumeFromWeaklyNamedCheckpoint(t *testing.T) {
 // TestTrainingFails checks that the report contains the training's own exit code or signal, and that the exit code of
 // optimize marks a failure of the training.
 func TestTrainingFails(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	for name, c := range map[string]struct {
 		script string
@@ -308,6 +316,7 @@ func TestTrainingFails(t *testing.T) {
 // TestNoLog checks that a script without a CSV log is followed by its output, and that a run without any progress
 // reports "no data" rather than zero.
 func TestNoLog(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	code, rec, errs := w.record("--train", w.write("talk.py", `import time
@@ -341,6 +350,7 @@ for e in range(1, 5):
 // TestPreferencesDiffer checks that on a described machine with eight GPUs a job that replays a measured profile gets
 // more GPUs for preference time than for cost, through the whole path of probes, restarts, plan and report.
 func TestPreferencesDiffer(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	gpus := map[string]int{}
 	for _, prefer := range []string{"time", "cost"} {
@@ -364,6 +374,7 @@ func TestPreferencesDiffer(t *testing.T) {
 
 // TestRefusals checks that every refusal is one line on stderr with the right exit code.
 func TestRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("bad.yaml", "sla:\n  time_maxx: 3\n")
 	w.write("ok.py", "print('hello')\n")
@@ -410,6 +421,7 @@ func TestRefusals(t *testing.T) {
 // TestInfeasibleFromHistory checks that limits which earlier runs show to be infeasible are refused before the start,
 // with the nearest feasible values.
 func TestInfeasibleFromHistory(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -434,6 +446,7 @@ func TestInfeasibleFromHistory(t *testing.T) {
 
 // TestPrecedence checks the order flag > environment > file > default.
 func TestPrecedence(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("ok.py", "print('hello')\n")
 	file := w.write("c.yaml", "sla:\n  cost_max: 1\n  time_max: 100\n  throughput_min: 7\n")

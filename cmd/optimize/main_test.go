@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,6 +35,8 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(agentVariable)
 		os.Exit(int(execute(processEnv())))
 	}
+	// Most tests wait for trainings of a fixed pace rather than for a processor. An explicit -parallel has precedence.
+	_ = flag.Set("test.parallel", strconv.Itoa(max(4, 2*runtime.NumCPU())))
 	os.Exit(m.Run())
 }
 

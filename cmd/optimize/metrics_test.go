@@ -18,6 +18,7 @@ import (
 
 // TestMetricsCommand: printed, written to a file and served, the metrics of a run are the same and pass promtool.
 func TestMetricsCommand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.past("net", 1)
 	code, out, errs := w.run("metrics")

@@ -14,6 +14,7 @@ import (
 // TestMORLDecidesARun checks that the learning planner decides in a real run and that the decision log contains the
 // agent's observation, preference, expected values of its critics and their uncertainty.
 func TestMORLDecidesARun(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -63,6 +64,7 @@ func TestMORLDecidesARun(t *testing.T) {
 // TestBrokenAgentFileFallsBackToTheModel checks that with a damaged agent file the model decides and the training is
 // unaffected.
 func TestBrokenAgentFileFallsBackToTheModel(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("short.py", `import os

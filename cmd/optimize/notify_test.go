@@ -53,6 +53,7 @@ func (m *mailbox) events() (out []notify.Event) {
 // TestNotifyOncePerRun: each event is sent once, also if another agent adopts the run, and no file or output contains the
 // address of the webhook.
 func TestNotifyOncePerRun(t *testing.T) {
+	t.Parallel()
 	w, box := newWorld(t), newMailbox(t)
 	w.write("train.sh", "#!/bin/sh\necho epoch,total_epochs > $OPTIMIZER_LOG\nfor i in $(seq 12); do sleep 0.4; echo $i,12 >> $OPTIMIZER_LOG; done\nwhile [ ! -e go ]; do sleep 0.1; done\n")
 	target := box.URL + "/HIDDEN-PATH"

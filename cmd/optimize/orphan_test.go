@@ -43,6 +43,7 @@ func (w *world) orphan(keepers bool, args ...string) (dir string, h launch.Handl
 // TestRemoveRefusesRunningJob checks rm, stop and resume on running jobs without an agent and on references to no
 // run.
 func TestRemoveRefusesRunningJob(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
 	for name, keepers := range map[string]bool{"agent killed": false, "agent, keeper and standby killed": true} {
@@ -68,6 +69,7 @@ func TestRemoveRefusesRunningJob(t *testing.T) {
 }
 
 func TestEmptyAndAmbiguousReferences(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	first, second := w.past("net", 1), w.past("net", 2)
 	for _, command := range []string{"rm", "stop", "resume", "show"} {
@@ -87,6 +89,7 @@ func TestEmptyAndAmbiguousReferences(t *testing.T) {
 // TestJobEndsUnwatched checks that the whole time of a job is charged if agent and keeper are killed before it
 // ends.
 func TestJobEndsUnwatched(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("work.sh", "#!/bin/sh\nsleep 3\n")
 	dir, h := w.orphan(false, "--train", "work.sh")
@@ -112,6 +115,7 @@ func TestJobEndsUnwatched(t *testing.T) {
 // TestAgentSuspendedOverTheLimit checks that the keeper stops the job if the agent is suspended when the limit
 // passes, and that only its run time is charged.
 func TestAgentSuspendedOverTheLimit(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
 	agent := w.agent(append(append([]string{"--json"}, secondly...), "--deadline", "4s", "--train", "long.sh")...)
@@ -165,6 +169,7 @@ func files(t *testing.T, dir string) map[string][]byte {
 
 // TestRefusedResumeIsReadOnly checks that a refused resume leaves the run directory unchanged.
 func TestRefusedResumeIsReadOnly(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("long.sh", "#!/bin/sh\nsleep 300 & wait\n")
 	w.run(append(append([]string{}, secondly...), "--deadline", "1s", "--train", "long.sh")...)
@@ -199,6 +204,7 @@ func TestRefusedResumeIsReadOnly(t *testing.T) {
 // TestStateDirectoryRemoved checks that the training's own end is reported if the state directory is removed
 // during the run.
 func TestStateDirectoryRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("vandal.sh", "#!/bin/sh\nsleep 1; rm -rf .optimize/runs; sleep 1\nexit $1\n")
 	for text, want := range map[string]run.Code{"0": run.CodeDone, "7": run.CodeTraining} {

@@ -47,6 +47,7 @@ func (w *world) logs() []string {
 }
 
 func TestParetoOfLogs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	args := append(w.logs(), "--gpu-hour", "2", "--cpu-hour", "0")
 	f := w.front(append(args, "--prefer", "time")...)
@@ -69,6 +70,7 @@ func TestParetoOfLogs(t *testing.T) {
 }
 
 func TestParetoFormats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	args := append([]string{"pareto"}, w.logs()...)
 	for format, want := range map[string]string{"text": "Trade-offs at the chosen point", "csv": "label,name,gpus", "html": "<!DOCTYPE html>", "svg": "<svg ", "markdown": "# Pareto front", "json": `"schema": 1`} {
@@ -88,6 +90,7 @@ func TestParetoFormats(t *testing.T) {
 
 // TestParetoOfARun checks a run, its model, and the run as one measured point among logs.
 func TestParetoOfARun(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("count.py", counting)
@@ -119,6 +122,7 @@ func TestParetoOfARun(t *testing.T) {
 }
 
 func TestParetoRefuses(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	logs := w.logs()
 	w.write("empty.csv", "")

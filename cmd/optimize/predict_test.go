@@ -70,6 +70,7 @@ func (w *world) predicted(args ...string) (runpkg.Code, predicted, string) {
 
 // TestPredictLikeLog checks that a given log is the basis from which the prediction scales.
 func TestPredictLikeLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
 	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--prefer", "cost")
@@ -93,6 +94,7 @@ func TestPredictLikeLog(t *testing.T) {
 
 // TestPredictFromDatabase checks that an imported run is found by its model and dataset.
 func TestPredictFromDatabase(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	db, _, err := history.Open(w.state())
 	if err != nil {
@@ -120,6 +122,7 @@ func TestPredictFromDatabase(t *testing.T) {
 // TestPredictLikeRun checks predictions from a recorded run, on this machine and on machines of the catalogue, then
 // from its script.
 func TestPredictLikeRun(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	script := w.write("train.py", "import csv, os, time\nwith open(os.environ['OPTIMIZER_LOG'], 'w') as f:\n    out = csv.writer(f)\n    out.writerow(['epoch', 'total_epochs', 'epoch_time'])\n"+
@@ -158,6 +161,7 @@ func TestPredictLikeRun(t *testing.T) {
 // TestPredictArchOfLog checks that for a log, whose CPU architecture is unknown, the most common one is assumed with a
 // note.
 func TestPredictArchOfLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("cpu.csv", "epoch,model_name,dataset,data_count,batch_size,gpu_count,cpu_count,epoch_time\n1,mlp,mnist,60000,64,0,4,50\n2,mlp,mnist,60000,64,0,4,51\n3,mlp,mnist,60000,64,0,4,50\n")
 	_, p, errs := w.predicted("--like", "cpu.csv", "--cpus", "4")
@@ -182,6 +186,7 @@ func TestPredictArchOfLog(t *testing.T) {
 // TestPredictLikeUnfinished checks that the error for an unfinished run reports its progress and not that it is
 // unreadable.
 func TestPredictLikeUnfinished(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, err := journal.Create(w.state(), journal.NewRunID(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), "bert"))
 	if err != nil {
@@ -200,6 +205,7 @@ func TestPredictLikeUnfinished(t *testing.T) {
 
 // TestPredictPublished checks that the prediction of a described job is based on published measurements and names them.
 func TestPredictPublished(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100")
 	if code != runpkg.CodeDone || errs != "" {
@@ -223,6 +229,7 @@ func TestPredictPublished(t *testing.T) {
 
 // TestPredictInfeasible checks that infeasible limits are still answered, with their own exit code.
 func TestPredictInfeasible(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 12, 40)
 	code, p, errs := w.predicted("--like", "one.csv", "--gpu", "T4", "--gpus", "1", "--deadline", "1s")
@@ -233,6 +240,7 @@ func TestPredictInfeasible(t *testing.T) {
 
 // TestPredictRefusals checks that refusals are one line with exit code 2 and no standard output.
 func TestPredictRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.epochLog("one.csv", 1, 3, 40)
 	w.write("empty.csv", "epoch,epoch_time\n")
@@ -286,6 +294,7 @@ func TestPredictRefusals(t *testing.T) {
 
 // TestPredictExport: the selected machine becomes a file for another system, with the command after -- or the script.
 func TestPredictExport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("train.py", "import torch\n")
 	job := []string{"predict", "--model", "resnet50", "--dataset", "imagenet", "--epochs", "90", "--batch", "256", "--gpu", "v100"}

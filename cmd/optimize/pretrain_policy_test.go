@@ -13,6 +13,7 @@ import (
 // TestPretrainPlacement checks that a sub-scheduler is trained, described in the documented JSON, and places
 // containers.
 func TestPretrainPlacement(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "placement", "--algorithm", "improved", "--steps", "64", "--output", "m.model", "--curves", "c.csv", "--curves", "c.html", "--json")
 	if code != run.CodeDone {
@@ -37,6 +38,7 @@ func TestPretrainPlacement(t *testing.T) {
 
 // TestPretrainPolicyRefuses checks that options of other environments are rejected before the training starts.
 func TestPretrainPolicyRefuses(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"--env placement --algorithm metis":                      "unknown, nearest known is",
 		"--env placement --algorithm improved --gamma 0.5":       "--gamma cannot be combined with --env placement",
@@ -59,6 +61,7 @@ func TestPretrainPolicyRefuses(t *testing.T) {
 
 // TestPretrainPolicyInputs checks that unreadable input files are usage errors.
 func TestPretrainPolicyInputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("empty", "")
 	w.write("binary", "\x00\xff\x01\xfe\n\x80\x81\n")
@@ -77,6 +80,7 @@ func TestPretrainPolicyInputs(t *testing.T) {
 
 // TestPretrainQueue checks that an agent for queues is trained, resumed and used in a simulation.
 func TestPretrainQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("pretrain", "--env", "queue", "--algorithm", "evolution", "--backfill", "rlscheduler", "--steps", "1", "--procs", "64", "--output", "q.policy")
 	if code != run.CodeDone || !strings.Contains(out, "generated for 64 processors") {

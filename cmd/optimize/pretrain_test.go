@@ -19,6 +19,7 @@ func learn(more ...string) []string {
 
 // TestPretrain checks the agent file, the documented JSON and the curves.
 func TestPretrain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run(learn("--seed", "4", "--output", "a.bin", "--curves", "c.csv", "--curves", "c.html", "--json")...)
 	if code != run.CodeDone {
@@ -56,6 +57,7 @@ func TestPretrain(t *testing.T) {
 
 // TestPretrainProcess trains in an environment of the user through the Python adapter, and reports its failure.
 func TestPretrainProcess(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 is not installed")
 	}
@@ -98,6 +100,7 @@ environment.serve(Line(), state=1, actions=2, objectives=["gain", "time"])
 // TestPretrainInterrupted checks that an interrupt saves and prints the command that continues, and that this command
 // works.
 func TestPretrainInterrupted(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]struct {
 		signal os.Signal
 		code   run.Code
@@ -130,6 +133,7 @@ func TestPretrainInterrupted(t *testing.T) {
 }
 
 func TestPretrainBadInput(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("text.agent", "not an agent")
 	w.write("deep-sea-treasure-envelope.agent", "keep me")

@@ -36,6 +36,7 @@ ours,node-8,L4,2,24,32,128,0,2026-07-01,contract
 `
 
 func TestPricesFitTheScreen(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for width, wants := range map[int][]string{0: {"dated", "days"}, 100: {"dated", "days"}, 96: {"days"}, 80: {"spot/h"}} {
 		code, out, errs := w.prices(width, "list")
@@ -72,6 +73,7 @@ aws:p4de.24xlarge  8×A100 80GB (80)    96  1152  27.45    3.431          2026-0
 }
 
 func TestPricesFormats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	_, out, _ := w.prices(0, "list", "--json", "--spot", "--min-gpus", "8", "--max-hourly", "9.83", "--min-memory", "1000")
 	var got struct {
@@ -128,6 +130,7 @@ func TestPricesFormats(t *testing.T) {
 }
 
 func TestImportedPricesCount(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	list := w.write("own.csv", ownPrices)
 	_, dry, _ := w.prices(0, "import", "--dry-run", list)
@@ -181,6 +184,7 @@ func TestImportedPricesCount(t *testing.T) {
 
 // TestPricesRefuse checks that every refusal is one line with exit code 2.
 func TestPricesRefuse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	undated := w.write("undated.csv", "provider,instance_type,vcpus,memory_gib,ondemand_usd_per_hour\naws,x,2,4,0.1\n")
 	foreign := w.write("foreign.csv", "a,b\n1,2\n")

@@ -28,6 +28,7 @@ var quick = []string{"--precision", "100%", "--max-foreign", "100%"}
 
 // Two programs are measured, the table is taken by simulate placement, and a placement is run for real.
 func TestProfileColocateAndPlace(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("apps.yaml", profileSpec)
 	colocate := func(args ...string) string {
@@ -86,6 +87,7 @@ func TestProfileColocateAndPlace(t *testing.T) {
 }
 
 func TestProfileInterrupted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("apps.yaml", profileSpec)
 	w.signals <- os.Interrupt
@@ -97,6 +99,7 @@ func TestProfileInterrupted(t *testing.T) {
 
 // A share of the patterns is tried on a complete table without measuring.
 func TestProfileReplay(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("apps.yaml", profileSpec)
 	head := "n_web,n_batch,cycles,foreign,steal,flags"
@@ -119,6 +122,7 @@ func TestProfileReplay(t *testing.T) {
 }
 
 func TestProfileRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("apps.yaml", profileSpec)
 	w.write("bad.yaml", "apps:\n- name: a\n  comand: x\n")

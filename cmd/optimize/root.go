@@ -12,10 +12,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/cluster"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cmd/optimize/internal/predict"
-	"trainopt/cmd/optimize/internal/profile"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
 	"trainopt/internal/suggest"
@@ -162,32 +160,30 @@ cost, selects an allocation by preference, enforces the deadline and the budget,
 	root.Flags().StringArray("train", nil, "run the training `SCRIPT`; `optimize train --help` lists all flags")
 	cli.AddSettings(root.Flags(), map[string]string{"deadline": "", "budget": "", "prefer": ""})
 	root.Flags().Bool("dry-run", false, "plan only")
-	help.GroupFlags(root.Flags(), "Main flags of --train", "train", "deadline", "budget", "prefer", "dry-run")
+	cli.GroupFlags(root.Flags(), "Main flags of --train", "train", "deadline", "budget", "prefer", "dry-run")
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return e.CheckFlags() }
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return cli.Usage(explainFlag(cmd, err)) })
-	root.AddGroup(help.Groups...)
+	root.AddGroup(cli.CommandGroups...)
 	root.AddCommand(runs.Commands(e)...)
 	root.AddCommand(predict.Commands(e)...)
-	root.AddCommand(profile.Commands(e)...)
 	root.AddCommand(simulate.Commands(e)...)
-	root.AddCommand(cluster.Command(e))
 	root.AddCommand(doctorCommand(e), cli.ConfigCommand(e), cli.InitCommand(e), versionCommand(e), manCommand(e))
 	root.AddCommand(topics()...)
 	addShellCommands(root)
 	for _, cmd := range root.Commands() {
 		wrapArgs(cmd)
 	}
-	help.Install(root, e.Columns)
+	cli.InstallHelp(root, e.Columns)
 	if completing(e.Args) { // the texts of all flags are searched for their values
-		help.Complete(root, completions(e))
+		cli.Complete(root, completions(e))
 	}
 	return root
 }
 
 // addShellCommands adds the commands that cobra provides: completion and help.
 func addShellCommands(root *cobra.Command) {
-	root.SetCompletionCommandGroupID(help.Setup)
-	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "Show the help of a command or a topic", GroupID: help.Setup,
+	root.SetCompletionCommandGroupID(cli.Setup)
+	root.SetHelpCommand(&cobra.Command{Use: "help [COMMAND|TOPIC]", Short: "Show the help of a command or a topic", GroupID: cli.Setup,
 		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			named, _, err := root.Find(args)
 			if err != nil {
@@ -302,7 +298,7 @@ func explainFlag(cmd *cobra.Command, err error) error {
 
 func doctorCommand(e *cli.Env) *cobra.Command {
 	var o cli.Options
-	cmd := &cobra.Command{Use: "doctor", GroupID: help.Setup, Short: "Check this machine, or an engine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "doctor", GroupID: cli.Setup, Short: "Check this machine, or an engine: hardware, limits, missing dependencies and their impact", Args: cobra.NoArgs,
 		Example: `  optimize doctor
   optimize doctor --engine slurm --engine-arg=--partition=gpu    # also run a test job there`,
 		RunE: func(*cobra.Command, []string) error { return doctor(o) }}

@@ -10,11 +10,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/run"
 )
 
 func TestRewriteArgs(t *testing.T) {
+	t.Parallel()
 	for in, want := range map[string]string{
 		"--train a.py":                  "train --train a.py",
 		"--budget 5 --train a.py":       "train --budget 5 --train a.py",
@@ -40,6 +41,7 @@ func TestRewriteArgs(t *testing.T) {
 
 // TestUnknownCommands checks that the error is one line that names the nearest command or how to list the commands.
 func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
 	for args, want := range map[string]string{
 		"predct":       "unknown command \"predct\": nearest known is `optimize predict`",
 		"runs lst":     "unknown command \"lst\" of `optimize runs`: nearest known is `optimize runs list`",
@@ -58,6 +60,7 @@ func TestUnknownCommands(t *testing.T) {
 // TestSeveralScripts checks that scripts run in sequence with one summary, and that the exit code is the first nonzero
 // one.
 func TestSeveralScripts(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	w.write("good.py", "print('Epoch 1/1')\n")
@@ -73,8 +76,9 @@ func TestSeveralScripts(t *testing.T) {
 
 // TestFlagsHaveOneMeaning checks that a name of a flag stands for values of one kind in all commands.
 func TestFlagsHaveOneMeaning(t *testing.T) {
+	t.Parallel()
 	kind := func(f *pflag.Flag) string {
-		name := help.Metavariable(f)
+		name := cli.Metavariable(f)
 		switch {
 		case f.Value.Type() == "bool":
 			return "bool"
@@ -103,6 +107,7 @@ func TestFlagsHaveOneMeaning(t *testing.T) {
 
 // TestFormerFlags checks that former names of flags are accepted, and that the help shows the current ones only.
 func TestFormerFlags(t *testing.T) {
+	t.Parallel()
 	for line, name := range map[string]string{
 		"simulate rounds --policies": "list-policies", "simulate rounds --rate=1": "arrival-rate", "simulate rounds --jobs=x": "jobs-out",
 		"simulate queue --jobs=x": "jobs-out", "simulate queue --jobs_count=3": "job-count", "simulate queue --agent=ppo": "algorithm",

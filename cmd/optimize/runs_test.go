@@ -66,6 +66,7 @@ const smallLog = "epoch,epoch_time,total_epochs,train_loss\n1,9,3,0.9\n2,5,3,0.5
 
 // TestRunsExport checks the selection of rows, the formats and the destinations.
 func TestRunsExport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	old, young := w.past("resnet50", 1), w.past("bert", 2)
 	w.write("log.csv", smallLog)
@@ -121,6 +122,7 @@ func TestRunsExport(t *testing.T) {
 
 // TestRunsRefusals checks that refusals are one line with the exit code of a usage error.
 func TestRunsRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("log.csv", smallLog)
 	w.write("empty.csv", "")
@@ -152,6 +154,7 @@ func TestRunsRefusals(t *testing.T) {
 
 // TestParquetToATerminal checks that Parquet output to a terminal is refused with a hint.
 func TestParquetToATerminal(t *testing.T) {
+	t.Parallel()
 	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
 	if err != nil {
 		t.Skipf("no terminal to be had: %v", err)
@@ -168,6 +171,7 @@ func TestParquetToATerminal(t *testing.T) {
 // TestRunsImport checks the reported counts, that a repeated import changes nothing, that flags replace values missing
 // in a log, and that a bad log does not prevent the import of the others.
 func TestRunsImport(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("log.csv", smallLog)
 	w.write("copy of it.csv", smallLog)
@@ -214,6 +218,7 @@ func TestRunsImport(t *testing.T) {
 // TestRunsSayAltered requires that a number edited in run.json is pointed out by list and report, and refused by
 // what computes with it.
 func TestRunsSayAltered(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.past("a", 1)
 	path := filepath.Join(w.state(), "runs", id, journal.RecordFile)
@@ -240,6 +245,7 @@ func TestRunsSayAltered(t *testing.T) {
 // TestRunsListFits checks that the list fits a terminal for long names and many limits, with complete run ids, and that
 // a stopped run has met no limit.
 func TestRunsListFits(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	short := w.past("a", 1)
 	if _, out, _ := w.run("runs"); !strings.Contains(out, short) {
@@ -292,6 +298,7 @@ func TestRunsListFits(t *testing.T) {
 // TestRunsImportOfWhatIsNoLog checks that a file that is missing, empty, a directory or not a training log is a usage
 // error.
 func TestRunsImportOfWhatIsNoLog(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("empty.csv", "")
 	w.write("binary.csv", "\x00\xff\x01\xfe\n\x80\x81\n")
@@ -311,6 +318,7 @@ func TestRunsImportOfWhatIsNoLog(t *testing.T) {
 
 // TestRunsRemoveForgets checks that removed runs disappear from the history too.
 func TestRunsRemoveForgets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	gone, stays := w.past("a", 1), w.past("b", 2)
 	if n := len(w.table("runs", "export")); n != 4 {
@@ -332,6 +340,7 @@ func TestRunsRemoveForgets(t *testing.T) {
 
 // TestExportMakesNoStateDirectory checks that an export from a missing state directory does not create it.
 func TestExportMakesNoStateDirectory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if rows := w.table("runs", "export"); len(rows) != 0 {
 		t.Errorf("%v", rows)

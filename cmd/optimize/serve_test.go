@@ -80,6 +80,7 @@ func (s *served) post(path, body string) (int, map[string]any) {
 // TestServeStopsAndResumes stops and resumes a run from the page: the job continues from its checkpoint, under an agent
 // that the page has started.
 func TestServeStopsAndResumes(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	agent := w.agent("--train", w.write("count.py", counting), "--epochs", "2000", "--cpus", "1", "--quiet")
@@ -120,6 +121,7 @@ func TestServeStopsAndResumes(t *testing.T) {
 
 // TestTrainServe follows a training on the page that its own agent serves.
 func TestTrainServe(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	cmd := exec.Command(os.Args[0], "--train", w.write("count.py", counting), "--epochs", "400", "--cpus", "1", "--serve=127.0.0.1:0")
@@ -159,6 +161,7 @@ func TestTrainServe(t *testing.T) {
 }
 
 func TestServeRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	taken := w.serve()
 	address := strings.TrimSuffix(strings.TrimPrefix(taken.URL, "http://"), "/")
@@ -191,6 +194,7 @@ func TestServeRefusals(t *testing.T) {
 
 // TestPrivatePage checks that --private closes reading, and that the printed link opens it.
 func TestPrivatePage(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	s := w.serve("--private")
 	client := http.Client{Timeout: time.Minute, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}

@@ -52,6 +52,7 @@ func (w *world) place(args ...string) placed {
 // TestSimulatePlacementJSON checks that without any file the first batch of Metis is placed with the throughput proved
 // to be optimal.
 func TestSimulatePlacementJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.place()
 	if p.Schema != 1 || p.Engine != "placement" || p.Method != "exact" || len(p.Placement) != 81 || len(p.Placement[0]) != 7 || p.Warnings == nil {
@@ -82,6 +83,7 @@ func TestSimulatePlacementJSON(t *testing.T) {
 var solved = regexp.MustCompile(`"(solve_s|seconds)": [^,\n]*`)
 
 func TestSimulatePlacementFormats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	base := []string{"simulate", "placement", "--counts", "2,2,2,2,2,2,2", "--nodes", "6", "--method", "metis", "--episodes", "40", "--seed", "5"}
 	for file, want := range map[string]string{"r.html": "<figcaption>Learning</figcaption>", "r.csv": "node,type,containers", "r.json": `"schema": 1`, "r.txt": "seed 5"} {
@@ -107,6 +109,7 @@ func TestSimulatePlacementFormats(t *testing.T) {
 
 // TestSimulatePlacementAims checks the effects of objectives and limits.
 func TestSimulatePlacementAims(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	rps := w.place()
 	packed := w.place("--objective", "vacant")
@@ -131,6 +134,7 @@ func TestSimulatePlacementAims(t *testing.T) {
 // TestSimulatePlacementNodeTypes checks that fast nodes get the containers with the largest gain and that cost is
 // respected.
 func TestSimulatePlacementNodeTypes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("nodes.csv", "name,count,speed,cost,capacity\nfast,3,2,5,8\nslow,6,,1,4\n")
 	p := w.place("--node-types", "nodes.csv", "--counts", "2,2,2,2,2,2,2")
@@ -147,6 +151,7 @@ func TestSimulatePlacementNodeTypes(t *testing.T) {
 
 // TestSimulatePlacementData checks that tables, samples, load and constraints are read from files.
 func TestSimulatePlacementData(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	table := "n_web,n_db,rps_web,rps_db\n1,0,1,\n0,1,,1\n2,0,0.4,\n1,1,1.5,0.9\n0,2,,0.5\n"
 	w.write("table.csv", table)
@@ -182,6 +187,7 @@ func TestSimulatePlacementData(t *testing.T) {
 // TestSimulatePlacementArrivals checks that containers depart in order of arrival and that refused containers are
 // counted.
 func TestSimulatePlacementArrivals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("events.csv", "app,change\nredis,+3\nmms,1\nredis,-2\nisr,+20\nisr,−1\nchecksum,-1\n")
 	p := w.place("--arrivals", "events.csv", "--nodes", "2", "--migrate", "2")
@@ -199,6 +205,7 @@ func TestSimulatePlacementArrivals(t *testing.T) {
 }
 
 func TestSimulatePlacementRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("table.csv", "n_web,n_db,rps_web,rps_db\n1,0,1,\n0,1,,1\n")
 	w.write("missing.csv", "n_web,n_db,rps_web,rps_db\n1,0,1,\n1,1,1,1\n")

@@ -10,6 +10,7 @@ import (
 // TestSimulatePlacementZones checks that george keeps apps on the first nodes, within the budget, and separates
 // containers of the same app.
 func TestSimulatePlacementZones(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	p := w.place("--method", "george", "--nodes", "10", "--counts", "3,3,3,0,0,0,0", "--zones", "mms=0.8", "--zone-budget", "0", "--apart", "--episodes", "400")
 	for n, node := range p.Placement {

@@ -31,6 +31,7 @@ const tinyOptions = `{"seed": 19021285, "platform_file_path": "learning", "workl
 	"agent": {"type": "LEARNING", "run": "train", "hidden": 16, "lr": 0.005}}}`
 
 func TestSimulateQueueJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
 	code, out, errs := w.run("simulate", "queue", "--trace", "jobs.swf", "--policy", "fcfs", "--backfill", "none", "--json", "--jobs", "jobs.csv", "--batsim-out", "b")
@@ -86,6 +87,7 @@ func TestSimulateQueueJSON(t *testing.T) {
 // TestSimulateQueueAlone checks that the command works without files, that no line is wider than 100 columns, and that
 // the same seed gives identical output.
 func TestSimulateQueueAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "queue")
 	if code != run.CodeDone || errs != "" || !strings.Contains(out, "1000 jobs of Lublin's model") || !strings.Contains(out, "all ended") {
@@ -119,6 +121,7 @@ func TestSimulateQueueAlone(t *testing.T) {
 
 // TestSimulateQueuePublished checks that a sequence of RLScheduler's evaluation gives the result of its own simulator.
 func TestSimulateQueuePublished(t *testing.T) {
+	t.Parallel()
 	const path = "../../../shared/data/swf/lublin_256.swf.gz"
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -159,6 +162,7 @@ func TestSimulateQueuePublished(t *testing.T) {
 
 // TestSimulateQueueLaunch checks options of HDeepRM with runs, logs and policy files, including their former names.
 func TestSimulateQueueLaunch(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("w.json", tinyBatsim)
 	w.write("options.json", tinyOptions)
@@ -190,6 +194,7 @@ func TestSimulateQueueLaunch(t *testing.T) {
 }
 
 func TestSimulateQueueRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
 	w.write("nosize.swf", strings.Replace(tinySWF, "; MaxProcs: 4\n", "", 1))
@@ -268,6 +273,7 @@ func TestSimulateQueueRefusals(t *testing.T) {
 }
 
 func TestSimulateQueueInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, args := range [][]string{{"--job-count", "3000", "--policy", "rollout", "--json"}, {"--platform", "gaia", "--job-count", "20000", "--json"},
 		{"--platform", "mini", "--agent", "reinforce", "--runs", "100000", "--json"}} {
 		w := newWorld(t)
@@ -283,6 +289,7 @@ func TestSimulateQueueInterrupted(t *testing.T) {
 }
 
 func TestCompareQueue(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("compare", "queue", "--policies", "fcfs,saf", "--backfill", "none,easy", "--job-count", "100", "--seeds", "0:5", "--front", "--json", "--jobs-out", "all.csv")
 	if code != run.CodeDone || errs != "" {
@@ -323,6 +330,7 @@ func TestCompareQueue(t *testing.T) {
 
 // TestCompareQueueMetrics checks the comparison of two schedules written by simulations.
 func TestCompareQueueMetrics(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.swf", tinySWF)
 	for _, p := range []string{"fcfs", "sjf"} {
@@ -342,6 +350,7 @@ func TestCompareQueueMetrics(t *testing.T) {
 // TestSimulateQueueOverASocket checks that a simulation split into decisions and simulator over a socket equals that of
 // one process.
 func TestSimulateQueueOverASocket(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Skip("no sockets here")
@@ -370,6 +379,7 @@ func TestSimulateQueueOverASocket(t *testing.T) {
 }
 
 func TestSimulateQueueWritesFiles(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, first, errs := w.run("simulate", "queue", "--platform", "mini", "--job-count", "40", "--window", "10:20", "--json",
 		"--platform-out", "p.xml", "--workload-out", "w.json")
@@ -415,6 +425,7 @@ func TestSimulateQueueWritesFiles(t *testing.T) {
 
 // TestSimulateQueueSaysWhichFlag checks that user errors are reported with the flag before anything runs.
 func TestSimulateQueueSaysWhichFlag(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("empty.json", "")
 	w.write("broken.policy", "no policy")
@@ -454,6 +465,7 @@ func TestSimulateQueueSaysWhichFlag(t *testing.T) {
 
 // TestSimulateQueueDamagedOnPlatform checks damaged traces on platforms.
 func TestSimulateQueueDamagedOnPlatform(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.swf", "; MaxProcs: 4\n1 0 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n2 zzz\n3 50 -1 100 2 -1 9 2 100 9 1 1 1 -1 -1 -1 -1 -1\n")
 	code, out, errs := w.run("simulate", "queue", "--platform", "mini", "--trace", "jobs.swf")

@@ -53,6 +53,7 @@ func hourlyTrace(bits string) string {
 
 // TestSimulateSpotByHand checks a case computed by hand: 4 hours of work in 8, with capacity in hours 2, 3 and 4.
 func TestSimulateSpotByHand(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("one.json", hourlyTrace("00111000"))
 	args := []string{"--trace", "one.json", "--work", "4h", "--deadline", "8h", "--changeover", "0", "--spot-usd-hour", "1", "--on-demand-usd-hour", "3"}
@@ -82,6 +83,7 @@ func TestSimulateSpotByHand(t *testing.T) {
 }
 
 func TestSimulateSpotDefaults(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	a := w.spot("--seed", "3")
 	if a.Dated != "2025-03-07" || !strings.Contains(a.Prices, "aws:p3.2xlarge") || a.Missed || a.Optimum == nil || a.Cost < *a.Optimum || a.Cost > 1.2*a.Alone ||
@@ -111,6 +113,7 @@ func TestSimulateSpotDefaults(t *testing.T) {
 }
 
 func TestSimulateSpotRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("one.json", hourlyTrace("0011"))
 	w.write("fast.json", `{"metadata":{"gap_seconds":60},"data":[1,0]}`)

@@ -19,6 +19,7 @@ const tinyTrace = "ResNet-18 (batch size 64)\tpython3 main.py\timage_classificat
 	"A3C\tpython3 main.py\trl\t--max-steps\t0\t20000\t1\t5\t-1\t4000\n"
 
 func TestSimulateRoundsJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	code, out, errs := w.run("simulate", "rounds", "--trace", "jobs.trace", "--cluster", "v100=2,k80=2", "--policy", "fifo_perf", "--json", "--jobs", "jobs.csv")
@@ -57,6 +58,7 @@ func TestSimulateRoundsJSON(t *testing.T) {
 // TestSimulateRoundsAlone checks that the command works without files and that a published run reproduces the published
 // result.
 func TestSimulateRoundsAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--policy", "fifo_perf", "--compat")
 	if code != run.CodeDone || errs != "" {
@@ -78,6 +80,7 @@ func TestSimulateRoundsAlone(t *testing.T) {
 var realTime = regexp.MustCompile(`"(wall_s|policy_s)": [^,\n]*`)
 
 func TestSimulateRoundsFormats(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	base := []string{"simulate", "rounds", "--static", "8", "--generate", "multi", "--cluster", "v100=8,p100=8", "--policy", "gandiva", "--slos", "--seed", "3"}
 	for file, want := range map[string]string{"r.html": "<!DOCTYPE html>", "r.csv": "id,arrival_s,jct_s", "r.json": `"schema": 1`, "r.txt": "deadlines missed"} {
@@ -97,6 +100,7 @@ func TestSimulateRoundsFormats(t *testing.T) {
 }
 
 func TestSimulateRoundsRefusals(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.trace", tinyTrace)
 	w.write("strange.trace", strings.Replace(tinyTrace, "A3C", "Nobody knows", 1))
@@ -160,6 +164,7 @@ func TestSimulateRoundsRefusals(t *testing.T) {
 
 // TestSimulateRoundsNotStable checks that an overloaded cluster ends the run with the evidence and the partial results.
 func TestSimulateRoundsNotStable(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	code, out, errs := w.run("simulate", "rounds", "--arrival-rate", "2", "--cluster", "k80=1", "--policy", "fifo_perf", "--backlog", "5", "--compat")
 	if code != run.CodeOurs || !strings.Contains(errs, "not stable") || strings.Count(errs, "\n") != 1 || !strings.Contains(out, "note: not stable") {
@@ -168,6 +173,7 @@ func TestSimulateRoundsNotStable(t *testing.T) {
 }
 
 func TestSimulateRoundsInterrupted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.signals <- os.Interrupt
 	code, out, errs := w.run("simulate", "rounds", "--arrival-rate", "4", "--window", "400000:500000", "--policy", "fifo_perf", "--compat", "--json")
@@ -182,6 +188,7 @@ func TestSimulateRoundsInterrupted(t *testing.T) {
 
 // TestSimulateRoundsPolicies checks that every policy is listed with a description of one or two lines.
 func TestSimulateRoundsPolicies(t *testing.T) {
+	t.Parallel()
 	code, out, errs := newWorld(t).run("simulate", "rounds", "--policies")
 	if code != run.CodeDone || errs != "" {
 		t.Fatalf("exit %d: %s", code, errs)
@@ -200,6 +207,7 @@ func TestSimulateRoundsPolicies(t *testing.T) {
 
 // TestSimulateTraceOfUnknownKinds checks that jobs of unmeasured types are refused, or run with drawn types and a note.
 func TestSimulateTraceOfUnknownKinds(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("jobs.csv", "id,type,arrival_s,gpus,steps,seconds\n0,Llama-7B,0,1,,3600\n1,Llama-7B,60,2,,7200\n")
 	if code, _, errs := w.run("simulate", "rounds", "--trace", "jobs.csv", "--policy", "srtf"); code != run.CodeUsage || !strings.Contains(errs, "Llama-7B") {

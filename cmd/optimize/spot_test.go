@@ -18,6 +18,7 @@ import (
 // TestReclaimedMachine: the metadata service announces the end of the machine during a training. The training saves, the
 // run ends with the code for another attempt, and the same command continues it from the checkpoint.
 func TestReclaimedMachine(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	w.write("train.py", paced)
@@ -54,6 +55,7 @@ func TestReclaimedMachine(t *testing.T) {
 
 // TestSpotNoticeRefused: values of --spot-notice that cannot be used.
 func TestSpotNoticeRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("train.py", "print(1)")
 	for name, args := range map[string][]string{
@@ -70,6 +72,7 @@ func TestSpotNoticeRefused(t *testing.T) {
 // capacity and another one while it waits. No work beyond a checkpoint is lost, the deadline is met, and the cost of the
 // run is that of its stretches at their prices.
 func TestSpotTrace(t *testing.T) {
+	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
 	examples, err := filepath.Abs("../../examples")
@@ -134,6 +137,7 @@ func epochsIn(w *world) int {
 
 // TestSpotRefused: offers that cannot be used.
 func TestSpotRefused(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("train.py", "print(1)")
 	w.write("trace.json", `{"metadata":{"gap_seconds":2},"data":[1,0]}`)

@@ -89,6 +89,10 @@ func TestSupervisionIsSmall(t *testing.T) {
 	}
 	w := newWorld(t)
 	agent := w.agent("--train", w.write("count.py", counting), "--epochs", "100000", "--quiet", "--planner", "static")
+	t.Cleanup(func() { // the job ends before its directory is removed
+		_ = agent.Process.Signal(os.Interrupt)
+		_ = agent.Wait()
+	})
 	var small, big footprint
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
 		var err1, err2 error

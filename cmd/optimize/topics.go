@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/journal"
@@ -61,8 +61,8 @@ func exitCodes() string {
 }
 
 // completions returns the values that a shell completes, by metavariable.
-func completions(e *cli.Env) map[string]help.Source {
-	offers := func(name func(cost.Offer) string) help.Source {
+func completions(e *cli.Env) map[string]cli.Completions {
+	offers := func(name func(cost.Offer) string) cli.Completions {
 		return func() []string {
 			catalogue, err := cost.OpenCatalogue(e.PriceDirs()...)
 			if err != nil && catalogue == nil {
@@ -80,7 +80,7 @@ func completions(e *cli.Env) map[string]help.Source {
 		}
 	}
 	cloud := offers(func(o cost.Offer) string { return o.Cloud })
-	return map[string]help.Source{
+	return map[string]cli.Completions{
 		"RUN": func() []string {
 			entries, _ := journal.List(e.State())
 			out := []string{"latest\tthe newest run"}

@@ -14,6 +14,7 @@ import (
 
 // TestExportToTrackers: runs are exported and imported again; wrong combinations of flags are refused.
 func TestExportToTrackers(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := w.past("net", 1)
 	w.past("net", 2)
@@ -52,6 +53,7 @@ func TestExportToTrackers(t *testing.T) {
 
 // TestImportStore: a store is imported run by run; runs in it without a training row are noted.
 func TestImportStore(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	for name, text := range map[string]string{"mlruns/1/meta.yaml": "name: x\n", "mlruns/1/a/meta.yaml": "start_time: 1795000000000\n", "mlruns/1/a/metrics/loss": "1795000001000 1 1\n1795000002000 0.5 2\n",
 		"mlruns/1/b/meta.yaml": "\n", "mlruns/1/b/metrics/other": "1 1 1\n"} {
@@ -71,6 +73,7 @@ func TestImportStore(t *testing.T) {
 
 // TestImportMLflowDatabase imports the runs of an SQLite store of MLflow, under names in the store.
 func TestImportMLflowDatabase(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	db, err := sql.Open("sqlite", filepath.Join(w.dir, "mlflow.db"))
 	if err != nil {
@@ -119,6 +122,7 @@ func TestImportMLflowDatabase(t *testing.T) {
 
 // TestResultsAreJSON checks that lists and one-line results are a JSON object with a schema number.
 func TestResultsAreJSON(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	past := w.past("digits", 1)
 	for line, key := range map[string]string{

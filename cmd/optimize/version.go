@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/internal/regular"
 )
 
@@ -73,7 +73,7 @@ func (b build) String() string {
 func programVersion() string { return currentBuild().String() }
 
 func versionCommand(e *cli.Env) *cobra.Command {
-	return &cobra.Command{Use: "version", Short: "Show the version", GroupID: help.Setup, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
+	return &cobra.Command{Use: "version", Short: "Show the version", GroupID: cli.Setup, Args: cobra.NoArgs, RunE: func(*cobra.Command, []string) error {
 		b := currentBuild()
 		if e.JSON {
 			known := func(text string) any {
@@ -91,13 +91,13 @@ func versionCommand(e *cli.Env) *cobra.Command {
 
 // manCommand returns the command that writes the manual pages.
 func manCommand(e *cli.Env) *cobra.Command {
-	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages of all commands to DIR/man1", GroupID: help.Setup, Args: cobra.ExactArgs(1),
+	return &cobra.Command{Use: "man DIR", Short: "Write the manual pages of all commands to DIR/man1", GroupID: cli.Setup, Args: cobra.ExactArgs(1),
 		Example: `  optimize man ~/.local/share/man    # then: man optimize-train`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			b := currentBuild()
 			date, _, _ := strings.Cut(b.Date, "T")
-			pages := help.Pages(cmd.Root(), date, b.Version)
-			dir := help.PageDir(e.Path(args[0]))
+			pages := cli.ManPages(cmd.Root(), date, b.Version)
+			dir := cli.PageDir(e.Path(args[0]))
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("write manual pages: %w", err)
 			}

@@ -13,6 +13,7 @@ import (
 // TestWrongInputs checks that every wrong input is refused with its exit code, nothing on standard output, and one line on
 // standard error that names what is wrong and what to do. Without, a text is that the line must not contain.
 func TestWrongInputs(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.write("t.py", "print('Epoch 1/1')\n")
 	w.write("junk.csv", "a,b\n1,2\n")

@@ -3,7 +3,8 @@
 // bits on any number of cores. The arithmetic of the processor determines the bits (see current).
 //
 // It is not a general tool for automatic differentiation: one type of network, trained on one core. The
-// tests build the same networks as Gorgonia graphs and verify that both agree.
+// tests build the same networks as Gorgonia graphs and verify that both agree. Learner and Evolver train policies over
+// such networks for scalar rewards.
 //
 // Example, one step of regression:
 //

@@ -9,7 +9,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
@@ -55,9 +55,9 @@ func New(o Options) *Analyzer {
 }
 
 // AddLog reads a training log of any framework and adds its trainings; a log read twice counts once. The error is
-// that of logs.Read, or reports a log without usable rows; nothing is added on an error.
-func (a *Analyzer) AddLog(path string, o logs.Options) error {
-	log, err := logs.Read(path, o)
+// that of history.ReadLog, or reports a log without usable rows; nothing is added on an error.
+func (a *Analyzer) AddLog(path string, o history.LogOptions) error {
+	log, err := history.ReadLog(path, o)
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/page"
 )
 
 // bestConfig is the best configuration for the same work, by one measure.
@@ -21,9 +22,9 @@ type bestConfig struct {
 	Configs int `json:"configs"`
 	// ThanMedianPct and ThanSecondPct are the advantage over the median and over the second best, in percent of
 	// those; unknown when only one configuration is comparable.
-	ThanMedianPct jsonNumber `json:"better_than_median_pct"`
-	ThanSecondPct jsonNumber `json:"better_than_second_pct"`
-	Second        string     `json:"second"`
+	ThanMedianPct page.Number `json:"better_than_median_pct"`
+	ThanSecondPct page.Number `json:"better_than_second_pct"`
+	Second        string      `json:"second"`
 	// Distinct reports whether the 90 % interval of the ratio to the second excludes 1; nil unless both consist of
 	// several runs.
 	Distinct *bool `json:"distinct"`
@@ -31,17 +32,17 @@ type bestConfig struct {
 
 // configRecord is the JSON format of a configuration.
 type configRecord struct {
-	GPU       string     `json:"gpu"`
-	GPUs      jsonNumber `json:"gpus"`
-	Nodes     jsonNumber `json:"nodes"`
-	CPUs      jsonNumber `json:"cpus"`
-	MemoryGiB jsonNumber `json:"memory_gib"`
-	BatchSize jsonNumber `json:"batch_size"`
-	Machine   string     `json:"machine"`
+	GPU       string      `json:"gpu"`
+	GPUs      page.Number `json:"gpus"`
+	Nodes     page.Number `json:"nodes"`
+	CPUs      page.Number `json:"cpus"`
+	MemoryGiB page.Number `json:"memory_gib"`
+	BatchSize page.Number `json:"batch_size"`
+	Machine   string      `json:"machine"`
 }
 
 func recordOf(c history.Config) configRecord {
-	return configRecord{c.GPU, jsonNumber(c.GPUs), jsonNumber(positive(float64(c.Nodes))), jsonNumber(c.CPUs), jsonNumber(c.MemoryGiB), jsonNumber(c.Batch), c.Machine}
+	return configRecord{c.GPU, page.Number(c.GPUs), page.Number(positive(float64(c.Nodes))), page.Number(c.CPUs), page.Number(c.MemoryGiB), page.Number(c.Batch), c.Machine}
 }
 
 // criterion is a measure of the best configuration.
@@ -134,7 +135,7 @@ func armsOf(runs []measured, c criterion) []arm {
 func winner(arms []arm, better float64) bestConfig {
 	first := arms[0]
 	b := bestConfig{Config: configWords(first.on), On: recordOf(first.on), Value: first.value, RunIDs: first.ids, Configs: len(arms),
-		ThanMedianPct: jsonNumber(unknown()), ThanSecondPct: jsonNumber(unknown())}
+		ThanMedianPct: page.Number(unknown()), ThanSecondPct: page.Number(unknown())}
 	if len(arms) < 2 {
 		return b
 	}
@@ -142,7 +143,7 @@ func winner(arms []arm, better float64) bestConfig {
 	for _, a := range arms {
 		values = append(values, float64(a.value.Mean))
 	}
-	than := func(v float64) jsonNumber { return jsonNumber(100 * better * (float64(first.value.Mean)/v - 1)) }
+	than := func(v float64) page.Number { return page.Number(100 * better * (float64(first.value.Mean)/v - 1)) }
 	second := arms[1]
 	b.ThanMedianPct, b.ThanSecondPct, b.Second = than(stat.Median(knownOf(values))), than(float64(second.value.Mean)), configWords(second.on)
 	if r := first.value.over(second.value); r.Lo.Known() {

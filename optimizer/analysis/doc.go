@@ -7,12 +7,20 @@
 // and, for several runs, an interval. A missing measurement is unknown (NaN, null, "no data"), never 0. The package
 // predicts nothing and assumes no prices: a run without a price is unpriced.
 //
-// It contains no database, reads no run directory (packages history and logs do) and makes no decisions.
+// A [Front] presents the Pareto front of (time, cost, resource use) of one training, the point that a preference selects,
+// and the trade-offs from that point. Points come from a recorded run (its candidates), from a new prediction by a run's
+// performance model, or from finished runs and training logs, with one measured point each.
+//
+// The package contains no database and makes no decisions for a job: package plan does.
 //
 // Example:
 //
 //	a := analysis.New(analysis.Options{})
-//	err := a.AddLog("log-cifar10-resnet50.csv", logs.Options{})
+//	err := a.AddLog("log-cifar10-resnet50.csv", history.LogOptions{})
 //	a.AddEntries(entries) // of the runs database
 //	err = analysis.Render(os.Stdout, a.Analyze(), "text")
+//
+//	points, err := analysis.FromRun(dir)
+//	f, err := analysis.ChooseFront(points, preference)
+//	err = analysis.RenderFront(os.Stdout, f, "text", 80)
 package analysis

@@ -10,6 +10,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/engine/slurm"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
 
@@ -200,9 +201,9 @@ func (l *life) unused(usd, share float64) float64 {
 
 // request returns what the life held.
 func (l *life) request() jobAllocation {
-	r := jobAllocation{Nodes: int(l.nodes), CPUs: number(l.cpus), GPUs: number(l.gpus), GPUType: l.gpuType, MemoryGiB: number(l.nodeGiB), LimitS: number(math.NaN()), tasks: 1}
+	r := jobAllocation{Nodes: int(l.nodes), CPUs: page.Number(l.cpus), GPUs: page.Number(l.gpus), GPUType: l.gpuType, MemoryGiB: page.Number(l.nodeGiB), LimitS: page.Number(math.NaN()), tasks: 1}
 	if l.job.Limit != nil {
-		r.LimitS = number(l.job.Limit.Seconds())
+		r.LimitS = page.Number(l.job.Limit.Seconds())
 	}
 	for i := range l.job.Steps {
 		if s := &l.job.Steps[i]; s.Name != "extern" {

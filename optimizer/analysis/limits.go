@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/history"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -18,13 +19,13 @@ type limitSummary struct {
 // term is one limit evaluated over all runs.
 type term struct {
 	Objective sla.Objective `json:"objective"`
-	Limit     jsonNumber    `json:"limit"`
+	Limit     page.Number   `json:"limit"`
 	Unit      string        `json:"unit"`
 	Met       int           `json:"met"`
 	Violated  int           `json:"violated"`
 	Unknown   int           `json:"unknown"` // not measured, or an unfinished run
 	// Share is violated/(met+violated), 0…1; NaN when both are 0.
-	Share jsonNumber `json:"share_violated"`
+	Share page.Number `json:"share_violated"`
 }
 
 // violation is a limit missed by a run.
@@ -33,11 +34,11 @@ type violation struct {
 	Name      string        `json:"name"`
 	Model     string        `json:"model"`
 	Objective sla.Objective `json:"objective"`
-	Limit     jsonNumber    `json:"limit"`
-	Value     jsonNumber    `json:"value"`
+	Limit     page.Number   `json:"limit"`
+	Value     page.Number   `json:"value"`
 	Unit      string        `json:"unit"`
 	// OverPct is the excess over a maximum or the shortfall below a minimum, in percent of the limit.
-	OverPct jsonNumber `json:"over_pct"`
+	OverPct page.Number `json:"over_pct"`
 }
 
 // judge evaluates a run that has ended against limits and returns one verdict per limit, unknown when the run lacks
@@ -77,7 +78,7 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 	terms := map[sla.Objective]*term{}
 	for _, o := range agreed {
 		limit, _, unit, _ := limits.Limit(o)
-		terms[o] = &term{Objective: o, Limit: jsonNumber(limit), Unit: unit}
+		terms[o] = &term{Objective: o, Limit: page.Number(limit), Unit: unit}
 	}
 	for _, t := range list {
 		for _, v := range t.Whole.judge(limits) {
@@ -88,7 +89,7 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 			case sla.Violated:
 				term.Violated++
 				a.Broken = append(a.Broken, violation{RunID: t.Whole.ID, Name: t.Whole.name, Model: t.Whole.model, Objective: v.Objective,
-					Limit: jsonNumber(v.Limit), Value: jsonNumber(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
+					Limit: page.Number(v.Limit), Value: page.Number(*v.Value), Unit: v.Unit, OverPct: overLimit(v)})
 			default:
 				term.Unknown++
 			}
@@ -96,7 +97,7 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 	}
 	for _, o := range agreed {
 		t := terms[o]
-		t.Share = jsonNumber(float64(t.Violated) / float64(t.Met+t.Violated))
+		t.Share = page.Number(float64(t.Violated) / float64(t.Met+t.Violated))
 		a.Terms = append(a.Terms, *t)
 	}
 	slices.SortStableFunc(a.Broken, func(x, y violation) int {
@@ -115,12 +116,12 @@ func agreement(list []training, limits sla.Spec) *limitSummary {
 }
 
 // overLimit returns the excess or shortfall of a missed limit in percent; unlike the severity it is not clipped.
-func overLimit(v sla.Verdict) jsonNumber {
+func overLimit(v sla.Verdict) page.Number {
 	pct := 100 * (*v.Value/v.Limit - 1)
 	if pct < 0 {
 		pct = -pct
 	}
-	return jsonNumber(pct)
+	return page.Number(pct)
 }
 
 // span returns the first and the last known start.

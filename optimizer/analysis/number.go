@@ -12,16 +12,6 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// jsonNumber is a value of the report. NaN and infinities are unknown and null in JSON; other values have nine
-// significant digits.
-type jsonNumber float64
-
-// Known reports whether the value is known.
-func (n jsonNumber) Known() bool { return known(float64(n)) }
-
-// MarshalJSON encodes an unknown value as null.
-func (n jsonNumber) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
-
 // plain formats a number for machines; an unknown one is empty.
 func plain(v float64) string { return page.CSVCell(v, 9) }
 
@@ -35,17 +25,17 @@ const confidence = 0.90
 // estimated is the geometric mean of positive measurements, one per run, with its 90 % confidence interval: Student's
 // t on the logarithms, assuming multiplicative scatter between runs. Lo and Hi are unknown for a single run.
 type estimated struct {
-	Mean jsonNumber `json:"mean"`
-	Lo   jsonNumber `json:"lo"`
-	Hi   jsonNumber `json:"hi"`
-	Runs int        `json:"runs"`
+	Mean page.Number `json:"mean"`
+	Lo   page.Number `json:"lo"`
+	Hi   page.Number `json:"hi"`
+	Runs int         `json:"runs"`
 
 	logs []float64
 }
 
 // estimate returns the estimate of the positive values. The result is bitwise independent of their order.
 func estimate(values []float64) estimated {
-	e := estimated{Mean: jsonNumber(unknown()), Lo: jsonNumber(unknown()), Hi: jsonNumber(unknown())}
+	e := estimated{Mean: page.Number(unknown()), Lo: page.Number(unknown()), Hi: page.Number(unknown())}
 	for _, v := range values {
 		if known(v) && v > 0 {
 			e.logs = append(e.logs, math.Log(v))
@@ -56,12 +46,12 @@ func estimate(values []float64) estimated {
 	switch e.Runs {
 	case 0:
 	case 1:
-		e.Mean = jsonNumber(math.Exp(e.logs[0]))
+		e.Mean = page.Number(math.Exp(e.logs[0]))
 	default:
 		mean, sd := gonum.MeanStdDev(e.logs, nil)
 		n := float64(e.Runs)
 		half := quantile(n-1) * sd / math.Sqrt(n)
-		e.Mean, e.Lo, e.Hi = jsonNumber(math.Exp(mean)), jsonNumber(math.Exp(mean-half)), jsonNumber(math.Exp(mean+half))
+		e.Mean, e.Lo, e.Hi = page.Number(math.Exp(mean)), page.Number(math.Exp(mean-half)), page.Number(math.Exp(mean+half))
 	}
 	return e
 }
@@ -69,7 +59,7 @@ func estimate(values []float64) estimated {
 // over returns the ratio of two estimates with its 90 % interval, by Welch's t on the logarithms. The interval is
 // unknown unless both consist of several runs.
 func (e estimated) over(of estimated) estimated {
-	r := estimated{Mean: e.Mean / of.Mean, Lo: jsonNumber(unknown()), Hi: jsonNumber(unknown()), Runs: min(e.Runs, of.Runs)}
+	r := estimated{Mean: e.Mean / of.Mean, Lo: page.Number(unknown()), Hi: page.Number(unknown()), Runs: min(e.Runs, of.Runs)}
 	if r.Runs < 2 {
 		return r
 	}
@@ -80,13 +70,13 @@ func (e estimated) over(of estimated) estimated {
 		half = quantile(freedom) * math.Sqrt(a+b)
 	}
 	mid := math.Log(float64(r.Mean))
-	r.Lo, r.Hi = jsonNumber(math.Exp(mid-half)), jsonNumber(math.Exp(mid+half))
+	r.Lo, r.Hi = page.Number(math.Exp(mid-half)), page.Number(math.Exp(mid+half))
 	return r
 }
 
 // times returns the estimate scaled by a constant.
 func (e estimated) times(f float64) estimated {
-	return estimated{Mean: e.Mean * jsonNumber(f), Lo: e.Lo * jsonNumber(f), Hi: e.Hi * jsonNumber(f), Runs: e.Runs}
+	return estimated{Mean: e.Mean * page.Number(f), Lo: e.Lo * page.Number(f), Hi: e.Hi * page.Number(f), Runs: e.Runs}
 }
 
 // quantile returns the quantile of Student's t for a two-sided interval.
@@ -96,17 +86,17 @@ func quantile(freedom float64) float64 {
 
 // valueSummary describes measurements, at most one per run.
 type valueSummary struct {
-	Median jsonNumber `json:"median"`
-	Min    jsonNumber `json:"min"`
-	Max    jsonNumber `json:"max"`
-	Runs   int        `json:"runs"` // with a known value
+	Median page.Number `json:"median"`
+	Min    page.Number `json:"min"`
+	Max    page.Number `json:"max"`
+	Runs   int         `json:"runs"` // with a known value
 }
 
 func summarize(values []float64) valueSummary {
 	values = knownOf(values)
-	s := valueSummary{Median: jsonNumber(stat.Median(values)), Min: jsonNumber(unknown()), Max: jsonNumber(unknown()), Runs: len(values)}
+	s := valueSummary{Median: page.Number(stat.Median(values)), Min: page.Number(unknown()), Max: page.Number(unknown()), Runs: len(values)}
 	if len(values) > 0 {
-		s.Min, s.Max = jsonNumber(values[0]), jsonNumber(values[len(values)-1])
+		s.Min, s.Max = page.Number(values[0]), page.Number(values[len(values)-1])
 	}
 	return s
 }
@@ -124,14 +114,14 @@ func knownOf(values []float64) []float64 {
 }
 
 // total returns the sum of the known values; unknown without any.
-func total(values []float64) jsonNumber {
+func total(values []float64) page.Number {
 	values = knownOf(values)
 	if len(values) == 0 {
-		return jsonNumber(unknown())
+		return page.Number(unknown())
 	}
 	sum := 0.0
 	for _, v := range values {
 		sum += v
 	}
-	return jsonNumber(sum)
+	return page.Number(sum)
 }

@@ -11,6 +11,7 @@ import (
 	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // schemaVersion is the version of the JSON format.
@@ -48,21 +49,21 @@ type runTotals struct {
 	// EndUnknown counts the runs with an unknown final state, such as imported logs.
 	EndUnknown int `json:"end_unknown"`
 	// FailedShare is the share of failed runs among those with a known final state, 0…1.
-	FailedShare jsonNumber `json:"failed_share"`
+	FailedShare page.Number `json:"failed_share"`
 
-	Seconds       jsonNumber `json:"seconds"`
-	MedianSeconds jsonNumber `json:"median_seconds"`
-	Timed         int        `json:"timed"`
-	CostUSD       jsonNumber `json:"cost_usd"`
-	MedianUSD     jsonNumber `json:"median_usd"`
-	Priced        int        `json:"priced"`
-	Unpriced      int        `json:"unpriced"`
+	Seconds       page.Number `json:"seconds"`
+	MedianSeconds page.Number `json:"median_seconds"`
+	Timed         int         `json:"timed"`
+	CostUSD       page.Number `json:"cost_usd"`
+	MedianUSD     page.Number `json:"median_usd"`
+	Priced        int         `json:"priced"`
+	Unpriced      int         `json:"unpriced"`
 	// LostUSD is the cost of failed runs with a price; LostOf is their number.
-	LostUSD      jsonNumber `json:"lost_usd"`
-	LostOf       int        `json:"lost_of"`
-	EnergyJoules jsonNumber `json:"energy_joules"`
-	Metered      int        `json:"metered"` // runs with known energy
-	Prices       []price    `json:"prices"`
+	LostUSD      page.Number `json:"lost_usd"`
+	LostOf       int         `json:"lost_of"`
+	EnergyJoules page.Number `json:"energy_joules"`
+	Metered      int         `json:"metered"` // runs with known energy
+	Prices       []price     `json:"prices"`
 }
 
 // price is a price list with the number of runs priced by it.
@@ -261,9 +262,9 @@ func totals(list []training) runTotals {
 			priced[p.Words].Runs++
 		}
 	}
-	t.FailedShare = jsonNumber(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
-	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), jsonNumber(stat.Median(knownOf(seconds))), len(knownOf(seconds))
-	t.CostUSD, t.MedianUSD, t.Priced = total(usd), jsonNumber(stat.Median(knownOf(usd))), len(knownOf(usd))
+	t.FailedShare = page.Number(float64(t.Failed) / float64(t.Runs-t.EndUnknown))
+	t.Seconds, t.MedianSeconds, t.Timed = total(seconds), page.Number(stat.Median(knownOf(seconds))), len(knownOf(seconds))
+	t.CostUSD, t.MedianUSD, t.Priced = total(usd), page.Number(stat.Median(knownOf(usd))), len(knownOf(usd))
 	t.Unpriced = t.Runs - t.Priced
 	t.LostUSD, t.LostOf = total(lost), len(knownOf(lost))
 	t.EnergyJoules, t.Metered = total(joules), len(knownOf(joules))

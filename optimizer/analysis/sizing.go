@@ -39,62 +39,56 @@ type SizingOptions struct {
 	FirstBad []string
 }
 
-// number is unknown (NaN) or a value; null in JSON when unknown, otherwise with nine significant digits.
-type number float64
-
-// MarshalJSON encodes an unknown number as null.
-func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
-
 // summary describes one measurement per run.
 type summary struct {
-	Median number `json:"median"`
-	Max    number `json:"max"`
-	Of     int    `json:"of"` // runs with the measurement
+	Median page.Number `json:"median"`
+	Max    page.Number `json:"max"`
+	Of     int         `json:"of"` // runs with the measurement
 }
 
 func summarizeJobs(values []float64) summary {
 	sorted := slices.Sorted(slices.Values(values))
-	s := summary{Median: number(stat.Median(sorted)), Max: number(math.NaN()), Of: len(sorted)}
+	s := summary{Median: page.Number(stat.Median(sorted)), Max: page.Number(math.NaN()), Of: len(sorted)}
 	if len(sorted) > 0 {
-		s.Max = number(sorted[len(sorted)-1])
+		s.Max = page.Number(sorted[len(sorted)-1])
 	}
 	return s
 }
 
 // usedShare is the used part of what was held, 0…1, over all runs where both are recorded.
 type usedShare struct {
-	Value number `json:"value"`
-	Of    int    `json:"of"` // runs
+	Value page.Number `json:"value"`
+	Of    int         `json:"of"` // runs
 }
 
 // resourceHours are amounts held, of runs whose allocation is recorded.
 type resourceHours struct {
-	CPU number `json:"cpu"`
-	GPU number `json:"gpu"`
-	GiB number `json:"gib"`
+	CPU page.Number `json:"cpu"`
+	GPU page.Number `json:"gpu"`
+	GiB page.Number `json:"gib"`
 }
 
 // unusedCost is the price, in USD, of what was held and measured to be unused. Its parts overlap with Failed: they do not add
 // up. Unknown without a measurement.
 type unusedCost struct {
-	CPU    number `json:"cpu"`
-	Memory number `json:"memory"`
-	GPU    number `json:"gpu"`
+	CPU    page.Number `json:"cpu"`
+	Memory page.Number `json:"memory"`
+	GPU    page.Number `json:"gpu"`
 	// Failed is the whole cost of runs that failed, ran out of memory or lost their node; TimedOut that of those that
 	// reached their time limit, which may have saved a checkpoint.
-	Failed   number `json:"failed"`
-	TimedOut number `json:"timed_out"`
+	Failed   page.Number `json:"failed"`
+	TimedOut page.Number `json:"timed_out"`
 }
 
 // jobAllocation is what the latest run of a group held.
 type jobAllocation struct {
-	Nodes     int    `json:"nodes"`
-	CPUs      number `json:"cpus"` // of all nodes
-	GPUs      number `json:"gpus"` // of all nodes
-	GPUType   string `json:"gpu_type"`
-	MemoryGiB number `json:"memory_gib_per_node"`
-	LimitS    number `json:"limit_s"`
-	tasks     int    // of its largest step
+	Nodes     int         `json:"nodes"`
+	CPUs      page.Number `json:"cpus"` // of all nodes
+	GPUs      page.Number `json:"gpus"` // of all nodes
+	GPUType   string      `json:"gpu_type"`
+	MemoryGiB page.Number `json:"memory_gib_per_node"`
+	LimitS    page.Number `json:"limit_s"`
+	tasks     int         // of its largest step
 }
 
 // jobGroup contains the jobs of one user with one name. Tasks of an array are jobs of their own, and the steps of a job are
@@ -121,7 +115,7 @@ type jobGroup struct {
 	GPU       usedShare      `json:"gpu_utilization"`
 	GPUMemory summary        `json:"peak_gpu_memory_gib"`
 	Hours     resourceHours  `json:"hours"`
-	CostUSD   number         `json:"cost_usd"`
+	CostUSD   page.Number    `json:"cost_usd"`
 	Unpriced  int            `json:"unpriced"` // runs without a recorded allocation or time
 	Waste     unusedCost     `json:"waste_usd"`
 	Advice    recommendation `json:"recommendation"`
@@ -303,7 +297,7 @@ func (g *jobGroup) evaluate() {
 	g.Jobs = len(jobs)
 	g.WaitS, g.Elapsed, g.CPUs, g.PeakGiB = summarizeJobs(waits), summarizeJobs(elapsed), summarizeJobs(cpus), summarizeJobs(peaks)
 	g.Memory, g.GPUMemory = summarizeJobs(memory), summarizeJobs(gpuMemory)
-	g.CPU.Value, g.GPU.Value = number(cpuUsed/cpuHeld), number(gpuUsed/gpuHeld)
+	g.CPU.Value, g.GPU.Value = page.Number(cpuUsed/cpuHeld), page.Number(gpuUsed/gpuHeld)
 	g.Hours = resourceHours{hours.cpu.value(), hours.gpu.value(), hours.gib.value()}
 	g.CostUSD = hours.usd.value()
 	g.Waste = unusedCost{waste.cpu.value(), waste.memory.value(), waste.gpu.value(), waste.failed.value(), waste.timedOut.value()}
@@ -314,7 +308,7 @@ func (g *jobGroup) evaluate() {
 }
 
 // noRequest is the request of a group that never ran.
-var noRequest = jobAllocation{CPUs: number(math.NaN()), GPUs: number(math.NaN()), MemoryGiB: number(math.NaN()), LimitS: number(math.NaN())}
+var noRequest = jobAllocation{CPUs: page.Number(math.NaN()), GPUs: page.Number(math.NaN()), MemoryGiB: page.Number(math.NaN()), LimitS: page.Number(math.NaN())}
 
 // sum adds known values; it is unknown without any.
 type sum struct {
@@ -328,11 +322,11 @@ func (s *sum) add(v float64) {
 	}
 }
 
-func (s *sum) value() number {
+func (s *sum) value() page.Number {
 	if s.n == 0 {
-		return number(math.NaN())
+		return page.Number(math.NaN())
 	}
-	return number(s.total)
+	return page.Number(s.total)
 }
 
 // remark adds notes on omissions and assumptions.

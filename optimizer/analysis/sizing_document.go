@@ -143,7 +143,7 @@ func (r *SizingReport) useTable() *page.Table {
 func (r *SizingReport) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
-		none := func(v number) string { // "–" if no run failed
+		none := func(v page.Number) string { // "–" if no run failed
 			if !known(float64(v)) && known(float64(x.CostUSD)) {
 				return "–"
 			}
@@ -221,7 +221,7 @@ func (r *SizingReport) lines() [][]string {
 		"memory_efficiency_median", "gpu_utilization", "peak_gpu_memory_gib", "cpu_hours", "gpu_hours", "gib_hours", "cost_usd", "unused_cpu_usd", "unused_memory_usd",
 		"unused_gpu_usd", "failed_usd", "timed_out_usd", "recommended"}
 	rows := [][]string{head}
-	cell := func(n number) string { return page.CSVCell(float64(n), 9) }
+	cell := func(n page.Number) string { return page.CSVCell(float64(n), 9) }
 	for _, g := range r.Groups {
 		var options []string
 		for _, l := range g.Advice.Lines {
@@ -234,7 +234,7 @@ func (r *SizingReport) lines() [][]string {
 		}
 		rows = append(rows, []string{g.User, g.Name, strconv.Itoa(g.Jobs), strconv.Itoa(g.Runs), strconv.Itoa(g.Running), strconv.Itoa(g.Waiting),
 			strconv.Itoa(g.States["COMPLETED"]), strconv.Itoa(g.States["FAILED"]), strconv.Itoa(g.States["TIMEOUT"]), strconv.Itoa(g.States["OUT_OF_MEMORY"]),
-			cell(number(nodes)), cell(q.CPUs), cell(q.GPUs), chart.Clean(q.GPUType), cell(q.MemoryGiB), cell(q.LimitS), cell(g.Elapsed.Median), cell(g.Elapsed.Max), cell(g.WaitS.Median),
+			cell(page.Number(nodes)), cell(q.CPUs), cell(q.GPUs), chart.Clean(q.GPUType), cell(q.MemoryGiB), cell(q.LimitS), cell(g.Elapsed.Median), cell(g.Elapsed.Max), cell(g.WaitS.Median),
 			cell(g.CPU.Value), cell(g.CPUs.Median), cell(g.PeakGiB.Max), cell(g.Memory.Median), cell(g.GPU.Value), cell(g.GPUMemory.Max),
 			cell(g.Hours.CPU), cell(g.Hours.GPU), cell(g.Hours.GiB), cell(g.CostUSD), cell(g.Waste.CPU), cell(g.Waste.Memory), cell(g.Waste.GPU),
 			cell(g.Waste.Failed), cell(g.Waste.TimedOut), strings.Join(options, " ")})

@@ -16,6 +16,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/engine/slurm"
+	"trainopt/optimizer/report/page"
 )
 
 // example returns the jobs of the documented example.
@@ -141,13 +142,13 @@ func TestNoDataIsNotZero(t *testing.T) {
 	})
 	r := NewSizing(jobs, SizingOptions{})
 	g := r.Groups[0]
-	for name, v := range map[string]number{"CPU": g.CPU.Value, "memory": g.Memory.Median, "GPU": g.GPU.Value, "unused CPUs": g.Waste.CPU, "unused memory": g.Waste.Memory,
+	for name, v := range map[string]page.Number{"CPU": g.CPU.Value, "memory": g.Memory.Median, "GPU": g.GPU.Value, "unused CPUs": g.Waste.CPU, "unused memory": g.Waste.Memory,
 		"unused GPUs": g.Waste.GPU, "failed": g.Waste.Failed, "peak": g.PeakGiB.Max} {
 		if known(float64(v)) {
 			t.Errorf("%s: %g", name, float64(v))
 		}
 	}
-	if !known(float64(g.CostUSD)) || g.Hours.GPU != number(5*2*100./60) {
+	if !known(float64(g.CostUSD)) || g.Hours.GPU != page.Number(5*2*100./60) {
 		t.Errorf("cost %g, %g GPU hours", float64(g.CostUSD), float64(g.Hours.GPU))
 	}
 	notes := strings.Join(r.Notes, "\n")
@@ -176,13 +177,13 @@ func TestMoney(t *testing.T) {
 	r := NewSizing(jobs, SizingOptions{Rates: &rates})
 	g := r.Groups[0]
 	hours := 5. // three of 100 minutes
-	for name, c := range map[string]struct{ got, want number }{
-		"CPU hours": {g.Hours.CPU, number(8 * (hours + 2))}, "GPU hours": {g.Hours.GPU, number(4 * hours)}, "GiB hours": {g.Hours.GiB, number(16 * (hours + 2))},
-		"cost":          {g.CostUSD, number(hours*(4*2+8*.1+16*.01) + 2*(8*.1+16*.01))},
-		"unused CPUs":   {g.Waste.CPU, number((hours + 1) * .8 * .75)},
-		"unused memory": {g.Waste.Memory, number((hours + 1) * .16 * .75)},
-		"unused GPUs":   {g.Waste.GPU, number(hours * 8 * .75)},
-		"failed":        {g.Waste.Failed, number(.8 + .16)},
+	for name, c := range map[string]struct{ got, want page.Number }{
+		"CPU hours": {g.Hours.CPU, page.Number(8 * (hours + 2))}, "GPU hours": {g.Hours.GPU, page.Number(4 * hours)}, "GiB hours": {g.Hours.GiB, page.Number(16 * (hours + 2))},
+		"cost":          {g.CostUSD, page.Number(hours*(4*2+8*.1+16*.01) + 2*(8*.1+16*.01))},
+		"unused CPUs":   {g.Waste.CPU, page.Number((hours + 1) * .8 * .75)},
+		"unused memory": {g.Waste.Memory, page.Number((hours + 1) * .16 * .75)},
+		"unused GPUs":   {g.Waste.GPU, page.Number(hours * 8 * .75)},
+		"failed":        {g.Waste.Failed, page.Number(.8 + .16)},
 		"CPU":           {g.CPU.Value, .25}, "GPU": {g.GPU.Value, .25}, "memory": {g.Memory.Median, .25},
 	} {
 		if math.Abs(float64(c.got-c.want)) > 1e-9 {

@@ -9,6 +9,7 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // finding is money spent without progress, certain or suspected: the evidence, the amount and a remedy.
@@ -22,8 +23,8 @@ type finding struct {
 	Advice   string   `json:"advice"`
 	RunIDs   []string `json:"run_ids"`
 	// LostUSD is the amount, null when it cannot be computed; Basis describes the computation.
-	LostUSD jsonNumber `json:"lost_usd"`
-	Basis   string     `json:"basis"`
+	LostUSD page.Number `json:"lost_usd"`
+	Basis   string      `json:"basis"`
 }
 
 // flat is the speed-up up to which a knob counts as without effect when it was increased by a factor of at least
@@ -62,7 +63,7 @@ func unused(g *group, runs []Run) []finding {
 	var list []finding
 	for _, cause := range order {
 		f := byCause[cause]
-		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: jsonNumber(unknown())}
+		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: page.Number(unknown())}
 		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), chart.Plural(len(runs), "run"), f.diagnosis.Evidence)
 		if cause != "columns-absent" && len(f.runs) > 1 {
 			n.Evidence += " (the worst, " + f.worst.name + ")"
@@ -120,7 +121,7 @@ func flatCurves(g *group, runs []Run) []finding {
 		if c.Knob == "batch_size" && !hasGPUs(last, byID) {
 			continue // on CPUs, a larger batch is not expected to be faster
 		}
-		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: jsonNumber(unknown())}
+		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: page.Number(unknown())}
 		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], chart.WithUnit(float64(first.Speed.Mean), c.Unit), chart.Count(first.At),
 			chart.Significant(float64(last.Speed.Mean)), chart.Count(last.At), c.Held, use(last, byID))
 		f.RunIDs = slices.Clone(last.RunIDs)

@@ -114,7 +114,7 @@ func (b bestConfig) support() string {
 	return strings.Join(append(parts, second), "; ")
 }
 
-func pct(n jsonNumber) string {
+func pct(n page.Number) string {
 	if !n.Known() {
 		return chart.NoData
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // workTotals is the unit of work by which the runs of a model and data set are compared.
@@ -19,7 +20,7 @@ type workTotals struct {
 	Left       int `json:"left"`
 	// Longest is the ratio of the largest to the smallest amount of work in a run; start-up has more weight in short
 	// runs.
-	Longest jsonNumber `json:"longest_over_shortest"`
+	Longest page.Number `json:"longest_over_shortest"`
 	// Batches is the number of different batch sizes; the learning progress of an epoch depends on the batch size.
 	Batches int `json:"batch_sizes"`
 	// WholeRun is the number of runs without a steady state, whose time per unit is the mean over the whole run.
@@ -42,7 +43,7 @@ type measured struct {
 // but all runs have known samples per unit, samples are the unit; otherwise the largest class of units is, and the
 // other runs are omitted.
 func commonWork(runs []Run) (workTotals, []measured) {
-	w := workTotals{Longest: jsonNumber(unknown())}
+	w := workTotals{Longest: page.Number(unknown())}
 	classes := map[string][]*Run{}
 	samples := true
 	var timed []*Run
@@ -104,7 +105,7 @@ func (w *workTotals) describe(list []measured) {
 	}
 	w.Trainings, w.Batches = len(origins), len(batches)
 	if amounts = knownOf(amounts); len(amounts) > 0 {
-		w.Longest = jsonNumber(amounts[len(amounts)-1] / amounts[0])
+		w.Longest = page.Number(amounts[len(amounts)-1] / amounts[0])
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 )
 
 // Measurer measures a pattern by repeated cycles until enough returns true after one. It returns an error if a program
@@ -175,7 +174,7 @@ func (p *Profile) choose(open []int, some bool) (int, error) {
 			return at, nil
 		}
 	}
-	doubt, err := forest.Doubt(Samples(p.Apps, p.Rows()), p.Capacity, members, p.Seed)
+	doubt, err := place.Doubt(Samples(p.Apps, p.Rows()), p.Capacity, members, p.Seed)
 	if err != nil {
 		return 0, err
 	}

@@ -11,9 +11,15 @@
 // measurements of the same work: the same script, except for arguments that change neither the amount of work nor its
 // cost. Runs of nearly the same work are returned separately, as Similar.
 //
+// ReadLog converts training logs of any framework into entries. A log may contain one training, one training at several
+// allocations (an entry of the whole and one entry per segment, whose Parent is the whole), or several trainings,
+// sequential or interleaved. It is read once, row by row; only the entries and a bounded sample of the times are kept, so
+// memory does not grow with the number of rows. Package trainlog parses the formats.
+//
 //	db, notes, err := history.Open(stateDir)
 //	notes, err = db.Sync()
 //	entries, err := db.Entries(history.Filter{Models: []string{"resnet50"}})
 //	widen := history.Calibrate(entries).Widen("resnet") // for perf.FitOptions
+//	log, err := history.ReadLog("log-cifar10-resnet50.csv", history.LogOptions{})
 //	recalled, notes := history.Recall(stateDir, history.Key{ScriptSHA256: sha, Command: argv})
 package history

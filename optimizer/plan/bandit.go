@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/morl/bandit"
+	"trainopt/morl"
 	"trainopt/resources"
 )
 
@@ -123,7 +123,7 @@ func chooseBatch(s Snapshot, arms []int) (batchChoice, error) {
 	for i, b := range arms {
 		octaves[i] = math.Log2(float64(b))
 	}
-	b, err := bandit.New(len(arms), bandit.Settings{Default: own, Rounds: 1, Positions: octaves})
+	b, err := morl.NewThompson(len(arms), morl.ThompsonSettings{Default: own, Rounds: 1, Positions: octaves})
 	if err != nil {
 		return batchChoice{}, fmt.Errorf("choose a batch size: %w", err)
 	}
@@ -135,7 +135,7 @@ func chooseBatch(s Snapshot, arms []int) (batchChoice, error) {
 		if arm < 0 || math.IsNaN(runs[i]) {
 			continue
 		}
-		if err := b.Observe(bandit.Observation{Arm: arm, Cost: runs[i], Stopped: !x.Reached}); err != nil {
+		if err := b.Observe(morl.PullOutcome{Arm: arm, Cost: runs[i], Stopped: !x.Reached}); err != nil {
 			return batchChoice{}, fmt.Errorf("choose a batch size: recurrence %d: %w", i+1, err)
 		}
 	}
@@ -240,7 +240,7 @@ func reference(runs []Recurrence, own int, of func(Recurrence) float64) float64 
 }
 
 // batchWords describes the selected arm: not yet tried, best so far, or possibly better than the best.
-func batchWords(b *bandit.Thompson, pull bandit.Pull, arms []int, recurrence int, measure string) string {
+func batchWords(b *morl.Thompson, pull morl.Pull, arms []int, recurrence int, measure string) string {
 	text := fmt.Sprintf("recurrence %d of this job: batch %d", recurrence, arms[pull.Arm])
 	beliefs := b.Beliefs()
 	best, known := b.Best()

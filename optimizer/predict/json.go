@@ -37,54 +37,48 @@ import (
 // GPUs and CPUs are per node; cpus is null when determined by the machine.
 const schemaVersion = 1
 
-// number is null in JSON when unknown, otherwise it has nine significant digits.
-type number float64
-
-// MarshalJSON encodes an unknown number as null.
-func (n number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), 9) }
-
 // spread is the JSON format of an interval.
 type spread struct {
-	P5  number `json:"p5"`
-	P50 number `json:"p50"`
-	P95 number `json:"p95"`
+	P5  page.Number `json:"p5"`
+	P50 page.Number `json:"p50"`
+	P95 page.Number `json:"p95"`
 }
 
 func spreadOf(i sla.Interval) *spread {
 	if !known(i) {
 		return nil
 	}
-	return &spread{number(i.P5), number(i.P50), number(i.P95)}
+	return &spread{page.Number(i.P5), page.Number(i.P50), page.Number(i.P95)}
 }
 
 // optionForm is the JSON format of an option.
 type optionForm struct {
-	GPU          *string `json:"gpu"`
-	GPUs         int     `json:"gpus"`
-	Nodes        int     `json:"nodes"`
-	CPUs         number  `json:"cpus"`
-	Batch        number  `json:"batch"`
-	Machine      string  `json:"machine"`
-	Market       Market  `json:"market"`
-	USDPerHour   number  `json:"usd_per_hour"`
-	Dated        *string `json:"prices_dated"`
-	AgeDays      *int    `json:"age_days"`
-	Stale        bool    `json:"stale"`
-	Seconds      *spread `json:"seconds"`
-	CostUSD      *spread `json:"cost_usd"`
-	PaidHours    *spread `json:"paid_hours"`
-	Interruption number  `json:"interruption_usd"`
-	Throughput   *spread `json:"throughput"`
-	UnitsPerS    *spread `json:"units_per_s"`
-	PeakMemory   *spread `json:"peak_memory_gib"`
-	PeakGPU      *spread `json:"peak_gpu_memory_gib"`
-	Resource     number  `json:"resource"`
-	Fit          fitKind `json:"fit"`
-	Lacks        string  `json:"lacks"`
-	Chance       number  `json:"chance"`
-	Feasible     bool    `json:"feasible"`
-	OnFront      bool    `json:"on_front"`
-	Chosen       bool    `json:"chosen"`
+	GPU          *string     `json:"gpu"`
+	GPUs         int         `json:"gpus"`
+	Nodes        int         `json:"nodes"`
+	CPUs         page.Number `json:"cpus"`
+	Batch        page.Number `json:"batch"`
+	Machine      string      `json:"machine"`
+	Market       Market      `json:"market"`
+	USDPerHour   page.Number `json:"usd_per_hour"`
+	Dated        *string     `json:"prices_dated"`
+	AgeDays      *int        `json:"age_days"`
+	Stale        bool        `json:"stale"`
+	Seconds      *spread     `json:"seconds"`
+	CostUSD      *spread     `json:"cost_usd"`
+	PaidHours    *spread     `json:"paid_hours"`
+	Interruption page.Number `json:"interruption_usd"`
+	Throughput   *spread     `json:"throughput"`
+	UnitsPerS    *spread     `json:"units_per_s"`
+	PeakMemory   *spread     `json:"peak_memory_gib"`
+	PeakGPU      *spread     `json:"peak_gpu_memory_gib"`
+	Resource     page.Number `json:"resource"`
+	Fit          fitKind     `json:"fit"`
+	Lacks        string      `json:"lacks"`
+	Chance       page.Number `json:"chance"`
+	Feasible     bool        `json:"feasible"`
+	OnFront      bool        `json:"on_front"`
+	Chosen       bool        `json:"chosen"`
 }
 
 func textOrNull(s string) *string {
@@ -100,10 +94,10 @@ func (a *Answer) optionForm(o *option) optionForm {
 	if c.GPUs == 0 {
 		cpus = float64(c.CPUs)
 	}
-	f := optionForm{GPU: textOrNull(c.GPU), GPUs: c.GPUs, Nodes: c.Nodes, CPUs: number(cpus), Batch: number(c.Batch), Machine: o.Machine, Market: o.Market,
-		USDPerHour: number(o.Hourly), Dated: textOrNull(o.dated()), Seconds: spreadOf(o.Seconds), CostUSD: spreadOf(o.CostUSD), PaidHours: spreadOf(o.PaidHours),
-		Interruption: number(o.Interruption), Throughput: spreadOf(c.Throughput), UnitsPerS: spreadOf(c.Rate.Value), PeakMemory: spreadOf(c.HostPeak),
-		PeakGPU: spreadOf(c.GPUPeak), Resource: number(o.Resource), Fit: o.Fit, Lacks: o.Lacks, Chance: number(o.Chance), Feasible: o.Feasible, OnFront: o.OnFront, Chosen: o.Chosen}
+	f := optionForm{GPU: textOrNull(c.GPU), GPUs: c.GPUs, Nodes: c.Nodes, CPUs: page.Number(cpus), Batch: page.Number(c.Batch), Machine: o.Machine, Market: o.Market,
+		USDPerHour: page.Number(o.Hourly), Dated: textOrNull(o.dated()), Seconds: spreadOf(o.Seconds), CostUSD: spreadOf(o.CostUSD), PaidHours: spreadOf(o.PaidHours),
+		Interruption: page.Number(o.Interruption), Throughput: spreadOf(c.Throughput), UnitsPerS: spreadOf(c.Rate.Value), PeakMemory: spreadOf(c.HostPeak),
+		PeakGPU: spreadOf(c.GPUPeak), Resource: page.Number(o.Resource), Fit: o.Fit, Lacks: o.Lacks, Chance: page.Number(o.Chance), Feasible: o.Feasible, OnFront: o.OnFront, Chosen: o.Chosen}
 	if days, stale, ok := cost.PriceAge(o.dated(), a.Question.Today); ok {
 		f.AgeDays, f.Stale = &days, stale
 	}
@@ -135,7 +129,7 @@ func renderJSON(w io.Writer, a *Answer) error {
 	}
 	for k := range a.Basis {
 		g := &a.Basis[k]
-		basis = append(basis, object{"weight": number(g.Weight), "similarity": number(g.Similarity), "source": g.Source, "model": textOrNull(g.Job.Model),
+		basis = append(basis, object{"weight": page.Number(g.Weight), "similarity": page.Number(g.Similarity), "source": g.Source, "model": textOrNull(g.Job.Model),
 			"dataset": textOrNull(g.Job.Dataset), "entries": append([]string{}, g.Entries...), "measured": g.Measured, "words": g.words()})
 	}
 	changes := []object{}
@@ -149,9 +143,9 @@ func renderJSON(w io.Writer, a *Answer) error {
 		"limits":    object{"deadline_s": limit(q.Deadline.Seconds()), "budget_usd": limit(float64(q.Budget))}, "preference": q.Preference, "market": q.market(),
 		"feasible": a.Feasible, "nearest": a.Nearest, "chosen": chosen, "options": options,
 		"on_demand": append([]int{}, a.OnDemand...), "spot": append([]int{}, a.SpotCapacity...),
-		"interruptions": object{"per_hour": number(i.PerHour), "restart_s": number(i.RestartHours * 3600), "lost_s": number(i.LostHours * 3600),
-			"away_s": number(i.AwayHours * 3600), "resumable": q.Resumable, "assumed": i.Assumed},
-		"basis": basis, "prior": number(prior), "extrapolates": extrapolates, "uncertainty": a.uncertaintyForm(), "changes": changes, "notes": append([]string{}, a.Notes...),
+		"interruptions": object{"per_hour": page.Number(i.PerHour), "restart_s": page.Number(i.RestartHours * 3600), "lost_s": page.Number(i.LostHours * 3600),
+			"away_s": page.Number(i.AwayHours * 3600), "resumable": q.Resumable, "assumed": i.Assumed},
+		"basis": basis, "prior": page.Number(prior), "extrapolates": extrapolates, "uncertainty": a.uncertaintyForm(), "changes": changes, "notes": append([]string{}, a.Notes...),
 	}, "", "  ")
 	if err != nil {
 		return err
@@ -162,15 +156,15 @@ func renderJSON(w io.Writer, a *Answer) error {
 
 func jobForm(j history.Job, batch float64) object {
 	return object{"script": textOrNull(j.Script), "framework": textOrNull(j.Framework), "model": textOrNull(j.Model), "family": textOrNull(j.Family), "dataset": textOrNull(j.Dataset),
-		"params": number(j.Params), "layers": number(j.Layers), "data_count": number(j.DataCount), "data_size_mb": number(j.DataSizeMB), "epochs": number(j.Epochs), "batch": number(batch)}
+		"params": page.Number(j.Params), "layers": page.Number(j.Layers), "data_count": page.Number(j.DataCount), "data_size_mb": page.Number(j.DataSizeMB), "epochs": page.Number(j.Epochs), "batch": page.Number(batch)}
 }
 
 // limit returns null for 0, no limit.
-func limit(v float64) number {
+func limit(v float64) page.Number {
 	if v <= 0 {
-		return number(math.NaN())
+		return page.Number(math.NaN())
 	}
-	return number(v)
+	return page.Number(v)
 }
 
 func (a *Answer) uncertaintyForm() any {
@@ -178,7 +172,7 @@ func (a *Answer) uncertaintyForm() any {
 	if u == nil {
 		return nil
 	}
-	form := object{"work": number(u.Work), "rate": number(u.Rate), "startup": number(u.Startup), "probe": nil}
+	form := object{"work": page.Number(u.Work), "rate": page.Number(u.Rate), "startup": page.Number(u.Startup), "probe": nil}
 	if p := u.Probe; p != nil {
 		form["probe"] = object{"gpu": textOrNull(p.Configuration.GPU), "gpus": p.Configuration.GPUs, "cpus": p.Configuration.CPUs, "seconds": spreadOf(p.Seconds)}
 	}
@@ -193,7 +187,7 @@ func (a *Answer) lines() [][]string {
 		head = append(head, name+"_p5", name+"_p50", name+"_p95")
 	}
 	rows := [][]string{append(head, "interruption_usd", "resource", "fit", "lacks", "chance", "feasible", "on_front", "chosen")}
-	cell := func(n number) string { return page.CSVCell(float64(n), 9) }
+	cell := func(n page.Number) string { return page.CSVCell(float64(n), 9) }
 	yes := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	for i := range a.Options {
 		o := a.optionForm(&a.Options[i])

@@ -11,7 +11,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
@@ -29,8 +29,8 @@ type Subject struct {
 
 // LikeLog describes the job by the first training of a log with the given display name. The entries of the log are added
 // to the measurements.
-func (s *Subject) LikeLog(name, path string, o logs.Options) error {
-	log, err := logs.Read(path, o)
+func (s *Subject) LikeLog(name, path string, o history.LogOptions) error {
+	log, err := history.ReadLog(path, o)
 	if err != nil {
 		return err
 	}

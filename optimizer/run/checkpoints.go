@@ -7,19 +7,19 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/optimizer/checkpoint"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/observe"
 )
 
 // checkpointTracker tracks the checkpoints that the training writes.
 type checkpointTracker struct {
-	finder *checkpoint.Finder
-	files  []checkpoint.File // at the last scan, newest complete one last
-	newest string            // path and time of the newest complete one
-	times  []time.Duration   // elapsed time at which each appeared, newest last; at most keptSaveTimes
-	done   float64           // progress at the newest, in units of work; NaN if unknown
-	took   []float64         // measured seconds per save
+	finder *observe.CheckpointFinder
+	files  []observe.CheckpointFile // at the last scan, newest complete one last
+	newest string                   // path and time of the newest complete one
+	times  []time.Duration          // elapsed time at which each appeared, newest last; at most keptSaveTimes
+	done   float64                  // progress at the newest, in units of work; NaN if unknown
+	took   []float64                // measured seconds per save
 
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
@@ -45,7 +45,7 @@ func (r *run) openCheckpoints() {
 	if k, ok := r.mapping.Knob(inspect.KnobCheckpointDir); ok && k.Present != "" {
 		roots = append(roots, absolute(r.Config.Dir, k.Present))
 	}
-	r.checkpoints = checkpointTracker{finder: checkpoint.NewFinder(checkpoint.Options{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
+	r.checkpoints = checkpointTracker{finder: observe.NewCheckpointFinder(observe.CheckpointOptions{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
 	// What an earlier agent took for a checkpoint is one: a file such as model.pt is recognised by a report or by its
 	// changes, of which this agent has seen neither.
 	for path := range r.Positions {
@@ -67,9 +67,9 @@ func (r *run) scanCheckpoints(force bool) {
 	if r.job == nil { // nothing is being written any more
 		look = look.Add(settledSave)
 	}
-	s.files = slices.DeleteFunc(s.finder.Find(look), func(f checkpoint.File) bool { return f.Time.Before(r.rec.StartedAt) })
+	s.files = slices.DeleteFunc(s.finder.Find(look), func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
 	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
-	newest, ok := checkpoint.Latest(s.files)
+	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {
 		return
 	}
@@ -83,7 +83,7 @@ func (r *run) scanCheckpoints(force bool) {
 
 // positionOf returns the progress in a checkpoint, in units of work; NaN if neither its name nor the observer
 // determines it.
-func (f *facts) positionOf(c checkpoint.File) float64 {
+func (f *facts) positionOf(c observe.CheckpointFile) float64 {
 	if position, ok := f.Positions[filepath.Clean(c.Path)]; ok {
 		return position
 	}
@@ -143,7 +143,7 @@ func (r *run) noteCheckpoint() {
 	if n == 0 {
 		return
 	}
-	newest, _ := checkpoint.Latest(r.checkpoints.files)
+	newest, _ := observe.LatestCheckpoint(r.checkpoints.files)
 	resumable := r.Resumable || r.canResume()
 	r.rec.Script.Resumable = &resumable
 	r.rec.Checkpoint = &journal.Checkpoint{Path: newest.Path, AtS: journal.Number(r.checkpoints.times[n-1].Seconds()), Units: journal.Number(r.checkpoints.done),
@@ -152,18 +152,18 @@ func (r *run) noteCheckpoint() {
 
 // resumeFrom returns the checkpoint from which the job can continue now. For a job that locates its own checkpoint, ok
 // may be true with a zero f.
-func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
+func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 	switch r.resumption.How {
 	case inspect.ResumeProtocol:
-		return checkpoint.File{}, r.Resumable
+		return observe.CheckpointFile{}, r.Resumable
 	case inspect.ResumeNone:
-		return checkpoint.File{}, r.Resumable
+		return observe.CheckpointFile{}, r.Resumable
 	}
 	r.scanCheckpoints(true)
-	reports := slices.ContainsFunc(r.checkpoints.files, func(f checkpoint.File) bool { return f.Reported })
-	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f checkpoint.File) bool {
+	reports := slices.ContainsFunc(r.checkpoints.files, func(f observe.CheckpointFile) bool { return f.Reported })
+	usable := slices.DeleteFunc(slices.Clone(r.checkpoints.files), func(f observe.CheckpointFile) bool {
 		torn := reports && !f.Reported // the observer reports a save when it is complete
-		directory := f.Kind == checkpoint.HuggingFace
+		directory := f.Kind == observe.HuggingFace
 		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
 	})
 	for _, f := range usable {
@@ -171,10 +171,10 @@ func (r *run) resumeFrom() (f checkpoint.File, ok bool) {
 			return f, true
 		}
 	}
-	if f, ok := checkpoint.Latest(usable, r.resumption.Names...); ok {
+	if f, ok := observe.LatestCheckpoint(usable, r.resumption.Names...); ok {
 		return f, true
 	}
-	return checkpoint.File{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
 }
 
 // keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes

@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/optimizer/checkpoint"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 	"trainopt/resources"
 )
 
@@ -183,7 +183,7 @@ func (r *run) closeSegment(now time.Duration) {
 
 // commandLine returns the command line of a launch and the checkpoint from which it continues: nil for a first launch,
 // or if the job follows the checkpoint protocol and keeps the checkpoint itself.
-func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *checkpoint.File, error) {
+func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *observe.CheckpointFile, error) {
 	if !resume || r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone {
 		argv, err := r.arguments(&r.facts, a, nil)
 		return argv, nil, err
@@ -198,7 +198,7 @@ func (r *run) commandLine(a resources.Allocation, resume bool) ([]string, *check
 
 // arguments returns the command line of a launch: the user's, with the values of decided knobs in the script's own
 // arguments.
-func (s *script) arguments(f *facts, a resources.Allocation, from *checkpoint.File) ([]string, error) {
+func (s *script) arguments(f *facts, a resources.Allocation, from *observe.CheckpointFile) ([]string, error) {
 	values := map[string]string{}
 	set := func(name, value string, wanted bool) {
 		if k, ok := s.mapping.Knob(name); wanted && ok && k.TakesValue() && k.Present != value {
@@ -220,7 +220,7 @@ func (s *script) arguments(f *facts, a resources.Allocation, from *checkpoint.Fi
 }
 
 // continueFrom sets the progress to that of a checkpoint.
-func (r *run) continueFrom(f *checkpoint.File) {
+func (r *run) continueFrom(f *observe.CheckpointFile) {
 	if f == nil {
 		return
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"trainopt/monitor/trainlog"
-	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 )
 
 // ownLog is the file offered to the script for its CSV log ($OPTIMIZER_LOG).
@@ -22,7 +22,7 @@ const ownLog = "training.csv"
 
 // logReader reads the progress of the training and reports its source.
 type logReader struct {
-	*joblog.Reader
+	*observe.LogReader
 	named   string // absolute path; empty if the user named none
 	dirs    []string
 	lastRow time.Time
@@ -37,7 +37,7 @@ func (r *run) openLog() *logReader {
 		r.OutputState[i].Path = r.here(r.OutputState[i].Path)
 	}
 	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
-	o := joblog.Options{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.jobFile("job.stdout"), Stderr: r.jobFile("job.stderr"), Own: r.OwnLog,
+	o := observe.LogOptions{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.jobFile("job.stdout"), Stderr: r.jobFile("job.stderr"), Own: r.OwnLog,
 		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0,
 		WithoutReports: r.Config.elsewhere()} // the kernel here sees no writes of another machine
 	if r.Config.Log != "" {
@@ -55,10 +55,10 @@ func (r *run) openLog() *logReader {
 		o.Pattern = re
 	}
 	var err error
-	if l.Reader, err = joblog.Open(o, r.Clock.Now()); err != nil { // Validate rejects invalid options
+	if l.LogReader, err = observe.OpenLog(o, r.Clock.Now()); err != nil { // Validate rejects invalid options
 		r.event(Warning, "%v", err)
 		o.Format, o.Columns, o.Output = "", nil, nil
-		l.Reader, _ = joblog.Open(o, r.Clock.Now())
+		l.LogReader, _ = observe.OpenLog(o, r.Clock.Now())
 	}
 	return l
 }
@@ -150,7 +150,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	now, elapsed := r.Clock.Now(), r.elapsed()
 	was := r.log.Source().Evidence
 	rows, err := read(now)
-	if is := r.log.Source().Evidence; len(rows) > 0 && (is == joblog.Observed && was == joblog.Output || is == joblog.Output && was == joblog.Observed) {
+	if is := r.log.Source().Evidence; len(rows) > 0 && (is == observe.Observed && was == observe.Output || is == observe.Output && was == observe.Observed) {
 		r.Progress.changeSource()
 	}
 	if err != nil && err.Error() != r.log.failed {

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"trainopt/monitor/trainlog"
-	"trainopt/optimizer/checkpoint"
+
 	"trainopt/optimizer/inspect"
-	"trainopt/optimizer/joblog"
+
 	"trainopt/optimizer/observe"
 )
 
@@ -48,7 +48,7 @@ type request struct {
 	at time.Duration // elapsed time
 }
 
-var _ joblog.Rows = (*observerClient)(nil)
+var _ observe.LogRows = (*observerClient)(nil)
 
 // relative contains the frameworks that count steps and epochs from the start of the process instead of the training.
 var relative = map[string]bool{"torch": true, "accelerate": true, "sklearn": true, "xgboost": true, "lightgbm": true}
@@ -105,7 +105,7 @@ func (o *observerClient) pollAll() {
 	o.facts = o.reader.Facts()
 }
 
-// Poll implements joblog.Rows. The At of a row is the time at which the training reported it.
+// Poll implements observe.LogRows. The At of a row is the time at which the training reported it.
 func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
@@ -163,16 +163,16 @@ func between(a, b *observe.Progress) countedSteps {
 	return c
 }
 
-// Stats implements joblog.Rows. The module stops reporting when its directory is removed.
+// Stats implements observe.LogRows. The module stops reporting when its directory is removed.
 func (o *observerClient) Stats() trainlog.TailStats {
 	_, err := os.Lstat(o.installed.Reports)
 	return trainlog.TailStats{Path: o.installed.Reports, Format: "observer", Rows: o.rows, Missing: errors.Is(err, fs.ErrNotExist)}
 }
 
-// Sized implements joblog.Rows.
+// Sized implements observe.LogRows.
 func (o *observerClient) Sized() bool { return o.sized }
 
-// Close implements joblog.Rows.
+// Close implements observe.LogRows.
 func (o *observerClient) Close() error { return nil }
 
 // observe processes the observer's reports other than rows: failures, checkpoints, capabilities, answers.
@@ -196,7 +196,7 @@ func (r *run) observe() {
 		r.eventOnce(Warning, "concurrent trainings", "%d processes train at the same time without being ranks of one training: progress and throughput are those of process %d alone", n, o.facts.PID)
 	}
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
-		c.Path = checkpoint.Final(absolute(r.Config.Dir, c.Path), c.Wall, c.Took)
+		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), c.Wall, c.Took)
 		r.checkpoints.finder.Report(c.Path, c.Wall)
 		r.checkpoints.lookAt = 0
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())

@@ -11,7 +11,7 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/duration"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -51,7 +51,7 @@ func (r *run) recall() {
 	for _, n := range notes {
 		r.warn(n)
 	}
-	offline := logs.Recall(r.Config.Offline, logs.Options{Aliases: r.Config.Columns}, r.Baseline)
+	offline := history.RecallLogs(r.Config.Offline, history.LogOptions{Aliases: r.Config.Columns}, r.Baseline)
 	for _, n := range offline.Notes {
 		r.event(Warning, "%s", n)
 	}

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/optimizer/joblog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 	"trainopt/optimizer/report/chart"
 	"trainopt/sla"
 )
@@ -302,7 +302,7 @@ func limitMissed(limit, used, best float64, projected *sla.Interval) bool {
 // script was given, from the observer, or from output whose total another source confirms.
 func (r *run) trusted() bool {
 	e := r.log.Source().Evidence
-	return !e.Discovered() || e == joblog.Output && r.Progress.Hints[r.Progress.Unit].Units == r.Progress.Total
+	return !e.Discovered() || e == observe.Output && r.Progress.Hints[r.Progress.Unit].Units == r.Progress.Total
 }
 
 // lightenAfter is the time that the job must have run at one allocation before the agent reduces its footprint.

@@ -6,8 +6,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"trainopt/internal/browser"
 )
 
 // benchState is a state directory with 10,000 runs, or that of TRAINOPT_BENCH_STATE, which is kept.
@@ -17,7 +15,7 @@ func benchState(b *testing.B) string {
 		dir = b.TempDir()
 	}
 	if _, err := os.Stat(dir + "/runs"); err != nil {
-		browser.Runs(b, dir, 10_000)
+		WriteRuns(b, dir, 10_000)
 	}
 	return dir
 }

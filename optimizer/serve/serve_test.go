@@ -12,7 +12,6 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/internal/browser"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 )
@@ -31,7 +30,7 @@ type site struct {
 func newSite(t *testing.T, runs int, change func(*Options)) *site {
 	t.Helper()
 	s := &site{t: t, state: t.TempDir()}
-	s.ids = browser.Runs(t, s.state, runs)
+	s.ids = WriteRuns(t, s.state, runs)
 	o := Options{StateDir: s.state, Token: testToken}
 	if change != nil {
 		change(&o)

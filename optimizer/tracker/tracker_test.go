@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"trainopt/monitor/trainlog"
-	"trainopt/optimizer/history/logs"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
@@ -95,7 +95,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, format := range map[string]string{dir: "mlflow", events: "tensorboard"} {
-		log, err := logs.Read(path, logs.Options{})
+		log, err := history.ReadLog(path, history.LogOptions{})
 		if err != nil || log.Format != format || len(log.Entries) != 1 {
 			t.Fatalf("%s: %v, %+v", format, err, log)
 		}

@@ -9,8 +9,8 @@ import (
 	"strconv"
 
 	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 )
 
 // commands is the registry of the commands of a decision process, by event type.
@@ -77,7 +77,7 @@ func (h *host) execute(e *event) error {
 			return errors.New("a mapping that puts several ranks on one resource, or in another order, is not supported")
 		}
 	}
-	on, err := batsim.ParseIntervals(string(d.Cores))
+	on, err := hdeeprm.ParseIntervals(string(d.Cores))
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (h *host) setState(e *event) error {
 	if err := e.decode(&d); err != nil {
 		return err
 	}
-	of, err := batsim.ParseIntervals(string(d.Resources))
+	of, err := hdeeprm.ParseIntervals(string(d.Resources))
 	if err != nil {
 		return err
 	}
@@ -194,7 +194,7 @@ func (h *host) setState(e *event) error {
 	if err := h.simulation.SetState(of, uint8(state)); err != nil {
 		return err
 	}
-	d.Resources, d.State = looseString(batsim.FormatIntervals(of)), looseString(strconv.FormatUint(state, 10))
+	d.Resources, d.State = looseString(hdeeprm.FormatIntervals(of)), looseString(strconv.FormatUint(state, 10))
 	h.changes = append(h.changes, d)
 	if len(of) == 0 { // the simulation produces no event, but an acknowledgement is due
 		return h.stepAgain()

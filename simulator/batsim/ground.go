@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/workload/batsim"
 )
 
 // resourceMap maps the machine of the peer, a set of numbered resources, to a local tree of cores.
@@ -122,18 +122,18 @@ func flat(list []resource) *platform.Tree {
 // format returns the set of the cores' resources in Batsim's notation.
 func (g *resourceMap) format(cores []int32) string {
 	if g.resource == nil {
-		return batsim.FormatIntervals(cores)
+		return hdeeprm.FormatIntervals(cores)
 	}
 	there := make([]int32, len(cores))
 	for i, c := range cores {
 		there[i] = g.resource[c]
 	}
-	return batsim.FormatIntervals(there)
+	return hdeeprm.FormatIntervals(there)
 }
 
 // profiles holds the job profiles sent by the peer.
 type profiles struct {
-	byWorkload map[string]*batsim.Workload
+	byWorkload map[string]*hdeeprm.BatsimWorkload
 	reference  float64
 	talk       *Conversation
 }
@@ -141,7 +141,7 @@ type profiles struct {
 // newProfiles reads the profiles of SIMULATION_BEGINS. Invalid profiles cause a warning, and another one for each job
 // that uses them.
 func newProfiles(d *beginsData, reference float64, talk *Conversation) profiles {
-	p := profiles{byWorkload: map[string]*batsim.Workload{}, reference: reference, talk: talk}
+	p := profiles{byWorkload: map[string]*hdeeprm.BatsimWorkload{}, reference: reference, talk: talk}
 	for _, name := range slices.Sorted(maps.Keys(d.Profiles)) {
 		w, err := readProfiles(d.Profiles[name])
 		if w != nil {
@@ -155,9 +155,9 @@ func newProfiles(d *beginsData, reference float64, talk *Conversation) profiles 
 }
 
 // readProfiles reads a JSON object of profiles by name.
-func readProfiles(object json.RawMessage) (*batsim.Workload, error) {
+func readProfiles(object json.RawMessage) (*hdeeprm.BatsimWorkload, error) {
 	const before, after = `{"nb_res": 1, "jobs": [], "profiles": `, `}`
-	return batsim.Read(io.MultiReader(strings.NewReader(before), bytes.NewReader(object), strings.NewReader(after)))
+	return hdeeprm.ReadWorkload(io.MultiReader(strings.NewReader(before), bytes.NewReader(object), strings.NewReader(after)))
 }
 
 // job converts a submitted job. If its profile is absent, or requires a network simulation, its operations, memory
@@ -194,8 +194,8 @@ func (p *profiles) job(d *submittedData, now float64) (order.Job, error) {
 	if w == nil {
 		return q, nil
 	}
-	one := batsim.Workload{Profiles: w.Profiles, Jobs: []batsim.Job{{ID: d.ID, Submit: q.Submit, Resources: q.Procs, Profile: string(j.Profile), Walltime: q.Limit}}}
-	c, err := one.Convert(batsim.ConvertOptions{Reference: p.reference})
+	one := hdeeprm.BatsimWorkload{Profiles: w.Profiles, Jobs: []hdeeprm.BatsimJob{{ID: d.ID, Submit: q.Submit, Resources: q.Procs, Profile: string(j.Profile), Walltime: q.Limit}}}
+	c, err := one.Convert(hdeeprm.SpeedOptions{Reference: p.reference})
 	if err != nil || len(c.Jobs) == 0 {
 		p.talk.warn("job %q: what it does is not known, it counts as asking for %v s", d.ID, q.Request)
 		return q, nil

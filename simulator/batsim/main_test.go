@@ -16,7 +16,6 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -106,7 +105,7 @@ func mini(t testing.TB) (*platform.Tree, []order.Job) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	c, err := w.Convert(hdeeprm.SpeedOptions{Reference: tree.Reference})
 	if err != nil {
 		t.Fatal(err)
 	}

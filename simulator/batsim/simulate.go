@@ -11,18 +11,18 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/order"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 )
 
 // SimulateOptions are the options of a simulator. The zero value is valid.
 type SimulateOptions struct {
 	Conversation
 
-	// Workload is the source of the jobs (batsim.Workload.Convert), so that the peer receives all its fields; nil
-	// means batsim.FromJobs of the jobs. A job is identified there by its Name, or by its ID if it has none.
-	Workload *batsim.Workload
+	// Workload is the source of the jobs (hdeeprm.BatsimWorkload.Convert), so that the peer receives all its fields; nil
+	// means hdeeprm.FromJobs of the jobs. A job is identified there by its Name, or by its ID if it has none.
+	Workload *hdeeprm.BatsimWorkload
 	// Name is the name of the workload, which precedes "!" in job names; "" means "w0". Names that contain "!" are
 	// not changed.
 	Name string
@@ -136,7 +136,7 @@ func newHost(tree *platform.Tree, jobs []order.Job, o SimulateOptions) (*host, e
 func (h *host) describe() error {
 	w := h.options.Workload
 	if w == nil {
-		w = batsim.FromJobs(h.jobs, h.tree.Cores)
+		w = hdeeprm.FromJobs(h.jobs, h.tree.Cores)
 	}
 	var b bytes.Buffer
 	if err := w.Write(&b, 3); err != nil {
@@ -298,7 +298,7 @@ func (h *host) collectEvents() {
 // ended appends the completion of a job and releases its cores.
 func (h *host) ended(e queue.Event) {
 	o := h.simulation.Outcome(e.Job)
-	d := completedData{ID: h.ids[e.Job], State: stateNames[o.State], Cores: batsim.FormatIntervals(o.Cores)}
+	d := completedData{ID: h.ids[e.Job], State: stateNames[o.State], Cores: hdeeprm.FormatIntervals(o.Cores)}
 	if h.killed[e.Job] {
 		d.State = stateKilled
 		delete(h.killed, e.Job)

@@ -67,3 +67,57 @@ func (e *estimator) reference(i int) *pairProfile {
 	}
 	return p
 }
+
+// leastSpread is the minimum standard deviation of a measurement, as a relative throughput.
+const leastSpread = 1e-3
+
+// resembling represents the job as a mixture of the references. The weights follow from the mean squared distance
+// between its measurements and those of each reference: a normal likelihood with the variance of the nearest
+// reference, so that a job that equals a reference is identified with it, and a job that resembles none is assigned
+// to several. Each measurement counts in both directions: the throughput of the job beside the reference and that of
+// the reference. Values that were not measured are those of the mixture. O(references² · device types).
+func (e *estimator) resembling(kind int, where []bool) *pairProfile {
+	refs := len(e.references)
+	measured := func(i int) (mine, others float64) {
+		d, other := i/refs, e.references[i%refs]
+		return e.true(kind, d, other), e.true(other, d, kind)
+	}
+	distance := make([]float64, refs) // mean of squares
+	least, count := math.Inf(1), 0
+	for _, w := range where {
+		if w {
+			count++
+		}
+	}
+	for j := range refs {
+		for i, w := range where {
+			if w {
+				mine, others := measured(i)
+				x := mine - e.known.row(j)[i]
+				y := others - e.known.row(i % refs)[i/refs*refs+j]
+				distance[j] += (x*x + y*y) / float64(2*count)
+			}
+		}
+		least = min(least, distance[j])
+	}
+	p := &pairProfile{likeness: make([]float64, refs), beside: make([]float64, len(where)), others: make([]float64, len(where))}
+	total := 0.0
+	for j := range refs {
+		p.likeness[j] = math.Exp(-float64(count) * (distance[j] - least) / (2 * (least + leastSpread*leastSpread)))
+		total += p.likeness[j]
+	}
+	for j := range refs {
+		p.likeness[j] /= total
+	}
+	for i, w := range where {
+		if w {
+			p.beside[i], p.others[i] = measured(i)
+			continue
+		}
+		for j, l := range p.likeness {
+			p.beside[i] += l * e.known.row(j)[i]
+			p.others[i] += l * e.known.row(i % refs)[i/refs*refs+j]
+		}
+	}
+	return p
+}

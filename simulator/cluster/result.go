@@ -85,14 +85,6 @@ type Result struct {
 	Warnings    []string  `json:"warnings"`
 }
 
-// EventsPerSecond returns the number of events per second of real time; NaN without a clock.
-func (r *Result) EventsPerSecond() float64 {
-	if !(r.WallS > 0) {
-		return math.NaN()
-	}
-	return float64(r.Events) / float64(r.WallS)
-}
-
 // result assembles the Result of a run; stopped is the reason for an early end, or nil.
 func (s *simulation) result(stopped error) *Result {
 	r := &Result{

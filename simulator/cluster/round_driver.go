@@ -6,7 +6,6 @@ import (
 
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/round"
-	"trainopt/simulator/engine"
 )
 
 // roundDriver simulates the cluster of a round.Engine, the default mechanism: it hands arrivals and completions to the
@@ -16,7 +15,7 @@ import (
 type roundDriver struct {
 	*simulation
 	engine *round.Engine
-	ends   engine.Queue[ending]
+	ends   schedule.Events[ending]
 	jobs   []*job // by number in the engine; nil once ended
 }
 

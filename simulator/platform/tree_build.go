@@ -262,9 +262,6 @@ func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
 	return t
 }
 
-// NodeOf returns the node of a core.
-func (t *Tree) NodeOf(core int) int { return t.Processors[t.ProcessorOf[core]].Node }
-
 // GFLOPS returns the total speed of all cores.
 func (t *Tree) GFLOPS() float64 {
 	sum := 0.0

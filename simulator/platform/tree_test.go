@@ -83,7 +83,7 @@ func checkTree(t interface{ Fatalf(string, ...any) }, tree *Tree) {
 					t.Fatalf("processor %d: %+v, want node %d, core %d", processor, p, node, core)
 				}
 				for ; core < p.First+p.Cores; core++ {
-					if int(tree.ProcessorOf[core]) != processor || tree.NodeOf(core) != node {
+					if int(tree.ProcessorOf[core]) != processor || tree.Processors[tree.ProcessorOf[core]].Node != node {
 						t.Fatalf("core %d is of processor %d, want %d", core, tree.ProcessorOf[core], processor)
 					}
 				}

@@ -32,12 +32,7 @@ func (d *Generator) drawInterruptions(rng *rand.Rand, j *Job) {
 	for _, a := range j.Candidates() {
 		longest = max(longest, j.Outcome(a).Seconds)
 	}
-	horizon := 3*longest + 50*3600
-	if n := len(d.o.Traces); n > 0 {
-		j.Interruptions = interruptionsOf(d.o.Traces[rng.IntN(n)], rng, horizon)
-		return
-	}
-	j.Interruptions = drawSpot(rng).Interruptions(rng, horizon)
+	j.Interruptions = drawSpot(rng).Interruptions(rng, 3*longest+50*3600)
 }
 
 // drawSLA draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"trainopt/cost"
-	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 	"trainopt/simulator/training"
 )
@@ -43,8 +42,6 @@ type GeneratorOptions struct {
 	Irregular bool
 	// Spot is the share of GPU jobs on spot capacity; 0 means 0.2, negative none.
 	Spot float64
-	// Traces contain the spot capacity; nil generates it.
-	Traces []capacity.Trace
 	// Quiet draws jobs without noise.
 	Quiet bool
 }

@@ -16,13 +16,11 @@ func agentConfig(steps int) morl.Config {
 
 // curriculum draws the preferences of the episodes on which an agent for training jobs learns: uniform over cost, time
 // and resource, with a weight of at least 0.6 for one of them in half of the episodes. It adds the Lagrange multiplier
-// of the SLA, which a PID controller adjusts so that at most MissLimit of the jobs that could meet their SLA violate
+// of the SLA, which a PID controller adjusts so that at most 5 % of the jobs that could meet their SLA violate
 // it.
 type curriculum struct {
-	// MissLimit is the share of SLAs that may be missed; 0 means 0.05.
-	MissLimit float64
-	pid       morl.PID
-	lambda    float64
+	pid    morl.PID
+	lambda float64
 }
 
 // newCurriculum returns a curriculum with a multiplier of 0.5.
@@ -45,12 +43,8 @@ func (c *curriculum) Draw(w []float32, rng *rand.Rand) {
 
 // Update adjusts the multiplier to the episodes an environment completed since the last update.
 func (c *curriculum) Update(seen training.Tally) {
-	limit := c.MissLimit
-	if limit == 0 {
-		limit = 0.05
-	}
 	if seen.Agreed > 0 {
-		c.lambda = max(0.1, c.pid.Update(float64(seen.Missed)/float64(seen.Agreed), limit))
+		c.lambda = max(0.1, c.pid.Update(float64(seen.Missed)/float64(seen.Agreed), 0.05))
 	}
 	if math.IsNaN(c.lambda) {
 		c.lambda = 0.5

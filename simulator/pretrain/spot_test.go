@@ -123,3 +123,36 @@ func FuzzInterruptionsOfTrace(f *testing.F) {
 		}
 	})
 }
+
+// interruptionsOf returns the interruptions of a job that starts at a random tick of a trace at which the machine is
+// up; the trace repeats after its end. The list covers at least the given seconds. O(ticks).
+func interruptionsOf(t capacity.Trace, rng *rand.Rand, seconds float64) []training.Interruption {
+	var starts []int
+	for i, up := range t.Up {
+		if up {
+			starts = append(starts, i)
+		}
+	}
+	if len(starts) == 0 || len(starts) == len(t.Up) {
+		return nil
+	}
+	at := starts[rng.IntN(len(starts))]
+	var out []training.Interruption
+	for i := 1; ; i++ {
+		now := float64(i) * t.TickS
+		up := t.Up[(at+i)%len(t.Up)]
+		before := t.Up[(at+i-1)%len(t.Up)]
+		switch {
+		case before && !up:
+			if now > seconds {
+				return out
+			}
+			out = append(out, training.Interruption{At: now, Away: t.TickS})
+		case !up:
+			out[len(out)-1].Away += t.TickS
+		}
+		if now > seconds && up {
+			return out
+		}
+	}
+}

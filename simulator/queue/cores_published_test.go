@@ -12,7 +12,6 @@ import (
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -37,7 +36,7 @@ func mini(t testing.TB) (*platform.Tree, []order.Job) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	c, err := w.Convert(hdeeprm.SpeedOptions{Reference: tree.Reference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +83,7 @@ func TestMiniRollouts(t *testing.T) {
 		t.Skip("wants -rollout and a minute")
 	}
 	tree, jobs := mini(t)
-	r, err := queue.RunCores(context.Background(), queue.CoresConfig{Tree: tree, Jobs: jobs, Objective: queue.Finish, Rollout: &queue.Rollout{}})
+	r, err := queue.RunCores(context.Background(), queue.CoresConfig{Tree: tree, Jobs: jobs, Objective: queue.Finish, Rollout: true})
 	if err != nil {
 		t.Fatal(err)
 	}

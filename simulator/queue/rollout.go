@@ -1,75 +1,38 @@
 package queue
 
 import (
-	"cmp"
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"trainopt/optimizer/schedule/order"
 )
 
-// Rollout selects order and placement at each decision: for each pair, the known state is simulated until the waiting
-// jobs have started, and the best pair for the objective is used (rollouts of base policies: Bertsekas, Tsitsiklis
-// and Wu, 1997). True run times are sampled from the shares of their requests that past jobs used; no arrivals are
-// simulated.
+const (
+	rolloutSamples = 2  // samples of run times
+	rolloutHorizon = 40 // maximum number of job ends per rollout
+)
+
+// rollouts selects the order at each decision, among saf, f4, sjf and smallest: for each, the known state is simulated
+// until the waiting jobs have started, and the best for the objective is used (rollouts of base policies: Bertsekas,
+// Tsitsiklis and Wu, 1997). True run times are sampled from the shares of their requests that past jobs used; no arrivals
+// are simulated.
 //
-// The first pair is replaced only by one that is better by 5 %, since a new order delays the head of the queue. A
-// decision costs a simulation of the waiting jobs for each pair and sample. An improvement is not guaranteed: see
+// The first order is replaced only by one that is better by 5 %, since a new order delays the head of the queue. A decision
+// costs a simulation of the waiting jobs for each order and sample. An improvement is not guaranteed: see
 // TestMiniRollouts.
-type Rollout struct {
-	Orders     []string // nil means saf, f4, sjf and smallest
-	Placements []string // nil means best
-	Samples    int      // samples of run times; 0 means 2
-	Horizon    int      // maximum number of job ends per rollout; 0 means 40
-}
-
-// Validate returns all problems joined.
-func (r *Rollout) Validate() error {
-	var problems []error
-	for _, o := range r.Orders {
-		if _, err := order.Parse(o); err != nil {
-			problems = append(problems, fmt.Errorf("rollout: %w", err))
-		}
-	}
-	for _, p := range r.Placements {
-		if _, ok := placements[p]; !ok {
-			problems = append(problems, fmt.Errorf("rollout: placement %q: want one of %s", p, strings.Join(Placements(), ", ")))
-		}
-	}
-	if r.Samples < 0 || r.Horizon < 0 {
-		problems = append(problems, fmt.Errorf("rollout: %d samples of %d jobs: want 0 or more", r.Samples, r.Horizon))
-	}
-	return errors.Join(problems...)
-}
-
-// rollouts holds the state of a Rollout during a simulation.
 type rollouts struct {
-	objective        Objective
-	samples, horizon int
-	pairs            []*policy
-	play             *state
-	rng              *rand.Rand
-	worth            []float64
+	objective Objective
+	pairs     []*policy
+	play      *state
+	rng       *rand.Rand
+	worth     []float64
 }
 
 func newRollouts(c *CoresConfig) *rollouts {
-	o := c.Rollout
-	r := &rollouts{objective: c.Objective, samples: cmp.Or(o.Samples, 2), horizon: cmp.Or(o.Horizon, 40), rng: rand.New(rand.NewPCG(c.Seed, 1))}
-	orders, places := o.Orders, o.Placements
-	if orders == nil {
-		orders = []string{"saf", "f4", "sjf", "smallest"}
-	}
-	if places == nil {
-		places = []string{"best"}
-	}
-	for _, name := range orders {
-		for _, place := range places {
-			order := order.Orders[name]
-			r.pairs = append(r.pairs, &policy{order: &order, placer: placements[place].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}, depth: c.Depth})
-		}
+	r := &rollouts{objective: c.Objective, rng: rand.New(rand.NewPCG(c.Seed, 1))}
+	for _, name := range []string{"saf", "f4", "sjf", "smallest"} {
+		order := order.Orders[name]
+		r.pairs = append(r.pairs, &policy{order: &order, placer: placements["best"].New(c.Tree, c.Objective, c.Seed), backfill: &easy{}, depth: c.Depth})
 	}
 	r.play = newState(c.Tree, c.Jobs)
 	r.play.truth = make([]float64, len(c.Jobs))
@@ -81,7 +44,7 @@ func newRollouts(c *CoresConfig) *rollouts {
 func (r *rollouts) choose(s *state, p *policy) {
 	if len(s.waiting) > 1 && s.Machine.Free() > 0 && len(r.pairs) > 1 {
 		clear(r.worth)
-		for range r.samples {
+		for range rolloutSamples {
 			r.sampleWork(s)
 			for i, pair := range r.pairs {
 				r.worth[i] += r.try(s, pair)
@@ -144,7 +107,7 @@ func (r *rollouts) try(s *state, p *policy) float64 {
 		}
 	}
 	nobody := func(int32, []int32) {}
-	for p.pass(w, nobody); len(w.waiting) > 0 && len(w.running) > 0 && ended < r.horizon; ended++ {
+	for p.pass(w, nobody); len(w.waiting) > 0 && len(w.running) > 0 && ended < rolloutHorizon; ended++ {
 		i, at := w.nextEnd()
 		energy += w.power() * (at - w.Now)
 		w.Now = at

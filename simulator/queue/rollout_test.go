@@ -66,7 +66,7 @@ func TestRolloutsStopAtOnce(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	looks := 0
-	result, err := queue.RunCores(ctx, queue.CoresConfig{Tree: tree, Jobs: lublin(t, tree, 50, 1, 0.9), Rollout: &queue.Rollout{}, Progress: func(int, int) {
+	result, err := queue.RunCores(ctx, queue.CoresConfig{Tree: tree, Jobs: lublin(t, tree, 50, 1, 0.9), Rollout: true, Progress: func(int, int) {
 		if looks++; looks == 3 {
 			cancel()
 		}

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 
+	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/rlscheduler"
-	"trainopt/simulator/engine"
 )
 
 // Run simulates the jobs until the last has ended. A job larger than the machine is Rejected at submission; one that runs for longer
@@ -48,7 +48,7 @@ type simulation struct {
 	now     float64
 	arrived int // tasks[:arrived] were submitted
 	done    int // tasks that ended or were rejected
-	ends    engine.Queue[int32]
+	ends    schedule.Events[int32]
 }
 
 func newSimulation(c *Config) *simulation {

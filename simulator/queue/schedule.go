@@ -39,8 +39,8 @@ type CoresConfig struct {
 	// Depth is the number of waiting jobs behind the head that a pass considers. 0 means all, but 64 with EASY and a
 	// placement of several pools, each of which is costly to evaluate; a negative number means all.
 	Depth int
-	// Rollout, if not nil, selects order and placement at each decision by rollouts; it requires EASY.
-	Rollout *Rollout
+	// Rollout selects the order at each decision by rollouts; it requires EASY and ignores Order and Placement.
+	Rollout bool
 	// Progress is called periodically with the number of ended jobs and their total; nil means no reports.
 	Progress func(done, total int)
 }
@@ -62,11 +62,8 @@ func (c *CoresConfig) Validate() error {
 	if c.Objective >= objectives {
 		errs = append(errs, fmt.Errorf("objective %d: want 0…%d", c.Objective, objectives-1))
 	}
-	if c.Rollout != nil {
-		errs = append(errs, c.Rollout.Validate())
-		if c.backfill() != "easy" {
-			errs = append(errs, fmt.Errorf("rollouts with %s backfilling: want easy", c.backfill()))
-		}
+	if c.Rollout && c.backfill() != "easy" {
+		errs = append(errs, fmt.Errorf("rollouts with %s backfilling: want easy", c.backfill()))
 	}
 	return errors.Join(errs...)
 }
@@ -123,7 +120,7 @@ func newDriver(c *CoresConfig, simulation *Simulation) *driver {
 	d := &driver{config: c, simulation: simulation, state: newState(c.Tree, c.Jobs)}
 	o := order.Orders[c.order()]
 	d.policy = policy{order: &o, placer: placements[c.placement()].New(c.Tree, c.Objective, c.Seed), backfill: backfills[c.backfill()](), depth: c.Depth}
-	if c.Rollout != nil {
+	if c.Rollout {
 		d.rollouts = newRollouts(c)
 	}
 	return d

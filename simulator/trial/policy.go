@@ -4,7 +4,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"trainopt/morl/bandit"
+	"trainopt/morl"
 )
 
 // policy returns the player of one job. Players observe only the costs of runs, except for the oracle.
@@ -49,10 +49,10 @@ var policies = map[string]policy{
 	"grid":   func(j *RecurringJob, _ float64, _ *rand.Rand) (settingPlayer, error) { return newSearch(j, nil), nil },
 	"random": func(j *RecurringJob, _ float64, rng *rand.Rand) (settingPlayer, error) { return newSearch(j, rng), nil },
 	"zeus": func(j *RecurringJob, eta float64, rng *rand.Rand) (settingPlayer, error) {
-		return newBatches(j, bandit.Settings{}, newProfiler(j, eta, len(j.Limits), len(j.Limits), rng), rng)
+		return newBatches(j, morl.ThompsonSettings{}, newProfiler(j, eta, len(j.Limits), len(j.Limits), rng), rng)
 	},
 	"smooth": func(j *RecurringJob, eta float64, rng *rand.Rand) (settingPlayer, error) {
-		return newBatches(j, bandit.Settings{Rounds: -1, Beta: 1.5, Positions: log2Positions(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
+		return newBatches(j, morl.ThompsonSettings{Rounds: -1, Beta: 1.5, Positions: log2Positions(j.Batches)}, newProfiler(j, eta, 3, 2, rng), rng)
 	},
 }
 
@@ -124,15 +124,15 @@ func (s *settingSearch) Settled() Setting { return s.best }
 // banditPlayer chooses the batch size by a bandit and the power limit by measurements inside the run.
 type banditPlayer struct {
 	job    *RecurringJob
-	bandit *bandit.Thompson
+	bandit *morl.Thompson
 	power  *profiler
 	rng    *rand.Rand
 }
 
 // newBatches returns a player with a bandit over the batch sizes of the job.
-func newBatches(j *RecurringJob, s bandit.Settings, power *profiler, rng *rand.Rand) (*banditPlayer, error) {
+func newBatches(j *RecurringJob, s morl.ThompsonSettings, power *profiler, rng *rand.Rand) (*banditPlayer, error) {
 	s.Default = indexOf(j.Batches, j.Default.Batch)
-	b, err := bandit.New(len(j.Batches), s)
+	b, err := morl.NewThompson(len(j.Batches), s)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +157,7 @@ func (b *banditPlayer) Next(retry bool) attempt {
 
 // Observe updates the bandit and the profiler.
 func (b *banditPlayer) Observe(a attempt, r RecurringRun, cost float64) {
-	_ = b.bandit.Observe(bandit.Observation{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
+	_ = b.bandit.Observe(morl.PullOutcome{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.recordRun(a, r)
 }
 

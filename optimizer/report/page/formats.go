@@ -87,3 +87,13 @@ func JSONNumber(v float64, digits int) ([]byte, error) {
 	}
 	return strconv.AppendFloat(nil, v, 'g', digits, 64), nil
 }
+
+// Number is a value of a result. NaN and infinities are unknown and null in JSON; other values have nine significant
+// digits.
+type Number float64
+
+// Known reports whether the value is known.
+func (n Number) Known() bool { return chart.Known(float64(n)) }
+
+// MarshalJSON encodes an unknown value as null.
+func (n Number) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), 9) }

@@ -3,15 +3,14 @@
 // A service (app) runs in containers. The throughput of each container depends on the other containers of its node; a
 // Table contains it for every combination of containers (pattern) that a node can hold. A Problem is a batch of
 // containers for nodes of several types, a Placement is the assignment of containers to nodes, and Evaluate computes
-// its metrics. This package does not search for placements: the methods are in the packages below (exact and greedy
-// maximize throughput, baseline is rule-based) and in simulator/ancestors/metis (medea is rule-based, learned uses
-// trained agents), whose package methods lists all of them by name. Tables come from measurements (ReadSamples) or,
-// where some are missing, from package forest; Constraints come from package interference.
+// its metrics. Exact and Greedy maximize throughput, Stream places containers that arrive and depart; simulator/ancestors/metis
+// has further methods (rules, Medea, trained agents) and lists all of them by name. Tables come from measurements
+// (ReadSamples) or, where some are missing, from a regression forest (CompleteTable).
 //
 // The terms and the first measured table are those of Metis (Wang, Weng, Wang, Chen, Li, SC 2020).
 //
 //	p := &place.Problem{Types: []place.NodeType{{Count: 6, Table: place.MetisTable()}}, Batch: []int{2, 2, 2, 2, 2, 2, 2}}
-//	s, err := exact.Solve(ctx, p, place.Objective{}, place.Limits{}, exact.Settings{})
+//	s, err := place.Exact(ctx, p, place.Objective{}, place.Limits{}, place.ExactSettings{})
 //	w, err := p.Evaluate(s.Placement) // w.MeanRPS is 1.2214
 package place
 

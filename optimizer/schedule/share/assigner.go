@@ -42,12 +42,6 @@ type mover struct {
 	gain float64
 }
 
-func newAssigner(s *schedule.Snapshot) *assigner {
-	a := &assigner{}
-	a.reset(s)
-	return a
-}
-
 // reset starts with the jobs of a snapshot, all unassigned and without value.
 func (a *assigner) reset(s *schedule.Snapshot) {
 	a.types, a.jobs = len(s.Devices), len(s.Jobs)

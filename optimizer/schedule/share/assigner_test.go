@@ -24,7 +24,8 @@ func TestAssignerIsNearTheOptimum(t *testing.T) {
 		for range jobs {
 			s.Jobs = append(s.Jobs, schedule.JobState{Job: &schedule.Job{GPUs: 1}})
 		}
-		a := newAssigner(s)
+		a := new(assigner)
+		a.reset(s)
 		for k := range a.value {
 			a.value[k] = rapid.Float64Range(0.01, 1).Draw(r, "value")
 		}

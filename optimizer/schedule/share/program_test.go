@@ -257,23 +257,21 @@ func TestFairnessCountsDevicesAndWeights(t *testing.T) {
 	}
 }
 
-func TestEntitiesDivideByWeightThenInside(t *testing.T) {
+func TestEntitiesDivideEquallyThenByWeightInside(t *testing.T) {
 	job := func(queue string, weight float64) *schedule.Job {
 		return &schedule.Job{Queue: queue, Weight: weight, Steps: 100}
 	}
 	for name, c := range map[string]struct {
-		hierarchy share.Hierarchy
-		devices   int
-		want      []float64
+		policy  string
+		devices int
+		want    []float64
 	}{
-		"equal entities, whatever the number of jobs": {share.Hierarchy{}, 1, []float64{.125, .375, .5}},
-		"weights of entities":                         {share.Hierarchy{Weight: map[string]float64{"b": 3}}, 1, []float64{.0625, .1875, .75}},
-		"what one cannot use goes on":                 {share.Hierarchy{}, 2, []float64{.25, .75, 1}},
-		"first come, first served":                    {share.Hierarchy{FIFO: map[string]bool{"a": true}}, 1, []float64{.5, 0, .5}},
+		"equal entities, whatever the number of jobs": {"hierarchical_fairness_perf", 1, []float64{.125, .375, .5}},
+		"what one cannot use goes on":                 {"hierarchical_fairness_perf", 2, []float64{.25, .75, 1}},
+		"first come, first served":                    {"hierarchical_fifo_perf", 1, []float64{.5, 0, .5}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := jobsOf(c.devices, job("a", 1), job("a", 3), job("b", 1))
-			got := sharesOf(t, share.NewHierarchical(c.hierarchy), s)
+			got := sharesOf(t, newPolicy(t, c.policy, false), jobsOf(c.devices, job("a", 1), job("a", 3), job("b", 1)))
 			for i := range got {
 				if math.Abs(got[i]-c.want[i]) > 1e-5 {
 					t.Fatalf("shares of time %.6f, want %v", got, c.want)

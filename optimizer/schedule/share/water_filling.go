@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"slices"
@@ -96,34 +97,17 @@ func (g *program) fillAsGavel(weight []float64) (best solve.Solution, err error)
 	return best, nil
 }
 
-// Hierarchy describes the division of a cluster among entities, such as the teams of a company, and of each entity's
-// part among its jobs (Gavel, section 4.3 "Hierarchical scheduling policies").
-type Hierarchy struct {
-	// Of returns the entity of a job; nil: its Queue, or its User if it has none.
-	Of func(*schedule.Job) string
-	// Weight contains the weights of entities, above 0; entities that are not in it have weight 1.
-	Weight map[string]float64
-	// FIFO contains the entities that assign everything to the first of their jobs that can use it. The others divide
-	// their part by the weights of jobs.
-	FIFO map[string]bool
-	// AllFIFO applies FIFO to all entities.
-	AllFIFO bool
-}
-
-// hierarchical is water filling by entities: what full jobs cannot use goes to their own entity first.
+// hierarchical divides a cluster equally among entities, such as the teams of a company, and each part among the entity's
+// jobs (Gavel, section 4.3 "Hierarchical scheduling policies"). It is water filling by entities: what full jobs cannot use
+// goes to their own entity first.
 type hierarchical struct {
 	solver
-	Hierarchy
-}
-
-// NewHierarchical returns a policy for Config.Custom that accounts for the throughputs of jobs on each device type.
-func NewHierarchical(h Hierarchy) schedule.Policy {
-	return hierarchical{solver{"Hierarchical", heterogeneousView, false}, h}
+	fifo bool // an entity's part goes to the first of its jobs that can use it, not to all by their weights
 }
 
 func newHierarchical(view throughputView, fifo bool) func(Options) schedule.Policy {
 	return func(Options) schedule.Policy {
-		return hierarchical{solver{"Hierarchical", view, false}, Hierarchy{AllFIFO: fifo}}
+		return hierarchical{solver{"Hierarchical", view, false}, fifo}
 	}
 }
 
@@ -142,12 +126,12 @@ func (p hierarchical) Decide(s *schedule.Snapshot) (schedule.Allocation, error) 
 	var entities []solve.Entity
 	for i := range g.jobs {
 		j := g.job(i).Job
-		name := p.of(j)
+		name := cmp.Or(j.Queue, j.User)
 		k, ok := number[name]
 		if !ok {
 			k = len(entities)
 			number[name] = k
-			entities = append(entities, p.entity(name))
+			entities = append(entities, solve.Entity{Weight: 1, FIFO: p.fifo})
 		}
 		w, _ := priority(j)
 		weight[i] *= w // counts within the entity
@@ -156,24 +140,4 @@ func (p hierarchical) Decide(s *schedule.Snapshot) (schedule.Allocation, error) 
 	}
 	sol, err := p.filled(g, weight)(solve.WaterFillEntities(g.Sharing, weight, entities))
 	return g.allocation(sol), err
-}
-
-// of returns the name of the entity that owns a job.
-func (p hierarchical) of(j *schedule.Job) string {
-	switch {
-	case p.Of != nil:
-		return p.Of(j)
-	case j.Queue != "":
-		return j.Queue
-	}
-	return j.User
-}
-
-// entity returns an entity without jobs, with its weight.
-func (p hierarchical) entity(name string) solve.Entity {
-	w, named := p.Weight[name]
-	if !named {
-		w = 1
-	}
-	return solve.Entity{Weight: w, FIFO: p.AllFIFO || p.FIFO[name]}
 }

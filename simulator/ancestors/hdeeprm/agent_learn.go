@@ -8,7 +8,6 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"trainopt/morl/gradient"
 	"trainopt/morl/network"
 	"trainopt/simulator/queue"
 )
@@ -45,7 +44,7 @@ type world interface {
 // layers; both use leaky ReLU and one step of Adam per simulation. HDeepRM's code of the actor-critic does not run;
 // this is its evident intention. A LearningAgent is not safe for concurrent use.
 type LearningAgent struct {
-	l        *gradient.Learner
+	l        *network.Learner
 	baseline int
 	returns  []float64 // returns of the last runs
 	runs     uint64
@@ -75,7 +74,7 @@ func NewLearningAgent(observation, actions int, c AgentConfig, seed uint64) (*Le
 	if c.Baseline < 0 || c.Baseline > maxBaseline {
 		errs = append(errs, fmt.Errorf("a baseline of %d runs: want 0 or more", c.Baseline))
 	}
-	l, err := gradient.New(gradient.Shape{Rows: 1, Features: observation, Actions: actions}, gradient.Config{
+	l, err := network.NewLearner(network.Shape{Rows: 1, Features: observation, Actions: actions}, network.PolicyConfig{
 		Method: c.Method, Policy: policy, Hidden: []int{c.Hidden, c.Hidden, c.Hidden, c.Hidden}, Activation: network.LeakyReLU,
 		Rate: float32(c.Rate), Gamma: c.Gamma,
 	}, seed)
@@ -108,7 +107,7 @@ func (a *LearningAgent) Run(w world, train bool) (AgentRun, error) {
 	run.Loss = math.NaN()
 	a.runs++
 	if train {
-		report, err := a.l.Update(func() gradient.Environment { return r })
+		report, err := a.l.Update(func() network.Environment { return r })
 		if err != nil {
 			return *run, err
 		}
@@ -138,27 +137,27 @@ func (a *LearningAgent) Run(w world, train bool) (AgentRun, error) {
 
 // Greedy returns the most probable action.
 func (a *LearningAgent) Greedy(observation []float32) int {
-	return a.l.Policy().Greedy(gradient.Observation{X: observation})
+	return a.l.Policy().Greedy(network.Observation{X: observation})
 }
 
-// recorder adapts a World to gradient.Environment and records the run.
+// recorder adapts a World to network.Environment and records the run.
 type recorder struct {
 	world    world
-	policy   *gradient.Policy
+	policy   *network.Policy
 	run      AgentRun
 	baseline float64
 }
 
-func (r *recorder) Reset(*rand.Rand) (gradient.Observation, bool) {
+func (r *recorder) Reset(*rand.Rand) (network.Observation, bool) {
 	o, done := r.world.Reset()
 	if !done {
-		r.run.First = append([]float64(nil), r.policy.Probabilities(gradient.Observation{X: o})...)
+		r.run.First = append([]float64(nil), r.policy.Probabilities(network.Observation{X: o})...)
 	}
-	return gradient.Observation{X: o}, done
+	return network.Observation{X: o}, done
 }
 
 // Step subtracts the baseline from the reward. A final action that the process did not reward yields NaN.
-func (r *recorder) Step(action int) (gradient.Observation, float64, bool) {
+func (r *recorder) Step(action int) (network.Observation, float64, bool) {
 	counter, counts := r.world.(interface{ Process() *Process })
 	before := 0
 	if counts {
@@ -173,7 +172,7 @@ func (r *recorder) Step(action int) (gradient.Observation, float64, bool) {
 			reward = math.NaN()
 		}
 	}
-	return gradient.Observation{X: o}, reward, done
+	return network.Observation{X: o}, reward, done
 }
 
 // agentState is the state of an agent beyond its networks, as stored in a policy file.
@@ -192,30 +191,30 @@ func (a *LearningAgent) Write(w io.Writer, notes map[string]string) error {
 	if err != nil {
 		return fmt.Errorf("write agent: %w", err)
 	}
-	return gradient.WriteFile(w, gradient.Meta{Kind: AgentKind, Notes: notes, State: state}, a.l)
+	return network.WriteFile(w, network.Meta{Kind: AgentKind, Notes: notes, State: state}, a.l)
 }
 
 // ReadLearningAgent reads an agent stored by Write; it continues with the baseline and the runs of the stored one. Its
 // sizes of observation and action space must equal the given ones. A file without a state yields an agent without a
 // baseline.
 func ReadLearningAgent(r io.Reader, observation, actions int) (*LearningAgent, error) {
-	m, l, err := gradient.ReadFile(r)
+	m, l, err := network.ReadFile(r)
 	if err != nil {
 		return nil, err
 	}
 	if m.Kind != AgentKind {
-		return nil, fmt.Errorf("policy for %q, want one for %s: %w", m.Kind, AgentKind, gradient.ErrForeign)
+		return nil, fmt.Errorf("policy for %q, want one for %s: %w", m.Kind, AgentKind, network.ErrForeign)
 	}
 	if m.Shape.Features != observation || m.Shape.Actions != actions {
 		return nil, fmt.Errorf("%w for these options and this machine: it is for %d numbers and %d actions, want %d and %d",
-			gradient.ErrForeign, m.Shape.Features, m.Shape.Actions, observation, actions)
+			network.ErrForeign, m.Shape.Features, m.Shape.Actions, observation, actions)
 	}
 	var s agentState
 	if len(m.State) > 0 {
 		err = json.Unmarshal(m.State, &s)
 	}
 	if err != nil || s.Baseline < 0 || s.Baseline > maxBaseline || len(s.Returns) > s.Baseline {
-		return nil, fmt.Errorf("read agent: baseline of %d runs, %d returns (%v): %w", s.Baseline, len(s.Returns), err, gradient.ErrCorrupt)
+		return nil, fmt.Errorf("read agent: baseline of %d runs, %d returns (%v): %w", s.Baseline, len(s.Returns), err, network.ErrCorrupt)
 	}
 	return &LearningAgent{l: l, baseline: s.Baseline, returns: s.Returns, runs: s.Runs}, nil
 }

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"testing"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 )
 
 // learningWorld is HDeepRM's learning experiment: two jobs on four cores and five pairs, of which high_mem_bw reaches
@@ -125,7 +125,7 @@ func TestLearningAgentFileAndLogs(t *testing.T) {
 	if back.Greedy(o) != a.Greedy(o) {
 		t.Error("it decides otherwise once stored")
 	}
-	if _, err := ReadLearningAgent(bytes.NewReader(stored), w.ObservationSize(), 7); !errors.Is(err, gradient.ErrForeign) {
+	if _, err := ReadLearningAgent(bytes.NewReader(stored), w.ObservationSize(), 7); !errors.Is(err, network.ErrForeign) {
 		t.Errorf("an agent of other actions: %v", err)
 	}
 	if _, err := NewLearningAgent(3, 2, AgentConfig{Method: "ppo"}, 1); err == nil {

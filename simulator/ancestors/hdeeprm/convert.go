@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -47,7 +46,7 @@ func (o *ConvertOptions) Validate() error {
 
 // Converted is the workload converted from a trace.
 type Converted struct {
-	*batsim.Workload
+	*BatsimWorkload
 	Dropped map[string]int // number of dropped jobs by reason
 	Damage  error          // error of the first damaged record, with its line; nil if none
 }
@@ -63,7 +62,7 @@ func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
 		return nil, fmt.Errorf("convert trace: %w", err)
 	}
 	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &Converted{
-		Workload: &batsim.Workload{Resources: o.Resources, Profiles: map[string]batsim.Profile{}}, Dropped: map[string]int{}}}
+		BatsimWorkload: &BatsimWorkload{Resources: o.Resources, Profiles: map[string]BatsimProfile{}}, Dropped: map[string]int{}}}
 	var record swf.Record
 read:
 	for o.Jobs == 0 || len(c.out.Jobs) < o.Jobs {
@@ -137,16 +136,16 @@ func (c *converter) take(record *swf.Record) (dropped string) {
 		return "a number too large to be true"
 	}
 	used, bandwidth := c.draws.share(), c.draws.bandwidth()
-	p := batsim.Profile{Type: batsim.Homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
+	p := BatsimProfile{Type: homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
 		Bandwidth: float64(bandwidth), RequestOps: math.Trunc(c.Reference * seconds * 1e9)}
 	p.CPU = []float64{math.Trunc(c.Reference * used * seconds * 1e9)}
-	c.out.Jobs = append(c.out.Jobs, batsim.Job{ID: strconv.Itoa(len(c.out.Jobs)), Submit: submit, Resources: int(procs), Profile: c.profile(p)})
+	c.out.Jobs = append(c.out.Jobs, BatsimJob{ID: strconv.Itoa(len(c.out.Jobs)), Submit: submit, Resources: int(procs), Profile: c.profile(p)})
 	return ""
 }
 
 // profile returns the name of a profile and registers it. As in HDeepRM, the name consists of the requests; without
 // Compat, profiles that differ only in work are distinguished by the used share of the requested time, in percent.
-func (c *converter) profile(p batsim.Profile) string {
+func (c *converter) profile(p BatsimProfile) string {
 	name := fmt.Sprintf("%.0f_%.0f_%.0f", p.RequestTime, p.Memory, p.Bandwidth)
 	ops, known := c.first[name]
 	if !known {
@@ -184,14 +183,14 @@ func (c *converter) rebase() error {
 // customize sets the work of every profile to the requested work, reference · requested time, as HDeepRM does with
 // custom workloads (hdeeprm-launch -cw). Profiles without a requested time keep their work. The errors identify
 // profiles that have neither.
-func customize(w *batsim.Workload, reference float64) error {
+func customize(w *BatsimWorkload, reference float64) error {
 	if !(reference > 0) || reference > 1e9 {
 		return fmt.Errorf("customize workload: a reference speed of %v GFLOPS: want more than 0", reference)
 	}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(w.Profiles)) {
 		p := w.Profiles[name]
-		if p.Type != batsim.Homogeneous {
+		if p.Type != homogeneous {
 			continue
 		}
 		switch {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"trainopt/simulator/platform"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -89,7 +88,7 @@ func TestConvert(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	p, q := c.Profiles["60_1_12"], c.Profiles["30_5_24"] // used shares 0.05 and 1.25, see TestNumpyDraws
-	if p.Type != batsim.Homogeneous || p.CPU[0] != 30e9 || p.RequestOps != 600e9 || p.RequestTime != 60 || p.Memory != 1 || p.Bandwidth != 12 || q.CPU[0] != 375e9 {
+	if p.Type != homogeneous || p.CPU[0] != 30e9 || p.RequestOps != 600e9 || p.RequestTime != 60 || p.Memory != 1 || p.Bandwidth != 12 || q.CPU[0] != 375e9 {
 		t.Errorf("got %+v and %+v", p, q)
 	}
 	all, err := convertText(text, ConvertOptions{Reference: 10})
@@ -189,7 +188,7 @@ func TestConvertMini(t *testing.T) {
 	if last.Submit != 376825 || last.Resources != 15 || last.Profile != "60_100_20" {
 		t.Errorf("the last job is %+v", last)
 	}
-	jobs, err := c.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	jobs, err := c.Convert(SpeedOptions{Reference: tree.Reference})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +199,7 @@ func TestConvertMini(t *testing.T) {
 }
 
 func TestCustomize(t *testing.T) {
-	w, err := batsim.Read(strings.NewReader(`{"jobs": [], "profiles": {
+	w, err := ReadWorkload(strings.NewReader(`{"jobs": [], "profiles": {
 		"a": {"type": "parallel_homogeneous", "cpu": 5, "com": 0, "req_time": 2, "mem": 1},
 		"b": {"type": "parallel_homogeneous", "cpu": 5, "com": 0},
 		"c": {"type": "delay", "delay": 3}}}`))
@@ -213,7 +212,7 @@ func TestCustomize(t *testing.T) {
 	if a, b := w.Profiles["a"], w.Profiles["b"]; a.CPU[0] != 8e9 || a.RequestOps != 8e9 || a.Memory != 1 || b.CPU[0] != 5 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
-	w.Profiles["d"] = batsim.Profile{Type: batsim.Homogeneous}
+	w.Profiles["d"] = BatsimProfile{Type: homogeneous}
 	if err := customize(w, 4); err == nil || !strings.Contains(err.Error(), `profile "d"`) {
 		t.Errorf("a profile without work: got %v", err)
 	}

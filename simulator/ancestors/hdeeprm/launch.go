@@ -2,14 +2,11 @@ package hdeeprm
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,15 +14,7 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
-)
-
-// The files that a launch writes into its folder and reuses. In HDeepRM, two of them are Python pickles.
-const (
-	platformFile = "platform.xml"
-	workloadFile = "workload.json"
-	limitsFile   = "job_limits.json"
 )
 
 // LaunchOptions are the options of preparing an experiment.
@@ -35,21 +24,15 @@ type LaunchOptions struct {
 	// Custom is a workload file of Batsim whose jobs execute their requested work (hdeeprm-launch -cw); it replaces
 	// the workload of the options.
 	Custom string
-	// Folder is the directory in which platform, workload and limits are written, and from which the workload of an
-	// earlier launch is reused if the platform file beside it equals the present one and Custom is not set. "" means
-	// no files.
-	Folder string
-	// Library contains the types of the platform; nil means platform.BuiltinLibrary.
-	Library *platform.Library
 }
 
 // Experiment is the prepared experiment of an options file.
 type Experiment struct {
 	Options  *Options
 	Tree     *platform.Tree
-	Workload *batsim.Workload
+	Workload *BatsimWorkload
 	Jobs     []order.Job
-	Profile  func(*order.Job) string // profile names, for batsim.WriteJobs
+	Profile  func(*order.Job) string // profile names, for hdeeprm.WriteJobs
 	Limits   Limits
 	Dropped  map[string]int // number of dropped jobs by reason
 	Warnings []string       // warnings of the options and of the preparation
@@ -62,7 +45,7 @@ type Experiment struct {
 //	environment, err := hdeeprm.NewEnvironment(e.Tree, e.Jobs, e.Limits, options.Settings(false))
 func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 	e := &Experiment{Options: o, Dropped: map[string]int{}, Warnings: slices.Clone(o.Warnings)}
-	tree, warning, err := o.ReadPlatform(l.Library)
+	tree, warning, err := o.ReadPlatform()
 	if warning != "" {
 		e.warn("%s", warning)
 	}
@@ -73,14 +56,10 @@ func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 	if n := o.Resources; n != 0 && n != e.Tree.Cores {
 		e.warn("nb_resources is %d, the platform has %d cores: the platform counts", n, e.Tree.Cores)
 	}
-	var xml bytes.Buffer
-	if err := e.Tree.WriteXML(&xml); err != nil {
+	if err := e.workload(l); err != nil {
 		return nil, err
 	}
-	if err := e.workload(l, xml.Bytes()); err != nil {
-		return nil, err
-	}
-	c, err := e.Workload.Convert(batsim.ConvertOptions{Reference: e.Tree.Reference})
+	c, err := e.Workload.Convert(SpeedOptions{Reference: e.Tree.Reference})
 	if err != nil {
 		return nil, err
 	}
@@ -94,10 +73,7 @@ func (o *Options) Prepare(l LaunchOptions) (*Experiment, error) {
 		return nil, fmt.Errorf("launch: %w of the workload", swf.ErrNoJobs)
 	}
 	e.Jobs, e.Profile, e.Limits = c.Jobs, c.Profile, LimitsOf(c.Jobs)
-	if l.Folder == "" {
-		return e, nil
-	}
-	return e, e.keep(l.Folder, xml.Bytes())
+	return e, nil
 }
 
 func (e *Experiment) warn(format string, args ...any) {
@@ -105,15 +81,12 @@ func (e *Experiment) warn(format string, args ...any) {
 }
 
 // ReadPlatform reads the platform named in the options. If its file does not exist, the example of the same name is
-// used, with a warning; otherwise the warning is "". A nil library means the built-in one.
-func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, warning string, err error) {
-	if library == nil {
-		library = platform.BuiltinLibrary()
-	}
+// used, with a warning; otherwise the warning is "".
+func (o *Options) ReadPlatform() (tree *platform.Tree, warning string, err error) {
 	if o.Platform == "" {
 		return nil, "", errors.New("the options name no platform (platform_file_path)")
 	}
-	tree, err = library.ReadTree(o.Platform)
+	tree, err = platform.BuiltinLibrary().ReadTree(o.Platform)
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, "", fmt.Errorf("%w: the file is empty or cut off", err)
 	}
@@ -125,26 +98,13 @@ func (o *Options) ReadPlatform(library *platform.Library) (tree *platform.Tree, 
 	return tree, "", err
 }
 
-// workload loads the workload: the custom one, that of an earlier launch, or that of the options.
-func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
+// workload loads the workload: the custom one, or that of the options.
+func (e *Experiment) workload(l LaunchOptions) (err error) {
 	if l.Custom != "" {
-		if e.Workload, err = batsim.Load(l.Custom); err != nil {
+		if e.Workload, err = loadWorkload(l.Custom); err != nil {
 			return err
 		}
 		return customize(e.Workload, e.Tree.Reference)
-	}
-	if l.Folder != "" {
-		left := filepath.Join(l.Folder, workloadFile)
-		_, err := os.Stat(left)
-		same, readErr := regular.ReadFile(filepath.Join(l.Folder, platformFile), regular.Data)
-		switch {
-		case err == nil && readErr == nil && bytes.Equal(same, xml):
-			e.warn("the workload is %s, which an earlier launch left", left)
-			e.Workload, err = batsim.Load(left)
-			return err
-		case err == nil:
-			e.warn("%s is written again: it belonged to another platform", left)
-		}
 	}
 	if e.Options.Workload == "" {
 		return errors.New("launch: the options name no workload (workload_file_path), and no custom one is given")
@@ -157,7 +117,7 @@ func (e *Experiment) workload(l LaunchOptions, xml []byte) (err error) {
 func (e *Experiment) trace(compat bool) (err error) {
 	o := e.Options
 	if name := strings.TrimSuffix(o.Workload, ".gz"); strings.EqualFold(filepath.Ext(name), ".json") {
-		e.Workload, err = batsim.Load(o.Workload)
+		e.Workload, err = loadWorkload(o.Workload)
 		return err
 	}
 	f, err := regular.Open(o.Workload, regular.Data)
@@ -186,28 +146,6 @@ func (e *Experiment) trace(compat bool) (err error) {
 	if c.Damage != nil {
 		e.warn("the trace is damaged, first in %v", c.Damage)
 	}
-	e.Workload, e.Dropped = c.Workload, c.Dropped
-	return nil
-}
-
-// keep writes the files of a launch.
-func (e *Experiment) keep(dir string, xml []byte) error {
-	var workload bytes.Buffer
-	if err := e.Workload.Write(&workload, 3); err != nil {
-		return err
-	}
-	limits, err := json.Marshal(map[string]float64{"max_time": e.Limits.Time, "max_core": e.Limits.Cores, "max_mem": e.Limits.Memory,
-		"max_mem_bw": e.Limits.Bandwidth})
-	if err != nil {
-		return fmt.Errorf("write limits of jobs: %w", err)
-	}
-	for _, f := range []struct { // the platform last, since its presence validates the workload
-		name string
-		data []byte
-	}{{workloadFile, workload.Bytes()}, {limitsFile, append(limits, '\n')}, {platformFile, xml}} {
-		if err := os.WriteFile(filepath.Join(dir, f.name), f.data, 0o644); err != nil {
-			return fmt.Errorf("launch: %w", err)
-		}
-	}
+	e.Workload, e.Dropped = c.BatsimWorkload, c.Dropped
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -50,7 +49,7 @@ func TestPrepareCustom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range batsim.Schedule(result, batsim.TableOptions{}) {
+	for _, c := range Schedule(result, 0) {
 		if v, ok := c.Value.(float64); c.Name == "makespan" && (!ok || v < 5.2499999 || v > 5.2500001) {
 			t.Errorf("makespan %v, want 5.25", c.Value)
 		}
@@ -65,41 +64,12 @@ func trace(jobs int) string {
 	return b.String()
 }
 
-// The files of a launch are reused by the next one, on the same platform only.
-func TestPrepareAgain(t *testing.T) {
-	folder := t.TempDir()
+// A trace with fewer jobs than requested causes a warning.
+func TestPrepareShortTrace(t *testing.T) {
 	o := &Options{Seed: 1, Jobs: 50, Platform: "learning", Workload: write(t, "w.swf", trace(30))}
-	first, err := o.Prepare(LaunchOptions{Folder: folder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(first.Jobs) != 30 || !strings.Contains(strings.Join(first.Warnings, " "), "nb_jobs is 50, the trace has 30") {
-		t.Errorf("%d jobs, warnings %q", len(first.Jobs), first.Warnings)
-	}
-	for _, name := range []string{platformFile, workloadFile, limitsFile} {
-		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Size() == 0 {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	o.Seed = 2 // no effect, since the workload is reused
-	again, err := o.Prepare(LaunchOptions{Folder: folder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range first.Jobs {
-		a, b := first.Jobs[i], again.Jobs[i]
-		a.Deadline, b.Deadline = 0, 0
-		if a != b {
-			t.Fatalf("job %d: %+v, then %+v", i, a, b)
-		}
-	}
-	o.Platform = "mini"
-	other, err := o.Prepare(LaunchOptions{Folder: folder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first.Jobs[0].RequestOps == other.Jobs[0].RequestOps || !strings.Contains(strings.Join(other.Warnings, " "), "written again") {
-		t.Errorf("another platform: the old workload was taken; warnings %q", other.Warnings)
+	e, err := o.Prepare(LaunchOptions{})
+	if err != nil || len(e.Jobs) != 30 || !strings.Contains(strings.Join(e.Warnings, " "), "nb_jobs is 50, the trace has 30") {
+		t.Errorf("%v: %+v", err, e)
 	}
 }
 
@@ -114,7 +84,6 @@ func TestPrepareWithMistakes(t *testing.T) {
 		"no workload":      {Options{Platform: "mini"}, LaunchOptions{}, "workload_file_path"},
 		"unknown workload": {Options{Platform: "mini", Workload: "/nowhere/w.swf"}, LaunchOptions{}, "/nowhere/w.swf"},
 		"unknown custom":   {Options{Platform: "mini"}, LaunchOptions{Custom: "/nowhere/w.json"}, "/nowhere/w.json"},
-		"unknown folder":   {Options{Platform: "mini", Workload: write(t, "w.swf", trace(3))}, LaunchOptions{Folder: "/nowhere"}, "/nowhere"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := c.o.Prepare(c.l); err == nil || !strings.Contains(err.Error(), c.want) {

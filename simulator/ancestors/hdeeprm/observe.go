@@ -5,7 +5,6 @@ import (
 
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 )
 
 // quartiles are the quantiles of the requests of waiting jobs in every observation.
@@ -66,9 +65,6 @@ func (v *view) extend(jobs int) {
 }
 
 func (v *view) add(j *order.Job) {
-	if v.process.blind {
-		return
-	}
 	for i, ask := range asks {
 		x := ask(j)
 		at, _ := slices.BinarySearch(v.asked[i], x)
@@ -77,9 +73,6 @@ func (v *view) add(j *order.Job) {
 }
 
 func (v *view) start(job int32) {
-	if v.process.blind {
-		return
-	}
 	j := &v.process.jobs[job]
 	for i, ask := range asks {
 		at, _ := slices.BinarySearch(v.asked[i], ask(j))
@@ -158,9 +151,7 @@ func (v *view) remaining(core, job int32) float64 {
 // O(values).
 func (p *Process) Observe() []float32 {
 	v := &p.seen
-	if v.out = v.out[:0]; p.blind {
-		return v.out
-	}
+	v.out = v.out[:0]
 	if p.settings.View != Minimal {
 		for n := range p.tree.Nodes {
 			v.node(n)
@@ -168,7 +159,7 @@ func (p *Process) Observe() []float32 {
 	}
 	for i, limit := range [4]float64{p.limits.Time, p.limits.Cores, p.limits.Memory, p.limits.Bandwidth} {
 		for _, q := range quartiles {
-			v.out = append(v.out, float32(batsim.Percentile(v.asked[i], 100*q)/limit))
+			v.out = append(v.out, float32(percentile(v.asked[i], 100*q)/limit))
 		}
 	}
 	n, change := p.waiting.len(), 1.0

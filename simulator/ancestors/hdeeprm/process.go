@@ -57,7 +57,6 @@ type Process struct {
 	at       []int32   // index in running, by job, −1 if not running
 	cores    [][]int32 // by started job
 	seen     view
-	blind    bool            // observations are not used
 	capacity map[float64]int // cores that the idle machine can give to a job, by memory per core
 
 	fresh   bool // a job was submitted or ended since the last decision

@@ -14,7 +14,6 @@ import (
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
 	"trainopt/simulator/workload"
-	"trainopt/simulator/workload/batsim"
 )
 
 func TestTable(t *testing.T) {
@@ -255,7 +254,7 @@ func TestSettings(t *testing.T) {
 
 func TestPercentile(t *testing.T) {
 	for q, want := range map[float64]float64{0: 1, 0.25: 2, 0.5: 3.5, 0.75: 5.75, 0.99: 10.75, 1: 11} {
-		if got := batsim.Percentile([]float64{1, 2, 2, 5, 6, 11}, 100*q); math.Abs(got-want) > 1e-12 {
+		if got := percentile([]float64{1, 2, 2, 5, 6, 11}, 100*q); math.Abs(got-want) > 1e-12 {
 			t.Errorf("%v: got %v, want %v", q, got, want)
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -58,7 +57,7 @@ func miniJobs(t testing.TB, tree *platform.Tree) []order.Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := w.Convert(batsim.ConvertOptions{Reference: tree.Reference})
+	c, err := w.Convert(SpeedOptions{Reference: tree.Reference})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule/order"
-	"trainopt/simulator/workload/batsim"
 )
 
 // Limits are approximate maxima of the requests of jobs, by which observations are normalised.
@@ -27,7 +26,7 @@ func LimitsOf(jobs []order.Job) Limits {
 			values[i] = key(&jobs[i])
 		}
 		slices.Sort(values)
-		if v := batsim.Percentile(values, 99); v > 0 {
+		if v := percentile(values, 99); v > 0 {
 			return v
 		}
 		return 1

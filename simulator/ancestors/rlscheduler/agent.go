@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 )
 
 // AgentKind identifies these agents in policy files.
@@ -19,7 +19,7 @@ const AgentKind = "rlscheduler"
 // Agent is a learned policy that chooses jobs in episodes, with its training options.
 type Agent struct {
 	Options TrainOptions // defaults included
-	learner *gradient.Learner
+	learner *network.Learner
 }
 
 // Write stores the agent as a policy file.
@@ -28,29 +28,29 @@ func (a *Agent) Write(w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return gradient.WriteFile(w, gradient.Meta{Kind: AgentKind, Notes: map[string]string{"options": string(o)}}, a.learner)
+	return network.WriteFile(w, network.Meta{Kind: AgentKind, Notes: map[string]string{"options": string(o)}}, a.learner)
 }
 
 // ReadAgent reads an agent stored by Write. For an invalid file, the error wraps one of package gradient's errors.
 func ReadAgent(r io.Reader) (*Agent, error) {
-	m, l, err := gradient.ReadFile(r)
+	m, l, err := network.ReadFile(r)
 	if err != nil {
 		return nil, err
 	}
 	if m.Kind != AgentKind {
-		return nil, fmt.Errorf("read policy file: a policy for %q, want one for %s: %w", m.Kind, AgentKind, gradient.ErrForeign)
+		return nil, fmt.Errorf("read policy file: a policy for %q, want one for %s: %w", m.Kind, AgentKind, network.ErrForeign)
 	}
 	a := &Agent{learner: l}
 	if err := json.Unmarshal([]byte(m.Notes["options"]), &a.Options); err != nil {
-		return nil, fmt.Errorf("read policy file: options: %v: %w", err, gradient.ErrCorrupt)
+		return nil, fmt.Errorf("read policy file: options: %v: %w", err, network.ErrCorrupt)
 	}
 	if err := a.Options.Validate(); err != nil {
-		return nil, fmt.Errorf("read policy file: %v: %w", err, gradient.ErrCorrupt)
+		return nil, fmt.Errorf("read policy file: %v: %w", err, network.ErrCorrupt)
 	}
 	shape, err := a.Options.Sight.Shape()
 	if err != nil || shape.Features != l.Shape().Features || shape.Rows != l.Shape().Rows {
 		return nil, fmt.Errorf("read policy file: a policy for rows of %d numbers, the observation has %d: %w",
-			l.Shape().Features, shape.Features, gradient.ErrCorrupt)
+			l.Shape().Features, shape.Features, network.ErrCorrupt)
 	}
 	return a, nil
 }

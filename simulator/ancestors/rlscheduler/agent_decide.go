@@ -1,19 +1,19 @@
 package rlscheduler
 
 import (
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
 // decider makes the choices of an agent in episodes, one at a time. It is not safe for concurrent use.
 type decider struct {
-	policy *gradient.Policy
+	policy *network.Policy
 	sight  observationKind
 	see    *observer
 }
 
 // newDecider returns a decider for episodes of a trace.
-func newDecider(t *Trace, s observationKind, p *gradient.Policy) (*decider, error) {
+func newDecider(t *Trace, s observationKind, p *network.Policy) (*decider, error) {
 	see, err := newObserver(t, s)
 	if err != nil {
 		return nil, err

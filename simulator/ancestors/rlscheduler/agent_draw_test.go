@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -95,7 +95,7 @@ func TestScores(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := gradient.New(shape, gradient.Config{Method: "ppo", Policy: "kernel", Hidden: []int{6}}, 4)
+	l, err := network.NewLearner(shape, network.PolicyConfig{Method: "ppo", Policy: "kernel", Hidden: []int{6}}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -91,7 +91,7 @@ type episodeStart struct {
 // keptDraws bounds the number of cached sequences: 256 of 1,024 jobs occupy some 30 MB.
 const keptDraws = 256
 
-var _ gradient.Environment = (*agentEnvironment)(nil)
+var _ network.Environment = (*agentEnvironment)(nil)
 
 // newAgentEnvironment returns an environment over sequences of a trace, after validating the settings. Empty Starts
 // are replaced by all possible ones; for drawn sequences they are ignored.
@@ -138,7 +138,7 @@ func newAgentEnvironment(t *Trace, from Sequence, s agentSettings) (*agentEnviro
 const tries = 200
 
 // Reset begins a sequence drawn by rng.
-func (a *agentEnvironment) Reset(rng *rand.Rand) (gradient.Observation, bool) {
+func (a *agentEnvironment) Reset(rng *rand.Rand) (network.Observation, bool) {
 	if a.from.Drawn != nil && a.from.High == 0 {
 		return a.Begin(a.redraw(rng.Uint64()))
 	}
@@ -205,18 +205,18 @@ func (a *agentEnvironment) draw(rng *rand.Rand) []order.Job {
 }
 
 // Begin starts an episode of the given jobs, for the evaluation of an agent.
-func (a *agentEnvironment) Begin(jobs []order.Job) (gradient.Observation, bool) {
+func (a *agentEnvironment) Begin(jobs []order.Job) (network.Observation, bool) {
 	a.jobs = jobs
 	a.e = newEpisode(jobs, a.trace.Procs, a.trace.Nodes, a.from.Backfill)
 	a.see.begin(jobs)
 	if len(a.e.Waiting()) == 0 {
-		return gradient.Observation{}, true
+		return network.Observation{}, true
 	}
 	return a.see.observe(a.e), false
 }
 
 // Step starts the job of a row.
-func (a *agentEnvironment) Step(action int) (gradient.Observation, float64, bool) {
+func (a *agentEnvironment) Step(action int) (network.Observation, float64, bool) {
 	a.e.Start(a.see.shown[action])
 	if len(a.e.Waiting()) > 0 {
 		return a.see.observe(a.e), 0, false
@@ -228,5 +228,5 @@ func (a *agentEnvironment) Step(action int) (gradient.Observation, float64, bool
 	if a.settings.Logarithm {
 		cost = math.Log(max(cost, 1e-9))
 	}
-	return gradient.Observation{}, -cost, true
+	return network.Observation{}, -cost, true
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -31,14 +31,14 @@ const agentRows = 128
 const nearlyOne = 1 - 1e-5
 
 // Shape returns the shape of the observations. For an unknown sight, the error lists the valid ones.
-func (s observationKind) Shape() (gradient.Shape, error) {
+func (s observationKind) Shape() (network.Shape, error) {
 	switch s {
 	case publishedSight:
-		return gradient.Shape{Rows: agentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
+		return network.Shape{Rows: agentRows, Features: 8, Padding: []float32{0, 1, 1, 1, 1, 1, 1, 0}}, nil
 	case wideSight:
-		return gradient.Shape{Rows: agentRows, Features: 10, Padding: make([]float32, 10)}, nil
+		return network.Shape{Rows: agentRows, Features: 10, Padding: make([]float32, 10)}, nil
 	}
-	return gradient.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, publishedSight, wideSight)
+	return network.Shape{}, fmt.Errorf("no observation is called %q: there are %s and %s", s, publishedSight, wideSight)
 }
 
 // scales holds the maxima of a trace.
@@ -86,7 +86,7 @@ func (o *observer) begin(jobs []order.Job) {
 }
 
 // observe returns the present observation; row i belongs to job shown[i]. O(waiting × features).
-func (o *observer) observe(e *Episode) gradient.Observation {
+func (o *observer) observe(e *Episode) network.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
 		o.addArrived(o.known)
 	}
@@ -97,7 +97,7 @@ func (o *observer) observe(e *Episode) gradient.Observation {
 	} else {
 		o.published(e)
 	}
-	return gradient.Observation{X: o.x}
+	return network.Observation{X: o.x}
 }
 
 // addArrived adds an arrived job to the orders and its constant features to fixed.
@@ -210,7 +210,7 @@ func (o *observer) row(c circumstances, request, wait float64, nodes int32, long
 }
 
 // all is observe for all waiting jobs, and for the jobs of later as if they had arrived now; wideSight only.
-func (o *observer) all(e *Episode, later []order.Job) gradient.Observation {
+func (o *observer) all(e *Episode, later []order.Job) network.Observation {
 	for ; o.known < e.Arrived(); o.known++ {
 		o.addArrived(o.known)
 	}
@@ -222,7 +222,7 @@ func (o *observer) all(e *Episode, later []order.Job) gradient.Observation {
 		j := &later[i]
 		o.row(c, j.Request, 0, sizedJob(j, e.perNode).nodes, logTime(j.Request), o.size(j.Procs))
 	}
-	return gradient.Observation{X: o.x}
+	return network.Observation{X: o.x}
 }
 
 func (o *observer) size(procs int) float32 {

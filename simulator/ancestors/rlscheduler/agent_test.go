@@ -9,7 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -110,7 +110,7 @@ func TestAgentOfOneWeightIsSJF(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, err := gradient.New(shape, gradient.Config{Policy: "kernel", Hidden: []int{}}, 1)
+		l, err := network.NewLearner(shape, network.PolicyConfig{Policy: "kernel", Hidden: []int{}}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +222,7 @@ func TestAgentRefused(t *testing.T) {
 func BenchmarkAgentSteps(b *testing.B) {
 	tr := agentTrace(2000, 1)
 	shape, _ := publishedSight.Shape()
-	l, err := gradient.New(shape, gradient.Config{Policy: "kernel"}, 1)
+	l, err := network.NewLearner(shape, network.PolicyConfig{Policy: "kernel"}, 1)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -233,7 +233,7 @@ func BenchmarkAgentSteps(b *testing.B) {
 	}
 	rng := rand.New(rand.NewPCG(1, 1))
 	done, rows := true, 0
-	var o gradient.Observation
+	var o network.Observation
 	for b.Loop() {
 		if done {
 			o, _ = a.Reset(rng)

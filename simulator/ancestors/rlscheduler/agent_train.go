@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 )
 
 // TrainOptions are the settings of a training. Zero values have the meaning noted.
@@ -30,8 +30,8 @@ type TrainOptions struct {
 	Episodes int `json:"episodes"` // episodes per update, or per candidate; 0 means 100 with ppo, 16 with evolution
 
 	// PPO and Evolution are the remaining settings of each method; the fields above take precedence.
-	PPO       gradient.Config    `json:"ppo"`
-	Evolution gradient.Evolution `json:"evolution"`
+	PPO       network.PolicyConfig `json:"ppo"`
+	Evolution network.Evolution    `json:"evolution"`
 
 	// Validation is the number of sequences, drawn once from Sequence, that the policy plays greedily after every
 	// Every updates (0 means 10); the best parameters are kept. 0 means no validation: the last parameters are kept.
@@ -89,7 +89,7 @@ func (o TrainOptions) settings() agentSettings {
 	return agentSettings{Sight: o.Sight, Metric: o.Metric, Relative: o.Relative, Logarithm: o.Logarithm}
 }
 
-func (o TrainOptions) gradient() gradient.Config {
+func (o TrainOptions) gradient() network.PolicyConfig {
 	c := o.PPO
 	c.Method, c.Policy, c.Hidden, c.Episodes, c.Workers = "ppo", "kernel", o.Hidden, o.Episodes, o.Workers
 	if o.Method == "evolution" {
@@ -104,7 +104,7 @@ type TrainProgress struct {
 	Return float64 // mean over the episodes, or return of the best candidate
 	// Validation is the mean return of the validation sequences, NaN for updates without validation.
 	Validation float64
-	Report     gradient.Report // of ppo only
+	Report     network.Report // of ppo only
 }
 
 // Train trains an agent on a trace. If from is not nil, training continues from that agent, which must have the same
@@ -119,7 +119,7 @@ func Train(ctx context.Context, t *Trace, o TrainOptions, from *Agent, say func(
 	if err != nil {
 		return nil, err
 	}
-	l, err := gradient.New(shape, o.gradient(), o.Seed)
+	l, err := network.NewLearner(shape, o.gradient(), o.Seed)
 	if err != nil {
 		return nil, fmt.Errorf("train an agent: %w", err)
 	}
@@ -190,7 +190,7 @@ func (a *Agent) copyNetworks(from *Agent) error {
 // updates returns the function that performs one update of the configured method: an update of PPO, or one generation
 // of evolution. Environments are created for each worker.
 func (a *Agent) updates(t *Trace) (func(*TrainProgress) error, error) {
-	env := func() gradient.Environment {
+	env := func() network.Environment {
 		e, err := newAgentEnvironment(t, a.Options.Sequence, a.Options.settings())
 		if err != nil {
 			panic(err) // the same environment was created before without an error
@@ -208,7 +208,7 @@ func (a *Agent) updates(t *Trace) (func(*TrainProgress) error, error) {
 	}
 	c := a.Options.Evolution
 	c.Episodes, c.Workers = a.Options.Episodes, a.Options.Workers
-	e, err := gradient.NewEvolver(a.learner, c)
+	e, err := network.NewEvolver(a.learner, c)
 	return func(p *TrainProgress) error {
 		returns, err := e.Generation(env)
 		if err == nil {

@@ -8,7 +8,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -30,7 +30,7 @@ var quick = map[string]TrainOptions{
 		Validation: 2, Every: 4},
 	"ppo": {Method: "ppo", Sight: wideSight, Hidden: []int{16}, Seed: 3, Updates: 12, Episodes: 32,
 		Sequence: Sequence{Length: 64}, Relative: true,
-		PPO: gradient.Config{Rate: 0.01, Iterations: 10, ValueIterations: 10, TargetKL: 0.1, ScaleReturns: true}},
+		PPO: network.PolicyConfig{Rate: 0.01, Iterations: 10, ValueIterations: 10, TargetKL: 0.1, ScaleReturns: true}},
 }
 
 func trained(t *testing.T, o TrainOptions, from *Agent) *Agent {
@@ -109,14 +109,14 @@ func TestReadAgent(t *testing.T) {
 		}
 	}
 	var foreign bytes.Buffer
-	l, err := gradient.New(gradient.Shape{Rows: 1, Features: 1, Actions: 2}, gradient.Config{}, 1)
+	l, err := network.NewLearner(network.Shape{Rows: 1, Features: 1, Actions: 2}, network.PolicyConfig{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := gradient.WriteFile(&foreign, gradient.Meta{Kind: "chess"}, l); err != nil {
+	if err := network.WriteFile(&foreign, network.Meta{Kind: "chess"}, l); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ReadAgent(&foreign); !errors.Is(err, gradient.ErrForeign) {
+	if _, err := ReadAgent(&foreign); !errors.Is(err, network.ErrForeign) {
 		t.Errorf("a policy for chess: %v", err)
 	}
 }
@@ -150,7 +150,7 @@ func TestTrainRefused(t *testing.T) {
 		"method": {Method: "sarsa"},
 		"sight":  {Sight: "none"},
 		"length": {Sequence: Sequence{Length: 2000}},
-		"sigma":  {Evolution: gradient.Evolution{Sigma: -1}},
+		"sigma":  {Evolution: network.Evolution{Sigma: -1}},
 	} {
 		if _, err := Train(context.Background(), crowded(1000), o, nil, nil); err == nil {
 			t.Errorf("%s is accepted", name)

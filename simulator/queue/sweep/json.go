@@ -2,8 +2,8 @@ package sweep
 
 import (
 	"trainopt/optimizer/report/page"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 )
 
 // number is a float that JSON represents as null where it is unknown.
@@ -90,7 +90,7 @@ func (r *RunView) record() document {
 func asJob(o *queue.Outcome) job {
 	j := job{ID: o.Job.Label(), Submit: number(o.Job.Submit), Start: number(o.Start), End: number(o.End), Procs: o.Job.Procs, State: stateNames[o.State]}
 	if o.Cores != nil {
-		cores := batsim.FormatIntervals(o.Cores)
+		cores := hdeeprm.FormatIntervals(o.Cores)
 		j.Allocated = &cores
 	}
 	return j

@@ -8,7 +8,7 @@ import (
 	"math"
 
 	"trainopt/internal/regular"
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
@@ -27,7 +27,7 @@ func LoadAgent(path string) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	meta, _, err := gradient.ReadFile(bytes.NewReader(data))
+	meta, _, err := network.ReadFile(bytes.NewReader(data))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -39,7 +39,7 @@ func LoadAgent(path string) (*Agent, error) {
 		}
 	case hdeeprm.AgentKind:
 	default:
-		return nil, fmt.Errorf("%s: a policy for %q, want one for %s or %s: %w", path, meta.Kind, rlscheduler.AgentKind, hdeeprm.AgentKind, gradient.ErrForeign)
+		return nil, fmt.Errorf("%s: a policy for %q, want one for %s or %s: %w", path, meta.Kind, rlscheduler.AgentKind, hdeeprm.AgentKind, network.ErrForeign)
 	}
 	return a, nil
 }
@@ -125,7 +125,7 @@ func (r *Run) order(ctx context.Context) error {
 	c := queue.CoresConfig{Tree: r.Tree, Jobs: r.Workload.Jobs[p.Start : p.Start+p.Length], Order: m.Policy, Backfill: m.Backfill,
 		Placement: m.Placement, Objective: aim, Seed: m.Seed, Progress: m.Progress}
 	if m.Policy == Rollout {
-		c.Order, c.Rollout = "", &queue.Rollout{}
+		c.Order, c.Rollout = "", true
 	}
 	r.Result, err = queue.RunCores(ctx, c)
 	return err

@@ -1,15 +1,12 @@
 package sweep
 
 import (
-	"fmt"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 
-	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
 
@@ -37,18 +34,12 @@ var described = map[string]string{
 	"core low_power":       "cores of the lowest power at work",
 }
 
-// WritePolicies writes the names, descriptions and sources of all policies.
-func WritePolicies(w io.Writer) error {
-	var b strings.Builder
-	head := func(text string) {
-		if b.Len() > 0 {
-			b.WriteString("\n")
-		}
-		b.WriteString(page.Hang(text, "  "))
-	}
+// PolicyList returns the names, descriptions and sources of all policies.
+func PolicyList() (out experiment.List) {
 	line := func(name, what string) {
-		b.WriteString(page.Hang(fmt.Sprintf("  %-16s %s", name, what), strings.Repeat(" ", 19)))
+		out = append(out, experiment.Listed{Name: name, Lines: []string{what}})
 	}
+	head := func(text string) { line("", text) }
 	head("Orders (--policy): which waiting job is next; on equal processors, and with a placement on platforms")
 	for _, n := range slices.Sorted(maps.Keys(order.Orders)) {
 		line(n, order.Orders[n].What)
@@ -73,6 +64,5 @@ func WritePolicies(w io.Writer) error {
 		line(n, described["core "+n])
 	}
 	head("Agents (--policy FILE): policy files of RLScheduler's kind on equal processors, of HDeepRM's on platforms; see `optimize pretrain --help`")
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }

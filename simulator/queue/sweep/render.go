@@ -3,7 +3,7 @@ package sweep
 // WriteRun formats results of queue simulations: as text for a terminal, JSON, CSV of the jobs, and an HTML page.
 // It also adds charts to comparisons. It simulates nothing.
 //
-//	err := sweep.WriteRun(os.Stdout, &sweep.RunView{Run: run, WallS: math.NaN()}, "text")
+//	err := cluster.WriteRun(os.Stdout, &cluster.RunView{Run: run, WallS: math.NaN()}, "text")
 
 import (
 	"io"
@@ -12,8 +12,8 @@ import (
 
 	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
-	"trainopt/simulator/workload/batsim"
 )
 
 // RunView is a simulation with information for its reader.
@@ -61,7 +61,7 @@ func jobCells(o *queue.Outcome) []string {
 		bounded = o.BoundedSlowdown()
 	}
 	return []string{o.Job.Label(), cell(o.Job.Submit), cell(o.Start), cell(o.End), strconv.Itoa(o.Job.Procs), stateNames[o.State], cell(o.Wait()),
-		cell(bounded), batsim.FormatIntervals(o.Cores)}
+		cell(bounded), hdeeprm.FormatIntervals(o.Cores)}
 }
 
 var stateNames = map[queue.State]string{queue.Waiting: "waiting", queue.Running: "running", queue.Completed: "completed",

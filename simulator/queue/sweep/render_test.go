@@ -179,10 +179,8 @@ func TestDense(t *testing.T) {
 
 // TestPoliciesAreDescribed checks that every policy is listed with a description, in at most 100 columns.
 func TestPoliciesAreDescribed(t *testing.T) {
-	var b strings.Builder
-	if err := WritePolicies(&b); err != nil {
-		t.Fatal(err)
-	}
+	list := PolicyList()
+	text := list.Text()
 	for _, n := range queue.Backfills() {
 		if described[n] == "" {
 			t.Errorf("backfill %s is not described", n)
@@ -199,13 +197,19 @@ func TestPoliciesAreDescribed(t *testing.T) {
 		}
 	}
 	for _, n := range append(queue.Placements(), order.OrderNames()...) {
-		if !strings.Contains(b.String(), "\n  "+n+" ") {
+		if !strings.Contains(text, "\n  "+n+" ") {
 			t.Errorf("%s is not listed", n)
 		}
 	}
-	for _, line := range strings.Split(b.String(), "\n") {
+	for _, line := range strings.Split(text, "\n") {
 		if len([]rune(line)) > 100 {
 			t.Errorf("wider than 100: %s", line)
 		}
+	}
+	// A heading of two lines in text is one in JSON, and no part of the entry before it.
+	data, err := json.Marshal(list)
+	if err != nil || !strings.Contains(string(data), `{"group":"Placements (--placement): where an order's jobs run on a platform","name":"random","text":"any cores"}`) ||
+		!strings.Contains(string(data), `Bosque 2019). The job policy:","name":"random"`) {
+		t.Errorf("%v: %s", err, data)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
@@ -227,7 +227,7 @@ func TestAgents(t *testing.T) {
 	w := drawn(t, 600)
 	trace := &rlscheduler.Trace{Jobs: w.Jobs, Procs: w.Procs, Nodes: w.Procs}
 	a, err := rlscheduler.Train(t.Context(), trace, rlscheduler.TrainOptions{Updates: 1, Episodes: 2, Sequence: rlscheduler.Sequence{Length: 32},
-		Evolution: gradient.Evolution{Population: 4}}, nil, nil)
+		Evolution: network.Evolution{Population: 4}}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func TestAgents(t *testing.T) {
 	if err := os.WriteFile(path, b.Bytes()[:b.Len()/2], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LoadAgent(path); !errors.Is(err, gradient.ErrCorrupt) {
+	if _, err := LoadAgent(path); !errors.Is(err, network.ErrCorrupt) {
 		t.Errorf("half a file: %v", err)
 	}
 }

@@ -131,7 +131,7 @@ func Prepare(o *hdeeprm.Options, l hdeeprm.LaunchOptions) (*Workload, error) {
 // GenerateOn draws a workload for the platform of options: jobs of Lublin's model that require 4 to 24 GB/s per core,
 // distributed as in HDeepRM, and 0.5 to 4 GB of memory per core, at most the memory per core of the smallest node.
 func GenerateOn(o *hdeeprm.Options, l swf.Lublin) (*Workload, error) {
-	tree, warning, err := o.ReadPlatform(nil)
+	tree, warning, err := o.ReadPlatform()
 	if err != nil {
 		return nil, err
 	}

@@ -20,12 +20,6 @@ type Options struct {
 	Procs int
 	// First is the maximum number of jobs, the first usable ones; 0 means all.
 	First int
-	// CapProcs reduces jobs larger than the machine to its size; otherwise they are dropped.
-	CapProcs bool
-	// RequestedProcs uses the requested processors where known; otherwise the larger of requested and allocated.
-	RequestedProcs bool
-	// Kill kills a job when its run time exceeds the requested time, if one was requested.
-	Kill bool
 	// KeepSubmit keeps the submission times; otherwise the first used job is submitted at 0.
 	KeepSubmit bool
 	// SkipDamaged counts invalid lines and a truncated end as dropped; otherwise they are errors.
@@ -60,7 +54,6 @@ const (
 
 // Adjustments of used jobs.
 const (
-	capped     = "processors cut to the machine's"
 	noEstimate = "no requested time: the run time taken"
 	notInOrder = "not in the order of submission: sorted"
 )
@@ -230,9 +223,6 @@ func drop(m map[string]problemCount, reason string, line int) {
 // add appends the job of a record, or counts the reason for dropping it.
 func (c *cleaner) add(rec *Record, line int) {
 	procs := rec.Processors()
-	if c.o.RequestedProcs && rec[Requested] > 0 {
-		procs = rec[Requested]
-	}
 	if reason := c.unfit(rec, procs); reason != "" {
 		drop(c.t.Dropped, reason, line)
 		return
@@ -241,10 +231,6 @@ func (c *cleaner) add(rec *Record, line int) {
 	if c.twice(id) {
 		drop(c.t.Dropped, sameNumber, line)
 		return
-	}
-	if procs > float64(c.procs) {
-		drop(c.t.Adjusted, capped, line)
-		procs = float64(c.procs)
 	}
 	j := order.Job{
 		ID: id, Submit: rec[Submit], Procs: int(math.Ceil(procs)), Run: rec[Run], Request: rec[RequestedTime],
@@ -258,8 +244,6 @@ func (c *cleaner) add(rec *Record, line int) {
 	if j.Request <= 0 {
 		drop(c.t.Adjusted, noEstimate, line)
 		j.Request = j.Run
-	} else if c.o.Kill {
-		j.Limit = j.Request
 	}
 	if n := len(c.t.Jobs); n > 0 {
 		last := &c.t.Jobs[n-1]
@@ -286,7 +270,7 @@ func (c *cleaner) unfit(rec *Record, procs float64) string {
 		return partOfJob
 	case rec[Number] > 1<<53 || rec[Submit] > maxSeconds || rec[Run] > maxSeconds || rec[RequestedTime] > maxSeconds:
 		return outOfBounds
-	case procs > float64(c.procs) && !c.o.CapProcs:
+	case procs > float64(c.procs):
 		return tooLarge
 	}
 	return ""

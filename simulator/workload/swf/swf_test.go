@@ -133,16 +133,12 @@ func TestClean(t *testing.T) {
 	}{
 		"good":              {text: good, jobs: "[1 0 60 4 90 0]"},
 		"absolute":          {text: good, o: Options{KeepSubmit: true}, jobs: "[1 100 60 4 90 0]"},
-		"killed":            {text: good, o: Options{Kill: true}, jobs: "[1 0 60 4 90 90]"},
-		"asked for":         {text: line(1, 0, 5, 8, 4, 9), o: Options{RequestedProcs: true}, jobs: "[1 0 5 4 9 0]"},
-		"had, not asked":    {text: line(1, 0, 5, 8, -1, 9), o: Options{RequestedProcs: true}, jobs: "[1 0 5 8 9 0]"},
 		"no estimate":       {text: line(1, 0, 5, 8, 4, -1), jobs: "[1 0 5 8 5 0]", adjusted: map[string]problemCount{noEstimate: {1, 11}}},
 		"no number":         {text: good + line(-1, 0, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noNumber: {1, 12}}},
 		"no submission":     {text: good + line(2, -1, 5, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noSubmit: {1, 12}}},
 		"no run time":       {text: good + line(2, 0, 0, 1, 1) + line(3, 0, -1, 1, 1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noRun: {2, 12}}},
 		"no processors":     {text: good + line(2, 0, 5, 0, -1), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{noProcs: {1, 12}}},
 		"too large":         {text: good + line(2, 200, 5, 101, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{tooLarge: {1, 12}}},
-		"too large, cut":    {text: good + line(2, 200, 5, 101, 1, 9), o: Options{CapProcs: true}, jobs: "[1 0 60 4 90 0] [2 100 5 100 9 0]", adjusted: map[string]problemCount{capped: {1, 12}}},
 		"parts":             {text: good + line(2, 200, 5, 1, 1, 9, 2) + line(2, 300, 5, 1, 1, 9, 3), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{partOfJob: {2, 12}}},
 		"far away":          {text: good + line(2, 1e15, 5, 1, 1, 9), jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{outOfBounds: {1, 12}}},
 		"twice":             {text: good + good, jobs: "[1 0 60 4 90 0]", dropped: map[string]problemCount{sameNumber: {1, 12}}},
@@ -327,7 +323,7 @@ func FuzzClean(f *testing.F) {
 		if err != nil {
 			return
 		}
-		trace, err := cleanLog(r, Options{SkipDamaged: skip, CapProcs: skip})
+		trace, err := cleanLog(r, Options{SkipDamaged: skip})
 		if err != nil {
 			return
 		}

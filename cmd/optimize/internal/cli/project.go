@@ -11,8 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"trainopt/cmd/optimize/internal/help"
 )
 
 // sampleConfig is the documented configuration file with every setting commented out, so that it has no effect as
@@ -26,7 +24,7 @@ var projectNames = []string{"optimize.yaml", "optimize.yml", "optimize.toml", "o
 
 // ConfigCommand returns the command that prints a configuration file.
 func ConfigCommand(e *Env) *cobra.Command {
-	return &cobra.Command{Use: "config", GroupID: help.Setup, Short: "Print a documented configuration file", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "config", GroupID: Setup, Short: "Print a documented configuration file", Args: cobra.NoArgs,
 		Example: `  optimize config > settings.yaml    # edit it, then: optimize --config settings.yaml --train train.py`,
 		RunE: func(*cobra.Command, []string) error {
 			if e.JSON {
@@ -38,7 +36,7 @@ func ConfigCommand(e *Env) *cobra.Command {
 
 // InitCommand returns the command that writes a project file.
 func InitCommand(e *Env) *cobra.Command {
-	return &cobra.Command{Use: "init", GroupID: help.Setup, Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
+	return &cobra.Command{Use: "init", GroupID: Setup, Short: "Write a commented project file optimize.yaml", Args: cobra.NoArgs,
 		Long: `Write a commented project file optimize.yaml into the working directory.
 
 Every setting in it is commented out, so it has no effect until it is edited. It applies to trainings and predictions

@@ -8,8 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-
-	"trainopt/cmd/optimize/internal/help"
 )
 
 // kind is the syntax of a setting.
@@ -192,7 +190,7 @@ func AddSettings(fs *pflag.FlagSet, only map[string]string) {
 			fs.Var(&typed{text: s.value, kind: cmp.Or(kind, "string")}, s.flag, text)
 		}
 		if section, _, _ := strings.Cut(s.key, "."); only == nil {
-			help.GroupFlags(fs, sections[section], s.flag)
+			GroupFlags(fs, sections[section], s.flag)
 		}
 	}
 	if f := fs.Lookup("resumable"); f != nil {

@@ -1,4 +1,5 @@
-// Package predict contains the commands about jobs that have not run and about prices: predict and prices.
+// Package predict contains the commands about jobs that have not run, about prices, and those that measure programs:
+// predict, prices, profile colocate and profile place.
 package predict
 
 import (
@@ -14,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/predict"
@@ -26,7 +27,7 @@ import (
 
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
-	return []*cobra.Command{predictCommand(e), pricesCommand(e)}
+	return []*cobra.Command{predictCommand(e), pricesCommand(e), profileCommand(e)}
 }
 
 // predictSettings lists the settings that predict accepts as flags, with their help for this command.
@@ -58,7 +59,7 @@ type options struct {
 func predictCommand(e *cli.Env) *cobra.Command {
 	o := &options{}
 	cmd := &cobra.Command{
-		GroupID: help.Plan, Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
+		GroupID: cli.Plan, Use: "predict [-- COMMAND…]", Short: "Predict time, cost and resources of a new job, with intervals, and the cheapest offers that fit",
 		Long: `Predict time, cost and resources of a job that has not run, with 90 % intervals, their basis, the cheapest offers that fit,
 and the changes that would lead to another choice.
 
@@ -272,7 +273,7 @@ func (o *options) describe(s *predict.Subject, v *cli.Values) error {
 		switch {
 		case err != nil:
 		case log != "":
-			err = s.LikeLog(o.like, log, logs.Options{Aliases: v.Table("monitor.columns")})
+			err = s.LikeLog(o.like, log, history.LogOptions{Aliases: v.Table("monitor.columns")})
 		default:
 			err = s.LikeRun(run)
 		}

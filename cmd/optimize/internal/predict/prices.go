@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
 	"trainopt/internal/suggest"
 )
 
 func pricesCommand(e *cli.Env) *cobra.Command {
 	list := priceListCommand(e)
-	cmd := &cobra.Command{Use: "prices", GroupID: help.Plan, Short: "List, show and import dated machine prices", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their on-demand and spot prices.
+	cmd := &cobra.Command{Use: "prices", GroupID: cli.Plan, Short: "List, show and import dated machine prices", Args: cobra.NoArgs, Long: `The dated price catalogue: machines of several clouds with their on-demand and spot prices.
 
 The binary contains a table; newer prices can be imported into the state directory. Every price has a source and a date,
 which are recorded with the runs that use it.`,

@@ -12,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/journal"
 	"trainopt/sla"
 )
@@ -46,7 +46,7 @@ type analyzeOptions struct {
 func analyzeCommand(e *cli.Env) *cobra.Command {
 	o := &analyzeOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Plan, Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste; batch jobs of Slurm",
+		GroupID: cli.Plan, Use: "analyze [LOG…|RUN…]", Short: "Analyze finished trainings: time, cost, scaling, best configuration per model, waste; batch jobs of Slurm",
 		Long: `Analyze finished trainings: time and cost per model, scaling with GPUs, CPUs and batch size, the configurations that did
 the same work fastest, cheapest and at the lowest cost per sample, violations of given limits, and money spent without work
 being done.
@@ -151,7 +151,7 @@ func (o *analyzeOptions) rates(v *cli.Values) (*cost.Rates, error) {
 }
 
 // collect adds the logs and runs named by the arguments, or the whole history without arguments.
-func (o *analyzeOptions) collect(a *analysis.Analyzer, read logs.Options, args []string) error {
+func (o *analyzeOptions) collect(a *analysis.Analyzer, read history.LogOptions, args []string) error {
 	if len(args) == 0 {
 		entries, notes, err := o.History(history.Filter{})
 		warn(o.Env, notes)

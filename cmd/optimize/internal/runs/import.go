@@ -17,7 +17,7 @@ import (
 	"trainopt/cost"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/logs"
+
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/tracker"
 )
@@ -81,12 +81,12 @@ func (f *assumedValues) entry() (history.Entry, error) {
 }
 
 // logOptions returns the options for reading logs; flag is the name of the flag for their format.
-func (f *assumedValues) logOptions(flag, format string, v *cli.Values) (logs.Options, error) {
+func (f *assumedValues) logOptions(flag, format string, v *cli.Values) (history.LogOptions, error) {
 	assume, err := f.entry()
 	if format != "" && !slices.Contains(trainlog.Formats(), format) {
 		err = errors.Join(err, fmt.Errorf("--%s %q: unknown, want one of %s", flag, format, strings.Join(trainlog.Formats(), ", ")))
 	}
-	return logs.Options{Format: format, Aliases: v.Table("monitor.columns"), Assume: assume}, err
+	return history.LogOptions{Format: format, Aliases: v.Table("monitor.columns"), Assume: assume}, err
 }
 
 // importOptions holds the flags of `runs import`.
@@ -155,7 +155,7 @@ func (o *importOptions) run(paths []string) error {
 	for _, from := range all {
 		path := from.path
 		stores[from.store] = from.of
-		log, err := logs.Read(o.Path(path), options)
+		log, err := history.ReadLog(o.Path(path), options)
 		if from.of > 1 && errors.Is(err, trainlog.ErrNoData) {
 			if empty[from.store]++; empty[from.store] < from.of {
 				continue

@@ -4,13 +4,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/observe"
 )
 
 func leaseCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{
-		GroupID: help.Cluster, Use: "lease-py", Short: "Print the Python module by which a script follows its lease", Args: cobra.NoArgs,
+		GroupID: cli.Cluster, Use: "lease-py", Short: "Print the Python module by which a script follows its lease", Args: cobra.NoArgs,
 		Long: `Print the Python module by which a script follows the lease of its devices: one file, standard library only.
 
 	from optimize_lease import Lease

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 )
@@ -32,7 +32,7 @@ type logsOptions struct {
 func logsCommand(e *cli.Env) *cobra.Command {
 	o := &logsOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Runs, Use: "logs [RUN]", Short: "Show the output of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
+		GroupID: cli.Runs, Use: "logs [RUN]", Short: "Show the output of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
 		Example: `  optimize logs              # the latest run
   optimize logs -f           # follow until it ends
   optimize logs -n 20 --stderr 20261123`,

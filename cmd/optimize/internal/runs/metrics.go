@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
-	"trainopt/optimizer/metrics"
+
+	"trainopt/optimizer/tracker"
 )
 
 // metricsOptions holds the flags of `metrics`.
@@ -29,7 +29,7 @@ type metricsOptions struct {
 func metricsCommand(e *cli.Env) *cobra.Command {
 	o := &metricsOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Runs, Use: "metrics", Short: "Export the running and just ended runs as Prometheus metrics", Args: cobra.NoArgs,
+		GroupID: cli.Runs, Use: "metrics", Short: "Export the running and just ended runs as Prometheus metrics", Args: cobra.NoArgs,
 		Long: `Export the runs of the state directory as Prometheus metrics: cost, time, progress, predictions, limits, GPU utilisation,
 restarts, waiting time. The series of a run end ten minutes after the run. Without a flag they are printed once.
 
@@ -59,7 +59,7 @@ func (o *metricsOptions) run() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	reg := metrics.NewRegistry(o.State(), o.Clock.Now)
+	reg := tracker.NewMetrics(o.State(), o.Clock.Now)
 	switch {
 	case o.listen != "":
 		return o.serve(reg)
@@ -120,7 +120,7 @@ func (o *metricsOptions) serve(reg *prometheus.Registry) error {
 		return cli.Usagef("--listen %s: %w", o.listen, err)
 	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", metrics.Handler(reg))
+	mux.Handle("GET /metrics", tracker.MetricsHandler(reg))
 	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusFound))
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second, WriteTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
 	signals, stop := o.Listen()

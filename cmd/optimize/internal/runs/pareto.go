@@ -9,9 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
-	"trainopt/optimizer/front"
+	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/journal"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -38,7 +38,7 @@ type paretoOptions struct {
 func paretoCommand(e *cli.Env) *cobra.Command {
 	o := &paretoOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Plan, Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
+		GroupID: cli.Plan, Use: "pareto [RUN|LOG…]", Short: "Show the Pareto front of time, cost and resources, and the point that a preference selects",
 		Long: `Show the Pareto front of time, cost and resources, the point that a preference selects, and the trade-offs of that point.
 
 For one RUN (default: the latest), the points are the candidates of its last decision; with --from-model the performance model
@@ -51,7 +51,7 @@ logs is one measured point.`,
 		RunE: func(_ *cobra.Command, args []string) error { return o.run(args) },
 	}
 	o.Options = e.Options(cmd)
-	o.format.Add(o.Flags, "output", strings.Split(front.FormatNames(), ", "))
+	o.format.Add(o.Flags, "output", strings.Split(analysis.FrontFormatNames(), ", "))
 	o.Flags.BoolVar(&o.model, "from-model", false, "predict the whole job again with the performance model of the run")
 	cli.AddSettings(o.Flags, paretoSettings)
 	o.Flags.Lookup("prefer").DefValue = "that of the run, else balanced"
@@ -79,7 +79,7 @@ func (o *paretoOptions) run(args []string) error {
 	if !stated && set.Preference != nil {
 		preference = *set.Preference
 	}
-	chosen, err := front.Choose(set, preference)
+	chosen, err := analysis.ChooseFront(set, preference)
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -87,41 +87,41 @@ func (o *paretoOptions) run(args []string) error {
 	if o.format.File == "" {
 		width = o.Columns()
 	}
-	return o.Write(o.format.File, "front", func(w io.Writer) error { return front.Render(w, chosen, o.format.Name, width) })
+	return o.Write(o.format.File, "front", func(w io.Writer) error { return analysis.RenderFront(w, chosen, o.format.Name, width) })
 }
 
 // set reads the sources named by the arguments.
-func (o *paretoOptions) set(v *cli.Values, args []string) (front.Set, error) {
+func (o *paretoOptions) set(v *cli.Values, args []string) (analysis.FrontPoints, error) {
 	if len(args) == 0 {
 		args = []string{"latest"}
 	}
 	if len(args) > 1 || cli.IsFile(o.Path(args[0])) {
 		if o.model {
-			return front.Set{}, fmt.Errorf("--from-model requires a single run, not %s: logs contain no performance model", strings.Join(args, ", "))
+			return analysis.FrontPoints{}, fmt.Errorf("--from-model requires a single run, not %s: logs contain no performance model", strings.Join(args, ", "))
 		}
 		return o.measured(v, args)
 	}
 	dir, err := o.FindRun(args[0])
 	if err != nil {
-		return front.Set{}, err
+		return analysis.FrontPoints{}, err
 	}
 	if o.model {
 		d, err := o.described(dir, v)
 		if err != nil {
-			return front.Set{}, err
+			return analysis.FrontPoints{}, err
 		}
-		return front.FromModel(dir, d)
+		return analysis.FromModel(dir, d)
 	}
 	if err := o.Check(cli.Rule{If: true, Flags: modelFlags, Requires: "--from-model", Reason: "a recorded decision has its own prices and limits"}); err != nil {
-		return front.Set{}, err
+		return analysis.FrontPoints{}, err
 	}
-	return front.FromRun(dir)
+	return analysis.FromRun(dir)
 }
 
 // described returns the resources, prices, limits and seed with which the user overrides those of the run.
-func (o *paretoOptions) described(dir string, v *cli.Values) (front.Overrides, error) {
+func (o *paretoOptions) described(dir string, v *cli.Values) (analysis.ModelOverrides, error) {
 	var errs []error
-	d := front.Overrides{Ranges: resources.Ranges{GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"), BatchSize: v.Text("resource.batch_size")}}
+	d := analysis.ModelOverrides{Ranges: resources.Ranges{GPUs: v.Text("resource.gpus"), CPUs: v.Text("resource.cpus"), Memory: v.Text("resource.memory"), BatchSize: v.Text("resource.batch_size")}}
 	rec, err := journal.ReadVerified(dir)
 	if err != nil {
 		return d, err
@@ -141,26 +141,26 @@ func (o *paretoOptions) described(dir string, v *cli.Values) (front.Overrides, e
 }
 
 // measured returns the set in which each log and each finished run is one point.
-func (o *paretoOptions) measured(v *cli.Values, args []string) (front.Set, error) {
+func (o *paretoOptions) measured(v *cli.Values, args []string) (analysis.FrontPoints, error) {
 	fallback, err := fallbackAllocation(v)
 	errs := []error{err}
-	var list []front.Finished
+	var list []analysis.Finished
 	gpus := false
 	for _, a := range args {
-		var one front.Finished
+		var one analysis.Finished
 		if path := o.Path(a); cli.IsFile(path) {
-			one, err = front.ReadLog(path, v.Table("monitor.columns"), fallback)
+			one, err = analysis.ReadFinishedLog(path, v.Table("monitor.columns"), fallback)
 		} else if path, err = o.FindRun(a); err == nil {
-			one, err = front.ReadRun(path)
+			one, err = analysis.ReadFinishedRun(path)
 		}
 		errs = append(errs, err)
 		list, gpus = append(list, one), gpus || one.Allocation.GPUs > 0
 	}
-	rates, err := o.Rates(v, func() cost.Rates { return front.AssumedRates(gpus) })
+	rates, err := o.Rates(v, func() cost.Rates { return analysis.AssumedRates(gpus) })
 	if err := errors.Join(append(errs, err)...); err != nil {
-		return front.Set{}, err
+		return analysis.FrontPoints{}, err
 	}
-	return front.FromFinished(list, rates), nil
+	return analysis.FromFinished(list, rates), nil
 }
 
 // fallbackAllocation returns the allocation assumed for logs that do not record one.

@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/report"
 )
@@ -22,7 +22,7 @@ type reportOptions struct {
 func reportCommand(e *cli.Env) *cobra.Command {
 	o := &reportOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Runs, Use: "report [RUN]", Short: "Show the cost and SLA report of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
+		GroupID: cli.Runs, Use: "report [RUN]", Short: "Show the cost and SLA report of a run (default: the latest)", Args: cobra.MaximumNArgs(1),
 		Example: `  optimize report                         # the latest run
   optimize report 20261123 -o report.html # a run by a unique part of its id, as a page
   optimize report --format json

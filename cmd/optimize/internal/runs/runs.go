@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
@@ -49,7 +49,7 @@ func settleGone(e *cli.Env, dir string) bool {
 }
 
 func runsCommand(e *cli.Env) *cobra.Command {
-	cmd := &cobra.Command{Use: "runs", GroupID: help.Runs, Short: "List and manage runs", Args: cobra.NoArgs,
+	cmd := &cobra.Command{Use: "runs", GroupID: cli.Runs, Short: "List and manage runs", Args: cobra.NoArgs,
 		Example: `  optimize runs                      # all runs, newest first
   optimize runs show latest
   optimize runs stop latest          # checkpoint, then stop

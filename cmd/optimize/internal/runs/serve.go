@@ -18,14 +18,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/metrics"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/serve"
+	"trainopt/optimizer/tracker"
 )
 
 // defaultListen is the address of the page without --listen.
@@ -43,7 +43,7 @@ type serveOptions struct {
 func serveCommand(e *cli.Env) *cobra.Command {
 	o := &serveOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Runs, Use: "serve", Short: "Serve a local page of the runs: live, to compare, stop, resume and change", Args: cobra.NoArgs,
+		GroupID: cli.Runs, Use: "serve", Short: "Serve a local page of the runs: live, to compare, stop, resume and change", Args: cobra.NoArgs,
 		Long: `Serve a local web page of the runs of the state directory, until Ctrl-C.
 
 It lists all runs, follows a run while it trains (progress, predicted finish, cost against budget, utilization, decisions,
@@ -145,7 +145,7 @@ func openPage(e *cli.Env, flag, listen string, private bool, hosts, results []st
 	}
 	p := &servedPage{token: token, tokenFile: filepath.Join(e.State(), serve.TokenFile), ended: make(chan error, 1), address: "http://" + shownHost(l.Addr()) + "/"}
 	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Control: controlOf(e),
-		Metrics: metrics.Handler(metrics.NewRegistry(e.State(), e.Clock.Now))})
+		Metrics: tracker.MetricsHandler(tracker.NewMetrics(e.State(), e.Clock.Now))})
 	p.server = p.pages.Server()
 	go func() { p.ended <- p.server.Serve(l) }()
 	return p, nil

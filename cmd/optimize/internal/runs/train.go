@@ -1,5 +1,6 @@
 // Package runs contains the commands that start trainings and those that read finished and running ones: train, runs,
-// report, logs, analyze and pareto.
+// report, logs, analyze, pareto and serve, and the command cluster: the live scheduler of many trainings on one machine or
+// on an engine.
 package runs
 
 import (
@@ -14,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/engine/slurm"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -26,7 +27,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
 	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
-		pythonModuleCommand(e), serveCommand(e), leaseCommand(e)}
+		pythonModuleCommand(e), serveCommand(e), leaseCommand(e), ClusterCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
@@ -42,7 +43,7 @@ type trainOptions struct {
 func trainCommand(e *cli.Env) *cobra.Command {
 	o := &trainOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Train,
+		GroupID: cli.Train,
 		Use:     "train [SCRIPT] [flags] [-- SCRIPT ARGS… | -- COMMAND ARGS…]",
 		Short:   "Run a training script under control of cost, time and resources",
 		Long:    `Run a training script under control of cost, time and resources. Everything after -- is passed to the script.`,

@@ -16,10 +16,10 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/workload/batsim"
 )
 
 // compareQueueOptions holds the flags of `compare queue`.
@@ -113,7 +113,7 @@ func (o *compareQueueOptions) compareSchedules() error {
 		defer file.Close()
 		files[i] = file
 	}
-	all, err := batsim.Compare(files[0], files[1])
+	all, err := hdeeprm.CompareSchedules(files[0], files[1])
 	if err != nil {
 		return cli.Usagef("--metrics %s: %w", strings.Join(o.metrics, ","), err)
 	}

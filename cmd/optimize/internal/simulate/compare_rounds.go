@@ -16,7 +16,6 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/workload"
 )
@@ -42,7 +41,7 @@ An unstable run has no results, and higher loads of that policy and seed are not
 a table of rows for each in "also". The same flags give the same bytes on any number of cores, except for wall_s.
 
 --figure NAME runs the experiment of a figure of the paper and prints the published values beside ours. Figures:
-` + sweep.Figures() + `
+` + cluster.Figures() + `
 The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_static.py, sweep_policy_runtimes.py):
 
 ` + gavelOptionTable(),
@@ -76,7 +75,7 @@ The options of the original sweep scripts (run_sweep_continuous.py, run_sweep_st
 }
 
 // prepare returns the sweep without its scenarios, and the job source. It checks all flags.
-func (o *compareRoundsOptions) prepare() (*sweep.Sweep, *workloadSource, error) {
+func (o *compareRoundsOptions) prepare() (*cluster.Sweep, *workloadSource, error) {
 	seeds, err := o.resolve(o.Options)
 	if err != nil {
 		return nil, nil, err
@@ -86,7 +85,7 @@ func (o *compareRoundsOptions) prepare() (*sweep.Sweep, *workloadSource, error) 
 			return nil, nil, err
 		}
 	}
-	s := &sweep.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes}
+	s := &cluster.Sweep{Policies: o.policies, Against: o.against, Seeds: seeds, Fairness: o.fairness, Workers: o.processes}
 	if err := wantProcesses(o.Options, o.processes); err != nil {
 		return nil, nil, err
 	}
@@ -108,7 +107,7 @@ func (o *compareRoundsOptions) prepare() (*sweep.Sweep, *workloadSource, error) 
 }
 
 // scenarios adds every load on every cluster to the sweep.
-func (o *compareRoundsOptions) scenarios(s *sweep.Sweep, source *workloadSource) error {
+func (o *compareRoundsOptions) scenarios(s *cluster.Sweep, source *workloadSource) error {
 	loads, err := o.loads(source)
 	if err != nil {
 		return err
@@ -135,7 +134,7 @@ func (o *compareRoundsOptions) scenarios(s *sweep.Sweep, source *workloadSource)
 			if group != "" {
 				name += " on " + text
 			}
-			s.Scenarios = append(s.Scenarios, sweep.Scenario{Name: name, Group: group, X: load.X, Config: c})
+			s.Scenarios = append(s.Scenarios, cluster.Scenario{Name: name, Group: group, X: load.X, Config: c})
 			if note != "" && !slices.Contains(s.Notes, note) {
 				s.Notes = append(s.Notes, note)
 			}
@@ -155,11 +154,11 @@ func validate(c cluster.Config, policy string) error {
 
 // loads returns one scenario per load, without the cluster: a trace, arrival rates, or numbers of jobs present at the
 // start.
-func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, error) {
+func (o *compareRoundsOptions) loads(source *workloadSource) ([]cluster.Scenario, error) {
 	if source.trace != nil {
-		return []sweep.Scenario{{Name: source.description, X: float64(len(source.trace.Jobs)), Config: source.base}}, nil
+		return []cluster.Scenario{{Name: source.description, X: float64(len(source.trace.Jobs)), Config: source.base}}, nil
 	}
-	var out []sweep.Scenario
+	var out []cluster.Scenario
 	if o.rates != "" {
 		rates, err := parseLoads("--arrival-rates", o.rates)
 		if err != nil {
@@ -173,7 +172,7 @@ func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, 
 			if c.Window == (cluster.Window{}) {
 				c.Window = cluster.Window{Start: 4000, End: 5000}
 			}
-			out = append(out, sweep.Scenario{Name: fmt.Sprintf("%.4g %s per hour", r, source.description), X: r, Config: c})
+			out = append(out, cluster.Scenario{Name: fmt.Sprintf("%.4g %s per hour", r, source.description), X: r, Config: c})
 		}
 		return out, nil
 	}
@@ -190,7 +189,7 @@ func (o *compareRoundsOptions) loads(source *workloadSource) ([]sweep.Scenario, 
 		if float64(c.Total) != n || c.Total < 1 {
 			return nil, fmt.Errorf("--static %s: %v is not a number of jobs", o.static, n)
 		}
-		out = append(out, sweep.Scenario{Name: fmt.Sprintf("%d %s at once", c.Total, source.description), X: n, Config: c})
+		out = append(out, cluster.Scenario{Name: fmt.Sprintf("%d %s at once", c.Total, source.description), X: n, Config: c})
 	}
 	return out, nil
 }
@@ -249,16 +248,16 @@ func (o *compareRoundsOptions) run() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	return o.sweep(s, func(*sweep.Outcome) {})
+	return o.sweep(s, func(*cluster.Outcome) {})
 }
 
 // sweep runs a sweep and writes it together with the additions of finish. The failure of a policy is reported after all
 // other results are written.
-func (o *compareRoundsOptions) sweep(s *sweep.Sweep, finish func(*sweep.Outcome)) error {
+func (o *compareRoundsOptions) sweep(s *cluster.Sweep, finish func(*cluster.Outcome)) error {
 	var failed error
 	err := o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		s.Progress = progress
-		out, err := sweep.Run(ctx, s)
+		out, err := cluster.RunSweep(ctx, s)
 		finish(out)
 		if ctx.Err() == nil {
 			failed, err = err, nil

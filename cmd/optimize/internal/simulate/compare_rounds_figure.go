@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/simulator/cluster/sweep"
+	"trainopt/simulator/cluster"
 	"trainopt/simulator/experiment"
 )
 
@@ -23,7 +23,7 @@ func (o *compareRoundsOptions) figureRules() []cli.Rule {
 
 // runFigure reproduces a published figure. --compat is on unless set otherwise.
 func (o *compareRoundsOptions) runFigure() error {
-	figure, err := sweep.FindFigure(o.figure)
+	figure, err := cluster.FindFigure(o.figure)
 	if err != nil {
 		err = fmt.Errorf("--figure: %w", err)
 	}
@@ -38,7 +38,7 @@ func (o *compareRoundsOptions) runFigure() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	options := sweep.FigureOptions{Seeds: base.Seeds, Points: o.points, Window: source.base.Window, Compat: o.compat}
+	options := cluster.FigureOptions{Seeds: base.Seeds, Points: o.points, Window: source.base.Window, Compat: o.compat}
 	if o.Changed("policies") {
 		options.Policies = o.policies
 	}
@@ -52,7 +52,7 @@ func (o *compareRoundsOptions) runFigure() error {
 			return cli.Usage(err)
 		}
 	}
-	return o.sweep(s, func(out *sweep.Outcome) { figure.Beside(out) })
+	return o.sweep(s, func(out *cluster.Outcome) { figure.Beside(out) })
 }
 
 // decisionLimit is the decision time above which a policy is not measured with twice as many jobs.
@@ -65,7 +65,7 @@ func (o *compareRoundsOptions) runDecisions() error {
 		return cli.Usage(err)
 	}
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
-		result, err := sweep.Decisions(ctx, sweep.DecisionOptions{Seeds: base.Seeds, Points: o.points, Limit: cmp.Or(base.Timeout, decisionLimit), Clock: o.Clock.Monotonic, Progress: progress})
+		result, err := cluster.Decisions(ctx, cluster.DecisionOptions{Seeds: base.Seeds, Points: o.points, Limit: cmp.Or(base.Timeout, decisionLimit), Clock: o.Clock.Monotonic, Progress: progress})
 		return result, nil, err
 	})
 }

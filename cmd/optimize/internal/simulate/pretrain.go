@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/morl"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
@@ -44,7 +44,7 @@ type pretrainOptions struct {
 func pretrainCommand(e *cli.Env) *cobra.Command {
 	o := &pretrainOptions{}
 	cmd := &cobra.Command{
-		GroupID: help.Study, Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
+		GroupID: cli.Study, Use: "pretrain", Short: "Train an agent in a simulated environment and save it", Args: cobra.NoArgs,
 		Long: `Train an agent in a simulated environment and save it.
 
 Environments: ` + strings.Join(environments(), ", ") + `, and process:COMMAND:
@@ -107,7 +107,7 @@ seed on any number of cores.`,
 	fs.IntVar(&o.actions, "actions", 0, "with --env training: 9 (GPUs and CPUs) or 27 (and memory) (default 9)")
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with measured tables to draw jobs from (default: the curves fitted to them)")
 	o.site.add(fs)
-	help.Values(cmd, "env", environments)
+	cli.CompleteFlag(cmd, "env", environments)
 	cmd.AddCommand(&cobra.Command{Use: "adapter", Short: "Print a Python program that serves an environment to --env process:COMMAND", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error { return o.Print(morl.Adapter) }})
 	fs.StringVar(&o.resets, "resets", "", "replacement of critics: evidence|random|never (default: that of the recipe)")

@@ -12,7 +12,6 @@ import (
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/workload"
 )
@@ -203,7 +202,7 @@ func (f *roundsFlags) devices(c cluster.Config, text string) ([]schedule.DeviceT
 	}
 	note := machines.PriceNote(machines.Price(prices))
 	c.Devices = cluster.Devices(machines)
-	return c.Devices, note, sweep.Fits(&c)
+	return c.Devices, note, cluster.Fits(&c)
 }
 
 // parseSeconds parses a non-negative duration or number of seconds.

@@ -2,7 +2,6 @@
 package simulate
 
 import (
-	"io"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -11,9 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/cmd/optimize/internal/help"
+
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/spot"
 	"trainopt/simulator/trial"
@@ -41,7 +41,7 @@ var simulateCommands = map[string]func(*cli.Env) *cobra.Command{
 func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.Env) *cobra.Command) *cobra.Command {
 	names := slices.Sorted(maps.Keys(engines))
 	cmd := &cobra.Command{
-		Use: name + " ENGINE", GroupID: help.Study, Short: short, Args: cobra.ArbitraryArgs,
+		Use: name + " ENGINE", GroupID: cli.Study, Short: short, Args: cobra.ArbitraryArgs,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usagef("%s: name an engine: %s", name, strings.Join(names, ", "))
@@ -53,7 +53,7 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 		sub := reduceGC(engines[n](e))
 		for _, flag := range []string{"policy", "policies", "method", "methods", "against"} {
 			if f := sub.Flags().Lookup(flag); f != nil && f.Value.Type() != "bool" {
-				help.Values(sub, flag, policyNames[n])
+				cli.CompleteFlag(sub, flag, policyNames[n])
 			}
 		}
 		cmd.AddCommand(sub)
@@ -62,7 +62,7 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 }
 
 // policyNames lists the policies of each engine, which a shell completes.
-var policyNames = map[string]help.Source{
+var policyNames = map[string]cli.Completions{
 	"placement": methods.Names,
 	"queue":     func() []string { return sweep.Policies(false) },
 	"rounds":    share.Names,
@@ -87,43 +87,10 @@ func reduceGC(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// listed is a policy or method in a list.
-type listed struct {
-	Group string `json:"group,omitempty"` // heading of the part of the list
-	Name  string `json:"name"`
-	Text  string `json:"text"`
-}
-
 // printList prints a list of policies or methods, or with --json an object with its entries.
-func printList(e *cli.Env, what string, write func(io.Writer) error) error {
-	var b strings.Builder
-	if err := write(&b); err != nil {
-		return err
+func printList(e *cli.Env, what string, list experiment.List) error {
+	if e.JSON {
+		return e.PrintJSON(map[string]any{"schema": 1, what: list})
 	}
-	if !e.JSON {
-		return e.Print(b.String())
-	}
-	return e.PrintJSON(map[string]any{"schema": 1, what: readList(b.String())})
-}
-
-// readList reads the entries of a list. An entry is a name alone, followed by indented lines of text, or a name and a text
-// separated by two spaces or more, continued by lines that are indented further; other lines are headings.
-func readList(text string) []listed {
-	out, group := []listed{}, ""
-	for line := range strings.Lines(text) {
-		words := strings.TrimSpace(line)
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		name, rest, apart := strings.Cut(words, "  ")
-		named := !strings.Contains(name, " ") && (apart && indent <= 2 || indent == 0)
-		switch last := len(out) - 1; {
-		case words == "":
-		case named:
-			out = append(out, listed{group, name, strings.TrimSpace(rest)})
-		case indent == 0:
-			group = words
-		case last >= 0:
-			out[last].Text = strings.TrimSpace(out[last].Text + " " + words)
-		}
-	}
-	return out
+	return e.Print(list.Text())
 }

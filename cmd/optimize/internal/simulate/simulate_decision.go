@@ -9,13 +9,12 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/sweep"
 )
 
 // simulateDecisionOptions holds the flags of `simulate decision`.
 type simulateDecisionOptions struct {
 	cli.Options
-	sweep.Config
+	cluster.DecisionConfig
 	format cli.Format
 }
 
@@ -46,7 +45,7 @@ max_loss}, next, peak_gib.`,
 	fs.IntVar(&o.Kinds, "kind-count", 200, "number of kinds of jobs; 0: all jobs are different")
 	fs.IntVar(&o.Changes, "changes", 100, "number of jobs that end, and that arrive, before the next decision")
 	fs.Uint64Var(&o.Seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", sweep.Formats())
+	o.format.Add(fs, "output", cluster.Formats())
 	return cmd
 }
 
@@ -64,14 +63,14 @@ func (o *simulateDecisionOptions) run() error {
 		return cli.Usage(err)
 	}
 	o.Clock, o.CPU = o.Options.Clock.Monotonic, processorTime
-	r, err := sweep.Measure(o.Config)
+	r, err := cluster.Measure(o.DecisionConfig)
 	if err != nil {
 		return err
 	}
 	if peak := peakBytes(); peak > 0 {
 		r.PeakGiB = cluster.Number(float64(peak) / (1 << 30))
 	}
-	return o.Write(o.format.File, "decision", func(w io.Writer) error { return sweep.Write(w, r, o.format.Name) })
+	return o.Write(o.format.File, "decision", func(w io.Writer) error { return cluster.Write(w, r, o.format.Name) })
 }
 
 // processorTime returns the processor time of this process; 0 if it is unknown.

@@ -58,7 +58,7 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
   optimize simulate placement --list-methods`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return printList(o.Env, "methods", methods.List)
+				return printList(o.Env, "methods", methods.List())
 			}
 			return o.run()
 		},

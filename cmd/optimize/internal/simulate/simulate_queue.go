@@ -14,10 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/morl/gradient"
+	"trainopt/morl/network"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -65,7 +64,7 @@ Exit code 6: no job can be simulated, or jobs wait forever.`,
   optimize simulate queue --list-policies`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			if o.list {
-				return printList(o.Env, "policies", sweep.WritePolicies)
+				return printList(o.Env, "policies", sweep.PolicyList())
 			}
 			if len(args) == 1 {
 				if err := o.positional(args[0]); err != nil {
@@ -145,7 +144,7 @@ func (o *simulateQueueOptions) check() error {
 // stat prints a statistic of the jobs, as hdeeprm-jobstat does.
 func (o *simulateQueueOptions) stat(w *sweep.Workload) error {
 	field, stat, _ := strings.Cut(o.jobstat, ":")
-	v, err := batsim.FromJobs(w.Jobs, w.Procs).Stat(field, stat)
+	v, err := hdeeprm.FromJobs(w.Jobs, w.Procs).Stat(field, stat)
 	if err != nil {
 		return cli.Usagef("--jobstat %s: %w", o.jobstat, err)
 	}
@@ -254,7 +253,7 @@ func (o *simulateQueueOptions) launch(ctx context.Context, w *sweep.Workload, pr
 		return hdeeprm.AppendLogs(o.Path(o.logs), run)
 	}
 	r, err := w.Launch(ctx, sweep.Method{Seed: o.seed, Compat: o.compat}, l)
-	if errors.Is(err, os.ErrNotExist) || errors.Is(err, gradient.ErrForeign) || errors.Is(err, gradient.ErrCorrupt) || errors.Is(err, gradient.ErrNewer) {
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, network.ErrForeign) || errors.Is(err, network.ErrCorrupt) || errors.Is(err, network.ErrNewer) {
 		err = cli.Usagef("--inmodel: %w", err)
 	}
 	return r, err
@@ -293,7 +292,6 @@ func (o *simulateQueueOptions) simulate(source string, runner queueRunner) error
 }
 
 func (o *simulateQueueOptions) write(run *sweep.RunView) error {
-	tables := batsim.TableOptions{Profile: run.Workload.Profile, SimulationTime: run.WallS}
 	for _, output := range []struct {
 		wanted     bool
 		file, what string
@@ -301,8 +299,8 @@ func (o *simulateQueueOptions) write(run *sweep.RunView) error {
 	}{
 		{true, o.format.File, "simulation", func(w io.Writer) error { return sweep.Write(w, run, o.format.Name) }},
 		{o.jobsOut != "", o.jobsOut, "jobs", func(w io.Writer) error { return sweep.Jobs(w, run.Result) }},
-		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return batsim.WriteJobs(w, run.Result, tables) }},
-		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return batsim.WriteSchedule(w, run.Result, tables) }},
+		{o.batsim != "", o.batsim + "_jobs.csv", "Batsim's jobs", func(w io.Writer) error { return hdeeprm.WriteJobs(w, run.Result, run.Workload.Profile) }},
+		{o.batsim != "", o.batsim + "_schedule.csv", "Batsim's schedule", func(w io.Writer) error { return hdeeprm.WriteSchedule(w, run.Result, run.WallS) }},
 	} {
 		if output.wanted {
 			if err := o.Write(output.file, output.what, output.write); err != nil {

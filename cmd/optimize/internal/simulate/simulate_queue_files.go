@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"trainopt/cmd/optimize/internal/cli"
+	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue/sweep"
-	"trainopt/simulator/workload/batsim"
 	"trainopt/simulator/workload/swf"
 )
 
@@ -55,5 +55,5 @@ func (f *filesFlags) write(e *cli.Env, w *sweep.Workload, window sweep.Window) e
 		}
 		return nil
 	}
-	return e.Write(f.workloadOut, "--workload-out", func(out io.Writer) error { return batsim.FromJobs(jobs, w.Procs).Write(out, f.version) })
+	return e.Write(f.workloadOut, "--workload-out", func(out io.Writer) error { return hdeeprm.FromJobs(jobs, w.Procs).Write(out, f.version) })
 }

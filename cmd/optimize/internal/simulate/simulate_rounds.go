@@ -11,7 +11,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/simulator/cluster"
-	"trainopt/simulator/cluster/sweep"
 	"trainopt/simulator/workload"
 )
 
@@ -54,7 +53,7 @@ printed.`,
   optimize simulate rounds --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return printList(o.Env, "policies", sweep.Policies)
+				return printList(o.Env, "policies", cluster.PolicyList())
 			}
 			return o.run()
 		},
@@ -67,7 +66,7 @@ printed.`,
 	fs.Float64Var(&o.rate, "arrival-rate", 0, "arrivals per hour, until the jobs of --window have ended")
 	fs.IntVar(&o.static, "static", 0, "number of jobs, all present at the start")
 	fs.Int64Var(&o.seed, "seed", 0, "random seed")
-	o.format.Add(fs, "output", sweep.RunFormats())
+	o.format.Add(fs, "output", cluster.RunFormats())
 	fs.StringVar(&o.jobsOut, "jobs-out", "", "write the jobs to `FILE` as CSV")
 	return cmd
 }
@@ -142,16 +141,16 @@ func (o *simulateRoundsOptions) run() error {
 	if r == nil {
 		return err
 	}
-	result := &sweep.RunView{Result: r, What: description, Notes: notes}
+	result := &cluster.RunView{Result: r, What: description, Notes: notes}
 	if !c.Ideal {
 		result.Interval = c.Interval
 	}
 	if err != nil && interrupt != nil {
 		err = interrupt.Exitf("simulate rounds: %w at %.0f h of simulated time", interrupt, float64(r.MakespanS)/3600)
 	}
-	written := o.Write(o.format.File, "simulation", func(w io.Writer) error { return sweep.WriteRun(w, result, o.format.Name) })
+	written := o.Write(o.format.File, "simulation", func(w io.Writer) error { return cluster.WriteRun(w, result, o.format.Name) })
 	if written == nil && o.jobsOut != "" {
-		written = o.Write(o.jobsOut, "jobs", func(w io.Writer) error { return sweep.Jobs(w, r) })
+		written = o.Write(o.jobsOut, "jobs", func(w io.Writer) error { return cluster.Jobs(w, r) })
 	}
 	return errors.Join(written, err)
 }

@@ -186,7 +186,7 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
   optimize simulate spot --list-policies`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return printList(o.Env, "policies", listSpotPolicies)
+				return printList(o.Env, "policies", listSpotPolicies())
 			}
 			return o.run()
 		},
@@ -203,13 +203,11 @@ elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_
 	return cmd
 }
 
-func listSpotPolicies(w io.Writer) error {
-	var b strings.Builder
+func listSpotPolicies() (out experiment.List) {
 	for _, m := range spot.Methods() {
-		fmt.Fprintf(&b, "%-10s  %s; requires %s\n", m.Name, m.Does, m.Knows)
+		out = append(out, experiment.Listed{Name: m.Name, Lines: []string{m.Does + "; requires " + m.Knows}})
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }
 
 // market sets the capacity given by the flags and the tick at which the job starts.

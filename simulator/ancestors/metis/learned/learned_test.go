@@ -13,7 +13,6 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/exact"
 )
 
 // pairs returns a table of two apps and two containers per node, where a container runs well only beside one of the
@@ -309,7 +308,7 @@ func TestPlaceLoadedCluster(t *testing.T) {
 				if method == "george" && s.Placement[4][1] > 0 {
 					t.Errorf("a cache outside its zone: %v", s.Placement)
 				}
-				if s, err := exact.Solve(context.Background(), p, objective, place.Limits{}, exact.Settings{Gap: -1}); err != nil {
+				if s, err := place.Exact(context.Background(), p, objective, place.Limits{}, place.ExactSettings{Gap: -1}); err != nil {
 					t.Error(err)
 				} else if got := objective.Value(w, p.Nodes()); method != "george" && got < s.Value-0.1*math.Abs(s.Value) {
 					t.Errorf("worth %v, the best is %v", got, s.Value)

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/greedy"
 )
 
 // Arrival is a line of a stream of containers: the number of containers of an app that arrive or, if negative, depart.
@@ -59,7 +58,7 @@ func ReadArrivals(path string, apps []string) ([]Arrival, error) {
 
 // containerStream is a cluster with arriving and departing containers.
 type containerStream struct {
-	*greedy.Stream
+	*place.Stream
 	nodes                       [][]int // nodes of the containers of each app, oldest container first
 	came, went, refused, absent int
 	moved                       int
@@ -73,7 +72,7 @@ func (a *containerStream) event(line Arrival) error {
 		case err == nil:
 			a.nodes[line.app] = append(a.nodes[line.app], node)
 			a.came++
-		case errors.Is(err, greedy.ErrFull) || errors.Is(err, place.ErrInfeasible):
+		case errors.Is(err, place.ErrFull) || errors.Is(err, place.ErrInfeasible):
 			a.refused++
 		default:
 			return err
@@ -121,7 +120,7 @@ type Streamed struct {
 // Stream replays lines with the greedy method. Containers that run at the start are part of the stream and may depart or
 // migrate.
 func Stream(p *place.Problem, lines []Arrival, objective place.Objective, limits place.Limits, o StreamOptions) (*Streamed, error) {
-	stream, err := greedy.NewStream(p, objective, limits, true)
+	stream, err := place.NewStream(p, objective, limits, true)
 	if err != nil {
 		return nil, err
 	}

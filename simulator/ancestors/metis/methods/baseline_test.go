@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/placetest"
 )
 
 // flat returns a table of apps without interference.
@@ -189,14 +188,14 @@ func TestParagonChooses(t *testing.T) {
 // With thresholds relative to the capacity of a larger node, apps tolerate less, while the capacity of the nodes is
 // unchanged.
 func TestParagonWithThresholdsOfLargerNodes(t *testing.T) {
-	p := placetest.Metis(t, 1000, 729, 0)
+	p := metisProblem(t, 1000, 729, 0)
 	missed := map[int]float64{}
 	for _, capacity := range []int{0, 8, 20} {
 		s, err := paragonRule{Published: true, Capacity: capacity}.Place(p, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		missed[capacity] = placetest.Worth(t, p, s.Placement).Magnitude
+		missed[capacity] = worthOf(t, p, s.Placement).Magnitude
 	}
 	if missed[0] != missed[8] || missed[20] >= missed[8] {
 		t.Errorf("missed by capacity: %v, want as much for 0 as for 8 and less for 20", missed)
@@ -217,7 +216,7 @@ func BenchmarkMethods(b *testing.B) {
 	for _, name := range slices.Sorted(maps.Keys(Baselines)) {
 		for _, c := range [][2]int{{400, 81}, {2000, 729}} {
 			b.Run(fmt.Sprintf("%s/%d", name, c[0]), func(b *testing.B) {
-				p := placetest.Metis(b, c[0], c[1], 0)
+				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution
 				for b.Loop() {
 					var err error
@@ -225,7 +224,7 @@ func BenchmarkMethods(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				w := placetest.Worth(b, p, s.Placement)
+				w := worthOf(b, p, s.Placement)
 				b.ReportMetric(w.MeanRPS, "rps")
 				b.ReportMetric(w.Magnitude, "missed")
 			})

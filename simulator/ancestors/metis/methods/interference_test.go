@@ -14,12 +14,11 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/placetest"
 )
 
 // From the pair tables, the 39 rows and their curves equal those published by Metis and the embedded constraints.
 func TestPublishedRows(t *testing.T) {
-	s, err := readPairs(placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed.csv"), placetest.Published(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
+	s, err := readPairs(publishedFile(t, "datasets/0905-7app-2008-pairwise-normed.csv"), publishedFile(t, "datasets/0905-7app-2008-pairwise-normed-per-app.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,14 +37,14 @@ func TestPublishedRows(t *testing.T) {
 	if err := writeConstraints(&out, constraints(plain)); err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(placetest.Published(t, "interference/interference_applist.csv"))
+	want, err := os.ReadFile(publishedFile(t, "interference/interference_applist.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got := out.String(); got != strings.ReplaceAll(string(want), "\r", "") {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	f, err := os.Open(placetest.Published(t, "interference/interference_rpslist.csv"))
+	f, err := os.Open(publishedFile(t, "interference/interference_rpslist.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}

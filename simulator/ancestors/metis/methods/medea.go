@@ -22,8 +22,6 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/exact"
-	"trainopt/optimizer/schedule/place/greedy"
 )
 
 // medeaTie selects among the placements of minimal violation.
@@ -39,9 +37,9 @@ const (
 type MedeaOptions struct {
 	Tie medeaTie
 	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
-	Missed exact.Settings
+	Missed place.ExactSettings
 	// Throughput are the settings of the search for BestRPS and WorstRPS. A Gap of 0 means the exact optimum.
-	Throughput exact.Settings
+	Throughput place.ExactSettings
 }
 
 // MedeaReport holds the metrics of Medea and of Metis's comparison with it.
@@ -68,7 +66,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	if o.Throughput.Gap == 0 {
 		o.Throughput.Gap = -1
 	}
-	s, err := exact.Solve(ctx, p, place.Objective{Missed: 1}, place.Limits{}, o.Missed)
+	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, o.Missed)
 	if err != nil {
 		return nil, MedeaReport{}, fmt.Errorf("medea: %w", err)
 	}
@@ -98,9 +96,9 @@ func settle(ctx context.Context, p *place.Problem, s place.Solution, missed floa
 	if o.Tie == WorstRPS {
 		objective.RPS = -1
 	}
-	tied, err := exact.Solve(ctx, p, objective, limits, o.Throughput)
+	tied, err := place.Exact(ctx, p, objective, limits, o.Throughput)
 	if errors.Is(err, place.ErrInfeasible) { // the search stopped before it reached the minimal violation
-		tied, err = greedy.Improve(ctx, p, objective, limits, s.Placement)
+		tied, err = place.Improve(ctx, p, objective, limits, s.Placement)
 	}
 	tied.Notes = append(slices.Clone(s.Notes), tied.Notes...)
 	return tied, err

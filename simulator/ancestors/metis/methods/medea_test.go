@@ -13,15 +13,13 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/exact"
-	"trainopt/optimizer/schedule/place/placetest"
 )
 
 // The minimal violation equals the result of HiGHS on the same instances, with a proof.
 func TestMissesAsLittleAsPublished(t *testing.T) {
 	checked := 0
-	for _, want := range placetest.Results(t, "medea") {
-		_, r, err := PlaceMedea(t.Context(), placetest.Metis(t, want.Size, want.Nodes, want.Group), MedeaOptions{})
+	for _, want := range publishedResults(t, "medea") {
+		_, r, err := PlaceMedea(t.Context(), metisProblem(t, want.Size, want.Nodes, want.Group), MedeaOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +35,7 @@ func TestMissesAsLittleAsPublished(t *testing.T) {
 
 // The paper's example (table I): the published program has 468 slacks, and Medea's optimum a violation of 4.
 func TestPublishedExample(t *testing.T) {
-	p := placetest.SixNodes()
+	p := sixNodes()
 	_, r, err := PlaceMedea(t.Context(), p, MedeaOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +49,11 @@ func TestPublishedExample(t *testing.T) {
 func TestTies(t *testing.T) {
 	for size, paper := range map[int]float64{200: 0.920, 300: 0.892, 400: 0.839} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
-			p := placetest.Metis(t, size, 81, 0)
+			p := metisProblem(t, size, 81, 0)
 			rps := map[medeaTie]float64{}
 			var missed float64
 			for _, tie := range []medeaTie{Any, BestRPS, WorstRPS} {
-				s, r, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie, Throughput: exact.Settings{Branches: 200}})
+				s, r, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -179,7 +177,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 
 // Further nodes, and running containers.
 func TestKeepsWhatRuns(t *testing.T) {
-	p := placetest.Metis(t, 200, 81, 1)
+	p := metisProblem(t, 200, 81, 1)
 	p.Types[0].Count = 40
 	p.Types = append(p.Types, place.NodeType{Name: "other", Count: 41, Table: place.MetisTable(), Cost: 2})
 	p.Existing = make([][]uint8, 81)
@@ -200,17 +198,17 @@ func TestKeepsWhatRuns(t *testing.T) {
 	if a, b := do(MedeaOptions{}), do(MedeaOptions{}); !reflect.DeepEqual(a, b) {
 		t.Error("twice the same problem, two solutions")
 	}
-	do(MedeaOptions{Tie: BestRPS, Throughput: exact.Settings{Branches: 20}})
+	do(MedeaOptions{Tie: BestRPS, Throughput: place.ExactSettings{Branches: 20}})
 }
 
 func TestRefuses(t *testing.T) {
-	p := placetest.Metis(t, 200, 20, 0)
+	p := metisProblem(t, 200, 20, 0)
 	if _, _, err := PlaceMedea(t.Context(), p, MedeaOptions{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
 		t.Errorf("too large a batch: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := PlaceMedea(ctx, placetest.Metis(t, 400, 81, 0), MedeaOptions{Tie: BestRPS}); !errors.Is(err, context.Canceled) {
+	if _, _, err := PlaceMedea(ctx, metisProblem(t, 400, 81, 0), MedeaOptions{Tie: BestRPS}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -221,7 +219,7 @@ func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
 		for name, tie := range map[string]medeaTie{"any": Any, "best": BestRPS, "worst": WorstRPS} {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
-				p := placetest.Metis(b, c[0], c[1], 0)
+				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution
 				var r MedeaReport
 				for b.Loop() {

@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -21,11 +20,9 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/exact"
-	"trainopt/optimizer/schedule/place/greedy"
 	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/experiment"
 )
 
 // Options are the options of a placement. The zero value maximises the mean RPS without limits.
@@ -169,13 +166,13 @@ func Place(ctx context.Context, name string, p *place.Problem, o Options) (*Outc
 }
 
 func placeExact(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
-	s, err := exact.Solve(ctx, p, o.Objective, o.Limits, exact.Settings{})
+	s, err := place.Exact(ctx, p, o.Objective, o.Limits, place.ExactSettings{})
 	return outcome(&s, err)
 }
 
 func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, o Options) (*Outcome, error) {
-		s, err := greedy.Place(ctx, p, o.Objective, o.Limits, greedy.Settings{Improve: improve, InOrder: o.Compat})
+		s, err := place.Greedy(ctx, p, o.Objective, o.Limits, place.GreedySettings{Improve: improve, InOrder: o.Compat})
 		return outcome(&s, err)
 	}
 }
@@ -214,12 +211,10 @@ func outcome(s *place.Solution, err error) (*Outcome, error) {
 	return &Outcome{Solution: *s}, nil
 }
 
-// List writes the name, description and origin of every method.
-func List(w io.Writer) error {
-	var b strings.Builder
+// List returns the name, description and origin of every method.
+func List() (out experiment.List) {
 	for _, name := range Names() {
 		m := all[name]
-		fmt.Fprintf(&b, "%s\n", name)
 		lines := []string{m.Does}
 		switch {
 		case m.Objective && m.Limits:
@@ -234,12 +229,9 @@ func List(w io.Writer) error {
 		if m.Compat != "" {
 			lines = append(lines, "with --compat: "+m.Compat)
 		}
-		for _, line := range append(lines, "from: "+m.From) {
-			b.WriteString(page.Hang("  "+line, "    "))
-		}
+		out = append(out, experiment.Listed{Name: name, Lines: append(lines, "from: "+m.From)})
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return out
 }
 
 // orNaN replaces infinite values, which learning uses for unknown ones, by NaN.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 	"trainopt/simulator/experiment"
 )
 
@@ -110,7 +109,7 @@ func TestPredicted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		squared, _ := forest.Error(got, truth)
+		squared, _ := place.TableError(got, truth)
 		if !(squared < last && squared > 0) {
 			t.Errorf("share %v: squared error %v, before %v", share, squared, last)
 		}
@@ -206,16 +205,13 @@ func TestCompareInfeasible(t *testing.T) {
 }
 
 func TestList(t *testing.T) {
-	var b bytes.Buffer
-	if err := List(&b); err != nil {
-		t.Fatal(err)
-	}
+	text := List().Text()
 	for _, name := range Names() {
-		if !strings.Contains("\n"+b.String(), "\n"+name+"\n") {
+		if !strings.Contains("\n"+text, "\n"+name+"\n") {
 			t.Errorf("no %s", name)
 		}
 	}
-	for _, line := range strings.Split(b.String(), "\n") {
+	for _, line := range strings.Split(text, "\n") {
 		if len([]rune(line)) > 100 {
 			t.Errorf("wider than 100: %s", line)
 		}

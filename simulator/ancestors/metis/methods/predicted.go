@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 )
 
 // predicted returns the table predicted by a forest trained on a share of a table's patterns, drawn by the seed: the
@@ -32,7 +31,7 @@ func predicted(t *place.Table, share float64, seed uint64, pairs bool) (*place.T
 		}
 		s.Counts, s.RPS = append(s.Counts, slices.Clone(t.Counts(i))), append(s.RPS, rps)
 	}
-	f, _, err := forest.Train(s, forest.Options{})
+	f, _, err := place.TrainForest(s, place.ForestOptions{})
 	if err != nil {
 		return nil, err
 	}

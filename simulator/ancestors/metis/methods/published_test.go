@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/placetest"
 )
 
 var large = flag.Bool("large", false, "compare methods that draw at random on all groups, those on 729 nodes included: a minute")
 
 // isPublished compares the metrics of a placement with the published ones.
-func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r placetest.Result) {
+func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r publishedResult) {
 	t.Helper()
-	w := placetest.Worth(t, p, s.Placement)
+	w := worthOf(t, p, s.Placement)
 	if math.Abs(w.MeanRPS-r.RPS) > 1.5e-6 || w.Magnitude != r.Magnitude || float64(w.Instances) != r.Instances ||
 		math.Abs(w.SLOShare-r.SLO95) > 1e-6 || float64(w.NodesUsed) != r.NodesUsed {
 		t.Errorf("got %+v, want %+v", w, r)
@@ -23,8 +22,8 @@ func isPublished(t *testing.T, p *place.Problem, s *place.Solution, r placetest.
 }
 
 func TestRoundRobinAsPublished(t *testing.T) {
-	for _, r := range placetest.Results(t, "rr") {
-		p := placetest.Metis(t, r.Size, r.Nodes, r.Group)
+	for _, r := range publishedResults(t, "rr") {
+		p := metisProblem(t, r.Size, r.Nodes, r.Group)
 		s, err := roundRobin(p, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -86,8 +85,8 @@ func TestMersenneDrawsAsNumpy(t *testing.T) {
 
 // With the random numbers of the published code, seeded with the batch number, the placements are those published.
 func TestParagonAsPublished(t *testing.T) {
-	for _, r := range placetest.Results(t, "paragon") {
-		p := placetest.Metis(t, r.Size, r.Nodes, r.Group)
+	for _, r := range publishedResults(t, "paragon") {
+		p := metisProblem(t, r.Size, r.Nodes, r.Group)
 		c, err := newCluster(p, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -105,19 +104,19 @@ func TestParagonAsPublished(t *testing.T) {
 func TestRandomMethodsAsPublished(t *testing.T) {
 	for published, method := range map[string]string{"random": "random", "spread": "balanced", "paragon": "paragon-published"} {
 		t.Run(published, func(t *testing.T) {
-			for _, r := range placetest.Results(t, published) {
+			for _, r := range publishedResults(t, published) {
 				if (r.Size > 400 || r.Group > 1) && !*large {
 					continue
 				}
 				const seeds = 20
-				p := placetest.Metis(t, r.Size, r.Nodes, r.Group)
+				p := metisProblem(t, r.Size, r.Nodes, r.Group)
 				sum, squares := 0.0, 0.0
 				for seed := range uint64(seeds) {
 					s, err := Baselines[method](p, rand.New(rand.NewPCG(seed, 1)))
 					if err != nil {
 						t.Fatal(err)
 					}
-					x := placetest.Worth(t, p, s.Placement).MeanRPS
+					x := worthOf(t, p, s.Placement).MeanRPS
 					sum, squares = sum+x/seeds, squares+x*x/seeds
 				}
 				deviation := math.Sqrt(squares - sum*sum)

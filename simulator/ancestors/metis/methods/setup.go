@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule/place"
-	"trainopt/optimizer/schedule/place/forest"
 )
 
 // Setup is a placement problem without a batch, with the options of the methods.
@@ -24,7 +23,7 @@ type Setup struct {
 
 // Complete returns the table of an incomplete sample, with estimates of the missing patterns, and records them.
 func (s *Setup) Complete(samples *place.Samples, capacity int, name string) (*place.Table, error) {
-	t, estimated, err := forest.Complete(samples, capacity, forest.Options{})
+	t, estimated, err := place.CompleteTable(samples, capacity, place.ForestOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +107,7 @@ func (s *Setup) Predict(file string) error {
 			return fmt.Errorf("%s has apps %s, the table has %s", filepath.Base(file), strings.Join(samples.Apps, ", "), strings.Join(truth.Apps(), ", "))
 		}
 		s.Predictor = fmt.Sprintf("forest of the %d patterns in %s", len(samples.Counts), filepath.Base(file))
-		t, _, err = forest.Complete(samples, truth.Capacity(), forest.Options{})
+		t, _, err = place.CompleteTable(samples, truth.Capacity(), place.ForestOptions{})
 	}
 	if err != nil {
 		return err

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// ManPages returns the manual pages of a command and all of its subcommands, by the name of their files, in the format of
+// man(7). The date, such as 2026-07-20, and the version appear in their footers.
+func ManPages(cmd *cobra.Command, date, version string) map[string]string {
+	pages := map[string]string{}
+	addPages(pages, cmd, date, version)
+	return pages
+}
+
+func addPages(pages map[string]string, cmd *cobra.Command, date, version string) {
+	if cmd.Hidden {
+		return
+	}
+	pages[pageName(cmd)+".1"] = manPage(cmd, date, version)
+	for _, sub := range cmd.Commands() {
+		addPages(pages, sub, date, version)
+	}
+}
+
+// pageName returns the name of the page of a command: optimize-runs-show.
+func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.CommandPath(), " ", "-") }
+
+// manPage writes the page of one command.
+func manPage(cmd *cobra.Command, date, version string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n", strings.ToUpper(pageName(cmd)), date, "optimize "+version, "optimize manual")
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(pageName(cmd)), escape(cmd.Short))
+	for _, s := range helpSections(cmd) {
+		if s.title == "Usage:" {
+			fmt.Fprintf(&b, ".SH SYNOPSIS\n.nf\n%s.fi\n", verbatim(s.lines))
+			b.WriteString(".SH DESCRIPTION\n")
+			describe(&b, cmp.Or(cmd.Long, cmd.Short))
+			continue
+		}
+		fmt.Fprintf(&b, ".SH %s\n", escape(strings.ToUpper(strings.TrimSuffix(s.title, ":"))))
+		if len(s.lines) > 0 {
+			fmt.Fprintf(&b, ".nf\n%s.fi\n", verbatim(s.lines))
+		}
+		for _, it := range s.items {
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", escape(strings.TrimSpace(it.name)), escape(it.text))
+		}
+	}
+	if !cmd.Runnable() && !cmd.HasAvailableSubCommands() { // a topic
+		b.WriteString(".SH DESCRIPTION\n")
+		describe(&b, cmd.Long)
+	}
+	if p := cmd.Parent(); p != nil {
+		fmt.Fprintf(&b, ".SH SEE ALSO\n.BR %s (1)\n", escape(pageName(p)))
+	}
+	return b.String()
+}
+
+// describe writes the paragraphs of a text.
+func describe(b *strings.Builder, text string) {
+	for _, part := range blocks(text) {
+		switch {
+		case part.text == "":
+			b.WriteString(".PP\n")
+		case part.fixed || strings.HasPrefix(part.text, " "):
+			fmt.Fprintf(b, ".nf\n%s.fi\n", verbatim([]string{part.text}))
+		default:
+			fmt.Fprintln(b, escape(part.text))
+		}
+	}
+}
+
+func verbatim(lines []string) string {
+	var b strings.Builder
+	for _, line := range lines {
+		fmt.Fprintln(&b, escape(line))
+	}
+	return b.String()
+}
+
+// escape protects the characters that have a meaning in man(7); a hyphen is one that can be copied into a shell.
+func escape(text string) string {
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
+		text = `\&` + text
+	}
+	return text
+}
+
+// PageDir returns the folder of the pages below a directory of manual pages such as /usr/share/man.
+func PageDir(dir string) string { return filepath.Join(dir, "man1") }

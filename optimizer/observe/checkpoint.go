@@ -1,0 +1,385 @@
+package observe
+
+import (
+	"cmp"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// CheckpointFile is one checkpoint: a file, or a directory of files.
+type CheckpointFile struct {
+	Path  string
+	Kind  kind
+	Time  time.Time // of the last modification
+	Bytes int64     // of a directory: sum over its files
+	// Step and Epoch are the progress in the checkpoint, from its name or trainer_state.json; NaN if unknown.
+	Step, Epoch float64
+	// Complete is false while the checkpoint is being written: it changed within Options.Settle, or a part of it is
+	// missing.
+	Complete bool
+	// Reported is true if the observer reported the save.
+	Reported bool
+}
+
+// CheckpointOptions configures a Finder. The zero value searches nothing.
+type CheckpointOptions struct {
+	Roots  []string      // directories to search
+	Ignore []string      // directories to skip, such as the state directory
+	Settle time.Duration // time without change after which a file is complete; 0: 2 s
+	Depth  int           // depth of the search below a root; 0: 4
+	// MaxEntries bounds the number of directory entries of one search, over all roots; 0: 20,000. Opening a directory
+	// counts as 20 entries, which take about as long.
+	MaxEntries int
+}
+
+// CheckpointFinder finds the checkpoints written since its start. It is not safe for concurrent use. A search costs one stat
+// per entry whose name may be that of a checkpoint.
+type CheckpointFinder struct {
+	o        CheckpointOptions
+	began    time.Time
+	before   map[string]stamp
+	seen     map[string]history
+	reported map[string]time.Time // time of the last report, by path
+	known    map[string]bool      // found by an earlier Finder of the same training
+}
+
+// stamp distinguishes states of a file.
+type stamp struct {
+	modified int64
+	bytes    int64
+}
+
+// history is the result of earlier searches for a path.
+type history struct {
+	last    stamp
+	since   time.Time // time of the first search that saw last
+	changes int       // number of changes since the first search
+}
+
+const (
+	defaultSettle     = 2 * time.Second
+	defaultDepth      = 4
+	defaultMaxEntries = 20_000
+	directoryCost     = 20   // of opening a directory, in entries
+	maxParts          = 1000 // files in a checkpoint directory
+	stateHead         = 16 << 10
+	stateFile         = "trainer_state.json"
+
+	reportSlack = 20 * time.Millisecond // tolerance between file times and times of reports
+)
+
+// skipped contains directories without checkpoints of a training.
+var skipped = map[string]bool{".git": true, ".hg": true, "__pycache__": true, "node_modules": true, ".venv": true, "venv": true, "site-packages": true, ".cache": true, ".mypy_cache": true, ".ipynb_checkpoints": true}
+
+// NewCheckpointFinder returns a Finder. Call Start before the training starts.
+func NewCheckpointFinder(o CheckpointOptions) *CheckpointFinder {
+	if o.Settle == 0 {
+		o.Settle = defaultSettle
+	}
+	if o.Depth == 0 {
+		o.Depth = defaultDepth
+	}
+	if o.MaxEntries == 0 {
+		o.MaxEntries = defaultMaxEntries
+	}
+	f := &CheckpointFinder{o: o, before: map[string]stamp{}, seen: map[string]history{}, reported: map[string]time.Time{}, known: map[string]bool{}}
+	for i, p := range f.o.Ignore {
+		f.o.Ignore[i] = filepath.Clean(p)
+	}
+	return f
+}
+
+// Start records the existing files, so that only later writes count. Without Start, all files count.
+func (f *CheckpointFinder) Start(now time.Time) {
+	f.began = now
+	for _, c := range f.search() {
+		f.before[c.path] = c.stamp
+	}
+}
+
+// Report adds a path whose save the training completed at the given time. It counts regardless of its name and
+// location.
+func (f *CheckpointFinder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
+
+// Known adds a path that an earlier Finder of the same training has found, by a report or because it saw the file
+// change. It counts regardless of its name and location, but not as reported.
+func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = true }
+
+// renameSlack is the tolerance of modification times in Final: the end of a save is reported before the file is closed, and
+// some file systems store whole seconds.
+const renameSlack = time.Second
+
+// FinalCheckpoint returns the present path of a checkpoint whose save to path ended at the given time. A file saved under a temporary
+// name has been renamed: without its suffix, or to the checkpoint of the same directory that was modified during the
+// save. Without such a file, path is returned.
+func FinalCheckpoint(path string, at time.Time, took time.Duration) string {
+	if _, err := os.Lstat(path); err == nil {
+		return path
+	}
+	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
+		if final, ok := strings.CutSuffix(path, suffix); ok {
+			return final
+		}
+	}
+	final, nearest := path, took+renameSlack
+	for _, e := range list(filepath.Dir(path), maxRenamed) {
+		info, err := e.Info()
+		if _, named := recognise(e.Name(), e.IsDir()); err != nil || named == none || !info.Mode().IsRegular() {
+			continue
+		}
+		if d := info.ModTime().Sub(at).Abs(); d < nearest {
+			final, nearest = filepath.Join(filepath.Dir(path), e.Name()), d
+		}
+	}
+	return final
+}
+
+// maxRenamed is the maximum number of directory entries that Final compares.
+const maxRenamed = 2000
+
+// Find returns the checkpoints written since the start. The order is: incomplete before complete, names with "best"
+// before others (they need not be the newest state), then time, step and path. The last file is therefore the newest
+// one to resume from, if it is complete.
+func (f *CheckpointFinder) Find(now time.Time) []CheckpointFile {
+	var out []CheckpointFile
+	found := f.search()
+	for _, p := range f.unnamed(found) {
+		if c, ok := look(p); ok {
+			found = append(found, c)
+		}
+	}
+	for _, c := range found {
+		old, known := f.before[c.path]
+		if known && old == c.stamp {
+			continue
+		}
+		h, again := f.seen[c.path]
+		switch {
+		case !again:
+			h = history{last: c.stamp, since: now}
+			if known {
+				h.changes = 1 // it existed at the start and was rewritten
+			}
+		case h.last != c.stamp:
+			h = history{last: c.stamp, since: now, changes: h.changes + 1}
+		}
+		f.seen[c.path] = h
+		if c.strength < strong && !f.isReported(c.path) && !f.known[c.path] && h.changes == 0 {
+			continue
+		}
+		out = append(out, f.file(c, h, now))
+	}
+	slices.SortFunc(out, func(a, b CheckpointFile) int {
+		if a.Complete != b.Complete {
+			if a.Complete {
+				return 1
+			}
+			return -1
+		}
+		return cmp.Or(-cmp.Compare(best(a), best(b)), a.Time.Compare(b.Time), cmp.Compare(step(a), step(b)), cmp.Compare(a.Path, b.Path))
+	})
+	return out
+}
+
+// best returns 1 for a checkpoint that is kept for its score, otherwise 0.
+func best(f CheckpointFile) int {
+	if strings.Contains(strings.ToLower(filepath.Base(f.Path)), "best") {
+		return 1
+	}
+	return 0
+}
+
+func step(f CheckpointFile) float64 {
+	if math.IsNaN(f.Step) {
+		return -1
+	}
+	return f.Step
+}
+
+// LatestCheckpoint returns the newest complete checkpoint whose base name matches one of the patterns (path.Match), or any name
+// if no pattern is given; ok is false if no checkpoint matches. files must be in the order of Find.
+func LatestCheckpoint(files []CheckpointFile, names ...string) (latest CheckpointFile, ok bool) {
+	for _, c := range slices.Backward(files) {
+		fits := len(names) == 0 || slices.ContainsFunc(names, func(pattern string) bool {
+			ok, _ := filepath.Match(pattern, filepath.Base(c.Path))
+			return ok
+		})
+		if c.Complete && fits {
+			return c, true
+		}
+	}
+	return CheckpointFile{}, false
+}
+
+// fileCandidate is a path that may be a checkpoint by its name or by a report.
+type fileCandidate struct {
+	path     string
+	kind     kind
+	strength strength
+	dir      bool
+	stamp    stamp
+	parts    map[string]bool // names of the files in a directory
+}
+
+// file returns the File of a candidate, with completeness and progress.
+func (f *CheckpointFinder) file(c fileCandidate, h history, now time.Time) CheckpointFile {
+	modified := time.Unix(0, c.stamp.modified)
+	out := CheckpointFile{Path: c.path, Kind: c.kind, Time: modified, Bytes: c.stamp.bytes, Reported: f.isReported(c.path)}
+	out.Step, out.Epoch = progress(c.path)
+	saved, ok := f.reported[c.path]
+	untouched := ok && !modified.After(saved.Add(reportSlack))
+	out.Complete = c.stamp.bytes > 0 && (untouched || now.Sub(h.since) >= f.o.Settle || now.Sub(modified) >= f.o.Settle)
+	if c.dir && c.kind == HuggingFace && checkpointDir.MatchString(filepath.Base(c.path)) {
+		out.Complete = out.Complete && c.parts[stateFile]
+		if s, e := stateProgress(head(filepath.Join(c.path, stateFile))); !math.IsNaN(s) {
+			out.Step, out.Epoch = s, e
+		}
+	}
+	return out
+}
+
+// isReported reports whether a path, or a file below it, was reported.
+func (f *CheckpointFinder) isReported(path string) bool {
+	if _, ok := f.reported[path]; ok {
+		return true
+	}
+	for p := range f.reported {
+		if strings.HasPrefix(p, path+string(filepath.Separator)) {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamed returns the reported and known paths that a search did not find.
+func (f *CheckpointFinder) unnamed(found []fileCandidate) []string {
+	paths := maps.Clone(f.known)
+	for p := range f.reported {
+		paths[p] = true
+	}
+	var out []string
+	for p := range paths {
+		if !slices.ContainsFunc(found, func(c fileCandidate) bool {
+			return c.path == p || c.dir && strings.HasPrefix(p, c.path+string(filepath.Separator))
+		}) {
+			out = append(out, p)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// search searches the roots breadth first, so that MaxEntries cuts off the deepest entries.
+func (f *CheckpointFinder) search() []fileCandidate {
+	type place struct {
+		path  string
+		depth int
+	}
+	var found []fileCandidate
+	var queue []place
+	for _, r := range f.o.Roots {
+		queue = append(queue, place{filepath.Clean(r), 0})
+	}
+	entered := map[string]bool{}
+	left := f.o.MaxEntries
+	for len(queue) > 0 && left > 0 {
+		p := queue[0]
+		queue = queue[1:]
+		if entered[p.path] || slices.Contains(f.o.Ignore, p.path) {
+			continue
+		}
+		entered[p.path] = true
+		left -= directoryCost
+		for _, e := range list(p.path, left) {
+			left--
+			path := filepath.Join(p.path, e.Name())
+			if _, strength := recognise(path, e.IsDir()); strength > none && !slices.Contains(f.o.Ignore, path) {
+				if c, ok := look(path); ok && (!c.dir || c.strength == strong) {
+					found = append(found, c)
+					left -= len(c.parts)
+					continue
+				}
+			}
+			if e.IsDir() && p.depth < f.o.Depth && !skipped[e.Name()] {
+				queue = append(queue, place{path, p.depth + 1})
+			}
+		}
+	}
+	return found
+}
+
+// list returns at most limit entries of a directory, sorted by name.
+func list(dir string, limit int) []fs.DirEntry {
+	f, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	entries, _ := f.ReadDir(max(limit, 1)) // 0 would mean all
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries
+}
+
+// look stats a regular file, or a directory and its files. Symbolic links are followed to files, never to
+// directories.
+func look(path string) (c fileCandidate, ok bool) {
+	c = fileCandidate{path: path}
+	c.kind, c.strength = recognise(path, false)
+	if c.kind == "" {
+		c.kind = Snapshot
+	}
+	st, err := os.Lstat(path)
+	if err == nil && st.Mode()&fs.ModeSymlink != 0 {
+		st, err = os.Stat(path)
+		if err == nil && st.IsDir() {
+			return c, false
+		}
+	}
+	switch {
+	case err != nil:
+		return c, false
+	case st.Mode().IsRegular():
+		c.stamp = stamp{st.ModTime().UnixNano(), st.Size()}
+		return c, true
+	case !st.IsDir():
+		return c, false // a pipe or a device
+	}
+	c.dir, c.parts = true, map[string]bool{}
+	c.kind, c.strength = recognise(path, true)
+	c.stamp.modified = st.ModTime().UnixNano()
+	for _, e := range list(path, maxParts) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			c.parts[e.Name()] = true
+			c.stamp.bytes += info.Size()
+			c.stamp.modified = max(c.stamp.modified, info.ModTime().UnixNano())
+			if c.strength == weak && strings.HasPrefix(e.Name(), "random_states_") {
+				c.strength = strong
+			}
+		}
+	}
+	return c, true
+}
+
+// head returns the beginning of a regular file, nil on an error. A file that was replaced by a pipe does not block
+// it.
+func head(path string) []byte {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	if st, err := f.Stat(); err != nil || !st.Mode().IsRegular() {
+		return nil
+	}
+	b := make([]byte, stateHead)
+	n, _ := f.Read(b)
+	return b[:n]
+}

@@ -1,0 +1,139 @@
+package observe
+
+import (
+	"math"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// kind is the kind of program that wrote a checkpoint, as indicated by its name.
+type kind string
+
+// Kinds of checkpoints.
+const (
+	HuggingFace kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
+	Lightning   kind = "lightning"    // .ckpt
+	PyTorch     kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
+	Keras       kind = "keras"        // .keras, .h5
+	Safetensors kind = "safetensors"
+	Boosting    kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
+	SB3         kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
+	Snapshot    kind = "snapshot" // any other file named as a checkpoint or snapshot
+)
+
+// strength is the strength of a name as evidence for a checkpoint.
+type strength int
+
+const (
+	none   strength = iota
+	weak            // may be data: requires further evidence
+	strong          // named as a checkpoint
+)
+
+var (
+	checkpointDir = regexp.MustCompile(`^checkpoint[-_](\d+)$`)
+	accelerateDir = regexp.MustCompile(`^(step|epoch)_(\d+)$`)
+	strongName    = regexp.MustCompile(`(?i)(checkpoint|ckpt|snapshot|(^|[^a-z])(last|best|latest|model|weights?|net|policy|state)([^a-z]|$)|epoch|step|iter)`)
+	zipName       = regexp.MustCompile(`(?i)_(\d+)_steps\.zip$`)
+	modelName     = regexp.MustCompile(`(?i)(model|boost|booster|lgb|xgb|gbm)`)
+	stepWord      = regexp.MustCompile(`(?i)(?:step|iter|iteration)s?[-_=]?(\d+)`)
+	stepAfter     = regexp.MustCompile(`(?i)(\d+)[-_]?(?:steps?|iters?)(?:[^a-z]|$)`)
+	epochWord     = regexp.MustCompile(`(?i)(?:^|[^a-z])(?:epoch|ep|e)[-_=]?(\d+(?:\.\d+)?)`)
+	stateGlobal   = regexp.MustCompile(`"global_step":\s*(\d+)`)
+	stateEpoch    = regexp.MustCompile(`"epoch":\s*([0-9.eE+-]+)`)
+)
+
+// recognise classifies a path by its name. dir states that it is a directory; a weak directory is a checkpoint of
+// accelerate only if it contains random_states_0.pkl.
+func recognise(path string, dir bool) (kind, strength) {
+	n := filepath.Base(path)
+	if dir {
+		if checkpointDir.MatchString(n) {
+			return HuggingFace, strong
+		}
+		if accelerateDir.MatchString(n) {
+			return HuggingFace, weak
+		}
+		return "", none
+	}
+	lower := strings.ToLower(n)
+	named := func(k kind) (kind, strength) {
+		if strongName.MatchString(strings.TrimSuffix(lower, filepath.Ext(lower))) {
+			return k, strong
+		}
+		return k, weak
+	}
+	switch ext := filepath.Ext(lower); {
+	case strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
+		return "", none
+	case ext == ".ckpt":
+		return Lightning, strong
+	case strings.HasSuffix(lower, ".pth.tar"):
+		return PyTorch, strong
+	case ext == ".pt" || ext == ".pth" || ext == ".bin":
+		return named(PyTorch)
+	case ext == ".keras":
+		return Keras, strong
+	case ext == ".h5" || ext == ".hdf5":
+		return named(Keras)
+	case ext == ".safetensors":
+		return named(Safetensors)
+	case zipName.MatchString(lower):
+		return SB3, strong
+	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".cbm" || ext == ".model") && modelName.MatchString(lower):
+		return Boosting, weak
+	case strings.HasPrefix(lower, "snapshot") || strings.HasPrefix(lower, "checkpoint") || strings.HasPrefix(lower, "ckpt"):
+		if ext == ".py" || ext == ".csv" || ext == ".log" || ext == ".yaml" || ext == ".yml" || ext == ".md" || ext == ".txt" {
+			return "", none
+		}
+		return Snapshot, strong
+	}
+	return "", none
+}
+
+// progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
+// checkpoint-500; NaN if absent. The number in ckpt_3.pt may be either and is ignored.
+func progress(path string) (step, epoch float64) {
+	n := filepath.Base(path)
+	if m := checkpointDir.FindStringSubmatch(n); m != nil {
+		return number(m[1]), math.NaN()
+	}
+	for strings.Contains(n, ".") && filepath.Ext(n) != "" && !isDigits(filepath.Ext(n)[1:]) {
+		n = strings.TrimSuffix(n, filepath.Ext(n))
+	}
+	step, epoch = math.NaN(), math.NaN()
+	if m := epochWord.FindStringSubmatch(n); m != nil {
+		epoch = number(m[1])
+	}
+	if m := stepWord.FindStringSubmatch(n); m != nil {
+		step = number(m[1])
+	} else if m := stepAfter.FindStringSubmatch(n); m != nil {
+		step = number(m[1])
+	}
+	return step, epoch
+}
+
+// stateProgress returns the step and the epoch in the head of a trainer_state.json, which is sorted by key; NaN if
+// absent.
+func stateProgress(head []byte) (step, epoch float64) {
+	step, epoch = math.NaN(), math.NaN()
+	if m := stateGlobal.FindSubmatch(head); m != nil {
+		step = number(string(m[1]))
+	}
+	if m := stateEpoch.FindSubmatch(head); m != nil {
+		epoch = number(string(m[1]))
+	}
+	return step, epoch
+}
+
+func isDigits(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+func number(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || v > 1e15 {
+		return math.NaN()
+	}
+	return v
+}

@@ -1,0 +1,340 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func TestRecognise(t *testing.T) {
+	for name, want := range map[string]string{
+		"checkpoint-500/":         "hugging-face 2",
+		"step_100/":               "hugging-face 1",
+		"checkpoints/":            " 0",
+		"epoch=3-step=400.ckpt":   "lightning 2",
+		"last.ckpt":               "lightning 2",
+		"ckpt.pt":                 "pytorch 2",
+		"ckpt_1000.pt":            "pytorch 2",
+		"last.pt":                 "pytorch 2",
+		"best.pt":                 "pytorch 2",
+		"model_epoch_5.pth":       "pytorch 2",
+		"checkpoint.pth.tar":      "pytorch 2",
+		"pytorch_model.bin":       "pytorch 2",
+		"train.bin":               "pytorch 1",
+		"data.pt":                 "pytorch 1",
+		"model-0005.keras":        "keras 2",
+		"weights.05-0.32.h5":      "keras 2",
+		"images.h5":               "keras 1",
+		"model.safetensors":       "safetensors 2",
+		"rl_model_4000_steps.zip": "sb3 2",
+		"data.zip":                " 0",
+		"model.json":              "boosting 1",
+		"booster.ubj":             "boosting 1",
+		"lgb_model.txt":           "boosting 1",
+		"config.json":             " 0",
+		"snapshot":                "snapshot 2",
+		"checkpoint.pkl":          "snapshot 2",
+		"checkpoint.py":           " 0",
+		"checkpoints.md":          " 0",
+		".ckpt.pt":                " 0",
+		"model.pt.tmp":            " 0",
+		"train.csv":               " 0",
+	} {
+		kind, strength := recognise(strings.TrimSuffix(name, "/"), strings.HasSuffix(name, "/"))
+		if got := fmt.Sprintf("%s %d", kind, strength); got != want {
+			t.Errorf("%s: have %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	for name, want := range map[string]string{
+		"checkpoint-500":             "step 500 epoch NaN",
+		"epoch=3-step=400.ckpt":      "step 400 epoch 3",
+		"epoch=3-val_loss=0.25.ckpt": "step NaN epoch 3",
+		"rl_model_4000_steps.zip":    "step 4000 epoch NaN",
+		"model_epoch_5.pth":          "step NaN epoch 5",
+		"epoch12.pt":                 "step NaN epoch 12",
+		"iter_200.pth":               "step 200 epoch NaN",
+		"ckpt_3.pt":                  "step NaN epoch NaN", // ambiguous: epochs or steps
+		"ckpt.pt":                    "step NaN epoch NaN",
+		"step-9" + strings.Repeat("9", 30) + ".pt": "step NaN epoch NaN",
+	} {
+		step, epoch := progress(name)
+		if got := fmt.Sprintf("step %g epoch %g", step, epoch); got != want {
+			t.Errorf("%s: have %q, want %q", name, got, want)
+		}
+	}
+}
+
+// place is a directory in which a training writes, with its own clock.
+type place struct {
+	t   *testing.T
+	dir string
+	now time.Time
+}
+
+func newPlace(t *testing.T) *place {
+	return &place{t, t.TempDir(), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)}
+}
+
+// write creates or changes a file at the present time.
+func (p *place) write(name, text string) {
+	p.t.Helper()
+	path := filepath.Join(p.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	for _, one := range []string{path, filepath.Dir(path)} {
+		if err := os.Chtimes(one, p.now, p.now); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+}
+
+func (p *place) later(d time.Duration) { p.now = p.now.Add(d) }
+
+// find returns the finder's result as relative paths, incomplete ones with a question mark.
+func (p *place) find(f *CheckpointFinder) string {
+	var names []string
+	for _, c := range f.Find(p.now) {
+		n, _ := filepath.Rel(p.dir, c.Path)
+		if !c.Complete {
+			n += "?"
+		}
+		names = append(names, n)
+	}
+	return strings.Join(names, " ")
+}
+
+func (p *place) finder(o CheckpointOptions) *CheckpointFinder {
+	o.Roots = []string{p.dir}
+	f := NewCheckpointFinder(o)
+	f.Start(p.now)
+	return f
+}
+
+// TestFindOnlyWhatIsNew: files that existed at the start count only if they are rewritten.
+func TestFindOnlyWhatIsNew(t *testing.T) {
+	p := newPlace(t)
+	p.write("pretrained.ckpt", "old")
+	p.write("out/ckpt.pt", "old")
+	p.later(time.Hour)
+	f := p.finder(CheckpointOptions{})
+	p.later(time.Minute)
+	if got := p.find(f); got != "" {
+		t.Errorf("nothing was written, found %q", got)
+	}
+	p.write("out/ckpt.pt", "new state")
+	p.write("out/notes.txt", "x")
+	if got := p.find(f); got != "out/ckpt.pt?" {
+		t.Errorf("just written: %q", got)
+	}
+	p.later(3 * time.Second)
+	if got := p.find(f); got != "out/ckpt.pt" {
+		t.Errorf("unchanged for three seconds: %q", got)
+	}
+	p.write("out/ckpt.pt", "newer state")
+	if got := p.find(f); got != "out/ckpt.pt?" {
+		t.Errorf("written again: %q", got)
+	}
+}
+
+// TestHuggingFaceDirectory: it is complete only with its trainer_state.json, which contains step and epoch.
+func TestHuggingFaceDirectory(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	p.write("o/checkpoint-50/model.safetensors", "weights")
+	p.write("o/checkpoint-50/optimizer.pt", "state")
+	p.later(time.Minute)
+	if got := p.find(f); got != "o/checkpoint-50?" {
+		t.Errorf("without its state: %q", got)
+	}
+	p.write("o/checkpoint-50/trainer_state.json", `{"best_metric": null, "epoch": 1.25, "global_step": 50, "log_history": [`)
+	p.later(time.Minute)
+	files := f.Find(p.now)
+	if len(files) != 1 || !files[0].Complete || files[0].Step != 50 || files[0].Epoch != 1.25 || files[0].Kind != HuggingFace || files[0].Bytes < 12 {
+		t.Fatalf("%+v", files)
+	}
+	p.write("o/checkpoint-100/trainer_state.json", `{"epoch": 2.5, "global_step": 100}`)
+	p.later(time.Minute)
+	latest, ok := LatestCheckpoint(f.Find(p.now), "*.pt", "checkpoint-*")
+	if !ok || latest.Step != 100 {
+		t.Errorf("latest %+v", latest)
+	}
+	if _, ok := LatestCheckpoint(f.Find(p.now), "*.ckpt"); ok {
+		t.Error("a file .ckpt was found")
+	}
+}
+
+// TestOrder: the newest complete checkpoint is last; one kept for its score is not the newest state.
+func TestOrder(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	p.write("w/epoch=1-step=10.ckpt", "a")
+	p.later(time.Minute)
+	p.write("w/last.pt", "b")
+	p.write("w/best.pt", "b")
+	p.later(time.Minute)
+	p.write("w/epoch=3-step=30.ckpt", "c")
+	if got, want := p.find(f), "w/epoch=3-step=30.ckpt? w/best.pt w/epoch=1-step=10.ckpt w/last.pt"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+	p.later(time.Minute)
+	if got, want := p.find(f), "w/best.pt w/epoch=1-step=10.ckpt w/last.pt w/epoch=3-step=30.ckpt"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
+// TestWeakNames: a file that may be data counts if it was reported, or rewritten while the training ran.
+func TestWeakNames(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	p.write("cache/data.pt", "tensor")
+	p.write("model.json", "{}")
+	p.write("odd.name", "bytes")
+	p.later(time.Minute)
+	if got := p.find(f); got != "" {
+		t.Errorf("without evidence: %q", got)
+	}
+	f.Report(filepath.Join(p.dir, "model.json"), time.Now())
+	f.Report(filepath.Join(p.dir, "odd.name"), time.Now())
+	if got := p.find(f); got != "model.json? odd.name?" && got != "model.json odd.name" {
+		t.Errorf("reported: %q", got)
+	}
+	p.write("cache/data.pt", "tensor, changed")
+	p.later(time.Minute)
+	if got := p.find(f); !strings.Contains(got, "cache/data.pt") {
+		t.Errorf("rewritten: %q", got)
+	}
+	for _, c := range f.Find(p.now) {
+		if want := filepath.Base(c.Path) != "data.pt"; c.Reported != want {
+			t.Errorf("%s: reported %t", c.Path, c.Reported)
+		}
+	}
+}
+
+// TestKnown: a later finder of the same training accepts what an earlier one found, and nothing else without evidence.
+func TestKnown(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	for _, name := range []string{"model.pt", "other.pt", "odd.name"} {
+		p.write(name, "tensor")
+	}
+	p.later(time.Minute)
+	f.Known(filepath.Join(p.dir, "model.pt"))
+	f.Known(filepath.Join(p.dir, "odd.name"))
+	f.Known(filepath.Join(p.dir, "removed.pt"))
+	found := f.Find(p.now)
+	if len(found) != 2 || strings.Contains(p.find(f), "other.pt") {
+		t.Fatalf("found %v, want model.pt and odd.name", found)
+	}
+	for _, c := range found {
+		if c.Reported || !c.Complete {
+			t.Errorf("%s: reported %t, complete %t", c.Path, c.Reported, c.Complete)
+		}
+	}
+}
+
+// TestFindIsBounded: state directories, special files, links to directories and deep or large trees do not delay the
+// search.
+func TestFindIsBounded(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{Ignore: []string{filepath.Join(p.dir, ".optimize")}, Depth: 2, MaxEntries: 500})
+	p.write(".optimize/runs/1/ckpt.pt", "x")
+	p.write("a/b/ckpt.pt", "x")
+	p.write("a/b/c/ckpt.pt", "too deep")
+	if err := syscall.Mkfifo(filepath.Join(p.dir, "pipe.ckpt"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, to := range map[string]string{"zero.ckpt": "/dev/zero", "up": "..", "gone.ckpt": "missing"} {
+		if err := os.Symlink(to, filepath.Join(p.dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.later(time.Minute)
+	if got := p.find(f); got != "a/b/ckpt.pt" {
+		t.Errorf("found %q", got)
+	}
+	for i := range 1000 {
+		p.write(fmt.Sprintf("many/%04d.ckpt", i), "x")
+	}
+	if n := len(f.Find(p.now)); n > 500 {
+		t.Errorf("%d files were looked at, want at most 500", n)
+	}
+	if err := os.RemoveAll(filepath.Join(p.dir, "many")); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 300 {
+		p.write(fmt.Sprintf("d%03d/last.ckpt", i), "x")
+	}
+	if n := len(f.Find(p.now)); n == 0 || n > 500/directoryCost {
+		t.Errorf("%d directories were opened, want 1 to %d", n, 500/directoryCost)
+	}
+}
+
+// TestReplacedByPipe: a state file that was replaced by a pipe does not block the search.
+func TestReplacedByPipe(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	p.write("checkpoint-5/model.safetensors", "x")
+	if err := syscall.Mkfifo(filepath.Join(p.dir, "checkpoint-5", stateFile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.later(time.Minute)
+	files := f.Find(p.now)
+	if len(files) != 1 || files[0].Complete || files[0].Step != 5 || !math.IsNaN(files[0].Epoch) {
+		t.Errorf("%+v", files)
+	}
+}
+
+func TestAccelerateDirectory(t *testing.T) {
+	p := newPlace(t)
+	f := p.finder(CheckpointOptions{})
+	p.write("o/step_10/random_states_0.pkl", "x")
+	p.write("o/step_10/model.safetensors", "x")
+	p.write("epoch_3/model.pt", "x") // an ordinary directory
+	p.later(time.Minute)
+	if got, want := p.find(f), "epoch_3/model.pt o/step_10"; got != want {
+		t.Errorf("have %q, want %q", got, want)
+	}
+}
+
+// TestFinal: a save under a temporary name is found under its final one, and never mistaken for another file.
+func TestFinal(t *testing.T) {
+	dir := t.TempDir()
+	saved := time.Unix(1_700_000_000, 0)
+	for name, after := range map[string]time.Duration{"checkpoint_1.pt": -9 * time.Second, "checkpoint_2.pt": 50 * time.Millisecond, "events.out.tfevents.1": 0, "run.log": 0, "x.pt": 10 * time.Second} {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte("state"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path, saved.Add(after), saved.Add(after)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		path string
+		at   time.Time
+		want string
+	}{
+		"not renamed":       {"run.log", saved, "run.log"},
+		"suffix":            {"last.pt.tmp", saved, "last.pt"},
+		"random name":       {"tmpna71noxi", saved, "checkpoint_2.pt"},
+		"the one before":    {"tmpodqra_zy", saved.Add(-9 * time.Second), "checkpoint_1.pt"},
+		"removed":           {"tmpodqra_zy", saved.Add(5 * time.Second), "tmpodqra_zy"},
+		"directory removed": {"gone/tmpa", saved, "gone/tmpa"},
+	} {
+		if got := FinalCheckpoint(filepath.Join(dir, c.path), c.at, 100*time.Millisecond); got != filepath.Join(dir, c.want) {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,469 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"trainopt/internal/regular"
+	"trainopt/monitor/trainlog"
+)
+
+// LogRows is a further source of progress provided by the job itself, such as an observer inside the training.
+type LogRows interface {
+	// Poll returns the new rows, oldest first; last is true after the end of the job.
+	Poll(now time.Time, last bool) ([]trainlog.Row, error)
+	// Stats returns the statistics of the rows read so far; Rows above 0 means that the source is in use, until it is
+	// Missing and the output contains progress.
+	Stats() trainlog.TailStats
+	// Sized reports whether the rows determine a total. Output that counts epochs has precedence over a source
+	// without one.
+	Sized() bool
+	Close() error
+}
+
+// LogOptions locates the possible logs of a job. The zero value reads only Stdout and Stderr, which are required.
+type LogOptions struct {
+	// Dir is the job's working directory, absolute. Script is the directory of its script; empty means Dir.
+	Dir, Script string
+	// Args is the command of the job; files that it names are candidates.
+	Args []string
+	// Stdout and Stderr are the files with the job's output.
+	Stdout, Stderr string
+	// Named is the absolute path of the log that the user named, Own that of the file of $OPTIMIZER_LOG; empty means
+	// none.
+	Named, Own string
+	// Format and Columns apply to log files, as in trainlog.TailOptions.
+	Format  string
+	Columns map[string]string
+	// Pattern matches progress lines in the output; nil means the built-in patterns.
+	Pattern *regexp.Regexp
+	// Observer is optional. The Reader closes it.
+	Observer LogRows
+	// Epochs states that the total number of epochs is known, so that output that counts epochs determines a total.
+	Epochs bool
+	// Output contains the positions up to which an earlier agent read Stdout and Stderr; nil means the beginning.
+	Output []trainlog.TailState
+	// WithoutReports disables the kernel's reports of writers (fanotify).
+	WithoutReports bool
+}
+
+// pollTime limits the parsing time of one Poll of one file; a Reader polls up to four files.
+const pollTime = 25 * time.Millisecond
+
+func (o *LogOptions) tail() trainlog.TailOptions {
+	return trainlog.TailOptions{Format: o.Format, Aliases: o.Columns, MaxTime: pollTime}
+}
+
+// dirs returns the directories below which logs are searched.
+func (o *LogOptions) dirs() []string {
+	if o.Script == "" || o.Script == o.Dir {
+		return []string{o.Dir}
+	}
+	return []string{o.Dir, o.Script}
+}
+
+// settle is the time that the job has to write its named log or $OPTIMIZER_LOG before a discovered file is used.
+const settle = 3 * time.Second
+
+// emptyDirectory is the time that the job has to write event files to a directory that the user named.
+const emptyDirectory = time.Minute
+
+var errNoEvents = errors.New("it is a directory, and this run has written no event files of TensorBoard to it")
+
+// LogReader reads the progress of one job from its best source.
+type LogReader struct {
+	options LogOptions
+	find    finder
+	out     *output
+	began   time.Time // start of the job, on the caller's clock
+	lookAt  time.Time
+
+	named, own *file
+	found      *trial // the discovered log; nil if none
+	hold       []trainlog.Row
+	source     LogSource
+	given      extent  // totals of all returned rows
+	lastStep   float64 // last step read from the previous location of a document that moves
+}
+
+// file is a log at a path given in advance: by the user or as $OPTIMIZER_LOG.
+type file struct {
+	path   string
+	tail   *trainlog.Tail
+	failed string // the last error that was noted
+}
+
+// OpenLog starts collecting evidence and records the logs that exist before the job starts; it reads at most 64 KiB of
+// each. The error reports an invalid option.
+func OpenLog(o LogOptions, now time.Time) (*LogReader, error) {
+	out, err := openOutput(o.Stdout, o.Stderr, o.Pattern, o.Output)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := trainlog.Open("", o.tail()); err != nil {
+		out.close()
+		return nil, err
+	}
+	r := &LogReader{options: o, out: out}
+	r.find = finder{options: &r.options, writers: newWriters(append(o.dirs(), filepath.Dir(o.Stdout)), !o.WithoutReports)}
+	r.begin(now)
+	return r, nil
+}
+
+// begin records the logs that exist before a job starts, and resets the evidence.
+func (r *LogReader) begin(now time.Time) {
+	r.began = now
+	f := &r.find
+	f.start = time.Now() // compared with file times
+	f.past = recordEarlierLogs([]string{r.options.Named}, r.options.dirs())
+	f.account, f.trials, f.refused = newAccounting(), map[string]*trial{}, map[fileID]string{}
+	r.named, r.own = agreed(r.options.Named), agreed(r.options.Own)
+}
+
+func agreed(path string) *file {
+	if path == "" {
+		return nil
+	}
+	return &file{path: path}
+}
+
+// Continue takes over a run that began earlier: everything written to its logs since then belongs to it.
+func (r *LogReader) Continue(own string, began time.Time) {
+	r.options.Own = own
+	r.own = agreed(own)
+	r.find.start, r.find.past = began, earlierLogs{files: map[string]old{}}
+}
+
+// Attach sets the job whose processes write the log. Call it at each launch, and when a running job is adopted.
+func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }) { r.find.writers.attach(job.PIDs) }
+
+// Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
+func (r *LogReader) Restart(own string, now time.Time) {
+	r.closeLogs()
+	for path := range r.find.trials {
+		r.find.drop(path)
+	}
+	r.options.Own, r.source, r.lastStep = own, LogSource{}, 0
+	r.out.seen, r.out.epochs, r.out.steps = [2]extent{}, -1, -1
+	r.begin(now)
+}
+
+// MoveOutput continues with the output of the next job in other files. It has no effect for the present files.
+func (r *LogReader) MoveOutput(stdout, stderr string) error {
+	if stdout == r.options.Stdout {
+		return nil
+	}
+	out, err := openOutput(stdout, stderr, r.options.Pattern, nil)
+	if err != nil {
+		return err
+	}
+	r.out.close()
+	out.seen, out.epochs, out.steps = r.out.seen, r.out.epochs, r.out.steps
+	r.out, r.options.Stdout, r.options.Stderr = out, stdout, stderr
+	return nil
+}
+
+// Poll returns the new rows of the source in use, oldest first. It reads a bounded amount, see Behind. An error is
+// returned with the rows that could be read; the next Poll tries again.
+func (r *LogReader) Poll(now time.Time) ([]trainlog.Row, error) { return r.counted(r.poll(now, false)) }
+
+// Finish is a Poll after the end of the job; it includes an unterminated last line. Call it until it returns no rows
+// and Behind is 0, or it returns an error and no rows.
+func (r *LogReader) Finish(now time.Time) ([]trainlog.Row, error) {
+	return r.counted(r.poll(now, true))
+}
+
+func (r *LogReader) counted(rows []trainlog.Row, err error) ([]trainlog.Row, error) {
+	r.given.add(rows)
+	return rows, err
+}
+
+// poll polls the sources in order of precedence and returns the rows of the first one in use. The output is always
+// read, because it is evidence for and against the other sources.
+func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
+	printed, err := r.out.poll(now, last)
+	for _, f := range []*file{r.named, r.own} {
+		if f == nil {
+			continue
+		}
+		rows, e := r.pollFile(f, now, last)
+		if f.tail != nil && f.tail.Stats().Rows > 0 {
+			r.use(f.path, f.tail, map[bool]evidenceLine{true: Named, false: OwnLog}[f == r.named], nil)
+			return rows, e // errors of the other sources are irrelevant
+		}
+		err = errors.Join(err, e)
+	}
+	if o := r.options.Observer; o != nil {
+		rows, e := o.Poll(now, last)
+		if s := o.Stats(); s.Rows > 0 && (o.Sized() || !r.outputSized()) && !(s.Missing && r.out.reached().advances()) {
+			r.source = LogSource{Path: s.Path, Format: s.Format, Evidence: Observed}
+			return rows, e
+		}
+		err = errors.Join(err, e)
+	}
+	if r.named == nil {
+		rows, e := r.pollFound(now, last)
+		if r.found != nil {
+			return rows, e
+		}
+		err = errors.Join(err, e)
+	}
+	if r.out.reached().rows > 0 {
+		r.use(r.out.main().Stats().Path, r.out.main(), Output, nil)
+	}
+	return printed, err
+}
+
+// outputSized reports whether the job's output determines a total, in epochs.
+func (r *LogReader) outputSized() bool {
+	seen := r.out.reached()
+	return seen.epochs > 0 || r.options.Epochs && seen.epoch > 0
+}
+
+func (r *LogReader) use(path string, t *trainlog.Tail, e evidenceLine, others []string) {
+	r.source = LogSource{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
+}
+
+// pollFile reads a log at a path given in advance, beginning with the rows of this run.
+func (r *LogReader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row, error) {
+	if f.tail == nil {
+		l, err := lookAt(f.path)
+		if errors.Is(err, errNotRegular) && f == r.named { // a directory of event files
+			if path := trainlog.LatestEvents(f.path, r.find.start); path != "" {
+				f.path = path
+				l, err = lookAt(path)
+			} else if info, e := os.Stat(f.path); e == nil && info.IsDir() {
+				if now.Sub(r.began) < emptyDirectory && !last {
+					return nil, nil
+				}
+				err = errNoEvents
+			}
+		}
+		if err != nil {
+			r.noteUnreadable(f, err)
+			return nil, nil
+		}
+		at, ok := r.find.past.offset(f.path, l, time.Time{})
+		if !ok {
+			if _, recorded := r.find.past.files[f.path]; l.size > 0 && !recorded { // older than the job, or unreadable
+				r.noteUnreadable(f, readable(f.path))
+			}
+			return nil, nil
+		}
+		if f.tail, err = openAt(f.path, r.options.tail(), at); err != nil {
+			return nil, err
+		}
+	}
+	return read(f.tail, now, last)
+}
+
+// noteUnreadable notes once why the log that the user named cannot be read; of $OPTIMIZER_LOG, which is in a directory
+// of the agent, only that it is not a regular file. A file that does not exist yet is not an error.
+func (r *LogReader) noteUnreadable(f *file, err error) {
+	if err == nil || errors.Is(err, fs.ErrNotExist) || f != r.named && !errors.Is(err, errNotRegular) || f.failed == err.Error() {
+		return
+	}
+	f.failed = err.Error()
+	r.find.notes = append(r.find.notes, fmt.Sprintf("read training log %s: %v", f.path, err))
+}
+
+func readable(path string) error {
+	f, err := regular.Open(path, regular.NoLimit)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// pollFound searches for a log if none is in use, and reads the discovered one. It drops a log that rejectReason or
+// stalled rejects.
+func (r *LogReader) pollFound(now time.Time, last bool) (rows []trainlog.Row, err error) {
+	took := now.Sub(r.began)
+	if (took >= settle && !now.Before(r.lookAt)) || last && r.found == nil {
+		began := time.Now()
+		if r.found != nil && !isDocument(r.found.path) {
+			r.check()
+		} else {
+			r.choose(r.find.look(now, r.out, took, last))
+		}
+		r.lookAt = now.Add(time.Second + 50*time.Since(began))
+	}
+	if r.found == nil {
+		return nil, nil
+	}
+	rows, r.hold = r.hold, nil
+	more, err := read(r.found.tail, now, last)
+	r.found.seen.add(more)
+	rows = r.passed(append(rows, more...))
+	why := rejectReason(r.found.seen, r.out.reached(), took)
+	if stalled(r.found.seen, r.out.reached()) {
+		why = "it stopped growing while the output advances"
+	}
+	if why != "" || isDocument(r.found.path) && r.out.reached().advances() {
+		if why != "" {
+			r.find.refuse(r.found.candidate, why)
+		}
+		r.found.tail.Close()
+		r.found = nil
+		return nil, err
+	}
+	r.use(r.found.path, r.found.tail, r.found.evidence, r.found.others)
+	return rows, err
+}
+
+// check updates the evidence for the log in use, and drops a log that another process writes too.
+func (r *LogReader) check() {
+	w := r.find.writers
+	w.scan()
+	e, foreign := w.of(r.found.look.id)
+	r.found.evidence = max(r.found.evidence, e)
+	if foreign {
+		r.find.refuse(r.found.candidate, sharedWords)
+		r.found.tail.Close()
+		r.found = nil
+	}
+}
+
+// isDocument reports whether the file is rewritten as a whole at each checkpoint, in a new directory each time. It
+// contains less than the output, and later.
+func isDocument(path string) bool { return filepath.Base(path) == "trainer_state.json" }
+
+// choose uses the best candidate if no log is in use, and follows a document to its newest location.
+func (r *LogReader) choose(ready []*trial) {
+	if len(ready) == 0 || isDocument(ready[0].path) && r.out.reached().advances() {
+		return
+	}
+	best := ready[0]
+	if r.found != nil {
+		if best.path == r.found.path || !isDocument(r.found.path) || !isDocument(best.path) || !best.look.modified.After(r.found.look.modified) {
+			return
+		}
+		r.lastStep = r.found.seen.step
+		r.found.tail.Close()
+	}
+	r.found = r.find.take(best.path)
+	r.hold = best.rows
+	r.found.rows = nil
+	for _, t := range ready[1:min(len(ready), 4)] {
+		r.found.others = append(r.found.others, t.path)
+	}
+}
+
+// passed removes the rows of a document that its previous location has already contained.
+func (r *LogReader) passed(rows []trainlog.Row) []trainlog.Row {
+	if !isDocument(r.found.path) {
+		return rows
+	}
+	kept := rows[:0]
+	for _, row := range rows {
+		if step, ok := row.Value(trainlog.Step); !ok || step > r.lastStep {
+			kept = append(kept, row)
+		}
+	}
+	return kept
+}
+
+// Notes returns the findings since the last call about files that are not used or cannot be read, one sentence each.
+func (r *LogReader) Notes() []string {
+	notes := r.find.notes
+	r.find.notes = nil
+	return notes
+}
+
+// Source returns the current source of progress.
+func (r *LogReader) Source() LogSource { return r.source }
+
+// Tail returns the log file in use; nil if progress is read from another source.
+func (r *LogReader) Tail() *trainlog.Tail {
+	switch {
+	case r.source.Evidence == Named:
+		return r.named.tail
+	case r.source.Evidence == OwnLog:
+		return r.own.tail
+	case r.found != nil:
+		return r.found.tail
+	}
+	return nil
+}
+
+// Stats returns the statistics of the source in use.
+func (r *LogReader) Stats() trainlog.TailStats {
+	if t := r.Tail(); t != nil {
+		return t.Stats()
+	}
+	if r.source.Evidence == Observed {
+		return r.options.Observer.Stats()
+	}
+	return r.out.main().Stats()
+}
+
+// Behind returns the number of bytes not yet read, over all sources.
+func (r *LogReader) Behind() int64 {
+	n := r.out.behind()
+	for _, f := range []*file{r.named, r.own} {
+		if f != nil && f.tail != nil {
+			n += f.tail.Stats().Behind
+		}
+	}
+	if r.found != nil {
+		n += r.found.tail.Stats().Behind
+	}
+	if o := r.options.Observer; o != nil {
+		n += o.Stats().Behind
+	}
+	return n
+}
+
+// OutputStates returns the positions up to which the job's output was read, for Options.Output.
+func (r *LogReader) OutputStates() []trainlog.TailState { return r.out.states() }
+
+// Resume continues reading the log at path from a saved position, after a restart of the agent.
+func (r *LogReader) Resume(path string, s trainlog.TailState) error {
+	o := r.options.tail()
+	o.Resume = &s
+	t, err := trainlog.Open(path, o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case r.named != nil && (r.named.path == path || strings.HasPrefix(path, r.named.path+string(filepath.Separator))):
+		r.named.path, r.named.tail = path, t
+	case r.own != nil && r.own.path == path:
+		r.own.tail = t
+	default: // its writers are detected again later
+		r.found = &trial{candidate: candidate{path: path, evidence: SoleWriter}, tail: t}
+		r.found.look, _ = lookAt(path)
+		r.use(path, t, SoleWriter, nil)
+	}
+	return nil
+}
+
+// closeLogs closes and drops all log files.
+func (r *LogReader) closeLogs() {
+	for _, f := range []*file{r.named, r.own} {
+		if f != nil && f.tail != nil {
+			f.tail.Close()
+		}
+	}
+	if r.found != nil {
+		r.found.tail.Close()
+	}
+	r.named, r.own, r.found, r.hold = nil, nil, nil, nil
+}
+
+// Close closes all sources.
+func (r *LogReader) Close() error {
+	r.closeLogs()
+	r.find.close()
+	r.out.close()
+	if o := r.options.Observer; o != nil {
+		return o.Close()
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package observe
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"trainopt/monitor/trainlog"
+)
+
+func epochsOf(rows []trainlog.Row) []float64 {
+	out := []float64{}
+	for i := range rows {
+		if e, ok := rows[i].Value(trainlog.Epoch); ok {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// A data file with a column epoch is not a log, although the job itself writes it: the printed progress contradicts
+// it.
+func TestDataFileIsNoLog(t *testing.T) {
+	j := startJob(t, LogOptions{Dir: t.TempDir()}, "data dataset_out.csv 8 20")
+	j.waitFor("end", j.done)
+	j.poll()
+	j.finish()
+	epochs := epochsOf(j.rows)
+	if j.source.Evidence != Output || len(epochs) == 0 || epochs[len(epochs)-1] != 7 {
+		t.Errorf("%s, epochs %v", j.source, epochs)
+	}
+	if notes := fmt.Sprint(j.reader.Notes()); !strings.Contains(notes, "dataset_out.csv is not used as the log") {
+		t.Errorf("notes %s", notes)
+	}
+}
+
+// A log that the user named and that cannot be read is noted once, even if another source is in use; one that does not
+// exist yet is not.
+func TestUnreadableNamedLogIsNoted(t *testing.T) {
+	dir := t.TempDir()
+	loop, file := filepath.Join(dir, "loop.csv"), filepath.Join(dir, "file")
+	if err := errors.Join(os.Symlink(loop, loop), os.WriteFile(file, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ path, want string }{
+		"a loop of links":  {loop, "too many levels of symbolic links"},
+		"below a file":     {filepath.Join(file, "log.csv"), "not a directory"},
+		"a directory":      {dir, "no event files"},
+		"not created yet":  {filepath.Join(dir, "log.csv"), ""},
+		"no directory yet": {filepath.Join(dir, "out", "log.csv"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, err := OpenLog(LogOptions{Dir: dir, Named: c.path, Stdout: filepath.Join(dir, "stdout"), Stderr: filepath.Join(dir, "stderr")}, time.Now())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer r.Close()
+			var notes []string
+			for i := range 3 {
+				if _, err := r.Poll(time.Now().Add(time.Duration(i) * time.Minute)); err != nil {
+					t.Error(err)
+				}
+				notes = append(notes, r.Notes()...)
+			}
+			if c.want == "" && len(notes) > 0 || c.want != "" && (len(notes) != 1 || !strings.Contains(notes[0], c.path+": ") || !strings.Contains(notes[0], c.want)) {
+				t.Errorf("notes %q, want one with %q", notes, c.want)
+			}
+		})
+	}
+}
+
+// Of the locations of a log that moves, the newest comes first, even if the evidence for an older one is better.
+func TestNewestDocumentFirst(t *testing.T) {
+	dir := t.TempDir()
+	j := startJob(t, LogOptions{Dir: dir}, "")
+	start := time.Now()
+	for i, e := range []evidenceLine{OpenForWriting, Wrote, Wrote} {
+		path := filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i), "trainer_state.json")
+		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		appendFile(t, path, fmt.Sprintf(`{"log_history": [{"epoch": %d, "step": %d, "loss": 1}]}`, i+1, i+1))
+		at := start.Add(time.Duration(i) * time.Second)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+		l, err := lookAt(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.reader.find.writers.note(l.id, path, e)
+	}
+	ready := j.reader.find.look(j.now, j.reader.out, time.Minute, false)
+	if len(ready) != 3 || filepath.Base(filepath.Dir(ready[0].path)) != "checkpoint-2" {
+		t.Errorf("%d candidates, first %v", len(ready), ready)
+	}
+}
+
+// A log that is written under another name and then renamed is recognised as the job's.
+func TestRenamedLogIsFollowed(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	j := startJob(t, LogOptions{Dir: t.TempDir()}, "rename log.csv 10 30")
+	j.waitFor("end", j.done)
+	j.finish()
+	if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.source.Evidence != Wrote {
+		t.Errorf("%s, epochs %s, want %s", j.source, got, want)
+	}
+}
+
+// The state of a Hugging Face Trainer moves with each checkpoint: the reader follows it to the newest location,
+// returns each entry once, and drops it when the output contains more.
+func TestTrainerStateMoves(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	j := startJob(t, LogOptions{Dir: t.TempDir()}, "checkpoints out 6 60")
+	j.waitFor("end", j.done)
+	j.waitFor("last entry", func() bool { e := epochsOf(j.rows); return len(e) > 0 && e[len(e)-1] == 3 })
+	if got, want := fmt.Sprint(epochsOf(j.rows)), "[0.5 0.5 1 1 1.5 1.5 2 2 2.5 2.5 3 3]"; got != want {
+		t.Errorf("epochs %s, want %s", got, want)
+	}
+	if want := filepath.Join(j.reader.options.Dir, "out", "checkpoint-60", "trainer_state.json"); j.source.Path != want {
+		t.Errorf("read %s, want %s", j.source.Path, want)
+	}
+	appendFile(t, j.reader.options.Stdout, "Epoch 4/4 loss 0.1\n")
+	j.poll()
+	j.poll()
+	if j.source.Evidence != Output {
+		t.Errorf("the output tells more, and %s is read", j.source)
+	}
+	j.finish()
+}
+
+func appendFile(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o644)
+	if err == nil {
+		_, err = f.WriteString(text)
+		f.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// All rows are read at the end, including those after a line longer than one poll reads.
+func TestLastRowsBehindALongLine(t *testing.T) {
+	dir := t.TempDir()
+	for _, named := range []string{"", filepath.Join(dir, "log.csv")} {
+		j := startJob(t, LogOptions{Dir: dir, Named: named}, "long log.csv 10 1")
+		for !j.done() { // nothing is read before the end
+			time.Sleep(10 * time.Millisecond)
+		}
+		j.finish()
+		if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.reader.Stats().Bad != 1 {
+			t.Errorf("named %q: epochs %s, want %s; %d bad lines", named, got, want, j.reader.Stats().Bad)
+		}
+		os.Remove(filepath.Join(dir, "log.csv"))
+	}
+}
+
+// Without the kernel's reports, the only file that grows when the job writes is its log; a file on the command line
+// requires fewer growths.
+func TestSoleWriter(t *testing.T) {
+	for evidence, args := range map[evidenceLine][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
+		j := startJob(t, LogOptions{Dir: t.TempDir(), WithoutReports: true, Args: args}, "append log.csv 40 60")
+		for deadline := time.Now().Add(2 * time.Minute); j.source.Evidence <= Output && !j.done(); time.Sleep(7 * time.Millisecond) {
+			if j.poll(); time.Now().After(deadline) {
+				t.Fatal("no end")
+			}
+		}
+		j.finish()
+		if e := j.source.Evidence; e != evidence && e != OpenForWriting {
+			t.Errorf("%s, want %s", j.source, evidence)
+		}
+		if got := len(epochsOf(j.rows)); got != 40 {
+			t.Errorf("%s: %d rows", evidence, got)
+		}
+	}
+}
+
+// A job that prints in step with the log of another, and writes no file, does not read that log.
+func TestPrintingInStepIsNoWriting(t *testing.T) {
+	a := newAccounting()
+	id := fileID{inode: 1}
+	f := &growth{}
+	a.files[id] = f
+	for i := range 40 {
+		wrote := uint64(1000 + 20*(i/2))
+		last := uint64(1000 + 20*(max(i-1, 0)/2))
+		f.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
+	}
+	if e, _ := a.verdict(id, true); e != NoEvidence {
+		t.Errorf("evidence %s for a job that only prints", e)
+	}
+	g := &growth{}
+	a.files[id] = g
+	for i := range 40 {
+		wrote := uint64(1000 + 50*(i/2))
+		last := uint64(1000 + 50*(max(i-1, 0)/2))
+		g.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
+	}
+	if e, _ := a.verdict(id, false); e != SoleWriter {
+		t.Errorf("evidence %s for the only writer", e)
+	}
+}
+
+// A better source takes over: the log that the user named before $OPTIMIZER_LOG, this before an observer, that before
+// output.
+func TestPriorityOfSources(t *testing.T) {
+	dir := t.TempDir()
+	seen := &rowsOf{}
+	o := LogOptions{Dir: dir, Named: filepath.Join(dir, "named.csv"), Own: filepath.Join(dir, "own.csv"), Observer: seen}
+	j := startJob(t, o, "")
+	sources := []string{}
+	step := func() {
+		j.poll()
+		if s := j.reader.Source(); s.Evidence != NoEvidence {
+			sources = slices.Compact(append(sources, s.Evidence.String()))
+		}
+	}
+	step()
+	appendFile(t, j.reader.options.Stdout, "Epoch 1/4 loss 0.1\n")
+	step()
+	seen.rows = make([]trainlog.Row, 1)
+	seen.rows[0].Set(trainlog.Step, 5)
+	step()
+	appendFile(t, o.Own, "epoch,loss\n1,0.5\n")
+	step()
+	step()
+	appendFile(t, o.Named, "epoch,train_loss\n1,0.5\n")
+	step()
+	if got, want := fmt.Sprint(sources), "[output of the job observer $OPTIMIZER_LOG named by the user]"; got != want {
+		t.Errorf("sources %s, want %s", got, want)
+	}
+	if s := j.reader.Source(); s.Evidence.Discovered() || !strings.HasPrefix(s.String(), "log: "+o.Named+" (csv, named by the user)") {
+		t.Errorf("%s", s)
+	}
+}
+
+// rowsOf is an observer that returns its rows once.
+type rowsOf struct {
+	rows  []trainlog.Row
+	given int
+}
+
+func (r *rowsOf) Poll(time.Time, bool) ([]trainlog.Row, error) {
+	out := r.rows
+	r.given, r.rows = r.given+len(out), nil
+	return out, nil
+}
+func (r *rowsOf) Sized() bool { return true }
+
+func (r *rowsOf) Stats() trainlog.TailStats {
+	return trainlog.TailStats{Path: "observer", Rows: r.given}
+}
+func (r *rowsOf) Close() error { return nil }
+
+// A log that grows by far more than one poll can read does not block its caller: one poll reads a bounded part.
+func TestFastLogDoesNotHoldThePoll(t *testing.T) {
+	dir := t.TempDir()
+	j := startJob(t, LogOptions{Dir: dir, Named: filepath.Join(dir, "fast.csv")}, "")
+	var text strings.Builder
+	text.WriteString("epoch,train_loss\n")
+	for i := range 400_000 {
+		fmt.Fprintf(&text, "%d,1\n", i+1)
+	}
+	appendFile(t, filepath.Join(dir, "fast.csv"), text.String())
+	j.poll()
+	if len(j.rows) == 0 || len(j.rows) > 20_000 || j.reader.Behind() == 0 {
+		t.Errorf("%d rows in one poll, %d bytes left", len(j.rows), j.reader.Behind())
+	}
+}
+
+// Steps of a bar on standard error and epochs on standard output form one progress; two counts of steps are not
+// mixed.
+func TestOutputStreamsAreNotMixed(t *testing.T) {
+	for name, c := range map[string]struct{ stdout, stderr, want string }{
+		"epochs and steps":     {"{'loss': '0.5', 'epoch': '0.5'}\n", "10%|# | 3/30 [00:09<01:00]\r", "epoch=0.5 step=3/30"},
+		"two counts of steps":  {"step 7: loss 0.5\n", "10%|# | 3/30 [00:09<01:00]\r", "step=3/30"},
+		"results of the other": {"Epoch 2/4 loss 1\n", "epoch: 9 val_loss: 0.7\n", "epoch=2"},
+	} {
+		j := startJob(t, LogOptions{Dir: t.TempDir()}, "")
+		appendFile(t, j.reader.options.Stdout, c.stdout)
+		appendFile(t, j.reader.options.Stderr, c.stderr)
+		j.now = j.now.Add(time.Second)
+		rows, err := j.reader.Poll(j.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range rows {
+			if e, ok := r.Value(trainlog.Epoch); ok {
+				got = append(got, fmt.Sprintf("epoch=%g", e))
+			}
+			if s, ok := r.Value(trainlog.Step); ok {
+				total, _ := r.Value(trainlog.TotalSteps)
+				got = append(got, fmt.Sprintf("step=%g/%g", s, total))
+			}
+		}
+		if strings.Join(got, " ") != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// An agent that takes over a run continues in the log where its predecessor stopped. Everything written since the run
+// began belongs to the run, even in a log that had not been discovered.
+func TestContinue(t *testing.T) {
+	dir := t.TempDir()
+	began := time.Now()
+	path := filepath.Join(dir, "log.csv")
+	first := startJob(t, LogOptions{Dir: dir, Own: path}, "")
+	appendFile(t, path, "epoch,train_loss\n1,0.5\n2,0.4\n")
+	first.poll()
+	state := first.reader.Tail().State()
+	appendFile(t, path, "3,0.3\n")
+	second := startJob(t, LogOptions{Dir: dir, Own: path}, "")
+	second.reader.Continue(path, began)
+	if err := second.reader.Resume(path, state); err != nil {
+		t.Fatal(err)
+	}
+	second.poll()
+	if got := fmt.Sprint(epochsOf(second.rows)); got != "[3]" || second.source.Evidence != OwnLog {
+		t.Errorf("epochs %s of %s, want [3]", got, second.source)
+	}
+	third := startJob(t, LogOptions{Dir: dir, Own: path}, "")
+	third.reader.Continue(path, began)
+	third.poll()
+	if got := fmt.Sprint(epochsOf(third.rows)); got != "[1 2 3]" {
+		t.Errorf("epochs %s of a log that was not found before, want [1 2 3]", got)
+	}
+}
+
+// TestRowsAreDatedByTheirFile: a row that is read late has the time of its file; file times of another clock are
+// ignored.
+func TestRowsAreDatedByTheirFile(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	for name, c := range map[string]struct{ changed, want time.Duration }{
+		"read late":         {-10 * time.Second, -10 * time.Second},
+		"after the poll":    {time.Second, time.Second},
+		"clock moved ahead": {-time.Hour, 0},
+		"clock moved back":  {time.Hour, 0},
+	} {
+		stdout, stderr := filepath.Join(t.TempDir(), "out"), filepath.Join(t.TempDir(), "err")
+		appendFile(t, stderr, "")
+		appendFile(t, stdout, "Epoch 1/9 loss 0.5\n")
+		o, err := openOutput(stdout, stderr, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(stdout, now.Add(c.changed), now.Add(c.changed)); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := o.poll(now, true)
+		o.close()
+		if err != nil || len(rows) != 1 {
+			t.Fatalf("%s: %d rows, %v", name, len(rows), err)
+		}
+		if got := rows[0].At.Sub(now); got != c.want {
+			t.Errorf("%s: dated %s from the poll, want %s", name, got, c.want)
+		}
+	}
+}

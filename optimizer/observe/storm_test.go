@@ -1,0 +1,69 @@
+package observe
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"testing"
+)
+
+// TestDrainEndsWhileTheQueueIsFilled: reports that arrive while the queue is read are left to the reader.
+func TestDrainEndsWhileTheQueueIsFilled(t *testing.T) {
+	for name, c := range map[string]struct{ waiting, piece, queued, calls int }{
+		"never empty":     {1000, 100, math.MaxInt, 10},
+		"one at a time":   {5, 1, math.MaxInt, 5},
+		"taken meanwhile": {1000, 100, 250, 4},
+		"empty":           {0, 100, 50, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			calls, left := 0, c.queued
+			drain(c.waiting, func() int {
+				n := min(c.piece, left)
+				left -= n
+				if calls++; calls > c.calls {
+					t.Fatalf("call %d, want %d", calls, c.calls)
+				}
+				return n
+			})
+			if calls != c.calls {
+				t.Errorf("%d calls, want %d", calls, c.calls)
+			}
+		})
+	}
+}
+
+// TestReportsOfUnknownProcessesAreBounded: a build on the same file system starts many short processes that write
+// files. The processes of the job are not read for each of them.
+func TestReportsOfUnknownProcessesAreBounded(t *testing.T) {
+	readings := 0
+	w := newWriters(nil, false)
+	w.proc = t.TempDir() // none of them is alive
+	w.attach(func() ([]int, error) { readings++; return []int{7}, nil })
+	readings = 0
+	for i := range 3 * maxPending {
+		w.report(closed{pid: 1000 + i, id: fileID{inode: uint64(i)}, path: fmt.Sprintf("/src/%d.o", i)})
+	}
+	if readings > 0 {
+		t.Errorf("the job's processes were read %d times, want none", readings)
+	}
+	if len(w.pending) > maxPending {
+		t.Errorf("%d reports wait, want %d at most", len(w.pending), maxPending)
+	}
+}
+
+// TestReportOfAYoungProcessCounts: a process of the job that was unknown at its report is found at the next scan.
+func TestReportOfAYoungProcessCounts(t *testing.T) {
+	job := []int{os.Getpid()}
+	w := newWriters(nil, false)
+	w.attach(func() ([]int, error) { return job, nil })
+	id := fileID{inode: 5}
+	w.report(closed{pid: 1 << 30, id: id, path: "/run/table.tmp"})
+	job = append(job, 1<<30)
+	w.scan()
+	if e, foreign := w.of(id); e != Wrote || foreign {
+		t.Errorf("evidence %s, foreign %v", e, foreign)
+	}
+	if len(w.pending) != 0 {
+		t.Errorf("%d reports still wait", len(w.pending))
+	}
+}

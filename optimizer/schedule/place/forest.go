@@ -1,0 +1,248 @@
+package place
+
+// Forest predicts the throughput of containers in unmeasured patterns from a sample of measured ones, by a
+// regression forest per app as in Metis (Wang et al., SC 2020), which by default measures a fifth of the patterns.
+//
+// It is not a general learner: features are small counts of containers, few in number, which makes it fast. If all
+// patterns are measured, the table is preferable: a method that optimises against a forest exploits the forest's
+// errors.
+//
+//	f, report, err := place.TrainForest(samples, place.ForestOptions{})
+//	table, err := f.Table(8) // every pattern of up to 8 containers, to place against
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// ForestOptions are the settings of a forest; the zero value is Metis's.
+type ForestOptions struct {
+	Trees   int     // trees per app; 0 means 100
+	Depth   int     // maximum number of splits from root to leaf; 0 means 20
+	Leaf    int     // minimum number of rows in a leaf, counted with repetition; 0 means 1
+	HoldOut float64 // share of the rows held out for testing; 0 means 0.1, negative means none
+	Seed    uint64  // equal seeds produce equal forests, on any number of processors
+}
+
+// ForestReport is the quality of a forest on the held-out rows.
+type ForestReport struct {
+	Trained, HeldOut int
+	// R2 is the coefficient of determination, R², on the held-out rows: 1 for exact predictions, 0 for predictions no
+	// better than the mean. It is the mean over apps of 1 − squared error / variance, where an absent app counts as 0
+	// (which equals scikit-learn's score); NaN if no rows were held out. A pattern measured twice may be in both
+	// sets, as in Metis.
+	R2 float64
+}
+
+// Forest holds a regression forest per app. It is immutable and safe for concurrent use.
+type Forest struct {
+	apps  []string
+	trees [][]tree // by app
+}
+
+// withDefaults replaces zero values by their defaults, or returns all problems joined.
+func (o ForestOptions) withDefaults() (ForestOptions, error) {
+	var errs []error
+	for _, f := range []struct {
+		name  string
+		value *int
+		zero  int
+	}{{"trees", &o.Trees, 100}, {"depth", &o.Depth, 20}, {"leaf", &o.Leaf, 1}} {
+		if *f.value < 0 {
+			errs = append(errs, fmt.Errorf("forest: %s is %d, want more than 0", f.name, *f.value))
+		}
+		if *f.value == 0 {
+			*f.value = f.zero
+		}
+	}
+	if o.HoldOut == 0 {
+		o.HoldOut = 0.1
+	}
+	if !(o.HoldOut < 1) {
+		errs = append(errs, fmt.Errorf("forest: %v of the rows kept back, want less than 1", o.HoldOut))
+	}
+	return o, errors.Join(errs...)
+}
+
+// TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
+// count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
+// depth).
+func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
+	o, err := o.withDefaults()
+	if err == nil {
+		err = check(s)
+	}
+	if err != nil {
+		return nil, ForestReport{}, err
+	}
+	n, apps := len(s.Counts), len(s.Apps)
+	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(n)
+	held := 0
+	if o.HoldOut > 0 {
+		held = int(math.Ceil(o.HoldOut * float64(n)))
+	}
+	if held == n {
+		return nil, ForestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
+	}
+	train := newRows(s, order[held:])
+	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
+	for a := range f.trees {
+		f.trees[a] = make([]tree, o.Trees)
+	}
+	spread(apps*o.Trees, func() func(int) {
+		g := newGrower(train, o)
+		return func(i int) {
+			a, k := i/o.Trees, i%o.Trees
+			f.trees[a][k] = g.grow(a, rand.New(rand.NewPCG(o.Seed, uint64(i)+1)))
+		}
+	})
+	return f, ForestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
+}
+
+// check returns an error for invalid samples.
+func check(s *Samples) error {
+	switch {
+	case s == nil || len(s.Counts) == 0 || len(s.Apps) == 0:
+		return errors.New("forest: no rows to train on")
+	case len(s.RPS) != len(s.Counts):
+		return fmt.Errorf("forest: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
+	}
+	for i, c := range s.Counts {
+		if len(c) != len(s.Apps) || len(s.RPS[i]) != len(s.Apps) {
+			return fmt.Errorf("forest: row %d has %d counts and %d throughputs, want %d", i+1, len(c), len(s.RPS[i]), len(s.Apps))
+		}
+		for a, y := range s.RPS[i] {
+			if math.IsInf(y, 0) || y < 0 {
+				return fmt.Errorf("forest: row %d, app %s: throughput %v, want a number that is not negative", i+1, s.Apps[a], y)
+			}
+		}
+	}
+	return nil
+}
+
+// known returns the throughput y, 0 for that of an absent app (NaN).
+func known(y float64) float64 {
+	if math.IsNaN(y) {
+		return 0
+	}
+	return y
+}
+
+// Predict sets rps to the throughput of one container of each app in a pattern with these counts. For absent apps,
+// the forests' prediction is near 0.
+func (f *Forest) Predict(counts []uint8, rps []float64) {
+	for a, trees := range f.trees {
+		sum := 0.0
+		for i := range trees {
+			sum += trees[i].at(counts)
+		}
+		rps[a] = sum / float64(len(trees))
+	}
+}
+
+// Table predicts every pattern of at most capacity containers.
+func (f *Forest) Table(capacity int) (*Table, error) {
+	// The blank table numbers the patterns, so that they can be distributed over the processors.
+	blank, err := NewTable(f.apps, capacity, func([]uint8, []float64) {})
+	if err != nil {
+		return nil, err
+	}
+	apps := len(f.apps)
+	rps := make([]float64, blank.Patterns()*apps)
+	const chunk = 256
+	spread((blank.Patterns()+chunk-1)/chunk*apps, func() func(int) {
+		return func(i int) {
+			a, first := i%apps, i/apps*chunk
+			trees := f.trees[a]
+			last := min(first+chunk, blank.Patterns())
+			for k := range trees { // each tree stays in the cache for a whole chunk
+				for p := first; p < last; p++ {
+					if counts := blank.Counts(p); counts[a] > 0 {
+						rps[p*apps+a] += trees[k].at(counts)
+					}
+				}
+			}
+			for p := first; p < last; p++ {
+				rps[p*apps+a] /= float64(len(trees))
+			}
+		}
+	})
+	return NewTable(f.apps, capacity, func(counts []uint8, out []float64) {
+		p := blank.Index(counts)
+		copy(out, rps[p*apps:(p+1)*apps])
+	})
+}
+
+// score returns the R² of Report: per app 1 − squared error / variance, averaged over apps. An app of zero variance
+// counts as 1 if predicted exactly, otherwise as 0.
+func (f *Forest) score(s *Samples, rows []int) float64 {
+	if len(rows) == 0 {
+		return math.NaN()
+	}
+	apps := len(f.apps)
+	mean, left, total := make([]float64, apps), make([]float64, apps), make([]float64, apps)
+	for _, i := range rows {
+		for a, y := range s.RPS[i] {
+			mean[a] += known(y) / float64(len(rows))
+		}
+	}
+	out := make([]float64, apps)
+	for _, i := range rows {
+		f.Predict(s.Counts[i], out)
+		for a, y := range s.RPS[i] {
+			left[a] += (known(y) - out[a]) * (known(y) - out[a])
+			total[a] += (known(y) - mean[a]) * (known(y) - mean[a])
+		}
+	}
+	sum := 0.0
+	for a := range left {
+		if total[a] > 0 {
+			sum += 1 - left[a]/total[a]
+		} else if left[a] == 0 {
+			sum++
+		}
+	}
+	return sum / float64(apps)
+}
+
+// TableError returns the mean squared and the mean absolute error of a predicted table against a measured one, in
+// throughput of one container (relative to one alone), over the apps present in each pattern. NaN if apps or capacity
+// differ. O(patterns × apps).
+func TableError(got, want *Table) (squared, absolute float64) {
+	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
+		return math.NaN(), math.NaN()
+	}
+	cells := 0.0
+	for p := range want.Patterns() {
+		a, b := got.RPS(p), want.RPS(p)
+		for i, k := range want.Counts(p) {
+			if k > 0 {
+				d := a[i] - b[i]
+				squared, absolute, cells = squared+d*d, absolute+math.Abs(d), cells+1
+			}
+		}
+	}
+	return squared / cells, absolute / cells
+}
+
+// spread executes n tasks on all processors; worker is called once per goroutine and returns the function that
+// executes a task.
+func spread(n int, worker func() func(int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(n, runtime.GOMAXPROCS(0)) {
+		wg.Go(func() {
+			do := worker()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,31 @@
+package place_test
+
+import (
+	"fmt"
+
+	"trainopt/optimizer/schedule/place"
+)
+
+// Every third pattern of Metis's table is measured; the others are predicted.
+func ExampleTrainForest() {
+	truth := place.MetisTable()
+	samples := &place.Samples{Apps: truth.Apps()}
+	for i := 1; i < truth.Patterns(); i += 3 {
+		samples.Counts, samples.RPS = append(samples.Counts, truth.Counts(i)), append(samples.RPS, truth.RPS(i))
+	}
+	f, report, err := place.TrainForest(samples, place.ForestOptions{Trees: 20})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	table, err := f.Table(truth.Capacity())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, absolute := place.TableError(table, truth)
+	fmt.Printf("%d patterns known, R² %.2f on %d of them; %d predicted, wrong by %.2f in the mean\n",
+		report.Trained+report.HeldOut, report.R2, report.HeldOut, table.Patterns(), absolute)
+	// Output:
+	// 2145 patterns known, R² 0.99 on 215 of them; 6435 predicted, wrong by 0.03 in the mean
+}

@@ -1,0 +1,194 @@
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+
+	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
+)
+
+var formats = page.Formats[*DecisionResult]{
+	"json": page.JSONOf(func(r *DecisionResult) *DecisionResult { return r }),
+	"text": page.TextOf((*DecisionResult).document),
+}
+
+// Formats returns the names of the formats supported by Write.
+func Formats() []string { return formats.Names() }
+
+// Write writes a result in one of Formats.
+func Write(w io.Writer, r *DecisionResult, format string) error {
+	return formats.Write(w, "decision", r, format)
+}
+
+func (r *DecisionResult) document() page.Document {
+	kinds := fmt.Sprintf("%d kinds", r.Kinds)
+	if r.Kinds == 0 {
+		kinds = "all different"
+	}
+	from := "from all jobs"
+	if r.Updates {
+		from = fmt.Sprintf("from the %d jobs that ended and the %d that arrived", r.Changes, r.Changes)
+	}
+	fields := append(r.First.fields("first decision", "all jobs wait"), r.Next.fields("next decision", from)...)
+	if known(r.PeakGiB) {
+		fields = append(fields, page.Field{Name: "memory of the process", Value: fmt.Sprintf("%.2f GiB at most, with the jobs", float64(r.PeakGiB))})
+	}
+	return page.Document{
+		Layout: page.Listing, Title: fmt.Sprintf("%s on %d devices of %d types", r.Policy, r.Devices, r.Types),
+		Subtitle: fmt.Sprintf("%d drawn jobs, %s; seed %d", r.Jobs, kinds, r.Seed),
+		Sections: []page.Section{{Blocks: []page.Block{{Fields: fields}}}},
+	}
+}
+
+func (s *decisionStep) fields(name, note string) []page.Field {
+	return []page.Field{
+		{Name: name, Value: fmt.Sprintf("%s real, %s of processor time", seconds(s.Seconds), seconds(s.CPUSeconds)), Note: note},
+		{Name: "  jobs with devices", Value: fmt.Sprint(s.Placed)},
+		{Name: "  below the optimum", Value: loss(s.MaxLoss)},
+	}
+}
+
+func known(n Number) bool { return !math.IsNaN(float64(n)) }
+
+func seconds(n Number) string {
+	if !known(n) {
+		return "unknown"
+	}
+	return fmt.Sprintf("%.3g s", float64(n))
+}
+
+func loss(n Number) string {
+	switch v := 100 * float64(n); {
+	case !known(n):
+		return "unknown: the policy proves no bound"
+	case v < 1e-6:
+		return "at most 0.000001 %"
+	default:
+		return fmt.Sprintf("at most %.2g %%", v)
+	}
+}
+
+// WriteRun writes the result of a simulation in rounds: as text for a terminal, as JSON, as a CSV of its jobs,
+// and as an HTML page.
+//
+//	err := cluster.WriteRun(os.Stdout, &cluster.RunView{Result: result, What: "100 jobs at once"}, "text")
+
+// RunView is a result with the information required to interpret it.
+type RunView struct {
+	*Result
+	What     string  // short description of the jobs
+	Interval float64 // length of a round in seconds; 0: no rounds
+	Notes    []string
+}
+
+// runFormats contains the writers by format. A new format is one line here.
+var runFormats = page.Formats[*RunView]{
+	"csv":  page.CSVOf(func(r *RunView) [][]string { return jobs(r.Result) }),
+	"html": page.HTMLOf((*RunView).pictured),
+	"json": page.JSONOf((*RunView).record),
+	"text": page.TextOf((*RunView).document),
+}
+
+// RunFormats returns the names of the formats supported by Write.
+func RunFormats() []string { return runFormats.Names() }
+
+// WriteRun writes a run in one of Formats.
+func WriteRun(w io.Writer, r *RunView, format string) error {
+	return runFormats.Write(w, "simulation", r, format)
+}
+
+// record returns the JSON form of the run.
+func (r *RunView) record() any {
+	return struct {
+		*Result
+		Workload  string `json:"workload"`
+		IntervalS Number `json:"interval_s"`
+	}{r.Result, r.What, Number(orUnknown(r.Interval))}
+}
+
+func orUnknown(v float64) float64 {
+	if v == 0 {
+		return math.NaN()
+	}
+	return v
+}
+
+// jobColumns are the columns of Jobs.
+var jobColumns = []string{"id", "arrival_s", "jct_s", "deadline_s", "missed", "cost_usd", "energy_joules"}
+
+// Jobs writes the jobs of a result as CSV with a header; unknown values are empty.
+func Jobs(w io.Writer, r *Result) error { return page.CSV(w, jobs(r)) }
+
+func jobs(r *Result) [][]string {
+	lines := [][]string{jobColumns}
+	for i := range r.Jobs {
+		lines = append(lines, jobCells(&r.Jobs[i]))
+	}
+	return lines
+}
+
+// jobCells returns the cells of a job in the order of jobColumns.
+func jobCells(j *JobResult) []string {
+	cell := func(n Number) string { return page.CSVCell(float64(n), -1) }
+	missed := ""
+	if j.Missed != nil {
+		missed = strconv.FormatBool(*j.Missed)
+	}
+	return []string{strconv.Itoa(j.ID), cell(j.ArrivalS), cell(j.JCTS), cell(j.DeadlineS), missed, cell(j.CostUSD), cell(j.EnergyJoules)}
+}
+
+// slowest is the number of jobs listed on a page.
+const slowest = 15
+
+// pictured returns the document of a run with the distribution of its completion times, its utilization over time and
+// its slowest jobs.
+func (r *RunView) pictured() page.Document {
+	d := r.document()
+	charts := []chart.Chart{{
+		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
+		X: chart.Axis{Name: "hours", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Series: []chart.Series{chart.Distribution(r.Policy, hoursText(r.Result))},
+	}, utilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
+	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: chart.Pictures(charts)})
+	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
+	slices.SortStableFunc(jobs, func(a, b JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
+	var lines [][]string
+	for _, j := range jobs[:min(slowest, len(jobs))] {
+		lines = append(lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
+	}
+	if len(lines) > 0 {
+		d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Caption: "The slowest jobs", Table: page.Grid([]string{"job", "arrived", "took", "cost", "deadline"}, lines)})
+	}
+	return d
+}
+
+// hoursText returns the completion times of the jobs of a result, in hours and in order; NaN where a job did not end.
+func hoursText(r *Result) []float64 {
+	out := make([]float64, len(r.Jobs))
+	for i := range r.Jobs {
+		out[i] = float64(r.Jobs[i].JCTS) / 3600
+	}
+	return out
+}
+
+func dollars(n Number) string {
+	if !isKnown(n) {
+		return "unknown"
+	}
+	return strconv.FormatFloat(float64(n), 'f', 2, 64) + " USD"
+}
+
+func verdict(j *JobResult) string {
+	switch {
+	case j.Missed == nil:
+		return "none"
+	case *j.Missed:
+		return "missed"
+	}
+	return "met"
+}
