@@ -320,8 +320,8 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	if !p.haveMark {
 		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
-		// the first unit counts.
-		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
+		// the first unit counts, if no earlier process can have done a part of it.
+		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && done == p.Done+1 && p.wholeUnit(seg, sec) {
 			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
 				seg.addBlock(sec)
 				seg.Units, seg.Timed = 1, sec
@@ -353,6 +353,12 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		seg.addBlock((at - p.markAt).Seconds() / (done - p.markDone))
 		p.mark(at, done)
 	}
+}
+
+// wholeUnit reports whether the first unit of a segment, of the given seconds, was done in it as a whole: it is the
+// first of the training, or the earlier process had less than a twentieth of that time for a part of it.
+func (p *Progress) wholeUnit(seg *Segment, sec float64) bool {
+	return p.Done == 0 || seg.Launch && !p.anyPosition && (seg.LaunchedAt-p.reachedAt).Seconds() <= sec/20
 }
 
 // sameRead is the time within which rows count as read at once.

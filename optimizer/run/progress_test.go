@@ -534,3 +534,34 @@ func TestProgressOfAnOutage(t *testing.T) {
 		t.Errorf("%g units between rows of known times, want 7", units)
 	}
 }
+
+// TestFirstLongUnitAfterARestart: the stated time of a long unit counts only if no earlier process can have done a part
+// of it.
+func TestFirstLongUnitAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		stopped  float64 // s, when the unit before was done at 100 s
+		from     float64 // position of the checkpoint
+		epoch    float64 // the first one after the restart
+		launched bool
+		want     int // blocks
+	}{
+		"at once":                    {101, 3, 4, true, 1},
+		"from an earlier checkpoint": {101, 2, 3, true, 1},
+		"within the unit":            {110, 3, 4, true, 0},
+		"two units":                  {101, 3, 5, true, 0},
+		"position unknown":           {101, math.NaN(), 4, true, 0},
+		"live":                       {101, 3, 4, false, 0},
+	} {
+		p := Progress{}
+		p.Begin(0, resources.Allocation{CPUs: 4}, "probe", true)
+		for i, done := range []float64{20, 60, 100} {
+			p.Add(epochRow(float64(i+1), 10), at(done))
+		}
+		p.Begin(at(c.stopped), resources.Allocation{CPUs: 2}, "probe", c.launched)
+		p.ResumeFrom(c.from)
+		p.Add(row(float64(trainlog.Epoch), c.epoch, float64(trainlog.EpochTime), 80), at(c.stopped+90))
+		if got := len(p.Current().Blocks); got != c.want {
+			t.Errorf("%s: %d units timed, want %d", name, got, c.want)
+		}
+	}
+}
