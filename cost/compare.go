@@ -64,8 +64,8 @@ func Judge(cost, time float64) Quality {
 	return Unchanged
 }
 
-// BatchProblem is one problem of a simultaneous change of GPUs and batch size.
-type BatchProblem struct {
+// batchProblem is one problem of a simultaneous change of GPUs and batch size.
+type batchProblem struct {
 	Kind  string // "opposite", "batch-moves", "per-gpu"
 	Words string
 }
@@ -79,30 +79,30 @@ type BatchProblem struct {
 //
 // A change of the batch also changes the optimisation: a comparison of time or cost then requires the same target
 // metric.
-func CheckGPUBatch(before, after resources.Allocation) []BatchProblem {
+func CheckGPUBatch(before, after resources.Allocation) []batchProblem {
 	if before.BatchSize <= 0 || after.BatchSize <= 0 {
 		return nil
 	}
-	var list []BatchProblem
+	var list []batchProblem
 	gpus, batch := after.GPUs-before.GPUs, after.BatchSize-before.BatchSize
 	if (gpus > 0 && batch < 0) || (gpus < 0 && batch > 0) {
 		amount := "less"
 		if gpus < 0 {
 			amount = "more"
 		}
-		list = append(list, BatchProblem{"opposite", fmt.Sprintf(
+		list = append(list, batchProblem{"opposite", fmt.Sprintf(
 			"GPUs go from %d to %d but the batch from %d to %d: each GPU gets %s work per step; scale the batch with the GPUs",
 			before.GPUs, after.GPUs, before.BatchSize, after.BatchSize, amount)})
 	}
 	if moved := changePct(float64(before.BatchSize), float64(after.BatchSize)); gpus == 0 && math.Abs(moved) > 50 {
-		list = append(list, BatchProblem{"batch-moves", fmt.Sprintf(
+		list = append(list, batchProblem{"batch-moves", fmt.Sprintf(
 			"the batch moves by %+.0f %% (%d to %d) at the same %d GPUs: check memory, learning rate and the target metric",
 			moved, before.BatchSize, after.BatchSize, before.GPUs)})
 	}
 	if before.GPUs > 0 && after.GPUs > 0 {
 		a, b := float64(before.BatchSize)/float64(before.GPUs), float64(after.BatchSize)/float64(after.GPUs)
 		if moved := changePct(a, b); math.Abs(moved) > 30 {
-			list = append(list, BatchProblem{"per-gpu", fmt.Sprintf(
+			list = append(list, batchProblem{"per-gpu", fmt.Sprintf(
 				"the batch per GPU moves by %+.0f %% (%.4g to %.4g): memory use and the speed of each GPU change with it", moved, a, b)})
 		}
 	}

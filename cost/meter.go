@@ -20,8 +20,8 @@ const (
 	Idle    Label = "idle"    // paid for without running work
 )
 
-// Segment is a period with one allocation, one price and one label.
-type Segment struct {
+// segment is a period with one allocation, one price and one label.
+type segment struct {
 	Label      Label                `json:"label"`
 	From       time.Duration        `json:"from_ns"`
 	To         time.Duration        `json:"to_ns"`
@@ -33,7 +33,7 @@ type Segment struct {
 }
 
 // settle computes the cost of a segment from its period.
-func (s *Segment) settle() {
+func (s *segment) settle() {
 	hours := (s.To - s.From).Hours()
 	s.Split = s.Rates.HourlySplit(s.Allocation).times(hours)
 	s.Cost = s.Rates.Hourly(s.Allocation) * USD(hours)
@@ -48,8 +48,8 @@ func (s *Segment) settle() {
 // never negative, and the result of Total never decreases except through [Meter.Settle]. A Meter is not safe for
 // concurrent use.
 type Meter struct {
-	closed []Segment
-	open   *Segment // To is unused
+	closed []segment
+	open   *segment // To is unused
 	seen   time.Duration
 	done   USD // sum of closed
 }
@@ -81,7 +81,7 @@ func (m *Meter) Start(at time.Duration, label Label, a resources.Allocation, r R
 	}
 	m.Stop(at)
 	a.GPUIDs = append([]string(nil), a.GPUIDs...)
-	m.open = &Segment{Label: label, From: m.seen, Allocation: a, Rates: r}
+	m.open = &segment{Label: label, From: m.seen, Allocation: a, Rates: r}
 	return nil
 }
 
@@ -165,9 +165,9 @@ func (m *Meter) Total(at time.Duration) USD {
 
 // Segments returns all segments up to a time, in order, with the open one as if it ended there; empty segments are
 // omitted.
-func (m *Meter) Segments(at time.Duration) []Segment {
+func (m *Meter) Segments(at time.Duration) []segment {
 	at = m.clamp(at)
-	list := append([]Segment{}, m.closed...)
+	list := append([]segment{}, m.closed...)
 	if m.open != nil && at > m.open.From {
 		s := *m.open
 		s.To = at
@@ -201,8 +201,8 @@ const meterVersion = 1
 type meterState struct {
 	Version int           `json:"version"`
 	Seen    time.Duration `json:"seen_ns"`
-	Closed  []Segment     `json:"closed"`
-	Open    *Segment      `json:"open"`
+	Closed  []segment     `json:"closed"`
+	Open    *segment      `json:"open"`
 }
 
 // State returns the state that a restarted agent passes to RestoreMeter, as JSON. An open segment stays open, because
@@ -248,7 +248,7 @@ func RestoreMeter(state []byte) (*Meter, error) {
 }
 
 // check returns an error if a segment cannot follow one that ended at last.
-func (s Segment) check(last, to time.Duration) error {
+func (s segment) check(last, to time.Duration) error {
 	if s.From < last || to < s.From {
 		return fmt.Errorf("from %v to %v does not follow %v", s.From, to, last)
 	}

@@ -74,8 +74,8 @@ func (n Need) Unchecked() []string {
 // Spread is an estimate with its 90 % interval.
 type Spread struct{ P5, P50, P95 float64 }
 
-// Quote is the projected cost of a job on one offer.
-type Quote struct {
+// quote is the projected cost of a job on one offer.
+type quote struct {
 	Offer Offer  // UseSpot selects the spot price
 	Hours Spread // uninterrupted running time, as given
 	Paid  Spread // paid hours
@@ -93,12 +93,12 @@ type Quote struct {
 // with the rate, and 1.645 standard deviations of the random interruptions; no value is below the uninterrupted
 // hours. Without interruptions the interval is that of the hours. ok is false if hours or price are unknown or the
 // job would never complete.
-func QuoteOffer(o Offer, hours Spread, i Interruptions) (Quote, bool) {
+func QuoteOffer(o Offer, hours Spread, i Interruptions) (quote, bool) {
 	price := float64(o.Price())
 	if !(hours.P5 > 0) || !(hours.P50 >= hours.P5) || !(hours.P95 >= hours.P50) || math.IsInf(hours.P95, 0) || !(price > 0) {
-		return Quote{}, false
+		return quote{}, false
 	}
-	q := Quote{Offer: o, Hours: hours, Paid: hours, Wall: hours}
+	q := quote{Offer: o, Hours: hours, Paid: hours, Wall: hours}
 	if o.UseSpot {
 		q.Interruptions = i
 		q.Paid, q.Wall = i.spreads(hours)

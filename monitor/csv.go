@@ -5,18 +5,18 @@ import (
 	"io"
 )
 
-// CSVWriter writes CSV that is safe to open in a spreadsheet or a terminal: encoding/csv with [PlainCell] applied to
+// csvWriter writes CSV that is safe to open in a spreadsheet or a terminal: encoding/csv with [PlainCell] applied to
 // every cell.
-type CSVWriter struct {
+type csvWriter struct {
 	out *csv.Writer
 	row []string
 }
 
 // NewCSVWriter returns a writer of CSV to w.
-func NewCSVWriter(w io.Writer) *CSVWriter { return &CSVWriter{out: csv.NewWriter(w)} }
+func NewCSVWriter(w io.Writer) *csvWriter { return &csvWriter{out: csv.NewWriter(w)} }
 
-// Write writes one row, buffered until [CSVWriter.Flush].
-func (c *CSVWriter) Write(cells []string) error {
+// Write writes one row, buffered until [csvWriter.Flush].
+func (c *csvWriter) Write(cells []string) error {
 	c.row = c.row[:0]
 	for _, cell := range cells {
 		c.row = append(c.row, PlainCell(cell))
@@ -25,7 +25,7 @@ func (c *CSVWriter) Write(cells []string) error {
 }
 
 // WriteAll writes rows and flushes them.
-func (c *CSVWriter) WriteAll(rows [][]string) error {
+func (c *csvWriter) WriteAll(rows [][]string) error {
 	for _, r := range rows {
 		if err := c.Write(r); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (c *CSVWriter) WriteAll(rows [][]string) error {
 }
 
 // Flush writes buffered rows to the underlying writer.
-func (c *CSVWriter) Flush() { c.out.Flush() }
+func (c *csvWriter) Flush() { c.out.Flush() }
 
 // Error returns the first error of a Write or a Flush.
-func (c *CSVWriter) Error() error { return c.out.Error() }
+func (c *csvWriter) Error() error { return c.out.Error() }

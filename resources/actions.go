@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Change is one step of an allocation: −1, 0 or +1 steps of each resource.
-type Change struct{ GPU, CPU, Memory int }
+// change is one step of an allocation: −1, 0 or +1 steps of each resource.
+type change struct{ GPU, CPU, Memory int }
 
 // ActionSpace is the set of single steps between allocations: 9 actions (GPU × CPU, as in the SLA-MORL paper) or 27
 // (GPU × CPU × memory, as in its programs). With memory, action a is GPU = a div 9, CPU = (a mod 9) div 3, memory = a
@@ -33,18 +33,18 @@ func (s ActionSpace) Size() int {
 func (s ActionSpace) Stay() int { return s.Size() / 2 }
 
 // Change returns the step of action i. It panics if i is outside 0 to Size−1.
-func (s ActionSpace) Change(i int) Change {
+func (s ActionSpace) Change(i int) change {
 	if i < 0 || i >= s.Size() {
 		panic(fmt.Sprintf("resources: action %d of %d", i, s.Size()))
 	}
 	if !s.WithMemory {
 		i = i*3 + 1
 	}
-	return Change{GPU: i/9 - 1, CPU: i%9/3 - 1, Memory: i%3 - 1}
+	return change{GPU: i/9 - 1, CPU: i%9/3 - 1, Memory: i%3 - 1}
 }
 
 // Index returns the action with step c; ok is false if c is not a step of this space.
-func (s ActionSpace) Index(c Change) (i int, ok bool) {
+func (s ActionSpace) Index(c change) (i int, ok bool) {
 	for _, d := range []int{c.GPU, c.CPU, c.Memory} {
 		if d < -1 || d > 1 {
 			return 0, false
@@ -126,7 +126,7 @@ func (s ActionSpace) Mask(a Allocation) []bool {
 	mask := make([]bool, s.Size())
 	for i := range mask {
 		c, next := s.Change(i), s.Apply(i, a)
-		mask[i] = c == (Change{}) ||
+		mask[i] = c == (change{}) ||
 			moved(c.GPU, float64(a.GPUs), float64(next.GPUs)) &&
 				moved(c.CPU, float64(a.CPUs), float64(next.CPUs)) &&
 				moved(c.Memory, float64(a.Memory), float64(next.Memory))

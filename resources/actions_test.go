@@ -12,19 +12,19 @@ func TestActionsOfThePublishedPrograms(t *testing.T) {
 	cases := map[string]struct {
 		memory   bool
 		index    int
-		change   Change
+		change   change
 		describe string
 		to       Allocation
 	}{
-		"27: first":  {true, 0, Change{-1, -1, -1}, "1 GPU fewer, 4 CPUs fewer, 8 GiB less", Allocation{GPUs: 1, CPUs: 12, Memory: 24}},
-		"27: stay":   {true, 13, Change{0, 0, 0}, "no change", from},
-		"27: last":   {true, 26, Change{1, 1, 1}, "1 GPU more, 4 CPUs more, 8 GiB more", Allocation{GPUs: 3, CPUs: 20, Memory: 40}},
-		"27: GPU":    {true, 22, Change{1, 0, 0}, "1 GPU more", Allocation{GPUs: 3, CPUs: 16, Memory: 32}},
-		"27: CPU":    {true, 10, Change{0, -1, 0}, "4 CPUs fewer", Allocation{GPUs: 2, CPUs: 12, Memory: 32}},
-		"27: memory": {true, 14, Change{0, 0, 1}, "8 GiB more", Allocation{GPUs: 2, CPUs: 16, Memory: 40}},
-		"9: first":   {false, 0, Change{-1, -1, 0}, "1 GPU fewer, 4 CPUs fewer", Allocation{GPUs: 1, CPUs: 12, Memory: 32}},
-		"9: stay":    {false, 4, Change{0, 0, 0}, "no change", from},
-		"9: last":    {false, 8, Change{1, 1, 0}, "1 GPU more, 4 CPUs more", Allocation{GPUs: 3, CPUs: 20, Memory: 32}},
+		"27: first":  {true, 0, change{-1, -1, -1}, "1 GPU fewer, 4 CPUs fewer, 8 GiB less", Allocation{GPUs: 1, CPUs: 12, Memory: 24}},
+		"27: stay":   {true, 13, change{0, 0, 0}, "no change", from},
+		"27: last":   {true, 26, change{1, 1, 1}, "1 GPU more, 4 CPUs more, 8 GiB more", Allocation{GPUs: 3, CPUs: 20, Memory: 40}},
+		"27: GPU":    {true, 22, change{1, 0, 0}, "1 GPU more", Allocation{GPUs: 3, CPUs: 16, Memory: 32}},
+		"27: CPU":    {true, 10, change{0, -1, 0}, "4 CPUs fewer", Allocation{GPUs: 2, CPUs: 12, Memory: 32}},
+		"27: memory": {true, 14, change{0, 0, 1}, "8 GiB more", Allocation{GPUs: 2, CPUs: 16, Memory: 40}},
+		"9: first":   {false, 0, change{-1, -1, 0}, "1 GPU fewer, 4 CPUs fewer", Allocation{GPUs: 1, CPUs: 12, Memory: 32}},
+		"9: stay":    {false, 4, change{0, 0, 0}, "no change", from},
+		"9: last":    {false, 8, change{1, 1, 0}, "1 GPU more, 4 CPUs more", Allocation{GPUs: 3, CPUs: 20, Memory: 32}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -90,14 +90,14 @@ func TestActionIndexAndChangeAreOneToOne(t *testing.T) {
 		if len(said) != s.Size() {
 			t.Errorf("%d descriptions for %d actions", len(said), s.Size())
 		}
-		if s.Change(s.Stay()) != (Change{}) {
+		if s.Change(s.Stay()) != (change{}) {
 			t.Errorf("Stay is %+v", s.Change(s.Stay()))
 		}
 	}
-	if _, ok := (ActionSpace{}).Index(Change{Memory: 1}); ok {
+	if _, ok := (ActionSpace{}).Index(change{Memory: 1}); ok {
 		t.Error("a memory step is none of the 9 actions")
 	}
-	if _, ok := (ActionSpace{WithMemory: true}).Index(Change{GPU: 2}); ok {
+	if _, ok := (ActionSpace{WithMemory: true}).Index(change{GPU: 2}); ok {
 		t.Error("two steps at once are no action")
 	}
 }

@@ -20,8 +20,8 @@ import (
 //go:embed host.sample.yaml
 var sampleHost string
 
-// HostDescription is the description of another machine, read from YAML or JSON.
-type HostDescription struct {
+// hostDescription is the description of another machine, read from YAML or JSON.
+type hostDescription struct {
 	Name   string           `yaml:"name"`
 	CPUs   float64          `yaml:"cpus"`
 	Memory GiB              `yaml:"memory_gib"`
@@ -52,26 +52,26 @@ type hostPrice struct {
 const maxDescription = 1 << 20
 
 // LoadHostDescription reads and validates a description file with its prices.
-func LoadHostDescription(path string) (HostDescription, error) {
+func LoadHostDescription(path string) (hostDescription, error) {
 	f, err := regular.Open(path, regular.Settings)
 	if err != nil {
-		return HostDescription{}, fmt.Errorf("read host description: %w", err)
+		return hostDescription{}, fmt.Errorf("read host description: %w", err)
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxDescription+1))
 	if err != nil {
-		return HostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
+		return hostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
 	}
 	d, err := parseHostDescription(data)
 	if err != nil {
-		return HostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
+		return hostDescription{}, fmt.Errorf("read host description %s: %w", path, err)
 	}
 	return d, nil
 }
 
 // parseHostDescription parses YAML or JSON. Unknown keys are errors that suggest the most similar known key.
-func parseHostDescription(data []byte) (HostDescription, error) {
-	var d HostDescription
+func parseHostDescription(data []byte) (hostDescription, error) {
+	var d hostDescription
 	if len(data) > maxDescription {
 		return d, fmt.Errorf("longer than %d bytes", maxDescription)
 	}
@@ -89,10 +89,10 @@ func parseHostDescription(data []byte) (HostDescription, error) {
 		return d, err
 	}
 	if err := doc.Decode(&d); err != nil {
-		return HostDescription{}, err
+		return hostDescription{}, err
 	}
 	if err := d.Validate(); err != nil {
-		return HostDescription{}, err
+		return hostDescription{}, err
 	}
 	return d, nil
 }
@@ -156,7 +156,7 @@ func nearest(key string, known keyTree) string {
 const maxDescribedGPUs = 1024
 
 // Validate returns all problems of the description, joined.
-func (d HostDescription) Validate() error {
+func (d hostDescription) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	amount := func(name string, v, most float64) {
@@ -215,7 +215,7 @@ func (p hostPrice) validate(bad func(string, ...any)) {
 }
 
 // Host returns the described machine. Its devices have the generated UUIDs described-0, described-1, ….
-func (d HostDescription) Host() Host {
+func (d hostDescription) Host() Host {
 	h := Host{CPUs: d.CPUs, Memory: d.Memory, Described: d.Name,
 		Notes: []string{"described, not measured: " + d.Name}}
 	for i := range int(d.CPUs) {

@@ -13,7 +13,7 @@ import (
 )
 
 // newRealEnforcer enforces on this machine and checks at the end that nothing remains.
-func newRealEnforcer(t *testing.T, a Allocation, l Limits) *Enforcer {
+func newRealEnforcer(t *testing.T, a Allocation, l Limits) *enforcer {
 	t.Helper()
 	e, err := NewEnforcer(EnforceOptions{RunID: fmt.Sprintf("test-%s-%d", t.Name(), os.Getpid()), Allocation: a, Limits: l})
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Problem is a problem that the user can remedy.
-type Problem struct {
+// problem is a problem that the user can remedy.
+type problem struct {
 	// Code is a fixed short name, such as "device-count".
 	Code string `json:"code"`
 	// Fatal means that the job cannot work at all; otherwise it works with restrictions.
@@ -43,10 +43,10 @@ type GPUCheck struct {
 
 // ValidateGPUs compares the allocation of a job with its visible devices and the devices that its processes use. It
 // returns nil if there is no problem. A CPU job is checked for devices that should be hidden.
-func ValidateGPUs(in GPUCheck) []Problem {
-	var ps []Problem
+func ValidateGPUs(in GPUCheck) []problem {
+	var ps []problem
 	add := func(code string, fatal bool, advice, what string, args ...any) {
-		ps = append(ps, Problem{Code: code, Fatal: fatal, What: fmt.Sprintf(what, args...), Advice: advice})
+		ps = append(ps, problem{Code: code, Fatal: fatal, What: fmt.Sprintf(what, args...), Advice: advice})
 	}
 	n := in.Allocation.GPUs
 	if n > 0 && len(in.Host.GPUs) == 0 {

@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Metadata reads from the metadata service of a cloud whether this machine, which is spot capacity, will be reclaimed.
+// metadata reads from the metadata service of a cloud whether this machine, which is spot capacity, will be reclaimed.
 // It is not safe for concurrent use.
-type Metadata struct {
+type metadata struct {
 	Cloud string // aws, gcp or azure
 
 	base  string // address of the service
@@ -41,9 +41,9 @@ const gcpNotice = 30 * time.Second
 const metadataAnswer = 1 << 20
 
 // ParseMetadata parses "aws", "gcp" or "azure", with "=URL" for a service at another address.
-func ParseMetadata(text string) (*Metadata, error) {
+func ParseMetadata(text string) (*metadata, error) {
 	cloud, at, other := strings.Cut(text, "=")
-	m := &Metadata{Cloud: strings.ToLower(cloud)}
+	m := &metadata{Cloud: strings.ToLower(cloud)}
 	base, known := metadataBases[m.Cloud]
 	if !known {
 		return nil, fmt.Errorf("metadata service %q: want aws, gcp or azure, or one of them with =URL", text)
@@ -67,7 +67,7 @@ var metadataClient = &http.Client{
 
 // Reclaim asks the service once. It returns nil if no announcement exists, and an error if the service does not answer
 // or its answer cannot be read.
-func (m *Metadata) Reclaim(ctx context.Context) (*Reclaim, error) {
+func (m *metadata) Reclaim(ctx context.Context) (*Reclaim, error) {
 	read := map[string]func(context.Context) (time.Time, error){"aws": m.aws, "gcp": m.gcp, "azure": m.azure}[m.Cloud]
 	by, err := read(ctx)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Metadata) Reclaim(ctx context.Context) (*Reclaim, error) {
 }
 
 // ask sends a request and returns the status and the body of the answer.
-func (m *Metadata) ask(ctx context.Context, method, path, header, value string) (int, []byte, error) {
+func (m *metadata) ask(ctx context.Context, method, path, header, value string) (int, []byte, error) {
 	r, err := http.NewRequestWithContext(ctx, method, m.base+path, nil)
 	if err != nil {
 		return 0, nil, err
@@ -99,7 +99,7 @@ func (m *Metadata) ask(ctx context.Context, method, path, header, value string) 
 
 // aws reads spot/instance-action with a session token (IMDSv2), renewed when the service refuses it; a service without
 // tokens is asked without one.
-func (m *Metadata) aws(ctx context.Context) (time.Time, error) {
+func (m *metadata) aws(ctx context.Context) (time.Time, error) {
 	const path = "/latest/meta-data/spot/instance-action"
 	for range 2 {
 		header := ""
@@ -140,7 +140,7 @@ func (m *Metadata) aws(ctx context.Context) (time.Time, error) {
 }
 
 // gcp reads instance/preempted.
-func (m *Metadata) gcp(ctx context.Context) (time.Time, error) {
+func (m *metadata) gcp(ctx context.Context) (time.Time, error) {
 	const path = "/computeMetadata/v1/instance/preempted"
 	status, body, err := m.ask(ctx, http.MethodGet, path, "Metadata-Flavor", "Google")
 	switch text := strings.ToUpper(string(bytes.TrimSpace(body))); {
@@ -155,7 +155,7 @@ func (m *Metadata) gcp(ctx context.Context) (time.Time, error) {
 }
 
 // azure reads the scheduled events, of which only those of this machine count where its name is known.
-func (m *Metadata) azure(ctx context.Context) (time.Time, error) {
+func (m *metadata) azure(ctx context.Context) (time.Time, error) {
 	const path = "/metadata/scheduledevents?api-version=2020-07-01"
 	if m.name == "" {
 		if status, name, err := m.ask(ctx, http.MethodGet, "/metadata/instance/compute/name?api-version=2021-02-01&format=text", "Metadata", "true"); err == nil && status == http.StatusOK {

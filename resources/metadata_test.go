@@ -10,7 +10,7 @@ import (
 )
 
 // metadataService answers as the metadata service of a cloud. AWS accepts the second token that it issued.
-func metadataService(t *testing.T, cloud string, status int, body string) *Metadata {
+func metadataService(t *testing.T, cloud string, status int, body string) *metadata {
 	t.Helper()
 	tokens := 0
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

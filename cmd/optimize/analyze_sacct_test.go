@@ -1,7 +1,9 @@
 package main
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -124,5 +126,64 @@ func TestAnalyzeAccountingRefuses(t *testing.T) {
 		if code != run.CodeUsage || out != "" || !strings.Contains(errs, want) || strings.Count(errs, "\n") != 1 {
 			t.Errorf("%v: exit %d: %s%s; want %q", args, code, out, errs, want)
 		}
+	}
+}
+
+// TestOddAccounting: jobs count by their state where times are missing, components of heterogeneous jobs are sized on their
+// own, and what cannot be read is named.
+func TestOddAccounting(t *testing.T) {
+	const header = "JobID|User|State|Start|End|ElapsedRaw|TimelimitRaw|NodeList|AllocCPUS|MaxRSS|JobName\n"
+	line := func(id, state, start, seconds, node string) string {
+		return id + "|ada|" + state + "|" + start + "|Unknown|" + seconds + "|60|" + node + "|4||train\n"
+	}
+	zipped := func(text string) string {
+		var b strings.Builder
+		z := gzip.NewWriter(&b)
+		z.Write([]byte(text))
+		z.Close()
+		return b.String()
+	}
+	var tasks strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&tasks, "7_%d|ada|COMPLETED|2026-10-01T10:00:00|2026-10-01T10:01:00|60|60|n1|4||train\n", i)
+	}
+	for name, c := range map[string]struct{ text, want, refused string }{
+		"empty":          {refused: "the text is empty"},
+		"header only":    {text: header, refused: "no jobs"},
+		"cut in a line":  {text: header + "12|ada|COMP", refused: "none of 1 line could be read, first: line 2"},
+		"cut archive":    {text: zipped(header + line("1", "COMPLETED", "2026-10-01T10:00:00", "60", "n1"))[:40], refused: "unexpected EOF"},
+		"no times":       {text: "JobID|User|State|JobName\n1|ada|COMPLETED|train\n2|ada|PENDING|train\n", want: "train: 1 run, 0 running, 1 waiting"},
+		"unknown start":  {text: header + line("1", "COMPLETED", "Unknown", "60", "n1") + line("2", "RUNNING", "Unknown", "60", "n1") + line("3", "PENDING", "Unknown", "0", "None assigned"), want: "train: 2 run, 1 running, 1 waiting"},
+		"never started":  {text: header + line("1", "CANCELLED by 7", "2026-10-01T10:00:00", "0", "None assigned") + line("2", "PENDING", "Unknown", "0", ""), want: "train: 0 run, 0 running, 1 waiting"},
+		"heterogeneous":  {text: header + line("9+0", "COMPLETED", "2026-10-01T10:00:00", "60", "n1") + line("9+1", "COMPLETED", "2026-10-01T10:00:00", "60", "n2"), want: "train+0: 1 run, 0 running, 0 waiting; train+1: 1 run, 0 running, 0 waiting"},
+		"array of 10000": {text: header + tasks.String(), want: "train: 10000 run, 0 running, 0 waiting"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.write("sacct.txt", c.text)
+			code, out, errs := w.run("analyze", "--json", "--sacct", "sacct.txt")
+			if c.refused != "" {
+				if code != run.CodeUsage || !strings.Contains(errs, c.refused) || strings.Count(errs, "\n") != 1 {
+					t.Fatalf("exit %d, %q, want %q", code, errs, c.refused)
+				}
+				return
+			}
+			var a struct {
+				Groups []struct {
+					Name                   string
+					Runs, Running, Waiting int
+				}
+			}
+			if err := json.Unmarshal([]byte(out), &a); err != nil || code != run.CodeDone {
+				t.Fatalf("exit %d, %v: %s", code, err, errs)
+			}
+			var got []string
+			for _, g := range a.Groups {
+				got = append(got, fmt.Sprintf("%s: %d run, %d running, %d waiting", g.Name, g.Runs, g.Running, g.Waiting))
+			}
+			if strings.Join(got, "; ") != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
 	}
 }

@@ -126,7 +126,7 @@ func TestClusterAudit(t *testing.T) {
 
 // TestClusterFidelity is the claim of the audit: of 20 jobs on four device types, the live mean completion time is
 // within 5 % of the simulation under each of six policies, and from the day of any policy the others are predicted
-// within 12 %: the starts of those days took other times. It takes some six minutes: TRAINOPT_FIDELITY=1.
+// so that the live mean is within 5 % of the 90 % interval of single simulated days. It takes some six minutes: TRAINOPT_FIDELITY=1.
 func TestClusterFidelity(t *testing.T) {
 	needPython(t)
 	if os.Getenv("TRAINOPT_FIDELITY") == "" {
@@ -166,9 +166,10 @@ func TestClusterFidelity(t *testing.T) {
 	for i, a := range audits {
 		for _, o := range a.Others {
 			k := slices.Index(policies, o.Policy)
-			off := float64(o.MeanJCTS.Value/audits[k].Live.MeanJCTS) - 1
-			t.Logf("from the day of %-22s %-22s %+.1f %%", policies[i], o.Policy, 100*off)
-			if math.Abs(off) > 0.12 {
+			live := audits[k].Live.MeanJCTS
+			off := float64(o.MeanJCTS.Value/live) - 1
+			t.Logf("from the day of %-22s %-22s %+.1f %%, single days %.1f to %.1f s, live %.1f s", policies[i], o.Policy, 100*off, float64(o.OneDay.Lo), float64(o.OneDay.Hi), float64(live))
+			if live < 0.95*o.OneDay.Lo || live > 1.05*o.OneDay.Hi {
 				t.Errorf("from the day of %s, %s is predicted %+.1f %% off", policies[i], o.Policy, 100*off)
 			}
 		}
@@ -281,6 +282,7 @@ func TestClusterReportRefuses(t *testing.T) {
 		"report --policies srt":      "nearest known is srtf",
 		"report --format xml":        "unknown",
 		"report --policies srtf,fif": "fif",
+		"report --policies gandiva":  "co-locates",
 	} {
 		code, out, errs := w.run(append([]string{"cluster"}, strings.Fields(args)...)...)
 		if code == run.CodeDone || !strings.Contains(errs, want) {

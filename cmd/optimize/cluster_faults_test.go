@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -145,6 +147,9 @@ for epoch in range(start + 1, total + 1):
 	if _, _, errs := w.run("cluster", "submit", "--train", "robust.py"); !strings.Contains(errs, "no space left") {
 		t.Errorf("submit on a full disk: %q", errs)
 	}
+	if n := len(w.clusterJobs()); n != len(epochs) {
+		t.Errorf("%d jobs after a failed submission, want %d", n, len(epochs))
+	}
 	if err := os.Remove(fill); err != nil {
 		t.Fatal(err)
 	}
@@ -166,5 +171,76 @@ for epoch in range(start + 1, total + 1):
 	}
 	if err != nil || torn > 0 || ends != len(epochs) {
 		t.Errorf("%d ends in the event log, %d torn lines, %v", ends, torn, err)
+	}
+}
+
+// TestClusterStateRemoved: a server whose state directory is removed exits with an error. The jobs of a new one are not mixed
+// up with those of before, and a submission that was killed before its request is admitted.
+func TestClusterStateRemoved(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needPython(t)
+	w := newWorld(t)
+	w.write("paced.py", lab.Paced)
+	server := w.served("--policy", "fifo", "--round", "2s", "--slots", "1")
+	w.run("cluster", "submit", "--train", "paced.py", "--epochs", "2", "--", "0.1")
+	w.awaitAll()
+	if err := os.RemoveAll(w.state()); err != nil {
+		t.Fatal(err)
+	}
+	var exit *exec.ExitError
+	if err := server.Wait(); !errors.As(err, &exit) || exit.ExitCode() != int(run.CodeOurs) {
+		t.Errorf("the server without its state directory: %v, want exit %d", err, run.CodeOurs)
+	}
+	w.run("cluster", "submit", "--train", "paced.py", "--epochs", "2", "--", "0.1")
+	spool, err := filepath.Glob(filepath.Join(w.state(), "cluster", "spool", "*.json"))
+	if err != nil || len(spool) != 1 || os.Remove(spool[0]) != nil {
+		t.Fatalf("requests %v, %v", spool, err)
+	}
+	w.served("--policy", "fifo", "--round", "2s", "--slots", "1")
+	if code, _, errs := w.run("cluster", "submit", "--train", "paced.py", "--epochs", "2", "--", "0.1"); code != run.CodeDone {
+		t.Fatalf("submit: exit %d\n%s", code, errs)
+	}
+	w.awaitAll()
+	if jobs := w.clusterJobs(); len(jobs) != 2 || jobs[1].State != cluster.Done || jobs[2].State != cluster.Done {
+		t.Errorf("jobs %+v, want two that are done", jobs)
+	}
+}
+
+// TestClusterDirectoryVanishes: a job whose working directory is removed before it starts fails with a reason, and the next one
+// runs. Names of any script are shown as they are.
+func TestClusterDirectoryVanishes(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needPython(t)
+	w := newWorld(t)
+	state := w.state()
+	home := w.dir
+	w.dir = filepath.Join(home, "gone")
+	if err := os.Mkdir(w.dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.write("обучение 訓練.py", lab.Paced)
+	submit := func() {
+		if code, _, errs := w.run("cluster", "submit", "--state-dir", state, "--train", "обучение 訓練.py", "--epochs", "2", "--", "0.1"); code != run.CodeDone {
+			t.Fatalf("submit: exit %d\n%s", code, errs)
+		}
+	}
+	submit()
+	if err := os.RemoveAll(w.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.dir = home
+	w.write("обучение 訓練.py", lab.Paced)
+	submit()
+	w.served("--policy", "fifo", "--round", "2s", "--slots", "1", "--state-dir", state)
+	w.awaitAll()
+	jobs := w.clusterJobs()
+	if j := jobs[1]; j.State != cluster.Failed || !strings.Contains(j.Reason, "gone") {
+		t.Errorf("the job without its directory: %s (%s)", j.State, j.Reason)
+	}
+	if j := jobs[2]; j.State != cluster.Done {
+		t.Errorf("the next job: %s (%s)", j.State, j.Reason)
+	}
+	if _, out, _ := w.run("cluster", "jobs"); strings.Count(out, "обучение 訓練") != 2 {
+		t.Errorf("jobs:\n%s", out)
 	}
 }

@@ -34,6 +34,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == runs.NodeArg {
 		os.Exit(remote.Node(os.Args[2:], []string{processEnv().Self[0], keeperArg}))
 	}
+	if len(os.Args) > 1 && os.Args[1] == remote.ProbeArg {
+		os.Exit(int(runs.Probe(processEnv(), os.Args[2:])))
+	}
 	if len(os.Args) > 1 && os.Args[1] == colocate.CyclesArg {
 		os.Exit(colocate.RunCycles(os.Args[2:]))
 	}

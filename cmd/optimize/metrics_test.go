@@ -71,7 +71,7 @@ func TestMetricsCommand(t *testing.T) {
 		t.Error("the server does not end on SIGTERM")
 	}
 	for want, args := range map[string][]string{"want a name that ends in .prom": {"--textfile", "o.txt"}, "--every requires --textfile": {"--every", "5s"},
-		"--textfile cannot be combined with --listen": {"--listen", "127.0.0.1:0", "--textfile", "o.prom"}, "--listen nowhere": {"--listen", "nowhere"},
+		"--textfile cannot be combined with --listen": {"--listen", "127.0.0.1:0", "--textfile", "o.prom"}, `port "nowhere": want a number`: {"--listen", "nowhere"},
 		"cannot be combined with --json": {"--json"}, "want 1s or more": {"--textfile", "o.prom", "--every", "1ms"}} {
 		if code, out, errs := w.run(append([]string{"metrics"}, args...)...); code != runpkg.CodeUsage || out != "" && args[0] != "--json" || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d: %s%s", args, code, out, errs)

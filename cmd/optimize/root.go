@@ -215,13 +215,22 @@ func addShellCommands(root *cobra.Command) {
 	}
 }
 
-// suggestCommand returns a hint at the command that was probably intended: the nearest name, or how to list the commands.
+// suggestCommand returns a hint at the command that was probably intended: the same name below another command, the
+// nearest name, or how to list the commands.
 func suggestCommand(cmd *cobra.Command, word string) string {
-	var known []string
+	var known, below []string
 	for _, sub := range cmd.Commands() {
 		if sub.IsAvailableCommand() {
 			known = append(known, sub.Name())
 		}
+		for _, c := range sub.Commands() {
+			if c.IsAvailableCommand() && c.Name() == word {
+				below = append(below, "`"+c.CommandPath()+"`")
+			}
+		}
+	}
+	if len(below) > 0 {
+		return "did you mean " + strings.Join(below, " or ") + "?"
 	}
 	if best := near(word, known); best != "" {
 		return fmt.Sprintf("nearest known is `%s %s`", cmd.CommandPath(), best)
@@ -259,8 +268,12 @@ func wrapArgs(cmd *cobra.Command) {
 			case len(args) > 0 && received >= wanted:
 				problem = fmt.Sprintf("unexpected argument %q", args[len(args)-1])
 			}
-			_, path, _ := strings.Cut(c.CommandPath(), " ")
-			return cli.Usagef("%s: %s: want %s; see `%s --help`", path, problem, argumentsOf(c), c.CommandPath())
+			path := c.CommandPath()
+			if called := c.CalledAs(); called != "" { // the name as typed, which may be an alias
+				path = strings.TrimSuffix(path, c.Name()) + called
+			}
+			_, short, _ := strings.Cut(path, " ")
+			return cli.Usagef("%s: %s: want %s; see `%s --help`", short, problem, argumentsOf(c), path)
 		}
 	}
 	for _, sub := range cmd.Commands() {
@@ -292,6 +305,10 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	}
 	if best := near(name, known); best != "" {
 		return fmt.Errorf("%w: nearest known is --%s", err, best)
+	}
+	longer := slices.DeleteFunc(known, func(k string) bool { return !slices.Contains(strings.Split(k, "-"), name) })
+	if slices.Sort(longer); len(longer) > 0 {
+		return fmt.Errorf("%w: nearest known are --%s", err, strings.Join(slices.Compact(longer), ", --"))
 	}
 	return fmt.Errorf("%w: `%s --help` lists them", err, cmd.CommandPath())
 }

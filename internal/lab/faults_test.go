@@ -353,9 +353,15 @@ func (w *world) finished(a *agent, units int) *journal.Record {
 func (w *world) lives() []engine.Life {
 	w.Helper()
 	var ids []string
-	for _, s := range w.record().Stretches {
+	rec := w.record()
+	for _, s := range rec.Stretches {
 		if s.ID != "" {
 			ids = append(ids, s.ID)
+		}
+	}
+	for _, p := range rec.SiteProbes {
+		if p.ID != "" {
+			ids = append(ids, p.ID)
 		}
 	}
 	var lives []engine.Life
@@ -386,14 +392,19 @@ func (w *world) account(ids []string) []engine.Life {
 func (w *world) bill() float64 {
 	w.Helper()
 	place := map[string]engine.Place{}
-	for _, s := range w.record().Stretches {
+	rec := w.record()
+	for _, s := range rec.Stretches {
 		place[s.ID] = s.Place
 	}
+	for _, p := range rec.SiteProbes {
+		place[p.ID] = engine.Place{Partition: p.Place.Partition}
+	}
 	weights := map[string][2]float64{"gpu": {0.1, 0.01}, "fast": {0.2, 0.02}, "cheap": {0.05, 0.005}, "urgent": {0.4, 0.04}}
+	gpus := map[string]float64{"a100": 3, "v100": 2, "k80": 1} // of partition gpu
 	total := 0.0
 	for _, l := range w.lives() {
 		p := weights[place[l.ID].Partition]
-		total += l.Elapsed.Hours() * (float64(l.CPUs)*p[0] + float64(l.Memory)*p[1])
+		total += l.Elapsed.Hours() * (float64(l.CPUs)*p[0] + float64(l.Memory)*p[1] + float64(l.GPUs)*gpus[l.GPUType])
 	}
 	return total
 }

@@ -1,8 +1,8 @@
-"""A training without a library: UNITS units of PACE seconds each. It saves after each unit, and on SIGUSR1 exits with 75.
+"""A training without a library: UNITS PACE [SPEEDS], units of PACE seconds each. It saves after each unit, and on SIGUSR1 exits with 75.
 
 Each unit is one line "WRITER UNIT TIME" in the journal beside the script, by which a test detects two writers and lost
 units. WRITER identifies the process, TIME is in seconds since 1970. With WORLD_SIZE 2, the process of RANK 1 takes part in
-each unit.
+each unit. SPEEDS, such as n0=4,n1=2, are those of nodes; that of any other node is 1.
 """
 import json
 import os
@@ -12,6 +12,8 @@ import sys
 import time
 
 units, pace = int(sys.argv[1]), float(sys.argv[2])
+speeds = dict(s.split("=") for s in sys.argv[3].split(",")) if len(sys.argv) > 3 else {}
+pace /= float(speeds.get(os.environ.get("SLURMD_NODENAME"), 1))
 home = os.path.dirname(os.path.abspath(__file__))
 asked = []
 signal.signal(signal.SIGUSR1, lambda *_: asked.append(1))

@@ -2,8 +2,12 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -143,4 +147,48 @@ func TestCommandsAreStopped(t *testing.T) {
 	if _, err := r.execute(t.Context(), command{args: []string{"1000"}}, t.TempDir(), t.TempDir()); err == nil || !strings.Contains(err.Error(), "stopped after 50ms") {
 		t.Errorf("a command that takes too long: %v", err)
 	}
+}
+
+// documented matches a command line of optimize in a fenced block or in inline code.
+var documented = regexp.MustCompile("(?m)(?:^[ \\t$]*|`)optimize ((?:\"[^\"\n]*\"|[^\"`\n])+)")
+
+// documentedCommands returns the command lines in README.md and docs, each with one of the files that contain it.
+func documentedCommands(root string) (map[string]string, error) {
+	paths, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for _, path := range append(paths, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("read documented commands: %w", err)
+		}
+		for _, m := range documented.FindAllStringSubmatch(string(text), -1) {
+			line := words(m[1])
+			if end := slices.IndexFunc(line, func(w string) bool { return w == "#" || w == "|" || w == ">" }); end >= 0 {
+				line = line[:end]
+			}
+			out[strings.Join(line, " ")] = filepath.Base(path)
+		}
+	}
+	return out, nil
+}
+
+// unlisted returns the documented command lines that the catalogue neither runs nor skips.
+func (c *catalogue) unlisted(documented map[string]string) []string {
+	known := map[string]bool{}
+	for _, s := range c.scenes {
+		for _, cmd := range s.commands {
+			known[strings.Join(cmd.args, " ")] = true
+		}
+	}
+	var out []string
+	for line, file := range documented {
+		if _, skipped := c.skipped[line]; !skipped && !known[line] {
+			out = append(out, fmt.Sprintf("%s: optimize %s", file, line))
+		}
+	}
+	slices.Sort(out)
+	return out
 }

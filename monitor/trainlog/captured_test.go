@@ -120,6 +120,9 @@ func TestStdoutBars(t *testing.T) {
 			[]string{"step=20 total_steps=20 train_loss=1", "step=30 train_loss=0.5"}},
 		"epoch line and bars": {"Epoch 1/4\n50%|# | 10/20 [00:00<00:00]\r100%|# | 20/20 [00:00<00:00]\rEpoch 2/4\n50%|# | 10/20 [00:00<00:00]\r",
 			[]string{"total_epochs=4", "epoch=0.5 total_epochs=4", "epoch=1 total_epochs=4", "epoch=1.5 total_epochs=4"}},
+		"nested in a bar of epochs": {"100%|####| 800/800 [00:02<00:00]\nEpochs: 0%| | 0/2 [00:00<?, ?it/s]\ntrain 0: 50%|# | 10/20 [00:00<00:00]\rtrain 0: 100%|# | 20/20 [00:00<00:00]\rval: 50%|# | 5/10 [00:00<00:00]\r" +
+			"Epochs: 50%|# | 1/2 [00:01<00:01]\ntrain 1: 50%|# | 10/20 [00:00<00:00]\rEpochs: 50%|# | 1/2 [00:01<00:01]\rtrain 1: 75%|# | 15/20 [00:00<00:00]\rEpochs: 100%|##| 2/2 [00:02<00:00]\n50%|# | 5/10 [00:01<00:01]\r",
+			[]string{"total_epochs=2", "epoch=0.5 total_epochs=2", "epoch=1 total_epochs=2", "epoch=1.5 total_epochs=2", "epoch=1 total_epochs=2", "epoch=1.75 total_epochs=2", "epoch=2 total_epochs=2"}},
 		"zero-based to the end": {"Epoch 0/2 loss 1\nEpoch 1/2 loss 1\nEpoch 2/2 loss 1\n",
 			[]string{"epoch=1 total_epochs=2 train_loss=1", "epoch=2 total_epochs=2 train_loss=1", "epoch=3 total_epochs=3 train_loss=1"}},
 		"zero after a setting": {"Epoch 12 is the last\nEpoch 0: loss 1\n", []string{"epoch=11", "epoch=1 train_loss=1"}},

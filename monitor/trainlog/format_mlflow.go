@@ -29,6 +29,12 @@ func isMLflowRun(dir string) bool {
 	return err == nil && info.IsDir() && isFile(filepath.Join(dir, "meta.yaml"))
 }
 
+// isDeleted reports whether a run was deleted: MLflow keeps its files until they are collected.
+func isDeleted(dir string) bool {
+	meta, err := regular.ReadFile(filepath.Join(dir, "meta.yaml"), 1<<20)
+	return err == nil && slices.Contains(strings.Split(string(meta), "\n"), "lifecycle_stage: deleted")
+}
+
 const maxMetricsBytes = 256 << 20 // of all metric files of a run
 
 // mlflowPoint is one value of a metric.

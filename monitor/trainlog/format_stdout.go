@@ -164,6 +164,7 @@ func (p *progressParser) count(i int, text []byte, f *linePosition, r *Row) (cou
 	before, after := p.toks[:i], p.toks[i+1:]
 	if t.bar && epochWord(before) && math.IsNaN(f.epoch) { // "Epochs: 45%|####  | 9/20"
 		f.epoch, f.epochs, f.epochIsComplete = t.number, t.of, true
+		p.completed(t.number, t.of)
 		return true, false
 	}
 	if !math.IsNaN(f.step) {
@@ -308,6 +309,18 @@ func (p *progressParser) position(f *linePosition, line lineText, r *Row) {
 	case !math.IsNaN(f.epoch):
 		setPositive(r, Epoch, p.epoch-1+p.part)
 	}
+}
+
+// completed sets the current epoch from a bar that counts complete epochs, so that bars nested in it count within one.
+func (p *progressParser) completed(epochs, of float64) {
+	epoch := math.Min(math.Floor(epochs)+1, of)
+	if epoch != p.epoch {
+		p.part = 0
+	}
+	if epochs >= of {
+		p.part = 1
+	}
+	p.epoch, p.total = epoch, of
 }
 
 // beginEpoch sets the current epoch and the number of epochs. An epoch 0 means that the job counts from 0.

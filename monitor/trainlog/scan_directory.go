@@ -184,7 +184,7 @@ func hidden(name string) bool {
 }
 
 // RunsIn returns the runs in the store of an experiment tracker, sorted by path: a file store of MLflow (mlruns) or one of
-// its experiments, the directory wandb. For any other path it returns the path itself.
+// its experiments, the directory wandb. Deleted runs are left out. For any other path it returns the path itself.
 func RunsIn(path string) []string {
 	if info, err := os.Stat(path); err != nil || !info.IsDir() || isMLflowRun(path) || wandbFile(path) != "" {
 		return []string{path}
@@ -197,7 +197,7 @@ func RunsIn(path string) []string {
 			if strings.HasPrefix(name, ".") || name == "latest-run" { // a link to one of the others
 				continue
 			}
-			if isMLflowRun(dir) || pattern == "*" && wandbFile(dir) != "" {
+			if isMLflowRun(dir) && !isDeleted(dir) || pattern == "*" && wandbFile(dir) != "" {
 				out = append(out, dir)
 			}
 		}

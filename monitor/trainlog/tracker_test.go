@@ -182,6 +182,10 @@ func TestMLflow(t *testing.T) {
 	if want := [][]float64{{1, 3, 0.5, 0.7, 1.1, 40}, {2, 3, 0.25, -1, 2, 40}, {3, 3, 0.125, 0.9, 3.1, 60}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("rows %v, want %v", got, want)
 	}
+	gone := filepath.Join(store, "1", "cccc")
+	if err := errors.Join(os.MkdirAll(filepath.Join(gone, "metrics"), 0o755), os.WriteFile(filepath.Join(gone, "meta.yaml"), []byte("lifecycle_stage: deleted\nname: x\n"), 0o644)); err != nil {
+		t.Fatal(err)
+	}
 	if runs := RunsIn(store); !slices.Equal(runs, []string{run, filepath.Join(store, "1", "bbbb")}) {
 		t.Errorf("runs: %v", runs)
 	}

@@ -102,8 +102,8 @@ func TestSelect(t *testing.T) {
 		"first of equals":   {[][]float64{{1, 1}, {1, 1}}, []float64{1, 1}, Normalisation{}, 0},
 		"a degenerate axis": {[][]float64{{1, 5, 2}, {2, 5, 0}}, []float64{1, 8, 0}, Normalisation{}, 1},
 		"finite only":       {[][]float64{{math.Inf(1), 0}, {1, 1}, {math.NaN(), 9}}, []float64{1, 0}, Normalisation{}, 1},
-		// 1 % more expensive but a third faster: with ranges alone both ends tie, and the first would be selected.
-		"least range": {[][]float64{{-60, -100}, {-40, -101}}, []float64{1, 1}, Normalisation{LeastRange: 0.25}, 1},
+		// 1 % more expensive but a third faster: with ranges both ends tie, and the first would be selected.
+		"relative": {[][]float64{{-60, -100}, {-40, -101}}, []float64{1, 1}, Normalisation{Relative: true}, 1},
 	}
 	for name, c := range cases {
 		got, err := Select(c.points, c.preference, c.by)

@@ -15,9 +15,8 @@ type Normalisation struct {
 	// Ideal and Nadir are the values of each objective with score 1 and score 0; nil: the best and the worst on the
 	// front. Points need not reach them.
 	Ideal, Nadir []float64
-	// LeastRange is the minimum step of an objective, relative to the magnitude of its ideal: if all points are
-	// within a few percent of each other, the objective has little influence. 0: no minimum.
-	LeastRange float64
+	// Relative makes the magnitude of its ideal the step of each objective; Nadir has then no influence.
+	Relative bool
 }
 
 // Choice is the point that a preference selects.
@@ -146,7 +145,9 @@ func (by Normalisation) scale(points [][]float64, front []int) (scale, error) {
 	}
 	sc := scale{ideal: ideal, step: make([]float64, m)}
 	for k := range m {
-		sc.step[k] = math.Max(ideal[k]-nadir[k], by.LeastRange*math.Abs(ideal[k]))
+		if sc.step[k] = ideal[k] - nadir[k]; by.Relative {
+			sc.step[k] = math.Abs(ideal[k])
+		}
 	}
 	return sc, nil
 }

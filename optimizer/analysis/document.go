@@ -19,7 +19,7 @@ func (r *Report) document(curves int) page.Document {
 		d.Sections = []page.Section{
 			{ID: "money-and-time", Title: "Time and money", Blocks: []page.Block{
 				{Pictures: []chart.Picture{r.moneyBars(), r.timeBars()}}, {Table: r.moneyTable()}, {Notes: r.Totals.prices()}}},
-			{ID: "use", Title: "Use of what was given", Blocks: []page.Block{{Table: r.useTable()}}},
+			{ID: "use", Title: "Utilization of allocated resources", Blocks: []page.Block{{Table: r.useTable()}}},
 		}
 	}
 	for i := range r.Models {

@@ -140,7 +140,7 @@ func choose(points [][]float64, preference plan.Preference) (at int, trades []pa
 		amounts[i], all[i] = [3]float64{-p[0], -p[1], -p[2]}, i
 	}
 	at = max(0, plan.Select(amounts, all, preference))
-	trades, err = pareto.Trades(points, at, []float64{preference.Time, preference.Cost, preference.Resource}, pareto.Normalisation{LeastRange: plan.MinObjectiveRange})
+	trades, err = pareto.Trades(points, at, []float64{preference.Time, preference.Cost, preference.Resource}, pareto.Normalisation{Relative: true})
 	return at, trades, err
 }
 

@@ -76,7 +76,7 @@ func TestLongFront(t *testing.T) {
 	for i := range 40 {
 		set.Points = append(set.Points, namedPoint(fmt.Sprintf("p%02d", i), at(float64(100+i), 1000/float64(1+i), 1)))
 	}
-	f, err := ChooseFront(set, plan.Preference{Time: .1, Cost: .9})
+	f, err := ChooseFront(set, plan.Preference{Time: .9, Cost: .1})
 	if err != nil || f.Chosen < 1 {
 		t.Fatal(err, f.Chosen)
 	}

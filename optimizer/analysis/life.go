@@ -58,7 +58,7 @@ func newLife(j *slurm.Job) life {
 	} else if mem, ok := j.ReqTRES["mem"]; ok && mem > 0 {
 		l.nodeGiB = mem / max(1, j.ReqTRES["node"])
 	}
-	if s := j.CPUSecs(); s != nil && j.Ended() {
+	if s := j.CPUSecs(); s != nil && j.Over() {
 		l.cpuSecs = *s
 	}
 	l.peakGiB, l.tasksPerNode = nodePeak(j)

@@ -91,8 +91,8 @@ type jobAllocation struct {
 	tasks     int         // of its largest step
 }
 
-// jobGroup contains the jobs of one user with one name. Tasks of an array are jobs of their own, and the steps of a job are
-// joined. A run is one life of a job, from a start to its end.
+// jobGroup contains the jobs of one user with one name. Tasks of an array and components of a heterogeneous job, whose
+// name they follow as in train+1, are jobs of their own, and the steps of a job are joined. A run is one life of a job, from a start to its end.
 type jobGroup struct {
 	User    string `json:"user"`
 	Name    string `json:"name"`
@@ -130,8 +130,8 @@ type priceUse struct {
 	Runs    int  `json:"runs"`
 }
 
-// SizingReport is the evaluation of an accounting.
-type SizingReport struct {
+// sizingReport is the evaluation of an accounting.
+type sizingReport struct {
 	Schema int         `json:"schema"`
 	From   *time.Time  `json:"from"` // first start
 	To     *time.Time  `json:"to"`   // last end
@@ -143,8 +143,8 @@ type SizingReport struct {
 
 // NewSizing evaluates lives of jobs in the order of the accounting. A life that is listed again, as in overlapping files,
 // replaces its earlier state. The cost is O(n log n) in the number of lives and steps.
-func NewSizing(jobs []slurm.Job, o SizingOptions) *SizingReport {
-	r := &SizingReport{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
+func NewSizing(jobs []slurm.Job, o SizingOptions) *sizingReport {
+	r := &sizingReport{Schema: schema, Groups: []*jobGroup{}, Prices: []priceUse{}, Notes: []string{}}
 	jobs, repeated := distinct(jobs)
 	type key struct{ user, name string }
 	groups := map[key]*jobGroup{}
@@ -155,7 +155,7 @@ func NewSizing(jobs []slurm.Job, o SizingOptions) *SizingReport {
 		if o.User != "" && j.User != o.User {
 			continue
 		}
-		k := key{chart.Clean(j.User), chart.Clean(j.Name)}
+		k := key{chart.Clean(j.User), chart.Clean(j.Name + j.Component())}
 		if groups[k] == nil {
 			groups[k] = &jobGroup{User: k.user, Name: k.name}
 			r.Groups = append(r.Groups, groups[k])
@@ -214,7 +214,7 @@ func distinct(jobs []slurm.Job) (out []slurm.Job, repeated int) {
 }
 
 // span extends the time that the report covers.
-func (r *SizingReport) span(j *slurm.Job) {
+func (r *sizingReport) span(j *slurm.Job) {
 	if !j.Start.IsZero() && (r.From == nil || j.Start.Before(*r.From)) {
 		r.From = &j.Start
 	}
@@ -237,15 +237,15 @@ func (g *jobGroup) evaluate() {
 	var latest *life
 	for i := range g.lives {
 		l := &g.lives[i]
-		if l.job.Start.IsZero() {
-			if !l.job.Ended() {
+		if !l.job.Ran() {
+			if !l.job.Over() {
 				g.Waiting++
 			}
 			continue
 		}
 		jobs[cmp.Or(l.job.RawID, l.job.ID)] = true
 		g.Runs++
-		if l.job.Ended() {
+		if l.job.Over() {
 			g.States[l.job.State]++
 		} else {
 			g.Running++
@@ -330,7 +330,7 @@ func (s *sum) value() page.Number {
 }
 
 // remark adds notes on omissions and assumptions.
-func (r *SizingReport) remark(repeated int, o SizingOptions) {
+func (r *sizingReport) remark(repeated int, o SizingOptions) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
 		note("%s of the accounting could not be read, first: %s", chart.Plural(o.Bad, "line"), chart.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))
@@ -341,7 +341,7 @@ func (r *SizingReport) remark(repeated int, o SizingOptions) {
 	var noMemory, noGPU, emptyGPU, several int
 	for i := range r.Total.lives {
 		l := &r.Total.lives[i]
-		if l.job.Start.IsZero() || !l.job.Ended() {
+		if !l.job.Ran() || !l.job.Over() {
 			continue
 		}
 		if !known(l.peakGiB) {

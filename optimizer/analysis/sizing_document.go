@@ -15,21 +15,21 @@ import (
 )
 
 // sizingFormats is the registry of output formats, one line each.
-var sizingFormats = page.Formats[*SizingReport]{
-	"text":     page.TextOf((*SizingReport).document),
-	"markdown": page.MarkdownOf((*SizingReport).document),
-	"html":     page.HTMLOf((*SizingReport).document),
-	"json":     page.JSONOf(func(r *SizingReport) *SizingReport { return r }),
-	"csv":      page.CSVOf((*SizingReport).lines),
+var sizingFormats = page.Formats[*sizingReport]{
+	"text":     page.TextOf((*sizingReport).document),
+	"markdown": page.MarkdownOf((*sizingReport).document),
+	"html":     page.HTMLOf((*sizingReport).document),
+	"json":     page.JSONOf(func(r *sizingReport) *sizingReport { return r }),
+	"csv":      page.CSVOf((*sizingReport).lines),
 }
 
 // RenderSizing writes a report as text, markdown, html, json or csv. The output depends on the report alone.
-func RenderSizing(w io.Writer, r *SizingReport, format string) error {
+func RenderSizing(w io.Writer, r *sizingReport, format string) error {
 	return sizingFormats.Write(w, "use of batch jobs", r, format)
 }
 
 // document converts a report to a document.
-func (r *SizingReport) document() page.Document {
+func (r *sizingReport) document() page.Document {
 	t := r.Total
 	d := page.Document{Title: fmt.Sprintf("Batch jobs: requested and used, %s in %s", chart.Plural(t.Jobs, "job"), chart.Plural(len(r.Groups), "group")),
 		Footer: "All figures are from the accounting of Slurm. What it does not record is “no data”. Memory is sampled, by default every 30 s."}
@@ -51,7 +51,7 @@ func (r *SizingReport) document() page.Document {
 }
 
 // tiles returns the headline figures with the number of runs behind each.
-func (r *SizingReport) tiles() []page.Tile {
+func (r *sizingReport) tiles() []page.Tile {
 	t := r.Total
 	tile := func(label, value string, of int) page.Tile {
 		light := page.Dark
@@ -117,7 +117,7 @@ func both(a, b, between string) string {
 }
 
 // useTable compares requests and use.
-func (r *SizingReport) useTable() *page.Table {
+func (r *sizingReport) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / allocated", "memory used / allocated", "GPUs", "GPU use")...), Named: true}
 	for _, x := range r.Groups {
 		q := x.Request
@@ -140,7 +140,7 @@ func (r *SizingReport) useTable() *page.Table {
 }
 
 // costTable returns the hours, the cost and its unused parts.
-func (r *SizingReport) costTable() *page.Table {
+func (r *sizingReport) costTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job"), page.Right("CPU hours", "GPU hours", "cost", "unused CPUs", "unused memory", "unused GPUs", "failed", "timed out")...), Named: true}
 	row := func(name string, x *jobGroup) {
 		none := func(v page.Number) string { // "–" if no run failed
@@ -166,7 +166,7 @@ func (r *SizingReport) costTable() *page.Table {
 }
 
 // prices describes the prices and the number of runs at each.
-func (r *SizingReport) prices() []string {
+func (r *sizingReport) prices() []string {
 	var out []string
 	defaults := false
 	for _, p := range r.Prices {
@@ -189,7 +189,7 @@ func (r *SizingReport) prices() []string {
 }
 
 // adviceSection returns the recommended requests of each group.
-func (r *SizingReport) adviceSection() page.Section {
+func (r *sizingReport) adviceSection() page.Section {
 	s := page.Section{ID: "requests", Title: "Recommended requests",
 		Intro: fmt.Sprintf("From at least %d completed runs. Sufficient for those runs; a larger input may require more.", minRuns)}
 	few := 0
@@ -215,7 +215,7 @@ func (r *SizingReport) adviceSection() page.Section {
 
 // lines returns the names of the columns and one row per group. Unknown cells are empty. Readers of the CSV rely on
 // names and order: append only.
-func (r *SizingReport) lines() [][]string {
+func (r *sizingReport) lines() [][]string {
 	head := []string{"user", "name", "jobs", "runs", "running", "waiting", "completed", "failed", "timed_out", "out_of_memory", "nodes", "cpus", "gpus", "gpu_type",
 		"memory_gib_per_node", "limit_s", "elapsed_s_median", "elapsed_s_max", "wait_s_median", "cpu_efficiency", "cpus_used_median", "peak_memory_gib_per_node",
 		"memory_efficiency_median", "gpu_utilization", "peak_gpu_memory_gib", "cpu_hours", "gpu_hours", "gib_hours", "cost_usd", "unused_cpu_usd", "unused_memory_usd",

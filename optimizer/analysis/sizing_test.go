@@ -34,7 +34,7 @@ func example(t testing.TB) []slurm.Job {
 	return jobs
 }
 
-func rendered(t testing.TB, r *SizingReport, format string) string {
+func rendered(t testing.TB, r *sizingReport, format string) string {
 	t.Helper()
 	var b bytes.Buffer
 	if err := RenderSizing(&b, r, format); err != nil {

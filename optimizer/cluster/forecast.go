@@ -115,6 +115,63 @@ func draw(ctx context.Context, sim Simulation, waiting, unmeasured map[int]bool,
 	return first, err
 }
 
+// prediction is the first one of the start for which a job waits, in Unix seconds: 5, 50 and 95 % quantiles as simulated and
+// as corrected by experience, and when it was made.
+type prediction struct {
+	at, shown [3]float64
+	made      float64
+}
+
+// experience is what earlier predictions under the present policy were off by, relative to the predicted wait: simulations
+// contain neither jobs that are submitted later nor what servers and machines delay. It widens intervals that contained too
+// few starts, and narrows those that contained too many (conformalized quantile regression; Romano, Patterson and Candès
+// 2019, with a correction for each side).
+type experience struct{ before, late, after []float64 } // of the 5 % quantile, the median and the 95 % quantile, latest last
+
+const (
+	keptExperience  = 60
+	leastExperience = 2  // predictions from which intervals are widened
+	fullExperience  = 20 // and from which they may be narrowed
+)
+
+// wait returns the predicted seconds of waiting.
+func (p *prediction) wait() float64 { return max(p.at[1]-p.made, 1) }
+
+// saw takes a start that was predicted. A job that waits on, longer than predicted, has at least the error of now.
+func (x *experience) saw(p prediction, start float64) {
+	for i, list := range []*[]float64{&x.before, &x.late, &x.after} {
+		*list = append(*list, (start-p.at[i])/p.wait())
+		*list = (*list)[max(0, len(*list)-keptExperience):]
+	}
+}
+
+// correct returns a prediction with the median and the interval that experience suggests. waiting are the predictions of the
+// jobs that still wait.
+func (x *experience) correct(p prediction, waiting []prediction) [3]float64 {
+	y := experience{slices.Clone(x.before), slices.Clone(x.late), slices.Clone(x.after)}
+	for _, o := range waiting {
+		if p.made > o.at[1] {
+			y.saw(o, p.made)
+		}
+	}
+	n := len(y.late)
+	if n < leastExperience {
+		return p.at
+	}
+	slices.Sort(y.before)
+	slices.Sort(y.late)
+	slices.Sort(y.after)
+	rank := min(int(math.Ceil(0.95*float64(n+1))), n)
+	lower, upper := y.before[n-rank], y.after[rank-1]
+	if n < fullExperience {
+		lower, upper = min(lower, 0), max(upper, 0)
+	}
+	at := [3]float64{p.at[0] + lower*p.wait(), p.at[1] + stat.Median(y.late)*p.wait(), p.at[2] + upper*p.wait()}
+	at[1] = max(at[1], p.made)
+	at[0], at[2] = max(min(at[0], at[1]), p.made), max(at[1], at[2])
+	return at
+}
+
 // predictStarts begins a forecast in the background, if one is due.
 func (s *server) predictStarts() {
 	now := s.now()
@@ -135,22 +192,14 @@ func (s *server) predictStarts() {
 	if err != nil {
 		return
 	}
-	unmeasured, spreads := map[int]bool{}, map[int][]float64{}
-	for i := range sim.Jobs {
-		t := &sim.Jobs[i]
-		j := s.rates.jobs[t.Job.ID]
-		unmeasured[t.Job.ID] = !j.known()
-		sd, optimism := s.rates.spread(j)
-		rate := t.Rate
-		spreads[t.Job.ID], t.Rate = sd, func(device, gpus int) float64 { return rate(device, gpus) / optimism[device] }
-	}
+	unmeasured, spread := s.rates.uncertain(&sim)
 	policy, seed := s.scheduler.Policy, uint64(now)
 	s.predicting = true
 	go func() {
 		began := time.Now()
 		ctx, cancel := context.WithTimeout(context.Background(), forecastBudget)
 		defer cancel()
-		starts, err := forecast(ctx, sim, unmeasured, func(job, device int) float64 { return spreads[job][device] }, rand.New(rand.NewPCG(seed, 1)))
+		starts, err := forecast(ctx, sim, unmeasured, spread, rand.New(rand.NewPCG(seed, 1)))
 		if err != nil {
 			starts = nil
 		}
@@ -180,18 +229,43 @@ func (s *server) takeStarts(starts map[int][3]float64) {
 		return
 	}
 	f := Forecast{Schema: schema, At: time.Now().UTC(), Policy: s.scheduler.Policy, Starts: map[int][3]time.Time{}}
-	for id, at := range starts {
+	skew, now := s.clock.skew(), s.now()
+	var waiting []prediction
+	for _, l := range s.sortedJobs() {
+		if l.State == Waiting && l.expected != nil {
+			waiting = append(waiting, *l.expected)
+		}
+	}
+	for id, simulated := range starts {
 		l := s.jobs[id]
 		if l == nil || l.State != Waiting {
 			continue
 		}
-		f.Starts[id] = [3]time.Time{fromUnix(at[0]), fromUnix(at[1]), fromUnix(at[2])}
+		p := prediction{at: simulated, made: now}
+		p.shown = s.experience.correct(p, waiting)
+		at := p.shown
+		f.Starts[id] = [3]time.Time{fromUnix(at[0] + skew), fromUnix(at[1] + skew), fromUnix(at[2] + skew)}
 		if l.expected == nil {
-			l.expected = &at
+			l.expected = &p
 		}
 	}
 	s.starts = f.Starts
 	_ = writeJSON(dirOf(s.StateDir, "starts.json"), f) // the next one replaces it
+}
+
+// uncertain replaces the rates of a simulation, which are as decisions need them, by those that are expected, and returns
+// the jobs whose rate or amount of work is unknown and the standard deviations of the logarithms of the rates.
+func (l *learner) uncertain(sim *Simulation) (unmeasured map[int]bool, spread func(job, device int) float64) {
+	unmeasured, spreads := map[int]bool{}, map[int][]float64{}
+	for i := range sim.Jobs {
+		t := &sim.Jobs[i]
+		j := l.jobs[t.Job.ID]
+		unmeasured[t.Job.ID] = !j.known()
+		sd, optimism := l.spread(j)
+		rate := t.Rate
+		spreads[t.Job.ID], t.Rate = sd, func(device, gpus int) float64 { return rate(device, gpus) / optimism[device] }
+	}
+	return unmeasured, func(job, device int) float64 { return spreads[job][device] }
 }
 
 // known reports whether the rate and the amount of work of a job are known, from itself or from one of the same command.

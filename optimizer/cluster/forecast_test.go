@@ -2,8 +2,15 @@ package cluster
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
+
+	"trainopt/internal/stat"
 )
 
 // TestForecast predicts the starts of four waiting jobs: two follow the running ones, the last two follow those.
@@ -50,4 +57,132 @@ func TestForecast(t *testing.T) {
 	if _, err := forecast(t.Context(), broken, nil, spread(0), rand.New(rand.NewPCG(1, 2))); err == nil {
 		t.Error("an unknown policy has a forecast")
 	}
+}
+
+var days = flag.Int("days", 3, "simulated days of TestForecastCoverage under each policy")
+
+// TestForecastCoverage simulates days of jobs that arrive at random on four device types, with rates and starts that differ
+// between lives, and predicts every start of a waiting job when it begins to wait, as a server does: 85 to 95 % of the
+// starts should be in their 90 % intervals. Of a few days, the bounds are wider: go test -run Coverage -days 40 -v.
+func TestForecastCoverage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates days")
+	}
+	least, most := 0.75, 1.0
+	if *days >= 20 {
+		least, most = 0.82, 0.97
+	}
+	for _, policy := range []string{"fifo_perf", "srtf", "max_min_fairness_perf", "tiresias", "themis"} {
+		t.Run(policy, func(t *testing.T) {
+			t.Parallel()
+			var s coverage
+			for day := range *days {
+				s.day(t, policy, uint64(day))
+			}
+			share := float64(s.within) / float64(s.n)
+			t.Logf("%d starts predicted, %d not; %.1f %% in their intervals, %.1f %% before, %.1f %% after; median error %.1f s, median wait %.1f s, median width %.1f s",
+				s.n, s.without, 100*share, 100*float64(s.early)/float64(s.n), 100*(1-share-float64(s.early)/float64(s.n)), stat.Median(s.errs), stat.Median(s.waits), stat.Median(s.widths))
+			if s.n < 10**days || share < least || share > most {
+				t.Errorf("%.1f %% of %d starts in their intervals", 100*share, s.n)
+			}
+		})
+	}
+}
+
+// coverage compares predicted starts with starts.
+type coverage struct {
+	n, within, early, without int
+	errs, waits, widths       []float64
+}
+
+// day simulates a day.
+func (c *coverage) day(t *testing.T, policy string, seed uint64) {
+	r := rand.New(rand.NewPCG(seed, 3))
+	const jobs, from = 40, 1e9
+	sim := Simulation{Round: 20, From: from, Policies: []Span{{from, policy}}, Devices: []Device{
+		{Name: "a100", Count: 1, PerServer: 1, Speed: 1}, {Name: "k80", Count: 2, PerServer: 2, Speed: 0.2},
+		{Name: "p100", Count: 1, PerServer: 1, Speed: 0.33}, {Name: "v100", Count: 1, PerServer: 1, Speed: 0.5}}}
+	paces := [][]float64{{0.1, 0.5, 0.3, 0.2}, {0.2, 0.4, 0.3, 0.25}} // seconds of an epoch
+	at := 0.0
+	for id := 1; id <= jobs; id++ {
+		pace := paces[id%2]
+		steps := math.Round(100 + 320*r.Float64())
+		x := Trial{Job: Job{ID: id, Name: "job", Total: steps}, Spec: Spec{Submitted: fromUnix(from + at), Min: 1, Max: 1}, Steps: steps, First: 1.5, Again: 1.5, Save: 0.8, Measured: 1,
+			Rate: func(device, _ int) float64 { return math.Exp(lifeSpread*r.NormFloat64()) / pace[device] }}
+		for range 30 {
+			nan := math.NaN()
+			x.Lives = append(x.Lives, LifeCosts{1.5 * math.Exp(0.3*r.NormFloat64()), nan, nan, 0.8 * math.Exp(0.3*r.NormFloat64()), nan})
+		}
+		x.Spec.Config.Train = fmt.Sprint("train", id%2)
+		sim.Jobs = append(sim.Jobs, x)
+		at += 14 * r.ExpFloat64()
+	}
+	var x experience
+	expected, since := map[int]prediction{}, map[int]float64{}
+	sim.Log = func(e Event) {
+		switch e.Kind {
+		case EventStart:
+			if f, ok := expected[e.Job]; ok {
+				p := f.shown
+				x.saw(f, e.Time)
+				c.n++
+				c.errs, c.waits, c.widths = append(c.errs, math.Abs(e.Time-p[1])), append(c.waits, e.Time-since[e.Job]), append(c.widths, p[2]-p[0])
+				if e.Time < p[0]-1 {
+					c.early++
+				} else if e.Time <= p[2]+1 { // the precision of displayed times
+					c.within++
+				}
+			} else if since[e.Job] > 0 && e.Time > since[e.Job]+shortestPause {
+				c.without++
+			}
+			delete(expected, e.Job)
+			delete(since, e.Job)
+		case EventLeft:
+			since[e.Job] = 0
+		}
+	}
+	w, err := sim.open()
+	for err == nil && !w.over() {
+		if err = w.event(); err == nil {
+			err = predict(w, r, &x, expected, since)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// predict adds predictions of the starts of jobs that have none.
+func predict(w *virtualCluster, r *rand.Rand, x *experience, expected map[int]prediction, since map[int]float64) error {
+	var jobs []*Job
+	var specs []*Spec
+	due := false
+	for _, m := range w.s.active {
+		t := w.jobs[m.ID]
+		jobs, specs = append(jobs, t.job), append(specs, &t.Spec)
+		if _, known := expected[m.ID]; !known && m.State == Waiting {
+			if since[m.ID] == 0 {
+				since[m.ID] = w.now
+			}
+			due = due || w.now >= since[m.ID]+shortestPause
+		}
+	}
+	if !due {
+		return nil
+	}
+	sim, err := future(w.now, w.s, w.learner, w.Devices, jobs, specs)
+	if err != nil {
+		return err
+	}
+	unmeasured, spread := w.learner.uncertain(&sim)
+	starts, err := forecast(context.Background(), sim, unmeasured, spread, r)
+	waiting := slices.Collect(maps.Values(expected))
+	for id, at := range starts {
+		if _, known := expected[id]; !known && since[id] > 0 {
+			p := prediction{at: at, made: w.now}
+			p.shown = x.correct(p, waiting)
+			expected[id] = p
+		}
+	}
+	return err
 }

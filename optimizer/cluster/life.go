@@ -86,12 +86,12 @@ func (f life) run(agent run.Agent, cfg run.Config, interrupts <-chan os.Signal) 
 	return agent.Resume(context.Background(), dir, change, interrupts)
 }
 
-// leaseEnd returns the end of a new lease; nil for a job that may not be interrupted, or of which that is not known.
+// leaseEnd returns the end of a new lease by the wall clock, as the processes of the job read it; nil for a job that may not be interrupted, or of which that is not known.
 func (s *server) leaseEnd(l *live) *float64 {
 	if l.Keeps == nil || !*l.Keeps {
 		return nil
 	}
-	until := s.now() + s.Round.Seconds()
+	until := unix(s.clock.Now()) + s.Round.Seconds()
 	return &until
 }
 
@@ -119,7 +119,7 @@ func (s *server) renew() {
 		if end == nil && l.lease.Until == nil {
 			continue
 		}
-		if end == nil || l.lease.Until == nil || *l.lease.Until < s.now()+s.Round.Seconds()/2 {
+		if end == nil || l.lease.Until == nil || s.clock.renewable(*l.lease.Until, s.Round.Seconds()) {
 			s.writeLease(l, end)
 		}
 	}
@@ -240,7 +240,9 @@ func (s *server) takeResult(r result) {
 	now := s.now()
 	l.interrupts, l.Finish = nil, nil
 	reason := "exit"
-	l.exited = exitedAt(r.Dir)
+	if l.exited = exitedAt(r.Dir); l.exited > 0 {
+		l.exited = s.clock.at(l.exited)
+	}
 	if l.exited > now-lateNotice || l.exited < unix(l.Since) && l.State != Stopping {
 		l.exited = 0
 	}

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"math"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"trainopt/optimizer/journal"
@@ -15,13 +16,16 @@ import (
 // takeSpool carries out the requests of the spool.
 func (s *server) takeSpool() {
 	requests, errs := takeRequests(s.StateDir)
+	submitted := slices.ContainsFunc(requests, func(r request) bool { return r.Op == opSubmit })
+	if now := s.now(); submitted || now > s.scanned+scanPeriod { // a submission may have been killed before its request
+		s.scanned = now
+		s.admitNew()
+	}
 	for _, err := range errs {
 		s.Message(fmt.Sprintf("request: %v", err))
 	}
 	for _, r := range requests {
 		switch r.Op {
-		case opSubmit:
-			s.admitNew()
 		case opCancel:
 			s.cancel(r.Job)
 		case opPolicy:
@@ -30,7 +34,10 @@ func (s *server) takeSpool() {
 				continue
 			}
 			s.Message("policy " + r.Policy)
-			s.noteAlone()
+			s.experience = experience{}
+			for _, l := range s.jobs {
+				l.expected = nil
+			}
 			s.save()
 		case opDrain:
 			s.draining, s.saving = true, s.saving || r.Save
@@ -47,6 +54,8 @@ func (s *server) takeSpool() {
 		}
 	}
 }
+
+const scanPeriod = 5 // seconds between searches for jobs without a request
 
 // admitNew admits the jobs that were submitted since the last call.
 func (s *server) admitNew() {
@@ -78,6 +87,7 @@ func (s *server) admitNew() {
 }
 
 func (s *server) admit(j *Job, spec *Spec) {
+	spec.Submitted = fromUnix(s.clock.at(unix(spec.Submitted)))
 	j.Counted, j.Since = unix(spec.Submitted), time.Time{}
 	if e := spec.Config.Epochs; e > 0 {
 		j.Total, j.Unit = float64(e), "epoch"

@@ -63,6 +63,8 @@ type Placement struct {
 type server struct {
 	Config
 	info      Server
+	clock     clock
+	lock      os.FileInfo // of the lock file
 	scheduler *Scheduler
 	rates     *learner
 	log       *eventLog
@@ -71,6 +73,7 @@ type server struct {
 	draining  bool
 	saving    bool
 	dirty     map[int]bool
+	scanned   float64 // time of the last search for submitted jobs
 	examined  float64 // time of the last examination of what jobs use
 	full      bool    // the disk
 	unsaved   bool    // files could not be written: the disk is full
@@ -80,6 +83,7 @@ type server struct {
 	predictNext float64              // time of the next one
 	starts      map[int][3]time.Time // predicted, of waiting jobs
 	forecasts   chan predicted
+	experience  experience // with predicted starts under the present policy
 
 	mu       sync.Mutex
 	statuses map[int]observation // latest of each job, not yet taken
@@ -103,7 +107,7 @@ type live struct {
 	until      guarded
 	exited     float64     // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
 	launches   int         // of its training; 0: unknown
-	expected   *[3]float64 // first prediction of the start for which it waits; nil: none
+	expected   *prediction // of the start for which it waits; nil: none
 }
 
 // guarded is a time shared with the agent of a job.
@@ -160,6 +164,8 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	s.lock, _ = os.Stat(dirOf(cfg.StateDir, "lock"))
+	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {
 		cfg.Ready()
 	}
@@ -170,7 +176,7 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 	return s.loop(stop)
 }
 
-func (s *server) now() float64 { return unix(time.Now()) }
+func (s *server) now() float64 { return s.clock.now() }
 
 // open restores the state of the last server, and adopts its jobs.
 func (s *server) open() (err error) {
@@ -207,7 +213,6 @@ func (s *server) open() (err error) {
 	if err := s.saveInfo(); err != nil {
 		return err
 	}
-	s.noteAlone()
 	for _, j := range known {
 		if l := s.jobs[j.ID]; l != nil && j.State.holds() {
 			s.Message(fmt.Sprintf("job %d (%s): adopting %s on %s", j.ID, j.Name, j.Run, places(j)))
@@ -279,7 +284,10 @@ func (s *server) record(now float64, e Event) {
 	if l := s.jobs[e.Job]; l != nil {
 		switch e.Kind {
 		case EventStart:
-			e.Expected, l.expected = l.expected, nil
+			if p := l.expected; p != nil {
+				s.experience.saw(*p, now)
+				e.Expected, l.expected = &p.shown, nil
+			}
 		case EventLeft:
 			e.Exited = l.exited
 		case EventEnd:
@@ -334,13 +342,6 @@ func (s *server) save() {
 	case err != nil:
 		s.unsaved = again // reported once
 		s.wrote(fmt.Errorf("save state: %w", err))
-	}
-}
-
-// noteAlone reports that a policy that co-locates jobs will not.
-func (s *server) noteAlone() {
-	if s.scheduler.policy.Traits().Packs {
-		s.Message(fmt.Sprintf("policy %s co-locates jobs only with measured rates of pairs, which a live cluster does not have: each job has its devices alone", s.scheduler.Policy))
 	}
 }
 
@@ -427,6 +428,9 @@ func (s *server) running() int {
 // step decides, stores the intention, and carries it out. While the disk is full no job is started, which would fail, or
 // stopped, which could not save.
 func (s *server) step() error {
+	if s.removed() {
+		return fmt.Errorf("serve cluster: %s: %w", s.StateDir, errRemoved)
+	}
 	if full := diskFull(s.StateDir); full != s.full {
 		s.full = full
 		s.Message(map[bool]string{true: "the disk of the state directory is full: no job is started, stopped or moved until there is space", false: "the disk has space again"}[full])

@@ -265,22 +265,34 @@ func (s *server) check(l *live, k *shrink, rate *Rate) {
 
 // future returns the simulation of the present jobs with what is known of them.
 func (s *server) future(now float64) (Simulation, error) {
-	sim := Simulation{Devices: s.present(), Round: s.Round.Seconds(), Seed: s.Seed, From: now, Policies: []Span{{now, s.scheduler.Policy}}, Known: true}
+	var jobs []*Job
+	var specs []*Spec
+	for _, l := range s.sortedJobs() {
+		jobs, specs = append(jobs, l.Job), append(specs, l.spec)
+	}
+	sim, err := future(now, s.scheduler, s.rates, s.present(), jobs, specs)
+	sim.Seed = s.Seed
+	return sim, err
+}
+
+// future returns the simulation of the present jobs of a scheduler, with the rates that a learner knows.
+func future(now float64, s *Scheduler, rates *learner, devices []Device, jobs []*Job, specs []*Spec) (Simulation, error) {
+	sim := Simulation{Devices: devices, Round: s.Round, From: now, Policies: []Span{{now, s.Policy}}, Known: true}
 	var err error
-	if sim.State, err = s.scheduler.State(); err != nil {
+	if sim.State, err = s.State(); err != nil {
 		return sim, err
 	}
-	move := s.scheduler.engine.Preemption.Seconds
-	for _, l := range s.sortedJobs() {
-		total, done := s.rates.Work(l.ID)
-		rates := map[[2]int]float64{}
-		for d := range sim.Devices {
-			for n := 1; n <= min(sim.Devices[d].Count, max(l.spec.Min, l.spec.Max, len(l.Where), 1)); n++ {
-				rates[[2]int{d, n}], _ = s.rates.Alone(l.ID, d, n)
+	move := s.engine.Preemption.Seconds
+	for i, j := range jobs {
+		total, done := rates.Work(j.ID)
+		known := map[[2]int]float64{}
+		for d := range devices {
+			for n := 1; n <= min(devices[d].Count, max(specs[i].Min, specs[i].Max, len(j.Where), 1)); n++ {
+				known[[2]int{d, n}], _ = rates.Alone(j.ID, d, n)
 			}
 		}
-		t := Trial{Job: *l.Job, Spec: *l.spec, Steps: total, First: move, Again: move / 2, Save: move / 2, Pinned: l.Keeps != nil && !*l.Keeps,
-			Rate: func(device, gpus int) float64 { return rates[[2]int{device, gpus}] }}
+		t := Trial{Job: *j, Spec: *specs[i], Steps: total, First: move, Again: move / 2, Save: move / 2, Pinned: j.Keeps != nil && !*j.Keeps,
+			Rate: func(device, gpus int) float64 { return known[[2]int{device, gpus}] }}
 		t.Job.Done = done
 		sim.Jobs = append(sim.Jobs, t)
 	}

@@ -50,10 +50,10 @@ type Trial struct {
 	Rate func(device, gpus int) float64
 	// First and Again are the seconds from receiving devices to progress, at the first and at later starts, Save those
 	// from the request to leave until the devices are free, Measured those of progress until the rate, and the start-up,
-	// are known.
-	First, Again, Save, Measured float64
-	Lives                        []LifeCosts // of the first lives, where they are known one by one
-	Pinned                       bool        // it keeps no work when it is stopped
+	// are known, Exit those from the last step until its devices are free.
+	First, Again, Save, Measured, Exit float64
+	Lives                              []LifeCosts // of the first lives, where they are known one by one
+	Pinned                             bool        // it keeps no work when it is stopped
 }
 
 // LifeCosts are the seconds of one life of a Trial: Start takes the place of First or Again. NaN: as for the other lives.
@@ -105,6 +105,12 @@ type virtualCluster struct {
 	order   []*virtualJob // by arrival
 	out     Outcome
 	failure error
+
+	arrivals []*virtualJob // that have not arrived, at the end of order
+	policies []Span        // to come
+	resizes  []Resizing    // to come
+	active   int           // jobs that have arrived and not ended
+	first    bool          // the state at the beginning was not decided on yet
 }
 
 // virtualJob is a job in a virtualCluster.
@@ -126,62 +132,80 @@ type virtualJob struct {
 
 // Run simulates until all jobs have ended. A job that never gets devices, and a policy that fails, are errors.
 func (s *Simulation) Run(ctx context.Context) (*Outcome, error) {
-	w := &virtualCluster{Simulation: s, now: s.From, jobs: map[int]*virtualJob{}, out: Outcome{End: map[int]float64{}, Cost: map[int]float64{}}}
-	if err := w.open(); err != nil {
-		return nil, fmt.Errorf("simulate cluster: %w", err)
-	}
-	arrivals, policies, resizes := w.order[w.arrived():], s.Policies[1:], s.Resizes
-	active := w.arrived()
-	for n := 0; len(arrivals) > 0 || active > 0; n++ {
+	w, err := s.open()
+	for n := 0; err == nil && !w.over(); n++ {
 		if n%256 == 0 && ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		next := min(w.s.Next(), w.next())
-		if n == 0 && s.State != nil {
-			next = s.From
-		}
-		if len(arrivals) > 0 {
-			next = min(next, unix(arrivals[0].Spec.Submitted))
-		}
-		if len(resizes) > 0 {
-			next = min(next, resizes[0].At)
-		}
-		if math.IsInf(next, 1) {
-			return nil, fmt.Errorf("simulate cluster: %d jobs never get devices", active)
-		}
-		if s.Until > 0 && next > s.Until {
-			return nil, errors.New("simulate cluster: it does not end in time")
-		}
-		w.now = max(w.now, next)
-		for _, t := range w.order {
-			if w.advance(t) {
-				active--
-			}
-		}
-		for ; len(arrivals) > 0 && unix(arrivals[0].Spec.Submitted) <= w.now; arrivals = arrivals[1:] {
-			t := arrivals[0]
-			w.learner.enter(t.job, &t.Spec, "") // now: the latest job of the same command may have been measured since
-			if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
-				return nil, fmt.Errorf("simulate cluster: job %d: %w", t.job.ID, err)
-			}
-			active++
-		}
-		for ; len(policies) > 0 && policies[0].From <= w.now; policies = policies[1:] {
-			if err := w.s.SetPolicy(w.now, policies[0].Policy); err != nil {
-				return nil, fmt.Errorf("simulate cluster: %w", err)
-			}
-		}
-		for ; len(resizes) > 0 && resizes[0].At <= w.now; resizes = resizes[1:] {
-			w.learner.assume(resizes[0].Job, w.s.gpusOf(resizes[0].Job), resizes[0].GPUs)
-			w.s.Resize(w.now, resizes[0].Job, resizes[0].GPUs)
-		}
-		if err := w.step(); err != nil {
-			return nil, fmt.Errorf("simulate cluster: %w", err)
-		}
-		w.order = slices.DeleteFunc(w.order, func(t *virtualJob) bool { return t.ended })
-		arrivals = w.order[len(w.order)-len(arrivals):]
+		err = w.event()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("simulate cluster: %w", err)
 	}
 	return &w.out, nil
+}
+
+// open returns the cluster at the beginning.
+func (s *Simulation) open() (*virtualCluster, error) {
+	w := &virtualCluster{Simulation: s, now: s.From, jobs: map[int]*virtualJob{}, out: Outcome{End: map[int]float64{}, Cost: map[int]float64{}}}
+	if err := w.begin(); err != nil {
+		return nil, err
+	}
+	w.active = w.arrived()
+	w.arrivals, w.policies, w.resizes, w.first = w.order[w.active:], s.Policies[1:], s.Resizes, s.State != nil
+	return w, nil
+}
+
+// over reports whether all jobs have ended.
+func (w *virtualCluster) over() bool { return len(w.arrivals) == 0 && w.active == 0 }
+
+// event advances to the next event, and carries it out.
+func (w *virtualCluster) event() error {
+	next := min(w.s.Next(), w.next())
+	if w.first {
+		next, w.first = w.From, false
+	}
+	if len(w.arrivals) > 0 {
+		next = min(next, unix(w.arrivals[0].Spec.Submitted))
+	}
+	if len(w.resizes) > 0 {
+		next = min(next, w.resizes[0].At)
+	}
+	if math.IsInf(next, 1) {
+		return fmt.Errorf("%d jobs never get devices", w.active)
+	}
+	if w.Until > 0 && next > w.Until {
+		return errors.New("it does not end in time")
+	}
+	w.now = max(w.now, next)
+	for _, t := range w.order {
+		if w.advance(t) {
+			w.active--
+		}
+	}
+	for ; len(w.arrivals) > 0 && unix(w.arrivals[0].Spec.Submitted) <= w.now; w.arrivals = w.arrivals[1:] {
+		t := w.arrivals[0]
+		w.learner.enter(t.job, &t.Spec, "") // now: the latest job of the same command may have been measured since
+		if err := w.s.Admit(w.now, t.job, &t.Spec); err != nil {
+			return fmt.Errorf("job %d: %w", t.job.ID, err)
+		}
+		w.active++
+	}
+	for ; len(w.policies) > 0 && w.policies[0].From <= w.now; w.policies = w.policies[1:] {
+		if err := w.s.SetPolicy(w.now, w.policies[0].Policy); err != nil {
+			return err
+		}
+	}
+	for ; len(w.resizes) > 0 && w.resizes[0].At <= w.now; w.resizes = w.resizes[1:] {
+		w.learner.assume(w.resizes[0].Job, w.s.gpusOf(w.resizes[0].Job), w.resizes[0].GPUs)
+		w.s.Resize(w.now, w.resizes[0].Job, w.resizes[0].GPUs)
+	}
+	if err := w.step(); err != nil {
+		return err
+	}
+	w.order = slices.DeleteFunc(w.order, func(t *virtualJob) bool { return t.ended })
+	w.arrivals = w.order[len(w.order)-len(w.arrivals):]
+	return nil
 }
 
 // arrived returns the number of jobs that are part of the initial state.
@@ -194,8 +218,8 @@ func (w *virtualCluster) arrived() (n int) {
 	return n
 }
 
-// open creates the scheduler and the jobs.
-func (w *virtualCluster) open() error {
+// begin creates the scheduler and the jobs.
+func (w *virtualCluster) begin() error {
 	w.learner = newLearner(w.Devices, w.Round)
 	o := Options{Devices: w.learner.devices, Policy: w.Policies[0].Policy, Seed: w.Seed, Round: w.Round, Rates: w, Log: func(e Event) {
 		if e.Kind == EventDecide && e.Reason != "" && w.failure == nil {
@@ -266,12 +290,12 @@ func (w *virtualCluster) next() float64 {
 	return at
 }
 
-// finish returns the time at which a running job has done its work.
+// finish returns the time at which a running job has done its work and left.
 func (t *virtualJob) finish() float64 {
 	if !(t.pace > 0) {
 		return math.Inf(1)
 	}
-	return t.since + (t.Steps-t.done)/t.pace
+	return t.since + (t.Steps-t.done)/t.pace + t.Exit
 }
 
 // advance carries out the events of a job up to now, and reports whether it has ended.
@@ -326,10 +350,15 @@ func (w *virtualCluster) report(t *virtualJob) {
 
 // settle counts the progress of a job up to now.
 func (w *virtualCluster) settle(t *virtualJob) {
-	if t.runs && w.now > t.since {
-		t.done = min(t.Steps, t.done+(w.now-t.since)*t.pace)
-		t.since, t.job.Done = w.now, t.done
+	if !t.runs || w.now <= t.since {
+		return
 	}
+	if left := (t.Steps - t.done) / t.pace; w.now-t.since < left {
+		t.done, t.since = t.done+(w.now-t.since)*t.pace, w.now
+	} else {
+		t.done, t.since = t.Steps, t.since+left
+	}
+	t.job.Done = t.done
 }
 
 // step decides and carries out the actions.

@@ -55,7 +55,7 @@ func (s *Scheduler) names() []string {
 	return out
 }
 
-// Restore replaces the state of a new scheduler with the same devices by that of State, with the jobs that had not
+// Restore replaces the state of a new scheduler with the same devices, whose origin is the present, by that of State, with the jobs that had not
 // ended. After an error the scheduler must not be used. A policy other than the saved one begins without state.
 func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	var saved savedScheduler
@@ -65,13 +65,20 @@ func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	if !slices.Equal(saved.Devices, s.names()) {
 		return fmt.Errorf("restore cluster: device types %s, want %s", strings.Join(saved.Devices, ", "), strings.Join(s.names(), ", "))
 	}
-	s.origin, s.number, s.stale = saved.Origin, saved.Next, saved.Stale
+	var engine struct {
+		Now float64 `json:"now"`
+	}
+	_ = json.Unmarshal(saved.Engine, &engine) // Restore of the engine reports it
+	now := s.origin
+	s.origin = min(saved.Origin, now-engine.Now) // the clock may have been set back since
+	s.number, s.stale = saved.Next, saved.Stale
 	numbers := map[int]*round.Job{}
 	for i, j := range jobs {
 		number, ok := saved.Numbers[j.ID]
 		if !ok {
 			return fmt.Errorf("restore cluster: job %d is not in the saved state", j.ID)
 		}
+		j.Counted = min(j.Counted, now)
 		m := s.member(saved.Origin, j, specs[i])
 		m.round.Number, m.round.Pinned = number, slices.Contains(saved.Pinned, j.ID)
 		m.asked = j.State == Stopping

@@ -106,10 +106,14 @@ func Submit(stateDir string, spec Spec) (id int, err error) {
 		}
 	}
 	spec.Schema = schema
-	if err := writeJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), spec); err != nil {
+	if err = writeJSON(filepath.Join(jobDir(stateDir, id), "spec.json"), spec); err == nil {
+		err = send(stateDir, request{Op: opSubmit, Job: id})
+	}
+	if err != nil { // a submission that fails leaves no job behind
+		_ = os.RemoveAll(jobDir(stateDir, id))
 		return 0, fmt.Errorf("submit job: %w", err)
 	}
-	return id, send(stateDir, request{Op: opSubmit, Job: id})
+	return id, nil
 }
 
 // jobIDs returns the ids of all jobs in ascending order.

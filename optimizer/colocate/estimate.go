@@ -50,17 +50,17 @@ func (r *reading) rate() float64 {
 	return r.Ops / r.CPU * r.Free
 }
 
-// Cycle is one repetition of a duet: quotients of a container in the pattern and alone, by app, NaN for absent apps.
-type Cycle struct {
+// cycle is one repetition of a duet: quotients of a container in the pattern and alone, by app, NaN for absent apps.
+type cycle struct {
 	RPS, CPU, Wall values
 	Alone          values  // operations per second of a container alone, without foreign programs
 	Foreign, Steal float64 // largest shares of the node's CPU time taken by other programs and by the hypervisor
 }
 
 // newCycle compares the readings of a pattern with those of the windows alone before and after it.
-func newCycle(pattern, before, after []*reading, foreign, steal float64) Cycle {
+func newCycle(pattern, before, after []*reading, foreign, steal float64) cycle {
 	blank := func() values { return slices.Repeat([]float64{math.NaN()}, len(pattern)) }
-	c := Cycle{blank(), blank(), blank(), blank(), foreign, steal}
+	c := cycle{blank(), blank(), blank(), blank(), foreign, steal}
 	for a, r := range pattern {
 		if r == nil {
 			continue
@@ -109,14 +109,14 @@ func (l Limits) withDefaults() Limits {
 const leastCycles = 3
 
 // newRow summarises cycles. Those disturbed by others are left out if at least leastCycles remain.
-func newRow(counts []uint8, cycles []Cycle, l Limits) Row {
-	clean := slices.DeleteFunc(slices.Clone(cycles), func(c Cycle) bool { return c.Foreign+c.Steal > l.Foreign })
+func newRow(counts []uint8, cycles []cycle, l Limits) Row {
+	clean := slices.DeleteFunc(slices.Clone(cycles), func(c cycle) bool { return c.Foreign+c.Steal > l.Foreign })
 	r := Row{Counts: counts, Disturbed: len(clean) < leastCycles && len(clean) < len(cycles)}
 	if r.Disturbed {
 		clean = cycles
 	}
 	r.Cycles, r.Wide = len(clean), len(clean) < leastCycles
-	column := func(by func(Cycle) float64) []float64 {
+	column := func(by func(cycle) float64) []float64 {
 		var v []float64
 		for _, c := range clean {
 			if x := by(c); !math.IsNaN(x) {
@@ -126,15 +126,15 @@ func newRow(counts []uint8, cycles []Cycle, l Limits) Row {
 		return v
 	}
 	for a := range counts {
-		rps := estimate(column(func(c Cycle) float64 { return c.RPS[a] }))
+		rps := estimate(column(func(c cycle) float64 { return c.RPS[a] }))
 		r.RPS = append(r.RPS, rps)
-		r.CPU = append(r.CPU, estimate(column(func(c Cycle) float64 { return c.CPU[a] })))
-		r.Wall = append(r.Wall, estimate(column(func(c Cycle) float64 { return c.Wall[a] })))
-		r.Alone = append(r.Alone, stat.Median(column(func(c Cycle) float64 { return c.Alone[a] })))
+		r.CPU = append(r.CPU, estimate(column(func(c cycle) float64 { return c.CPU[a] })))
+		r.Wall = append(r.Wall, estimate(column(func(c cycle) float64 { return c.Wall[a] })))
+		r.Alone = append(r.Alone, stat.Median(column(func(c cycle) float64 { return c.Alone[a] })))
 		r.Wide = r.Wide || counts[a] > 0 && !(rps.Half() <= l.Precision*rps.Mean)
 	}
-	r.Foreign = stat.Median(column(func(c Cycle) float64 { return c.Foreign }))
-	r.Steal = stat.Median(column(func(c Cycle) float64 { return c.Steal }))
+	r.Foreign = stat.Median(column(func(c cycle) float64 { return c.Foreign }))
+	r.Steal = stat.Median(column(func(c cycle) float64 { return c.Steal }))
 	return r
 }
 

@@ -53,10 +53,10 @@ func TestCycleExcludesForeignTime(t *testing.T) {
 	}
 }
 
-func cycles(foreign float64, rps ...float64) []Cycle {
-	var out []Cycle
+func cycles(foreign float64, rps ...float64) []cycle {
+	var out []cycle
 	for _, v := range rps {
-		out = append(out, Cycle{RPS: []float64{v}, CPU: []float64{1}, Wall: []float64{v}, Alone: []float64{10}, Foreign: foreign})
+		out = append(out, cycle{RPS: []float64{v}, CPU: []float64{1}, Wall: []float64{v}, Alone: []float64{10}, Foreign: foreign})
 	}
 	return out
 }
@@ -66,7 +66,7 @@ func TestNewRowFlags(t *testing.T) {
 	one := []uint8{1}
 	l := Limits{}.withDefaults()
 	for name, c := range map[string]struct {
-		cycles          []Cycle
+		cycles          []cycle
 		wide, disturbed bool
 		used            int
 	}{

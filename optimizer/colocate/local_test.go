@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 		if err == nil {
 			var l *Local
 			if l, err = NewLocal(spec, "/", 1); err == nil {
-				err = l.Measure(context.Background(), []uint8{1}, func(Cycle) bool { return false })
+				err = l.Measure(context.Background(), []uint8{1}, func(cycle) bool { return false })
 			}
 		}
 		fmt.Fprintln(os.Stderr, err)
@@ -62,15 +62,15 @@ const (
 )
 
 // measure runs cycles of a pattern.
-func measure(t *testing.T, spec *Spec, counts []uint8, cycles int) ([]Cycle, error) {
+func measure(t *testing.T, spec *Spec, counts []uint8, cycles int) ([]cycle, error) {
 	t.Helper()
 	l, err := NewLocal(spec, t.TempDir(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	var got []Cycle
-	err = l.Measure(t.Context(), counts, func(c Cycle) bool {
+	var got []cycle
+	err = l.Measure(t.Context(), counts, func(c cycle) bool {
 		got = append(got, c)
 		return len(got) == cycles
 	})
@@ -160,7 +160,7 @@ func TestLocalInterrupted(t *testing.T) {
 	defer l.Close()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stopped := errors.New("stopped")
-	if err := l.Measure(ctx, []uint8{1}, func(Cycle) bool { cancel(stopped); return false }); !errors.Is(err, stopped) {
+	if err := l.Measure(ctx, []uint8{1}, func(cycle) bool { cancel(stopped); return false }); !errors.Is(err, stopped) {
 		t.Errorf("%v", err)
 	}
 	text, _ := os.ReadFile(dir + "/pid")

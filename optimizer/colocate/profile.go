@@ -16,7 +16,7 @@ import (
 // Measurer measures a pattern by repeated cycles until enough returns true after one. It returns an error if a program
 // fails, or that of the context.
 type Measurer interface {
-	Measure(ctx context.Context, counts []uint8, enough func(Cycle) bool) error
+	Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) error
 }
 
 // Profile measures patterns of apps.
@@ -50,7 +50,7 @@ type Profile struct {
 
 // state is the progress of a pattern.
 type state struct {
-	cycles []Cycle
+	cycles []cycle
 	row    *Row
 	visits int
 	known  bool // measured before this profile
@@ -198,7 +198,7 @@ func (p *Profile) visit(ctx context.Context, at int) error {
 		ctx = limited
 	}
 	had := len(s.cycles)
-	err := p.Measure.Measure(ctx, counts, func(c Cycle) bool {
+	err := p.Measure.Measure(ctx, counts, func(c cycle) bool {
 		s.cycles = append(s.cycles, c)
 		r := newRow(counts, s.cycles, p.Limits)
 		if len(s.cycles) > 1 {

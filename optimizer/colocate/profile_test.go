@@ -34,7 +34,7 @@ type fake struct {
 	interval func()         // called after each cycle; nil: nothing
 }
 
-func (f *fake) Measure(ctx context.Context, counts []uint8, enough func(Cycle) bool) error {
+func (f *fake) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) error {
 	f.visited = append(f.visited, fmt.Sprint(counts))
 	if f.fails[fmt.Sprint(counts)] > 0 {
 		f.fails[fmt.Sprint(counts)]--
@@ -45,7 +45,7 @@ func (f *fake) Measure(ctx context.Context, counts []uint8, enough func(Cycle) b
 			return context.Cause(ctx)
 		}
 		f.now += time.Second
-		c := Cycle{Foreign: f.foreign}
+		c := cycle{Foreign: f.foreign}
 		for a := range counts {
 			v := truth(counts, a) * (1 + f.noise*(f.rng.Float64()-0.5))
 			c.RPS, c.CPU, c.Wall, c.Alone = append(c.RPS, v), append(c.CPU, 1), append(c.Wall, v), append(c.Alone, 100)

@@ -42,7 +42,7 @@ const (
 )
 
 // Measure submits the job of a pattern, reads its cycles as it writes them, and cancels it when they are enough.
-func (r *Remote) Measure(ctx context.Context, counts []uint8, enough func(Cycle) bool) (err error) {
+func (r *Remote) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
 	r.jobs++
 	key := fmt.Sprintf("optimize.colocate.%d.%d", os.Getpid(), r.jobs)
 	cycles, output := filepath.Join(r.Dir, key+".jsonl"), filepath.Join(r.Dir, key+".output")
@@ -68,7 +68,7 @@ func (r *Remote) Measure(ctx context.Context, counts []uint8, enough func(Cycle)
 				break
 			}
 			read += len(line) + 1
-			var c Cycle
+			var c cycle
 			if err := json.Unmarshal(line, &c); err != nil {
 				return fmt.Errorf("read the cycles of job %s: %w", id, err)
 			}
@@ -125,7 +125,7 @@ func RunCycles(args []string) int {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		var failed error
-		err = l.Measure(ctx, counts, func(c Cycle) bool {
+		err = l.Measure(ctx, counts, func(c cycle) bool {
 			line, err := json.Marshal(c)
 			if err == nil {
 				_, err = out.Write(append(line, '\n'))

@@ -67,8 +67,8 @@ func remoteOf(t *testing.T, spec string) (*Remote, *hereEngine) {
 // A job measures until the cycles are enough, and is then cancelled with its programs.
 func TestRemoteMeasures(t *testing.T) {
 	r, e := remoteOf(t, "warmup: 50ms\nwindow: 1s\napps:\n"+byOutput+byEach)
-	var got []Cycle
-	if err := r.Measure(t.Context(), []uint8{1, 0}, func(c Cycle) bool { got = append(got, c); return len(got) == 2 }); err != nil {
+	var got []cycle
+	if err := r.Measure(t.Context(), []uint8{1, 0}, func(c cycle) bool { got = append(got, c); return len(got) == 2 }); err != nil {
 		t.Fatal(err)
 	}
 	if len(got) != 2 || !(got[0].RPS[0] > 0) || !math.IsNaN(got[0].RPS[1]) {
@@ -86,7 +86,7 @@ func TestRemoteMeasures(t *testing.T) {
 func TestRemoteFails(t *testing.T) {
 	r, _ := remoteOf(t, "apps:\n- name: a\n  command: 'echo no memory; exit 3'\n  operations: {output: '(1)'}\n")
 	r.Seed = 1
-	err := r.Measure(t.Context(), []uint8{1}, func(Cycle) bool { return false })
+	err := r.Measure(t.Context(), []uint8{1}, func(cycle) bool { return false })
 	if err == nil || !strings.Contains(err.Error(), "job 1 ended, FAILED") || !strings.Contains(err.Error(), "no memory") {
 		t.Errorf("%v", err)
 	}
@@ -95,7 +95,7 @@ func TestRemoteFails(t *testing.T) {
 func TestRemoteInterrupted(t *testing.T) {
 	r, _ := remoteOf(t, "warmup: 50ms\nwindow: 1s\napps:\n"+byOutput)
 	ctx, cancel := context.WithCancel(t.Context())
-	if err := r.Measure(ctx, []uint8{1}, func(Cycle) bool { cancel(); return false }); !errors.Is(err, context.Canceled) {
+	if err := r.Measure(ctx, []uint8{1}, func(cycle) bool { cancel(); return false }); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
 	if left := children(t); len(left) > 0 {
@@ -104,12 +104,12 @@ func TestRemoteInterrupted(t *testing.T) {
 }
 
 func TestCycleRoundTrip(t *testing.T) {
-	c := Cycle{RPS: []float64{0.5, math.NaN()}, CPU: []float64{1, math.NaN()}, Wall: []float64{0.25, math.NaN()}, Alone: []float64{9, math.NaN()}, Foreign: 0.5}
+	c := cycle{RPS: []float64{0.5, math.NaN()}, CPU: []float64{1, math.NaN()}, Wall: []float64{0.25, math.NaN()}, Alone: []float64{9, math.NaN()}, Foreign: 0.5}
 	line, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var got Cycle
+	var got cycle
 	if err := json.Unmarshal(line, &got); err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ type session struct {
 
 // Measure starts the containers of a pattern and repeats cycles: the pattern, then one container of each app alone.
 // Programs that are counted while they run are started once and stopped outside their windows.
-func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(Cycle) bool) (err error) {
+func (l *Local) Measure(ctx context.Context, counts []uint8, enough func(cycle) bool) (err error) {
 	s := &session{Local: l, window: l.spec.Window.orElse(10), of: make([][]*container, len(counts))}
 	defer s.close()
 	for a, k := range counts {

@@ -78,6 +78,20 @@ type Place struct {
 	Avoid     []string      `json:"avoid,omitempty"` // names of nodes not to be used
 }
 
+// Kind identifies a kind of node, as a job can ask for it.
+type Kind struct {
+	Partition string `json:"partition,omitempty"`
+	GPUType   string `json:"gpu_type,omitempty"` // empty: any, or no GPU
+}
+
+// String formats the kind as a short phrase.
+func (k Kind) String() string {
+	if k.GPUType == "" {
+		return "nodes of partition " + k.Partition
+	}
+	return k.GPUType + " of partition " + k.Partition
+}
+
 // String formats the place as a short phrase.
 func (p Place) String() string {
 	var parts []string

@@ -74,7 +74,7 @@ func (s *simulation) backfill() {
 			return
 		}
 		id := w[i]
-		reserving := reserved < s.q.Scheduler.Reservations || s.q.Scheduler.Reservations <= 0
+		reserving := reserved < s.rules.Reservations || s.rules.Reservations <= 0
 		if reserving || s.mayStart(id) {
 			if s.place(id, reserving) {
 				reserved++
@@ -159,7 +159,7 @@ func (s *simulation) earliest(k *shape, from, seconds float64, onlyNow bool) flo
 			if onlyNow && free > t || k.nodes == 1 && free >= best {
 				continue // too late, or no earlier than another node
 			}
-			if s.q.Scheduler.WholeNodes {
+			if s.rules.WholeNodes {
 				starts[i] = s.unreserved(k.takes[i].node, free, seconds)
 			} else {
 				starts[i] = s.nodeStart(&k.takes[i], t, seconds)
@@ -210,7 +210,7 @@ func (s *simulation) freeFrom(shape *shape, i int) float64 {
 	if math.IsInf(t, -1) {
 		return s.now
 	}
-	if s.q.Scheduler.EndWindow > 0 {
+	if s.rules.EndWindow > 0 {
 		t = s.endOfWindow(shape.set, t)
 	}
 	return max(t, s.now+1)
@@ -229,7 +229,7 @@ func (s *simulation) endOfWindow(set int32, t float64) float64 {
 		}
 		slices.Sort(s.ascending)
 		w := s.windows[set][:0]
-		width := s.q.Scheduler.EndWindow.Seconds()
+		width := s.rules.EndWindow.Seconds()
 		first := math.Inf(-1)
 		for _, end := range s.ascending {
 			if end > first+width || len(w) == 0 {
@@ -330,7 +330,7 @@ func (s *simulation) reserve(at, seconds float64) bool {
 		if len(*l)+len(*b) == 0 {
 			s.plan.touched = append(s.plan.touched, k.node)
 		}
-		if s.q.Scheduler.WholeNodes {
+		if s.rules.WholeNodes {
 			i := sort.Search(len(*l), func(i int) bool { return (*l)[i].from > at })
 			*l = slices.Insert(*l, i, reservation{at, end})
 			continue

@@ -11,9 +11,9 @@ import (
 // maxFrame is the maximum number of rows of a data frame.
 const maxFrame = 1_000_000
 
-// LogFrame reads a whole log into a data frame with the columns of trainlog.Frame. Logs of more than a million rows are
+// logFrame reads a whole log into a data frame with the columns of trainlog.Frame. Logs of more than a million rows are
 // an error; Read has no such limit. Other errors are those of Read.
-func LogFrame(path string, o LogOptions) (dataframe.DataFrame, error) {
+func logFrame(path string, o LogOptions) (dataframe.DataFrame, error) {
 	return frame(path, o, maxFrame)
 }
 

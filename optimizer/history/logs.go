@@ -19,8 +19,8 @@ type LogOptions struct {
 	Assume Entry
 }
 
-// TrainingLog is the content of one file.
-type TrainingLog struct {
+// trainingLog is the content of one file.
+type trainingLog struct {
 	Path, Format string
 	Rows, Bad    int
 	FirstBad     []string // "line 41: 3 fields, want 7"; at most 20
@@ -58,10 +58,10 @@ var zoneAsWritten = time.FixedZone("as written", 0)
 // same values, has the same ID.
 //
 // The error wraps fs.ErrNotExist if the file does not exist, and trainlog.ErrNoData if it has no row.
-func ReadLog(path string, o LogOptions) (TrainingLog, error) {
+func ReadLog(path string, o LogOptions) (trainingLog, error) {
 	f := file{runs: map[name]*run{}}
 	stats, err := trainlog.Scan(path, trainlog.TailOptions{Format: o.Format, Aliases: o.Aliases, Location: zoneAsWritten}, f.row)
-	log := TrainingLog{Path: path, Format: stats.Format, Rows: stats.Rows, Bad: stats.Bad, Odd: stats.Noted + f.odd.n}
+	log := trainingLog{Path: path, Format: stats.Format, Rows: stats.Rows, Bad: stats.Bad, Odd: stats.Noted + f.odd.n}
 	for _, b := range stats.FirstBad {
 		log.FirstBad = append(log.FirstBad, b.String())
 	}
@@ -81,7 +81,7 @@ func ReadLog(path string, o LogOptions) (TrainingLog, error) {
 
 // assemble creates entries and notes from the trainings. A repeated training is dropped with a note. Each training
 // yields its entries and, per segment, a reference to its unit times for Observations.
-func (log *TrainingLog) assemble(f *file, stats trainlog.TailStats, o LogOptions) {
+func (log *trainingLog) assemble(f *file, stats trainlog.TailStats, o LogOptions) {
 	say := newRemarks(o.Assume)
 	if log.Bad > 0 {
 		log.Notes = append(log.Notes, log.skipped())
@@ -118,7 +118,7 @@ func (log *TrainingLog) assemble(f *file, stats trainlog.TailStats, o LogOptions
 }
 
 // skipped describes the number of unparsable lines.
-func (log *TrainingLog) skipped() string {
+func (log *trainingLog) skipped() string {
 	text := fmt.Sprintf("%d of %d rows skipped", log.Bad, log.Rows+log.Bad)
 	if len(log.FirstBad) > 0 {
 		text += ", first: " + log.FirstBad[0]

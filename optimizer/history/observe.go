@@ -11,7 +11,7 @@ import (
 // logObservations returns the measured unit times of a log, one observation per allocation and batch size, for the
 // performance model. Missing GPU or CPU counts are taken from fallback. Segments without unit times yield no
 // observation.
-func logObservations(log TrainingLog, fallback resources.Allocation) []perf.Observation {
+func logObservations(log trainingLog, fallback resources.Allocation) []perf.Observation {
 	type key struct{ gpus, cpus, batch int }
 	var out []perf.Observation
 	var firsts [][]float64
@@ -64,8 +64,8 @@ func logObservations(log TrainingLog, fallback resources.Allocation) []perf.Obse
 	return out
 }
 
-// RecalledLogs holds what the logs of earlier runs contribute to a new run.
-type RecalledLogs struct {
+// recalledLogs holds what the logs of earlier runs contribute to a new run.
+type recalledLogs struct {
 	Observations []perf.Observation
 	// Epochs is the largest epoch count of the logs; 0 if no log contains one.
 	Epochs float64
@@ -75,8 +75,8 @@ type RecalledLogs struct {
 
 // RecallLogs reads the logs of earlier runs of a job. Logs that are unreadable or lack times are named in the notes and
 // left out.
-func RecallLogs(paths []string, o LogOptions, fallback resources.Allocation) RecalledLogs {
-	var out RecalledLogs
+func RecallLogs(paths []string, o LogOptions, fallback resources.Allocation) recalledLogs {
+	var out recalledLogs
 	for _, path := range paths {
 		log, err := ReadLog(path, o)
 		if err != nil {
@@ -104,7 +104,7 @@ func RecallLogs(paths []string, o LogOptions, fallback resources.Allocation) Rec
 }
 
 // lacksCPUCount reports whether a segment with unit times has no CPU count.
-func (log *TrainingLog) lacksCPUCount() bool {
+func (log *trainingLog) lacksCPUCount() bool {
 	for _, m := range log.stretches {
 		if m.times.n > 0 && math.IsNaN(log.Entries[m.entry].Observed.CPUs) {
 			return true

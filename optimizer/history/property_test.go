@@ -107,7 +107,7 @@ func TestTotals(t *testing.T) {
 
 func near(a, b float64) bool { return math.Abs(a-b) <= 1e-9*math.Max(1, math.Abs(b)) }
 
-func mustRead(t *rapid.T, path, text string) TrainingLog {
+func mustRead(t *rapid.T, path, text string) trainingLog {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func show(e *Entry) string {
 	return strings.TrimSpace(b.String())
 }
 
-func shown(log TrainingLog) []string {
+func shown(log trainingLog) []string {
 	var out []string
 	for i := range log.Entries {
 		out = append(out, show(&log.Entries[i]))
@@ -222,7 +222,7 @@ func assumed() Entry {
 }
 
 // check verifies the invariants of a Log.
-func check(t *testing.T, log TrainingLog) {
+func check(t *testing.T, log trainingLog) {
 	t.Helper()
 	seen := map[string]bool{}
 	rows, bad, parts := 0, 0, map[string]int{}

@@ -131,6 +131,10 @@ func inspectPython(data []byte) Inspection {
 	return ins
 }
 
+// NotResumable ends the warning about an almost resumable script. It does not apply to one that the user has declared
+// resumable or not, or that has an argument for its checkpoint.
+const NotResumable = ": treated as not resumable (--resumable yes if it is)"
+
 // OneGPU is the warning about a script that uses one GPU at most, which concerns a machine with several.
 const OneGPU = "nothing in the script spreads work over several GPUs: more than one would be idle"
 

@@ -23,9 +23,9 @@ func (c confidence) String() string {
 	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
 }
 
-// Length is the amount of work of a job by one source. It is an upper bound, since early stopping may end the job
+// length is the amount of work of a job by one source. It is an upper bound, since early stopping may end the job
 // before.
-type Length struct {
+type length struct {
 	Units float64 // above 0
 	Unit  string  // "epoch" or "step"
 	// Name is the setting of the length, in canonical form: "num_train_epochs", "total_timesteps"; "" for a loop.
@@ -91,7 +91,7 @@ type lengthClue struct {
 // Lengths returns the length of the job, most certain source first, with at most one per unit. If both units are
 // limited, the first one ends the job: in Hugging Face trainings max_steps overrides epochs. Values of 0, -1 and None
 // set no limit. Nil means unknown.
-func (c *Command) Lengths() []Length {
+func (c *Command) Lengths() []length {
 	if c.many {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (c *Command) Lengths() []Length {
 	if d, ok := c.lengthAssumed(); ok {
 		all = append(all, d)
 	}
-	var out []Length
+	var out []length
 	settled := map[string]bool{} // the last part of a name, or a unit
 	for _, f := range all {
 		end := last(f.name)
@@ -119,7 +119,7 @@ func (c *Command) Lengths() []Length {
 			continue
 		}
 		settled["unit "+f.unit] = true
-		out = append(out, Length{units, f.unit, end, f.source, f.confidence})
+		out = append(out, length{units, f.unit, end, f.source, f.confidence})
 	}
 	if len(out) == 2 && out[1].Name == "max_steps" && c.huggingFace() {
 		out[0], out[1] = out[1], out[0]
@@ -129,7 +129,7 @@ func (c *Command) Lengths() []Length {
 
 // OfEnvironment reports whether a length counts steps of a simulated environment in a script with its own training
 // loop, where one optimizer step takes many of them.
-func (c *Command) OfEnvironment(l Length) bool {
+func (c *Command) OfEnvironment(l length) bool {
 	if c.inner != nil {
 		return c.inner.OfEnvironment(l)
 	}

@@ -167,8 +167,8 @@ const (
 	WorkEffect               // possibly the work per unit
 )
 
-// Difference is an argument with different values in two command lines.
-type Difference struct {
+// difference is an argument with different values in two command lines.
+type difference struct {
 	Name    string // canonical; "argument 2" for a positional one
 	Was, Is string // "" when missing or without a value
 	Effect  effect
@@ -178,21 +178,21 @@ type Difference struct {
 }
 
 // Ratio returns the new value divided by the old one; ok is false unless both are positive numbers.
-func (d Difference) Ratio() (ratio float64, ok bool) {
+func (d difference) Ratio() (ratio float64, ok bool) {
 	was, okWas := amount(d.Was)
 	is, okIs := amount(d.Is)
 	return is / was, okWas && okIs
 }
 
 // SetsBatchSize reports whether the argument is the number of samples per step.
-func (d Difference) SetsBatchSize() bool {
+func (d difference) SetsBatchSize() bool {
 	return slices.Contains(optionNames[KnobBatchSize], last(d.Name))
 }
 
 // Compare returns the arguments that differ between two command lines of the same program. comparable is false for
 // different programs: another interpreter (apart from its path), module, installed command or launcher. The contents
 // of scripts are not compared.
-func Compare(was, is []string) (differ []Difference, comparable bool) {
+func Compare(was, is []string) (differ []difference, comparable bool) {
 	a, b := readLine(was), readLine(is)
 	if len(was) == 0 || len(is) == 0 || filepath.Base(was[0]) != filepath.Base(is[0]) || a.module != b.module || a.program != b.program || a.code != b.code ||
 		a.shell != b.shell || len(a.launchers) != len(b.launchers) || filepath.Base(a.script) != filepath.Base(b.script) {
@@ -209,7 +209,7 @@ func Compare(was, is []string) (differ []Difference, comparable bool) {
 
 // compareWords compares the last value of each option, and positional arguments by position. The result is in the
 // order of first occurrence.
-func compareWords(was, is []word) []Difference {
+func compareWords(was, is []word) []difference {
 	type value struct {
 		text  string
 		given bool
@@ -234,10 +234,10 @@ func compareWords(was, is []word) []Difference {
 			both[n][side] = value{v, true}
 		}
 	}
-	var out []Difference
+	var out []difference
 	for _, n := range order {
 		if v := both[n]; v[0] != v[1] {
-			d := Difference{Name: n, Was: v[0].text, Is: v[1].text, Effect: effectOf(n)}
+			d := difference{Name: n, Was: v[0].text, Is: v[1].text, Effect: effectOf(n)}
 			if d.Effect == WorkEffect {
 				d.Distance = apart(d.Was, d.Is)
 			}

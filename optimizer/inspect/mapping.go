@@ -22,8 +22,8 @@ const (
 // knobNames are the names of all knobs, sorted.
 var knobNames = []string{KnobBatchSize, KnobCheckpointDir, KnobEpochs, knobProcesses, KnobResume, KnobSeed, KnobSteps, KnobWorkers}
 
-// Knob is a setting of a training with the arguments that set it.
-type Knob struct {
+// knob is a setting of a training with the arguments that set it.
+type knob struct {
 	Name string
 	// Template contains the arguments, separated by spaces; {} (or {path}, {latest}) is replaced by the value:
 	// "--batch_size={}", "-j {}", "resume=True model={path}", "--init_from=resume".
@@ -40,23 +40,23 @@ type Knob struct {
 
 // Mapping contains the knobs of one command line, sorted by name.
 type Mapping struct {
-	Knobs []Knob
+	Knobs []knob
 	// Notes explain why an expected knob is missing.
 	Notes []string
 }
 
 // Knob returns a knob by name.
-func (m Mapping) Knob(name string) (Knob, bool) {
+func (m Mapping) Knob(name string) (knob, bool) {
 	for _, k := range m.Knobs {
 		if k.Name == name {
 			return k, true
 		}
 	}
-	return Knob{}, false
+	return knob{}, false
 }
 
 // TakesValue reports whether the template contains a placeholder for a value.
-func (k Knob) TakesValue() bool { return placeholder(k.Template) != "" }
+func (k knob) TakesValue() bool { return placeholder(k.Template) != "" }
 
 var placeholders = []string{"{latest}", "{path}", "{}"}
 
@@ -78,7 +78,7 @@ func fill(s, value string) string {
 }
 
 // templateWords returns the arguments of a template.
-func (k Knob) templateWords() []word {
+func (k knob) templateWords() []word {
 	argv := strings.Fields(k.Template)
 	return readWords(argv, 0, len(argv), nil)
 }
@@ -107,7 +107,7 @@ func (m Mapping) Apply(argv []string, values map[string]string) ([]string, error
 }
 
 // apply sets every argument of the template, in the range of argv that belongs to the launcher or to the program.
-func (k Knob) apply(argv []string, value string) ([]string, error) {
+func (k knob) apply(argv []string, value string) ([]string, error) {
 	for i, t := range k.templateWords() {
 		l := readLine(argv)
 		from, to := l.args, len(argv)

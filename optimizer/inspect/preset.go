@@ -67,7 +67,7 @@ var optionNames = map[string][]string{
 func (c *Command) Mapping(own map[string]string) Mapping {
 	var m Mapping
 	for _, n := range knobNames {
-		var k Knob
+		var k knob
 		ok := false
 		if t := own[n]; t != "" {
 			k, ok = c.ownKnob(n, t), true
@@ -76,7 +76,7 @@ func (c *Command) Mapping(own map[string]string) Mapping {
 			k, ok = c.launcherKnob()
 		}
 		if !ok && c.inner == nil && !c.line.shell {
-			for _, find := range []func(string) (Knob, bool){func(n string) (Knob, bool) { return c.presetKnob(n, &m) }, c.dataModuleKnob, c.declaredKnob, c.configKnob} {
+			for _, find := range []func(string) (knob, bool){func(n string) (knob, bool) { return c.presetKnob(n, &m) }, c.dataModuleKnob, c.declaredKnob, c.configKnob} {
 				if k, ok = find(n); ok {
 					break
 				}
@@ -92,8 +92,8 @@ func (c *Command) Mapping(own map[string]string) Mapping {
 
 // ownKnob returns a knob from a user's template. A knob for nproc belongs to the launcher if it sets one of the
 // launcher's options.
-func (c *Command) ownKnob(n, template string) Knob {
-	k := Knob{Name: n, Template: template, Source: "--knob"}
+func (c *Command) ownKnob(n, template string) knob {
+	k := knob{Name: n, Template: template, Source: "--knob"}
 	if ls := c.line.launchers; n == knobProcesses && len(ls) > 0 {
 		l := ls[len(ls)-1]
 		for _, w := range k.templateWords() {
@@ -105,18 +105,18 @@ func (c *Command) ownKnob(n, template string) Knob {
 	return k
 }
 
-func (c *Command) launcherKnob() (Knob, bool) {
+func (c *Command) launcherKnob() (knob, bool) {
 	if len(c.line.launchers) == 0 {
-		return Knob{}, false
+		return knob{}, false
 	}
 	l := c.line.launchers[len(c.line.launchers)-1]
 	t := launcherTemplates[l.name]
-	return Knob{Name: knobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
+	return knob{Name: knobProcesses, Template: t, Source: "launcher " + l.name, launcher: l.name, spellings: [][]string{rankOptions[l.name]}}, t != ""
 }
 
 // presetKnob returns the knob of the first matching preset. It appends a note when the tool ignores the resume
 // argument in this command.
-func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
+func (c *Command) presetKnob(n string, m *Mapping) (knob, bool) {
 	for _, p := range presets {
 		t := p.templates[n]
 		if t == "" || !p.fits(c) {
@@ -124,21 +124,21 @@ func (c *Command) presetKnob(n string, m *Mapping) (Knob, bool) {
 		}
 		if p.name == "hugging-face" && n == KnobResume && c.source != nil && c.source.names["resume_from_checkpoint"] == 0 {
 			m.Notes = append(m.Notes, "resume: the script does not hand resume_from_checkpoint to Trainer.train, so the argument has no effect")
-			return Knob{}, false
+			return knob{}, false
 		}
 		if p.name == "lightning-cli" && n == KnobResume && !slices.ContainsFunc(c.words, func(w word) bool { return w.form == positional && w.value == "fit" }) {
 			m.Notes = append(m.Notes, "resume: LightningCLI has --ckpt_path under its subcommand fit only")
-			return Knob{}, false
+			return knob{}, false
 		}
-		return Knob{Name: n, Template: t, Source: "preset " + p.name}, true
+		return knob{Name: n, Template: t, Source: "preset " + p.name}, true
 	}
-	return Knob{}, false
+	return knob{}, false
 }
 
 // dataModuleKnob returns a parameter of a LightningDataModule that LightningCLI exposes as an argument.
-func (c *Command) dataModuleKnob(n string) (Knob, bool) {
+func (c *Command) dataModuleKnob(n string) (knob, bool) {
 	if c.source == nil || n != KnobBatchSize && n != KnobWorkers || !c.lightningCLI() {
-		return Knob{}, false
+		return knob{}, false
 	}
 	for _, d := range c.source.definitions {
 		if !d.class || !mentionsName(d.bases, "LightningDataModule") {
@@ -147,17 +147,17 @@ func (c *Command) dataModuleKnob(n string) (Knob, bool) {
 		for _, a := range c.source.assignments {
 			if a.how == defaulted && a.scope == d.name && slices.Contains(optionNames[n], a.target) {
 				v, _ := c.source.literal(a.value)
-				return Knob{Name: n, Template: "--data." + a.target + "={}", Present: v, Source: fmt.Sprintf("parameter %s of %s in line %d", a.target, d.name, a.line)}, true
+				return knob{Name: n, Template: "--data." + a.target + "={}", Present: v, Source: fmt.Sprintf("parameter %s of %s in line %d", a.target, d.name, a.line)}, true
 			}
 		}
 	}
-	return Knob{}, false
+	return knob{}, false
 }
 
 // configKnob returns a setting of a hydra configuration, which the command line overrides by name=value.
-func (c *Command) configKnob(n string) (Knob, bool) {
+func (c *Command) configKnob(n string) (knob, bool) {
 	if !c.calls("hydra.main") {
-		return Knob{}, false
+		return knob{}, false
 	}
 	best, rank := -1, 0
 	for i, e := range c.config {
@@ -166,10 +166,10 @@ func (c *Command) configKnob(n string) (Knob, bool) {
 		}
 	}
 	if best < 0 {
-		return Knob{}, false
+		return knob{}, false
 	}
 	e := c.config[best]
-	k := Knob{Name: n, Template: e.key + "={}", Present: e.value, Source: fmt.Sprintf("setting %s in %s line %d", e.key, e.file, e.line)}
+	k := knob{Name: n, Template: e.key + "={}", Present: e.value, Source: fmt.Sprintf("setting %s in %s line %d", e.key, e.file, e.line)}
 	if n == KnobResume {
 		k.Template = e.key + "={path}"
 	}
@@ -185,13 +185,13 @@ func ofTraining(n, name string) bool {
 // declaredKnob returns the option of the script that sets the knob. The option with the best knobRank is chosen;
 // toggles qualify only for resume, and a batch size of 0 is computed by the script. The flag is the first one with
 // two dashes.
-func (c *Command) declaredKnob(n string) (Knob, bool) {
+func (c *Command) declaredKnob(n string) (knob, bool) {
 	if c.source == nil {
-		return Knob{}, false
+		return knob{}, false
 	}
 	if n == KnobResume && c.source.configurator() {
 		if o := c.source.optionNamed("--init_from"); o != nil && c.source.says("resume") {
-			return Knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
+			return knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
 		}
 	}
 	var best *option
@@ -209,7 +209,7 @@ func (c *Command) declaredKnob(n string) (Knob, bool) {
 		}
 	}
 	if best == nil {
-		return Knob{}, false
+		return knob{}, false
 	}
 	flag := best.flags[0]
 	for _, f := range best.flags {
@@ -218,7 +218,7 @@ func (c *Command) declaredKnob(n string) (Knob, bool) {
 			break
 		}
 	}
-	k := Knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
+	k := knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
 	switch {
 	case best.toggle:
 		k.Template = flag
@@ -251,7 +251,7 @@ func knobRank(n string, o *option) int {
 
 // complete sets the other spellings of a knob's arguments and its present value. Spellings include abbreviations on
 // the command line; the last occurrence is the present value, then a configuration file, then the default.
-func (c *Command) complete(k *Knob) {
+func (c *Command) complete(k *knob) {
 	if c.source != nil {
 		k.toggles = c.source.toggles()
 	}

@@ -61,7 +61,7 @@ func (c *Command) Resumption(m Mapping) Resumption {
 }
 
 // resumeWants returns the kind of value of a resume argument and the patterns of accepted names.
-func (c *Command) resumeWants(k Knob) (wants string, names []string) {
+func (c *Command) resumeWants(k knob) (wants string, names []string) {
 	switch {
 	case !k.TakesValue():
 		return ResumeTakesNothing, nil

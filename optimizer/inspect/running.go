@@ -86,11 +86,11 @@ func (s *script) resumable() (is, stop Finding, warning string) {
 	case save > 0 && load > 0 && stop.Value != "" && s.loadsSnapshot().Value != "":
 		return s.found("yes", save), stop, ""
 	case save > 0 && load > 0 && stop.Value != "":
-		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only if an argument requests it: treated as not resumable without it"
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but loads a checkpoint only if an argument requests it" + NotResumable
 	case save > 0 && load > 0:
-		return s.found("no", save), stop, "the script saves and loads checkpoints but handles neither SIGUSR1 nor SIGTERM: treated as not resumable"
+		return s.found("no", save), stop, "the script saves and loads checkpoints but handles neither SIGUSR1 nor SIGTERM" + NotResumable
 	case stop.Value != "" && save > 0:
-		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved: treated as not resumable"
+		return s.found("no", save), stop, "the script saves on " + stop.Value + " but nothing in it loads what it saved" + NotResumable
 	}
 	return Finding{Value: "no"}, stop, ""
 }

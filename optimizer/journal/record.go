@@ -104,10 +104,30 @@ type Record struct {
 	Batch *resources.BatchJob `json:"batch_job,omitempty"`
 	// Stretches are the jobs of the engine that carried the run, oldest first; none for a run on this machine.
 	Stretches []engine.Stretch `json:"stretches,omitempty"`
+	// SiteProbes are the measurements on other kinds of nodes of the engine; none for a run without them.
+	SiteProbes []SiteProbe `json:"site_probes,omitempty"`
 	// Altered reports that run.json was changed by another program after it was written.
 	Altered bool `json:"-"`
 	// Spot is the use of spot capacity and machines on demand; nil for a run that did not choose between them.
 	Spot *Spot `json:"spot,omitempty"`
+}
+
+// SiteProbe is a measurement of the training on another kind of node of its engine, by a short job beside the run. One
+// without ID is that of a kind of node which the run has left. Unknown times are zero.
+type SiteProbe struct {
+	Place       engine.Kind          `json:"place"`
+	Allocation  resources.Allocation `json:"allocation"`
+	Key         string               `json:"key,omitempty"`
+	ID          string               `json:"id,omitempty"` // of the engine's job
+	Submitted   time.Time            `json:"submitted"`
+	Started     time.Time            `json:"started"`
+	Ended       time.Time            `json:"ended"`
+	Confirmed   bool                 `json:"confirmed"` // the times are those of the engine's accounting
+	USDHour     Number               `json:"usd_per_hour"`
+	CostUSD     Number               `json:"cost_usd"`
+	Unit        string               `json:"unit,omitempty"` // of work
+	UnitSeconds []Number             `json:"unit_seconds"`   // each measured unit of work
+	Outcome     string               `json:"outcome"`        // measured, or why nothing was; empty while it is in progress
 }
 
 // Spot is the use of spot capacity and machines on demand by a run. The costs of its stretches, and CorrectedUSD, add up

@@ -25,8 +25,8 @@ const answerSuffix = ".answer.json"
 // maxRequest is the maximum size of a request or an answer in bytes.
 const maxRequest = 64 << 10
 
-// Request asks the agent of a run for a change.
-type Request struct {
+// request asks the agent of a run for a change.
+type request struct {
 	Schema int              `json:"schema"`
 	ID     string           `json:"id"`
 	At     time.Time        `json:"at"`
@@ -48,7 +48,7 @@ type Answer struct {
 func Ask(dir string, prefer plan.Preference) (id string, err error) {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // never fails
-	q := Request{Schema: Schema, ID: time.Now().UTC().Format("20060102T150405.000000") + "-" + hex.EncodeToString(random[:]), At: time.Now().UTC(), Prefer: &prefer}
+	q := request{Schema: Schema, ID: time.Now().UTC().Format("20060102T150405.000000") + "-" + hex.EncodeToString(random[:]), At: time.Now().UTC(), Prefer: &prefer}
 	if err := os.Mkdir(filepath.Join(dir, requestsDir), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("request a change of run %s: %w", filepath.Base(dir), err)
 	}
@@ -68,7 +68,7 @@ func writeRequest(dir, name string, v any) error {
 
 // Requests returns the requests without an answer, oldest first. A damaged request is returned without a change; it is
 // to be answered too.
-func (r *Run) Requests() []Request {
+func (r *Run) Requests() []request {
 	entries, err := os.ReadDir(filepath.Join(r.dir, requestsDir))
 	if err != nil {
 		return nil
@@ -79,16 +79,16 @@ func (r *Run) Requests() []Request {
 			answered[id] = true
 		}
 	}
-	var out []Request
+	var out []request
 	for _, e := range entries { // ReadDir sorts by name, and ids begin with the time
 		id, ok := strings.CutSuffix(e.Name(), ".json")
 		if !ok || strings.HasPrefix(id, ".") || strings.HasSuffix(e.Name(), answerSuffix) || answered[id] {
 			continue
 		}
-		var q Request
+		var q request
 		data, err := regular.ReadFile(filepath.Join(r.dir, requestsDir, e.Name()), maxRequest)
 		if err != nil || json.Unmarshal(data, &q) != nil {
-			q = Request{}
+			q = request{}
 		}
 		q.ID = id
 		out = append(out, q)

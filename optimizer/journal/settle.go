@@ -1,6 +1,10 @@
 package journal
 
-import "trainopt/sla"
+import (
+	"slices"
+
+	"trainopt/sla"
+)
 
 // The values of Comparison.Basis.
 const (
@@ -86,7 +90,7 @@ func (r *Record) comparisonBasis() string {
 	switch {
 	case r.Comparison.Basis == BasisDisturbed || r.Comparison.Basis == BasisUnsteady:
 		return r.Comparison.Basis
-	case here && elsewhere:
+	case here && elsewhere || slices.ContainsFunc(r.SiteProbes, func(p SiteProbe) bool { return p.Key == "" }): // it moved
 		return BasisThisRun
 	case here:
 		return BasisSame

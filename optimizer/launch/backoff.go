@@ -10,7 +10,7 @@ import (
 
 // Backoff decides when a failed job is restarted, and when no more. It is a plain value: it can be stored, and the
 // same failures give the same delays. The zero value waits 1 s after the first failure, doubles the delay after each
-// further one up to 1 min, and stops after 6 failures in a row that each occurred within 10 s of the start.
+// further one up to 1 min, and stops after 6 failures in a row, each without progress or within 10 s of the start.
 type Backoff struct {
 	First    time.Duration `json:"first_ns"`     // delay after the first failure; 0 means 1 s
 	Max      time.Duration `json:"max_ns"`       // longest delay before jitter; 0 means 1 min
@@ -31,24 +31,25 @@ type Retry struct {
 	Reason string        // for the user, in both cases
 }
 
-// Next takes one failure into account, e.Ran being the run time, and returns the Backoff for the next failure. Call
-// it for failures only, not for an end that was requested.
-func (b Backoff) Next(e Exit) (Backoff, Retry) {
+// Next takes one failure into account, e.Ran being the run time and progress whether the job got further than before,
+// and returns the Backoff for the next failure. Call it for failures only, not for an end that was requested.
+func (b Backoff) Next(e Exit, progress bool) (Backoff, Retry) {
 	d := b.withDefaults()
-	if e.Ran >= d.MinLife {
+	if e.Ran >= d.MinLife && progress {
 		b.Row = 0
 		delay := d.jittered(d.First, 0)
-		return b, Retry{After: delay, Reason: fmt.Sprintf("%s after %s; starting again in %s",
-			e.words(), rounded(e.Ran), rounded(delay))}
+		return b, Retry{After: delay, Reason: fmt.Sprintf("starting again in %s, after %s", rounded(delay), rounded(e.Ran))}
 	}
 	b.Row++
 	if b.Row >= d.Failures {
-		return b, Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures in a row, each within %s of its start; the last: %s",
-			b.Row, rounded(d.MinLife), e.words())}
+		return b, Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures in a row, each without progress or within %s of its start", b.Row, rounded(d.MinLife))}
+	}
+	without := ""
+	if !progress {
+		without = " without progress"
 	}
 	delay := d.jittered(d.delay(b.Row), uint64(b.Row))
-	return b, Retry{After: delay, Reason: fmt.Sprintf("%s after only %s (failure %d of %d); starting again in %s",
-		e.words(), rounded(e.Ran), b.Row, d.Failures, rounded(delay))}
+	return b, Retry{After: delay, Reason: fmt.Sprintf("starting again in %s, after %s%s (failure %d of %d)", rounded(delay), rounded(e.Ran), without, b.Row, d.Failures)}
 }
 
 // withDefaults returns b with zero and out-of-range fields replaced. The receiver, which is stored, keeps them.
@@ -93,14 +94,6 @@ func (b Backoff) jittered(d time.Duration, n uint64) time.Duration {
 	x ^= x >> 31
 	unit := float64(x>>11)/(1<<53)*2 - 1 // −1…1
 	return time.Duration(float64(d) * (1 + b.Jitter*unit))
-}
-
-// words describes the exit within a sentence.
-func (e Exit) words() string {
-	if e.Detail != "" {
-		return e.Detail
-	}
-	return string(e.Reason)
 }
 
 // rounded formats a duration, rounded to 1 s from 10 s on, to 0.1 s from 1 s on, otherwise to 1 ms.

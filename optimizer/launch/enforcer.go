@@ -6,7 +6,7 @@ import (
 	"trainopt/resources"
 )
 
-// enforcer keeps a running tree within its allocation; *resources.Enforcer implements it.
+// enforcer keeps a running tree within its allocation; resources.NewEnforcer returns the real one.
 type enforcer interface {
 	State() []byte
 	Recipe() resources.Recipe

@@ -96,6 +96,9 @@ func TestVerdict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := tc.o.verdict()
+			if e.Limit != (tc.o.cause == byLimit) {
+				t.Errorf("verdict() = %+v after cause %v", e, tc.o.cause)
+			}
 			if e.Reason != tc.reason || e.Code != tc.code || e.Signal != tc.signal || !strings.Contains(e.Detail, tc.detail) {
 				t.Errorf("verdict() = %+v, want %s, code %d, signal %q, detail with %q", e, tc.reason, tc.code, tc.signal, tc.detail)
 			}

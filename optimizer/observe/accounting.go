@@ -134,18 +134,18 @@ func (a *accounting) verdict(id fileID, named bool) (e evidenceLine, excluded bo
 	f := a.files[id]
 	switch {
 	case f == nil || f.denied > 0 || f.with == 0:
-		return NoEvidence, f != nil && f.denied >= growthsAgainst
+		return noEvidence, f != nil && f.denied >= growthsAgainst
 	case f.elsewhere < f.size-f.firstSize:
-		return NoEvidence, false // the job printed, but wrote fewer bytes than this to files
+		return noEvidence, false // the job printed, but wrote fewer bytes than this to files
 	}
 	chance := math.Pow(float64(f.active)/float64(f.windows), float64(f.with))
 	switch {
 	case named && chance <= chanceNamed:
-		return OnCommandLine, false
+		return onCommandLine, false
 	case chance <= chanceSole:
-		return SoleWriter, false
+		return soleWriter, false
 	}
-	return NoEvidence, false
+	return noEvidence, false
 }
 
 // grows reports whether a file was observed to grow.

@@ -107,7 +107,11 @@ func (f *CheckpointFinder) Start(now time.Time) {
 
 // Report adds a path whose save the training completed at the given time. It counts regardless of its name and
 // location.
-func (f *CheckpointFinder) Report(path string, at time.Time) { f.reported[filepath.Clean(path)] = at }
+func (f *CheckpointFinder) Report(path string, at time.Time) {
+	if !settings(filepath.Base(path)) {
+		f.reported[filepath.Clean(path)] = at
+	}
+}
 
 // Known adds a path that an earlier Finder of the same training has found, by a report or because it saw the file
 // change. It counts regardless of its name and location, but not as reported.

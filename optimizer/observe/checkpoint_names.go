@@ -66,7 +66,7 @@ func recognise(path string, dir bool) (kind, strength) {
 		return k, weak
 	}
 	switch ext := filepath.Ext(lower); {
-	case strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
+	case settings(n) || strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
 		return "", none
 	case ext == ".ckpt":
 		return Lightning, strong
@@ -92,6 +92,9 @@ func recognise(path string, dir bool) (kind, strength) {
 	}
 	return "", none
 }
+
+// settings reports whether a file is named as the arguments of a training, which Hugging Face saves beside the model.
+func settings(name string) bool { return name == "training_args.bin" }
 
 // progress returns the step and the epoch in a name such as epoch=3-step=400.ckpt, or in that of a directory
 // checkpoint-500; NaN if absent. The number in ckpt_3.pt may be either and is ignored.

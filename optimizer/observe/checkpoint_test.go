@@ -26,6 +26,7 @@ func TestRecognise(t *testing.T) {
 		"checkpoint.pth.tar":      "pytorch 2",
 		"pytorch_model.bin":       "pytorch 2",
 		"train.bin":               "pytorch 1",
+		"training_args.bin":       " 0",
 		"data.pt":                 "pytorch 1",
 		"model-0005.keras":        "keras 2",
 		"weights.05-0.32.h5":      "keras 2",
@@ -207,6 +208,8 @@ func TestWeakNames(t *testing.T) {
 	}
 	f.Report(filepath.Join(p.dir, "model.json"), time.Now())
 	f.Report(filepath.Join(p.dir, "odd.name"), time.Now())
+	p.write("training_args.bin", "settings")
+	f.Report(filepath.Join(p.dir, "training_args.bin"), time.Now())
 	if got := p.find(f); got != "model.json? odd.name?" && got != "model.json odd.name" {
 		t.Errorf("reported: %q", got)
 	}

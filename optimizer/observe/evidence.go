@@ -6,31 +6,31 @@ import "fmt"
 type evidenceLine int
 
 const (
-	// NoEvidence is the absence of evidence. Such a file is not used.
-	NoEvidence evidenceLine = iota
+	// noEvidence is the absence of evidence. Such a file is not used.
+	noEvidence evidenceLine = iota
 	// Output is the job's own standard output or standard error.
 	Output
-	// SoleWriter means that the file is the only one that grew exclusively in intervals in which the job wrote, and
+	// soleWriter means that the file is the only one that grew exclusively in intervals in which the job wrote, and
 	// no other process has it open.
-	SoleWriter
-	// OnCommandLine is SoleWriter for a file named in the job's arguments; it requires fewer observations.
-	OnCommandLine
-	// Wrote means that the kernel reported a process of the job closing the file after writing.
-	Wrote
-	// OpenForWriting means that a process of the job has, or had, the file open for writing.
-	OpenForWriting
+	soleWriter
+	// onCommandLine is soleWriter for a file named in the job's arguments; it requires fewer observations.
+	onCommandLine
+	// wrote means that the kernel reported a process of the job closing the file after writing.
+	wrote
+	// openForWriting means that a process of the job has, or had, the file open for writing.
+	openForWriting
 	// Observed means that the observer inside the training reports the progress.
 	Observed
-	// OwnLog marks the file of $OPTIMIZER_LOG.
-	OwnLog
-	// Named marks the log that the user named.
-	Named
+	// ownLog marks the file of $OPTIMIZER_LOG.
+	ownLog
+	// named marks the log that the user named.
+	named
 )
 
 var evidenceWords = [...]string{
-	NoEvidence: "writer unknown", Output: "output of the job", SoleWriter: "the only file that grows when the job writes",
-	OnCommandLine: "named in the job's arguments", Wrote: "written by the job", OpenForWriting: "opened for writing by the job",
-	Observed: "observer", OwnLog: "$OPTIMIZER_LOG", Named: "named by the user",
+	noEvidence: "writer unknown", Output: "output of the job", soleWriter: "the only file that grows when the job writes",
+	onCommandLine: "named in the job's arguments", wrote: "written by the job", openForWriting: "opened for writing by the job",
+	Observed: "observer", ownLog: "$OPTIMIZER_LOG", named: "named by the user",
 }
 
 // String returns a short reason, such as "opened for writing by the job".
@@ -45,8 +45,8 @@ func (e evidenceLine) String() string {
 // be stopped.
 func (e evidenceLine) Discovered() bool { return e < Observed }
 
-// LogSource is a source of progress.
-type LogSource struct {
+// logSource is a source of progress.
+type logSource struct {
 	Path     string // empty before any progress
 	Format   string // a name of trainlog.Formats; empty until recognised
 	Evidence evidenceLine
@@ -55,7 +55,7 @@ type LogSource struct {
 }
 
 // String returns "log: PATH (format, evidence)", with the other candidates.
-func (s LogSource) String() string {
+func (s logSource) String() string {
 	format := s.Format
 	if format == "" {
 		format = "format not known yet"

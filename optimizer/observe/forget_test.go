@@ -31,7 +31,7 @@ func TestWritersForget(t *testing.T) {
 	if full != made || full < 2 || full > 6 {
 		t.Errorf("of %d reports %d found the memory full, and room was made %d times: want the same few", 3*maxRecords, full, made)
 	}
-	if e, _ := w.of(own); e != Wrote {
-		t.Errorf("the evidence for the job's own log is %v, want %v", e, Wrote)
+	if e, _ := w.of(own); e != wrote {
+		t.Errorf("the evidence for the job's own log is %v, want %v", e, wrote)
 	}
 }

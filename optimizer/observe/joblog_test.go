@@ -151,7 +151,7 @@ type job struct {
 	reader *LogReader
 	rows   []trainlog.Row
 	now    time.Time
-	source LogSource
+	source logSource
 }
 
 // PIDs returns the process tree of the training: one process.

@@ -122,7 +122,7 @@ func (f *finder) accounted(pids []int, out *output, known []candidate) []candida
 		if !excluded && f.account.grows(l.id) {
 			rivals++
 		}
-		if e > NoEvidence {
+		if e > noEvidence {
 			fit = append(fit, candidate{path: path, look: l, evidence: e})
 		}
 	}

@@ -87,7 +87,7 @@ type LogReader struct {
 	named, own *file
 	found      *trial // the discovered log; nil if none
 	hold       []trainlog.Row
-	source     LogSource
+	source     logSource
 	given      extent  // totals of all returned rows
 	lastStep   float64 // last step read from the previous location of a document that moves
 }
@@ -149,7 +149,7 @@ func (r *LogReader) Restart(own string, now time.Time) {
 	for path := range r.find.trials {
 		r.find.drop(path)
 	}
-	r.options.Own, r.source, r.lastStep = own, LogSource{}, 0
+	r.options.Own, r.source, r.lastStep = own, logSource{}, 0
 	r.out.seen, r.out.epochs, r.out.steps = [2]extent{}, -1, -1
 	r.begin(now)
 }
@@ -194,7 +194,7 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 		}
 		rows, e := r.pollFile(f, now, last)
 		if f.tail != nil && f.tail.Stats().Rows > 0 {
-			r.use(f.path, f.tail, map[bool]evidenceLine{true: Named, false: OwnLog}[f == r.named], nil)
+			r.use(f.path, f.tail, map[bool]evidenceLine{true: named, false: ownLog}[f == r.named], nil)
 			return rows, e // errors of the other sources are irrelevant
 		}
 		err = errors.Join(err, e)
@@ -202,7 +202,7 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	if o := r.options.Observer; o != nil {
 		rows, e := o.Poll(now, last)
 		if s := o.Stats(); s.Rows > 0 && (o.Sized() || !r.outputSized()) && !(s.Missing && r.out.reached().advances()) {
-			r.source = LogSource{Path: s.Path, Format: s.Format, Evidence: Observed}
+			r.source = logSource{Path: s.Path, Format: s.Format, Evidence: Observed}
 			return rows, e
 		}
 		err = errors.Join(err, e)
@@ -227,7 +227,7 @@ func (r *LogReader) outputSized() bool {
 }
 
 func (r *LogReader) use(path string, t *trainlog.Tail, e evidenceLine, others []string) {
-	r.source = LogSource{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
+	r.source = logSource{Path: path, Format: t.Stats().Format, Evidence: e, Others: others}
 }
 
 // pollFile reads a log at a path given in advance, beginning with the rows of this run.
@@ -377,14 +377,14 @@ func (r *LogReader) Notes() []string {
 }
 
 // Source returns the current source of progress.
-func (r *LogReader) Source() LogSource { return r.source }
+func (r *LogReader) Source() logSource { return r.source }
 
 // Tail returns the log file in use; nil if progress is read from another source.
 func (r *LogReader) Tail() *trainlog.Tail {
 	switch {
-	case r.source.Evidence == Named:
+	case r.source.Evidence == named:
 		return r.named.tail
-	case r.source.Evidence == OwnLog:
+	case r.source.Evidence == ownLog:
 		return r.own.tail
 	case r.found != nil:
 		return r.found.tail
@@ -437,9 +437,9 @@ func (r *LogReader) Resume(path string, s trainlog.TailState) error {
 	case r.own != nil && r.own.path == path:
 		r.own.tail = t
 	default: // its writers are detected again later
-		r.found = &trial{candidate: candidate{path: path, evidence: SoleWriter}, tail: t}
+		r.found = &trial{candidate: candidate{path: path, evidence: soleWriter}, tail: t}
 		r.found.look, _ = lookAt(path)
-		r.use(path, t, SoleWriter, nil)
+		r.use(path, t, soleWriter, nil)
 	}
 	return nil
 }

@@ -67,6 +67,9 @@ t = m.Model(); t.fit(10**6, epochs=3, pause=0.02); print("steps", 1)`, saved: "o
 		"keras/path": {script: `
 import keras.src.models.model as m
 t = m.Model(); t.fit(10**6, epochs=3, pause=0.02); print("steps", 1)`, path: "asked.keras", saved: "asked.keras"},
+		"keras/thread pool": {script: `
+import keras.src.models.model as m
+t = m.Model(); t.fit(10**6, epochs=3, pause=0.02, pool=True); print("steps", 1)`, saved: "optimize-step-*.keras"},
 		"ultralytics": {script: `
 import ultralytics.engine.trainer as m
 t = m.BaseTrainer(10000); t.train(pause=0.02); print("steps", t.epoch)`, saved: "optimize-epoch-*.pt"},

@@ -79,7 +79,7 @@ func TestNewestDocumentFirst(t *testing.T) {
 	dir := t.TempDir()
 	j := startJob(t, LogOptions{Dir: dir}, "")
 	start := time.Now()
-	for i, e := range []evidenceLine{OpenForWriting, Wrote, Wrote} {
+	for i, e := range []evidenceLine{openForWriting, wrote, wrote} {
 		path := filepath.Join(dir, fmt.Sprintf("checkpoint-%d", i), "trainer_state.json")
 		if err := os.Mkdir(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestRenamedLogIsFollowed(t *testing.T) {
 	j := startJob(t, LogOptions{Dir: t.TempDir()}, "rename log.csv 10 30")
 	j.waitFor("end", j.done)
 	j.finish()
-	if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.source.Evidence != Wrote {
+	if got, want := fmt.Sprint(epochsOf(j.rows)), "[1 2 3 4 5 6 7 8 9 10]"; got != want || j.source.Evidence != wrote {
 		t.Errorf("%s, epochs %s, want %s", j.source, got, want)
 	}
 }
@@ -169,7 +169,7 @@ func TestLastRowsBehindALongLine(t *testing.T) {
 // Without the kernel's reports, the only file that grows when the job writes is its log; a file on the command line
 // requires fewer growths.
 func TestSoleWriter(t *testing.T) {
-	for evidence, args := range map[evidenceLine][]string{SoleWriter: nil, OnCommandLine: {"--out=log.csv"}} {
+	for evidence, args := range map[evidenceLine][]string{soleWriter: nil, onCommandLine: {"--out=log.csv"}} {
 		j := startJob(t, LogOptions{Dir: t.TempDir(), WithoutReports: true, Args: args}, "append log.csv 40 60")
 		for deadline := time.Now().Add(2 * time.Minute); j.source.Evidence <= Output && !j.done(); time.Sleep(7 * time.Millisecond) {
 			if j.poll(); time.Now().After(deadline) {
@@ -177,7 +177,7 @@ func TestSoleWriter(t *testing.T) {
 			}
 		}
 		j.finish()
-		if e := j.source.Evidence; e != evidence && e != OpenForWriting {
+		if e := j.source.Evidence; e != evidence && e != openForWriting {
 			t.Errorf("%s, want %s", j.source, evidence)
 		}
 		if got := len(epochsOf(j.rows)); got != 40 {
@@ -197,7 +197,7 @@ func TestPrintingInStepIsNoWriting(t *testing.T) {
 		last := uint64(1000 + 20*(max(i-1, 0)/2))
 		f.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
 	}
-	if e, _ := a.verdict(id, true); e != NoEvidence {
+	if e, _ := a.verdict(id, true); e != noEvidence {
 		t.Errorf("evidence %s for a job that only prints", e)
 	}
 	g := &growth{}
@@ -207,7 +207,7 @@ func TestPrintingInStepIsNoWriting(t *testing.T) {
 		last := uint64(1000 + 50*(max(i-1, 0)/2))
 		g.add(int64(30*(i/2)), last, wrote, wrote, int64(20*(i/2)), i > 0)
 	}
-	if e, _ := a.verdict(id, false); e != SoleWriter {
+	if e, _ := a.verdict(id, false); e != soleWriter {
 		t.Errorf("evidence %s for the only writer", e)
 	}
 }
@@ -222,7 +222,7 @@ func TestPriorityOfSources(t *testing.T) {
 	sources := []string{}
 	step := func() {
 		j.poll()
-		if s := j.reader.Source(); s.Evidence != NoEvidence {
+		if s := j.reader.Source(); s.Evidence != noEvidence {
 			sources = slices.Compact(append(sources, s.Evidence.String()))
 		}
 	}
@@ -328,7 +328,7 @@ func TestContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	second.poll()
-	if got := fmt.Sprint(epochsOf(second.rows)); got != "[3]" || second.source.Evidence != OwnLog {
+	if got := fmt.Sprint(epochsOf(second.rows)); got != "[3]" || second.source.Evidence != ownLog {
 		t.Errorf("epochs %s of %s, want [3]", got, second.source)
 	}
 	third := startJob(t, LogOptions{Dir: dir, Own: path}, "")

@@ -60,7 +60,7 @@ func TestReportOfAYoungProcessCounts(t *testing.T) {
 	w.report(closed{pid: 1 << 30, id: id, path: "/run/table.tmp"})
 	job = append(job, 1<<30)
 	w.scan()
-	if e, foreign := w.of(id); e != Wrote || foreign {
+	if e, foreign := w.of(id); e != wrote || foreign {
 		t.Errorf("evidence %s, foreign %v", e, foreign)
 	}
 	if len(w.pending) != 0 {

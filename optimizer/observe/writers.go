@@ -140,11 +140,11 @@ func (w *writers) settle() {
 func (w *writers) classify(c closed) {
 	switch {
 	case w.job[c.pid]:
-		w.note(c.id, c.path, Wrote)
+		w.note(c.id, c.path, wrote)
 	case c.pid == 0, w.foreign[c.pid], w.alive(c.pid): // 0: a process in another namespace
 		w.foreign[c.pid] = true
 		if f := w.files[c.id]; f != nil || mayBeLog(c.path) {
-			w.note(c.id, c.path, NoEvidence)
+			w.note(c.id, c.path, noEvidence)
 			w.files[c.id].foreign = true
 		}
 	}
@@ -174,7 +174,7 @@ func (w *writers) note(id fileID, path string, e evidenceLine) {
 func (w *writers) forget() {
 	for _, kept := range []func(f *bytesWritten) bool{
 		func(f *bytesWritten) bool { return mayBeLog(f.path) },
-		func(f *bytesWritten) bool { return f.evidence > NoEvidence },
+		func(f *bytesWritten) bool { return f.evidence > noEvidence },
 		func(*bytesWritten) bool { return false },
 	} {
 		for id, f := range w.files {
@@ -196,7 +196,7 @@ func (w *writers) scan() []int {
 	w.settle()
 	clear(w.foreign)
 	for _, pid := range list[:min(len(list), maxJobProcesses)] {
-		eachWritable(w.proc, pid, func(path string, l fileMeta) { w.note(l.id, path, OpenForWriting) })
+		eachWritable(w.proc, pid, func(path string, l fileMeta) { w.note(l.id, path, openForWriting) })
 	}
 	return list
 }
@@ -269,7 +269,7 @@ func (w *writers) of(id fileID) (e evidenceLine, foreign bool) {
 	if f := w.files[id]; f != nil {
 		return f.evidence, f.foreign
 	}
-	return NoEvidence, false
+	return noEvidence, false
 }
 
 // candidate is a file that the job writes and that may be its log.
@@ -287,7 +287,7 @@ func (w *writers) candidates() []candidate {
 	var out []candidate
 	renamed := map[string]bool{}
 	for id, f := range w.files {
-		if f.evidence == NoEvidence {
+		if f.evidence == noEvidence {
 			continue
 		}
 		if l, err := lookAt(f.path); err == nil && l.id == id {
@@ -318,7 +318,7 @@ func (w *writers) moved(dir string) (out []candidate) {
 			continue
 		}
 		l, err := lookAt(path)
-		if r := w.files[l.id]; err == nil && r != nil && r.path != path && r.evidence > NoEvidence {
+		if r := w.files[l.id]; err == nil && r != nil && r.path != path && r.evidence > noEvidence {
 			r.path = path
 			out = append(out, candidate{path: path, look: l, evidence: r.evidence, foreign: r.foreign})
 		}

@@ -105,3 +105,20 @@ func TestLiveCutIsNoEvidenceForALaunch(t *testing.T) {
 		t.Errorf("live cuts alone: %v, want ErrNoData", err)
 	}
 }
+
+// Between nodes the pace depends on the placement, which lasts as long as the job stays: its own measurements there
+// count fully, those of earlier runs do not.
+func TestPlacementOnSeveralNodesIsMeasured(t *testing.T) {
+	wide := resources.Allocation{GPUs: 8, CPUs: 8}
+	for recalled, want := range map[bool][2]float64{false: {1, 1.3}, true: {1.4, 3}} {
+		o := Observation{Allocation: wide, UnitSeconds: []float64{10, 10.1, 9.9, 10}, Recalled: recalled}
+		m, err := Fit([]Observation{o}, FitOptions{GPUsPerNode: 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := m.UnitSeconds(wide)
+		if r := u.P95 / u.P5; r < want[0] || r > want[1] {
+			t.Errorf("recalled %v: 90 %% of %v span a factor of %.2f, want %v", recalled, u, r, want)
+		}
+	}
+}

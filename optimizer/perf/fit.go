@@ -248,7 +248,7 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 	}
 	changed, found := false, make([]float64, len(p.places))
 	member := make([]float64, len(p.stretches))
-	for g, at := range p.places {
+	for g := range p.places {
 		before := p.own[g]
 		p.own[g] = 0
 		ok := p.covariance(tau, delta)
@@ -267,10 +267,7 @@ func (p *posterior) updateOffsetVariances(tau, delta float64) bool {
 			weighted += x * p.half[i]
 		}
 		offset := weighted / precision
-		found[g] = max(0, offset*offset-contradictionSigmas*contradictionSigmas/precision)
-		if at.chosen() {
-			found[g] = max(found[g], knobOffsetVariance)
-		}
+		found[g] = max(p.prior[g], offset*offset-contradictionSigmas*contradictionSigmas/precision)
 		changed = changed || math.Abs(found[g]-before) > 0.05*before
 	}
 	copy(p.own, found)

@@ -57,10 +57,11 @@ type posterior struct {
 	phi       [][features]float64
 	gram      [][]float64 // phi·phi
 	// places are the distinct points, place the index of each segment's point, and own the offset variance of each
-	// place alone, estimated from its contradiction of the form.
+	// place alone: at least its prior, more where the measurements contradict the form.
 	places  []point
 	place   []int
 	own     []float64
+	prior   []float64 // of own
 	ref     point
 	perNode int
 	noise   float64
@@ -85,7 +86,7 @@ func newPosterior(f form, ctx formContext, stretches []segment, at pointer, nois
 		weight += w
 		p.points = append(p.points, at.at(s.at))
 		p.phi = append(p.phi, feature(p.points[len(p.points)-1]))
-		p.locate(p.points[len(p.points)-1])
+		p.locate(s, p.points[len(p.points)-1])
 	}
 	p.level = level / weight
 	p.params = append(f.parameters(), scalePriors[0], scalePriors[1])
@@ -101,14 +102,22 @@ func newPosterior(f form, ctx formContext, stretches []segment, at pointer, nois
 	return p
 }
 
-// locate appends the place of the next segment.
-func (p *posterior) locate(at point) {
+// locate appends the place of the next segment. A chosen thread or worker setting and the placement on several nodes of
+// this run have an offset of their own, which lasts as long as the job stays there.
+func (p *posterior) locate(s segment, at point) {
 	g := slices.Index(p.places, at)
 	if g < 0 {
 		g = len(p.places)
-		p.places, p.own = append(p.places, at), append(p.own, knobOffsetVariance*asNumber(at.chosen()))
+		p.places, p.own, p.prior = append(p.places, at), append(p.own, 0), append(p.prior, 0)
 	}
 	p.place = append(p.place, g)
+	if at.chosen() {
+		p.prior[g] = knobOffsetVariance
+	}
+	if !s.recalled && across(at, p.perNode) {
+		p.prior[g] = max(p.prior[g], acrossDrift*acrossDrift)
+	}
+	p.own[g] = p.prior[g]
 }
 
 func square(n int) [][]float64 {
@@ -140,9 +149,9 @@ func (p *posterior) errorVariance(i int, delta float64) float64 {
 	}
 	if s.recalled {
 		v += recalledScatter * recalledScatter
-	}
-	if across(p.points[i], p.perNode) {
-		v += acrossDrift * acrossDrift
+		if across(p.points[i], p.perNode) {
+			v += acrossDrift * acrossDrift
+		}
 	}
 	return v
 }

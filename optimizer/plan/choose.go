@@ -7,43 +7,33 @@ import (
 )
 
 const (
-	// MinObjectiveRange is the smallest difference, relative to the best value, that counts as a full step of an
-	// objective. When all candidates are within a few percent in time, time has little influence.
-	MinObjectiveRange = 0.25
 	// tie is the relative loss within which candidates count as equal and the tie-break decides.
 	tie = 0.01
-	// tieRegret is tie in units of regret, for mixed preferences.
-	tieRegret = tie / MinObjectiveRange
 	// stickiness is the loss within which the current allocation is kept.
 	stickiness = 0.02
 )
 
-// scale contains, for a set of candidates, the best value of each objective and the difference that counts as 1.
-type scale struct{ best, step [3]float64 }
+// scale contains the best value of each objective over a set of candidates.
+type scale [3]float64
 
 // scaleOf returns the scale of the points at the positions edge.
 func scaleOf(points [][3]float64, edge []int) scale {
-	var sc scale
-	worst := [3]float64{math.Inf(-1), math.Inf(-1), math.Inf(-1)}
-	sc.best = [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
+	best := scale{math.Inf(1), math.Inf(1), math.Inf(1)}
 	for _, i := range edge {
 		for d, v := range points[i] {
-			sc.best[d], worst[d] = min(sc.best[d], v), max(worst[d], v)
+			best[d] = min(best[d], v)
 		}
 	}
-	for d := range sc.step {
-		sc.step[d] = max(worst[d]-sc.best[d], MinObjectiveRange*sc.best[d])
-	}
-	return sc
+	return best
 }
 
-// regret returns the weighted distance from the best value of each objective, in steps; 0 is the best in every
+// regret returns the weighted relative distance from the best value of each objective; 0 is the best in every
 // objective.
-func (sc scale) regret(x [3]float64, w Preference) float64 {
+func (best scale) regret(x [3]float64, w Preference) float64 {
 	var sum float64
 	for d, weight := range w.weights() {
-		if weight > 0 && sc.step[d] > 0 {
-			sum += weight * (x[d] - sc.best[d]) / sc.step[d]
+		if weight > 0 && best[d] > 0 {
+			sum += weight * (x[d]/best[d] - 1)
 		}
 	}
 	return sum
@@ -63,10 +53,11 @@ func loss(a, b [3]float64, w Preference) float64 {
 // Select is the selection rule shared by plans, fronts of measured runs and predictions. Points are (seconds, USD,
 // share of resources), lower is better; edge contains the positions of a Pareto front.
 //
-// Select minimises the normalised regret: each objective is scaled to 0…1 between the best and the worst value on the
-// front, with a range of at least a quarter of the best. Among points within 1 % of the minimum it selects the
-// cheapest, or the fastest when cost leads the preference; among equal points the first of edge. Regret is linear in
-// each objective and finds the knee of a convex front, where a product of powers would select an extreme point.
+// Select minimises the weighted mean of the objectives, each relative to its best value on the front: with equal weights,
+// one percent of the shortest time is worth one percent of the lowest cost, whatever the worst point of the front is.
+// Among points within 1 % of the minimum it selects the cheapest, or the fastest when cost leads the preference; among
+// equal points the first of edge. The mean is linear in each objective and finds the knee of a convex front, where a
+// product of powers would select an extreme point.
 //
 // A zero preference is balanced. Points that are not finite are never selected. Select returns a position in points,
 // −1 when no finite point exists. O(n).
@@ -91,7 +82,7 @@ func Select(points [][3]float64, edge []int, w Preference) int {
 	at := points[best]
 	chosen := best
 	for _, i := range edge {
-		if x := points[i]; loss(x, at, w) <= tie && sc.regret(x, w) <= sc.regret(at, w)+tieRegret && sooner(x, points[chosen], w) < 0 {
+		if x := points[i]; loss(x, at, w) <= tie && sc.regret(x, w) <= sc.regret(at, w)+tie && sooner(x, points[chosen], w) < 0 {
 			chosen = i
 		}
 	}
@@ -116,7 +107,7 @@ func choose(cs []Candidate, among []int, w Preference, current int) int {
 	if current != chosen && slices.Contains(among, current) {
 		x, y, sc := objectives(cs[current]), points[chosen], scaleOf(points, edge)
 		equal := Preference{Time: 1, Cost: 1, Resource: 1}
-		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness/MinObjectiveRange &&
+		if loss(x, y, w) <= stickiness && sc.regret(x, w) <= sc.regret(y, w)+stickiness &&
 			(!dominates(cs[chosen], cs[current]) || loss(x, y, equal) <= stickiness) {
 			return current
 		}

@@ -172,7 +172,7 @@ func (b *evaluation) whyNot(nearest int) string {
 	}
 	text += fmt.Sprintf(" with %.0f %% probability", 100*feasibleProbability)
 	if need := b.needs(); need != "" {
-		text += "; it needs at least " + need
+		text += ", which requires at least " + need
 	}
 	return text + fmt.Sprintf("; nearest: %s, %s", c.Allocation, b.predicted(c))
 }

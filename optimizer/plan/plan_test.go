@@ -234,7 +234,7 @@ func TestInfeasibleNamesTheNearestAndWhatWouldDo(t *testing.T) {
 		if !errors.As(err, &no) {
 			t.Fatalf("%s: %v, want *Infeasible", name, err)
 		}
-		if !strings.Contains(no.Why, "deadline of 3 m 00 s") || !strings.Contains(no.Why, "needs at least $0.0") || !strings.Contains(no.Why, "nearest: ") {
+		if !strings.Contains(no.Why, "deadline of 3 m 00 s") || !strings.Contains(no.Why, "requires at least $0.0") || !strings.Contains(no.Why, "nearest: ") {
 			t.Errorf("%s: %s", name, no.Why)
 		}
 		if no.Plan.Allocation.CPUs == 0 || !no.Plan.Predicted || len(no.Plan.Options) != 4 {

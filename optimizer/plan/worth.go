@@ -7,7 +7,7 @@ import (
 
 const (
 	restartWeight = 1.5  // a move must win back this multiple of its cost
-	leastGain     = 0.02 // and this fraction of the remaining work, in regret
+	leastGain     = 0.02 // and this fraction of the best run, in regret
 	improvement   = 0.75 // with this probability
 	chanceGain    = 0.05 // or raise the probability of meeting the limits by this much, and by more than the relative loss
 )
@@ -16,16 +16,16 @@ const (
 // the reason. The test uses paired draws over the remaining work and the regret of the preference. A move is worth it
 // in either of two cases:
 //
-//   - it is better with a probability of at least 0.75, and on average by at least 2 % of a step even with the
-//     restart cost multiplied by 1.5;
+//   - it is better with a probability of at least 0.75, and on average by at least 2 % even with the restart cost
+//     multiplied by 1.5;
 //   - the probability of meeting the limits rises by at least 5 points from below 95 % and, if the job is more likely
 //     than not to meet them at Current, by more than the relative loss in the preference: 20 points for a fifth of
 //     the cost.
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
 // unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most four times, probes and reverts included; since the last move
-// leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that
+// the user's consent (Restartable). A run moves at most four times without a measured gain and six times in all, probes
+// and reverts included; since the last move leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that
 // is feasible and better than they are with 95 % probability.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
@@ -43,7 +43,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 		return false, "the job cannot be resumed, and is not started again by choice"
 	}
 	if !MovesLeft(s) {
-		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", maxMoves)
+		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", len(mergeSegments(s))-1)
 	}
 	if f.moveTo(p.Allocation) == restart && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 {
 		return false, "what a restart costs is not measured yet"
@@ -100,7 +100,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64)
 	w := s.Preference.normalised()
 	cs := append([]Candidate{here.Candidate, there.Candidate}, p.Candidates...)
 	sc := scaleOf(pointsOf(cs), frontAmong(cs, where(cs, feasible)))
-	if math.IsInf(sc.best[0], 0) {
+	if math.IsInf(sc[0], 0) {
 		sc = scaleOf(pointsOf(cs), []int{0, 1})
 	}
 	slowSeconds, slowUSD := f.spend(p.Allocation, s.Model.Draws(p.Allocation), restartWeight)

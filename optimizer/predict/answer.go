@@ -48,7 +48,7 @@ type Answer struct {
 // Ask answers a question from measurements. The error wraps [transfer.ErrNoBasis] when no measurement resembles the
 // question, and [ErrNoMachine] when no machine satisfies its bounds. The cost is one prediction for each of at most
 // mostConfigurations configurations, and further predictions of some of them with hypothetical measurements.
-func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
+func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
 	if err := q.Validate(); err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func Ask(q *Question, entries []history.Entry, learn Learner) (*Answer, error) {
 type predictionContext struct {
 	question      *Question
 	entries       []history.Entry
-	learn         Learner
+	learn         learner
 	startup       sla.Interval
 	least         cost.Need // requirements of any machine, independent of the configuration
 	interruptions cost.Interruptions
@@ -232,7 +232,7 @@ func (s *predictionContext) options() []option {
 }
 
 // markets returns the markets in which the machine has a price.
-func (m *Machine) markets() []Market {
+func (m *machine) markets() []Market {
 	var out []Market
 	if m.Rates != nil {
 		return []Market{Owned}

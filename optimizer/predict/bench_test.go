@@ -49,7 +49,7 @@ func BenchmarkAsk(b *testing.B) {
 			q.Job.Epochs, q.Job.DataCount, q.Deadline = 30, 50_000, 12*time.Hour
 			q.Machines = nil
 			for _, o := range offers {
-				q.Machines = append(q.Machines, Machine{Offer: o})
+				q.Machines = append(q.Machines, machine{Offer: o})
 			}
 		})
 		b.Run(name, func(b *testing.B) {

@@ -65,7 +65,7 @@ func (c *configuration) same(d *configuration) bool {
 
 // place is one use of a machine.
 type place struct {
-	machine *Machine
+	machine *machine
 	config  int // position among the configurations
 }
 
@@ -145,7 +145,7 @@ func prune(configs []configuration) map[int]bool {
 
 // divisions returns the configurations of a machine, and of several such machines if the question allows more than
 // one contains.
-func (q *Question) divisions(m *Machine) []configuration {
+func (q *Question) divisions(m *machine) []configuration {
 	if q.CPUOnly != (m.Offer.GPUs == 0) && !(q.CPUOnly && m.Divide) {
 		return nil
 	}
@@ -179,17 +179,17 @@ func (q *Question) divisions(m *Machine) []configuration {
 
 // severalOf reports whether several such machines may work on the job: only those with the most GPUs per GPU model of
 // a cloud.
-func (q *Question) severalOf(m *Machine) bool {
+func (q *Question) severalOf(m *machine) bool {
 	if m.Rates != nil || q.CPUOnly {
 		return false
 	}
-	return !slices.ContainsFunc(q.Machines, func(x Machine) bool {
+	return !slices.ContainsFunc(q.Machines, func(x machine) bool {
 		return x.Offer.Cloud == m.Offer.Cloud && x.Offer.GPU == m.Offer.GPU && x.Offer.GPUs > m.Offer.GPUs
 	})
 }
 
 // cpusOf returns the number of CPUs that a configuration holds on a machine, its share of them on a divided machine.
-func (q *Question) cpusOf(m *Machine, c *configuration) int {
+func (q *Question) cpusOf(m *machine, c *configuration) int {
 	if c.GPUs == 0 {
 		return c.CPUs * c.Nodes
 	}
@@ -215,7 +215,7 @@ func counts(n int, divide bool) []int {
 func within(r resources.Range, n int) bool { return r == resources.Range{} || r.Min <= n && n <= r.Max }
 
 // cheapest returns the market in which a machine is cheapest.
-func (m *Machine) cheapest() Market {
+func (m *machine) cheapest() Market {
 	if m.Rates != nil {
 		return Owned
 	}
@@ -227,7 +227,7 @@ func (m *Machine) cheapest() Market {
 
 // part returns the allocation of a configuration on a local machine: its share of the GPUs (CPUs) and the same share
 // of the rest.
-func (m *Machine) part(c *configuration) resources.Allocation {
+func (m *machine) part(c *configuration) resources.Allocation {
 	part := float64(c.CPUs) / float64(m.Offer.CPUs)
 	if c.GPUs > 0 {
 		part = float64(c.GPUs) / float64(m.Offer.GPUs)
@@ -236,7 +236,7 @@ func (m *Machine) part(c *configuration) resources.Allocation {
 }
 
 // hourly returns the hourly price of a configuration on a machine.
-func (m *Machine) hourly(c *configuration, market Market) cost.USD {
+func (m *machine) hourly(c *configuration, market Market) cost.USD {
 	switch market {
 	case Owned:
 		return m.Rates.Hourly(m.part(c))

@@ -171,7 +171,7 @@ func TestExportRefuses(t *testing.T) {
 		m := q.Machines[0]
 		rates := m.Offer.Rates()
 		m.Offer.Cloud, m.Rates = "", &rates
-		q.Machines = []Machine{m}
+		q.Machines = []machine{m}
 	}))
 	for want, c := range map[string]struct {
 		a       *Answer

@@ -85,13 +85,13 @@ func (f *fake) Predict(q transfer.Query, what transfer.Quantity) (transfer.Estim
 }
 
 // offer is a machine of a cloud.
-func offer(kind, gpu string, gpus int, onDemand, spot cost.USD) Machine {
-	return Machine{Offer: cost.Offer{Cloud: "sky", Type: kind, GPU: gpu, GPUs: gpus, GPUMemory: 16, CPUs: 8 * max(1, gpus), Memory: resources.GiB(32 * max(1, gpus)),
+func offer(kind, gpu string, gpus int, onDemand, spot cost.USD) machine {
+	return machine{Offer: cost.Offer{Cloud: "sky", Type: kind, GPU: gpu, GPUs: gpus, GPUMemory: 16, CPUs: 8 * max(1, gpus), Memory: resources.GiB(32 * max(1, gpus)),
 		OnDemand: onDemand, Spot: spot, Source: "list", Dated: "2026-07-20", SpotDated: "2025-03-07"}}
 }
 
-func sky() []Machine {
-	return []Machine{
+func sky() []machine {
+	return []machine{
 		offer("t1", "T4", 1, 0.5, 0.2), offer("t4", "T4", 4, 2, 0.8),
 		offer("v1", "V100 16GB", 1, 3, 1), offer("v8", "V100 16GB", 8, 24, 8),
 		offer("a1", "A100 40GB", 1, 4, 0), offer("a8", "A100 40GB", 8, 32, 12),

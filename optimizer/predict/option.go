@@ -87,7 +87,7 @@ const endless = 1000
 
 // price returns the option of a configuration on a machine in a market; false without a price or for an option that
 // practically never finishes.
-func price(c *configuration, at int, m *Machine, market Market, spot cost.Interruptions, least cost.Need) (option, bool) {
+func price(c *configuration, at int, m *machine, market Market, spot cost.Interruptions, least cost.Need) (option, bool) {
 	o := option{Config: at, Machine: m.name(), Offer: m.Offer, Market: market, Hourly: m.hourly(c, market)}
 	offer := m.Offer
 	offer.OnDemand, offer.Spot, offer.UseSpot = o.Hourly, 0, false
@@ -106,7 +106,7 @@ func price(c *configuration, at int, m *Machine, market Market, spot cost.Interr
 }
 
 // name returns the name of the offer or of the local machine.
-func (m *Machine) name() string {
+func (m *machine) name() string {
 	if m.Offer.Cloud == "" {
 		return m.Offer.Type
 	}

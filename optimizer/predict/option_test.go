@@ -27,7 +27,7 @@ func TestArch(t *testing.T) {
 			if c.gpu != "" {
 				m.Offer.GPUs = 1
 			}
-			a := ask(t, newFake(), asking(func(q *Question) { q.Machines, q.Arch, q.CPUOnly = []Machine{m}, c.arch, c.gpu == "" }))
+			a := ask(t, newFake(), asking(func(q *Question) { q.Machines, q.Arch, q.CPUOnly = []machine{m}, c.arch, c.gpu == "" }))
 			if o := a.Options[0]; o.Fit != c.want || c.want == doesNotFit && !strings.Contains(o.Lacks, "needed are "+c.arch) {
 				t.Errorf("%s, %q; want %s", o.Fit, o.Lacks, c.want)
 			}

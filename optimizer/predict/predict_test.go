@@ -277,7 +277,7 @@ func TestFit(t *testing.T) {
 
 // TestMachines: the enumerated configurations.
 func TestMachines(t *testing.T) {
-	own := Machine{Offer: cost.Offer{Type: "this machine", GPU: "T4", GPUs: 6, CPUs: 24, Memory: 96}, Rates: &cost.Rates{GPUHour: 1, CPUHour: 0.1}, Divide: true}
+	own := machine{Offer: cost.Offer{Type: "this machine", GPU: "T4", GPUs: 6, CPUs: 24, Memory: 96}, Rates: &cost.Rates{GPUHour: 1, CPUHour: 0.1}, Divide: true}
 	for name, c := range map[string]struct {
 		change func(*Question)
 		want   []string
@@ -289,9 +289,9 @@ func TestMachines(t *testing.T) {
 		"several machines": {func(q *Question) { q.GPUs = resources.Range{Min: 16, Max: 16} },
 			[]string{"4 machines of 4 × T4", "2 machines of 8 × V100 16GB", "2 machines of 8 × A100 40GB"}},
 		"CPUs beside":  {func(q *Question) { q.CPUs = resources.Range{Min: 9, Max: 40} }, []string{"4 × T4"}},
-		"own":          {func(q *Question) { q.Machines = []Machine{own} }, []string{"1 × T4", "2 × T4", "4 × T4", "6 × T4"}},
-		"own CPUs":     {func(q *Question) { q.Machines, q.CPUOnly = []Machine{own}, true }, []string{"1 CPU", "2 CPUs", "4 CPUs", "8 CPUs", "16 CPUs", "24 CPUs"}},
-		"own, a range": {func(q *Question) { q.Machines, q.GPUs = []Machine{own}, resources.Range{Min: 2, Max: 8} }, []string{"2 × T4", "4 × T4", "6 × T4"}},
+		"own":          {func(q *Question) { q.Machines = []machine{own} }, []string{"1 × T4", "2 × T4", "4 × T4", "6 × T4"}},
+		"own CPUs":     {func(q *Question) { q.Machines, q.CPUOnly = []machine{own}, true }, []string{"1 CPU", "2 CPUs", "4 CPUs", "8 CPUs", "16 CPUs", "24 CPUs"}},
+		"own, a range": {func(q *Question) { q.Machines, q.GPUs = []machine{own}, resources.Range{Min: 2, Max: 8} }, []string{"2 × T4", "4 × T4", "6 × T4"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
@@ -305,7 +305,7 @@ func TestMachines(t *testing.T) {
 			}
 		})
 	}
-	a := ask(t, newFake(), asking(func(q *Question) { q.Machines = []Machine{own} }))
+	a := ask(t, newFake(), asking(func(q *Question) { q.Machines = []machine{own} }))
 	if o := a.Options[0]; o.Market != Owned || !near(float64(o.Hourly), 1+4*0.1, 1e-9) {
 		t.Errorf("%+v: a sixth of the own machine costs 1 GPU and 4 CPUs", o)
 	}
@@ -401,7 +401,7 @@ func TestSeveralMachines(t *testing.T) {
 	ratio := map[int]float64{}
 	for _, gpus := range []int{8, 16} {
 		a := ask(t, newFake(), asking(func(q *Question) {
-			q.Job.Epochs, q.GPUs, q.Resumable, q.Machines = 200, resources.Range{Min: gpus, Max: gpus}, &yes, []Machine{offer("v8", "V100 16GB", 8, 24, 8)}
+			q.Job.Epochs, q.GPUs, q.Resumable, q.Machines = 200, resources.Range{Min: gpus, Max: gpus}, &yes, []machine{offer("v8", "V100 16GB", 8, 24, 8)}
 		}))
 		for _, o := range a.Options {
 			if want := o.Offer.OnDemand * cost.USD(gpus/8); o.Market == OnDemand && o.Hourly != want {

@@ -20,9 +20,9 @@ type Predictor interface {
 	Predict(transfer.Query, transfer.Quantity) (transfer.Estimate, error)
 }
 
-// Learner fits a predictor to measurements. Ask calls it again with a hypothetical measurement to estimate the value
+// learner fits a predictor to measurements. Ask calls it again with a hypothetical measurement to estimate the value
 // of measuring.
-type Learner func([]history.Entry) Predictor
+type learner func([]history.Entry) Predictor
 
 // Market is the way in which a cloud machine is paid for.
 type Market string
@@ -34,8 +34,8 @@ const (
 	Owned Market = "own rates"
 )
 
-// Machine is a machine that can run the job.
-type Machine struct {
+// machine is a machine that can run the job.
+type machine struct {
 	// Offer contains the resources of the machine, and its prices when Rates is nil. GPUMemory of a local machine may
 	// be 0, unknown.
 	Offer cost.Offer
@@ -75,7 +75,7 @@ type Question struct {
 	Deadline   time.Duration // 0: none
 	Budget     cost.USD      // 0: none
 	Preference plan.Preference
-	Machines   []Machine
+	Machines   []machine
 	Market     Market    // of cloud machines, among which the option is chosen; "" means on demand
 	Today      time.Time // day of the question, for the age of prices; zero: no age is given
 	Top        int       // length of the lists of cheapest options; 0 means 5

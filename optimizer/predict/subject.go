@@ -177,7 +177,7 @@ func (s *Subject) NamedMachines(catalogue *cost.Catalogue, names []string) error
 			o.UseSpot = false
 		}
 		gpus = gpus || o.GPUs > 0
-		s.Machines = append(s.Machines, Machine{Offer: o, Divide: true})
+		s.Machines = append(s.Machines, machine{Offer: o, Divide: true})
 	}
 	if s.usesGPU == nil {
 		s.CPUOnly = !gpus
@@ -209,7 +209,7 @@ func (s *Subject) SelectMachines(catalogue *cost.Catalogue, clouds []string, gpu
 		}
 	}
 	for _, o := range catalogue.Select(filter) {
-		s.Machines = append(s.Machines, Machine{Offer: o})
+		s.Machines = append(s.Machines, machine{Offer: o})
 	}
 	if len(s.Machines) == 0 {
 		return errors.New("no offer of the price catalogue matches")
@@ -239,6 +239,6 @@ func (s *Subject) OwnMachine(host resources.Host, rates func(gpu string) (*cost.
 	if s.usesGPU == nil {
 		s.CPUOnly = o.GPUs == 0
 	}
-	s.Machines = []Machine{{Offer: o, Rates: r, Divide: true}}
+	s.Machines = []machine{{Offer: o, Rates: r, Divide: true}}
 	return nil
 }

@@ -72,6 +72,9 @@ func runSection(d *Data) section {
 	if len(r.Stretches) > 0 {
 		s.Blocks = append(s.Blocks, block{Caption: "Jobs of the engine", Table: stretchTable(r.Stretches)})
 	}
+	if len(r.SiteProbes) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "Other kinds of nodes", Table: siteProbeTable(r.SiteProbes)})
+	}
 	return s
 }
 
@@ -106,6 +109,28 @@ func spotBlock(s *journal.Spot) block {
 }
 
 var spotMachines = map[string]string{"spot": "spot capacity", "on-demand": "on demand"}
+
+// siteProbeTable lists the measurements on other kinds of nodes.
+func siteProbeTable(list []journal.SiteProbe) *grid {
+	g := &grid{Columns: append(left("Job", "Kind", "Outcome"), right("Per unit", "Per hour", "Cost")...)}
+	for _, p := range list {
+		pace := noData
+		if n := len(p.UnitSeconds); n > 0 {
+			sorted := slices.Sorted(slices.Values(p.UnitSeconds))
+			pace = number(sorted[(n-1)/2], duration)
+		}
+		outcome := p.Outcome
+		if p.ID == "" && p.Key == "" {
+			outcome = "left"
+		}
+		kind := p.Place.Partition
+		if p.Place.GPUType != "" {
+			kind += ", " + p.Place.GPUType
+		}
+		g.Rows = append(g.Rows, row(cmp.Or(p.ID, "–"), kind, cmp.Or(outcome, "in progress"), pace, number(p.USDHour, usd), number(p.CostUSD, usd)))
+	}
+	return g
+}
 
 // stretchTable lists the jobs of the engine that carried the run, with the times of the engine's accounting where it
 // has confirmed them.

@@ -198,7 +198,7 @@ func resumeAnswer(d *Data) (answer, bool) {
 }
 
 // resumeLine returns the command that continues a run or, if it cannot be continued, the reason and the remedy. A
-// deadline or budget that ended the run must be raised: to the upper end of the predicted need, if the prediction exceeds
+// deadline or budget that ended the run must be raised: to the upper end of the predicted need, with the start-up and the work to be repeated, if the prediction exceeds
 // the limit, and otherwise to a value for which the line contains a placeholder.
 func resumeLine(r *journal.Record, name string) (line, why string) {
 	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
@@ -212,17 +212,24 @@ func resumeLine(r *journal.Record, name string) (line, why string) {
 	if r.Plan != nil && r.Plan.Prediction != nil {
 		p = *r.Plan.Prediction
 	}
+	again := 0.0 // seconds of the start-up and of the lost work
+	for _, v := range r.Overheads.StartupSeconds {
+		again = max(again, float64(v))
+	}
+	if c := r.Checkpoint; c != nil && c.RiskSeconds.Known() {
+		again += float64(c.RiskSeconds)
+	}
 	switch r.Exit.Reason {
 	case "deadline":
 		line += " --deadline "
-		if need := p.Seconds.P95 * limitSlack; predicted(p.Seconds) && need > r.SLA.TimeMax.Seconds() {
-			return line + flagDuration(need), ""
+		if need := p.Seconds.P95; predicted(p.Seconds) && need*limitSlack > r.SLA.TimeMax.Seconds() {
+			return line + flagDuration((need+again)*limitSlack), ""
 		}
 		line += "DURATION"
 	case "budget":
 		line += " --budget "
-		if need := p.CostUSD.P95 * limitSlack; predicted(p.CostUSD) && need > r.SLA.CostMaxUSD {
-			return line + trim(ceilDigits(need)), ""
+		if need := p.CostUSD.P95; predicted(p.CostUSD) && need*limitSlack > r.SLA.CostMaxUSD {
+			return line + trim(ceilDigits(need*(1+again/p.Seconds.P95)*limitSlack)), ""
 		}
 		line += "USD"
 	}

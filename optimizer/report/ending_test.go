@@ -75,6 +75,8 @@ func TestResumeLine(t *testing.T) {
 		want      string
 	}{
 		"by the user":                   {"user", nil, true, "optimize runs resume ID"},
+		"deadline, work to repeat":      {"deadline", predicted(3000, 1), true, "optimize runs resume ID --deadline 61m"},
+		"budget, work to repeat":        {"budget", predicted(300, .06), true, "optimize runs resume ID --budget 0.14"},
 		"deadline, need predicted":      {"deadline", predicted(3000, 1), true, "optimize runs resume ID --deadline 55m"},
 		"deadline, need unknown":        {"deadline", nil, true, "optimize runs resume ID --deadline DURATION"},
 		"deadline, prediction exceeded": {"deadline", predicted(300, 1), true, "optimize runs resume ID --deadline DURATION"},
@@ -84,6 +86,9 @@ func TestResumeLine(t *testing.T) {
 		"not resumable":                 {"user", nil, false, ""},
 	} {
 		r := &journal.Record{State: journal.Stopped, Exit: &journal.Exit{Reason: c.reason}, Script: journal.Script{Resumable: &c.resumable}, SLA: limits, Plan: c.plan}
+		if strings.Contains(name, "work to repeat") {
+			r.Overheads.StartupSeconds, r.Checkpoint = []journal.Number{100, 60}, &journal.Checkpoint{RiskSeconds: 200}
+		}
 		line, why := resumeLine(r, "ID")
 		if line != c.want || (line == "") != (why != "") {
 			t.Errorf("%s: %q, %q; want %q", name, line, why, c.want)

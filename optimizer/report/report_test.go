@@ -124,7 +124,7 @@ func TestFirstLinesAnswer(t *testing.T) {
 		"unfinished": {"train: interrupted", "optimize runs resume 20260316-070000-train-beef01", "at risk: finish within", "on track", "compared when the run has finished"},
 		"nothing":    {"run: planned only", "no limits set", "no data", "not measured"},
 		"stopped": {"train: stopped", "the deadline was reached (SIGTERM)", "1 of 3 missed: finish within 2 m 52 s", "2 of 3 unknown (not finished)", "not compared",
-			"lost since the last checkpoint: 21.8 s, 5 epochs (checkpoint at 26 epochs, out/ckpt.pt)", "optimize runs resume 20260319-080000-train-d00d1e --deadline 4m"},
+			"lost since the last checkpoint: 21.8 s, 5 epochs (checkpoint at 26 epochs, out/ckpt.pt)", "optimize runs resume 20260319-080000-train-d00d1e --deadline 5m"},
 		"unsized": {"gpt: finished", "no prediction: the total amount of work is unknown (--epochs N or --steps N sets it)", "ran at the baseline configuration"},
 	}
 	for name, want := range cases {

@@ -182,8 +182,8 @@ func (r *run) applyLive(to resources.Allocation, why string) {
 	r.moveTimeLimit()
 }
 
-// act records a change of allocation, or the recommendation of one.
-func (r *run) act(to resources.Allocation, why, applied string) {
+// act records a change of allocation, or the recommendation of one, with further changes.
+func (r *run) act(to resources.Allocation, why, applied string, changes ...string) {
 	r.checkBatch(to)
 	index, ok := r.actions().IndexOf(r.Current, to)
 	if !ok {
@@ -191,6 +191,9 @@ func (r *run) act(to resources.Allocation, why, applied string) {
 	}
 	a := journal.Action{AtS: journal.Number(r.elapsed().Seconds()), Action: index, From: r.Current, To: to, Reason: why, Applied: applied,
 		Description: describeChange(r.Current, to)}
+	if len(changes) > 0 {
+		a.Description = strings.TrimPrefix(strings.Join(append([]string{a.Description}, changes...), ", "), "no change, ")
+	}
 	r.rec.Actions = append(r.rec.Actions, a)
 	r.lastAction = a.Description
 	r.event(Info, "%s (%s): %s", a.Description, applied, why)

@@ -98,6 +98,7 @@ type run struct {
 	planning
 	launched
 	queueing
+	elsewhere elsewhere
 	enclosing
 	reclaiming
 	supervision
@@ -193,7 +194,9 @@ func (r *run) elapsed() time.Duration {
 	return r.elapsedBefore + r.Clock.Monotonic() - r.started
 }
 
-func (r *run) spent() float64 { return float64(r.meter.Total(r.elapsed())) + r.CorrectedUSD }
+func (r *run) spent() float64 {
+	return float64(r.meter.Total(r.elapsed())) + r.besideUSD(r.Clock.Now())
+}
 
 // event reports a line to the view; warnings and problems also enter the record.
 func (r *run) event(level Level, format string, args ...any) {

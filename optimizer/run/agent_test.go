@@ -325,6 +325,25 @@ func TestBudgetCrossedWhileLeaving(t *testing.T) {
 	}
 }
 
+// TestStoppedByTheSupervisor: a job that its supervisor stopped at the time limit, while the agent was suspended, was
+// stopped at the nearest limit, also if the start of the job has cost less than its time.
+func TestStoppedByTheSupervisor(t *testing.T) {
+	for name, limited := range map[string]bool{"at its limit": true, "otherwise": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				a.work(100, 1)
+				return launch.Exit{Reason: launch.Stopped, Code: -1, Signal: "SIGTERM", Limit: limited}
+			})
+			s.cfg.Resume, s.cfg.SLA.CostMaxUSD = resumableNo, 0.4
+			res := s.run()
+			if reason := res.Record.Exit.Reason; limited != (res.Code == CodeGuard && reason == "budget" && res.Record.State == journal.Stopped) {
+				t.Errorf("exit %d, %s, %+v", res.Code, res.Record.State, res.Record.Exit)
+			}
+		})
+	}
+}
+
 // TestDeadlineCrossedWhileWaiting: the deadline is reached between a crash and the restart; the pause costs
 // nothing, because nothing runs.
 func TestDeadlineCrossedWhileWaiting(t *testing.T) {
@@ -456,7 +475,7 @@ func TestFailureAfterTheWork(t *testing.T) {
 	}
 }
 
-// TestCrashesBackOff: a resumable job that crashes is restarted from its checkpoint with increasing delays, and no
+// TestCrashesBackOff: a resumable job that is killed is restarted from its checkpoint with increasing delays, and no
 // more when it makes no progress, however long each attempt runs.
 func TestCrashesBackOff(t *testing.T) {
 	for name, seconds := range map[string]float64{"at once": 1, "after a while": 15} {
@@ -467,8 +486,8 @@ func TestCrashesBackOff(t *testing.T) {
 					a.work(10, seconds)
 				}
 				a.stage.saved = 3
-				a.stage.clock.advance(at(seconds)) // the fourth fails each time
-				return failed(9)
+				a.stage.clock.advance(at(seconds)) // killed in the fourth each time
+				return died("SIGKILL")
 			})
 			s.onStatus = func(st Status) {
 				if st.Phase == "waiting to start again" {
@@ -477,8 +496,8 @@ func TestCrashesBackOff(t *testing.T) {
 			}
 			s.cfg.Restarts = 3
 			res := s.run()
-			if res.Code != CodeTraining || res.Record.State != journal.Failed || res.Record.Exit.Code == nil || *res.Record.Exit.Code != 9 {
-				t.Errorf("exit %d (%v), %s, %+v: want %d, failed, its own code 9", res.Code, res.Err, res.Record.State, res.Record.Exit, CodeTraining)
+			if res.Code != CodeTraining || res.Record.State != journal.Failed || res.Record.Exit.Signal == nil || *res.Record.Exit.Signal != "SIGKILL" {
+				t.Errorf("exit %d (%v), %s, %+v: want %d, failed, SIGKILL", res.Code, res.Err, res.Record.State, res.Record.Exit, CodeTraining)
 			}
 			if !strings.Contains(res.Record.Exit.Detail, "gave up") {
 				t.Errorf("%q does not say that it was given up", res.Record.Exit.Detail)
@@ -496,6 +515,69 @@ func TestCrashesBackOff(t *testing.T) {
 			last := (on[3].from - on[2].from).Seconds() - seconds
 			if first < 0.5 || first > 2 || last < first+0.5 {
 				t.Errorf("the first start again came after %g s, the last after %g: want about one second, and longer", first, last)
+			}
+		})
+	}
+}
+
+// TestSameFailureAgain: a job that fails by itself is restarted once if it fails again in the same way at the same
+// place, and further if it failed elsewhere, in another way, or by a signal of another process.
+func TestSameFailureAgain(t *testing.T) {
+	every := func(n int, exit launch.Exit) func(*actor) launch.Exit { // fails after n more epochs of each launch
+		return func(a *actor) launch.Exit {
+			for i, from := 0, a.begin(); a.epoch < 10; i++ {
+				if i == n {
+					a.stage.saved = from + n
+					return exit
+				}
+				a.work(10, 10)
+			}
+			return finished
+		}
+	}
+	// fails at the given epoch of each launch, and continues each time from the second
+	places := func(exits []launch.Exit, epochs ...int) func(*actor) launch.Exit {
+		return func(a *actor) launch.Exit {
+			for a.begin(); a.epoch < 10; a.work(10, 10) {
+				if i := min(a.n, len(epochs)) - 1; a.epoch == epochs[i] {
+					a.stage.saved = 2
+					return exits[min(i, len(exits)-1)]
+				}
+			}
+			return finished
+		}
+	}
+	only := func(e launch.Exit) []launch.Exit { return []launch.Exit{e} }
+	for name, c := range map[string]struct {
+		play   func(*actor) launch.Exit
+		starts int
+		code   Code
+	}{
+		"an exception at the same place":      {places(only(failed(1)), 4, 4), 2, CodeTraining},
+		"a crash at the same place":           {places(only(died("SIGSEGV")), 4, 4), 2, CodeTraining},
+		"out of memory at the same place":     {places(only(launch.Exit{Reason: launch.OOM, Code: -1, Signal: "SIGKILL"}), 4, 4), 2, CodeTraining},
+		"no progress after the restart":       {places(only(failed(1)), 4, 2), 2, CodeTraining},
+		"earlier than before, then the end":   {places(only(failed(1)), 5, 3, 11), 3, CodeDone},
+		"further each time":                   {every(3, failed(1)), 4, CodeDone},
+		"another code":                        {places([]launch.Exit{failed(1), failed(2)}, 4, 4, 11), 3, CodeDone},
+		"killed by another process":           {places(only(died("SIGKILL")), 4, 4, 11), 3, CodeDone},
+		"killed, as reported by a shell":      {places(only(failed(137)), 4, 4, 11), 3, CodeDone},
+		"a request for a restart by its code": {places(only(failed(75)), 4, 4, 11), 3, CodeDone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, c.play)
+			s.onStatus = func(st Status) {
+				if st.Phase == "waiting to start again" {
+					s.clock.advance(500 * time.Millisecond)
+				}
+			}
+			res := s.run()
+			if res.Code != c.code || len(s.started()) != c.starts {
+				t.Errorf("exit %d (%v) after %d starts, want %d after %d: %q", res.Code, res.Err, len(s.started()), c.code, c.starts, s.said(Warning, ""))
+			}
+			if c.code == CodeTraining && !strings.Contains(res.Record.Exit.Detail, "in the same way again") {
+				t.Errorf("exit %+v does not state the repetition", res.Record.Exit)
 			}
 		})
 	}

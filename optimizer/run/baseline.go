@@ -10,6 +10,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -23,27 +24,20 @@ func (r *run) compareWithBaseline() {
 		rec.Baseline = nil
 		return
 	}
-	measured := false
-	for _, s := range r.Progress.Segments {
-		measured = measured || len(s.Blocks) > 0 && r.atBaseline(s)
+	first := r.FirstBaseline
+	if !r.Left {
+		first = r.measuredBaseline()
 	}
-	for _, o := range r.recalled() {
-		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.Baseline)
-	}
-	if !measured || r.model == nil || r.Progress.Done <= 0 {
+	if first == nil || r.Progress.Done <= 0 {
 		return
 	}
-	startup := r.startup()
-	rate := float64(r.Rates.Hourly(r.withMemory(r.Baseline)))
-	draws := slices.Clone(r.model.Draws(r.Baseline))
-	for i := range draws {
-		draws[i] = startup.P50 + r.Progress.Done*draws[i]
-	}
-	sec := interval(draws)
+	startup, rate := r.startup().P50, first.Hourly
+	total := func(unit float64) float64 { return startup + r.Progress.Done*unit }
+	sec := sla.Interval{P5: total(first.Unit.P5), P50: total(first.Unit.P50), P95: total(first.Unit.P95)}
 	money := sla.Interval{P5: sec.P5 / 3600 * rate, P50: sec.P50 / 3600 * rate, P95: sec.P95 / 3600 * rate}
-	b := &journal.Baseline{Allocation: r.withMemory(r.Baseline), Seconds: sec, CostUSD: money, Throughput: r.model.Throughput(r.Baseline), Compliance: journal.Unknown()}
+	b := &journal.Baseline{Allocation: first.Allocation, Seconds: sec, CostUSD: money, Throughput: first.Throughput, Compliance: journal.Unknown()}
 	samples := math.NaN()
-	if r.model.UnitSamples() > 0 {
+	if r.Progress.UnitSamples > 0 {
 		samples = b.Throughput.P50
 	}
 	verdicts := sla.Evaluate(r.Config.SLA, map[sla.Objective]sla.Measure{
@@ -66,6 +60,36 @@ func (r *run) compareWithBaseline() {
 		if r.ended != nil {
 			r.warnOnce(fmt.Sprintf("the speed changed by %.0f %% during the run, of the machine or of the training at one allocation: its parts are not compared", 100*change))
 		}
+	}
+}
+
+// firstBaseline is the measured baseline.
+type firstBaseline struct {
+	Allocation resources.Allocation `json:"allocation"`
+	Unit       sla.Interval         `json:"unit_seconds"`
+	Throughput sla.Interval         `json:"throughput"`
+	Hourly     float64              `json:"usd_per_hour"`
+}
+
+// measuredBaseline returns the baseline on the present nodes; nil if its pace was not measured.
+func (r *run) measuredBaseline() *firstBaseline {
+	measured := false
+	for _, s := range r.Progress.Segments {
+		measured = measured || len(s.Blocks) > 0 && r.atBaseline(s)
+	}
+	for _, o := range r.recalled() {
+		measured = measured || !o.LiveCut && o.Allocation.SameShape(r.Baseline)
+	}
+	if !measured || r.model == nil {
+		return nil
+	}
+	return &firstBaseline{r.withMemory(r.Baseline), r.model.UnitSeconds(r.Baseline), r.model.Throughput(r.Baseline), float64(r.Rates.Hourly(r.withMemory(r.Baseline)))}
+}
+
+// keepBaseline keeps the baseline of the nodes on which the run began.
+func (r *run) keepBaseline() {
+	if !r.Left {
+		r.FirstBaseline = r.measuredBaseline()
 	}
 }
 

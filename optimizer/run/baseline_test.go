@@ -111,7 +111,7 @@ func TestCountedBetweenReports(t *testing.T) {
 
 // TestKnownTotal: a number of epochs is not the total of a job that counts steps.
 func TestKnownTotal(t *testing.T) {
-	epochs := func(n float64) map[string]Hint { return map[string]Hint{"epoch": {Units: n}} }
+	epochs := func(n float64) map[string]hint { return map[string]hint{"epoch": {Units: n}} }
 	for want, p := range map[float64]Progress{
 		40: {Unit: "epoch", Total: 40, Hints: epochs(30)},
 		30: {Unit: "epoch", Hints: epochs(30)},

@@ -12,6 +12,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/internal/suggest"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/schedule/capacity"
@@ -100,6 +101,8 @@ type Config struct {
 	// Nodes is the number of nodes of each job of an engine, on each of which the training is started once; 0 means 1.
 	// GPUs, CPUs and Memory are those of a node.
 	Nodes int `json:"nodes,omitempty"`
+	// Place is the kind of node, of those that EngineArgs allow, on which the run is; zero until one is chosen.
+	Place engine.Kind `json:"place,omitzero"`
 	// BillingHour is the price of one billing unit of the engine, USD per hour; 0: the rates are those of the machine.
 	BillingHour cost.USD `json:"billing_hour,omitempty"`
 
@@ -130,6 +133,8 @@ type Config struct {
 	Anyway  bool `json:"anyway"`
 	DryRun  bool `json:"dry_run"`
 	Explain bool `json:"explain"`
+	// MeasureOnly ends the run when the pace of its first allocation is measured.
+	MeasureOnly bool `json:"measure_only,omitempty"`
 }
 
 // elsewhere reports whether jobs run on other machines.

@@ -20,26 +20,27 @@ import (
 // facts is the record of a run from which another agent continues it: the content of the file `state`. The stages read
 // and change it in place; only the fields below "written by saveState" are derived from other objects.
 type facts struct {
-	Config     Config               `json:"config"`
-	Argv       []string             `json:"argv"`
-	Host       resources.Host       `json:"host"`
-	Limits     resources.Limits     `json:"limits"` // of the allocations
-	Rates      cost.Rates           `json:"rates"`
-	Baseline   resources.Allocation `json:"baseline"`
-	Current    resources.Allocation `json:"current"`
-	Resumable  bool                 `json:"resumable"`           // the job saves on request and continues from there
-	NeedMemory resources.GiB        `json:"need_memory_gib"`     // measured requirement with a margin; 0 if not measured
-	RestartS   []float64            `json:"restart_s"`           // recalled seconds per restart
-	StartupS   []float64            `json:"startup_s"`           // recalled seconds per start-up
-	Predicted  *overheads           `json:"predicted,omitempty"` // from other trainings; nil without a prediction
-	Progress   Progress             `json:"progress"`
-	Phase      phase                `json:"phase"`
-	Pending    *pendingStop         `json:"leaving"`    // nil unless the job has been asked to exit
-	AdaptedAt  float64              `json:"adapted_at"` // progress at the last search for a better allocation
-	Backoff    launch.Backoff       `json:"backoff"`
-	Failures   int                  `json:"failures"` // that led, or could have led, to a restart
-	OwnLog     string               `json:"own_log"`  // path of $OPTIMIZER_LOG, absolute
-	Joules     float64              `json:"joules"`
+	Config      Config               `json:"config"`
+	Argv        []string             `json:"argv"`
+	Host        resources.Host       `json:"host"`
+	Limits      resources.Limits     `json:"limits"` // of the allocations
+	Rates       cost.Rates           `json:"rates"`
+	Baseline    resources.Allocation `json:"baseline"`
+	Current     resources.Allocation `json:"current"`
+	Resumable   bool                 `json:"resumable"`           // the job saves on request and continues from there
+	NeedMemory  resources.GiB        `json:"need_memory_gib"`     // measured requirement with a margin; 0 if not measured
+	RestartS    []float64            `json:"restart_s"`           // recalled seconds per restart
+	StartupS    []float64            `json:"startup_s"`           // recalled seconds per start-up
+	Predicted   *overheads           `json:"predicted,omitempty"` // from other trainings; nil without a prediction
+	Progress    Progress             `json:"progress"`
+	Phase       phase                `json:"phase"`
+	Pending     *pendingStop         `json:"leaving"`    // nil unless the job has been asked to exit
+	AdaptedAt   float64              `json:"adapted_at"` // progress at the last search for a better allocation
+	Backoff     launch.Backoff       `json:"backoff"`
+	Failures    int                  `json:"failures"` // that led, or could have led, to a restart
+	LastFailure failure              `json:"last_failure,omitzero"`
+	OwnLog      string               `json:"own_log"` // path of $OPTIMIZER_LOG, absolute
+	Joules      float64              `json:"joules"`
 	// CPUJoules is the energy of the machine's processors while the run was sampled; nil where it cannot be read.
 	CPUJoules *float64  `json:"cpu_joules,omitempty"`
 	Speeds    []float64 `json:"speeds,omitempty"`   // of the machine, see steadyMachine
@@ -52,6 +53,12 @@ type facts struct {
 	Asked        string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
 	Notified     []string        `json:"notified,omitempty"` // keys of the messages sent about the run
 	Market       marketFacts     `json:"market,omitzero"`
+	// SiteProbes are the measurements on other kinds of nodes of the engine; Departures counts the decisions to move to
+	// one, Left is set after the first move, and FirstBaseline is the baseline on the first kind.
+	SiteProbes    []*siteProbe   `json:"site_probes,omitempty"`
+	Departures    int            `json:"departures,omitempty"`
+	Left          bool           `json:"left,omitempty"`
+	FirstBaseline *firstBaseline `json:"first_baseline,omitempty"`
 	observed
 
 	// Written by saveState.

@@ -148,7 +148,8 @@ func (r *run) refresh(final bool) {
 	if r.Config.elsewhere() || r.QueuedS > 0 {
 		o.QueueSeconds = &r.QueuedS
 	}
-	o.ProbeCostUSD = journal.Number(r.probesSpent())
+	o.ProbeCostUSD = journal.Number(r.probesSpent() + r.besideUSD(r.Clock.Now()) - r.CorrectedUSD)
+	r.recordSiteProbes()
 	o.Epochs, o.Steps = journal.Unknown(), journal.Unknown()
 	switch {
 	case r.progressLost:

@@ -8,7 +8,10 @@ import (
 	"math"
 	"os"
 	"strconv"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"trainopt/cost"
 	"trainopt/optimizer/engine"
@@ -284,6 +287,13 @@ func (f *facts) threadsPerCore() int {
 // startNext launches the job again after a requested exit, and detects a job that did not follow the checkpoint
 // protocol.
 func (r *run) startNext(ctx context.Context, l *pendingStop, exit launch.Exit) {
+	if l.Place != nil {
+		before := r.Config.Place
+		if err := r.arrive(ctx, *l.Place, *l.Next); err != nil {
+			r.event(Warning, "move to %s: %v; the job continues where it was", *l.Place, err)
+			r.Config.Place, l.Next = before, &r.Current
+		}
+	}
 	if l.Checkpoint && exit.Signal == "SIGUSR1" {
 		r.event(Warning, "the job died of SIGUSR1 instead of saving a checkpoint: it will not be restarted again")
 		r.Resumable = false
@@ -326,6 +336,54 @@ func (f *facts) mayRestart(exit launch.Exit) bool {
 	return f.Progress.Rows > 0 || exit.Reason == launch.Killed || exit.Code == exitTryAgain
 }
 
+// failure is an exit that was not requested, and where the training was.
+type failure struct {
+	Exit string  `json:"exit"` // as describeExit states it; empty: none
+	At   float64 `json:"at"`   // units of work at the last row of the launch; 0 without a new row
+	Unit string  `json:"unit"`
+}
+
+// afterFailure counts a failure and decides whether the job is restarted: not if it failed by itself in the same way
+// at the same place as before, not beyond Config.Restarts, and with growing delays while no progress is made.
+func (f *facts) afterFailure(exit launch.Exit) launch.Retry {
+	now, before := failure{describeExit(exit), f.Progress.reached(), f.Progress.Unit}, f.LastFailure
+	f.LastFailure = now
+	f.Failures++
+	if byItself(exit) && now.Exit == before.Exit && (now.At == 0 || now.Unit == before.Unit && math.Abs(now.At-before.At) <= f.Progress.unitsIn(samePlace)) {
+		where := "without new progress"
+		if now.At > 0 {
+			where = fmt.Sprintf("at %s %.6g", now.Unit, now.At)
+		}
+		return launch.Retry{GiveUp: true, Reason: "gave up: the restarted training failed in the same way again, " + where}
+	}
+	next, retry := f.Backoff.Next(exit, f.Progress.Done > f.Progress.Current().StartDone)
+	f.Backoff = next
+	if f.Failures > f.Config.Restarts && !retry.GiveUp {
+		retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", f.Failures, f.Config.Restarts)}
+	}
+	return retry
+}
+
+// samePlace is the time within which the last row of a launch may precede its failure.
+const samePlace = 5 * time.Second
+
+// byItself reports whether a job failed by its own doing, which a restart may repeat: an error, a crash or its use of
+// memory, but no signal of another process, also of one reported by a shell, and no request for a restart.
+func byItself(exit launch.Exit) bool {
+	switch exit.Reason {
+	case launch.OOM:
+		return true
+	case launch.Killed:
+		return !fromOutside[exit.Signal]
+	case launch.Exited:
+		return exit.Code != exitTryAgain && !fromOutside[unix.SignalName(syscall.Signal(exit.Code-128))]
+	}
+	return false
+}
+
+// fromOutside contains the signals by which other processes end a job.
+var fromOutside = map[string]bool{"SIGKILL": true, "SIGTERM": true, "SIGINT": true, "SIGHUP": true, "SIGQUIT": true}
+
 // exitTryAgain is EX_TEMPFAIL, the exit code by which a job requests a restart.
 const exitTryAgain = 75
 
@@ -335,5 +393,13 @@ func (r *run) retry(ctx context.Context) {
 		return
 	}
 	r.retryAt = 0
+	r.relaunch(ctx)
+}
+
+// relaunch starts a job again that did not end on request. Its last checkpoint may be older than its progress.
+func (r *run) relaunch(ctx context.Context) {
 	r.place(ctx, r.Current, r.launchLabel(), true)
+	if r.job != nil && (r.resumption.How == inspect.ResumeProtocol || r.resumption.How == inspect.ResumeNone) {
+		r.Progress.ResumeFrom(math.NaN())
+	}
 }

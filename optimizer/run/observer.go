@@ -308,6 +308,7 @@ func (r *run) takeAnswers() {
 			r.event(Info, "checkpoint saved: %s", a.Path)
 		} else if !a.OK {
 			r.event(Warning, "the training could not save on request: %s", a.Reason)
+			r.terminate() // it does not stop either
 		}
 	}
 	r.takeTrial()

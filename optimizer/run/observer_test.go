@@ -180,6 +180,42 @@ func TestSaveOnRequestAndResume(t *testing.T) {
 	}
 }
 
+// TestFailedSaveOnRequest: a training whose framework cannot save on request is stopped by SIGTERM at once.
+func TestFailedSaveOnRequest(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, nil)
+	s.play = func(a *actor) launch.Exit {
+		a.begins(map[string]any{"can_save": true, "can_stop": true})
+		for a.epoch < 3 {
+			a.step(6, 1)
+		}
+		s.interrupts <- syscall.SIGINT
+		s.wait("the request", func(Status, int) bool { return a.request() != nil })
+		a.report(map[string]any{"event": "answer", "id": a.request()["id"], "op": "save_and_stop", "ok": false, "reason": "NotImplementedError", "seconds": 0.1})
+		<-a.stopped // the clock stands still
+		return died("SIGTERM")
+	}
+	if res := s.runWithSignals(); res.Code != CodeInterrupt || res.Record.Exit.Signal == nil || len(s.said(Warning, "could not save on request")) != 1 {
+		t.Errorf("exit %d, %+v", res.Code, res.Record.Exit)
+	}
+}
+
+// TestFailureBeforeACheckpoint: a resumable training that fails before it has written a checkpoint is not started again
+// without one, and its own exit code is reported.
+func TestFailureBeforeACheckpoint(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"can_save": true, "can_stop": true})
+		for a.epoch < 3 {
+			a.step(6, 1)
+		}
+		return failed(7)
+	})
+	if res := s.run(); res.Code != CodeTraining || len(s.started()) != 1 || res.Record.Exit.Code == nil || *res.Record.Exit.Code != 7 {
+		t.Errorf("exit %d (%v) after %d starts, %+v", res.Code, res.Err, len(s.started()), res.Record.Exit)
+	}
+}
+
 // TestRewoundJobIsStopped: a job that starts from scratch although it was given a checkpoint is stopped, and the
 // reason is reported.
 func TestRewoundJobIsStopped(t *testing.T) {

@@ -177,7 +177,7 @@ func (r *run) markEnded(exit launch.Exit, end *ending) error {
 	meter.Settle(charged)
 	r.Progress.End(last)
 	r.Elapsed, r.MeterState, r.Ended = last, meter.State(), true
-	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(float64(meter.Total(last))+r.CorrectedUSD)
+	rec.Outcome.Seconds, rec.Outcome.CostUSD = journal.Number(last.Seconds()), journal.Number(float64(meter.Total(last))+r.besideUSD(r.Clock.Now()))
 	at, code := exit.At.UTC(), int(end.code)
 	rec.State, rec.FinishedAt, rec.ExitCode = end.state, &at, &code
 	rec.Exit = exitRecord(end.reason, end.detail, &exit)

@@ -48,12 +48,12 @@ func (s *script) suggestLengths(f *facts, finished func()) {
 	suggest := func(stated bool) {
 		for _, l := range lengths {
 			if (l.Confidence == inspect.Stated) == stated && !s.command.OfEnvironment(l) {
-				f.Progress.Suggest(l.Unit, Hint{l.Units, l.Source})
+				f.Progress.Suggest(l.Unit, hint{l.Units, l.Source})
 			}
 		}
 	}
-	f.Progress.Suggest("epoch", Hint{float64(f.Config.Epochs), "--epochs"})
-	f.Progress.Suggest("step", Hint{float64(f.Config.Steps), "--steps"})
+	f.Progress.Suggest("epoch", hint{float64(f.Config.Epochs), "--epochs"})
+	f.Progress.Suggest("step", hint{float64(f.Config.Steps), "--steps"})
 	suggest(true)
 	finished()
 	suggest(false)
@@ -239,7 +239,9 @@ func (r *run) newRecord() *journal.Record {
 	rec.Handed = journal.Handed{Epochs: r.Config.Epochs, Dataset: launch.RedactText(r.Config.Dataset)}
 	rec.Prices, rec.Preference, rec.Seed = journal.Prices{Rates: r.Rates}, r.Config.Preference, r.Config.Seed
 	for _, w := range r.ins.Warnings {
-		if w != inspect.OneGPU || len(r.Host.GPUs) > 1 {
+		single := w == inspect.OneGPU && len(r.Host.GPUs) <= 1
+		resumes := strings.HasSuffix(w, inspect.NotResumable) && (r.Config.Resume != resumableAuto || r.canResume())
+		if !single && !resumes {
 			rec.Warnings = append(rec.Warnings, w)
 		}
 	}

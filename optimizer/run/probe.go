@@ -45,6 +45,15 @@ func (r *run) probeStep() {
 	r.settle()
 }
 
+// stopMeasured ends a run that only measures the pace of its first allocation. Nothing is saved.
+func (r *run) stopMeasured() {
+	if seg := r.Progress.Current(); r.Config.MeasureOnly && r.Pending == nil && r.Progress.MeasuredEnough(seg) {
+		r.closeProbe(seg)
+		r.Pending = &pendingStop{Why: "measured", AskedAt: r.elapsed(), Terminated: true}
+		r.watchdog.kill()
+	}
+}
+
 // abandonSlowProbe ends a probe that has used up the budget of all probes without measuring its pace; the plan is then
 // made without it.
 func (r *run) abandonSlowProbe(seg *Segment) {
@@ -153,7 +162,7 @@ func (r *run) nextProbe() (*resources.Allocation, string) {
 		}
 		return nil, ""
 	}
-	rest := budget - r.probesSpent()
+	rest := budget - r.probesSpent() - r.probesBesideUSD()
 	var affordable []resources.Allocation
 	for _, c := range plan.Allocations(r.snapshot()) {
 		if r.probeCost(c) <= rest {

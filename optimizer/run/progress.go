@@ -32,19 +32,21 @@ type Segment struct {
 	Allocation  resources.Allocation `json:"allocation"`
 	Label       string               `json:"label"` // probe, run
 	LaunchedAt  time.Duration        `json:"launched_at"`
-	StartedAt   time.Duration        `json:"started_at"`   // start of the launched job; 0 for a live change
-	FirstRowAt  time.Duration        `json:"first_row_at"` // 0 until the first row
+	StartedAt   time.Duration        `json:"started_at"`           // start of the launched job; 0 for a live change
+	FirstRowAt  time.Duration        `json:"first_row_at"`         // 0 until the first row
+	FirstDone   float64              `json:"first_done,omitempty"` // progress at the first row
 	LastRowAt   time.Duration        `json:"last_row_at"`
-	RestartFrom time.Duration        `json:"restart_from"` // request to the previous job to exit; 0 for a first launch
-	EndedAt     time.Duration        `json:"ended_at"`     // 0 while the segment is open
-	Launch      bool                 `json:"launch"`       // false if it began with a live change
-	LiveCut     bool                 `json:"live_cut"`     // on fewer CPUs than its processes were launched with
-	Blocks      []float64            `json:"blocks"`       // seconds per unit, one value per timed block
-	Stated      []float64            `json:"stated"`       // seconds of the first units as stated by the log, for a segment too short to be timed
-	Units       float64              `json:"units"`        // units of work between the first and the last row
-	Timed       float64              `json:"timed_s"`      // seconds between them
-	Counted     countedSteps         `json:"counted"`      // work counted by the observer
-	StartDone   float64              `json:"start_done"`   // progress at the beginning
+	RestartFrom time.Duration        `json:"restart_from"`      // request to the previous job to exit; 0 for a first launch
+	EndedAt     time.Duration        `json:"ended_at"`          // 0 while the segment is open
+	Launch      bool                 `json:"launch"`            // false if it began with a live change
+	LiveCut     bool                 `json:"live_cut"`          // on fewer CPUs than its processes were launched with
+	Blocks      []float64            `json:"blocks"`            // seconds per unit, one value per timed block
+	Stated      []float64            `json:"stated"`            // seconds of the first units as stated by the log, for a segment too short to be timed
+	Units       float64              `json:"units"`             // units of work between the first and the last row
+	Timed       float64              `json:"timed_s"`           // seconds between them
+	Counted     countedSteps         `json:"counted"`           // work counted by the observer
+	StartDone   float64              `json:"start_done"`        // progress at the beginning
+	Reached     float64              `json:"reached,omitempty"` // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
 	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
@@ -128,7 +130,7 @@ type Progress struct {
 
 	// Hints are totals by unit ("epoch", "step") from sources other than the log: the command line, the script, an
 	// earlier run. A total in the log has precedence.
-	Hints map[string]Hint `json:"hints"`
+	Hints map[string]hint `json:"hints"`
 
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
@@ -140,19 +142,19 @@ type Progress struct {
 	anyPosition bool // the launch continues from a checkpoint of unknown position
 }
 
-// Hint is a total from a source other than the log.
-type Hint struct {
+// hint is a total from a source other than the log.
+type hint struct {
 	Units  float64 `json:"units"`
 	Source string  `json:"source"` // description: "--max_iters=300 on the command line"
 }
 
 // Suggest sets the hint of a unit, unless one is known already: callers suggest the better source first.
-func (p *Progress) Suggest(unit string, h Hint) {
+func (p *Progress) Suggest(unit string, h hint) {
 	if h.Units <= 0 || p.Hints[unit].Units > 0 {
 		return
 	}
 	if p.Hints == nil {
-		p.Hints = map[string]Hint{}
+		p.Hints = map[string]hint{}
 	}
 	p.Hints[unit] = h
 }
@@ -245,6 +247,26 @@ func (p *Progress) launchedAt() time.Duration {
 	return 0
 }
 
+// reached returns the position of the last new row since the last launch; 0 without one. A log that repeats its rows
+// exactly has no new ones.
+func (p *Progress) reached() float64 {
+	for _, s := range slices.Backward(p.Segments) {
+		if s.Launch || s.Reached > 0 {
+			return s.Reached
+		}
+	}
+	return 0
+}
+
+// unitsIn returns the units of work done in a time at the present pace; 0 if that is unknown.
+func (p *Progress) unitsIn(d time.Duration) float64 {
+	s := p.Current()
+	if s == nil || s.Timed == 0 {
+		return 0
+	}
+	return s.Units / s.Timed * d.Seconds()
+}
+
 // ResumeFrom sets the progress to the position of a checkpoint, from which a restart is expected to continue: later
 // work is done again. NaN means that the position is unknown; the restart may then continue anywhere above 0.
 func (p *Progress) ResumeFrom(position float64) {
@@ -274,9 +296,9 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	first := !p.sawResume
 	p.sawResume = true
-	seg.LastRowAt = at
+	seg.LastRowAt, seg.Reached = at, done
 	if seg.FirstRowAt == 0 {
-		seg.FirstRowAt = at
+		seg.FirstRowAt, seg.FirstDone = at, done
 	}
 	if p.anyPosition && first && done < p.Done { // work after the checkpoint is done again
 		p.Rewound, p.Done = done <= 1, done
@@ -298,8 +320,8 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	if !p.haveMark {
 		// The first row after a launch contains start-up and warm-up: it sets the mark and is not timed, unless a
 		// unit is so long that waiting for a second one costs more than its warm-up; then the script's own time for
-		// the first unit counts.
-		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && p.Done == 0 && done == 1 {
+		// the first unit counts, if no earlier process can have done a part of it.
+		if sec, ok := row.Value(trainlog.EpochTime); ok && p.Unit == "epoch" && done == p.Done+1 && p.wholeUnit(seg, sec) {
 			if seg.Stated = append(seg.Stated, sec); sec >= longUnit.Seconds() {
 				seg.addBlock(sec)
 				seg.Units, seg.Timed = 1, sec
@@ -331,6 +353,12 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		seg.addBlock((at - p.markAt).Seconds() / (done - p.markDone))
 		p.mark(at, done)
 	}
+}
+
+// wholeUnit reports whether the first unit of a segment, of the given seconds, was done in it as a whole: it is the
+// first of the training, or the earlier process had less than a twentieth of that time for a part of it.
+func (p *Progress) wholeUnit(seg *Segment, sec float64) bool {
+	return p.Done == 0 || seg.Launch && !p.anyPosition && (seg.LaunchedAt-p.reachedAt).Seconds() <= sec/20
 }
 
 // sameRead is the time within which rows count as read at once.
@@ -416,7 +444,7 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 // changeSource restarts counting from a better source of progress than the job's output. A total from the output
 // remains as a hint.
 func (p *Progress) changeSource() {
-	p.Suggest(p.Unit, Hint{p.Total, "the job's output"})
+	p.Suggest(p.Unit, hint{p.Total, "the job's output"})
 	p.Total, p.Backwards, p.sawResume = 0, 0, false
 	p.restartCounting()
 }
@@ -505,18 +533,34 @@ func (p *Progress) RestartSeconds() []float64 {
 		}
 		from := max(s.RestartFrom, before.LastRowAt)
 		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.Blocks))
-		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-(1-part)*median(s.Blocks)))
+		units := 1.0
+		if !whole(s.FirstDone) || !whole(before.Reached) {
+			units = math.Max(0, s.FirstDone-before.Reached)
+		}
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.Blocks)))
 	}
 	return out
 }
 
-// StartupSeconds returns the measured seconds from each launch to its first row, less one unit of work at its pace:
+// startup returns the seconds from the launch to the first row, less the part of a unit done by then.
+func (s *Segment) startup(unitSeconds float64) float64 {
+	part := 1.0
+	if !whole(s.FirstDone) || s.FirstDone == 0 {
+		part = s.FirstDone - math.Floor(s.FirstDone)
+	}
+	return math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-part*unitSeconds)
+}
+
+// whole reports whether a position is at the end of a unit; a source that counts within units reports others.
+func whole(position float64) bool { return position == math.Floor(position) }
+
+// StartupSeconds returns the measured seconds from each launch to its first row, less the work of this row at its pace:
 // process start, imports, data loading, warm-up.
 func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
 		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
-			out = append(out, math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-median(s.Blocks)))
+			out = append(out, s.startup(median(s.Blocks)))
 		}
 	}
 	return out
@@ -537,7 +581,7 @@ func (p *Progress) pace() Pace {
 	steady := s.Blocks[s.warmUp():]
 	out.UnitSeconds, out.Blocks, out.Settled = median(steady), len(steady), s.settled()
 	if s.Launch && s.FirstRowAt > 0 {
-		out.Startup = math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-out.UnitSeconds)
+		out.Startup = s.startup(out.UnitSeconds)
 	}
 	return out
 }

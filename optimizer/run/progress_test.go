@@ -132,7 +132,7 @@ func TestProgressTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Progress{}
-			p.Suggest("epoch", Hint{Units: c.hint})
+			p.Suggest("epoch", hint{Units: c.hint})
 			s := begin(&p, 0)
 			for _, a := range c.rows {
 				p.Add(a.row, at(a.at))
@@ -282,6 +282,33 @@ func TestProgressRestarted(t *testing.T) {
 	}
 }
 
+// TestOverheadsWithinUnits: a source that reports fractions of an epoch hides neither the start-up nor a restart behind
+// a whole epoch.
+func TestOverheadsWithinUnits(t *testing.T) {
+	var p Progress
+	at := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	add := func(s, epoch float64) {
+		var r trainlog.Row
+		r.Set(trainlog.Epoch, epoch)
+		r.Set(trainlog.TotalEpochs, 4)
+		p.Add(&r, at(s))
+	}
+	p.Begin(0, resources.Allocation{CPUs: 2}, "run", true)
+	for i := range 10 { // 100 s an epoch after 60 s of start-up
+		add(60+10*float64(i), 0.1*float64(i)+0.02)
+	}
+	p.Begin(at(152), resources.Allocation{CPUs: 2}, "run", true).RestartFrom = at(150)
+	for i := range 10 {
+		add(200+10*float64(i), 0.94+0.1*float64(i))
+	}
+	if got := p.StartupSeconds(); len(got) != 1 || math.Abs(got[0]-58) > 0.01 {
+		t.Errorf("start-up %v, want 58 s", got)
+	}
+	if got := p.RestartSeconds(); len(got) != 1 || math.Abs(got[0]-48) > 0.1 {
+		t.Errorf("restart %v, want 48 s: 50 s less the work of 2 %% of an epoch", got)
+	}
+}
+
 // TestProgressOverheads: known answers for the cost of starts and restarts.
 func TestProgressOverheads(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -342,7 +369,7 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
-			p.Suggest("epoch", Hint{60, "--epochs 60 on the command line"})
+			p.Suggest("epoch", hint{60, "--epochs 60 on the command line"})
 			begin(&p, 0)
 			for i, done := range c.rows {
 				p.Add(epochRow(done, 0), at(float64(i+1)))
@@ -469,7 +496,7 @@ func TestStepsWithATotalBeforeEpochsWithout(t *testing.T) {
 	if p.Unit != "step" || p.Total != 30 || p.Done != 6 {
 		t.Errorf("%g of %g %ss, want 6 of 30 steps", p.Done, p.Total, p.Unit)
 	}
-	hinted := &Progress{Hints: map[string]Hint{"epoch": {Units: 3}}}
+	hinted := &Progress{Hints: map[string]hint{"epoch": {Units: 3}}}
 	hinted.Begin(0, resources.Allocation{CPUs: 1}, "run", true)
 	hinted.Add(epochRow(0.5, math.NaN()), time.Second)
 	hinted.Add(stepRow(6, 30), 2*time.Second)
@@ -505,5 +532,36 @@ func TestProgressOfAnOutage(t *testing.T) {
 	}
 	if units := q.Current().Units; units != 7 {
 		t.Errorf("%g units between rows of known times, want 7", units)
+	}
+}
+
+// TestFirstLongUnitAfterARestart: the stated time of a long unit counts only if no earlier process can have done a part
+// of it.
+func TestFirstLongUnitAfterARestart(t *testing.T) {
+	for name, c := range map[string]struct {
+		stopped  float64 // s, when the unit before was done at 100 s
+		from     float64 // position of the checkpoint
+		epoch    float64 // the first one after the restart
+		launched bool
+		want     int // blocks
+	}{
+		"at once":                    {101, 3, 4, true, 1},
+		"from an earlier checkpoint": {101, 2, 3, true, 1},
+		"within the unit":            {110, 3, 4, true, 0},
+		"two units":                  {101, 3, 5, true, 0},
+		"position unknown":           {101, math.NaN(), 4, true, 0},
+		"live":                       {101, 3, 4, false, 0},
+	} {
+		p := Progress{}
+		p.Begin(0, resources.Allocation{CPUs: 4}, "probe", true)
+		for i, done := range []float64{20, 60, 100} {
+			p.Add(epochRow(float64(i+1), 10), at(done))
+		}
+		p.Begin(at(c.stopped), resources.Allocation{CPUs: 2}, "probe", c.launched)
+		p.ResumeFrom(c.from)
+		p.Add(row(float64(trainlog.Epoch), c.epoch, float64(trainlog.EpochTime), 80), at(c.stopped+90))
+		if got := len(p.Current().Blocks); got != c.want {
+			t.Errorf("%s: %d units timed, want %d", name, got, c.want)
+		}
 	}
 }

@@ -121,7 +121,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 		return refuse(fmt.Errorf("money spent so far: %w", err))
 	}
 	if r.Ended { // refuse before any file is written
-		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.CorrectedUSD); err != nil {
+		if err := r.Config.SLA.Exhausted(r.Elapsed, float64(r.meter.Total(r.Elapsed))+r.besideUSD(r.Clock.Now())); err != nil {
 			return refuse(fmt.Errorf("%w: %w", err, ErrNotResumable))
 		}
 	}
@@ -238,7 +238,7 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	r.readLog()
 	if exit.Reason == launch.Lost || exit.Reason == launch.Stopped {
 		r.settleJob(exit)
-		if _, left := r.nearestLimit(); exit.Reason == launch.Stopped && left <= r.reserve() {
+		if _, ok := r.stoppedAtLimit(exit); ok && exit.Reason == launch.Stopped {
 			r.handleUnrequestedExit(exit, r.exitAt)
 			return nil
 		}
@@ -288,6 +288,6 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	if r.rec.Plan != nil { // it was made for a run without interruption
 		r.rec.Plan.Prediction = nil
 	}
-	r.place(ctx, r.Current, r.launchLabel(), true)
+	r.relaunch(ctx)
 	return nil
 }

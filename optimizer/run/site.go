@@ -26,6 +26,13 @@ type Site struct {
 	Launcher launch.Launcher
 	// Host is one node of the kind that the jobs ask for: the limits of the allocations.
 	Host resources.Host
+	// Place is the kind of its nodes: partition and type of GPU; Idle of them are idle. Others are the other kinds that the
+	// options of the user allow.
+	Place  engine.Kind
+	Idle   int
+	Others []Site
+	// Engine is the engine itself.
+	Engine engine.Engine
 	// Rates are the prices of the site; nil: the default rates of its GPU model.
 	Rates *cost.Rates
 	// Forecast predicts when a job of the given run time (0: unknown) would start at the place of an allocation, followed
@@ -71,6 +78,9 @@ func (r *run) openSite(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--engine %s: %w", r.Config.Engine, err)
 	}
+	if r.Config.Spot == nil && r.Lease == nil { // a later agent would choose by what is idle then
+		r.Config.Place = s.Place
+	}
 	return nil
 }
 
@@ -89,7 +99,7 @@ func (r *run) reopenSite(ctx context.Context) error {
 // become those of the new place, and what was timed at the old one no longer counts. The money spent, and the limits of
 // the SLA, stay.
 func (r *run) changeEngine(ctx context.Context, c Change) error {
-	r.Config.Engine, r.Config.EngineArgs = c.Engine, c.EngineArgs
+	r.Config.Engine, r.Config.EngineArgs, r.Config.Place = c.Engine, c.EngineArgs, engine.Kind{}
 	if c.BillingHour > 0 {
 		r.Config.BillingHour = c.BillingHour
 	}
@@ -161,7 +171,10 @@ const moveWithin = 30 * time.Minute
 // leaveFor restarts the job at the allocation of l. With an engine that can prepare a place, the job runs on until the
 // place is held, instead of giving its place up for a position in a queue.
 func (r *run) leaveFor(l *pendingStop) {
-	p, ok := r.Launcher.(launch.Preparer)
+	p, ok := r.siteFor(l.Place).Launcher.(launch.Preparer)
+	if l.Place == nil {
+		p, ok = r.Launcher.(launch.Preparer)
+	}
 	if !ok || r.job == nil {
 		r.requestStop(l)
 		return
@@ -186,10 +199,13 @@ func (r *run) giveUpMove(why string) {
 // settleEngine gives up what is still being obtained from the engine, and waits a while until that is done.
 func (r *run) settleEngine() {
 	r.abandonMove()
-	if l, ok := r.Launcher.(interface{ Settle(context.Context) }); ok {
-		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
-		defer cancel()
-		l.Settle(ctx)
+	r.endProbes()
+	for _, s := range append(r.site.Others, Site{Launcher: r.Launcher}) {
+		if l, ok := s.Launcher.(interface{ Settle(context.Context) }); ok {
+			ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
+			l.Settle(ctx)
+			cancel()
+		}
 	}
 }
 
@@ -383,7 +399,7 @@ func (a Agent) ConfirmCost(ctx context.Context, dir string) error {
 	rec, err := journal.ReadRecord(dir)
 	if err != nil || rec.State == journal.Running || !slices.ContainsFunc(rec.Stretches, func(s engine.Stretch) bool {
 		return !s.Confirmed && s.ID != "" && !s.Started.IsZero() && !s.Ended.IsZero()
-	}) {
+	}) && !slices.ContainsFunc(rec.SiteProbes, func(p journal.SiteProbe) bool { return !p.Confirmed && p.ID != "" }) {
 		return nil
 	}
 	jd, err := journal.Open(dir)
@@ -403,9 +419,11 @@ func (a Agent) ConfirmCost(ctx context.Context, dir string) error {
 	if r.openSite(ctx) != nil || !r.Config.elsewhere() {
 		return nil
 	}
-	before := r.CorrectedUSD
+	before := r.besideUSD(r.Clock.Now())
 	r.recordStretches()
-	rec.Outcome.CostUSD += journal.Number(r.CorrectedUSD - before)
+	r.askAbout(ctx, r.site.Engine, r.openProbes())()
+	r.recordSiteProbes()
+	rec.Outcome.CostUSD += journal.Number(r.besideUSD(r.Clock.Now()) - before)
 	rec.Settle()
 	if err := errors.Join(jd.WriteRecord(rec), jd.SaveState(&r.facts)); err != nil {
 		return fmt.Errorf("confirm the cost of %s: %w", jd.ID(), err)

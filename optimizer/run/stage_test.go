@@ -250,7 +250,7 @@ func (a *actor) work(total int, seconds float64) bool {
 	before, ticks := s.seen()
 	a.epoch++
 	s.clock.advance(at(seconds))
-	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch)))
+	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch*a.n)))
 	e := float64(a.epoch)
 	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
 		if before.Done < e { // the row contains progress

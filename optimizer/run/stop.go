@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"trainopt/internal/duration"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -32,6 +33,7 @@ type pendingStop struct {
 	Words      string                `json:"words,omitempty"`    // the reason, for the user
 	Observed   bool                  `json:"observed,omitempty"` // requested through the observer
 	Saved      string                `json:"saved,omitempty"`    // path of the checkpoint written on request
+	Place      *engine.Kind          `json:"place,omitempty"`    // kind of node of the next launch; nil: the present one
 }
 
 // requestStop asks the job to exit in the way that loses least work: a save on request, by the observer or by signal;
@@ -103,8 +105,15 @@ func (r *run) escalate() {
 	if l.Saved == "" {
 		r.event(Warning, "the job did not stop within %s of the request: stopping it by SIGTERM", length(r.grace()/2))
 	}
-	l.Terminated = true
-	r.watchdog.stop(r.grace() / 2)
+	r.terminate()
+}
+
+// terminate sends SIGTERM to a job that has been asked to exit, unless that is done.
+func (r *run) terminate() {
+	if l := r.Pending; l != nil && r.job != nil && !l.Terminated {
+		l.Terminated = true
+		r.watchdog.stop(r.grace() / 2)
+	}
 }
 
 // interrupt handles a signal of the user: the first one saves a checkpoint and stops, the second kills.
@@ -280,7 +289,7 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 		r.end(&ending{state: journal.Stopped, reason: "cancelled", detail: exit.Detail, exit: &exit, code: CodeTerminated})
 		return
 	}
-	if why, left := r.nearestLimit(); (exit.Reason == launch.Stopped || exit.Reason == launch.Preempted) && left <= r.reserve() || exit.Reason == launch.Lost && left <= 0 {
+	if why, ok := r.stoppedAtLimit(exit); ok {
 		// The keeper's dead-man's switch: the agent's timer was late, or the limit passed while no agent, or not even
 		// a keeper, ran.
 		r.Pending = &pendingStop{Why: why, AskedAt: now, Checkpoint: r.Resumable}
@@ -290,17 +299,8 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Preempted && r.continueElsewhere(exit) {
 		return
 	}
-	if r.mayRestart(exit) {
-		r.Failures++
-		life := exit
-		if seg := r.Progress.Current(); r.Progress.Done <= seg.StartDone {
-			life.Ran = 0 // a launch without progress counts as an immediate failure
-		}
-		next, retry := r.Backoff.Next(life)
-		if r.Failures > r.Config.Restarts && !retry.GiveUp {
-			retry = launch.Retry{GiveUp: true, Reason: fmt.Sprintf("gave up after %d failures (--max-restarts %d)", r.Failures, r.Config.Restarts)}
-		}
-		r.Backoff = next
+	if _, ok := r.resumeFrom(); ok && r.mayRestart(exit) {
+		retry := r.afterFailure(exit)
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
 			r.tell(notify.Failed, "failure", fmt.Sprintf("the training failed (%s): %s", describeExit(exit), retry.Reason), nil)
@@ -313,6 +313,22 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	reason := string(exit.Reason)
 	r.end(&ending{state: journal.Failed, reason: reason, detail: exit.Detail, exit: &exit, code: CodeTraining,
 		err: errors.New("the training failed: " + describeExit(exit))})
+}
+
+// stoppedAtLimit returns the limit at which the supervisor, or an engine, ended a job without an agent; ok is false if
+// it ended otherwise. The supervisor's time limit is the nearest limit less the time in which it started the job, during
+// which nothing was spent; with a lease it may be the end of the lease.
+func (r *run) stoppedAtLimit(exit launch.Exit) (why string, ok bool) {
+	why, left := r.nearestLimit()
+	switch exit.Reason {
+	case launch.Stopped:
+		ok = left <= r.reserve() || exit.Limit && r.Lease == nil
+	case launch.Preempted:
+		ok = left <= r.reserve()
+	case launch.Lost:
+		ok = left <= 0
+	}
+	return why, ok && why != ""
 }
 
 // unread returns the reason why a part of the log of an ended job cannot be read; empty if it can.

@@ -1,12 +1,15 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
+	"trainopt/monitor"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
@@ -125,6 +128,7 @@ func (r *run) tick(ctx context.Context) {
 	r.followMarket(ctx)
 	r.answerRequests()
 	r.followLease()
+	r.followElsewhere()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
 		r.watchEfficiency()
@@ -136,6 +140,7 @@ func (r *run) tick(ctx context.Context) {
 		r.safely(r.watchThreads)
 		r.safely(r.tryWorkers)
 		r.safely(r.watchWorkers)
+		r.stopMeasured()
 		switch r.Phase {
 		case probing:
 			r.safely(r.probeStep)
@@ -162,7 +167,8 @@ func (r *run) guardStep() {
 		return
 	}
 	rate, _ := r.meter.Running() // nothing is charged between jobs
-	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate), Reserve: r.reserve(), Stopping: r.Pending != nil}
+	beside, _ := r.besideRate(r.Clock.Now())
+	t := sla.Tick{Elapsed: r.elapsed(), SpentUSD: r.spent(), USDPerHour: float64(rate) + beside, Reserve: r.reserve(), Stopping: r.Pending != nil}
 	if r.projected.seconds != nil && (len(r.Progress.Observations()) > 0 || len(r.recalled()) > 0) { // similar runs are not evidence enough for a warning
 		t.ProjectedTime, t.ProjectedUSD = time.Duration(r.projected.seconds.P50*float64(time.Second)), r.projected.cost.P50
 	}
@@ -225,7 +231,8 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 		why, left = "deadline", d-r.elapsed()
 	}
 	if b, rate := r.Config.SLA.CostMaxUSD, float64(r.Rates.Hourly(r.charged(r.Current))); b > 0 && rate > 0 {
-		if d := time.Duration(math.Min((b-r.spent())/rate*3600, 1e9) * float64(time.Second)); d < left {
+		_, rest := r.besideRate(r.Clock.Now())
+		if d := time.Duration(math.Min((b-r.spent()-rest)/rate*3600, 1e9) * float64(time.Second)); d < left {
 			why, left = "budget", d
 		}
 	}
@@ -329,4 +336,120 @@ func (r *run) restoreFootprint() {
 		r.footprint.restore()
 		r.footprint = footprint{}
 	}
+}
+
+// sampling samples the machine and the job.
+type sampling struct {
+	sampler *monitor.Sampler
+	tree    launch.ProcessTree // of the running job; nil if unknown
+	remote  remoteSampler      // samples the running job where it is; nil for this machine
+	last    monitor.Sample
+	energy  map[string]float64 // last reading per device, joules
+	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
+	machineCPUs float64
+	haveJ       bool
+	cpuJoules   float64 // last reading of the CPU energy
+}
+
+func (s *sampling) pids() ([]int, error) {
+	if s.tree == nil {
+		return nil, monitor.ErrNoData
+	}
+	return s.tree.PIDs()
+}
+
+func (s *sampling) detach() {
+	s.tree, s.remote = nil, nil
+	s.last = monitor.NoSample(s.last.At)
+}
+
+// openInstruments opens the observer, the finder of checkpoints, the log, the sampler and the tables of the run.
+func (r *run) openInstruments() {
+	r.openObserver()
+	r.openCheckpoints()
+	r.log = r.openLog()
+	r.sampler = &sampling{energy: map[string]float64{}, last: monitor.NoSample(r.Clock.Now()), machineCPUs: monitor.MachineCPUs()}
+	r.sampler.sampler = &monitor.Sampler{Collectors: []monitor.Collector{&monitor.Host{}, &monitor.Tree{PIDs: r.sampler.pids}, r.powerCounters()}}
+	if r.Config.elsewhere() {
+		r.sampler.sampler.Collectors = nil // the load of this machine does not concern the job
+	} else if r.Limits.GPUs.Max > 0 && r.Host.Described == "" {
+		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, monitor.OpenNVML())
+	}
+	if dir := lookup(r.Environ, "OPTIMIZER_DEVICE_ACTIVITY"); dir != "" {
+		r.sampler.sampler.Collectors = append(r.sampler.sampler.Collectors, &monitor.Activity{Dir: dir})
+	}
+	r.openNotices()
+	var err error
+	if r.tables, err = monitor.OpenTables(r.dir.Dir()); err != nil {
+		r.event(Warning, "%v", err)
+	}
+}
+
+// powerCounters returns the collector of CPU energy; HOST_SYS is where a container has the machine's /sys, as for gopsutil.
+func (r *run) powerCounters() *monitor.RAPL {
+	return &monitor.RAPL{Root: filepath.Join(cmp.Or(lookup(r.Environ, "HOST_SYS"), "/sys"), "class", "powercap")}
+}
+
+func (r *run) closeInstruments() {
+	r.log.Close()
+	r.sampler.sampler.Close()
+	r.tables.Close()
+	r.closeNotices()
+}
+
+// sample reads host, process tree and devices once, and adds the readings to the current segment.
+func (r *run) sample(ctx context.Context) {
+	s, errs := r.sampler.sampler.Sample(ctx, r.Clock.Now())
+	for _, err := range errs {
+		r.warnOnce(err.Error())
+	}
+	if remote := r.sampler.remote; remote != nil {
+		s = remote.Sample()
+	} else {
+		s.GPUs = slices.DeleteFunc(s.GPUs, func(g monitor.GPUSample) bool {
+			return !slices.Contains(r.Current.GPUIDs, g.UUID) && !(r.Lease != nil && slices.Contains(r.Lease.Devices, g.UUID))
+		})
+	}
+	r.sampler.last = s
+	r.Joules += r.sampler.energyUsed(s.GPUs)
+	if v := s.Host.CPUEnergyJ; !math.IsNaN(v) {
+		if r.CPUJoules == nil {
+			r.CPUJoules = new(float64)
+		}
+		*r.CPUJoules += v - r.sampler.cpuJoules
+		r.sampler.cpuJoules = v
+	}
+	seg := r.Progress.Current()
+	if seg == nil || r.job == nil {
+		return
+	}
+	if v := s.Tree.MemoryGiB; v > seg.PeakGiB {
+		seg.PeakGiB = v
+	}
+	if v := s.Tree.CPUPercent; !math.IsNaN(v) && r.Current.CPUs > 0 {
+		seg.CPUSum += v / float64(r.Current.CPUs)
+		seg.CPUN++
+		if host := s.Host.CPUPercent; !math.IsNaN(host) {
+			seg.Foreign += math.Max(0, (host*r.sampler.machineCPUs-v)/100)
+		}
+	}
+	if v := s.GPUMean(); !math.IsNaN(v) {
+		seg.GPUSum += v
+		seg.GPUN++
+	}
+}
+
+// energyUsed returns the increase of the devices' energy counters since the last sample, joules. Decreasing counters (a
+// driver restart) add nothing.
+func (s *sampling) energyUsed(gpus []monitor.GPUSample) (joules float64) {
+	for _, g := range gpus {
+		if math.IsNaN(g.EnergyJ) {
+			continue
+		}
+		if before, ok := s.energy[g.UUID]; ok && g.EnergyJ > before {
+			joules += g.EnergyJ - before
+		}
+		s.energy[g.UUID], s.haveJ = g.EnergyJ, true
+	}
+	return joules
 }

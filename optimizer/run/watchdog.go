@@ -213,6 +213,11 @@ func (w *watchdog) due() (do func(), next time.Duration) {
 	// Each condition is evaluated even if an earlier one holds: next must cover all of them.
 	kill := at(w.killAt) || waiting && w.received-w.notices > 1
 	ask := at(w.askAt) || waiting
+	if kill || ask {
+		if _, ended := launch.ReadExit(w.job.Handle()); ended {
+			return nil, min(next, time.Second)
+		}
+	}
 	escalate := w.asked != nil && w.asked.method != noStopMethod && !w.asked.terminated && at(w.asked.at+w.grace/2)
 	switch {
 	case kill && !w.killed:

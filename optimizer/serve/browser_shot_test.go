@@ -17,26 +17,27 @@ import (
 // shotsVariable names a folder for screenshots of every view, light and dark, at 1440 and 390 pixels.
 const shotsVariable = "TRAINOPT_SHOTS"
 
-// shot writes screenshots of the present page if the user asked for them.
+// shot checks that the present page is no wider than a window, and writes screenshots of it if the user asked for them.
 func (w *world) shot(name string) {
 	w.t.Helper()
 	dir := os.Getenv(shotsVariable)
-	if dir == "" {
-		return
-	}
 	for _, width := range []int64{1440, 390} {
 		for _, scheme := range []string{"light", "dark"} {
 			view := []chromedp.EmulateViewportOption{}
 			if width < 600 {
 				view = append(view, chromedp.EmulateMobile)
 			}
-			w.do(chromedp.EmulateViewport(width, 900, view...), colorScheme(scheme), chromedp.Sleep(600*time.Millisecond))
+			w.do(chromedp.EmulateViewport(width, 900, view...), colorScheme(scheme))
+			if over := evaluate[int](w, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != 0 {
+				w.t.Errorf("%s at %d pixels is %d pixels too wide", name, width, over)
+			}
+			if dir == "" {
+				continue
+			}
+			w.do(chromedp.Sleep(600 * time.Millisecond))
 			png, err := chromedp.Run(w.ctx, chromedp.FullScreenshot(100))
 			if err != nil {
 				w.t.Fatal(err)
-			}
-			if over := evaluate[int](w, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != 0 {
-				w.t.Errorf("%s at %d pixels is %d pixels too wide", name, width, over)
 			}
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, scheme)), png, 0o644); err != nil {
 				w.t.Fatal(err)

@@ -383,11 +383,12 @@ func TestAccessibility(t *testing.T) {
 	if err := w.command("simulate", "queue", "--trace", trace, "--policy", "fcfs", "-o", filepath.Join(results, "fcfs.json")).Run(); err != nil {
 		t.Fatal(err)
 	}
+	writeCluster(t, w.state, 16, 20)
 	live := w.train("2000", "--prefer", "cost")
 	w.serve("--results", results)
 	w.do(chromedp.Navigate(w.url + "/runs/" + filepath.Base(live)))
 	w.until("shows the front", has("#front-section", "Preference that selects it"))
-	for _, path := range []string{"/", "/runs/" + filepath.Base(live), "/runs/" + ids[11], "/compare?run=" + ids[10] + "&run=" + ids[11], "/waste", "/results", "/results/0/fcfs.json", "/login", "/nothing"} {
+	for _, path := range []string{"/", "/runs/" + filepath.Base(live), "/runs/" + ids[11], "/compare?run=" + ids[10] + "&run=" + ids[11], "/waste", "/results", "/results/0/fcfs.json", "/cluster", "/cluster/policies", "/login", "/nothing"} {
 		for _, scheme := range []string{"light", "dark"} {
 			w.do(colorScheme(scheme), chromedp.Navigate(w.url+path), chromedp.WaitReady(chromedp.CSS("main")))
 			w.until("is at rest", "document.getAnimations().every(a => a.playState !== 'running' || a.effect.getTiming().iterations === Infinity)")

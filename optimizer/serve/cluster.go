@@ -91,6 +91,18 @@ type clusterBody struct {
 	Jobs           *page.Table
 	Decisions      *page.Table
 	Torn           int
+	Compared       bool // the policies can be compared
+}
+
+// policiesPage compares the policies on the jobs of the cluster, by simulations up to the latest event.
+func (s *Server) policiesPage(w http.ResponseWriter, r *http.Request) {
+	info, err := os.Stat(filepath.Join(s.options.StateDir, clusterEvents))
+	if err != nil || s.options.Audit == nil {
+		refuse(w, r, http.StatusNotFound, "no cluster was served from this state directory")
+		return
+	}
+	body := s.audit.of(w, uint64(info.Size()), func() (page.Document, error) { return s.options.Audit(s.ctx) })
+	writePage(w, http.StatusOK, "policies", s.shell(r, "Policies compared", "/cluster", body))
 }
 
 func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
@@ -101,7 +113,7 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 	}
 	jobs := readClusterJobs(filepath.Join(s.options.StateDir, clusterJobs))
 	now := time.Now()
-	body := clusterBody{Torn: torn, Decisions: changeTable(events)}
+	body := clusterBody{Torn: torn, Decisions: changeTable(events), Compared: s.options.Audit != nil}
 	if journal.HolderOf(filepath.Join(s.options.StateDir, filepath.Dir(clusterEvents))) != nil {
 		addStarts(jobs, filepath.Join(s.options.StateDir, clusterStarts))
 	} else if len(events) > 0 {
@@ -117,6 +129,14 @@ func (s *Server) clusterPage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	writePage(w, http.StatusOK, "cluster", s.shell(r, "Cluster", "/cluster", body))
+}
+
+// momentOf formats a local time of day, with the date if that is another day than a reference.
+func momentOf(t, reference time.Time) string {
+	if t = t.Local(); t.Format(time.DateOnly) != reference.Local().Format(time.DateOnly) {
+		return t.Format("2006-01-02 15:04")
+	}
+	return t.Format(time.TimeOnly)
 }
 
 func unixTime(t float64) time.Time {
@@ -287,8 +307,8 @@ func predictedCell(j clusterJob) page.Cell {
 	if at == nil {
 		return page.Cell{Text: "–"}
 	}
-	one := func(t time.Time) string { return t.Local().Format("15:04:05") }
-	return page.Cell{Text: what + one(at[1]), Sub: one(at[0]) + " to " + one(at[2])}
+	now := time.Now()
+	return page.Cell{Text: what + momentOf(at[1], now), Sub: momentOf(at[0], now) + " to " + momentOf(at[2], now)}
 }
 
 // mostChanges is the number of changes in the table, the latest first.
@@ -377,9 +397,10 @@ func leasesOf(events []clusterEvent, now float64) (leases []lease, devices []str
 
 // Bounds of the chart of leases.
 const (
-	mostDevices = 64   // rows
-	mostBars    = 4000 // so that a page of any history stays below some MB
-	leaseStep   = 22.0
+	mostDevices = 512    // rows
+	mostBars    = 4000   // so that a page of any history stays below some MB
+	leaseStep   = 22.0   // height of a row with its text
+	leaseHeight = 1600.0 // of all rows; more rows are lower, and only some of them named
 	leaseName   = 92.0
 )
 
@@ -414,7 +435,7 @@ func bars(leases []lease, least float64) []bar {
 
 // title is the description of a bar.
 func (b *bar) title() string {
-	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format("15:04:05"), chart.Duration(b.to-b.from))
+	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format(time.DateTime), chart.Duration(b.to-b.from))
 	switch {
 	case b.mixed:
 		return fmt.Sprintf("%d leases of several jobs, from job %d %s on\n%s", b.n, b.job, b.name, when)
@@ -445,12 +466,15 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	span := math.Max(end-from, 1)
 	shown := slices.DeleteFunc(slices.Clone(leases), func(l lease) bool { _, ok := row[l.device]; return !ok })
 	p := chart.Picture{ID: "leases", Title: "Devices over time", Note: note}
-	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), leaseStep*float64(len(devices))+34, func(d *chart.Drawing) {
+	step := min(leaseStep, leaseHeight/float64(len(devices)))
+	named := int(math.Ceil(leaseStep / step)) // one in that many rows has a name
+	bottom := step * float64(len(devices))
+	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), bottom+34, func(d *chart.Drawing) {
 		at := func(t float64) float64 { return leaseName + (t-from)/span*(d.Width-leaseName-8) }
-		bottom := leaseStep * float64(len(devices))
-		for i, name := range devices {
-			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(leaseStep*float64(i)+15), chart.Esc(name))
-			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), chart.Px(leaseStep*float64(i+1)), chart.Px(leaseStep*float64(i+1)))
+		for i := 0; i < len(devices); i += named {
+			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(step*float64(i)+15), chart.Esc(devices[i]))
+			y := chart.Px(step * float64(min(i+named, len(devices))))
+			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), y, y)
 		}
 		for _, b := range bars(shown, span/(d.Width-leaseName-8)) {
 			i, class := row[b.device], chart.Class(b.job-1)
@@ -458,9 +482,9 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 			if b.mixed {
 				class = "merged"
 			}
-			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%g"/>`, chart.Esc(b.title()), class, chart.Px(x), chart.Px(leaseStep*float64(i)+3), chart.Px(width), leaseStep-6)
-			if width > 16 && !b.mixed {
-				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(leaseStep*float64(i)+15), b.job)
+			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%s"/>`, chart.Esc(b.title()), class, chart.Px(x), chart.Px(step*float64(i)+step/7), chart.Px(width), chart.Px(step*5/7))
+			if width > 16 && !b.mixed && named == 1 {
+				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(step*float64(i)+15), b.job)
 			}
 			d.F(`</g>`)
 		}
@@ -470,7 +494,7 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 			if k > 0 && k < 4 {
 				anchor = "mid"
 			}
-			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, chart.Px(at(t)), chart.Px(bottom+20), unixTime(t).Local().Format("15:04:05"))
+			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, chart.Px(at(t)), chart.Px(bottom+20), momentOf(unixTime(t), now))
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"trainopt/optimizer/report/page"
 )
 
 func TestCluster(t *testing.T) {
@@ -56,6 +59,73 @@ not json
 	}
 	if _, list, _ := s.ask("GET", "/", ""); !strings.Contains(list, `href="/cluster"`) {
 		t.Error("the navigation lacks the cluster")
+	}
+}
+
+// TestPolicies checks that the comparison of policies is made in the background once per state of the cluster, and that a
+// failure is shown.
+func TestPolicies(t *testing.T) {
+	release, calls := make(chan struct{}), make(chan struct{}, 10)
+	result := error(nil)
+	s := newSite(t, 1, func(o *Options) {
+		o.Audit = func(ctx context.Context) (page.Document, error) {
+			calls <- struct{}{}
+			select {
+			case <-release:
+				return page.Document{Title: "The audit", Sections: []page.Section{{ID: "x", Title: "Other policies"}}}, result
+			case <-ctx.Done():
+				return page.Document{}, ctx.Err()
+			}
+		}
+	})
+	if code, _, _ := s.ask("GET", "/cluster/policies", ""); code != 404 {
+		t.Errorf("without a cluster: %d, want 404", code)
+	}
+	log := filepath.Join(s.state, clusterEvents)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o700), os.WriteFile(log, []byte("{}\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if code, body, header := s.ask("GET", "/cluster/policies", ""); code != 200 || header.Get("Refresh") == "" || !strings.Contains(body, "Being computed") {
+			t.Errorf("while it is made: %d, refresh %q", code, header.Get("Refresh"))
+		}
+	}
+	close(release)
+	for strings.Contains(func() string { _, body, _ := s.ask("GET", "/cluster/policies", ""); return body }(), "Being computed") {
+	}
+	_, body, header := s.ask("GET", "/cluster/policies", "")
+	if !strings.Contains(body, "The audit") || !strings.Contains(body, "Other policies") || header.Get("Refresh") != "" || len(calls) != 1 {
+		t.Errorf("%d computations, want 1\n%s", len(calls), body)
+	}
+	result = errors.New("no job made progress")
+	s.serve.audit.mu.Lock()
+	s.serve.audit.at = s.serve.audit.at.Add(-2 * preparedFor)
+	s.serve.audit.mu.Unlock()
+	if err := os.WriteFile(log, []byte("{}\n{}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for !strings.Contains(func() string { _, body, _ := s.ask("GET", "/cluster/policies", ""); return body }(), "no job made progress") {
+	}
+	if _, body, _ := s.ask("GET", "/cluster", ""); !strings.Contains(body, `href="/cluster/policies"`) {
+		t.Error("the cluster does not lead to the policies")
+	}
+}
+
+// TestManyDevices: every device of a large cluster has a row.
+func TestManyDevices(t *testing.T) {
+	var events []clusterEvent
+	for i := range int32(400) {
+		events = append(events, clusterEvent{Kind: "start", Job: int(i) + 1, Time: 1000, Device: "a", Where: []int32{i}})
+	}
+	p := leaseChart(events, unixTime(200_000))
+	if n := strings.Count(string(p.SVG), `class="bar lease`); n != 400 || p.Note != "" {
+		t.Errorf("%d of 400 devices, note %q", n, p.Note)
+	}
+	if !strings.Contains(string(p.SVG), `height="1634"`) && !strings.Contains(string(p.SVG), " 1634\"") {
+		t.Errorf("the chart is not of bounded height: %.300s", p.SVG)
+	}
+	if !strings.Contains(string(p.SVG), ">1970-01-0") {
+		t.Error("times of another day have no date")
 	}
 }
 

@@ -281,7 +281,7 @@ func resultDocument(name, kind string, o orderedObject) page.Document {
 	}
 	var plain []page.Field
 	for _, f := range o {
-		if f.name == "jobs" || f.name == "rows" {
+		if f.name == "jobs" || f.name == "rows" || f.name == "schema" {
 			continue
 		}
 		if scalar(f.value) {
@@ -363,12 +363,19 @@ func tableBlock(rows []orderedObject) page.Block {
 	return b
 }
 
+// plainNames are the words for parts of names of fields that are not words.
+var plainNames = map[string]string{"procs": "processors", "compat": "as in the original", "wall": "computing time", "n": "cases", "jct": "completion time", "rps": "requests/s"}
+
 // plainName turns the name of a field to words: "mean_wait_s" to "mean wait".
 func plainName(name string) string {
 	for _, unit := range []string{"_s", "_usd", "_joules", "_gib"} {
 		name = strings.TrimSuffix(name, unit)
 	}
-	return strings.ReplaceAll(name, "_", " ")
+	words := strings.Split(name, "_")
+	for i, w := range words {
+		words[i] = cmp.Or(plainNames[w], w)
+	}
+	return strings.Join(words, " ")
 }
 
 // valueText formats a value by the unit in the name of its field.
@@ -477,6 +484,15 @@ func jobPictures(jobs []orderedObject) page.Section {
 		}
 		if len(values) == 0 {
 			continue
+		}
+		if most := slices.Max(values); d.unit == "seconds" && most >= 120 {
+			per := 60.0
+			if d.unit = "minutes"; most >= 7200 {
+				per, d.unit = 3600, "hours"
+			}
+			for i := range values {
+				values[i] /= per
+			}
 		}
 		line := chart.Distribution("jobs", values)
 		c := chart.Chart{Title: d.title, X: chart.Axis{Name: d.unit, Zero: true}, Y: chart.Axis{Name: "share of the jobs", Share: true, Zero: true, Top: 1}, Series: []chart.Series{line}}

@@ -144,6 +144,11 @@ func TestBadAddresses(t *testing.T) {
 	if code, _, header := s.ask("DELETE", "/runs/"+s.ids[0], ""); code != http.StatusMethodNotAllowed || header.Get("Allow") == "" {
 		t.Errorf("DELETE: %d, want 405", code)
 	}
+	for path, want := range map[string]int{"/runs/" + s.ids[0] + "/stopp": 404, "/api/runs": 405} { // programs get JSON
+		if code, body, _ := s.ask("POST", path, "x=1", "Authorization", "Bearer "+testToken); code != want || !strings.HasPrefix(body, `{"error":`) {
+			t.Errorf("POST %s: %d %s, want %d as JSON", path, code, body, want)
+		}
+	}
 }
 
 // TestHostileNames checks that names from scripts and users cannot add markup.

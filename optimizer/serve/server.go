@@ -32,6 +32,8 @@ type Options struct {
 	Results []string
 	// Analyze returns the analysis of all finished runs; nil: the page of wasted spend has only the sums of the records.
 	Analyze func() (page.Document, error)
+	// Audit compares the policies on the jobs of the cluster; nil: the page of the cluster does not.
+	Audit func(ctx context.Context) (page.Document, error)
 	// Control carries out changes. A nil function refuses its change.
 	Control Control
 	// Metrics is served at /metrics; nil: that address does not exist.
@@ -52,12 +54,14 @@ type Server struct {
 	index   *index
 	hub     *hub
 	mux     *http.ServeMux
-	waste   wasteCache
-	stops   sync.Map // run id → its stop in progress
-	done    sync.Map // run id → outcome of its last change, for its next page
 
-	closing chan struct{}
-	once    sync.Once
+	analysis, audit prepared
+
+	stops sync.Map // run id → its stop in progress
+	done  sync.Map // run id → outcome of its last change, for its next page
+
+	ctx   context.Context // ended by Close
+	close context.CancelFunc
 }
 
 //go:embed static
@@ -70,7 +74,8 @@ func New(o Options) *Server {
 		hosts = append(hosts, name)
 	}
 	s := &Server{options: o, guard: guard{token: o.Token, private: o.Private, hosts: hosts}, index: newIndex(o.StateDir),
-		hub: &hub{followers: map[string]*follower{}}, mux: http.NewServeMux(), closing: make(chan struct{})}
+		hub: &hub{followers: map[string]*follower{}}, mux: http.NewServeMux()}
+	s.ctx, s.close = context.WithCancel(context.Background())
 	s.handle()
 	return s
 }
@@ -89,6 +94,7 @@ func (s *Server) handle() {
 		"GET /results":                    s.resultsPage,
 		"GET /results/{folder}/{name}":    s.resultPage,
 		"GET /cluster":                    s.clusterPage,
+		"GET /cluster/policies":           s.policiesPage,
 		"GET /login":                      s.loginPage,
 		"POST /login":                     s.login,
 		"POST /logout":                    s.guard.changes(s.logout),
@@ -114,11 +120,18 @@ func (s *Server) handle() {
 // Handler returns the handler of all addresses, with all checks.
 func (s *Server) Handler() http.Handler {
 	return s.guard.secure(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, pattern := s.mux.Handler(r); pattern == "" && r.Method == http.MethodGet {
-			refuse(w, r, http.StatusNotFound, "there is no such page")
+		if _, pattern := s.mux.Handler(r); pattern != "" {
+			s.mux.ServeHTTP(w, r)
 			return
 		}
-		s.mux.ServeHTTP(w, r)
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			if _, pattern := s.mux.Handler(&http.Request{Method: method, URL: r.URL, Host: r.Host}); pattern != "" {
+				w.Header().Set("Allow", method)
+				refuse(w, r, http.StatusMethodNotAllowed, "want "+method)
+				return
+			}
+		}
+		refuse(w, r, http.StatusNotFound, "there is no such page")
 	}))
 }
 
@@ -129,7 +142,7 @@ func (s *Server) Server() *http.Server {
 }
 
 // Close ends the event streams. It may be called more than once.
-func (s *Server) Close() { s.once.Do(func() { close(s.closing) }) }
+func (s *Server) Close() { s.close() }
 
 // assets are the files of /static by name. Their address contains a hash of all of them, so that they can be cached.
 var assets, assetsVersion = func() (map[string][]byte, string) {

@@ -13,29 +13,62 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// wasteCache holds the analysis of all runs, which takes seconds for thousands of them.
-type wasteCache struct {
+// prepared is a document that takes seconds to make: it is made in the background and kept.
+type prepared struct {
 	mu      sync.Mutex
-	version uint64
+	version uint64 // of what the document was made from
 	at      time.Time
-	doc     page.Document
-	err     error
+	made    madeDocument
+	making  chan struct{} // closed when the document is made; nil: none is being made
 }
 
-// analysisFor is the time for which an analysis is shown although runs have changed.
-const analysisFor = 30 * time.Second
+// madeDocument is a document of a page, or why it could not be made.
+type madeDocument struct {
+	Doc     *page.Document
+	Problem string
+	Making  bool // none exists yet
+}
 
-// analyze returns the analysis of all finished runs.
-func (s *Server) analyze(version uint64) (page.Document, error) {
-	c := &s.waste
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.at.IsZero() && (c.version == version || time.Since(c.at) < analysisFor) {
-		return c.doc, c.err
+// Times of prepared documents.
+const (
+	preparedFor  = 30 * time.Second // for which a document is shown although what it was made from has changed
+	preparedWait = 2 * time.Second  // for which a request waits for the first document
+	refreshEvery = "3"              // seconds after which a browser asks again for the first document
+)
+
+// of returns the latest document, and starts to make another one if the version has changed. The first request waits a
+// while for the document; if it is absent then, the browser is asked to return.
+func (p *prepared) of(w http.ResponseWriter, version uint64, build func() (page.Document, error)) madeDocument {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.making == nil && (p.at.IsZero() || p.version != version && time.Since(p.at) > preparedFor) {
+		done := make(chan struct{})
+		p.making = done
+		go func() {
+			doc, err := build()
+			doc = doc.Captioned()
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.made, p.version, p.at, p.making = madeDocument{Doc: &doc}, version, time.Now(), nil
+			if err != nil {
+				p.made = madeDocument{Problem: err.Error()}
+			}
+			close(done)
+		}()
 	}
-	c.doc, c.err = s.options.Analyze()
-	c.version, c.at = version, time.Now()
-	return c.doc, c.err
+	if done := p.making; p.at.IsZero() {
+		p.mu.Unlock()
+		select {
+		case <-done:
+		case <-time.After(preparedWait):
+		}
+		p.mu.Lock()
+		if p.at.IsZero() {
+			w.Header().Set("Refresh", refreshEvery)
+			return madeDocument{Making: true}
+		}
+	}
+	return p.made
 }
 
 type wasteBody struct {
@@ -44,8 +77,7 @@ type wasteBody struct {
 	Oversize *page.Table
 	Known    int
 	All      int
-	Analysis *page.Document
-	Problem  string
+	Analysis madeDocument
 }
 
 // causes are the causes of wasted spend in a record.
@@ -72,13 +104,7 @@ func (s *Server) wastePage(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if s.options.Analyze != nil && list.total > 0 {
-		doc, err := s.analyze(list.version)
-		if err != nil {
-			body.Problem = err.Error()
-		} else {
-			doc = doc.Captioned()
-			body.Analysis = &doc
-		}
+		body.Analysis = s.analysis.of(w, list.version, s.options.Analyze)
 	}
 	writePage(w, http.StatusOK, "waste", s.shell(r, "Wasted spend", "/waste", body))
 }

@@ -63,6 +63,7 @@ type policyAudit struct {
 	Policy        string      `json:"policy"`
 	InForce       bool        `json:"in_force"` // it decided on the day
 	MeanJCTS      jobEstimate `json:"mean_jct_s"`
+	OneDay        jobEstimate `json:"one_day"` // mean JCT of one simulation, of the same jobs: mean, and 5 and 95 % quantiles
 	Change        jobEstimate `json:"change"`  // of the mean JCT, relative to the simulated day
 	Saved         jobEstimate `json:"saved_s"` // sum over the jobs of the time by which they end earlier than in the simulated day
 	MakespanS     jobEstimate `json:"makespan_s"`
@@ -139,6 +140,7 @@ type Audit struct {
 
 	Live        summary       `json:"live"`
 	Simulated   summary       `json:"simulated"`
+	OneDay      jobEstimate   `json:"one_day"`          // mean JCT of one simulation: mean, and 5 and 95 % quantiles
 	MedianError Number        `json:"median_job_error"` // of the absolute relative errors of jobs
 	Jobs        []jobAudit    `json:"jobs"`
 	Others      []policyAudit `json:"others"`
@@ -157,7 +159,8 @@ const (
 	resamples    = 50  // of the jobs, per draw
 )
 
-// Audit replays the day. The policies know the rates of all jobs from the start.
+// Audit replays the day. The policies know the rates of all jobs from the start. A day of which nothing can be simulated,
+// since no job made progress whose work is known, has no simulated figures.
 func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 	if o.Draws = cmp.Or(o.Draws, defaultDraws); o.Draws < 1 {
 		return nil, fmt.Errorf("replay the event log: %d draws, want at least 1", o.Draws)
@@ -168,9 +171,10 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 		}
 	}
 	if o.Policies == nil {
-		o.Policies = policies()
+		o.Policies = share.Alone()
 	}
 	a := &auditor{day: d, o: o, rates: newRates(d), moves: newMoves(d)}
+	a.Jobs, a.Others = []jobAudit{}, []policyAudit{}
 	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
 	var until []float64
 	for _, j := range d.Jobs {
@@ -255,14 +259,16 @@ func (a *auditor) compare() {
 		}
 	}
 	a.Live = a.summary(live)
-	if a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
+	if len(a.worlds) == 0 || a.day.Changed || float64(a.Running) > mostRunning*float64(len(a.day.Jobs)) {
 		nan := Number(math.NaN())
-		a.Simulated, a.MedianError = summary{nan, nan, nan, nan, nan, nan}, nan
+		a.Simulated, a.MedianError, a.OneDay = summary{nan, nan, nan, nan, nan, nan}, nan, jobEstimate{nan, nan, nan}
 		return
 	}
 	n := Number(len(a.worlds))
+	var days []float64
 	for k := range a.worlds {
 		s := a.summary(a.worlds[k].day)
+		days = append(days, float64(s.MeanJCTS))
 		a.Simulated.MeanJCTS += s.MeanJCTS / n
 		a.Simulated.MedianJCTS += s.MedianJCTS / n
 		a.Simulated.MakespanS += s.MakespanS / n
@@ -270,6 +276,14 @@ func (a *auditor) compare() {
 		a.Simulated.DeadlinesKept += s.DeadlinesKept / n
 		a.Simulated.Moves += s.Moves / n
 	}
+	a.OneDay = oneDay(days)
+}
+
+// oneDay returns the mean of a figure over simulations, with the 5 and 95 % quantiles. Decisions between nearly equal jobs
+// fall either way, so that one day, live or simulated, differs from the mean.
+func oneDay(days []float64) jobEstimate {
+	slices.Sort(days)
+	return jobEstimate{Number(stat.Mean(days)), Number(stat.Quantile(days, 0.05)), Number(stat.Quantile(days, 0.95))}
 }
 
 // summary returns the figures of the jobs that ended live.
@@ -381,14 +395,21 @@ func (p *pairs) calibration() Calibration {
 
 // note lists what was assumed.
 func (a *auditor) note() {
-	a.Notes = append(a.Notes, "The simulated policies learn rates as the live one does: a job on a device type on which it never ran has the mean ratio of types of the jobs measured so far.",
-		fmt.Sprintf("Figures are means over %d simulations with rates and move costs drawn from their measured spread, at least %g %%: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
-	a.Notes = append(a.Notes, a.rates.about(a.sources)...)
-	if math.IsNaN(a.rates.repeat) {
-		a.Notes = append(a.Notes, "No job had two lives on the same devices: the intervals contain no uncertainty of measured rates.")
-	}
-	if math.IsNaN(a.moves.spread) {
-		a.Notes = append(a.Notes, "No job was moved twice: the intervals contain no uncertainty of move costs.")
+	if len(a.worlds) == 0 {
+		a.Notes = append(a.Notes, "Nothing was simulated: no job made progress whose work is known.")
+	} else {
+		a.Notes = append(a.Notes, "The simulated policies learn rates as the live one does: a job on a device type on which it never ran has the mean ratio of types of the jobs measured so far.",
+			fmt.Sprintf("Figures are means over %d simulations with rates and move costs drawn from their measured spread, at least %g %%: decisions between nearly equal jobs can fall either way.", len(a.worlds), 100*tieBreak))
+		a.Notes = append(a.Notes, a.rates.about(a.sources)...)
+		if math.IsNaN(a.rates.repeat) {
+			a.Notes = append(a.Notes, "No job had two lives on the same devices: the intervals contain no uncertainty of measured rates.")
+		}
+		if math.IsNaN(a.moves.spread) {
+			a.Notes = append(a.Notes, "No job was moved twice: the intervals contain no uncertainty of move costs.")
+		}
+		if a.moves.assumed {
+			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take as long as a start.")
+		}
 	}
 	if len(a.left) > 0 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))

@@ -13,7 +13,6 @@ package replay
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
@@ -22,7 +21,7 @@ import (
 
 // Day is what happened on a cluster, from its event log. Times are Unix seconds; unknown numbers are NaN.
 type Day struct {
-	From, Until float64 // first submission, last event
+	From, Until float64 // first submission, last event; equal without jobs
 	Devices     []cluster.Device
 	Round       float64 // seconds
 	Seed        int64
@@ -94,18 +93,25 @@ type life struct {
 	Expected          *[3]float64 // first prediction of the start: 5, 50 and 95 % quantiles; nil: none
 	Awaited           float64     // time from which the job waited for the start
 	Away              float64     // seconds between the exit of its training, while no server ran, and the next server
+	exit              float64     // seconds between the last step of the job and its end, as far as they are known
 	open, first, slow bool
 }
-
-// errNoJobs reports that the log contains no job.
-var errNoJobs = errors.New("no job was submitted")
 
 // NewDay assembles a day from the events of a log, in their order.
 func NewDay(events []cluster.Event) (*Day, error) {
 	d := &Day{From: math.NaN(), Until: math.NaN(), Round: math.NaN()}
 	byID := map[int]*Job{}
+	served := math.Inf(-1) // start of the present server
 	for i := range events {
 		e := &events[i]
+		if e.Kind == cluster.EventServe {
+			served = e.Time
+		}
+		if e.Exited > served { // a busy machine: the job held its devices until the server noticed
+			copied := *e
+			copied.Exited = 0
+			e = &copied
+		}
 		if e.Kind == cluster.EventServe && slices.ContainsFunc(d.Jobs, func(j *Job) bool { return !j.State.Ended() }) && e.Time > d.Until {
 			d.unserved = append(d.unserved, outage{d.Until, e.Time})
 		}
@@ -121,14 +127,14 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			j.take(e)
 		}
 	}
-	if len(d.Jobs) == 0 {
-		return nil, fmt.Errorf("replay the event log: %w", errNoJobs)
-	}
 	if len(d.Devices) == 0 || len(d.Policies) == 0 {
 		return nil, errors.New("replay the event log: it does not contain the start of a server, with its devices and policy")
 	}
 	slices.SortStableFunc(d.Jobs, func(a, b *Job) int { return cmp.Compare(a.Arrival, b.Arrival) })
-	d.From = d.Jobs[0].Arrival
+	d.From = d.Until
+	if len(d.Jobs) > 0 {
+		d.From = d.Jobs[0].Arrival
+	}
 	for _, j := range d.Jobs {
 		for _, l := range j.Lives {
 			if l.open {

@@ -16,7 +16,7 @@ import (
 var formats = page.Formats[*Audit]{
 	"text":     page.TextOf((*Audit).document),
 	"markdown": page.MarkdownOf((*Audit).document),
-	"html":     page.HTMLOf((*Audit).pictured),
+	"html":     page.HTMLOf((*Audit).Document),
 	"json":     page.JSONOf(func(a *Audit) *Audit { return a }),
 	"csv":      page.CSVOf((*Audit).lines),
 }
@@ -74,8 +74,8 @@ func (a *Audit) document() page.Document {
 	return d
 }
 
-// pictured adds the picture of the policies.
-func (a *Audit) pictured() page.Document {
+// Document returns the audit as a document with the picture of the policies.
+func (a *Audit) Document() page.Document {
 	d := a.document()
 	e := chart.Estimates{Title: "Mean completion time by policy", Label: chart.Duration, Why: "no policy could be simulated"}
 	for _, p := range a.Others {
@@ -95,7 +95,11 @@ func (a *Audit) answers() []page.Answer {
 		out.Light, out.Text = page.Muted, fmt.Sprintf("not compared with live: %s completed, %d not ended", chart.Plural(a.Compared, "job"), a.Running)
 	} else {
 		out.Text = fmt.Sprintf("mean completion time %s, live %s (%s)", duration(a.Simulated.MeanJCTS), duration(a.Live.MeanJCTS), percent(change))
-		if math.Abs(float64(change)) > 0.05 {
+		outside := a.Live.MeanJCTS < a.OneDay.Lo || a.Live.MeanJCTS > a.OneDay.Hi
+		if !outside && math.Abs(float64(change)) > 0.01 {
+			out.Text += fmt.Sprintf("; 90 %% of the simulations of the day are between %s and %s", duration(a.OneDay.Lo), duration(a.OneDay.Hi))
+		}
+		if math.Abs(float64(change)) > 0.05 && outside {
 			out.Light = page.Warn
 		}
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -20,15 +19,15 @@ type drawn struct {
 	samples       [][]*Job
 }
 
-// draw draws the scenarios, and simulates the day in each.
+// draw draws the scenarios, and simulates the day in each; none if no job can be simulated.
 func (a *auditor) draw(ctx context.Context) error {
 	a.worlds = make([]drawn, a.o.Draws)
 	for k := range a.worlds {
 		random := rand.New(rand.NewPCG(a.o.Seed, uint64(k)))
 		w := &a.worlds[k]
-		w.scenario = a.scenario(random)
-		if len(w.jobs) == 0 {
-			return errors.New("replay the event log: no job made progress whose work is known")
+		if w.scenario = a.scenario(random); len(w.jobs) == 0 {
+			a.worlds = nil
+			return nil
 		}
 		if k == 0 {
 			for _, j := range w.jobs {
@@ -61,6 +60,9 @@ func (a *auditor) draw(ctx context.Context) error {
 // others simulates the day under every policy, and under the same draws each.
 func (a *auditor) others(ctx context.Context) error {
 	for i, policy := range a.o.Policies {
+		if len(a.worlds) == 0 {
+			return nil
+		}
 		if a.o.Progress != nil {
 			a.o.Progress(i, len(a.o.Policies))
 		}
@@ -97,6 +99,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 	p := policyAudit{Policy: policy, InForce: slices.Contains(a.Policies, policy)}
 	unknown := jobEstimate{Number(math.NaN()), Number(math.NaN()), Number(math.NaN())}
 	const makespan, worst = 3, 6
+	p.OneDay = unknown
 	columns := []*jobEstimate{&p.MeanJCTS, &p.Change, &p.Saved, &p.MakespanS, &p.CostUSD, &p.Fairness, &p.WorstFairness, &p.DeadlinesKept}
 	for _, c := range columns {
 		*c = unknown
@@ -106,6 +109,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 	}
 	all, means := make([][]float64, len(columns)), make([]float64, len(columns))
 	n := float64(len(a.worlds))
+	var days []float64
 	for k := range a.worlds {
 		w := &a.worlds[k]
 		out, err := w.simulate(ctx, []cluster.Span{{From: a.day.From, Policy: policy}})
@@ -118,6 +122,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 		}
 		p.Moves += Number(float64(out.Moves) / n)
 		whole := a.values(out, w, a.all)
+		days = append(days, whole[0])
 		for c, v := range whole {
 			means[c] += v / n
 		}
@@ -131,6 +136,7 @@ func (a *auditor) other(ctx context.Context, policy string) (policyAudit, error)
 			}
 		}
 	}
+	p.OneDay = oneDay(days)
 	for c, v := range means {
 		columns[c].Value = Number(v)
 	}

@@ -47,6 +47,7 @@ type rates struct {
 	// NaN without such lives. transfer is that of rates estimated from other jobs, by source.
 	repeat   float64
 	transfer map[rateSource]float64
+	exit     float64 // seconds between the last step of a job and its end; 0: not measured
 }
 
 // newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
@@ -83,7 +84,13 @@ func newRates(d *Day) *rates {
 				}
 			}
 		}
+	}
+	r.leave()
+	for _, j := range d.Jobs {
 		r.fit(j)
+	}
+	for _, j := range d.Jobs {
+		r.fitUnmeasured(j)
 	}
 	r.repeat = math.Sqrt(stat.Mean(within))
 	for _, source := range []rateSource{ofSameName, ofOthers} {
@@ -91,6 +98,38 @@ func newRates(d *Day) *rates {
 	}
 	return r
 }
+
+// leave measures how long trainings take to leave after their last step, which is time of the job and not of its starts: other
+// policies have more lives or fewer. It is by how much the time that the steps of last lives do not explain exceeds that of
+// other lives, median against median.
+func (r *rates) leave() {
+	var last, others []float64
+	for _, j := range r.day.Jobs {
+		for i, l := range j.Lives {
+			done, took, ok := l.progress()
+			if !ok || !(l.Seen > 0) {
+				continue
+			}
+			if rest := took - done/l.Seen; j.ended() && i == len(j.Lives)-1 {
+				last = append(last, rest)
+			} else {
+				others = append(others, rest)
+			}
+		}
+	}
+	if min(len(last), len(others)) < fewestLives {
+		return
+	}
+	r.exit = max(0, stat.Median(last)-stat.Median(others))
+	for _, j := range r.day.Jobs {
+		if n := len(j.Lives); n > 0 && j.ended() {
+			l := j.Lives[n-1]
+			l.exit = max(0, min(r.exit, (l.until()-l.Start)/2))
+		}
+	}
+}
+
+const fewestLives = 5 // of each kind
 
 // unexplained is the share of a life that may be spent on what neither the server's start-up nor its rate contains, such
 // as the start of the agent and the exit of the script. If it is more, the job was slower than its rate: it also
@@ -100,6 +139,12 @@ const unexplained = 0.1
 // fit sets the times at which the lives of a job began to make progress so that its steps at the measured rate fill the
 // rest of each life; where that cannot be, the rate is that of the whole lives.
 func (r *rates) fit(j *Job) {
+	for _, l := range j.Lives { // a life is no shorter than its steps at the rate
+		p := place{l.Device, l.GPUs}
+		if rate, least := r.seen[j.ID][p], (l.Done-l.Before)/(l.until()-l.Start); rate > 0 && least > rate && least < rate*(1+unexplained) {
+			r.seen[j.ID][p] = least
+		}
+	}
 	for _, l := range j.Lives {
 		p := place{l.Device, l.GPUs}
 		done, took, ok := l.progress()
@@ -135,18 +180,35 @@ func (r *rates) fit(j *Job) {
 	}
 }
 
+// fitUnmeasured gives the lives that ended before anything was measured the rate of similar jobs, or the one that fills them.
+func (r *rates) fitUnmeasured(j *Job) {
+	for _, l := range j.Lives {
+		p := place{l.Device, l.GPUs}
+		steps, whole := l.Done-l.Before, l.until()-l.Start
+		if !math.IsNaN(l.Worked) || !(steps > 0 && whole > 0) {
+			continue
+		}
+		rate := r.seen[j.ID][p]
+		if !(rate > 0) {
+			rate = max(r.at(j, p).rate, steps/whole)
+			r.seen[j.ID][p], r.lives[j.ID][p] = rate, 1
+		}
+		l.Worked = max(l.Start, l.until()-steps/rate)
+	}
+}
+
 // progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.
 func (l *life) progress() (steps, seconds float64, ok bool) {
 	steps, seconds = l.Done-l.Before, l.until()-l.Worked
 	return steps, seconds, steps > 0 && seconds > 0
 }
 
-// until returns the time at which a life was asked to leave, or left.
+// until returns the time at which a life was asked to leave, or had done its last step.
 func (l *life) until() float64 {
 	if math.IsNaN(l.Asked) {
-		return l.Left
+		return l.Left - l.exit
 	}
-	return min(l.Left, l.Asked)
+	return min(l.Left-l.exit, l.Asked)
 }
 
 // places returns the keys in a fixed order.
@@ -262,6 +324,7 @@ func (r *rates) crossValidate(source rateSource) float64 {
 type moves struct {
 	first, again, save map[int]float64 // by job
 	all                [3]float64      // over all jobs, for jobs without measurements; 0 without any
+	assumed            bool            // no save was measured: one is assumed to take as long as a start
 	spread             float64         // standard deviation of the logarithm of the seconds of later starts of one job; NaN: unknown
 }
 
@@ -288,6 +351,9 @@ func newMoves(d *Day) *moves {
 	}
 	if len(m.again) == 0 {
 		m.all[1] = m.all[0]
+	}
+	if m.assumed = len(m.save) == 0; m.assumed { // as the live scheduler assumes it
+		m.all[2] = m.all[1]
 	}
 	m.spread = within[1]
 	if v := within[1]; v > 0 {

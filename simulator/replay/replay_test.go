@@ -155,6 +155,30 @@ func TestReplayFollowsTheDay(t *testing.T) {
 	}
 }
 
+// TestUnmeasuredLives: jobs that end before their rates were measured, jobs that were faster than the last measurement, and
+// jobs whose end a busy server noticed late, take as long in the simulation as they did.
+func TestUnmeasuredLives(t *testing.T) {
+	for _, policy := range []string{"fifo_perf", "tiresias"} {
+		var events []cluster.Event
+		for _, e := range drawDay(5, 20).live(t, policy) {
+			if e.Job%4 == 0 && (e.Kind == cluster.EventRunning || e.Kind == cluster.EventRate) {
+				continue
+			}
+			if e.Job%4 == 1 && e.Kind == cluster.EventRate {
+				e.Seen *= 0.97
+			}
+			if e.Job%4 == 2 && e.Kind == cluster.EventLeft {
+				e.Exited = e.Time - 8
+			}
+			events = append(events, e)
+		}
+		a := audit(t, events, Options{Policies: []string{policy}, Draws: 4})
+		if off := float64(a.Simulated.MeanJCTS/a.Live.MeanJCTS) - 1; math.Abs(off) > 0.01 {
+			t.Errorf("%s: simulated mean off by %+.2f %%, median job error %.2f %%", policy, 100*off, 100*float64(a.MedianError))
+		}
+	}
+}
+
 // TestUnfinishedDay: a day of which few jobs have ended is not compared with its simulation, and policies are compared
 // over all jobs; with few jobs left it is.
 func TestUnfinishedDay(t *testing.T) {
@@ -260,10 +284,8 @@ func TestBadLogs(t *testing.T) {
 		events []cluster.Event
 		want   string
 	}{
-		"empty":     {nil, "no job was submitted"},
-		"no jobs":   {[]cluster.Event{serve}, "no job was submitted"},
+		"empty":     {nil, "does not contain the start of a server"},
 		"no server": {[]cluster.Event{submit}, "does not contain the start of a server"},
-		"no work":   {[]cluster.Event{serve, submit}, "no job made progress"},
 	} {
 		day, err := NewDay(c.events)
 		if err == nil {
@@ -279,6 +301,25 @@ func TestBadLogs(t *testing.T) {
 	}
 	if _, err := day.Audit(context.Background(), Options{Policies: []string{"srft"}}); err == nil || !strings.Contains(err.Error(), "srft") {
 		t.Errorf("unknown policy: error %v", err)
+	}
+}
+
+// TestEmptyDay: a day without jobs, or without progress, has a report without simulated figures, in every format.
+func TestEmptyDay(t *testing.T) {
+	serve := cluster.Event{Kind: cluster.EventServe, Time: monday, Policy: "fifo", Round: 60, Devices: fourTypes}
+	submit := cluster.Event{Kind: cluster.EventSubmit, Time: monday + 1, Job: 1, GPUs: 1, Total: 5}
+	failed := cluster.Event{Kind: cluster.EventEnd, Time: monday + 2, Job: 1, State: cluster.Failed}
+	for jobs, events := range [][]cluster.Event{{serve}, {serve, submit, failed}} {
+		a := audit(t, events, Options{})
+		if a.Submitted != jobs || len(a.Jobs) != jobs || len(a.Others) > 0 || a.Compared != 0 || !math.IsNaN(float64(a.Simulated.MeanJCTS)) || a.Faults.UnservedS != 0 {
+			t.Errorf("%d jobs: %+v", jobs, a)
+		}
+		for _, format := range strings.Split(Formats(), ", ") {
+			var b bytes.Buffer
+			if err := Render(&b, a, format); err != nil || strings.Contains(b.String(), "NaN") {
+				t.Errorf("%s: %v, %s", format, err, b.String())
+			}
+		}
 	}
 }
 

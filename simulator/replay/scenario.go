@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/schedule/share"
 )
 
 // scenario is the input of a simulation: the jobs of a day with one draw of all that is uncertain.
@@ -28,6 +27,7 @@ type simulated struct {
 	steps              float64
 	rate               map[place]float64 // steps/s, all that the job may have
 	first, again, save float64           // seconds of its first and later starts, and of a save
+	exit               float64           // seconds between its last step and its end
 	measured           float64           // seconds of progress after which its rate is known
 	lives              []cluster.LifeCosts
 }
@@ -50,7 +50,7 @@ func (s *scenario) simulate(ctx context.Context, policies []cluster.Span) (*clus
 
 // trial returns a job in the form of a simulation.
 func (s *scenario) trial(j *simulated) cluster.Trial {
-	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
+	t := cluster.Trial{Steps: j.steps, First: j.first, Again: j.again, Save: j.save, Exit: j.exit, Measured: j.measured, Lives: j.lives, Pinned: j.Pinned,
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs, Distributed: s.day.spans(j.GPUs)},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
@@ -101,7 +101,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 			cost *= math.Exp(-a.moves.spread * a.moves.spread / 2) // its mean is 1
 		}
 		s.jobs = append(s.jobs, &simulated{Job: j, steps: steps, rate: own,
-			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, measured: a.measured, lives: j.costs(a.measured)})
+			first: a.moves.start(j.ID, true) * cost, again: a.moves.start(j.ID, false) * cost, save: a.moves.leave(j.ID) * cost, exit: a.rates.exit, measured: a.measured, lives: j.costs(a.measured)})
 	}
 	return s
 }
@@ -118,14 +118,6 @@ func (j *Job) costs(measured float64) []cluster.LifeCosts {
 		out[i] = c
 	}
 	return out
-}
-
-// policies returns the policies that a day can be replayed under: all that do not co-locate jobs.
-func policies() []string {
-	return slices.DeleteFunc(share.Names(), func(name string) bool {
-		p, err := share.New(name, share.Options{Random: zero{}})
-		return err != nil || p.Traits().Packs
-	})
 }
 
 // zero is a source of random numbers for policies that are not run.

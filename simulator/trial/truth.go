@@ -121,8 +121,8 @@ func (o *FixedRun) objectives() [3]float64 { return [3]float64{o.Seconds, o.USD,
 
 // Utility returns the utility of an outcome under a preference; lower is better: Σ wᵢ·xᵢ/xᵢ*, with x the seconds, USD
 // and share of the limits held, and xᵢ* the lowest value of each among the feasible fixed allocations. For a
-// preference of time or cost alone it is proportional to that objective. The definition is one of several: plan.Model
-// scales each objective by its range over the front instead and therefore differs in its balanced choice.
+// preference of time or cost alone it is proportional to that objective. The definition is one of several: that of
+// plan.Select, with the lowest values of the truth instead of the predicted ones.
 func (t *Truth) Utility(p plan.Preference, x [3]float64) float64 {
 	sum, weights := 0.0, 0.0
 	for i, w := range [3]float64{p.Time, p.Cost, p.Resource} {

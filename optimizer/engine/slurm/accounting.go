@@ -93,6 +93,9 @@ func ReadAccounting(r io.Reader) ([]Job, error) {
 			continue
 		}
 		if a.columns == nil {
+			if !lines.Scan() && lines.Err() != nil { // the line is a part of one
+				break
+			}
 			return nil, fmt.Errorf("read Slurm accounting: line %d is no header with the columns JobID and State: run sacct with --parsable2 and without --noheader", n)
 		}
 		if err := a.add(line); err != nil {
@@ -389,8 +392,31 @@ func (c *row) joules() *float64 {
 var ended = []string{"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "LAUNCH_FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
 	"RECONFIG_FAIL", "REQUEUED", "REVOKED", "TIMEOUT"}
 
-// Ended reports whether the life is over and its end is recorded.
-func (j *Job) Ended() bool { return slices.Contains(ended, j.State) && !j.End.IsZero() }
+// Over reports whether the life is over by its state, and Ended whether its end is recorded too.
+func (j *Job) Over() bool  { return slices.Contains(ended, j.State) }
+func (j *Job) Ended() bool { return j.Over() && !j.End.IsZero() }
+
+// Ran reports whether the life held resources, also where its start is not recorded. A job that was cancelled while it
+// waited has its end as its start, and no nodes.
+func (j *Job) Ran() bool {
+	switch {
+	case j.State == "PENDING":
+		return false
+	case j.Elapsed != nil && *j.Elapsed > 0:
+		return true
+	case j.Over() && j.Elapsed != nil && len(j.Nodes) == 0:
+		return false
+	}
+	return !j.Start.IsZero() || slices.Contains([]string{"COMPLETED", "COMPLETING", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "RUNNING", "SUSPENDED", "TIMEOUT"}, j.State)
+}
+
+// Component returns the component of a heterogeneous job, such as "+1" of 123+1; "" for any other job.
+func (j *Job) Component() string {
+	if i := strings.IndexByte(j.ID, '+'); i >= 0 {
+		return j.ID[i:]
+	}
+	return ""
+}
 
 // CPUSecs returns the CPU time of all steps in seconds, or else that of the job; nil if none is recorded.
 func (j *Job) CPUSecs() *float64 {

@@ -181,6 +181,25 @@ func checkOption(text string) error {
 	return nil
 }
 
+// CheckOptions returns an error if options of the site cannot be passed on, or sbatch refuses them: unknown ones, and
+// accounts, QOS, reservations and values that do not exist. It asks sbatch without submitting a job, and returns no error
+// if that does not answer, or could not run the job at present.
+func (e *Engine) CheckOptions(ctx context.Context, options []string) error {
+	for _, o := range options {
+		if err := checkOption(o); err != nil {
+			return err
+		}
+	}
+	if len(options) == 0 {
+		return nil
+	}
+	_, err := e.execute(ctx, Command{Argv: append([]string{"sbatch", "--test-only", "--nodes=1", "--output=/dev/null"}, options...), Env: submitEnvironment(os.Environ()), Stdin: "#!/bin/sh\n"})
+	if text := fmt.Sprint(err); errors.Is(err, engine.ErrRefused) && (strings.Contains(strings.ToLower(text), "invalid") || strings.Contains(text, "option")) {
+		return err
+	}
+	return nil
+}
+
 // Limit returns the time limit among options of the site, which are passed on; 0: none, or one that sbatch will refuse.
 func (e *Engine) Limit(options []string) (limit time.Duration) {
 	for _, o := range options {

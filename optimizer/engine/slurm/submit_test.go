@@ -205,3 +205,36 @@ func TestLimit(t *testing.T) {
 		}
 	}
 }
+
+// TestCheckOptions: options that cannot be passed on, or that sbatch does not know, are refused before anything is
+// submitted; what only prevents a start now, and a silent controller, are not.
+func TestCheckOptions(t *testing.T) {
+	for name, c := range map[string]struct {
+		options []string
+		says    string // sbatch, with exit status 1; empty: 0
+		want    string
+	}{
+		"none":            {nil, "must not be asked: invalid", ""},
+		"accepted":        {[]string{"--account=phys"}, "", ""},
+		"not an option":   {[]string{"gpu"}, "", "write options of sbatch with their values"},
+		"reserved":        {[]string{"--nodes=2"}, "", "--nodes is set by this program"},
+		"empty":           {[]string{""}, "", "write options of sbatch"},
+		"unknown":         {[]string{"--frobnicate=1"}, "sbatch: unrecognized option '--frobnicate=1'", "unrecognized option"},
+		"unknown account": {[]string{"--account=x"}, "allocation failure: Invalid account or account/partition combination specified", "Invalid account"},
+		"busy":            {[]string{"--account=phys"}, "allocation failure: Requested nodes are busy", ""},
+		"no controller":   {[]string{"--account=phys"}, "Unable to contact slurm controller (connect failure): invalid", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &Engine{Run: func(context.Context, Command) (Result, error) {
+				if c.says != "" {
+					return Result{Code: 1, Stderr: c.says + "\n"}, nil
+				}
+				return Result{}, nil
+			}}
+			err := e.CheckOptions(t.Context(), c.options)
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("%v, want %q", err, c.want)
+			}
+		})
+	}
+}

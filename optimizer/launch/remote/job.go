@@ -333,6 +333,9 @@ func (j *job) endWithout(why string) {
 			e.Reason, e.Detail = launch.Cancelled, "cancelled by "+life.Cancelled
 		case stretch.Started.IsZero() && s.Started.IsZero() && life.Started.IsZero():
 			e.Detail = "the engine ended it before it ran (" + life.State + ")"
+		case life.State == "FAILED" && s.Phase == "":
+			e.Detail += "; its node showed nothing: state directory, script and program must be on a file system that it shares (optimize doctor --engine " +
+				j.launcher.Engine.Name() + " tests that)"
 		case life.State == "OUT_OF_MEMORY":
 			e.Reason, e.Detail = launch.OOM, "the engine's memory limit was reached"
 		case life.State == "PREEMPTED" || life.State == "NODE_FAIL" || life.State == "TIMEOUT" || life.State == "REQUEUED":

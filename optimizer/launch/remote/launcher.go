@@ -129,6 +129,23 @@ func (l *Launcher) Prepare(ctx context.Context, c launch.Command) (launch.Prepar
 	return j, nil
 }
 
+// ProbeArg is the hidden first argument with which the program measures a training apart from its files.
+const ProbeArg = "__probe"
+
+// Probe submits a job that measures what the directory describes, at an allocation. It is no stretch of a run. It is
+// idempotent on key; an error with an id does not occur.
+func (l *Launcher) Probe(ctx context.Context, key, dir string, a resources.Allocation, limit time.Duration) (id string, err error) {
+	return l.Engine.Submit(ctx, engine.Request{Key: key, Comment: "optimize, a measurement", Argv: []string{l.Self[0], ProbeArg, dir}, Env: l.Inherited, Dir: dir,
+		Output: filepath.Join(dir, logFile), Place: l.Place(a), TimeLimit: limit, Extra: withoutLimit(l.Extra)})
+}
+
+// withoutLimit removes the limit of the run time from options of the site.
+func withoutLimit(options []string) []string {
+	return slices.DeleteFunc(slices.Clone(options), func(o string) bool {
+		return strings.HasPrefix(o, "--time=") || strings.HasPrefix(o, "-t") || strings.HasPrefix(o, "--time-min=")
+	})
+}
+
 // takePrepared returns the prepared stretch if c asks for its place and it has not ended; any other is withdrawn.
 func (l *Launcher) takePrepared(dir string, c launch.Command) *job {
 	l.mu.Lock()

@@ -15,7 +15,7 @@ import (
 
 // Wish is what the user's options for the site say about the nodes to use.
 type Wish struct {
-	Partition string // empty: the default of the site
+	Partition string // one or several, separated by commas; empty: the default of the site
 	GPUType   string // empty: any
 	Feature   string // empty: any
 	Nodes     int    // of each job; 0 means 1
@@ -65,6 +65,12 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 			fit = append(fit, o)
 		}
 	}
+	for _, p := range strings.Split(w.Partition, ",") {
+		if w.Partition != "" && !slices.ContainsFunc(offers, func(o engine.Offer) bool { return o.Partition == p }) {
+			fit, w.Partition = nil, p
+			break
+		}
+	}
 	if len(fit) == 0 {
 		var names []string
 		for _, o := range offers {
@@ -89,8 +95,16 @@ func Choose(offers []engine.Offer, w Wish, gpus bool) (engine.Offer, error) {
 
 // Fits reports whether an offer agrees with the wish and has as many nodes that are up, at least one.
 func (w Wish) Fits(o engine.Offer) bool {
-	return (w.Partition == "" && o.Default || o.Partition == w.Partition) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
+	return (w.Partition == "" && o.Default || slices.Contains(strings.Split(w.Partition, ","), o.Partition)) && (w.GPUType == "" || strings.EqualFold(o.GPUType, w.GPUType)) &&
 		(w.Feature == "" || slices.Contains(o.Features, w.Feature)) && o.Nodes >= max(1, w.Nodes)
+}
+
+// Named returns the options without the one that names several partitions: Place names the one that was chosen.
+func (w Wish) Named(options []string) []string {
+	if !strings.Contains(w.Partition, ",") {
+		return options
+	}
+	return slices.DeleteFunc(slices.Clone(options), func(o string) bool { return strings.HasPrefix(o, "--partition=") || strings.HasPrefix(o, "-p") })
 }
 
 // String formats the wish for messages.

@@ -30,6 +30,8 @@ func TestMain(m *testing.M) {
 		switch os.Args[1] {
 		case asKeeper:
 			os.Exit(launch.KeeperMain(os.Args[2:]))
+		case asApart:
+			os.Exit(enterApart(os.Args[2:]))
 		case asNode:
 			os.Exit(Node(os.Args[2:], []string{os.Args[0], asKeeper}))
 		}

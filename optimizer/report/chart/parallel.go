@@ -98,7 +98,7 @@ func (p *Parallel) draw(d *Drawing, axes []Coordinate) {
 			continue
 		}
 		d.F(`<path class="thread %s" d="%s"><title>%s</title></path>`, l.Class, path, escLines(strings.Join(words, "\n")))
-		d.F(`<text class="sign halo %s" x="%s" y="%s">%s</text>`, l.Class, Px(end.X+6), Px(end.Y+4), Esc(l.Sign))
+		d.F(`<text class="sign halo %s" x="%s" y="%s">%s</text>`, l.Class, Px(end.X+18), Px(end.Y+4), Esc(l.Sign))
 	}
 }
 

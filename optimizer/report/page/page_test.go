@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,9 @@ import (
 )
 
 func TestWrap(t *testing.T) {
+	if got := Wrap("exceeds the budget (10 % of 22.2 GiB, 30 s) by some %", 20); !slices.Equal(got, []string{"exceeds the budget", "(10 % of 22.2 GiB,", "30 s) by some %"}) {
+		t.Errorf("%q", got)
+	}
 	rapid.Check(t, func(t *rapid.T) {
 		text := chart.Clean(rapid.String().Draw(t, "text"))
 		width := rapid.IntRange(4, 40).Draw(t, "width")

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/olekukonko/tablewriter"
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
@@ -155,11 +156,30 @@ func (t *terminal) hang(head, text string) {
 // width.
 func Wrap(text string, width int) []string { return wrap(text, max(width, 1)) }
 
+// units are not separated from the number before them.
+var units = []string{"%", "s", "m", "h", "d", "KiB", "MiB", "GiB", "TiB"}
+
+// unbroken splits a text at blanks, but not at those between a number and its unit. Text of reports has no-break spaces
+// there already.
+func unbroken(text string) []string {
+	words := strings.Split(text, " ")
+	out := words[:1]
+	for _, word := range words[1:] {
+		last := &out[len(out)-1]
+		if *last != "" && unicode.IsDigit(rune((*last)[len(*last)-1])) && slices.Contains(units, strings.TrimRight(word, ".,;:)")) {
+			*last += " " + word
+			continue
+		}
+		out = append(out, word)
+	}
+	return out
+}
+
 // wrap breaks a text into lines of at most width columns, within a word only if necessary.
 func wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Split(text, " ") { // not at the no-break spaces between a number and its unit
+	for _, word := range unbroken(text) {
 		for twwidth.Width(word) > width {
 			if line != "" {
 				lines, line = append(lines, line), ""

@@ -187,6 +187,3 @@ func (s *Stream) target(from position, app int) position {
 
 // Placement returns the current content of all nodes.
 func (s *Stream) Placement() Placement { return s.c.placement() }
-
-// Value returns the current value of the objective.
-func (s *Stream) Value() float64 { return s.c.total }

@@ -59,9 +59,17 @@ func (e *Engine) note(now float64, mayWait bool) {
 	}
 }
 
+// largeCluster is the number of active jobs from which the share of pending changes grows with the root of the number: each
+// change is a smaller part of the cluster, and a decision costs more per job, since the jobs do not fit the caches.
+const largeCluster = 1000
+
 // enoughChanged reports whether the changes since the last decision are due at time now.
 func (e *Engine) enoughChanged(now float64) bool {
-	return e.byUpdates || e.urgent || e.Pending <= 0 || now >= e.pendingUntil || float64(e.pending) >= e.Pending*float64(e.active)
+	if e.byUpdates || e.urgent || e.Pending <= 0 || now >= e.pendingUntil {
+		return true
+	}
+	n := float64(e.active)
+	return float64(e.pending) >= e.Pending*n*max(1, math.Sqrt(n/largeCluster))
 }
 
 // update asks the updater, if there is one, and stops and starts the jobs whose places change. done is false if a

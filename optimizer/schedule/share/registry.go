@@ -90,6 +90,11 @@ var Policies = map[string]func(Options) schedule.Policy{
 // Names returns the names of Policies, sorted.
 func Names() []string { return slices.Sorted(maps.Keys(Policies)) }
 
+// Alone returns the names of the policies that never co-locate jobs, sorted. The others decide by rates of pairs.
+func Alone() []string {
+	return slices.DeleteFunc(Names(), func(name string) bool { return Policies[name](Options{}).Traits().Packs })
+}
+
 // New returns a policy by name. The name of "allox" may end with "_alpha=" and a number from 0 to 1.
 func New(name string, o Options) (schedule.Policy, error) {
 	plain, number, hasAlpha := strings.Cut(name, "_alpha=")

@@ -34,10 +34,11 @@ type sia struct {
 	prices   []float64 // dual prices of the last decision
 	round    int
 
-	chosen  []*size // solution of the last program
-	ids     []int   // IDs of its jobs
-	decided float64 // time of the last program
-	loss    float64 // of the last program, see MaxLoss
+	chosen  []*size   // solution of the last program
+	ids     []int     // IDs of its jobs
+	decided float64   // time of the last program
+	loss    float64   // of the last program, see MaxLoss
+	values  []float64 // of all jobs of the last program, reused
 }
 
 // siaJob is the state of a job between decisions.
@@ -170,6 +171,7 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedu
 	if p.nothingNew(s) {
 		return sizedShares(s, p.chosen)
 	}
+	p.values = p.values[:0]
 	g := &siaProgram{sizes: make([][]size, len(s.Jobs)), value: make([][]float64, len(s.Jobs)), before: make([]int, len(s.Jobs)), same: make([]int, len(s.Jobs))}
 	g.room, _ = freeDevices(s)
 	g.prices = p.prices
@@ -188,7 +190,7 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedu
 		if j == nil {
 			j = newSiaJob(len(s.Devices))
 		}
-		g.sizes[i], g.value[i], g.before[i] = j.options(s.Now-s.Jobs[i].Arrival, z, p.explores)
+		g.sizes[i], g.value[i], g.before[i] = p.options(j, s.Now-s.Jobs[i].Arrival, z)
 	}
 	held := g.solve()
 	p.loss = g.maxLoss()
@@ -251,31 +253,35 @@ func (p *sia) job(s *schedule.Snapshot, i int) *siaJob {
 }
 
 // options returns the sizes available to a job, their values, and the index of its current size; −1: none.
-func (j *siaJob) options(age float64, z *siaSizes, explores bool) (sizes []size, value []float64, before int) {
+func (p *sia) options(j *siaJob, age float64, z *siaSizes) (sizes []size, value []float64, before int) {
 	before = -1
 	worse := 1.0 // r^p
 	if j.Held.GPUs > 0 && age >= siaRestart {
 		r := max(age-float64(j.Restarts)*siaRestart, 0) / (age + siaRestart)
 		worse = math.Pow(r, siaPower) // +Inf: the job is not moved
 	}
-	sizes, value = make([]size, 0, len(z.all)), make([]float64, 0, len(z.all))
+	sizes, from := z.all, len(p.values)
 	for k, c := range z.all {
-		if explores && c.GPUs > max(2*j.Most[c.Device], z.least[c.Device]) && c != j.Held {
-			continue
-		}
 		v := z.value[k]
 		if j.Held.GPUs > 0 && c != j.Held {
 			v = siaPenalty - worse*z.power[k]
 		}
-		if v <= 0 {
+		if v <= 0 || p.explores && c.GPUs > max(2*j.Most[c.Device], z.least[c.Device]) && c != j.Held { // left out
+			if n := len(p.values) - from; n == k {
+				sizes = slices.Clone(z.all[:k])
+			}
 			continue
 		}
+		n := len(p.values) - from
 		if c == j.Held {
-			before = len(sizes)
+			before = n
 		}
-		sizes, value = append(sizes, c), append(value, v)
+		if n < k {
+			sizes = append(sizes, c)
+		}
+		p.values = append(p.values, v)
 	}
-	return sizes, value, before
+	return sizes, p.values[from:len(p.values):len(p.values)], before
 }
 
 // take assigns a size to a job from now on; nil: none.

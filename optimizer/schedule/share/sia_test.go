@@ -32,7 +32,7 @@ func drawSiaProgram(r *rapid.T, jobs, devices int) *siaProgram {
 		if rapid.Bool().Draw(r, "runs") {
 			j.Held, j.Ran = rapid.SampledFrom(all).Draw(r, "held"), true
 		}
-		sizes, value, before := j.options(rapid.Float64Range(0, 3600).Draw(r, "age"), z, false)
+		sizes, value, before := (&sia{}).options(&j, rapid.Float64Range(0, 3600).Draw(r, "age"), z)
 		g.sizes, g.value, g.before = append(g.sizes, sizes), append(g.value, value), append(g.before, before)
 	}
 	return g
@@ -143,7 +143,7 @@ func TestSiaOptions(t *testing.T) {
 		"restarts alone":  {siaJob{Most: []int{4, 4}, Held: size{0, 1, 1}, Restarts: 9}, 500, map[size]float64{{0, 1, 1}: 0.1}},
 		"waits, lost all": {siaJob{Most: []int{1, 0}, Restarts: 9}, 500, map[size]float64{{0, 1, 1}: 0.1, {1, 1, 4}: 0.6, {0, 2, 2}: 1.1 - math.Pow(2, -0.5)}},
 	} {
-		sizes, value, before := c.job.options(c.age, z, true)
+		sizes, value, before := (&sia{explores: true}).options(&c.job, c.age, z)
 		got := map[size]float64{}
 		for k := range sizes {
 			got[sizes[k]] = value[k]

@@ -17,18 +17,23 @@ function significant(v) {
   return String(Number(v.toPrecision(3)));
 }
 function usd(v) {
-  if (Math.abs(v) >= 0.9995 || v === 0) return '$' + v.toFixed(2);
-  return '$' + significant(v);
+  const a = Math.abs(v), sign = v < 0 ? '-$' : '$';
+  if (a >= 0.9995 || a === 0) return sign + a.toLocaleString('en-US', {minimumFractionDigits: 2, maximumFractionDigits: 2});
+  return sign + a.toFixed(2 - Math.floor(Math.log10(a))).replace(/(\.\d\d+?)0+$/, '$1');
 }
 function duration(s) {
-  if (s < 59.95) return (s < 9.95 && !Number.isInteger(s) ? s.toFixed(1) : String(Math.round(s))) + ' s';
-  const pad = n => String(n).padStart(2, '0');
-  s = Math.round(s);
-  if (s < 3600) return Math.floor(s / 60) + ' m ' + pad(s % 60) + ' s';
-  if (s < 86400) return Math.floor(s / 3600) + ' h ' + pad(Math.floor(s % 3600 / 60)) + ' m';
-  return Math.floor(s / 86400) + ' d ' + pad(Math.floor(s % 86400 / 3600)) + ' h';
+  if (s < 59.95) return String(Number(s.toPrecision(3))) + ' s';
+  const pair = (n, per, large, small) => Math.floor(n / per) + ' ' + large + ' ' + pad(n % per) + ' ' + small;
+  if (Math.round(s) < 3600) return pair(Math.round(s), 60, 'm', 's');
+  if (Math.round(s) < 48 * 3600) return pair(Math.round(s / 60), 60, 'h', 'm');
+  return pair(Math.round(s / 3600), 24, 'd', 'h');
 }
-const clock = date => date.toLocaleTimeString([], {hour: '2-digit', minute: '2-digit', second: '2-digit'});
+const pad = n => String(n).padStart(2, '0');
+function clock(date) { // with the day if that is not today
+  const time = pad(date.getHours()) + ':' + pad(date.getMinutes());
+  if (date.toDateString() === new Date().toDateString()) return time + ':' + pad(date.getSeconds());
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())} ${time}`;
+}
 
 // Charts of a run. values: the columns of samples that the lines need; the band lies between two of them.
 const charts = {
@@ -249,8 +254,11 @@ class RunPage {
             let y = u.valToPos(column[k], 'y', true);
             if (y < u.bbox.top - 1) return; // beyond the chart
             const x = Math.max(u.valToPos(u.data[0][k], 'x', true), u.bbox.left + 150 * devicePixelRatio);
-            y -= 5 * devicePixelRatio;
-            while (taken.some(t => Math.abs(t - y) < 13 * devicePixelRatio)) y += 14 * devicePixelRatio;
+            const step = 14 * devicePixelRatio, low = u.bbox.top + u.bbox.height - 2 * devicePixelRatio;
+            const free = [0, 1, -1, 2, -2, 3, -3].map(n => y - 5 * devicePixelRatio + n * step)
+              .filter(at => at <= low && at > u.bbox.top - 2 * step && taken.every(t => Math.abs(t - at) >= step - 1));
+            if (free.length === 0) return;
+            y = free[0];
             taken.push(y);
             context.lineWidth = 4 * devicePixelRatio;
             context.strokeStyle = css('--card');
@@ -327,6 +335,21 @@ function listPage(table) {
   for (const select of document.querySelectorAll('.filters select')) select.addEventListener('change', () => select.form.requestSubmit());
 }
 
+// clusterPage renews the page of the cluster, but not while a part of it is in use.
+function clusterPage(place) {
+  setInterval(async () => {
+    if (document.hidden || place.contains(document.activeElement)) return;
+    try {
+      const answer = await fetch(location.href);
+      const fresh = answer.ok && $('#cluster', new DOMParser().parseFromString(await answer.text(), 'text/html'));
+      if (!fresh || fresh.innerHTML === place.innerHTML) return;
+      const before = [...place.querySelectorAll('.scroll')].map(e => e.scrollLeft);
+      place.innerHTML = fresh.innerHTML;
+      place.querySelectorAll('.scroll').forEach((e, i) => { e.scrollLeft = before[i] || 0; });
+    } catch { /* the next time */ }
+  }, 5000);
+}
+
 document.addEventListener('DOMContentLoaded', () => {
   const run = $('#run');
   if (run) {
@@ -345,4 +368,6 @@ document.addEventListener('DOMContentLoaded', () => {
   }
   const table = $('#runs-table');
   if (table) listPage(table);
+  const cluster = $('#cluster');
+  if (cluster) clusterPage(cluster);
 });

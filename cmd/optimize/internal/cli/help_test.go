@@ -33,6 +33,7 @@ terminal, here and there.
 		RunE: func(*cobra.Command, []string) error { return nil }}
 	sub.Flags().String("format", "text", "text|json")
 	sub.Flags().StringSlice("columns", nil, "a|b|c")
+	sub.Flags().String("kind", "", "of these: alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|omicron|pi|rho|sigma|tau|upsilon|phi|chi|psi")
 	sub.Flags().String("file", "", "read `FILE`")
 	sub.Flags().Int("count-of-all-things", 0, "things, `N`")
 	sub.Flags().Float64("alpha", 0.5, "weight")

@@ -33,7 +33,7 @@ func pageName(cmd *cobra.Command) string { return strings.ReplaceAll(cmd.Command
 // manPage writes the page of one command.
 func manPage(cmd *cobra.Command, date, version string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n", strings.ToUpper(pageName(cmd)), date, "optimize "+version, "optimize manual")
+	fmt.Fprintf(&b, ".TH %q 1 %q %q %q\n.ad l\n", strings.ToUpper(pageName(cmd)), date, "optimize "+version, "optimize manual")
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escape(pageName(cmd)), escape(cmd.Short))
 	for _, s := range helpSections(cmd) {
 		if s.title == "Usage:" {
@@ -82,9 +82,10 @@ func verbatim(lines []string) string {
 	return b.String()
 }
 
-// escape protects the characters that have a meaning in man(7); a hyphen is one that can be copied into a shell.
+// escape protects the characters that have a meaning in man(7); a hyphen is one that can be copied into a shell, and a
+// line may be broken after a comma or a bar.
 func escape(text string) string {
-	text = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(text)
+	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, ",", `,\:`, "|", `|\:`).Replace(text)
 	if strings.HasPrefix(text, ".") || strings.HasPrefix(text, "'") {
 		text = `\&` + text
 	}

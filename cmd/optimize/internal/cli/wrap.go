@@ -72,7 +72,7 @@ func blocks(text string) []block {
 }
 
 // hang breaks a line at blanks to a width in columns; further lines start with indent, and a broken line ends with
-// the mark for that: a backslash in a command. A word that is too long is not broken.
+// the mark for that: a backslash in a command. A word that is too long is not broken, but for lists of values.
 func hang(line string, width int, indent, mark string) []string {
 	if twwidth.Width(line) <= width {
 		return []string{line}
@@ -89,6 +89,9 @@ func hang(line string, width int, indent, mark string) []string {
 			}
 		}
 	}
+	if mark == "" {
+		words = splitLists(words, width-twwidth.Width(indent))
+	}
 	for _, word := range words {
 		switch {
 		case empty:
@@ -101,4 +104,20 @@ func hang(line string, width int, indent, mark string) []string {
 		empty = false
 	}
 	return append(out, now)
+}
+
+// splitLists breaks the words that are wider than a line after a comma or a bar, which separate values.
+func splitLists(words []string, width int) []string {
+	var out []string
+	for _, word := range words {
+		for twwidth.Width(word) > width {
+			at := strings.LastIndexAny(word[:min(len(word), max(width, 0))], ",|") + 1
+			if at == 0 {
+				break
+			}
+			out, word = append(out, word[:at]), word[at:]
+		}
+		out = append(out, word)
+	}
+	return out
 }

@@ -168,6 +168,9 @@ func (o *options) run() error {
 
 // checkExport checks the flags of an export and completes its command.
 func (o *options) checkExport() error {
+	if err := cli.WantOne("export", o.export, predict.Exports()...); o.export != "" && err != nil {
+		return err
+	}
 	switch {
 	case o.export == "" && len(o.command) > 0:
 		return errors.New("a command after -- requires --export: nothing else runs it")
@@ -183,10 +186,9 @@ func (o *options) checkExport() error {
 	if o.JSON {
 		return fmt.Errorf("--export %s cannot be combined with --json: the exported file has its own format", o.export)
 	}
-	return errors.Join(cli.WantOne("export", o.export, predict.Exports()...),
-		o.Check(cli.Rule{If: true, Flags: "format top", Conflict: "--export", Reason: "the exported file has its own format"},
-			cli.Rule{If: o.export != "k8s-job", Flags: "image", Requires: "--export k8s-job", Reason: "nothing else runs in a container"},
-			cli.Rule{If: o.export == "sky", Flags: "here", Conflict: "--export sky", Reason: "this machine is not one of a cloud"}))
+	return o.Check(cli.Rule{If: true, Flags: "format top", Conflict: "--export", Reason: "the exported file has its own format"},
+		cli.Rule{If: o.export != "k8s-job", Flags: "image", Requires: "--export k8s-job", Reason: "nothing else runs in a container"},
+		cli.Rule{If: o.export == "sky", Flags: "here", Conflict: "--export sky", Reason: "this machine is not one of a cloud"})
 }
 
 // question returns the question given by the flags alone, with all problems in one error.

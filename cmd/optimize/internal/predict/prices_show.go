@@ -13,6 +13,7 @@ import (
 
 func priceShowCommand(e *cli.Env) *cobra.Command {
 	return &cobra.Command{Use: "show CLOUD:TYPE[:spot]", Short: "Show a machine and its prices", Args: cobra.ExactArgs(1),
+		Example: `  optimize prices show aws:p4d.24xlarge`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			catalogue, warnings, err := e.Catalogue()
 			if err != nil {

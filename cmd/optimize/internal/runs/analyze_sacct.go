@@ -18,6 +18,7 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
+	"trainopt/optimizer/report/chart"
 )
 
 // liveAccounting is the value of --sacct that calls sacct.
@@ -80,6 +81,9 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 		return cli.Usage(fmt.Errorf("--sacct %s: %w", o.sacct, err))
 	}
 	report := analysis.NewSizing(jobs, options)
+	if len(report.Groups) == 0 && options.Bad > 0 {
+		return cli.Usagef("analyze --sacct %s: none of %s could be read, first: %s", o.sacct, chart.Plural(options.Bad, "line"), cli.OneLine(options.FirstBad[0]))
+	}
 	if len(report.Groups) == 0 {
 		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, after(" of user ", options.User))
 	}

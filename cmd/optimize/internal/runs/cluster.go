@@ -24,8 +24,8 @@ import (
 	"trainopt/resources"
 )
 
-// ClusterCommand returns the command.
-func ClusterCommand(e *cli.Env) *cobra.Command {
+// clusterCommand returns the command.
+func clusterCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cluster", GroupID: cli.Cluster,
 		Short: "Schedule many trainings on one machine or on Slurm",
@@ -75,7 +75,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
 	f.BoolVar(&o.shrink, "shrink", true, "take devices that a job does not use back at its next checkpoint, if other jobs gain by it")
 	f.Int64Var(&o.seed, "seed", 0, "seed of policies that draw random numbers")
-	cli.CompleteFlag(cmd, "policy", share.Names)
+	cli.CompleteFlag(cmd, "policy", share.Alone)
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func (o *clusterServeOptions) run() error {
 	}
 	signals, stop := o.Listen()
 	defer stop()
-	agent := NewAgent(o.Env, run.Quiet{})
+	agent := newAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
 	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message,
 		Ready: func() {
@@ -161,7 +161,7 @@ func (o *clusterServeOptions) site(devices []cluster.Device) (cluster.Site, erro
 		return nil, fmt.Errorf("--engine %s: %w", o.engine, err)
 	}
 	site, err := cluster.NewNodes(o.engine, o.engineArgs, offers, eng.Offers, devices, func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
-		return SiteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
+		return siteAt(ctx, o.Env, eng, offers, offer, cfg, gpus)
 	})
 	return site, cli.Usage(err)
 }
@@ -194,15 +194,27 @@ func parseDevices(text string) ([]cluster.Device, error) {
 	return out, nil
 }
 
-// checkPolicy returns a usage error for an unknown policy.
+// checkPolicy returns a usage error for an unknown policy, and for one that decides by rates of pairs, which are not measured
+// while jobs run.
 func checkPolicy(what, name string) error {
-	if _, err := share.New(name, share.Options{}); err == nil {
-		return nil
-	} else if strings.HasPrefix(name, "allox") {
+	p, err := share.New(name, share.Options{})
+	if err == nil {
+		if !p.Traits().Packs {
+			return nil
+		}
+		other := ""
+		for _, suffix := range []string{"_perf", ""} {
+			if alone := strings.Replace(name, "_packed", suffix, 1); other == "" && slices.Contains(share.Alone(), alone) {
+				other = "; without co-location it is " + alone
+			}
+		}
+		return cli.Usagef("%s %q: co-locates jobs by the rates of pairs, which a live cluster does not measure%s", what, name, other)
+	}
+	if strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
 	near := ""
-	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
+	if best := cli.Nearest(name, share.Alone()); suggest.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
 	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)
@@ -219,7 +231,9 @@ func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 
 func policyCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Names(),
+		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Alone(),
+		Example: `  optimize cluster policy
+  optimize cluster policy max_min_fairness_perf    # from now on`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, alive, err := requireServer(e)
 			if err != nil {
@@ -248,6 +262,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 	var save bool
 	cmd := &cobra.Command{
 		Use: "drain", Short: "Admit no more jobs, and stop the scheduler when the admitted ones have ended", Args: cobra.NoArgs,
+		Example: `  optimize cluster drain`,
 		RunE: func(*cobra.Command, []string) error {
 			_, alive, err := requireServer(e)
 			if err != nil {
@@ -273,6 +288,7 @@ func drainCommand(e *cli.Env) *cobra.Command {
 func cancelCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "cancel JOB…", Short: "Save and stop jobs for good", Args: cobra.MinimumNArgs(1),
+		Example: `  optimize cluster cancel 3 4`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			_, alive, err := cluster.ReadServer(e.State())
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

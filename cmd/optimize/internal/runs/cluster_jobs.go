@@ -30,7 +30,8 @@ func jobsCommand(e *cli.Env) *cobra.Command {
 	o := &jobsOptions{}
 	cmd := &cobra.Command{
 		Use: "jobs", Short: "List the jobs of the cluster", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error { return o.run() },
+		Example: `  optimize cluster jobs`,
+		RunE:    func(*cobra.Command, []string) error { return o.run() },
 	}
 	o.Options = e.Options(cmd)
 	o.Flags.BoolVar(&o.all, "all", false, "list all jobs that have ended, not only the last ten")

@@ -31,7 +31,7 @@ simulated, by the code that decided live, with the rates and move costs that wer
 all others. The report also compares the scheduler's predictions with what was seen, and adds up the device time without progress.
 
 --json prints: schema, from, until, policies[], submitted, compared, running, deadlines, live{mean_jct_s, median_jct_s, makespan_s, cost_usd,
-deadlines_kept, moves}, simulated{…}, median_job_error, jobs[], others[policy, in_force, mean_jct_s{value, lo, hi}, change, saved_s,
+deadlines_kept, moves}, simulated{…}, one_day{value, lo, hi}, median_job_error, jobs[], others[policy, in_force, mean_jct_s{value, lo, hi}, one_day, change, saved_s,
 makespan_s, cost_usd, finish_time_fairness, worst_finish_time_fairness, deadlines_kept, moves, failed], rates{n, median_ratio,
 median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
 		Example: `  optimize cluster report

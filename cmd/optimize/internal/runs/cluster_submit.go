@@ -103,13 +103,13 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 		return cluster.Spec{}, errors.New("nothing to train: name a script by --train SCRIPT, or a command after --")
 	}
 	if !(o.weight > 0 && o.weight < 1e6) {
-		return cluster.Spec{}, fmt.Errorf("--weight %g: want a number above 0", o.weight)
+		return cluster.Spec{}, fmt.Errorf("--weight %g: want a number above 0 and below 1e6", o.weight)
 	}
 	vals, err := o.ProjectSettings(o.Flags)
 	if err != nil {
 		return cluster.Spec{}, err
 	}
-	cfg, err := Config(o.Options, vals)
+	cfg, err := config(o.Options, vals)
 	if err != nil {
 		return cluster.Spec{}, err
 	}
@@ -124,13 +124,16 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	cfg.Name = run.NameOf(cfg.Train, argv)
 	s := cluster.Spec{Distributed: inspect.ReadCommand(argv, cfg.Dir).Distributed(), Submitted: time.Now().UTC(), User: o.userName(), Weight: o.weight, Config: cfg}
 	text, flag := cfg.GPUs, "--gpus"
-	if text == "" && cfg.CPUs != "" {
+	if (text == "" || text == "0") && cfg.CPUs != "" {
 		text, flag, s.CPUs = cfg.CPUs, "--cpus", true
 	}
 	if text != "" {
 		r, err := resources.ParseRange(text, resources.Range{Min: 1, Max: 1 << 20})
 		if err != nil {
 			return s, fmt.Errorf("%s: %w", flag, err)
+		}
+		if r.Max < 1 {
+			return s, fmt.Errorf("%s %s: a job of a cluster holds at least one device", flag, text)
 		}
 		s.Min, s.Max = max(1, r.Min), r.Max
 	}
@@ -177,11 +180,18 @@ func (o *submitOptions) await(id int) error {
 // outcome returns the exit code of a job that has ended, as train would return it.
 func outcome(j *cluster.Job) error {
 	code := map[cluster.State]run.Code{cluster.Failed: run.CodeTraining, cluster.Stopped: run.CodeGuard, cluster.Cancelled: run.CodeTerminated}[j.State]
-	if j.State == cluster.Done && j.Reason != "" {
+	switch {
+	case j.State == cluster.Done && j.Reason != "":
 		code = run.CodeMissed
+	case j.State == cluster.Failed && j.Stretch == 0: // it never had devices
+		code = run.CodeInfeasible
 	}
 	if code == run.CodeDone {
 		return nil
 	}
-	return cli.ExitError{Code: code, Err: fmt.Errorf("job %d: %s: %s", j.ID, j.State, j.Reason)}
+	why := ""
+	if j.Reason != "" {
+		why = ": " + j.Reason
+	}
+	return cli.ExitError{Code: code, Err: fmt.Errorf("job %d: %s%s", j.ID, j.State, why)}
 }

@@ -21,7 +21,7 @@ import (
 
 // makeConfig converts settings and the flags of train to a run.Config, with all problems in one error.
 func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
-	cfg, err := Config(o.Options, v)
+	cfg, err := config(o.Options, v)
 	cfg.DryRun, cfg.Explain = o.dryRun, o.explain
 	if o.host != "" {
 		err = errors.Join(err, describeHost(o, &cfg))
@@ -29,8 +29,8 @@ func makeConfig(o *trainOptions, v *cli.Values) (run.Config, error) {
 	return cfg, err
 }
 
-// Config converts settings to a run.Config, with all problems in one error.
-func Config(o cli.Options, v *cli.Values) (run.Config, error) {
+// config converts settings to a run.Config, with all problems in one error.
+func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	var errs []error
 	cfg := run.Config{
 		Dir: o.Dir, StateDir: o.State(), Shared: o.OtherStates(),

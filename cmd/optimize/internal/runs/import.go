@@ -102,9 +102,9 @@ func importCommand(e *cli.Env) *cobra.Command {
 		Use: "import LOG…", Short: "Import training logs of other tools into the history", Args: cobra.MinimumNArgs(1),
 		Long: `Import training logs of other programs into the history, so that predictions and analyses use them. A log may be
 compressed by gzip, or be the directory in which a framework stored it: event files of TensorBoard, an offline run of W&B
-(wandb/offline-run-…), a file store of MLflow (mlruns) with all its runs. Values that a log lacks are taken from the flags.
-Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not prevent the import
-of the others (exit code 2).`,
+(wandb/offline-run-…), a store of MLflow (mlruns, mlflow.db) with all runs that are not deleted. Values that a log lacks are
+taken from the flags. Importing a log again replaces its earlier entries. Unreadable logs are reported at the end and do not
+prevent the import of the others (exit code 2).`,
 		Example: `  optimize runs import results.csv --gpus 1 --gpu "Tesla T4" --cpus 8 --model yolov8n
   optimize runs import old/*.csv --log-format keras
   optimize runs import mlruns wandb`,

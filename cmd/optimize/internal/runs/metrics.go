@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -115,9 +114,13 @@ func (o *metricsOptions) write(reg *prometheus.Registry) error {
 
 // serve answers requests for /metrics until a signal.
 func (o *metricsOptions) serve(reg *prometheus.Registry) error {
-	l, err := net.Listen("tcp", o.listen)
+	address, err := listenAddress("listen", o.listen)
 	if err != nil {
-		return cli.Usagef("--listen %s: %w", o.listen, err)
+		return cli.Usage(err)
+	}
+	l, err := listenAt("listen", address)
+	if err != nil {
+		return err
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", tracker.MetricsHandler(reg))

@@ -28,7 +28,7 @@ func findRun(e *cli.Env, args []string) (string, error) {
 	dir, err := journal.Find(e.State(), ref)
 	if err == nil {
 		settleGone(e, dir)
-		if err := NewAgent(e, nil).ConfirmCost(context.Background(), dir); err != nil {
+		if err := newAgent(e, nil).ConfirmCost(context.Background(), dir); err != nil {
 			warn(e, []string{err.Error()})
 		}
 	}
@@ -38,7 +38,7 @@ func findRun(e *cli.Env, args []string) (string, error) {
 // settleGone records the end of a run that ended together with the Slurm job that contained it, and reports whether it
 // did.
 func settleGone(e *cli.Env, dir string) bool {
-	settled, err := NewAgent(e, nil).SettleGone(context.Background(), dir)
+	settled, err := newAgent(e, nil).SettleGone(context.Background(), dir)
 	if err != nil {
 		warn(e, []string{err.Error()})
 	}
@@ -88,7 +88,7 @@ func stopCommand(e *cli.Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			outcome, err := NewAgent(e, nil).StopRun(context.Background(), dir, grace)
+			outcome, err := newAgent(e, nil).StopRun(context.Background(), dir, grace)
 			if err != nil {
 				return err
 			}
@@ -213,7 +213,7 @@ func resume(o cli.Options, args []string) error {
 	}
 	view := newView(o.Env)
 	defer closeView(view)
-	agent := NewAgent(o.Env, view)
+	agent := newAgent(o.Env, view)
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

@@ -20,12 +20,14 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 
 	"trainopt/optimizer/analysis"
+	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/serve"
 	"trainopt/optimizer/tracker"
+	"trainopt/simulator/replay"
 )
 
 // defaultListen is the address of the page without --listen.
@@ -121,9 +123,12 @@ func (p *servedPage) close() {
 
 // openPage starts to serve the page of the state directory. flag is the name of the flag that gave the address.
 func openPage(e *cli.Env, flag, listen string, private bool, hosts, results []string) (*servedPage, error) {
-	address, err := listenAddress(flag, listen, private)
+	address, err := listenAddress(flag, listen)
 	if err != nil {
 		return nil, cli.Usage(err)
+	}
+	if host, _, _ := net.SplitHostPort(address); !private && host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return nil, cli.Usagef("--%s %s: other machines could read all runs; optimize serve --private requires the token for reading too", flag, listen)
 	}
 	folders := make([]string, len(results))
 	for i, dir := range results {
@@ -136,23 +141,32 @@ func openPage(e *cli.Env, flag, listen string, private bool, hosts, results []st
 	if err != nil {
 		return nil, err
 	}
-	l, err := net.Listen("tcp", address)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, cli.Usagef("--%s %s: the address is in use; --%s=127.0.0.1:0 takes a free port", flag, listen, flag)
-	}
+	l, err := listenAt(flag, address)
 	if err != nil {
-		return nil, cli.Usagef("--%s %s: %w", flag, listen, err)
+		return nil, err
 	}
 	p := &servedPage{token: token, tokenFile: filepath.Join(e.State(), serve.TokenFile), ended: make(chan error, 1), address: "http://" + shownHost(l.Addr()) + "/"}
-	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Control: controlOf(e),
+	p.pages = serve.New(serve.Options{StateDir: e.State(), Token: token, Private: private, Hosts: hosts, Results: folders, Analyze: analyzeAll(e), Audit: auditCluster(e), Control: controlOf(e),
 		Metrics: tracker.MetricsHandler(tracker.NewMetrics(e.State(), e.Clock.Now))})
 	p.server = p.pages.Server()
 	go func() { p.ended <- p.server.Serve(l) }()
 	return p, nil
 }
 
+// listenAt listens at an address.
+func listenAt(flag, address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, cli.Usagef("--%s %s: the address is in use; --%s=127.0.0.1:0 takes a free port", flag, address, flag)
+	}
+	if err != nil {
+		return nil, cli.Usagef("--%s %s: %w", flag, address, err)
+	}
+	return l, nil
+}
+
 // listenAddress checks an address. A port alone is one of this machine.
-func listenAddress(flag, listen string, private bool) (string, error) {
+func listenAddress(flag, listen string) (string, error) {
 	if !strings.Contains(listen, ":") {
 		listen = "127.0.0.1:" + listen
 	}
@@ -162,10 +176,6 @@ func listenAddress(flag, listen string, private bool) (string, error) {
 	}
 	if _, err := net.LookupPort("tcp", port); err != nil {
 		return "", fmt.Errorf("--%s %q: port %q: want a number from 0 to 65535", flag, listen, port)
-	}
-	ip := net.ParseIP(host)
-	if local := host == "localhost" || ip != nil && ip.IsLoopback(); !local && !private {
-		return "", fmt.Errorf("--%s %s: other machines could read all runs; optimize serve --private requires the token for reading too", flag, listen)
 	}
 	return net.JoinHostPort(host, port), nil
 }
@@ -199,12 +209,35 @@ func analyzeAll(e *cli.Env) func() (page.Document, error) {
 	}
 }
 
+// auditDraws is the number of simulations of each policy in the comparison of the page.
+const auditDraws = 10
+
+// auditCluster returns the audit of the cluster of the state directory as a document.
+func auditCluster(e *cli.Env) func(context.Context) (page.Document, error) {
+	return func(ctx context.Context) (page.Document, error) {
+		events, torn, err := cluster.ReadEvents(e.State())
+		if err != nil {
+			return page.Document{}, err
+		}
+		day, err := replay.NewDay(events)
+		if err != nil {
+			return page.Document{}, err
+		}
+		day.Torn = torn
+		audit, err := day.Audit(ctx, replay.Options{Draws: auditDraws})
+		if err != nil {
+			return page.Document{}, err
+		}
+		return audit.Document(), nil
+	}
+}
+
 // controlOf returns the changes that the page can make.
 func controlOf(e *cli.Env) serve.Control {
 	const grace = 30 * time.Second
 	return serve.Control{
 		Stop: func(ctx context.Context, dir string) (string, error) {
-			text, err := NewAgent(e, nil).StopRun(ctx, dir, grace)
+			text, err := newAgent(e, nil).StopRun(ctx, dir, grace)
 			if err == nil {
 				history.SyncStateDir(filepath.Dir(filepath.Dir(dir)), 5*time.Second)
 			}

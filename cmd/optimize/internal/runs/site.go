@@ -31,10 +31,20 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		defer cancel()
 		wish := remote.ReadWish(cfg.EngineArgs)
 		wish.Nodes = cfg.Nodes
+		allowed := wish
+		cfg.EngineArgs = wish.Named(cfg.EngineArgs)
+		if cfg.Place.Partition != "" {
+			wish.Partition, wish.GPUType = cfg.Place.Partition, cfg.Place.GPUType
+		}
 		offers, err := eng.Offers(ctx)
 		offer := engine.Offer{Partition: wish.Partition, GPUType: wish.GPUType, PerJob: wish.Nodes} // enough for jobs that exist already
 		if err == nil {
 			offer, err = remote.Choose(offers, wish, gpus)
+		}
+		if c, ok := eng.(interface {
+			CheckOptions(context.Context, []string) error
+		}); ok && err == nil {
+			err = c.CheckOptions(ctx, cfg.EngineArgs)
 		}
 		for i := range offers {
 			offers[i].PerJob = wish.Nodes
@@ -42,13 +52,39 @@ func siteOf(e *cli.Env) func(context.Context, run.Config, bool) (run.Site, error
 		if err != nil {
 			offers = nil
 		}
-		site, siteErr := SiteAt(ctx, e, eng, offers, offer, cfg, gpus)
+		site, siteErr := siteAt(ctx, e, eng, offers, offer, cfg, gpus)
+		site.Others = others(ctx, e, eng, offers, site.Place, allowed, cfg, gpus)
 		return site, errors.Join(err, siteErr)
 	}
 }
 
-// SiteAt connects an agent to the nodes of an offer.
-func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+// others returns the sites of the other kinds of nodes that the user's options allow, the largest of each kind. A job without
+// GPUs names no type, so that those of one partition are the same to it.
+func others(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, chosen engine.Kind, allowed remote.Wish, cfg run.Config, gpus bool) []run.Site {
+	var list []run.Site
+	for _, o := range offers {
+		place := placeOf(o, gpus)
+		if !allowed.Fits(o) || gpus != (o.GPUs > 0) && gpus || place == chosen || slices.ContainsFunc(list, func(s run.Site) bool { return s.Place == place }) {
+			continue
+		}
+		if s, err := siteAt(ctx, e, eng, offers, o, cfg, gpus); err == nil {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// placeOf returns the kind of the nodes of an offer, as a job can name it.
+func placeOf(o engine.Offer, gpus bool) engine.Kind {
+	if !gpus {
+		o.GPUType = ""
+	}
+	return engine.Kind{Partition: o.Partition, GPUType: o.GPUType}
+}
+
+// siteAt connects an agent to the nodes of an offer.
+func siteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.Offer, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error) {
+	place := placeOf(offer, gpus)
 	if !gpus {
 		offer.GPUs = 0
 	}
@@ -65,7 +101,7 @@ func SiteAt(ctx context.Context, e *cli.Env, eng engine.Engine, offers []engine.
 	}); ok {
 		l.Limit = n.Limit(cfg.EngineArgs)
 	}
-	site := run.Site{Launcher: l, Host: remote.Host(offer), Capacity: func(ctx context.Context, args []string) (bool, error) {
+	site := run.Site{Launcher: l, Place: place, Idle: offer.Idle, Engine: eng, Host: remote.Host(offer), Capacity: func(ctx context.Context, args []string) (bool, error) {
 		offers, err := eng.Offers(ctx)
 		wish := remote.ReadWish(args)
 		wish.Nodes = cfg.Nodes

@@ -27,7 +27,7 @@ import (
 // Commands returns the commands of this package.
 func Commands(e *cli.Env) []*cobra.Command {
 	return []*cobra.Command{trainCommand(e), reportCommand(e), runsCommand(e), logsCommand(e), paretoCommand(e), analyzeCommand(e), metricsCommand(e),
-		pythonModuleCommand(e), serveCommand(e), leaseCommand(e), ClusterCommand(e)}
+		pythonModuleCommand(e), serveCommand(e), leaseCommand(e), clusterCommand(e)}
 }
 
 // trainOptions holds the flags of `train` that are not settings.
@@ -148,8 +148,8 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 	return worst
 }
 
-// NewAgent returns the agent of a run.
-func NewAgent(e *cli.Env, view run.View) run.Agent {
+// newAgent returns the agent of a run.
+func newAgent(e *cli.Env, view run.View) run.Agent {
 	return run.Agent{Launcher: launch.Local{Self: e.Self}, View: view, Clock: e.Clock, Environ: e.Environ, Lighten: e.Lighten, Simulate: training.CalibratedEnvironment,
 		Site: siteOf(e), Batch: &slurm.Engine{}}
 }
@@ -161,7 +161,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	defer closeView(view)
 	signals, stop := o.Listen()
 	defer stop()
-	agent := NewAgent(o.Env, view)
+	agent := newAgent(o.Env, view)
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if o.Interactive && !o.JSON {

@@ -137,7 +137,7 @@ class Observer:
         self.failures.add(hook)
         reason = type(error).__name__
         if isinstance(error, (AttributeError, ImportError, TypeError, NotImplementedError)):
-            reason += ": " + str(error)[:200]
+            reason += ": " + " ".join(str(error).split())[:200]
         where = error.__traceback__
         while where is not None and where.tb_next is not None and "optimize_observer" in where.tb_next.tb_frame.f_code.co_filename:
             where = where.tb_next

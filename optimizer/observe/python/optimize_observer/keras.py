@@ -5,7 +5,7 @@ import threading
 
 import optimize_observer
 
-from .core import number, observer, safely, scalar, timed_save, wrap
+from .core import POLL_INTERVAL, clock, number, observer, safely, scalar, timed_save, wrap
 
 data = {"adapter": None}  # of the last EpochIterator: fit creates the one for training just before its callbacks
 
@@ -38,6 +38,21 @@ def install_callbacks(module):
         return __init__
 
     wrap(lists, "__init__", make)
+
+    def serve(callbacks, batch, logs):
+        own = callbacks.callbacks[-1] if callbacks.callbacks else None
+        if isinstance(own, callback) and getattr(callbacks, "_async_train", False):
+            own.between(batch, logs)
+
+    def make_end(original):
+        def on_train_batch_end(self, batch, logs=None):
+            original(self, batch, logs)
+            safely("keras.request", serve, self, batch, logs)
+
+        return on_train_batch_end
+
+    if hasattr(lists, "_configure_async_dispatch"):  # Keras 3 may run callbacks in a thread pool, which serves no request
+        wrap(lists, "on_train_batch_end", make_end)
 
 
 def install_data(module):
@@ -92,6 +107,7 @@ def make_callback(base):
 
         def begin(self):
             self.current, self.done, self.logs, self.last = 0, 0, None, -1
+            self.stopped, self.look = False, 0.0
             self.steps = self.params.get("steps")
             adapter, data["adapter"] = data["adapter"], None
             size = getattr(adapter, "batch_size", None)
@@ -120,6 +136,17 @@ def make_callback(base):
             if batch > self.last and t is observer.training:  # batches may end out of order; the next epoch waits for all
                 observer.advance(self.note(t, batch, logs), requests=False)
 
+        def between(self, batch, logs):
+            """Serve requests in the training's own thread after a batch whose end the thread pool reports."""
+            t, now = self.training, clock()
+            if t is None or t is not observer.training or now < self.look:
+                return
+            self.look = now + POLL_INTERVAL
+            with self.lock:
+                if batch > self.last:
+                    observer.advance(self.note(t, batch, logs), requests=False)
+                observer.tick(now)
+
         def note(self, t, batch, logs):
             """Set the counts of t to the end of a batch; return the number of steps since the previous one."""
             steps = batch - self.last if batch > self.last else batch + 1
@@ -143,8 +170,9 @@ def make_callback(base):
             t = self.training
             if t is None or t is not observer.training:
                 return
+            if not self.stopped or self.steps and self.last + 1 >= self.steps:  # else on request, within the epoch
+                t.epoch = epoch + 1.0
             self.last, self.logs = -1, None
-            t.epoch = epoch + 1.0
             for name, column in COLUMNS:
                 value = number(scalar(logs.get(name)))
                 if value is not None:
@@ -159,7 +187,7 @@ def make_callback(base):
             return path
 
         def stop(self):
-            self.model.stop_training = True
+            self.stopped = self.model.stop_training = True
 
         def end(self):
             t, self.training = self.training, None

@@ -1,3 +1,6 @@
+import threading
+
+
 class Callback:
     def set_model(self, model):
         self.model = model
@@ -11,6 +14,18 @@ class CallbackList(Callback):
         self.callbacks = list(callbacks or [])
         self.set_model(model)
         self.set_params(params)
+        self._async_train = False
+
+    def _configure_async_dispatch(self, callbacks):
+        pass
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._async_train:
+            thread = threading.Thread(target=self.event, args=("on_train_batch_end", batch, logs))
+            thread.start()
+            thread.join()
+        else:
+            self.event("on_train_batch_end", batch, logs)
 
     def event(self, name, *args):
         for c in self.callbacks:

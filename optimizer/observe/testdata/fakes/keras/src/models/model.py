@@ -16,17 +16,18 @@ class Model:
         EpochIterator(rows, 4)
         CallbackList(None, model=self, epochs=1, steps=1)
 
-    def fit(self, rows, batch_size=32, epochs=1, initial_epoch=0, pause=0):
+    def fit(self, rows, batch_size=32, epochs=1, initial_epoch=0, pause=0, pool=False):
         import time
 
         iterator = EpochIterator(rows, batch_size)
         callbacks = CallbackList([], add_history=True, model=self, epochs=epochs, steps=iterator.num_batches)
+        callbacks._async_train = pool
         callbacks.event("on_train_begin")
         for epoch in range(initial_epoch, epochs):
             callbacks.event("on_epoch_begin", epoch)
             for i in range(iterator.num_batches):
                 time.sleep(pause)
-                callbacks.event("on_train_batch_end", i, {"loss": 0.5})
+                callbacks.on_train_batch_end(i, {"loss": 0.5})
                 if self.stop_training:
                     break
             self.evaluate(10)

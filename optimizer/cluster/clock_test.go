@@ -1,0 +1,108 @@
+package cluster
+
+import (
+	"os"
+	"testing"
+	"time"
+)
+
+// setClock is a clock whose wall can be set.
+type setClock struct {
+	wall      time.Time
+	monotonic time.Duration
+}
+
+func (c *setClock) Now() time.Time           { return c.wall }
+func (c *setClock) Monotonic() time.Duration { return c.monotonic }
+func (c *setClock) pass(d time.Duration)     { c.wall, c.monotonic = c.wall.Add(d), c.monotonic+d }
+
+// TestClockIsSet sets the wall clock by an hour, forward and back, while a server runs: its own time runs evenly, leases by the
+// wall clock are extended at once, and times of files are converted.
+func TestClockIsSet(t *testing.T) {
+	const round = 60.0
+	for name, set := range map[string]time.Duration{"not": 0, "forward": time.Hour, "back": -time.Hour} {
+		wall := &setClock{wall: time.Unix(2e9, 0), monotonic: time.Hour}
+		c := newClock(wall)
+		wall.pass(10 * time.Second)
+		until := unix(wall.wall) + round
+		if c.renewable(until, round) {
+			t.Errorf("%s: a new lease is extended", name)
+		}
+		wall.wall = wall.wall.Add(set)
+		submitted := unix(wall.wall)
+		wall.pass(time.Second)
+		if c.now() != 2e9+11 || c.skew() != set.Seconds() || c.at(submitted) != 2e9+10 {
+			t.Errorf("%s: %.0f s after the start, skew %v s, submitted after %v s; want 11, %v, 10", name, c.now()-2e9, c.skew(), c.at(submitted)-2e9, set.Seconds())
+		}
+		if c.renewable(until, round) != (set != 0) {
+			t.Errorf("%s: the lease of before is extended: %v", name, set == 0)
+		}
+	}
+}
+
+// TestClockSetBackBetweenServers: after the clock was set back by an hour while no server ran, the next scheduler decides at
+// once about a new job.
+func TestClockSetBackBetweenServers(t *testing.T) {
+	sim := queue(t, 0, 0)
+	l := newLearner(sim.Devices, 60)
+	const now = 1e9 - 3600
+	s, err := NewScheduler(Options{Devices: l.devices, Policy: "fifo", Round: 60, Rates: l}, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var jobs []*Job
+	var specs []*Spec
+	for i := range sim.Jobs {
+		l.enter(&sim.Jobs[i].Job, &sim.Jobs[i].Spec, "")
+		jobs, specs = append(jobs, &sim.Jobs[i].Job), append(specs, &sim.Jobs[i].Spec)
+	}
+	if err := s.Restore(sim.State, jobs, specs); err != nil {
+		t.Fatal(err)
+	}
+	s.Left(now+1, 1, "exit")
+	s.End(now+1, 1, Done, "")
+	spec := &Spec{Submitted: fromUnix(now + 1), Min: 4, Max: 4}
+	spec.Config.Train = "new"
+	j := &Job{ID: 9, Name: "new", Total: 10}
+	l.enter(j, spec, "")
+	if err := s.Admit(now+1, j, spec); err != nil {
+		t.Fatal(err)
+	}
+	actions, err := s.Step(now + 1)
+	if err != nil || len(actions) != 1 || actions[0].Job != 9 {
+		t.Errorf("actions %+v, %v: want the start of job 9", actions, err)
+	}
+	if jobs[1].Counted > now+1 {
+		t.Errorf("job 2 is counted up to %.0f s after now", jobs[1].Counted-now)
+	}
+}
+
+// TestRemoved: the server notices that its state directory was removed, or replaced.
+func TestRemoved(t *testing.T) {
+	dir := t.TempDir()
+	lock := dirOf(dir, "lock")
+	write := func() {
+		if err := makeDirs(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(lock, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write()
+	held, err := os.Open(lock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	s := &server{Config: Config{StateDir: dir}}
+	if s.lock, err = held.Stat(); err != nil || s.removed() {
+		t.Errorf("removed at the start, %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil || !s.removed() {
+		t.Errorf("not removed, %v", err)
+	}
+	if write(); !s.removed() {
+		t.Error("another lock counts as its own")
+	}
+}
