@@ -96,7 +96,8 @@ func worse(s Snapshot, a, than mergedSegment) bool {
 }
 
 // moves returns the number of moves that count towards maxMoves, probes and reverts included: those since the latest
-// measured gain, a segment significantly better than all before it, and at least so many that a run makes mostMoves.
+// measured gain, which is a segment significantly better than all before it. It counts more where the run would
+// otherwise exceed mostMoves.
 func moves(s Snapshot) int {
 	all := mergeSegments(s)
 	n, best := 0, -1

@@ -63,6 +63,12 @@ func EnterApart(dir string, change []string, memoryGiB float64, argv []string) e
 	if err := unix.Mount("optimize", scratch, "tmpfs", 0, size); err != nil {
 		return fmt.Errorf("mount memory at %s: %w", scratch, err)
 	}
+	// The copy of a directory that contains dir hides the path of scratch, not its descriptor.
+	held, err := unix.Open(scratch, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", scratch, err)
+	}
+	scratch = "/proc/self/fd/" + strconv.Itoa(held)
 	for i, d := range outermost(change) {
 		if err := copyOnWrite(d, filepath.Join(scratch, strconv.Itoa(i))); err != nil && within(change[0], d) {
 			return fmt.Errorf("protect %s: %w", d, err)
