@@ -17,11 +17,9 @@ type Trial struct {
 }
 
 const (
-	// maxMoves is the maximum number of moves, probes and reverts included, without a measured gain: three, and the
-	// last one as in moveAllowed and evaluation.certain.
+	// maxMoves is the maximum number of moves in a run, probes and reverts included: three, and the last one as in
+	// moveAllowed and evaluation.certain.
 	maxMoves = 4
-	// mostMoves is the maximum number of moves in a run.
-	mostMoves = 6
 	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
 	// wander is the relative standard deviation of the pace of a segment against the long run.
@@ -95,26 +93,8 @@ func worse(s Snapshot, a, than mergedSegment) bool {
 	return !(timed && slower < -noise) && !(s.Spec.CostMaxUSD > 0 && dearer < -noise)
 }
 
-// moves returns the number of moves that count towards maxMoves, probes and reverts included: those since the latest
-// measured gain, which is a segment significantly better than all before it. It counts more where the run would
-// otherwise exceed mostMoves.
-func moves(s Snapshot) int {
-	all := mergeSegments(s)
-	n, best := 0, -1
-	for i, x := range all {
-		if i > 0 {
-			n++
-		}
-		switch {
-		case math.IsNaN(x.pace):
-		case best < 0:
-			best = i
-		case worse(s, all[best], x):
-			best, n = i, 0
-		}
-	}
-	return max(n, len(all)-1-(mostMoves-maxMoves))
-}
+// moves returns the number of moves of the run so far, probes and reverts included.
+func moves(s Snapshot) int { return max(0, len(mergeSegments(s))-1) }
 
 // MovesLeft reports whether a run may still move. If not, Worth, Revert, RescueProbe and NextProbe all refuse.
 func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
