@@ -248,7 +248,7 @@ func TestPredictRefusals(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                "give --like RUN|LOG, --script SCRIPT, or --model NAME",
 		"extra":                           "predict:",
-		"--model nosuchnet":               "no basis: nothing measured resembles nosuchnet; give --params, --epochs, --data-count",
+		"--model nosuchnet":               "no basis: nothing measured resembles nosuchnet; give --epochs, --data-count",
 		"--model resnet50":                "--epochs",
 		"--like missing.csv":              "read training log missing.csv: no such file",
 		"--like nosuchrun":                "find run \"nosuchrun\"",

@@ -19,7 +19,7 @@ func TestFarQuestionsHaveTheirOwnHyperParameters(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return e.Value.P95
+		return e.Value.P50
 	}
 	given := [2]hyper{near: initialHyper(Throughput), far: initialHyper(Throughput)}
 	for name, c := range map[string]struct {
@@ -35,9 +35,9 @@ func TestFarQuestionsHaveTheirOwnHyperParameters(t *testing.T) {
 		was := value(given, c.model, c.gpu, c.gpus)
 		for i, changes := range [2]bool{near: !c.far, far: c.far} {
 			h := given
-			h[i].Width *= 2
+			h[i].Noise *= 2
 			if now := value(h, c.model, c.gpu, c.gpus); (now != was) != changes {
-				t.Errorf("%s: P95 %g becomes %g with other hyper-parameters %d", name, was, now, i)
+				t.Errorf("%s: median %g becomes %g with other hyper-parameters %d", name, was, now, i)
 			}
 		}
 	}

@@ -177,9 +177,15 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
 		return fail(why)
 	}
+	other := t.far
 	t = t.learnedFor(&p, points)
 	t.settle(&p, points[0].unit, q.Config.Machine)
 	g := t.regress(&p, points)
+	if other != nil && other != t {
+		// The first measurement on a device changes the hyper-parameters, but does not widen the interval.
+		other.learned.Do(other.learn)
+		g.variance = min(g.variance, other.regress(&p, points).variance*sq(other.hyper.Width/t.hyper.Width))
+	}
 	return m.estimate(q, t, &p, points, g), nil
 }
 
