@@ -153,7 +153,7 @@ func parseCgroupMount(line string) (m cgroupMount, ok bool) {
 	if !found || len(head) < 6 || len(tail) < 1 {
 		return m, false
 	}
-	m.root, m.point = unescapeMount(head[3]), filepath.Clean(unescapeMount(head[4]))
+	m.root, m.point = UnescapeMount(head[3]), filepath.Clean(UnescapeMount(head[4]))
 	switch tail[0] {
 	case "cgroup2":
 		m.version = 2
@@ -175,8 +175,8 @@ func parseCgroupMount(line string) (m cgroupMount, ok bool) {
 	return m, len(m.controllers) > 0
 }
 
-// unescapeMount decodes the octal escapes of mountinfo (\040 is a space).
-func unescapeMount(s string) string {
+// UnescapeMount decodes the octal escapes of mountinfo (\040 is a space).
+func UnescapeMount(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
 	}

@@ -163,7 +163,7 @@ func TestRead(t *testing.T) {
 			want: []string{"rows=10 restarts=4 epochs=6 s=50 each=5 spread=0 n=5 loss=4.5"}, notes: []string{"goes back", "two writers"}, odd: 4},
 		"thirty bad lines": {text: lines("model_name,epoch,epoch_time", "a,1,9") + strings.Repeat("x\n", 30) + lines("b,1,8", "x"),
 			want: []string{"rows=1 bad=20 model=a epochs=1 s=9 each=9 n=1", "rows=1 bad=11 model=b epochs=1 s=8 each=8 n=1"}, notes: []string{"31 of 33 rows skipped", "holds 2 trainings"}, odd: 1},
-		"no GPU is assumed where there is none": {text: lines("epoch,epoch_time,gpu_count,model_name,cpu_count,data_count", "1,9,0,m,2,5"), options: LogOptions{Assume: assumed()},
+		"no GPU is assumed on a machine without one": {text: lines("epoch,epoch_time,gpu_count,model_name,cpu_count,data_count", "1,9,0,m,2,5"), options: LogOptions{Assume: assumed()},
 			want: []string{"rows=1 model=m data=5 gpus=0 cpus=2 machine=node7 epochs=1 s=9 each=9 n=1 speed=0.5556"}, notes: []string{"does not record a machine"}},
 		"no GPU may be assumed": {text: lines("epoch,epoch_time", "1,9"), options: LogOptions{Assume: Entry{Kind: Log}},
 			want: []string{"rows=1 gpus=0 epochs=1 s=9 each=9 n=1"}, notes: []string{"does not record gpu_count: assumed to be 0"}},

@@ -13,6 +13,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
 )
 
 // Apart runs a command in name spaces of its own, in which it can change nothing but the directory dir: it must call
@@ -96,29 +98,13 @@ func freeze() error {
 		if len(f) < 6 || sep < 0 || sep+1 >= len(f) || slices.Contains(pseudo, f[sep+1]) {
 			continue
 		}
-		point := unescape(f[4])
+		point := resources.UnescapeMount(f[4])
 		err := unix.MountSetattr(unix.AT_FDCWD, point, unix.AT_SYMLINK_NOFOLLOW, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 		if err != nil && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.EACCES) && !errors.Is(err, unix.EINVAL) { // hidden below another mount
 			return fmt.Errorf("make %s read-only: %w", point, err)
 		}
 	}
 	return nil
-}
-
-// unescape returns a path of mountinfo, in which blanks and backslashes are octal.
-func unescape(s string) string {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		if s[i] == '\\' && i+3 < len(s) {
-			if n, err := strconv.ParseUint(s[i+1:i+4], 8, 8); err == nil {
-				b.WriteByte(byte(n))
-				i += 3
-				continue
-			}
-		}
-		b.WriteByte(s[i])
-	}
-	return b.String()
 }
 
 // outermost returns the existing directories that are in no other one, with symbolic links resolved. The root is none.

@@ -267,7 +267,7 @@ func TestEntitiesDivideEquallyThenByWeightInside(t *testing.T) {
 		want    []float64
 	}{
 		"equal entities, whatever the number of jobs": {"hierarchical_fairness_perf", 1, []float64{.125, .375, .5}},
-		"what one cannot use goes on":                 {"hierarchical_fairness_perf", 2, []float64{.25, .75, 1}},
+		"an unused share is redistributed":            {"hierarchical_fairness_perf", 2, []float64{.25, .75, 1}},
 		"first come, first served":                    {"hierarchical_fifo_perf", 1, []float64{.5, 0, .5}},
 	} {
 		t.Run(name, func(t *testing.T) {
