@@ -51,7 +51,7 @@ func judge(e history.Entry, limits sla.Spec) []sla.Verdict {
 }
 
 // judge evaluates a priced run; see Judge.
-func (r *Run) judge(limits sla.Spec) []sla.Verdict {
+func (r *run) judge(limits sla.Spec) []sla.Verdict {
 	m := map[sla.Objective]sla.Measure{}
 	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
 		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {

@@ -300,8 +300,8 @@ var hypers = map[Quantity]hyper{
 		DeviceLength:     1,
 		Width:            1,
 	},
-	Startup: overheads,
-	Restart: overheads,
+	startup: overheads,
+	restart: overheads,
 }
 
 // farHypers holds the hyper-parameters of far questions. They were fitted to the embedded tables with the groups of a
