@@ -57,7 +57,7 @@ func (r *run) judge(limits sla.Spec) []sla.Verdict {
 		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {
 		m[objective] = sla.Measure{Value: value, Final: true}
 	}
-	if r.On.GPUs == 0 { // a minimum GPU utilisation does not apply to a run without GPUs
+	if r.On.GPUs == 0 { // a minimum GPU utilization does not apply to a run without GPUs
 		delete(m, sla.GPUUtil)
 	}
 	verdicts := sla.Evaluate(limits, m)

@@ -17,7 +17,7 @@ import (
 // schemaVersion is the version of the JSON format.
 const schemaVersion = 1
 
-// Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilisation in
+// Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilization in
 // percent.
 type Report struct {
 	Schema int `json:"schema"`

@@ -155,7 +155,7 @@ func hasGPUs(p curvePoint, byID map[string]*run) bool {
 	return slices.ContainsFunc(p.RunIDs, func(id string) bool { r := byID[id]; return r != nil && r.On.GPUs > 0 })
 }
 
-// use formats the known utilisation of GPUs and CPUs at a point.
+// use formats the known utilization of GPUs and CPUs at a point.
 func use(p curvePoint, byID map[string]*run) string {
 	var gpu, cpu []float64
 	for _, id := range p.RunIDs {
