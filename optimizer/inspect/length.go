@@ -9,19 +9,14 @@ import (
 )
 
 // confidence is the kind of source of a job's length, most certain first.
-type confidence int
+type confidence string
 
 const (
-	Stated         confidence = iota // on the command line, or in a configuration file named there
-	lengthDeclared                   // the default of an option of the script
-	lengthInferred                   // a constant, a call or a loop in the script
-	lengthAssumed                    // the framework's default
+	Stated         confidence = "stated"   // on the command line, or in a configuration file named there
+	lengthDeclared confidence = "declared" // the default of an option of the script
+	lengthInferred confidence = "inferred" // a constant, a call or a loop in the script
+	lengthAssumed  confidence = "assumed"  // the framework's default
 )
-
-// String returns the confidence in lower case, such as "stated".
-func (c confidence) String() string {
-	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
-}
 
 // length is the amount of work of a job by one source. It is an upper bound, since early stopping may end the job
 // before.
