@@ -38,6 +38,9 @@ type Snapshot struct {
 	// Startup is the measured time from launch to the first unit of work, in seconds. Restart is the cost of one
 	// restart (checkpoint, exit, start, warm-up), in seconds. The zero Interval means not measured.
 	Startup, Restart sla.Interval
+	// Interruptions are those expected of the capacity: their rate and the time away. What each repeats follows from
+	// Restart, Startup and the unit of work. The zero value means none.
+	Interruptions cost.Interruptions
 	// Reserve is the time before a limit at which the guard stops the run for an orderly exit. Plans end before it.
 	Reserve time.Duration
 	// Resumable reports that the job can resume from its checkpoint. LiveCPU reports that CPUs can be taken from the

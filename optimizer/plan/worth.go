@@ -24,9 +24,9 @@ const (
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
 // unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most four times without a measured gain and six times in all, probes
-// and reverts included; since the last move leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that
-// is feasible and better than they are with 95 % probability.
+// the user's consent (Restartable). A run moves at most four times, probes and reverts included; since the last move
+// leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that is
+// feasible and better than they are with 95 % probability.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
