@@ -90,14 +90,13 @@ func static(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun 
 func afterOne(s *training.Scenario, a resources.Allocation, seed uint64) FixedRun {
 	x := s.Start(seed)
 	per := x.Run(s.Baseline, 1)
-	first := x.Elapsed
 	begun := s.Startup + per[0]*x.Done
 	before := spent{begun, begun / 3600 * float64(s.Rates.Hourly(s.Baseline))}
 	if !a.SameShape(s.Baseline) && x.Done < s.Units {
 		before.seconds, before.usd = before.seconds+s.Restart, before.usd+s.Restart/3600*float64(s.Rates.Hourly(a))
 	}
 	o := finish(s, a, x, x.Done, before)
-	o.Resource += first / o.Seconds * (perf.ResourceShare(s.Baseline, s.Limits) - o.Resource)
+	o.Resource += begun / (o.Seconds - o.lost.seconds) * (perf.ResourceShare(s.Baseline, s.Limits) - o.Resource)
 	return o
 }
 
