@@ -137,8 +137,18 @@ func (b *evaluation) infeasible(planner string, own int) (Plan, error) {
 	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for a reason other than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
-	for i := range b.outcomes {
-		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (i == b.current || moveAllowed(b.forecast.s, moved, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
+	open := where(b.cs, func(c Candidate) bool {
+		return finite(c) && b.reachable(c.Allocation) && (moveAllowed(b.forecast.s, moved, c.Allocation) || b.current >= 0 && c.Allocation.SameShape(*b.forecast.s.Current))
+	})
+	for _, i := range open {
+		if nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest]) {
+			nearest = i
+		}
+	}
+	if nearest >= 0 && b.outcomes[nearest].odds() >= likelyChance { // the preference decides among those about as likely
+		least := b.outcomes[nearest].odds() - chanceGain
+		open = slices.DeleteFunc(open, func(i int) bool { return b.outcomes[i].odds() < least || b.cs[i].Slower })
+		if i := choose(b.cs, open, b.preference, b.current); i >= 0 {
 			nearest = i
 		}
 	}

@@ -28,7 +28,7 @@ func (f *forecast) interrupted(k int, seconds, unit float64) (repeated, away flo
 		d.up = 3600 / i.PerHour * between(i.PerHourLow, i.PerHourHigh, d.rng)
 		d.away = 3600 * i.AwayHours * between(i.AwayLow, i.AwayHigh, d.rng)
 	}
-	each := max(f.restart[k], f.startup[k]) + unit/2 // on average half a unit is repeated
+	start, resumable := max(f.restart[k], f.startup[k]), f.s.Resumable
 	for n := 0; n < maxReclaims; n++ {
 		if n == len(d.at) {
 			last, waited := 0.0, 0.0
@@ -40,7 +40,11 @@ func (f *forecast) interrupted(k int, seconds, unit float64) (repeated, away flo
 		if d.at[n] >= seconds+repeated {
 			break
 		}
-		repeated, away = repeated+each, d.total[n]
+		if away = d.total[n]; resumable {
+			repeated += start + unit/2 // on average half a unit is repeated
+		} else {
+			repeated = d.at[n] + start // all of it
+		}
 	}
 	return repeated, away
 }
