@@ -150,8 +150,8 @@ func thinned(all []resources.Allocation, n int) []resources.Allocation {
 }
 
 // knowledgeGradient returns the unmeasured candidate with the largest expected gain net of its cost, nil when no gain
-// reaches MinGain or exceeds the cost. The value of a measurement is linearised: the expected loss of each choice
-// moves with its covariance with the measured log seconds.
+// reaches MinGain or exceeds the cost. The value of a measurement is that of the best choice given its result; see
+// expectedChoice.
 func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
 	loss := o.Loss
 	if loss == nil {
@@ -209,7 +209,7 @@ func sortedByMeasurement(log []float64, noise float64) []int {
 	return order
 }
 
-// measurementBins is the number of equally likely results of a measurement that are told apart.
+// measurementBins is the number of equally likely ranges of the result of a measurement.
 const measurementBins = 8
 
 // expectedChoice returns the expected loss of the best choice after a measurement, given the losses of each choice by
