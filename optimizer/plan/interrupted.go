@@ -13,7 +13,7 @@ type reclaims struct {
 	total    []float64 // time away, cumulative
 }
 
-// maxReclaims bounds the interruptions of a draw.
+// maxReclaims bounds the interruptions of a draw: further ones are ignored.
 const maxReclaims = 1000
 
 // interrupted returns what interruptions add, in draw k, to a stretch of the given running time in units of work of the

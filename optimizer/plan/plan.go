@@ -152,9 +152,11 @@ type Planner interface {
 
 // Infeasible is the error of a decision when no allowed allocation meets the SLA. It contains the nearest candidate.
 type Infeasible struct {
-	Nearest Candidate // the candidate most likely to meet the SLA; the one with the least violation where all are unlikely
-	Why     string    // the limit, the excess, and the limits that would be feasible
-	Plan    Plan      // the plan for Nearest, for a user who accepts the violation
+	// Nearest is the preferred one among the candidates about as likely to meet the SLA as the most likely one; the one
+	// with the least violation where all are unlikely.
+	Nearest Candidate
+	Why     string // the limit, the excess, and the limits that would be feasible
+	Plan    Plan   // the plan for Nearest, for a user who accepts the violation
 }
 
 func (e *Infeasible) Error() string { return e.Why }

@@ -252,7 +252,9 @@ func TestInterruptionsArePaidAndTold(t *testing.T) {
 // knows an allocation that ends just before a long one.
 func TestInterruptionsAreNotRegretted(t *testing.T) {
 	regret := func(interruptions ...training.Interruption) (Regret, float64, FixedRun) {
-		s := with(func(s *training.Scenario) { s.Noise, s.Baseline.GPUs, s.Interruptions = training.Noise{}, 2, interruptions })
+		s := with(func(s *training.Scenario) {
+			s.Noise, s.Baseline.GPUs, s.Interruptions = training.Noise{}, 2, interruptions
+		})
 		out, truth := mustRun(t, "user", Job{s, 4, balanced}, Options{})
 		oracle, _ := truth.Oracle(balanced)
 		return truth.Regret(balanced, out), truth.MinRegret(balanced), oracle
