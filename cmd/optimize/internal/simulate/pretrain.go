@@ -185,7 +185,7 @@ func (o *pretrainOptions) rules() []cli.Rule {
 func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
 		Backend: o.backend,
-		Config: morl.Config{Hidden: o.hidden, Activation: o.activation, History: o.history, Recurrent: o.recurrent, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
+		Config:  morl.Config{Hidden: o.hidden, Activation: o.activation, History: o.history, Recurrent: o.recurrent, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
 	out.Process = morl.Options{Dir: o.Dir, Env: o.Environ}
 	if !strings.HasPrefix(o.env, pretrain.ProcessPrefix) {
 		if err := oneOf("--env", o.env, environments(), o.resume != ""); err != nil {
