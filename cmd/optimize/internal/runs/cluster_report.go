@@ -41,7 +41,7 @@ median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
 	}
 	o.Options = e.Options(cmd)
 	o.format.Add(o.Flags, "output", strings.Split(replay.Formats(), ", "))
-	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all that do not co-locate jobs)")
+	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all; those that co-locate jobs if pairs were measured)")
 	o.Flags.IntVar(&o.draws, "draws", 20, "simulations of each policy, `N`, with rates and move costs drawn from their spread")
 	o.Flags.Int64Var(&o.seed, "seed", 0, "seed of the draws")
 	return cmd
@@ -55,7 +55,7 @@ func (o *clusterReportOptions) run(args []string) error {
 		return cli.Usagef("--draws %d: want 1 to 1000", o.draws)
 	}
 	for _, name := range o.policies {
-		if err := checkPolicy("--policies", name); err != nil {
+		if err := checkPolicy("--policies", name, "local"); err != nil {
 			return err
 		}
 	}
