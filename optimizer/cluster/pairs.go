@@ -19,7 +19,7 @@ type pairRate struct {
 // median of the pairs of trainings that Gavel published for V100 (Narayanan et al., OSDI 2020), with standard deviations of
 // logarithms rounded from those of all three types. A kind is the script in its directory, with any arguments.
 const (
-	partnerRatio  = 0.67
+	PartnerRatio  = 0.67
 	partnerSpread = 0.35 // of all pairs
 	kindSpread    = 0.25 // of one kind beside different ones
 	typeSpread    = 0.15 // of one pair of kinds on different device types
@@ -64,7 +64,7 @@ func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 func (l *learner) beside(j, partner *learned, device, gpus int) logRatio {
 	best, measured := 0, logRatio{}
 	weight := 1 / (partnerSpread * partnerSpread)
-	sum := weight * math.Log(partnerRatio)
+	sum := weight * math.Log(PartnerRatio)
 	see := func(ratio, spread float64) {
 		sum += math.Log(ratio) / (spread * spread)
 		weight += 1 / (spread * spread)
