@@ -282,7 +282,7 @@ func TestClusterReportRefuses(t *testing.T) {
 		"report --policies srt":      "nearest known is srtf",
 		"report --format xml":        "unknown",
 		"report --policies srtf,fif": "fif",
-		"report --policies gandiva":  "co-locates",
+		"report --policies gandivo":  "nearest known is gandiva",
 	} {
 		code, out, errs := w.run(append([]string{"cluster"}, strings.Fields(args)...)...)
 		if code == run.CodeDone || !strings.Contains(errs, want) {

@@ -196,7 +196,7 @@ func (d *Day) pairs() []pairAudit {
 
 // shared is the section on jobs that shared devices.
 func (a *Audit) shared() page.Section {
-	s := page.Section{ID: "pairs", Title: "Jobs on the same devices", Intro: "Rates beside each other relative to those alone, as measured. Gain: the device time that the same work would have needed more with one job at a time."}
+	s := page.Section{ID: "pairs", Title: "Jobs on the same devices", Intro: "Rates beside each other relative to those alone, as measured on the job or one of the same command. Gain: the device time that the same work would have needed more with one job at a time."}
 	if len(a.Pairs) == 0 {
 		s.Intro, s.Blocks = "", []page.Block{{Notes: []string{"No two jobs shared devices."}}}
 		return s

@@ -101,14 +101,25 @@ func newRates(d *Day) *rates {
 	return r
 }
 
-// measuredAlone returns the last measured rates of jobs that had their devices alone.
+// measuredAlone returns the last measured rates of jobs that had their devices alone, else those of the last job of the same
+// command.
 func (d *Day) measuredAlone() map[int]map[place]float64 {
-	alone := map[int]map[place]float64{}
+	alone, same := map[int]map[place]float64{}, map[string]map[place]float64{}
 	for _, j := range d.Jobs {
 		alone[j.ID] = map[place]float64{}
+		if same[j.Command] == nil {
+			same[j.Command] = map[place]float64{}
+		}
 		for _, l := range j.Lives {
-			if l.Seen > 0 {
-				alone[j.ID][place{l.Device, l.GPUs}] = l.Seen
+			if p := (place{l.Device, l.GPUs}); l.Seen > 0 {
+				alone[j.ID][p], same[j.Command][p] = l.Seen, l.Seen
+			}
+		}
+	}
+	for _, j := range d.Jobs {
+		for p, rate := range same[j.Command] {
+			if alone[j.ID][p] == 0 && j.Command != "" {
+				alone[j.ID][p] = rate
 			}
 		}
 	}
