@@ -204,6 +204,21 @@ func (s *server) followPartners() {
 	}
 }
 
+// Part ends the lease that a job shares with another one, so that both are decided on at the next step.
+func (s *Scheduler) Part(now float64, job int) {
+	m := s.byID[job]
+	if m == nil {
+		return
+	}
+	for _, r := range s.engine.Running() {
+		if r.B != nil && (r.A == &m.round || r.B == &m.round) {
+			s.engine.Release(s.policyTime(now), r)
+			break
+		}
+	}
+	s.stale = true
+}
+
 // noteBeside records which jobs share devices: until the one that leaves has left.
 func (s *Scheduler) noteBeside(now float64) {
 	holders := map[string]*member{}
