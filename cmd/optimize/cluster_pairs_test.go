@@ -127,7 +127,7 @@ func (w *world) together() (a, b cluster.Job) {
 }
 
 // TestClusterPairs runs trainings under a policy that co-locates them. While two share the device, the server is killed; then one
-// of them is killed, and one is cancelled: the others go on, and have done all of their work in the end.
+// is cancelled: the others continue, and have done all of their work in the end.
 func TestClusterPairs(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
 	needPython(t)
@@ -160,7 +160,7 @@ func TestClusterPairs(t *testing.T) {
 	}
 }
 
-// TestClusterPairFails: a job that fails beside another one starts again, alone, and the other goes on.
+// TestClusterPairFails: a job that fails beside another one starts again, alone, and the other continues.
 func TestClusterPairFails(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
 	needPython(t)
@@ -235,8 +235,9 @@ func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, d
 	return w.audit("--policies", policy+",srtf", "--draws", fmt.Sprint(draws))
 }
 
-// TestClusterPairFidelity: the live mean completion time of a day with pairs is within 5 % of its simulation, for each policy. It
-// takes some four minutes: TRAINOPT_FIDELITY=1. Otherwise one short day is held to a generous bound.
+// TestClusterPairFidelity: the live mean completion time of a day with pairs is within 5 % of the 90 % interval of simulations
+// of the day, for each policy. It takes some four minutes: TRAINOPT_FIDELITY=1. Otherwise one short day is held to a generous
+// bound.
 func TestClusterPairFidelity(t *testing.T) {
 	needPython(t)
 	if testing.Short() {
@@ -259,9 +260,9 @@ func TestClusterPairFidelity(t *testing.T) {
 					gain += float64(p.GainS)
 				}
 			}
-			t.Logf("%s: live %.1f s, simulated %.1f s (%+.1f %%), median job %.1f %%, %d pairs for %.0f s, gain %.0f s", policy, float64(a.Live.MeanJCTS), float64(a.Simulated.MeanJCTS), 100*off,
-				100*float64(a.MedianError), len(a.Pairs), seconds, gain)
-			if len(a.Pairs) == 0 || !(math.Abs(off) < bound) {
+			t.Logf("%s: live %.1f s, simulated %.1f s (%+.1f %%), single days %.1f to %.1f s, median job %.1f %%, %d pairs for %.0f s, gain %.0f s", policy, float64(a.Live.MeanJCTS), float64(a.Simulated.MeanJCTS), 100*off,
+				float64(a.OneDay.Lo), float64(a.OneDay.Hi), 100*float64(a.MedianError), len(a.Pairs), seconds, gain)
+			if live := float64(a.Live.MeanJCTS); len(a.Pairs) == 0 || live < (1-bound)*float64(a.OneDay.Lo) || live > (1+bound)*float64(a.OneDay.Hi) {
 				t.Errorf("%d pairs, simulated mean off by %+.1f %%", len(a.Pairs), 100*off)
 			}
 		})

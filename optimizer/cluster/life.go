@@ -291,7 +291,7 @@ func (s *server) takeResult(r result) {
 	case l.shared && !l.Apart: // it may have failed for want of what the other job took, such as memory
 		l.Apart = true
 		s.rates.outdate(s.rates.jobs[l.ID])
-		s.scheduler.Part(now, l.ID)
+		s.scheduler.part(now, l.ID)
 		s.Message(fmt.Sprintf("job %d (%s): failed beside another job (%s): it starts again, and runs alone from now on", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "failed beside another job"
 	case l.Apart && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning

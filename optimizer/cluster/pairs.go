@@ -204,8 +204,8 @@ func (s *server) followPartners() {
 	}
 }
 
-// Part ends the lease that a job shares with another one, so that both are decided on at the next step.
-func (s *Scheduler) Part(now float64, job int) {
+// part ends the lease that a job shares with another one, so that both are decided on at the next step.
+func (s *Scheduler) part(now float64, job int) {
 	m := s.byID[job]
 	if m == nil {
 		return

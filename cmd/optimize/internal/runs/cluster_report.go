@@ -33,7 +33,7 @@ all others. The report also compares the scheduler's predictions with what was s
 --json prints: schema, from, until, policies[], submitted, compared, running, deadlines, live{mean_jct_s, median_jct_s, makespan_s, cost_usd,
 deadlines_kept, moves}, simulated{…}, one_day{value, lo, hi}, median_job_error, jobs[], others[policy, in_force, mean_jct_s{value, lo, hi}, one_day, change, saved_s,
 makespan_s, cost_usd, finish_time_fairness, worst_finish_time_fairness, deadlines_kept, moves, failed], rates{n, median_ratio,
-median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
+median_error, within_10_percent}, move_costs{…}, pairs[jobs, names, device, gpus, seconds, rates, gain_device_s], waste{…}, notes[].`,
 		Example: `  optimize cluster report
   optimize cluster report --policies srtf,fifo_perf --json
   optimize cluster report /scratch/team/.optimize -o day.html`,
