@@ -97,7 +97,7 @@ func (g *siaProgram) prepare() {
 			g.same[i] = i
 		}
 	}
-	g.at = make([]int, n)
+	g.at, g.group = make([]int, n), make([]siaGroup, 0, n)
 	for i, first := range g.same {
 		if first == i {
 			g.at[i] = len(g.group)
@@ -288,7 +288,11 @@ func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
 	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
+		room := g.mostRoom(had, left)
 		for k, z := range g.sizes[i] {
+			if z.GPUs > room {
+				break
+			}
 			if z.GPUs > roomFor(z, had, left) {
 				continue
 			}
