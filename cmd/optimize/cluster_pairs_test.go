@@ -94,16 +94,15 @@ func (w *world) checkSharing(epochs ...int) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	held, most := map[string]int{}, 0
+	held, where, most := map[string]int{}, map[int][]int32{}, 0
 	for _, e := range events {
-		switch e.Kind {
-		case cluster.EventStart:
-			held[fmt.Sprint(e.Device, e.Where)]++
-		case cluster.EventLeft:
-			held[fmt.Sprint(e.Device, w.clusterJobs()[e.Job].Where)]--
+		step := map[cluster.EventKind]int{cluster.EventStart: 1, cluster.EventLeft: -1}[e.Kind]
+		if step > 0 {
+			where[e.Job] = e.Where
 		}
-		for _, n := range held {
-			most = max(most, n)
+		for _, g := range where[e.Job] {
+			held[fmt.Sprint(e.Device, g)] += step
+			most = max(most, held[fmt.Sprint(e.Device, g)])
 		}
 	}
 	if most != 2 {
@@ -157,6 +156,49 @@ func TestClusterPairs(t *testing.T) {
 	}
 	if audit := w.audit("--policies", "best_match_packed,srtf", "--draws", "2"); len(audit.Pairs) == 0 || !(audit.Pairs[0].Seconds > 0) {
 		t.Errorf("pairs of the report: %+v", audit.Pairs)
+	}
+}
+
+// TestClusterPairsUnderChanges changes the policy every other second, among all kinds that co-locate jobs, that divide time and
+// that choose numbers of devices, and kills the server three times. All jobs do their work, one of which may not be preempted
+// and one of which needs both devices.
+func TestClusterPairsUnderChanges(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needPython(t)
+	if testing.Short() {
+		t.Skip("trains for half a minute")
+	}
+	w := newSharing(t)
+	w.write("lossy.py", "import time\nfor e in range(1, 101):\n    time.sleep(0.1)\n    print('epoch %d/100 loss %g' % (e, 1 / e), flush=True)\n")
+	serve := []string{"--round", "4s", "--devices", "a100=2", "--policy", "best_match_packed"}
+	server := w.served(serve...)
+	w.submitEpochs(60, 60, 60, 60)
+	w.run("cluster", "submit", "--train", "lossy.py", "--epochs", "100")
+	w.run("cluster", "submit", "--train", "light.py", "--epochs", "40", "--gpus", "2", "--max-restarts", "0")
+	policies := []string{"fifo_packed", "gandiva", "max_min_fairness_packed", "sia", "srtf_packed", "finish_time_fairness_packed", "srtf", "min_total_duration_packed", "hierarchical_fifo_packed",
+		"max_sum_throughput_normalized_by_cost_packed_SLOs", "max_min_fairness_water_filling_packed", "hierarchical_fairness_packed"}
+	for i, policy := range policies {
+		time.Sleep(2 * time.Second)
+		if code, _, errs := w.run("cluster", "policy", policy); code != run.CodeDone {
+			t.Errorf("policy %s: exit %d, %s", policy, code, errs)
+		}
+		if i%4 == 3 {
+			server.Process.Kill()
+			server.Wait()
+			server = w.served(serve[:4]...)
+		}
+	}
+	w.run("cluster", "policy", "best_match_packed")
+	w.awaitAll()
+	w.checkSharing(60, 60, 60, 60, 100, 40)
+	events, _, err := cluster.ReadEvents(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Kind == cluster.EventDecide && e.Reason != "" {
+			t.Error(e.Reason)
+		}
 	}
 }
 
