@@ -278,7 +278,7 @@ func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, d
 }
 
 // TestClusterPairFidelity: the live mean completion time of a day with pairs is within 5 % of the 90 % interval of simulations
-// of the day, for each policy. It takes some four minutes: TRAINOPT_FIDELITY=1. Otherwise one short day is held to a generous
+// of the day, for each policy. It takes some four minutes: TRAINOPT_FIDELITY=1 and -parallel 5. Otherwise one short day is held to a generous
 // bound.
 func TestClusterPairFidelity(t *testing.T) {
 	needPython(t)
@@ -288,6 +288,7 @@ func TestClusterPairFidelity(t *testing.T) {
 	policies, epochs, every, draws, bound := []string{"best_match_packed"}, []int{60, 80, 50, 70}, 500*time.Millisecond, 3, 0.5
 	if os.Getenv("TRAINOPT_FIDELITY") != "" {
 		policies, every, draws, bound = []string{"best_match_packed", "srtf_packed", "fifo_packed", "max_min_fairness_packed", "gandiva"}, 4*time.Second, 20, 0.05
+		needParallel(t, len(policies))
 		epochs = []int{300, 250, 150, 400, 120, 350, 260, 180, 220, 200}
 	}
 	for _, policy := range policies {
