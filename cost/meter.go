@@ -107,6 +107,13 @@ func (m *Meter) Change(at time.Duration, label Label, a resources.Allocation) bo
 	return m.Start(at, label, a, m.open.Rates) == nil
 }
 
+// Reprice continues at other rates. Without an open segment, and with rates that are invalid, it has no effect.
+func (m *Meter) Reprice(at time.Duration, r Rates) {
+	if m.open != nil {
+		_ = m.Start(at, m.open.Label, m.open.Allocation, r)
+	}
+}
+
 // Stop closes the open segment; without one it only advances the time.
 func (m *Meter) Stop(at time.Duration) {
 	at = m.clamp(at)

@@ -286,3 +286,19 @@ func TestSettle(t *testing.T) {
 		})
 	}
 }
+
+// TestMeterReprices: a job that shares what it holds for a time pays half of that time.
+func TestMeterReprices(t *testing.T) {
+	m := NewMeter()
+	m.Reprice(time.Hour, testRates.Half()) // nothing is charged yet
+	mustStart(t, m, 1*time.Hour, Run, oneGPU, testRates)
+	m.Reprice(2*time.Hour, testRates.Half()) // 3
+	m.Reprice(2*time.Hour, testRates.Half())
+	m.Reprice(4*time.Hour, testRates) // 3
+	if got := m.Total(5 * time.Hour); !near(got, 9) {
+		t.Errorf("%g USD, want 9", got)
+	}
+	if whole := (Rates{Instance: 8}).Half(); whole.Hourly(oneGPU) != 4 {
+		t.Errorf("half of a machine for 8 USD/h: %g", whole.Hourly(oneGPU))
+	}
+}

@@ -95,6 +95,12 @@ func (r Rates) Times(n int) Rates {
 	return r
 }
 
+// Half returns the rates of one of two jobs that share what they hold.
+func (r Rates) Half() Rates {
+	r.GPUHour, r.CPUHour, r.GiBHour, r.Instance = r.GPUHour/2, r.CPUHour/2, r.GiBHour/2, r.Instance/2
+	return r
+}
+
 // parts returns the hourly price at the unit rates.
 func (r Rates) parts(a resources.Allocation) Split {
 	return Split{

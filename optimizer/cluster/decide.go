@@ -53,7 +53,7 @@ func decide(p schedule.Policy, snap *schedule.Snapshot) (a schedule.Allocation, 
 func (s *Scheduler) snapshot(at float64) *schedule.Snapshot {
 	count := counts(s.Devices)
 	for _, m := range s.active {
-		if gpus, d := m.round.Held(); m.round.Pinned && gpus > 0 {
+		if gpus, d := m.round.Held(); m.fixed() && (m.round.Beside() == nil || m.round.Number < m.round.Beside().Number) {
 			count[d] -= gpus
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Scheduler) snapshot(at float64) *schedule.Snapshot {
 	s.index = s.index[:0]
 	for i, m := range s.active {
 		gpus, held := m.round.Held()
-		if m.round.Pinned && gpus > 0 {
+		if m.fixed() {
 			continue
 		}
 		total, done := s.Rates.Work(m.ID)
@@ -142,11 +142,19 @@ func (s *Scheduler) complete(a schedule.Allocation) schedule.Allocation {
 		}
 	}
 	for i, m := range s.active {
-		if gpus, device := m.round.Held(); m.round.Pinned && gpus > 0 {
-			s.keep(&out, i, gpus, device)
+		if m.fixed() {
+			s.keep(&out, i)
 		}
 	}
 	return out
+}
+
+// fixed reports whether a job keeps its devices whatever the policy decides, since it, or the job beside it, must not be
+// interrupted.
+func (m *member) fixed() bool {
+	gpus, _ := m.round.Held()
+	beside := m.round.Beside()
+	return gpus > 0 && (m.round.Pinned || beside != nil && beside.Pinned)
 }
 
 // unchanged returns the allocation in which all holders keep their devices, and the other jobs receive those that are
@@ -155,9 +163,8 @@ func (s *Scheduler) unchanged() schedule.Allocation {
 	out := schedule.Allocation{GPUs: []int{}}
 	left := counts(s.Devices)
 	for i, m := range s.active {
-		if gpus, d := m.round.Held(); gpus > 0 {
+		if gpus, d := m.round.Held(); gpus > 0 && s.keep(&out, i) {
 			left[d] -= gpus
-			s.keep(&out, i, gpus, d)
 		}
 	}
 	for i, m := range s.active {
@@ -169,15 +176,31 @@ func (s *Scheduler) unchanged() schedule.Allocation {
 		}
 		if gpus, _ := m.round.Held(); gpus == 0 && best >= 0 {
 			left[best] -= m.trace.GPUs
-			s.keep(&out, i, m.trace.GPUs, best)
+			s.give(&out, i, -1, m.trace.GPUs, best)
 		}
 	}
 	return out
 }
 
-// keep adds the full share of a job on a number of devices.
-func (s *Scheduler) keep(a *schedule.Allocation, i, gpus, device int) {
-	e := schedule.Entry{A: i, B: -1, X: make([]float64, len(s.Devices))}
+// keep adds the full share of a job, and of the one beside it, on the devices that they hold. It returns false for the later
+// one of a pair, and adds nothing.
+func (s *Scheduler) keep(a *schedule.Allocation, i int) bool {
+	gpus, device := s.active[i].round.Held()
+	beside := s.active[i].round.Beside()
+	other := -1
+	if beside != nil {
+		other = slices.IndexFunc(s.active, func(o *member) bool { return &o.round == beside })
+		if other < i {
+			return false
+		}
+	}
+	s.give(a, i, other, gpus, device)
+	return true
+}
+
+// give adds the full share of a job, or of a pair, on a number of devices.
+func (s *Scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
+	e := schedule.Entry{A: i, B: other, X: make([]float64, len(s.Devices))}
 	e.X[device] = 1
 	a.Entries = append(a.Entries, e)
 	a.GPUs = append(a.GPUs, gpus)
@@ -185,11 +208,18 @@ func (s *Scheduler) keep(a *schedule.Allocation, i, gpus, device int) {
 
 // PairRates implements round.World.
 func (s *Scheduler) PairRates(first, second *round.Job) (a, b []float64) {
-	a, b = make([]float64, len(s.Devices)), make([]float64, len(s.Devices))
+	rates := [2][]float64{make([]float64, len(s.Devices)), make([]float64, len(s.Devices))}
+	pair := [2]*round.Job{first, second}
+	s.ratePair(pair, rates)
+	s.paired[pair] = rates
+	return rates[0], rates[1]
+}
+
+// ratePair sets the rates of a pair.
+func (s *Scheduler) ratePair(pair [2]*round.Job, rates [2][]float64) {
 	for d := range s.Devices {
-		a[d], b[d] = s.Rates.Pair(first.ID, second.ID, d)
+		rates[0][d], rates[1][d] = s.Rates.Pair(pair[0].ID, pair[1].ID, d)
 	}
-	return a, b
 }
 
 // SizedRate implements round.World.

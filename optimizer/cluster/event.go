@@ -34,8 +34,11 @@ const (
 	EventRunning EventKind = "running"
 	// EventRate: the measured rate of a job has changed by more than 2 %, or was measured for the first time on these
 	// devices. Job, Stretch, Device, GPUs, Seen (steps/s), Blocks, Predicted (before any measurement there), Done, Total,
-	// Unit.
+	// Unit; With if another job shared the devices.
 	EventRate EventKind = "rate"
+	// EventShare: another job shares the devices of a job from now on, or has left them. Job, Stretch, Device, GPUs, With
+	// (absent: none).
+	EventShare EventKind = "share"
 	// EventStop: a job was asked to save and leave. Job, Stretch, Device, GPUs, Reason.
 	EventStop EventKind = "stop"
 	// EventLeft: a life has ended, and its devices are free. Job, Stretch, Device, GPUs, Seconds (since EventStop; absent
@@ -89,6 +92,7 @@ type Event struct {
 	Launches int     `json:"launches,omitempty"` // of the training: more than lives if it was restarted after failures
 	Exited   float64 `json:"exited,omitempty"`   // Unix seconds at which the training exited, while no server ran
 
+	With   int     `json:"with,omitempty"`   // job on the same devices
 	Device string  `json:"device,omitempty"` // type
 	Where  []int32 `json:"where,omitempty"`  // numbers of the devices of the type
 	Do     string  `json:"do,omitempty"`     // schedule.Decision

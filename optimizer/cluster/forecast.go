@@ -260,7 +260,7 @@ func (l *learner) uncertain(sim *Simulation) (unmeasured map[int]bool, spread fu
 	for i := range sim.Jobs {
 		t := &sim.Jobs[i]
 		j := l.jobs[t.Job.ID]
-		unmeasured[t.Job.ID] = !j.known()
+		unmeasured[t.Job.ID] = !l.known(j)
 		sd, optimism := l.spread(j)
 		rate := t.Rate
 		spreads[t.Job.ID], t.Rate = sd, func(device, gpus int) float64 { return rate(device, gpus) / optimism[device] }
@@ -269,8 +269,8 @@ func (l *learner) uncertain(sim *Simulation) (unmeasured map[int]bool, spread fu
 }
 
 // known reports whether the rate and the amount of work of a job are known, from itself or from one of the same command.
-func (j *learned) known() bool {
-	return len(j.evidence()) > 0 && (j.Total > 0 || j.like != nil && j.like.State == Done && j.like.Total > j.Done)
+func (l *learner) known(j *learned) bool {
+	return len(l.evidence(j)) > 0 && (j.Total > 0 || j.like != nil && j.like.State == Done && j.like.Total > j.Done)
 }
 
 // spread returns the standard deviations of the logarithms of the rates of a job by type, and the factors by which the
@@ -280,7 +280,7 @@ func (l *learner) spread(j *learned) (sd, optimism []float64) {
 	if len(j.Rates) == 0 {
 		base = likeSpread
 	}
-	known := j.evidence()
+	known := l.evidence(j)
 	for d := range l.devices {
 		s, factor := base, 1.0
 		if n := len(known); n > 0 && !slices.ContainsFunc(known, func(r Rate) bool { return r.Device == l.devices[d].Name }) {

@@ -22,7 +22,7 @@ import (
 // begin starts the agent of a life: of a new run, of the next stretch of a run or, to adopt it, of one whose job may
 // still run.
 func (s *server) begin(l *live, adopt bool) {
-	l.worked, l.use = adopt && l.State != Starting, use{}
+	l.worked, l.use, l.shared = adopt && l.State != Starting, use{}, l.Beside != 0
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
@@ -34,11 +34,17 @@ func (s *server) begin(l *live, adopt bool) {
 	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Divided = l.Name, s.StateDir, "static", -1, false, true
+	if cfg.SLA.CostMaxUSD > 0 {
+		cfg.SLA.CostMaxUSD = max(cfg.SLA.CostMaxUSD-l.EarlierUSD, 1e-9)
+	}
 	l.lease = leaseFile{N: l.lease.N, Epoch: l.Stretch, Device: l.Device, GPUs: len(l.Where)}
 	until := s.leaseEnd(l)
 	s.writeLease(l, until)
 	lease.Devices = deviceIDs(l.Device, l.Where)
-	lease.Submitted, lease.Until, lease.RunID = l.Submitted, l.until.get, l.Run
+	lease.Submitted, lease.Until, lease.RunID, lease.Partner = l.Submitted, l.until.get, l.Run, l.partner.get
+	if !s.scheduler.policy.Traits().Packs { // no two jobs share devices: each receives the CPUs with the least load
+		lease.CPUIDs = nil
+	}
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
 		fmt.Sprintf("OPTIMIZER_STRETCH=%d", l.Stretch), "OPTIMIZER_DEVICE="+l.Device, "OPTIMIZER_DEVICES="+strings.Join(lease.Devices, ","))
 	agent := s.Agent
@@ -185,7 +191,7 @@ func (s *server) sharesDirectory(l *live) bool {
 
 // noteWork takes progress and cost.
 func (s *server) noteWork(l *live, st *run.Status) bool {
-	l.CostUSD = float64(st.Spent)
+	l.CostUSD = l.EarlierUSD + float64(st.Spent)
 	if st.Unit == "" {
 		return false
 	}
@@ -213,14 +219,21 @@ func (s *server) measure(l *live, st *run.Status) {
 			l.moving = math.NaN()
 		}
 	}
-	first, changed := s.rates.observe(l.ID, l.Device, len(l.Where), 1/p.UnitSeconds, p.Blocks)
+	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,
+		Done: st.Done, Total: st.Total, Unit: st.Unit, With: l.Beside}
+	first, changed := false, false
+	switch with := s.jobs[l.Beside]; {
+	case p.Partner != s.partner(l): // measured before the other job came, worked or left
+	case with == nil:
+		first, changed = s.rates.observe(l.ID, l.Device, len(l.Where), e.Seen, p.Blocks)
+	case with.worked:
+		changed = s.rates.observePair(l.ID, with.ID, l.Device, len(l.Where), e.Seen, p.Blocks)
+	}
 	if !changed {
 		return
 	}
-	at := slices.IndexFunc(l.Rates, func(r Rate) bool { return r.Device == l.Device && r.GPUs == len(l.Where) })
-	e := Event{Kind: EventRate, Job: l.ID, Stretch: l.Stretch, Device: l.Device, GPUs: len(l.Where), Seen: 1 / p.UnitSeconds, Blocks: p.Blocks,
-		Done: st.Done, Total: st.Total, Unit: st.Unit}
 	if first {
+		at := slices.IndexFunc(l.Rates, func(r Rate) bool { return r.Device == l.Device && r.GPUs == len(l.Where) })
 		e.Predicted = l.Rates[at].Predicted
 	}
 	s.record(now, e)
@@ -275,6 +288,14 @@ func (s *server) takeResult(r result) {
 	case r.Code == run.CodeTryAgain:
 	case r.Code == run.CodeGuard:
 		s.end(l, Stopped, reason)
+	case l.shared && !l.Apart: // it may have failed for want of what the other job took, such as memory
+		l.Apart = true
+		s.rates.outdate(s.rates.jobs[l.ID])
+		s.scheduler.part(now, l.ID)
+		s.Message(fmt.Sprintf("job %d (%s): failed beside another job (%s): it starts again, and runs alone from now on", l.ID, l.Name, cmp.Or(why, reason)))
+		l.Job.Reason = "failed beside another job"
+	case l.Apart && errors.Is(r.Err, run.ErrNotResumable): // it had saved nothing: from the beginning
+		l.EarlierUSD, l.Run = l.CostUSD, ""
 	case s.full || diskFull(s.StateDir) || errors.Is(r.Err, syscall.ENOSPC): // not a fault of the training: it starts again once there is space
 		s.Message(fmt.Sprintf("job %d (%s): ended since the disk is full: %s", l.ID, l.Name, cmp.Or(why, reason)))
 		l.Job.Reason = "the disk was full"
@@ -308,7 +329,7 @@ func exitedAt(dir string) (at float64) {
 // noteOutcome takes progress and cost from the record of a run.
 func (s *server) noteOutcome(l *live, rec *journal.Record) {
 	if v := float64(rec.Outcome.CostUSD); !math.IsNaN(v) {
-		l.CostUSD = v
+		l.CostUSD = l.EarlierUSD + v
 	}
 	done := float64(rec.Outcome.Epochs)
 	if rec.Training.Unit == "step" {

@@ -19,6 +19,7 @@ type Local struct {
 	host    resources.Host
 	devices []Device
 	gpus    [][]resources.GPU // by type; nil: slots
+	before  []int             // number of devices of earlier types
 }
 
 var _ Site = (*Local)(nil)
@@ -101,6 +102,27 @@ func (l *Local) share() {
 		devices[i], gpus[i] = l.devices[at], l.gpus[at]
 	}
 	l.devices, l.gpus = devices, gpus
+	n := 0
+	for _, d := range devices {
+		l.before = append(l.before, n)
+		n += d.Count
+	}
+}
+
+// cpusOf returns the CPUs that belong to slots, so that jobs which share a slot share these; none for GPUs. Slots that are
+// less than a CPU share it with others.
+func (l *Local) cpusOf(device int, where []int32) (ids []int) {
+	last := len(l.devices) - 1
+	total, all := l.before[last]+l.devices[last].Count, l.host.CPUIDs
+	for _, g := range where {
+		slot := l.before[device] + int(g)
+		from := slot * len(all) / total
+		to := ((slot+1)*len(all) + total - 1) / total
+		if l.gpus[device] == nil && slot < total {
+			ids = append(ids, all[from:to]...)
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(ids)))
 }
 
 // priceOf returns the default price per hour of a GPU, empty for none, with CPUs and memory.
@@ -129,6 +151,9 @@ func (l *Local) Devices() []Device { return l.devices }
 // Up implements Site.
 func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
+// Sharing implements Site.
+func (l *Local) Sharing() error { return nil }
+
 // Place implements Site.
 func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
@@ -139,5 +164,5 @@ func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
 			a.GPUIDs = append(a.GPUIDs, l.gpus[device][g].UUID)
 		}
 	}
-	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}}
+	return Placement{Config: cfg, Lease: run.Lease{Allocation: a, CPUIDs: l.cpusOf(device, where)}}
 }

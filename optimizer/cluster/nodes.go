@@ -118,6 +118,11 @@ func (n *Nodes) Name() string { return n.engine }
 // Devices implements Site.
 func (n *Nodes) Devices() []Device { return n.devices }
 
+// Sharing implements Site. The engine chooses the nodes and devices of each job, and allocates a device to one job at a time.
+func (n *Nodes) Sharing() error {
+	return fmt.Errorf("%s allocates each device to one job, so that no two can share it", n.engine)
+}
+
 // Place implements Site.
 func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	o, d := n.offers[device], n.devices[device]

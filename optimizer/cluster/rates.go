@@ -26,6 +26,7 @@ type learner struct {
 	jobs    map[int]*learned
 	speeds  speeds
 	ratios  map[ratioKey]logRatio // cached
+	paired  map[string][]*learned // jobs with rates beside others, by kind
 }
 
 // ratioKey is the model of a training and two device types.
@@ -39,6 +40,7 @@ type learned struct {
 	*Job
 	spec    *Spec
 	version int
+	kind    string   // of script
 	model   string   // that the job trains; empty: unknown
 	like    *learned // the latest job of the same command that ran before; nil: none
 }
@@ -53,7 +55,7 @@ const (
 )
 
 func newLearner(devices []Device, round float64) *learner {
-	l := &learner{round: round, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}}
+	l := &learner{round: round, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}, paired: map[string][]*learned{}}
 	for _, d := range devices {
 		l.devices = append(l.devices, d.typeOf())
 		l.stated = append(l.stated, d.Speed)
@@ -81,28 +83,32 @@ func (l *learner) add(j *Job, spec *Spec) {
 
 // enter adds a job that trains a model; empty: unknown.
 func (l *learner) enter(j *Job, spec *Spec, model string) {
-	n := &learned{Job: j, spec: spec, model: model}
+	n := &learned{Job: j, spec: spec, kind: kindOf(j, spec), model: model}
 	for _, o := range l.jobs {
 		if o.ID < j.ID && len(o.Rates) > 0 && sameCommand(o.spec, spec) && (n.like == nil || o.ID > n.like.ID) {
 			n.like = o
 		}
 	}
 	l.jobs[j.ID] = n
+	if len(j.Pairs) > 0 {
+		l.remember(n)
+	}
 }
 
-// evidence returns the rates that are known of a job: its own or, before its first, those of a job of the same command.
-func (j *learned) evidence() []Rate {
-	if len(j.Rates) == 0 && j.like != nil {
+// evidence returns the rates that are known of a job: its own or, before its first, those of a job of the same command, or
+// what its rates beside other jobs suggest.
+func (l *learner) evidence(j *learned) []Rate {
+	switch {
+	case len(j.Rates) > 0:
+		return j.Rates
+	case j.like != nil:
 		return j.like.Rates
 	}
-	return j.Rates
+	return l.aloneBeside(j)
 }
 
 // Kind implements Rates.
 func (l *learner) Kind(job int) string { return fmt.Sprintf("%d.%d", job, l.jobs[job].version) }
-
-// Pair implements Rates: no rates of co-located jobs are measured, so none are co-located.
-func (l *learner) Pair(_, _, _ int) (ra, rb float64) { return 0, 0 }
 
 // Alone implements Rates.
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
@@ -112,7 +118,7 @@ func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 		return 0, false
 	}
 	best := -1.0
-	known := j.evidence()
+	known := l.evidence(j)
 	for i := range known {
 		r := &known[i]
 		from := l.typeOf(r.Device)
@@ -162,6 +168,8 @@ func (l *learner) Work(job int) (total, done float64) {
 		return j.like.Total, j.Done
 	case len(j.Rates) > 0:
 		return j.Done + max(j.Done, j.Rates[len(j.Rates)-1].PerSec*l.round), j.Done
+	case len(j.Pairs) > 0:
+		return j.Done + max(j.Done, j.Pairs[len(j.Pairs)-1].PerSec*l.round), j.Done
 	}
 	return j.Done + max(j.Done, 1), j.Done
 }
@@ -184,6 +192,9 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 		j.version++
 		l.follow(j)
 		clear(l.ratios)
+		if len(l.paired[j.kind]) > 0 {
+			l.outdate(j)
+		}
 		return true, true
 	}
 	r := &j.Rates[at]
@@ -194,6 +205,9 @@ func (l *learner) observe(job int, device string, gpus int, perSec float64, bloc
 	r.PerSec = perSec
 	j.version++
 	clear(l.ratios)
+	if len(l.paired[j.kind]) > 0 {
+		l.outdate(j)
+	}
 	return false, true
 }
 

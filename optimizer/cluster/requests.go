@@ -11,6 +11,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/share"
 )
 
 // takeSpool carries out the requests of the spool.
@@ -29,7 +30,11 @@ func (s *server) takeSpool() {
 		case opCancel:
 			s.cancel(r.Job)
 		case opPolicy:
-			if err := s.scheduler.SetPolicy(s.now(), r.Policy); err != nil {
+			err := s.allows(r.Policy)
+			if err == nil {
+				err = s.scheduler.SetPolicy(s.now(), r.Policy)
+			}
+			if err != nil {
 				s.Message(err.Error())
 				continue
 			}
@@ -53,6 +58,14 @@ func (s *server) takeSpool() {
 			}
 		}
 	}
+}
+
+// allows returns an error for a policy that co-locates jobs where they cannot share devices.
+func (s *server) allows(policy string) error {
+	if why := s.Site.Sharing(); why != nil && share.Packs(policy) {
+		return fmt.Errorf("policy %s: co-locates jobs: %w", policy, why)
+	}
+	return nil
 }
 
 const scanPeriod = 5 // seconds between searches for jobs without a request

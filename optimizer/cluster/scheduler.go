@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -58,6 +59,8 @@ type Scheduler struct {
 	stale  bool      // rates have changed since the last decision
 
 	index []int // of the jobs of the last snapshot in active
+	// paired are the rates of pairs that the engine retains, by numbers of both jobs.
+	paired map[[2]*round.Job][2][]float64
 }
 
 // member is an active job.
@@ -96,7 +99,7 @@ func NewScheduler(o Options, origin float64) (*Scheduler, error) {
 	if total == 0 {
 		return nil, fmt.Errorf("schedule jobs: the cluster has no devices")
 	}
-	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}}
+	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*round.Job][2][]float64{}}
 	var err error
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
@@ -225,6 +228,7 @@ func (s *Scheduler) End(now float64, job int, state State, reason string) {
 	delete(s.byID, job)
 	s.active = slices.DeleteFunc(s.active, func(o *member) bool { return o == m })
 	s.engine.End(s.policyTime(now), &m.round)
+	maps.DeleteFunc(s.paired, func(p [2]*round.Job, _ [2][]float64) bool { return p[0] == &m.round || p[1] == &m.round })
 	s.log(now, Event{Kind: EventEnd, Job: job, State: state, Reason: reason, Done: m.Job.Done, Total: m.Total, Unit: m.Unit, CostUSD: m.CostUSD})
 }
 
@@ -242,7 +246,7 @@ func (s *Scheduler) Left(now float64, job int, reason string) {
 		e.Seconds = &took
 	}
 	s.log(now, e)
-	m.asked, m.partner = false, 0
+	m.asked, m.partner, m.Beside = false, 0, 0
 	s.setState(now, m, Waiting, "")
 }
 
@@ -315,7 +319,9 @@ func (s *Scheduler) Step(now float64) ([]action, error) {
 			s.engine.LimitRound()
 		}
 	}
-	return s.reconcile(now), nil
+	actions := s.reconcile(now)
+	s.noteBeside(now)
+	return actions, nil
 }
 
 func (s *Scheduler) elapsed() time.Duration {
@@ -330,6 +336,9 @@ func (s *Scheduler) refresh() {
 	s.stale = false
 	for _, m := range s.active {
 		s.rate(m)
+	}
+	for p, rates := range s.paired {
+		s.ratePair(p, rates)
 	}
 	s.engine.Replan()
 }

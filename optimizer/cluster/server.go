@@ -47,6 +47,8 @@ type Site interface {
 	Devices() []Device
 	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
 	Up(ctx context.Context) ([]int, error)
+	// Sharing returns why no two jobs can hold the same devices; nil: they can.
+	Sharing() error
 	// Place returns how a job runs on devices of a type, by their numbers.
 	Place(cfg run.Config, device int, where []int32) Placement
 }
@@ -104,28 +106,30 @@ type live struct {
 	moving     float64 // seconds of the save before this life; NaN: unknown
 	lease      leaseFile
 	use        use // of its devices, in the present life
-	until      guarded
-	exited     float64     // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
-	launches   int         // of its training; 0: unknown
+	until      guarded[time.Time]
+	exited     float64 // Unix seconds at which the present life has ended, if that was noticed late; 0: it was not
+	launches   int     // of its training; 0: unknown
+	partner    guarded[string]
+	shared     bool        // another job has shared its devices in this life
 	expected   *prediction // of the start for which it waits; nil: none
 }
 
-// guarded is a time shared with the agent of a job.
-type guarded struct {
+// guarded is a value shared with the agent of a job.
+type guarded[T any] struct {
 	mu sync.Mutex
-	at time.Time
+	v  T
 }
 
-func (g *guarded) set(t time.Time) {
+func (g *guarded[T]) set(v T) {
 	g.mu.Lock()
-	g.at = t
+	g.v = v
 	g.mu.Unlock()
 }
 
-func (g *guarded) get() time.Time {
+func (g *guarded[T]) get() T {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.at
+	return g.v
 }
 
 type observation struct {
@@ -164,6 +168,9 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
+	if err := s.allows(cfg.Policy); err != nil {
+		return fmt.Errorf("serve cluster: %w", err)
+	}
 	s.lock, _ = os.Stat(dirOf(cfg.StateDir, "lock"))
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {
@@ -391,6 +398,7 @@ func (s *server) loop(stop <-chan os.Signal) error {
 		if err := s.step(); err != nil {
 			return err
 		}
+		s.followPartners()
 		s.predictStarts()
 		if s.draining && len(s.jobs) == 0 || s.saving && s.running() == 0 {
 			s.Message("drained")

@@ -177,7 +177,7 @@ func (s *server) examine() {
 	s.examined = now
 	var found []candidate
 	for _, l := range s.sortedJobs() {
-		if l.State != Running || l.Keeps == nil || !*l.Keeps || l.interrupts == nil {
+		if l.State != Running || l.Beside != 0 || l.Keeps == nil || !*l.Keeps || l.interrupts == nil {
 			continue
 		}
 		rate, device := l.rateHere(), s.scheduler.typeOf(l.Device)
@@ -296,7 +296,35 @@ func future(now float64, s *Scheduler, rates *learner, devices []Device, jobs []
 		t.Job.Done = done
 		sim.Jobs = append(sim.Jobs, t)
 	}
-	return sim, nil
+	return sim, knowPairs(&sim, s, rates)
+}
+
+// mostPairing is the number of jobs up to which the future of pairs is simulated: each two of them are a pair.
+const mostPairing = 64
+
+// knowPairs sets what a learner knows of pairs, if the policy of a scheduler forms any.
+func knowPairs(sim *Simulation, s *Scheduler, rates *learner) error {
+	if !s.policy.Traits().Packs {
+		return nil
+	}
+	if len(sim.Jobs) > mostPairing {
+		return fmt.Errorf("simulate the queue: %d jobs, each two of which may share devices", len(sim.Jobs))
+	}
+	for i := range sim.Jobs {
+		t := &sim.Jobs[i]
+		ratio := map[[2]int]float64{}
+		for k := range sim.Jobs {
+			o := &sim.Jobs[k].Job
+			for d := range sim.Devices {
+				if alone := t.Rate(d, max(t.Spec.Min, 1)); o.ID != t.Job.ID && alone > 0 {
+					ra, _ := rates.Pair(t.Job.ID, o.ID, d)
+					ratio[[2]int{o.ID, d}] = ra / alone
+				}
+			}
+		}
+		t.Beside = func(job, device int) float64 { return ratio[[2]int{job, device}] }
+	}
+	return nil
 }
 
 // assume enters the measured rates of a job on some number of devices for another number.

@@ -48,6 +48,8 @@ type Trial struct {
 	Steps float64
 	// Rate returns the steps/s on a number of devices of a type; 0: it does not run there.
 	Rate func(device, gpus int) float64
+	// Beside returns the rate beside another job on the same devices, relative to Rate; nil: 1.
+	Beside func(job, device int) float64
 	// First and Again are the seconds from receiving devices to progress, at the first and at later starts, Save those
 	// from the request to leave until the devices are free, Measured those of progress until the rate, and the start-up,
 	// are known, Exit those from the last step until its devices are free.
@@ -125,7 +127,11 @@ type virtualJob struct {
 	since       float64 // up to which progress is counted
 	saved       float64 // seconds of the save before this life; NaN: none
 	told        bool    // whether it keeps its work was reported
-	measured    bool    // its start-up and its rate were reported
+	measured    bool    // its start-up was reported
+	rated       bool    // its rate was reported, since its pace changed
+	paced       float64 // when that was; while the life has had no partner, works
+	with        int     // job beside it that makes progress; 0: none
+	paid        float64 // up to which it has paid for its devices
 	left        float64 // when its devices will be free; +Inf: it was not asked to leave
 	ended, runs bool
 }
@@ -237,7 +243,7 @@ func (w *virtualCluster) begin() error {
 	var specs []*Spec
 	for i := range w.Jobs {
 		copied := w.Jobs[i]
-		copied.Job.Rates = slices.Clone(copied.Job.Rates)
+		copied.Job.Rates, copied.Job.Pairs = slices.Clone(copied.Job.Rates), slices.Clone(copied.Job.Pairs)
 		t := &virtualJob{Trial: &copied, job: &copied.Job, saved: math.NaN(), done: copied.Job.Done, left: math.Inf(1)}
 		w.jobs[t.job.ID] = t
 		w.order = append(w.order, t)
@@ -260,12 +266,12 @@ func (w *virtualCluster) resume(t *virtualJob) {
 	}
 	t.device = slices.IndexFunc(w.learner.devices, func(d schedule.DeviceType) bool { return d.Name == t.job.Device })
 	t.gpus, t.began, t.runs, t.told, t.measured = len(t.job.Where), w.From, true, t.job.State != Starting, t.job.State != Starting
-	t.works, t.since = w.From, w.From
+	t.works, t.since, t.paid, t.rated = w.From, w.From, w.From, t.measured
 	if t.job.State == Starting {
 		t.works = max(w.From, unix(t.job.Since)+t.Again)
 		t.since = t.works
 	}
-	t.pace = t.Rate(t.device, t.gpus)
+	t.pace, t.paced = t.Rate(t.device, t.gpus), t.works
 	if t.job.State == Stopping {
 		t.runs, t.left = false, max(w.From, unix(t.job.Asked)+t.Save)
 	}
@@ -284,6 +290,12 @@ func (w *virtualCluster) next() float64 {
 		}
 		if !t.measured {
 			at = min(at, t.works+t.costs().Measured)
+		}
+		if t.ratable() {
+			at = min(at, t.paced+t.costs().Measured)
+		}
+		if t.job.Beside != 0 && t.works > w.now { // both are slower from then on
+			at = min(at, t.works)
 		}
 		at = min(at, t.finish())
 	}
@@ -342,9 +354,48 @@ func (w *virtualCluster) report(t *virtualJob) {
 			t.saved = math.NaN()
 		}
 		t.job.Total = t.Steps
-		if _, changed := w.learner.observe(t.job.ID, w.Devices[t.device].Name, t.gpus, t.pace, 2); changed && !w.Known {
-			w.s.Changed(w.now, t.job.ID)
+	}
+	if !t.ratable() || w.now < t.paced+t.costs().Measured {
+		return
+	}
+	t.rated = true
+	changed, name := false, w.Devices[t.device].Name
+	if t.with != 0 {
+		changed = w.learner.observePair(t.job.ID, t.with, name, t.gpus, t.pace, 2)
+	} else {
+		_, changed = w.learner.observe(t.job.ID, name, t.gpus, t.pace, 2)
+	}
+	if changed && !w.Known {
+		w.s.Changed(w.now, t.job.ID)
+	}
+}
+
+// ratable reports whether the pace of a job is to be reported: not while its partner starts or saves.
+func (t *virtualJob) ratable() bool { return !t.rated && (t.with != 0 || t.job.Beside == 0) }
+
+// share sets the paces of jobs whose partner has begun to make progress, or has ceased to.
+func (w *virtualCluster) share() {
+	for _, t := range w.order {
+		if !t.runs || t.job.Beside == 0 && t.with == 0 {
+			continue
 		}
+		with := 0
+		if o := w.jobs[t.job.Beside]; o != nil && o.runs && o.works <= w.now && t.works <= w.now {
+			with = o.job.ID
+		}
+		if with == t.with {
+			continue
+		}
+		w.settle(t)
+		t.pace = t.Rate(t.device, t.gpus)
+		if t.with = with; with != 0 && t.Beside != nil {
+			ratio := t.Beside(with, t.device)
+			if !(ratio > 0) { // a pair that is not formed again: the devices are divided
+				ratio = 0.5
+			}
+			t.pace *= ratio
+		}
+		t.paced, t.rated = max(w.now, t.works), false
 	}
 }
 
@@ -363,9 +414,20 @@ func (w *virtualCluster) settle(t *virtualJob) {
 
 // step decides and carries out the actions.
 func (w *virtualCluster) step() error {
+	held := map[int]int{}
+	for _, t := range w.order {
+		held[t.job.ID] = t.job.Beside
+	}
 	actions, err := w.s.Step(w.now)
 	if err != nil {
 		return err
+	}
+	for _, t := range w.order {
+		if with := t.job.Beside; with != held[t.job.ID] && (t.runs || !math.IsInf(t.left, 1)) { // what it has held so far at the price of then
+			t.job.Beside = held[t.job.ID]
+			w.pay(t)
+			t.job.Beside = with
+		}
 	}
 	for _, a := range actions {
 		t := w.jobs[a.Job]
@@ -377,6 +439,7 @@ func (w *virtualCluster) step() error {
 		}
 		w.start(t, &a)
 	}
+	w.share()
 	return w.failure
 }
 
@@ -387,15 +450,19 @@ func (w *virtualCluster) start(t *virtualJob, a *action) {
 	t.device, t.gpus, t.began, t.runs, t.told, t.measured = a.Device, len(a.Where), w.now, true, false, false
 	t.pace = t.Rate(t.device, t.gpus)
 	t.works = w.now + t.costs().Start
-	t.since = t.works
+	t.since, t.paced, t.paid, t.rated, t.with = t.works, t.works, w.now, false, 0
 	if t.job.Keeps == nil {
 		w.s.Keeps(t.job.ID, nil)
 	}
 }
 
-// pay charges a job for the devices of a life.
+// pay charges a job for its devices up to now: half of the price if it shares them.
 func (w *virtualCluster) pay(t *virtualJob) {
-	w.out.Cost[t.job.ID] += (w.now - t.began) * float64(t.gpus) / 3600 * w.learner.devices[t.device].USDHour
+	usd := (w.now - t.paid) * float64(t.gpus) / 3600 * w.learner.devices[t.device].USDHour
+	if t.paid = w.now; t.job.Beside != 0 {
+		usd /= 2
+	}
+	w.out.Cost[t.job.ID] += usd
 }
 
 // Alone implements Rates.
@@ -407,7 +474,17 @@ func (w *virtualCluster) Alone(job, device, gpus int) (float64, bool) {
 }
 
 // Pair implements Rates.
-func (w *virtualCluster) Pair(int, int, int) (ra, rb float64) { return 0, 0 }
+func (w *virtualCluster) Pair(a, b, device int) (ra, rb float64) {
+	if !w.Known {
+		return w.learner.Pair(a, b, device)
+	}
+	i, j := w.jobs[a], w.jobs[b]
+	if i.Beside == nil || j.Beside == nil {
+		return 0, 0
+	}
+	gpus := max(i.Spec.Min, 1)
+	return i.Rate(device, gpus) * i.Beside(b, device), j.Rate(device, gpus) * j.Beside(a, device)
+}
 
 // Work implements Rates.
 func (w *virtualCluster) Work(job int) (total, done float64) {

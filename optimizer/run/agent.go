@@ -180,7 +180,11 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 func newRun(a Agent, cfg Config) *run {
 	a = a.withDefaults()
 	r := &run{Agent: a, advised: map[string]bool{}, watchdog: newWatchdog(a.Clock, cfg.Grace)}
-	r.local = a.Launcher
+	if l, ok := a.Launcher.(launch.Local); ok && a.Lease != nil {
+		l.Host.CPUIDs = a.Lease.CPUIDs
+		r.Launcher = l
+	}
+	r.local = r.Launcher
 	r.Config, r.written = cfg, map[sla.Objective]writtenVerdict{}
 	return r
 }

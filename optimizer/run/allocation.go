@@ -256,6 +256,11 @@ type Lease struct {
 	Devices []string
 	// Environ contains further variables of the job.
 	Environ []string
+	// CPUIDs are the CPUs of this machine that belong to the devices; empty: the job may receive any.
+	CPUIDs []int
+	// Partner names the job with which this one shares its devices at present; empty, or nil: it has them alone. A
+	// change begins a segment: the pace is another, and the job pays half. It is called as Until is.
+	Partner func() string
 }
 
 // Preempt is the value on the interrupts channel by which a scheduler takes the devices back: the job saves a
@@ -308,6 +313,28 @@ func (r *run) withLease(limit time.Duration) time.Duration {
 		return left
 	}
 	return limit
+}
+
+// followPartner begins a segment when another job has come to share the devices, or has left them.
+func (r *run) followPartner() {
+	if r.Lease == nil || r.Lease.Partner == nil || r.job == nil || r.queued != nil || r.Pending != nil {
+		return
+	}
+	partner, seg := r.Lease.Partner(), r.Progress.Current()
+	if seg == nil || partner == seg.Partner {
+		return
+	}
+	now, rates := r.elapsed(), r.Rates
+	if partner != "" {
+		rates = rates.Half()
+	}
+	if seg.FirstRowAt > 0 {
+		r.beginSegment(now, r.Current, seg.Label, false)
+		seg = r.Progress.Current()
+	}
+	seg.Partner = partner
+	r.meter.Reprice(now, rates)
+	r.save(true)
 }
 
 // followLease passes a changed end of the lease to the supervisor of the job.

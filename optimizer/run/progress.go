@@ -59,6 +59,7 @@ type Segment struct {
 	Lost        float64              `json:"lost_usd"`            // the part of Spent for work that was not kept
 	CheckpointS float64              `json:"checkpoint_s"`        // seconds of the checkpoint that ended it, 0 if none
 	OnDemand    bool                 `json:"on_demand,omitempty"` // on the machine on demand of a run that may use spot capacity
+	Partner     string               `json:"partner,omitempty"`   // that shared the devices; empty: none
 }
 
 // countedSteps is work counted by the observer in the training, between the ends of two steps.
@@ -587,7 +588,10 @@ func (p *Progress) pace() Pace {
 		return out
 	}
 	steady := s.Blocks[s.warmUp():]
-	out.UnitSeconds, out.Blocks, out.Settled = median(steady), len(steady), s.settled()
+	out.UnitSeconds, out.Blocks, out.Settled, out.Partner = median(steady), len(steady), s.settled(), s.Partner
+	for i := len(p.Segments) - 1; i > 0 && !s.Launch && s.Allocation.Same(p.Segments[i-1].Allocation); i-- {
+		s = p.Segments[i-1] // the same launch with another partner
+	}
 	if s.Launch && s.FirstRowAt > 0 {
 		out.Startup = s.startup(out.UnitSeconds)
 	}

@@ -567,3 +567,19 @@ func TestFirstLongUnitAfterARestart(t *testing.T) {
 		}
 	}
 }
+
+// TestPaceWithAPartner: the pace is that of the present segment, the start-up that of the launch.
+func TestPaceWithAPartner(t *testing.T) {
+	a := resources.Allocation{CPUs: 1}
+	p := Progress{Segments: []*Segment{
+		{Allocation: a, Launch: true, LaunchedAt: time.Second, FirstRowAt: 8 * time.Second, FirstDone: 1, Blocks: []float64{2, 2, 2}},
+		{Allocation: a, Partner: "job 3", Blocks: []float64{5, 5}},
+	}}
+	if got := p.pace(); got.UnitSeconds != 5 || got.Startup != 2 || got.Partner != "job 3" {
+		t.Errorf("beside another job: %+v", got)
+	}
+	p.Segments[1].Allocation.CPUs = 2
+	if got := p.pace(); !math.IsNaN(got.Startup) {
+		t.Errorf("after a live change: %+v, want no start-up", got)
+	}
+}

@@ -128,6 +128,7 @@ func (r *run) tick(ctx context.Context) {
 	r.followMarket(ctx)
 	r.answerRequests()
 	r.followLease()
+	r.followPartner()
 	r.followElsewhere()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()

@@ -111,6 +111,7 @@ type Pace struct {
 	Settled     bool    // enough steady observations, none of them still warming up
 	Startup     float64 // seconds from the launch to the first unit of work, less that unit
 	Save        float64 // seconds of the last stop with a checkpoint
+	Partner     string  // that shared the devices meanwhile, see Lease; empty: none
 }
 
 // Level is the severity of an event line.

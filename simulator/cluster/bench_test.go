@@ -2,7 +2,11 @@ package cluster_test
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"runtime"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -87,4 +91,45 @@ func BenchmarkMaxMin5000(b *testing.B) {
 // The same with the default mechanism, which decides five times as often.
 func BenchmarkMaxMin5000Default(b *testing.B) {
 	benchmarkRun(b, cluster.Config{Devices: simulated, Policy: "max_min_fairness_perf", Generate: arriving(4), Window: cluster.Window{Start: 4000, End: 5000}})
+}
+
+// BenchmarkGrowth reports the processor time of whole days of 1,000 jobs on 108 devices, ten times as many of both and, with
+// -long, a hundred times, and the exponent of its growth from the size before: 1 is proportional to the number of jobs.
+func BenchmarkGrowth(b *testing.B) {
+	for _, policy := range []string{"srtf", "best_match", "max_min_fairness_perf", "sia"} {
+		last := math.NaN()
+		for _, n := range []int{1, 10, 100} {
+			if n == 100 && !*long {
+				continue
+			}
+			b.Run(fmt.Sprintf("%s/jobs=%d", policy, 1000*n), func(b *testing.B) {
+				c := cluster.Config{Devices: slices.Clone(simulated), Policy: policy, Generate: arriving(4 * float64(n)), Window: cluster.Window{End: 1000 * n}}
+				for d := range c.Devices {
+					c.Devices[d].Count *= n
+				}
+				before := processorTime(b)
+				for b.Loop() {
+					if _, err := cluster.Run(context.Background(), c); err != nil {
+						b.Fatal(err)
+					}
+				}
+				seconds := (processorTime(b) - before) / float64(b.N)
+				b.ReportMetric(seconds, "cpu-s")
+				if !math.IsNaN(last) {
+					b.ReportMetric(math.Log10(seconds/last), "exponent")
+				}
+				last = seconds
+			})
+		}
+	}
+}
+
+// processorTime returns the seconds of processor time of this process.
+func processorTime(b *testing.B) float64 {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
 }

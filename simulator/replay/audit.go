@@ -16,7 +16,7 @@ import (
 
 // Options configure an audit. The zero value is useful.
 type Options struct {
-	Policies []string // to compare the day with; nil: all that do not co-locate jobs
+	Policies []string // to compare the day with; nil: all, of which those that co-locate jobs only if some shared devices
 	Draws    int      // simulations of each policy with other rates and move costs; 0: 20
 	Seed     uint64   // of the draws
 	Progress func(done, total int)
@@ -147,6 +147,7 @@ type Audit struct {
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
 	Starts      Starts        `json:"starts"`
+	Pairs       []pairAudit   `json:"pairs"` // jobs that shared devices
 	Waste       Waste         `json:"waste"`
 	Faults      Faults        `json:"faults"`
 	Returned    *returned     `json:"returned"` // null: no job had devices that it did not use
@@ -170,11 +171,14 @@ func (d *Day) Audit(ctx context.Context, o Options) (*Audit, error) {
 			return nil, fmt.Errorf("replay the event log: %w", err)
 		}
 	}
+	pairs := d.pairs()
 	if o.Policies == nil {
-		o.Policies = share.Alone()
+		if o.Policies = share.Alone(); len(pairs) > 0 {
+			o.Policies = share.Names()
+		}
 	}
 	a := &auditor{day: d, o: o, rates: newRates(d), moves: newMoves(d)}
-	a.Jobs, a.Others = []jobAudit{}, []policyAudit{}
+	a.Jobs, a.Others, a.Pairs = []jobAudit{}, []policyAudit{}, d.pairs()
 	a.Schema, a.From, a.Until, a.Submitted = 1, Number(d.From), Number(d.Until), len(d.Jobs)
 	var until []float64
 	for _, j := range d.Jobs {
@@ -343,7 +347,7 @@ func (d *Day) paid() float64 {
 		for _, l := range j.Lives {
 			for _, t := range d.Devices {
 				if t.Name == l.Device {
-					listed += (l.Left - l.Start) * float64(l.GPUs) / 3600 * t.USDHour
+					listed += l.charged() * float64(l.GPUs) / 3600 * t.USDHour
 				}
 			}
 		}
@@ -352,6 +356,15 @@ func (d *Day) paid() float64 {
 		return paid / listed
 	}
 	return 1
+}
+
+// charged returns the seconds of a life, half of those in which another job had the same devices.
+func (l *life) charged() float64 {
+	seconds := l.Left - l.Start
+	for _, t := range l.Shared {
+		seconds -= (t.until - t.since) / 2
+	}
+	return seconds
 }
 
 // calibrate compares the predictions of the live scheduler with what was seen.
@@ -406,6 +419,9 @@ func (a *auditor) note() {
 		}
 		if math.IsNaN(a.moves.spread) {
 			a.Notes = append(a.Notes, "No job was moved twice: the intervals contain no uncertainty of move costs.")
+		}
+		if len(a.Pairs) > 0 || slices.ContainsFunc(a.o.Policies, share.Packs) {
+			a.Notes = append(a.Notes, fmt.Sprintf("A job beside another one that it never ran beside has the median rate of jobs of the same names; else %.0f %% of its rate alone, the median of published pairs, with unknown error.", 100*assumedRatio))
 		}
 		if a.moves.assumed {
 			a.Notes = append(a.Notes, "No job was asked to leave: a save is assumed to take as long as a start.")

@@ -94,6 +94,7 @@ type life struct {
 	Awaited           float64     // time from which the job waited for the start
 	Away              float64     // seconds between the exit of its training, while no server ran, and the next server
 	exit              float64     // seconds between the last step of the job and its end, as far as they are known
+	Shared            []together  // times in which another job had the same devices
 	open, first, slow bool
 }
 
@@ -142,6 +143,7 @@ func NewDay(events []cluster.Event) (*Day, error) {
 			}
 		}
 	}
+	d.meet()
 	return d, nil
 }
 
@@ -248,8 +250,14 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 			l.Startup = s
 		}
 		l.Known = e.Time
+	case cluster.EventShare:
+		l.share(e.Time, e.With)
 	case cluster.EventRate:
-		l.Seen = known(e.Seen)
+		if n := len(l.Shared); e.With != 0 && n > 0 && l.Shared[n-1].with == e.With {
+			l.Shared[n-1].seen = known(e.Seen)
+		} else {
+			l.Seen = known(e.Seen)
+		}
 		if math.IsNaN(l.Known) {
 			l.Known = e.Time
 		}
@@ -265,6 +273,7 @@ func (j *Job) takeLife(e *cluster.Event, l *life) {
 		l.Away += e.Time - e.Exited
 	case cluster.EventLeft:
 		l.Left, l.open, l.Save, l.Reason = cmp.Or(e.Exited, e.Time), false, seconds(e.Seconds), e.Reason
+		l.share(l.Left, 0)
 		if e.Exited > 0 {
 			l.Away = 0
 		}

@@ -67,6 +67,7 @@ func (a *Audit) document() page.Document {
 			{ID: "waste", Title: "Device time without progress", Blocks: []page.Block{{Table: a.wasted()}}},
 			a.faults(),
 			a.returns(),
+			a.shared(),
 			{ID: "jobs", Title: "Jobs", Blocks: []page.Block{{Table: a.jobs()}}},
 			{ID: "notes", Title: "Assumptions", Blocks: []page.Block{{Notes: a.Notes}}},
 		},

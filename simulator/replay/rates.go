@@ -48,12 +48,14 @@ type rates struct {
 	repeat   float64
 	transfer map[rateSource]float64
 	exit     float64 // seconds between the last step of a job and its end; 0: not measured
+	pairs    pairRates
 }
 
 // newRates collects the rates that were seen: the last that the server measured on a place or, if it measured none, the
 // steps over the seconds from the first progress of a life until it left.
 func newRates(d *Day) *rates {
 	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
+	r.pairs = newPairRates(d, d.measuredAlone())
 	var within []float64
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
@@ -97,6 +99,31 @@ func newRates(d *Day) *rates {
 		r.transfer[source] = r.crossValidate(source)
 	}
 	return r
+}
+
+// measuredAlone returns the last measured rates of jobs that had their devices alone, else those of the last job of the same
+// command.
+func (d *Day) measuredAlone() map[int]map[place]float64 {
+	alone, same := map[int]map[place]float64{}, map[string]map[place]float64{}
+	for _, j := range d.Jobs {
+		alone[j.ID] = map[place]float64{}
+		if same[j.Command] == nil {
+			same[j.Command] = map[place]float64{}
+		}
+		for _, l := range j.Lives {
+			if p := (place{l.Device, l.GPUs}); l.Seen > 0 {
+				alone[j.ID][p], same[j.Command][p] = l.Seen, l.Seen
+			}
+		}
+	}
+	for _, j := range d.Jobs {
+		for p, rate := range same[j.Command] {
+			if alone[j.ID][p] == 0 && j.Command != "" {
+				alone[j.ID][p] = rate
+			}
+		}
+	}
+	return alone
 }
 
 // leave measures how long trainings take to leave after their last step, which is time of the job and not of its starts: other
@@ -197,9 +224,10 @@ func (r *rates) fitUnmeasured(j *Job) {
 	}
 }
 
-// progress returns the steps of a life and the seconds in which it made them. ok is false if it made none.
+// progress returns the steps of a life and the seconds in which it made them, or would have made them without another job on
+// its devices. ok is false if it made none.
 func (l *life) progress() (steps, seconds float64, ok bool) {
-	steps, seconds = l.Done-l.Before, l.until()-l.Worked
+	steps, seconds = l.Done-l.Before, l.until()-l.Worked-l.lostBeside(l.until())
 	return steps, seconds, steps > 0 && seconds > 0
 }
 

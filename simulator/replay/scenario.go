@@ -19,6 +19,7 @@ type scenario struct {
 	log  func(cluster.Event)
 	// whole leaves all jobs the devices that they requested, also those that they did not use.
 	whole bool
+	pairs pairRates
 }
 
 // simulated is a job of a scenario.
@@ -54,6 +55,10 @@ func (s *scenario) trial(j *simulated) cluster.Trial {
 		Job:  cluster.Job{ID: j.ID, Name: j.Name, Unit: j.Unit},
 		Spec: cluster.Spec{Submitted: time.Unix(0, int64(math.Round(j.Arrival*1e9))), User: j.User, Weight: j.Weight, Min: j.GPUs, Max: j.MaxGPUs, Distributed: s.day.spans(j.GPUs)},
 		Rate: func(device, gpus int) float64 { return j.rate[place{s.day.Devices[device].Name, gpus}] }}
+	t.Beside = func(with, device int) float64 {
+		at := slices.IndexFunc(s.jobs, func(o *simulated) bool { return o.ID == with })
+		return s.pairs.beside(j.Job, s.jobs[at].Job, s.day.Devices[device].Name)
+	}
 	t.Spec.Config.Train = cmp.Or(j.Command, strconv.Itoa(j.ID))
 	if j.Stated {
 		t.Job.Total = j.steps
@@ -77,7 +82,7 @@ func (a *auditor) scenario(random *rand.Rand) *scenario {
 		return math.Exp(spread * random.NormFloat64())
 	}
 	a.sources, a.left = map[rateSource]int{}, nil
-	s := &scenario{day: a.day}
+	s := &scenario{day: a.day, pairs: a.rates.pairs}
 	for _, j := range a.day.Jobs {
 		steps, ok := j.work()
 		own := map[place]float64{}

@@ -21,7 +21,12 @@ func (d *Day) waste(r *rates) (w Waste, f Faults) {
 		from := j.Arrival
 		for i, l := range j.Lives {
 			n := Number(l.GPUs)
-			w.HeldS += n * Number(l.Left-l.Start)
+			w.HeldS += n * Number(l.charged())
+			for _, t := range l.Shared {
+				if t.with < j.ID {
+					changes = append(changes, change{at: t.since, held: -l.GPUs}, change{at: t.until, held: l.GPUs})
+				}
+			}
 			until := min(l.Left, cmp.Or(l.Worked, l.Left))
 			if math.IsNaN(until) {
 				until = l.Left

@@ -36,6 +36,17 @@ func (j *Job) Held() (gpus, device int) {
 	return j.runs.GPUs, j.runs.Device
 }
 
+// Beside returns the job on the same devices; nil: none.
+func (j *Job) Beside() *Job {
+	switch {
+	case j.runs == nil:
+		return nil
+	case j.runs.A == j:
+		return j.runs.B
+	}
+	return j.runs.A
+}
+
 // leave records the devices that the job loses with a runnable.
 func (j *Job) leave(r *Runnable, now float64) {
 	j.last.Device, j.last.Where = r.Device, append(j.last.Where[:0], r.Where...)

@@ -187,8 +187,7 @@ func gainOf(s *schedule.Snapshot, i int, h, z *size, free []int) float64 {
 
 // sizedShares returns full shares of the devices held by jobs, with their numbers.
 func sizedShares(s *schedule.Snapshot, held []*size) schedule.Allocation {
-	var placed []fullShare
-	gpus := []int{}
+	placed, gpus := make([]fullShare, 0, len(held)), make([]int, 0, len(held))
 	for i, z := range held {
 		if z != nil {
 			placed = append(placed, fullShare{i, -1, z.Device})

@@ -92,7 +92,13 @@ func Names() []string { return slices.Sorted(maps.Keys(Policies)) }
 
 // Alone returns the names of the policies that never co-locate jobs, sorted. The others decide by rates of pairs.
 func Alone() []string {
-	return slices.DeleteFunc(Names(), func(name string) bool { return Policies[name](Options{}).Traits().Packs })
+	return slices.DeleteFunc(Names(), Packs)
+}
+
+// Packs reports whether a policy co-locates jobs. An unknown one does not.
+func Packs(name string) bool {
+	make, ok := Policies[name]
+	return ok && make(Options{}).Traits().Packs
 }
 
 // New returns a policy by name. The name of "allox" may end with "_alpha=" and a number from 0 to 1.

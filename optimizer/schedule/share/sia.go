@@ -33,6 +33,7 @@ type sia struct {
 	sizes    map[string]*siaSizes
 	prices   []float64 // dual prices of the last decision
 	round    int
+	active   []*siaJob // of the jobs of the last decision, in their order; nil where a job has none
 
 	chosen  []*size   // solution of the last program
 	ids     []int     // IDs of its jobs
@@ -176,9 +177,10 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedu
 	g.room, _ = freeDevices(s)
 	g.prices = p.prices
 	waiting := map[*siaSizes]int{}
+	jobs := p.find(s)
 	for i := range s.Jobs {
 		z := sizes(i)
-		j := p.job(s, i)
+		j := jobs[i]
 		g.same[i], g.before[i] = i, -1
 		if j == nil || j.Held.GPUs == 0 && (!j.Ran || !p.explores) { // no restart to account for
 			if first, ok := waiting[z]; ok {
@@ -199,15 +201,16 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedu
 	for i, z := range held {
 		id := s.Jobs[i].ID
 		p.ids = append(p.ids, id)
-		j := p.jobs[id]
+		j := jobs[i]
 		if j == nil && z != nil {
 			j = newSiaJob(len(s.Devices))
-			j.Round, p.jobs[id] = p.round, j
+			j.Round, p.jobs[id], jobs[i] = p.round, j, j
 		}
 		if j != nil {
 			j.take(z, s.Now)
 		}
 	}
+	p.active = jobs
 	p.forget(len(s.Jobs))
 	return sizedShares(s, held)
 }
@@ -242,14 +245,38 @@ func newSiaJob(types int) *siaJob { return &siaJob{Most: make([]int, types)} }
 // job returns the state of a job, updated with the devices that it has held for a round; nil: it has not held any.
 func (p *sia) job(s *schedule.Snapshot, i int) *siaJob {
 	j := p.jobs[s.Jobs[i].ID]
+	p.see(j, s.Now)
+	return j
+}
+
+// see updates the state of an active job.
+func (p *sia) see(j *siaJob, now float64) {
 	if j == nil {
-		return nil
+		return
 	}
 	j.Round = p.round
-	if j.Held.GPUs > 0 && s.Now-j.Since >= siaRoundLength*(1-1e-9) {
+	if j.Held.GPUs > 0 && now-j.Since >= siaRoundLength*(1-1e-9) {
 		j.Most[j.Held.Device] = max(j.Most[j.Held.Device], j.Held.GPUs)
 	}
-	return j
+}
+
+// find returns the states of all jobs, as job does. Jobs of the last decision come in the same order as then, and most of them
+// are still there.
+func (p *sia) find(s *schedule.Snapshot) []*siaJob {
+	out, k := make([]*siaJob, len(s.Jobs)), 0
+	for i := range s.Jobs {
+		at := k
+		for at < len(p.active) && p.ids[at] != s.Jobs[i].ID {
+			at++
+		}
+		if at < len(p.active) {
+			out[i], k = p.active[at], at+1
+			p.see(out[i], s.Now)
+		} else { // it has arrived since
+			out[i] = p.job(s, i)
+		}
+	}
+	return out
 }
 
 // options returns the sizes available to a job, their values, and the index of its current size; −1: none.

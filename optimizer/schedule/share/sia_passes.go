@@ -66,8 +66,13 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		}
 	}
 	g.each(consider)
-	any := false
+	any, changed := false, true
 	for len(queue) > 0 {
+		if changed && slices.Max(left) == 0 {
+			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left).to >= 0 }) {
+				break // none of them finds room
+			}
+		}
 		c := queue.Pop()
 		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
 			continue // listed twice
@@ -82,7 +87,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		}
 		waited := chosen[c.job] < 0
 		g.change(chosen, left, c.job, now.to)
-		any = true
+		any, changed = true, true
 		consider(c.job)
 		if w := g.group[g.at[c.job]].waiting; waited && len(w) > 0 {
 			consider(int(w[0]))
@@ -96,7 +101,11 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
 	best := siaChange{job: i, to: -1, gain: siaGain}
 	had, now := g.has(i, chosen[i])
+	most := g.mostRoom(had, left)
 	for k, z := range g.sizes[i] {
+		if z.GPUs > most {
+			break
+		}
 		if z.GPUs > roomFor(z, had, left) {
 			continue
 		}

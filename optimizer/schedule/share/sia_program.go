@@ -18,7 +18,7 @@ import (
 // possibly a second one frees the devices for it: the current sizes, and the best sizes at these prices as far as
 // devices suffice. The better one is returned. Equal jobs are evaluated once. O(steps · (devices + kinds) · sizes).
 type siaProgram struct {
-	sizes [][]size
+	sizes [][]size // in ascending order of numbers of devices
 	value [][]float64
 	room  []int // number of devices by type
 	// before contains the current size of each job, −1: none; nil: no job has devices.
@@ -33,6 +33,8 @@ type siaProgram struct {
 	at    []int // by job: its group
 	// placed contains the jobs with a size in the solution that is being improved, ascending.
 	placed []int
+	// cheapest is the last result of losses, whose memory the next one uses.
+	cheapest [][][]loss
 }
 
 // siaGroup is a set of equal jobs.
@@ -95,7 +97,7 @@ func (g *siaProgram) prepare() {
 			g.same[i] = i
 		}
 	}
-	g.at = make([]int, n)
+	g.at, g.group = make([]int, n), make([]siaGroup, 0, n)
 	for i, first := range g.same {
 		if first == i {
 			g.at[i] = len(g.group)
@@ -286,7 +288,11 @@ func (g *siaProgram) improve(chosen, left []int) bool {
 	job, to, most := -1, -1, siaGain
 	g.each(func(i int) {
 		had, now := g.has(i, chosen[i])
+		room := g.mostRoom(had, left)
 		for k, z := range g.sizes[i] {
+			if z.GPUs > room {
+				break
+			}
 			if z.GPUs > roomFor(z, had, left) {
 				continue
 			}
@@ -308,6 +314,15 @@ func roomFor(z, had size, left []int) int {
 		return left[z.Device] + had.GPUs
 	}
 	return left[z.Device]
+}
+
+// mostRoom returns the largest number of free devices of a type, including those that the job holds.
+func (g *siaProgram) mostRoom(had size, left []int) int {
+	most := slices.Max(left)
+	if had.Device >= 0 {
+		most = max(most, left[had.Device]+had.GPUs)
+	}
+	return most
 }
 
 // change assigns another size to a job; −1: none.
@@ -386,23 +401,36 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 // order, at most n of them. A job may move to another type with free devices.
 func (g *siaProgram) losses(chosen, left []int, n int) [][][]loss {
 	out := make([][][]loss, len(g.room))
+	for d := range out {
+		if len(g.cheapest) > d {
+			out[d] = g.cheapest[d][:0]
+		}
+	}
+	free := slices.Max(left)
 	for _, i := range g.placed {
 		k := chosen[i]
 		had, now := g.has(i, k)
-		for len(out[had.Device]) <= had.GPUs {
-			out[had.Device] = append(out[had.Device], make([]loss, 0, n))
+		for by := out[had.Device]; len(by) <= had.GPUs; out[had.Device] = by {
+			if m := len(by); m < cap(by) && cap(by[:m+1][m]) == n {
+				by = append(by, by[:m+1][m][:0])
+				continue
+			}
+			by = append(by, make([]loss, 0, n))
 		}
 		// A job that waits or moves to another type frees all its devices, a smaller size frees some of them.
-		by := out[had.Device]
-		note(by, had.GPUs, loss{i, -1, now})
+		by, all := out[had.Device], loss{i, -1, now}
 		for to, z := range g.sizes[i] {
+			if z.GPUs > max(had.GPUs, free) {
+				break
+			}
 			switch {
 			case z.Device == had.Device && z.GPUs < had.GPUs:
 				note(by, had.GPUs-z.GPUs, loss{i, to, now - g.value[i][to]})
-			case z.Device != had.Device && z.GPUs <= left[z.Device]:
-				note(by, had.GPUs, loss{i, to, now - g.value[i][to]})
+			case z.Device != had.Device && z.GPUs <= left[z.Device] && now-g.value[i][to] < all.worth:
+				all = loss{i, to, now - g.value[i][to]}
 			}
 		}
+		note(by, had.GPUs, all)
 	}
 	for _, by := range out { // freeing more devices includes freeing fewer
 		for n := len(by) - 2; n > 0; n-- {
@@ -411,6 +439,7 @@ func (g *siaProgram) losses(chosen, left []int, n int) [][][]loss {
 			}
 		}
 	}
+	g.cheapest = out
 	return out
 }
 

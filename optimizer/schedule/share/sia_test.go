@@ -27,6 +27,7 @@ func drawSiaProgram(r *rapid.T, jobs, devices int) *siaProgram {
 				rate *= rapid.Float64Range(0.8, 2).Draw(r, "for twice as many")
 			}
 		}
+		slices.SortStableFunc(all, func(a, b size) int { return a.GPUs - b.GPUs })
 		z := newSiaSizes(all, len(g.room))
 		j := siaJob{Most: slices.Clone(g.room), Restarts: rapid.IntRange(0, 3).Draw(r, "restarts")}
 		if rapid.Bool().Draw(r, "runs") {

@@ -75,7 +75,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
 	f.BoolVar(&o.shrink, "shrink", true, "take devices that a job does not use back at its next checkpoint, if other jobs gain by it")
 	f.Int64Var(&o.seed, "seed", 0, "seed of policies that draw random numbers")
-	cli.CompleteFlag(cmd, "policy", share.Alone)
+	cli.CompleteFlag(cmd, "policy", share.Names)
 	return cmd
 }
 
@@ -91,7 +91,7 @@ func (o *clusterServeOptions) run() error {
 		last, _, _ := cluster.ReadServer(o.State())
 		o.policy = cmp.Or(last.Policy, defaultPolicy)
 	}
-	if err := checkPolicy("--policy", o.policy); err != nil {
+	if err := checkPolicy("--policy", o.policy, o.engine); err != nil {
 		return err
 	}
 	devices, err := parseDevices(o.devices)
@@ -194,12 +194,12 @@ func parseDevices(text string) ([]cluster.Device, error) {
 	return out, nil
 }
 
-// checkPolicy returns a usage error for an unknown policy, and for one that decides by rates of pairs, which are not measured
-// while jobs run.
-func checkPolicy(what, name string) error {
-	p, err := share.New(name, share.Options{})
+// checkPolicy returns a usage error for an unknown policy, and for one that co-locates jobs on an engine whose devices they
+// cannot share.
+func checkPolicy(what, name, engine string) error {
+	_, err := share.New(name, share.Options{})
 	if err == nil {
-		if !p.Traits().Packs {
+		if !share.Packs(name) || engine == "local" {
 			return nil
 		}
 		other := ""
@@ -208,13 +208,13 @@ func checkPolicy(what, name string) error {
 				other = "; without co-location it is " + alone
 			}
 		}
-		return cli.Usagef("%s %q: co-locates jobs by the rates of pairs, which a live cluster does not measure%s", what, name, other)
+		return cli.Usagef("%s %q: co-locates jobs, and %s allocates each device to one job%s", what, name, engine, other)
 	}
 	if strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
 	near := ""
-	if best := cli.Nearest(name, share.Alone()); suggest.Distance(name, best) <= 1+len(name)/4 {
+	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
 	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)
@@ -231,7 +231,7 @@ func requireServer(e *cli.Env) (cluster.Server, bool, error) {
 
 func policyCommand(e *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Alone(),
+		Use: "policy [NAME]", Short: "Show or change the policy of the running scheduler", Args: cobra.MaximumNArgs(1), ValidArgs: share.Names(),
 		Example: `  optimize cluster policy
   optimize cluster policy max_min_fairness_perf    # from now on`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -242,7 +242,7 @@ func policyCommand(e *cli.Env) *cobra.Command {
 			if len(args) == 0 {
 				return e.PrintResult(s.Policy, map[string]any{"policy": s.Policy, "served": alive})
 			}
-			if err := checkPolicy("policy", args[0]); err != nil {
+			if err := checkPolicy("policy", args[0], s.Engine); err != nil {
 				return err
 			}
 			if err := cluster.SetPolicy(e.State(), args[0]); err != nil {

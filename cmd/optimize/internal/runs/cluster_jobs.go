@@ -253,6 +253,11 @@ func rate(j *jobDocument) string {
 	}
 	slices.SortStableFunc(rates, func(a, b cluster.Rate) int { return cmp.Compare(here(a), here(b)) })
 	var parts []string
+	for _, p := range j.Pairs {
+		if p.With == j.Beside && p.Device == j.Device && p.GPUs == len(j.Where) {
+			parts = append(parts, fmt.Sprintf("%.3g/s beside %d", p.PerSec, p.With))
+		}
+	}
 	for _, r := range rates {
 		text := fmt.Sprintf("%s %.3g/s", r.Device, r.PerSec)
 		if r.GPUs > 1 {

@@ -33,7 +33,7 @@ all others. The report also compares the scheduler's predictions with what was s
 --json prints: schema, from, until, policies[], submitted, compared, running, deadlines, live{mean_jct_s, median_jct_s, makespan_s, cost_usd,
 deadlines_kept, moves}, simulated{…}, one_day{value, lo, hi}, median_job_error, jobs[], others[policy, in_force, mean_jct_s{value, lo, hi}, one_day, change, saved_s,
 makespan_s, cost_usd, finish_time_fairness, worst_finish_time_fairness, deadlines_kept, moves, failed], rates{n, median_ratio,
-median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
+median_error, within_10_percent}, move_costs{…}, pairs[jobs, names, device, gpus, seconds, rates, gain_device_s], waste{…}, notes[].`,
 		Example: `  optimize cluster report
   optimize cluster report --policies srtf,fifo_perf --json
   optimize cluster report /scratch/team/.optimize -o day.html`,
@@ -41,7 +41,7 @@ median_error, within_10_percent}, move_costs{…}, waste{…}, notes[].`,
 	}
 	o.Options = e.Options(cmd)
 	o.format.Add(o.Flags, "output", strings.Split(replay.Formats(), ", "))
-	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all that do not co-locate jobs)")
+	o.Flags.StringSliceVar(&o.policies, "policies", nil, "`NAMES` of the policies to compare with (default: all; those that co-locate jobs if pairs were measured)")
 	o.Flags.IntVar(&o.draws, "draws", 20, "simulations of each policy, `N`, with rates and move costs drawn from their spread")
 	o.Flags.Int64Var(&o.seed, "seed", 0, "seed of the draws")
 	return cmd
@@ -55,7 +55,7 @@ func (o *clusterReportOptions) run(args []string) error {
 		return cli.Usagef("--draws %d: want 1 to 1000", o.draws)
 	}
 	for _, name := range o.policies {
-		if err := checkPolicy("--policies", name); err != nil {
+		if err := checkPolicy("--policies", name, "local"); err != nil {
 			return err
 		}
 	}
