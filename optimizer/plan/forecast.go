@@ -14,6 +14,29 @@ import (
 // feasibleProbability is the probability with which a limit must be met to count as met.
 const feasibleProbability = 0.95
 
+// Ending is what the prediction of a whole run adds to that of its units of work. The zero value adds nothing.
+type Ending struct {
+	// Exit is the time from the last unit of work to the exit, in seconds.
+	Exit sla.Interval
+	// Drift is the relative slow drift of the remaining time, as its 5 and 95 % quantile.
+	Drift float64
+}
+
+// Extend extends an interval of the completion time of the last unit of work to the end of the run. Both are in seconds
+// since its start, of which now have passed.
+func (e Ending) Extend(work sla.Interval, now float64) sla.Interval {
+	drift := e.Drift * max(0, work.P50-now)
+	early := min(max(-drift, now-work.P5), 0)
+	return sla.Interval{P5: work.P5 + early + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P95 + drift + e.Exit.P95}
+}
+
+// ExtendCost is Extend for the interval of the cost in USD, given that of the time and the price of an hour.
+func (e Ending) ExtendCost(usd, work sla.Interval, now, hourly float64) sla.Interval {
+	end := e.Extend(work, now)
+	add := func(v, seconds float64) float64 { return max(0, v+seconds/3600*hourly) }
+	return sla.Interval{P5: add(usd.P5, end.P5-work.P5), P50: add(usd.P50, end.P50-work.P50), P95: add(usd.P95, end.P95-work.P95)}
+}
+
 // forecast predicts the whole run at any allocation, draw by draw. Draws of different allocations are paired.
 type forecast struct {
 	s Snapshot
@@ -95,7 +118,7 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 // outcome is a candidate with its draws.
 type outcome struct {
 	Candidate
-	seconds []float64 // of the whole run, by draw (of one unit with perUnit)
+	seconds []float64 // of the whole run, by draw (of one unit with perUnit), with the median Ending
 	usd     []float64
 	excess  float64 // relative excess over the limits, 0 when all are met
 	chances map[sla.Objective]float64
@@ -108,6 +131,14 @@ func (f *forecast) outcome(a resources.Allocation) outcome {
 	o.Throughput = f.throughput(unit)
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
+	if !f.perUnit {
+		now, hourly, exit := f.s.Elapsed.Seconds(), float64(f.s.Rates.Hourly(a)), f.s.Ending.Exit.P50
+		work := o.Seconds
+		o.Seconds, o.CostUSD = f.s.Ending.Extend(work, now), f.s.Ending.ExtendCost(o.CostUSD, work, now, hourly)
+		for k := range o.seconds {
+			o.seconds[k], o.usd[k] = o.seconds[k]+exit, o.usd[k]+exit/3600*hourly
+		}
+	}
 	f.judge(&o, unit)
 	return o
 }

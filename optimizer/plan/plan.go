@@ -38,6 +38,8 @@ type Snapshot struct {
 	// Startup is the measured time from launch to the first unit of work, in seconds. Restart is the cost of one
 	// restart (checkpoint, exit, start, warm-up), in seconds. The zero Interval means not measured.
 	Startup, Restart sla.Interval
+	// Ending is the remainder of the run after its last unit of work.
+	Ending Ending
 	// Reserve is the time before a limit at which the guard stops the run for an orderly exit. Plans end before it.
 	Reserve time.Duration
 	// Resumable reports that the job can resume from its checkpoint. LiveCPU reports that CPUs can be taken from the

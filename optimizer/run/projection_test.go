@@ -12,10 +12,14 @@ import (
 func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	sec, usd := sla.Interval{P5: 90, P50: 100, P95: 110}, sla.Interval{P5: 0.9, P50: 1, P95: 1.1}
 	r := &run{}
-	without, cheap := r.wholeRun(sec, usd, 50, 36)
+	whole := func() (seconds, cost sla.Interval) {
+		e := r.ending()
+		return e.Extend(sec, 50), e.ExtendCost(usd, sec, 50, 36)
+	}
+	without, cheap := whole()
 	r.observer = &observerClient{}
 	r.observer.facts.Closing = 20 * time.Second
-	with, dear := r.wholeRun(sec, usd, 50, 36)
+	with, dear := whole()
 	for what, c := range map[string]struct{ got, want float64 }{
 		"P5":     {with.P5 - without.P5, 20 * (1 - closingSpread)},
 		"P50":    {with.P50 - without.P50, 20},
