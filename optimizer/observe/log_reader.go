@@ -140,8 +140,11 @@ func (r *LogReader) Continue(own string, began time.Time) {
 	r.find.start, r.find.past = began, earlierLogs{files: map[string]old{}}
 }
 
-// Attach sets the job whose processes write the log. Call it at each launch, and when a running job is adopted.
-func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }) { r.find.writers.attach(job.PIDs) }
+// Attach sets the job whose processes write the log. main is its first process, which may have ended; 0 if unknown. Call
+// it at each launch, and when a running job is adopted.
+func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }, main int) {
+	r.find.writers.attach(job.PIDs, main)
+}
 
 // Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
 func (r *LogReader) Restart(own string, now time.Time) {

@@ -4,7 +4,12 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // TestDrainEndsWhileTheQueueIsFilled: reports that arrive while the queue is read are left to the reader.
@@ -38,7 +43,7 @@ func TestReportsOfUnknownProcessesAreBounded(t *testing.T) {
 	readings := 0
 	w := newWriters(nil, false)
 	w.proc = t.TempDir() // none of them is alive
-	w.attach(func() ([]int, error) { readings++; return []int{7}, nil })
+	w.attach(func() ([]int, error) { readings++; return []int{7}, nil }, 0)
 	readings = 0
 	for i := range 3 * maxPending {
 		w.report(closed{pid: 1000 + i, id: fileID{inode: uint64(i)}, path: fmt.Sprintf("/src/%d.o", i)})
@@ -55,7 +60,7 @@ func TestReportsOfUnknownProcessesAreBounded(t *testing.T) {
 func TestReportOfAYoungProcessCounts(t *testing.T) {
 	job := []int{os.Getpid()}
 	w := newWriters(nil, false)
-	w.attach(func() ([]int, error) { return job, nil })
+	w.attach(func() ([]int, error) { return job, nil }, 0)
 	id := fileID{inode: 5}
 	w.report(closed{pid: 1 << 30, id: id, path: "/run/table.tmp"})
 	job = append(job, 1<<30)
@@ -65,5 +70,61 @@ func TestReportOfAYoungProcessCounts(t *testing.T) {
 	}
 	if len(w.pending) != 0 {
 		t.Errorf("%d reports still wait", len(w.pending))
+	}
+}
+
+// TestReportOfAnEndedJobCounts: the first process of a job that ended before its processes were ever read is part of it.
+func TestReportOfAnEndedJobCounts(t *testing.T) {
+	w := newWriters(nil, false)
+	id := fileID{inode: 5}
+	w.report(closed{pid: 1 << 30, id: id, path: "/run/log.csv"})
+	w.attach(func() ([]int, error) { return nil, nil }, 1<<30)
+	w.scan()
+	if e, foreign := w.of(id); e != wrote || foreign {
+		t.Errorf("evidence %s, foreign %v", e, foreign)
+	}
+}
+
+// TestDrainAwaitsReportsInProgress: reports that another goroutine has taken from the queue are processed before drain
+// returns.
+func TestDrainAwaitsReportsInProgress(t *testing.T) {
+	if !reportsPermitted() {
+		t.Skip("fanotify is not permitted here")
+	}
+	path := filepath.Join(t.TempDir(), "log.csv")
+	begun, release := make(chan bool), make(chan bool)
+	var processed atomic.Bool
+	f, err := openFanotify(func(c closed) {
+		if c.path == path {
+			close(begun)
+			<-release
+			processed.Store(true)
+		}
+	})
+	if err == nil {
+		err = f.watch(filepath.Dir(path))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(f.read)
+	defer ended.Wait()
+	defer f.Close()
+	if err := exec.Command("touch", path).Run(); err != nil { // reports of this process itself are ignored
+		t.Fatal(err)
+	}
+	<-begun
+	drained := make(chan bool)
+	go func() { f.drain(); drained <- processed.Load() }()
+	select {
+	case <-drained:
+		t.Error("drain returned while a report was being processed")
+		close(release)
+	case <-time.After(100 * time.Millisecond): // expires if drain waits as it must
+		close(release)
+		if !<-drained {
+			t.Error("drain returned before a report was processed")
+		}
 	}
 }
