@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -126,5 +127,48 @@ func TestDrainAwaitsReportsInProgress(t *testing.T) {
 		if !<-drained {
 			t.Error("drain returned before a report was processed")
 		}
+	}
+}
+
+// TestFloodIsThinned: of a log that grew faster than it was read, the end is read in a bounded number of calls; that is
+// said once.
+func TestFloodIsThinned(t *testing.T) {
+	for name, c := range map[string]struct {
+		rows int
+		skip bool // at the end of the job
+	}{"while the job runs": {600_000, false}, "at its end": {200_000, true}} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log.csv")
+			j := startJob(t, LogOptions{Dir: filepath.Dir(path), Named: path}, "")
+			text := []byte("epoch,train_loss\n")
+			for i := range c.rows {
+				text = fmt.Appendf(text, "%d,0.5\n", i+1)
+			}
+			if err := os.WriteFile(path, text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			calls := 0
+			for more := true; more; calls++ {
+				before := len(j.rows)
+				rows, err := j.reader.Finish(j.now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				j.take(rows)
+				if c.skip && calls == 0 {
+					j.reader.SkipToTail()
+				}
+				more = len(j.rows) > before || j.reader.Behind() > 0
+			}
+			if calls > 40 { // a call returns up to about 4,096 rows
+				t.Errorf("%d calls", calls)
+			}
+			if last := epochsOf(j.rows); last[len(last)-1] != float64(c.rows) || j.reader.Stats().Bad > 0 {
+				t.Errorf("last epoch %g, want %d; %d bad rows", last[len(last)-1], c.rows, j.reader.Stats().Bad)
+			}
+			if notes := j.reader.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "skipped") {
+				t.Errorf("notes %q", notes)
+			}
+		})
 	}
 }

@@ -134,12 +134,19 @@ func writtenByUs(runDir, path string) bool {
 // readLog reads new rows of the training log, at most a bounded number.
 func (r *run) readLog() { r.takeRows(r.log.Poll) }
 
-// readLastRows reads the remaining rows of a log after its last write.
+// lastRowsTime is the time for which the remaining rows of a log are read after the end of the job; then only its end is.
+const lastRowsTime = 500 * time.Millisecond
+
+// readLastRows reads the remaining rows of a log after its last write: all of them if that is quick, and always the last
+// ones.
 func (r *run) readLastRows() {
-	for {
+	for began := time.Now(); ; {
 		n, err := r.takeRows(r.log.Finish)
 		if n == 0 && (err != nil || r.log.Behind() == 0) || r.watchdog.interrupted() {
 			return
+		}
+		if time.Since(began) > lastRowsTime {
+			r.log.SkipToTail()
 		}
 	}
 }
