@@ -253,6 +253,12 @@ func (r *LogReader) SkipToTail() {
 	}
 }
 
+// PrintedEpochs returns the last epoch in the job's output, and their total; 0 if it contains none.
+func (r *LogReader) PrintedEpochs() (epoch, total float64) {
+	seen := r.out.reached()
+	return seen.epoch, seen.epochs
+}
+
 // outputSized reports whether the job's output determines a total, in epochs.
 func (r *LogReader) outputSized() bool {
 	seen := r.out.reached()

@@ -30,11 +30,25 @@ func (e Ending) Extend(work sla.Interval, now float64) sla.Interval {
 	return sla.Interval{P5: work.P5 + early + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P95 + drift + e.Exit.P95}
 }
 
-// ExtendCost is Extend for the interval of the cost in USD, given that of the time and the price of an hour.
-func (e Ending) ExtendCost(usd, work sla.Interval, now, hourly float64) sla.Interval {
-	end := e.Extend(work, now)
-	add := func(v, seconds float64) float64 { return max(0, v+seconds/3600*hourly) }
-	return sla.Interval{P5: add(usd.P5, end.P5-work.P5), P50: add(usd.P50, end.P50-work.P50), P95: add(usd.P95, end.P95-work.P95)}
+// extend is Extend for draws of the seconds and of the cost in USD at the price of an hour, in place.
+func (e Ending) extend(seconds, usd []float64, now, hourly float64) {
+	work := quantiles(seconds)
+	run := e.Extend(work, now)
+	ratio := func(whole, part float64) float64 {
+		if part <= 0 {
+			return 1
+		}
+		return whole / part
+	}
+	below, above := ratio(run.P50-run.P5, work.P50-work.P5), ratio(run.P95-run.P50, work.P95-work.P50)
+	for k, t := range seconds {
+		to := run.P50 + (t-work.P50)*above
+		if t < work.P50 {
+			to = run.P50 + (t-work.P50)*below
+		}
+		seconds[k] = max(now, to)
+		usd[k] = max(0, usd[k]+(seconds[k]-t)/3600*hourly)
+	}
 }
 
 // forecast predicts the whole run at any allocation, draw by draw. Draws of different allocations are paired.
@@ -118,7 +132,7 @@ func (f *forecast) moveTo(a resources.Allocation) move {
 // outcome is a candidate with its draws.
 type outcome struct {
 	Candidate
-	seconds []float64 // of the whole run, by draw (of one unit with perUnit), with the median Ending
+	seconds []float64 // of the whole run, by draw (of one unit with perUnit)
 	usd     []float64
 	excess  float64 // relative excess over the limits, 0 when all are met
 	chances map[sla.Objective]float64
@@ -131,14 +145,6 @@ func (f *forecast) outcome(a resources.Allocation) outcome {
 	o.Throughput = f.throughput(unit)
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)
-	if !f.perUnit {
-		now, hourly, exit := f.s.Elapsed.Seconds(), float64(f.s.Rates.Hourly(a)), f.s.Ending.Exit.P50
-		work := o.Seconds
-		o.Seconds, o.CostUSD = f.s.Ending.Extend(work, now), f.s.Ending.ExtendCost(o.CostUSD, work, now, hourly)
-		for k := range o.seconds {
-			o.seconds[k], o.usd[k] = o.seconds[k]+exit, o.usd[k]+exit/3600*hourly
-		}
-	}
 	f.judge(&o, unit)
 	return o
 }
@@ -183,6 +189,9 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 		}
 		seconds[k] = f.s.Elapsed.Seconds() + t
 		usd[k] = float64(f.s.Spent) + t/3600*hourly
+	}
+	if f.s.Ending != (Ending{}) {
+		f.s.Ending.extend(seconds, usd, f.s.Elapsed.Seconds(), hourly)
 	}
 	return seconds, usd
 }

@@ -104,7 +104,6 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64)
 		sc = scaleOf(pointsOf(cs), []int{0, 1})
 	}
 	slowSeconds, slowUSD := f.spend(p.Allocation, s.Model.Draws(p.Allocation), restartWeight)
-	exit, hourly := s.Ending.Exit.P50, float64(s.Rates.Hourly(p.Allocation))
 	better, mean := 0, 0.0
 	n := len(here.seconds)
 	for k := range n {
@@ -112,7 +111,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64)
 		if sc.regret([3]float64{there.seconds[k], there.usd[k], there.Resource}, w) < now {
 			better++
 		}
-		mean += (now - sc.regret([3]float64{slowSeconds[k] + exit, slowUSD[k] + exit/3600*hourly, there.Resource}, w)) / float64(n)
+		mean += (now - sc.regret([3]float64{slowSeconds[k], slowUSD[k], there.Resource}, w)) / float64(n)
 	}
 	share := float64(better) / float64(n)
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,

@@ -170,6 +170,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	if len(rows) > 0 {
 		r.log.lastRow = now
 	}
+	r.suggestPrintedTotal()
 	for i := range rows {
 		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
 		if r.exitAt > 0 { // late reading does not date rows after the job's end
@@ -181,6 +182,18 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	return len(rows), err
+}
+
+// suggestPrintedTotal takes the total number of epochs from the job's output if another source counts the epochs and the
+// output agrees with it.
+func (r *run) suggestPrintedTotal() {
+	p := &r.Progress
+	if r.log.Source().Evidence != observe.Observed || p.Unit != "epoch" || p.Total > 0 {
+		return
+	}
+	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {
+		p.Suggest("epoch", hint{total, "the job's output"})
+	}
 }
 
 // learnTraining records what the row contains about the model, and its latest results.
