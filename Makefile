@@ -48,7 +48,7 @@ uninstall:
 # Build static binaries for linux/amd64 and arm64, archives, Debian packages, bills of materials and checksums in dist.
 dist: check-go
 	@rm -rf dist
-	$(GO) run ./internal/dist -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
+	$(GO) run ./internal/gen release -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
 
 # Rename the module, so that `go install MODULE/cmd/optimize@VERSION` finds it: make module MODULE=HOST/OWNER/REPOSITORY
 OLD_MODULE = $(shell $(GO) list -m)

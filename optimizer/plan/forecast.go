@@ -267,7 +267,7 @@ func (f *forecast) judgeRest(o *outcome, unit []float64) {
 	f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), here, unit)
 }
 
-// judgeUtil predicts utilisation at the candidate from the measured one. The busy device-seconds of a unit of work
+// judgeUtil predicts utilization at the candidate from the measured one. The busy device-seconds of a unit of work
 // are assumed constant, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
 func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, here, unit []float64) {
 	if least <= 0 || math.IsNaN(measured) || devicesHere <= 0 {

@@ -60,8 +60,8 @@ type Snapshot struct {
 	Trials []Trial
 	// Memory is the measured requirement of the job plus a margin; 0 when not measured.
 	Memory resources.GiB
-	// GPUUtil and CPUUtil are the recent utilisation in %, Throughput is in samples/s; NaN without data. The SLA
-	// check uses the utilisation; the rules planner uses GPUUtil and Throughput.
+	// GPUUtil and CPUUtil are the recent utilization in %, Throughput is in samples/s; NaN without data. The SLA
+	// check uses the utilization; the rules planner uses GPUUtil and Throughput.
 	GPUUtil, CPUUtil, Throughput float64
 	// Weights are the preference weights passed to the learning agent at the last decision (cost, time, resource,
 	// SLA); nil before the first decision.

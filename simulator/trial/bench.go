@@ -76,7 +76,7 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	for k, c := range list {
 		cases[k] = experiment.Case{Name: fmt.Sprintf("%s, seed %d, prefer %s", c.job.Scenario.Name, c.seed, c.prefer), Seed: c.seed}
 	}
-	comparison, done, err := experiment.RunKeeping(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
+	comparison, done, err := experiment.Run(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
 		t, err := list[k].try(policy, arms[policy], b.Options)
 		if err != nil {
 			return nil, nil, err

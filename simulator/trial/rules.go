@@ -103,16 +103,16 @@ func (r *runner) snapshot() plan.Snapshot {
 	s.Elapsed, s.Spent = seconds(r.x.Elapsed), cost.USD(r.x.SpentUSD)
 	current := r.x.Current
 	s.Current = &current
-	s.GPUUtil = utilisation(r.s.Workload, current)
+	s.GPUUtil = utilization(r.s.Workload, current)
 	if seg := r.progress.Current(); len(seg.Blocks) > 0 && r.s.UnitSamples > 0 {
 		s.Throughput = r.s.UnitSamples / stat.Median(seg.Blocks)
 	}
 	return s
 }
 
-// utilisation substitutes for a measured GPU utilisation in %: the efficiency of scaling from one GPU; NaN without
+// utilization substitutes for a measured GPU utilization in %: the efficiency of scaling from one GPU; NaN without
 // GPUs or if the job cannot run on one GPU.
-func utilisation(w training.Workload, a resources.Allocation) float64 {
+func utilization(w training.Workload, a resources.Allocation) float64 {
 	if a.GPUs <= 0 {
 		return math.NaN()
 	}
