@@ -59,7 +59,8 @@ type forecast struct {
 	perUnit bool
 	restart []float64 // seconds, by draw
 	startup []float64
-	scatter []float64 // standard normal, by draw: noise of the remaining units
+	scatter []float64  // standard normal, by draw: noise of the remaining units
+	reclaim []reclaims // by draw; nil without interruptions
 }
 
 // newForecast draws restart, startup and noise once from a fixed seed, so that equal snapshots yield equal forecasts.
@@ -73,6 +74,12 @@ func newForecast(s Snapshot) *forecast {
 	f.restart = spreadDraws(s.Restart, n, rng)
 	f.startup = spreadDraws(s.Startup, n, rng)
 	f.scatter = normals(n, rng)
+	if s.Interruptions.PerHour > 0 {
+		f.reclaim = make([]reclaims, n)
+		for k := range f.reclaim {
+			f.reclaim[k].rng = rand.New(rand.NewPCG(uint64(k), 0x5b07))
+		}
+	}
 	return f
 }
 
@@ -187,7 +194,9 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 		if delay != nil {
 			t += moveWeight * delay[k]
 		}
-		seconds[k] = f.s.Elapsed.Seconds() + t
+		repeated, away := f.interrupted(k, t, u)
+		t += repeated
+		seconds[k] = f.s.Elapsed.Seconds() + t + away
 		usd[k] = float64(f.s.Spent) + t/3600*hourly
 	}
 	if f.s.Ending != (Ending{}) {

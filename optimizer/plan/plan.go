@@ -40,6 +40,9 @@ type Snapshot struct {
 	Startup, Restart sla.Interval
 	// Ending is the remainder of the run after its last unit of work.
 	Ending Ending
+	// Interruptions are those expected of the capacity: their rate and the time away. What each repeats follows from
+	// Restart, Startup and the unit of work. The zero value means none.
+	Interruptions cost.Interruptions
 	// Reserve is the time before a limit at which the guard stops the run for an orderly exit. Plans end before it.
 	Reserve time.Duration
 	// Resumable reports that the job can resume from its checkpoint. LiveCPU reports that CPUs can be taken from the
@@ -151,9 +154,11 @@ type Planner interface {
 
 // Infeasible is the error of a decision when no allowed allocation meets the SLA. It contains the nearest candidate.
 type Infeasible struct {
-	Nearest Candidate // the candidate most likely to meet the SLA; the one with the least violation where all are unlikely
-	Why     string    // the limit, the excess, and the limits that would be feasible
-	Plan    Plan      // the plan for Nearest, for a user who accepts the violation
+	// Nearest is the preferred one among the candidates about as likely to meet the SLA as the most likely one; the one
+	// with the least violation where all are unlikely.
+	Nearest Candidate
+	Why     string // the limit, the excess, and the limits that would be feasible
+	Plan    Plan   // the plan for Nearest, for a user who accepts the violation
 }
 
 func (e *Infeasible) Error() string { return e.Why }

@@ -131,6 +131,7 @@ func (r *run) tick(ctx context.Context) {
 	r.followElsewhere()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
+		r.noteSilence()
 		r.watchEfficiency()
 		r.watchGPUs()
 		r.stopRewound()

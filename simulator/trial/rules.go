@@ -97,6 +97,9 @@ func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
 		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
 		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+	if len(r.s.Interruptions) > 0 { // on spot capacity
+		s.Interruptions = cost.AssumedSpot(0, 0, true)
+	}
 	if !r.started {
 		return s
 	}
