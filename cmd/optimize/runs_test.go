@@ -349,3 +349,29 @@ func TestExportMakesNoStateDirectory(t *testing.T) {
 		t.Errorf("%s was made", w.state())
 	}
 }
+
+// TestExportReportsDamage: entries that are left out of an export because their bytes were changed are never left out
+// silently; a table of another form is rebuilt.
+func TestExportReportsDamage(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{"a value": {"damagedmodel", "damagedmodem"}, "a column": {"script_sha256 TEXT NOT NULL, problem", "script_sha255 TEXT NOT NULL, problem"}} {
+		w := newWorld(t)
+		w.past("resnet50", 1)
+		w.write("log.csv", smallLog)
+		if code, _, errs := w.run("runs", "import", "log.csv", "--model", "damagedmodel"); code != run.CodeDone {
+			t.Fatal(errs)
+		}
+		path := filepath.Join(w.state(), history.File)
+		data, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(data, []byte(change[0])) {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := os.WriteFile(path, bytes.ReplaceAll(data, []byte(change[0]), []byte(change[1])), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := w.run("runs", "export")
+		if code != run.CodeDone || !strings.Contains(out, "resnet50") || strings.Contains(out, "damagedmodem") || !strings.Contains(errs, "was damaged") {
+			t.Errorf("%s: exit %d\n%s%s", name, code, out, errs)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package trainlog
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -181,6 +182,62 @@ func (t *Tail) Finish(now time.Time) ([]Row, error) {
 		err = fmt.Errorf("finish training log %s: %w", t.path, err)
 	}
 	return rows, err
+}
+
+// maxCounted bounds the skipped bytes whose lines are counted, so that the line numbers after them are right.
+const maxCounted = 256 << 20
+
+// Skip skips unread lines until at most the last keep bytes are unread, and returns the number of bytes skipped: 0 if no
+// more than keep are unread, before the format is known, and for logs that do not consist of lines of one-byte
+// characters. The statistics do not contain the skipped lines.
+func (t *Tail) Skip(keep int64) int64 {
+	if t.closed || t.follow.file == nil || t.lp == nil || t.lines.enc != utf8Text {
+		return 0
+	}
+	info, err := t.follow.file.Stat()
+	from := t.lines.readTo()
+	if err != nil || info.Size()-from <= keep {
+		return 0
+	}
+	to, lines := info.Size()-keep, 0
+	if to-from <= maxCounted {
+		for at := from; at < to; {
+			n, err := t.follow.file.ReadAt(t.chunk[:min(int64(len(t.chunk)), to-at)], at)
+			if lines += bytes.Count(t.chunk[:n], []byte{'\n'}); err != nil {
+				return 0
+			}
+			if at == from && t.lines.afterCR && t.chunk[0] == '\n' { // of a line that was counted
+				lines--
+			}
+			at += int64(n)
+		}
+	}
+	t.lp.flush(t)
+	// The line at the new position is discarded, as one that is too long is.
+	t.lines.at, t.lines.n, t.lines.buf, t.lines.skip, t.lines.afterCR = to, t.lines.n+lines, nil, true, false
+	if !t.follow.reload(to) {
+		t.follow.forget()
+	}
+	for t.lines.skip { // up to the end of that line
+		n, _ := t.follow.file.ReadAt(t.chunk, t.lines.at)
+		end := lineEnd(t.chunk[:n])
+		if n == 0 || end < 0 && t.lines.at+int64(n) >= info.Size() {
+			break // it has no end yet
+		}
+		if end >= 0 {
+			n, t.lines.skip = end, false
+			t.lines.n++
+			t.lines.afterCR = t.chunk[end] == '\r'
+			n++
+		}
+		t.follow.remember(t.lines.at, t.chunk[:n])
+		t.lines.at += int64(n)
+	}
+	t.lines.start = t.lines.at
+	t.lines.commit()
+	t.stats.Behind = max(0, info.Size()-t.lines.at)
+	t.note(t.lines.n, fmt.Sprintf("%d bytes before it skipped", t.lines.at-from))
+	return t.lines.at - from
 }
 
 // Stats returns the statistics so far. The slices must not be modified.

@@ -143,17 +143,20 @@ func checkSchema(ctx context.Context, db *sql.DB, path string, steps []migration
 			want = append(want, c.Name)
 		}
 	}
-	have, err := stringsOf(ctx, tx, "SELECT name FROM pragma_table_info('entries') WHERE name != 'checksum'")
-	if err != nil {
-		return err
-	}
-	slices.Sort(want)
-	slices.Sort(have)
-	if !slices.Equal(want, have) {
-		return corruptionError("the columns of its entries are not those of its format")
+	for table, names := range map[string][]string{"entries": append(want, "checksum"), "runs": runColumns} {
+		have, err := stringsOf(ctx, tx, "SELECT name FROM pragma_table_info('"+table+"')")
+		if err != nil {
+			return err
+		}
+		if !slices.Equal(slices.Sorted(slices.Values(names)), slices.Sorted(slices.Values(have))) {
+			return corruptionError("the columns of its table " + table + " are not those of its format")
+		}
 	}
 	return nil
 }
+
+// runColumns lists the columns of the table runs.
+var runColumns = []string{"id", "modified_ns", "size", "script_sha256", "problem", "checksum"}
 
 func stringsOf(ctx context.Context, q querier, query string) ([]string, error) {
 	rows, err := q.QueryContext(ctx, query)

@@ -29,7 +29,7 @@
 //
 //	r, err := observe.OpenLog(observe.LogOptions{Dir: dir, Stdout: "job.stdout", Stderr: "job.stderr"}, start)
 //	defer r.Close()
-//	r.Attach(job)
+//	r.Attach(job, pid)
 //	for range ticker.C {
 //		rows, err := r.Poll(time.Now())
 //		fmt.Println(r.Source()) // log: /data/log.csv (csv, opened for writing by the job)

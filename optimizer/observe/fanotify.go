@@ -87,6 +87,8 @@ func (f *fanotify) drain() {
 			}
 		})
 	}
+	f.mu.Lock() // reports that read has taken from the queue are being processed
+	defer f.mu.Unlock()
 }
 
 // drain calls take until it has processed the given number of reports, or finds none.

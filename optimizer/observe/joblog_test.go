@@ -192,7 +192,7 @@ func startJob(t *testing.T, o LogOptions, role string) *job {
 	}
 	j.stdin = stdin
 	t.Cleanup(func() { j.cmd.Process.Kill(); j.cmd.Wait() })
-	j.reader.Attach(j)
+	j.reader.Attach(j, 0)
 	return j
 }
 

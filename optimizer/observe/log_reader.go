@@ -88,8 +88,9 @@ type LogReader struct {
 	found      *trial // the discovered log; nil if none
 	hold       []trainlog.Row
 	source     logSource
-	given      extent  // totals of all returned rows
-	lastStep   float64 // last step read from the previous location of a document that moves
+	given      extent          // totals of all returned rows
+	thinned    map[string]bool // logs of which parts were skipped
+	lastStep   float64         // last step read from the previous location of a document that moves
 }
 
 // file is a log at a path given in advance: by the user or as $OPTIMIZER_LOG.
@@ -140,8 +141,11 @@ func (r *LogReader) Continue(own string, began time.Time) {
 	r.find.start, r.find.past = began, earlierLogs{files: map[string]old{}}
 }
 
-// Attach sets the job whose processes write the log. Call it at each launch, and when a running job is adopted.
-func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }) { r.find.writers.attach(job.PIDs) }
+// Attach sets the job whose processes write the log. main is its first process, which may have ended; 0 if unknown. Call
+// it at each launch, and when a running job is adopted.
+func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }, main int) {
+	r.find.writers.attach(job.PIDs, main)
+}
 
 // Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
 func (r *LogReader) Restart(own string, now time.Time) {
@@ -220,6 +224,41 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	return printed, err
 }
 
+// A log file that is written faster than it can be read is thinned, so that the progress remains that of the job: when
+// more than maxBehind bytes are unread, all but the last keptTail of them are skipped.
+const (
+	maxBehind = 4 << 20
+	keptTail  = 256 << 10
+)
+
+// thin skips the middle of a log with more than most unread bytes, which is noted once.
+func (r *LogReader) thin(t *trainlog.Tail, most int64) {
+	if t == nil || t.Stats().Behind <= most {
+		return
+	}
+	if path := t.Stats().Path; t.Skip(keptTail) > 0 && !r.thinned[path] {
+		if r.thinned == nil {
+			r.thinned = map[string]bool{}
+		}
+		r.thinned[path] = true
+		r.find.notes = append(r.find.notes, path+" is written faster than it can be read: parts of it are skipped, and its rows are not all counted")
+	}
+}
+
+// SkipToTail skips all but the end of every source, so that few calls of Finish suffice.
+func (r *LogReader) SkipToTail() {
+	tails := append(r.out.tails[:], r.Tail())
+	for _, t := range tails {
+		r.thin(t, keptTail)
+	}
+}
+
+// PrintedEpochs returns the last epoch in the job's output, and their total; 0 if it contains none.
+func (r *LogReader) PrintedEpochs() (epoch, total float64) {
+	seen := r.out.reached()
+	return seen.epoch, seen.epochs
+}
+
 // outputSized reports whether the job's output determines a total, in epochs.
 func (r *LogReader) outputSized() bool {
 	seen := r.out.reached()
@@ -260,6 +299,7 @@ func (r *LogReader) pollFile(f *file, now time.Time, last bool) ([]trainlog.Row,
 			return nil, err
 		}
 	}
+	r.thin(f.tail, maxBehind)
 	return read(f.tail, now, last)
 }
 
@@ -297,6 +337,7 @@ func (r *LogReader) pollFound(now time.Time, last bool) (rows []trainlog.Row, er
 	if r.found == nil {
 		return nil, nil
 	}
+	r.thin(r.found.tail, maxBehind)
 	rows, r.hold = r.hold, nil
 	more, err := read(r.found.tail, now, last)
 	r.found.seen.add(more)

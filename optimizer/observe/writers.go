@@ -83,11 +83,15 @@ func (w *writers) close() {
 // reports reports whether the kernel reports writers.
 func (w *writers) reports() bool { return w.notify != nil }
 
-// attach sets the processes of the running job.
-func (w *writers) attach(pids func() ([]int, error)) {
+// attach sets the processes of the job. Its first one, if known, belongs to the job even if it has ended.
+func (w *writers) attach(pids func() ([]int, error), first int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pids = pids
+	if first > 0 {
+		w.job[first] = true
+		delete(w.foreign, first)
+	}
 	w.refresh()
 	w.settle()
 }

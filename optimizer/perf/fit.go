@@ -25,7 +25,17 @@ type FitOptions struct {
 	// Widen multiplies the distance of the posterior draws from their median, in the logarithm of the seconds. Values
 	// above 1 correct earlier overconfident predictions. 0 means 1.
 	Widen float64
+	// Unsettled is true if the measured units may be the slow first ones of the job (compilation, caches being filled):
+	// a share of the draws is then faster, up to fastestLater times.
+	Unsettled bool
 }
+
+// The draws of an unsettled pace: in slowStartShare of them the later units are faster than the measured ones, by a
+// log-uniform factor up to fastestLater, so that the 5 % quantile is about fastestLater^(5/6) = 46 times faster.
+const (
+	slowStartShare = 0.3
+	fastestLater   = 100
+)
 
 // maxSegments bounds the time of a fit. Beyond it, the oldest recalled observations are dropped first, then the
 // oldest of this run.
@@ -185,6 +195,12 @@ func (m *Model) fit(p *posterior) {
 	drift := stratifiedNormals(len(zs), rng)
 	for k, z := range zs {
 		m.draws[k] = p.complete(z, drift[k], rng)
+	}
+	if m.options.Unsettled {
+		fast := slowStartShare * float64(len(zs))
+		for i, k := range rng.Perm(len(zs))[:int(fast)] {
+			m.draws[k].level -= math.Log(fastestLater) * (float64(i) + 0.5) / fast
+		}
 	}
 }
 

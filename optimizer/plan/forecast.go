@@ -14,6 +14,43 @@ import (
 // feasibleProbability is the probability with which a limit must be met to count as met.
 const feasibleProbability = 0.95
 
+// Ending is what the prediction of a whole run adds to that of its units of work. The zero value adds nothing.
+type Ending struct {
+	// Exit is the time from the last unit of work to the exit, in seconds.
+	Exit sla.Interval
+	// Drift is the relative slow drift of the remaining time, as its 5 and 95 % quantile.
+	Drift float64
+}
+
+// Extend extends an interval of the completion time of the last unit of work to the end of the run. Both are in seconds
+// since its start, of which now have passed.
+func (e Ending) Extend(work sla.Interval, now float64) sla.Interval {
+	drift := e.Drift * max(0, work.P50-now)
+	early := min(max(-drift, now-work.P5), 0)
+	return sla.Interval{P5: work.P5 + early + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P95 + drift + e.Exit.P95}
+}
+
+// extend is Extend for draws of the seconds and of the cost in USD at the price of an hour, in place.
+func (e Ending) extend(seconds, usd []float64, now, hourly float64) {
+	work := quantiles(seconds)
+	run := e.Extend(work, now)
+	ratio := func(whole, part float64) float64 {
+		if part <= 0 {
+			return 1
+		}
+		return whole / part
+	}
+	below, above := ratio(run.P50-run.P5, work.P50-work.P5), ratio(run.P95-run.P50, work.P95-work.P50)
+	for k, t := range seconds {
+		to := run.P50 + (t-work.P50)*above
+		if t < work.P50 {
+			to = run.P50 + (t-work.P50)*below
+		}
+		seconds[k] = max(now, to)
+		usd[k] = max(0, usd[k]+(seconds[k]-t)/3600*hourly)
+	}
+}
+
 // forecast predicts the whole run at any allocation, draw by draw. Draws of different allocations are paired.
 type forecast struct {
 	s Snapshot
@@ -161,6 +198,9 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 		t += repeated
 		seconds[k] = f.s.Elapsed.Seconds() + t + away
 		usd[k] = float64(f.s.Spent) + t/3600*hourly
+	}
+	if f.s.Ending != (Ending{}) {
+		f.s.Ending.extend(seconds, usd, f.s.Elapsed.Seconds(), hourly)
 	}
 	return seconds, usd
 }

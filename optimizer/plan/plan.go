@@ -38,6 +38,8 @@ type Snapshot struct {
 	// Startup is the measured time from launch to the first unit of work, in seconds. Restart is the cost of one
 	// restart (checkpoint, exit, start, warm-up), in seconds. The zero Interval means not measured.
 	Startup, Restart sla.Interval
+	// Ending is the remainder of the run after its last unit of work.
+	Ending Ending
 	// Interruptions are those expected of the capacity: their rate and the time away. What each repeats follows from
 	// Restart, Startup and the unit of work. The zero value means none.
 	Interruptions cost.Interruptions

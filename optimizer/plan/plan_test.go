@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"trainopt/cost"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
@@ -531,4 +533,33 @@ func BenchmarkDecide(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(len(Allocations(snapshot))), "candidates")
+}
+
+// TestEndingExtendsTheDraws: the quantiles of the extended draws are the extended quantiles, their order is kept, and the
+// cost grows with the time.
+func TestEndingExtendsTheDraws(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := rapid.Float64Range(0, 50).Draw(t, "now")
+		seconds := rapid.SliceOfN(rapid.Float64Range(now, 1000), 20, 100).Draw(t, "seconds")
+		seconds = seconds[:(len(seconds)-1)|1] // the median of an odd number is one of them
+		slices.Sort(seconds)
+		e := Ending{Drift: 0.03, Exit: sla.Interval{P5: 1, P50: 2, P95: rapid.Float64Range(2, 20).Draw(t, "late")}}
+		before := slices.Clone(seconds)
+		want := e.Extend(quantiles(before), now)
+		usd := make([]float64, len(seconds))
+		e.extend(seconds, usd, now, 3600)
+		if !slices.IsSorted(seconds) {
+			t.Fatal("the order changed")
+		}
+		got, near := quantiles(seconds), func(a, b float64) bool { return math.Abs(a-b) < 1e-6*(1+math.Abs(b)) }
+		degenerate := quantiles(before).P5 == quantiles(before).P50 || quantiles(before).P95 == quantiles(before).P50
+		if !near(got.P50, want.P50) || !degenerate && (!near(got.P95, want.P95) || seconds[0] > now && !near(got.P5, want.P5)) {
+			t.Fatalf("%+v, want %+v", got, want)
+		}
+		for k := range usd {
+			if want := max(0, seconds[k]-before[k]); !near(usd[k], want) {
+				t.Fatalf("%g USD for %g s", usd[k], seconds[k]-before[k])
+			}
+		}
+	})
 }

@@ -52,7 +52,7 @@ func (r *run) attach(j launch.Job) {
 		r.event(Warning, "%v", err)
 	}
 	if r.tree != nil {
-		r.log.Attach(r.tree)
+		r.log.Attach(r.tree, j.Handle().PID)
 	}
 }
 

@@ -135,12 +135,19 @@ func writtenByUs(runDir, path string) bool {
 // readLog reads new rows of the training log, at most a bounded number.
 func (r *run) readLog() { r.takeRows(r.log.Poll) }
 
-// readLastRows reads the remaining rows of a log after its last write.
+// lastRowsTime is the time for which the remaining rows of a log are read after the end of the job; then only its end is.
+const lastRowsTime = 500 * time.Millisecond
+
+// readLastRows reads the remaining rows of a log after its last write: all of them if that is quick, and always the last
+// ones.
 func (r *run) readLastRows() {
-	for {
+	for began := time.Now(); ; {
 		n, err := r.takeRows(r.log.Finish)
 		if n == 0 && (err != nil || r.log.Behind() == 0) || r.watchdog.interrupted() {
 			return
+		}
+		if time.Since(began) > lastRowsTime {
+			r.log.SkipToTail()
 		}
 	}
 }
@@ -186,6 +193,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 	if len(rows) > 0 {
 		r.log.lastRow = now
 	}
+	r.suggestPrintedTotal()
 	for i := range rows {
 		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
 		if r.exitAt > 0 { // late reading does not date rows after the job's end
@@ -201,6 +209,18 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}
 	return len(rows), err
+}
+
+// suggestPrintedTotal takes the total number of epochs from the job's output if another source counts the epochs and the
+// output agrees with it.
+func (r *run) suggestPrintedTotal() {
+	p := &r.Progress
+	if r.log.Source().Evidence != observe.Observed || p.Unit != "epoch" || p.Total > 0 {
+		return
+	}
+	if epoch, total := r.log.PrintedEpochs(); total >= p.Done && epoch >= 1 && math.Abs(epoch-p.Done) <= 1 {
+		p.Suggest("epoch", hint{total, "the job's output"})
+	}
 }
 
 // learnTraining records what the row contains about the model, and its latest results.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,6 +113,35 @@ func TestObservedTraining(t *testing.T) {
 	rec := s.run().Record
 	if rec.State != journal.Done || float64(rec.Training.TotalUnits) != 6 || rec.Training.Unit != "step" || rec.Log.Format != "observer" {
 		t.Errorf("%s, %v of %vs, log %+v; want done, 6 steps by the observer", rec.State, rec.Training.TotalUnits, rec.Training.Unit, rec.Log)
+	}
+}
+
+// TestPrintedTotalOfObservedEpochs: a loop over a DataLoader that prints "Epoch i/n" is counted by the observer, and its
+// total is the printed one, unless the output counts something else.
+func TestPrintedTotalOfObservedEpochs(t *testing.T) {
+	t.Parallel()
+	for printed, want := range map[string]float64{"Epoch %d/8 loss 0.5\n": 8, "Epoch 7%d/90 of another count\n": 0} {
+		s := observedStage(t, func(a *actor) launch.Exit {
+			a.begins(nil)
+			for a.epoch < 8 {
+				a.epoch++
+				a.stage.clock.advance(at(1))
+				out, err := os.OpenFile(filepath.Join(a.command.RunDir, "job.stdout"), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+				if err != nil {
+					t.Error(err)
+					return failed(1)
+				}
+				fmt.Fprintf(out, printed, a.epoch)
+				out.Close()
+				_, ticks := a.stage.seen()
+				a.report(map[string]any{"event": "progress", "training": 1, "step": 20 * a.epoch, "epoch": a.epoch, "step_seconds": 0.05})
+				a.stage.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool { return st.Done >= float64(a.epoch) && n > ticks || n >= ticks+20 })
+			}
+			return finished
+		})
+		if rec := s.run().Record; rec.Training.Unit != "epoch" || rec.Log.Format != "observer" || !(float64(rec.Training.TotalUnits) == want || want == 0 && math.IsNaN(float64(rec.Training.TotalUnits))) {
+			t.Errorf("%q: %v %ss by %s, want %g", printed, rec.Training.TotalUnits, rec.Training.Unit, rec.Log.Format, want)
+		}
 	}
 }
 

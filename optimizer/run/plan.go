@@ -149,8 +149,7 @@ func (r *run) planRecord(p plan.Plan, at float64) *journal.Plan {
 	if r.total() == 0 { // without a total the planner compares single units of work, which predict nothing about the run
 		out.Candidates, out.Options = nil, nil
 	} else if p.Predicted {
-		sec, usd := r.wholeRun(p.Chosen.Seconds, p.Chosen.CostUSD, at, float64(r.Rates.Hourly(p.Allocation)))
-		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: sec, CostUSD: usd, Throughput: p.Chosen.Throughput}
+		out.Prediction = &journal.Prediction{AtS: journal.Number(at), Seconds: p.Chosen.Seconds, CostUSD: p.Chosen.CostUSD, Throughput: p.Chosen.Throughput}
 	}
 	return out
 }
@@ -168,7 +167,7 @@ func (r *run) fit(obs []perf.Observation) {
 		r.model = nil // measurements in another unit of work predict nothing
 		return
 	}
-	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen})
+	m, err := perf.Fit(obs, perf.FitOptions{Seed: uint64(r.Config.Seed), Widen: r.widen, Unsettled: r.Progress.unsettled() && len(r.recalled()) == 0})
 	if err != nil {
 		r.warn(fmt.Sprintf("performance model: %v", err))
 		return
@@ -199,7 +198,7 @@ func modelRecord(m *perf.Model) *journal.Model {
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.Host, Limits: r.Limits, Spec: r.Config.SLA, Rates: r.Rates, Preference: r.Config.Preference,
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable,
-		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(),
+		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(), Ending: r.ending(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if r.Config.SpotNotice != "" { // the machine may be reclaimed
 		s.Interruptions = cost.AssumedSpot(0, 0, r.Resumable)

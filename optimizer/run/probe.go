@@ -22,6 +22,39 @@ func (p *Progress) MeasuredEnough(s *Segment) bool {
 // stepsShown is the time for which steps are timed before they count as measured.
 const stepsShown = 5 * time.Second
 
+// The baseline is measured until its pace has settled, because slow first units (compilation, caches being filled) are
+// indistinguishable from a slow training until faster ones follow: for at least settlingLeast of the work, at most
+// settlingMost of it or settlingTime.
+const (
+	settlingLeast = 0.08
+	settlingMost  = 0.25
+	settlingTime  = time.Minute
+)
+
+// settling reports whether a measured segment is still within its first units, and the bounds above permit waiting for
+// more. Without a total nothing is predicted from the pace, and it is false.
+func (p *Progress) settling(s *Segment) bool {
+	work, done := p.Total-s.StartDone, p.Done-s.StartDone
+	if p.Total <= 0 || done >= settlingMost*work || s.LastRowAt-s.FirstRowAt >= settlingTime || s.onlyFirstUnit() {
+		return false
+	}
+	return done < settlingLeast*work || !s.settled() || s.quickens()
+}
+
+// onlyFirstUnit reports whether the only timed unit is the first one after the launch, which contains the warm-up.
+func (s *Segment) onlyFirstUnit() bool { return len(s.Blocks) == 1 && s.FirstRowAt == s.LastRowAt }
+
+// quickens reports whether the newest block is faster than the steady pace by more than warmUpFactor.
+func (s *Segment) quickens() bool {
+	return len(s.Blocks) > 0 && median(s.Blocks[s.warmUp():]) > warmUpFactor*s.Blocks[len(s.Blocks)-1]
+}
+
+// unsettled reports whether all that this run has measured may be slow first units.
+func (p *Progress) unsettled() bool {
+	s := p.Current()
+	return s != nil && (s.onlyFirstUnit() || s.quickens()) && len(p.Observations()) == 1
+}
+
 // probeStep decides, during the probes, whether to measure another allocation or to plan.
 func (r *run) probeStep() {
 	if r.Progress.Finished() {
@@ -30,6 +63,9 @@ func (r *run) probeStep() {
 	seg := r.Progress.Current()
 	if !r.Progress.MeasuredEnough(seg) {
 		r.abandonSlowProbe(seg)
+		return
+	}
+	if len(r.rec.Probes) == 0 && r.Progress.settling(seg) {
 		return
 	}
 	r.closeProbe(seg)

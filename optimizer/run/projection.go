@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -48,10 +49,9 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 	for i, d := range draws {
 		draws[i] = math.Max(now.Seconds(), from.Seconds()+rest*d)
 	}
-	sec := interval(draws)
-	money := func(s float64) float64 { return spent + (s-now.Seconds())/3600*rate }
-	sec, usd := r.wholeRun(sec, sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}, now.Seconds(), rate)
-	return &sec, &usd
+	sec := r.ending().Extend(interval(draws), now.Seconds())
+	money := func(s float64) float64 { return math.Max(0, spent+(s-now.Seconds())/3600*rate) }
+	return &sec, &sla.Interval{P5: money(sec.P5), P50: money(sec.P50), P95: money(sec.P95)}
 }
 
 // Terms that the prediction of the whole run adds to that of its units of work. The model represents the scatter
@@ -66,20 +66,14 @@ const (
 	closingSpread = 0.6 // relative error of the observer's estimate of the framework's work after the last epoch
 )
 
-// wholeRun extends the interval of the completion time of the last unit of work, and of its cost, to the end of the
-// run. now is the elapsed time in s; hourly is the price of the remaining time in USD.
-func (r *run) wholeRun(sec, usd sla.Interval, now, hourly float64) (sla.Interval, sla.Interval) {
+// ending returns what the run needs after its last unit of work.
+func (r *run) ending() plan.Ending {
 	startup, closing := r.startup().P50, 0.0
 	if r.observer != nil {
 		closing = r.observer.facts.Closing.Seconds()
 	}
-	drift := driftShare * math.Max(0, sec.P50-now)
-	add := func(v float64, seconds float64) float64 { return v + seconds/3600*hourly }
-	early, usual, late := -drift, endShare*startup, drift+endShareMax*startup+endLeast
-	early = math.Min(math.Max(early, now-sec.P5), 0) + closing*(1-closingSpread)
-	usual, late = usual+closing, late+closing*(1+closingSpread)
-	return sla.Interval{P5: sec.P5 + early, P50: sec.P50 + usual, P95: sec.P95 + late},
-		sla.Interval{P5: math.Max(0, add(usd.P5, early)), P50: add(usd.P50, usual), P95: add(usd.P95, late)}
+	return plan.Ending{Drift: driftShare, Exit: sla.Interval{P5: closing * (1 - closingSpread), P50: closing + endShare*startup,
+		P95: closing*(1+closingSpread) + endShareMax*startup + endLeast}}
 }
 
 // measures returns the values on which the SLA is evaluated.

@@ -58,7 +58,17 @@ func (e *Env) OpenHistory() (db *history.DB, notes []string, err error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, db.Close())
 	}
-	return db, append(notes, more...), nil
+	return db, repairs(db, append(notes, more...)), nil
+}
+
+// repairs adds the repairs of the database that notes do not contain yet.
+func repairs(db *history.DB, notes []string) []string {
+	for _, note := range db.Notes() {
+		if !slices.Contains(notes, note) {
+			notes = append(notes, note)
+		}
+	}
+	return notes
 }
 
 // SharedHistory returns the entries of History and those of other projects whose history is shared.
@@ -88,5 +98,5 @@ func (e *Env) History(f history.Filter) (entries []history.Entry, notes []string
 	}
 	defer db.Close()
 	entries, err = db.Entries(f)
-	return entries, notes, err
+	return entries, repairs(db, notes), err
 }
