@@ -42,10 +42,13 @@ type job struct {
 	mu      sync.Mutex
 	stretch engine.Stretch
 	want    request
-	node    nodeState
+	node    nodeState     // its times are those of this machine's clock
 	changed time.Time     // when node last changed, on this machine's clock
 	offset  time.Duration // the node's monotonic clock less this machine's
 	skew    time.Duration // the node's wall clock less this machine's, to within the time of a read; 0 until known
+	looked  bool          // a state that is read from now on was written since the last look
+	pending time.Time     // when the engine last listed the job as pending, on this machine's clock
+	begun   time.Time     // the start of the first life by the engine's clock; zero until listed
 	status  engine.Status // the engine's last answer
 	asked   time.Time     // of that answer
 	silent  error         // why the engine does not answer; nil if it does
@@ -116,17 +119,21 @@ func (j *job) steady() bool {
 // look reads the state of the node. It reports whether the stretch has ended.
 func (j *job) look() (over bool) {
 	var s nodeState
-	if readJSON(j.own, nodeFile, &s) != nil {
-		return false
-	}
+	err := readJSON(j.own, nodeFile, &s)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	fresh := j.looked
+	j.looked = true
+	if err != nil {
+		return false
+	}
 	if s.Beat == j.node.Beat {
 		return s.Phase == ended || s.Phase == fenced
 	}
-	if skew := time.Until(s.Wall); j.node.Beat > 0 && (skew-j.skew).Abs() > 10*time.Second { // of a state written since the last look
+	if skew := time.Until(s.Wall); fresh && (j.skew == 0 || skew > j.skew || j.skew-skew > clockStep) { // the shortest delay of a read is the best
 		j.skew = skew
 	}
+	s.shift(-j.notableSkew())
 	j.node, j.changed = s, time.Now()
 	j.offset = s.Monotonic - launch.Monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
@@ -141,6 +148,17 @@ func (j *job) look() (over bool) {
 		closeOnce(j.started)
 	}
 	return s.Phase == ended || s.Phase == fenced
+}
+
+// clockStep is the smallest change of a clock that is not taken for the delay of a read.
+const clockStep = 10 * time.Second
+
+// notableSkew returns the difference of the clocks if it is larger than the delay of a read.
+func (j *job) notableSkew() time.Duration {
+	if j.skew.Abs() < 2*time.Second {
+		return 0
+	}
+	return j.skew
 }
 
 // closeOnce closes a channel that one goroutine at a time may close.
@@ -196,6 +214,11 @@ func (j *job) askEngine() {
 		j.status = engine.Status{State: engine.Unknown}
 	default:
 		j.absent, j.status = 0, list[len(list)-1]
+		if j.status.State == engine.Pending {
+			j.pending = j.asked
+		} else if j.begun.IsZero() {
+			j.begun = j.status.Started
+		}
 		if j.stretch.ID == "" {
 			j.stretch.ID = j.status.ID
 			j.saveStretch()
@@ -314,6 +337,7 @@ func (j *job) endWithout(why string) {
 	s, stretch := j.node, j.stretch
 	j.mu.Unlock()
 	if e, ok := launch.ReadExit(s.Handle); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
+		e.At = e.At.Add(-j.notableSkew())
 		life, sure := j.account()
 		if e.Reason == launch.Stopped && !j.wantsStop() {
 			e.Reason, e.Detail = launch.Preempted, "ended with its supervisor on the node, which was killed ("+why+")"
@@ -352,6 +376,9 @@ func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
 	id, key, held := j.stretch.ID, j.stretch.Key, j.node.Held
 	seen := j.node.Wall.Sub(held)
+	if !j.begun.IsZero() {
+		held = j.begun // by the clock of the account
+	}
 	j.mu.Unlock()
 	if id == "" {
 		return nil, false
@@ -506,10 +533,14 @@ func (j *job) Started() <-chan struct{} { return j.started }
 func (j *job) HeldSince() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	since := j.stretch.Started
 	if !j.status.Started.IsZero() && j.status.State == engine.Running {
-		return j.status.Started
+		since = j.status.Started
 	}
-	return j.stretch.Started
+	if !since.IsZero() && since.Before(j.pending) { // the clock of the engine is behind
+		return j.pending
+	}
+	return since
 }
 
 // Waiting implements launch.Queued.
@@ -542,7 +573,7 @@ func nodeWords(first string, n int) string {
 	return fmt.Sprintf("%s and %d more", first, n-1)
 }
 
-// skewWords names a difference of clocks that would show in the times of records. No duration depends on it.
+// skewWords names a difference of clocks, which shows in the times of the training's own records.
 func skewWords(skew time.Duration) string {
 	const shown = 30 * time.Second
 	switch {
@@ -560,6 +591,9 @@ func (j *job) Sample() monitor.Sample {
 	if err != nil || j.unseen() > j.launcher.pace().stale {
 		return monitor.NoSample(time.Now())
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s.At = s.At.Add(-j.notableSkew())
 	return s
 }
 
