@@ -78,6 +78,11 @@ func runEntry(id, dir string, rec *journal.Record, stretches []journal.Probe, la
 		e.Requested = configOf(rec, rec.Plan.Allocation)
 		e.Observed = observed(rec, rec.Plan.Allocation, last)
 		e.Predicted = forecastOf(rec.Plan)
+		if e.Predicted != nil && rec.EndedEarly() { // another amount of work than predicted
+			n := math.NaN()
+			unknown := sla.Interval{P5: n, P50: n, P95: n}
+			e.Predicted.Seconds, e.Predicted.CostUSD = unknown, unknown
+		}
 	}
 	launched := slices.DeleteFunc(slices.Clone(stretches), func(s journal.Probe) bool { return s.LiveCut })
 	if n := len(launched); n > 0 { // the last configuration is the observed one

@@ -194,6 +194,9 @@ func (s *script) lengthsDeclared() []lengthClue {
 // trainers matches the calls whose keywords set the length of a training.
 var trainers = regexp.MustCompile(`(^|\.)(\w*Trainer|\w*TrainingArguments|\w+Config|fit|fit_generator|train|learn|cv|Namespace)$`)
 
+// notTrainers matches the calls whose epochs and steps are not those of the training.
+var notTrainers = regexp.MustCompile(`(?i)(sched|lr|anneal|cycl|optim|decay|eval|val|test|warmup|infer|sampl|env|gener|plot|print|log|callback|stop|ckpt|checkpoint|save|load|distill|pretrain)`)
+
 // boosters matches the calls of gradient boosting whose n_estimators is the number of rounds.
 var boosters = regexp.MustCompile(`(^|\.)(XGB\w+|LGBM\w+|CatBoost\w*)$`)
 
@@ -226,16 +229,24 @@ func (s *script) lengthsInferred() []lengthClue {
 
 func (s *script) callLengths(c *call) []lengthClue {
 	var out []lengthClue
-	if !trainers.MatchString(c.full) && !boosters.MatchString(c.full) || s.forEvaluation(c) {
+	training := trainers.MatchString(c.full) || boosters.MatchString(c.full)
+	weight := byOption
+	if !training {
+		weight = byDefault - 1 // such as the max_epochs of skorch's NeuralNetClassifier, after loops and constants
+	}
+	if !training && notTrainers.MatchString(c.full) || s.forEvaluation(c) {
 		return nil
 	}
 	for _, a := range c.args {
 		unit := unitOf(strings.ToLower(a.key), "")
+		if !training && unit == unitStep && a.key != "max_steps" {
+			continue
+		}
 		if boosters.MatchString(c.full) && (a.key == "n_estimators" || a.key == "iterations") {
 			unit = unitStep
 		}
 		if v, ok := s.literal(a.tokens); ok && unit != "" {
-			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: byOption,
+			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: weight,
 				source: fmt.Sprintf("%s(%s=%s) in line %d", last(c.callee), a.key, v, c.line)})
 		}
 	}

@@ -55,6 +55,8 @@ func TestLengths(t *testing.T) {
 		"python lightning_cli.py fit --trainer.max_steps 40":                      "40 step stated",
 		"python lightning_cli.py fit --config trainer.json":                       "21 epoch stated",
 		"python lightning_cli.py fit -c trainer.json --trainer.max_epochs 2":      "2 epoch stated",
+		"python ignite_run.py":                                                    "6 epoch inferred",
+		"python skorch_net.py":                                                    "12 epoch inferred",
 		"python lightning_trainer.py":                                             "7 epoch inferred",
 		"python hydra_train.py":                                                   "3 epoch stated",
 		"python hydra_train.py trainer=long":                                      "30 epoch stated",

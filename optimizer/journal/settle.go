@@ -18,6 +18,16 @@ const (
 // Over reports whether the run has ended, so that its record is final.
 func (r *Record) Over() bool { return r.State == Done || r.State == Failed || r.State == Stopped }
 
+// EndedEarly reports whether the training ended normally with at least one unit of work fewer than its total, such as
+// by early stopping. Predictions of its time and cost were of more work.
+func (r *Record) EndedEarly() bool {
+	done := r.Outcome.Epochs
+	if r.Training.Unit == "step" {
+		done = r.Outcome.Steps
+	}
+	return r.State == Done && r.Training.TotalUnits-done >= 1 // false if one is unknown
+}
+
 // EndedBy returns the limit that ended the run early; empty if none did.
 func (r *Record) EndedBy() sla.Objective {
 	if r.State != Stopped || r.Exit == nil {

@@ -121,6 +121,32 @@ func TestSettlePrediction(t *testing.T) {
 }
 
 // TestSettleRestarts: the time and money of restarts are unknown unless every restart was timed.
+func TestEndedEarly(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		state       State
+		unit        string
+		done, total Number
+		want        bool
+	}{
+		{"early stopping", Done, "epoch", 9, 100, true},
+		{"whole", Done, "epoch", 100, 100, false},
+		{"last batch dropped", Done, "epoch", 99.9, 100, false},
+		{"stopped", Stopped, "epoch", 9, 100, false},
+		{"steps", Done, "step", 9, 100, true},
+		{"total unknown", Done, "epoch", 9, Unknown(), false},
+		{"work unknown", Done, "epoch", Unknown(), 100, false},
+	} {
+		r := &Record{State: c.state, Training: Training{Unit: c.unit, TotalUnits: c.total}, Outcome: Outcome{Epochs: c.done, Steps: Unknown()}}
+		if c.unit == "step" {
+			r.Outcome.Epochs, r.Outcome.Steps = Unknown(), c.done
+		}
+		if got := r.EndedEarly(); got != c.want {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 func TestSettleRestarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		restarts int

@@ -283,6 +283,11 @@ func predictionAnswer(d *Data) answer {
 	if d.Record.State != journal.Done {
 		return a
 	}
+	if d.Record.EndedEarly() {
+		a.Text += fmt.Sprintf(" for %s, not compared: the training ended with %s", wholeJob(d.Record.Training), progress(d.Record))
+		a.Light = muted
+		return a
+	}
 	held, of := 0, 0
 	for _, c := range realised(d.Record) {
 		if c.comparable {
@@ -324,10 +329,10 @@ func realised(r *journal.Record) []realisation {
 	if r.Plan == nil || r.Plan.Prediction == nil {
 		return nil
 	}
-	p, o := r.Plan.Prediction, r.Outcome
+	p, o, whole := r.Plan.Prediction, r.Outcome, r.State == journal.Done && !r.EndedEarly()
 	list := []realisation{
-		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: duration, comparable: r.State == journal.Done},
-		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: usd, comparable: r.State == journal.Done},
+		{name: "time", predicted: p.Seconds, outcome: float64(o.Seconds), one: duration, comparable: whole},
+		{name: "cost", predicted: p.CostUSD, outcome: float64(o.CostUSD), one: usd, comparable: whole},
 		{name: "throughput", predicted: p.Throughput, outcome: float64(o.Throughput), one: rate(r), comparable: r.State == journal.Done},
 	}
 	for i := range list {

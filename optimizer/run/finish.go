@@ -167,6 +167,7 @@ func (r *run) refresh(final bool) {
 		o.EnergyJoules = journal.Number(r.Joules)
 	}
 	o.CPUEnergyJoules = r.CPUJoules
+	rec.Training.TotalUnits = journal.Unknown() // an expected total may have been for another unit
 	if total := r.total(); total > 0 {
 		rec.Training.TotalUnits = journal.Number(total)
 	}

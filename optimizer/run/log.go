@@ -169,7 +169,11 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 			at = min(at, r.exitAt)
 		}
 		at = max(at, r.Progress.launchedAt())
+		total, unit := r.Progress.Total, r.Progress.Unit
 		r.Progress.Add(&rows[i], at)
+		if total > 0 && r.Progress.Total == 0 && r.Progress.Unit == unit {
+			r.event(Warning, "the training continues after %g of %g %ss: the total is unknown", total, total, unit)
+		}
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)
 	}

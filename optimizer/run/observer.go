@@ -32,6 +32,7 @@ type observerClient struct {
 	facts      observe.Facts
 	last       observe.Progress // latest report
 	counted    countedSteps     // since the last call of observe
+	earlier    earlierTrainings // of this launch
 
 	reported int // number of checkpoints in facts already processed
 	failures int // number of hook failures already reported
@@ -79,7 +80,7 @@ func (o *observerClient) begin(launch int) {
 	o.installed.Reports = reportsOf(o.reports, launch)
 	o.reader = observe.NewReader(o.installed.Reports)
 	o.facts, o.reported, o.failures, o.saving, o.threads, o.workers = observe.Facts{}, 0, 0, request{}, request{}, request{}
-	o.last, o.counted = observe.Progress{}, countedSteps{}
+	o.last, o.counted, o.earlier = observe.Progress{}, countedSteps{}, earlierTrainings{}
 	_ = os.MkdirAll(o.installed.Reports, 0o700) // if this fails, the module reports nothing
 }
 
@@ -120,11 +121,13 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		if fresh {
 			o.counted.add(between(&o.last, &p))
 		}
+		o.earlier.add(&o.last, &p)
 		o.last = p
 		if !fresh {
 			continue
 		}
 		row := p.Row
+		o.earlier.extend(&row)
 		_, epochs := row.Value(trainlog.Epoch)
 		_, total := row.Value(trainlog.TotalSteps)
 		o.sized = o.sized || epochs || total
@@ -143,6 +146,42 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	}
 	o.rows += len(reports)
 	return rows, err
+}
+
+// earlierTrainings is the work of complete trainings that the present one follows, such as the folds of a
+// cross-validation or the trials of a search. The number of trainings is unknown, and with it the total.
+type earlierTrainings struct{ epochs, steps float64 }
+
+// add adds the work of the training of a if b reports a following one that is not longer. A longer one is the training
+// after a preparation, such as a search of the learning rate, and determines progress and total alone.
+func (e *earlierTrainings) add(a, b *observe.Progress) {
+	if a.PID == 0 || a.PID == b.PID && a.Training == b.Training {
+		return
+	}
+	for _, c := range [...]struct{ done, total trainlog.Column }{{trainlog.Epoch, trainlog.TotalEpochs}, {trainlog.Step, trainlog.TotalSteps}} {
+		done, _ := a.Row.Value(c.done)
+		total, _ := a.Row.Value(c.total)
+		next, _ := b.Row.Value(c.total)
+		if done >= total && next <= total { // false if one is unknown
+			epochs, _ := a.Row.Value(trainlog.Epoch)
+			steps, _ := a.Row.Value(trainlog.Step)
+			e.epochs, e.steps = e.epochs+epochs, e.steps+steps
+			return
+		}
+	}
+}
+
+// extend adds the earlier work to a row and removes its totals.
+func (e *earlierTrainings) extend(row *trainlog.Row) {
+	if *e == (earlierTrainings{}) {
+		return
+	}
+	for column, done := range map[trainlog.Column]float64{trainlog.Epoch: e.epochs, trainlog.Step: e.steps} {
+		v, _ := row.Value(column)
+		row.Set(column, v+done)
+	}
+	row.Set(trainlog.TotalEpochs, math.NaN())
+	row.Set(trainlog.TotalSteps, math.NaN())
 }
 
 // between returns the work that one training counted between two of its reports; zero if they are of different
@@ -293,9 +332,9 @@ func (o *observerClient) takeAnswer(q *request) (a observe.Answer, ok bool) {
 
 // position returns the progress in a checkpoint, in a unit of work.
 func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
-	position := c.Step
+	position := c.Step + o.earlier.steps
 	if unit == "epoch" {
-		position = c.Epoch
+		position = c.Epoch + o.earlier.epochs
 	}
 	if relative[o.Framework] && o.Origin.Unit == unit {
 		position += o.Origin.Position

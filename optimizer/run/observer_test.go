@@ -11,8 +11,10 @@ import (
 	"syscall"
 	"testing"
 
+	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
+	"trainopt/optimizer/observe"
 )
 
 // report writes a line in the format of the observer inside the training.
@@ -344,4 +346,47 @@ func (s *stage) runWithSignals() Result {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	return s.agent().Run(ctx, s.cfg, s.interrupts)
+}
+
+// TestEarlierTrainings: the work of trainings of one length that follow each other is added up, without a total; a longer
+// training after a short one counts alone.
+func TestEarlierTrainings(t *testing.T) {
+	type report struct{ training, pid, epoch, total float64 }
+	for name, c := range map[string]struct {
+		reports []report
+		epochs  []float64
+		totals  int // reports with a total
+	}{
+		"folds":            {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2},
+		"processes":        {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1},
+		"preparation":      {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3},
+		"incomplete":       {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2},
+		"shorter the next": {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var e earlierTrainings
+			var last observe.Progress
+			var epochs []float64
+			totals := 0
+			for _, r := range c.reports {
+				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid)}
+				p.Row.Set(trainlog.Step, 10*r.epoch)
+				e.add(&last, &p)
+				last = p
+				row := p.Row
+				e.extend(&row)
+				v, _ := row.Value(trainlog.Epoch)
+				if step, _ := row.Value(trainlog.Step); step != 10*v {
+					t.Errorf("step %g at epoch %g", step, v)
+				}
+				epochs = append(epochs, v)
+				if _, ok := row.Value(trainlog.TotalEpochs); ok {
+					totals++
+				}
+			}
+			if !slices.Equal(epochs, c.epochs) || totals != c.totals {
+				t.Errorf("epochs %v, %d totals; want %v, %d", epochs, totals, c.epochs, c.totals)
+			}
+		})
+	}
 }

@@ -335,7 +335,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	if p.freshMark && at-p.markAt < sameRead { // written while no agent read the log: the times of these rows are unknown
 		p.Done = done
-		p.dropExceededTotal()
+		p.dropExceededTotal(row)
 		p.mark(at, done)
 		return
 	}
@@ -345,7 +345,7 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	}
 	seg.Units, seg.Timed = seg.Units+done-p.Done, seg.Timed+(at-p.reachedAt).Seconds()
 	p.Done, p.reachedAt = done, at
-	p.dropExceededTotal()
+	p.dropExceededTotal(row)
 	switch {
 	case seg.Timed == 0: // read together with the first row: the time of that one is unknown
 		seg.Units = 0
@@ -450,16 +450,24 @@ func (p *Progress) changeSource() {
 	p.restartCounting()
 }
 
-// dropExceededTotal drops a hinted total that the training has exceeded. One excess unit is a loop that includes its
-// last index: "while iter <= max_iters".
-func (p *Progress) dropExceededTotal() {
+// exceeding is the share of a unit by which a position may exceed the total: the length of an epoch is rounded.
+const exceeding = 0.05
+
+// dropExceededTotal drops a total that the training has exceeded, such as the epochs of one fold of a
+// cross-validation, unless the row states a total. One unit beyond a hint is a loop that includes its last index: "while
+// iter <= max_iters".
+func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 	hint := p.Hints[p.Unit].Units
-	if hint == 0 || p.Total != hint || p.Done <= hint {
-		return
-	}
-	delete(p.Hints, p.Unit)
-	if p.Total = 0; p.Done <= hint+1 {
+	_, stated := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	switch {
+	case p.Total == 0 || p.Done <= p.Total+exceeding || stated:
+	case hint > p.Done:
+		p.Total = hint
+	case p.Total == hint && p.Done == hint+1:
 		p.Total = p.Done
+	default:
+		delete(p.Hints, p.Unit)
+		p.Total = 0
 	}
 }
 

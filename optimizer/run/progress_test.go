@@ -394,9 +394,11 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	}{
 		"kept":                {[]float64{59, 60}, 60},
 		"the last one counts": {[]float64{60, 61}, 61},
-		"half a unit":         {[]float64{60, 60.5}, 60.5},
+		"rounded":             {[]float64{59, 60.02}, 60},
+		"half a unit":         {[]float64{60, 60.5}, 0},
 		"far beyond":          {[]float64{60, 64}, 0},
-		"beyond and on":       {[]float64{60, 61, 62}, 61},
+		"beyond and on":       {[]float64{60, 61, 62}, 0},
+		"next training":       {[]float64{60, 61, 62.5}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var p Progress
