@@ -19,7 +19,7 @@ DESTDIR ?=
 
 export CGO_ENABLED ?= $(shell command -v $${CC:-cc} >/dev/null 2>&1 && echo 1 || echo 0)
 
-.PHONY: run build install uninstall dist module test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test browser uplot clean check-go
+.PHONY: run build gorgonia install uninstall dist module test bench lint vet fuzz problems agent scheduler models prices measurements conformance conformance-venv pairs calibration-runs oracle oracle-update lab lab-stop lab-test browser uplot clean check-go
 
 build: check-go $(BIN)
 
@@ -29,6 +29,10 @@ SOURCES = $(shell find . \( -name '.?*' -o -name testdata -o -name __pycache__ -
 $(BIN): $(SOURCES)
 	@[ "$(CGO_ENABLED)" = 1 ] || echo "no C compiler: building without NVML (GPU readings); install gcc (Debian: apt-get install gcc libc6-dev) to have them"
 	$(GO) build -ldflags "$(LDFLAGS)" -o $@ ./cmd/optimize
+
+# The program with Gorgonia, for `optimize pretrain --backend gorgonia`.
+gorgonia: check-go
+	$(GO) build -tags gorgonia -ldflags "$(LDFLAGS)" -o $(BIN) ./cmd/optimize
 
 # Install the program, its manual pages and shell completions below PREFIX (make install PREFIX=$HOME/.local).
 share = $(DESTDIR)$(PREFIX)/share
@@ -48,7 +52,7 @@ uninstall:
 # Build static binaries for linux/amd64 and arm64, archives, Debian packages, bills of materials and checksums in dist.
 dist: check-go
 	@rm -rf dist
-	$(GO) run ./internal/dist -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
+	$(GO) run ./internal/gen release -version "$(VERSION)" -commit "$(COMMIT)" -date "$(DATE_OF_COMMIT)" -out dist
 
 # Rename the module, so that `go install MODULE/cmd/optimize@VERSION` finds it: make module MODULE=HOST/OWNER/REPOSITORY
 OLD_MODULE = $(shell $(GO) list -m)

@@ -12,8 +12,8 @@ type Quality string
 
 const (
 	Excellent    Quality = "excellent"    // cheaper and faster, or one of them without loss in the other
-	Good         Quality = "good"         // a gain in one that is worth the loss in the other
-	Questionable Quality = "questionable" // a gain in one with too great a loss in the other
+	good         Quality = "good"         // a gain in one that is worth the loss in the other
+	questionable Quality = "questionable" // a gain in one with too great a loss in the other
 	Bad          Quality = "bad"          // more expensive and slower, or one of them without any gain
 	Unchanged    Quality = "unchanged"    // neither changes by more than 1 %
 	Undecided    Quality = "undecided"    // a time or a price is unknown
@@ -57,9 +57,9 @@ func Judge(cost, time float64) Quality {
 	case !cheaper && !faster && (dearer || slower):
 		return Bad
 	case cheaper && math.Log(time) <= -patience*math.Log(cost), faster && cost*time <= 1:
-		return Good
+		return good
 	case cheaper, faster:
-		return Questionable
+		return questionable
 	}
 	return Unchanged
 }

@@ -10,10 +10,10 @@ import (
 type GPUEvidence struct {
 	Allocated int       // GPUs that are paid for
 	Columns   int       // gpu_utilization_… columns in the training log
-	Util      []float64 // mean utilisation of each GPU, %, from the sampler or the log; empty: not measured
+	Util      []float64 // mean utilization of each GPU, %, from the sampler or the log; empty: not measured
 	MemoryGiB float64   // GPU memory in use by the job
 	Visible   *string   // CUDA_VISIBLE_DEVICES of the job; nil if unset or unknown
-	CPUPct    float64   // utilisation of the allocated CPUs, %
+	CPUPct    float64   // utilization of the allocated CPUs, %
 	Processes int       // processes of the job with a GPU context
 }
 
@@ -25,13 +25,13 @@ type Diagnosis struct {
 }
 
 const (
-	idleGPUPct = 5  // mean utilisation below which a GPU counts as idle
+	idleGPUPct = 5  // mean utilization below which a GPU counts as idle
 	lowGPUPct  = 40 // below this, with busy CPUs, the GPU waits for its input
 	busyCPUPct = 90
 )
 
 // DiagnoseZeroGPU returns possible causes why allocated GPUs appear unused, the most certain first; nil if no GPU is
-// allocated or all are busy. The causes are: the utilisation was never measured (no column, as opposed to zero); no
+// allocated or all are busy. The causes are: the utilization was never measured (no column, as opposed to zero); no
 // device is visible; the job uses no GPU memory, so that its model was never moved there; the CPUs are saturated and
 // the GPU waits for input; more GPUs are allocated than visible or used; and, if none of these explains an idle GPU,
 // idleness itself.
@@ -52,7 +52,7 @@ func DiagnoseZeroGPU(e GPUEvidence) []Diagnosis {
 			"the job can see no GPU: allocate one, or remove the setting from the script and its environment")
 	}
 	if !measured && e.Columns <= 0 {
-		add("columns-absent", "neither the log nor the sampler has GPU utilisation",
+		add("columns-absent", "neither the log nor the sampler has GPU utilization",
 			"this is no data, not zero: write gpu_utilization_0…n to the log, or install the NVIDIA library so that it can be sampled")
 	}
 	idle := measured && util < idleGPUPct

@@ -16,8 +16,8 @@ type Label string
 const (
 	Probe   Label = "probe"   // a timed trial, whether or not its work is kept
 	Run     Label = "run"     // the training itself
-	Restart Label = "restart" // checkpoint, exit and start, until work resumed
-	Idle    Label = "idle"    // paid for without running work
+	restart Label = "restart" // checkpoint, exit and start, until work resumed
+	idle    Label = "idle"    // paid for without running work
 )
 
 // segment is a period with one allocation, one price and one label.

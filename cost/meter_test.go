@@ -31,7 +31,7 @@ func TestMeterAddsOverChangesAndRestarts(t *testing.T) {
 	}
 	mustStart(t, m, 1*time.Hour, Probe, oneGPU, testRates)
 	m.Change(2*time.Hour, Run, twoGPUs)     // 3
-	m.Change(4*time.Hour, Restart, twoGPUs) // 12
+	m.Change(4*time.Hour, restart, twoGPUs) // 12
 	m.Stop(5 * time.Hour)                   // 6
 	mustStart(t, m, 7*time.Hour, Run, oneGPU, testRates)
 	if hourly, ok := m.Running(); !ok || !near(hourly, 3) {
@@ -41,7 +41,7 @@ func TestMeterAddsOverChangesAndRestarts(t *testing.T) {
 		t.Errorf("total %g, want 27", got)
 	}
 	by := m.ByLabel(9 * time.Hour)
-	if len(by) != 3 || !near(by[Probe], 3) || !near(by[Run], 18) || !near(by[Restart], 6) {
+	if len(by) != 3 || !near(by[Probe], 3) || !near(by[Run], 18) || !near(by[restart], 6) {
 		t.Errorf("by label %v", by)
 	}
 	if s := m.Split(9 * time.Hour); !near(s.GPU, 18) || !near(s.CPU, 4.5) || !near(s.Memory, 4.5) || s.Rest != 0 {
@@ -67,7 +67,7 @@ func TestMeterIsIdempotent(t *testing.T) {
 	if got := m.Total(10 * time.Hour); !near(got, 12) {
 		t.Errorf("total %g, want 2 h at 3 and 1 h at 6", got)
 	}
-	mustStart(t, m, 10*time.Hour, Idle, oneGPU, testRates)
+	mustStart(t, m, 10*time.Hour, idle, oneGPU, testRates)
 	m.Stop(10 * time.Hour)
 	if list := m.Segments(10 * time.Hour); len(list) != 2 {
 		t.Errorf("stretches %+v, want none of no length", list)
@@ -144,7 +144,7 @@ func TestMeterSurvivesTheAgent(t *testing.T) {
 // The cost never decreases and is never negative; it equals the integral of the price over the charged time, for any
 // sequence of calls, repeated or late calls, and restarts of the agent.
 func TestMeterProperties(t *testing.T) {
-	labels := []Label{Probe, Run, Restart, Idle}
+	labels := []Label{Probe, Run, restart, idle}
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMeter()
 		var now time.Duration

@@ -13,7 +13,7 @@ import (
 )
 
 // Activity collects GPUSample from a directory with one file for each device: the name of the file is that of the
-// device, its content the utilisation in percent. It is for devices that no driver describes, such as those of a test
+// device, its content the utilization in percent. It is for devices that no driver describes, such as those of a test
 // cluster. A file that was not written for activityAge is that of an idle device.
 type Activity struct{ Dir string }
 

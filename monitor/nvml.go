@@ -260,7 +260,7 @@ func (n *NVML) read(d *gpuDevice) (GPUSample, error) {
 	if d.slice { // only the whole device has these
 		return g, a.err
 	}
-	if u, ret := d.handle.GetUtilizationRates(); a.ok("utilisation", ret) {
+	if u, ret := d.handle.GetUtilizationRates(); a.ok("utilization", ret) {
 		g.UtilPercent = float64(u.Gpu)
 	}
 	if mw, ret := d.handle.GetPowerUsage(); a.ok("power", ret) {
@@ -287,7 +287,7 @@ func (n *NVML) memory(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	}
 }
 
-// processes reads the compute processes with their memory and utilisation, NaN where not reported.
+// processes reads the compute processes with their memory and utilization, NaN where not reported.
 func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	infos, ret := d.handle.GetComputeRunningProcesses()
 	if !a.ok("processes", ret) {
@@ -307,13 +307,13 @@ func (n *NVML) processes(d *gpuDevice, g *GPUSample, a *deviceErrors) {
 	}
 }
 
-// processUtil returns the mean utilisation in % of each process since the last call.
+// processUtil returns the mean utilization in % of each process since the last call.
 func (n *NVML) processUtil(d *gpuDevice, a *deviceErrors) map[uint32]float64 {
 	if d.slice || !n.has[symProcess] {
 		return nil
 	}
 	samples, ret := d.handle.GetProcessUtilization(d.seen)
-	if !a.ok("utilisation by process", ret) { // NOT_FOUND: no process has run since
+	if !a.ok("utilization by process", ret) { // NOT_FOUND: no process has run since
 		return nil
 	}
 	sum, count := map[uint32]float64{}, map[uint32]float64{}

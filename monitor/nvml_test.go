@@ -16,7 +16,7 @@ import (
 )
 
 // mockServer returns a DGX A100 whose devices also report values that the library's own mock lacks: device i has
-// (10·i) % utilisation, draws 100+i W, has used 1000·(i+1) J and uses i+1 GiB.
+// (10·i) % utilization, draws 100+i W, has used 1000·(i+1) J and uses i+1 GiB.
 func mockServer() (*dgxa100.Server, []*dgxa100.Device) {
 	server := dgxa100.New()
 	server.ExtendedInterface.LookupSymbolFunc = func(string) error { return nil }

@@ -48,7 +48,7 @@ type GPUSample struct {
 	// Processes has the details of each process, in the order of PIDs.
 	Processes []gpuProcess
 	// MIG is true for a MIG slice of a device; Parent is then the UUID of the whole device. The driver does not
-	// report utilisation, power and energy of a slice.
+	// report utilization, power and energy of a slice.
 	MIG    bool
 	Parent string
 }

@@ -94,7 +94,7 @@ func (t *Tables) Close() error {
 	return errors.Join(errs...)
 }
 
-// Values returns the columns of samples.csv that a sample provides: tree_…, procs, host_… and gpu_…. GPU utilisation
+// Values returns the columns of samples.csv that a sample provides: tree_…, procs, host_… and gpu_…. GPU utilization
 // is the mean over the devices and the other GPU columns are sums; a sum with an unknown term is unknown.
 func (s *Sample) Values() Values {
 	v := Values{
@@ -111,7 +111,7 @@ func (s *Sample) Values() Values {
 	return v
 }
 
-// GPUMean returns the mean utilisation in % of the devices that report it; NaN if none does.
+// GPUMean returns the mean utilization in % of the devices that report it; NaN if none does.
 func (s *Sample) GPUMean() float64 {
 	sum, n := 0.0, 0
 	for i := range s.GPUs {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"trainopt/morl/network"
 )
 
 // Transition is one decision and its result, from one step of the environment.
@@ -54,12 +56,12 @@ type Stats struct {
 // Config holds the settings of an agent. The zero value is useful; the defaults are those of RLConfig in SLA-MORL
 // where it has them (arXiv 2508.03509 and its code).
 type Config struct {
-	Hidden  []int   // hidden layers; default 256, 256
+	Hidden  []int   // hidden layers of 1 to 2048 units, at most 8; default 256, 256
 	Gamma   float64 // discount per unit of work; default 0.99, 1 for none
 	Tau     float64 // update rate of the target networks; default 0.005
 	Rate    float64 // learning rate of actor and critic; default 3e-4
 	Batch   int     // rows per gradient step; default 64
-	Buffer  int     // capacity of the replay buffer in transitions; default 100,000
+	Buffer  int     // capacity of the replay buffer in transitions, at most 2²⁸ state numbers; default 100,000
 	Every   int     // transitions between gradient steps; default 10
 	Updates int     // gradient steps when due; default 1
 	Warmup  int     // transitions before the first gradient step; default 10 batches
@@ -71,6 +73,15 @@ type Config struct {
 	// Anneal is the number of transitions over which the learning rate decreases to a hundredth (cosine); 0:
 	// constant.
 	Anneal int
+
+	// Activation of the hidden units, one of network.Activations; default relu.
+	Activation string `json:",omitempty"`
+	// History is the number of observations in a state (see Remember), 0 means 1, and Recurrent the units of a recurrent
+	// layer over them, 0: none.
+	History   int `json:",omitempty"`
+	Recurrent int `json:",omitempty"`
+	// Graph computes gradients by Gorgonia graphs in builds that have them (network.Graphs).
+	Graph bool `json:",omitempty"`
 
 	// Scale divides each objective inside the networks; nil: the largest absolute return during the warm-up.
 	Scale []float64
@@ -121,8 +132,16 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, h := range c.Hidden {
-		bad(h < 1, "hidden layer of %d units, want at least 1", h)
+		bad(h < 1 || h > 1<<11, "hidden layer of %d units, want 1 to %d", h, 1<<11)
 	}
+	bad(len(c.Hidden) > 8, "%d hidden layers, want at most 8", len(c.Hidden))
+	bad(c.Activation != "" && !slices.Contains(network.Activations, c.Activation), "activation %q, want one of %s", c.Activation, strings.Join(network.Activations, ", "))
+	bad(c.History > 1<<10, "history of %d observations, want at most %d", c.History, 1<<10)
+	bad(c.Recurrent > 1<<11, "recurrent layer of %d units, want at most %d", c.Recurrent, 1<<11)
+	bad(c.Recurrent > 0 && c.History < 2, "recurrent layer of %d units: want a history of 2 observations or more", c.Recurrent)
+	bad(c.Batch > 1<<14, "batch %d, want at most %d", c.Batch, 1<<14)
+	bad(c.Buffer > 1<<24, "buffer %d, want at most %d", c.Buffer, 1<<24)
+	bad(c.Critics > 64, "critics %d, want at most 64", c.Critics)
 	bad(c.Gamma < 0 || c.Gamma > 1, "discount γ = %g, want 0…1", c.Gamma)
 	bad(c.Tau < 0 || c.Tau > 1, "target update rate τ = %g, want 0…1", c.Tau)
 	bad(c.Rate < 0, "learning rate %g, want more than 0", c.Rate)
@@ -132,11 +151,22 @@ func (c Config) Validate() error {
 		name string
 		v    int
 	}{{"batch", c.Batch}, {"buffer", c.Buffer}, {"every", c.Every}, {"updates", c.Updates}, {"warmup", c.Warmup},
-		{"exploration steps", c.ExploreSteps}, {"annealing steps", c.Anneal}, {"critics", c.Critics}} {
+		{"exploration steps", c.ExploreSteps}, {"annealing steps", c.Anneal}, {"critics", c.Critics},
+		{"history", c.History}, {"recurrent layer", c.Recurrent}} {
 		bad(n.v < 0, "%s %d, want at least 0", n.name, n.v)
 	}
 	errs = append(errs, c.Resets.Validate())
 	return errors.Join(errs...)
+}
+
+// network returns the description of a network whose first inputs are a state.
+func (c Config) network(s Shape, inputs, outputs int) network.Config {
+	n := network.Config{Inputs: inputs, Hidden: c.Hidden, Outputs: outputs, Dropout: float32(c.Dropout), Graph: c.Graph,
+		Activation: network.Activation(max(0, slices.Index(network.Activations, c.Activation)))}
+	if c.Recurrent > 0 {
+		n.Recurrent = network.Recurrent{Units: c.Recurrent, Steps: c.History, Width: s.State / c.History}
+	}
+	return n
 }
 
 // Agents maps names to constructors. Each kind of agent is one file and one line here.
@@ -154,10 +184,16 @@ func New(name string, s Shape, c Config, seed uint64) (Agent, error) {
 	if !ok {
 		return nil, fmt.Errorf("agent %q: unknown, want one of %s", name, strings.Join(names(), ", "))
 	}
-	if s.State < 1 || s.Actions < 1 || len(s.Objectives) < 1 {
-		return nil, fmt.Errorf("agent %s: a shape of %d state numbers, %d actions, %d objectives", name, s.State, s.Actions, len(s.Objectives))
+	if err := s.validate(); err != nil {
+		return nil, fmt.Errorf("agent %s: %w", name, err)
 	}
 	if err := c.Validate(); err != nil {
+		return nil, fmt.Errorf("agent %s: %w", name, err)
+	}
+	if c.History > 1 && s.State%c.History != 0 {
+		return nil, fmt.Errorf("agent %s: %d state numbers are not %d observations", name, s.State, c.History)
+	}
+	if err := c.withDefaults().network(s, s.State, s.Actions*len(s.Objectives)).Validate(); err != nil {
 		return nil, fmt.Errorf("agent %s: %w", name, err)
 	}
 	if c.Resets.Mode != "" && c.Resets.Debt >= len(s.Objectives) {

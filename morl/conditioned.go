@@ -62,7 +62,7 @@ func newConditioned(s Shape, c Config, seed uint64) *conditioned {
 	a := &conditioned{learner: newLearner("conditioned", s, c, seed)}
 	c = a.config
 	m := len(s.Objectives)
-	ac := network.Config{Inputs: s.State + m, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
+	ac := c.network(s, s.State+m, s.Actions)
 	a.actor = network.New(ac, stream(seed, 3))
 	a.trainer = network.NewTrainer(a.actor, c.Batch, network.Adam{Rate: float32(c.Rate), ClipNorm: 10})
 	cc := ac

@@ -2,8 +2,6 @@ package morl
 
 import (
 	"math"
-
-	"trainopt/morl/network"
 )
 
 const (
@@ -47,7 +45,7 @@ func NewEnvelope(s Shape, c Config, seed uint64) *Envelope {
 	a := &Envelope{learner: newLearner("envelope", s, c, seed)}
 	c = a.config
 	m := len(s.Objectives)
-	nc := network.Config{Inputs: s.State + m, Hidden: c.Hidden, Outputs: s.Actions * m, Dropout: float32(c.Dropout)}
+	nc := c.network(s, s.State+m, s.Actions*m)
 	for i := range c.Critics {
 		a.critics = append(a.critics, newCritic(nc, c, seed, uint64(10+i)))
 	}

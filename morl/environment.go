@@ -1,6 +1,9 @@
 package morl
 
-import "math/rand/v2"
+import (
+	"fmt"
+	"math/rand/v2"
+)
 
 // Shape holds the dimensions of an environment.
 type Shape struct {
@@ -8,6 +11,14 @@ type Shape struct {
 	State, Actions int
 	// Objectives names the components of the reward, in order; all are maximised.
 	Objectives []string
+}
+
+// validate bounds what an agent can be made for, and read from a file.
+func (s Shape) validate() error {
+	if s.State < 1 || s.State > 1<<16 || s.Actions < 1 || s.Actions > 1<<12 || len(s.Objectives) < 1 || len(s.Objectives) > 64 {
+		return fmt.Errorf("%d state numbers, %d actions, %d objectives: want 1 to %d, %d, 64", s.State, s.Actions, len(s.Objectives), 1<<16, 1<<12)
+	}
+	return nil
 }
 
 // Observation is the input of a decision.

@@ -10,8 +10,9 @@ import (
 	"io"
 )
 
-// FileVersion is the version of agent files written by WriteFile.
-const FileVersion = 1
+// FileVersion is the newest version of agent files. WriteFile writes version 1 for agents with default networks, which
+// readers of version 1 evaluate correctly.
+const FileVersion = 2
 
 // fileMagic is the prefix of every agent file.
 const fileMagic = "optimize agent\n"
@@ -40,23 +41,6 @@ type Meta struct {
 	Notes map[string]string `json:"notes,omitempty"`
 }
 
-// plausible bounds the memory that a file can make ReadFile allocate.
-func (m Meta) plausible() error {
-	s, c := m.Shape, m.Config
-	if s.State < 1 || s.State > 1<<16 || s.Actions < 1 || s.Actions > 1<<12 || len(s.Objectives) < 1 || len(s.Objectives) > 64 {
-		return fmt.Errorf("%d state numbers, %d actions, %d objectives", s.State, s.Actions, len(s.Objectives))
-	}
-	if len(c.Hidden) > 8 || c.Critics > 64 || c.Batch > 1<<14 || c.Buffer > 1<<24 {
-		return fmt.Errorf("%d hidden layers, %d critics, batches of %d, a buffer of %d", len(c.Hidden), c.Critics, c.Batch, c.Buffer)
-	}
-	for _, h := range c.Hidden {
-		if h > 1<<11 {
-			return fmt.Errorf("a hidden layer of %d units", h)
-		}
-	}
-	return nil
-}
-
 // WriteFile writes an agent file: magic, version, lengths, description (JSON), networks, and SHA-256 of all preceding
 // bytes.
 func WriteFile(w io.Writer, m Meta, a Agent) error {
@@ -70,7 +54,11 @@ func WriteFile(w io.Writer, m Meta, a Agent) error {
 	}
 	var b bytes.Buffer
 	b.WriteString(fileMagic)
-	for _, n := range []uint32{FileVersion, uint32(len(meta)), uint32(networks.Len())} {
+	version := uint32(1)
+	if c := m.Config; c.Activation != "" || c.History > 0 || c.Recurrent > 0 {
+		version = 2
+	}
+	for _, n := range []uint32{version, uint32(len(meta)), uint32(networks.Len())} {
 		binary.Write(&b, binary.LittleEndian, n)
 	}
 	b.Write(meta)
@@ -111,7 +99,7 @@ func ReadFile(r io.Reader) (Meta, Agent, error) {
 	if err := json.Unmarshal(data[:metaLen], &m); err != nil {
 		return m, nil, fmt.Errorf("read agent file: description: %v: %w", err, ErrCorrupt)
 	}
-	if err := m.plausible(); err != nil {
+	if err := errors.Join(m.Shape.validate(), m.Config.Validate()); err != nil {
 		return m, nil, fmt.Errorf("read agent file: %v: %w", err, ErrCorrupt)
 	}
 	a, err := New(m.Agent, m.Shape, m.Config, m.Seed)

@@ -53,6 +53,9 @@ func (l *learner) Shape() Shape { return l.shape }
 // Stats returns counters of the training so far.
 func (l *learner) Stats() Stats { return l.stats }
 
+// trainable returns the reason why this build cannot train the agent, nil if it can.
+func (l *learner) trainable() error { return l.config.network(l.shape, l.shape.State, 1).Trainable() }
+
 // Focus sets preferences of particular interest: about half of the training preferences are drawn near them.
 func (l *learner) Focus(preferences [][]float32) { l.focus = preferences }
 
@@ -65,7 +68,7 @@ func (l *learner) store(t Transition) int {
 		next = 0
 	}
 	if l.replay == nil {
-		l.replay = newReplay(l.shape, l.config.Buffer)
+		l.replay = newReplay(l.shape, min(l.config.Buffer, 1<<28/l.shape.State))
 		l.replay.holdOut = l.renew.config.Mode == "evidence"
 	}
 	l.replay.Add(t, next)

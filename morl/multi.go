@@ -73,6 +73,8 @@ func (a *MultiPolicy) Name() string { return "multi" }
 // Shape returns the shape of the environment that the agent was created for.
 func (a *MultiPolicy) Shape() Shape { return a.shape }
 
+func (a *MultiPolicy) trainable() error { return a.policies[0].trainable() }
+
 // Preferences returns the preferences of the policies, in order; they must not be modified.
 func (a *MultiPolicy) Preferences() [][]float32 {
 	var out [][]float32
@@ -231,7 +233,7 @@ func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
 	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, w: slices.Clone(w), dropping: stream(seed, 5)}
 	c = p.config
 	m := len(s.Objectives)
-	ac := network.Config{Inputs: s.State, Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
+	ac := c.network(s, s.State, s.Actions)
 	p.actor, p.target = network.New(ac, stream(seed, 3)), network.New(ac, stream(seed, 3))
 	p.trainer = network.NewTrainer(p.actor, c.Batch, network.Adam{Rate: float32(c.Rate), ClipNorm: 10})
 	cc := ac

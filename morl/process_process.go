@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"math/rand/v2"
 	"os/exec"
 	"slices"
@@ -312,40 +311,9 @@ func (t *tail) String() string {
 	return lines[len(lines)-1]
 }
 
-// evaluationEpisodes is the number of episodes over which Return averages.
-const evaluationEpisodes = 5
-
-// Return implements morl.Evaluator by simulation: the mean discounted return of a policy over five episodes with the
-// same seeds in every call. It is NaN after a failure.
+// Return implements morl.Evaluator by simulation. It is NaN after a failure.
 func (e *ProcessEnvironment) Return(policy func(state []float32, mask []bool) int, gamma float64) []float64 {
-	mean := make([]float64, len(e.shape.Objectives))
-	rng := rand.New(rand.NewPCG(1, 0xe7a1))
-	for range evaluationEpisodes {
-		for i, v := range e.episode(policy, gamma, rng) {
-			mean[i] += v / evaluationEpisodes
-		}
-	}
-	return mean
-}
-
-// episode returns the discounted return of a policy in one episode; NaN after a failure.
-func (e *ProcessEnvironment) episode(policy func(state []float32, mask []bool) int, gamma float64, rng *rand.Rand) []float64 {
-	sum := make([]float64, len(e.shape.Objectives))
-	o, discount := e.Reset(rng), 1.0
-	for over := e.err != nil; !over; {
-		out := e.Step(policy(o.State, o.Mask))
-		for i, r := range out.Reward {
-			sum[i] += discount * float64(r)
-		}
-		discount *= math.Pow(gamma, float64(out.Work))
-		o, over = out.Observation, out.Done || out.Cut
-	}
-	if e.err != nil {
-		for i := range sum {
-			sum[i] = math.NaN()
-		}
-	}
-	return sum
+	return simulated(e, policy, gamma)
 }
 
 // Worst returns a reference point for an environment that states none: the least discounted return of each objective
@@ -353,14 +321,14 @@ func (e *ProcessEnvironment) episode(policy func(state []float32, mask []bool) i
 // spread. NaN after a failure.
 func (e *ProcessEnvironment) Worst(episodes int, gamma float64) []float64 {
 	rng := rand.New(rand.NewPCG(2, 0xe7a1))
-	least, most := e.episode(e.always(0), gamma, rng), make([]float64, len(e.shape.Objectives))
+	least, most := playEpisode(e, e.always(0), gamma, rng), make([]float64, len(e.shape.Objectives))
 	copy(most, least)
 	for k := 1; k < episodes+min(e.shape.Actions, 32); k++ {
 		policy := e.always(k)
 		if k >= min(e.shape.Actions, 32) {
 			policy = func(_ []float32, mask []bool) int { return allowed(rng.IntN(e.shape.Actions), mask) }
 		}
-		for i, v := range e.episode(policy, gamma, rng) {
+		for i, v := range playEpisode(e, policy, gamma, rng) {
 			least[i], most[i] = min(least[i], v), max(most[i], v)
 		}
 	}

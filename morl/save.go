@@ -70,9 +70,8 @@ func (l *learner) load(r io.Reader, nets ...*network.Network) error {
 		if _, err := read[i].ReadFrom(r); err != nil {
 			return fmt.Errorf("load agent %s: network %d: %w", l.name, i, err)
 		}
-		if len(read[i].Params()) != len(nets[i].Params()) || read[i].Inputs != nets[i].Inputs || read[i].Outputs != nets[i].Outputs {
-			return fmt.Errorf("load agent %s: network %d has %d inputs, %d outputs, %d parameters, want %d, %d, %d: %w", l.name, i, read[i].Inputs,
-				read[i].Outputs, len(read[i].Params()), nets[i].Inputs, nets[i].Outputs, len(nets[i].Params()), ErrForeign)
+		if !read[i].Same(nets[i].Config) {
+			return fmt.Errorf("load agent %s: network %d is %+v, want %+v: %w", l.name, i, read[i].Config, nets[i].Config, ErrForeign)
 		}
 	}
 	for i := range nets {

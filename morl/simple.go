@@ -66,7 +66,7 @@ func NewSimple(s Shape, c Config, seed uint64) *SimplePolicy {
 	c.Buffer = 1 // on-policy: no replay
 	a := &SimplePolicy{learner: newLearner("simple", s, c, seed), seed: seed, dropping: stream(seed, 5)}
 	c = a.config
-	nc := network.Config{Inputs: s.State + len(s.Objectives), Hidden: c.Hidden, Outputs: s.Actions, Dropout: float32(c.Dropout)}
+	nc := c.network(s, s.State+len(s.Objectives), s.Actions)
 	a.policy = network.New(nc, stream(seed, 3))
 	nc.Outputs = 1
 	a.baseline = network.New(nc, stream(seed, 4))

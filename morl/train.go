@@ -28,6 +28,17 @@ type Progress struct {
 	Focus  func([][]float32) // sets the focus of the episodes and, if supported, of the agent
 }
 
+// Trainable returns the reason why this build cannot train an agent: it has no gradient of its networks. Every build
+// evaluates them.
+func Trainable(a Agent) error {
+	if l, ok := a.(interface{ trainable() error }); ok {
+		if err := l.trainable(); err != nil {
+			return fmt.Errorf("train %s: %w", a.Name(), err)
+		}
+	}
+	return nil
+}
+
 // focuser is implemented by agents that can train more for some preferences than for others.
 type focuser interface{ Focus([][]float32) }
 
@@ -40,6 +51,9 @@ func Train(ctx context.Context, a Agent, env Environment, o TrainOptions) error 
 	if got := a.Shape(); got.State != s.State || got.Actions != s.Actions || len(got.Objectives) != len(s.Objectives) {
 		return fmt.Errorf("train %s: the agent is for %d state numbers, %d actions, %d objectives; the environment has %d, %d, %d",
 			a.Name(), got.State, got.Actions, len(got.Objectives), s.State, s.Actions, len(s.Objectives))
+	}
+	if err := Trainable(a); err != nil {
+		return err
 	}
 	if o.Every == 0 {
 		o.Every = max(1, o.Steps/100)

@@ -72,7 +72,7 @@ func seconds(s float64) time.Duration {
 	}
 }
 
-// New returns a Spec with the explicitly given limits (time in seconds, cost in USD, memory in GiB, utilisation in
+// New returns a Spec with the explicitly given limits (time in seconds, cost in USD, memory in GiB, utilization in
 // %). Unlike a zero field of Spec, a given 0 is a limit. As a maximum it is an error, because a deadline of 0 has
 // already passed and a budget or memory limit of 0 permits nothing; as a minimum it has no effect and is dropped. The
 // error joins all problems, each with the name of its command-line flag.
@@ -155,7 +155,7 @@ func (t target) format(v float64) string {
 	return strconv.FormatFloat(v, 'g', -1, 64) + " " + t.unit
 }
 
-// Validate returns all problems of the SLA, joined by errors.Join: negative, NaN or infinite limits, and utilisation
+// Validate returns all problems of the SLA, joined by errors.Join: negative, NaN or infinite limits, and utilization
 // above 100 %. The zero Spec is valid and has no limits.
 func (s Spec) Validate() error {
 	var problems []error

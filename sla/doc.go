@@ -5,7 +5,7 @@
 //
 // The package neither monitors nor plans. All of it is pure: it reads no files, clock or processes and has no side
 // effects; callers supply the measurements and act on the results. Money is in USD, time in seconds or time.Duration,
-// memory in GiB, utilisation in percent.
+// memory in GiB, utilization in percent.
 //
 // A zero limit in a Spec is not set: it has no verdict and stops nothing. A missing measurement is NaN: its verdict
 // is [Unknown], never [Met].

@@ -5,7 +5,7 @@ import "math"
 // Measure is the state of one objective at one moment.
 type Measure struct {
 	// Value is the measurement so far in the unit of the objective: seconds since the start, USD spent, mean
-	// throughput, peak memory, mean utilisation. NaN or infinite means unknown.
+	// throughput, peak memory, mean utilization. NaN or infinite means unknown.
 	Value float64
 	// Projected is the value at completion; nil if no projection exists. Unordered bounds are sorted. P95 may be
 	// +Inf, for a run that may never finish; a NaN bound makes the projection unknown.
@@ -26,7 +26,7 @@ type Measure struct {
 // Without a projection, time and cost are unknown until the run has ended or the limit is exceeded, because a value
 // below the limit during the run is no evidence. A projection below the current value is raised to it.
 //
-// For minima (throughput, utilisation), whose running mean may move either way:
+// For minima (throughput, utilization), whose running mean may move either way:
 //
 //	violated  the run has ended with the value below the limit, or even the projected P95 is below it
 //	at-risk   the projected P5 is below the limit; without a projection, the running mean is

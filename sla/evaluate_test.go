@@ -47,8 +47,8 @@ func TestEvaluate(t *testing.T) {
 		"throughput: cannot recover":                 {Throughput, Measure{Value: 80, Projected: p(70, 80, 99)}, Violated, 0.2},
 		"throughput: over, below":                    {Throughput, Measure{Value: 80, Final: true}, Violated, 0.2},
 		"throughput: over, at the floor":             {Throughput, Measure{Value: 100, Final: true}, Met, 0},
-		"utilisation: idle":                          {GPUUtil, Measure{Value: 0, Final: true}, Violated, 1},
-		"utilisation: no data":                       {GPUUtil, Measure{Value: nan}, Unknown, nan},
+		"utilization: idle":                          {GPUUtil, Measure{Value: 0, Final: true}, Violated, 1},
+		"utilization: no data":                       {GPUUtil, Measure{Value: nan}, Unknown, nan},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -50,7 +50,7 @@ const (
 //
 // The intervals are the 90 % prediction intervals of the next run, mean ± t(0.95, n−1)·s·√(1+1/n), for objectives
 // with data from at least three runs; they assume normally distributed outcomes. Bounds are clamped at 0 and
-// utilisation also at 100. The error wraps errNoData if no run has data.
+// utilization also at 100. The error wraps errNoData if no run has data.
 func Forecast(history []Baseline) (Spec, map[Objective]Interval, error) {
 	var spec Spec
 	intervals := map[Objective]Interval{}

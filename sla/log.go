@@ -13,7 +13,7 @@ type Statistic string
 
 const (
 	Last Statistic = "last" // the last value: time and cost, which accumulate
-	Mean Statistic = "mean" // the mean over the rows: throughput, utilisation
+	Mean Statistic = "mean" // the mean over the rows: throughput, utilization
 	Max  Statistic = "max"  // the maximum: memory
 )
 

@@ -20,8 +20,8 @@ type Spec struct {
 	CostMaxUSD    float64       // budget, USD
 	ThroughputMin float64       // samples/s
 	MemoryMaxGiB  float64       // peak host memory of the job, GiB
-	GPUUtilMinPct float64       // mean GPU utilisation, %
-	CPUUtilMinPct float64       // mean utilisation of the allocated CPUs, %
+	GPUUtilMinPct float64       // mean GPU utilization, %
+	CPUUtilMinPct float64       // mean utilization of the allocated CPUs, %
 }
 
 // Objective names one target of a Spec.

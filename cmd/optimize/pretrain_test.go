@@ -153,6 +153,11 @@ func TestPretrainBadInput(t *testing.T) {
 		"agent exists":                                 "--env problem:deep-sea-treasure --algorithm envelope",
 		"--profiles":                                   "--env training --algorithm envelope --profiles nowhere",
 		"nearest known is --steps":                     "--env training --algorithm envelope --step 5",
+		"go build -tags gorgonia":                      "--env problem:fruit-tree-5 --algorithm envelope --backend gorgonia",
+		"choose backend gorgonia":                      "--env problem:fruit-tree-5 --algorithm envelope --activation silu",
+		"want a history of 2":                          "--env problem:fruit-tree-5 --algorithm envelope --recurrent 8",
+		"it learns a table":                            "--env problem:fruit-tree-5 --algorithm pareto --activation tanh",
+		"with --env queue":                             "--env queue --algorithm ppo --backend gorgonia",
 		"--env is required":                            "--algorithm envelope",
 		"unknown command \"x\" of `optimize pretrain`": "x",
 	} {

@@ -1,8 +1,10 @@
 // Command gen makes the tables that are embedded in the binary from their published sources, and fits and judges the
-// predictor of optimizer/history/transfer on published measurements. It is for developers; the binary has none of it.
+// predictor of optimizer/history/transfer on published measurements; it also builds the files of a release (`make dist`). It
+// is for developers; the binary has none of it.
 //
 //	go run ./internal/gen TABLE --data DIR [--out FILE]
 //	go run ./internal/gen transfer [--data DIR] [--cross source] [--fit throughput] [--state DIR]
+//	go run ./internal/gen release --version 1.2.0 --commit 0123abc --date 2026-07-20T10:00:00Z --out dist
 //
 // The same sources give the same file. Only figures whose licence allows it are taken. Each generator's file says what DIR has.
 package main
@@ -24,6 +26,7 @@ var generators = map[string]func(args []string, out io.Writer) error{
 	"platforms":    makePlatforms,
 	"prices":       makePrices,
 	"profiles":     makeProfiles,
+	"release":      makeRelease,
 	"services":     makeServices,
 	"transfer":     evaluateTransfer,
 	"workloads":    makeWorkloads,

@@ -311,7 +311,7 @@ func noteValue(out sink, line int, name string, f []byte, what string) {
 	out.note(line, name+" is "+clip(f)+what)
 }
 
-// setGPUUtil stores the utilisation of one GPU in % and pads lower indices with NaN.
+// setGPUUtil stores the utilization of one GPU in % and pads lower indices with NaN.
 func setGPUUtil(r *Row, gpu int, v float64) {
 	for len(r.GPUUtil) <= gpu {
 		r.GPUUtil = append(r.GPUUtil, math.NaN())

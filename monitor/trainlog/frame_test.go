@@ -20,7 +20,7 @@ func TestFrame(t *testing.T) {
 		t.Errorf("test_loss %v", v)
 	}
 	want(t, "texts", []string{df.Col("timestamp").Records()[0], df.Col("model_name").Records()[0]}, []string{time.Unix(5, 0).Format(time.RFC3339Nano), "m"})
-	want(t, "utilisation", df.Col("gpu_utilization_1").Float()[:2], []float64{50, math.NaN()})
+	want(t, "utilization", df.Col("gpu_utilization_1").Float()[:2], []float64{50, math.NaN()})
 	if empty := Frame(nil); !errors.Is(empty.Err, ErrNoData) {
 		t.Errorf("no rows: %v", empty.Err)
 	}

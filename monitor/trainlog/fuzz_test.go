@@ -26,7 +26,7 @@ func checkRow(t *testing.T, r *Row) {
 	}
 	for _, v := range r.GPUUtil {
 		if v < 0 || math.IsInf(v, 0) {
-			t.Fatalf("line %d: GPU utilisation %g", r.Line, v)
+			t.Fatalf("line %d: GPU utilization %g", r.Line, v)
 		}
 	}
 	for _, s := range []string{r.Model, r.Dataset, r.Device} {

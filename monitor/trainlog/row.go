@@ -125,7 +125,7 @@ func (r *Row) fill(o *Row) {
 }
 
 // complete merges o into r if both have the same step, and the same epoch or none. It returns false, and leaves r
-// unchanged, if they are separate rows, differ in a common column or contain GPU utilisation.
+// unchanged, if they are separate rows, differ in a common column or contain GPU utilization.
 func (r *Row) complete(o *Row) bool {
 	if (r.has^o.has)&(1<<Epoch|1<<Step) != 0 || r.has&(1<<Step) == 0 || len(r.GPUUtil)+len(o.GPUUtil) > 0 {
 		return false

@@ -259,7 +259,7 @@ func TestScanClone(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, "models", []string{kept[0].Model, kept[1].Model, kept[2].Model}, []string{"a", "b", ""})
-	want(t, "utilisation", []float64{kept[0].GPUUtil[0], kept[1].GPUUtil[0]}, []float64{50, 60})
+	want(t, "utilization", []float64{kept[0].GPUUtil[0], kept[1].GPUUtil[0]}, []float64{50, 60})
 	if !math.IsNaN(kept[2].GPUUtil[0]) || len(kept[3].GPUUtil) > 0 || !kept[1].Stamp.IsZero() || kept[0].Stamp.IsZero() {
 		t.Errorf("values of one row are in another: %+v", kept)
 	}

@@ -570,7 +570,7 @@ func TestTailRowsSayWhen(t *testing.T) {
 	want(t, "at", b.rows[2].At, time.Unix(1_700_000_000, 0))
 	want(t, "gpu", b.rows[1].GPUUtil, []float64{60, 70})
 	if !math.IsNaN(b.rows[0].GPUUtil[1]) {
-		t.Error("an empty GPU utilisation is not NaN")
+		t.Error("an empty GPU utilization is not NaN")
 	}
 }
 

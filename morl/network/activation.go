@@ -7,23 +7,33 @@ const (
 	ReLU      Activation = iota // max(0, z)
 	Tanh                        // tanh z, within 4e-7
 	LeakyReLU                   // z, or 0.01 z if negative
+	Sigmoid                     // 1 / (1 + exp -z)
+	GELU                        // z/2 (1 + tanh √(2/π) (z + 0.044715 z³)), Hendrycks and Gimpel 2016
+	SiLU                        // z sigmoid z
 )
+
+// Activations are the names of the activations, in the order of their values.
+var Activations = []string{"relu", "tanh", "leaky", "sigmoid", "gelu", "silu"}
 
 // leak is the slope of LeakyReLU below zero.
 const leak float32 = 0.01
 
+// The constants of GELU.
+const (
+	geluScale float32 = 0.7978845608028654 // √(2/π)
+	geluCube  float32 = 0.044715
+)
+
 // String returns the lower-case name of the activation.
 func (a Activation) String() string {
-	switch a {
-	case ReLU:
-		return "relu"
-	case Tanh:
-		return "tanh"
-	case LeakyReLU:
-		return "leaky relu"
+	if int(a) < len(Activations) {
+		return Activations[a]
 	}
 	return "unknown activation"
 }
+
+// sigmoid returns 1 / (1 + exp -x).
+func sigmoid(x float32) float32 { return 0.5 + 0.5*tanh(0.5*x) }
 
 // tanh is the rational approximation of Eigen, and thus of TensorFlow, for float32: an odd polynomial of degree 13
 // over an even one of degree 6. Every product is rounded before it is added, so that the bits are the same
@@ -79,11 +89,23 @@ func (a Activation) Apply(z []float32) {
 				z[i] = leak * v
 			}
 		}
+	case Sigmoid:
+		for i, v := range z {
+			z[i] = sigmoid(v)
+		}
+	case GELU:
+		for i, v := range z {
+			z[i] = 0.5 * v * (1 + tanh(geluScale*(v+geluCube*v*v*v)))
+		}
+	case SiLU:
+		for i, v := range z {
+			z[i] = v * sigmoid(v)
+		}
 	}
 }
 
 // Backward converts derivatives d with respect to the activations h into derivatives with respect to the sums, in
-// place.
+// place. GELU and SiLU have no such function: their derivative is not a function of h.
 func (a Activation) Backward(d, h []float32) { a.backward(d, h, 1) }
 
 // backward is Backward for a layer with dropout: kept units were scaled by scale, and the derivatives of dropped
@@ -103,6 +125,12 @@ func (a Activation) backward(d, h []float32, scale float32) {
 			if v <= 0 {
 				d[i] *= leak
 			}
+		}
+	case Sigmoid:
+		keep := 1 / scale
+		for i, v := range h {
+			v *= keep
+			d[i] *= v * (1 - v)
 		}
 	}
 }

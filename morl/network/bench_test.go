@@ -13,9 +13,9 @@ import (
 )
 
 // The benchmarks compare, for the default networks of the agents: this package, only the matrix products of a step
-// (its lower bound), the same network as a Gorgonia graph, and PyTorch, if python3 has it, on one and on two threads.
+// (its lower bound), the same network as a Gorgonia graph (with the tag gorgonia), and PyTorch, if python3 has it, on one and on two threads.
 //
-//	GOMAXPROCS=1 go test -run '^$' -bench 'Step|Inference' ./morl/network
+//	GOMAXPROCS=1 go test -tags gorgonia -run '^$' -bench 'Step|Inference' ./morl/network
 //
 // best-ns/step is the fastest chunk of steps, which is least disturbed on a busy machine; ns/op is the mean.
 
@@ -60,56 +60,21 @@ func BenchmarkStep(b *testing.B) {
 	for _, d := range defaults {
 		c, rng := d.c, rand.New(rand.NewPCG(1, 2))
 		x, dOut := random(rng, rows*c.Inputs), random(rng, rows*c.Outputs)
-		b.Run(d.name+"/network", func(b *testing.B) {
-			t := network.NewTrainer(network.New(c, rng), rows, network.Adam{})
-			best(b, 20, func() {
-				t.Forward(x, rows, rng)
-				t.Backward(dOut, nil)
-				t.Step()
+		for _, c.Graph = range map[bool][]bool{false: {false}, true: {false, true}}[network.Graphs] {
+			b.Run(d.name+map[bool]string{false: "/network", true: "/gorgonia"}[c.Graph], func(b *testing.B) {
+				t := network.NewTrainer(network.New(c, rng), rows, network.Adam{})
+				best(b, 20, func() {
+					t.Forward(x, rows, rng)
+					t.Backward(dOut, nil)
+					t.Step()
+				})
 			})
-		})
+		}
 		b.Run(d.name+"/products", func(b *testing.B) {
 			ns := best(b, 20, network.Products(c, rows))
 			b.ReportMetric(network.Flops(c, rows)/ns, "GFLOP/s")
 		})
-		b.Run(d.name+"/gorgonia", func(b *testing.B) { gorgoniaStep(b, c, x, dOut) })
 		pytorch(b, d.name, c, "step")
-	}
-}
-
-// gorgoniaStep measures a step of the graph, for the actor with the loss of its policy, for the critics with the
-// squared error.
-func gorgoniaStep(b *testing.B, c network.Config, x, target []float32) {
-	n := network.New(c, rand.New(rand.NewPCG(1, 2)))
-	if c.Outputs < 10 {
-		g, err := NewCritic[float32](CriticConfig{Config: c, Rows: rows})
-		check(b, err)
-		defer g.Close()
-		check(b, g.Load(n))
-		best(b, 4, func() {
-			_, err := g.Loss(x, nil, target)
-			check(b, err)
-			_, err = g.Step()
-			check(b, err)
-		})
-		return
-	}
-	g, err := NewActor[float32](ActorConfig{Config: c, Rows: rows, Entropy: 0.01})
-	check(b, err)
-	defer g.Close()
-	check(b, g.Load(n))
-	actions := make([]int, rows)
-	best(b, 4, func() {
-		_, err := g.Loss(x, actions, target[:rows])
-		check(b, err)
-		_, err = g.Step()
-		check(b, err)
-	})
-}
-
-func check(b *testing.B, err error) {
-	if err != nil {
-		b.Fatal(err)
 	}
 }
 
@@ -120,16 +85,6 @@ func BenchmarkInference(b *testing.B) {
 		x, y, n := random(rng, c.Inputs), make([]float32, c.Outputs), network.New(c, rng)
 		b.Run(d.name+"/network", func(b *testing.B) {
 			best(b, 500, func() { n.Forward(y, x, 1) })
-		})
-		b.Run(d.name+"/gorgonia", func(b *testing.B) {
-			g, err := NewCritic[float32](CriticConfig{Config: c, Rows: 1})
-			check(b, err)
-			defer g.Close()
-			check(b, g.Load(n))
-			best(b, 100, func() {
-				_, err := g.Forward(x, nil)
-				check(b, err)
-			})
 		})
 		pytorch(b, d.name, c, "inference")
 	}

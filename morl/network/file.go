@@ -7,18 +7,19 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
-	"slices"
 )
 
 // errCorrupt is wrapped by the errors of ReadFrom that are caused by the content (not by the reader).
 var errCorrupt = errors.New("not a network, or a damaged one")
 
-// The stored form, little-endian: magic or activated, number of hidden layers, inputs, hidden sizes, outputs,
-// dropout, and after activated the activation (uint32 or float32 each), CRC-32C of all of these; parameters
-// (float32), CRC-32C of the parameters. Networks of ReLU use the first form, which predates activations.
+// The stored form, little-endian: magic, activated or recurrent, number of hidden layers, inputs, hidden sizes,
+// outputs, dropout, after activated and recurrent the activation, after recurrent its units, steps and width (uint32 or
+// float32 each), CRC-32C of all of these; parameters (float32), CRC-32C of the parameters. A network has the first
+// form that describes it.
 const (
 	magic     = 0x314e5254 // "TRN1"
 	activated = 0x324e5254 // "TRN2"
+	recurrent = 0x334e5254 // "TRN3"
 	maxHidden = 64
 )
 
@@ -34,7 +35,10 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 		return 0, fmt.Errorf("write network: %d hidden layers, at most %d", len(n.Hidden), maxHidden)
 	}
 	first := uint32(magic)
-	if n.Activation != ReLU {
+	switch {
+	case n.Recurrent.Units > 0:
+		first = recurrent
+	case n.Activation != ReLU:
 		first = activated
 	}
 	b := binary.LittleEndian.AppendUint32(nil, first)
@@ -45,8 +49,9 @@ func (n *Network) WriteTo(w io.Writer) (int64, error) {
 	}
 	b = binary.LittleEndian.AppendUint32(b, uint32(n.Outputs))
 	b = binary.LittleEndian.AppendUint32(b, math.Float32bits(n.Dropout))
-	if n.Activation != ReLU {
-		b = binary.LittleEndian.AppendUint32(b, uint32(n.Activation))
+	r := n.Recurrent
+	for _, v := range []int{int(n.Activation), r.Units, r.Steps, r.Width}[:extra[first]] {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 	body := len(b)
@@ -75,10 +80,11 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 	if err != nil {
 		return in.n, fmt.Errorf("read network: at byte %d: %w", in.n, err)
 	}
-	if c.Inputs != n.Inputs || c.Outputs != n.Outputs || !slices.Equal(c.Hidden, n.Hidden) || n.params == nil {
+	c.Graph = n.Graph
+	if !n.Same(c) || n.params == nil {
 		n.shape(c)
 	}
-	n.Dropout, n.Activation = c.Dropout, c.Activation
+	n.Dropout = c.Dropout
 	copy(n.params, params)
 	return in.n, nil
 }
@@ -86,8 +92,8 @@ func (n *Network) ReadFrom(r io.Reader) (int64, error) {
 // readConfig reads the header and validates it. The checksum of the header is verified before its sizes are used.
 func readConfig(in *sumReader) (c Config, err error) {
 	first, err := in.word()
-	if err == nil && first != magic && first != activated {
-		err = fmt.Errorf("%w: it starts with %#x, want %#x or %#x", errCorrupt, first, magic, activated)
+	if _, ok := extra[first]; err == nil && !ok {
+		err = fmt.Errorf("%w: it starts with %#x, want %#x, %#x or %#x", errCorrupt, first, magic, activated, recurrent)
 	}
 	if err != nil {
 		return c, err
@@ -115,15 +121,8 @@ func readConfig(in *sumReader) (c Config, err error) {
 	if hidden > 0 {
 		c.Hidden = sizes[1 : hidden+1]
 	}
-	if first == activated {
-		v, err := in.word()
-		if err != nil {
-			return c, err
-		}
-		if v == uint32(ReLU) || v > uint32(LeakyReLU) {
-			return c, fmt.Errorf("%w: activation %d", errCorrupt, v)
-		}
-		c.Activation = Activation(v)
+	if err := readLayers(in, first, &c); err != nil {
+		return c, err
 	}
 	if err := in.check(); err != nil {
 		return c, err
@@ -132,6 +131,26 @@ func readConfig(in *sumReader) (c Config, err error) {
 		return c, fmt.Errorf("%w: %w", errCorrupt, err)
 	}
 	return c, nil
+}
+
+// extra is the number of words that describe the layers in each form.
+var extra = map[uint32]int{magic: 0, activated: 1, recurrent: 4}
+
+// readLayers reads the activation and the recurrent layer, as far as the form has them.
+func readLayers(in *sumReader, first uint32, c *Config) error {
+	var v [4]int // activation, units, steps, width
+	for i := range v[:extra[first]] {
+		x, err := in.word()
+		if err != nil {
+			return err
+		}
+		v[i] = int(min(x, math.MaxInt32))
+	}
+	if v[0] >= len(Activations) || first == activated && v[0] == int(ReLU) || first == recurrent && v[1] == 0 {
+		return fmt.Errorf("%w: activation %d, %d recurrent units", errCorrupt, v[0], v[1])
+	}
+	c.Activation, c.Recurrent = Activation(v[0]), Recurrent{Units: v[1], Steps: v[2], Width: v[3]}
+	return nil
 }
 
 // readParams reads in pieces, so that an excessive size in the header allocates no more memory than the input has

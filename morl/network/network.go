@@ -2,9 +2,9 @@
 // gradients, and Adam. It allocates no memory in steady state and starts no threads: the same seed yields the same
 // bits on any number of cores. The arithmetic of the processor determines the bits (see current).
 //
-// It is not a general tool for automatic differentiation: one type of network, trained on one core. The
-// tests build the same networks as Gorgonia graphs and verify that both agree. Learner and Evolver train policies over
-// such networks for scalar rewards.
+// It is not a general tool for automatic differentiation: one type of network, trained on one core. Activations and
+// recurrent layers without a gradient here are trained as Gorgonia graphs, in builds with the tag gorgonia; every build
+// evaluates them. Learner and Evolver train policies over such networks for scalar rewards.
 //
 // Example, one step of regression:
 //
@@ -34,6 +34,8 @@ type Config struct {
 	Hidden          []int   // sizes of the hidden layers; nil: a linear map
 	Dropout         float32 // probability of dropping a hidden unit in training, 0 ≤ p < 1 (inverted scaling)
 	Activation      Activation
+	Recurrent       Recurrent // first layer; the zero value: none
+	Graph           bool      // a Trainer computes gradients by a Gorgonia graph if the build has it (see Graphs)
 }
 
 // maxParams bounds the size of a network: 256 MiB of parameters.
@@ -42,7 +44,10 @@ const maxParams = 1 << 26
 // Validate reports the first problem of the configuration: a size below 1, more than 2²⁶ parameters, a probability
 // outside [0, 1), an unknown activation.
 func (c Config) Validate() error {
-	in, total := c.Inputs, 0
+	if err := c.Recurrent.validate(c.Inputs); err != nil {
+		return err
+	}
+	in, total := c.width(), c.Recurrent.params()
 	for i, out := range append(slices.Clone(c.Hidden), c.Outputs) {
 		if in < 1 || out < 1 || in > maxParams || out > maxParams {
 			return fmt.Errorf("network layer %d: %d inputs, %d outputs: want 1 to %d of each", i, in, out, maxParams)
@@ -55,8 +60,8 @@ func (c Config) Validate() error {
 	if !(c.Dropout >= 0 && c.Dropout < 1) {
 		return fmt.Errorf("network dropout %v: want 0 ≤ p < 1", c.Dropout)
 	}
-	if c.Activation > LeakyReLU {
-		return fmt.Errorf("network activation %d: want 0 to %d", c.Activation, LeakyReLU)
+	if int(c.Activation) >= len(Activations) {
+		return fmt.Errorf("network activation %d: want 0 to %d", c.Activation, len(Activations)-1)
 	}
 	return nil
 }
@@ -71,9 +76,9 @@ type layer struct {
 func (l layer) w(p []float32) []float32 { return p[l.weights:l.biases:l.biases] }
 func (l layer) b(p []float32) []float32 { return p[l.biases : l.biases+l.out : l.biases+l.out] }
 
-// layers returns the layers and the number of parameters.
+// layers returns the fully connected layers and the number of all parameters; those of a recurrent layer come first.
 func (c Config) layers() (list []layer, params int) {
-	in := c.Inputs
+	in, params := c.width(), c.Recurrent.params()
 	for _, out := range append(slices.Clone(c.Hidden), c.Outputs) {
 		list = append(list, layer{in: in, out: out, weights: params, biases: params + in*out})
 		params += (in + 1) * out
@@ -87,7 +92,7 @@ type Network struct {
 	Config
 	params  []float32
 	layers  []layer
-	scratch sync.Pool // of *[2][]float32: hidden activations of concurrent Forward calls
+	scratch sync.Pool // of *scratch: activations of concurrent Forward calls
 }
 
 // New returns a network with He-normal weights (He et al., 2015, section 2.2) and zero biases. The weights of the
@@ -99,6 +104,7 @@ func New(c Config, rng *rand.Rand) *Network {
 	}
 	n := &Network{}
 	n.shape(c)
+	n.Recurrent.initialise(n.params, rng)
 	for i, l := range n.layers {
 		scale := math.Sqrt(2 / float64(l.in))
 		if i == len(n.layers)-1 {
@@ -130,22 +136,31 @@ func (n *Network) Params() []float32 { return n.params }
 func (n *Network) Forward(dst, x []float32, rows int) []float32 {
 	checkRows("Forward", x, rows, n.Inputs)
 	dst = resize(dst, rows*n.Outputs)
-	s, _ := n.scratch.Get().(*[2][]float32)
+	s, _ := n.scratch.Get().(*scratch)
 	if s == nil {
-		s = new([2][]float32)
+		s = new(scratch)
+	}
+	if n.Recurrent.Units > 0 {
+		x = n.Recurrent.forward(&s.cell, x, n.params, rows, n.Inputs)
 	}
 	last := len(n.layers) - 1
 	for i, l := range n.layers {
 		y := dst
 		if i < last {
-			s[i%2] = resize(s[i%2], rows*l.out)
-			y = s[i%2]
+			s.acts[i%2] = resize(s.acts[i%2], rows*l.out)
+			y = s.acts[i%2]
 		}
 		n.Activation.layer(y, x, l, n.params, rows, i < last)
 		x = y
 	}
 	n.scratch.Put(s)
 	return dst
+}
+
+// scratch holds the activations of one Forward call.
+type scratch struct {
+	acts [2][]float32
+	cell cell
 }
 
 // checkRows panics unless x has rows rows of width numbers.
@@ -180,9 +195,14 @@ func (n *Network) Blend(o *Network, tau float32) {
 	blend(n.params, o.params, tau)
 }
 
-// mustMatch panics unless both networks have the same sizes.
+// Same reports whether networks of both configurations compute the same function of the same parameters.
+func (c Config) Same(o Config) bool {
+	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && slices.Equal(c.Hidden, o.Hidden) && c.Activation == o.Activation && c.Recurrent == o.Recurrent
+}
+
+// mustMatch panics unless both networks have the same layers.
 func (n *Network) mustMatch(what string, o *Network) {
-	if n.Inputs != o.Inputs || n.Outputs != o.Outputs || !slices.Equal(n.Hidden, o.Hidden) {
+	if !n.Same(o.Config) {
 		panic(fmt.Sprintf("network: %s: %v from %v", what, n.Config, o.Config))
 	}
 }

@@ -202,7 +202,12 @@ func TestConfigValidate(t *testing.T) {
 		"overflow":     {Inputs: math.MaxInt, Outputs: math.MaxInt},
 		"dropout 1":    {Inputs: 1, Outputs: 1, Dropout: 1},
 		"dropout NaN":  {Inputs: 1, Outputs: 1, Dropout: float32(math.NaN())},
-		"activation":   {Inputs: 1, Outputs: 1, Activation: LeakyReLU + 1},
+		"one step":     {Inputs: 4, Outputs: 1, Recurrent: Recurrent{Units: 2, Steps: 1, Width: 2}},
+		"no units":     {Inputs: 4, Outputs: 1, Recurrent: Recurrent{Steps: 2, Width: 2}},
+		"no width":     {Inputs: 4, Outputs: 1, Recurrent: Recurrent{Units: 2, Steps: 2}},
+		"few inputs":   {Inputs: 4, Outputs: 1, Recurrent: Recurrent{Units: 2, Steps: 3, Width: 2}},
+		"many units":   {Inputs: 4, Outputs: 1, Recurrent: Recurrent{Units: 1 << 20, Steps: 2, Width: 2}},
+		"activation":   {Inputs: 1, Outputs: 1, Activation: Activation(len(Activations))},
 	} {
 		if c.Validate() == nil {
 			t.Errorf("%s: %v is accepted", name, c)
@@ -222,6 +227,7 @@ func stored(t testing.TB, n *Network) []byte {
 func TestFileRoundTrip(t *testing.T) {
 	for name, c := range map[string]Config{"linear": {Inputs: 2, Outputs: 3}, "small": small,
 		"tanh": {Inputs: 2, Hidden: []int{5}, Outputs: 3, Activation: Tanh}, "leaky": {Inputs: 2, Hidden: []int{5}, Outputs: 3, Activation: LeakyReLU},
+		"recurrent": graphOnly["recurrent, gelu"], "recurrent relu": graphOnly["recurrent"],
 	} {
 		n := made(c)
 		b := stored(t, n)
@@ -230,7 +236,7 @@ func TestFileRoundTrip(t *testing.T) {
 		if err != nil || size != int64(len(b)) {
 			t.Fatalf("%s: read %d of %d bytes: %v", name, size, len(b), err)
 		}
-		if !back.Config.equal(n.Config) || !slices.Equal(back.Params(), n.Params()) {
+		if !back.Same(n.Config) || back.Dropout != n.Dropout || !slices.Equal(back.Params(), n.Params()) {
 			t.Errorf("%s: another network came back", name)
 		}
 		x := normals(rand.New(rand.NewPCG(1, 1)), 3*c.Inputs)
@@ -244,6 +250,7 @@ func TestFileDamageIsRefusedAndChangesNothing(t *testing.T) {
 	for _, a := range []Activation{ReLU, Tanh} {
 		checkDamage(t, made(Config{Inputs: 3, Hidden: []int{4}, Outputs: 2, Dropout: 0.5, Activation: a}))
 	}
+	checkDamage(t, made(Config{Inputs: 5, Hidden: []int{4}, Outputs: 2, Activation: GELU, Recurrent: Recurrent{Units: 2, Steps: 2, Width: 2}}))
 	if _, err := made(small).ReadFrom(failing{}); errors.Is(err, errCorrupt) || !errors.Is(err, errFailing) {
 		t.Errorf("a reader's own failure came back as %v", err)
 	}
@@ -259,7 +266,7 @@ func checkDamage(t *testing.T, n *Network) {
 		if !errors.Is(err, errCorrupt) {
 			t.Fatalf("%s at %d: error %v, want ErrCorrupt", what, at, err)
 		}
-		if !other.Config.equal(small) || !slices.Equal(before, other.Params()) {
+		if !other.Same(small) || !slices.Equal(before, other.Params()) {
 			t.Fatalf("%s at %d: the network has changed", what, at)
 		}
 	}
@@ -287,6 +294,7 @@ func FuzzReadFrom(f *testing.F) {
 	f.Add(good[:40])
 	f.Add(stored(f, made(Config{Inputs: 1, Outputs: 1})))
 	f.Add(stored(f, made(Config{Inputs: 1, Outputs: 1, Activation: Tanh})))
+	f.Add(stored(f, made(graphOnly["recurrent, whole"])))
 	f.Add([]byte("TRN1\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var n Network
@@ -305,7 +313,8 @@ func FuzzReadFrom(f *testing.F) {
 
 // TestActivationKnownAnswer checks each activation, and that a network without hidden layers applies none.
 func TestActivationKnownAnswer(t *testing.T) {
-	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-tanh(2), tanh(2)}, LeakyReLU: {-0.02, 2}} {
+	for a, want := range map[Activation][2]float32{ReLU: {0, 2}, Tanh: {-tanh(2), tanh(2)}, LeakyReLU: {-0.02, 2},
+		Sigmoid: {sigmoid(-2), sigmoid(2)}} {
 		n := made(Config{Inputs: 1, Hidden: []int{1}, Outputs: 1, Activation: a})
 		copy(n.Params(), []float32{1, 0, 1, 0})
 		if y := n.Forward(nil, []float32{-2, 2}, 2); y[0] != want[0] || y[1] != want[1] {
@@ -345,9 +354,4 @@ func TestOldFileStaysAsItWas(t *testing.T) {
 	if !bytes.Equal(stored(t, &n), old) {
 		t.Error("it is written differently now")
 	}
-}
-
-func (c Config) equal(o Config) bool {
-	return c.Inputs == o.Inputs && c.Outputs == o.Outputs && c.Dropout == o.Dropout && c.Activation == o.Activation &&
-		slices.Equal(c.Hidden, o.Hidden)
 }

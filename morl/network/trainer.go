@@ -1,6 +1,7 @@
 package network
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 )
@@ -44,12 +45,32 @@ type Trainer struct {
 	m, v     []float32 // Adam's moments
 	pow1     float64   // Beta1 to the number of steps
 	pow2     float64
+	graph    *graph      // computes outputs and gradients instead; nil: the loops of this package
+	masks    [][]float32 // of the graph
+}
+
+// Trainable returns the reason why this build has no gradient of such networks; nil if it has.
+func (c Config) Trainable() error {
+	switch {
+	case c.Graph && Graphs, c.Recurrent.Units == 0 && c.Activation <= Sigmoid:
+		return nil
+	case c.Recurrent.Units > 0:
+		return errors.New("a recurrent layer is trained only as a Gorgonia graph")
+	}
+	return errors.New("activation " + c.Activation.String() + " is trained only as a Gorgonia graph")
 }
 
 // NewTrainer returns a Trainer of n for batches of at most rows rows. The zero Adam has the documented defaults.
-// Memory: four times the parameters, and two times the activations of a batch.
+// Memory: four times the parameters, and two times the activations of a batch. A network that is not Trainable can be
+// passed too: Forward works without a gradient, unless the network is recurrent.
 func NewTrainer(n *Network, rows int, o Adam) *Trainer {
 	t := &Trainer{net: n, opt: o.WithDefaults(), maxRows: rows, pow1: 1, pow2: 1}
+	t.keys = make([]uint64, len(n.Hidden))
+	t.gradient = make([]float32, len(n.params))
+	t.m, t.v = make([]float32, len(n.params)), make([]float32, len(n.params))
+	if n.Graph && Graphs || n.Recurrent.Units > 0 {
+		return t // the first Forward builds the graph
+	}
 	t.x = make([]float32, rows*n.Inputs)
 	widest, heaviest := 0, 0
 	for _, l := range n.layers {
@@ -60,9 +81,6 @@ func NewTrainer(n *Network, rows int, o Adam) *Trainer {
 		t.deltas[i] = make([]float32, rows*widest)
 	}
 	t.turned = make([]float32, heaviest)
-	t.keys = make([]uint64, len(n.Hidden))
-	t.gradient = make([]float32, len(n.params))
-	t.m, t.v = make([]float32, len(n.params)), make([]float32, len(n.params))
 	return t
 }
 
@@ -75,8 +93,11 @@ func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
 		panic("network: Trainer.Forward: more rows than NewTrainer prepared for")
 	}
 	t.rows = rows
-	x = t.x[:copy(t.x, x)]
 	t.dropping = rng != nil && t.net.Dropout > 0
+	if t.acts == nil {
+		return t.forwardGraph(x, rng)
+	}
+	x = t.x[:copy(t.x, x)]
 	last := len(t.acts) - 1
 	for i, l := range t.net.layers {
 		y := t.acts[i][:rows*l.out]
@@ -88,6 +109,20 @@ func (t *Trainer) Forward(x []float32, rows int, rng *rand.Rand) []float32 {
 		x = y
 	}
 	return t.acts[last][:rows*t.net.Outputs]
+}
+
+// forwardGraph is Forward by the graph, which is built first if necessary.
+func (t *Trainer) forwardGraph(x []float32, rng *rand.Rand) []float32 {
+	if t.graph == nil {
+		t.graph, t.masks = newGraph(t.net, t.maxRows), make([][]float32, len(t.net.Hidden))
+	}
+	for i := range t.masks {
+		if t.dropping {
+			t.keys[i] = rng.Uint64()
+		}
+		t.masks[i] = t.Mask(t.masks[i], i)
+	}
+	return t.graph.forward(x, t.masks, t.rows)
 }
 
 // keepScale returns the factor of the hidden units that the last Forward kept.
@@ -114,11 +149,21 @@ func (t *Trainer) Mask(dst []float32, hidden int) []float32 {
 
 // Backward adds to the gradient that of a loss with derivative dOut (rows×Outputs) with respect to the outputs of the
 // last Forward. dInput, if not nil, receives the derivative with respect to the inputs (rows×Inputs). It panics
-// without a preceding Forward.
+// without a preceding Forward. A graph computes no derivative with respect to the inputs: dInput must be nil.
 func (t *Trainer) Backward(dOut, dInput []float32) {
 	checkRows("Backward: dOut", dOut, t.rows, t.net.Outputs)
 	if dInput != nil {
 		checkRows("Backward: dInput", dInput, t.rows, t.net.Inputs)
+	}
+	if t.graph != nil {
+		if dInput != nil {
+			panic("network: Backward: a graph has no derivative with respect to the inputs")
+		}
+		t.graph.backward(t.gradient, dOut, t.rows)
+		return
+	}
+	if err := t.net.Trainable(); err != nil {
+		panic("network: Backward: " + err.Error())
 	}
 	delta := dOut
 	for i := len(t.net.layers) - 1; i >= 0; i-- {

@@ -49,7 +49,7 @@ func TestGatheringFrontInClosedForm(t *testing.T) {
 // have the hypervolumes and utilities published for them; the front contains more points, because the list lacks the
 // way to both resources around the enemies (18 steps) and the way gem, gold, home through E1 (16 steps).
 func TestGatheringFrontExceedsTheListedWays(t *testing.T) {
-	const u, d, l, r = Up, Down, Left, Right
+	const u, d, l, r = up, Down, left, right
 	listed := map[string][]int{
 		"gem":                             {r, r, u, u, u, d, d, d, l, l},
 		"both through both enemies":       {r, r, u, u, u, u, l, l, d, d, d, d},

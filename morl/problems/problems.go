@@ -58,10 +58,10 @@ var ByName = map[string]func() Problem{
 
 // Actions of the grid problems.
 const (
-	Up = iota
+	up = iota
 	Down
-	Left
-	Right
+	left
+	right
 )
 
 // moves are the changes of row and column by Up, Down, Left, Right.

@@ -116,7 +116,7 @@ func TestReturnIsWhatEpisodesEarn(t *testing.T) {
 func TestReturnOfNeverEnding(t *testing.T) {
 	p := DeepSeaTreasure(Convex)
 	asked := 0
-	up := func([]float32, []bool) int { asked++; return Up }
+	up := func([]float32, []bool) int { asked++; return up }
 	for gamma, want := range map[float64]float64{1: -100, 0.99: -(1 - math.Pow(0.99, 100)) / 0.01, 0: -1} {
 		if got := p.Return(up, gamma); !near(got, []float64{0, want}, 1e-9) {
 			t.Errorf("at %v: %v, want %v", gamma, got, want)
@@ -131,8 +131,8 @@ func TestReturnOfNeverEnding(t *testing.T) {
 // until the limit.
 func TestReturnOfStayingWithAnEnemy(t *testing.T) {
 	p := resourceGathering().(*table)
-	way := []int{Right, Up, Up, Up, Up} // to (0, 3)
-	actions := make([]int, p.states)    // Up everywhere else
+	way := []int{right, up, up, up, up} // to (0, 3)
+	actions := make([]int, p.states)    // up everywhere else
 	state := p.start
 	for _, a := range way {
 		actions[state] = a
@@ -168,7 +168,7 @@ func TestReturnDoesNotDisturbAnEpisode(t *testing.T) {
 }
 
 func TestBordersAndRocksKeepInPlace(t *testing.T) {
-	const u, d, l, r = Up, Down, Left, Right
+	const u, d, l, r = up, Down, left, right
 	cases := map[string]struct {
 		problem string
 		actions []int // the last one must not change the cell

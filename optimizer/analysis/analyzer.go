@@ -113,7 +113,7 @@ type Frame struct {
 func (a *Analyzer) Frames() []Frame {
 	list := make([]Frame, len(a.sources))
 	for i, s := range a.sources {
-		var runs []Run
+		var runs []run
 		for _, id := range s.ids {
 			runs = append(runs, newRun(a.entries[id], a.options.Rates))
 		}
@@ -126,8 +126,8 @@ func (a *Analyzer) Frames() []Frame {
 func (a *Analyzer) Combined() dataframe.DataFrame { return frame(a.runs(nil)) }
 
 // runs returns the runs of the given kinds (nil: all), priced and sorted.
-func (a *Analyzer) runs(kinds []history.Kind) []Run {
-	var list []Run
+func (a *Analyzer) runs(kinds []history.Kind) []run {
+	var list []run
 	for _, e := range a.entries {
 		if kinds == nil || slices.Contains(kinds, e.Kind) {
 			list = append(list, newRun(e, a.options.Rates))
@@ -158,8 +158,8 @@ func (a *Analyzer) Characteristics() []Characteristics {
 }
 
 // characteristics groups runs by model and summarises the texts and numbers of each group.
-func characteristics(runs []Run) []Characteristics {
-	byModel := map[string][]Run{}
+func characteristics(runs []run) []Characteristics {
+	byModel := map[string][]run{}
 	for _, r := range runs {
 		byModel[r.model] = append(byModel[r.model], r)
 	}

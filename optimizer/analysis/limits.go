@@ -4,7 +4,6 @@ import (
 	"slices"
 	"time"
 
-	"trainopt/optimizer/history"
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
@@ -45,19 +44,13 @@ type violation struct {
 // the measurement. Throughput is that of the steady state; time and cost are those of the whole run. A failed or
 // stopped run meets no limit: it misses it or its verdict is unknown ([sla.Unfinished]). For the rows of one training
 // log see [sla.Violations].
-func judge(e history.Entry, limits sla.Spec) []sla.Verdict {
-	r := newRun(e, nil)
-	return r.judge(limits)
-}
-
-// judge evaluates a priced run; see Judge.
-func (r *Run) judge(limits sla.Spec) []sla.Verdict {
+func (r *run) judge(limits sla.Spec) []sla.Verdict {
 	m := map[sla.Objective]sla.Measure{}
 	for objective, value := range map[sla.Objective]float64{sla.Time: r.Seconds, sla.Cost: r.USD, sla.Throughput: r.Speed,
 		sla.Memory: r.PeakMemoryGiB, sla.GPUUtil: r.GPUUtil, sla.CPUUtil: r.CPUUtil} {
 		m[objective] = sla.Measure{Value: value, Final: true}
 	}
-	if r.On.GPUs == 0 { // a minimum GPU utilisation does not apply to a run without GPUs
+	if r.On.GPUs == 0 { // a minimum GPU utilization does not apply to a run without GPUs
 		delete(m, sla.GPUUtil)
 	}
 	verdicts := sla.Evaluate(limits, m)

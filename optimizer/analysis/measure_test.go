@@ -245,7 +245,8 @@ func TestJudge(t *testing.T) {
 			c.change(&e)
 		}
 		got := ""
-		for _, v := range judge(e, limits) {
+		r := newRun(e, nil)
+		for _, v := range r.judge(limits) {
 			got += string(map[sla.Status]byte{sla.Met: 'm', sla.Violated: 'v', sla.Unknown: 'u'}[v.Status])
 		}
 		if got != c.want {

@@ -17,7 +17,7 @@ import (
 // schemaVersion is the version of the JSON format.
 const schemaVersion = 1
 
-// Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilisation in
+// Report is the evaluation of finished trainings. Times are in seconds, money in USD, memory in GiB, utilization in
 // percent.
 type Report struct {
 	Schema int `json:"schema"`
@@ -37,7 +37,7 @@ type Report struct {
 	Read      []readLog     `json:"logs_read"`
 	Notes     []string      `json:"notes"`
 
-	runs      []Run // rows of the CSV
+	runs      []run // rows of the CSV
 	trainings []training
 }
 
@@ -108,7 +108,7 @@ func (a *Analyzer) Analyze() *Report {
 	slices.Sort(r.Notes)
 	r.Notes = slices.Compact(r.Notes)
 	all := a.runs([]history.Kind{history.Run, history.Log, history.Probe})
-	var probes, whole []Run
+	var probes, whole []run
 	unended := 0
 	for _, run := range all {
 		switch {
@@ -142,9 +142,9 @@ func (a *Analyzer) Analyze() *Report {
 
 // groups sets Models and Findings. Probes contribute to the curves only. Comparisons use the segments of each
 // training, totals the whole trainings.
-func (r *Report) groups(probes []Run) {
+func (r *Report) groups(probes []run) {
 	byKey := map[string][]training{}
-	pieces := map[string][]Run{} // with the probes, for the curves
+	pieces := map[string][]run{} // with the probes, for the curves
 	for _, t := range r.trainings {
 		key := groupKey(&t.Whole)
 		byKey[key] = append(byKey[key], t)
@@ -157,17 +157,17 @@ func (r *Report) groups(probes []Run) {
 	for _, key := range sortedKeys(byKey) {
 		list := byKey[key]
 		g := group{Model: list[0].Whole.model, Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
-		var parts []Run
+		var parts []run
 		for _, t := range list {
 			parts = append(parts, t.Parts...)
 		}
 		for _, s := range []struct {
 			into *valueSummary
-			of   func(*Run) float64
+			of   func(*run) float64
 		}{
-			{&g.GPUUtil, func(r *Run) float64 { return r.GPUUtil }},
-			{&g.CPUUtil, func(r *Run) float64 { return r.CPUUtil }}, {&g.PeakMemoryGiB, func(r *Run) float64 { return r.PeakMemoryGiB }},
-			{&g.GPUMemoryGiB, func(r *Run) float64 { return r.GPUMemoryGiB }},
+			{&g.GPUUtil, func(r *run) float64 { return r.GPUUtil }},
+			{&g.CPUUtil, func(r *run) float64 { return r.CPUUtil }}, {&g.PeakMemoryGiB, func(r *run) float64 { return r.PeakMemoryGiB }},
+			{&g.GPUMemoryGiB, func(r *run) float64 { return r.GPUMemoryGiB }},
 		} {
 			var v []float64
 			for i := range list {
@@ -199,10 +199,10 @@ func (r *Report) groups(probes []Run) {
 }
 
 // groupKey returns the key of a run's model and data set.
-func groupKey(r *Run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
+func groupKey(r *run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
 
 // findings returns the findings of a group: unused GPUs, flat curves and failed runs.
-func findings(g *group, parts, pieces []Run, list []training) []finding {
+func findings(g *group, parts, pieces []run, list []training) []finding {
 	all := append(unused(g, parts), flatCurves(g, pieces)...)
 	if g.Totals.Failed == 0 {
 		return all
@@ -276,7 +276,7 @@ func totals(list []training) runTotals {
 }
 
 // priceOf returns the price behind a run's cost, with its description.
-func priceOf(r *Run) price {
+func priceOf(r *run) price {
 	if r.Price == (cost.Rates{}) {
 		return price{Words: "as recorded in the log, which does not contain the price"}
 	}

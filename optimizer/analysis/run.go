@@ -13,8 +13,8 @@ import (
 	"trainopt/resources"
 )
 
-// Run is one training, or one segment of it, with derived values.
-type Run struct {
+// run is one training, or one segment of it, with derived values.
+type run struct {
 	history.Entry
 	// On is the observed configuration, completed by the requested one.
 	On history.Config
@@ -33,8 +33,8 @@ type Run struct {
 
 // newRun derives the values of a run from an entry. Rates, if given, price every run; otherwise the recorded cost
 // applies.
-func newRun(e history.Entry, rates *cost.Rates) Run {
-	r := Run{Entry: e, On: configOf(e), USD: e.CostUSD, HourUSD: unknown(), GPUShare: unknown(), Price: e.Rates}
+func newRun(e history.Entry, rates *cost.Rates) run {
+	r := run{Entry: e, On: configOf(e), USD: e.CostUSD, HourUSD: unknown(), GPUShare: unknown(), Price: e.Rates}
 	r.price(rates)
 	r.PerUnit = r.samplesPerUnit()
 	r.Speed = e.Throughput
@@ -72,7 +72,7 @@ func configOf(e history.Entry) history.Config {
 
 // price sets Price, USD, HourUSD and GPUShare. Rates override the recorded cost and price. Without any price, HourUSD
 // is derived from the recorded cost and the time.
-func (r *Run) price(rates *cost.Rates) {
+func (r *run) price(rates *cost.Rates) {
 	if rates != nil {
 		r.Price, r.USD = *rates, unknown()
 	}
@@ -117,7 +117,7 @@ func allocation(c history.Config) (a resources.Allocation, complete bool) {
 }
 
 // samplesPerUnit returns the samples per unit of work; NaN when unknown.
-func (r *Run) samplesPerUnit() float64 {
+func (r *run) samplesPerUnit() float64 {
 	switch {
 	case r.Unit == "epoch" && r.Job.DataCount > 0:
 		return r.Job.DataCount
@@ -130,7 +130,7 @@ func (r *Run) samplesPerUnit() float64 {
 }
 
 // unitSeconds returns the time of one unit of work in steady state, or else the mean over the whole run.
-func (r *Run) unitSeconds() (seconds float64, steady bool) {
+func (r *run) unitSeconds() (seconds float64, steady bool) {
 	if r.UnitTime > 0 {
 		return r.UnitTime, true
 	}
@@ -141,7 +141,7 @@ func (r *Run) unitSeconds() (seconds float64, steady bool) {
 }
 
 // unitUSD returns the cost per unit of work: the whole cost of the run divided by its units.
-func (r *Run) unitUSD() float64 {
+func (r *run) unitUSD() float64 {
 	if r.Units > 0 && r.USD >= 0 {
 		return r.USD / r.Units
 	}
@@ -158,7 +158,7 @@ func origin(e history.Entry) string {
 
 // named sets the display name of every run: its ID; for a log its file name, with the folder if several logs share
 // the file name, and for a segment its number.
-func named(runs []Run) {
+func named(runs []run) {
 	folders := map[string]map[string]bool{} // by file name
 	for i := range runs {
 		if source := runs[i].Source; runs[i].Kind == history.Log && source != "" {
@@ -244,20 +244,20 @@ func configKey(c history.Config) string {
 
 // training is a run, or a training in a log.
 type training struct {
-	Whole Run
+	Whole run
 	// Parts are its segments, or the whole training when it has none.
-	Parts []Run
+	Parts []run
 }
 
 // trainings assigns the segments of logs to their trainings. A segment of an unknown training becomes a training
 // itself. The order is that of the runs.
-func trainings(runs []Run) []training {
+func trainings(runs []run) []training {
 	at := map[string]int{}
 	for _, r := range runs {
 		at[r.ID] = -1
 	}
 	var list []training
-	var stretches []Run
+	var stretches []run
 	for _, r := range runs {
 		if _, ok := at[r.Parent]; ok && r.Parent != "" {
 			stretches = append(stretches, r)
@@ -273,15 +273,15 @@ func trainings(runs []Run) []training {
 	}
 	for i := range list {
 		if len(list[i].Parts) == 0 {
-			list[i].Parts = []Run{list[i].Whole}
+			list[i].Parts = []run{list[i].Whole}
 		}
 	}
 	return list
 }
 
 // ordered sorts runs by start and then by ID, so that the order of additions does not matter.
-func ordered(runs []Run) {
-	slices.SortFunc(runs, func(a, b Run) int {
+func ordered(runs []run) {
+	slices.SortFunc(runs, func(a, b run) int {
 		if c := a.At.Compare(b.At); c != 0 {
 			return c
 		}

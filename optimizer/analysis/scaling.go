@@ -40,16 +40,16 @@ type observation struct {
 	speed  float64
 	origin string
 	ids    []string
-	runs   []Run
+	runs   []run
 }
 
 // observations returns one observation per training and configuration, from runs, probes and logs; several
 // measurements of one training are averaged. Speeds are samples/s if any run has them, otherwise units/s of the most
 // common unit.
-func observations(runs []Run) (list []observation, unit string) {
+func observations(runs []run) (list []observation, unit string) {
 	unit = "samples/s"
-	speed := func(r *Run) float64 { return r.Speed }
-	if !slices.ContainsFunc(runs, func(r Run) bool { return known(r.Speed) }) {
+	speed := func(r *run) float64 { return r.Speed }
+	if !slices.ContainsFunc(runs, func(r run) bool { return known(r.Speed) }) {
 		counts := map[string]int{}
 		for i := range runs {
 			if s, _ := runs[i].unitSeconds(); known(s) && runs[i].Unit != "" {
@@ -62,7 +62,7 @@ func observations(runs []Run) (list []observation, unit string) {
 		units := sortedKeys(counts)
 		slices.SortStableFunc(units, func(a, b string) int { return counts[b] - counts[a] })
 		unit = plural(units[0]) + "/s"
-		speed = func(r *Run) float64 {
+		speed = func(r *run) float64 {
 			if s, _ := r.unitSeconds(); r.Unit == units[0] {
 				return 1 / s
 			}
@@ -133,7 +133,7 @@ var knobs = []struct {
 // curves returns the curves of one model and data set: at least two settings of a knob with the others fixed. A curve
 // whose points are all part of an earlier one is omitted. For each knob, sets of fixed quantities are tried strictest
 // first.
-func curves(runs []Run) []curve {
+func curves(runs []run) []curve {
 	seen, unit := observations(runs)
 	list := []curve{}
 	for _, k := range knobs {
@@ -239,7 +239,7 @@ func curveOf(group []observation, of func(history.Config) float64, paid bool) cu
 func probesOnly(group []observation, of func(history.Config) float64) []string {
 	whole := map[float64]bool{}
 	for _, o := range group {
-		whole[of(o.on)] = whole[of(o.on)] || slices.ContainsFunc(o.runs, func(r Run) bool { return r.Kind != history.Probe })
+		whole[of(o.on)] = whole[of(o.on)] || slices.ContainsFunc(o.runs, func(r run) bool { return r.Kind != history.Probe })
 	}
 	var words []string
 	for _, at := range slices.Sorted(maps.Keys(whole)) {

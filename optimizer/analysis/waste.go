@@ -36,11 +36,11 @@ const (
 
 // unused returns the diagnoses of runs that pay for GPUs, one per cause: the worst run is the evidence, the amount is
 // the sum.
-func unused(g *group, runs []Run) []finding {
+func unused(g *group, runs []run) []finding {
 	type found struct {
 		diagnosis cost.Diagnosis
-		worst     *Run
-		runs      []*Run
+		worst     *run
+		runs      []*run
 	}
 	byCause := map[string]*found{}
 	var order []string
@@ -94,7 +94,7 @@ func lostWords(how string, lost []float64, runs int, never bool) string {
 }
 
 // evidence returns the measurements of a run's GPUs.
-func evidence(r *Run) cost.GPUEvidence {
+func evidence(r *run) cost.GPUEvidence {
 	e := cost.GPUEvidence{Columns: -1, MemoryGiB: r.GPUMemoryGiB, CPUPct: r.CPUUtil, Processes: -1}
 	if r.On.GPUs > 0 {
 		e.Allocated = int(math.Ceil(r.On.GPUs))
@@ -107,8 +107,8 @@ func evidence(r *Run) cost.GPUEvidence {
 
 // flatCurves returns the curves along which speed does not follow a knob that was at least doubled. A curve qualifies
 // if the mean speed-up at its last point is at most flat and its interval does not exceed raised.
-func flatCurves(g *group, runs []Run) []finding {
-	byID := map[string]*Run{}
+func flatCurves(g *group, runs []run) []finding {
+	byID := map[string]*run{}
 	for i := range runs {
 		byID[runs[i].ID] = &runs[i]
 	}
@@ -151,12 +151,12 @@ var (
 	}
 )
 
-func hasGPUs(p curvePoint, byID map[string]*Run) bool {
+func hasGPUs(p curvePoint, byID map[string]*run) bool {
 	return slices.ContainsFunc(p.RunIDs, func(id string) bool { r := byID[id]; return r != nil && r.On.GPUs > 0 })
 }
 
-// use formats the known utilisation of GPUs and CPUs at a point.
-func use(p curvePoint, byID map[string]*Run) string {
+// use formats the known utilization of GPUs and CPUs at a point.
+func use(p curvePoint, byID map[string]*run) string {
 	var gpu, cpu []float64
 	for _, id := range p.RunIDs {
 		if r := byID[id]; r != nil {
@@ -178,7 +178,7 @@ func use(p curvePoint, byID map[string]*Run) string {
 
 // overpaid returns the cost of a run in excess of the same work at the speed and price of a point; unknown without
 // prices, never negative.
-func overpaid(r *Run, at curvePoint, byID map[string]*Run) float64 {
+func overpaid(r *run, at curvePoint, byID map[string]*run) float64 {
 	var hourly []float64
 	for _, id := range at.RunIDs {
 		if o := byID[id]; o != nil {

@@ -31,7 +31,7 @@ const million = 1e6
 
 // measured is a run with its time and cost per unit of the common work.
 type measured struct {
-	*Run
+	*run
 	seconds, usd float64 // NaN when unknown
 	perUSD       float64 // samples per dollar in steady state, or units if samples are unknown; NaN when unknown
 	amount       float64 // units of the common work done; NaN when unknown
@@ -42,11 +42,11 @@ type measured struct {
 // Epochs are the same work if their numbers of samples are equal, steps if their batch sizes are. If the units differ
 // but all runs have known samples per unit, samples are the unit; otherwise the largest class of units is, and the
 // other runs are omitted.
-func commonWork(runs []Run) (workTotals, []measured) {
+func commonWork(runs []run) (workTotals, []measured) {
 	w := workTotals{Longest: page.Number(unknown())}
-	classes := map[string][]*Run{}
+	classes := map[string][]*run{}
 	samples := true
-	var timed []*Run
+	var timed []*run
 	for i := range runs {
 		r := &runs[i]
 		if s, _ := r.unitSeconds(); !known(s) || r.Unit == "" {
@@ -60,9 +60,9 @@ func commonWork(runs []Run) (workTotals, []measured) {
 		classes[key] = append(classes[key], r)
 	}
 	same := timed
-	scale := func(*Run) float64 { return 1 }
+	scale := func(*run) float64 { return 1 }
 	if len(classes) > 1 && samples {
-		w.Unit, scale = "million samples", func(r *Run) float64 { return million / r.PerUnit }
+		w.Unit, scale = "million samples", func(r *run) float64 { return million / r.PerUnit }
 	} else if len(classes) > 0 {
 		keys := sortedKeys(classes)
 		slices.SortStableFunc(keys, func(a, b string) int { return len(classes[b]) - len(classes[a]) })
@@ -79,9 +79,9 @@ func commonWork(runs []Run) (workTotals, []measured) {
 }
 
 // measure returns time and cost per unit of the common work, of which units of the run's own make up one.
-func measure(r *Run, units float64) measured {
+func measure(r *run, units float64) measured {
 	seconds, steady := r.unitSeconds()
-	m := measured{Run: r, seconds: seconds * units, usd: r.unitUSD() * units, amount: positive(r.Units / units), steady: steady}
+	m := measured{run: r, seconds: seconds * units, usd: r.unitUSD() * units, amount: positive(r.Units / units), steady: steady}
 	m.perUSD = positive(3600 / (m.seconds * r.HourUSD))
 	if known(r.Speed) {
 		m.perUSD = positive(r.Speed * 3600 / r.HourUSD)

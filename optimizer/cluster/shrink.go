@@ -19,7 +19,7 @@ type use struct {
 }
 
 const (
-	busyPercent    = 5 // utilisation from which a device counts as used
+	busyPercent    = 5 // utilization from which a device counts as used
 	leastSamples   = 10
 	unitsObserved  = 3               // of work, during which a device must be idle
 	shortestWindow = 10.0            // seconds for which a device must be idle

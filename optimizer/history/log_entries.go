@@ -150,7 +150,7 @@ func (s *segment) rates(e *Entry, unit int) {
 	}
 }
 
-// join aggregates the segments into the whole: totals are sums, peaks are maxima and utilisations are means weighted
+// join aggregates the segments into the whole: totals are sums, peaks are maxima and utilizations are means weighted
 // by rows. Values that differ between segments are unknown, the unit time included.
 func join(whole *Entry, parts []Entry) {
 	total := func(of func(*Entry) *float64) {

@@ -124,7 +124,7 @@ func (s *segment) gpuCount() float64 {
 	return math.NaN()
 }
 
-// gpuUse returns the mean utilisation, in %, of the GPUs used: the mean over GPUs of their means over rows. If the
+// gpuUse returns the mean utilization, in %, of the GPUs used: the mean over GPUs of their means over rows. If the
 // log lists more GPUs than the job used (all of the machine), the busiest ones count.
 func (s *segment) gpuUse() float64 {
 	var each []float64

@@ -9,25 +9,6 @@ import (
 // maxNesting is the maximum depth of shell scripts searched for a Python command.
 const maxNesting = 4
 
-// inspectCommand inspects the script that a command line runs: python3 train.py --epochs 5, torchrun … train.py, bash
-// run.sh, ./train. Options of the command line override the defaults of the script. Relative paths refer to the
-// working directory. A command without a readable script is not an error; the result then contains only its kind.
-func inspectCommand(args []string) (Inspection, error) {
-	if len(args) == 0 {
-		return Inspection{Kind: kindCommand}, nil
-	}
-	ins, ok := inspectArgv(args, "", 0)
-	if !ok {
-		return Inspection{Path: args[0], Kind: kindCommand, Warnings: ins.Warnings}, nil
-	}
-	ins.Kind = kindCommand
-	if ins.Script == "" {
-		ins.Script = ins.Path
-	}
-	ins.Path = args[0]
-	return ins, nil
-}
-
 // inspectArgv inspects the script run by argv; relative paths refer to dir ("" is the working directory). ok is false
 // without a readable script. A Python program takes precedence; otherwise the first shell script, or a program given
 // by its path, is inspected according to its kind.

@@ -9,19 +9,14 @@ import (
 )
 
 // confidence is the kind of source of a job's length, most certain first.
-type confidence int
+type confidence string
 
 const (
-	Stated   confidence = iota // on the command line, or in a configuration file named there
-	Declared                   // the default of an option of the script
-	Inferred                   // a constant, a call or a loop in the script
-	Assumed                    // the framework's default
+	Stated         confidence = "stated"   // on the command line, or in a configuration file named there
+	lengthDeclared confidence = "declared" // the default of an option of the script
+	lengthInferred confidence = "inferred" // a constant, a call or a loop in the script
+	lengthAssumed  confidence = "assumed"  // the framework's default
 )
-
-// String returns the confidence in lower case, such as "stated".
-func (c confidence) String() string {
-	return [...]string{"stated", "declared", "inferred", "assumed"}[c]
-}
 
 // length is the amount of work of a job by one source. It is an upper bound, since early stopping may end the job
 // before.
@@ -184,7 +179,7 @@ func (s *script) lengthsDeclared() []lengthClue {
 					}
 				}
 			}
-			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: Declared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
+			out = append(out, lengthClue{name: strings.ToLower(n), unit: unit, value: v, confidence: lengthDeclared, source: fmt.Sprintf("default of %s in line %d", shown, o.line)})
 			break
 		}
 	}
@@ -218,7 +213,7 @@ func (s *script) lengthsInferred() []lengthClue {
 		}
 		weight := map[how]float64{assigned: byAssign, entry: byEntry, defaulted: byDefault}[a.how]
 		if v, ok := s.literal(a.value); ok {
-			out = append(out, lengthClue{name: n, refers: referred(a.value), unit: unit, value: v, confidence: Inferred, weight: weight,
+			out = append(out, lengthClue{name: n, refers: referred(a.value), unit: unit, value: v, confidence: lengthInferred, weight: weight,
 				source: fmt.Sprintf("%s = %s in line %d", last(a.target), v, a.line)})
 		}
 	}
@@ -246,7 +241,7 @@ func (s *script) callLengths(c *call) []lengthClue {
 			unit = unitStep
 		}
 		if v, ok := s.literal(a.tokens); ok && unit != "" {
-			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: Inferred, weight: weight,
+			out = append(out, lengthClue{name: strings.ToLower(a.key), refers: referred(a.tokens), unit: unit, value: v, confidence: lengthInferred, weight: weight,
 				source: fmt.Sprintf("%s(%s=%s) in line %d", last(c.callee), a.key, v, c.line)})
 		}
 	}
@@ -277,7 +272,7 @@ func (s *script) loopLengths() []lengthClue {
 				args := arguments(t, brackets(t), k+1)
 				if v, ok := s.rangeUnits(args); ok {
 					stop, _ := plusOne(args[len(args)-1].tokens)
-					out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: Inferred, weight: byLoop,
+					out = append(out, lengthClue{unit: unit, value: v, refers: referred(stop), confidence: lengthInferred, weight: byLoop,
 						source: fmt.Sprintf("loop over %s %ss in line %d", v, unit, st.line)})
 				}
 				break
@@ -354,7 +349,7 @@ func (s *script) indentOf(line int) int {
 
 // lengthAssumed returns the framework's default length.
 func (c *Command) lengthAssumed() (lengthClue, bool) {
-	f := lengthClue{unit: unitEpoch, confidence: Assumed}
+	f := lengthClue{unit: unitEpoch, confidence: lengthAssumed}
 	switch {
 	case c.line.program == "yolo" || c.line.program == "ultralytics":
 		f.name, f.value = "epochs", "100"

@@ -159,7 +159,7 @@ func TestConfigFilesAreBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range []string{"zero.yaml", "large.yaml", "missing.yaml"} {
-		if ls := ReadCommand([]string{"trl", "sft", "--config", f}, dir).Lengths(); len(ls) != 1 || ls[0].Confidence != Assumed {
+		if ls := ReadCommand([]string{"trl", "sft", "--config", f}, dir).Lengths(); len(ls) != 1 || ls[0].Confidence != lengthAssumed {
 			t.Errorf("%s: %+v", f, ls)
 		}
 	}

@@ -162,7 +162,7 @@ var settingsOf = regexp.MustCompile(`^((optim\w*|\w*sched\w*|lr\w*|logg\w*|wandb
 type effect int
 
 const (
-	NoEffect   effect = iota // neither the number of units nor the work per unit
+	noEffect   effect = iota // neither the number of units nor the work per unit
 	LengthOnly               // the number of units, not the work per unit
 	WorkEffect               // possibly the work per unit
 )
@@ -252,7 +252,7 @@ func effectOf(n string) effect {
 	end := last(n)
 	switch {
 	case harmlessNames[n] || harmlessNames[end] && settingsOf.MatchString(n):
-		return NoEffect
+		return noEffect
 	case unitOf(n, "") != "":
 		return LengthOnly
 	}

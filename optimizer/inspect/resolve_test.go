@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"os/exec"
@@ -208,30 +209,26 @@ func TestResolvedStarts(t *testing.T) {
 	}
 }
 
-func TestInspectCommand(t *testing.T) {
+func TestInspectArgv(t *testing.T) {
 	tests := map[string]struct {
-		args              []string
-		kind, framework   string
-		script, batchSize string
+		args                         []string
+		framework, script, batchSize string
 	}{
-		"python":     {[]string{"python3", "testdata/resnet_cifar.py", "--batch-size", "11"}, "command", "pytorch", "testdata/resnet_cifar.py", "11"},
-		"torchrun":   {[]string{"torchrun", "--standalone", "testdata/imagenet_ddp.py"}, "command", "pytorch", "testdata/imagenet_ddp.py", "256"},
-		"wrapped":    {[]string{"nice", "-n", "5", "env", "A=b", "python3.11", "-X", "dev", "testdata/xgb.py"}, "command", "xgboost", "testdata/xgb.py", ""},
-		"shell":      {[]string{"bash", "testdata/run.sh"}, "command", "pytorch", "testdata/imagenet_ddp.py", "512"},
-		"unknown":    {[]string{"./a.out", "--epochs", "5"}, "command", "", "", ""},
-		"nothing":    {nil, "command", "", "", ""},
-		"not there":  {[]string{"python3", "testdata/none.py"}, "command", "", "", ""},
-		"hydra":      {[]string{"python3", "testdata/lightning_vit.py", "data.batch_size=96"}, "command", "lightning", "testdata/lightning_vit.py", "96"},
-		"flag alone": {[]string{"python3", "testdata/lightning_vit.py", "--batch_size"}, "command", "lightning", "testdata/lightning_vit.py", "48"},
+		"python":     {[]string{"python3", "testdata/resnet_cifar.py", "--batch-size", "11"}, "pytorch", "testdata/resnet_cifar.py", "11"},
+		"torchrun":   {[]string{"torchrun", "--standalone", "testdata/imagenet_ddp.py"}, "pytorch", "testdata/imagenet_ddp.py", "256"},
+		"wrapped":    {[]string{"nice", "-n", "5", "env", "A=b", "python3.11", "-X", "dev", "testdata/xgb.py"}, "xgboost", "testdata/xgb.py", ""},
+		"shell":      {[]string{"bash", "testdata/run.sh"}, "pytorch", "testdata/imagenet_ddp.py", "512"},
+		"unknown":    {[]string{"./a.out", "--epochs", "5"}, "", "", ""},
+		"nothing":    {nil, "", "", ""},
+		"not there":  {[]string{"python3", "testdata/none.py"}, "", "", ""},
+		"hydra":      {[]string{"python3", "testdata/lightning_vit.py", "data.batch_size=96"}, "lightning", "testdata/lightning_vit.py", "96"},
+		"flag alone": {[]string{"python3", "testdata/lightning_vit.py", "--batch_size"}, "lightning", "testdata/lightning_vit.py", "48"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			ins, err := inspectCommand(test.args)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if ins.Kind != test.kind || ins.Framework.Value != test.framework || ins.Script != test.script || ins.BatchSize.Value != test.batchSize {
-				t.Errorf("kind %q, framework %q, script %q, batch size %q; want %+v", ins.Kind, ins.Framework.Value, ins.Script, ins.BatchSize.Value, test)
+			ins, ok := inspectArgv(test.args, "", 0)
+			if script := cmp.Or(ins.Script, ins.Path); ok != (script != "") || ins.Framework.Value != test.framework || script != test.script || ins.BatchSize.Value != test.batchSize {
+				t.Errorf("%v, framework %q, script %q, batch size %q; want %+v", ok, ins.Framework.Value, script, ins.BatchSize.Value, test)
 			}
 		})
 	}

@@ -60,7 +60,7 @@ const (
 	Stopped State = "stopped"
 )
 
-// Record is the content of run.json. Times are in seconds, money in USD, memory in GiB, utilisation in percent.
+// Record is the content of run.json. Times are in seconds, money in USD, memory in GiB, utilization in percent.
 type Record struct {
 	Schema       int             `json:"schema"`
 	RunID        string          `json:"run_id"`

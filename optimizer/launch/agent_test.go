@@ -226,7 +226,12 @@ func TestStopTwiceQuickly(t *testing.T) {
 		e, _ := j.Stop(context.Background(), time.Hour)
 		first <- e
 	}()
-	for j.wants().Stop == nil {
+	asked := func() bool {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		return j.want.Stop != nil
+	}
+	for !asked() {
 		time.Sleep(time.Millisecond)
 	}
 	e, err := j.Stop(context.Background(), 0)

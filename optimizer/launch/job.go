@@ -331,13 +331,6 @@ func (j *job) requestControl(change func(*control)) error {
 // controlWithin limits the time for writing control.json.
 const controlWithin = 500 * time.Millisecond
 
-// wants returns the last request to the keeper.
-func (j *job) wants() control {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.want
-}
-
 // SetStopAfter implements Job.
 func (j *job) SetStopAfter(d time.Duration) error {
 	err := j.requestControl(func(c *control) {

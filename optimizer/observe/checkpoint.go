@@ -338,7 +338,7 @@ func look(path string) (c fileCandidate, ok bool) {
 	c = fileCandidate{path: path}
 	c.kind, c.strength = recognise(path, false)
 	if c.kind == "" {
-		c.kind = Snapshot
+		c.kind = snapshot
 	}
 	st, err := os.Lstat(path)
 	if err == nil && st.Mode()&fs.ModeSymlink != 0 {

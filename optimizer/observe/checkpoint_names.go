@@ -14,13 +14,13 @@ type kind string
 // Kinds of checkpoints.
 const (
 	HuggingFace kind = "hugging-face" // a directory checkpoint-500 with trainer_state.json
-	Lightning   kind = "lightning"    // .ckpt
-	PyTorch     kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
-	Keras       kind = "keras"        // .keras, .h5
-	Safetensors kind = "safetensors"
-	Boosting    kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
-	SB3         kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
-	Snapshot    kind = "snapshot" // any other file named as a checkpoint or snapshot
+	lightning   kind = "lightning"    // .ckpt
+	pyTorch     kind = "pytorch"      // .pt, .pth, .pth.tar, .bin
+	keras       kind = "keras"        // .keras, .h5
+	safetensors kind = "safetensors"
+	boosting    kind = "boosting" // a model of XGBoost, LightGBM or CatBoost
+	sb3         kind = "sb3"      // Stable-Baselines3: rl_model_4000_steps.zip
+	snapshot    kind = "snapshot" // any other file named as a checkpoint or snapshot
 )
 
 // strength is the strength of a name as evidence for a checkpoint.
@@ -69,26 +69,26 @@ func recognise(path string, dir bool) (kind, strength) {
 	case settings(n) || strings.HasPrefix(n, ".") || strings.HasSuffix(lower, ".tmp") || strings.HasSuffix(lower, ".part"):
 		return "", none
 	case ext == ".ckpt":
-		return Lightning, strong
+		return lightning, strong
 	case strings.HasSuffix(lower, ".pth.tar"):
-		return PyTorch, strong
+		return pyTorch, strong
 	case ext == ".pt" || ext == ".pth" || ext == ".bin":
-		return named(PyTorch)
+		return named(pyTorch)
 	case ext == ".keras":
-		return Keras, strong
+		return keras, strong
 	case ext == ".h5" || ext == ".hdf5":
-		return named(Keras)
+		return named(keras)
 	case ext == ".safetensors":
-		return named(Safetensors)
+		return named(safetensors)
 	case zipName.MatchString(lower):
-		return SB3, strong
+		return sb3, strong
 	case (ext == ".json" || ext == ".ubj" || ext == ".txt" || ext == ".cbm" || ext == ".model") && modelName.MatchString(lower):
-		return Boosting, weak
+		return boosting, weak
 	case strings.HasPrefix(lower, "snapshot") || strings.HasPrefix(lower, "checkpoint") || strings.HasPrefix(lower, "ckpt"):
 		if ext == ".py" || ext == ".csv" || ext == ".log" || ext == ".yaml" || ext == ".yml" || ext == ".md" || ext == ".txt" {
 			return "", none
 		}
-		return Snapshot, strong
+		return snapshot, strong
 	}
 	return "", none
 }

@@ -13,8 +13,8 @@ import (
 type op string
 
 const (
-	// Save writes a checkpoint in the framework's own way.
-	Save op = "save"
+	// save writes a checkpoint in the framework's own way.
+	save op = "save"
 	// SaveAndStop writes a checkpoint and ends the training in the framework's way of stopping early; the script then
 	// continues.
 	SaveAndStop op = "save_and_stop"
@@ -69,7 +69,7 @@ var errUnable = errors.New("the training cannot do this on request")
 // for requests at the end of a step, at most twice a second. A later request replaces one that has not been read.
 func (r *Reader) Request(q Request) (id int, err error) {
 	f := r.Facts()
-	able := map[op]bool{Save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
+	able := map[op]bool{save: f.CanSave, SaveAndStop: f.CanSave && f.CanStop, SetThreads: f.CanSetThreads && q.Threads > 0, Trial: f.CanSetThreads && q.Threads > 0,
 		SetWorkers: f.CanSetWorkers && q.Workers >= 0}
 	if !able[q.Op] {
 		return 0, fmt.Errorf("request %s: %w", q.Op, errUnable)

@@ -92,7 +92,7 @@ a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timestep
 			if c.path != "" {
 				c.path = filepath.Join(o.dir, c.path)
 			}
-			first := o.answer(Request{Op: Save, Path: c.path})
+			first := o.answer(Request{Op: save, Path: c.path})
 			want(t, "saved", first.OK && !first.Stopped, true)
 			a := o.answer(Request{Op: SaveAndStop, Path: c.path})
 			want(t, "saved and stopped", a.OK && a.Stopped, true)
@@ -120,7 +120,7 @@ a = b.BaseAlgorithm(); a.learn(10**6, pause=0.02); print("steps", a.num_timestep
 				t.Errorf("after a restart: %+v, want %+v", b, a)
 			}
 			want(t, "last id", again.lastID, a.ID)
-			if _, err := again.Request(Request{Op: Save}); !errors.Is(err, errUnable) {
+			if _, err := again.Request(Request{Op: save}); !errors.Is(err, errUnable) {
 				t.Errorf("a finished training takes a request: %v", err)
 			}
 		})
@@ -141,7 +141,7 @@ func TestThreadRequests(t *testing.T) {
 	stop := o.start(strings.Replace(endlessScript, "SLOWNESS", "torch.get_num_threads()", 1)) // one thread is fastest
 	f := o.await("progress", func(f Facts) bool { return f.Step > 1 })
 	want(t, "can save", f.CanSave, false)
-	if _, err := o.reader.Request(Request{Op: Save}); !errors.Is(err, errUnable) {
+	if _, err := o.reader.Request(Request{Op: save}); !errors.Is(err, errUnable) {
 		t.Errorf("a loop of the script's own takes a save: %v", err)
 	}
 	a := o.answer(Request{Op: SetThreads, Threads: 3})

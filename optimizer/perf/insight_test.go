@@ -2,6 +2,7 @@ package perf
 
 import (
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -220,5 +221,39 @@ func TestReward(t *testing.T) {
 	}
 	if r := RewardOf(RewardInput{UnitSeconds: math.NaN()}); !math.IsNaN(r.Time) {
 		t.Error("an unknown pace must not become a reward of 0")
+	}
+}
+
+// A measurement that tells two kinds of jobs apart is worth what the better choice gains on the rarer kind, however the
+// losses correlate with the result on average; one that tells nothing is worth nothing, whatever the number of choices.
+func TestExpectedChoice(t *testing.T) {
+	const n = 256
+	rng := rand.New(rand.NewPCG(3, 4))
+	log, stay, move := make([]float64, n), make([]float64, n), make([]float64, n)
+	for k := range log {
+		move[k] = 1
+		if k%4 == 0 { // a quarter of the jobs gains by moving
+			log[k], move[k] = -1, -1
+		}
+	}
+	losses := [][]float64{stay, move}
+	for name, c := range map[string]struct{ noise, low, high float64 }{
+		"exact":   {0, -0.2501, -0.2499},
+		"noisy":   {0.3, -0.25, -0.18},
+		"useless": {50, -0.05, 0.12},
+	} {
+		if got := expectedChoice(losses, sortedByMeasurement(log, c.noise)); got < c.low || got > c.high {
+			t.Errorf("%s measurement: expected loss %.3f, want %.2f to %.2f", name, got, c.low, c.high)
+		}
+	}
+	for range 100 { // choices of unknown value about which the measurement tells nothing
+		v := make([]float64, n)
+		for k := range v {
+			v[k] = rng.NormFloat64()
+		}
+		losses = append(losses, v)
+	}
+	if got := expectedChoice(losses[2:], sortedByMeasurement(log, 50)); got < -0.2 {
+		t.Errorf("100 choices of mean 0 and a useless measurement: expected loss %.2f, want about 0", got)
 	}
 }

@@ -40,7 +40,7 @@ type AllocationOutlook struct {
 	Chance float64
 }
 
-// OutlookAt predicts the rest of the run at an allocation. O(draws). The utilisation in the state is the predicted
+// OutlookAt predicts the rest of the run at an allocation. O(draws). The utilization in the state is the predicted
 // scaling efficiency relative to one device of the kind, since measured profiles contain no other. Weigh sets Own and
 // is therefore not safe for concurrent use before Own is set.
 func (o *Outlook) OutlookAt(a resources.Allocation) AllocationOutlook {

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -149,8 +150,8 @@ func thinned(all []resources.Allocation, n int) []resources.Allocation {
 }
 
 // knowledgeGradient returns the unmeasured candidate with the largest expected gain net of its cost, nil when no gain
-// reaches MinGain or exceeds the cost. The value of a measurement is linearised: the expected loss of each choice
-// moves with its covariance with the measured log seconds.
+// reaches MinGain or exceeds the cost. The value of a measurement is that of the best choice given its result; see
+// expectedChoice.
 func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[point]bool, o ProbeOptions) *Probe {
 	loss := o.Loss
 	if loss == nil {
@@ -165,12 +166,11 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 		onward = loss
 	}
 	var losses [][]float64
-	var mean []float64
 	best := math.Inf(1)
 	for _, a := range thinned(choices, 128) {
 		v := lossDraws(m.logDraws(a), a, onward)
-		losses, mean = append(losses, v), append(mean, stat.Mean(v))
-		best = min(best, mean[len(mean)-1])
+		losses = append(losses, v)
+		best = min(best, stat.Mean(v))
 	}
 	if o.Without != nil {
 		best = *o.Without
@@ -180,26 +180,63 @@ func knowledgeGradient(m *Model, candidates []resources.Allocation, seen map[poi
 	}
 	var out *Probe
 	most := 0.0
-	noise := m.probeNoise(o.Units)
-	slope := make([]float64, len(losses)+1) // the last entry is for staying at the measured candidate
-	mean = append(mean, 0)
+	noise := math.Sqrt(m.probeNoise(o.Units))
+	losses = append(losses, nil) // the last entry is for staying at the measured candidate
 	for _, a := range candidates {
 		if seen[m.pointer.at(a)] {
 			continue
 		}
 		log := m.logDraws(a)
-		spread := math.Sqrt(covariance(log, log) + noise)
-		for j := range losses {
-			slope[j] = covariance(losses[j], log) / spread
-		}
-		stays := lossDraws(slices.Clone(log), a, loss)
-		mean[len(losses)], slope[len(losses)] = stat.Mean(stays), covariance(stays, log)/spread
-		gain := best - expectedMinimum(mean, slope)
+		losses[len(losses)-1] = lossDraws(slices.Clone(log), a, loss)
+		gain := best - expectedChoice(losses, sortedByMeasurement(log, noise))
 		if net := gain - o.Cost(a); gain >= o.MinGain && net > most {
 			most, out = net, &Probe{a, gain, "measuring it is expected to improve the choice most, for what it costs"}
 		}
 	}
 	return out
+}
+
+// sortedByMeasurement returns the draws in ascending order of a measurement of their log seconds with a standard
+// deviation of noise.
+func sortedByMeasurement(log []float64, noise float64) []int {
+	const step = 0.6180339887498949 // golden ratio: a sequence of evenly spread quantiles
+	order, measured := make([]int, len(log)), make([]float64, len(log))
+	for k := range log {
+		_, q := math.Modf((float64(k) + 0.5) * step)
+		order[k], measured[k] = k, log[k]+noise*normalQuantile(q)
+	}
+	slices.SortFunc(order, func(i, j int) int { return cmp.Compare(measured[i], measured[j]) })
+	return order
+}
+
+// measurementBins is the number of equally likely ranges of the result of a measurement.
+const measurementBins = 8
+
+// expectedChoice returns the expected loss of the best choice after a measurement, given the losses of each choice by
+// draw and the order of the draws by the result. Draws with similar results are the belief after the measurement. In
+// each half of them the choice is that of the other half, so that the selection is not optimistic.
+func expectedChoice(losses [][]float64, order []int) float64 {
+	n, total := len(order), 0.0
+	for b := range measurementBins {
+		bin := order[b*n/measurementBins : (b+1)*n/measurementBins]
+		var chosen, least [2]float64
+		for h := range least {
+			least[h] = math.Inf(1)
+		}
+		for _, v := range losses {
+			var sum [2]float64
+			for i, k := range bin {
+				sum[i%2] += v[k]
+			}
+			for h := range sum {
+				if sum[h] < least[h] {
+					least[h], chosen[h] = sum[h], sum[1-h]
+				}
+			}
+		}
+		total += chosen[0] + chosen[1]
+	}
+	return total / float64(n)
 }
 
 // lossDraws converts draws of the log seconds per unit at an allocation to losses, in place.
@@ -217,28 +254,4 @@ func (m *Model) probeNoise(n int) float64 {
 		v += d.delta * d.delta / float64(len(m.draws))
 	}
 	return v
-}
-
-// expectedMinimum returns E[min_j mean_j + slope_j Z] for a standard normal Z, by 15 equally likely values of Z.
-func expectedMinimum(mean, slope []float64) float64 {
-	const n = 15
-	var sum float64
-	for k := range n {
-		z := normalQuantile((float64(k) + 0.5) / n)
-		low := math.Inf(1)
-		for j := range mean {
-			low = min(low, mean[j]+slope[j]*z)
-		}
-		sum += low / n
-	}
-	return sum
-}
-
-func covariance(a, b []float64) float64 {
-	ma, mb := stat.Mean(a), stat.Mean(b)
-	var s float64
-	for i := range a {
-		s += (a[i] - ma) * (b[i] - mb)
-	}
-	return s / float64(len(a)-1)
 }

@@ -54,7 +54,7 @@ type stateRow struct {
 	value   func(*StateInput) float64 // NaN: unknown
 }
 
-// slaTerms are the five SLA terms of the state. Utilisation joins GPU and CPU; the worse one counts.
+// slaTerms are the five SLA terms of the state. Utilization joins GPU and CPU; the worse one counts.
 var slaTerms = [5]struct {
 	name       string
 	objectives []sla.Objective
@@ -78,8 +78,8 @@ var StateTable = func() [StateSize]stateRow {
 		{"memory", "memory / most allowed, 0…1", -1, 0, 1, func(i *StateInput) float64 {
 			return share(float64(i.Allocation.Memory), float64(i.Limits.MemoryMax))
 		}},
-		{"gpu_util", "mean GPU utilisation / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.GPUUtil / 100 }},
-		{"cpu_util", "utilisation of the allocated CPUs / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.CPUUtil / 100 }},
+		{"gpu_util", "mean GPU utilization / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.GPUUtil / 100 }},
+		{"cpu_util", "utilization of the allocated CPUs / 100 %, 0…1", -1, 0, 1, func(i *StateInput) float64 { return i.CPUUtil / 100 }},
 		{"memory_util", "memory used / memory allocated, 0…1", -1, 0, 1, func(i *StateInput) float64 {
 			return share(i.MemoryGiB, float64(i.Allocation.Memory))
 		}},

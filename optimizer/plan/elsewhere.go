@@ -142,7 +142,7 @@ func WorthLeaving(s Snapshot, e Elsewhere) (bool, string) {
 		return false, fmt.Sprintf("the probability of meeting the SLA would be %.0f %%, it is now %.0f %%", 100*there, 100*here)
 	case s.tooSlow(0, seconds[len(seconds)/2]):
 		return false, "slower: " + words
-	case float64(better)/n < improvement:
+	case float64(better)/n < minBetterProbability:
 		return false, "not sure enough: " + words
 	case mean < leastGain:
 		return false, "the gain does not pay the restart: " + words

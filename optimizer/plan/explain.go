@@ -89,8 +89,8 @@ func nearer(a, b *outcome) bool {
 }
 
 // preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
-// presumed less likely; or by the choice among candidates at least as likely as the baseline and better in the
-// preference.
+// presumed less likely; or by the choice among candidates less likely than the baseline by at most chanceGain and better in
+// the preference.
 func (b *evaluation) preferBaseline(nearest int) int {
 	i, s := b.baseline, b.forecast.s
 	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
@@ -104,7 +104,7 @@ func (b *evaluation) preferBaseline(nearest int) int {
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {
-		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
+		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own-chanceGain && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
 			moveAllowed(s, moved, c.Allocation) && b.beats(sc, j, i) {
 			among = append(among, j)
 		}
@@ -137,8 +137,18 @@ func (b *evaluation) infeasible(planner string, own int) (Plan, error) {
 	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for a reason other than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
-	for i := range b.outcomes {
-		if finite(b.cs[i]) && b.reachable(b.cs[i].Allocation) && (i == b.current || moveAllowed(b.forecast.s, moved, b.cs[i].Allocation)) && (nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest])) {
+	open := where(b.cs, func(c Candidate) bool {
+		return finite(c) && b.reachable(c.Allocation) && (moveAllowed(b.forecast.s, moved, c.Allocation) || b.current >= 0 && c.Allocation.SameShape(*b.forecast.s.Current))
+	})
+	for _, i := range open {
+		if nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest]) {
+			nearest = i
+		}
+	}
+	if nearest >= 0 && b.outcomes[nearest].odds() >= likelyChance { // the preference decides among those about as likely
+		least := b.outcomes[nearest].odds() - chanceGain
+		open = slices.DeleteFunc(open, func(i int) bool { return b.outcomes[i].odds() < least || b.cs[i].Slower })
+		if i := choose(b.cs, open, b.preference, b.current); i >= 0 {
 			nearest = i
 		}
 	}

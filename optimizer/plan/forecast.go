@@ -22,7 +22,8 @@ type forecast struct {
 	perUnit bool
 	restart []float64 // seconds, by draw
 	startup []float64
-	scatter []float64 // standard normal, by draw: noise of the remaining units
+	scatter []float64  // standard normal, by draw: noise of the remaining units
+	reclaim []reclaims // by draw; nil without interruptions
 }
 
 // newForecast draws restart, startup and noise once from a fixed seed, so that equal snapshots yield equal forecasts.
@@ -36,6 +37,12 @@ func newForecast(s Snapshot) *forecast {
 	f.restart = spreadDraws(s.Restart, n, rng)
 	f.startup = spreadDraws(s.Startup, n, rng)
 	f.scatter = normals(n, rng)
+	if s.Interruptions.PerHour > 0 {
+		f.reclaim = make([]reclaims, n)
+		for k := range f.reclaim {
+			f.reclaim[k].rng = rand.New(rand.NewPCG(uint64(k), 0x5b07))
+		}
+	}
 	return f
 }
 
@@ -150,7 +157,9 @@ func (f *forecast) spend(a resources.Allocation, unit []float64, moveWeight floa
 		if delay != nil {
 			t += moveWeight * delay[k]
 		}
-		seconds[k] = f.s.Elapsed.Seconds() + t
+		repeated, away := f.interrupted(k, t, u)
+		t += repeated
+		seconds[k] = f.s.Elapsed.Seconds() + t + away
 		usd[k] = float64(f.s.Spent) + t/3600*hourly
 	}
 	return seconds, usd
@@ -227,7 +236,7 @@ func (f *forecast) judgeRest(o *outcome, unit []float64) {
 	f.judgeUtil(o, sla.CPUUtil, f.s.CPUUtil, spec.CPUUtilMinPct, float64(c.CPUs), float64(o.Allocation.CPUs), here, unit)
 }
 
-// judgeUtil predicts utilisation at the candidate from the measured one. The busy device-seconds of a unit of work
+// judgeUtil predicts utilization at the candidate from the measured one. The busy device-seconds of a unit of work
 // are assumed constant, so util ∝ 1 / (devices × seconds per unit), at most 100 %.
 func (f *forecast) judgeUtil(o *outcome, objective sla.Objective, measured, least, devicesHere, devices float64, here, unit []float64) {
 	if least <= 0 || math.IsNaN(measured) || devicesHere <= 0 {

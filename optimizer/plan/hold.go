@@ -159,7 +159,8 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 		if !a.SameShape(to) {
 			rest += f.restart[k]
 		}
-		seconds, usd := s.Elapsed.Seconds()+probe+rest, float64(s.Spent)+probe*hourly+rest*hourlyBack
+		repeated, away := f.interrupted(k, probe+rest, back[k])
+		seconds, usd := s.Elapsed.Seconds()+probe+rest+repeated+away, float64(s.Spent)+probe*hourly+(rest+repeated)*hourlyBack
 		kept += asChance((timeMax <= 0 || seconds <= timeMax) && (costMax <= 0 || usd <= costMax))
 		delay += probe + rest - (s.Total-s.Done)*back[k]
 	}
@@ -167,18 +168,29 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 	if kept/n < min(feasibleProbability, b.cs[fallback].Chance-0.02) {
 		return false
 	}
-	share := probeDelay
-	if s.HoldBaseline {
-		share = heldDelay
+	if !s.HoldBaseline || !b.baselineHeld(likelyChance) {
+		return true
 	}
 	own := s.Model.UnitSeconds(s.Baseline).P50
-	behind := max(0, s.Elapsed.Seconds()-s.Startup.P50-s.Done*own) // by earlier probes
-	return !b.baselineHeld(likelyChance) || behind+delay/n <= share*s.Total*own
+	return behind(s, own)+delay/n <= heldDelay*s.Total*own
 }
 
-// probeDelay and heldDelay are the shares of a run by which probes may put it behind the baseline: when a preference
-// for time holds the baseline, and when the caller holds it because the user stated nothing.
-const probeDelay, heldDelay = 0.06, 0.02
+// heldDelay is the share of a run by which probes may put it behind the baseline if the caller holds the baseline.
+const heldDelay = 0.02
+
+// behind returns the seconds by which moves, and work away from the baseline, have delayed a run whose unit takes own
+// seconds at the baseline. Interruptions do not count.
+func behind(s Snapshot, own float64) float64 {
+	seconds := float64(moves(s)) * s.Restart.P50
+	for _, t := range s.Trials {
+		for _, u := range t.UnitSeconds {
+			if !t.Allocation.SameShape(s.Baseline) {
+				seconds += u - own
+			}
+		}
+	}
+	return max(0, seconds)
+}
 
 func resourceShare(a resources.Allocation, s Snapshot) float64 {
 	return perf.ResourceShare(a, s.Limits)

@@ -38,6 +38,9 @@ type Snapshot struct {
 	// Startup is the measured time from launch to the first unit of work, in seconds. Restart is the cost of one
 	// restart (checkpoint, exit, start, warm-up), in seconds. The zero Interval means not measured.
 	Startup, Restart sla.Interval
+	// Interruptions are those expected of the capacity: their rate and the time away. What each repeats follows from
+	// Restart, Startup and the unit of work. The zero value means none.
+	Interruptions cost.Interruptions
 	// Reserve is the time before a limit at which the guard stops the run for an orderly exit. Plans end before it.
 	Reserve time.Duration
 	// Resumable reports that the job can resume from its checkpoint. LiveCPU reports that CPUs can be taken from the
@@ -58,8 +61,8 @@ type Snapshot struct {
 	Trials []Trial
 	// Memory is the measured requirement of the job plus a margin; 0 when not measured.
 	Memory resources.GiB
-	// GPUUtil and CPUUtil are the recent utilisation in %, Throughput is in samples/s; NaN without data. The SLA
-	// check uses the utilisation; the rules planner uses GPUUtil and Throughput.
+	// GPUUtil and CPUUtil are the recent utilization in %, Throughput is in samples/s; NaN without data. The SLA
+	// check uses the utilization; the rules planner uses GPUUtil and Throughput.
 	GPUUtil, CPUUtil, Throughput float64
 	// Weights are the preference weights passed to the learning agent at the last decision (cost, time, resource,
 	// SLA); nil before the first decision.
@@ -149,9 +152,11 @@ type Planner interface {
 
 // Infeasible is the error of a decision when no allowed allocation meets the SLA. It contains the nearest candidate.
 type Infeasible struct {
-	Nearest Candidate // the candidate most likely to meet the SLA; the one with the least violation where all are unlikely
-	Why     string    // the limit, the excess, and the limits that would be feasible
-	Plan    Plan      // the plan for Nearest, for a user who accepts the violation
+	// Nearest is the preferred one among the candidates about as likely to meet the SLA as the most likely one; the one
+	// with the least violation where all are unlikely.
+	Nearest Candidate
+	Why     string // the limit, the excess, and the limits that would be feasible
+	Plan    Plan   // the plan for Nearest, for a user who accepts the violation
 }
 
 func (e *Infeasible) Error() string { return e.Why }

@@ -265,17 +265,17 @@ func TestOtherLimits(t *testing.T) {
 	if !errors.As(err, &no) || !strings.Contains(no.Why, "memory of at most 3 GiB") {
 		t.Errorf("memory: %v", err)
 	}
-	// CPU utilisation: busy CPU seconds per unit are constant, so fewer CPUs are busier.
+	// CPU utilization: busy CPU seconds per unit are constant, so fewer CPUs are busier.
 	s = cpuScene().prefer("time").agreed(sla.Spec{CPUUtilMinPct: 80}).running(cpu(16), 10, minutes(1), 0, 1)
 	s.CPUUtil = 52 // 16 × 1.19 s × 52 % = 9.9 CPU-seconds per unit
 	p := decide(t, s.snapshot(t))
 	if c := p.Allocation.CPUs; c < 2 || c > 6 || 9.9/(float64(c)*s.pace(p.Allocation)) < 0.8 {
-		t.Errorf("CPU utilisation of at least 80 %%: chosen %v", p.Allocation)
+		t.Errorf("CPU utilization of at least 80 %%: chosen %v", p.Allocation)
 	}
 	// A minimum that the current allocation narrowly meets does not cause a move.
 	s.CPUUtil = 80.5
 	if p := decide(t, s.snapshot(t)); p.Allocation.CPUs != 16 {
-		t.Errorf("utilisation holds at 16 CPUs: chosen %v", p.Allocation)
+		t.Errorf("utilization holds at 16 CPUs: chosen %v", p.Allocation)
 	}
 }
 

@@ -49,7 +49,9 @@ func (b *evaluation) recourse(i int, among []int) int {
 				first += d[k]
 			}
 			then := f.restart[k] + (left-trial)*rest[k]
-			seconds := s.Elapsed.Seconds() + first + then
+			repeated, away := f.interrupted(k, first+then, rest[k])
+			then += repeated
+			seconds := s.Elapsed.Seconds() + first + then + away
 			usd := float64(s.Spent) + (first*hourly+then*dearness)/3600
 			t, c := lessReserve(s.Spec.TimeMax.Seconds(), s.Reserve.Seconds()), lessReserve(s.Spec.CostMaxUSD, s.Reserve.Hours()*dearness)
 			kept += asChance((t <= 0 || seconds <= t) && (c <= 0 || usd <= c)) / float64(len(unit))

@@ -8,19 +8,19 @@ import (
 )
 
 // rules is the decision rule that SLA-MORL (Jul 2025) ships in place of its agent, kept as a reference policy: fixed
-// thresholds on GPU utilisation, without a model or constraints.
+// thresholds on GPU utilization, without a model or constraints.
 //
-//	time      utilisation > 70 % and room: +2 GPU, +8 CPU, +16 GiB; else +4 CPU
-//	cost      utilisation < 5 %: 1 GPU (0 when < 1 % and at least 8 CPUs), < 50 %: -1 GPU;
+//	time      utilization > 70 % and room: +2 GPU, +8 CPU, +16 GiB; else +4 CPU
+//	cost      utilization < 5 %: 1 GPU (0 when < 1 % and at least 8 CPUs), < 50 %: -1 GPU;
 //	          -4 CPU and -8 GiB when the throughput is over 1.5 × the SLA minimum
-//	resource  utilisation < 5 %: 1 GPU (0 when < 1 %), < 40 %: -1, > 90 %: +1; then 4 CPUs and 8 GiB per GPU
+//	resource  utilization < 5 %: 1 GPU (0 when < 1 %), < 40 %: -1, > 90 %: +1; then 4 CPUs and 8 GiB per GPU
 //	balanced  unchanged
 //
 // Batch size (only when the script allows a range): 128 per GPU for time; otherwise the baseline's batch per GPU ×
-// GPUs, at least 75 % of the baseline's when utilisation is below 15 %, at least 32.
+// GPUs, at least 75 % of the baseline's when utilization is below 15 %, at least 32.
 //
 // The rule starts from Current, or else Baseline (the original starts from the end of a random walk). Unknown
-// utilisation or throughput triggers no rule. Results are clipped to the limits. Mixed preferences follow their
+// utilization or throughput triggers no rule. Results are clipped to the limits. Mixed preferences follow their
 // largest weight.
 type rules struct{}
 
@@ -45,7 +45,7 @@ func (p rules) Decide(s Snapshot) (Plan, error) {
 	if !math.IsNaN(s.GPUUtil) {
 		util = fmt.Sprintf("%.0f %%", s.GPUUtil)
 	}
-	reason := fmt.Sprintf("rule for %s at GPU utilisation %s: %s → %s", prefer, util, from, to)
+	reason := fmt.Sprintf("rule for %s at GPU utilization %s: %s → %s", prefer, util, from, to)
 	return fixed(p.Name(), s, to, reason)
 }
 

@@ -23,9 +23,9 @@ func limitWords(o sla.Objective, spec sla.Spec) string {
 		}
 		return "the memory allowed"
 	case sla.GPUUtil:
-		return fmt.Sprintf("GPU utilisation of at least %.3g %%", spec.GPUUtilMinPct)
+		return fmt.Sprintf("GPU utilization of at least %.3g %%", spec.GPUUtilMinPct)
 	case sla.CPUUtil:
-		return fmt.Sprintf("CPU utilisation of at least %.3g %%", spec.CPUUtilMinPct)
+		return fmt.Sprintf("CPU utilization of at least %.3g %%", spec.CPUUtilMinPct)
 	}
 	return string(o)
 }

@@ -8,7 +8,6 @@ import (
 const (
 	restartWeight = 1.5  // a move must win back this multiple of its cost
 	leastGain     = 0.02 // and this fraction of the best run, in regret
-	improvement   = 0.75 // with this probability
 	chanceGain    = 0.05 // or raise the probability of meeting the limits by this much, and by more than the relative loss
 )
 
@@ -16,7 +15,7 @@ const (
 // the reason. The test uses paired draws over the remaining work and the regret of the preference. A move is worth it
 // in either of two cases:
 //
-//   - it is better with a probability of at least 0.75, and on average by at least 2 % even with the restart cost
+//   - it is better with a probability of at least minBetterProbability, and on average by at least 2 % even with the restart cost
 //     multiplied by 1.5;
 //   - the probability of meeting the limits rises by at least 5 points from below 95 % and, if the job is more likely
 //     than not to meet them at Current, by more than the relative loss in the preference: 20 points for a fifth of
@@ -24,9 +23,9 @@ const (
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
 // unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most four times without a measured gain and six times in all, probes
-// and reverts included; since the last move leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that
-// is feasible and better than they are with 95 % probability.
+// the user's consent (Restartable). A run moves at most four times, probes and reverts included; since the last move
+// leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that is
+// feasible and better than they are with 95 % probability.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -55,7 +54,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	allowed, enough := moveAllowed(s, moves(s), p.Allocation), improvement
+	allowed, enough := moveAllowed(s, moves(s), p.Allocation), minBetterProbability
 	if !allowed {
 		enough = feasibleProbability
 	}

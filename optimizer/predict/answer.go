@@ -71,7 +71,7 @@ func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
 		a.Notes = append(a.Notes, fmt.Sprintf("%s on spot capacity left out: interrupted as often as is assumed, the job would hardly ever end", chart.Plural(a.Endless, "option")))
 	}
 	a.Chosen = selection(a.Options, q.market(), q.limits(), q.Preference)
-	a.OnDemand, a.SpotCapacity = cheapest(a.Options, OnDemand, q.top()), cheapest(a.Options, Spot, q.top())
+	a.OnDemand, a.SpotCapacity = cheapest(a.Options, marketOnDemand, q.top()), cheapest(a.Options, Spot, q.top())
 	if a.Chosen >= 0 {
 		a.Feasible = a.Options[a.Chosen].Feasible
 		a.Basis = grounds(q, entries, s.configs[a.Options[a.Chosen].Config].Rate)
@@ -235,10 +235,10 @@ func (s *predictionContext) options() []option {
 func (m *machine) markets() []Market {
 	var out []Market
 	if m.Rates != nil {
-		return []Market{Owned}
+		return []Market{marketOwned}
 	}
 	if m.Offer.OnDemand > 0 {
-		out = append(out, OnDemand)
+		out = append(out, marketOnDemand)
 	}
 	if m.Offer.Spot > 0 {
 		out = append(out, Spot)

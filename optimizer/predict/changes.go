@@ -295,7 +295,7 @@ func (s *predictionContext) byMarket(a *Answer) (change, bool) {
 	was := a.Options[a.Chosen]
 	other := Spot
 	if was.Market == Spot {
-		other = OnDemand
+		other = marketOnDemand
 	}
 	options := slices.Clone(a.Options)
 	at := selection(options, other, s.question.limits(), s.question.Preference)
@@ -388,7 +388,7 @@ func nearestWords(a *Answer) string {
 		var least *option
 		for i := range a.Options {
 			o := &a.Options[i]
-			if o.Fit != doesNotFit && (o.Market == market || o.Market == Owned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
+			if o.Fit != doesNotFit && (o.Market == market || o.Market == marketOwned) && ok(*o) && (least == nil || value(*o) < value(*least)) {
 				least = o
 			}
 		}

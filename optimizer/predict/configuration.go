@@ -217,12 +217,12 @@ func within(r resources.Range, n int) bool { return r == resources.Range{} || r.
 // cheapest returns the market in which a machine is cheapest.
 func (m *machine) cheapest() Market {
 	if m.Rates != nil {
-		return Owned
+		return marketOwned
 	}
 	if m.Offer.Spot > 0 {
 		return Spot
 	}
-	return OnDemand
+	return marketOnDemand
 }
 
 // part returns the allocation of a configuration on a local machine: its share of the GPUs (CPUs) and the same share
@@ -238,7 +238,7 @@ func (m *machine) part(c *configuration) resources.Allocation {
 // hourly returns the hourly price of a configuration on a machine.
 func (m *machine) hourly(c *configuration, market Market) cost.USD {
 	switch market {
-	case Owned:
+	case marketOwned:
 		return m.Rates.Hourly(m.part(c))
 	case Spot:
 		return m.Offer.Spot * cost.USD(c.Nodes)

@@ -191,7 +191,7 @@ func (a *Answer) front() []int {
 func (a *Answer) frontIntro() string {
 	weighed := 0
 	for _, o := range a.Options {
-		if o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == Owned) {
+		if o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == marketOwned) {
 			weighed++
 		}
 	}

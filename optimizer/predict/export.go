@@ -220,7 +220,7 @@ type skyResources struct {
 // sky returns a task of SkyPilot as YAML.
 func (s *submission) sky() (string, error) {
 	c := s.config
-	if s.option.Market == Owned {
+	if s.option.Market == marketOwned {
 		return "", errors.New("it is for this machine: leave out --here")
 	}
 	task := skyTask{Name: s.name, Resources: skyResources{CPUs: fmt.Sprintf("%d+", s.cpus), UseSpot: s.option.Market == Spot}, Run: shellWords(s.command) + "\n"}

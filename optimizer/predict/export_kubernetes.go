@@ -99,7 +99,7 @@ func (s *submission) k8sJob() (string, error) {
 	}
 	labels := map[string]string{"app.kubernetes.io/name": s.k8sName(), "app.kubernetes.io/created-by": "optimize"}
 	pod := k8sPodSpec{RestartPolicy: "Never", Containers: []k8sContainer{{Name: "training", Image: cmp.Or(s.image, s.k8sName()+":latest"), Command: s.command, Resources: r}}}
-	if name := s.option.Offer.Type; s.option.Market != Owned && name != "" && !generatedType.MatchString(name) {
+	if name := s.option.Offer.Type; s.option.Market != marketOwned && name != "" && !generatedType.MatchString(name) {
 		pod.NodeSelector = map[string]string{"node.kubernetes.io/instance-type": name}
 	}
 	job := k8sJob{APIVersion: "batch/v1", Kind: "Job", Metadata: k8sMeta{Name: s.k8sName(), Labels: labels},

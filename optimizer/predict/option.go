@@ -134,7 +134,7 @@ func selection(options []option, market Market, l limits, preference plan.Prefer
 		o := &options[i]
 		o.judge(l)
 		o.OnFront, o.Chosen = false, false
-		if o.Fit == doesNotFit || o.Market != market && o.Market != Owned {
+		if o.Fit == doesNotFit || o.Market != market && o.Market != marketOwned {
 			continue
 		}
 		fitting = append(fitting, i)

@@ -24,7 +24,7 @@ import (
 func TestAskKnownAnswer(t *testing.T) {
 	a := ask(t, newFake(), asking(func(q *Question) { q.Preference = plan.Preference{Cost: 1} }))
 	o := a.Options[a.Chosen]
-	if o.Machine != "sky:t1" || o.Market != OnDemand {
+	if o.Machine != "sky:t1" || o.Market != marketOnDemand {
 		t.Fatalf("chosen %s %s, want the T4 on demand", o.Machine, o.Market)
 	}
 	f := math.Exp(z95 * 0.2)
@@ -306,7 +306,7 @@ func TestMachines(t *testing.T) {
 		})
 	}
 	a := ask(t, newFake(), asking(func(q *Question) { q.Machines = []machine{own} }))
-	if o := a.Options[0]; o.Market != Owned || !near(float64(o.Hourly), 1+4*0.1, 1e-9) {
+	if o := a.Options[0]; o.Market != marketOwned || !near(float64(o.Hourly), 1+4*0.1, 1e-9) {
 		t.Errorf("%+v: a sixth of the own machine costs 1 GPU and 4 CPUs", o)
 	}
 }
@@ -404,7 +404,7 @@ func TestSeveralMachines(t *testing.T) {
 			q.Job.Epochs, q.GPUs, q.Resumable, q.Machines = 200, resources.Range{Min: gpus, Max: gpus}, &yes, []machine{offer("v8", "V100 16GB", 8, 24, 8)}
 		}))
 		for _, o := range a.Options {
-			if want := o.Offer.OnDemand * cost.USD(gpus/8); o.Market == OnDemand && o.Hourly != want {
+			if want := o.Offer.OnDemand * cost.USD(gpus/8); o.Market == marketOnDemand && o.Hourly != want {
 				t.Errorf("%d GPUs cost %g an hour, want %g", gpus, float64(o.Hourly), float64(want))
 			}
 			if o.Market == Spot {
@@ -521,7 +521,7 @@ func TestProperties(t *testing.T) {
 		q.Deadline = time.Duration(rapid.Int64Range(0, 100).Draw(t, "deadline h")) * time.Hour
 		q.Budget = cost.USD(rapid.IntRange(0, 100).Draw(t, "budget"))
 		q.Preference = plan.Preference{Time: rapid.Float64Range(0, 1).Draw(t, "time"), Cost: rapid.Float64Range(0, 1).Draw(t, "cost"), Resource: 0.01}
-		q.Market = rapid.SampledFrom([]Market{OnDemand, Spot}).Draw(t, "market")
+		q.Market = rapid.SampledFrom([]Market{marketOnDemand, Spot}).Draw(t, "market")
 		twin := rapid.SampledFrom(sky()[:6]).Draw(t, "twin")
 		twin.Offer.Type += "-dear"
 		twin.Offer.Cloud = rapid.SampledFrom([]string{"sky", "sea"}).Draw(t, "cloud")

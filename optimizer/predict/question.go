@@ -28,10 +28,10 @@ type learner func([]history.Entry) Predictor
 type Market string
 
 const (
-	OnDemand Market = "on demand"
-	Spot     Market = "spot"
-	// Owned is a local machine with given rates.
-	Owned Market = "own rates"
+	marketOnDemand Market = "on demand"
+	Spot           Market = "spot"
+	// marketOwned is a local machine with given rates.
+	marketOwned Market = "own rates"
 )
 
 // machine is a machine that can run the job.
@@ -111,7 +111,7 @@ func (q *Question) Validate() error {
 
 func (q *Question) market() Market {
 	if q.Market == "" {
-		return OnDemand
+		return marketOnDemand
 	}
 	return q.Market
 }

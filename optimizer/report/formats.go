@@ -15,9 +15,6 @@ var formats = page.Formats[*Data]{
 	"csv":      page.CSVOf(lines),
 }
 
-// Known reports whether Render supports the format.
-func Known(format string) bool { return formats[format] != nil }
-
 // FormatNames returns the names of the formats for display: "csv, html, json, markdown, text".
 func FormatNames() string { return formats.Words() }
 

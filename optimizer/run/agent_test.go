@@ -770,6 +770,44 @@ func TestOutputNotWritten(t *testing.T) {
 	}
 }
 
+// TestSilentOutput: a program other than Python that has written nothing for a while is advised a pseudo-terminal, once.
+func TestSilentOutput(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		seconds float64
+		output  string
+		python  bool
+		advised int
+	}{
+		"silent": {60, "", false, 1}, "short": {10, "", false, 0}, "text": {60, "hello\n", false, 0}, "Python": {60, "", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStage(t, func(a *actor) launch.Exit {
+				for _, stream := range []string{"job.stdout", "job.stderr"} {
+					if err := os.WriteFile(filepath.Join(a.command.RunDir, stream), []byte(c.output), 0o600); err != nil {
+						t.Error(err)
+					}
+				}
+				if c.python {
+					a.report(map[string]any{"event": "start"})
+				}
+				for range 3 {
+					a.stage.clock.advance(time.Duration(c.seconds / 3 * float64(time.Second)))
+					_, at := a.stage.seen()
+					a.stage.wait("another look", func(_ Status, ticks int) bool { return ticks > at+2 })
+				}
+				return finished
+			})
+			s.cfg.Observe = "auto"
+			s.run()
+			if said := s.said(Info, "--pty"); len(said) != c.advised {
+				t.Errorf("advised %q, want %d", said, c.advised)
+			}
+		})
+	}
+}
+
 // TestResumeOfAMovedStateDirectory: a run resumes after its state directory was moved, with the rows that it had read.
 func TestResumeOfAMovedStateDirectory(t *testing.T) {
 	t.Parallel()

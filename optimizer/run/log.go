@@ -23,10 +23,11 @@ const ownLog = "training.csv"
 // logReader reads the progress of the training and reports its source.
 type logReader struct {
 	*observe.LogReader
-	named   string // absolute path; empty if the user named none
-	dirs    []string
-	lastRow time.Time
-	failed  string // last error, reported once
+	named        string // absolute path; empty if the user named none
+	dirs         []string
+	lastRow      time.Time
+	failed       string // last error, reported once
+	silenceNoted bool
 }
 
 // openLog opens the reader of progress with every candidate source: the named log, $OPTIMIZER_LOG, the job's output,
@@ -144,6 +145,28 @@ func (r *run) readLastRows() {
 	}
 }
 
+// silence is the time without output after which noteSilence advises a pseudo-terminal.
+const silence = 20 * time.Second
+
+// noteSilence reports once that a program other than Python has written no output: most buffer it in a pipe.
+func (r *run) noteSilence() {
+	if r.log.silenceNoted || r.Config.PTY || r.Progress.Rows > 0 || r.elapsed()-r.Progress.launchedAt() < silence {
+		return
+	}
+	r.log.silenceNoted = true
+	if r.observer != nil {
+		if reports, err := os.ReadDir(reportsOf(r.observer.reports, r.Progress.launches())); err != nil || len(reports) > 0 {
+			return // Python, whose buffering is off
+		}
+	}
+	for _, name := range []string{"job.stdout", "job.stderr"} {
+		if f, err := os.Stat(r.jobFile(name)); err != nil || f.Size() > 0 {
+			return
+		}
+	}
+	r.event(Info, "no output so far: if the program buffers it, --pty shows each line at once")
+}
+
 // takeRows reads rows and dates each by elapsed time: no later than now or the job's end, no earlier than its launch.
 // It returns the number of rows.
 func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error) {
@@ -172,7 +195,7 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		total, unit := r.Progress.Total, r.Progress.Unit
 		r.Progress.Add(&rows[i], at)
 		if total > 0 && r.Progress.Total == 0 && r.Progress.Unit == unit {
-			r.event(Warning, "the training continues after %g of %g %ss: the total is unknown", total, total, unit)
+			r.event(Warning, "the training continues after %g %ss: the total is unknown", total, unit)
 		}
 		r.learnTraining(&rows[i])
 		r.tabulate(&rows[i], at, i == len(rows)-1)

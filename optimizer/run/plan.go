@@ -201,6 +201,9 @@ func (r *run) snapshot() plan.Snapshot {
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable,
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+	if r.Config.SpotNotice != "" { // the machine may be reclaimed
+		s.Interruptions = cost.AssumedSpot(0, 0, r.Resumable)
+	}
 	if at, allocation := r.deadline(); allocation && !r.beyond {
 		s.Spec.TimeMax = at
 	}

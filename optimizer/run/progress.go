@@ -50,7 +50,7 @@ type Segment struct {
 	Reached     float64              `json:"reached,omitempty"` // of its last row, which may repeat earlier work
 	Rows        int                  `json:"rows"`
 	PeakGiB     float64              `json:"peak_gib"` // 0 if not measured
-	CPUSum      float64              `json:"cpu_sum"`  // sum of utilisation samples of the allocated CPUs, %
+	CPUSum      float64              `json:"cpu_sum"`  // sum of utilization samples of the allocated CPUs, %
 	CPUN        int                  `json:"cpu_n"`
 	Foreign     float64              `json:"foreign_cpus"` // sum over the samples of the CPUs used by other programs
 	GPUSum      float64              `json:"gpu_sum"`

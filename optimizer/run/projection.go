@@ -114,7 +114,7 @@ func (r *run) throughput() float64 {
 	return rate
 }
 
-// mean returns the mean of utilisation samples; NaN if there are no samples.
+// mean returns the mean of utilization samples; NaN if there are no samples.
 func mean(sum float64, n int) float64 {
 	if n == 0 {
 		return math.NaN()

@@ -131,6 +131,7 @@ func (r *run) tick(ctx context.Context) {
 	r.followElsewhere()
 	if r.ended == nil && r.Pending == nil && r.job != nil && r.queued == nil && r.moving == nil {
 		r.growMemory()
+		r.noteSilence()
 		r.watchEfficiency()
 		r.watchGPUs()
 		r.stopRewound()
@@ -345,7 +346,7 @@ type sampling struct {
 	remote  remoteSampler      // samples the running job where it is; nil for this machine
 	last    monitor.Sample
 	energy  map[string]float64 // last reading per device, joules
-	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilisation refers.
+	// machineCPUs is the number of CPUs of the whole machine, to which the host's utilization refers.
 	machineCPUs float64
 	haveJ       bool
 	cpuJoules   float64 // last reading of the CPU energy

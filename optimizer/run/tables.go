@@ -111,7 +111,7 @@ type writtenVerdict struct {
 	status sla.Status
 }
 
-// performance returns the values of a training row for the table of performance, with the utilisation of the segment.
+// performance returns the values of a training row for the table of performance, with the utilization of the segment.
 func (r *run) performance(row *trainlog.Row, at time.Duration) monitor.Values {
 	get := func(c trainlog.Column) float64 { v, _ := row.Value(c); return v }
 	seg := r.Progress.Current()

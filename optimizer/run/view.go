@@ -317,7 +317,7 @@ func limitText(v *sla.Verdict, what string) string {
 		format = chart.USD
 	}
 	names := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget", sla.Throughput: "throughput", sla.Memory: "memory limit",
-		sla.GPUUtil: "GPU utilisation", sla.CPUUtil: "CPU utilisation"}
+		sla.GPUUtil: "GPU utilization", sla.CPUUtil: "CPU utilization"}
 	text := fmt.Sprintf("%s of %s %s", names[v.Objective], format(v.Limit), what)
 	if early := v.Value != nil && (v.Objective == sla.Time || v.Objective == sla.Cost) && *v.Value <= v.Limit; early && v.Projected == nil {
 		text += ": the run was stopped at " + format(*v.Value)

@@ -38,7 +38,7 @@ var (
 	predictedSeconds = describeRun("predicted_seconds", "Latest prediction of the time of the whole run, in seconds, by quantile q; absent after its end.", "q")
 	predictedCostUSD = describeRun("predicted_cost_usd", "Latest prediction of the cost of the whole run, in USD, by quantile q; absent after its end.", "q")
 	slaOK            = describeRun("sla_ok", "1 if the limit is met, or the projection meets it; 0 if it is at risk or missed; absent without data.", "term")
-	gpuUtilRatio     = describeRun("gpu_util_ratio", "Mean utilisation of the GPUs of the run so far.")
+	gpuUtilRatio     = describeRun("gpu_util_ratio", "Mean utilization of the GPUs of the run so far.")
 	restartsTotal    = describeRun("restarts_total", "Restarts of the job: moves to another allocation, and failures.")
 	queueSeconds     = describeRun("queue_seconds", "Time of waiting for places on an engine, in seconds; absent for a run on this machine.")
 

@@ -130,7 +130,7 @@ func TestEveryJobEndsWhenItDoesInGavel(t *testing.T) {
 				t.Errorf("and %d others", wrong-5)
 			}
 			near(t, "makespan", float64(got.MakespanS), want.MakespanS, 0.001)
-			near(t, "utilisation", float64(got.Utilization), want.Utilization, 1e-9)
+			near(t, "utilization", float64(got.Utilization), want.Utilization, 1e-9)
 			near(t, "lease extensions, %", 100*float64(got.LeaseExtensions), want.LeasePct, 1e-9)
 		})
 	}

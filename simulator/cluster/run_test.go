@@ -128,7 +128,7 @@ func TestIdealHasNoRounds(t *testing.T) {
 				t.Errorf("%s: mean %.0f s without rounds, %.0f s in rounds", name, ideal.MeanJCTS, inRounds.MeanJCTS)
 			}
 			if len(ideal.Jobs) != 60 || !(ideal.Utilization <= 1) {
-				t.Errorf("%s: %d jobs ended, utilisation %v", name, len(ideal.Jobs), ideal.Utilization)
+				t.Errorf("%s: %d jobs ended, utilization %v", name, len(ideal.Jobs), ideal.Utilization)
 			}
 		}
 	}

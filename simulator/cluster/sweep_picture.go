@@ -163,7 +163,7 @@ const shownSteps = 120
 
 // utilizationChart returns a chart of utilization over time.
 func utilizationChart(note string, lines []chart.Series) chart.Chart {
-	return chart.Chart{Title: "Utilisation over time", Note: note, X: chart.Axis{Name: "hours", Zero: true},
+	return chart.Chart{Title: "Utilization over time", Note: note, X: chart.Axis{Name: "hours", Zero: true},
 		Y: chart.Axis{Name: "share of devices", Zero: true, Share: true}, Series: lines}
 }
 

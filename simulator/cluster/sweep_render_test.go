@@ -66,7 +66,7 @@ func TestSameBytes(t *testing.T) {
 
 func TestPage(t *testing.T) {
 	got := writtenRun(t, simulated(t, "fifo_perf"), "html")
-	for _, want := range []string{"Completion times", "Utilisation over time", "The slowest jobs", "k80", "prices are those of an example"} {
+	for _, want := range []string{"Completion times", "Utilization over time", "The slowest jobs", "k80", "prices are those of an example"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q on the page", want)
 		}

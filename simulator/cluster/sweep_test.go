@@ -70,7 +70,7 @@ func TestSameBytesWithAnyWorkers(t *testing.T) {
 		if many := written(t, outcome(t, atLoads(5, loads...))); one != many {
 			t.Errorf("%s: other bytes with more workers", name)
 		}
-		if !strings.Contains(one, "Utilisation over time") || !strings.Contains(one, "Finish-time fairness") {
+		if !strings.Contains(one, "Utilization over time") || !strings.Contains(one, "Finish-time fairness") {
 			t.Errorf("%s: charts are missing", name)
 		}
 	}
@@ -94,7 +94,7 @@ func TestStoppedRunsHaveNoFigures(t *testing.T) {
 		}
 	}
 	if lines := o.At(1).Charts[len(o.At(1).Charts)-1].Series; len(lines) != 0 {
-		t.Errorf("%d lines of utilisation of runs that were stopped", len(lines))
+		t.Errorf("%d lines of utilization of runs that were stopped", len(lines))
 	}
 	if notes := strings.Join(o.Comparison.Notes, "\n"); !strings.Contains(notes, "gandiva, from 0.3 jobs/h, seed 0: stopped at the limit") {
 		t.Errorf("notes do not say where lines end: %s", notes)

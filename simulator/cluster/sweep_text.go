@@ -66,7 +66,7 @@ func (r *RunView) facts() []page.Field {
 	add("median JCT", "%s", span(r.P50JCTS))
 	add("99th percentile", "%s", span(r.P99JCTS))
 	add("makespan", "%s", span(r.MakespanS))
-	add("utilisation", "%s", percent(r.Utilization))
+	add("utilization", "%s", percent(r.Utilization))
 	if isKnown(r.CostUSD) {
 		add("cost of all jobs", "%.2f USD", float64(r.CostUSD))
 	} else {

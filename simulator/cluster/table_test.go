@@ -85,7 +85,7 @@ func TestTheRunsOfTheOriginal(t *testing.T) {
 			}
 			began := time.Now()
 			got := run(t, c)
-			t.Logf("mean JCT %.3f h, makespan %.2f h, utilisation %.6f, %.0f USD, %d decisions, %d events, %.2f s", got.MeanJCTS/3600, got.MakespanS/3600, got.Utilization, got.CostUSD, got.Allocations, got.Events, time.Since(began).Seconds())
+			t.Logf("mean JCT %.3f h, makespan %.2f h, utilization %.6f, %.0f USD, %d decisions, %d events, %.2f s", got.MeanJCTS/3600, got.MakespanS/3600, got.Utilization, got.CostUSD, got.Allocations, got.Events, time.Since(began).Seconds())
 			printed(t, "mean JCT, h", float64(got.MeanJCTS)/3600, r.jct)
 			printed(t, "makespan, h", float64(got.MakespanS)/3600, r.makespan)
 			printed(t, "cost, USD", float64(got.CostUSD), r.cost)
@@ -134,7 +134,7 @@ func TestSampleRunsOfExperiments(t *testing.T) {
 				Generate: &workload.Options{Seed: r.seed, Lambda: workload.PerHour(r.rate)},
 			})
 			near(t, "mean JCT, s", float64(got.MeanJCTS), r.jct, 5e-7)
-			near(t, "utilisation", float64(got.Utilization), r.utilization, 5e-7)
+			near(t, "utilization", float64(got.Utilization), r.utilization, 5e-7)
 		})
 	}
 }

@@ -44,7 +44,7 @@ func TestTimelineIsUtilization(t *testing.T) {
 				}
 			}
 			if want := float64(r.Utilization) * 12 * end; math.Abs(sum-want) > 1e-9*want || sum == 0 {
-				t.Errorf("device-seconds over time add up to %v, utilisation says %v", sum, want)
+				t.Errorf("device-seconds over time add up to %v, utilization says %v", sum, want)
 			}
 		})
 	}

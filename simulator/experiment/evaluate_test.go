@@ -173,6 +173,17 @@ func TestProperties(t *testing.T) {
 	})
 }
 
+// runTrial is a trial that returns measurements only.
+type runTrial func(ctx context.Context, policy string, k int) (map[string]float64, error)
+
+func run(ctx context.Context, policies []string, cases []Case, o Options, trial runTrial) (*Comparison, error) {
+	c, _, err := Run(ctx, policies, cases, o, func(ctx context.Context, policy string, k int) (map[string]float64, struct{}, error) {
+		v, err := trial(ctx, policy, k)
+		return v, struct{}{}, err
+	})
+	return c, err
+}
+
 // sample compares three policies over seeds × 3 cases: "good" is better than "bad" by one, "odd" has few values.
 func sample(seeds int) ([]Case, Options, runTrial) {
 	var cases []Case

@@ -45,32 +45,21 @@ func (o Options) withDefaults(policies []string) Options {
 	return o
 }
 
-// runTrial runs one policy on case number k and returns its measurements; NaN and omitted metrics are unknown. It is
-// called concurrently for different cases, but sequentially for one case, and its result must not depend on the order
-// of the calls.
-type runTrial func(ctx context.Context, policy string, k int) (map[string]float64, error)
-
-// run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same
-// byte for byte for any number of workers and on any site (cells.On). The first case, by number, whose trial fails or
-// panics ends Run with an error that names the policy and the case. When ctx is cancelled, Run returns the comparison of
-// the completed cases, nil without any, together with the context's error.
-func run(ctx context.Context, policies []string, cases []Case, o Options, trial runTrial) (*Comparison, error) {
-	c, _, err := RunKeeping(ctx, policies, cases, o, func(ctx context.Context, policy string, k int) (map[string]float64, struct{}, error) {
-		v, err := trial(ctx, policy, k)
-		return v, struct{}{}, err
-	})
-	return c, err
-}
-
 // caseResult is the result of all policies on a case.
 type caseResult[T any] struct {
 	Values []map[string]float64 // by policy
 	Kept   []T
 }
 
-// RunKeeping is Run for trials that also return a result T, of a type that cells.Encode accepts. The results are by case
-// and policy, nil for cases that were not completed.
-func RunKeeping[T any](ctx context.Context, policies []string, cases []Case, o Options, trial func(ctx context.Context, policy string, k int) (map[string]float64, T, error)) (*Comparison, [][]T, error) {
+// Run runs every policy on every case, in parallel over the cases, and assembles the comparison, which is the same byte
+// for byte for any number of workers and on any site (cells.On). trial runs one policy on case number k and returns its
+// measurements, where NaN and omitted metrics are unknown, and a result T, of a type that cells.Encode accepts. It is
+// called concurrently for different cases, but sequentially for one case, and what it returns must not depend on the order
+// of the calls. The results T are by case and policy, nil for cases that were not completed.
+//
+// The first case, by number, whose trial fails or panics ends Run with an error that names the policy and the case. When
+// ctx is cancelled, Run returns the comparison of the completed cases, nil without any, together with the context's error.
+func Run[T any](ctx context.Context, policies []string, cases []Case, o Options, trial func(ctx context.Context, policy string, k int) (map[string]float64, T, error)) (*Comparison, [][]T, error) {
 	if err := o.validate(policies); err != nil {
 		return nil, nil, err
 	}

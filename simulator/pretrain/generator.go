@@ -17,7 +17,7 @@ type Set string
 
 const (
 	TrainingSet Set = "train"    // not held out
-	HeldOut     Set = "held-out" // held out; all of Sia
+	heldOutSet  Set = "held-out" // held out; all of Sia
 	All         Set = "all"
 )
 
@@ -120,8 +120,8 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 		o.MaxGPUs = 16
 	}
 	var problems []error
-	if !slices.Contains([]Set{TrainingSet, HeldOut, All}, o.Set) {
-		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainingSet, HeldOut, All))
+	if !slices.Contains([]Set{TrainingSet, heldOutSet, All}, o.Set) {
+		problems = append(problems, fmt.Errorf("set %q is none of %s, %s, %s", o.Set, TrainingSet, heldOutSet, All))
 	}
 	if m := o.Mix; !(m.Measured >= 0 && m.Pipeline >= 0 && m.CPU >= 0 && m.Measured+m.Pipeline+m.CPU > 0) {
 		problems = append(problems, fmt.Errorf("mix %v: want weights from 0, one above", m))
@@ -131,7 +131,7 @@ func NewGenerator(o GeneratorOptions) (*Generator, error) {
 	}
 	d := &Generator{o: o, kinds: map[string][]Kind{}}
 	for _, k := range o.Kinds {
-		if o.Set == TrainingSet && k.HeldOut || o.Set == HeldOut && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
+		if o.Set == TrainingSet && k.HeldOut || o.Set == heldOutSet && !k.HeldOut || k.Irregular && !o.Irregular || k.MaxGPUs < 2 ||
 			o.Families != nil && !slices.Contains(o.Families, k.Family) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"trainopt/morl"
+	"trainopt/morl/network"
 )
 
 // Options configure a training. Env and Agent are required unless Resume contains them; every other field may be zero.
@@ -21,6 +22,8 @@ type Options struct {
 	Seed  uint64 // of the agent, the environment and the preferences; a resumed training uses its own
 	// Non-zero fields of Config override those of the recipe or of the resumed agent.
 	Config morl.Config
+	// Backend computes the gradients: Kernels, the default, or Gorgonia in builds that have it; "" is that of a resumed agent.
+	Backend string
 	// NoResets removes resets from the configuration of the recipe or the resumed agent.
 	NoResets bool
 	// Measure is the number of decisions between two measurements; 0 means that of the recipe.
@@ -42,6 +45,23 @@ type Options struct {
 	// Save is called at every measurement with the agent file kept so far and the checkpoint; an error ends the
 	// training.
 	Save func(agent, present []byte) error
+}
+
+// Backends.
+const (
+	Kernels  = "kernels"
+	Gorgonia = "gorgonia"
+)
+
+// backend sets the source of the gradients of a configuration, and returns an error if this build has none.
+func (o Options) backend(c *morl.Config) error {
+	if o.Backend != "" {
+		c.Graph = o.Backend == Gorgonia
+	}
+	if c.Graph && !network.Graphs {
+		return fmt.Errorf("backend %s: not part of this build; make one with: make gorgonia (or go build -tags gorgonia ./cmd/optimize)", Gorgonia)
+	}
+	return nil
 }
 
 // JobOptions configure the environment "training".
@@ -97,10 +117,17 @@ func (o Options) Validate() error {
 	if a := o.Jobs.Actions; a != 0 && a != 9 && a != 27 {
 		errs = append(errs, fmt.Errorf("%d actions: want 9 or 27", a))
 	}
-	if len(o.Config.Hidden) > 8 || slices.ContainsFunc(o.Config.Hidden, func(h int) bool { return h > 1<<13 }) || o.Config.Batch > 1<<16 {
-		errs = append(errs, fmt.Errorf("%v hidden units, batch %d: want at most 8 layers of 8192, batch 65536", o.Config.Hidden, o.Config.Batch))
+	if o.Config.History > 1 && o.Env == "training" {
+		errs = append(errs, errors.New("history: the planner that uses an agent for training jobs decides on one observation"))
 	}
-	errs = append(errs, o.Config.Validate())
+	if o.Backend != "" && o.Backend != Kernels && o.Backend != Gorgonia {
+		errs = append(errs, fmt.Errorf("backend %q: want %s or %s", o.Backend, Kernels, Gorgonia))
+	}
+	config := o.Config
+	if o.Resume != nil { // has the history
+		config.Recurrent = 0
+	}
+	errs = append(errs, config.Validate())
 	return errors.Join(errs...)
 }
 
@@ -117,10 +144,13 @@ func merge(base, given morl.Config) morl.Config {
 	}
 	for _, f := range []struct{ into, from *int }{{&base.Batch, &given.Batch}, {&base.Buffer, &given.Buffer}, {&base.Every, &given.Every},
 		{&base.Updates, &given.Updates}, {&base.Warmup, &given.Warmup}, {&base.ExploreSteps, &given.ExploreSteps}, {&base.Anneal, &given.Anneal},
-		{&base.Critics, &given.Critics}} {
+		{&base.Critics, &given.Critics}, {&base.History, &given.History}, {&base.Recurrent, &given.Recurrent}} {
 		if *f.from != 0 {
 			*f.into = *f.from
 		}
+	}
+	if given.Activation != "" {
+		base.Activation = given.Activation
 	}
 	if given.Hidden != nil {
 		base.Hidden = given.Hidden

@@ -70,7 +70,7 @@ func (t *Training) decodeCheckpoint(meta morl.Meta, best morl.Agent) (morl.Agent
 		return nil, err
 	}
 	if at.Agent != meta.Agent || at.Env != meta.Env || at.Seed != meta.Seed || at.Notes[noteCurve] == "" ||
-		!slices.Equal(at.Config.Hidden, meta.Config.Hidden) || at.Config.Critics != meta.Config.Critics {
+		!sameNetworks(at.Config, meta.Config) {
 		return nil, fmt.Errorf("it is not that of this agent: %w", morl.ErrForeign)
 	}
 	if at.Stats.Steps < meta.Stats.Steps {
@@ -169,8 +169,11 @@ func (t *Training) restoreAgent(meta morl.Meta, present morl.Agent) error {
 		config.Resets = morl.Resets{}
 	}
 	config = merge(config, t.o.Config)
-	if !slices.Equal(config.Hidden, meta.Config.Hidden) || config.Critics != meta.Config.Critics {
-		return fmt.Errorf("networks of %v hidden units cannot become %v", meta.Config.Hidden, config.Hidden)
+	if !sameNetworks(config, meta.Config) {
+		return fmt.Errorf("networks %s cannot become %s", describeNetworks(meta.Config), describeNetworks(config))
+	}
+	if err := t.o.backend(&config); err != nil {
+		return err
 	}
 	if err := t.enter(config); err != nil {
 		return err
@@ -182,8 +185,30 @@ func (t *Training) restoreAgent(meta morl.Meta, present morl.Agent) error {
 		return fmt.Errorf("it was trained on jobs of the %s profiles, these are the %s: %w", was, t.world.data, morl.ErrForeign)
 	}
 	t.meta = morl.Meta{Agent: meta.Agent, Env: meta.Env, Shape: meta.Shape, Config: config, Seed: meta.Seed}
-	t.agent, err = refill(t.meta, present)
-	return err
+	if t.agent, err = refill(t.meta, present); err != nil {
+		return err
+	}
+	if err := morl.Trainable(t.agent); err != nil {
+		return fmt.Errorf("%w: choose backend %s", err, Gorgonia)
+	}
+	return nil
+}
+
+// sameNetworks reports whether agents of both configurations have the same networks.
+func sameNetworks(a, b morl.Config) bool {
+	return a.Critics == b.Critics && describeNetworks(a) == describeNetworks(b)
+}
+
+// describeNetworks returns the layers of a configuration as text.
+func describeNetworks(c morl.Config) string {
+	text := fmt.Sprintf("of %v hidden units", c.Hidden)
+	if c.Activation != "" && c.Activation != "relu" {
+		text += " with " + c.Activation
+	}
+	if c.History > 1 {
+		text += fmt.Sprintf(" over %d observations, %d units recurrent", c.History, c.Recurrent)
+	}
+	return text
 }
 
 // refill copies an agent into one that fills its replay before it continues to learn.

@@ -71,7 +71,7 @@ func TestLoadKnownRows(t *testing.T) {
 	if sia != 20 {
 		t.Errorf("%d Sia kinds, want 5 models on 4 machines", sia)
 	}
-	d := mustDraw(t, GeneratorOptions{Set: HeldOut, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
+	d := mustDraw(t, GeneratorOptions{Set: heldOutSet, Kinds: kinds, Mix: Mix{Measured: 1}, Seed: 1})
 	for i := range 50 {
 		if j := d.At(i); !j.Measured || !(j.Outcome(j.Baseline).Seconds > 0) {
 			t.Errorf("%s: measured %v", j.Name, j.Measured)

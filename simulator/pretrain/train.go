@@ -102,12 +102,18 @@ func (t *Training) begin() error {
 	if t.o.NoResets {
 		config.Resets = morl.Resets{}
 	}
+	if err := t.o.backend(&config); err != nil {
+		return err
+	}
 	if err := t.enter(config); err != nil {
 		return err
 	}
 	a, err := morl.New(t.o.Agent, t.world.env.Shape(), config, t.o.Seed)
 	if err != nil {
 		return err
+	}
+	if err := morl.Trainable(a); err != nil {
+		return fmt.Errorf("%w: choose backend %s", err, Gorgonia)
 	}
 	t.agent = a
 	t.meta = morl.Meta{Agent: t.o.Agent, Env: t.o.Env, Shape: a.Shape(), Config: config, Seed: t.o.Seed}

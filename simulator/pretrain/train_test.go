@@ -187,7 +187,7 @@ func TestResumeRefuses(t *testing.T) {
 	flipped := slices.Clone(broken.Data)
 	flipped[len(flipped)/2] ^= 1
 	newer := slices.Clone(broken.Data)
-	newer[len("optimize agent\n")]++
+	newer[len("optimize agent\n")] = morl.FileVersion + 1
 	for name, c := range map[string]struct {
 		o    Options
 		want error
@@ -197,13 +197,15 @@ func TestResumeRefuses(t *testing.T) {
 		"empty file":         {Options{Resume: []byte{}}, morl.ErrForeign, "no agent file"},
 		"damaged":            {Options{Resume: flipped}, morl.ErrCorrupt, "checksum"},
 		"cut off":            {Options{Resume: broken.Data[:900]}, morl.ErrCorrupt, "ends after"},
-		"newer":              {Options{Resume: newer}, morl.ErrNewer, "version 2"},
+		"newer":              {Options{Resume: newer}, morl.ErrNewer, "version 3"},
 		"damaged checkpoint": {Options{Resume: broken.Data, Checkpoint: flipped}, morl.ErrCorrupt, "checkpoint"},
 		"other's checkpoint": {Options{Resume: broken.Data, Checkpoint: other.Present}, morl.ErrForeign, "checkpoint"},
 		"no checkpoint":      {Options{Resume: broken.Data, Checkpoint: other.Data}, morl.ErrForeign, "checkpoint"},
 		"other agent":        {Options{Resume: broken.Data, Agent: "envelope"}, morl.ErrForeign, `"conditioned"`},
 		"other environment":  {Options{Resume: broken.Data, Env: "training"}, morl.ErrForeign, "deep-sea-treasure"},
 		"other seed":         {Options{Resume: broken.Data, Seed: 9}, morl.ErrForeign, "seed is 3"},
+		"other activation":   {Options{Resume: broken.Data, Config: morl.Config{Activation: "tanh"}}, nil, "with tanh"},
+		"recurrent":          {Options{Resume: broken.Data, Config: morl.Config{Recurrent: 3, History: 2}}, nil, "3 units recurrent"},
 		"other networks":     {Options{Resume: broken.Data, Config: morl.Config{Hidden: []int{25}}}, nil, "hidden"},
 		"nothing to do":      {Options{Resume: broken.Data, Steps: 100}, nil, "100 steps"},
 	} {
@@ -221,10 +223,18 @@ func TestBadOptions(t *testing.T) {
 		`environment "problem:nowhere"`: func(o *Options) { o.Env = "problem:nowhere" },
 		`agent "nobody"`:                func(o *Options) { o.Agent = "nobody" },
 		"-1 steps":                      func(o *Options) { o.Steps = -1 },
-		"8192":                          func(o *Options) { o.Config.Hidden = []int{1 << 20} },
+		"2048":                          func(o *Options) { o.Config.Hidden = []int{1 << 20} },
 		"γ":                             func(o *Options) { o.Config.Gamma = 2 },
-		"9 or 27":                       func(o *Options) { o.Jobs.Actions = 10 },
-		"agreement":                     func(o *Options) { o.Config.Resets.Mode = "evidence" },
+		`activation "step"`:             func(o *Options) { o.Config.Activation = "step" },
+		`backend "cuda"`:                func(o *Options) { o.Backend = "cuda" },
+		"2 observations or more":        func(o *Options) { o.Config.Recurrent = 4 },
+		"decides on one observation":    func(o *Options) { o.Env, o.Config.History = "training", 2 },
+		"gelu is trained only as a Gorgonia graph: choose backend gorgonia": func(o *Options) { o.Config.Activation = "gelu" },
+		"a recurrent layer is trained only": func(o *Options) {
+			o.Backend, o.Config.Recurrent, o.Config.History = Kernels, 4, 2
+		},
+		"9 or 27":   func(o *Options) { o.Jobs.Actions = 10 },
+		"agreement": func(o *Options) { o.Config.Resets.Mode = "evidence" },
 		"one gradient step a decision": func(o *Options) {
 			o.Env, o.Config.Resets.Mode, o.Config.Every = "training", "evidence", 2
 		},

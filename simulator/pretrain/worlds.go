@@ -120,11 +120,17 @@ func problemWorld(o *Options, c morl.Config, r recipe) (*world, error) {
 	if c.Resets.Mode == "evidence" {
 		return nil, fmt.Errorf("resets on evidence need an agreement that can be violated: %s has none", o.Env)
 	}
-	return measuredWorld(p, p, p.Reference(), c, r), nil
+	return measuredWorld(p, problems.ByName[p.Name()](), p.Reference(), c, r), nil
 }
 
 // measuredWorld returns the world of an environment in which agents are measured by their returns above a reference.
-func measuredWorld(env morl.Environment, judge morl.Evaluator, reference []float64, c morl.Config, r recipe) *world {
+func measuredWorld(env morl.Environment, judge interface {
+	morl.Environment
+	morl.Evaluator
+}, reference []float64, c morl.Config, r recipe) *world {
+	if c.History > 1 {
+		env, judge = morl.Remember(env, c.History), morl.Remember(judge, c.History)
+	}
 	weights, dense := utilityWeights(len(reference)), denseWeights(len(reference))
 	return &world{
 		env: env, reference: reference,

@@ -118,7 +118,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	if s.Progress != nil {
 		o.Progress = func(done, _ int) { s.Progress(i*len(s.Cases)+done, len(s.Slacks)*len(s.Cases)) }
 	}
-	c, ran, err := experiment.RunKeeping(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, Ran, error) {
+	c, ran, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, Ran, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
 			best, err := Optimum(j, one.Market, one.From)

@@ -64,7 +64,7 @@ func (r *BaselineComparison) add(t *Trial) {
 		return // unreachable: the bench has parsed it
 	}
 	nothing := t.Truth.Utility(p, own.objectives())
-	r.Goal += t.Truth.Utility(p, [3]float64{o.Seconds, o.USD, o.Resource})/nothing - 1
+	r.Goal += t.Truth.Utility(p, o.objectives())/nothing - 1
 	r.Best += t.Truth.Utility(p, t.Oracle.objectives())/nothing - 1
 	r.Time += o.Seconds/own.Seconds - 1
 	if own.USD > 0 {

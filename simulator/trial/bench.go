@@ -76,7 +76,7 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	for k, c := range list {
 		cases[k] = experiment.Case{Name: fmt.Sprintf("%s, seed %d, prefer %s", c.job.Scenario.Name, c.seed, c.prefer), Seed: c.seed}
 	}
-	comparison, done, err := experiment.RunKeeping(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
+	comparison, done, err := experiment.Run(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
 		t, err := list[k].try(policy, arms[policy], b.Options)
 		if err != nil {
 			return nil, nil, err
@@ -135,7 +135,7 @@ func (c *benchCase) try(policy string, arm Arm, o Options) (*Trial, error) {
 // metrics returns the metrics of the benchmark; with several preferences they include the regret of each.
 func metrics(prefer []string) []experiment.Metric {
 	list := []experiment.Metric{
-		{Name: "regret", Unit: "share", Better: experiment.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged"},
+		{Name: "regret", Unit: "share", Better: experiment.Lower, Means: "excess over the best fixed allocation in hindsight, in what is preferred; finished jobs, everything charged except interruptions"},
 		{Name: "deadline_hit", Unit: "share", Better: experiment.Higher, Means: "finished in time, of the jobs with a deadline whose SLA some fixed allocation meets"},
 		{Name: "agreement_kept", Unit: "share", Better: experiment.Higher, Means: "finished in time and within the budget, of the jobs with an SLA that some fixed allocation meets"},
 		{Name: "deadline_hit_in_reach", Unit: "share", Better: experiment.Higher, Detail: true, Means: "the same, of the jobs whose SLA leaves room for one unit of work at the baseline, a tenth of the run for measuring, and an orderly exit"},
@@ -157,7 +157,7 @@ func metrics(prefer []string) []experiment.Metric {
 	detail("regret_of_probes", "share", "part of the regret: work done elsewhere in order to measure")
 	detail("regret_of_moves", "share", "part of the regret: restarts by choice")
 	detail("regret_of_choice", "share", "part of the regret: work at other allocations than the oracle's")
-	detail("regret_of_loss", "share", "part of the regret: interruptions, over those of the oracle")
+	detail("regret_of_loss", "share", "interruptions, over those of the oracle: by chance, and not part of the regret")
 	detail("regret_floor", "share", "regret of a policy that does one unit of work at the user's own configuration and then knows everything; the same for all policies")
 	detail("seconds", "s", "finished jobs")
 	detail("usd", "USD", "finished jobs")

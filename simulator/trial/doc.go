@@ -12,7 +12,7 @@
 //   - the agent re-evaluates the allocation every few units of work; here the interval between two re-evaluations doubles
 //     until a move;
 //   - fitting and planning take no time of the job, but re-evaluations observe the agent's pause after planning;
-//   - GPU utilisation, used by the planner "rules" only, is the efficiency of scaling from one GPU; CPU utilisation is
+//   - GPU utilization, used by the planner "rules" only, is the efficiency of scaling from one GPU; CPU utilization is
 //     unknown;
 //   - the performance model has the number of GPUs per node, which the agent on one machine does not need;
 //   - a checkpoint takes the difference between a restart and a first start-up.

@@ -207,7 +207,7 @@ func TestThresholdHolds(t *testing.T) {
 	})
 }
 
-// TestProfiling checks that a power limit is known only where the run lasted long enough to measure it, and that
+// TestProfiling checks that limits are measured until both neighbours of the best one are known, that a power limit is known only where the run lasted long enough to measure it, and that
 // finally all are known and the best of them is found.
 func TestProfiling(t *testing.T) {
 	j := fitted(t)[1]
@@ -218,7 +218,7 @@ func TestProfiling(t *testing.T) {
 		stretches int
 		seconds   float64
 		known     int
-	}{{3, 12, 2}, {2, 1000, 4}, {2, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
+	}{{7, 12, 2}, {4, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
 		stretches, watts := p.profile(batch)
 		p.recordRun(attempt{Setting: Setting{batch, watts}, Profile: stretches}, RecurringRun{Seconds: c.seconds})
 		known := 0

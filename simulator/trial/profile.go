@@ -36,16 +36,17 @@ func newProfiler(j *RecurringJob, eta float64, first, further int, rng *rand.Ran
 }
 
 // profile returns the measuring stretches of the next run with a batch size and the power limit for the rest of the
-// run.
+// run. After the planned number it continues until both neighbours of the best limit are measured: the cost has one
+// minimum over limits.
 func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
 	at, many := p.best(batch), p.further
 	if p.known[batch] == nil {
 		p.known[batch] = make([]measured, len(p.job.Limits))
 		many = p.first
 	}
-	for range many {
+	for n := 0; ; n++ {
 		i := p.next(batch, at)
-		if i < 0 {
+		if i < 0 || n >= many && max(i-at, at-i) > 1 {
 			break
 		}
 		stretches = append(stretches, Stretch{p.job.Limits[i], profileSeconds})

@@ -87,7 +87,7 @@ func (r *Recurring) Run(ctx context.Context) (*experiment.Comparison, []*Recurri
 			cases = append(cases, experiment.Case{Name: fmt.Sprintf("%s, seed %d", j.Name(), seed), Seed: seed})
 		}
 	}
-	comparison, all, err := experiment.RunKeeping(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *RecurringResult, error) {
+	comparison, all, err := experiment.Run(ctx, r.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *RecurringResult, error) {
 		t, err := r.play(policy, r.Jobs[k%len(r.Jobs)], cases[k].Seed)
 		if err != nil {
 			return nil, nil, err

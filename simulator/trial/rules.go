@@ -97,22 +97,25 @@ func (r *runner) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.host, Limits: r.s.Limits, Spec: r.s.Spec, Rates: r.s.Rates, Preference: r.prefer, Model: r.model,
 		Done: r.x.Done, Total: r.s.Units, Baseline: r.s.Baseline, Resumable: true, Trials: r.progress.Trials(),
 		Startup: r.startup(), Restart: r.restartCost(), Reserve: r.reserve(), GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN()}
+	if len(r.s.Interruptions) > 0 { // on spot capacity
+		s.Interruptions = cost.AssumedSpot(0, 0, true)
+	}
 	if !r.started {
 		return s
 	}
 	s.Elapsed, s.Spent = seconds(r.x.Elapsed), cost.USD(r.x.SpentUSD)
 	current := r.x.Current
 	s.Current = &current
-	s.GPUUtil = utilisation(r.s.Workload, current)
+	s.GPUUtil = utilization(r.s.Workload, current)
 	if seg := r.progress.Current(); len(seg.Blocks) > 0 && r.s.UnitSamples > 0 {
 		s.Throughput = r.s.UnitSamples / stat.Median(seg.Blocks)
 	}
 	return s
 }
 
-// utilisation substitutes for a measured GPU utilisation in %: the efficiency of scaling from one GPU; NaN without
+// utilization substitutes for a measured GPU utilization in %: the efficiency of scaling from one GPU; NaN without
 // GPUs or if the job cannot run on one GPU.
-func utilisation(w training.Workload, a resources.Allocation) float64 {
+func utilization(w training.Workload, a resources.Allocation) float64 {
 	if a.GPUs <= 0 {
 		return math.NaN()
 	}

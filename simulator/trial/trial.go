@@ -75,7 +75,7 @@ type Outcome struct {
 	Seconds  float64
 	USD      float64
 	Joules   float64 // NaN if the power at any allocation used is unknown
-	Resource float64 // share of the limits held, 0…1, averaged over time
+	Resource float64 // share of the limits held, 0…1, averaged over the running time
 	Done     float64 // units of work
 
 	Finished bool
@@ -98,7 +98,13 @@ type Outcome struct {
 	// the job did not run.
 	Fallbacks []string
 
+	lost   spent            `cells:"-"` // due to interruptions
 	limits resources.Limits `cells:"-"` // of the scenario
+}
+
+// objectives returns the objectives without what interruptions cost; see FixedRun.objectives.
+func (o *Outcome) objectives() [3]float64 {
+	return [3]float64{o.Seconds - o.lost.seconds, o.USD - o.lost.usd, o.Resource}
 }
 
 // MetSLA reports whether the job finished within the deadline and the budget.
@@ -212,15 +218,19 @@ func (r *runner) outcome() *Outcome {
 	out.Probes, out.limits = r.probes, r.s.Limits
 	held := 0.0
 	for _, p := range out.Pieces {
-		held += p.Seconds * perf.ResourceShare(p.Allocation, r.s.Limits)
+		if p.Kind != pieceLost {
+			held += p.Seconds * perf.ResourceShare(p.Allocation, r.s.Limits)
+		}
 		switch p.Kind {
 		case pieceProbe:
 			out.ProbeSeconds, out.ProbeUSD = out.ProbeSeconds+p.Seconds, out.ProbeUSD+p.USD
 		case pieceMove:
 			out.MoveSeconds += p.Seconds
+		case pieceLost:
+			out.lost.seconds, out.lost.usd = out.lost.seconds+p.Seconds, out.lost.usd+p.USD
 		}
 	}
-	out.Resource = held / out.Seconds
+	out.Resource = held / (out.Seconds - out.lost.seconds)
 	return out
 }
 

@@ -22,7 +22,7 @@ type Inferred struct {
 	// predicted width; UnitSamples is 1.
 	Speed []perf.Observation
 	Basis string // description of the measurements behind Speed
-	// Startup and Restart are seconds, of the user's own runs with the same framework; Memory is the peak on the host
+	// Startup and restart are seconds, of the user's own runs with the same framework; Memory is the peak on the host
 	// in GiB.
 	Startup, Restart, Memory sla.Interval
 }
@@ -55,7 +55,7 @@ func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, 
 	}
 	var out Inferred
 	own := query(c.Reference)
-	for what, into := range map[Quantity]*sla.Interval{Startup: &out.Startup, Restart: &out.Restart, HostMemory: &out.Memory} {
+	for what, into := range map[Quantity]*sla.Interval{startup: &out.Startup, restart: &out.Restart, HostMemory: &out.Memory} {
 		if e, err := m.Predict(own, what); err == nil && e.usable() {
 			*into = e.Value
 		}

@@ -10,7 +10,7 @@ import (
 func (q Quantity) rate() bool { return q == Throughput || q == UnitRate || q == Trainings }
 
 // overhead reports whether a quantity is a time that the framework determines rather than the model.
-func (q Quantity) overhead() bool { return q == Startup || q == Restart }
+func (q Quantity) overhead() bool { return q == startup || q == restart }
 
 // observed returns the value of a quantity in an entry; NaN if unknown.
 func (q Quantity) observed(e *history.Entry) float64 {
@@ -32,9 +32,9 @@ func (q Quantity) observed(e *history.Entry) float64 {
 		v = e.PeakMemoryGiB
 	case GPUMemory:
 		v = e.GPUMemoryGiB
-	case Startup:
+	case startup:
 		v = e.Startup
-	case Restart:
+	case restart:
 		v = e.Restart
 	}
 	if !(v > 0) || math.IsInf(v, 0) {

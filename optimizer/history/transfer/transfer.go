@@ -25,8 +25,8 @@ const (
 	Trainings  Quantity = "trainings"       // whole trainings to their target per second (entries with Seconds but without throughput)
 	HostMemory Quantity = "host_memory_gib" // peak
 	GPUMemory  Quantity = "gpu_memory_gib"  // peak of one GPU
-	Startup    Quantity = "startup_s"       // seconds from launch to the first work, of trainings with the same framework
-	Restart    Quantity = "restart_s"       // seconds of one restart with its checkpoint, of the same framework
+	startup    Quantity = "startup_s"       // seconds from launch to the first work, of trainings with the same framework
+	restart    Quantity = "restart_s"       // seconds of one restart with its checkpoint, of the same framework
 )
 
 // Options tune a model; the zero value is useful.
@@ -140,7 +140,7 @@ func New(entries []history.Entry, o Options) *Model {
 	for _, t := range o.Tuned {
 		tuned[t.quantity], farther[t.quantity] = t.hyper[near], t.hyper[far]
 	}
-	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, Startup, Restart} {
+	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, startup, restart} {
 		t := newTable(q, tuned[q], x, devices, gather(x, m.entries, traits, q))
 		if h, ok := farther[q]; ok {
 			t.far = newTable(q, h, x, devices, t.points)

@@ -39,9 +39,9 @@ func Class(i int) string { return fmt.Sprintf("s%d", i%classes+1) }
 type keep int
 
 const (
-	Mean    keep = iota
-	Last         // for accumulating quantities
-	Largest      // for quantities whose peak matters
+	meanOfSamples keep = iota
+	Last               // for accumulating quantities
+	Largest            // for quantities whose peak matters
 )
 
 // Band is an interval [Lo, Hi] at X.

@@ -36,8 +36,8 @@ type Document struct {
 type layout int
 
 const (
-	// Report has underlined headings and lists, at most 96 columns wide or as wide as the terminal.
-	Report layout = iota
+	// reportLayout has underlined headings and lists, at most 96 columns wide or as wide as the terminal.
+	reportLayout layout = iota
 	// Comparison has tables one below the other with their captions, and ends each section with its notes, at most 100
 	// columns wide. Answers and tiles are omitted.
 	Comparison

@@ -12,7 +12,7 @@ import (
 
 // markdown writes a document as GitHub-flavoured Markdown.
 func markdown(w io.Writer, doc Document) error {
-	if doc.Layout != Report {
+	if doc.Layout != reportLayout {
 		return plainMarkdown(w, &doc)
 	}
 	var b bytes.Buffer

@@ -26,7 +26,7 @@ func Text(w io.Writer, doc Document) error { return TextWithin(w, doc, textWidth
 
 // TextWithin writes a document for a terminal of width columns.
 func TextWithin(w io.Writer, doc Document, width int) error {
-	if doc.Layout != Report {
+	if doc.Layout != reportLayout {
 		return plainText(w, &doc)
 	}
 	t := terminal{width: width}

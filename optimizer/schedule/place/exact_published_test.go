@@ -32,53 +32,6 @@ func TestSixNodes(t *testing.T) {
 	}
 }
 
-// Per batch, the results of HiGHS with a gap of 0.0001 for RPS, for each SLO and for Medea's objective, and the bound
-// of its linear relaxation. Where the reference omitted patterns, it may be below ours.
-func TestReferenceResults(t *testing.T) {
-	for method, check := range map[string]func(p *Problem, r publishedResult){
-		"lp_bound": func(p *Problem, r publishedResult) {
-			if s, _ := solve(t, p, Objective{}, Limits{}, ExactSettings{Branches: -1}); s.Bound > r.RPS+2e-6 {
-				t.Errorf("%+v: bound %v is above the relaxation's", r, s.Bound)
-			}
-		},
-		"ilp_truth": func(p *Problem, r publishedResult) {
-			s, _ := solve(t, p, Objective{}, Limits{}, ExactSettings{})
-			if s.Bound < r.RPS-1e-6 {
-				t.Errorf("%+v: bound %v is below what was found", r, s.Bound)
-			}
-			if s.Gap > 0.001 || s.Value < r.RPS*(1-0.001) {
-				t.Errorf("%+v: got %v, gap %v", r, s.Value, s.Gap)
-			}
-		},
-		"medea": func(p *Problem, r publishedResult) {
-			s, w := solve(t, p, Objective{Missed: 1}, Limits{}, ExactSettings{})
-			if w.Magnitude != r.Magnitude || s.Bound != s.Value {
-				t.Errorf("%+v: got %v, bound %v", r, w.Magnitude, s.Bound)
-			}
-		},
-		"slo90":  func(p *Problem, r publishedResult) { served(t, p, r.Size, 0.9, r.SLO90) },
-		"slo95":  func(p *Problem, r publishedResult) { served(t, p, r.Size, 0.95, r.SLO95) },
-		"slo100": func(p *Problem, r publishedResult) { served(t, p, r.Size, 1, r.SLO100) },
-	} {
-		for _, r := range publishedResults(t, method) {
-			check(metisProblem(t, r.Size, r.Nodes, r.Group), r)
-		}
-	}
-}
-
-// served compares the share of containers served with the reference, to within one and a half containers.
-func served(t *testing.T, p *Problem, size int, slo, share float64) {
-	t.Helper()
-	if size > 300 {
-		return // slow
-	}
-	p.SLO = slo
-	s, w := solve(t, p, Objective{SLO: 1}, Limits{}, ExactSettings{Branches: 100})
-	if w.SLOShare < share-1.5/float64(size) || s.Bound < share-1e-6 {
-		t.Errorf("%d containers, SLO %v: got %v, bound %v, want %v", size, slo, w.SLOShare, s.Bound, share)
-	}
-}
-
 // Every limit is satisfied, and the value does not exceed the bound without it.
 func TestExactLimits(t *testing.T) {
 	p := metisProblem(t, 200, 81, 0)

@@ -82,14 +82,14 @@ func quoted(s string) string {
 	return s
 }
 
-// ScheduleColumn is one value of the schedule table: an int, a float64, or the version string.
-type ScheduleColumn struct {
+// scheduleColumn is one value of the schedule table: an int, a float64, or the version string.
+type scheduleColumn struct {
 	Name  string
 	Value any
 }
 
 // text returns the value in the format of the table.
-func (c ScheduleColumn) text() string {
+func (c scheduleColumn) text() string {
 	switch v := c.Value.(type) {
 	case float64:
 		return decimals(v)
@@ -100,18 +100,18 @@ func (c ScheduleColumn) text() string {
 	}
 }
 
-// Schedule returns Batsim's summary of a simulation, in the order of its table. Slowdown is turnaround by run time
+// scheduleSummary returns Batsim's summary of a simulation, in the order of its table. Slowdown is turnaround by run time
 // without a bound (1 for jobs of 0 s); means are over all jobs, including unfinished ones; killed jobs are all that
 // ended without success. Energy is −1 if unknown. Computing and idle times are totals over all cores, from 0 to the
 // last end. wallS is the wall-clock time of the simulation, s.
-func Schedule(r *queue.Result, wallS float64) []ScheduleColumn {
+func scheduleSummary(r *queue.Result, wallS float64) []scheduleColumn {
 	s := sum(r)
 	n := float64(max(len(r.Jobs), 1))
 	joules := r.Energy
 	if math.IsNaN(joules) {
 		joules = -1
 	}
-	return []ScheduleColumn{
+	return []scheduleColumn{
 		{"batsim_version", "trainopt"},
 		{"consumed_joules", joules},
 		{"makespan", s.last},
@@ -181,7 +181,7 @@ func sum(r *queue.Result) sums {
 // WriteSchedule writes Schedule as version 3 does (out_schedule.csv): a line of names and a line of values.
 func WriteSchedule(w io.Writer, r *queue.Result, wallS float64) error {
 	var names, values []string
-	for _, c := range Schedule(r, wallS) {
+	for _, c := range scheduleSummary(r, wallS) {
 		names, values = append(names, c.Name), append(values, c.text())
 	}
 	_, err := fmt.Fprintf(w, "%s\n%s\n", strings.Join(names, ","), strings.Join(values, ","))

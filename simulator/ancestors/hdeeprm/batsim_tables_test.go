@@ -105,7 +105,7 @@ func TestPublishedSchedules(t *testing.T) {
 		for _, j := range s.Jobs {
 			r.Jobs = append(r.Jobs, queue.Outcome{Job: &order.Job{ID: j.ID, Procs: 1}, State: queue.Completed, Start: j.Start, End: j.Finish, Cores: j.Alloc})
 		}
-		for _, c := range Schedule(r, 0) {
+		for _, c := range scheduleSummary(r, 0) {
 			want, ok := metrics[c.Name].(float64)
 			got, isFloat := c.Value.(float64)
 			if ok && isFloat {

@@ -49,7 +49,7 @@ func TestPrepareCustom(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range Schedule(result, 0) {
+	for _, c := range scheduleSummary(result, 0) {
 		if v, ok := c.Value.(float64); c.Name == "makespan" && (!ok || v < 5.2499999 || v > 5.2500001) {
 			t.Errorf("makespan %v, want 5.25", c.Value)
 		}

@@ -108,7 +108,7 @@ func queueChart(lines ...chart.Series) chart.Chart {
 }
 
 func utilizationChart(lines ...chart.Series) chart.Chart {
-	return chart.Chart{Title: "Utilisation over time", Note: "share of the processors that run something",
+	return chart.Chart{Title: "Utilization over time", Note: "share of the processors that run something",
 		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "share of processors", Zero: true, Share: true}, Series: lines}
 }
 

@@ -111,7 +111,7 @@ func Compare(ctx context.Context, s *Sweep) (*Outcome, error) {
 	for i, c := range s.Cases {
 		cases[i] = experiment.Case{Name: c.Name, Seed: c.Group}
 	}
-	comparison, all, err := experiment.RunKeeping(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
+	comparison, all, err := experiment.Run(ctx, names, cases, experiment.Options{Engine: "queue", Title: s.Title, Metrics: s.metrics(), Against: s.Against,
 		Notes: s.Notes, Workers: s.Workers, Progress: s.Progress},
 		func(ctx context.Context, policy string, k int) (map[string]float64, kept, error) {
 			c := s.Cases[k]

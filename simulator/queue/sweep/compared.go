@@ -8,7 +8,7 @@ import (
 	"trainopt/optimizer/report/page"
 )
 
-// readable is the maximum number of utilisation lines, which fluctuate, in one chart.
+// readable is the maximum number of utilization lines, which fluctuate, in one chart.
 const readable = 3
 
 // Picture adds charts of the first case to a comparison.

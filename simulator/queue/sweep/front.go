@@ -18,9 +18,9 @@ import (
 type criterion uint8
 
 const (
-	BySlowdown    criterion = iota // mean bounded slowdown
-	ByEnergy                       // J
-	ByUtilization                  // 1 − utilization: the unused share of the machine
+	bySlowdown    criterion = iota // mean bounded slowdown
+	byEnergy                       // J
+	byUtilization                  // 1 − utilization: the unused share of the machine
 	ByDeadlines                    // share of the jobs with a deadline that missed it
 	criteria
 )
@@ -51,8 +51,8 @@ func vectorOf(s *queue.Summary) vector {
 	return v
 }
 
-// Point is one schedule.
-type Point struct {
+// point is one schedule.
+type point struct {
 	Name    string
 	Vector  vector
 	OnFront bool // not dominated; of equal points, the first by name
@@ -60,7 +60,7 @@ type Point struct {
 
 // front holds all schedules, by name.
 type front struct {
-	Points []Point
+	Points []point
 	// Known marks the criteria that are compared: those known for at least one point. A point for which one of them is
 	// unknown is never on the front.
 	Known [criteria]bool
@@ -79,7 +79,7 @@ func frontOf(results map[string]queue.Summary) (*front, error) {
 		if s.Unfinished > 0 {
 			problems = append(problems, fmt.Errorf("front of schedules: %s left %d of %d jobs unfinished", name, s.Unfinished, s.Jobs))
 		}
-		p := Point{Name: name, Vector: vectorOf(&s)}
+		p := point{Name: name, Vector: vectorOf(&s)}
 		for m, v := range p.Vector {
 			f.Known[m] = f.Known[m] || !math.IsNaN(v)
 		}
@@ -180,7 +180,7 @@ func parsePreference(s string) (Preference, error) {
 
 // pointChoice is the point selected by a preference.
 type pointChoice struct {
-	Point
+	point
 	Utility float64 // 1 for the best values of all weighted metrics, 0 for the worst
 	// Scores of the known metrics relative to the front, 1 at the best value and 0 at the worst; NaN for unknown
 	// metrics.
@@ -206,7 +206,7 @@ func (f *front) Choose(p Preference) (pointChoice, error) {
 	if err != nil {
 		return pointChoice{}, fmt.Errorf("choose a schedule by %s: %w", p, err)
 	}
-	choice := pointChoice{Point: f.Points[c.Index], Utility: c.Utility}
+	choice := pointChoice{point: f.Points[c.Index], Utility: c.Utility}
 	k := 0
 	for m, known := range f.Known {
 		choice.Scores[m] = math.NaN()

@@ -47,8 +47,8 @@ func TestChoose(t *testing.T) {
 			t.Errorf("%s: got %s, %v, want %s", preference, c.Name, err, want)
 		}
 	}
-	c, err := f.Choose(Preference{BySlowdown: 1, ByEnergy: 1})
-	if want := (7.0/8 + 70.0/80) / 2; err != nil || math.Abs(c.Utility-want) > 1e-12 || c.Scores[BySlowdown] != 7.0/8 {
+	c, err := f.Choose(Preference{bySlowdown: 1, byEnergy: 1})
+	if want := (7.0/8 + 70.0/80) / 2; err != nil || math.Abs(c.Utility-want) > 1e-12 || c.Scores[bySlowdown] != 7.0/8 {
 		t.Errorf("got utility %v, scores %v, %v, want %v", c.Utility, c.Scores, err, want)
 	}
 }
@@ -59,10 +59,10 @@ func TestUnknown(t *testing.T) {
 	a, b := summary(1, math.NaN(), 0.5, 0), summary(2, math.NaN(), 0.7, 0)
 	a.Deadlines, b.Deadlines = 0, 0
 	f, err := frontOf(map[string]queue.Summary{"a": a, "b": b})
-	if err != nil || f.Known != [criteria]bool{BySlowdown: true, ByUtilization: true} {
+	if err != nil || f.Known != [criteria]bool{bySlowdown: true, byUtilization: true} {
 		t.Fatalf("got %+v, %v", f, err)
 	}
-	if _, err := f.Choose(Preference{ByEnergy: 1}); err == nil || !strings.Contains(err.Error(), "energy is not known") {
+	if _, err := f.Choose(Preference{byEnergy: 1}); err == nil || !strings.Contains(err.Error(), "energy is not known") {
 		t.Errorf("got %v, want that energy is not known", err)
 	}
 	f, err = frontOf(map[string]queue.Summary{"a": a, "c": summary(5, 5, 0.1, 0)})

@@ -65,8 +65,8 @@ type Kind uint8
 const (
 	Unknown Kind = iota
 	Order        // one of order.Orders
-	Search       // Rollout
-	Builtin      // Learned
+	search       // Rollout
+	builtin      // Learned
 	Pair         // a pair of HDeepRM's policies
 )
 
@@ -77,9 +77,9 @@ func KindOf(policy string) Kind {
 	}
 	switch policy {
 	case Rollout:
-		return Search
+		return search
 	case learnedKind:
-		return Builtin
+		return builtin
 	}
 	if _, err := hdeeprm.ParsePair(policy); err == nil {
 		return Pair
@@ -115,7 +115,7 @@ func (m *Method) Settle(w *Workload) error {
 		return fmt.Errorf("policy %q: there is no such policy; there are %s", m.Policy, strings.Join(Policies(w.Tree != nil), ", "))
 	case w.Tree == nil && (kind == Pair || m.Agent != nil && m.Agent.Platform()):
 		errs = append(errs, fmt.Errorf("policy %s chooses among unequal cores: it needs a platform", m.Policy))
-	case w.Tree != nil && (kind == Builtin || m.Agent != nil && !m.Agent.Platform()):
+	case w.Tree != nil && (kind == builtin || m.Agent != nil && !m.Agent.Platform()):
 		errs = append(errs, fmt.Errorf("policy %s is for equal processors: on a platform want an order such as saf, or a pair such as shortest-high_gflops", m.Policy))
 	}
 	if w.Tree != nil {
@@ -128,7 +128,7 @@ func (m *Method) Settle(w *Workload) error {
 
 // settleEqual settles a method for equal processors.
 func (m *Method) settleEqual(kind Kind) error {
-	episodes := kind == Search || kind == Builtin || m.Agent != nil
+	episodes := kind == search || kind == builtin || m.Agent != nil
 	if m.Backfill == "" {
 		m.Backfill = "easy"
 		if episodes {
@@ -162,7 +162,7 @@ func (m *Method) settlePlatform(kind Kind) error {
 		return nil
 	}
 	m.Backfill, m.Placement = cmp.Or(m.Backfill, "easy"), cmp.Or(m.Placement, "best")
-	if kind == Search && (m.Backfill != "easy" || m.Placement != "best") {
+	if kind == search && (m.Backfill != "easy" || m.Placement != "best") {
 		return fmt.Errorf("policy %s: on a platform it tries placements itself, with backfill easy", m.Policy)
 	}
 	if !slices.Contains(queue.CoreBackfills(), m.Backfill) {

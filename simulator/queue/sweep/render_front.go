@@ -115,9 +115,9 @@ func frontCell(m criterion, v float64) string {
 	switch {
 	case math.IsNaN(v):
 		return "–"
-	case m == ByEnergy:
+	case m == byEnergy:
 		return fmt.Sprintf("%.4g", v/1e6)
-	case m == BySlowdown:
+	case m == bySlowdown:
 		return fmt.Sprintf("%.2f", v)
 	}
 	return fmt.Sprintf("%.1f", 100*v)
@@ -125,13 +125,13 @@ func frontCell(m criterion, v float64) string {
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
 func frontChart(f *front) []chart.Chart {
-	if !f.Known[BySlowdown] || !f.Known[ByEnergy] {
+	if !f.Known[bySlowdown] || !f.Known[byEnergy] {
 		return nil
 	}
 	on, off := chart.Series{Name: "on the front", Loose: true}, chart.Series{Name: "dominated", Class: "s4", Loose: true}
 	var names []string
 	for _, p := range f.Points {
-		q := chart.Point{X: p.Vector[ByEnergy] / 1e6, Y: p.Vector[BySlowdown]}
+		q := chart.Point{X: p.Vector[byEnergy] / 1e6, Y: p.Vector[bySlowdown]}
 		if p.OnFront {
 			on.Points, names = append(on.Points, q), append(names, p.Name)
 		} else {

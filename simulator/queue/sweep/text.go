@@ -60,9 +60,9 @@ func (r *RunView) facts() []page.Field {
 	add("wait", "mean %s, longest %s", span(s.Wait.Mean), span(s.Wait.Max))
 	add("turnaround", "mean %s, longest %s", span(s.Turnaround.Mean), span(s.Turnaround.Max))
 	add("makespan", "%s from the first submission", span(s.Span))
-	add("utilisation", "%s", percent(s.Utilization))
+	add("utilization", "%s", percent(s.Utilization))
 	if r.Method.AsPublished {
-		add("as published", "utilisation %s, until the last start", percent(s.PublishedUtilization))
+		add("as published", "utilization %s, until the last start", percent(s.PublishedUtilization))
 	}
 	if known(s.Energy) {
 		add("energy", "%s", joules(s.Energy))

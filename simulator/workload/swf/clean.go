@@ -266,7 +266,7 @@ func (c *cleaner) unfit(rec *Record, procs float64) string {
 		return noRun
 	case procs <= 0:
 		return noProcs
-	case rec[Status] >= 2 && rec[Status] <= 4:
+	case rec[status] >= 2 && rec[status] <= 4:
 		return partOfJob
 	case rec[Number] > 1<<53 || rec[Submit] > maxSeconds || rec[Run] > maxSeconds || rec[RequestedTime] > maxSeconds:
 		return outOfBounds

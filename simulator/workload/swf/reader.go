@@ -133,7 +133,7 @@ func (r *Reader) parse(text []byte, rec *Record) error {
 		for i < len(text) && !blank(text[i]) {
 			i++
 		}
-		if n >= Fields {
+		if n >= fields {
 			continue
 		}
 		v, ok := number(text[from:i])
@@ -142,10 +142,10 @@ func (r *Reader) parse(text []byte, rec *Record) error {
 		}
 		rec[n] = v
 	}
-	if n < Fields {
-		return &LineError{r.line, fmt.Sprintf("%d fields, want %d", n, Fields)}
+	if n < fields {
+		return &LineError{r.line, fmt.Sprintf("%d fields, want %d", n, fields)}
 	}
-	r.extra = max(r.extra, n-Fields)
+	r.extra = max(r.extra, n-fields)
 	return nil
 }
 

@@ -10,29 +10,29 @@
 package swf
 
 // Record is one line of a trace: its 18 fields, indexed as in r[swf.Submit]. −1 is unknown.
-type Record [Fields]float64
+type Record [fields]float64
 
 // The fields of a Record; times in s.
 const (
 	Number          = iota // of the job, from 1
 	Submit                 // since the log began
-	Wait                   // until the start; logs only
+	waitTime               // until the start; logs only
 	Run                    // 0 means less than 0.5
-	Allocated              // processors allocated
-	CPU                    // mean CPU time per processor
+	allocated              // processors allocated
+	cpuTime                // mean CPU time per processor
 	Memory                 // used, KB per processor
 	Requested              // processors requested
 	RequestedTime          // requested run time (or CPU time, according to the header)
 	RequestedMemory        // KB per processor
-	Status                 // 1 completed, 0 failed, 5 cancelled; 2, 3, 4 part of a job: to be continued, its last, its last that failed
+	status                 // 1 completed, 0 failed, 5 cancelled; 2, 3, 4 part of a job: to be continued, its last, its last that failed
 	User
 	Group
 	Executable
-	Queue // 0 is interactive by convention
-	Partition
-	Preceding // number of the job that must complete first
-	Think     // from the end of that job to this submission
-	Fields
+	queue // 0 is interactive by convention
+	partition
+	preceding // number of the job that must complete first
+	thinkTime // from the end of that job to this submission
+	fields
 )
 
 // unknown returns a record with −1 in every field.
@@ -45,7 +45,7 @@ func unknown() Record {
 }
 
 // Processors returns the larger of the requested and allocated processors, −1 if both are unknown.
-func (r *Record) Processors() float64 { return max(r[Requested], r[Allocated]) }
+func (r *Record) Processors() float64 { return max(r[Requested], r[allocated]) }
 
 // maxProcs and maxSeconds are upper bounds of all machines and logs.
 const (

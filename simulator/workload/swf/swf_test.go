@@ -92,7 +92,7 @@ func TestRead(t *testing.T) {
 			if len(jobs) != c.jobs || !strings.Contains(strings.Join(wrong, "\n"), c.wrong) || c.wrong == "" && len(wrong) > 0 {
 				t.Errorf("%d jobs, want %d; errors %q, want %q", len(jobs), c.jobs, wrong, c.wrong)
 			}
-			if len(jobs) > 0 && (jobs[0][Submit] != 599850 || jobs[0][Run] != 3477.5 || jobs[0][RequestedTime] != 53940 || jobs[0][Think] != -1) {
+			if len(jobs) > 0 && (jobs[0][Submit] != 599850 || jobs[0][Run] != 3477.5 || jobs[0][RequestedTime] != 53940 || jobs[0][thinkTime] != -1) {
 				t.Errorf("got %v", jobs[0])
 			}
 		})
@@ -111,7 +111,7 @@ func clean(text string, o Options) (*Trace, error) {
 // and status.
 func line(v ...float64) string {
 	r := unknown()
-	for i, f := range []int{Number, Submit, Run, Allocated, Requested, RequestedTime, Status}[:len(v)] {
+	for i, f := range []int{Number, Submit, Run, allocated, Requested, RequestedTime, status}[:len(v)] {
 		r[f] = v[i]
 	}
 	var b strings.Builder

@@ -77,12 +77,12 @@ func (w *writer) Close() error {
 // in s, −1 if unknown. Properties without a field in the format (limits, deadlines, bandwidth) are lost.
 func ofJob(j *order.Job, wait float64) Record {
 	r := unknown()
-	r[Number], r[Submit], r[Wait], r[Run] = float64(j.ID), j.Submit, wait, j.Run
-	r[Allocated], r[Requested], r[RequestedTime] = float64(j.Procs), float64(j.Procs), j.Request
+	r[Number], r[Submit], r[waitTime], r[Run] = float64(j.ID), j.Submit, wait, j.Run
+	r[allocated], r[Requested], r[RequestedTime] = float64(j.Procs), float64(j.Procs), j.Request
 	if j.Memory > 0 {
 		r[RequestedMemory] = j.Memory * 1000
 	}
-	r[Status], r[User], r[Group], r[Executable] = 1, float64(j.User), float64(j.Group), float64(j.Executable)
+	r[status], r[User], r[Group], r[Executable] = 1, float64(j.User), float64(j.Group), float64(j.Executable)
 	return r
 }
 

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/engine/slurm"
@@ -16,7 +19,10 @@ var engines = map[string]func() engine.Engine{
 func OpenEngine(name string) (engine.Engine, error) {
 	open, ok := engines[name]
 	if !ok {
-		return nil, errors.New("want local or slurm")
+		return nil, errors.New("want " + strings.Join(EngineNames(), " or "))
 	}
 	return open(), nil
 }
+
+// EngineNames returns the values of --engine: local, which is this machine, and the engines by name.
+func EngineNames() []string { return append([]string{"local"}, slices.Sorted(maps.Keys(engines))...) }

@@ -108,7 +108,7 @@ func (f *measureFlags) profile(apps []string, capacity int) (*colocate.Profile, 
 
 // measurer returns the measurer of the engine and a function that ends its use.
 func (f *measureFlags) measurer(spec *colocate.Spec, dir string) (colocate.Measurer, func(), error) {
-	if err := errors.Join(cli.WantOne("engine", f.engine, local, "slurm"),
+	if err := errors.Join(cli.WantOne("engine", f.engine, cli.EngineNames()...),
 		f.Check(cli.Rule{If: f.engine == local, Flags: "engine-arg", Requires: "--engine slurm"})); err != nil {
 		return nil, nil, err
 	}

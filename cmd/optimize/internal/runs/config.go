@@ -68,7 +68,7 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	}
 	if name := v.Text("engine.name"); name != "local" {
 		if _, err := cli.OpenEngine(name); err != nil {
-			errs = append(errs, fmt.Errorf("--engine %q: want local or slurm", name))
+			errs = append(errs, fmt.Errorf("--engine %q: %w", name, err))
 		}
 		cfg.Engine, cfg.EngineArgs = name, v.List("engine.args")
 		cfg.BillingHour = cost.USD(v.Number("cost.billing_hour", &errs))

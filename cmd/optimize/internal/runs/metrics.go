@@ -29,7 +29,7 @@ func metricsCommand(e *cli.Env) *cobra.Command {
 	o := &metricsOptions{}
 	cmd := &cobra.Command{
 		GroupID: cli.Runs, Use: "metrics", Short: "Export the running and just ended runs as Prometheus metrics", Args: cobra.NoArgs,
-		Long: `Export the runs of the state directory as Prometheus metrics: cost, time, progress, predictions, limits, GPU utilisation,
+		Long: `Export the runs of the state directory as Prometheus metrics: cost, time, progress, predictions, limits, GPU utilization,
 restarts, waiting time. The series of a run end ten minutes after the run. Without a flag they are printed once.
 
 --listen serves them at /metrics; --textfile writes them to a file of node_exporter's textfile collector, once or at an

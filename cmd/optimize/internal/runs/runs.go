@@ -203,7 +203,7 @@ func resume(o cli.Options, args []string) error {
 		change.Engine, change.EngineArgs = vals.Text("engine.name"), vals.List("engine.args")
 		change.BillingHour = cost.USD(vals.Number("cost.billing_hour", &errs))
 		if _, err := cli.OpenEngine(change.Engine); err != nil && change.Engine != "local" {
-			errs = append(errs, vals.Wrong("engine.name", change.Engine, "local or slurm"))
+			errs = append(errs, vals.Wrong("engine.name", change.Engine, strings.Join(cli.EngineNames(), " or ")))
 		}
 	} else if o.Changed("engine-arg") || o.Changed("billing-hour") {
 		errs = append(errs, errors.New("--engine-arg and --billing-hour require --engine"))

@@ -19,6 +19,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 
 	"trainopt/morl"
+	"trainopt/morl/network"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/pretrain"
 )
@@ -37,6 +38,8 @@ type pretrainOptions struct {
 	seed                                            uint64
 	gamma, rate                                     float64
 	hidden                                          []int
+	activation, backend                             string
+	history, recurrent                              int
 	curves                                          []string
 	site                                            siteFlags
 }
@@ -99,6 +102,10 @@ seed on any number of cores.`,
 	fs.StringVar(&o.resume, "resume", "", "continue training the agent in `FILE`")
 	fs.StringArrayVar(&o.curves, "curves", nil, "write the learning curves to `FILE`.csv or .html; may be repeated")
 	fs.IntSliceVar(&o.hidden, "hidden", nil, "units of the hidden layers, `N,N` (default: those of the recipe)")
+	fs.StringVar(&o.activation, "activation", "", strings.Join(network.Activations, "|")+": function of the hidden units; gelu and silu with --backend gorgonia (default relu)")
+	fs.IntVar(&o.history, "history", 0, "a state is the last `N` observations of a problem or process (default 1)")
+	fs.IntVar(&o.recurrent, "recurrent", 0, "`UNITS` of a recurrent layer (GRU) that reads the --history; with --backend gorgonia (default: none)")
+	fs.StringVar(&o.backend, "backend", "", "gradients by kernels or gorgonia, which only builds with the tag gorgonia have (default kernels, or that of the resumed agent)")
 	fs.Float64Var(&o.rate, "learning-rate", 0, "learning rate (default: that of the recipe)")
 	fs.IntVar(&o.batch, "minibatch", 0, "transitions per batch (default: that of the recipe)")
 	fs.IntVar(&o.every, "gradient-every", 0, "decisions between gradient steps (default: that of the recipe)")
@@ -170,13 +177,15 @@ func (o *pretrainOptions) rules() []cli.Rule {
 		{If: true, Flags: "table", Requires: "--env placement"},
 		{If: true, Flags: "trace backfill procs", Requires: "--env queue"},
 		{If: strings.HasPrefix(o.env, "problem:") || strings.HasPrefix(o.env, pretrain.ProcessPrefix), Flags: "actions profiles", Requires: "--env training", Reason: "a problem has its own"},
+		{If: o.agent == "pareto", Flags: "hidden activation backend recurrent learning-rate minibatch gradient-every", Conflict: "--algorithm pareto", Reason: "it learns a table"},
 	}
 }
 
 // options checks the flags and reads the files that they name.
 func (o *pretrainOptions) options() (pretrain.Options, error) {
 	out := pretrain.Options{Env: o.env, Agent: o.agent, Steps: o.steps, Seed: o.seed, Measure: o.measure, KeepLast: o.keep == "last",
-		Config: morl.Config{Hidden: o.hidden, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
+		Backend: o.backend,
+		Config:  morl.Config{Hidden: o.hidden, Activation: o.activation, History: o.history, Recurrent: o.recurrent, Gamma: o.gamma, Rate: o.rate, Batch: o.batch, Every: o.every}, Jobs: pretrain.JobOptions{Actions: o.actions}}
 	out.Process = morl.Options{Dir: o.Dir, Env: o.Environ}
 	if !strings.HasPrefix(o.env, pretrain.ProcessPrefix) {
 		if err := oneOf("--env", o.env, environments(), o.resume != ""); err != nil {
@@ -188,7 +197,10 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 		o.Want("steps", o.steps >= 1, "1 or more"), o.Want("evaluate-every", o.measure >= 1, "1 or more"),
 		o.Want("minibatch", o.batch >= 1, "1 or more"), o.Want("gradient-every", o.every >= 1, "1 or more"),
 		o.Want("gamma", o.gamma > 0 && o.gamma <= 1, "more than 0, at most 1"), o.Want("learning-rate", o.rate > 0 && o.rate <= 1, "more than 0, at most 1"),
-		o.Want("hidden", len(o.hidden) > 0, "one number a layer, such as 128,128"), o.Want("actions", o.actions == 9 || o.actions == 27, "9 or 27"),
+		o.Want("hidden", len(o.hidden) > 0, "one number a layer, such as 128,128"),
+		o.Want("activation", slices.Contains(network.Activations, o.activation), strings.Join(network.Activations, ", ")),
+		o.Want("backend", o.backend == pretrain.Kernels || o.backend == pretrain.Gorgonia, "kernels or gorgonia"),
+		o.Want("history", o.history >= 1, "1 or more"), o.Want("recurrent", o.recurrent >= 1, "1 or more"), o.Want("actions", o.actions == 9 || o.actions == 27, "9 or 27"),
 		o.Want("keep", o.keep == "best" || o.keep == "last", "best or last"),
 		o.Want("resets", slices.Contains([]string{"evidence", "random", "never"}, o.resets), "evidence, random or never")); err != nil {
 		return out, err

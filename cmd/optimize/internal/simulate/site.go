@@ -37,7 +37,7 @@ func (s *siteFlags) add(fs *pflag.FlagSet) {
 
 // check returns an error for values and combinations that are not possible.
 func (s *siteFlags) check(o cli.Options) error {
-	return errors.Join(cli.WantOne("engine", s.engine, local, "slurm"), o.Want("parallel", s.parallel >= 1, "at least 1"),
+	return errors.Join(cli.WantOne("engine", s.engine, cli.EngineNames()...), o.Want("parallel", s.parallel >= 1, "at least 1"),
 		o.Check(cli.Rule{If: s.engine == local, Flags: "engine-arg parallel", Requires: "--engine slurm"}))
 }
 

@@ -24,12 +24,6 @@ type Model struct {
 	scorer   *policy           // improved recipe
 }
 
-// Recipe returns the name of the recipe that trained the model.
-func (m *Model) Recipe() string { return m.recipe }
-
-// Notes returns the training settings: seed, episodes.
-func (m *Model) Notes() map[string]string { return maps.Clone(m.notes) }
-
 // errCorrupt means that a file is not a model or is damaged; errNewer that it was written by a newer program.
 var (
 	errCorrupt = errors.New("not a placement model, or a damaged one")

@@ -117,7 +117,7 @@ func Compare(ctx context.Context, c *Comparison) (*Result, error) {
 		if c.Progress != nil {
 			o.Progress = func(n, _ int) { c.Progress(done+n, total) }
 		}
-		each, singles, err := experiment.RunKeeping(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, single, error) {
+		each, singles, err := experiment.Run(ctx, c.Methods, cases, o, func(ctx context.Context, method string, k int) (map[string]float64, single, error) {
 			one, err := c.single(ctx, s, method, k)
 			return one.Values, one, err
 		})

@@ -59,31 +59,6 @@ func FromTable(t *place.Table, o RuleOptions) ([]Row, error) {
 	return derive(t.Apps(), t.Capacity(), o, func(counts []uint8, app int) (float64, bool) { return t.RPS(t.Index(counts))[app], true })
 }
 
-// fromSamples derives constraints from samples that contain at least all patterns of one and two apps in which one
-// app has a single container. The error lists missing patterns. Of repeated patterns the first is used, as in Metis.
-// capacity is the number of containers per node.
-func fromSamples(s *place.Samples, capacity int, o RuleOptions) ([]Row, error) {
-	if len(s.RPS) != len(s.Counts) {
-		return nil, fmt.Errorf("interference: %d rows of counts, %d of throughputs", len(s.Counts), len(s.RPS))
-	}
-	if capacity < 1 || capacity > math.MaxUint8 {
-		return nil, fmt.Errorf("interference: %d containers a node, want 1 to 255", capacity)
-	}
-	row := map[string]int{}
-	for i, c := range s.Counts {
-		if _, ok := row[string(c)]; !ok && len(s.RPS[i]) == len(s.Apps) {
-			row[string(c)] = i
-		}
-	}
-	return derive(s.Apps, capacity, o, func(counts []uint8, app int) (float64, bool) {
-		i, ok := row[string(counts)]
-		if !ok || math.IsNaN(s.RPS[i][app]) {
-			return 0, false
-		}
-		return s.RPS[i][app], true
-	})
-}
-
 // withDefaults replaces zero fields by their defaults and returns all invalid values as a joined error.
 func (o RuleOptions) withDefaults() (RuleOptions, error) {
 	var errs []error

@@ -28,9 +28,9 @@ import (
 type medeaTie int
 
 const (
-	Any      medeaTie = iota // the first found by the search; deterministic
-	BestRPS                  // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
-	WorstRPS                 // one of the lowest, likewise
+	anyOptimum medeaTie = iota // the first found by the search; deterministic
+	BestRPS                    // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
+	worstRPS                   // one of the lowest, likewise
 )
 
 // MedeaOptions are the settings; the zero value returns any optimum.
@@ -77,7 +77,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	if r.Least = max(0, -s.Bound); r.Magnitude-r.Least <= 1e-9*r.Magnitude {
 		r.Least = r.Magnitude // equal up to rounding
 	}
-	if o.Tie == Any {
+	if o.Tie == anyOptimum {
 		return &s, r, nil
 	}
 	tied, err := settle(ctx, p, s, r.Magnitude, o)
@@ -93,7 +93,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 // settle finds a placement with the violation of s, at most missed, and the highest or lowest throughput.
 func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o MedeaOptions) (place.Solution, error) {
 	objective, limits := place.Objective{RPS: 1}, place.Limits{MaxViolation: &missed}
-	if o.Tie == WorstRPS {
+	if o.Tie == worstRPS {
 		objective.RPS = -1
 	}
 	tied, err := place.Exact(ctx, p, objective, limits, o.Throughput)

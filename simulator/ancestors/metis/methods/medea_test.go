@@ -52,7 +52,7 @@ func TestTies(t *testing.T) {
 			p := metisProblem(t, size, 81, 0)
 			rps := map[medeaTie]float64{}
 			var missed float64
-			for _, tie := range []medeaTie{Any, BestRPS, WorstRPS} {
+			for _, tie := range []medeaTie{anyOptimum, BestRPS, worstRPS} {
 				s, r, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
@@ -61,7 +61,7 @@ func TestTies(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if rps[tie] = w.MeanRPS; tie == Any {
+				if rps[tie] = w.MeanRPS; tie == anyOptimum {
 					missed = r.Magnitude
 				} else if s.Gap < 0 || s.Gap > 0.01 || math.Abs(math.Abs(s.Value)-w.MeanRPS) > 1e-12 {
 					t.Errorf("value %v, gap %v, mean RPS %v", s.Value, s.Gap, w.MeanRPS)
@@ -70,8 +70,8 @@ func TestTies(t *testing.T) {
 					t.Errorf("tie %v misses %v, the least is %v", tie, r.Magnitude, missed)
 				}
 			}
-			if !(rps[WorstRPS] <= paper && paper <= rps[BestRPS] && rps[WorstRPS] <= rps[Any] && rps[Any] <= rps[BestRPS]) {
-				t.Errorf("RPS %v to %v, first %v; the paper has %v", rps[WorstRPS], rps[BestRPS], rps[Any], paper)
+			if !(rps[worstRPS] <= paper && paper <= rps[BestRPS] && rps[worstRPS] <= rps[anyOptimum] && rps[anyOptimum] <= rps[BestRPS]) {
+				t.Errorf("RPS %v to %v, first %v; the paper has %v", rps[worstRPS], rps[BestRPS], rps[anyOptimum], paper)
 			}
 		})
 	}
@@ -163,7 +163,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 			})
 		}
 		want := program(p)
-		for _, tie := range []medeaTie{Any, BestRPS, WorstRPS} {
+		for _, tie := range []medeaTie{anyOptimum, BestRPS, worstRPS} {
 			_, got, err := PlaceMedea(t.Context(), p, MedeaOptions{Tie: tie})
 			if err != nil {
 				r.Fatal(err)
@@ -217,7 +217,7 @@ func TestRefuses(t *testing.T) {
 // 10 hours on 729 nodes.
 func BenchmarkPlace(b *testing.B) {
 	for _, c := range [][2]int{{200, 81}, {300, 81}, {400, 81}, {1000, 729}, {2000, 729}, {3000, 729}} {
-		for name, tie := range map[string]medeaTie{"any": Any, "best": BestRPS, "worst": WorstRPS} {
+		for name, tie := range map[string]medeaTie{"any": anyOptimum, "best": BestRPS, "worst": worstRPS} {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
 				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution

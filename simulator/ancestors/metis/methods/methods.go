@@ -97,10 +97,10 @@ var all = map[string]Method{
 		Objective: true, Limits: true, place: placeGreedy(true)},
 
 	"medea": {Does: "wishes about neighbours missed as little as can be; of the placements that do, the first one met", From: fromMedea,
-		Wishes: true, place: placeMedea(Any)},
+		Wishes: true, place: placeMedea(anyOptimum)},
 	"medea-best": {Does: "medea, and of the placements that miss as little one of the highest throughput", From: fromMedea, Wishes: true, place: placeMedea(BestRPS)},
 	"medea-worst": {Does: "medea, and of the placements that miss as little one of the lowest throughput", From: fromMedea,
-		Wishes: true, place: placeMedea(WorstRPS)},
+		Wishes: true, place: placeMedea(worstRPS)},
 	"paragon": {Does: "what containers cause is matched with what others tolerate, the closest fit first", From: "Paragon, Delimitrou and Kozyrakis, ASPLOS 2013, as Metis adapted it",
 		Wishes: true, Random: true, Compat: "nodes that were ruled out may be chosen in the end", place: placeParagon},
 	"paragon-published": {Does: "paragon as in the code published with Metis, the same as paragon with --compat", From: "Paragon, as Metis adapted it",

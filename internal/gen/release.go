@@ -1,17 +1,10 @@
-// Command dist builds what is published of a version: static binaries for linux/amd64 and linux/arm64 in archives with the
-// manual pages and shell completions, Debian packages, a software bill of materials, a container file, and checksums. It
-// needs only Go. The same commit gives the same bytes. See `make dist`.
-//
-//	go run ./internal/dist -version 1.2.0 -commit 0123abc -date 2026-07-20T10:00:00Z -out dist
-//
-// Static binaries are built without cgo and contain no NVML (GPU readings); if a C compiler is present, the archive and
-// the package for the architecture of this machine are also built with it, and depend on glibc.
 package main
 
 import (
 	"crypto/sha256"
 	"flag"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -33,23 +26,28 @@ type release struct {
 // architectures lists the architectures of the binaries, by the names that Go and Debian use for both.
 var architectures = []string{"amd64", "arm64"}
 
-func main() {
+// makeRelease builds what is published of a version: static binaries for linux/amd64 and linux/arm64 in archives with the
+// manual pages and shell completions, Debian packages, a software bill of materials, a container file, and checksums. The
+// same commit gives the same bytes.
+//
+// Static binaries are built without cgo and contain no NVML (GPU readings); if a C compiler is present, the archive and
+// the package for the architecture of this machine are also built with it, and depend on glibc.
+func makeRelease(args []string, _ io.Writer) (err error) {
 	var r release
 	var date string
-	flag.StringVar(&r.version, "version", "", "version, such as 1.2.0")
-	flag.StringVar(&r.commit, "commit", "", "commit")
-	flag.StringVar(&date, "date", "", "date of the commit, RFC 3339")
-	flag.StringVar(&r.maintainer, "maintainer", "optimize <optimize@localhost>", "maintainer of the Debian package")
-	flag.StringVar(&r.out, "out", "dist", "directory to write")
-	flag.Parse()
-	var err error
-	if r.date, err = time.Parse(time.RFC3339, date); err == nil {
-		err = r.build()
+	flags := flag.NewFlagSet("gen release", flag.ContinueOnError)
+	flags.StringVar(&r.version, "version", "", "version, such as 1.2.0")
+	flags.StringVar(&r.commit, "commit", "", "commit")
+	flags.StringVar(&date, "date", "", "date of the commit, RFC 3339")
+	flags.StringVar(&r.maintainer, "maintainer", "optimize <optimize@localhost>", "maintainer of the Debian package")
+	flags.StringVar(&r.out, "out", "dist", "directory to write")
+	if err := flags.Parse(args); err != nil {
+		return err
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "dist:", err)
-		os.Exit(1)
+	if r.date, err = time.Parse(time.RFC3339, date); err != nil {
+		return fmt.Errorf("read --date: %w", err)
 	}
+	return r.build()
 }
 
 // variant is one build of the program.
@@ -103,7 +101,7 @@ func (r release) build() error {
 			return err
 		}
 	}
-	container, err := os.ReadFile(filepath.Join("internal", "dist", "Containerfile"))
+	container, err := os.ReadFile(filepath.Join("internal", "gen", "Containerfile"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(r.out, "Containerfile"), container, 0o644)
 	}
