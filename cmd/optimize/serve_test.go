@@ -124,7 +124,7 @@ func TestTrainServe(t *testing.T) {
 	t.Parallel()
 	needPython(t)
 	w := newWorld(t)
-	cmd := exec.Command(os.Args[0], "--train", w.write("count.py", counting), "--epochs", "400", "--cpus", "1", "--serve=127.0.0.1:0")
+	cmd := exec.Command(os.Args[0], "--train", w.write("count.py", counting), "--epochs", "400", "--cpus", "1", "--serve=127.0.0.1:0", "--notify", "cat >> notes")
 	cmd.Dir, cmd.Env = w.dir, append(append([]string{}, w.environ...), agentVariable+"=1")
 	errs, err := cmd.StderrPipe()
 	if err != nil {
@@ -157,6 +157,9 @@ func TestTrainServe(t *testing.T) {
 	_ = cmd.Wait()
 	if rec, err := journal.ReadRecord(dir); err != nil || rec.State != journal.Stopped {
 		t.Errorf("%v %+v", err, rec)
+	}
+	if notes, err := os.ReadFile(filepath.Join(w.dir, "notes")); err != nil || !strings.Contains(string(notes), `"link":"`+page+"runs/"+filepath.Base(dir)+`"`) {
+		t.Errorf("messages without the address of the run on the page %s: %s (%v)", page, notes, err)
 	}
 }
 

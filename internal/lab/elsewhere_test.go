@@ -42,6 +42,9 @@ func TestMeasuresOtherNodes(t *testing.T) {
 	if last := rec.Stretches[len(rec.Stretches)-1]; last.Place.GPUType != "a100" || len(rec.Stretches) != 2 {
 		t.Errorf("stretches %s, want a move to a100", toJSON(rec.Stretches))
 	}
+	if o := rec.Overheads; len(o.StartupSeconds) != 1 || len(o.RestartSeconds) != 1 {
+		t.Errorf("overheads %s, want one start-up and one restart, the move", toJSON(o))
+	}
 	if len(rec.Actions) == 0 || rec.Baseline == nil || rec.Comparison.SecondsChangePct > -20 {
 		t.Errorf("actions %s, comparison %s, want a gain over the baseline of the first nodes", toJSON(rec.Actions), toJSON(rec.Comparison))
 	}

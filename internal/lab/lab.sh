@@ -6,11 +6,14 @@
 #   lab.sh check        print the missing packages on one line, and exit with 77 if there are any
 #   lab.sh hold DIR     start, print "ready", and stop when standard input ends, unless it ran before or others hold it
 #
+# The REST daemon, slurmrestd, runs as nobody if it and its JWT plugin are installed and nobody may enter DIR: DIR/env then sets SLURM_REST, and
+# `scontrol token` makes the token that it requires (X-SLURM-USER-NAME, X-SLURM-USER-TOKEN).
+#
 # Everything is in DIR and on the loopback interface. LAB_PORT is the first of ten free ports (default: by a search).
 # LAB_PROCTRACK=cgroup tracks processes by the freezer of cgroup v1 instead of by parent; one such lab per machine.
 set -euo pipefail
 
-packages="slurm-wlm slurmctld slurmd slurm-client slurmdbd slurm-wlm-mysql-plugin munge mariadb-server"
+packages="slurm-wlm slurmctld slurmd slurm-client slurmdbd slurmrestd slurm-wlm-mysql-plugin slurm-wlm-jwt-plugin munge mariadb-server"
 export PATH="$PATH:/usr/sbin:/sbin"
 
 die() { printf 'lab: %s\n' "$*" >&2; exit 1; }
@@ -25,6 +28,11 @@ check() {
   local IFS=,
   printf 'missing: %s; install them with: apt-get install --no-install-recommends %s\n' "${missing[*]}" "$packages"
   exit 77
+}
+
+# has_rest: the REST daemon is installed, and the user nobody can read its configuration.
+has_rest() {
+  command -v slurmrestd >/dev/null && compgen -G '/usr/lib/*/slurm*/auth_jwt.so' >/dev/null && setpriv --reuid=65534 --clear-groups test -x "$D"
 }
 
 # alive NAME: the daemon of that pid file runs and belongs to this lab.
@@ -60,8 +68,15 @@ free_ports() { # the first of ten consecutive ports on which nothing listens
 }
 
 configure() {
-  local port t i
+  local port t i jwt=""
   port=$(free_ports)
+  if has_rest; then
+    [ -f "$D/etc/jwt.key" ] || dd if=/dev/urandom of="$D/etc/jwt.key" bs=32 count=1 status=none
+    chmod 0600 "$D/etc/jwt.key"
+    jwt="AuthAltTypes=auth/jwt
+AuthAltParameters=jwt_key=$D/etc/jwt.key"
+    echo "127.0.0.1:$((port + 6))" >"$D/etc/rest"
+  fi
   [ -f "$D/etc/munge.key" ] || dd if=/dev/urandom of="$D/etc/munge.key" bs=1 count=1024 status=none
   chmod 0400 "$D/etc/munge.key"
   for t in a100 v100 k80; do
@@ -70,6 +85,7 @@ configure() {
   cat >"$D/slurmdbd.conf" <<CONF
 AuthType=auth/munge
 AuthInfo=socket=$D/run/munge.sock
+$jwt
 DbdHost=localhost
 DbdAddr=127.0.0.1
 DbdPort=$((port + 1))
@@ -89,6 +105,7 @@ SlurmUser=root
 SlurmdUser=root
 AuthType=auth/munge
 AuthInfo=socket=$D/run/munge.sock
+$jwt
 CredType=cred/munge
 CommunicationParameters=NoCtldInAddrAny,NoInAddrAny
 SlurmctldPort=$port
@@ -182,6 +199,15 @@ node() { # NODE MICROSECONDS
     die "slurmd $1 did not start: see $D/log/slurmd-$1.log"
 }
 
+rest() {
+  grep -qs '^AuthAltTypes' "$SLURM_CONF" && ! alive slurmrestd || return 0
+  # Its own environment: SLURM_JWT makes it authenticate by the token of each request, never as itself.
+  SLURM_JWT=daemon setsid slurmrestd -u nobody -g nogroup -a rest_auth/jwt -s openapi/v0.0.38,openapi/dbv0.0.38 -f "$D/slurm.conf" "$(cat "$D/etc/rest")" \
+    </dev/null >>"$D/log/slurmrestd.log" 2>&1 9>&- 8>&- &
+  echo $! >"$D/run/slurmrestd.pid"
+  await 60 slurmrestd bash -c 'exec 3<>"/dev/tcp/${0/://}"' "$(cat "$D/etc/rest")"
+}
+
 idle_nodes() { [ "$(timeout 3 sinfo -h -N -p gpu -o %t | grep -cE '^(idle|mix|alloc)$')" = 4 ]; }
 
 # ready_nodes: all nodes are idle. A node that an earlier cluster with this state left drained is taken into service again.
@@ -200,6 +226,7 @@ running() {
   [ -f "$D/env" ] || return 1
   local d
   for d in munged db slurmdbd slurmctld slurmd-n0 slurmd-n1 slurmd-n2 slurmd-n3; do alive $d || return 1; done
+  ! grep -qs '^AuthAltTypes' "$SLURM_CONF" || alive slurmrestd
 }
 
 start() {
@@ -235,6 +262,7 @@ start() {
   fi
   [ -n "$(timeout 10 sacctmgr -n show cluster lab)" ] || sacctmgr -i add cluster lab >>"$D/log/start.log" 2>&1
   alive slurmctld || slurmctld -f "$D/slurm.conf" >>"$D/log/start.log" 2>&1 9>&- 8>&- </dev/null || die "slurmctld did not start: see $D/log/slurmctld.log"
+  rest
   node n0 100000
   node n1 50000
   node n2 25000
@@ -242,6 +270,7 @@ start() {
   [ $fresh = 0 ] || await 60 "all nodes" ready_nodes
   printf 'export SLURM_CONF=%q MYSQL_UNIX_PORT=%q\ncase :$PATH: in *:/usr/sbin:*) ;; *) export PATH=$PATH:/usr/sbin ;; esac\n' \
     "$SLURM_CONF" "$MYSQL_UNIX_PORT" >"$D/env"
+  ! alive slurmrestd || echo "export SLURM_REST=http://$(cat "$D/etc/rest")" >>"$D/env"
   echo "lab: n0 (a100), n1 (v100), n2, n3 (k80), partitions gpu, fast, cheap, urgent; exports: . $D/env"
   flock -u 9
 }
@@ -264,7 +293,7 @@ end() { # SIGNAL NAME…: signal the daemons of these pid files
   local sig=$1 d
   shift
   for d in "$@"; do
-    alive "$d" && kill "-$sig" "$(cat "$D/run/$d.pid")" 2>/dev/null || true
+    alive "$d" && ended+=" $(cat "$D/run/$d.pid")" && kill "-$sig" "$(cat "$D/run/$d.pid")" 2>/dev/null || true
   done
 }
 
@@ -277,15 +306,15 @@ stop() {
   [ -d "$D/run" ] || { echo "lab: not running"; return; }
   exec 9>"$D/lock"
   flock 9
-  local nodes="slurmd-n0 slurmd-n1 slurmd-n2 slurmd-n3" i k g
+  local nodes="slurmd-n0 slurmd-n1 slurmd-n2 slurmd-n3" ended="" i k g
   if alive slurmctld; then # ask the jobs to end, so that the accounting records it
     timeout 5 squeue -h -o %A 2>/dev/null | sort -u | xargs -r timeout 5 scancel 2>/dev/null || true
     for i in {1..30}; do [ -n "$(timeout 3 squeue -h -o %A 2>/dev/null)" ] || break; sleep 0.1; done
   fi
   # shellcheck disable=SC2086
-  end TERM slurmctld $nodes
-  for i in {1..30}; do gone slurmctld $nodes && break; sleep 0.1; done
-  end KILL slurmctld $nodes # slurmd waits for a controller that does not answer
+  end TERM slurmrestd slurmctld $nodes
+  for i in {1..30}; do gone slurmrestd slurmctld $nodes && break; sleep 0.1; done
+  end KILL slurmrestd slurmctld $nodes # slurmd waits for a controller that does not answer
   job_processes | sort -u | xargs -r kill -KILL 2>/dev/null || true
   end TERM slurmdbd
   for i in {1..50}; do gone slurmdbd && break; sleep 0.1; done
@@ -293,6 +322,11 @@ stop() {
   end TERM db munged
   for i in {1..100}; do gone db munged && break; sleep 0.1; done
   end KILL db munged
+  for i in {1..50}; do # slurmctld removes its pid file before it ends
+    # shellcheck disable=SC2086
+    kill -0 $ended 2>/dev/null || break
+    sleep 0.1
+  done
   for k in n0 n1 n2 n3; do
     g=$(group $k)
     [ -z "$g" ] || [ ! -d "$g" ] || find "$g" -depth -type d -exec rmdir {} + 2>/dev/null || true

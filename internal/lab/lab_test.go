@@ -23,6 +23,35 @@ func TestNodesRunJobs(t *testing.T) {
 	}
 }
 
+// TestREST asks the REST daemon, which is no root process, for a job that sbatch has submitted; without a token it refuses.
+func TestREST(t *testing.T) {
+	l := Require(t)
+	for _, c := range []string{"slurmrestd", "curl"} {
+		if _, err := exec.LookPath(c); err != nil && !exists("/usr/sbin/"+c) {
+			t.Skip("the package " + c + " is missing")
+		}
+	}
+	address, err := os.ReadFile(filepath.Join(l.Dir, "etc", "rest"))
+	if err != nil {
+		t.Skip("the package slurm-wlm-jwt-plugin is missing")
+	}
+	url := "http://" + strings.TrimSpace(string(address)) + "/slurm/v0.0.38/job/"
+	id := l.Run(t, "sbatch", "--parsable", "--hold", "--job-name=asked", "--output=/dev/null", "--wrap=true")
+	defer l.Run(t, "scancel", id)
+	_, token, _ := strings.Cut(l.Run(t, "scontrol", "token", "lifespan=60"), "=")
+	get := []string{"--silent", "--max-time", "60", "-H", "X-SLURM-USER-NAME: root"}
+	if out := l.Run(t, "curl", append(get, "-H", "X-SLURM-USER-TOKEN: "+token, url+id)...); !strings.Contains(out, `"name": "asked"`) || !strings.Contains(out, `"job_state": "PENDING"`) {
+		t.Errorf("job %s: %.2000s", id, out)
+	}
+	if out := l.Run(t, "curl", append(get, url+id)...); strings.Contains(out, "asked") {
+		t.Errorf("answered without a token: %.500s", out)
+	}
+	pid, _ := os.ReadFile(filepath.Join(l.Dir, "run", "slurmrestd.pid"))
+	if s, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/status"); err != nil || strings.Contains(string(s), "Uid:\t0") {
+		t.Errorf("slurmrestd runs as root: %v\n%s", err, s)
+	}
+}
+
 func TestPartitions(t *testing.T) {
 	l := Require(t)
 	got := strings.Fields(l.Run(t, "sinfo", "-h", "-o", "%R"))

@@ -103,7 +103,7 @@ func (s *server) leaseEnd(l *live) *float64 {
 
 // writeLease replaces the lease of a job. Its agent passes the end, with the grace, to the supervisor of the job.
 func (s *server) writeLease(l *live, until *float64) {
-	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.Grace = schema, l.lease.N+1, until, s.Round.Seconds()/2
+	l.lease.Schema, l.lease.N, l.lease.Until, l.lease.At, l.lease.Grace = schema, l.lease.N+1, until, unix(s.clock.Now()), s.Round.Seconds()/2
 	if err := writeJSON(filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"), l.lease); err != nil && !s.full {
 		s.Message(fmt.Sprintf("job %d (%s): %v", l.ID, l.Name, err))
 	}

@@ -278,6 +278,8 @@ type leaseFile struct {
 	// Until is the time in Unix seconds at which the job must save and leave unless the lease was extended; 0: now;
 	// nil: never.
 	Until *float64 `json:"until"`
+	// At is the time in Unix seconds at which this was written.
+	At float64 `json:"at"`
 	// Epoch is the number of the life that owns the lease; any earlier one must leave without saving.
 	Epoch int `json:"epoch"`
 	// Grace is the time in seconds after Until for which a job may wait for a silent scheduler.

@@ -180,7 +180,7 @@ transformers.Trainer(M(), args, train_dataset=data, callbacks=[optimize_hook.Hug
 func TestHookDisplay(t *testing.T) {
 	o := newObserved(t)
 	o.writeHook()
-	program := o.write("optimize", "#!/bin/sh\n[ \"$2\" = bad ] && { echo 'optimize: no <such> run' >&2; exit 2; }\ncat "+filepath.Join(o.dir, "record.json")+"\n")
+	program := o.write("optimize", "#!/bin/sh\n[ \"$2\" = bad ] && { echo '{\"error\":\"no <such> run\",\"exit\":2}' >&2; exit 2; }\ncat "+filepath.Join(o.dir, "record.json")+"\n")
 	if err := os.Chmod(program, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestHookDisplay(t *testing.T) {
 "outcome":{"epochs":null,"steps":5},"training":{"total_units":10,"unit":"step"},"plan":{"allocation":{"gpus":1,"cpus":2,"memory_gib":4}}}}`)
 	out, code := o.bare("import optimize_hook, sys\nr = optimize_hook.Run('r1', program=" + `"` + program + `"` + ")\nprint(r._repr_html_())\nprint(r)\n" +
 		"print(optimize_hook.Run('bad', program='" + program + "')._repr_html_())\nprint(optimize_hook.Run(program='/no/where'))\n")
-	for _, want := range []string{"<caption>Run r1</caption>", "&lt;b&gt;.py", "5 of 10 steps", "Cost           $0.10 & more", "$0.10 &amp; more", "1 GPU, 2 CPU, 4 GiB", "<p>optimize: no &lt;such&gt; run</p>", "Run('latest'): run /no/where:"} {
+	for _, want := range []string{"<caption>Run r1</caption>", "&lt;b&gt;.py", "5 of 10 steps", "Cost           $0.10 & more", "$0.10 &amp; more", "1 GPU, 2 CPU, 4 GiB", "<p>no &lt;such&gt; run</p>", "Run('latest'): run /no/where:"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -222,6 +222,28 @@ func TestLeaseEnds(t *testing.T) {
 	}
 }
 
+// TestClocksApart: a lease ends when it ends for the scheduler, whatever the clocks of the file system, of the scheduler and of
+// this machine show.
+func TestClocksApart(t *testing.T) {
+	for _, apart := range []float64{-600, 600} {
+		j := newJob(t)
+		at := now() + apart // the scheduler's clock
+		path := filepath.Join(j.dir, "lease.json")
+		if err := os.WriteFile(path, fmt.Appendf(nil, `{"n": 1, "until": %.3f, "at": %.3f, "epoch": 1}`, at+3, at), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		p := j.start(python(t), "loop.py", j.leased(), filepath.Join(j.dir, "state"), "1000000", "0.005").ready()
+		last, code := p.end()
+		if took := time.Since(begun); code != 75 || !strings.HasSuffix(last, "ended True") || took < 2*time.Second {
+			t.Errorf("%g s: %q, exit %d after %v; want the end of the lease after 3 s", apart, last, code, took)
+		}
+		if left, _ := filepath.Glob(path + ".clock*"); len(left) > 0 {
+			t.Errorf("files are left: %v", left)
+		}
+	}
+}
+
 // TestSilentScheduler: a job whose lease is not renewed continues until it ends, and no longer. A torn or missing file
 // changes nothing.
 func TestSilentScheduler(t *testing.T) {

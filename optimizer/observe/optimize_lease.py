@@ -15,8 +15,9 @@
     lease.complete()
 
 The environment variable OPTIMIZER_LEASE is the path of a JSON file that the scheduler replaces:
-{"n": renewals, "until": Unix time at which the lease ends (0: now, null: never), "grace_s": seconds for which it is
-valid beyond that time if the scheduler is silent, "epoch": number of the stretch}. Without the variable the iterator
+{"n": renewals, "until": Unix time at which the lease ends (0: now, null: never), "at": Unix time at which it was
+written, by the same clock, "grace_s": seconds for which it is valid beyond the end if the scheduler is silent, "epoch":
+number of the stretch}. If the clocks of the machines differ, that of the file system relates them. Without the variable the iterator
 passes the data through. SIGUSR1 and SIGTERM end the lease. A greater epoch in the file than that of this process
 (OPTIMIZER_STRETCH, or that of the file at the start) means that another stretch of the same job has begun: the process
 then exits with code 75 and saves nothing. All ranks of a distributed training (torch.distributed, or RANK
@@ -101,10 +102,27 @@ class _Job:
                     return
                 lease = json.load(f)
             until, epoch, n = lease.get("until"), int(lease["epoch"]), lease.get("n")
+            if until and lease.get("at"):
+                apart = self.apart(s.st_mtime - float(lease["at"]))
+                until = float(until) + apart
             self.until = float(until) + float(lease.get("grace_s") or 0) if until else until
             self.newest, self.n, self.read = epoch, n, identity
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             pass
+
+    def apart(self, file_system):
+        """Return the seconds by which the clock of this machine is ahead of the scheduler's; file_system: that of the file system."""
+        path = "%s.clock-%d" % (self.path, os.getpid())
+        try:
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            try:
+                seconds = file_system + time.time() - os.fstat(fd).st_mtime
+            finally:
+                os.close(fd)
+                os.unlink(path)
+        except OSError:
+            return 0
+        return seconds if abs(seconds) > 2 else 0  # less is the delay of the file system
 
     def fenced(self):
         self.poll()

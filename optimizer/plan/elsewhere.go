@@ -29,12 +29,19 @@ type comparison struct {
 // spending is the outcome of a whole run.
 type spending struct{ seconds, usd float64 }
 
-// compareElsewhere evaluates a move; its duration is multiplied by weight. ok is false while something required is
-// unknown.
-func compareElsewhere(s Snapshot, e Elsewhere, weight float64) (c comparison, ok bool) {
+// compareElsewhere evaluates a move; its duration is multiplied by weight. The text is the reason why it cannot, if
+// something required is unknown.
+func compareElsewhere(s Snapshot, e Elsewhere, weight float64) (c comparison, unknown string) {
 	cost := s.Restart.P50
-	if s.Current == nil || s.Model == nil || !s.Resumable || !(s.Total > s.Done) || cost <= 0 && s.Startup.P50 <= 0 || !(e.Seconds > 0) {
-		return c, false
+	switch {
+	case s.Current == nil || s.Model == nil || !(e.Seconds > 0):
+		return c, "nothing is measured yet"
+	case !s.Resumable:
+		return c, "the job cannot be resumed"
+	case !(s.Total > s.Done):
+		return c, "the remaining work is unknown"
+	case cost <= 0 && s.Startup.P50 <= 0:
+		return c, "what a restart costs is not measured yet"
 	}
 	c.b = newEvaluation(s)
 	among := where(c.b.cs, feasible)
@@ -42,7 +49,7 @@ func compareElsewhere(s Snapshot, e Elsewhere, weight float64) (c comparison, ok
 		among = where(c.b.cs, finite)
 	}
 	if len(among) == 0 {
-		return c, false
+		return c, "the rest of the run cannot be predicted"
 	}
 	c.sc = scaleOf(pointsOf(c.b.cs), frontAmong(c.b.cs, among))
 	c.share = c.b.forecast.heldShare(*s.Current)
@@ -58,7 +65,7 @@ func compareElsewhere(s Snapshot, e Elsewhere, weight float64) (c comparison, ok
 		c.here = append(c.here, spending{s.Elapsed.Seconds() + left*u, float64(s.Spent) + left*u/3600*hourly})
 		c.there = append(c.there, spending{s.Elapsed.Seconds() + here + there, float64(s.Spent) + (here*hourly+there*e.Hourly)/3600})
 	}
-	return c, true
+	return c, ""
 }
 
 // loss returns the regret of an outcome, plus three times the relative excess over its limits, as runLoss does.
@@ -89,8 +96,8 @@ func (s Snapshot) tooSlow(here, there float64) bool {
 // to improve the run by more than twice its cost: the gain over those of the assumed paces there with which a move would
 // pay.
 func WorthMeasuring(s Snapshot, e Elsewhere, price float64) bool {
-	c, ok := compareElsewhere(s, e, 1)
-	if !ok {
+	c, unknown := compareElsewhere(s, e, 1)
+	if unknown != "" {
 		return false
 	}
 	value, paid := 0.0, 0.0
@@ -107,11 +114,11 @@ func WorthMeasuring(s Snapshot, e Elsewhere, price float64) bool {
 
 // WorthLeaving reports whether the job should continue elsewhere, by the rule of Worth, with the reason.
 func WorthLeaving(s Snapshot, e Elsewhere) (bool, string) {
-	c, ok := compareElsewhere(s, e, 1)
-	slow, _ := compareElsewhere(s, e, restartWeight)
-	if !ok {
-		return false, "the gain cannot be weighed against a restart"
+	c, unknown := compareElsewhere(s, e, 1)
+	if unknown != "" {
+		return false, unknown
 	}
+	slow, _ := compareElsewhere(s, e, restartWeight)
 	better, mean := 0, 0.0
 	var seconds, money []float64
 	n := float64(len(c.here))

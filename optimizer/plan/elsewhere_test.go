@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"math"
 	"strings"
 	"testing"
 	"time"
 
+	"trainopt/cost"
 	"trainopt/sla"
 )
 
@@ -45,6 +47,23 @@ func TestWorthLeaving(t *testing.T) {
 				t.Errorf("%v, %q; want %v, %q", got, why, c.want, c.reason)
 			}
 		})
+	}
+}
+
+// TestLeavingUnknown: what is missing for the comparison is named.
+func TestLeavingUnknown(t *testing.T) {
+	for reason, change := range map[string]func(*Snapshot){
+		"nothing is measured yet":                  func(s *Snapshot) { s.Model = nil },
+		"the job cannot be resumed":                func(s *Snapshot) { s.Resumable = false },
+		"the remaining work is unknown":            func(s *Snapshot) { s.Total = 0 },
+		"what a restart costs is not measured yet": func(s *Snapshot) { s.Restart, s.Startup = sla.Interval{}, sla.Interval{} },
+		"the rest of the run cannot be predicted":  func(s *Snapshot) { s.Restart.P50, s.Spent = 2, cost.USD(math.NaN()) },
+	} {
+		s := elsewhereScene(t, "time", sla.Spec{})
+		change(&s)
+		if ok, why := WorthLeaving(s, Elsewhere{Name: "there", Hourly: 0.82, Seconds: 0.6}); ok || why != reason {
+			t.Errorf("%v, %q; want %q", ok, why, reason)
+		}
 	}
 }
 

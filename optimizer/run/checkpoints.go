@@ -3,6 +3,7 @@ package run
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -21,9 +22,31 @@ type checkpointTracker struct {
 	done   float64                  // progress at the newest, in units of work; NaN if unknown
 	took   []float64                // measured seconds per save
 
+	// fileClock is by how much the clock of the file system is ahead of that of this machine.
+	fileClock time.Duration
+
 	fresh   bool          // the newest one appeared in this tick
 	resumed bool          // the running process was started from a checkpoint of the script
 	lookAt  time.Duration // elapsed time of the next scan
+}
+
+// fileClock returns by how much the clock of the file system of a directory is ahead of ours; 0 if that is unknown or not more
+// than the delay of a network.
+func fileClock(dir string, c Clock) time.Duration {
+	f, err := os.CreateTemp(dir, "clock-")
+	if err != nil {
+		return 0
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return 0
+	}
+	if d := info.ModTime().Sub(c.Now()); d.Abs() > 2*time.Second {
+		return d
+	}
+	return 0
 }
 
 // Parameters of the scan for checkpoints.
@@ -46,6 +69,9 @@ func (r *run) openCheckpoints() {
 		roots = append(roots, absolute(r.Config.Dir, k.Present))
 	}
 	r.checkpoints = checkpointTracker{finder: observe.NewCheckpointFinder(observe.CheckpointOptions{Roots: roots, Ignore: []string{r.Config.StateDir}}), done: math.NaN()}
+	if r.Config.elsewhere() { // on a file system that machines share
+		r.checkpoints.fileClock = fileClock(r.dir.Dir(), r.Clock)
+	}
 	// What an earlier agent took for a checkpoint is one: a file such as model.pt is recognised by a report or by its
 	// changes, of which this agent has seen neither.
 	for path := range r.Positions {
@@ -67,7 +93,11 @@ func (r *run) scanCheckpoints(force bool) {
 	if r.job == nil { // nothing is being written any more
 		look = look.Add(settledSave)
 	}
-	s.files = slices.DeleteFunc(s.finder.Find(look), func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
+	s.files = s.finder.Find(look.Add(s.fileClock))
+	for i := range s.files {
+		s.files[i].Time = s.files[i].Time.Add(-s.fileClock)
+	}
+	s.files = slices.DeleteFunc(s.files, func(f observe.CheckpointFile) bool { return f.Time.Before(r.rec.StartedAt) })
 	s.lookAt = now + saveLookEvery + 50*(r.Clock.Monotonic()-began)
 	newest, ok := observe.LatestCheckpoint(s.files)
 	if !ok {

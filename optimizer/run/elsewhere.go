@@ -173,14 +173,31 @@ func (r *run) followElsewhere() {
 		e.asked = now
 		r.askProbes()
 	}
-	if r.queued != nil || r.moving != nil || r.Pending != nil || r.job == nil || r.Phase != working || e.applied != nil {
-		return
-	}
-	if e.known && (now-e.considered < max(e.every, considerEvery) || !r.mayPlan()) { // nothing is new
+	r.boundProbes()
+	if !r.elsewhereDue() || e.known && !r.mayPlan() {
 		return
 	}
 	e.considered = now
 	r.runPlanning(r.considerElsewhere)
+}
+
+// elsewhereDue reports whether the other kinds of nodes are to be considered as soon as the agent may plan.
+func (r *run) elsewhereDue() bool {
+	e := &r.elsewhere
+	if len(r.site.Others) == 0 || r.queued != nil || r.moving != nil || r.Pending != nil || r.job == nil || r.Phase != working || e.applied != nil {
+		return false
+	}
+	return !e.known || r.elapsed()-e.considered >= max(e.every, considerEvery)
+}
+
+// boundProbes withdraws the probes in progress when all probes together have reached their bound.
+func (r *run) boundProbes() {
+	budget, known := r.probeBudget()
+	for _, p := range r.SiteProbes {
+		if known && p.active() && p.Withdrawn == "" && r.probesSpent()+r.probesBesideUSD() > budget {
+			p.Withdrawn = "it reached the probe budget"
+		}
+	}
 }
 
 // open reports whether the engine may know more about a probe: its start, its end or its account.
@@ -241,8 +258,6 @@ func (r *run) considerElsewhere() {
 			}
 		case p.active() && p.Started.IsZero() && !plan.WorthMeasuring(s, there, p.ExpectedUSD):
 			p.Withdrawn = "it was no longer worth its price"
-		case p.active() && r.probesSpent()+r.probesBesideUSD() > r.probeMoney():
-			p.Withdrawn = "it reached the probe budget"
 		}
 	}
 	switch {
@@ -754,7 +769,7 @@ func (r *run) arrive(ctx context.Context, kind engine.Kind, next resources.Alloc
 		return err
 	}
 	r.Left = true
-	r.forgetPaces()
+	r.Progress.leave()
 	if p := r.probeOf(kind); p != nil && p.Outcome == probeMeasured {
 		now := r.elapsed()
 		s := r.Progress.Begin(now, p.Allocation, "probe", true)
@@ -766,11 +781,4 @@ func (r *run) arrive(ctx context.Context, kind engine.Kind, next resources.Alloc
 		r.setDecision(plan.Plan{Allocation: next, Planner: r.plan.Planner, Reason: "moved to " + kind.String(), Binding: "none"})
 	}
 	return nil
-}
-
-// forgetPaces removes what was timed on another kind of node.
-func (r *run) forgetPaces() {
-	for _, s := range r.Progress.Segments {
-		s.Blocks, s.Stated = nil, nil
-	}
 }

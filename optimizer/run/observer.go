@@ -235,8 +235,12 @@ func (r *run) observe() {
 		r.eventOnce(Warning, "concurrent trainings", "%d processes train at the same time without being ranks of one training: progress and throughput are those of process %d alone", n, o.facts.PID)
 	}
 	for _, c := range o.facts.Checkpoints[min(o.reported, len(o.facts.Checkpoints)):] {
-		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), c.Wall, c.Took)
-		r.checkpoints.finder.Report(c.Path, c.Wall)
+		saved := c.Wall
+		if c.At > o.since { // as the file shows it, whatever clock its writer has
+			saved = r.Clock.Now().Add(c.At - o.clock.Monotonic() + r.checkpoints.fileClock)
+		}
+		c.Path = observe.FinalCheckpoint(absolute(r.Config.Dir, c.Path), saved, c.Took)
+		r.checkpoints.finder.Report(c.Path, saved)
 		r.checkpoints.lookAt = 0
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
 		if position := o.position(r.Progress.Unit, c); !math.IsNaN(position) {

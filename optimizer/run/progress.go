@@ -42,6 +42,7 @@ type Segment struct {
 	LiveCut     bool                 `json:"live_cut"`          // on fewer CPUs than its processes were launched with
 	Blocks      []float64            `json:"blocks"`            // seconds per unit, one value per timed block
 	Stated      []float64            `json:"stated"`            // seconds of the first units as stated by the log, for a segment too short to be timed
+	Left        []float64            `json:"left,omitempty"`    // blocks on a kind of node that the run has left: they count for the overheads only
 	Units       float64              `json:"units"`             // units of work between the first and the last row
 	Timed       float64              `json:"timed_s"`           // seconds between them
 	Counted     countedSteps         `json:"counted"`           // work counted by the observer
@@ -537,18 +538,29 @@ func (p *Progress) RestartSeconds() []float64 {
 			continue
 		}
 		before := p.Segments[i-1]
-		if len(before.Blocks) == 0 || len(s.Blocks) == 0 || before.LastRowAt == 0 {
+		if i > 1 && !before.Launch && before.FirstRowAt == 0 { // the measurement of another job
+			before = p.Segments[i-2]
+		}
+		if len(before.timed()) == 0 || len(s.timed()) == 0 || before.LastRowAt == 0 {
 			continue
 		}
 		from := max(s.RestartFrom, before.LastRowAt)
-		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.Blocks))
+		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.timed()))
 		units := 1.0
 		if !whole(s.FirstDone) || !whole(before.Reached) {
 			units = math.Max(0, s.FirstDone-before.Reached)
 		}
-		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.Blocks)))
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.timed())))
 	}
 	return out
+}
+
+// timed returns the blocks of a segment, also after the run has left its kind of node.
+func (s *Segment) timed() []float64 {
+	if len(s.Blocks) == 0 {
+		return s.Left
+	}
+	return s.Blocks
 }
 
 // startup returns the seconds from the launch to the first row, less the part of a unit done by then.
@@ -568,11 +580,18 @@ func whole(position float64) bool { return position == math.Floor(position) }
 func (p *Progress) StartupSeconds() []float64 {
 	var out []float64
 	for _, s := range p.Segments {
-		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.Blocks) > 0 {
-			out = append(out, s.startup(median(s.Blocks)))
+		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.timed()) > 0 {
+			out = append(out, s.startup(median(s.timed())))
 		}
 	}
 	return out
+}
+
+// leave makes what was timed so far count for start-ups and restarts only: the run continues on another kind of node.
+func (p *Progress) leave() {
+	for _, s := range p.Segments {
+		s.Left, s.Blocks, s.Stated = s.timed(), nil, nil
+	}
 }
 
 // pace returns what the present launch has measured.

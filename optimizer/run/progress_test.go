@@ -345,13 +345,44 @@ func TestProgressOverheads(t *testing.T) {
 			for _, a := range c.rows {
 				p.Add(a.row, at(a.at))
 			}
-			if got := p.StartupSeconds(); !slices.EqualFunc(got, c.startup, near) {
-				t.Errorf("start-ups %v, want %v", got, c.startup)
-			}
-			if got := p.RestartSeconds(); !slices.EqualFunc(got, c.restart, near) {
-				t.Errorf("restarts %v, want %v", got, c.restart)
+			for range 2 { // also after the run has left the node on which all of it was measured
+				if got := p.StartupSeconds(); !slices.EqualFunc(got, c.startup, near) {
+					t.Errorf("start-ups %v, want %v", got, c.startup)
+				}
+				if got := p.RestartSeconds(); !slices.EqualFunc(got, c.restart, near) {
+					t.Errorf("restarts %v, want %v", got, c.restart)
+				}
+				p.leave()
 			}
 		})
+	}
+}
+
+// TestMoveIsMeasured: the pace on the node that a run has left no longer counts, but its start-up does, and so does the move
+// as a restart, although the measurement of another job on the new node lies between.
+func TestMoveIsMeasured(t *testing.T) {
+	var p Progress
+	begin(&p, 0)
+	for s := 3.0; s <= 10; s++ { // 1 s per unit
+		p.Add(epochRow(s-2, 0), at(s))
+	}
+	p.leave()
+	probe := p.Begin(at(12), resources.Allocation{CPUs: 2}, "probe", true)
+	probe.Blocks, probe.EndedAt, probe.Launch = []float64{0.5, 0.5}, at(12), false
+	begin(&p, 12).RestartFrom = at(10)
+	for i := range 4 { // 0.5 s per unit, after 2 s in all
+		p.Add(epochRow(9+float64(i), 0), at(12.5+0.5*float64(i)))
+	}
+	if got := p.StartupSeconds(); len(got) != 1 || !near(got[0], 2) {
+		t.Errorf("start-ups %v, want 2 s", got)
+	}
+	if got := p.RestartSeconds(); len(got) != 1 || !near(got[0], 2) {
+		t.Errorf("restarts %v, want 2 s", got)
+	}
+	for _, o := range p.Observations() {
+		if slices.Contains(o.UnitSeconds, 1) {
+			t.Errorf("observations %+v contain the pace on the node that was left", o)
+		}
 	}
 }
 

@@ -28,7 +28,7 @@ func (r *run) project() {
 // projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows
 // it.
 func (r *run) projectToEnd() {
-	if r.Progress.Rows > r.modelRows && r.mayPlan() {
+	if r.Progress.Rows > r.modelRows && r.mayPlan() && !(r.elsewhere.known && r.elsewhereDue()) { // whose turn it is
 		r.runPlanning(r.refit)
 	}
 	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {

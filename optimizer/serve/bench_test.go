@@ -1,11 +1,16 @@
 package serve
 
 import (
+	"io"
+	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
+
+	"trainopt/optimizer/journal"
 )
 
 // benchState is a state directory with 10,000 runs, or that of TRAINOPT_BENCH_STATE, which is kept.
@@ -70,4 +75,40 @@ func BenchmarkFilter(b *testing.B) {
 	for b.Loop() {
 		get(b, s, "/?q=bert&state=failed&sort=cost")
 	}
+}
+
+// BenchmarkTenReaders is one second of ten readers of a run that writes a row and a line of output per second: core-%
+// is the processor time of server and readers together: < 2 % of a core.
+func BenchmarkTenReaders(b *testing.B) {
+	dir := b.TempDir()
+	id := WriteRuns(b, dir, 1)[0]
+	s := New(Options{StateDir: dir, Token: testToken})
+	defer s.Close()
+	server := httptest.NewServer(s.Handler())
+	defer server.Close()
+	defer server.CloseClientConnections()
+	for range 10 {
+		answer, err := http.Get(server.URL + "/runs/" + id + "/events")
+		if err != nil || answer.StatusCode != http.StatusOK {
+			b.Fatal(answer, err)
+		}
+		go io.Copy(io.Discard, answer.Body)
+	}
+	run := filepath.Join(journal.RunsDir(dir), id)
+	begun, before, at := time.Now(), processorTime(b), 500
+	for b.Loop() {
+		for name, text := range map[string]string{"samples.csv": sampleRow(at), "job.stdout": "epoch 1 of 2\n"} {
+			f, err := os.OpenFile(filepath.Join(run, name), os.O_WRONLY|os.O_APPEND, 0)
+			if err == nil {
+				_, err = f.WriteString(text)
+				f.Close()
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		at++
+		time.Sleep(time.Second)
+	}
+	b.ReportMetric(100*(processorTime(b)-before).Seconds()/time.Since(begun).Seconds(), "core-%")
 }

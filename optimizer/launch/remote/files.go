@@ -193,6 +193,18 @@ func writeSample(dir string, s monitor.Sample) error {
 	return replace(dir, sampleFile, func(w io.Writer) error { return gob.NewEncoder(w).Encode(s) })
 }
 
+// shift moves the wall-clock times of a state.
+func (s *nodeState) shift(by time.Duration) {
+	for _, t := range []*time.Time{&s.Held, &s.Started, &s.Wall} {
+		if !t.IsZero() {
+			*t = t.Add(by)
+		}
+	}
+	if s.Exit != nil {
+		s.Exit.At = s.Exit.At.Add(by)
+	}
+}
+
 func readSample(dir string) (monitor.Sample, error) {
 	var s monitor.Sample
 	f, err := regular.Open(filepath.Join(dir, sampleFile), maxFile)

@@ -40,10 +40,13 @@ type job struct {
 	mu      sync.Mutex
 	stretch engine.Stretch
 	want    request
-	node    nodeState
+	node    nodeState     // its times are those of this machine's clock
 	changed time.Time     // when node last changed, on this machine's clock
 	offset  time.Duration // the node's monotonic clock less this machine's
 	skew    time.Duration // the node's wall clock less this machine's, to within the time of a read; 0 until known
+	looked  bool          // a state that is read from now on was written since the last look
+	pending time.Time     // when the engine last listed the job as pending, on this machine's clock
+	begun   time.Time     // the start of the first life by the engine's clock; zero until listed
 	status  engine.Status // the engine's last answer
 	asked   time.Time     // of that answer
 	silent  error         // why the engine does not answer; nil if it does
@@ -100,10 +103,14 @@ func (j *job) Started() <-chan struct{} { return j.started }
 func (j *job) HeldSince() time.Time {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	since := j.stretch.Started
 	if !j.status.Started.IsZero() && j.status.State == engine.Running {
-		return j.status.Started
+		since = j.status.Started
 	}
-	return j.stretch.Started
+	if !since.IsZero() && since.Before(j.pending) { // the clock of the engine is behind
+		return j.pending
+	}
+	return since
 }
 
 // Waiting implements launch.Queued.
@@ -136,7 +143,7 @@ func nodeWords(first string, n int) string {
 	return fmt.Sprintf("%s and %d more", first, n-1)
 }
 
-// skewWords names a difference of clocks that would show in the times of records. No duration depends on it.
+// skewWords names a difference of clocks, which shows in the times of the training's own records.
 func skewWords(skew time.Duration) string {
 	const shown = 30 * time.Second
 	switch {
@@ -154,6 +161,9 @@ func (j *job) Sample() monitor.Sample {
 	if err != nil || j.unseen() > j.launcher.pace().stale {
 		return monitor.NoSample(time.Now())
 	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	s.At = s.At.Add(-j.notableSkew())
 	return s
 }
 

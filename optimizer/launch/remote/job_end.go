@@ -69,6 +69,7 @@ func (j *job) endWithout(why string) {
 	s, stretch := j.node, j.stretch
 	j.mu.Unlock()
 	if e, ok := launch.ReadExit(s.Handle); ok && s.Handle.RunDir != "" { // the keeper outlived the supervisor of the stretch
+		e.At = e.At.Add(-j.notableSkew())
 		life, sure := j.account()
 		if e.Reason == launch.Stopped && !j.wantsStop() {
 			e.Reason, e.Detail = launch.Preempted, "ended with its supervisor on the node, which was killed ("+why+")"
@@ -107,6 +108,9 @@ func (j *job) account() (life *engine.Life, sure bool) {
 	j.mu.Lock()
 	id, key, held := j.stretch.ID, j.stretch.Key, j.node.Held
 	seen := j.node.Wall.Sub(held)
+	if !j.begun.IsZero() {
+		held = j.begun // by the clock of the account
+	}
 	j.mu.Unlock()
 	if id == "" {
 		return nil, false

@@ -58,17 +58,21 @@ func (j *job) steady() bool {
 // look reads the state of the node. It reports whether the stretch has ended.
 func (j *job) look() (over bool) {
 	var s nodeState
-	if readJSON(j.own, nodeFile, &s) != nil {
-		return false
-	}
+	err := readJSON(j.own, nodeFile, &s)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	fresh := j.looked
+	j.looked = true
+	if err != nil {
+		return false
+	}
 	if s.Beat == j.node.Beat {
 		return s.Phase == ended || s.Phase == fenced
 	}
-	if skew := time.Until(s.Wall); j.node.Beat > 0 && (skew-j.skew).Abs() > 10*time.Second { // of a state written since the last look
+	if skew := time.Until(s.Wall); fresh && (j.skew == 0 || skew > j.skew || j.skew-skew > clockStep) { // the shortest delay of a read is the best
 		j.skew = skew
 	}
+	s.shift(-j.notableSkew())
 	j.node, j.changed = s, time.Now()
 	j.offset = s.Monotonic - launch.Monotonic()
 	if s.Phase != ready && j.stretch.Started.IsZero() {
@@ -83,6 +87,17 @@ func (j *job) look() (over bool) {
 		closeOnce(j.started)
 	}
 	return s.Phase == ended || s.Phase == fenced
+}
+
+// clockStep is the smallest change of a clock that is not taken for the delay of a read.
+const clockStep = 10 * time.Second
+
+// notableSkew returns the difference of the clocks if it is larger than the delay of a read.
+func (j *job) notableSkew() time.Duration {
+	if j.skew.Abs() < 2*time.Second {
+		return 0
+	}
+	return j.skew
 }
 
 // closeOnce closes a channel that one goroutine at a time may close.
@@ -138,6 +153,11 @@ func (j *job) askEngine() {
 		j.status = engine.Status{State: engine.Unknown}
 	default:
 		j.absent, j.status = 0, list[len(list)-1]
+		if j.status.State == engine.Pending {
+			j.pending = j.asked
+		} else if j.begun.IsZero() {
+			j.begun = j.status.Started
+		}
 		if j.stretch.ID == "" {
 			j.stretch.ID = j.status.ID
 			j.saveStretch()

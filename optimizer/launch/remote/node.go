@@ -100,6 +100,9 @@ type node struct {
 	ordered bool      // the stop at stopAt has been carried out
 }
 
+// wallClock is the clock of the node in records; tests shift it.
+var wallClock = time.Now
+
 // errFenced reports that another stretch owns the run.
 var errFenced = errors.New("another stretch owns the run")
 
@@ -114,7 +117,7 @@ func (n *node) carryOut() (int, error) {
 		return codeSaved, n.refuseSecond(earlier)
 	}
 	n.state = nodeState{Beat: earlier.Beat, Schema: fileSchema, Phase: ready, Host: host, Node: cmp.Or(os.Getenv("SLURMD_NODENAME"), host),
-		EngineID: os.Getenv("SLURM_JOB_ID"), Life: os.Getenv("SLURM_RESTART_COUNT"), Held: time.Now(), CPUs: monitor.MachineCPUs()}
+		EngineID: os.Getenv("SLURM_JOB_ID"), Life: os.Getenv("SLURM_RESTART_COUNT"), Held: wallClock(), CPUs: monitor.MachineCPUs()}
 	if err := n.beat(); err != nil {
 		return codeNode, fmt.Errorf("the run directory cannot be written from %s; it must be on a file system shared by all nodes: %w", host, err)
 	}
@@ -152,14 +155,14 @@ func (n *node) refuseSecond(earlier nodeState) error {
 // fail records that the job was not started.
 func (n *node) fail(p phase, reason launch.ExitReason, why string) error {
 	n.state.Phase, n.state.Failure = p, why
-	n.state.Exit = &launch.Exit{Reason: reason, Code: -1, Detail: why, At: time.Now()}
+	n.state.Exit = &launch.Exit{Reason: reason, Code: -1, Detail: why, At: wallClock()}
 	return n.beat()
 }
 
 // beat writes the state of the stretch.
 func (n *node) beat() error {
 	s := &n.state
-	s.Wall, s.Monotonic, s.Beat = time.Now(), launch.Monotonic(), s.Beat+1
+	s.Wall, s.Monotonic, s.Beat = wallClock(), launch.Monotonic(), s.Beat+1
 	return replace(n.dir, nodeFile, func(w io.Writer) error { return json.NewEncoder(w).Encode(s) })
 }
 
@@ -279,7 +282,7 @@ func (n *node) start() error {
 	if s.Allocation.GPUs > 0 {
 		n.sampler.Collectors = append(n.sampler.Collectors, monitor.OpenNVML())
 	}
-	n.state.Phase, n.state.Started = running, time.Now()
+	n.state.Phase, n.state.Started = running, wallClock()
 	n.state.Enforced, n.state.Handle = n.job.Enforced(), n.job.Handle()
 	n.beat() // the job runs; the next beat may succeed
 	return nil
@@ -368,7 +371,7 @@ func (n *node) supervise() (int, error) {
 		n.followPeers()
 		if time.Since(n.sampled) >= interval {
 			n.sampled = time.Now()
-			if s, _ := n.sampler.Sample(context.Background(), n.sampled); n.sampler != nil {
+			if s, _ := n.sampler.Sample(context.Background(), wallClock()); n.sampler != nil {
 				writeSample(n.dir, s) // a missing sample is no data for the agent
 			}
 			n.beat() // a full disk does not end the training

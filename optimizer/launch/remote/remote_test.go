@@ -23,6 +23,8 @@ import (
 const (
 	asKeeper = "__keeper"
 	asNode   = "__node"
+	// nodeClock is the environment variable by how much the clock of a node is ahead of the others.
+	nodeClock = "TEST_NODE_CLOCK"
 )
 
 func TestMain(m *testing.M) {
@@ -33,6 +35,9 @@ func TestMain(m *testing.M) {
 		case asApart:
 			os.Exit(enterApart(os.Args[2:]))
 		case asNode:
+			if ahead, err := time.ParseDuration(os.Getenv(nodeClock)); err == nil {
+				wallClock = func() time.Time { return time.Now().Add(ahead) }
+			}
 			os.Exit(Node(os.Args[2:], []string{os.Args[0], asKeeper}))
 		}
 	}
@@ -54,7 +59,12 @@ type cluster struct {
 	mute bool
 	// deaf is the time between SIGTERM and SIGKILL of a cancelled job.
 	deaf time.Duration
+	// clock is by how much the clock of the engine is ahead of that of this machine.
+	clock time.Duration
 }
+
+// now returns the time of the engine's clock.
+func (c *cluster) now() time.Time { return time.Now().Add(c.clock) }
 
 type batch struct {
 	id, key string
@@ -109,7 +119,7 @@ func (c *cluster) Submit(_ context.Context, r engine.Request) (string, error) {
 		return "", fmt.Errorf("%w: invalid partition", engine.ErrRefused)
 	}
 	c.next++
-	b := &batch{id: strconv.Itoa(c.next), key: r.Key, request: r, state: engine.Pending, raw: "PENDING", submit: time.Now(), over: make(chan struct{})}
+	b := &batch{id: strconv.Itoa(c.next), key: r.Key, request: r, state: engine.Pending, raw: "PENDING", submit: c.now(), over: make(chan struct{})}
 	c.jobs[b.id] = b
 	if !c.hold {
 		c.start(b)
@@ -151,13 +161,13 @@ func (c *cluster) start(b *batch) {
 		c.t.Error(err)
 		return
 	}
-	b.cmd, b.state, b.raw, b.start = cmd, engine.Running, "RUNNING", time.Now()
+	b.cmd, b.state, b.raw, b.start = cmd, engine.Running, "RUNNING", c.now()
 	go func() {
 		err := cmd.Wait()
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if b.state != engine.Ended {
-			b.state, b.raw, b.end = engine.Ended, "COMPLETED", time.Now()
+			b.state, b.raw, b.end = engine.Ended, "COMPLETED", c.now()
 			if err != nil {
 				b.raw = "FAILED"
 			}
@@ -212,7 +222,7 @@ func (c *cluster) finish(id, raw, who string) error {
 	pending := b.state == engine.Pending
 	b.state, b.raw, b.who = engine.Ended, raw, who
 	if pending {
-		b.end = time.Now()
+		b.end = c.now()
 		return nil
 	}
 	b.cmd.Process.Signal(syscall.SIGTERM)
@@ -224,7 +234,7 @@ func (c *cluster) finish(id, raw, who string) error {
 			<-b.over
 		}
 		c.mu.Lock()
-		b.end = time.Now()
+		b.end = c.now()
 		c.mu.Unlock()
 	}()
 	return nil
@@ -339,6 +349,52 @@ func TestExitOfTheJob(t *testing.T) {
 }
 
 // TestProgramThatIsMissing: the failure to start is that of the program, not of the engine.
+// TestClocksApart checks that neither the charge, nor the account, nor what is shown of a stretch depends on how the clocks of
+// the node and of the engine are set.
+func TestClocksApart(t *testing.T) {
+	for _, c := range []struct{ node, engine time.Duration }{{2 * time.Minute, 0}, {-2 * time.Minute, 0}, {0, 2 * time.Minute}, {0, -2 * time.Minute}, {time.Hour, -time.Hour}} {
+		t.Run(fmt.Sprintf("node %v engine %v", c.node, c.engine), func(t *testing.T) {
+			t.Parallel()
+			eng := newCluster(t)
+			eng.clock, eng.hold = c.engine, true
+			l := site(t, eng)
+			l.Inherited = append(l.Inherited, nodeClock+"="+c.node.String())
+			command := shell(t, "while [ ! -e go ]; do sleep 0.05; done")
+			j := start(t, l, command)
+			for j.Waiting() != "cluster job 1 waits" {
+				time.Sleep(20 * time.Millisecond)
+			}
+			before := time.Now()
+			eng.run()
+			await(t, "the start", j.Started())
+			after := time.Now()
+			if since := j.HeldSince(); since.Before(before.Add(-time.Second)) || since.After(after.Add(time.Second)) && c.engine <= 0 {
+				t.Errorf("held since %v, the job started between %v and %v", since, before, after)
+			}
+			for until := time.Now().Add(testPatience); time.Now().Before(until); time.Sleep(20 * time.Millisecond) {
+				if s := j.Sample(); time.Since(s.At).Abs() < 10*time.Second && s.Tree.MemoryGiB > 0 {
+					break
+				}
+			}
+			if s := j.Sample(); time.Since(s.At).Abs() > 10*time.Second {
+				t.Errorf("sample of %v, it is %v", s.At, time.Now())
+			}
+			if err := os.WriteFile(filepath.Join(command.Dir, "go"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			await(t, "the end", j.Done())
+			e, ran := j.Exit(), time.Since(before)
+			if e.Held < e.Ran || e.Held > ran+time.Second {
+				t.Errorf("held %v, ran %v, at most %v", e.Held, e.Ran, ran)
+			}
+			list, err := Stretches(command.RunDir)
+			if err != nil || len(list) != 1 || !list[0].Confirmed {
+				t.Errorf("stretches %+v, %v; want one that the account confirms", list, err)
+			}
+		})
+	}
+}
+
 func TestProgramThatIsMissing(t *testing.T) {
 	t.Parallel()
 	c := shell(t, "")
@@ -429,6 +485,7 @@ func TestCheckpointAndStop(t *testing.T) {
 		c := shell(t, `trap '' TERM; echo ready > ready; while :; do sleep 0.05; done`)
 		j := start(t, site(t, newCluster(t)), c)
 		awaitFile(t, filepath.Join(c.Dir, "ready"))
+		await(t, "the start", j.Started())
 		e, err := j.Stop(context.Background(), time.Second)
 		if err != nil || e.Reason != launch.Stopped || e.Signal != "SIGKILL" {
 			t.Errorf("exit %+v (%v)", e, err)

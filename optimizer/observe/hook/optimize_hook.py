@@ -296,7 +296,12 @@ class Run:
         except (OSError, subprocess.TimeoutExpired) as e:
             raise RuntimeError("run %s: %s" % (self.program, e)) from None
         if done.returncode:
-            raise RuntimeError(done.stderr.decode("utf-8", "replace").strip() or "%s failed with %d" % (self.program, done.returncode))
+            text = done.stderr.decode("utf-8", "replace").strip()
+            try:
+                text = json.loads(text)["error"]
+            except (ValueError, KeyError, TypeError):
+                pass
+            raise RuntimeError(text or "%s failed with %d" % (self.program, done.returncode))
         return json.loads(done.stdout.decode("utf-8"))
 
     @property

@@ -5,6 +5,7 @@ package runs
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,6 +121,7 @@ func (o *trainOptions) run(cmd *cobra.Command, args []string) error {
 			return err
 		}
 		defer p.close()
+		cfg.NotifyLink = cmp.Or(cfg.NotifyLink, p.address)
 		if !o.Quiet {
 			fmt.Fprintf(o.Stderr, "page: %s (log in for stop and changes: %s)\n", p.address, p.login())
 		}
