@@ -103,8 +103,8 @@ seed on any number of cores.`,
 	fs.StringArrayVar(&o.curves, "curves", nil, "write the learning curves to `FILE`.csv or .html; may be repeated")
 	fs.IntSliceVar(&o.hidden, "hidden", nil, "units of the hidden layers, `N,N` (default: those of the recipe)")
 	fs.StringVar(&o.activation, "activation", "", strings.Join(network.Activations, "|")+": function of the hidden units; gelu and silu with --backend gorgonia (default relu)")
-	fs.IntVar(&o.history, "history", 0, "a state is the last `N` observations of a problem or process (default 1)")
-	fs.IntVar(&o.recurrent, "recurrent", 0, "`UNITS` of a recurrent layer (GRU) that reads the --history; with --backend gorgonia (default: none)")
+	fs.IntVar(&o.history, "observations", 0, "a state is the last `N` observations of a problem or process (default 1)")
+	fs.IntVar(&o.recurrent, "recurrent", 0, "`UNITS` of a recurrent layer (GRU) that reads the --observations; with --backend gorgonia (default: none)")
 	fs.StringVar(&o.backend, "backend", "", "gradients by kernels or gorgonia, which only builds with the tag gorgonia have (default kernels, or that of the resumed agent)")
 	fs.Float64Var(&o.rate, "learning-rate", 0, "learning rate (default: that of the recipe)")
 	fs.IntVar(&o.batch, "minibatch", 0, "transitions per batch (default: that of the recipe)")
@@ -200,7 +200,7 @@ func (o *pretrainOptions) options() (pretrain.Options, error) {
 		o.Want("hidden", len(o.hidden) > 0, "one number a layer, such as 128,128"),
 		o.Want("activation", slices.Contains(network.Activations, o.activation), strings.Join(network.Activations, ", ")),
 		o.Want("backend", o.backend == pretrain.Kernels || o.backend == pretrain.Gorgonia, "kernels or gorgonia"),
-		o.Want("history", o.history >= 1, "1 or more"), o.Want("recurrent", o.recurrent >= 1, "1 or more"), o.Want("actions", o.actions == 9 || o.actions == 27, "9 or 27"),
+		o.Want("observations", o.history >= 1, "1 or more"), o.Want("recurrent", o.recurrent >= 1, "1 or more"), o.Want("actions", o.actions == 9 || o.actions == 27, "9 or 27"),
 		o.Want("keep", o.keep == "best" || o.keep == "last", "best or last"),
 		o.Want("resets", slices.Contains([]string{"evidence", "random", "never"}, o.resets), "evidence, random or never")); err != nil {
 		return out, err
