@@ -28,7 +28,7 @@ func (w *world) shot(name string) {
 				view = append(view, chromedp.EmulateMobile)
 			}
 			w.do(chromedp.EmulateViewport(width, 900, view...), colorScheme(scheme))
-			if over := evaluate[int](w, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over != 0 {
+			if over := w.excess(); over != 0 {
 				w.t.Errorf("%s at %d pixels is %d pixels too wide", name, width, over)
 			}
 			if dir == "" {
@@ -53,4 +53,17 @@ func colorScheme(scheme string) chromedp.Action[chromedp.Void] {
 		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
 		return err
 	})
+}
+
+// excess returns by how many pixels the page is wider than its window, once charts that are being redrawn for a new width
+// have had time to settle.
+func (w *world) excess() (over int) {
+	w.t.Helper()
+	for range 50 {
+		if over = evaluate[int](w, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); over == 0 {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return over
 }
