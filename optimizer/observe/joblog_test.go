@@ -319,7 +319,7 @@ func TestSharedLogIsRefused(t *testing.T) {
 		t.Skip("fanotify is not permitted here")
 	}
 	dir := t.TempDir()
-	a, b := startJob(t, LogOptions{Dir: dir}, "append log.csv 12 30"), startJob(t, LogOptions{Dir: dir}, "append log.csv 12 30")
+	a, b := startJob(t, LogOptions{Dir: dir}, "append log.csv 60 30"), startJob(t, LogOptions{Dir: dir}, "append log.csv 60 30")
 	a.waitFor("end", a.done)
 	b.waitFor("end", b.done)
 	a.finish()
