@@ -176,10 +176,10 @@ func (e *earlierTrainings) extend(row *trainlog.Row) {
 	if *e == (earlierTrainings{}) {
 		return
 	}
-	for column, done := range map[trainlog.Column]float64{trainlog.Epoch: e.epochs, trainlog.Step: e.steps} {
-		v, _ := row.Value(column)
-		row.Set(column, v+done)
-	}
+	epoch, _ := row.Value(trainlog.Epoch)
+	step, _ := row.Value(trainlog.Step)
+	row.Set(trainlog.Epoch, epoch+e.epochs)
+	row.Set(trainlog.Step, step+e.steps)
 	row.Set(trainlog.TotalEpochs, math.NaN())
 	row.Set(trainlog.TotalSteps, math.NaN())
 }
