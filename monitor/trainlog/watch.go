@@ -12,6 +12,9 @@ import (
 // thousands of lines a second.
 const minHintInterval = 100 * time.Millisecond
 
+// burst is the time for which a hint waits for further events: a training writes its log and a checkpoint at once.
+const burst = 20 * time.Millisecond
+
 // waitingEvents is the buffer of events between two hints.
 const waitingEvents = 256
 
@@ -61,15 +64,13 @@ func forward(ctx context.Context, w *fsnotify.Watcher, ignore func(path string) 
 				continue
 			}
 		}
-		if early := minHintInterval - time.Since(last); early > 0 {
-			pause.Reset(early)
-			select {
-			case <-ctx.Done():
-				return
-			case <-pause.C:
-			}
-			drain(w)
+		pause.Reset(max(burst, minHintInterval-time.Since(last)))
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
 		}
+		drain(w)
 		last = time.Now()
 		select {
 		case hints <- struct{}{}:

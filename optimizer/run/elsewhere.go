@@ -601,18 +601,25 @@ func (r *run) openProbes() []siteProbe {
 	return open
 }
 
-// askAbout returns a function that records what the engine knows of the probes.
+// askAbout returns a function that records what the engine knows of the probes. The accounting, whose answers the runs of
+// a user do not share, is asked about those only that were cancelled or are not listed as pending or running.
 func (r *run) askAbout(ctx context.Context, eng engine.Engine, open []siteProbe) func() {
-	var keys, ids []string
+	var keys []string
 	for _, p := range open {
 		if keys = append(keys, p.Key); p.Withdrawn != "" && p.ID != "" {
 			eng.Cancel(ctx, p.ID) // repeated while the engine lists it
 		}
-		if p.ID != "" {
+	}
+	list, err := eng.List(ctx, keys...)
+	var ids []string
+	for _, p := range open {
+		holds := slices.ContainsFunc(list, func(s engine.Status) bool {
+			return s.Key == p.Key && (s.State == engine.Pending || s.State == engine.Running)
+		})
+		if p.ID != "" && (p.Withdrawn != "" || !holds) {
 			ids = append(ids, p.ID)
 		}
 	}
-	list, err := eng.List(ctx, keys...)
 	var lives []engine.Life
 	if len(ids) > 0 {
 		lives, _ = eng.Account(ctx, ids...)

@@ -25,6 +25,7 @@ type logReader struct {
 	*observe.LogReader
 	named        string // absolute path; empty if the user named none
 	dirs         []string
+	elsewhere    bool // another machine writes the log, of which the kernel here sees nothing
 	lastRow      time.Time
 	failed       string // last error, reported once
 	silenceNoted bool
@@ -37,10 +38,10 @@ func (r *run) openLog() *logReader {
 	for i := range r.OutputState {
 		r.OutputState[i].Path = r.here(r.OutputState[i].Path)
 	}
-	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}}
+	l := &logReader{dirs: []string{r.dir.Dir(), r.Config.Dir}, elsewhere: r.Config.elsewhere()}
 	o := observe.LogOptions{Dir: r.Config.Dir, Args: r.Argv, Stdout: r.jobFile("job.stdout"), Stderr: r.jobFile("job.stderr"), Own: r.OwnLog,
 		Format: r.Config.Format, Columns: r.Config.Columns, Output: r.OutputState, Epochs: r.Progress.Hints["epoch"].Units > 0,
-		WithoutReports: r.Config.elsewhere()} // the kernel here sees no writes of another machine
+		WithoutReports: l.elsewhere}
 	if r.Config.Log != "" {
 		l.named = absolute(r.Config.Dir, r.Config.Log)
 		o.Named = l.named
@@ -115,9 +116,12 @@ func (l *logReader) describe() string {
 }
 
 // watch returns a channel of hints that a log may have grown; polling remains authoritative. The agent's own writes to
-// the run directory cause none.
+// the run directory cause none, and would only wake it if nothing else can be seen.
 func (l *logReader) watch(ctx context.Context, runDir string) (<-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(ctx)
+	if l.elsewhere {
+		return nil, cancel
+	}
 	hints, err := trainlog.Watch(ctx, func(path string) bool { return writtenByUs(runDir, path) }, l.dirs...)
 	if err != nil {
 		return nil, cancel

@@ -27,8 +27,9 @@ func plannerNames() string {
 
 // planning is the performance model and the plan of a run.
 type planning struct {
-	model     *perf.Model // nil without a measurement
-	modelRows int         // log rows included in the last fit
+	model     *perf.Model   // nil without a measurement
+	modelRows int           // log rows included in the last fit
+	modelAt   time.Duration // of the last fit for a projection, monotonic
 	plan      plan.Plan
 	learner   *plan.MORL  // planner with the user's agent file
 	weights   *[4]float64 // weights of the agent's last decision

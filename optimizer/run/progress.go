@@ -94,13 +94,15 @@ const (
 // warmUp returns the number of leading blocks slower than the steady pace: compilation, caches being filled,
 // first-epoch effects. It is 0 until settledBlocks steady ones follow.
 func (s *Segment) warmUp() int {
-	n := 0
-	for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
-		if s.Blocks[k-1] > warmUpFactor*median(s.Blocks[k:]) {
-			n = k
+	later := make([]float64, 0, len(s.Blocks)) // ascending
+	for k, b := range slices.Backward(s.Blocks) {
+		if len(later) >= settledBlocks && b > warmUpFactor*middle(later) {
+			return k + 1
 		}
+		i, _ := slices.BinarySearch(later, b)
+		later = slices.Insert(later, i, b)
 	}
-	return n
+	return 0
 }
 
 // settled reports whether the pace can be projected: enough steady blocks, of which the newest are not faster than

@@ -25,15 +25,24 @@ func (r *run) project() {
 	r.tellLimits(false)
 }
 
-// projectToEnd sets the projection. It refits the model first if new rows have arrived and the planning budget allows
-// it.
+// projectToEnd sets the projection. It refits the model first if that is due and the planning budget allows it.
 func (r *run) projectToEnd() {
-	if r.Progress.Rows > r.modelRows && r.mayPlan() && !(r.elsewhere.known && r.elsewhereDue()) { // whose turn it is
+	if r.refitDue() && r.mayPlan() && !(r.elsewhere.known && r.elsewhereDue()) { // whose turn it is
 		r.runPlanning(r.refit)
+		r.modelAt = r.Clock.Monotonic()
 	}
 	if rest, ok := r.Progress.Remaining(); ok && r.model != nil {
 		r.projected.seconds, r.projected.cost = r.projectFrom(rest)
 	}
+}
+
+// refitEvery is the age from which a model is refitted to any new row.
+const refitEvery = 15 * time.Second
+
+// refitDue reports whether the rows since the last fit may change the model: a fifth more, or any after refitEvery.
+func (r *run) refitDue() bool {
+	rows := r.Progress.Rows - r.modelRows
+	return rows > 0 && (rows >= r.modelRows/5 || r.Clock.Monotonic()-r.modelAt >= refitEvery)
 }
 
 // projectFrom projects the elapsed seconds and the cost in USD at the end of the run, given the remaining units of
@@ -121,12 +130,13 @@ func median(v []float64) float64 {
 	if len(v) == 0 {
 		return math.NaN()
 	}
-	s, n := slices.Clone(v), len(v)
-	slices.Sort(s)
-	if n%2 == 1 {
-		return s[n/2]
-	}
-	return (s[n/2-1] + s[n/2]) / 2
+	return middle(slices.Sorted(slices.Values(v)))
+}
+
+// middle returns the median of an ascending slice that is not empty.
+func middle(v []float64) float64 {
+	n := len(v)
+	return (v[(n-1)/2] + v[n/2]) / 2
 }
 
 // interval returns the interval of draws, which it sorts.

@@ -184,12 +184,17 @@ func (w *watchdog) guard(j launch.Job, gently func() (stopMethod, error), left, 
 		now := w.clock.Monotonic()
 		w.askAt, w.killAt = max(now+left-reserve, 1), max(now+left, 1)
 	}
-	if before != [2]time.Duration{w.askAt, w.killAt} {
+	if moved(before[0], w.askAt) || moved(before[1], w.killAt) {
 		select {
 		case w.poke <- struct{}{}:
 		default:
 		}
 	}
+}
+
+// moved reports whether a moment has changed by more than the time between the readings from which it was computed.
+func moved(from, to time.Duration) bool {
+	return (from == 0) != (to == 0) || (from-to).Abs() > 10*time.Millisecond
 }
 
 // due returns the action to take now, nil if none, and the time until the next one may be due.
