@@ -109,6 +109,9 @@ func newWorld(t *testing.T) *world {
 		w.slurm("scancel", "--me")
 		killBelow(w.dir)
 	})
+	w.await("all nodes idle", func() bool { // a node is not offered before it responds to a new controller
+		return w.slurm("sinfo", "--noheader", "--responding", "--states=idle", "--partition=gpu", "--format=%D") == "4"
+	})
 	return w
 }
 

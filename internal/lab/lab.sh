@@ -261,6 +261,10 @@ start() {
     await 60 slurmdbd timeout 5 sacctmgr -n show cluster
   fi
   [ -n "$(timeout 10 sacctmgr -n show cluster lab)" ] || sacctmgr -i add cluster lab >>"$D/log/start.log" 2>&1
+  if [ $fresh = 0 ] && ! alive slurmctld; then # a node refuses the number of a job that the controller has lost
+    sed -i '/^FirstJobId=/d' "$SLURM_CONF"
+    echo "FirstJobId=$(($(date +%s) - $(stat -c %Y "$D/etc/munge.key")))" >>"$SLURM_CONF" # beyond all numbers, with one job per second
+  fi
   alive slurmctld || slurmctld -f "$D/slurm.conf" >>"$D/log/start.log" 2>&1 9>&- 8>&- </dev/null || die "slurmctld did not start: see $D/log/slurmctld.log"
   rest
   node n0 100000

@@ -130,7 +130,14 @@ func describe(o engine.Offer) string {
 	if o.GPUs > 0 {
 		text += fmt.Sprintf(", %d %s", o.GPUs, cmp.Or(o.GPUType, "GPU"))
 	}
-	return fmt.Sprintf("%s on %d nodes (%d idle)", text, o.Nodes, o.Idle)
+	return fmt.Sprintf("%s on %s (%d idle)", text, nodes(o.Nodes), o.Idle)
+}
+
+func nodes(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // Host returns one node of an offer as a machine. Its GPUs are placeholders: the engine chooses the devices.

@@ -180,6 +180,9 @@ func (o *options) checkExport() error {
 		return nil
 	case len(o.command) == 0 && o.script != "":
 		o.command = predict.ScriptCommand(o.script)
+	case o.script != "" && isArgument(o.command[0]):
+		return fmt.Errorf("--export %s: %q after -- is not a program: append the whole command, such as -- %s", o.export, o.command[0],
+			strings.Join(append(predict.ScriptCommand(o.script), o.command...), " "))
 	case len(o.command) == 0:
 		return fmt.Errorf("--export %s: the command of the job is not known: append it after --, such as -- python3 train.py", o.export)
 	}
@@ -189,6 +192,12 @@ func (o *options) checkExport() error {
 	return o.Check(cli.Rule{If: true, Flags: "format top", Conflict: "--export", Reason: "the exported file has its own format"},
 		cli.Rule{If: o.export != "k8s-job", Flags: "image", Requires: "--export k8s-job", Reason: "nothing else runs in a container"},
 		cli.Rule{If: o.export == "sky", Flags: "here", Conflict: "--export sky", Reason: "this machine is not one of a cloud"})
+}
+
+// isArgument reports whether the first word of a command is an option or a number, as of a command without its program.
+func isArgument(word string) bool {
+	_, err := strconv.ParseFloat(word, 64)
+	return err == nil || strings.HasPrefix(word, "-")
 }
 
 // question returns the question given by the flags alone, with all problems in one error.
