@@ -325,13 +325,14 @@ func TestPredictExport(t *testing.T) {
 		args []string
 		code runpkg.Code
 	}{
-		"command of the job is not known":           {[]string{"--export", "sky"}, runpkg.CodeUsage},
-		"want k8s-job, sbatch or sky":               {[]string{"--export", "pbs", "--", "true"}, runpkg.CodeUsage},
-		"--image requires --export k8s-job":         {[]string{"--export", "sky", "--image", "x", "--", "true"}, runpkg.CodeUsage},
-		"requires --export":                         {[]string{"--", "true"}, runpkg.CodeUsage},
-		"--format cannot be combined with --export": {[]string{"--export", "sky", "--format", "csv", "--", "true"}, runpkg.CodeUsage},
-		"cannot be combined with --json":            {[]string{"--export", "sky", "--json", "--", "true"}, runpkg.CodeUsage},
-		"nothing is exported":                       {[]string{"--export", "sky", "--deadline", "1s", "--", "true"}, runpkg.CodeInfeasible},
+		"command of the job is not known":                                             {[]string{"--export", "sky"}, runpkg.CodeUsage},
+		"is not a program: append the whole command, such as -- python3 train.py 900": {[]string{"--script", "train.py", "--export", "sbatch", "--", "900", "0.2"}, runpkg.CodeUsage},
+		"want k8s-job, sbatch or sky":                                                 {[]string{"--export", "pbs", "--", "true"}, runpkg.CodeUsage},
+		"--image requires --export k8s-job":                                           {[]string{"--export", "sky", "--image", "x", "--", "true"}, runpkg.CodeUsage},
+		"requires --export":                                                           {[]string{"--", "true"}, runpkg.CodeUsage},
+		"--format cannot be combined with --export":                                   {[]string{"--export", "sky", "--format", "csv", "--", "true"}, runpkg.CodeUsage},
+		"cannot be combined with --json":                                              {[]string{"--export", "sky", "--json", "--", "true"}, runpkg.CodeUsage},
+		"nothing is exported":                                                         {[]string{"--export", "sky", "--deadline", "1s", "--", "true"}, runpkg.CodeInfeasible},
 	} {
 		if code, out, errs := w.run(append(append([]string{}, job...), c.args...)...); code != c.code || out != "" && !strings.HasPrefix(out, `{"error":`) || !strings.Contains(errs, want) {
 			t.Errorf("%v: exit %d: %s%s; want %q", c.args, code, out, errs, want)

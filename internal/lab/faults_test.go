@@ -109,8 +109,11 @@ func newWorld(t *testing.T) *world {
 		w.slurm("scancel", "--me")
 		killBelow(w.dir)
 	})
-	w.await("all nodes idle", func() bool { // a node is not offered before it responds to a new controller
-		return w.slurm("sinfo", "--noheader", "--responding", "--states=idle", "--partition=gpu", "--format=%D") == "4"
+	w.await("all nodes idle", func() bool { // a node that does not respond to a new controller yet is "idle*", and not offered
+		if drained := w.slurm("sinfo", "--noheader", "--states=drained", "--format=%N"); drained != "" {
+			w.slurm("scontrol", "update", "NodeName="+drained, "State=RESUME") // a controller that lost a start repeated it there
+		}
+		return w.slurm("sinfo", "--noheader", "--partition=gpu", "--format=%t %D") == "idle 4"
 	})
 	return w
 }

@@ -1,6 +1,8 @@
 package run
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -76,5 +78,68 @@ func TestPlanningIsBounded(t *testing.T) {
 	}
 	if got, want := planningCooldown(8*time.Millisecond, 8*time.Millisecond, 10*time.Second), 1600*time.Millisecond; got != want {
 		t.Errorf("a rest of %v after the first fit, want %v", got, want)
+	}
+}
+
+// TestRefits counts the fits for projections while a training writes five rows a second: few, though not none after a
+// while.
+func TestRefits(t *testing.T) {
+	clock := &stoppedClock{}
+	r := newRun(Agent{Clock: clock}, Config{})
+	fits := 0
+	for clock.now = 0; clock.now < 10*time.Minute; clock.now += time.Second {
+		r.Progress.Rows += 5
+		if r.refitDue() {
+			fits, r.modelRows, r.modelAt = fits+1, r.Progress.Rows, clock.now
+		}
+	}
+	if fits < 40 || fits > 60 {
+		t.Errorf("%d fits in ten minutes, want one in 15 s and some more at the beginning", fits)
+	}
+	if r.refitDue() {
+		t.Error("a fit is due without a new row")
+	}
+}
+
+// TestWarmUp compares the warm-up with its definition.
+func TestWarmUp(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 2000 {
+		s := Segment{Blocks: make([]float64, random.IntN(12))}
+		for i := range s.Blocks {
+			s.Blocks[i] = 1 + float64(random.IntN(6))/2
+		}
+		want := 0
+		for k := 1; k+settledBlocks <= len(s.Blocks); k++ {
+			if s.Blocks[k-1] > warmUpFactor*median(s.Blocks[k:]) {
+				want = k
+			}
+		}
+		if got := s.warmUp(); got != want {
+			t.Fatalf("%v: %d blocks, want %d", s.Blocks, got, want)
+		}
+	}
+}
+
+// TestWatchdogSleeps checks that a limit that moves by the time between two readings of the clock does not wake the watchdog.
+func TestWatchdogSleeps(t *testing.T) {
+	clock := &stoppedClock{}
+	w := newWatchdog(clock, time.Second)
+	woken := func(left time.Duration) bool {
+		w.guard(alive{}, nil, left, time.Second)
+		select {
+		case <-w.poke:
+			return true
+		default:
+			return false
+		}
+	}
+	for _, c := range []struct {
+		left  time.Duration
+		wakes bool
+	}{{time.Hour, true}, {time.Hour + time.Microsecond, false}, {time.Hour - time.Millisecond, false}, {time.Minute, true}, {math.MaxInt64, true}, {math.MaxInt64, false}} {
+		if got := woken(c.left); got != c.wakes {
+			t.Errorf("%v left: woken %v, want %v", c.left, got, c.wakes)
+		}
 	}
 }

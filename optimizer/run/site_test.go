@@ -224,3 +224,41 @@ func TestGoneElsewhere(t *testing.T) {
 		})
 	}
 }
+
+// askedEngine answers List, and records the jobs whose accounts are asked for.
+type askedEngine struct {
+	engine.Engine
+	list  []engine.Status
+	err   error
+	asked []string
+}
+
+func (e *askedEngine) List(context.Context, ...string) ([]engine.Status, error) { return e.list, e.err }
+func (e *askedEngine) Cancel(context.Context, string) error                     { return nil }
+func (e *askedEngine) Account(_ context.Context, ids ...string) ([]engine.Life, error) {
+	e.asked = append(e.asked, ids...)
+	return nil, nil
+}
+
+// TestAccountsOfEndedProbes checks that the accounting is asked about no probe that waits or runs.
+func TestAccountsOfEndedProbes(t *testing.T) {
+	probe := func(id, withdrawn string) siteProbe {
+		return siteProbe{SiteProbe: journal.SiteProbe{Key: "k" + id, ID: id}, Withdrawn: withdrawn}
+	}
+	list := []engine.Status{{Key: "k1", State: engine.Pending}, {Key: "k2", State: engine.Running}, {Key: "k3", State: engine.Ended}, {Key: "k5", State: engine.Running}}
+	open := []siteProbe{probe("1", ""), probe("2", ""), probe("3", ""), probe("4", ""), probe("5", "it reached the probe budget"), probe("", "")}
+	r := newRun(Agent{Clock: &stoppedClock{}}, Config{})
+	for _, c := range []struct {
+		err  error
+		want []string
+	}{{nil, []string{"3", "4", "5"}}, {engine.ErrUnreachable, []string{"1", "2", "3", "4", "5"}}} {
+		e := &askedEngine{list: list, err: c.err}
+		if c.err != nil {
+			e.list = nil
+		}
+		r.askAbout(t.Context(), e, open)()
+		if !slices.Equal(e.asked, c.want) {
+			t.Errorf("%v: accounts of %v, want %v", c.err, e.asked, c.want)
+		}
+	}
+}
