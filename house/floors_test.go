@@ -38,7 +38,7 @@ var foundation = []string{"internal/duration", "internal/regular", "internal/sta
 var below = map[string][]string{
 	"optimizer/inspect":       {},
 	"optimizer/perf":          {},
-	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
+	"optimizer/plan":          {"optimizer/perf", "optimizer/report/page"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {"optimizer/schedule/order"},
 	"optimizer/notify":        {"optimizer/launch"},
@@ -47,16 +47,15 @@ var below = map[string][]string{
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
 	"optimizer/history":       {"optimizer/inspect", "optimizer/journal", "optimizer/perf", "optimizer/plan"},
-	"optimizer/report/chart":  {},
-	"optimizer/report/page":   {"optimizer/report/chart"},
+	"optimizer/report/page":   {},
 
 	"optimizer/history/measured": {"optimizer/history"},
 	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/page"},
+	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
+	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/page"},
 
 	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 

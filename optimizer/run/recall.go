@@ -18,7 +18,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -455,7 +455,7 @@ func (r *run) recordPrior() {
 		}
 	}
 	slices.Reverse(words)
-	out.Words = fmt.Sprintf("%s, ±%s", strings.Join(words, "; "), chart.PlainBlanks(chart.Share(float64(out.Spread))))
+	out.Words = fmt.Sprintf("%s, ±%s", strings.Join(words, "; "), page.PlainBlanks(page.Share(float64(out.Spread))))
 	r.rec.Prior = out
 }
 
@@ -479,5 +479,5 @@ func (r *run) announcePrior() {
 	p := r.rec.Plan.Prediction
 	r.rec.Prior.Prediction = p
 	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), %s", duration.Text(p.Seconds.P50), duration.Text(p.Seconds.P5),
-		duration.Text(p.Seconds.P95), chart.USD(p.CostUSD.P50))
+		duration.Text(p.Seconds.P95), page.USD(p.CostUSD.P50))
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -149,12 +148,12 @@ const slowest = 15
 // its slowest jobs.
 func (r *RunView) pictured() page.Document {
 	d := r.document()
-	charts := []chart.Chart{{
+	charts := []page.Chart{{
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
-		X: chart.Axis{Name: "hours", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true},
-		Series: []chart.Series{chart.Distribution(r.Policy, hoursText(r.Result))},
+		X: page.Axis{Name: "hours", Log: true}, Y: page.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Series: []page.Series{page.Distribution(r.Policy, hoursText(r.Result))},
 	}, utilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
-	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: chart.Pictures(charts)})
+	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: page.Pictures(charts)})
 	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
 	slices.SortStableFunc(jobs, func(a, b JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
 	var lines [][]string

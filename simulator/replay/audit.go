@@ -9,7 +9,7 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/share"
 	rounds "trainopt/simulator/cluster"
 )
@@ -431,16 +431,16 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
 	}
 	if n := len(a.day.Jobs) - len(a.left) - len(a.same); n > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", chart.Plural(n, "job")))
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", page.Plural(n, "job")))
 	}
 	if a.day.Failures > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("The live policy failed in %s; jobs then kept their devices.", chart.Plural(a.day.Failures, "decision")))
+		a.Notes = append(a.Notes, fmt.Sprintf("The live policy failed in %s; jobs then kept their devices.", page.Plural(a.day.Failures, "decision")))
 	}
 	if a.price != 1 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
 	}
 	if a.day.Torn > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", chart.Plural(a.day.Torn, "damaged line")))
+		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", page.Plural(a.day.Torn, "damaged line")))
 	}
 	if a.day.Changed {
 		a.Notes = append(a.Notes, "The devices were changed; all simulations have the last ones.")

@@ -18,7 +18,7 @@ import (
 	"trainopt/internal/suggest"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/resources"
@@ -319,7 +319,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 			if !alive {
 				return e.PrintResult("no server runs: the cancellation applies once one is started by optimize cluster serve", map[string]any{"jobs": ids, "served": false})
 			}
-			return e.PrintResult(fmt.Sprintf("cancelling %s: running jobs save first", chart.Plural(len(ids), "job")), map[string]any{"jobs": ids, "served": true})
+			return e.PrintResult(fmt.Sprintf("cancelling %s: running jobs save first", page.Plural(len(ids), "job")), map[string]any{"jobs": ids, "served": true})
 		},
 	}
 	_ = e.Options(cmd)

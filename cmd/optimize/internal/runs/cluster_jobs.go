@@ -18,7 +18,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/duration"
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 type jobsOptions struct {
@@ -176,7 +176,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 		return err
 	}
 	if left := len(doc.Jobs) - len(shown); left > 0 {
-		text += fmt.Sprintf("not listed: %s that ended earlier (--all)\n", chart.Plural(left, "job"))
+		text += fmt.Sprintf("not listed: %s that ended earlier (--all)\n", page.Plural(left, "job"))
 	}
 	return o.Print(text)
 }
@@ -322,5 +322,5 @@ func price(j *jobDocument) string {
 	if j.Run == "" {
 		return unknown
 	}
-	return chart.USD(j.CostUSD)
+	return page.USD(j.CostUSD)
 }

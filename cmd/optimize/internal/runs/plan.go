@@ -11,7 +11,7 @@ import (
 	"trainopt/internal/duration"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -85,7 +85,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		}
 		field(name, "%s", startText(s))
 	}
-	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
+	if _, err := io.WriteString(w, page.PlainBlanks(b.String())); err != nil {
 		return err
 	}
 	if rec.Plan == nil || rec.Plan.Prediction == nil { // no prediction exists
@@ -145,17 +145,17 @@ func limitText(s sla.Spec) string {
 
 // startText describes a predicted start at a place of an engine, and what follows from it.
 func startText(s journal.Start) string {
-	text := fmt.Sprintf("%s: waits %s (%s to %s), %d ahead", s.Place, chart.Duration(s.Wait.P50), chart.Duration(s.Wait.P5), chart.Duration(s.Wait.P95), s.Ahead)
+	text := fmt.Sprintf("%s: waits %s (%s to %s), %d ahead", s.Place, page.Duration(s.Wait.P50), page.Duration(s.Wait.P5), page.Duration(s.Wait.P95), s.Ahead)
 	if s.ByLimits.Known() {
-		text += fmt.Sprintf(", %s by time limits", chart.Duration(float64(s.ByLimits)))
+		text += fmt.Sprintf(", %s by time limits", page.Duration(float64(s.ByLimits)))
 	}
 	if s.End != nil {
-		text += fmt.Sprintf("; ends after %s (%s to %s)", chart.Duration(s.End.P50), chart.Duration(s.End.P5), chart.Duration(s.End.P95))
+		text += fmt.Sprintf("; ends after %s (%s to %s)", page.Duration(s.End.P50), page.Duration(s.End.P5), page.Duration(s.End.P95))
 	}
 	if s.CostUSD != nil {
-		text += " for " + chart.USD(s.CostUSD.P50)
+		text += " for " + page.USD(s.CostUSD.P50)
 	} else if s.HourlyUSD.Known() {
-		text += "; " + chart.USD(float64(s.HourlyUSD)) + " per hour"
+		text += "; " + page.USD(float64(s.HourlyUSD)) + " per hour"
 	}
 	if s.DeadlineMet.Known() {
 		text += fmt.Sprintf("; meets the deadline with %.0f %%", 100*float64(s.DeadlineMet))

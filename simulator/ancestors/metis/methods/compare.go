@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/experiment"
@@ -291,23 +290,23 @@ func (r *Result) at(scenario int, method, metric string) (experiment.Row, bool) 
 	return r.Each[scenario].Row(method, metric)
 }
 
-func (r *Result) chart(c *Comparison, m experiment.Metric) chart.Chart {
-	out := chart.Chart{Title: m.Name, Note: m.Means, X: chart.Axis{Name: c.XName}, Y: chart.Axis{Name: m.Name, Share: m.Unit == "share", Log: m.Name == "solve_s"}}
+func (r *Result) chart(c *Comparison, m experiment.Metric) page.Chart {
+	out := page.Chart{Title: m.Name, Note: m.Means, X: page.Axis{Name: c.XName}, Y: page.Axis{Name: m.Name, Share: m.Unit == "share", Log: m.Name == "solve_s"}}
 	for i, name := range c.Methods {
-		out.Series = append(out.Series, r.Line(c, name, m.Name, chart.Class(i)))
+		out.Series = append(out.Series, r.Line(c, name, m.Name, page.Class(i)))
 	}
 	return out
 }
 
 // line returns the mean of a method's metric over the scenarios, in the colour of a class.
-func (r *Result) Line(c *Comparison, method, metric, class string) chart.Series {
-	line := chart.Series{Name: method, Class: class}
+func (r *Result) Line(c *Comparison, method, metric, class string) page.Series {
+	line := page.Series{Name: method, Class: class}
 	for i := range c.Scenarios {
 		y := math.NaN()
 		if row, ok := r.at(i, method, metric); ok {
 			y = float64(row.Mean)
 		}
-		line.Points = append(line.Points, chart.Point{X: c.Scenarios[i].X, Y: y})
+		line.Points = append(line.Points, page.Point{X: c.Scenarios[i].X, Y: y})
 	}
 	return line
 }

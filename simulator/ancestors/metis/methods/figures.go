@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
 	"trainopt/simulator/experiment"
 )
@@ -147,7 +147,7 @@ func (f *Figure) Beside(c *Comparison, r *Result) {
 		return
 	}
 	var tables []experiment.Table
-	var charts []chart.Chart
+	var charts []page.Chart
 	var metrics []string
 	for _, l := range f.Published {
 		if !slices.Contains(metrics, l.Metric) {
@@ -217,21 +217,21 @@ func value(metric string, v float64) string {
 	return strconv.FormatFloat(v, 'f', 3, 64)
 }
 
-func (f *Figure) chart(c *Comparison, r *Result, metric string) chart.Chart {
-	out := chart.Chart{Title: metric, Note: "dashed: published", X: chart.Axis{Name: f.XName},
-		Y: chart.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
+func (f *Figure) chart(c *Comparison, r *Result, metric string) page.Chart {
+	out := page.Chart{Title: metric, Note: "dashed: published", X: page.Axis{Name: f.XName},
+		Y: page.Axis{Name: metric, Share: metric == "slo_share" || metric == "free_nodes", Log: metric == "solve_s"}}
 	classes := map[string]string{}
 	for i, m := range c.Methods {
-		classes[m] = chart.Class(i)
+		classes[m] = page.Class(i)
 		out.Series = append(out.Series, r.Line(c, m, metric, classes[m]))
 	}
 	for _, l := range f.Published {
 		if l.Metric != metric {
 			continue
 		}
-		theirs := chart.Series{Name: l.Method + ", published", Dashed: true, Class: classes[l.Method]}
+		theirs := page.Series{Name: l.Method + ", published", Dashed: true, Class: classes[l.Method]}
 		for k, v := range l.Values {
-			theirs.Points = append(theirs.Points, chart.Point{X: f.settings[k].x, Y: v})
+			theirs.Points = append(theirs.Points, page.Point{X: f.settings[k].x, Y: v})
 		}
 		out.Series = append(out.Series, theirs)
 	}

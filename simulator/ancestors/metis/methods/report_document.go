@@ -8,7 +8,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 )
@@ -246,7 +245,7 @@ func widest(lines []string) int {
 	return n
 }
 
-func known(v float64) bool { return chart.Known(v) }
+func known(v float64) bool { return page.Known(v) }
 
 func fixed(v float64, digits int) string {
 	if !known(v) {

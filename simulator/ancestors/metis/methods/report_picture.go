@@ -3,7 +3,6 @@ package methods
 import (
 	"fmt"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -15,21 +14,21 @@ func (v *view) pictured() page.Document {
 	blocks := []page.Block{s.Blocks[0], {Wide: &picture}}
 	if len(v.Curve) > 0 {
 		curve := v.curve()
-		blocks = append(blocks, page.Block{Pictures: []chart.Picture{curve.Picture()}})
+		blocks = append(blocks, page.Block{Pictures: []page.Picture{curve.Picture()}})
 	}
 	s.Blocks = append(blocks, block(v.byApp()), block(v.patterns(listedOnPages)))
 	return d
 }
 
 // curve returns a chart of the learning curve.
-func (v *view) curve() chart.Chart {
-	mean, best := chart.Series{Name: "mean of the episodes"}, chart.Series{Name: "best so far"}
+func (v *view) curve() page.Chart {
+	mean, best := page.Series{Name: "mean of the episodes"}, page.Series{Name: "best so far"}
 	for _, p := range v.Curve {
-		mean.Points = append(mean.Points, chart.Point{X: float64(p.Episode), Y: p.Mean})
-		best.Points = append(best.Points, chart.Point{X: float64(p.Episode), Y: p.Best})
+		mean.Points = append(mean.Points, page.Point{X: float64(p.Episode), Y: p.Mean})
+		best.Points = append(best.Points, page.Point{X: float64(p.Episode), Y: p.Best})
 	}
-	c := chart.Chart{Title: "Learning", Note: "objective over the episodes that were played", X: chart.Axis{Name: "episodes"}, Y: chart.Axis{Name: v.objective()},
-		Series: []chart.Series{mean, best}}
+	c := page.Chart{Title: "Learning", Note: "objective over the episodes that were played", X: page.Axis{Name: "episodes"}, Y: page.Axis{Name: v.objective()},
+		Series: []page.Series{mean, best}}
 	if v.Told != nil {
 		c.Note += ", as predicted"
 	}
@@ -44,8 +43,8 @@ const foot = 22.0
 
 // picture draws each node as a column of cells, with nodes of equal content adjacent; beyond drawn nodes, these form
 // one column.
-func (v *view) picture() chart.Picture {
-	p := chart.Picture{Title: "The placement", Note: "a column is a node, a cell a container; nodes that hold the same stand side by side"}
+func (v *view) picture() page.Picture {
+	p := page.Picture{Title: "The placement", Note: "a column is a node, a cell a container; nodes that hold the same stand side by side"}
 	capacity := 1
 	for _, t := range v.Problem.Types {
 		capacity = max(capacity, t.Table.Capacity())
@@ -56,9 +55,9 @@ func (v *view) picture() chart.Picture {
 		p.Note = "a column is all nodes that hold the same, as wide as there are many; a cell is a container of each"
 	}
 	for a, name := range v.names {
-		p.Keys = append(p.Keys, chart.Key{Class: "block " + color(a), Name: name})
+		p.Keys = append(p.Keys, page.Key{Class: "block " + color(a), Name: name})
 	}
-	return p.Draw("what each node holds, the numbers are in the table below", func(d *chart.Drawing) {
+	return p.Draw("what each node holds, the numbers are in the table below", func(d *page.Drawing) {
 		step, rise := d.Width/float64(nodes), (d.Height-foot-2)/float64(capacity)
 		x := 0.0
 		for _, g := range v.groups {
@@ -76,9 +75,9 @@ func (v *view) picture() chart.Picture {
 }
 
 // column draws the content of a node, from bottom to top.
-func (v *view) column(d *chart.Drawing, g *group, x, width, rise float64) {
+func (v *view) column(d *page.Drawing, g *group, x, width, rise float64) {
 	rect := func(class string, y, height float64, words string) {
-		d.F(`<rect class="cell %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`, class, x, y, width, height, chart.Esc(words))
+		d.F(`<rect class="cell %s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`, class, x, y, width, height, page.Esc(words))
 	}
 	t := v.Problem.Types[g.kind].Table
 	rps, room, bottom := t.RPS(g.pattern), float64(t.Capacity())*rise, d.Height-foot
@@ -102,7 +101,7 @@ func (v *view) typeName(kind int) string {
 
 // color returns the CSS class of an app; apps beyond the eighth reuse colours, paler.
 func color(app int) string {
-	class := chart.Class(app)
+	class := page.Class(app)
 	if app >= 8 {
 		class += fmt.Sprintf(" pale%d", min(app/8, 3))
 	}

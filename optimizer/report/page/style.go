@@ -1,4 +1,4 @@
-package chart
+package page
 
 import (
 	_ "embed"
@@ -7,7 +7,7 @@ import (
 )
 
 // Style is the style sheet of a page with pictures, tables and tiles, for light and dark mode. It contains the classes
-// of this package and of package page.
+// of documents and of charts.
 //
 //go:embed page.css
 var Style string
