@@ -59,12 +59,11 @@ var below = map[string][]string{
 
 	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 
-	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
+	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/share"},
 
 	"optimizer/schedule":          {},
 	"optimizer/schedule/capacity": {},
 	"optimizer/schedule/share":    {"optimizer/schedule", "optimizer/schedule/solve"},
-	"optimizer/schedule/round":    {"optimizer/schedule"},
 	"optimizer/schedule/solve":    {},
 	"optimizer/schedule/place":    {},
 }

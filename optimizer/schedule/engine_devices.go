@@ -1,10 +1,8 @@
-package round
+package schedule
 
 import (
 	"math/bits"
 	"slices"
-
-	"trainopt/optimizer/schedule"
 )
 
 // freeDevices tracks the idle devices by type and server. Devices of a server have consecutive numbers.
@@ -44,7 +42,7 @@ func (s *serverSet) first() int {
 	return -1
 }
 
-func (f *freeDevices) init(devices []schedule.DeviceType) {
+func (f *freeDevices) init(devices []DeviceType) {
 	f.types = make([]freeOfType, len(devices))
 	for d := range devices {
 		per := max(devices[d].PerServer, 1)

@@ -1,4 +1,4 @@
-package round
+package schedule
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 
 // updates collects what changed since the last decision.
 type updates struct {
-	updater      Updater // nil: the world has none
-	byUpdates    bool    // the last decision was an update: full shares, which the runnables have received
-	arrivals     []*Job  // since the last decision, if there is an updater
-	endings      []*Job
+	updater      Updater      // nil: the world has none
+	byUpdates    bool         // the last decision was an update: full shares, which the runnables have received
+	arrivals     []*ActiveJob // since the last decision, if there is an updater
+	endings      []*ActiveJob
 	released     []*Runnable // leases that ended early
 	active, gone int         // number of active jobs, and of ended ones that are still in Engine.jobs
 	pending      int         // number of arrivals and completions since the last decision
@@ -24,14 +24,14 @@ func (u *updates) init(w World) {
 	u.pendingUntil = math.Inf(1)
 }
 
-func (u *updates) arrive(j *Job) {
+func (u *updates) arrive(j *ActiveJob) {
 	u.active++
 	if u.updater != nil {
 		u.arrivals = append(u.arrivals, j)
 	}
 }
 
-func (u *updates) end(j *Job) {
+func (u *updates) end(j *ActiveJob) {
 	u.active--
 	u.gone++
 	if u.updater != nil {
@@ -95,7 +95,7 @@ func (e *Engine) update() (done bool, err error) {
 }
 
 // apply carries out moves. Devices are released before others are taken.
-func (e *Engine) apply(moves []Place) error {
+func (e *Engine) apply(moves []JobPlace) error {
 	e.shared = false
 	e.leases.Ended += e.running.count()
 	e.chosen = e.chosen[:0]

@@ -1,4 +1,4 @@
-package round
+package schedule
 
 import (
 	"encoding/json"
@@ -76,7 +76,7 @@ func (e *Engine) State() ([]byte, error) {
 
 // Restore replaces the state of a new engine with the same device types. A lease on devices that no longer exist, since a
 // type has fewer, is dropped. job returns the job of a number, which State contained; nil is an error.
-func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
+func (e *Engine) Restore(state []byte, job func(number int) *ActiveJob) error {
 	var s savedEngine
 	if err := json.Unmarshal(state, &s); err != nil {
 		return fmt.Errorf("restore round engine: %w", err)
@@ -90,7 +90,7 @@ func (e *Engine) Restore(state []byte, job func(number int) *Job) error {
 	e.now, e.decided, e.roundStart, e.roundEnd = s.Now, infinite(s.Decided, math.Inf(-1)), s.RoundStart, infinite(s.RoundEnd, math.Inf(1))
 	e.changed, e.arrived, e.shared, e.leases, e.chooser.round = s.Changed, s.Arrived, s.Shared, s.Leases, s.Round
 	e.pending, e.pendingUntil, e.urgent, e.unassigned = s.Pending, infinite(s.Until, math.Inf(1)), s.Urgent, s.Unassigned
-	jobs := map[int]*Job{}
+	jobs := map[int]*ActiveJob{}
 	for _, v := range s.Jobs {
 		j := job(v.Number)
 		if j == nil || len(j.Rate) != len(e.Devices) {
@@ -128,7 +128,7 @@ func (e *Engine) exists(s slot) bool {
 	return s.Device < 0 || s.Device < len(e.types) && !slices.ContainsFunc(s.Where, func(g int32) bool { return g < 0 || int(g) >= len(e.types[s.Device].taken) })
 }
 
-func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*Job) error {
+func (e *Engine) restoreRunnable(v savedRunnable, jobs map[int]*ActiveJob) error {
 	types := len(e.Devices)
 	a, b := jobs[v.A], jobs[v.B]
 	if a == nil || v.B >= 0 && b == nil || len(v.Shares) != types || len(v.Deficit) != types || v.Slot.Device >= types {

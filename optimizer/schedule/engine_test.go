@@ -1,4 +1,4 @@
-package round
+package schedule
 
 import (
 	"bufio"
@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"trainopt/optimizer/schedule"
 )
 
 var update = flag.Bool("update", false, "write the transcripts of testdata again")
@@ -63,10 +61,10 @@ func TestTranscripts(t *testing.T) {
 type scripted struct {
 	t       testing.TB
 	out     *strings.Builder
-	devices []schedule.DeviceType
+	devices []DeviceType
 	now     float64
-	jobs    []*Job // active, in order of arrival
-	byName  map[string]*Job
+	jobs    []*ActiveJob // active, in order of arrival
+	byName  map[string]*ActiveJob
 	arrived int
 	pairs   map[[2]string][2][]float64
 	shares  string
@@ -91,7 +89,7 @@ func replay(t *testing.T, script string, restarts bool) string {
 			e = nil
 			w.cluster(f[1:])
 		case "options":
-			e = New(w.options(f[1:]), w)
+			e = NewEngine(w.options(f[1:]), w)
 		case "at":
 			w.now = w.number(f[1])
 		case "arrive":
@@ -109,7 +107,7 @@ func replay(t *testing.T, script string, restarts bool) string {
 		case "end":
 			j := w.byName[f[1]]
 			e.End(w.now, j)
-			w.jobs = slices.DeleteFunc(w.jobs, func(other *Job) bool { return other == j })
+			w.jobs = slices.DeleteFunc(w.jobs, func(other *ActiveJob) bool { return other == j })
 		case "release":
 			e.Release(w.now, w.byName[f[1]].runs)
 		case "replan":
@@ -135,10 +133,10 @@ func (w *scripted) restart(e *Engine) *Engine {
 		w.t.Fatal(err)
 	}
 	for _, j := range w.byName {
-		*j = Job{Job: j.Job, Number: j.Number, Rate: j.Rate, Pinned: j.Pinned}
+		*j = ActiveJob{Job: j.Job, Number: j.Number, Rate: j.Rate, Pinned: j.Pinned}
 	}
-	next := New(e.Options, w)
-	err = next.Restore(state, func(number int) *Job {
+	next := NewEngine(e.EngineOptions, w)
+	err = next.Restore(state, func(number int) *ActiveJob {
 		for _, j := range w.byName {
 			if j.Number == number {
 				return j
@@ -154,8 +152,8 @@ func (w *scripted) restart(e *Engine) *Engine {
 
 // TestRestoreRefuses checks that states that cannot be are errors.
 func TestRestoreRefuses(t *testing.T) {
-	devices := []schedule.DeviceType{{Name: "a", Count: 2, PerServer: 2}}
-	jobs := map[int]*Job{0: {Job: &schedule.Job{GPUs: 1}, Rate: []float64{1}}, 1: {Job: &schedule.Job{ID: 1, GPUs: 1}, Number: 1, Rate: []float64{1}}}
+	devices := []DeviceType{{Name: "a", Count: 2, PerServer: 2}}
+	jobs := map[int]*ActiveJob{0: {Job: &Job{GPUs: 1}, Rate: []float64{1}}, 1: {Job: &Job{ID: 1, GPUs: 1}, Number: 1, Rate: []float64{1}}}
 	runnable := func(job int, where string) string {
 		return fmt.Sprintf(`{"a":%d,"b":-1,"gpus":1,"slot":{"Device":0,"Where":[%s]},"shares":[1],"deficit":[0]}`, job, where)
 	}
@@ -167,16 +165,16 @@ func TestRestoreRefuses(t *testing.T) {
 		"no such job":   {`{"runnables":[` + runnable(0, "0") + `]}`, "unknown jobs"},
 	} {
 		w := &scripted{t: t, devices: devices}
-		if err := New(Options{Devices: devices, Interval: 1}, w).Restore([]byte(c.state), func(n int) *Job { return jobs[n] }); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := NewEngine(EngineOptions{Devices: devices, Interval: 1}, w).Restore([]byte(c.state), func(n int) *ActiveJob { return jobs[n] }); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 	for n := range jobs {
-		jobs[n] = &Job{Job: &schedule.Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1}}
+		jobs[n] = &ActiveJob{Job: &Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1}}
 	}
-	e := New(Options{Devices: devices, Interval: 1}, &scripted{t: t, devices: devices})
+	e := NewEngine(EngineOptions{Devices: devices, Interval: 1}, &scripted{t: t, devices: devices})
 	state := `{"jobs":[{"number":0,"last":{"Device":0,"Where":[2]}},{"number":1}],"runnables":[` + runnable(0, "2") + "," + runnable(1, "1") + `],"running":[0,1]}`
-	if err := e.Restore([]byte(state), func(n int) *Job { return jobs[n] }); err != nil {
+	if err := e.Restore([]byte(state), func(n int) *ActiveJob { return jobs[n] }); err != nil {
 		t.Fatalf("with a lease on a device that no longer exists: %v", err)
 	}
 	if r := e.Running(); len(r) != 1 || r[0].A != jobs[1] || jobs[0].last.Device != -1 || e.types[0].free != 1 {
@@ -193,7 +191,7 @@ func (w *scripted) number(text string) float64 {
 }
 
 func (w *scripted) device(name string) int {
-	d := slices.IndexFunc(w.devices, func(d schedule.DeviceType) bool { return d.Name == name })
+	d := slices.IndexFunc(w.devices, func(d DeviceType) bool { return d.Name == name })
 	if d < 0 {
 		w.t.Fatalf("no device type %q", name)
 	}
@@ -201,11 +199,11 @@ func (w *scripted) device(name string) int {
 }
 
 func (w *scripted) cluster(types []string) {
-	*w = scripted{t: w.t, out: w.out, byName: map[string]*Job{}, pairs: map[[2]string][2][]float64{}}
+	*w = scripted{t: w.t, out: w.out, byName: map[string]*ActiveJob{}, pairs: map[[2]string][2][]float64{}}
 	for _, text := range types {
 		name, count, _ := strings.Cut(text, "=")
 		count, per, servers := strings.Cut(count, "/")
-		d := schedule.DeviceType{Name: name, Count: int(w.number(count)), PerServer: 1}
+		d := DeviceType{Name: name, Count: int(w.number(count)), PerServer: 1}
 		if servers {
 			d.PerServer = int(w.number(per))
 		}
@@ -213,8 +211,8 @@ func (w *scripted) cluster(types []string) {
 	}
 }
 
-func (w *scripted) options(settings []string) Options {
-	o := Options{Devices: w.devices, Interval: 360}
+func (w *scripted) options(settings []string) EngineOptions {
+	o := EngineOptions{Devices: w.devices, Interval: 360}
 	for _, text := range settings {
 		name, value, _ := strings.Cut(text, "=")
 		switch name {
@@ -240,7 +238,7 @@ func (w *scripted) options(settings []string) Options {
 }
 
 func (w *scripted) arrive(e *Engine, f []string) {
-	j := &Job{Job: &schedule.Job{ID: w.arrived, Type: f[0], GPUs: int(w.number(f[1]))}, Number: w.arrived, Rate: make([]float64, len(w.devices))}
+	j := &ActiveJob{Job: &Job{ID: w.arrived, Type: f[0], GPUs: int(w.number(f[1]))}, Number: w.arrived, Rate: make([]float64, len(w.devices))}
 	for _, rate := range f[2:] {
 		name, value, _ := strings.Cut(rate, "=")
 		j.Rate[w.device(name)] = w.number(value)
@@ -263,7 +261,7 @@ func (w *scripted) step(e *Engine) {
 		if r.B != nil {
 			name += "+" + r.B.Type
 		}
-		if c.Do == schedule.Stop {
+		if c.Do == Stop {
 			fmt.Fprintf(w.out, "> stop %s\n", name)
 			continue
 		}
@@ -285,7 +283,7 @@ func (w *scripted) step(e *Engine) {
 }
 
 // Decide returns the shares of the last line "shares".
-func (w *scripted) Decide(float64) (a schedule.Allocation, err error) {
+func (w *scripted) Decide(float64) (a Allocation, err error) {
 	fmt.Fprintln(w.out, "> decide")
 	for _, part := range strings.Split(w.shares, ",") {
 		f := strings.Fields(part)
@@ -294,7 +292,7 @@ func (w *scripted) Decide(float64) (a schedule.Allocation, err error) {
 		}
 		name, gpus, sized := strings.Cut(f[0], "*")
 		first, second, pair := strings.Cut(name, "+")
-		entry := schedule.Entry{A: w.index(first), B: -1, X: make([]float64, len(w.devices))}
+		entry := Entry{A: w.index(first), B: -1, X: make([]float64, len(w.devices))}
 		if pair {
 			entry.B = w.index(second)
 		}
@@ -316,7 +314,7 @@ func (w *scripted) Decide(float64) (a schedule.Allocation, err error) {
 func (w *scripted) index(name string) int { return slices.Index(w.jobs, w.byName[name]) }
 
 // PairRates returns the rates of a line "pair".
-func (w *scripted) PairRates(first, second *Job) (a, b []float64) {
+func (w *scripted) PairRates(first, second *ActiveJob) (a, b []float64) {
 	rates, ok := w.pairs[[2]string{first.Type, second.Type}]
 	if !ok {
 		w.t.Fatalf("no rates of %s and %s", first.Type, second.Type)
@@ -325,18 +323,18 @@ func (w *scripted) PairRates(first, second *Job) (a, b []float64) {
 }
 
 // SizedRate returns a rate in proportion to the number of devices.
-func (w *scripted) SizedRate(j *Job, device, gpus int) float64 {
+func (w *scripted) SizedRate(j *ActiveJob, device, gpus int) float64 {
 	return j.Rate[device] / float64(j.GPUs) * float64(gpus)
 }
 
 // anyone is a world whose policy draws shares.
 type anyone struct {
 	t       *rapid.T
-	jobs    []*Job
-	devices []schedule.DeviceType
+	jobs    []*ActiveJob
+	devices []DeviceType
 }
 
-func (w *anyone) Decide(float64) (a schedule.Allocation, err error) {
+func (w *anyone) Decide(float64) (a Allocation, err error) {
 	for i := range w.jobs {
 		x := make([]float64, len(w.devices))
 		for d := range x {
@@ -346,25 +344,25 @@ func (w *anyone) Decide(float64) (a schedule.Allocation, err error) {
 			clear(x)
 			x[rapid.IntRange(0, len(x)-1).Draw(w.t, "type")] = 1
 		}
-		a.Entries = append(a.Entries, schedule.Entry{A: i, B: -1, X: x})
+		a.Entries = append(a.Entries, Entry{A: i, B: -1, X: x})
 	}
 	return a, nil
 }
 
-func (w *anyone) PairRates(_, _ *Job) (a, b []float64) { return nil, nil }
+func (w *anyone) PairRates(_, _ *ActiveJob) (a, b []float64) { return nil, nil }
 
-func (w *anyone) SizedRate(*Job, int, int) float64 { return 0 }
+func (w *anyone) SizedRate(*ActiveJob, int, int) float64 { return 0 }
 
 // Under any shares no device is used twice, devices are either free or held, commands match the state, and a job waits
 // beside idle devices that it could use only if the policy permits it.
 func TestBooks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		count := rapid.IntRange(1, 5)
-		devices := []schedule.DeviceType{{Name: "a", Count: count.Draw(t, "a"), PerServer: 2}, {Name: "b", Count: count.Draw(t, "b"), PerServer: 1}}
+		devices := []DeviceType{{Name: "a", Count: count.Draw(t, "a"), PerServer: 2}, {Name: "b", Count: count.Draw(t, "b"), PerServer: 1}}
 		w := &anyone{t: t, devices: devices}
-		o := Options{Devices: devices, Interval: 360, WholeRounds: rapid.Bool().Draw(t, "whole")}
+		o := EngineOptions{Devices: devices, Interval: 360, WholeRounds: rapid.Bool().Draw(t, "whole")}
 		o.Traits.OnlyShares = rapid.Bool().Draw(t, "only shares")
-		e := New(o, w)
+		e := NewEngine(o, w)
 		runs := map[*Runnable]bool{}
 		now := 0.0
 		for number := range rapid.IntRange(1, 20).Draw(t, "events") {
@@ -373,10 +371,10 @@ func TestBooks(t *testing.T) {
 				r := running[rapid.IntRange(0, len(running)-1).Draw(t, "which")]
 				delete(runs, r)
 				e.End(now, r.A)
-				w.jobs = slices.DeleteFunc(w.jobs, func(j *Job) bool { return j == r.A })
+				w.jobs = slices.DeleteFunc(w.jobs, func(j *ActiveJob) bool { return j == r.A })
 			} else {
-				j := &Job{
-					Job: &schedule.Job{ID: number, GPUs: rapid.IntRange(1, 2).Draw(t, "GPUs")}, Number: number,
+				j := &ActiveJob{
+					Job: &Job{ID: number, GPUs: rapid.IntRange(1, 2).Draw(t, "GPUs")}, Number: number,
 					Rate: []float64{rapid.SampledFrom([]float64{0, 1}).Draw(t, "rate"), rapid.SampledFrom([]float64{0.5, 2}).Draw(t, "rate")},
 				}
 				w.jobs = append(w.jobs, j)
@@ -388,10 +386,10 @@ func TestBooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, c := range commands {
-				if runs[c.Runnable] != (c.Do == schedule.Stop) {
+				if runs[c.Runnable] != (c.Do == Stop) {
 					t.Fatalf("job %d: %v, and it runs: %v", c.Runnable.A.ID, c.Do, runs[c.Runnable])
 				}
-				runs[c.Runnable] = c.Do == schedule.Start
+				runs[c.Runnable] = c.Do == Start
 			}
 			checkState(t, e, runs, due && !o.Traits.OnlyShares)
 		}

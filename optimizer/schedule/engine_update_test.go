@@ -1,4 +1,4 @@
-package round
+package schedule
 
 import (
 	"fmt"
@@ -8,20 +8,18 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"trainopt/optimizer/schedule"
 )
 
 // updated is a world whose policy places every waiting job on the first type with room, from what changed.
 type updated struct {
 	scripted
 	left    []int
-	waiting []*Job
-	at      map[*Job]int
+	waiting []*ActiveJob
+	at      map[*ActiveJob]int
 	refuse  bool
 }
 
-func (w *updated) Update(_ float64, arrived, ended []*Job) (moves []Place, ok bool, err error) {
+func (w *updated) Update(_ float64, arrived, ended []*ActiveJob) (moves []JobPlace, ok bool, err error) {
 	if w.refuse {
 		return nil, false, nil
 	}
@@ -30,15 +28,15 @@ func (w *updated) Update(_ float64, arrived, ended []*Job) (moves []Place, ok bo
 			w.left[d] += j.GPUs
 			delete(w.at, j)
 		}
-		w.waiting = slices.DeleteFunc(w.waiting, func(other *Job) bool { return other == j })
+		w.waiting = slices.DeleteFunc(w.waiting, func(other *ActiveJob) bool { return other == j })
 	}
 	w.waiting = append(w.waiting, arrived...)
-	w.waiting = slices.DeleteFunc(w.waiting, func(j *Job) bool {
+	w.waiting = slices.DeleteFunc(w.waiting, func(j *ActiveJob) bool {
 		for d := range w.left {
 			if w.left[d] >= j.GPUs && !j.ended {
 				w.left[d] -= j.GPUs
 				w.at[j] = d
-				moves = append(moves, Place{j, d})
+				moves = append(moves, JobPlace{j, d})
 				return true
 			}
 		}
@@ -47,10 +45,10 @@ func (w *updated) Update(_ float64, arrived, ended []*Job) (moves []Place, ok bo
 	return moves, true, nil
 }
 
-func (w *updated) Decide(float64) (schedule.Allocation, error) {
-	var a schedule.Allocation
+func (w *updated) Decide(float64) (Allocation, error) {
+	var a Allocation
 	for i := range w.jobs {
-		a.Entries = append(a.Entries, schedule.Entry{A: i, B: -1, X: []float64{0.5, 0.5}})
+		a.Entries = append(a.Entries, Entry{A: i, B: -1, X: []float64{0.5, 0.5}})
 	}
 	return a, nil
 }
@@ -59,15 +57,15 @@ func (w *updated) Decide(float64) (schedule.Allocation, error) {
 // refusal the engine decides about all jobs.
 func TestUpdatesAreApplied(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		devices := []schedule.DeviceType{{Name: "a", Count: 6, PerServer: 2}, {Name: "b", Count: 4, PerServer: 4}}
-		w := &updated{left: []int{6, 4}, at: map[*Job]int{}}
-		e := New(Options{Devices: devices, Interval: 360, Traits: schedule.Traits{OnlyShares: true}, Pending: 0.5, PendingDelay: 60}, w)
+		devices := []DeviceType{{Name: "a", Count: 6, PerServer: 2}, {Name: "b", Count: 4, PerServer: 4}}
+		w := &updated{left: []int{6, 4}, at: map[*ActiveJob]int{}}
+		e := NewEngine(EngineOptions{Devices: devices, Interval: 360, Traits: Traits{OnlyShares: true}, Pending: 0.5, PendingDelay: 60}, w)
 		now, number := 0.0, 0
 		for range rapid.IntRange(1, 60).Draw(r, "events") {
 			now += 10
 			switch what := rapid.IntRange(0, 3).Draw(r, "event"); {
 			case what < 2 || len(w.jobs) == 0:
-				j := &Job{Job: &schedule.Job{ID: number, GPUs: rapid.IntRange(1, 3).Draw(r, "devices")}, Number: number, Rate: []float64{1, 2}}
+				j := &ActiveJob{Job: &Job{ID: number, GPUs: rapid.IntRange(1, 3).Draw(r, "devices")}, Number: number, Rate: []float64{1, 2}}
 				number++
 				w.jobs = append(w.jobs, j)
 				e.Arrive(now, j)
@@ -75,7 +73,7 @@ func TestUpdatesAreApplied(t *testing.T) {
 				e.Release(now, e.Running()[0])
 			default:
 				j := w.jobs[rapid.IntRange(0, len(w.jobs)-1).Draw(r, "end")]
-				w.jobs = slices.DeleteFunc(w.jobs, func(other *Job) bool { return other == j })
+				w.jobs = slices.DeleteFunc(w.jobs, func(other *ActiveJob) bool { return other == j })
 				e.End(now, j)
 			}
 			if !e.Due(now) {
@@ -110,7 +108,7 @@ func TestUpdatesAreApplied(t *testing.T) {
 }
 
 // checkDevices checks that no device is held twice and that the free devices are those of no runnable.
-func checkDevices(t *rapid.T, e *Engine, devices []schedule.DeviceType) {
+func checkDevices(t *rapid.T, e *Engine, devices []DeviceType) {
 	held := map[string]bool{}
 	free := make([]int, len(devices))
 	for d := range devices {
@@ -139,22 +137,22 @@ func checkDevices(t *rapid.T, e *Engine, devices []schedule.DeviceType) {
 // moving carries out a list of updates, one a call.
 type moving struct {
 	updated
-	script [][]Place
+	script [][]JobPlace
 }
 
-func (w *moving) Update(float64, []*Job, []*Job) (moves []Place, ok bool, err error) {
+func (w *moving) Update(float64, []*ActiveJob, []*ActiveJob) (moves []JobPlace, ok bool, err error) {
 	moves, w.script = w.script[0], w.script[1:]
 	return moves, true, nil
 }
 
 // A job that an update moves, or makes wait, is stopped first; two jobs may exchange their places.
 func TestUpdateMovesRunningJobs(t *testing.T) {
-	devices := []schedule.DeviceType{{Name: "a", Count: 1}, {Name: "b", Count: 1}}
-	var j [2]*Job
+	devices := []DeviceType{{Name: "a", Count: 1}, {Name: "b", Count: 1}}
+	var j [2]*ActiveJob
 	for n := range j {
-		j[n] = &Job{Job: &schedule.Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1, 1}}
+		j[n] = &ActiveJob{Job: &Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1, 1}}
 	}
-	e := New(Options{Devices: devices, Interval: 360}, &moving{script: [][]Place{{{j[0], 0}, {j[1], 1}}, {{j[0], 1}, {j[1], 0}}, {{j[0], -1}}}})
+	e := NewEngine(EngineOptions{Devices: devices, Interval: 360}, &moving{script: [][]JobPlace{{{j[0], 0}, {j[1], 1}}, {{j[0], 1}, {j[1], 0}}, {{j[0], -1}}}})
 	for n := range j {
 		e.Arrive(0, j[n])
 	}
@@ -167,7 +165,7 @@ func TestUpdateMovesRunningJobs(t *testing.T) {
 		var got []string
 		for _, c := range commands {
 			text := fmt.Sprint("stop ", c.Runnable.A.ID)
-			if c.Do == schedule.Start {
+			if c.Do == Start {
 				text = fmt.Sprint("start ", c.Runnable.A.ID, " on ", c.Runnable.Device)
 			}
 			got = append(got, text)
@@ -181,17 +179,17 @@ func TestUpdateMovesRunningJobs(t *testing.T) {
 // overcommitted places everything on the first type.
 type overcommitted struct{ updated }
 
-func (w *overcommitted) Update(_ float64, arrived, _ []*Job) (moves []Place, ok bool, err error) {
+func (w *overcommitted) Update(_ float64, arrived, _ []*ActiveJob) (moves []JobPlace, ok bool, err error) {
 	for _, j := range arrived {
-		moves = append(moves, Place{j, 0})
+		moves = append(moves, JobPlace{j, 0})
 	}
 	return moves, true, nil
 }
 
 func TestUpdateWithoutDevicesIsAnError(t *testing.T) {
-	e := New(Options{Devices: []schedule.DeviceType{{Name: "a", Count: 1}}, Interval: 360}, &overcommitted{})
+	e := NewEngine(EngineOptions{Devices: []DeviceType{{Name: "a", Count: 1}}, Interval: 360}, &overcommitted{})
 	for n := range 2 {
-		e.Arrive(0, &Job{Job: &schedule.Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1}})
+		e.Arrive(0, &ActiveJob{Job: &Job{ID: n, GPUs: 1}, Number: n, Rate: []float64{1}})
 	}
 	if _, err := e.Step(0); err == nil || err.Error() != "1 devices of type a for job 1: 0 are free" {
 		t.Errorf("error %v", err)
@@ -205,9 +203,9 @@ func TestPendingChanges(t *testing.T) {
 			w := &scripted{t: t, out: &strings.Builder{}}
 			w.cluster([]string{"a=60", "b=60"})
 			w.shares = ""
-			e := New(Options{Devices: w.devices, Interval: 360, Traits: schedule.Traits{OnlyShares: only}, Pending: 0.05, PendingDelay: 120}, w)
+			e := NewEngine(EngineOptions{Devices: w.devices, Interval: 360, Traits: Traits{OnlyShares: only}, Pending: 0.05, PendingDelay: 120}, w)
 			job := func(at float64, n int) {
-				j := &Job{Job: &schedule.Job{ID: n, Type: fmt.Sprint("j", n), GPUs: 1}, Number: n, Rate: []float64{1, 2}}
+				j := &ActiveJob{Job: &Job{ID: n, Type: fmt.Sprint("j", n), GPUs: 1}, Number: n, Rate: []float64{1, 2}}
 				w.byName[j.Type] = j
 				w.jobs = append(w.jobs, j)
 				e.Arrive(at, j)
@@ -233,10 +231,10 @@ func TestPendingChanges(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := New(e.Options, w)
-			if err := again.Restore(state, func(number int) *Job {
+			again := NewEngine(e.EngineOptions, w)
+			if err := again.Restore(state, func(number int) *ActiveJob {
 				j := w.jobs[number]
-				return &Job{Job: j.Job, Number: j.Number, Rate: j.Rate}
+				return &ActiveJob{Job: j.Job, Number: j.Number, Rate: j.Rate}
 			}); err != nil || again.pending != 1 || again.Next() != 130 || again.Due(10) == only {
 				t.Errorf("restored: %d changes pending until %v s, %v", again.pending, again.Next(), err)
 			}
@@ -269,7 +267,7 @@ func TestSorterSorts(t *testing.T) {
 		weight := rapid.OneOf(rapid.Float64Range(-1e4, 1e4), rapid.SampledFrom([]float64{0, math.Copysign(0, -1), 1, 1 + 1e-15, -1, 360, -360}))
 		claims := make([]claim, rapid.IntRange(0, 3*fewClaims).Draw(r, "claims"))
 		for i := range claims {
-			claims[i] = claim{&Runnable{A: &Job{Number: rapid.IntRange(0, 3).Draw(r, "job")}}, i, weight.Draw(r, "weight"), 0}
+			claims[i] = claim{&Runnable{A: &ActiveJob{Number: rapid.IntRange(0, 3).Draw(r, "job")}}, i, weight.Draw(r, "weight"), 0}
 		}
 		want := make([]int, len(claims))
 		for i := range want {
@@ -288,9 +286,9 @@ func TestSorterSorts(t *testing.T) {
 // The index of servers finds what a scan finds.
 func TestTightestServer(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
-		d := schedule.DeviceType{Name: "a", Count: rapid.IntRange(1, 300).Draw(r, "devices"), PerServer: rapid.IntRange(1, 8).Draw(r, "per server")}
+		d := DeviceType{Name: "a", Count: rapid.IntRange(1, 300).Draw(r, "devices"), PerServer: rapid.IntRange(1, 8).Draw(r, "per server")}
 		var f freeDevices
-		f.init([]schedule.DeviceType{d})
+		f.init([]DeviceType{d})
 		k := &f.types[0]
 		var held []slot
 		for range rapid.IntRange(1, 80).Draw(r, "changes") {

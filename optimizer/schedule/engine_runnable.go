@@ -1,20 +1,18 @@
-package round
+package schedule
 
 import (
 	"slices"
-
-	"trainopt/optimizer/schedule"
 )
 
 // slot is the devices of a job or pair.
 type slot struct {
-	Device int     // type, an index into Options.Devices; −1: none
+	Device int     // type, an index into EngineOptions.Devices; −1: none
 	Where  []int32 // numbers of the devices; those of a server are consecutive
 }
 
-// Job is an active job. The world sets the exported fields and hands a pointer to Arrive; the engine keeps the rest.
-type Job struct {
-	*schedule.Job
+// ActiveJob is an active job. The world sets the exported fields and hands a pointer to Arrive; the engine keeps the rest.
+type ActiveJob struct {
+	*Job
 	Number int       // in order of arrival
 	Rate   []float64 // steps/s alone, by device type; 0 where it does not run
 	// Pinned is set for a job that must not be interrupted: it keeps its devices until it ends.
@@ -29,7 +27,7 @@ type Job struct {
 }
 
 // Held returns the number and the type of the devices that the job holds now; 0, −1 if it waits.
-func (j *Job) Held() (gpus, device int) {
+func (j *ActiveJob) Held() (gpus, device int) {
 	if j.runs == nil {
 		return 0, -1
 	}
@@ -37,7 +35,7 @@ func (j *Job) Held() (gpus, device int) {
 }
 
 // Beside returns the job on the same devices; nil: none.
-func (j *Job) Beside() *Job {
+func (j *ActiveJob) Beside() *ActiveJob {
 	switch {
 	case j.runs == nil:
 		return nil
@@ -48,21 +46,21 @@ func (j *Job) Beside() *Job {
 }
 
 // leave records the devices that the job loses with a runnable.
-func (j *Job) leave(r *Runnable, now float64) {
+func (j *ActiveJob) leave(r *Runnable, now float64) {
 	j.last.Device, j.last.Where = r.Device, append(j.last.Where[:0], r.Where...)
 	j.runs, j.stopped = nil, now
 }
 
 // enter records that the job receives the devices of a runnable and returns what this means for it.
-func (j *Job) enter(r *Runnable, now float64) schedule.Decision {
-	d := schedule.Move
+func (j *ActiveJob) enter(r *Runnable, now float64) Decision {
+	d := Move
 	switch {
 	case !j.started || j.stopped < now:
-		d = schedule.Start
+		d = Start
 	case len(j.last.Where) != len(r.Where):
-		d = schedule.Resize
+		d = Resize
 	case j.last.Device == r.Device && slices.Equal(j.last.Where, r.Where):
-		d = schedule.Keep
+		d = Keep
 	}
 	j.runs, j.started = r, true
 	return d
@@ -70,7 +68,7 @@ func (j *Job) enter(r *Runnable, now float64) schedule.Decision {
 
 // Runnable is a job, or a pair of co-located jobs, and its current lease: the unit that the engine schedules.
 type Runnable struct {
-	A, B *Job // B is nil for a single job
+	A, B *ActiveJob // B is nil for a single job
 	GPUs int
 	// RateA and RateB are the throughputs in steps/s by device type, as the policy sees them; RateB is nil for a single
 	// job.
@@ -90,7 +88,7 @@ type Runnable struct {
 }
 
 // newRunnable returns a runnable without devices, with the rates of a single job.
-func newRunnable(a, b *Job, types int) *Runnable {
+func newRunnable(a, b *ActiveJob, types int) *Runnable {
 	f := make([]float64, 2*types)
 	return &Runnable{
 		A: a, B: b, GPUs: a.GPUs, RateA: a.Rate, slot: slot{Device: -1}, want: -1, counted: -1,
@@ -99,10 +97,10 @@ func newRunnable(a, b *Job, types int) *Runnable {
 }
 
 // keyOf identifies a runnable by the numbers of its jobs.
-func keyOf(a, b *Job) [2]int { return [2]int{a.Number, numberOf(b)} }
+func keyOf(a, b *ActiveJob) [2]int { return [2]int{a.Number, numberOf(b)} }
 
 // numberOf returns the number of a job; −1 without one.
-func numberOf(j *Job) int {
+func numberOf(j *ActiveJob) int {
 	if j == nil {
 		return -1
 	}

@@ -1,46 +1,21 @@
-// Package round turns the shares of a policy into leases of devices, in rounds of a few minutes: shares → leases →
-// devices → moves.
-//
-// An Engine is a pure state machine: time enters with each call, and nothing in it reads a clock, starts a goroutine
-// or performs I/O. A World, simulated or live, reports arrivals and completions, answers questions about jobs, and
-// carries out the commands:
-//
-//	e := round.New(round.Options{Devices: devices, Interval: 360}, world)
-//	e.Arrive(now, &round.Job{Job: job, Number: 0, Rate: rates})
-//	commands, err := e.Step(now) // call again at e.Next(), or after an event
-//	e.End(now, job)
-//
-// The engine keeps Gavel's rounds (Narayanan et al., OSDI 2020, section 5), which share time by assigning each device
-// to one job or pair for some minutes, without the restrictions that cost Gavel time:
-//
-//   - Decisions are made as soon as jobs arrive or complete, which also ends the round: no job waits for the next
-//     decision, and released devices are reassigned immediately (Options.WholeRounds keeps them until the end of the
-//     round).
-//   - The entries with the largest time owed receive the devices of a round, so shares are accurate to within a
-//     round; a holder keeps its devices unless another entry is owed more by at least a lease.
-//   - Remaining devices are assigned where they help most, relative to the best device type of each job, rather than
-//     in order of speed of the type; jobs move up to better devices that would be idle.
-//   - Devices of a job are spread over as few servers as possible.
-package round
+package schedule
 
 import (
 	"fmt"
 	"math"
-
-	"trainopt/optimizer/schedule"
 )
 
-// Options configure an Engine.
-type Options struct {
-	Devices  []schedule.DeviceType
-	Traits   schedule.Traits // of the policy
-	Interval float64         // length of a round in seconds
+// EngineOptions configure an Engine.
+type EngineOptions struct {
+	Devices  []DeviceType
+	Traits   Traits  // of the policy
+	Interval float64 // length of a round in seconds
 	// MinReplanInterval is the minimum time in seconds between two decisions; 0: that of the policy's traits after
 	// completions without arrivals, else none; negative: none.
 	MinReplanInterval float64
 	// WholeRounds makes every round last its full length, with devices that become free earlier idle until then.
 	WholeRounds bool
-	Preemption  schedule.Preemption
+	Preemption  Preemption
 	// Pending is the share of the active jobs that may arrive or complete before the policy decides again, but at most
 	// PendingDelay seconds after the first of them; 0: it decides after each. A decision about all jobs then costs O(1)
 	// per change. Meanwhile, unless the policy forbids it, released devices are assigned like those that remain after
@@ -52,13 +27,13 @@ type Options struct {
 // World is the cluster that an engine schedules.
 type World interface {
 	// Decide returns the shares of the policy at a time. Entries refer to the active jobs in order of arrival.
-	Decide(now float64) (schedule.Allocation, error)
+	Decide(now float64) (Allocation, error)
 	// PairRates returns the throughputs in steps/s of two co-located jobs by device type. The job that arrived earlier
 	// comes first. The slices are retained; the world may correct them in place and then call Replan.
-	PairRates(first, second *Job) (a, b []float64)
+	PairRates(first, second *ActiveJob) (a, b []float64)
 	// SizedRate returns the throughput in steps/s of a job on a number of devices of a type. It is only called with
 	// numbers chosen by the policy.
-	SizedRate(j *Job, device, gpus int) float64
+	SizedRate(j *ActiveJob, device, gpus int) float64
 }
 
 // Updater is a World whose policy can derive a decision from the last one and what has changed since, at a cost that
@@ -67,39 +42,52 @@ type Updater interface {
 	World
 	// Update returns the new places of the jobs whose place changes, given the jobs that arrived and ended since the last
 	// decision. ok is false if the policy needs all jobs: the engine then calls Decide, from now on.
-	Update(now float64, arrived, ended []*Job) (moves []Place, ok bool, err error)
+	Update(now float64, arrived, ended []*ActiveJob) (moves []JobPlace, ok bool, err error)
 }
 
-// Place is a job and the type of its devices, all of whose time is the job's; −1: it waits.
-type Place struct {
-	Job    *Job
+// JobPlace is a job and the type of its devices, all of whose time is the job's; −1: it waits.
+type JobPlace struct {
+	Job    *ActiveJob
 	Device int
 }
 
 // Command is an instruction to the world: to stop a runnable, or to start it on its devices.
 type Command struct {
-	Do       schedule.Decision // Stop or Start
+	Do       Decision // Stop or Start
 	Runnable *Runnable
 	// A and B say what starting the runnable means for its jobs: Keep, Start, Move or Resize. A job that an earlier
 	// command of the same step stopped and that is kept need not be interrupted.
-	A, B schedule.Decision
+	A, B Decision
 }
 
 // Leases counts how often a runnable was still present when its lease ended, and how often it then kept its devices.
 type Leases struct{ Ended, Extended int }
 
-// Engine is the state of the leases of a cluster. While all runnables have full shares, there are no rounds. It is not
-// safe for concurrent use.
+// Engine turns the shares of a policy into leases of devices, in rounds of a few minutes: shares → leases → devices →
+// moves. It is a pure state machine, not safe for concurrent use. While all runnables have full shares, there are no
+// rounds.
+//
+// The engine keeps Gavel's rounds (Narayanan et al., OSDI 2020, section 5), which share time by assigning each device
+// to one job or pair for some minutes, without the restrictions that cost Gavel time:
+//
+//   - Decisions are made as soon as jobs arrive or complete, which also ends the round: no job waits for the next
+//     decision, and released devices are reassigned immediately (EngineOptions.WholeRounds keeps them until the end of
+//     the round).
+//   - The entries with the largest time owed receive the devices of a round, so shares are accurate to within a
+//     round; a holder keeps its devices unless another entry is owed more by at least a lease.
+//   - Remaining devices are assigned where they help most, relative to the best device type of each job, rather than
+//     in order of speed of the type; jobs move up to better devices that would be idle.
+//   - Devices of a job are spread over as few servers as possible.
 //
 // Cost: O(jobs · types) a decision or end of a round, else O(1). With an Updater, a decision costs O(changes).
 type Engine struct {
-	Options
+	EngineOptions
 	world World
 	updates
 	period float64 // seconds after which the policy decides again; +Inf: never
 	now    float64
 
-	jobs     []*Job               // in order of arrival; ended ones are removed by the next decision
+	jobs     []*ActiveJob         // in order of arrival; ended ones are removed by the next decision
 	pairs    map[[2]int]*Runnable // by numbers of both jobs
 	list     []*Runnable          // in order of creation
 	running  running
@@ -117,10 +105,10 @@ type Engine struct {
 	chooser
 }
 
-// New returns an engine of an idle cluster.
-func New(o Options, w World) *Engine {
+// NewEngine returns an engine of an idle cluster.
+func NewEngine(o EngineOptions, w World) *Engine {
 	e := &Engine{
-		Options: o, world: w, pairs: map[[2]int]*Runnable{},
+		EngineOptions: o, world: w, pairs: map[[2]int]*Runnable{},
 		changed: true, decided: math.Inf(-1), roundEnd: math.Inf(1),
 	}
 	e.period = periodOf(o.Traits)
@@ -130,13 +118,13 @@ func New(o Options, w World) *Engine {
 }
 
 // SetTraits announces another policy, which decides at the next step.
-func (e *Engine) SetTraits(t schedule.Traits) {
+func (e *Engine) SetTraits(t Traits) {
 	e.note(e.now, false)
 	e.Traits, e.period, e.arrived = t, periodOf(t), true
 }
 
 // periodOf returns the seconds after which a policy decides again; +Inf: never.
-func periodOf(t schedule.Traits) float64 {
+func periodOf(t Traits) float64 {
 	if t.Period > 0 {
 		return t.Period
 	}
@@ -144,7 +132,7 @@ func periodOf(t schedule.Traits) float64 {
 }
 
 // Arrive admits a job at time now. Numbers of jobs increase in the order of calls.
-func (e *Engine) Arrive(now float64, j *Job) {
+func (e *Engine) Arrive(now float64, j *ActiveJob) {
 	e.note(now, true)
 	e.arrived = true
 	e.updates.arrive(j)
@@ -154,7 +142,7 @@ func (e *Engine) Arrive(now float64, j *Job) {
 
 // End removes a job that completed, or was cancelled, at time now. Its devices are free from then on; a co-located job
 // loses them too, and the next step usually returns them to it.
-func (e *Engine) End(now float64, j *Job) {
+func (e *Engine) End(now float64, j *ActiveJob) {
 	e.note(now, j.runs == nil || j.runs.B == nil) // the other job of a pair would wait
 	e.updates.end(j)
 	j.ended = true
@@ -251,10 +239,10 @@ func (e *Engine) Step(now float64) ([]Command, error) {
 
 // minReplanInterval returns the minimum time in seconds between the last decision and the next.
 func (e *Engine) minReplanInterval() float64 {
-	if e.Options.MinReplanInterval == 0 && !e.arrived {
+	if e.EngineOptions.MinReplanInterval == 0 && !e.arrived {
 		return e.Traits.MinReplanInterval
 	}
-	return e.Options.MinReplanInterval
+	return e.EngineOptions.MinReplanInterval
 }
 
 // updateDeficits adds the difference between the time due and the time received in the past round to the deficit of
@@ -356,7 +344,7 @@ func (e *Engine) removeEnded() {
 
 // runnable returns the runnable of a single job (b is nil) or of a pair in order of arrival, and creates it if
 // necessary.
-func (e *Engine) runnable(a, b *Job) *Runnable {
+func (e *Engine) runnable(a, b *ActiveJob) *Runnable {
 	if b == nil && a.single != nil {
 		return a.single
 	}
@@ -394,7 +382,7 @@ func (e *Engine) resize(r *Runnable, gpus int) {
 }
 
 // Resize takes the number of devices of a job, which the world has changed, at time now. The next step assigns them.
-func (e *Engine) Resize(now float64, j *Job) {
+func (e *Engine) Resize(now float64, j *ActiveJob) {
 	e.note(now, false)
 	e.byRates = nil
 	r := e.runnable(j, nil)
@@ -434,7 +422,7 @@ func (e *Engine) move() {
 // stop releases the devices of a runnable and adds the command. The caller removes it from the running ones.
 func (e *Engine) stop(r *Runnable) {
 	e.release(r)
-	e.commands = append(e.commands, Command{Do: schedule.Stop, Runnable: r})
+	e.commands = append(e.commands, Command{Do: Stop, Runnable: r})
 }
 
 // release frees the devices of a runnable.
@@ -455,7 +443,7 @@ func (e *Engine) start(r *Runnable) {
 		last = &r.B.last
 	}
 	r.Where, r.Spread = e.take(r.Device, r.GPUs, r.Where[:0], last)
-	c := Command{Do: schedule.Start, Runnable: r, A: r.A.enter(r, e.now)}
+	c := Command{Do: Start, Runnable: r, A: r.A.enter(r, e.now)}
 	if r.B != nil {
 		c.B = r.B.enter(r, e.now)
 	}

@@ -1,11 +1,9 @@
-package round
+package schedule
 
 import (
 	"encoding/binary"
 	"math"
 	"slices"
-
-	"trainopt/optimizer/schedule"
 )
 
 // rest assigns the devices that remain after the shares: to jobs without any, and to jobs that are faster there. Single
@@ -25,7 +23,7 @@ type kind struct {
 	rate    []float64
 	best    float64
 	gpus    int
-	waiting schedule.Heap[waiter]
+	waiting Heap[waiter]
 	groups  []group // by type and device held now, plus 1
 }
 
@@ -43,7 +41,7 @@ func (a waiter) Before(b waiter) bool {
 type group struct {
 	*kind
 	want, held int
-	jobs       schedule.Heap[numbered]
+	jobs       Heap[numbered]
 	listed     bool
 }
 
