@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"math"
@@ -28,9 +28,9 @@ func TestGPUName(t *testing.T) {
 // TestDevices requires that every rentable GPU that can train is listed with the memory of its offer, under a unique
 // name.
 func TestDevices(t *testing.T) {
-	all := Devices()
-	if len(all) != len(devices) {
-		t.Errorf("%d devices, %d names", len(devices), len(all))
+	all := Peaks()
+	if len(all) != len(peaks) {
+		t.Errorf("%d peaks, %d names", len(peaks), len(all))
 	}
 	unknown := map[string]bool{"RTX PRO 6000": true, "RTX PRO 4500": true, "TPU v5p": true, "TPU v6e": true}
 	for name, d := range all {

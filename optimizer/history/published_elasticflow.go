@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"encoding/csv"
@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"trainopt/internal/regular"
-	"trainopt/optimizer/history"
 )
 
 // elasticFlowClusters lists the folders of the tables.
@@ -22,15 +21,15 @@ var elasticFlowClusters = []struct {
 
 // loadElasticFlow reads iterations per second by total batch size and number of GPUs, with whole nodes filled in
 // turn.
-func loadElasticFlow(dir string) ([]history.Entry, error) {
-	var all []history.Entry
+func loadElasticFlow(dir string) ([]Entry, error) {
+	var all []Entry
 	for _, c := range elasticFlowClusters {
 		names, err := filepath.Glob(filepath.Join(dir, "elasticflow", c.folder, "*.csv*"))
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range names {
-			f, name, err := open(name)
+			f, name, err := openTable(name)
 			if err != nil {
 				return nil, err
 			}
@@ -54,10 +53,10 @@ func loadElasticFlow(dir string) ([]history.Entry, error) {
 var elasticFlowGPUs = []string{"1", "2", "4", "8", "16", "32", "64"}
 
 // readElasticFlow reads one table. Empty cells, "nan" and 0 were not measured.
-func readElasticFlow(r io.Reader, prefix, gpu string, perNode int) ([]point, error) {
-	var out []point
+func readElasticFlow(r io.Reader, prefix, gpu string, perNode int) ([]measurement, error) {
+	var out []measurement
 	err := regular.EachRow(csv.NewReader(r), append([]string{"global_batch_size"}, elasticFlowGPUs...), func(v []string) error {
-		batch, err := whole(v[0])
+		batch, err := parseWhole(v[0])
 		if err != nil {
 			return fmt.Errorf("global_batch_size %w", err)
 		}
@@ -66,18 +65,18 @@ func readElasticFlow(r io.Reader, prefix, gpu string, perNode int) ([]point, err
 			if cell == "" || cell == "nan" {
 				continue
 			}
-			rate, err := number(cell)
+			rate, err := parseNumber(cell)
 			if err != nil || rate < 0 {
 				return fmt.Errorf("rate on %s GPUs %q, want iterations per second", column, cell)
 			}
 			if rate == 0 {
 				continue
 			}
-			gpus, err := whole(column)
+			gpus, err := parseWhole(column)
 			if err != nil {
 				return err
 			}
-			out = append(out, point{id: fmt.Sprintf("%s/%d/g%d", prefix, gpus, batch), gpu: gpu, gpus: gpus,
+			out = append(out, measurement{id: fmt.Sprintf("%s/%d/g%d", prefix, gpus, batch), gpu: gpu, gpus: gpus,
 				nodes: (gpus + perNode - 1) / perNode, batch: float64(batch), throughput: rate * float64(batch)})
 		}
 		return nil

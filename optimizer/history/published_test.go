@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"errors"
@@ -10,23 +10,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"trainopt/optimizer/history"
 )
 
-const tables = "../../../../shared/data"
+const tables = "../../../shared/data"
 
 // load reads the published tables, or skips the test if they are missing.
-func load(t *testing.T) map[string]history.Entry {
+func load(t *testing.T) map[string]Entry {
 	t.Helper()
 	if _, err := os.Stat(tables); errors.Is(err, fs.ErrNotExist) {
 		t.Skipf("the published tables are not at %s", tables)
 	}
-	entries, err := Load(tables)
+	entries, err := LoadPublished(tables)
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := map[string]history.Entry{}
+	out := map[string]Entry{}
 	for _, e := range entries {
 		out[e.ID] = e
 	}
@@ -55,17 +53,17 @@ func TestEveryEntryIsWhole(t *testing.T) {
 }
 
 // checkEntry verifies the fields that every entry must have.
-func checkEntry(t *testing.T, id string, e history.Entry) {
+func checkEntry(t *testing.T, id string, e Entry) {
 	t.Helper()
 	positive := func(x float64) bool { return x > 0 && !math.IsInf(x, 0) }
-	if e.ID != id || e.Kind != history.Table || e.Source == "" || e.Job.Model == "" || e.Job.Family == "" || e.Job.Dataset == "" ||
+	if e.ID != id || e.Kind != Table || e.Source == "" || e.Job.Model == "" || e.Job.Family == "" || e.Job.Dataset == "" ||
 		e.Observed.GPU == "" || !positive(e.Observed.GPUs) || e.Observed.Nodes < 1 || !positive(e.Observed.Batch) || !positive(e.UnitTime) {
 		t.Errorf("%s: %+v", id, e)
 	}
 	if positive(e.Throughput) == positive(e.Seconds) {
 		t.Errorf("%s: throughput %g, seconds %g: want one of them", id, e.Throughput, e.Seconds)
 	}
-	if d, known := Devices()[e.Observed.GPU]; !known && e.Observed.GPU != "azure (unnamed)" || d.TFLOPS == 0 && known {
+	if d, known := Peaks()[e.Observed.GPU]; !known && e.Observed.GPU != "azure (unnamed)" || d.TFLOPS == 0 && known {
 		t.Errorf("%s: peaks of %q: %+v", id, e.Observed.GPU, d)
 	}
 	if e.Observed.GPUs < float64(e.Observed.Nodes) {
@@ -113,7 +111,7 @@ func TestKnownFigures(t *testing.T) {
 func TestEntryInFull(t *testing.T) {
 	entries := load(t)
 	e := entries["sia/bert/rtx/4x2/b12"]
-	want := history.NewEntry(history.Table, "sia/bert/rtx/4x2/b12")
+	want := NewEntry(Table, "sia/bert/rtx/4x2/b12")
 	want.Source = "Sia (SOSP 2023), measured step times, siasosp23/artifacts sia-simulator @ aaf7a0de7b6cb5eab06ea020467ede5d2fd18e70, no licence"
 	want.Job.Framework, want.Job.Model, want.Job.Family, want.Job.Dataset, want.Job.Params, want.Job.Layers = "pytorch", "bert", "bert", "squad", 110e6, 12
 	want.Observed.GPU, want.Observed.GPUs, want.Observed.Nodes, want.Observed.Batch, want.Observed.Machine = "RTX 2080 Ti", 8, 2, 96, "sia:rtx"
@@ -139,7 +137,7 @@ func TestMeasurementsAreToldOnce(t *testing.T) {
 
 func TestIrregularCurves(t *testing.T) {
 	entries := load(t)
-	irregular := Irregular(slices.Collect(maps.Values(entries)))
+	irregular := IrregularCurves(slices.Collect(maps.Values(entries)))
 	for id, want := range map[string]bool{
 		"gavel/resnet18/v100/1x1/b16": true, "gavel/lm/v100/8x1/b80": true, "gavel/transformer/v100/2x1/b64": true,
 		"gavel/resnet18/p100/1x1/b16": false, "gavel/resnet50/v100/8x1/b128": false,

@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"errors"
@@ -44,17 +44,17 @@ func TestLoadRefusesDamage(t *testing.T) {
 			if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), c.want) {
+			if _, err := LoadPublished(dir); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want an error with %q", err, c.want)
 			}
 		})
 	}
-	if _, err := Load(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := LoadPublished(t.TempDir()); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nothing to read: %v, want one that wraps fs.ErrNotExist", err)
 	}
 }
 
-// TestWhatWasNotMeasuredIsLeftOut requires that empty cells yield no entry, that rows of one point are averaged into
+// TestWhatWasNotMeasuredIsLeftOut requires that empty cells yield no entry, that rows of one measurement are averaged into
 // one entry, and that a measurement in both tables of steps counts once.
 func TestWhatWasNotMeasuredIsLeftOut(t *testing.T) {
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func TestWhatWasNotMeasuredIsLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	entries, err := Load(dir)
+	entries, err := LoadPublished(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"strings"
@@ -17,7 +17,7 @@ var gpuVariants = []struct {
 	{[]string{"tpu", "v5p"}, "TPU v5p"}, {[]string{"tpu", "trillium"}, "TPU v6e"}, {[]string{"tpu", "v6e"}, "TPU v6e"},
 }
 
-// gpuName returns the name of a GPU in Devices and in the entries of this package: that of cost.GPUModel, except for
+// gpuName returns the name of a GPU in Peaks and in the entries of this package: that of cost.GPUModel, except for
 // variants that differ in speed but share a name ("H100 NVL Tensor Core GPU (PCIe)" is "H100 NVL") and for
 // accelerators without a price ("AMD Instinct MI300X 192GB HBM3" is "MI300X").
 func gpuName(name string) string {
@@ -34,8 +34,8 @@ func gpuName(name string) string {
 	return cost.GPUModel(name)
 }
 
-// Device holds the published peak figures of a GPU model.
-type Device struct {
+// Peak holds the published peak figures of a GPU model.
+type Peak struct {
 	Name         string  // as named by package cost
 	TFLOPS       float64 // dense, in the number format of contemporary trainings: tensor cores FP16/BF16 with FP32 accumulation, else FP32; 0 unknown
 	FP32         float64 // TFLOPS, 0 unknown
@@ -46,9 +46,9 @@ type Device struct {
 	Source       string  // the data sheet
 }
 
-// devices holds figures per GPU: for boards with two GPUs, half of the board. Sparsity is excluded: where a data
+// peaks holds figures per GPU: for boards with two GPUs, half of the board. Sparsity is excluded: where a data
 // sheet has only the rate with sparsity, half of it is used.
-var devices = []Device{
+var peaks = []Peak{
 	{"K80", 4.37, 4.37, 240, 12, 0, 2014, "NVIDIA Tesla K80 data sheet, boost clock, half a board"},
 	{"M60", 4.82, 4.82, 160, 8, 0, 2015, "NVIDIA Tesla M60 data sheet, half a board"},
 	{"P4", 5.5, 5.5, 192, 8, 32, 2016, "NVIDIA Tesla P4 data sheet"},
@@ -93,11 +93,11 @@ var devices = []Device{
 	{"TPU v6e", 918, 0, 1638, 32, 800, 2024, "Google Cloud TPU v6e documentation"},
 }
 
-// Devices returns a new map of all known GPU models by name. Of the models offered for rent, it lacks the T4G, which
+// Peaks returns a new map of all known GPU models by name. Of the models offered for rent, it lacks the T4G, which
 // has no data sheet, and Inferentia, which is not used for training.
-func Devices() map[string]Device {
-	out := make(map[string]Device, len(devices))
-	for _, d := range devices {
+func Peaks() map[string]Peak {
+	out := make(map[string]Peak, len(peaks))
+	for _, d := range peaks {
 		out[d.Name] = d
 	}
 	return out

@@ -1,4 +1,4 @@
-package measured
+package history
 
 import (
 	"encoding/json"
@@ -11,14 +11,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"trainopt/optimizer/history"
 )
 
 // loadGavel reads the isolated rates. The batch size in a job's name is that of one GPU, and a rate is the sum of the
 // steps per second over the GPUs, so samples/s are rate × batch. The reader leaves out jobs measured on a single
 // number of GPUs (Recommendation), jobs without a batch size (A3C, CycleGAN) and rates of 0 (out of memory).
-func loadGavel(dir string) ([]history.Entry, error) {
+func loadGavel(dir string) ([]Entry, error) {
 	dir = filepath.Join(dir, "gavel")
 	file := filepath.Join(dir, "simulation_throughputs.json")
 	models, err := LoadGavelCurves(dir)
@@ -28,11 +26,11 @@ func loadGavel(dir string) ([]history.Entry, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	var points []point
+	var points []measurement
 	for _, m := range models {
 		_, gpu, _ := strings.Cut(m.Name, "/")
 		for i, n := range m.GPUs {
-			points = append(points, point{
+			points = append(points, measurement{
 				id:  fmt.Sprintf("gavel/%s/%s/%dx1/b%d", m.Family, gpu, n, m.Batch),
 				gpu: m.GPU, gpus: n, nodes: 1, batch: float64(n * m.Batch), throughput: m.PerSecond[i] * float64(m.Batch),
 			})
@@ -55,7 +53,7 @@ type GavelCurve struct {
 // LoadGavelCurves reads dir/simulation_throughputs.json or its .gz, sorted by name. The error wraps fs.ErrNotExist for a
 // missing table.
 func LoadGavelCurves(dir string) ([]GavelCurve, error) {
-	f, _, err := open(filepath.Join(dir, "simulation_throughputs.json"))
+	f, _, err := openTable(filepath.Join(dir, "simulation_throughputs.json"))
 	if err != nil {
 		return nil, err
 	}
