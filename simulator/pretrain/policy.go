@@ -15,7 +15,7 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/ancestors/metis"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 )
@@ -29,7 +29,7 @@ type policyWorld struct {
 
 // PolicyWorlds is the registry of these environments: one line each.
 var PolicyWorlds = map[string]policyWorld{
-	"placement": {learned.Recipes(), "episodes", trainPlacement},
+	"placement": {metis.Recipes(), "episodes", trainPlacement},
 	"queue":     {[]string{"evolution", "ppo"}, "updates", trainQueue},
 }
 
@@ -130,8 +130,8 @@ func trainPlacement(ctx context.Context, o PolicyOptions, report func(PolicyPoin
 	if o.Agent == "original" {
 		p.Measure += " above round robin"
 	}
-	options := learned.Options{Recipe: o.Agent, Table: o.Table, Seed: o.Seed, Episodes: o.Steps, Clock: o.Clock}
-	m, _, err := learned.Train(ctx, options, func(x learned.Point) {
+	options := metis.TrainOptions{Recipe: o.Agent, Table: o.Table, Seed: o.Seed, Episodes: o.Steps, Clock: o.Clock}
+	m, _, err := metis.Train(ctx, options, func(x metis.LearningPoint) {
 		p.Steps = x.Episode
 		report(PolicyPoint{Step: x.Episode, Of: max(o.Steps, x.Episode), Value: x.Value})
 	})

@@ -18,7 +18,7 @@ import (
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 )
 
 // placeOptions holds the flags of `profile place`.
@@ -129,7 +129,7 @@ func (o *placeOptions) run() error {
 	var all []*placed
 	patterns := map[string]bool{}
 	for _, name := range names {
-		out, err := methods.Place(context.Background(), name, problem, methods.Options{Seed: o.seed, Clock: o.Clock.Monotonic})
+		out, err := metis.Place(context.Background(), name, problem, metis.Options{Seed: o.seed, Clock: o.Clock.Monotonic})
 		if err != nil {
 			return cli.Usagef("place by %s: %w", name, err)
 		}
