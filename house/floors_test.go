@@ -32,7 +32,7 @@ var floors = map[string][]string{
 }
 
 // foundation lists the folders that every folder may import. They import nothing of ours.
-var foundation = []string{"internal/duration", "internal/regular", "internal/stat", "internal/suggest"}
+var foundation = []string{"internal/regular", "internal/stat", "internal/wording"}
 
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/notify"
@@ -269,7 +269,7 @@ func (r *run) pageLink() string {
 func (r *run) tellPlan(p *journal.Plan) {
 	text := fmt.Sprintf("plan: %s", p.Allocation)
 	if q := p.Prediction; q != nil {
-		text += "; predicted " + withInterval(q.Seconds, duration.Text) + " for " + withInterval(q.CostUSD, page.USD)
+		text += "; predicted " + withInterval(q.Seconds, wording.Duration) + " for " + withInterval(q.CostUSD, page.USD)
 	} else {
 		text += "; the whole run is not predicted: the total amount of work is not known"
 	}
@@ -313,7 +313,7 @@ func limitText(v *sla.Verdict, what string) string {
 	format := func(x float64) string { return fmt.Sprintf("%.4g %s", x, v.Unit) }
 	switch v.Objective {
 	case sla.Time:
-		format = duration.Text
+		format = wording.Duration
 	case sla.Cost:
 		format = page.USD
 	}
@@ -341,7 +341,7 @@ func (r *run) tellEnd() {
 	if e.state != journal.Done {
 		text += " (" + endText(e) + ")"
 	}
-	text += fmt.Sprintf(" after %s for %s", duration.Text(r.elapsed().Seconds()), page.USD(r.spent()))
+	text += fmt.Sprintf(" after %s for %s", wording.Duration(r.elapsed().Seconds()), page.USD(r.spent()))
 	if e.state == journal.Done && len(r.verdicts) > 0 {
 		text += map[bool]string{true: "; every limit is met", false: "; not every limit is met"}[!slices.ContainsFunc(r.verdicts, func(v sla.Verdict) bool { return v.Status != sla.Met })]
 	}

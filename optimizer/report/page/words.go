@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode"
 
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 )
 
 // NoData replaces every number that was not measured or predicted.
@@ -61,12 +61,12 @@ func WithUnit(v float64, unit string) string {
 	return Significant(v) + Blank + unit
 }
 
-// Duration formats seconds as duration.Text does, unbreakable: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
+// Duration formats seconds as wording.Duration does, unbreakable: "0.8 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h".
 func Duration(s float64) string {
 	if !Known(s) {
 		return NoData
 	}
-	return strings.ReplaceAll(duration.Text(s), " ", Blank)
+	return strings.ReplaceAll(wording.Duration(s), " ", Blank)
 }
 
 // USD formats money: with cents from one dollar up, with three significant digits and no trailing zeros below.

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
@@ -273,7 +273,7 @@ func (o *placeOptions) text(apps []string, all []*placed, p *colocate.Profile, s
 	if n := p.Missing(); n > 0 {
 		notes = append(notes, fmt.Sprintf("The budget is spent: %d patterns were not measured.", n))
 	}
-	subtitle := "measured in " + duration.Text(seconds)
+	subtitle := "measured in " + wording.Duration(seconds)
 	if len(all) > 1 {
 		g := gain(all[0].measured, all[1].measured)
 		if !math.IsNaN(g.Mean) {

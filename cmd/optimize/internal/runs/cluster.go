@@ -15,7 +15,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/report/page"
@@ -214,7 +214,7 @@ func checkPolicy(what, name, engine string) error {
 		return cli.Usage(err)
 	}
 	near := ""
-	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
+	if best := cli.Nearest(name, share.Names()); wording.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
 	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)

@@ -8,7 +8,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/page"
@@ -51,7 +51,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 			name string
 			of   *sla.Interval
 			show func(float64) string
-		}{{"  start-up", p.Startup, duration.Text}, {"  restart", p.Restart, duration.Text}, {"  memory", p.MemoryGiB, func(v float64) string { return fmt.Sprintf("%.2g GiB", v) }}} {
+		}{{"  start-up", p.Startup, wording.Duration}, {"  restart", p.Restart, wording.Duration}, {"  memory", p.MemoryGiB, func(v float64) string { return fmt.Sprintf("%.2g GiB", v) }}} {
 			if q.of != nil {
 				field(q.name, "%s (90 %% interval %s to %s), from other trainings", q.show(q.of.P50), q.show(q.of.P5), q.show(q.of.P95))
 			}
@@ -67,8 +67,8 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
 				held = "missed"
 			}
-			field("  check", "%s left out: predicted %s (%s to %s), measured %s: 90 %% interval %s", c.Allocation, duration.Text(c.Predicted.P50), duration.Text(c.Predicted.P5),
-				duration.Text(c.Predicted.P95), duration.Text(float64(c.Measured)), held)
+			field("  check", "%s left out: predicted %s (%s to %s), measured %s: 90 %% interval %s", c.Allocation, wording.Duration(c.Predicted.P50), wording.Duration(c.Predicted.P5),
+				wording.Duration(c.Predicted.P95), wording.Duration(float64(c.Measured)), held)
 		}
 		for _, ignored := range m.Ignored {
 			field("  note", "%s", ignored)

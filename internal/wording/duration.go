@@ -1,5 +1,9 @@
-// Package duration formats lengths of time, alike in every message, report and table.
-package duration
+// Package wording contains what all messages, reports and tables word alike: lengths of time, and the known names nearest
+// to a misspelt one.
+//
+//	wording.Duration(7620)                              // 2 h 07 m
+//	wording.Nearest("v1oo", []string{"k80", "v100"}, 1) // v100
+package wording
 
 import (
 	"fmt"
@@ -8,15 +12,15 @@ import (
 	"strings"
 )
 
-// Text formats seconds with three significant digits and without trailing zeros below a minute, and with two units above:
+// Duration formats seconds with three significant digits and without trailing zeros below a minute, and with two units above:
 // "0.8 s", "3 s", "42.3 s", "3 m 05 s", "2 h 07 m", "3 d 04 h". NaN and infinities yield "no data".
-func Text(seconds float64) string {
+func Duration(seconds float64) string {
 	whole := math.Round(seconds)
 	switch {
 	case math.IsNaN(seconds) || math.IsInf(seconds, 0):
 		return "no data"
 	case seconds < 0:
-		return "-" + Text(-seconds)
+		return "-" + Duration(-seconds)
 	case seconds < 59.95:
 		return short(seconds) + " s"
 	case whole < 3600:

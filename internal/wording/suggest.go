@@ -1,7 +1,4 @@
-// Package suggest finds what a misspelt name was meant to be.
-//
-//	suggest.Nearest("v1oo", []string{"k80", "v100"}, 1) // v100
-package suggest
+package wording
 
 import (
 	"slices"
