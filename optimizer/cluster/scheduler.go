@@ -83,8 +83,8 @@ type action struct {
 
 const defaultRound = 360
 
-// NewScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
-func NewScheduler(o Options, origin float64) (*Scheduler, error) {
+// newScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
+func newScheduler(o Options, origin float64) (*Scheduler, error) {
 	if o.Round == 0 {
 		o.Round = defaultRound
 	}

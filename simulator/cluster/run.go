@@ -82,7 +82,7 @@ type simulation struct {
 	used      []float64 // device-seconds by type
 	usage     usage
 
-	ended    []JobResult // jobs of the window
+	ended    []jobResult // jobs of the window
 	inWindow int         // jobs of the window that have ended
 	expected int         // jobs of the window
 	usd      float64

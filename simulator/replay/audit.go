@@ -83,8 +83,8 @@ type Calibration struct {
 	Within10    Number `json:"within_10_percent"`
 }
 
-// Waste contains device-seconds of the day that brought no progress.
-type Waste struct {
+// waste contains device-seconds of the day that brought no progress.
+type waste struct {
 	HeldS     Number `json:"held_device_s"` // all that jobs held
 	StartingS Number `json:"starting_device_s"`
 	SavingS   Number `json:"saving_device_s"`
@@ -96,8 +96,8 @@ type Waste struct {
 	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
-// Faults is what went wrong on the day, and what it cost. RepeatedS and Lost of Waste belong to it.
-type Faults struct {
+// faults is what went wrong on the day, and what it cost. RepeatedS and Lost of waste belong to it.
+type faults struct {
 	Restarts  int    `json:"server_restarts"`
 	UnservedS Number `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
 	// UnservedIdleS is the device time in that time that was free while jobs waited, or held by jobs that had left at the end
@@ -108,8 +108,8 @@ type Faults struct {
 	Relaunches int `json:"relaunches"`
 }
 
-// Starts compares the first prediction of each start with the start.
-type Starts struct {
+// starts compares the first prediction of each start with the start.
+type starts struct {
 	N            int    `json:"n"`
 	Within90     Number `json:"within_90_percent_interval"` // share of the starts
 	MedianErrorS Number `json:"median_error_s"`             // of the absolute differences from the median
@@ -146,10 +146,10 @@ type Audit struct {
 	Others      []policyAudit `json:"others"`
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
-	Starts      Starts        `json:"starts"`
+	Starts      starts        `json:"starts"`
 	Pairs       []pairAudit   `json:"pairs"` // jobs that shared devices
-	Waste       Waste         `json:"waste"`
-	Faults      Faults        `json:"faults"`
+	Waste       waste         `json:"waste"`
+	Faults      faults        `json:"faults"`
 	Returned    *returned     `json:"returned"` // null: no job had devices that it did not use
 	Notes       []string      `json:"notes"`
 }

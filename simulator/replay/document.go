@@ -201,7 +201,7 @@ func (a *Audit) wasted() *page.Table {
 func (a *Audit) faults() page.Section {
 	s := page.Section{ID: "faults", Title: "Faults"}
 	f, w := a.Faults, a.Waste
-	if f == (Faults{}) && w.Lost == 0 {
+	if f == (faults{}) && w.Lost == 0 {
 		s.Blocks = []page.Block{{Notes: []string{"None was recorded."}}}
 		return s
 	}

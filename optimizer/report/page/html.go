@@ -25,7 +25,7 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 		return [2]string{figure, unit}
 	},
 	"cells": func(g *Table) []titledRow { return g.titled() },
-}).Parse(Figures + pageText))
+}).Parse(figures + pageText))
 
 type titledCell struct {
 	Cell

@@ -12,11 +12,11 @@ import (
 //go:embed page.css
 var Style string
 
-// Figures contains the templates "keys", the legend of a Picture, and "picture", the content of its <figure>. The
+// figures contains the templates "keys", the legend of a Picture, and "picture", the content of its <figure>. The
 // template set must provide the function "clean", which is Clean.
 //
 //go:embed figures.html.tmpl
-var Figures string
+var figures string
 
 // File returns the wide picture as a self-contained SVG file with the style sheet embedded, or "" if the picture is
 // empty.

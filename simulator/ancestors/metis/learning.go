@@ -66,8 +66,8 @@ var learningMethods = map[string]func(*task) (*search, error){
 // methodNames returns the names of the placement methods, sorted.
 func methodNames() []string { return slices.Sorted(maps.Keys(learningMethods)) }
 
-// NeedsModel reports whether a method requires trained sub-schedulers.
-func NeedsModel(method string, released bool) bool {
+// needsModel reports whether a method requires trained sub-schedulers.
+func needsModel(method string, released bool) bool {
 	return method == "" || method == "metis" || method == "divide-conquer" && released
 }
 
@@ -81,7 +81,7 @@ type task struct {
 }
 
 // placeByLearning learns to place a batch and returns the best placement found. The model is required by the methods
-// for which NeedsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
+// for which needsModel returns true; otherwise it is nil. Any number of nodes is supported: trees are padded with leaves of
 // capacity 0, and the last group of metis may have fewer than 27 nodes. When ctx is done, it returns its error and
 // the best solution so far, nil if none. O(episodes × containers × levels × parameters).
 func placeByLearning(ctx context.Context, p *place.Problem, m *Model, o learningOptions, progress func(LearningPoint)) (*place.Solution, *Curve, error) {

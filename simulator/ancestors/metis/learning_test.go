@@ -408,7 +408,7 @@ func TestLearningRefuses(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m *Model
 			if name == "types" || name == "load" {
-				m = Pretrained()
+				m = pretrained()
 			}
 			if _, _, err := placeByLearning(context.Background(), c.p, m, c.o, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
@@ -439,7 +439,7 @@ func TestLearningRefuses(t *testing.T) {
 // 1.092 and 1.028 over 30 groups of 200, 300 and 400 after minutes of learning. For 200 containers the optima are
 // 1.2445 and, on average, 1.2331.
 func TestPretrained(t *testing.T) {
-	m := Pretrained()
+	m := pretrained()
 	if got := firstEpisodes(t, m, 200, 1); got < 1.2 {
 		t.Errorf("group 0: the first episode has %.4f, want 1.2", got)
 	}
@@ -461,7 +461,7 @@ func BenchmarkMetis(b *testing.B) {
 	for range b.N {
 		sum := 0.0
 		for g := range 3 {
-			_, curve, err := placeByLearning(context.Background(), problem(place.MetisTable(), 81, batches[g]...), Pretrained(), learningOptions{Seed: 1, Episodes: 500}, nil)
+			_, curve, err := placeByLearning(context.Background(), problem(place.MetisTable(), 81, batches[g]...), pretrained(), learningOptions{Seed: 1, Episodes: 500}, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

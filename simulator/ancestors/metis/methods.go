@@ -271,9 +271,9 @@ func byLearning(name string) func(context.Context, *place.Problem, Options) (*Ou
 			po.Zones, po.Budget, po.Apart = o.Zones, o.Budget, o.Apart
 		}
 		var model *Model
-		if NeedsModel(name, po.Released) {
+		if needsModel(name, po.Released) {
 			if model = o.Model; model == nil {
-				model = Pretrained()
+				model = pretrained()
 			}
 		}
 		s, curve, err := placeByLearning(ctx, p, model, po, func(at LearningPoint) {

@@ -185,6 +185,8 @@ func loadPolicy(in io.Reader, inputs, actions int) (*policy, error) {
 //go:embed metis.model
 var pretrainedFile []byte
 
+// pretrained returns a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable
+// with default settings and a seed of 1. TestPretrain reproduces it.
 var pretrained = sync.OnceValue(func() *Model {
 	m, err := LoadModel(bytes.NewReader(pretrainedFile))
 	if err != nil {
@@ -192,7 +194,3 @@ var pretrained = sync.OnceValue(func() *Model {
 	}
 	return m
 })
-
-// Pretrained returns a sub-scheduler of the improved recipe for Metis's seven services, trained on place.MetisTable
-// with default settings and a seed of 1. TestPretrain reproduces it.
-func Pretrained() *Model { return pretrained() }

@@ -44,7 +44,7 @@ func TestCurves(t *testing.T) {
 				now := processorTime(t)
 				start := now()
 				p := &place.Problem{Types: []place.NodeType{{Count: c.nodes, Table: place.MetisTable()}}, Batch: batches[g]}
-				_, curve, err := placeByLearning(context.Background(), p, Pretrained(), learningOptions{Episodes: *episodes, Seed: uint64(seed), Workers: 2,
+				_, curve, err := placeByLearning(context.Background(), p, pretrained(), learningOptions{Episodes: *episodes, Seed: uint64(seed), Workers: 2,
 					Clock: func() time.Duration { return now() - start }}, nil)
 				if err != nil {
 					t.Fatal(err)
