@@ -13,6 +13,9 @@ type Command struct {
 	Args []string // argv; Args[0] is a path or a name looked up on PATH. No shell is involved.
 	Dir  string   // working directory
 	Env  []string // the whole environment of the job
+	// Stdin is the standard input of the job, which reads it directly: no process of this package does. nil means an
+	// empty one. Engines that run jobs elsewhere ignore it.
+	Stdin *os.File
 	// PTY gives the job a pseudo-terminal for each of stdout and stderr, instead of pipes.
 	PTY bool
 	// RunDir is the directory of the run's own files: job.stdout, job.stderr, keeper.json, exit.json.

@@ -98,7 +98,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.stateBatch(a)
 	speedMeasured := r.measureSpeed() // while the supervisor starts
 	start, started := r.watchdog.starts(ctx)
-	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), RunDir: r.dir.Dir(),
+	j, err := r.Launcher.Start(start, launch.Command{Args: argv, Dir: r.Config.Dir, Env: r.jobEnvironment(a, resume), Stdin: r.jobInput(), RunDir: r.dir.Dir(),
 		Allocation: r.enforced(a), Limits: r.enforcedLimits(), Grace: r.Config.Grace, StopAfter: r.deadMan(), StopBy: r.stopBy(), PTY: r.Config.PTY, Reports: r.reports()})
 	started()
 	speedMeasured()

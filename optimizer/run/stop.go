@@ -299,7 +299,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Preempted && r.continueElsewhere(exit) {
 		return
 	}
-	if _, ok := r.resumeFrom(); ok && r.mayRestart(exit) {
+	if _, ok := r.resumeFrom(); ok && r.mayRestart(exit) && r.inputUsed() {
+		exit.Detail = joinDetail(exit.Detail, "not restarted: a restarted training cannot read its standard input again (optimize runs resume, with the input)")
+	} else if ok && r.mayRestart(exit) {
 		retry := r.afterFailure(exit)
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)
