@@ -312,7 +312,12 @@ func TestStandardInput(t *testing.T) {
 			w := newWorld(t)
 			w.stdin = c.stdin
 			w.agent("--train", w.write("ask.py", failsOnce), "--epochs", "12", "--quiet", "--cpus", "1")
-			dir := w.latest("ended", func(_ string, rec *journal.Record) bool { return rec.State == c.state })
+			dir := w.latest("ended", func(_ string, rec *journal.Record) bool {
+				if rec.State == c.state && c.state == journal.Failed && (rec.Outcome.Restarts > 0 || !strings.Contains(rec.Exit.Detail, "standard input")) {
+					t.Errorf("%d restarts, %q: want none, because of the standard input", rec.Outcome.Restarts, rec.Exit.Detail)
+				}
+				return rec.State == c.state
+			})
 			data, err := os.ReadFile(filepath.Join(dir, "job.stdout"))
 			if err != nil || string(data) != c.output {
 				t.Errorf("the training printed %q (%v), want %q", data, err, c.output)
