@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 
 	"trainopt/internal/regular"
 )
@@ -44,8 +45,12 @@ func writeExtended(dir string) error {
 		return err
 	}
 	defer f.Close()
-	rows := newCSVReader(f)
-	header, err := rows.Read()
+	rows := bufio.NewReader(f)
+	first, err := rows.ReadString('\n')
+	if err != nil && first == "" {
+		return orNoData(ignoreEOF(err))
+	}
+	header, err := newCSVReader(strings.NewReader(first)).Read()
 	if err != nil {
 		return orNoData(ignoreEOF(err))
 	}
@@ -65,19 +70,52 @@ func writeExtended(dir string) error {
 	})
 }
 
-// join copies the rows, each followed by its decision; binary search in decisions, O(rows · log decisions).
-func join(w io.Writer, rows *csv.Reader, width, at int, decisions []decision, extra int) error {
-	none := make([]string, extra)
-	return eachRow(rows, width, func(row []string) error {
-		made := none
-		if t, err := strconv.ParseFloat(row[at], 64); err == nil {
-			if i := sort.Search(len(decisions), func(i int) bool { return decisions[i].at > t }); i > 0 {
-				made = decisions[i-1].fields
-			}
+// join copies the rows, each followed by its decision; binary search in decisions, O(rows · log decisions). The rows are
+// lines as encodeRow writes them, which are not decoded: a log may have many.
+func join(w io.Writer, rows *bufio.Reader, width, at int, decisions []decision, extra int) error {
+	made := make([][]byte, 1, 1+len(decisions)) // the end of a line before the first decision, and after each
+	made[0] = []byte(strings.Repeat(",", extra) + "\n")
+	for _, d := range decisions {
+		made = append(made, append([]byte{','}, encodeRow(d.fields)...))
+	}
+	for {
+		line, err := rows.ReadString('\n')
+		if err != nil && line == "" {
+			return ignoreEOF(err)
 		}
-		_, err := w.Write(encodeRow(append(row[:width:width], made...)))
-		return err
-	})
+		line = strings.TrimRight(line, "\r\n")
+		fields, time := cells(line, at)
+		if fields != width { // damaged, such as half a row at the end
+			continue
+		}
+		i := 0
+		if t, err := strconv.ParseFloat(time, 64); err == nil {
+			i = sort.Search(len(decisions), func(i int) bool { return decisions[i].at > t })
+		}
+		if _, err := io.WriteString(w, line); err != nil {
+			return err
+		}
+		if _, err := w.Write(made[i]); err != nil {
+			return err
+		}
+	}
+}
+
+// cells returns the number of cells of a line of CSV, and the text of the one at an index.
+func cells(line string, at int) (n int, text string) {
+	quoted, from := false, 0
+	for i := 0; i <= len(line); i++ {
+		switch {
+		case i == len(line) || line[i] == ',' && !quoted:
+			if n == at {
+				text = line[from:i]
+			}
+			n, from = n+1, i+1
+		case line[i] == '"':
+			quoted = !quoted
+		}
+	}
+	return n, text
 }
 
 // readDecisions reads the decision log and returns its rows in order of time and its column names. A missing file

@@ -23,7 +23,7 @@ type Values map[string]any
 // header is continued, after removal of a last line truncated by a crash; a file with another header is renamed to
 // NAME.1, NAME.2 …
 //
-// Each row is one write. When a write fails for any reason (disk full, read-only), Append returns the error once;
+// Each row is one write, except after Together. When a write fails for any reason (disk full, read-only), Append returns the error once;
 // rows are then held, up to the newest 256 KiB, and written when writing succeeds again. A partial row of a failed
 // write is removed before the next write. Some tables are thinned, see Due.
 //
@@ -40,6 +40,7 @@ type Table struct {
 	held    []byte
 	dropped int
 	failed  bool // the error has been returned to the caller
+	waiting bool // rows are held until the function of Together is called
 	fields  []string
 	thin    thinning
 }
@@ -83,11 +84,30 @@ func (t *Table) Append(v Values) error {
 	t.thin.last = nil
 	t.hold(row)
 	t.thin.kept++
+	if t.waiting && len(t.held) < batchBytes && !t.full() {
+		return nil
+	}
 	err = t.firstWriteError(t.flush())
 	if t.full() && t.file != nil {
 		t.halve()
 	}
 	return err
+}
+
+// batchBytes bounds the rows held between Together and its function.
+const batchBytes = 64 << 10
+
+// Together makes Append hold rows, up to 64 KiB, until the returned function writes them: a write for each of many rows
+// takes longer than to format them. Errors of the function are those of Append.
+func (t *Table) Together() (write func() error) {
+	t.waiting = true
+	return func() error {
+		t.waiting = false
+		if len(t.held) == 0 {
+			return nil
+		}
+		return t.firstWriteError(t.flush())
+	}
 }
 
 // encode formats one line of the table.

@@ -315,3 +315,44 @@ func TestTableProperty(t *testing.T) {
 		}
 	})
 }
+
+// countedWrites counts the writes to a table's file.
+type countedWrites struct {
+	tableFile
+	n *int
+}
+
+func (c countedWrites) Write(b []byte) (int, error) {
+	*c.n++
+	return c.tableFile.Write(b)
+}
+
+// TestTableTogether: rows appended together take few writes, and all of them are written.
+func TestTableTogether(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "t.csv")
+	table := newTable(path, "n")
+	writes := 0
+	table.open = func(path string) (tableFile, error) {
+		f, err := openTableFile(path)
+		return countedWrites{f, &writes}, err
+	}
+	const rows = 40_000
+	write := table.Together()
+	for i := range rows {
+		if err := table.Append(Values{"n": i}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := write(); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(readTable(t, path)); got != 1+rows || writes > 10 {
+		t.Errorf("%d lines by %d writes, want %d by at most 10", got, writes, 1+rows)
+	}
+	if err := table.Append(Values{"n": rows}); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(readTable(t, path)); got != 2+rows {
+		t.Errorf("%d lines after a single row, want %d", got, 2+rows)
+	}
+}

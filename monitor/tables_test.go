@@ -100,7 +100,7 @@ func TestWriteExtended(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, at := range []float64{5, 10, 15, 30} {
-		if err := tables.Log.Append(Values{"time_s": at, "epoch": i + 1}); err != nil {
+		if err := tables.Log.Append(Values{"time_s": at, "epoch": i + 1, "model_name": `net "a", 2 layers`}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,6 +129,7 @@ func TestWriteExtended(t *testing.T) {
 	}
 	want(t, "epoch:action", got, []string{"1:", "2:0", "3:0", "4:2"})
 	want(t, "state", rows[4][state], "1 nan 0.1")
+	want(t, "model", rows[4][slices.Index(rows[0], "model_name")], `net "a", 2 layers`)
 	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
 	want(t, "temporary files", len(left), 0)
 }

@@ -38,8 +38,8 @@ func passed(name, format string, args ...any) Finding {
 	return Finding{Name: name, Status: OK, Found: fmt.Sprintf(format, args...)}
 }
 
-// Doctor checks the capabilities of the machine for the optimizer. Its only side effect is the creation and removal
-// of one cgroup, without which the available controls cannot be determined. It takes at most about 20 seconds, when a
+// Doctor checks the capabilities of the machine for the optimizer. Its only side effects are the creation and
+// removal of one cgroup, without which the available controls cannot be determined, and RemoveStale. It takes at most about 20 seconds, when a
 // driver or an interpreter hangs. For a recorded tree, it skips the checks that query the kernel or start programs
 // (trial cgroup, limits, interpreters, Slurm, clock).
 func Doctor(ctx context.Context, r Roots) []Finding {
@@ -137,6 +137,9 @@ func checkControl(h Host) []Finding {
 			continue
 		}
 		fs = append(fs, Finding{Name: p.name, Status: Missing, Found: p.p.Why, Cost: p.cost, Do: noCgroupDo})
+	}
+	if n := e.RemoveStale(); n > 0 {
+		fs = append(fs, passed("cgroups of earlier runs", "%d empty ones of agents that were killed, removed", n))
 	}
 	if err := e.Remove(); err != nil {
 		fs = append(fs, Finding{Name: "cgroup removal", Status: Warn, Found: err.Error(), Cost: "an empty cgroup stays behind", Do: "rmdir it"})

@@ -91,7 +91,11 @@ func NewEnforcer(o EnforceOptions) (*enforcer, error) {
 		e.tree = osTree{}
 	}
 	e.s.Allowed = e.candidateCPUs(o.Host)
-	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, pinnedLoad(o.Roots, len(e.s.Allowed)), o.Allocation.CPUs)
+	var load map[int]int
+	if o.Allocation.CPUs < len(e.s.Allowed) { // otherwise there is no choice, and no need to read every process
+		load = pinnedLoad(o.Roots, len(e.s.Allowed))
+	}
+	e.s.CPUIDs = chooseCPUs(e.s.Allowed, nil, load, o.Allocation.CPUs)
 	e.place()
 	if !e.s.Memory.available() && o.Allocation.GPUs == 0 && o.Limits.MemoryMax > 0 {
 		b := o.Limits.MemoryMax.Bytes()

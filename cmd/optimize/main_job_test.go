@@ -279,6 +279,53 @@ func TestResumeFromWeaklyNamedCheckpoint(t *testing.T) {
 	}
 }
 
+// TestStandardInput checks that a training reads the standard input of the command, that it is not restarted by choice or
+// after a failure once it has, and that it is when it can read a file again.
+func TestStandardInput(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	const failsOnce = "import os, sys\nprint('answer', input(), flush=True)\n" + counting + `    if epoch == 5 and not os.path.exists("failed"):
+        open("failed", "w").close()
+        sys.exit(1)
+`
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer read.Close()
+	_, _ = write.WriteString("y\n")
+	write.Close()
+	file, err := os.Open(newWorld(t).write("answers", "y\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for name, c := range map[string]struct {
+		stdin  *os.File
+		state  journal.State
+		output string
+	}{
+		"pipe": {read, journal.Failed, "answer y\n"},
+		"file": {file, journal.Done, "answer y\nanswer y\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.stdin = c.stdin
+			w.agent("--train", w.write("ask.py", failsOnce), "--epochs", "12", "--quiet", "--cpus", "1")
+			dir := w.latest("ended", func(_ string, rec *journal.Record) bool {
+				if rec.State == c.state && c.state == journal.Failed && (rec.Outcome.Restarts > 0 || !strings.Contains(rec.Exit.Detail, "standard input")) {
+					t.Errorf("%d restarts, %q: want none, because of the standard input", rec.Outcome.Restarts, rec.Exit.Detail)
+				}
+				return rec.State == c.state
+			})
+			data, err := os.ReadFile(filepath.Join(dir, "job.stdout"))
+			if err != nil || string(data) != c.output {
+				t.Errorf("the training printed %q (%v), want %q", data, err, c.output)
+			}
+		})
+	}
+}
+
 // TestTrainingFails checks that the report contains the training's own exit code or signal, and that the exit code of
 // optimize marks a failure of the training.
 func TestTrainingFails(t *testing.T) {

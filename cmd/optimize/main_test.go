@@ -46,6 +46,7 @@ type world struct {
 	dir     string
 	signals chan os.Signal
 	environ []string
+	stdin   *os.File // of agents in processes of their own; nil: empty
 }
 
 func newWorld(t *testing.T) *world {
@@ -114,6 +115,9 @@ func (w *world) agent(args ...string) *exec.Cmd {
 	w.t.Helper()
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Dir = w.dir
+	if w.stdin != nil {
+		cmd.Stdin = w.stdin
+	}
 	cmd.Env = append(append([]string{}, w.environ...), agentVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {

@@ -35,12 +35,20 @@ func clearJob(runDir string) error {
 	if keeperElsewhere(runDir) {
 		return fmt.Errorf("its supervisor is not visible from here: %w", ErrBusy)
 	}
-	if state, err := os.ReadFile(filepath.Join(runDir, enforceFile)); err == nil {
-		if e, err := openEnforcer(state); err == nil {
-			return e.Remove()
-		}
+	return removeGroups(runDir)
+}
+
+// removeGroups removes the cgroups of the last job of a run directory if they remain. The kernel refuses those in use.
+func removeGroups(runDir string) error {
+	state, err := os.ReadFile(filepath.Join(runDir, enforceFile))
+	if err != nil {
+		return nil
 	}
-	return nil
+	e, err := openEnforcer(state)
+	if err != nil {
+		return nil
+	}
+	return e.Remove()
 }
 
 // Living reports whether a process of a job of a run directory, its keeper or its standby lives.

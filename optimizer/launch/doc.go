@@ -16,8 +16,8 @@
 //	keeper.lock   held while the keeper or the standby lives
 //	keeper.log    errors of the keeper itself
 //
-// The job is the leader of its own session and process group, has /dev/null as stdin, and receives exactly the
-// environment of the Command.
+// The job is the leader of its own session and process group, and receives exactly the environment and the standard
+// input of the Command, /dev/null without one.
 //
 // The keeper survives whatever kills the agent alone, but not what kills the agent's whole cgroup: a stop by the
 // service manager, the end of a container or of a batch job. The job then dies too, or Adopt finds the remaining

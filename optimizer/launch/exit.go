@@ -24,6 +24,7 @@ type outcome struct {
 	oomNearby bool          // the kernel killed a process of the machine for lack of memory at the same time
 	stuck     []stat        // processes that could not be killed
 	lostBytes int64         // output that could not be written
+	outlived  []stat        // processes that ran on after the main process, until they were ended
 }
 
 // codeSaved is, besides 0, the exit code of a script that has saved a checkpoint on request.
@@ -32,7 +33,7 @@ const codeSaved = 75
 // verdict derives Reason, Code, Signal and Detail of the Exit. An orderly stop overrides the reason that the wait
 // status alone would give.
 func (o outcome) verdict() Exit {
-	e := Exit{Reason: Exited, Code: -1, LostBytes: o.lostBytes}
+	e := Exit{Reason: Exited, Code: -1, LostBytes: o.lostBytes, Outlived: describe(o.outlived)}
 	var detail string
 	switch s := o.status; {
 	case o.unseen:

@@ -75,6 +75,7 @@ type keeper struct {
 	oomNear   oomCounter
 	oomLately []uint64 // oomNear at the last two ticks
 	samples   int      // number of memory samples
+	outlived  []stat   // processes of the job that ran on after its main process had ended by itself
 
 	mu     sync.Mutex // excludes the reaper while a signal is sent
 	reaped bool
@@ -172,6 +173,9 @@ func (k *keeper) act(do []action) {
 		case termOutside:
 			k.termEach(func(s stat) bool { return s.Group != k.main.PID })
 		case termOthers:
+			if k.watch.cause == itself {
+				k.outlived = k.livingProcesses()
+			}
 			k.termEach(func(stat) bool { return true })
 		case killAll:
 			if k.enforce != nil {
@@ -244,7 +248,7 @@ func (k *keeper) reap() {
 // finish drains the output and records the exit.
 func (k *keeper) finish() int {
 	now := Monotonic()
-	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.livingProcesses()}
+	o := outcome{cause: k.watch.cause, killed: k.watch.killed, hurried: k.watch.hurried, stuck: k.livingProcesses(), outlived: k.outlived}
 	k.mu.Lock()
 	o.reaped, o.status = k.reaped, k.status
 	k.mu.Unlock()

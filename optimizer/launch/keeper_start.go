@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// File descriptors of the standby, inherited from the agent, and of the keeper, inherited from the standby. Stdin and
-// stdout of both are /dev/null, stderr is keeper.log.
+// File descriptors of the standby, inherited from the agent, and of the keeper, inherited from the standby. Stdin is that
+// of the job until the next process has inherited it, then, as stdout is from the start, /dev/null; stderr is keeper.log.
 const (
 	helloFD  = 3 // messages to the agent
 	lockFD   = 4 // the locked lock file: the lock lasts while one of the two lives
@@ -147,12 +147,12 @@ func (k *keeper) start() *startFailure {
 	}
 	defer reportRead.Close()
 	pid, err := syscall.ForkExec(string(k.spec.Self[0]), append(plain(k.spec.Self), execTrampoline), &syscall.ProcAttr{
-		Dir: "/",
-		Env: os.Environ(),
-		// Descriptor 0 of the keeper is /dev/null.
+		Dir:   "/",
+		Env:   os.Environ(),
 		Files: []uintptr{0, uintptr(k.writers[0]), uintptr(k.writers[1]), uintptr(specRead), uintptr(reportWrite)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
+	releaseInput()
 	for _, fd := range append(k.writers, specRead, reportWrite) {
 		unix.Close(fd)
 	}
@@ -177,6 +177,9 @@ func (k *keeper) start() *startFailure {
 	reportRead.SetReadDeadline(time.Now().Add(startWithin))
 	return k.awaitExec(json.NewDecoder(reportRead))
 }
+
+// releaseInput closes the standard input of the job in this process, so that its writer learns when the job closes it.
+func releaseInput() { unix.Dup3(unix.Stdout, unix.Stdin, 0) }
 
 // copyOutput starts copying the job's output into its files.
 func (k *keeper) copyOutput() {

@@ -13,6 +13,9 @@ type Command struct {
 	Args []string // argv; Args[0] is a path or a name looked up on PATH. No shell is involved.
 	Dir  string   // working directory
 	Env  []string // the whole environment of the job
+	// Stdin is the standard input of the job, which reads it directly: no process of this package does. nil means an
+	// empty one. Engines that run jobs elsewhere ignore it.
+	Stdin *os.File
 	// PTY gives the job a pseudo-terminal for each of stdout and stderr, instead of pipes.
 	PTY bool
 	// RunDir is the directory of the run's own files: job.stdout, job.stderr, keeper.json, exit.json.
@@ -58,9 +61,12 @@ type Exit struct {
 	// Limit is true if the supervisor stopped the job at its time limit (Command.StopAfter), which no agent had moved.
 	Limit bool `json:"limit,omitempty"`
 	// LostBytes is the amount of output that could not be written, as on a full disk.
-	LostBytes int64         `json:"lost_bytes,omitempty"`
-	At        time.Time     `json:"at"`
-	Ran       time.Duration `json:"ran_ns"` // start to end on the monotonic clock
+	LostBytes int64 `json:"lost_bytes,omitempty"`
+	// Outlived describes the processes that were ended because they ran on after the main process had ended by itself; empty
+	// without any.
+	Outlived string        `json:"outlived,omitempty"`
+	At       time.Time     `json:"at"`
+	Ran      time.Duration `json:"ran_ns"` // start to end on the monotonic clock
 	// PeakMemoryGiB and CPUSeconds are the kernel's totals; nil (null in JSON) where it keeps none.
 	PeakMemoryGiB *float64 `json:"peak_memory_gib"`
 	CPUSeconds    *float64 `json:"cpu_seconds"`

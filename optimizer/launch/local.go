@@ -95,6 +95,7 @@ func (l Local) start(ctx context.Context, c Command) (*job, *failed) {
 		return nil, because(shortage("lock the run directory", err))
 	}
 	defer lock.Close()
+	removeGroups(dir) // of a start that its agent did not survive
 	if err := removeAll(dir, exitFile, startedFile, controlFile, enforceFile, keeperLog); err != nil {
 		return nil, because(shortage("clear the run directory", err))
 	}
@@ -193,7 +194,7 @@ func launch(ctx context.Context, c Command, s spec, enforce enforcer, lock *os.F
 	}
 	recipe := enforce.Recipe()
 	s.Env, s.Recipe = texts(c.Env), &recipe
-	k, f := spawn(s, lock)
+	k, f := spawn(s, lock, c.Stdin)
 	if f != nil {
 		return nil, because(f)
 	}
@@ -262,13 +263,16 @@ func (a *keeperReplies) close(ctx context.Context, standby process) {
 }
 
 // spawn starts the standby, which starts the keeper, in its own session, so that no signal of the agent's terminal
-// reaches it.
-func spawn(s spec, lock *os.File) (*child, *startFailure) {
+// reaches it. stdin is that of the job; nil means empty.
+func spawn(s spec, lock, stdin *os.File) (*child, *startFailure) {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return nil, shortage("open "+os.DevNull, err)
 	}
 	defer null.Close()
+	if stdin == nil {
+		stdin = null
+	}
 	log, err := os.OpenFile(filepath.Join(string(s.RunDir), keeperLog), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return nil, shortage("open the supervisor's log", err)
@@ -291,7 +295,7 @@ func spawn(s spec, lock *os.File) (*child, *startFailure) {
 	pid, err := syscall.ForkExec(argv[0], argv, &syscall.ProcAttr{
 		Dir:   "/",
 		Env:   os.Environ(),
-		Files: []uintptr{null.Fd(), null.Fd(), log.Fd(), uintptr(answerWrite), lock.Fd(), uintptr(ordersRead)},
+		Files: []uintptr{stdin.Fd(), null.Fd(), log.Fd(), uintptr(answerWrite), lock.Fd(), uintptr(ordersRead)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
 	})
 	unix.Close(answerWrite)

@@ -89,6 +89,7 @@ func (s *standby) start() *startFailure {
 			uintptr(news[1])},
 		Sys: &syscall.SysProcAttr{Setsid: true},
 	})
+	releaseInput()
 	for _, fd := range []int{ordersFD, out[1], errs[1], news[1]} {
 		unix.Close(fd)
 	}

@@ -102,6 +102,9 @@ func TestGrandchildLeavesTheSession(t *testing.T) {
 		if daemon.alive() {
 			t.Errorf("the daemon %d outlived the job", daemon.PID)
 		}
+		if !strings.HasPrefix(e.Outlived, strconv.Itoa(daemon.PID)+" (") {
+			t.Errorf("ended with the job: %q, want the daemon %d", e.Outlived, daemon.PID)
+		}
 	})
 }
 

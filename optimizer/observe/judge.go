@@ -16,8 +16,11 @@ type extent struct {
 }
 
 // resultColumns are the columns of a training log other than its position; a table of data has none of them.
-var resultColumns = []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy, trainlog.EpochTime,
-	trainlog.TimeSoFar, trainlog.Throughput, trainlog.TotalEpochs, trainlog.TotalSteps}
+var resultColumns = append([]trainlog.Column{trainlog.EpochTime, trainlog.TimeSoFar, trainlog.Throughput, trainlog.TotalEpochs,
+	trainlog.TotalSteps}, lossColumns...)
+
+// lossColumns are the columns of what the training has learned.
+var lossColumns = []trainlog.Column{trainlog.TrainLoss, trainlog.TestLoss, trainlog.TrainAccuracy, trainlog.TestAccuracy}
 
 func (p *extent) add(rows []trainlog.Row) {
 	p.rows += len(rows)

@@ -88,6 +88,7 @@ type LogReader struct {
 	found      *trial // the discovered log; nil if none
 	hold       []trainlog.Row
 	source     logSource
+	results    trainlog.Row    // printed results that no row of the observer contains yet
 	given      extent          // totals of all returned rows
 	thinned    map[string]bool // logs of which parts were skipped
 	lastStep   float64         // last step read from the previous location of a document that moves
@@ -192,6 +193,10 @@ func (r *LogReader) counted(rows []trainlog.Row, err error) ([]trainlog.Row, err
 // read, because it is evidence for and against the other sources.
 func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	printed, err := r.out.poll(now, last)
+	for i := range printed {
+		r.results.At = printed[i].At
+		addResults(&r.results, &printed[i])
+	}
 	for _, f := range []*file{r.named, r.own} {
 		if f == nil {
 			continue
@@ -207,7 +212,7 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 		rows, e := o.Poll(now, last)
 		if s := o.Stats(); s.Rows > 0 && (o.Sized() || !r.outputSized()) && !(s.Missing && r.out.reached().advances()) {
 			r.source = logSource{Path: s.Path, Format: s.Format, Evidence: Observed}
-			return rows, e
+			return r.withResults(rows, last), e
 		}
 		err = errors.Join(err, e)
 	}
@@ -222,6 +227,33 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 		r.use(r.out.main().Stats().Path, r.out.main(), Output, nil)
 	}
 	return printed, err
+}
+
+// withResults adds the printed results to the newest of the observer's rows: a training with its own loop reports none.
+// After the end of the job they may be a row of their own.
+func (r *LogReader) withResults(rows []trainlog.Row, last bool) []trainlog.Row {
+	printed := r.results
+	if !hasAny(&printed, lossColumns) || len(rows) == 0 && !last {
+		return rows
+	}
+	r.results = trainlog.Row{}
+	if len(rows) == 0 {
+		return []trainlog.Row{printed}
+	}
+	newest := &rows[len(rows)-1]
+	own := newest.Clone()
+	addResults(newest, &printed)
+	addResults(newest, &own) // the observer's have precedence
+	return rows
+}
+
+// addResults sets the results of a row to those of another one, as far as that has any.
+func addResults(to, from *trainlog.Row) {
+	for _, c := range lossColumns {
+		if v, ok := from.Value(c); ok {
+			to.Set(c, v)
+		}
+	}
 }
 
 // A log file that is written faster than it can be read is thinned, so that the progress remains that of the job: when

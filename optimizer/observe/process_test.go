@@ -95,6 +95,8 @@ func TestChildren(t *testing.T) {
 		"shell, chained":         `subprocess.run("cd . && exec " + sys.executable + " train.py 5", shell=True, check=True)`,
 		"os.system":              `assert os.system(sys.executable + " train.py 5") == 0`,
 		"launcher":               `subprocess.run(["env", "Y=1", sys.executable, "train.py", "5"], check=True)`,
+		"shell script":           `subprocess.run(["bash", "train.sh", "5"], check=True)`,
+		"shell script with #!":   `subprocess.run(["./train.sh", "5"], check=True)`,
 		"program with #! line":   `subprocess.run(["./program", "5"], check=True)`,
 		"exec":                   `os.execv(sys.executable, [sys.executable, "train.py", "5"])`,
 		"execvp":                 `os.execvp(sys.executable, [sys.executable, "train.py", "5"])`,
@@ -112,6 +114,9 @@ func TestChildren(t *testing.T) {
 			text := "import sys\ndef train(n):\n    import torch\n    optimizer = torch.optim.SGD()\n    for i in range(n): optimizer.step()\nif __name__ == '__main__': train(int(sys.argv[1]))\n"
 			o.write("train.py", text)
 			if err := os.Chmod(o.write("program", "#!"+o.python+"\n"+text), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(o.write("train.sh", "#!/bin/bash\nset -e\n'"+o.python+"' train.py $1\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}
 			f := o.must("import multiprocessing, os, subprocess, sys, threading, train\nif __name__ == '__main__':\n    " + call + "\n")

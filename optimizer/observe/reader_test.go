@@ -228,7 +228,9 @@ func TestHostileReports(t *testing.T) {
 	if r.files[4] != nil {
 		want(t, "latest checkpoint", f.Checkpoints[len(f.Checkpoints)-1].Path, "p29999")
 	}
-	want(t, "lines lost", r.Lost() > 0, true)
+	if r.files[1] != nil || r.files[2] != nil { // the order of the directory decides which files are read
+		want(t, "lines lost", r.Lost() > 0, true)
+	}
 }
 
 func FuzzReader(f *testing.F) {

@@ -3,6 +3,7 @@ package observe
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -242,6 +243,43 @@ func TestPriorityOfSources(t *testing.T) {
 	}
 	if s := j.reader.Source(); s.Evidence.Discovered() || !strings.HasPrefix(s.String(), "log: "+o.Named+" (csv, named by the user)") {
 		t.Errorf("%s", s)
+	}
+}
+
+// TestPrintedLosses: the losses that a training prints complete the observer's rows, which have precedence.
+func TestPrintedLosses(t *testing.T) {
+	dir := t.TempDir()
+	seen := &rowsOf{}
+	j := startJob(t, LogOptions{Dir: dir, Observer: seen}, "")
+	var rows []trainlog.Row
+	take := func(more []trainlog.Row, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, more...)
+	}
+	poll := func(step, own float64) {
+		seen.rows = make([]trainlog.Row, 1)
+		seen.rows[0].Set(trainlog.Step, step)
+		seen.rows[0].Set(trainlog.TestLoss, own)
+		take(j.reader.Poll(time.Now()))
+	}
+	appendFile(t, j.reader.options.Stdout, "iter 1: loss 5.5, val loss 6\n")
+	poll(1, 7)
+	poll(2, math.NaN())
+	appendFile(t, j.reader.options.Stdout, "iter 3: loss 4.5\n")
+	poll(3, math.NaN())
+	appendFile(t, j.reader.options.Stdout, "iter 4: loss 3.5\n")
+	take(j.reader.Finish(time.Now()))
+	got := ""
+	for _, r := range rows {
+		step, _ := r.Value(trainlog.Step)
+		train, _ := r.Value(trainlog.TrainLoss)
+		test, _ := r.Value(trainlog.TestLoss)
+		got += fmt.Sprintf("%g:%g/%g ", step, train, test)
+	}
+	if want := "1:5.5/7 2:NaN/NaN 3:4.5/NaN NaN:3.5/NaN "; got != want {
+		t.Errorf("steps with losses %s, want %s", got, want)
 	}
 }
 

@@ -45,6 +45,8 @@ type Agent struct {
 	Clock    Clock
 	// Environ is the environment inherited by the job.
 	Environ []string
+	// Stdin is the standard input of jobs on this machine; nil means an empty one. It must not be a terminal.
+	Stdin *os.File
 	// Discover returns the inventory of this machine; nil means resources.Discover.
 	Discover func(context.Context) (resources.Host, error)
 	// Site connects to the engine named by a Config, for a job that uses GPUs or not; nil if jobs can only run on this
@@ -104,6 +106,7 @@ type run struct {
 	supervision
 	outcome
 
+	input       givenInput
 	log         *logReader
 	sampler     *sampling
 	observer    *observerClient // nil if off

@@ -39,7 +39,8 @@ type facts struct {
 	Backoff     launch.Backoff       `json:"backoff"`
 	Failures    int                  `json:"failures"` // that led, or could have led, to a restart
 	LastFailure failure              `json:"last_failure,omitzero"`
-	OwnLog      string               `json:"own_log"` // path of $OPTIMIZER_LOG, absolute
+	OwnLog      string               `json:"own_log"`         // path of $OPTIMIZER_LOG, absolute
+	Input       bool                 `json:"input,omitempty"` // the last job has a standard input that is not empty
 	Joules      float64              `json:"joules"`
 	// CPUJoules is the energy of the machine's processors while the run was sampled; nil where it cannot be read.
 	CPUJoules *float64  `json:"cpu_joules,omitempty"`

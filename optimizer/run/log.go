@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"trainopt/monitor"
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
@@ -198,8 +199,19 @@ func (r *run) takeRows(read func(time.Time) ([]trainlog.Row, error)) (int, error
 		r.log.lastRow = now
 	}
 	r.suggestPrintedTotal()
+	if len(rows) > 1 {
+		for _, t := range []*monitor.Table{r.tables.Log, r.tables.Performance} {
+			write := t.Together()
+			defer func() {
+				if err := write(); err != nil {
+					r.warnDiskOnce(err)
+				}
+			}()
+		}
+	}
+	present := r.elapsed()
 	for i := range rows {
-		at := min(elapsed-now.Sub(rows[i].At), r.elapsed())
+		at := min(elapsed-now.Sub(rows[i].At), present)
 		if r.exitAt > 0 { // late reading does not date rows after the job's end
 			at = min(at, r.exitAt)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -110,7 +111,8 @@ func (o *observerClient) pollAll() {
 func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 	o.mu.Lock()
 	reports, err := o.reader.Poll(now)
-	if f := o.reader.Facts().Framework; f != "" {
+	facts := o.reader.Facts()
+	if f := facts.Framework; f != "" {
 		o.Framework = f
 	}
 	o.mu.Unlock()
@@ -121,7 +123,7 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 		if fresh {
 			o.counted.add(between(&o.last, &p))
 		}
-		o.earlier.add(&o.last, &p)
+		o.earlier.add(&o.last, &p, slices.ContainsFunc(facts.Processes, func(q observe.Process) bool { return q.PID == o.last.PID && q.Ended }))
 		o.last = p
 		if !fresh {
 			continue
@@ -153,22 +155,33 @@ func (o *observerClient) Poll(now time.Time, _ bool) ([]trainlog.Row, error) {
 type earlierTrainings struct{ epochs, steps float64 }
 
 // add adds the work of the training of a if b reports a following one that is not longer. A longer one is the training
-// after a preparation, such as a search of the learning rate, and determines progress and total alone.
-func (e *earlierTrainings) add(a, b *observe.Progress) {
+// after a preparation, such as a search of the learning rate, and determines progress and total alone. Of trainings without
+// totals only those of processes follow each other; ended reports whether that of a has.
+func (e *earlierTrainings) add(a, b *observe.Progress, ended bool) {
 	if a.PID == 0 || a.PID == b.PID && a.Training == b.Training {
 		return
 	}
+	sized := false
 	for _, c := range [...]struct{ done, total trainlog.Column }{{trainlog.Epoch, trainlog.TotalEpochs}, {trainlog.Step, trainlog.TotalSteps}} {
 		done, _ := a.Row.Value(c.done)
 		total, _ := a.Row.Value(c.total)
 		next, _ := b.Row.Value(c.total)
 		if done >= total && next <= total { // false if one is unknown
-			epochs, _ := a.Row.Value(trainlog.Epoch)
-			steps, _ := a.Row.Value(trainlog.Step)
-			e.epochs, e.steps = e.epochs+epochs, e.steps+steps
+			e.extendBy(a)
 			return
 		}
+		sized = sized || total > 0 || next > 0
 	}
+	if !sized && ended && a.PID != b.PID {
+		e.extendBy(a)
+	}
+}
+
+// extendBy adds the work of a training. A count that it does not report is unknown from then on.
+func (e *earlierTrainings) extendBy(a *observe.Progress) {
+	epochs, _ := a.Row.Value(trainlog.Epoch)
+	steps, _ := a.Row.Value(trainlog.Step)
+	e.epochs, e.steps = e.epochs+epochs, e.steps+steps
 }
 
 // extend adds the earlier work to a row and removes its totals.

@@ -390,6 +390,7 @@ func TestEarlierTrainings(t *testing.T) {
 		"folds":            {[]report{{1, 7, 2, 4}, {1, 7, 4, 4}, {2, 7, 1, 4}, {2, 7, 4, 4}, {3, 7, 1, 4}}, []float64{2, 4, 5, 8, 9}, 2},
 		"processes":        {[]report{{1, 7, 4, 4}, {1, 8, 2, 4}}, []float64{4, 6}, 1},
 		"preparation":      {[]report{{1, 7, 1, 1}, {2, 7, 0.5, 10}, {2, 7, 10, 10}}, []float64{1, 0.5, 10}, 3},
+		"no totals":        {[]report{{1, 7, 3, 0}, {2, 7, 1, 0}, {1, 8, 1, 0}, {1, 8, 3, 0}, {1, 9, 2, 0}}, []float64{3, 1, 2, 4, 6}, 0},
 		"incomplete":       {[]report{{1, 7, 2, 4}, {2, 7, 1, 4}}, []float64{2, 1}, 2},
 		"shorter the next": {[]report{{1, 7, 4, 4}, {2, 7, 1, 2}}, []float64{4, 5}, 1},
 	} {
@@ -401,7 +402,7 @@ func TestEarlierTrainings(t *testing.T) {
 			for _, r := range c.reports {
 				p := observe.Progress{Row: *epochRow(r.epoch, r.total), Training: int(r.training), PID: int(r.pid)}
 				p.Row.Set(trainlog.Step, 10*r.epoch)
-				e.add(&last, &p)
+				e.add(&last, &p, true)
 				last = p
 				row := p.Row
 				e.extend(&row)

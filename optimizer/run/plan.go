@@ -198,7 +198,7 @@ func modelRecord(m *perf.Model) *journal.Model {
 // snapshot returns the input of a planner: the current state of the run.
 func (r *run) snapshot() plan.Snapshot {
 	s := plan.Snapshot{Host: r.Host, Limits: r.Limits, Spec: r.Config.SLA, Rates: r.Rates, Preference: r.Config.Preference,
-		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable,
+		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable && !r.inputUsed(),
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(), Ending: r.ending(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
 	if r.Config.SpotNotice != "" { // the machine may be reclaimed
@@ -305,6 +305,9 @@ func (r *run) decide() (p plan.Plan, err error) {
 		}
 	}()
 	r.beyond = false
+	if r.Resumable && r.inputUsed() {
+		r.eventOnce(Info, "input", "the job stays where it is: its standard input is a pipe, which a restarted job could not read again (</dev/null gives it none)")
+	}
 	p, err = r.planner().Decide(r.snapshot())
 	if _, allocation := r.deadline(); allocation {
 		p, err = r.decideBeyondAllocation(p, err)

@@ -136,6 +136,12 @@ type Progress struct {
 	// earlier run. A total in the log has precedence.
 	Hints map[string]hint `json:"hints"`
 
+	// Earlier is the work of complete trainings that the present one follows in the same job, such as the commands of a
+	// shell script, and Each the total of the present one. Their number is unknown, and with it Total.
+	Earlier float64       `json:"earlier,omitempty"`
+	Each    float64       `json:"each,omitempty"`
+	againAt time.Duration // the first row that may be of a further training; 0: none
+
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
@@ -172,6 +178,7 @@ func (p *Progress) Begin(at time.Duration, a resources.Allocation, label string,
 	p.haveMark = false
 	if launch {
 		p.sawResume, p.anyPosition = false, false
+		p.Earlier, p.Each, p.againAt = 0, 0, 0
 	}
 	return s
 }
@@ -282,7 +289,7 @@ func (p *Progress) ResumeFrom(position float64) {
 }
 
 // Restarted resets the progress: the job starts from scratch (after a probe of a job that cannot be resumed).
-func (p *Progress) Restarted() { p.Done, p.haveMark = 0, false }
+func (p *Progress) Restarted() { p.Done, p.haveMark, p.Earlier, p.Each, p.againAt = 0, false, 0, 0, 0 }
 
 // Add processes one row that arrived at the given elapsed time. It advances Done, and closes a timed block when
 // enough work is done since the last mark. Rows at or below the reached progress are not timed.
@@ -293,11 +300,21 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		return
 	}
 	seg.Rows++
+	each := max(p.Total, p.Each)
+	complete := each > 1 && p.Done-p.Earlier >= each
 	p.learnUnit(row)
+	if p.Total > each { // a longer training after a preparation determines progress and total alone
+		complete = false
+	}
 	done, ok := p.position(row)
 	if !ok {
 		return
 	}
+	if p.beginsAgain(done, at, complete) {
+		p.Earlier, p.Each, p.Total, p.haveMark = p.Done, max(p.Total, p.Each), 0, false
+		delete(p.Hints, p.Unit)
+	}
+	done += p.Earlier
 	first := !p.sawResume
 	p.sawResume = true
 	seg.LastRowAt, seg.Reached = at, done
@@ -357,6 +374,22 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 		seg.addBlock((at - p.markAt).Seconds() / (done - p.markDone))
 		p.mark(at, done)
 	}
+}
+
+// beginsAgain reports whether a row at a position is of a further training that follows complete ones: the positions begin
+// again, and advance at half of the pace so far or more slowly. Rows that come faster list past results.
+func (p *Progress) beginsAgain(position float64, at time.Duration, complete bool) bool {
+	seg := p.Current()
+	switch {
+	case position > p.Done-p.Earlier:
+		p.againAt = 0
+	case p.againAt == 0 && complete && p.sawResume && position <= max(1, 0.25*(p.Done-p.Earlier)):
+		p.againAt = at
+	case p.againAt > 0 && seg.Units > 0 && at-p.againAt >= time.Duration(0.5*seg.Timed/seg.Units*float64(time.Second)):
+		p.againAt = 0
+		return true
+	}
+	return false
 }
 
 // wholeUnit reports whether the first unit of a segment, of the given seconds, was done in it as a whole: it is the
@@ -424,11 +457,11 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 		}
 	}
 	switch {
-	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done: // of a second, shorter training
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done && p.Earlier == 0: // of a second, shorter training
 	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
-		p.Total = totalEpochs
+		p.setTotal(totalEpochs)
 	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
-		p.Total = totalSteps
+		p.setTotal(totalSteps)
 	case p.Total == 0:
 		p.Total = p.Hints[p.Unit].Units
 	}
@@ -442,6 +475,15 @@ func (p *Progress) learnUnit(row *trainlog.Row) {
 		}
 	} else if n, ok := row.Value(trainlog.BatchSize); ok && n > 0 && p.Unit == "step" {
 		p.UnitSamples = n
+	}
+}
+
+// setTotal sets the total that the log states.
+func (p *Progress) setTotal(units float64) {
+	if p.Earlier > 0 {
+		p.Each = units
+	} else {
+		p.Total = units
 	}
 }
 
@@ -477,6 +519,7 @@ func (p *Progress) dropExceededTotal(row *trainlog.Row) {
 // restartCounting restarts counting in another unit: times in the old unit do not apply to it.
 func (p *Progress) restartCounting() {
 	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
+	p.Earlier, p.Each, p.againAt = 0, 0, 0
 	for _, s := range p.Segments {
 		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
 	}

@@ -414,16 +414,16 @@ func TestProgressOutgrowsItsTotal(t *testing.T) {
 	}
 }
 
-// TestProgressOfTwoTrainings: the total of a second, shorter training of the job does not apply to the work of the
-// first.
+// TestProgressOfTwoTrainings: the work of a second, shorter training of the job follows that of the first, and the total is
+// unknown.
 func TestProgressOfTwoTrainings(t *testing.T) {
 	var p Progress
 	begin(&p, 0)
 	for i, row := range []*trainlog.Row{epochRow(5, 6), epochRow(6, 6), epochRow(1, 4), epochRow(4, 4)} {
 		p.Add(row, at(float64(i+1)))
 	}
-	if p.Done != 6 || p.Total != 6 {
-		t.Errorf("%v of %v epochs, want 6 of 6", p.Done, p.Total)
+	if p.Done != 10 || p.Total != 0 {
+		t.Errorf("%v of %v epochs, want 10 of an unknown total", p.Done, p.Total)
 	}
 }
 

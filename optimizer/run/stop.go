@@ -272,6 +272,9 @@ func (r *run) settleJob(exit launch.Exit) {
 // handleUnrequestedExit handles an exit that was not requested: a normal end, the keeper's dead-man's switch, or a
 // failure, after which the job may be restarted.
 func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
+	if exit.Outlived != "" {
+		r.event(Warning, "the training's first process has ended; processes that ran on after it were ended: %s (a training has to stay in the foreground)", exit.Outlived)
+	}
 	if exit.Reason == launch.Exited && exit.Code == 0 {
 		if rest, ok := r.Progress.Remaining(); ok && rest > 0 && rest <= 1 && r.log.Stats().Format == "stdout" {
 			// A line such as "Epoch 4/4" announces a unit: the last one was in progress, and the job ended normally.
@@ -299,7 +302,9 @@ func (r *run) handleUnrequestedExit(exit launch.Exit, now time.Duration) {
 	if exit.Reason == launch.Preempted && r.continueElsewhere(exit) {
 		return
 	}
-	if _, ok := r.resumeFrom(); ok && r.mayRestart(exit) {
+	if _, ok := r.resumeFrom(); ok && r.mayRestart(exit) && r.inputUsed() {
+		exit.Detail = joinDetail(exit.Detail, "not restarted: a restarted training cannot read its standard input again (optimize runs resume, with the input)")
+	} else if ok && r.mayRestart(exit) {
 		retry := r.afterFailure(exit)
 		if !retry.GiveUp {
 			r.event(Warning, "the training failed (%s): %s", describeExit(exit), retry.Reason)

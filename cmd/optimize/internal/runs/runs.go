@@ -214,6 +214,7 @@ func resume(o cli.Options, args []string) error {
 	view := newView(o.Env)
 	defer closeView(view)
 	agent := newAgent(o.Env, view)
+	agent.Stdin = jobInput(o.Stdin)
 	signals, stop := o.Listen()
 	defer stop()
 	res := agent.Resume(context.Background(), dir, change, signals)

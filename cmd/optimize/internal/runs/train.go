@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"trainopt/cmd/optimize/internal/cli"
 
@@ -156,6 +157,22 @@ func newAgent(e *cli.Env, view run.View) run.Agent {
 		Site: siteOf(e), Batch: &slurm.Engine{}}
 }
 
+// jobInput returns the standard input of a training: that of this process, or nil for an empty one if it is a terminal.
+// The job is in a session of its own and its prompts are not shown, so that it would take keys from the live view and the
+// shell.
+func jobInput(stdin any) *os.File {
+	f, ok := stdin.(*os.File)
+	if !ok || term.IsTerminal(int(f.Fd())) {
+		return nil
+	}
+	if a, err := f.Stat(); err == nil {
+		if null, err := os.Stat(os.DevNull); err == nil && os.SameFile(a, null) {
+			return nil
+		}
+	}
+	return f
+}
+
 // runOne runs one training. If an orphaned run of the same training exists and --fresh is not set, it resumes that run
 // instead, or starts a new one if it is not resumable.
 func (o *trainOptions) runOne(cfg run.Config) run.Result {
@@ -164,6 +181,7 @@ func (o *trainOptions) runOne(cfg run.Config) run.Result {
 	signals, stop := o.Listen()
 	defer stop()
 	agent := newAgent(o.Env, view)
+	agent.Stdin = jobInput(o.Stdin)
 	if o.yes {
 		agent.Confirm = func(string) bool { return true }
 	} else if o.Interactive && !o.JSON {

@@ -162,13 +162,11 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 	for _, line := range v.output.next(rec.RunID) {
 		fmt.Fprintln(v.out, line)
 	}
-	data, err := report.Load(dir)
-	if err != nil {
-		fmt.Fprintf(v.out, "warning: report: %v\n", err)
-		return
-	}
+	var err error
 	if v.quiet {
 		err = report.Summary(v.report, []*journal.Record{rec})
+	} else if data, loaded := report.Load(dir); loaded != nil {
+		err = loaded
 	} else {
 		width := 0
 		if v.width != nil {

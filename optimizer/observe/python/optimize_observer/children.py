@@ -1,7 +1,7 @@
 """Pass the observer on to Python children only.
 
 os.environ does not contain the observer's variables, so other programs do not receive them. If this process starts Python
-(an interpreter, a script with a Python "#!" line, or either of them through a launcher or in a shell command), the
+(an interpreter, a script with a Python "#!" line, or either of them through a launcher, in a shell command or shell script), the
 directory and the OPTIMIZE_OBSERVE_* settings are added to the child's environment.
 """
 
@@ -14,6 +14,7 @@ LAUNCHERS = frozenset(
     "sh bash dash zsh ksh env nice nohup timeout time taskset numactl stdbuf chrt ionice setsid xvfb-run mpirun mpiexec mpiexec.hydra srun".split()
 )
 SCRIPTS = frozenset("torchrun accelerate deepspeed lightning yolo trl".split())
+SCRIPT_SIZE = 64 << 10  # bytes of a script that are read
 SEPARATORS = str.maketrans("|&;<>()$`\"'\n\t", " " * 13)
 
 
@@ -107,16 +108,24 @@ def runs_python(args, executables):
     if is_python(words[0]) or any(is_python(os.fsdecode(e)) for e in executables):
         return True
     if os.path.basename(words[0]) in LAUNCHERS:
-        inner = " ".join(words[1:])[:4096].translate(SEPARATORS).split()
-        return any(is_python(w) for w in inner)
-    for path in executables:
-        try:
-            with open(path, "rb") as f:
-                head = f.read(256)
-        except OSError:
-            continue
-        return head.startswith(b"#!") and b"python" in head
-    return False
+        return names_python(" ".join(words[1:])[:4096]) or any(script_names_python(w) for w in words[1:])
+    return script_names_python(next((path for path in executables if os.path.exists(path)), ""))
+
+
+def script_names_python(path):
+    """Report whether a file is a script that names Python in its "#!" line or text. A shell runs one without that line too."""
+    try:
+        if not os.path.isfile(path):
+            return False
+        with open(path, "rb") as f:
+            text = f.read(SCRIPT_SIZE)
+    except (OSError, ValueError):
+        return False
+    return b"\0" not in text[:256] and names_python(text.decode("utf-8", "replace"))
+
+
+def names_python(text):
+    return any(is_python(w) for w in text.translate(SEPARATORS).split())
 
 
 def is_python(word):

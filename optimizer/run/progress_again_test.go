@@ -1,0 +1,49 @@
+package run
+
+import "testing"
+
+// TestProgressBeginsAgain: the work of complete trainings that follow each other in the output of one job is added up,
+// without a total; a list of past results is not a further training.
+func TestProgressBeginsAgain(t *testing.T) {
+	train := func(p *Progress, from, pace float64, totals ...int) float64 {
+		for _, total := range totals {
+			for i := 1; i <= total; i++ {
+				from += pace
+				p.Add(epochRow(float64(i), float64(total)), at(from))
+			}
+		}
+		return from
+	}
+	for name, c := range map[string]struct {
+		totals      []int
+		list        int     // epochs that a list contains at the end
+		pace        float64 // seconds between its rows
+		done, total float64
+	}{
+		"one":               {[]int{5}, 0, 0, 5, 5},
+		"three":             {[]int{5, 5, 5}, 0, 0, 15, 0},
+		"after preparation": {[]int{5, 9}, 0, 0, 9, 9},
+		"shorter":           {[]int{9, 3, 4}, 0, 0, 16, 0},
+		"list":              {[]int{5}, 5, 0.001, 5, 5},
+		"list, after three": {[]int{5, 5, 5}, 5, 0.001, 15, 0},
+		"slow second":       {[]int{5}, 3, 4, 8, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var p Progress
+			begin(&p, 0)
+			end := train(&p, 0, 1, c.totals...)
+			if c.list > 0 {
+				for i := 1; i <= c.list; i++ {
+					p.Add(epochRow(float64(i), float64(c.totals[len(c.totals)-1])), at(end+1+float64(i)*c.pace))
+				}
+			}
+			if p.Done != c.done || p.Total != c.total {
+				t.Errorf("%g of %g epochs, want %g of %g", p.Done, p.Total, c.done, c.total)
+			}
+			begin(&p, end+100)
+			if p.Earlier != 0 {
+				t.Errorf("a new launch begins after %g epochs", p.Earlier)
+			}
+		})
+	}
+}
