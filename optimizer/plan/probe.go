@@ -19,7 +19,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	case s.Current != nil && !s.Resumable && !s.Restartable:
 		return nil, "" // the job would have to start from the beginning
 	case !MayProbe(s):
-		return nil, "" // the last move is reserved for a revert
+		return nil, "" // no move would remain to use the result
 	}
 	b := newEvaluation(s)
 	fallback := b.fallback()
@@ -32,7 +32,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 		return nil, ""
 	}
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, among))
-	options := perf.ProbeOptions{MinGain: 0.005, Choices: b.afterProbe(),
+	options := perf.ProbeOptions{MinGain: 0.005, Choices: Allocations(s),
 		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
 	if !b.forecast.perUnit {
 		plan := b.withoutProbe()
@@ -93,17 +93,6 @@ func (b *evaluation) withoutProbe() resources.Allocation {
 		p = Plan{Allocation: s.Baseline}
 	}
 	return StayUnlessWorth(s, p).Allocation
-}
-
-// afterProbe returns the allocations to which a job may move after one more probe: any while a move remains for the
-// revert, otherwise only those measured in this run.
-func (b *evaluation) afterProbe() []resources.Allocation {
-	s := b.forecast.s
-	all := Allocations(s)
-	if moves(s)+1 < maxMoves-1 {
-		return all
-	}
-	return slices.DeleteFunc(all, func(a resources.Allocation) bool { return !measuredAt(s, a) })
 }
 
 // delayTo returns the expected time to reach an allocation, in seconds.
