@@ -88,9 +88,8 @@ func nearer(a, b *outcome) bool {
 	return a.excess < b.excess
 }
 
-// preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
-// presumed less likely; or by the choice among candidates less likely than the baseline by at most chanceGain and better in
-// the preference.
+// preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and less
+// likely by at most baselineChanceMargin; or by the choice among candidates at least as likely as the baseline and better in the preference.
 func (b *evaluation) preferBaseline(nearest int) int {
 	i, s := b.baseline, b.forecast.s
 	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
@@ -104,7 +103,7 @@ func (b *evaluation) preferBaseline(nearest int) int {
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {
-		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own-chanceGain && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
+		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
 			b.beats(sc, j, i) {
 			among = append(among, j)
 		}

@@ -119,7 +119,7 @@ func (b *evaluation) better(sc scale, i, j int, w Preference) float64 {
 }
 
 // probeKeepsFallback reports whether a probe at an allocation leaves the fallback (see evaluation.fallback) at least 95
-// % likely to meet the SLA, or nearly as likely as now if that is less. If the baseline is held, the probe must also
+// % likely to meet the SLA, or as likely as now if that is less. If the baseline is held, the probe must also
 // stay within the delay allowed to probes.
 func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bool {
 	f, s := b.forecast, b.forecast.s
@@ -146,7 +146,7 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 		delay += probe + rest - (s.Total-s.Done)*back[k]
 	}
 	n := float64(len(there))
-	if kept/n < min(feasibleProbability, b.cs[fallback].Chance-0.02) {
+	if kept/n < min(feasibleProbability, b.cs[fallback].Chance) {
 		return false
 	}
 	if !s.HoldBaseline || !b.baselineHeld(likelyChance) {

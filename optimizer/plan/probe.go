@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -37,9 +38,9 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	if !b.forecast.perUnit {
 		plan := b.withoutProbe()
 		without := b.expectedLoss(sc, plan, b.delayTo(plan))
-		for _, a := range Allocations(s) { // a return is possible with and without a probe
-			if measuredAt(s, a) {
-				without = min(without, b.expectedLoss(sc, a, b.delayTo(a)))
+		for _, x := range mergeSegments(s) { // a return is possible with and without a probe
+			if x.at.Memory = memoryFor(s); !math.IsNaN(x.pace) {
+				without = min(without, b.expectedLoss(sc, x.at, b.delayTo(x.at)))
 			}
 		}
 		options.Without, options.Cost = &without, b.probeCost(sc, plan)

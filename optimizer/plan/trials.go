@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"trainopt/internal/stat"
 	"trainopt/resources"
@@ -101,11 +100,6 @@ func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 
 // MayProbe reports whether a running job may be probed again: a further move must remain to use the result.
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
-
-// measuredAt reports whether this run was measured at an allocation.
-func measuredAt(s Snapshot, a resources.Allocation) bool {
-	return slices.ContainsFunc(mergeSegments(s), func(x mergedSegment) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
-}
 
 // measuredWorse reports whether this run measured an allocation as worse than another one; it is then not chosen again.
 // The baseline and the current allocation are never excluded.
