@@ -119,8 +119,8 @@ func (b *evaluation) better(sc scale, i, j int, w Preference) float64 {
 }
 
 // probeKeepsFallback reports whether a probe at an allocation leaves the fallback (see evaluation.fallback) at least 95
-// % likely to meet the SLA or, if that is less, as likely as now; a fallback other than the baseline may lose
-// probeChanceMargin. If the baseline is held, the probe must also stay within the delay allowed to probes.
+// % likely to meet the SLA, or as likely as now if that is less. If the baseline is held, the probe must also
+// stay within the delay allowed to probes.
 func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bool {
 	f, s := b.forecast, b.forecast.s
 	if f.perUnit || fallback < 0 {
@@ -146,11 +146,7 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 		delay += probe + rest - (s.Total-s.Done)*back[k]
 	}
 	n := float64(len(there))
-	margin := probeChanceMargin
-	if fallback == b.baseline {
-		margin = 0
-	}
-	if kept/n < min(feasibleProbability, b.cs[fallback].Chance-margin) {
+	if kept/n < min(feasibleProbability, b.cs[fallback].Chance) {
 		return false
 	}
 	if !s.HoldBaseline || !b.baselineHeld(likelyChance) {
@@ -159,9 +155,6 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 	own := s.Model.UnitSeconds(s.Baseline).P50
 	return behind(s, own)+delay/n <= heldDelay*s.Total*own
 }
-
-// probeChanceMargin is the probability of meeting the SLA that a probe may cost a fallback other than the baseline.
-const probeChanceMargin = 0.02
 
 // heldDelay is the share of a run by which probes may put it behind the baseline if the caller holds the baseline.
 const heldDelay = 0.02
