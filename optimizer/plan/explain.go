@@ -88,9 +88,8 @@ func nearer(a, b *outcome) bool {
 	return a.excess < b.excess
 }
 
-// preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and at most
-// presumed less likely; or by the choice among candidates less likely than the baseline by at most chanceGain and better in
-// the preference.
+// preferBaseline replaces the nearest candidate by the baseline when the baseline is likely to meet the SLA and less
+// likely by at most baselineChanceMargin; or by the choice among candidates at least as likely as the baseline and better in the preference.
 func (b *evaluation) preferBaseline(nearest int) int {
 	i, s := b.baseline, b.forecast.s
 	if i < 0 || !finite(b.cs[i]) || !b.reachable(b.cs[i].Allocation) || len(b.cs[i].Breaks) == 0 {
@@ -100,12 +99,12 @@ func (b *evaluation) preferBaseline(nearest int) int {
 	if own < likelyChance || own < b.outcomes[nearest].odds()-baselineChanceMargin {
 		return nearest
 	}
-	all, moved := mergeSegments(s), moves(s)
+	all := mergeSegments(s)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, where(b.cs, finite)))
 	among := []int{i}
 	for j, c := range b.cs {
-		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own-chanceGain && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
-			moveAllowed(s, moved, c.Allocation) && b.beats(sc, j, i) {
+		if j != i && finite(c) && !c.Slower && len(c.Breaks) > 0 && b.outcomes[j].odds() >= own && b.reachable(c.Allocation) && !measuredWorse(s, all, c.Allocation) &&
+			b.beats(sc, j, i) {
 			among = append(among, j)
 		}
 	}
@@ -133,13 +132,11 @@ func (o *outcome) odds() float64 {
 // infeasible returns the plan and the *Infeasible error for the nearest candidate. The plan is for position own if
 // that is not -1, the choice of a planner with its own rule.
 func (b *evaluation) infeasible(planner string, own int) (Plan, error) {
-	nearest, moved := -1, moves(b.forecast.s)
+	nearest := -1
 	if i := b.current; i >= 0 && len(b.cs[i].Breaks) == 0 && finite(b.cs[i]) { // excluded for a reason other than a limit
 		return b.plan(planner, i, b.reason(i)), nil
 	}
-	open := where(b.cs, func(c Candidate) bool {
-		return finite(c) && b.reachable(c.Allocation) && (moveAllowed(b.forecast.s, moved, c.Allocation) || b.current >= 0 && c.Allocation.SameShape(*b.forecast.s.Current))
-	})
+	open := where(b.cs, func(c Candidate) bool { return finite(c) && b.reachable(c.Allocation) })
 	for _, i := range open {
 		if nearest < 0 || nearer(&b.outcomes[i], &b.outcomes[nearest]) {
 			nearest = i

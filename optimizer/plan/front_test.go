@@ -160,6 +160,12 @@ func TestDecisionHoldsItsPromises(t *testing.T) {
 		}
 		b := newEvaluation(s)
 		eligible := b.eligible()
+		chosen := b.forecast.outcome(p.Allocation)
+		if i := b.baseline; i >= 0 && p.Recourse == nil {
+			if own := b.outcomes[i].odds(); own >= likelyChance && chosen.odds() < min(own, feasibleProbability)-1e-9 {
+				r.Fatalf("%v meets the SLA with probability %.3f, the baseline with %.3f", p.Allocation, chosen.odds(), own)
+			}
+		}
 		open := func(a resources.Allocation) bool {
 			return slices.ContainsFunc(eligible, func(i int) bool { return b.cs[i].Allocation.SameShape(a) })
 		}

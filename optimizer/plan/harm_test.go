@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"trainopt/cost"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
@@ -84,13 +86,18 @@ func TestProbesSpareTheBaseline(t *testing.T) {
 	whole := decide(t, slow.snapshot(t))
 	own := candidate(whole, slow.Baseline).CostUSD
 	for name, c := range map[string]struct {
-		budget float64
-		want   bool
-	}{"tight": {1.02 * own.P95, false}, "ample": {5 * own.P95, true}} {
+		budget   float64
+		feasible bool
+		want     bool
+	}{"tight": {1.02 * own.P95, true, false}, "ample": {5 * own.P95, true, true}, "unsafe without the probe": {0.997 * own.P95, false, false}} {
 		s := slow.agreed(sla.Spec{CostMaxUSD: c.budget}).prefer("cost").snapshot(t)
 		b := newEvaluation(s)
-		if !b.cs[b.baseline].Feasible {
-			t.Fatalf("%s: the own configuration must be feasible at first", name)
+		if b.cs[b.baseline].Feasible != c.feasible {
+			t.Fatalf("%s: the own configuration must be feasible at first: %v", name, c.feasible)
+		}
+		if !c.feasible { // a probe that lowers the probability by a point
+			s.Restart = sla.Interval{P5: 0.01, P50: 0.01, P95: 0.01}
+			b = newEvaluation(s)
 		}
 		if got := b.probeKeepsFallback(gpu(1, 32), b.fallback()); got != c.want {
 			t.Errorf("%s budget: a probe of 1 GPU spares the own configuration: %v, want %v", name, got, c.want)
@@ -193,40 +200,49 @@ func TestChanceIsWeighedAgainstCost(t *testing.T) {
 	}
 }
 
-// TestAtMostFourMoves: three moves and a return to a measured allocation.
-func TestAtMostFourMoves(t *testing.T) {
-	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
+// TestNoFourthMove: after three moves every rule keeps the job where it runs, whatever was measured, and no probe is
+// taken without a move left to use its result.
+func TestNoFourthMove(t *testing.T) {
 	at := func(n int) Plan { return Plan{Allocation: cpu(n)} }
-	moves := []Trial{trial(cpu(4), 3), trial(cpu(2), 5), trial(cpu(3), 4), trial(cpu(1), 10), trial(cpu(4), 3)}
-	if worth, why := Worth(s.snapshot(t), at(16)); !worth {
+	first := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
+	if worth, why := Worth(first.snapshot(t), at(16)); !worth {
 		t.Fatalf("the first move: %s", why)
 	}
-	s.Trials = moves[:4]
-	s.Current = &moves[3].Allocation
-	if to, _ := NextProbe(s.snapshot(t), nil, Allocations(s.snapshot(t))); to != nil {
-		t.Errorf("a probe of %s without a move left for the way back", to)
-	}
-	if worth, why := Worth(s.snapshot(t), at(4)); !worth {
-		t.Errorf("the way back after three trials: %s", why)
-	}
-	late := s.agreed(sla.Spec{TimeMax: minutes(7)}) // missed at 1 CPU, met at 4 and at 16
-	if worth, why := Worth(late.snapshot(t), at(16)); worth || !strings.Contains(why, "kept for the way back") {
-		t.Errorf("the last move leads to an unmeasured allocation to save the deadline: %v, %s", worth, why)
-	}
-	if worth, why := Worth(late.snapshot(t), at(4)); !worth || !strings.Contains(why, "probability of meeting the SLA rises") {
-		t.Errorf("the last move saves the deadline at a measured allocation: %v, %s", worth, why)
-	}
-	gained := append(moves[:4:4], trial(cpu(8), 1.5))
-	for name, trials := range map[string][]Trial{"without a gain": moves, "after a gain": gained} {
-		s.Trials = trials
-		s.Current = &s.Trials[4].Allocation
-		if worth, why := Worth(s.snapshot(t), at(16)); worth || !strings.Contains(why, "moved 4 times") {
-			t.Errorf("%s: a fifth move: %v, %s", name, worth, why)
+	rapid.Check(t, func(r *rapid.T) {
+		s := first.prefer(rapid.SampledFrom([]string{"time", "cost", "balanced"}).Draw(r, "preference")).snapshot(t)
+		if limit := rapid.Float64Range(0.5, 20).Draw(r, "limit"); rapid.Bool().Draw(r, "limited") {
+			s.Spec = sla.Spec{TimeMax: minutes(limit)}
 		}
-		if to, why := Revert(s.snapshot(t)); to != nil {
-			t.Errorf("%s: a fifth move back to %s: %s", name, to, why)
+		if rapid.Bool().Draw(r, "restarts cost nothing") {
+			s.Restart, s.Startup = sla.Interval{}, sla.Interval{}
 		}
-	}
+		n := rapid.IntRange(3, 6).Draw(r, "allocations")
+		for len(mergeSegments(s)) < n {
+			s.Trials = append(s.Trials, trial(cpu(rapid.IntRange(1, 16).Draw(r, "CPUs")), rapid.Float64Range(0.1, 30).Draw(r, "seconds")))
+		}
+		last := s.Trials[len(s.Trials)-1].Allocation
+		s.Current = &last
+		if to, why := NextProbe(s, nil, Allocations(s)); to != nil {
+			r.Fatalf("after %d moves: probes %s: %s", n-1, to, why)
+		}
+		if to, why := RescueProbe(s); to != nil {
+			r.Fatalf("after %d moves: measures %s: %s", n-1, to, why)
+		}
+		if n == 3 { // after two moves a third may follow
+			return
+		}
+		for _, to := range []int{1, 4, 8, 16} {
+			if worth, why := Worth(s, at(to)); worth {
+				r.Fatalf("after %d moves: moves to %d CPUs: %s", n-1, to, why)
+			}
+			if p := StayUnlessWorth(s, at(to)); !p.Allocation.SameShape(last) {
+				r.Fatalf("after %d moves: settles at %s", n-1, p.Allocation)
+			}
+		}
+		if to, why := Revert(s); to != nil {
+			r.Fatalf("after %d moves: returns to %s: %s", n-1, to, why)
+		}
+	})
 }
 
 // A job that cannot be resumed stays at its allocation unless the user agreed to a start from the beginning.
@@ -312,27 +328,5 @@ func TestThreadKnob(t *testing.T) {
 	}
 	if p := decide(t, s.snapshot(t)); p.Allocation.Threads != 1 {
 		t.Errorf("one thread measured five times as fast: chose %s", p.Allocation)
-	}
-}
-
-// TestLastMove: without a move for the return, an unmeasured allocation is chosen only between measured ones, and only
-// if it is better than they are and meets the SLA.
-func TestLastMove(t *testing.T) {
-	s := cpuScene().prefer("time").running(cpu(4), 10, minutes(1), 0.01, 5)
-	s.Trials = []Trial{trial(cpu(2), 5), trial(cpu(8), 1.5), trial(cpu(1), 10), trial(cpu(4), 3)}
-	snapshot := s.snapshot(t)
-	if moves(snapshot) != maxMoves-1 {
-		t.Fatalf("%d moves", moves(snapshot))
-	}
-	for n, want := range map[int]bool{1: true, 3: true, 6: true, 8: true, 9: false, 16: false} {
-		if got := betweenMeasured(snapshot, cpu(n)); got != want {
-			t.Errorf("%d CPUs are between the measured ones: %v, want %v", n, got, want)
-		}
-	}
-	if betweenMeasured(snapshot, resources.Allocation{CPUs: 6, Memory: 8, BatchSize: 64}) {
-		t.Error("a batch size beyond the measured ones counts as between them")
-	}
-	if worth, why := Worth(snapshot, Plan{Allocation: cpu(16)}); worth {
-		t.Errorf("the last move leads beyond the measured allocations: %s", why)
 	}
 }

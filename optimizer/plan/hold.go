@@ -53,7 +53,7 @@ func (b *evaluation) excludeSlower() {
 // current allocation are open whenever feasible.
 func (b *evaluation) eligible() []int {
 	s, all := b.forecast.s, mergeSegments(b.forecast.s)
-	safe, moved := where(b.cs, feasible), moves(s)
+	safe := where(b.cs, feasible)
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, safe))
 	var out []int
 	for _, i := range safe {
@@ -62,8 +62,6 @@ func (b *evaluation) eligible() []int {
 		case i == b.baseline || i == b.current:
 		case !b.reachable(a) || measuredWorse(s, all, a) || (b.forecast.perUnit || a.Threads > 0 || a.NumWorkers != s.Baseline.NumWorkers) && !b.wasMeasured(a):
 			continue // the effect of threads and workers is not predicted, only measured
-		case !moveAllowed(s, moved, a) && !b.certain(sc, i):
-			continue // Worth would refuse it
 		case b.baseline >= 0 && feasible(b.cs[b.baseline]) && !b.beats(sc, i, b.baseline):
 			continue
 		}
@@ -75,26 +73,9 @@ func (b *evaluation) eligible() []int {
 		return nil // no slower candidate may be chosen: see infeasible
 	}
 	if len(out) == 0 { // meeting the SLA takes precedence
-		out = where(b.cs, func(c Candidate) bool {
-			return feasible(c) && b.reachable(c.Allocation) && moveAllowed(s, moved, c.Allocation)
-		})
+		out = where(b.cs, func(c Candidate) bool { return feasible(c) && b.reachable(c.Allocation) })
 	}
 	return out
-}
-
-// certain reports whether the last move may lead to the feasible candidate i although it is not measured: it lies between
-// allocations measured in this run, and is better than each feasible one of them with 95 % probability.
-func (b *evaluation) certain(sc scale, i int) bool {
-	s := b.forecast.s
-	if !betweenMeasured(s, b.cs[i].Allocation) {
-		return false
-	}
-	for j, c := range b.cs {
-		if feasible(c) && measuredAt(s, c.Allocation) && b.better(sc, i, j, b.preference) < feasibleProbability {
-			return false
-		}
-	}
-	return true
 }
 
 // beats reports whether i is likely better than j in the preference, or ties with j there and is likely better in the
@@ -138,7 +119,7 @@ func (b *evaluation) better(sc scale, i, j int, w Preference) float64 {
 }
 
 // probeKeepsFallback reports whether a probe at an allocation leaves the fallback (see evaluation.fallback) at least 95
-// % likely to meet the SLA, or nearly as likely as now if that is less. If the baseline is held, the probe must also
+// % likely to meet the SLA, or as likely as now if that is less. If the baseline is held, the probe must also
 // stay within the delay allowed to probes.
 func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bool {
 	f, s := b.forecast, b.forecast.s
@@ -165,7 +146,7 @@ func (b *evaluation) probeKeepsFallback(a resources.Allocation, fallback int) bo
 		delay += probe + rest - (s.Total-s.Done)*back[k]
 	}
 	n := float64(len(there))
-	if kept/n < min(feasibleProbability, b.cs[fallback].Chance-0.02) {
+	if kept/n < min(feasibleProbability, b.cs[fallback].Chance) {
 		return false
 	}
 	if !s.HoldBaseline || !b.baselineHeld(likelyChance) {

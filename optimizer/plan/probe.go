@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"time"
 
@@ -19,7 +20,7 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 	case s.Current != nil && !s.Resumable && !s.Restartable:
 		return nil, "" // the job would have to start from the beginning
 	case !MayProbe(s):
-		return nil, "" // the last move is reserved for a revert
+		return nil, "" // no move would remain to use the result
 	}
 	b := newEvaluation(s)
 	fallback := b.fallback()
@@ -32,14 +33,14 @@ func NextProbe(s Snapshot, measured []perf.Observation, affordable []resources.A
 		return nil, ""
 	}
 	sc := scaleOf(pointsOf(b.cs), frontAmong(b.cs, among))
-	options := perf.ProbeOptions{MinGain: 0.005, Choices: b.afterProbe(),
+	options := perf.ProbeOptions{MinGain: 0.005, Choices: Allocations(s),
 		Loss: func(a resources.Allocation, unit float64) float64 { return b.runLoss(sc, a, unit, 0, 0) }}
 	if !b.forecast.perUnit {
 		plan := b.withoutProbe()
 		without := b.expectedLoss(sc, plan, b.delayTo(plan))
-		for _, a := range Allocations(s) { // a return is possible with and without a probe
-			if measuredAt(s, a) {
-				without = min(without, b.expectedLoss(sc, a, b.delayTo(a)))
+		for _, x := range mergeSegments(s) { // a return is possible with and without a probe
+			if x.at.Memory = memoryFor(s); !math.IsNaN(x.pace) {
+				without = min(without, b.expectedLoss(sc, x.at, b.delayTo(x.at)))
 			}
 		}
 		options.Without, options.Cost = &without, b.probeCost(sc, plan)
@@ -93,17 +94,6 @@ func (b *evaluation) withoutProbe() resources.Allocation {
 		p = Plan{Allocation: s.Baseline}
 	}
 	return StayUnlessWorth(s, p).Allocation
-}
-
-// afterProbe returns the allocations to which a job may move after one more probe: any while a move remains for the
-// revert, otherwise only those measured in this run.
-func (b *evaluation) afterProbe() []resources.Allocation {
-	s := b.forecast.s
-	all := Allocations(s)
-	if moves(s)+1 < maxMoves-1 {
-		return all
-	}
-	return slices.DeleteFunc(all, func(a resources.Allocation) bool { return !measuredAt(s, a) })
 }
 
 // delayTo returns the expected time to reach an allocation, in seconds.

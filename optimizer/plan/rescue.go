@@ -20,7 +20,7 @@ const (
 // excess at the optimistic end of its interval; the preference breaks ties. RescueProbe returns nil when an allocation
 // is likely to meet the SLA, the job cannot be resumed, or none qualifies. O(candidates × draws).
 func RescueProbe(s Snapshot) (*resources.Allocation, string) {
-	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || moves(s) >= maxMoves-1 {
+	if s.Model == nil || s.Current == nil || !s.Resumable || !(s.Total > 0) || !MayProbe(s) {
 		return nil, ""
 	}
 	b := newEvaluation(s)

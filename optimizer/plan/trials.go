@@ -3,7 +3,6 @@ package plan
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"trainopt/internal/stat"
 	"trainopt/resources"
@@ -17,9 +16,8 @@ type Trial struct {
 }
 
 const (
-	// maxMoves is the maximum number of moves in a run, probes and reverts included: three, and the last one as in
-	// moveAllowed and evaluation.certain.
-	maxMoves = 4
+	// maxMoves is the maximum number of moves in a run, probes and reverts included.
+	maxMoves = 3
 	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
 	// wander is the relative standard deviation of the pace of a segment against the long run.
@@ -96,49 +94,12 @@ func worse(s Snapshot, a, than mergedSegment) bool {
 // moves returns the number of moves of the run so far, probes and reverts included.
 func moves(s Snapshot) int { return max(0, len(mergeSegments(s))-1) }
 
-// MovesLeft reports whether a run may still move. If not, Worth, Revert, RescueProbe and NextProbe all refuse.
+// MovesLeft reports whether a run may still move. If not, Worth, StayUnlessWorth, Revert, RescueProbe and NextProbe all
+// refuse.
 func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
 
-// MayProbe reports whether a running job may be probed again; the last move is reserved for a revert.
+// MayProbe reports whether a running job may be probed again: a further move must remain to use the result.
 func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
-
-// moveAllowed reports whether a run with the given number of moves may move to an allocation. The last move leaves no
-// revert, so it may lead only to an allocation measured in this run; evaluation.certain states the exception.
-func moveAllowed(s Snapshot, moved int, a resources.Allocation) bool {
-	return moved < maxMoves-1 || measuredAt(s, a)
-}
-
-// betweenMeasured reports whether GPUs, CPUs and batch size of an allocation lie within the ranges measured in this run,
-// and the rest is equal to a measured allocation.
-func betweenMeasured(s Snapshot, a resources.Allocation) bool {
-	var low, high [3]int
-	n := 0
-	for _, x := range mergeSegments(s) {
-		if math.IsNaN(x.pace) || x.at.Threads != a.Threads || x.at.NumWorkers != a.NumWorkers {
-			continue
-		}
-		for d, v := range [3]int{x.at.GPUs, x.at.CPUs, x.at.BatchSize} {
-			if n == 0 || v < low[d] {
-				low[d] = v
-			}
-			if n == 0 || v > high[d] {
-				high[d] = v
-			}
-		}
-		n++
-	}
-	for d, v := range [3]int{a.GPUs, a.CPUs, a.BatchSize} {
-		if n == 0 || v < low[d] || v > high[d] {
-			return false
-		}
-	}
-	return true
-}
-
-// measuredAt reports whether this run was measured at an allocation.
-func measuredAt(s Snapshot, a resources.Allocation) bool {
-	return slices.ContainsFunc(mergeSegments(s), func(x mergedSegment) bool { return x.at.SameShape(a) && !math.IsNaN(x.pace) })
-}
 
 // measuredWorse reports whether this run measured an allocation as worse than another one; it is then not chosen again.
 // The baseline and the current allocation are never excluded.

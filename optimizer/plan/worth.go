@@ -23,9 +23,7 @@ const (
 //
 // A move that endangers limits which Current meets is not worth it unless the plan has a Recourse. A move with an
 // unmeasured restart cost or unknown remaining work is only recommended. A job without a checkpoint moves only with
-// the user's consent (Restartable). A run moves at most four times, probes and reverts included; since the last move
-// leaves no revert, it may lead only to an allocation measured in this run, or to one between such allocations that is
-// feasible and better than they are with 95 % probability.
+// the user's consent (Restartable). A run moves at most three times, probes and reverts included.
 func Worth(s Snapshot, p Plan) (bool, string) {
 	switch {
 	case s.Current == nil:
@@ -42,7 +40,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 		return false, "the job cannot be resumed, and is not started again by choice"
 	}
 	if !MovesLeft(s) {
-		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", len(mergeSegments(s))-1)
+		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", moves(s))
 	}
 	if f.moveTo(p.Allocation) == restart && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 {
 		return false, "what a restart costs is not measured yet"
@@ -54,13 +52,6 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if !finite(there.Candidate) {
 		return false, "it cannot be predicted"
 	}
-	allowed, enough := moveAllowed(s, moves(s), p.Allocation), minBetterProbability
-	if !allowed {
-		enough = feasibleProbability
-	}
-	if !allowed && !(there.Feasible && betweenMeasured(s, p.Allocation)) {
-		return false, fmt.Sprintf("%s was not measured in this run, and the last move is kept for the way back", p.Allocation)
-	}
 	if more := there.Chance - here.Chance; here.Chance < feasibleProbability && more >= chanceGain &&
 		(here.Chance < likelyChance || more >= loss(objectives(there.Candidate), objectives(here.Candidate), s.Preference.normalised())) {
 		return true, fmt.Sprintf("the probability of meeting the SLA rises from %.0f %% to %.0f %% at %s", 100*here.Chance, 100*there.Chance, p.Allocation)
@@ -68,7 +59,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	if p.Recourse == nil && (there.Chance < min(feasibleProbability, here.Chance) || here.Feasible && !there.Feasible) {
 		return false, fmt.Sprintf("the probability of meeting the SLA would be %.0f %%, it is now %.0f %%", 100*there.Chance, 100*here.Chance)
 	}
-	return f.gain(s, p, here, there, enough)
+	return f.gain(s, p, here, there)
 }
 
 // StayUnlessWorth returns the plan of a running job after its measurements: the planner's, or the current allocation
@@ -78,7 +69,7 @@ func StayUnlessWorth(s Snapshot, p Plan) Plan {
 		return p
 	}
 	worth, why := Worth(s, p)
-	if free := s.Resumable && s.Total > 0 && s.Restart.P50 <= 0 && s.Startup.P50 <= 0; worth || free { // restarts without cost
+	if free := s.Resumable && s.Total > 0 && s.Restart.P50 <= 0 && s.Startup.P50 <= 0 && MovesLeft(s); worth || free { // restarts without cost
 		return p
 	}
 	stayed := p.Chosen
@@ -94,8 +85,8 @@ func StayUnlessWorth(s Snapshot, p Plan) Plan {
 }
 
 // gain compares the remaining work at two allocations, draw by draw, and returns the verdict with its reason. The share
-// of better draws, at the real restart cost, must reach enough; the mean gain uses the cost multiplied by restartWeight.
-func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64) (bool, string) {
+// of better draws, at the real restart cost, must reach minBetterProbability; the mean gain uses the cost multiplied by restartWeight.
+func (f *forecast) gain(s Snapshot, p Plan, here, there outcome) (bool, string) {
 	w := s.Preference.normalised()
 	cs := append([]Candidate{here.Candidate, there.Candidate}, p.Candidates...)
 	sc := scaleOf(pointsOf(cs), frontAmong(cs, where(cs, feasible)))
@@ -116,7 +107,7 @@ func (f *forecast) gain(s Snapshot, p Plan, here, there outcome, enough float64)
 	words := fmt.Sprintf("%s instead of %s for the rest, the move included: %s, %s (better with %.0f %% probability)", p.Allocation, *s.Current,
 		change(there.Seconds.P50-here.Seconds.P50, duration), change(there.CostUSD.P50-here.CostUSD.P50, usd), 100*share)
 	switch {
-	case share < enough:
+	case share < minBetterProbability:
 		return false, "not sure enough: " + words
 	case mean < leastGain:
 		return false, "the gain does not pay the restart: " + words

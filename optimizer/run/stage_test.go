@@ -78,7 +78,8 @@ type stage struct {
 	status Status
 	ticks  int
 	actors []*actor
-	saved  int // the epoch in the job's checkpoint
+	saved  int  // the epoch in the job's checkpoint
+	timed  bool // the log contains the time of each epoch
 
 	interrupts chan os.Signal // the signals sent by runWithSignals
 }
@@ -250,7 +251,11 @@ func (a *actor) work(total int, seconds float64) bool {
 	before, ticks := s.seen()
 	a.epoch++
 	s.clock.advance(at(seconds))
-	a.write(fmt.Sprintf("%d,%d,100,%g\n", a.epoch, total, 1/float64(a.epoch*a.n)))
+	row := fmt.Sprintf("%d,%d,100,%g", a.epoch, total, 1/float64(a.epoch*a.n))
+	if s.timed {
+		row += fmt.Sprintf(",%g", seconds)
+	}
+	a.write(row + "\n")
 	e := float64(a.epoch)
 	return s.wait(fmt.Sprintf("epoch %d", a.epoch), func(st Status, n int) bool {
 		if before.Done < e { // the row contains progress
@@ -273,7 +278,11 @@ func (a *actor) write(rows ...string) {
 	}
 	defer f.Close()
 	if st, err := f.Stat(); err == nil && st.Size() == 0 {
-		rows = append([]string{"epoch,total_epochs,data_count,train_loss\n"}, rows...)
+		header := "epoch,total_epochs,data_count,train_loss"
+		if a.stage.timed {
+			header += ",epoch_time"
+		}
+		rows = append([]string{header + "\n"}, rows...)
 	}
 	if _, err := f.WriteString(strings.Join(rows, "")); err != nil {
 		a.stage.t.Errorf("write the training log: %v", err)

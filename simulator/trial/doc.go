@@ -11,6 +11,8 @@
 //
 //   - the agent re-evaluates the allocation every few units of work; here the interval between two re-evaluations doubles
 //     until a move;
+//   - the baseline is measured for two blocks or one long unit; the agent continues until its pace has settled, for at
+//     least 8 % of the work, and allows for a slow first unit;
 //   - fitting and planning take no time of the job, but re-evaluations observe the agent's pause after planning;
 //   - GPU utilization, used by the planner "rules" only, is the efficiency of scaling from one GPU; CPU utilization is
 //     unknown;
