@@ -47,7 +47,7 @@ func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 	gpus, name := max(i.spec.Min, 1), l.devices[device].Name
 	alone, _ := l.Alone(a, device, gpus)
 	other, _ := l.Alone(b, device, gpus)
-	if i.Apart || j.Apart || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
+	if i.apart() || j.apart() || gpus > max(l.devices[device].PerServer, 1) || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
 		return 0, 0
 	}
 	x, y := l.beside(i, j, device, gpus), l.beside(j, i, device, gpus)
@@ -56,6 +56,9 @@ func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 	}
 	return alone * min(x.optimistic(), 1), other * min(y.optimistic(), 1)
 }
+
+// apart reports whether a job cannot share devices: for good, or in its present life.
+func (j *learned) apart() bool { return j.Apart || j.Sole && j.State.holds() }
 
 // beside returns the distribution of the log-ratio of the rate of a job beside another one to that alone. Its standard
 // deviation is 0 if the two kinds were measured on the device type: the latest measurement of the same two commands, else of

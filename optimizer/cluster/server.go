@@ -47,10 +47,9 @@ type Site interface {
 	Devices() []Device
 	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
 	Up(ctx context.Context) ([]int, error)
-	// Sharing returns why no two jobs can hold the same devices; nil: they can.
-	Sharing() error
-	// Place returns how a job runs on devices of a type, by their numbers.
-	Place(cfg run.Config, device int, where []int32) Placement
+	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
+	// that may share the devices; empty: it shares them with none.
+	Place(cfg run.Config, device int, where []int32, hold string) Placement
 }
 
 // Placement is how an agent runs a job on its devices.
@@ -168,9 +167,6 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
-	if err := s.allows(cfg.Policy); err != nil {
-		return fmt.Errorf("serve cluster: %w", err)
-	}
 	s.lock, _ = os.Stat(dirOf(cfg.StateDir, "lock"))
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {

@@ -145,7 +145,7 @@ func Host(o engine.Offer) resources.Host {
 // PlaceOn returns the request for an allocation on nodes of an offer. A job without a stated amount of memory asks for
 // the share of the node that corresponds to its CPUs or GPUs.
 func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
-	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory}
+	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold}
 	if a.GPUs > 0 {
 		p.GPUType = o.GPUType
 	}

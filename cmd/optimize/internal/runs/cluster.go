@@ -91,7 +91,7 @@ func (o *clusterServeOptions) run() error {
 		last, _, _ := cluster.ReadServer(o.State())
 		o.policy = cmp.Or(last.Policy, defaultPolicy)
 	}
-	if err := checkPolicy("--policy", o.policy, o.engine); err != nil {
+	if err := checkPolicy("--policy", o.policy); err != nil {
 		return err
 	}
 	devices, err := parseDevices(o.devices)
@@ -194,23 +194,10 @@ func parseDevices(text string) ([]cluster.Device, error) {
 	return out, nil
 }
 
-// checkPolicy returns a usage error for an unknown policy, and for one that co-locates jobs on an engine whose devices they
-// cannot share.
-func checkPolicy(what, name, engine string) error {
+// checkPolicy returns a usage error for an unknown policy.
+func checkPolicy(what, name string) error {
 	_, err := share.New(name, share.Options{})
-	if err == nil {
-		if !share.Packs(name) || engine == "local" {
-			return nil
-		}
-		other := ""
-		for _, suffix := range []string{"_perf", ""} {
-			if alone := strings.Replace(name, "_packed", suffix, 1); other == "" && slices.Contains(share.Alone(), alone) {
-				other = "; without co-location it is " + alone
-			}
-		}
-		return cli.Usagef("%s %q: co-locates jobs, and %s allocates each device to one job%s", what, name, engine, other)
-	}
-	if strings.HasPrefix(name, "allox") {
+	if err == nil || strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
 	near := ""
@@ -242,7 +229,7 @@ func policyCommand(e *cli.Env) *cobra.Command {
 			if len(args) == 0 {
 				return e.PrintResult(s.Policy, map[string]any{"policy": s.Policy, "served": alive})
 			}
-			if err := checkPolicy("policy", args[0], s.Engine); err != nil {
+			if err := checkPolicy("policy", args[0]); err != nil {
 				return err
 			}
 			if err := cluster.SetPolicy(e.State(), args[0]); err != nil {
