@@ -92,7 +92,7 @@ func (t *tenant) join(ctx context.Context, dir string, r engine.Request) (string
 	ctx, cancel := context.WithTimeout(ctx, joinWithin)
 	defer cancel()
 	waiting := filepath.Join(dir, waitingDir, r.Key)
-	entered, asked := false, time.Time{}
+	entered, asked, absent := false, time.Time{}, 0
 	for {
 		l := readLedger(dir)
 		over := l.Closed || l.Signal != ""
@@ -103,10 +103,14 @@ func (t *tenant) join(ctx context.Context, dir string, r engine.Request) (string
 			}
 			asked = time.Now()
 			if err == nil {
-				at := slices.IndexFunc(list, func(s engine.Status) bool { return s.ID == j.ID })
-				over = at < 0 || list[at].State == engine.Ended || list[at].State == engine.Ending
-				if entered && !over && list[at].State == engine.Pending {
+				switch at := slices.IndexFunc(list, func(s engine.Status) bool { return s.ID == j.ID }); {
+				case at < 0: // an answer may be older than the job
+					absent++
+					over = absent >= 3
+				case list[at].State == engine.Pending && entered:
 					return j.ID, nil // it enters when the job starts
+				default:
+					absent, over = 0, list[at].State == engine.Ended || list[at].State == engine.Ending
 				}
 			}
 		}
