@@ -24,6 +24,10 @@ import (
 // still run.
 func (s *server) begin(l *live, adopt bool) {
 	l.worked, l.use, l.shared = adopt && l.State != Starting, use{}, l.Beside != 0
+	l.resident, l.unshared = 0, 0
+	if l.held = time.Now(); adopt && !l.Since.IsZero() {
+		l.held = l.Since
+	}
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
@@ -166,6 +170,7 @@ func (s *server) observe(l *live, st *run.Status) {
 	keeps := st.KeepsWork && (st.Saves || !s.sharesDirectory(l))
 	s.measure(l, st)
 	l.use.take(now, st)
+	s.noteMemory(l, st)
 	l.Finish = nil
 	if st.Finish != nil && !math.IsNaN(st.Finish.P50) {
 		end := func(v float64) time.Time {
