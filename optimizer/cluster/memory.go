@@ -14,7 +14,7 @@ type memory struct {
 
 const (
 	fullMemory    = 0.95 // share of a memory from which it is about to run out
-	notableMemory = 1.1  // increase of a measured memory of which policies are told
+	notableMemory = 1.1  // increase of a measured memory from which policies decide again
 	aloneReadings = 3    // of a device without another job, before one counts as that of the job
 )
 

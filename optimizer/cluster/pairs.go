@@ -60,14 +60,24 @@ func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 // apart reports whether a job cannot share devices: for good, or in its present life.
 func (j *learned) apart() bool { return j.Apart || j.Sole && j.State.holds() }
 
+// prior returns the distribution of the log-ratio before any measurement of the cluster: that of the table of pairs, as on
+// another device type, else the published one. O(1).
+func (l *learner) prior(j, partner *learned) logRatio {
+	if v := l.table[[2]string{j.Name, partner.Name}]; v > 0 {
+		return logRatio{math.Log(v), typeSpread}
+	}
+	return logRatio{math.Log(PartnerRatio), partnerSpread}
+}
+
 // beside returns the distribution of the log-ratio of the rate of a job beside another one to that alone. Its standard
 // deviation is 0 if the two kinds were measured on the device type: the latest measurement of the same two commands, else of
 // the same scripts, counts. Elsewhere measurements of the kind beside others, of the pair on other types, and of what the other
-// kind loses, narrow the published distribution. O(keptOfKind · pairs).
+// kind loses, narrow the prior. O(keptOfKind · pairs).
 func (l *learner) beside(j, partner *learned, device, gpus int) logRatio {
 	best, measured := 0, logRatio{}
-	weight := 1 / (partnerSpread * partnerSpread)
-	sum := weight * math.Log(PartnerRatio)
+	prior := l.prior(j, partner)
+	weight := 1 / (prior.sd * prior.sd)
+	sum := weight * prior.mean
 	see := func(ratio, spread float64) {
 		sum += math.Log(ratio) / (spread * spread)
 		weight += 1 / (spread * spread)

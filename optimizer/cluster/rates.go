@@ -29,6 +29,7 @@ type learner struct {
 	speeds             speeds
 	ratios             map[ratioKey]logRatio // cached
 	paired             map[string][]*learned // jobs with rates beside others, by kind
+	table              map[[2]string]float64 // see Config.Pairs
 }
 
 // ratioKey is the model of a training and two device types.

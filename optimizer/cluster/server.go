@@ -29,6 +29,9 @@ type Config struct {
 	Policy   string
 	Round    time.Duration // 0: 6 minutes
 	Seed     int64         // of policies that draw random numbers
+	// Pairs are rates of a job with the first name beside one with the second, relative to that alone, that were measured
+	// elsewhere; nil: none. Measurements of the cluster take over.
+	Pairs map[[2]string]float64
 	// Shrink reduces the devices of jobs that do not use all of them, if other jobs gain by it.
 	Shrink bool
 	// Agent is the template of the agents; Lease and View are set for each job.
@@ -192,6 +195,7 @@ func (s *server) open() (err error) {
 	devices := s.Site.Devices()
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
 	s.rates = newLearner(devices, s.Round.Seconds())
+	s.rates.table = s.Pairs
 	jobs, specs, err := Jobs(s.StateDir)
 	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
 		return err

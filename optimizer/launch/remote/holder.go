@@ -26,7 +26,7 @@ import (
 //
 //	N/job.json      the request for the engine's job, and its id; written by the agent
 //	N/waiting/KEY   a supervisor to be started; written by its agent, which may remove it
-//	N/tenants/KEY   the same, claimed by the holder: whoever renames or removes a file first decides
+//	N/tenants/KEY   the same, claimed by the holder: the first to rename or remove the file decides
 //	N/cancelled/KEY a tenant that is to be ended
 //	N/ledger.json   who has been in the allocation, and for how long; written by the holder
 const (

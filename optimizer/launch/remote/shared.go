@@ -177,7 +177,7 @@ func (t *tenant) List(ctx context.Context, _ ...string) ([]engine.Status, error)
 	return []engine.Status{st}, nil
 }
 
-// Cancel implements engine.Engine. The job of the allocation is cancelled if nobody else is in it.
+// Cancel implements engine.Engine. The job of the allocation is cancelled if no other stretch is in it.
 func (t *tenant) Cancel(ctx context.Context, id string) error {
 	dir, _ := t.find()
 	if dir == "" {

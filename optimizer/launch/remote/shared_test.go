@@ -40,7 +40,7 @@ func until(t *testing.T, code string) (launch.Command, func()) {
 }
 
 // TestSharedAllocation: two stretches run in one job of the engine at the same time. The first one ends while the second
-// goes on, a third one joins, and the shares of all are the account of the job.
+// continues, a third one joins, and the shares of all are the account of the job.
 func TestSharedAllocation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
