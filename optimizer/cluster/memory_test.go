@@ -27,7 +27,7 @@ func memoryServer(t *testing.T) (*server, *strings.Builder) {
 	}
 	t.Cleanup(func() { log.close() })
 	s.log = log
-	if s.scheduler, err = NewScheduler(s.options("fifo_packed"), s.now()); err != nil {
+	if s.scheduler, err = newScheduler(s.options("fifo_packed"), s.now()); err != nil {
 		t.Fatal(err)
 	}
 	keeps := true
