@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 )
 
 // Activity collects GPUSample from a directory with one file for each device: the name of the file is that of the
-// device, its content the utilization in percent. It is for devices that no driver describes, such as those of a test
+// device, its content the utilization in percent and, optionally, the used and the total memory in GiB. It is for devices that no driver describes, such as those of a test
 // cluster. A file that was not written for activityAge is that of an idle device.
 type Activity struct{ Dir string }
 
@@ -42,12 +43,27 @@ func (a *Activity) Collect(_ context.Context, s *Sample) error {
 		}
 		g := GPUSample{UUID: e.Name(), UtilPercent: nan, MemoryGiB: nan, TotalGiB: nan, PowerW: nan, EnergyJ: nan}
 		text, err := regular.ReadFile(path, activitySize)
-		if v, bad := strconv.ParseFloat(strings.TrimSpace(string(text)), 64); err == nil && bad == nil && v >= 0 && v <= 100 {
-			if g.UtilPercent = v; s.At.Sub(info.ModTime()) > activityAge {
+		if v := numbers(string(text)); err == nil && len(v) > 0 && v[0] >= 0 && v[0] <= 100 {
+			if g.UtilPercent = v[0]; s.At.Sub(info.ModTime()) > activityAge {
 				g.UtilPercent = 0
+			}
+			if len(v) == 3 && v[1] >= 0 && v[2] > 0 {
+				g.MemoryGiB, g.TotalGiB = v[1], v[2]
 			}
 		}
 		s.GPUs = append(s.GPUs, g)
 	}
 	return nil
+}
+
+// numbers returns the finite numbers of a text; nil if it contains anything else.
+func numbers(text string) (out []float64) {
+	for _, f := range strings.Fields(text) {
+		v, err := strconv.ParseFloat(f, 64)
+		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil
+		}
+		out = append(out, v)
+	}
+	return out
 }

@@ -261,6 +261,48 @@ func TestClusterPairKilled(t *testing.T) {
 	}
 }
 
+// TestClusterPairMemory: two jobs whose memory does not fit together on a device are separated once that is seen, before it
+// runs out, and share it never again. Each does all of its work.
+func TestClusterPairMemory(t *testing.T) {
+	t.Parallel() // paced, it waits most of the time
+	needPython(t)
+	if testing.Short() {
+		t.Skip("trains for half a minute")
+	}
+	w := newSharing(t)
+	activity := filepath.Join(w.dir, "activity")
+	if err := os.Mkdir(activity, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	w.environ = append(w.environ, "OPTIMIZER_DEVICE_ACTIVITY="+activity)
+	uses := strings.Replace(sharingTraining, "        with open(log, \"a\")", `        with open(held + mine, "w") as f: # 8 of 16 GiB each, more than which is not available
+            f.write("90 %g 16" % (8 * sum(os.path.exists("/proc/" + n.split(".")[1]) for n in os.listdir(held))))
+        os.replace(held + mine, os.path.join(os.environ["OPTIMIZER_DEVICE_ACTIVITY"], os.environ["OPTIMIZER_DEVICES"]))
+        with open(log, "a")`, 1)
+	w.write("light.py", uses)
+	w.write("heavy.py", uses)
+	w.served("--policy", "max_min_fairness_packed", "--round", "4s", "--devices", "a100=1")
+	w.submitEpochs(100, 100)
+	w.awaitAll()
+	w.checkSharing(100, 100)
+	events, _, err := cluster.ReadEvents(w.state())
+	if err != nil {
+		t.Fatal(err)
+	}
+	separated := 0
+	for _, e := range events {
+		switch {
+		case e.Kind == cluster.EventStop && strings.Contains(e.Reason, "16 of 16 GiB"):
+			separated++
+		case e.Kind == cluster.EventShare && e.With != 0 && separated > 0:
+			t.Errorf("job %d shares a device with %d again", e.Job, e.With)
+		}
+	}
+	if separated != 1 {
+		t.Errorf("separated %d times, want once", separated)
+	}
+}
+
 // sharedDay runs a day under a policy that co-locates jobs, and returns its audit.
 func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, draws int) *replay.Audit {
 	w := newSharing(t)

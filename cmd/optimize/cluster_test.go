@@ -249,12 +249,13 @@ func TestClusterRefusals(t *testing.T) {
 	w := newWorld(t)
 	w.write("train.py", "print(1)\n")
 	for args, want := range map[string]string{
-		"policy srtf":        "optimize cluster serve",
-		"drain":              "optimize cluster serve",
-		"cancel 3":           "optimize cluster jobs",
-		"serve --policy srt": "nearest known is srtf",
-		"serve --engine slurm --policy srtf_packed":  "without co-location it is srtf",
-		"serve --engine slurm --policy gandiva":      "slurm allocates each device to one job",
+		"policy srtf":                                "optimize cluster serve",
+		"drain":                                      "optimize cluster serve",
+		"cancel 3":                                   "optimize cluster jobs",
+		"serve --policy srt":                         "nearest known is srtf",
+		"serve --pairs none.csv":                     "none.csv",
+		"serve --pairs train.py":                     "read samples",
+		"serve --pairs=":                             "--pairs",
 		"serve --policy srtf_paked":                  "nearest known is srtf_packed",
 		"serve --round 5ms":                          "at least 1s",
 		"serve --devices a100":                       "TYPE=N",

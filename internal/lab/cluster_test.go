@@ -4,23 +4,27 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"trainopt/optimizer/cluster"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/journal"
 )
 
-// clusterOf starts a scheduler over the lab's nodes and submits paced trainings.
-func (w *world) clusterOf(round string, epochs ...int) (server *agent, jobs func() []cluster.Job) {
+// clusterOf starts a scheduler over nodes of the lab and submits paced trainings.
+func (w *world) clusterOf(policy, devices, round string, epochs ...int) (server *agent, jobs func() []cluster.Job) {
 	w.Helper()
 	if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(Paced), 0o600); err != nil {
 		w.Fatal(err)
 	}
-	server = w.start("cluster", "serve", "--engine", "slurm", "--policy", "srtf", "--round", round, "--devices", "a100=1,v100=1,k80=2")
+	server = w.start("cluster", "serve", "--engine", "slurm", "--policy", policy, "--round", round, "--devices", devices)
 	for i, n := range epochs {
 		out, err := w.command("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(n), "--", "0.25").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), fmt.Sprint(i+1)) {
@@ -90,7 +94,7 @@ func (w *world) endOf(server *agent, jobs func() []cluster.Job, lost int, epochs
 func TestClusterNodeLost(t *testing.T) {
 	w := newWorld(t)
 	epochs := []int{120, 60, 40, 90, 50}
-	server, jobs := w.clusterOf("8s", epochs...)
+	server, jobs := w.clusterOf("srtf", "a100=1,v100=1,k80=2", "8s", epochs...)
 	t.Cleanup(func() { w.slurm("scontrol", "update", "NodeName=n0", "State=RESUME") })
 	holder := func() *cluster.Job {
 		for _, j := range jobs() {
@@ -128,7 +132,7 @@ func TestClusterNodeLost(t *testing.T) {
 func TestClusterController(t *testing.T) {
 	w := newWorld(t)
 	epochs := []int{120, 60, 40, 90, 50}
-	server, jobs := w.clusterOf("8s", epochs...)
+	server, jobs := w.clusterOf("srtf", "a100=1,v100=1,k80=2", "8s", epochs...)
 	w.await("progress", func() bool { return jobs()[0].Done > 15 })
 	w.Kill(t, "slurmctld")
 	time.Sleep(15 * time.Second) // nearly two rounds
@@ -136,6 +140,71 @@ func TestClusterController(t *testing.T) {
 	f := w.endOf(server, jobs, 4, epochs...)
 	if f["down_device_s"] != 0 {
 		t.Errorf("faults %v: no node was down", f)
+	}
+}
+
+// TestClusterPairs runs trainings that share the device of one job. Meanwhile the scheduler is killed, then one of the
+// trainings is cancelled, and then the process of the job is killed. The others do all of their work, no two jobs are
+// allocated at the same time, and the shares of each job add up to its account.
+func TestClusterPairs(t *testing.T) {
+	w := newWorld(t)
+	epochs := []int{200, 200, 160, 120}
+	const policy, devices = "max_min_fairness_packed", "a100=1"
+	server, jobs := w.clusterOf(policy, devices, "6s", epochs...)
+	together := func() (pair []cluster.Job) {
+		w.await("two jobs on one device", func() bool {
+			pair = slices.DeleteFunc(jobs(), func(j cluster.Job) bool { return j.State != cluster.Running || j.Beside == 0 })
+			return len(pair) == 2
+		})
+		return pair
+	}
+	together()
+	server.kill()
+	server = w.start("cluster", "serve", "--engine", "slurm", "--policy", policy, "--round", "6s", "--devices", devices)
+	w.await("the next server", func() bool {
+		_, alive, err := cluster.ReadServer(filepath.Join(w.dir, ".optimize"))
+		return err == nil && alive
+	})
+	pair := together()
+	if out, err := w.command("cluster", "cancel", fmt.Sprint(pair[1].ID)).CombinedOutput(); err != nil {
+		t.Fatalf("cancel: %v\n%s", err, out)
+	}
+	w.await("the cancellation", func() bool { return jobs()[pair[1].ID-1].State == cluster.Cancelled })
+	epochs[pair[1].ID-1] = 0
+	together()
+	holders := processesBelow(filepath.Join(w.dir, ".optimize", "cluster", "allocations"))
+	if len(holders) != 1 {
+		t.Fatalf("%d processes of allocations, want 1", len(holders))
+	}
+	syscall.Kill(holders[0], syscall.SIGKILL)
+	w.await("the end of all jobs", func() bool {
+		return !slices.ContainsFunc(jobs(), func(j cluster.Job) bool { return !j.State.Ended() })
+	})
+	shares := map[string]time.Duration{}
+	for i, j := range jobs() {
+		if n := float64(epochs[i]); n > 0 && (j.State != cluster.Done || j.Done != n) {
+			t.Errorf("job %d: %s (%s) after %g epochs, want done after %g", j.ID, j.State, j.Reason, j.Done, n)
+		}
+		rec, err := journal.ReadRecord(filepath.Join(w.dir, ".optimize", "runs", j.Run))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range rec.Stretches {
+			shares[s.ID] += s.Share
+		}
+	}
+	lives := w.account(slices.Collect(maps.Keys(shares)))
+	slices.SortFunc(lives, func(a, b engine.Life) int { return a.Started.Compare(b.Started) })
+	for i, l := range lives {
+		if share := shares[l.ID]; (share - l.Elapsed).Abs() > time.Millisecond {
+			t.Errorf("job %s: shares of %v, want %v", l.ID, share, l.Elapsed)
+		}
+		if i > 0 && l.Started.Before(lives[i-1].Ended) {
+			t.Errorf("job %s began at %v, before the end of the last one at %v", l.ID, l.Started, lives[i-1].Ended)
+		}
+	}
+	if len(lives) < 2 {
+		t.Errorf("%d jobs, want another one after the first was killed", len(lives))
 	}
 }
 

@@ -128,14 +128,22 @@ func needLong(t *testing.T) {
 
 // killBelow kills the processes of a failed test, which name its folder on their command lines.
 func killBelow(dir string) {
+	for _, pid := range processesBelow(dir) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// processesBelow returns the processes that name a folder on their command lines.
+func processesBelow(dir string) (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
 		if data, err := os.ReadFile(path); err == nil && bytes.Contains(data, []byte(dir)) {
 			if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
-				syscall.Kill(pid, syscall.SIGKILL)
+				pids = append(pids, pid)
 			}
 		}
 	}
+	return pids
 }
 
 // slurm runs a command of Slurm whose failure does not matter, and returns its output.

@@ -126,10 +126,13 @@ type Job struct {
 	Rates []Rate `json:"rates,omitempty"`
 	// Pairs are the measured rates beside other jobs. Beside is the job that shares its devices now; 0: none. Apart is set
 	// once it has failed in a life in which it shared devices: it never does again. EarlierUSD is the cost of its runs
-	// before the present one.
+	// before the present one. Sole is set while no other job can join the allocation that its present life has of an engine.
+	// Memory is its largest measured memory.
 	Pairs      []pairRate `json:"pairs,omitempty"`
+	Memory     memory     `json:"memory,omitzero"`
 	Beside     int        `json:"beside,omitempty"`
 	Apart      bool       `json:"apart,omitempty"`
+	Sole       bool       `json:"sole,omitempty"`
 	EarlierUSD float64    `json:"earlier_usd,omitempty"`
 	// Starts and Saves are the measured seconds of its start-ups and of its orderly stops, latest last.
 	Starts []float64 `json:"start_s,omitempty"`

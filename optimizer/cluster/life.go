@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -23,6 +24,10 @@ import (
 // still run.
 func (s *server) begin(l *live, adopt bool) {
 	l.worked, l.use, l.shared = adopt && l.State != Starting, use{}, l.Beside != 0
+	l.resident, l.unshared = 0, 0
+	if l.held = time.Now(); adopt && !l.Since.IsZero() {
+		l.held = l.Since
+	}
 	if l.Keeps == nil {
 		s.scheduler.Keeps(l.ID, nil)
 	}
@@ -30,7 +35,11 @@ func (s *server) begin(l *live, adopt bool) {
 	if device < 0 || slices.ContainsFunc(where, func(g int32) bool { return int(g) >= s.rates.devices[device].Count }) {
 		device, where = 0, nil // adopted from a server with other devices
 	}
-	place := s.Site.Place(l.spec.Config, device, where)
+	packs, hold := s.scheduler.policy.Traits().Packs, ""
+	if packs {
+		hold = s.holdOf(l)
+	}
+	place := s.Site.Place(l.spec.Config, device, where, hold)
 	cfg, lease := place.Config, place.Lease
 	// The scheduler decides the allocation: the agent neither probes nor moves.
 	cfg.Name, cfg.StateDir, cfg.Planner, cfg.Samples, cfg.Requeue, cfg.Divided = l.Name, s.StateDir, "static", -1, false, true
@@ -42,7 +51,10 @@ func (s *server) begin(l *live, adopt bool) {
 	s.writeLease(l, until)
 	lease.Devices = deviceIDs(l.Device, l.Where)
 	lease.Submitted, lease.Until, lease.RunID, lease.Partner = l.Submitted, l.until.get, l.Run, l.partner.get
-	if !s.scheduler.policy.Traits().Packs { // no two jobs share devices: each receives the CPUs with the least load
+	if !adopt {
+		l.Sole = !packs && s.Site.Name() != "local"
+	}
+	if !packs { // no two jobs share devices: each receives the CPUs with the least load
 		lease.CPUIDs = nil
 	}
 	lease.Environ = append(lease.Environ, "OPTIMIZER_LEASE="+filepath.Join(jobDir(s.StateDir, l.ID), "lease.json"),
@@ -60,6 +72,12 @@ func (s *server) begin(l *live, adopt bool) {
 	go func() {
 		s.results <- result{id, stretch, life.run(agent, cfg, interrupts)}
 	}()
+}
+
+// holdOf returns the directory of the allocations of an engine in which the jobs on the devices of a job run.
+func (s *server) holdOf(l *live) string {
+	digest := sha256.Sum256([]byte(places(l.Job)))
+	return dirOf(s.StateDir, "allocations", fmt.Sprintf("%x", digest[:8]))
 }
 
 // life is a stretch of a run that an agent carries.
@@ -152,6 +170,7 @@ func (s *server) observe(l *live, st *run.Status) {
 	keeps := st.KeepsWork && (st.Saves || !s.sharesDirectory(l))
 	s.measure(l, st)
 	l.use.take(now, st)
+	s.noteMemory(l, st)
 	l.Finish = nil
 	if st.Finish != nil && !math.IsNaN(st.Finish.P50) {
 		end := func(v float64) time.Time {

@@ -151,11 +151,8 @@ func (l *Local) Devices() []Device { return l.devices }
 // Up implements Site.
 func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
-// Sharing implements Site.
-func (l *Local) Sharing() error { return nil }
-
 // Place implements Site.
-func (l *Local) Place(cfg run.Config, device int, where []int32) Placement {
+func (l *Local) Place(cfg run.Config, device int, where []int32, _ string) Placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(l.devices[device].CPUs*float64(len(where))+1e-9)))}
 	if l.gpus[device] != nil {

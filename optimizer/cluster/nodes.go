@@ -118,13 +118,8 @@ func (n *Nodes) Name() string { return n.engine }
 // Devices implements Site.
 func (n *Nodes) Devices() []Device { return n.devices }
 
-// Sharing implements Site. The engine chooses the nodes and devices of each job, and allocates a device to one job at a time.
-func (n *Nodes) Sharing() error {
-	return fmt.Errorf("%s allocates each device to one job, so that no two can share it", n.engine)
-}
-
 // Place implements Site.
-func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
+func (n *Nodes) Place(cfg run.Config, device int, where []int32, hold string) Placement {
 	o, d := n.offers[device], n.devices[device]
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = n.engine, n.args, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
@@ -134,6 +129,8 @@ func (n *Nodes) Place(cfg run.Config, device int, where []int32) Placement {
 	if nodes := len(where) / d.PerServer; nodes > 1 { // all devices of each
 		o.PerJob, cfg.Nodes = nodes, nodes
 		a.GPUs, a.CPUs = a.GPUs/nodes, a.CPUs/nodes
+	} else {
+		o.Hold = hold
 	}
 	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
 		return n.open(ctx, o, cfg, o.GPUs > 0)

@@ -40,14 +40,14 @@ func (l *learner) remember(j *learned) {
 }
 
 // Pair implements Rates. A pair whose rates together, each relative to that alone, were measured to be no more than those of
-// one device does not gain by sharing and is not formed again; nor is one with a job that has failed beside another. Of one
+// one device does not gain by sharing and is not formed again; nor is one with a job that has failed beside another, nor one whose memory does not fit. Of one
 // job at least the rate alone on the device type must have been measured: what both lose would remain unknown.
 func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 	i, j := l.jobs[a], l.jobs[b]
 	gpus, name := max(i.spec.Min, 1), l.devices[device].Name
 	alone, _ := l.Alone(a, device, gpus)
 	other, _ := l.Alone(b, device, gpus)
-	if i.Apart || j.Apart || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
+	if i.apart() || j.apart() || gpus > max(l.devices[device].PerServer, 1) || !l.fits(i, j, device, gpus) || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
 		return 0, 0
 	}
 	x, y := l.beside(i, j, device, gpus), l.beside(j, i, device, gpus)
@@ -57,14 +57,27 @@ func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 	return alone * min(x.optimistic(), 1), other * min(y.optimistic(), 1)
 }
 
+// apart reports whether a job cannot share devices: for good, or in its present life.
+func (j *learned) apart() bool { return j.Apart || j.Sole && j.State.holds() }
+
+// prior returns the distribution of the log-ratio before any measurement of the cluster: that of the table of pairs, as on
+// another device type, else the published one. O(1).
+func (l *learner) prior(j, partner *learned) logRatio {
+	if v := l.table[[2]string{j.Name, partner.Name}]; v > 0 {
+		return logRatio{math.Log(v), typeSpread}
+	}
+	return logRatio{math.Log(PartnerRatio), partnerSpread}
+}
+
 // beside returns the distribution of the log-ratio of the rate of a job beside another one to that alone. Its standard
 // deviation is 0 if the two kinds were measured on the device type: the latest measurement of the same two commands, else of
 // the same scripts, counts. Elsewhere measurements of the kind beside others, of the pair on other types, and of what the other
-// kind loses, narrow the published distribution. O(keptOfKind · pairs).
+// kind loses, narrow the prior. O(keptOfKind · pairs).
 func (l *learner) beside(j, partner *learned, device, gpus int) logRatio {
 	best, measured := 0, logRatio{}
-	weight := 1 / (partnerSpread * partnerSpread)
-	sum := weight * math.Log(PartnerRatio)
+	prior := l.prior(j, partner)
+	weight := 1 / (prior.sd * prior.sd)
+	sum := weight * prior.mean
 	see := func(ratio, spread float64) {
 		sum += math.Log(ratio) / (spread * spread)
 		weight += 1 / (spread * spread)

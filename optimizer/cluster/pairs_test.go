@@ -60,6 +60,26 @@ func TestPairsAreMeasuredOnce(t *testing.T) {
 	}
 }
 
+// TestPairsOfTable: a pair of a table measured elsewhere has its rates until it is measured here; another one is assumed.
+func TestPairsOfTable(t *testing.T) {
+	l := pairedJobs("x", "y", "z")
+	l.table = map[[2]string]float64{{"x", "y"}: 0.4, {"y", "x"}: 0.8}
+	for id := 1; id <= 3; id++ {
+		l.observe(id, "a", 1, 10, 3)
+	}
+	up := math.Exp(typeSpread)
+	if x, y := l.relative(1, 2, 0); math.Abs(x-0.4*up) > 1e-9 || math.Abs(y-0.8*up) > 1e-9 {
+		t.Errorf("from the table %g and %g, want %g and %g", x, y, 0.4*up, 0.8*up)
+	}
+	if x, _ := l.relative(1, 3, 0); math.Abs(x-PartnerRatio*math.Exp(partnerSpread)) > 1e-9 {
+		t.Errorf("without the table %g", x)
+	}
+	l.observePair(1, 2, "a", 1, 9, 3)
+	if x, _ := l.relative(1, 2, 0); math.Abs(x-0.9) > 1e-9 {
+		t.Errorf("measured %g, want 0.9", x)
+	}
+}
+
 // TestPairsThatLose: a pair that is no better than dividing the time of its devices is not formed again, nor are jobs that
 // failed beside another.
 func TestPairsThatLose(t *testing.T) {
@@ -215,7 +235,7 @@ func TestSlotsOwnCPUs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := l.Place(run.Config{}, c.device, c.where).Lease.CPUIDs; !slices.Equal(got, c.want) {
+		if got := l.Place(run.Config{}, c.device, c.where, "").Lease.CPUIDs; !slices.Equal(got, c.want) {
 			t.Errorf("%d slots, %v: CPUs %v, want %v", c.slots, c.where, got, c.want)
 		}
 	}

@@ -22,11 +22,14 @@ import (
 type learner struct {
 	devices []schedule.DeviceType
 	stated  []float64 // relative speeds of the types; 0: not stated
-	round   float64
-	jobs    map[int]*learned
-	speeds  speeds
-	ratios  map[ratioKey]logRatio // cached
-	paired  map[string][]*learned // jobs with rates beside others, by kind
+	// hostGiB is the memory of the machine that belongs to a device, by type, deviceGiB that of a device; 0: unknown.
+	hostGiB, deviceGiB []float64
+	round              float64
+	jobs               map[int]*learned
+	speeds             speeds
+	ratios             map[ratioKey]logRatio // cached
+	paired             map[string][]*learned // jobs with rates beside others, by kind
+	table              map[[2]string]float64 // see Config.Pairs
 }
 
 // ratioKey is the model of a training and two device types.
@@ -58,7 +61,7 @@ func newLearner(devices []Device, round float64) *learner {
 	l := &learner{round: round, jobs: map[int]*learned{}, ratios: map[ratioKey]logRatio{}, paired: map[string][]*learned{}}
 	for _, d := range devices {
 		l.devices = append(l.devices, d.typeOf())
-		l.stated = append(l.stated, d.Speed)
+		l.stated, l.hostGiB, l.deviceGiB = append(l.stated, d.Speed), append(l.hostGiB, d.MemoryGiB), append(l.deviceGiB, 0)
 	}
 	return l
 }

@@ -11,7 +11,6 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/run"
-	"trainopt/optimizer/schedule/share"
 )
 
 // takeSpool carries out the requests of the spool.
@@ -30,11 +29,7 @@ func (s *server) takeSpool() {
 		case opCancel:
 			s.cancel(r.Job)
 		case opPolicy:
-			err := s.allows(r.Policy)
-			if err == nil {
-				err = s.scheduler.SetPolicy(s.now(), r.Policy)
-			}
-			if err != nil {
+			if err := s.scheduler.SetPolicy(s.now(), r.Policy); err != nil {
 				s.Message(err.Error())
 				continue
 			}
@@ -58,14 +53,6 @@ func (s *server) takeSpool() {
 			}
 		}
 	}
-}
-
-// allows returns an error for a policy that co-locates jobs where they cannot share devices.
-func (s *server) allows(policy string) error {
-	if why := s.Site.Sharing(); why != nil && share.Packs(policy) {
-		return fmt.Errorf("policy %s: co-locates jobs: %w", policy, why)
-	}
-	return nil
 }
 
 const scanPeriod = 5 // seconds between searches for jobs without a request

@@ -29,6 +29,9 @@ type Config struct {
 	Policy   string
 	Round    time.Duration // 0: 6 minutes
 	Seed     int64         // of policies that draw random numbers
+	// Pairs are rates of a job with the first name beside one with the second, relative to that alone, that were measured
+	// elsewhere; nil: none. Measurements of the cluster take over.
+	Pairs map[[2]string]float64
 	// Shrink reduces the devices of jobs that do not use all of them, if other jobs gain by it.
 	Shrink bool
 	// Agent is the template of the agents; Lease and View are set for each job.
@@ -47,10 +50,9 @@ type Site interface {
 	Devices() []Device
 	// Up returns the numbers of devices by type that are up now; nil: those at the start. It may take seconds.
 	Up(ctx context.Context) ([]int, error)
-	// Sharing returns why no two jobs can hold the same devices; nil: they can.
-	Sharing() error
-	// Place returns how a job runs on devices of a type, by their numbers.
-	Place(cfg run.Config, device int, where []int32) Placement
+	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
+	// that may share the devices; empty: it shares them with none.
+	Place(cfg run.Config, device int, where []int32, hold string) Placement
 }
 
 // Placement is how an agent runs a job on its devices.
@@ -111,6 +113,9 @@ type live struct {
 	launches   int     // of its training; 0: unknown
 	partner    guarded[string]
 	shared     bool        // another job has shared its devices in this life
+	held       time.Time   // start of this life, or its adoption
+	resident   float64     // GiB of memory that its processes hold; 0: unknown
+	unshared   int         // successive readings without another job on its devices
 	expected   *prediction // of the start for which it waits; nil: none
 }
 
@@ -168,9 +173,6 @@ func Serve(cfg Config, stop <-chan os.Signal) error {
 		return fmt.Errorf("serve cluster: %w", err)
 	}
 	defer unlock()
-	if err := s.allows(cfg.Policy); err != nil {
-		return fmt.Errorf("serve cluster: %w", err)
-	}
 	s.lock, _ = os.Stat(dirOf(cfg.StateDir, "lock"))
 	s.clock = newClock(cfg.Agent.Clock)
 	if cfg.Ready != nil {
@@ -193,6 +195,7 @@ func (s *server) open() (err error) {
 	devices := s.Site.Devices()
 	s.Round = cmp.Or(s.Round, defaultRound*time.Second)
 	s.rates = newLearner(devices, s.Round.Seconds())
+	s.rates.table = s.Pairs
 	jobs, specs, err := Jobs(s.StateDir)
 	if damaged := (DamagedError{}); err != nil && !errors.As(err, &damaged) { // admitNew reports those
 		return err

@@ -62,6 +62,8 @@ type Offer struct {
 	Features  []string      `json:"features,omitempty"`
 	// PerJob is the number of nodes that each job of the user asks for; 0 means 1. Engines leave it 0.
 	PerJob int `json:"-"`
+	// Hold is that of the places of the user's jobs. Engines leave it empty.
+	Hold string `json:"-"`
 	// Billing contains the site's billing weight per hour of a unit of each resource ("cpu", "mem" per GiB,
 	// "gres/gpu", "gres/gpu:a100"); nil if the site states none.
 	Billing map[string]float64 `json:"billing,omitempty"`
@@ -76,6 +78,9 @@ type Place struct {
 	CPUs      int           `json:"cpus,omitempty"`  // per node
 	Memory    resources.GiB `json:"memory_gib,omitempty"`
 	Avoid     []string      `json:"avoid,omitempty"` // names of nodes not to be used
+	// Hold is a directory by which stretches find each other that run in the same job of the engine and share what it
+	// holds; empty: a job of its own.
+	Hold string `json:"hold,omitempty"`
 }
 
 // Kind identifies a kind of node, as a job can ask for it.
@@ -202,6 +207,8 @@ type Life struct {
 	PeakGiB   *float64      `json:"peak_memory_gib"` // of the step that used most
 	CPUSecs   *float64      `json:"cpu_seconds"`
 	Joules    *float64      `json:"energy_joules"`
+	// Share is the part of Elapsed that is paid of an allocation shared with others; nil: all of it.
+	Share *time.Duration `json:"share_ns,omitempty"`
 }
 
 // Stretch is one job of the engine in the record of a run. Unknown times are zero.
@@ -221,6 +228,9 @@ type Stretch struct {
 	Confirmed bool `json:"confirmed"`
 	// Corrected is the paid time by the accounting less that which was charged, if it was confirmed after the charge.
 	Corrected time.Duration `json:"corrected_ns,omitempty"`
+	// Share is the part of the time from Started to Ended that is paid of an allocation shared with others, once it has
+	// ended; 0: all of it.
+	Share time.Duration `json:"share_ns,omitempty"`
 }
 
 // Forecast is the predicted start of a job at a place.

@@ -72,6 +72,8 @@ type Exit struct {
 	CPUSeconds    *float64 `json:"cpu_seconds"`
 	// Held is the time for which an engine held the job's place, and charges; 0 means Ran.
 	Held time.Duration `json:"held_ns,omitempty"`
+	// Share is the part of Held that is paid of a place shared with other jobs; 0: all of it.
+	Share time.Duration `json:"share_ns,omitempty"`
 }
 
 // Handle identifies a job, so that another agent can find it again: process ids with their start times.

@@ -51,9 +51,13 @@ type facts struct {
 	// make to the meter.
 	StretchRates map[int]float64 `json:"stretch_rates,omitempty"`
 	CorrectedUSD float64         `json:"corrected_usd,omitempty"`
-	Asked        string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
-	Notified     []string        `json:"notified,omitempty"` // keys of the messages sent about the run
-	Market       marketFacts     `json:"market,omitzero"`
+	// PlacedUSD is the charge before the latest stretch. SharedUSD is the part of CorrectedUSD by stretches that shared
+	// their place with other jobs.
+	PlacedUSD float64         `json:"placed_usd,omitempty"`
+	SharedUSD map[int]float64 `json:"shared_usd,omitempty"`
+	Asked     string          `json:"asked,omitempty"`    // the checkpoint that the last job wrote on request before its exit
+	Notified  []string        `json:"notified,omitempty"` // keys of the messages sent about the run
+	Market    marketFacts     `json:"market,omitzero"`
 	// SiteProbes are the measurements on other kinds of nodes of the engine; Departures counts the decisions to move to
 	// one, Left is set after the first move, and FirstBaseline is the baseline on the first kind.
 	SiteProbes    []*siteProbe   `json:"site_probes,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -258,7 +259,7 @@ func (r *run) placed() {
 	if r.StretchRates == nil {
 		r.StretchRates = map[int]float64{}
 	}
-	r.StretchRates[r.Stretch] = float64(r.Rates.Hourly(paid))
+	r.StretchRates[r.Stretch], r.PlacedUSD = float64(r.Rates.Hourly(paid)), float64(r.meter.Total(held))
 	r.QueuedS += (held - (now - waited)).Seconds()
 	r.rec.Enforced = r.job.Enforced()
 	r.followNode()
@@ -293,6 +294,19 @@ func (r *run) chargeHeld(held time.Duration) time.Duration {
 		r.event(Warning, "%v", err)
 	}
 	return from + held
+}
+
+// settleShare replaces the charge of a job that has shared its place, which was estimated as it ran, by its share of the
+// time for which the place was held.
+func (r *run) settleShare(share time.Duration) {
+	if share <= 0 || r.queued != nil {
+		return
+	}
+	if r.SharedUSD == nil {
+		r.SharedUSD = map[int]float64{}
+	}
+	r.SharedUSD[r.Stretch] = r.StretchRates[r.Stretch]*share.Hours() - (float64(r.meter.Total(r.meter.Seen())) - r.PlacedUSD)
+	r.correctCost()
 }
 
 // watchQueue shows why a job waits, whenever that changes.
@@ -386,6 +400,9 @@ func (r *run) recordStretches() {
 // correctCost determines by how much the accounts that came after the charge change it.
 func (r *run) correctCost() {
 	r.CorrectedUSD = 0
+	for _, n := range slices.Sorted(maps.Keys(r.SharedUSD)) {
+		r.CorrectedUSD += r.SharedUSD[n]
+	}
 	for _, s := range r.rec.Stretches {
 		if rate := r.StretchRates[s.N]; s.Corrected != 0 {
 			r.CorrectedUSD += rate * s.Corrected.Hours()

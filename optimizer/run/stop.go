@@ -254,7 +254,7 @@ func (r *run) settleJob(exit launch.Exit) {
 		}
 	}
 	if r.queued != nil { // nothing ran, but the place may have been held
-		charged = r.chargeHeld(exit.Held)
+		charged = r.chargeHeld(cmp.Or(exit.Share, exit.Held))
 	}
 	if exit.Reason == launch.Lost {
 		r.exitAt = max(r.exitAt, min(r.resumedAt, r.elapsed()))
@@ -264,6 +264,7 @@ func (r *run) settleJob(exit launch.Exit) {
 		}
 	}
 	r.meter.Settle(charged)
+	r.settleShare(exit.Share)
 	if s := r.Progress.Current(); s != nil {
 		r.closeSegment(max(r.exitAt, s.LaunchedAt))
 	}

@@ -102,6 +102,8 @@ type Status struct {
 type DeviceUse struct {
 	ID          string // UUID of a GPU, or the name in the lease
 	UtilPercent float64
+	MemoryGiB   float64 // used by all processes; NaN: unknown, as the next
+	TotalGiB    float64
 }
 
 // Pace is the measured pace of one launch. Unknown numbers are NaN.
@@ -174,7 +176,7 @@ func (r *run) status() Status {
 	s.Throughput, s.ThroughputUnit = r.currentRate()
 	for _, g := range r.sampler.last.GPUs {
 		if !math.IsNaN(g.UtilPercent) {
-			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent})
+			s.Devices = append(s.Devices, DeviceUse{g.UUID, g.UtilPercent, g.MemoryGiB, g.TotalGiB})
 		}
 	}
 	if !r.log.lastRow.IsZero() {

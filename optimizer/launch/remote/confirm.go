@@ -52,7 +52,7 @@ func (l *Launcher) Confirm(ctx context.Context, runDir string) ([]engine.Stretch
 		if s.Confirmed || s.ID == "" || s.Ended.IsZero() || s.Started.IsZero() || s.Engine != l.Engine.Name() {
 			continue
 		}
-		lives, err := l.Engine.Account(ctx, s.ID)
+		lives, err := l.engineOf(s).Account(ctx, s.ID)
 		if err != nil {
 			return all.List, err
 		}
@@ -60,7 +60,12 @@ func (l *Launcher) Confirm(ctx context.Context, runDir string) ([]engine.Stretch
 		if life == nil || !agree(life, s.Started, charged) && time.Since(s.Ended) < settledAfter {
 			continue
 		}
-		s.Corrected = life.Elapsed - charged
+		switch {
+		case life.Share == nil:
+			s.Corrected = life.Elapsed - charged
+		case s.Share > 0:
+			s.Corrected, s.Share = *life.Share-s.Share, *life.Share
+		}
 		confirm(s, life)
 		changed = true
 	}

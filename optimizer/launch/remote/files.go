@@ -13,6 +13,8 @@
 //	    sample        the latest sample of the node and the job's processes
 //	    rank-K/       the same of its node K, from 1, and what node K starts; spec and request are those above
 //
+// Several stretches may share one job of the engine, see holder.
+//
 // A node writes below the directory of its own stretch only, and reads nothing else but the fence and, before it starts
 // the training, the state of earlier stretches. So one that the engine has lost cannot act on what is meant for its
 // successor, however late its file system shows it the fence.

@@ -67,6 +67,9 @@ func (l *Launcher) newJob(dir string, s engine.Stretch) *job {
 		want: request{Schema: fileSchema}, changed: time.Now()}
 }
 
+// engine returns the engine as the stretch sees it.
+func (j *job) engine() engine.Engine { return j.launcher.engineOf(&j.stretch) }
+
 // Handle implements launch.Job.
 func (j *job) Handle() launch.Handle {
 	j.mu.Lock()
@@ -233,7 +236,7 @@ func (j *job) request(change func(*request)) error {
 		go func() {
 			ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 			defer cancel()
-			j.launcher.Engine.Signal(ctx, id, unix.SIGUSR2)
+			j.engine().Signal(ctx, id, unix.SIGUSR2)
 		}()
 	}
 	return nil

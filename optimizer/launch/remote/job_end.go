@@ -46,7 +46,7 @@ func (j *job) wantsStop() bool {
 func (j *job) isCancelled() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), callWithin)
 	defer cancel()
-	list, err := j.launcher.Engine.List(ctx, j.stretch.Key)
+	list, err := j.engine().List(ctx, j.stretch.Key)
 	return err == nil && len(list) > 0 && strings.HasPrefix(list[len(list)-1].Raw, "CANCELLED")
 }
 
@@ -118,7 +118,7 @@ func (j *job) account() (life *engine.Life, sure bool) {
 	pace := j.launcher.pace()
 	for until, pause := time.Now().Add(pace.final), pace.poll; ; pause *= 2 {
 		ctx, cancel := context.WithTimeout(context.Background(), callWithin)
-		lives, err := j.launcher.Engine.Account(ctx, id)
+		lives, err := j.engine().Account(ctx, id)
 		cancel()
 		if sum := whole(lives, key); err == nil && sum != nil {
 			life = sum
@@ -174,6 +174,12 @@ func (j *job) close(e launch.Exit, life *engine.Life, sure bool) {
 	} else if !s.Started.IsZero() && e.At.After(s.Started) {
 		e.Held = e.At.Sub(s.Started)
 	}
+	if t, shared := j.engine().(*tenant); shared && !sure {
+		e.Share = t.share()
+	} else if shared && life.Share != nil {
+		e.Share = *life.Share
+	}
+	s.Share = e.Share
 	j.saveStretch()
 	j.mu.Unlock()
 	j.exit = e
@@ -207,7 +213,7 @@ func (j *job) cancelJob(ctx context.Context) error {
 	call, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
 	if id == "" { // its submission was not answered
-		found, err := j.launcher.Engine.List(call, j.stretch.Key)
+		found, err := j.engine().List(call, j.stretch.Key)
 		if err != nil {
 			return err
 		}
@@ -216,7 +222,7 @@ func (j *job) cancelJob(ctx context.Context) error {
 		}
 	}
 	if id != "" {
-		if err := j.launcher.Engine.Cancel(call, id); err != nil {
+		if err := j.engine().Cancel(call, id); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func (j *job) askEngine() {
 	}
 	ctx, cancel := context.WithTimeout(j.life, callWithin)
 	defer cancel()
-	list, err := j.launcher.Engine.List(ctx, key)
+	list, err := j.engine().List(ctx, key)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.asked, j.silent = time.Now(), err

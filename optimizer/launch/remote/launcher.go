@@ -207,7 +207,7 @@ func (l *Launcher) submit(ctx context.Context, j *job, c launch.Command) error {
 	limit := l.timeLimit(c, s.Place)
 	r := engine.Request{Key: s.Key, Comment: "optimize " + filepath.Base(j.dir), Argv: append(slices.Clone(l.Self), j.dir, fmt.Sprint(s.N)), Env: l.Inherited,
 		Dir: c.Dir, Output: filepath.Join(j.own, logFile), Place: s.Place, TimeLimit: limit, Warn: l.warn(c, limit), Extra: l.Extra}
-	id, err := l.Engine.Submit(ctx, r)
+	id, err := l.engineOf(s).Submit(ctx, r)
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if s.ID = id; err != nil {
@@ -234,7 +234,7 @@ func (l *Launcher) timeLimit(c launch.Command, p engine.Place) time.Duration {
 		}
 	}
 	limit := longest
-	if c.StopAfter > 0 {
+	if c.StopAfter > 0 && p.Hold == "" { // others may stay longer
 		limit = min(longest, c.StopAfter+c.Grace+2*time.Minute)
 	}
 	if limit == math.MaxInt64 {
@@ -307,7 +307,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 		return l.adoptEarlier(ctx, j)
 	}
 	if j.stretch.ID == "" {
-		found, err := l.Engine.List(ctx, j.stretch.Key)
+		found, err := j.engine().List(ctx, j.stretch.Key)
 		if err != nil {
 			return nil, fmt.Errorf("adopt stretch %d of %s: %w", h.Stretch, h.RunDir, err)
 		}
@@ -332,7 +332,7 @@ func (l *Launcher) Adopt(ctx context.Context, h launch.Handle) (launch.Job, erro
 func (l *Launcher) adoptEarlier(ctx context.Context, j *job) (launch.Job, error) {
 	s := &j.stretch
 	if s.Ended.IsZero() {
-		found, err := l.Engine.List(ctx, s.Key)
+		found, err := j.engine().List(ctx, s.Key)
 		if err == nil && slices.ContainsFunc(found, func(f engine.Status) bool { return f.State != engine.Ended }) {
 			err = fmt.Errorf("it was started by an earlier version of this program, whose files differ: cancel %s job %s, then resume", s.Engine, s.ID)
 		}

@@ -46,12 +46,15 @@ const (
 )
 
 // Node runs one stretch on its node, from the engine's start of the batch job to the end of the training, and returns
-// the exit code of the process. args are the run directory and the number of the stretch; self is the command that
-// runs this program as a keeper.
+// the exit code of the process. args are the run directory and the number of the stretch, or name an allocation that several
+// share, see holder; self is the command that runs this program as a keeper.
 func Node(args, self []string) int {
 	if len(args) != 2 {
 		fmt.Fprintln(os.Stderr, "usage: RUN_DIRECTORY STRETCH")
 		return codeNode
+	}
+	if args[0] == holderArg {
+		return holdAllocation(args[1])
 	}
 	number, err := strconv.Atoi(args[1])
 	if err != nil || number < 1 {

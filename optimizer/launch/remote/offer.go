@@ -150,18 +150,18 @@ func Host(o engine.Offer) resources.Host {
 }
 
 // PlaceOn returns the request for an allocation on nodes of an offer. A job without a stated amount of memory asks for
-// the share of the node that corresponds to its CPUs or GPUs.
+// the share of the node that corresponds to its CPUs or GPUs; so does one that shares an allocation, at least.
 func PlaceOn(o engine.Offer, a resources.Allocation) engine.Place {
-	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory}
+	p := engine.Place{Partition: o.Partition, Nodes: o.PerJob, GPUs: a.GPUs, CPUs: min(a.CPUs, o.CPUs), Memory: a.Memory, Hold: o.Hold}
 	if a.GPUs > 0 {
 		p.GPUType = o.GPUType
 	}
-	if p.Memory == 0 && o.CPUs > 0 {
+	if (p.Memory == 0 || p.Hold != "") && o.CPUs > 0 {
 		share := float64(p.CPUs) / float64(o.CPUs)
 		if o.GPUs > 0 {
 			share = math.Max(share, float64(p.GPUs)/float64(o.GPUs))
 		}
-		p.Memory = resources.GiB(math.Floor(float64(o.Memory)*share*16) / 16)
+		p.Memory = max(p.Memory, resources.GiB(math.Floor(float64(o.Memory)*share*16)/16))
 	}
 	return p
 }

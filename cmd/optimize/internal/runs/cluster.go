@@ -20,6 +20,7 @@ import (
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
+	"trainopt/optimizer/schedule/place"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/resources"
 )
@@ -50,6 +51,7 @@ type clusterServeOptions struct {
 	slots      int
 	seed       int64
 	shrink     bool
+	pairs      string
 }
 
 func clusterServeCommand(e *cli.Env) *cobra.Command {
@@ -74,6 +76,7 @@ then run on for one and a half rounds, and the next server adopts them.`,
 	f.StringVar(&o.devices, "devices", "", "device types instead of the discovered ones, `TYPE=N[@SPEED],…`: a100=4@1,v100=4@0.5")
 	f.IntVar(&o.slots, "slots", 0, "equal parts of a machine without GPUs, `N` (default: its CPUs)")
 	f.BoolVar(&o.shrink, "shrink", true, "take devices that a job does not use back at its next checkpoint, if other jobs gain by it")
+	f.StringVar(&o.pairs, "pairs", "", "table of optimize profile colocate, CSV `FILE`, for pairs that were not measured yet: apps are jobs of the same name")
 	f.Int64Var(&o.seed, "seed", 0, "seed of policies that draw random numbers")
 	cli.CompleteFlag(cmd, "policy", share.Names)
 	return cmd
@@ -91,7 +94,7 @@ func (o *clusterServeOptions) run() error {
 		last, _, _ := cluster.ReadServer(o.State())
 		o.policy = cmp.Or(last.Policy, defaultPolicy)
 	}
-	if err := checkPolicy("--policy", o.policy, o.engine); err != nil {
+	if err := checkPolicy("--policy", o.policy); err != nil {
 		return err
 	}
 	devices, err := parseDevices(o.devices)
@@ -107,6 +110,12 @@ func (o *clusterServeOptions) run() error {
 	if o.Changed("slots") && o.slots < 1 {
 		return cli.Usagef("--slots %d: want at least 1", o.slots)
 	}
+	var pairs map[[2]string]float64
+	if o.Changed("pairs") {
+		if pairs, err = readPairs(o.Path(o.pairs)); err != nil {
+			return cli.Usagef("--pairs: %w", err)
+		}
+	}
 	site, err := o.site(devices)
 	if err != nil {
 		return err
@@ -115,7 +124,7 @@ func (o *clusterServeOptions) run() error {
 	defer stop()
 	agent := newAgent(o.Env, run.Quiet{})
 	agent.Lighten = nil
-	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Agent: agent, Message: o.message,
+	err = cluster.Serve(cluster.Config{StateDir: o.State(), Site: site, Policy: o.policy, Round: round, Seed: o.seed, Shrink: o.shrink, Pairs: pairs, Agent: agent, Message: o.message,
 		Ready: func() {
 			o.message(fmt.Sprintf("serving %s on %s, policy %s, rounds of %s", o.State(), describe(site.Devices()), o.policy, o.round))
 		}}, signals)
@@ -123,6 +132,34 @@ func (o *clusterServeOptions) run() error {
 		return cli.Usage(fmt.Errorf("%w; optimize cluster policy NAME changes its policy, and optimize cluster drain stops it", err))
 	}
 	return err
+}
+
+// readPairs returns the rates of apps beside one container of another app, or of the same one, relative to those alone, from
+// a table of optimize profile colocate.
+func readPairs(path string) (map[[2]string]float64, error) {
+	table, err := place.ReadSamples(path)
+	if err != nil {
+		return nil, err
+	}
+	pairs := map[[2]string]float64{}
+	for row, counts := range table.Counts {
+		var apps []int
+		for app, n := range counts {
+			apps = append(apps, slices.Repeat([]int{app}, int(n))...)
+		}
+		if len(apps) != 2 {
+			continue
+		}
+		for i, app := range apps {
+			if v := table.RPS[row][app]; v > 0 {
+				pairs[[2]string{table.Apps[app], table.Apps[apps[1-i]]}] = min(v, 1)
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return nil, fmt.Errorf("read %s: it contains no pattern of two containers", path)
+	}
+	return pairs, nil
 }
 
 // message prints a line about what happens.
@@ -194,23 +231,10 @@ func parseDevices(text string) ([]cluster.Device, error) {
 	return out, nil
 }
 
-// checkPolicy returns a usage error for an unknown policy, and for one that co-locates jobs on an engine whose devices they
-// cannot share.
-func checkPolicy(what, name, engine string) error {
+// checkPolicy returns a usage error for an unknown policy.
+func checkPolicy(what, name string) error {
 	_, err := share.New(name, share.Options{})
-	if err == nil {
-		if !share.Packs(name) || engine == "local" {
-			return nil
-		}
-		other := ""
-		for _, suffix := range []string{"_perf", ""} {
-			if alone := strings.Replace(name, "_packed", suffix, 1); other == "" && slices.Contains(share.Alone(), alone) {
-				other = "; without co-location it is " + alone
-			}
-		}
-		return cli.Usagef("%s %q: co-locates jobs, and %s allocates each device to one job%s", what, name, engine, other)
-	}
-	if strings.HasPrefix(name, "allox") {
+	if err == nil || strings.HasPrefix(name, "allox") {
 		return cli.Usage(err)
 	}
 	near := ""
@@ -242,7 +266,7 @@ func policyCommand(e *cli.Env) *cobra.Command {
 			if len(args) == 0 {
 				return e.PrintResult(s.Policy, map[string]any{"policy": s.Policy, "served": alive})
 			}
-			if err := checkPolicy("policy", args[0], s.Engine); err != nil {
+			if err := checkPolicy("policy", args[0]); err != nil {
 				return err
 			}
 			if err := cluster.SetPolicy(e.State(), args[0]); err != nil {

@@ -55,7 +55,7 @@ func (o *clusterReportOptions) run(args []string) error {
 		return cli.Usagef("--draws %d: want 1 to 1000", o.draws)
 	}
 	for _, name := range o.policies {
-		if err := checkPolicy("--policies", name, "local"); err != nil {
+		if err := checkPolicy("--policies", name); err != nil {
 			return err
 		}
 	}
