@@ -54,7 +54,7 @@ func (f *spotFlags) add(o cli.Options) {
 	cli.DurationVar(fs, &f.work, "work", "`DUR` of the job on one uninterrupted machine")
 	cli.DurationVar(fs, &f.changeover, "changeover", "`DUR` lost, and paid, at each start of a machine: start, set-up, and work since the last checkpoint")
 	cli.DurationVar(fs, &f.checkpoint, "checkpoint-interval", "work between checkpoints, of which `DUR` at most is lost when a machine is reclaimed (default: part of --changeover)")
-	cli.DurationVar(fs, &f.save, "save", "`DUR` of a save within the notice")
+	cli.DurationVar(fs, &f.save, "save-time", "`DUR` of a save within the notice")
 	cli.DurationVar(fs, &f.notice, "notice", "`DUR` between the announcement and the end of spot capacity, 2m on AWS")
 	fs.StringVar(&f.spotPrice, "spot-usd-hour", "", "spot price of the machine, `USD` per hour, or one for each zone, A,B,… (default: those of the traces, if they have prices)")
 	fs.Float64Var(&f.onDemandPrice, "on-demand-usd-hour", 0, "on-demand price of the machine, `USD` per hour")
@@ -70,7 +70,7 @@ func (f *spotFlags) rules(traces string) []cli.Rule {
 		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
 		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
 		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
-		{If: !f.Changed("checkpoint-interval"), Flags: "save notice", Requires: "--checkpoint-interval"},
+		{If: !f.Changed("checkpoint-interval"), Flags: "save-time notice", Requires: "--checkpoint-interval"},
 	}
 }
 
@@ -82,7 +82,7 @@ func (f *spotFlags) job() (j capacity.Job, prices, dated string, warnings []stri
 		return j, "", "", nil, errors.New("--work 0: want a duration above 0")
 	}
 	if f.Changed("checkpoint-interval") && (f.checkpoint == 0 || f.save > f.checkpoint) {
-		return j, "", "", nil, fmt.Errorf("--checkpoint-interval %v: want a duration above 0 and no shorter than --save %v", f.checkpoint, f.save)
+		return j, "", "", nil, fmt.Errorf("--checkpoint-interval %v: want a duration above 0 and no shorter than --save-time %v", f.checkpoint, f.save)
 	}
 	if f.Changed("spot-usd-hour") {
 		if err := f.givenPrices(); err != nil {
@@ -233,7 +233,7 @@ cost given the capacity of the week before --start; "cheapest" is uniform with m
 Capacity is a measured trace (--trace, a file in the layout of skypilot-org/spot-traces, plain or gzip; several files, or
 those of a folder, are zones, any of which the job may use), or is generated (--availability). Prices are constant, or
 "prices" in the traces, USD per hour at each tick. Work is kept when a machine is reclaimed, except for the loss that is part
-of --changeover, or, with --checkpoint-interval, the work since the last checkpoint; with --notice of at least --save, one is
+of --changeover, or, with --checkpoint-interval, the work since the last checkpoint; with --notice of at least --save-time, one is
 saved then. A missed deadline is a result, not an error.
 
 --json prints: schema, engine, policy, seed, capacity, drawn, zones, available, tick_s, start_s,
