@@ -98,7 +98,7 @@ agent: build
 # Train the embedded sub-scheduler for placement. Half a minute of one core. The commands that train the two agents for
 # queues are listed in simulator/ancestors/rlscheduler/agent.go.
 scheduler: check-go
-	$(GO) test ./simulator/ancestors/metis/learned -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
+	$(GO) test ./simulator/ancestors/metis -run '^TestPretrain$$' -pretrain metis.model -count=1 -v
 
 # Refit the embedded models of measured jobs to the tables in DATA (sources: docs/learning.md); DATE is the day of the fit.
 DATE ?= $(shell date -u +%Y-%m-%d)

@@ -17,7 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/resources"
 )
 
@@ -322,7 +322,7 @@ func nearestOffers(offers []Offer, key string) string {
 		for alike < min(len(key), len(other)) && key[alike] == other[alike] {
 			alike++
 		}
-		list[i] = near{o.Name(), suggest.Distance(key, other), alike}
+		list[i] = near{o.Name(), wording.Distance(key, other), alike}
 		if alike == len(key) {
 			list[i].distance = 0
 		}

@@ -11,7 +11,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"trainopt/internal/regular"
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 // ratesSample is a documented rates file that LoadRates accepts.
@@ -123,5 +123,5 @@ func ratesOf(pairs []*yaml.Node) (Rates, error) {
 // nearestKey returns the known key with the smallest edit distance.
 func nearestKey(key string) string {
 	key = key[:min(len(key), longestKey)]
-	return slices.MinFunc(rateKeys, func(a, b string) int { return suggest.Distance(key, a) - suggest.Distance(key, b) })
+	return slices.MinFunc(rateKeys, func(a, b string) int { return wording.Distance(key, a) - wording.Distance(key, b) })
 }

@@ -32,13 +32,13 @@ var floors = map[string][]string{
 }
 
 // foundation lists the folders that every folder may import. They import nothing of ours.
-var foundation = []string{"internal/duration", "internal/regular", "internal/stat", "internal/suggest"}
+var foundation = []string{"internal/regular", "internal/stat", "internal/wording"}
 
 // below lists the packages of optimizer that each package of optimizer may import.
 var below = map[string][]string{
 	"optimizer/inspect":       {},
 	"optimizer/perf":          {},
-	"optimizer/plan":          {"optimizer/perf", "optimizer/report/chart"},
+	"optimizer/plan":          {"optimizer/perf", "optimizer/report/page"},
 	"optimizer/launch":        {},
 	"optimizer/engine":        {"optimizer/schedule/order"},
 	"optimizer/notify":        {"optimizer/launch"},
@@ -47,25 +47,22 @@ var below = map[string][]string{
 	"optimizer/launch/remote": {"optimizer/engine", "optimizer/launch", "optimizer/observe"},
 	"optimizer/journal":       {"optimizer/engine", "optimizer/launch", "optimizer/perf", "optimizer/plan"},
 	"optimizer/history":       {"optimizer/inspect", "optimizer/journal", "optimizer/perf", "optimizer/plan"},
-	"optimizer/report/chart":  {},
-	"optimizer/report/page":   {"optimizer/report/chart"},
+	"optimizer/report/page":   {},
 
-	"optimizer/history/measured": {"optimizer/history"},
-	"optimizer/history/transfer": {"optimizer/history", "optimizer/history/measured", "optimizer/perf"},
+	"optimizer/history/transfer": {"optimizer/history", "optimizer/perf"},
 
-	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/chart", "optimizer/report/page"},
-	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/chart", "optimizer/report/page"},
+	"optimizer/report":   {"optimizer/journal", "optimizer/engine", "optimizer/launch", "optimizer/plan", "optimizer/history", "optimizer/report/page"},
+	"optimizer/serve":    {"optimizer/journal", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
+	"optimizer/analysis": {"optimizer/engine/slurm", "optimizer/history", "optimizer/journal", "optimizer/perf", "optimizer/plan", "optimizer/report", "optimizer/report/page"},
+	"optimizer/predict":  {"optimizer/history", "optimizer/journal", "optimizer/history/transfer", "optimizer/plan", "optimizer/inspect", "optimizer/report/page"},
 
 	"optimizer/colocate": {"optimizer/engine", "optimizer/schedule/place"},
 
-	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/measured", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/round", "optimizer/schedule/share"},
+	"optimizer/cluster": {"optimizer/engine", "optimizer/history", "optimizer/history/transfer", "optimizer/inspect", "optimizer/journal", "optimizer/launch/remote", "optimizer/run", "optimizer/schedule", "optimizer/schedule/share"},
 
 	"optimizer/schedule":          {},
 	"optimizer/schedule/capacity": {},
 	"optimizer/schedule/share":    {"optimizer/schedule", "optimizer/schedule/solve"},
-	"optimizer/schedule/round":    {"optimizer/schedule"},
 	"optimizer/schedule/solve":    {},
 	"optimizer/schedule/place":    {},
 }

@@ -12,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 
 	"trainopt/internal/regular"
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 // sampleHost is a commented host description that LoadHostDescription accepts.
@@ -138,7 +138,7 @@ func nearest(key string, known keyTree) string {
 	}
 	best, at := "", max(2, len(key)/2)+1
 	for k := range known {
-		d := suggest.Distance(key, k)
+		d := wording.Distance(key, k)
 		if len(key) > 2 && strings.HasPrefix(k, key) {
 			d = 0
 		}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 )
 
 // errNoData reports the absence of data to judge or to forecast from.
@@ -225,7 +225,7 @@ func (s Spec) Exhausted(elapsed time.Duration, spentUSD float64) error {
 	var problems []error
 	if s.TimeMax > 0 && elapsed >= s.TimeMax {
 		problems = append(problems, fmt.Errorf("deadline %s has passed: %s since the start of the run; give a later deadline",
-			duration.Text(s.TimeMax.Seconds()), duration.Text(elapsed.Seconds())))
+			wording.Duration(s.TimeMax.Seconds()), wording.Duration(elapsed.Seconds())))
 	}
 	if s.CostMaxUSD > 0 && spentUSD >= s.CostMaxUSD {
 		problems = append(problems, fmt.Errorf("budget %g USD is exhausted: %.4g USD spent; give a larger budget",

@@ -7,7 +7,7 @@ import (
 	"math"
 	"time"
 
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 )
 
 // Never is the time until a transition that does not occur at the present rate.
@@ -194,7 +194,7 @@ func (g *Guard) Step(t Tick) Decision {
 	case g.state.Reason == "" && saveDue:
 		g.state.Reason = save.objective
 		d.Action, d.AlreadyStopping = Checkpoint, t.Stopping
-		d.Explanation = save.words("is about to be reached", fmt.Sprintf("stopping now to leave %s for an orderly exit", duration.Text(reserve.Seconds())))
+		d.Explanation = save.words("is about to be reached", fmt.Sprintf("stopping now to leave %s for an orderly exit", wording.Duration(reserve.Seconds())))
 	}
 	d.Limit = g.state.Reason
 	d.Next = g.next(uses, reserve)
@@ -263,15 +263,15 @@ func (u limitUsage) untilKill(latency time.Duration) time.Duration {
 // words describes a stop and its reason in one sentence.
 func (u limitUsage) words(state, then string) string {
 	if u.objective == Time {
-		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", duration.Text(u.limit), state, duration.Text(u.used), then)
+		return fmt.Sprintf("the deadline of %s %s (%s elapsed): %s", wording.Duration(u.limit), state, wording.Duration(u.used), then)
 	}
 	return fmt.Sprintf("the budget of $%g %s ($%.3g spent, at $%.3g/h): %s", u.limit, state, u.used, u.perSecond*3600, then)
 }
 
 // projectionWords describes a projection to completion relative to the limit.
 func (u limitUsage) projectionWords(projected float64) string {
-	text := fmt.Sprintf("projected finish after %s: ", duration.Text(projected))
-	limit := "the deadline of " + duration.Text(u.limit)
+	text := fmt.Sprintf("projected finish after %s: ", wording.Duration(projected))
+	limit := "the deadline of " + wording.Duration(u.limit)
 	if u.objective == Cost {
 		text, limit = fmt.Sprintf("projected cost $%.3g: ", projected), fmt.Sprintf("the budget of $%g", u.limit)
 	}

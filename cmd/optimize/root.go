@@ -16,7 +16,7 @@ import (
 	"trainopt/cmd/optimize/internal/predict"
 	"trainopt/cmd/optimize/internal/runs"
 	"trainopt/cmd/optimize/internal/simulate"
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/run"
 	"trainopt/resources"
 	"trainopt/simulator/experiment"
@@ -241,7 +241,7 @@ func suggestCommand(cmd *cobra.Command, word string) string {
 // near returns the known word that was probably intended, "" if none is similar.
 func near(word string, known []string) string {
 	best := cli.Nearest(word, known)
-	if suggest.Distance(strings.ToLower(word), best) > 1+len(word)/4 {
+	if wording.Distance(strings.ToLower(word), best) > 1+len(word)/4 {
 		return ""
 	}
 	return best

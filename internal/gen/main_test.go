@@ -16,7 +16,7 @@ const published = "../../../shared/data"
 // fitted models are compared by their errors only, in TestFitsAgainstTables.
 func TestTheEmbeddedFilesAreWhatIsMade(t *testing.T) {
 	for name, c := range map[string]struct{ data, file string }{
-		"measurements": {"", "optimizer/history/measured/measurements.csv"},
+		"measurements": {"", "optimizer/history/measurements.csv"},
 		"platforms":    {"hdeeprm", "simulator/platform/tree.table"},
 		"prices":       {"prices", "cost/offers.csv"},
 		"services":     {"metis", "optimizer/schedule/place/metis.table"},

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"io"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 )
 
 // measurementsMade is the day on which the tables were last thinned.
@@ -13,16 +13,16 @@ const measurementsMade = "2026-11-22"
 // makeMeasurements writes measurements.csv from pollux-profiles, gavel, elasticflow and mlperf, thinned by thin. The same tables
 // and date give the same file.
 func makeMeasurements(args []string, out io.Writer) error {
-	s, err := parseSources(args, "pollux-profiles, gavel, elasticflow and mlperf", "optimizer/history/measured/measurements.csv", measurementsMade)
+	s, err := parseSources(args, "pollux-profiles, gavel, elasticflow and mlperf", "optimizer/history/measurements.csv", measurementsMade)
 	if err != nil {
 		return err
 	}
-	entries, err := measured.Load(s.data)
+	entries, err := history.LoadPublished(s.data)
 	if err != nil {
 		return err
 	}
 	kept := thin(entries)
-	text, err := measured.Format(kept, s.date)
+	text, err := history.FormatPublished(kept, s.date)
 	if err != nil {
 		return err
 	}

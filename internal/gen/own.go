@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 )
 
@@ -33,7 +32,7 @@ func ownHidings(entries []history.Entry, perHiding int) []hiding {
 		source, model, gpu string
 		gpus               float64
 	}
-	irregular, peaks := measured.Irregular(entries), measured.Devices()
+	irregular, peaks := history.IrregularCurves(entries), history.Peaks()
 	kin := map[string][]int{}
 	kinOf := func(e *history.Entry) string { return fmt.Sprint(e.Source, "/", e.Job.Model, "/", e.Job.Dataset) }
 	for i := range entries {
@@ -99,7 +98,7 @@ func mine(e history.Entry) history.Entry {
 // askOwn predicts the asked measurement of a user's job from the own ones and the published ones of other models.
 func askOwn(entries []history.Entry, h hiding, options transfer.Options) []outcome {
 	e := &entries[h.asked[0]]
-	visible := slices.DeleteFunc(measured.Embedded(), func(x history.Entry) bool { return x.Job.Model == e.Job.Model })
+	visible := slices.DeleteFunc(history.Published(), func(x history.Entry) bool { return x.Job.Model == e.Job.Model })
 	for _, i := range h.own {
 		visible = append(visible, mine(entries[i]))
 	}

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/optimize"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/simulator/pretrain"
 )
 
@@ -19,11 +19,11 @@ func fitPollux(dir, model, date string) (pretrain.StepModel, error) {
 		Origin: pretrain.PolluxOrigin, Name: model + "/t4", Family: model, GPU: "T4", GPUsPerNode: 4, MaxGPUs: 16,
 	}
 	s.Fitted = date
-	t, err := measured.LoadPolluxTables(filepath.Join(dir, model))
+	t, err := history.LoadPolluxTables(filepath.Join(dir, model))
 	if err != nil {
 		return s, err
 	}
-	var rows []measured.StepRow
+	var rows []history.StepRow
 	for _, r := range t.Steps {
 		if r.Packed(s.GPUsPerNode) && r.GPUs() <= s.MaxGPUs {
 			rows = append(rows, r)
@@ -43,7 +43,7 @@ func fitPollux(dir, model, date string) (pretrain.StepModel, error) {
 
 // fitCurve minimises the mean Huber loss of the log error by Nelder–Mead from several starting points. The Huber loss
 // limits the influence of single measurements across nodes that are off by half.
-func fitCurve(rows []measured.StepRow) pretrain.StepCurve {
+func fitCurve(rows []history.StepRow) pretrain.StepCurve {
 	loss := func(x []float64) float64 {
 		c := curveOf(x)
 		sum := 0.0
@@ -60,7 +60,7 @@ func fitCurve(rows []measured.StepRow) pretrain.StepCurve {
 		// A weak penalty keeps the parameters that the rows do not determine near plain values.
 		return sum/float64(len(rows)) + 1e-5*(x[2]*x[2]+x[9]*x[9])
 	}
-	one := slices.MinFunc(rows, func(a, b measured.StepRow) int {
+	one := slices.MinFunc(rows, func(a, b history.StepRow) int {
 		return 1000000*(a.GPUs()-b.GPUs()) + int(a.Batch-b.Batch)
 	})
 	t := math.Log(one.Seconds)
@@ -97,7 +97,7 @@ func curveOf(x []float64) pretrain.StepCurve {
 
 // fitNoiseScale returns the φ for which (φ + M0)/(φ + M) best fits the measured efficiency of a sample over the whole
 // training: least squares in logarithms, by grid search over log φ.
-func fitNoiseScale(ps []measured.Progress) (float64, pretrain.FitError) {
+func fitNoiseScale(ps []history.BatchProgress) (float64, pretrain.FitError) {
 	m0 := ps[0].Batch
 	best, bestLoss := math.NaN(), math.Inf(1)
 	for l := 0.0; l <= 20; l += 0.01 {
@@ -125,7 +125,7 @@ func fiveDigits(x float64) float64 {
 }
 
 // batchRange returns the range of batches per GPU in rows, {0, 0} without rows.
-func batchRange(rows []measured.StepRow) [2]int {
+func batchRange(rows []history.StepRow) [2]int {
 	lo, hi := math.Inf(1), 0.0
 	for _, r := range rows {
 		lo, hi = min(lo, r.Batch), max(hi, r.Batch)
@@ -137,7 +137,7 @@ func batchRange(rows []measured.StepRow) [2]int {
 }
 
 // curveError returns the error of a curve against measured rows.
-func curveError(c pretrain.StepCurve, rows []measured.StepRow) pretrain.FitError {
+func curveError(c pretrain.StepCurve, rows []history.StepRow) pretrain.FitError {
 	var errs []float64
 	for _, r := range rows {
 		errs = append(errs, math.Abs(c.Seconds(r.GPUs(), len(r.Placement), r.Batch)/r.Seconds-1))

@@ -6,7 +6,7 @@ import (
 	"io"
 	"path/filepath"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/simulator/pretrain"
 )
 
@@ -30,7 +30,7 @@ func makeProfiles(args []string, out io.Writer) error {
 			fitted.Name, 100*fitted.Error.Median, 100*fitted.Error.P90, fitted.Error.Points, 100*fitted.EfficiencyError.Median, 100*fitted.EfficiencyError.P90, fitted.EfficiencyError.Points)
 		m.Steps = append(m.Steps, fitted)
 	}
-	curves, err := measured.LoadGavelCurves(filepath.Join(s.data, "gavel"))
+	curves, err := history.LoadGavelCurves(filepath.Join(s.data, "gavel"))
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/simulator/pretrain"
 )
 
@@ -15,15 +15,15 @@ import (
 func TestFitCurveFindsTheCurve(t *testing.T) {
 	truth := pretrain.StepCurve{Fixed: 0.02, PerBatch: 0.001, Exponent: 1.05, Local: 0.03, LocalPerGPU: 0.004,
 		Nodes: [3]float64{0.2, 0.15, 0.18}, NodesPerGPU: 0.003, OverlapPower: 2.5}
-	var rows []measured.StepRow
+	var rows []history.StepRow
 	for _, placement := range [][]int{{1}, {2}, {3}, {4}, {1, 4}, {4, 4}, {2, 4, 4}, {4, 4, 4}, {4, 4, 4, 4}} {
 		for _, batch := range []float64{16, 32, 64, 128, 256, 512} {
-			r := measured.StepRow{Placement: placement, Batch: batch}
+			r := history.StepRow{Placement: placement, Batch: batch}
 			r.Seconds = truth.Seconds(r.GPUs(), len(placement), batch)
 			rows = append(rows, r)
 		}
 	}
-	clean := append([]measured.StepRow(nil), rows...)
+	clean := append([]history.StepRow(nil), rows...)
 	for i := 10; i < len(rows); i += 20 {
 		rows[i].Seconds *= 1.5
 	}
@@ -34,10 +34,10 @@ func TestFitCurveFindsTheCurve(t *testing.T) {
 
 func TestFitNoiseScaleFindsIt(t *testing.T) {
 	const phi, m0 = 5000.0, 128
-	var ps []measured.Progress
+	var ps []history.BatchProgress
 	for batch := m0; batch <= 4096; batch *= 2 {
 		worth := (phi + m0) / (phi + float64(batch))
-		ps = append(ps, measured.Progress{Batch: batch, Steps: 1000, Reference: 1000 * worth * float64(batch) / m0})
+		ps = append(ps, history.BatchProgress{Batch: batch, Steps: 1000, Reference: 1000 * worth * float64(batch) / m0})
 	}
 	got, e := fitNoiseScale(ps)
 	if math.Abs(got/phi-1) > 0.01 || e.P90 > 0.005 || e.Points != 5 {
@@ -64,11 +64,11 @@ func TestFitsAgainstTables(t *testing.T) {
 		t.Fatalf("%d fitted models, want 5", len(m.Steps))
 	}
 	for _, s := range m.Steps {
-		tables, err := measured.LoadPolluxTables(filepath.Join(dir, s.Family))
+		tables, err := history.LoadPolluxTables(filepath.Join(dir, s.Family))
 		if err != nil {
 			t.Fatal(err)
 		}
-		var rows []measured.StepRow
+		var rows []history.StepRow
 		for _, r := range tables.Steps {
 			if r.Packed(s.GPUsPerNode) && r.GPUs() <= s.MaxGPUs {
 				rows = append(rows, r)

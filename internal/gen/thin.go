@@ -9,20 +9,19 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 )
 
 // thin returns the entries to embed:
 //
 //	pollux       one node, or nodes with 1, 2 or 4 GPUs each, on 1, 2, 4, 8 or 16 nodes; of each such placement the smallest
 //	             and largest batch per GPU, and batches between them spaced by a factor of about 2
-//	gavel        all but irregular curves (measured.Irregular)
+//	gavel        all but irregular curves (history.IrregularCurves)
 //	elasticflow  all on A100; on T4, where the values were computed from the tables of Pollux, only the model absent there
 //	mlperf       of v5.0, the median over submitters for each benchmark, accelerator, number of nodes and accelerators, and batch
 //
 // Tables without a licence (Sia, MLPerf v4.1) are omitted.
 func thin(entries []history.Entry) []history.Entry {
-	irregular := measured.Irregular(entries)
+	irregular := history.IrregularCurves(entries)
 	polluxModels := map[string]bool{}
 	places := map[string][]history.Entry{}
 	submissions := map[string][]history.Entry{}

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 )
 
@@ -72,9 +71,9 @@ func evaluateTransfer(args []string, w io.Writer) error {
 // publishedEntries returns the measurements in the binary, or those of a folder.
 func publishedEntries(dir string) ([]history.Entry, error) {
 	if dir == "" {
-		return measured.Embedded(), nil
+		return history.Published(), nil
 	}
-	return measured.Load(dir)
+	return history.LoadPublished(dir)
 }
 
 func writeTable(w io.Writer, rows []row) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 )
 
@@ -39,7 +38,7 @@ func TestPublishedTables(t *testing.T) {
 	if _, err := os.Stat(published); err != nil {
 		t.Skip("the published tables are not beside this checkout")
 	}
-	all, err := measured.Load(published)
+	all, err := history.LoadPublished(published)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +57,7 @@ func TestPublishedTables(t *testing.T) {
 }
 
 func TestMeasurementsInTheBinary(t *testing.T) {
-	entries := measured.Embedded()
+	entries := history.Published()
 	if len(entries) == 0 {
 		t.Skip("no measurements in the binary")
 	}
@@ -73,7 +72,7 @@ func TestMeasurementsInTheBinary(t *testing.T) {
 // TestOwnMeasurements requires the accuracy and the width for jobs of a user's own after two measurements, and that a
 // third one makes no kind of question worse in the mean.
 func TestOwnMeasurements(t *testing.T) {
-	entries := measured.Embedded()
+	entries := history.Published()
 	if len(entries) == 0 {
 		t.Skip("no measurements in the binary")
 	}

@@ -10,7 +10,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -67,7 +67,7 @@ func (a *Analyzer) AddLog(path string, o history.LogOptions) error {
 	a.logs = append(a.logs, readLog{Path: path, Format: log.Format, Rows: log.Rows, Bad: log.Bad, FirstBad: append([]string{}, log.FirstBad...),
 		Odd: log.Odd, FirstOdd: append([]string{}, log.FirstOdd...)})
 	if log.Odd > 0 {
-		a.Note(fmt.Sprintf("%s: %s, first: %s", path, chart.Plural(log.Odd, "odd value"), log.FirstOdd[0]))
+		a.Note(fmt.Sprintf("%s: %s, first: %s", path, page.Plural(log.Odd, "odd value"), log.FirstOdd[0]))
 	}
 	for _, e := range log.Entries {
 		if before, ok := a.entries[e.ID]; ok && e.Parent == "" && before.Source != e.Source {
@@ -97,7 +97,7 @@ func (a *Analyzer) add(name string, entries []history.Entry) {
 // Note adds notes to the report, such as entries that the database rejected.
 func (a *Analyzer) Note(words ...string) {
 	for _, w := range words {
-		a.notes = append(a.notes, chart.Clean(w))
+		a.notes = append(a.notes, page.Clean(w))
 	}
 }
 
@@ -169,7 +169,7 @@ func characteristics(runs []run) []Characteristics {
 		texts := func(of func(history.Job) string) []string {
 			seen := []string{}
 			for _, r := range byModel[model] {
-				if s := chart.Clean(of(r.Job)); s != "" && !slices.Contains(seen, s) {
+				if s := page.Clean(of(r.Job)); s != "" && !slices.Contains(seen, s) {
 					seen = append(seen, s)
 				}
 			}

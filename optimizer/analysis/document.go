@@ -3,7 +3,6 @@ package analysis
 import (
 	"fmt"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -18,7 +17,7 @@ func (r *Report) document(curves int) page.Document {
 		d.Subtitle, d.Tiles = r.subtitle(), r.tiles()
 		d.Sections = []page.Section{
 			{ID: "money-and-time", Title: "Time and money", Blocks: []page.Block{
-				{Pictures: []chart.Picture{r.moneyBars(), r.timeBars()}}, {Table: r.moneyTable()}, {Notes: r.Totals.prices()}}},
+				{Pictures: []page.Picture{r.moneyBars(), r.timeBars()}}, {Table: r.moneyTable()}, {Notes: r.Totals.prices()}}},
 			{ID: "use", Title: "Utilization of allocated resources", Blocks: []page.Block{{Table: r.useTable()}}},
 		}
 	}
@@ -46,24 +45,24 @@ func (r *Report) tiles() []page.Tile {
 	t := &r.Totals
 	tile := func(label, value, note string) page.Tile {
 		light := page.Dark
-		if value == chart.NoData {
+		if value == page.NoData {
 			light = page.Muted
 		}
 		return page.Tile{Label: label, Value: value, Note: note, Light: light}
 	}
-	of := func(n int) string { return "of " + chart.Plural(n, "run") }
-	failed := tile("Failed", chart.NoData, "the end of no run is recorded")
+	of := func(n int) string { return "of " + page.Plural(n, "run") }
+	failed := tile("Failed", page.NoData, "the end of no run is recorded")
 	if t.FailedShare.Known() {
-		failed = tile("Failed", chart.Share(float64(t.FailedShare)), fmt.Sprintf("%d of %d", t.Failed, t.Runs-t.EndUnknown))
+		failed = tile("Failed", page.Share(float64(t.FailedShare)), fmt.Sprintf("%d of %d", t.Failed, t.Runs-t.EndUnknown))
 	}
-	lost := tile("Lost in failed runs", chart.USD(float64(t.LostUSD)), of(t.LostOf))
+	lost := tile("Lost in failed runs", page.USD(float64(t.LostUSD)), of(t.LostOf))
 	if t.Failed == 0 {
 		lost.Note = "none failed, as far as is known"
 	}
 	return []page.Tile{
-		tile("Runs", chart.Thousands(float64(t.Runs)), fmt.Sprintf("%d with an unknown end", t.EndUnknown)),
-		tile("Time", chart.Duration(float64(t.Seconds)), of(t.Timed)),
-		tile("Cost", chart.USD(float64(t.CostUSD)), of(t.Priced)),
+		tile("Runs", page.Thousands(float64(t.Runs)), fmt.Sprintf("%d with an unknown end", t.EndUnknown)),
+		tile("Time", page.Duration(float64(t.Seconds)), of(t.Timed)),
+		tile("Cost", page.USD(float64(t.CostUSD)), of(t.Priced)),
 		failed, lost,
 		tile("Energy", energy(float64(t.EnergyJoules)), of(t.Metered)),
 	}
@@ -73,10 +72,10 @@ func (r *Report) tiles() []page.Tile {
 func (t *runTotals) prices() []string {
 	var list []string
 	for _, p := range t.Prices {
-		list = append(list, chart.Plural(p.Runs, "run")+" "+p.Words)
+		list = append(list, page.Plural(p.Runs, "run")+" "+p.Words)
 	}
 	if t.Unpriced > 0 {
-		list = append(list, chart.Plural(t.Unpriced, "run")+" without a price")
+		list = append(list, page.Plural(t.Unpriced, "run")+" without a price")
 	}
 	return list
 }
@@ -94,7 +93,7 @@ func (g *group) section(id string, curves int) page.Section {
 	s.Blocks = append(s.Blocks, page.Block{Wide: g.plane(id + "-plane"), Pictures: g.scalingPictures(id)})
 	for i := range g.Curves {
 		if i == curves {
-			s.Blocks = append(s.Blocks, page.Block{Notes: []string{"… " + chart.Plural(len(g.Curves)-i, "curve") + " more: --format html or json"}})
+			s.Blocks = append(s.Blocks, page.Block{Notes: []string{"… " + page.Plural(len(g.Curves)-i, "curve") + " more: --format html or json"}})
 			break
 		}
 		s.Blocks = append(s.Blocks, page.Block{Caption: g.Curves[i].title(), Table: g.Curves[i].table()})

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -92,12 +91,12 @@ func (f *Front) table(most int) *page.Table {
 	more(from, "faster")
 	for _, i := range labelled[from:to] {
 		p := f.Points[i]
-		row := page.Row(p.Label, p.Name, chart.Duration(p.Seconds.P50), usd(p.CostUSD.P50), chart.Share(p.Resource), rates[p.Label])[:len(t.Columns)]
+		row := page.Row(p.Label, p.Name, page.Duration(p.Seconds.P50), usd(p.CostUSD.P50), page.Share(p.Resource), rates[p.Label])[:len(t.Columns)]
 		if p.Seconds.P5 != p.Seconds.P95 {
-			row[2].Sub, row[3].Sub = ends(p.Seconds, chart.Duration), ends(p.CostUSD, usd)
+			row[2].Sub, row[3].Sub = ends(p.Seconds, page.Duration), ends(p.CostUSD, usd)
 		}
 		if p.Chosen {
-			row[0].Text += chart.Blank + "▸"
+			row[0].Text += page.Blank + "▸"
 		}
 		if p.Taken {
 			row[1].Text += " (the run's plan)"
@@ -136,8 +135,8 @@ func (f *Front) tradeLines() []string {
 
 // picture plots time × cost: the front as a line, the chosen point with a ring and its intervals, resource use as the
 // size.
-func (f *Front) picture() *chart.Scatter {
-	s := &chart.Scatter{ID: "front", Title: "Time and cost of every point", About: f.countWords() + "; chosen " + f.chosenWords(), TimeX: true,
+func (f *Front) picture() *page.Scatter {
+	s := &page.Scatter{ID: "front", Title: "Time and cost of every point", About: f.countWords() + "; chosen " + f.chosenWords(), TimeX: true,
 		XName: "time of the whole job", YName: "cost of the whole job, USD"}
 	if f.Predicted {
 		s.Title += " (predicted)"
@@ -150,29 +149,29 @@ func (f *Front) picture() *chart.Scatter {
 		}
 	}
 	for _, p := range f.edge() {
-		s.Edge = append(s.Edge, chart.Point{X: p.Seconds.P50, Y: p.CostUSD.P50})
+		s.Edge = append(s.Edge, page.Point{X: p.Seconds.P50, Y: p.CostUSD.P50})
 	}
 	ring := "chosen"
 	if f.Predicted {
 		ring += ", with 90 % intervals"
 	}
-	s.Keys = []chart.Key{{Class: "ring", Name: ring}, {Class: "disc", Name: "Pareto front"}}
+	s.Keys = []page.Key{{Class: "ring", Name: ring}, {Class: "disc", Name: "Pareto front"}}
 	if f.Dominated > 0 {
-		s.Keys = append(s.Keys, chart.Key{Class: "disc quiet", Name: "dominated"})
+		s.Keys = append(s.Keys, page.Key{Class: "disc quiet", Name: "dominated"})
 	}
 	if f.Infeasible > 0 {
-		s.Keys = append(s.Keys, chart.Key{Class: "disc hollow", Name: "may miss the SLA"})
+		s.Keys = append(s.Keys, page.Key{Class: "disc hollow", Name: "may miss the SLA"})
 	}
 	if f.Share != "" {
-		s.Keys = append(s.Keys, chart.Key{Class: "sizes", Name: "size: resources, share of " + f.Share})
+		s.Keys = append(s.Keys, page.Key{Class: "sizes", Name: "size: resources, share of " + f.Share})
 	}
 	return s
 }
 
 // markOf returns the plotted mark of a point with its tooltip.
-func (f *Front) markOf(p point) chart.Mark {
+func (f *Front) markOf(p point) page.Mark {
 	breaks := !p.Feasible && f.Infeasible > 0
-	m := chart.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: chart.ShareRadius(p.Resource)}
+	m := page.Mark{X: p.Seconds.P50, Y: p.CostUSD.P50, Radius: page.ShareRadius(p.Resource)}
 	words := "on the Pareto front"
 	switch {
 	case p.OnFront:
@@ -185,7 +184,7 @@ func (f *Front) markOf(p point) chart.Mark {
 	if p.Chosen {
 		m.Ring, m.Name = p.Label+" chosen", ""
 		if p.Seconds.P5 != p.Seconds.P95 {
-			m.Whiskers = &chart.Whiskers{XLo: p.Seconds.P5, XHi: p.Seconds.P95, YLo: p.CostUSD.P5, YHi: p.CostUSD.P95}
+			m.Whiskers = &page.Whiskers{XLo: p.Seconds.P5, XHi: p.Seconds.P95, YLo: p.CostUSD.P5, YHi: p.CostUSD.P95}
 		}
 	}
 	if !p.Feasible {
@@ -197,8 +196,8 @@ func (f *Front) markOf(p point) chart.Mark {
 	if f.Predicted {
 		words += ", predicted"
 	}
-	m.Title = strings.Join([]string{strings.TrimPrefix(p.Label+": "+p.Name, ": "), "time " + interval(p.Seconds, chart.Duration), "cost " + interval(p.CostUSD, usd),
-		"resources " + chart.Share(p.Resource), words}, "\n")
+	m.Title = strings.Join([]string{strings.TrimPrefix(p.Label+": "+p.Name, ": "), "time " + interval(p.Seconds, page.Duration), "cost " + interval(p.CostUSD, usd),
+		"resources " + page.Share(p.Resource), words}, "\n")
 	return m
 }
 

@@ -9,7 +9,7 @@ import (
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -100,7 +100,7 @@ func ReadFinishedRun(dir string) (Finished, error) {
 		f.Units = float64(rec.Outcome.Rows)
 	}
 	if rec.Outcome.Restarts > 0 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, chart.Plural(rec.Outcome.Restarts, "restart")))
+		f.Notes = append(f.Notes, fmt.Sprintf("%s changed its allocation on the way (%s): it is shown at its last", f.Name, page.Plural(rec.Outcome.Restarts, "restart")))
 	}
 	return f, nil
 }
@@ -118,7 +118,7 @@ func AssumedRates(gpus bool) cost.Rates {
 // by its recorded cost, or else by AssumedRates. Resources are a share of the maximum over all trainings. Different
 // amounts of work are noted.
 func FromFinished(list []Finished, rates *cost.Rates) FrontPoints {
-	set := FrontPoints{Subject: chart.Plural(len(list), "finished run"), Source: "measured", Share: "the maximum over all of them"}
+	set := FrontPoints{Subject: page.Plural(len(list), "finished run"), Source: "measured", Share: "the maximum over all of them"}
 	set.Basis = "measured: the whole time and cost of each finished run"
 	var most resources.Limits
 	for _, f := range list {
@@ -143,7 +143,7 @@ func FromFinished(list []Finished, rates *cost.Rates) FrontPoints {
 			usd, priced = f.Seconds/3600*float64(assumed.Hourly(f.Allocation)), true
 		}
 		same := func(v float64) sla.Interval { return sla.Interval{P5: v, P50: v, P95: v} }
-		set.Points = append(set.Points, point{Name: chart.PlainBlanks(chart.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
+		set.Points = append(set.Points, point{Name: page.PlainBlanks(page.Clean(f.Name)) + ", " + given(f.Allocation), Allocation: f.Allocation, Seconds: same(f.Seconds), CostUSD: same(usd),
 			Resource: perf.ResourceShare(f.Allocation, most), Feasible: true})
 		if first := list[0]; i > 0 && f.Units != first.Units {
 			set.Notes = append(set.Notes, fmt.Sprintf("%s did %g units of work and %s %g: their times and costs are not of the same work", first.Name, first.Units, f.Name, f.Units))

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -93,7 +92,7 @@ func (f *Front) lines() [][]string {
 	yes := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	for _, p := range f.Points {
 		a := p.Allocation
-		rows = append(rows, []string{p.Label, chart.PlainBlanks(chart.Clean(p.Name)), strconv.Itoa(a.GPUs), strconv.Itoa(a.CPUs), number(float64(a.Memory)), whole(a.BatchSize), whole(a.NumWorkers),
+		rows = append(rows, []string{p.Label, page.PlainBlanks(page.Clean(p.Name)), strconv.Itoa(a.GPUs), strconv.Itoa(a.CPUs), number(float64(a.Memory)), whole(a.BatchSize), whole(a.NumWorkers),
 			number(p.Seconds.P5), number(p.Seconds.P50), number(p.Seconds.P95), number(p.CostUSD.P5), number(p.CostUSD.P50), number(p.CostUSD.P95),
 			number(p.Resource), yes(p.Feasible), yes(p.OnFront), yes(p.Chosen), yes(p.Taken)})
 	}

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -104,7 +104,7 @@ func FromModel(dir string, d ModelOverrides) (FrontPoints, error) {
 		}
 	}
 	if outside > 0 {
-		set.Notes = append(set.Notes, fmt.Sprintf("%d of %s lie outside of what was measured: see how wide their intervals are", outside, chart.Plural(len(p.Candidates), "allocation")))
+		set.Notes = append(set.Notes, fmt.Sprintf("%d of %s lie outside of what was measured: see how wide their intervals are", outside, page.Plural(len(p.Candidates), "allocation")))
 	}
 	return set, nil
 }

@@ -8,13 +8,13 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
 // duration formats seconds with ordinary spaces, as in JSON.
-func duration(s float64) string { return chart.PlainBlanks(chart.Duration(s)) }
+func duration(s float64) string { return page.PlainBlanks(page.Duration(s)) }
 
 // usd formats cents from a dollar, whole dollars from a thousand, and three significant digits below a dollar.
 func usd(v float64) string {
@@ -22,15 +22,15 @@ func usd(v float64) string {
 	case v < 0:
 		return "-" + usd(-v)
 	case a >= 999.5:
-		return "$" + chart.Thousands(v)
+		return "$" + page.Thousands(v)
 	case a >= 0.9995 || a == 0:
 		return "$" + strconv.FormatFloat(a, 'f', 2, 64)
 	}
-	return "$" + chart.Significant(v)
+	return "$" + page.Significant(v)
 }
 
 func points(v float64) string {
-	n := chart.Significant(100 * v)
+	n := page.Significant(100 * v)
 	if n == "1.00" {
 		return "1 point"
 	}
@@ -160,7 +160,7 @@ func preferenceWords(p plan.Preference) string {
 // countWords returns the number of points and the size of the front.
 func (f *Front) countWords() string {
 	onFront := len(f.Points) - f.Dominated - f.Infeasible
-	text := fmt.Sprintf("%s, %d on the front", chart.Plural(len(f.Points), "point"), onFront)
+	text := fmt.Sprintf("%s, %d on the front", page.Plural(len(f.Points), "point"), onFront)
 	if f.Infeasible > 0 {
 		text += fmt.Sprintf(", %d may miss the SLA", f.Infeasible)
 	}
@@ -170,7 +170,7 @@ func (f *Front) countWords() string {
 // chosenWords describes the choice.
 func (f *Front) chosenWords() string {
 	p := f.Points[f.Chosen]
-	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, chart.Duration), interval(p.CostUSD, usd), chart.Share(p.Resource))
+	text := fmt.Sprintf("%s: %s: %s, %s, %s of the resources", p.Label, p.Name, interval(p.Seconds, page.Duration), interval(p.CostUSD, usd), page.Share(p.Resource))
 	if f.Predicted {
 		text += "; predicted, with 90 % intervals"
 	}

@@ -8,14 +8,13 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"trainopt/internal/stat"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
 // plain formats a number for machines; an unknown one is empty.
 func plain(v float64) string { return page.CSVCell(v, 9) }
 
-func known(v float64) bool { return chart.Known(v) }
+func known(v float64) bool { return page.Known(v) }
 
 func unknown() float64 { return math.NaN() }
 

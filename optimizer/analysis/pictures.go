@@ -4,41 +4,41 @@ import (
 	"fmt"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // moneyBars plots the cost of each model, with failed runs separately.
-func (r *Report) moneyBars() chart.Picture {
-	b := chart.Bars{ID: "money", Title: "Cost of each model", Why: "no run has a price",
-		Keys: []chart.Key{{Class: "block s1", Name: "runs that did not fail"}, {Class: "block s2", Name: "failed runs"}}}
+func (r *Report) moneyBars() page.Picture {
+	b := page.Bars{ID: "money", Title: "Cost of each model", Why: "no run has a price",
+		Keys: []page.Key{{Class: "block s1", Name: "runs that did not fail"}, {Class: "block s2", Name: "failed runs"}}}
 	for i := range r.Models {
 		t := &r.Models[i].Totals
 		lost := float64(t.LostUSD)
 		if !known(lost) {
 			lost = 0
 		}
-		text := chart.USD(float64(t.CostUSD))
-		b.Rows = append(b.Rows, chart.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + chart.Plural(t.Priced, "run"),
-			Parts: []chart.Part{{Value: float64(t.CostUSD) - lost, Class: "s1"}, {Value: lost, Class: "s2"}}})
+		text := page.USD(float64(t.CostUSD))
+		b.Rows = append(b.Rows, page.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + page.Plural(t.Priced, "run"),
+			Parts: []page.Part{{Value: float64(t.CostUSD) - lost, Class: "s1"}, {Value: lost, Class: "s2"}}})
 	}
 	return b.Picture()
 }
 
 // timeBars plots the time of each model.
-func (r *Report) timeBars() chart.Picture {
-	b := chart.Bars{ID: "time", Title: "Time of each model", Why: "the duration of no run is recorded", Keys: []chart.Key{{Class: "block s3", Name: "all runs"}}}
+func (r *Report) timeBars() page.Picture {
+	b := page.Bars{ID: "time", Title: "Time of each model", Why: "the duration of no run is recorded", Keys: []page.Key{{Class: "block s3", Name: "all runs"}}}
 	for i := range r.Models {
 		t := &r.Models[i].Totals
-		text := chart.Duration(float64(t.Seconds))
-		b.Rows = append(b.Rows, chart.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + chart.Plural(t.Timed, "run"),
-			Parts: []chart.Part{{Value: float64(t.Seconds), Class: "s3"}}})
+		text := page.Duration(float64(t.Seconds))
+		b.Rows = append(b.Rows, page.Bar{Name: r.Models[i].name(), Text: text, Title: r.Models[i].name() + "\n" + text + " for " + page.Plural(t.Timed, "run"),
+			Parts: []page.Part{{Value: float64(t.Seconds), Class: "s3"}}})
 	}
 	return b.Picture()
 }
 
 // plane plots time against cost of the comparable runs of a model and marks the best ones; nil for fewer than two
 // points.
-func (g *group) plane(id string) *chart.Picture {
+func (g *group) plane(id string) *page.Picture {
 	seen := 0
 	for _, m := range g.comparable {
 		if known(m.seconds) && known(m.usd) {
@@ -48,9 +48,9 @@ func (g *group) plane(id string) *chart.Picture {
 	if seen < 2 {
 		return nil
 	}
-	s := chart.Scatter{ID: id, Title: "Time and cost of each run, per " + g.Work.Unit, TimeX: true,
+	s := page.Scatter{ID: id, Title: "Time and cost of each run, per " + g.Work.Unit, TimeX: true,
 		XName: "time per " + g.Work.Unit, YName: "USD per " + g.Work.Unit,
-		Keys: []chart.Key{{Class: "disc", Name: "run"}, {Class: "disc hollow", Name: "failed"}, {Class: "ring", Name: "best configuration"}}}
+		Keys: []page.Key{{Class: "disc", Name: "run"}, {Class: "disc hollow", Name: "failed"}, {Class: "ring", Name: "best configuration"}}}
 	rings := map[string][]string{}
 	for _, b := range g.Best {
 		word := map[string]string{"time": "fastest", "cost": "cheapest"}[b.By]
@@ -60,8 +60,8 @@ func (g *group) plane(id string) *chart.Picture {
 		}
 	}
 	for _, m := range g.comparable {
-		mark := chart.Mark{X: m.seconds, Y: m.usd, Class: "on-front", Ring: strings.Join(rings[m.ID], ", "),
-			Title: m.name + "\n" + configWords(m.On) + "\n" + chart.Duration(m.seconds) + ", " + chart.USD(m.usd) + " per " + g.Work.Unit}
+		mark := page.Mark{X: m.seconds, Y: m.usd, Class: "on-front", Ring: strings.Join(rings[m.ID], ", "),
+			Title: m.name + "\n" + configWords(m.On) + "\n" + page.Duration(m.seconds) + ", " + page.USD(m.usd) + " per " + g.Work.Unit}
 		if m.State == "failed" {
 			mark.Class = "hollow"
 		}
@@ -93,26 +93,26 @@ func nearest(runs []measured, b bestConfig) string {
 const mostSeries = 4 // number of colours
 
 // scalingPictures plots the curves of each knob, and the efficiency for a knob with a price.
-func (g *group) scalingPictures(id string) []chart.Picture {
-	var list []chart.Picture
+func (g *group) scalingPictures(id string) []page.Picture {
+	var list []page.Picture
 	for _, k := range knobs {
-		speed := chart.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], X: chart.Axis{Name: knobNames[k.name]}, Y: chart.Axis{Zero: true}}
-		efficiency := chart.Chart{ID: speed.ID + "-efficiency", Title: "Efficiency over " + knobNames[k.name] + ", against the smallest measured", X: speed.X, Y: chart.Axis{Name: "%", Zero: true},
-			Levels: []chart.Level{{Name: "in proportion", Value: 100, Class: "base"}}}
+		speed := page.Chart{ID: id + "-" + k.name, Title: "Speed over " + knobNames[k.name], X: page.Axis{Name: knobNames[k.name]}, Y: page.Axis{Zero: true}}
+		efficiency := page.Chart{ID: speed.ID + "-efficiency", Title: "Efficiency over " + knobNames[k.name] + ", against the smallest measured", X: speed.X, Y: page.Axis{Name: "%", Zero: true},
+			Levels: []page.Level{{Name: "in proportion", Value: 100, Class: "base"}}}
 		for _, c := range g.Curves {
 			if c.Knob != k.name || len(speed.Series) == mostSeries {
 				continue
 			}
 			speed.Y.Name = c.Unit
-			s := chart.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), Whiskers: true,
-				One: func(v float64) string { return chart.WithUnit(v, c.Unit) }}
-			e := chart.Series{Name: s.Name, Class: s.Class, One: chart.Percent}
+			s := page.Series{Name: seriesName(&c), Class: fmt.Sprintf("s%d", len(speed.Series)+1), Whiskers: true,
+				One: func(v float64) string { return page.WithUnit(v, c.Unit) }}
+			e := page.Series{Name: s.Name, Class: s.Class, One: page.Percent}
 			for _, p := range c.Points {
-				s.Points = append(s.Points, chart.Point{X: p.At, Y: float64(p.Speed.Mean)})
+				s.Points = append(s.Points, page.Point{X: p.At, Y: float64(p.Speed.Mean)})
 				if p.Speed.Lo.Known() {
-					s.Band = append(s.Band, chart.Band{X: p.At, Lo: float64(p.Speed.Lo), Hi: float64(p.Speed.Hi)})
+					s.Band = append(s.Band, page.Band{X: p.At, Lo: float64(p.Speed.Lo), Hi: float64(p.Speed.Hi)})
 				}
-				e.Points = append(e.Points, chart.Point{X: p.At, Y: 100 * float64(p.Efficiency.Mean)})
+				e.Points = append(e.Points, page.Point{X: p.At, Y: 100 * float64(p.Efficiency.Mean)})
 			}
 			speed.Series, efficiency.Series = append(speed.Series, s), append(efficiency.Series, e)
 		}
@@ -131,5 +131,5 @@ func seriesName(c *curve) string {
 	if c.GPU == "" {
 		return c.Held
 	}
-	return chart.Clean(c.GPU) + ", " + c.Held
+	return page.Clean(c.GPU) + ", " + c.Held
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"trainopt/internal/stat"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 const (
@@ -43,7 +43,7 @@ type option struct {
 func (g *jobGroup) recommend() recommendation {
 	r := recommendation{Lines: []option{}, Withheld: []string{}}
 	if completed := len(g.of(func(l *life) float64 { return l.seconds })); completed < minRuns {
-		r.Withheld = append(r.Withheld, fmt.Sprintf("all requests: %s, at least %d are required", chart.Plural(completed, "completed run"), minRuns))
+		r.Withheld = append(r.Withheld, fmt.Sprintf("all requests: %s, at least %d are required", page.Plural(completed, "completed run"), minRuns))
 		return r
 	}
 	for _, of := range []func() (option, string){g.memoryLine, g.cpuLine, g.timeLine} {
@@ -72,9 +72,9 @@ func (g *jobGroup) of(value func(*life) float64) []float64 {
 // with the margin.
 func (g *jobGroup) memoryLine() (line option, withheld string) {
 	if n := len(g.of(func(l *life) float64 { return l.peakGiB })); n < minRuns {
-		return line, fmt.Sprintf("memory: %s with a recorded peak, at least %d are required", chart.Plural(n, "completed run"), minRuns)
+		return line, fmt.Sprintf("memory: %s with a recorded peak, at least %d are required", page.Plural(n, "completed run"), minRuns)
 	}
-	peak, why := float64(g.PeakGiB.Max), "peak of "+chart.Plural(g.PeakGiB.Of, "run")
+	peak, why := float64(g.PeakGiB.Max), "peak of "+page.Plural(g.PeakGiB.Of, "run")
 	for i := range g.lives {
 		l := &g.lives[i]
 		if l.job.State == "OUT_OF_MEMORY" && l.nodeGiB >= peak {
@@ -82,8 +82,8 @@ func (g *jobGroup) memoryLine() (line option, withheld string) {
 		}
 	}
 	text, gib := memoryOption(peak * memoryMargin)
-	line = option{Option: text, Reason: fmt.Sprintf("%s a node, %s, plus %s", chart.GiB(peak), why, chart.Share(memoryMargin-1))}
-	return line.against(gib, float64(g.Request.MemoryGiB), chart.GiB), ""
+	line = option{Option: text, Reason: fmt.Sprintf("%s a node, %s, plus %s", page.GiB(peak), why, page.Share(memoryMargin-1))}
+	return line.against(gib, float64(g.Request.MemoryGiB), page.GiB), ""
 }
 
 // memoryOption formats memory per node, rounded up: to 64 MiB below 1 GiB, to 256 MiB below 4 GiB, else to whole GiB.
@@ -105,11 +105,11 @@ func memoryOption(gib float64) (text string, rounded float64) {
 func (g *jobGroup) cpuLine() (line option, withheld string) {
 	used := g.of(func(l *life) float64 { return l.cpuSecs / l.seconds })
 	if len(used) < minRuns {
-		return line, fmt.Sprintf("CPUs: %s with recorded CPU time, at least %d are required", chart.Plural(len(used), "completed run"), minRuns)
+		return line, fmt.Sprintf("CPUs: %s with recorded CPU time, at least %d are required", page.Plural(len(used), "completed run"), minRuns)
 	}
 	held, most, tasks := float64(g.Request.CPUs), used[len(used)-1], float64(g.Request.tasks)
 	perTask := max(1, math.Ceil(most*cpuMargin/tasks-1e-9))
-	line = option{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %s", chart.Significant(most), chart.Plural(len(used), "run"), chart.Share(cpuMargin-1))}
+	line = option{Reason: fmt.Sprintf("at most %s CPUs in use on average over each of %s, plus %s", page.Significant(most), page.Plural(len(used), "run"), page.Share(cpuMargin-1))}
 	if tasks > 1 {
 		line.Reason += fmt.Sprintf(", for %.0f tasks", tasks)
 	}
@@ -118,14 +118,14 @@ func (g *jobGroup) cpuLine() (line option, withheld string) {
 		line.Reason += ", but not more than allocated: whether more would be used is not known"
 	}
 	line.Option = fmt.Sprintf("--cpus-per-task=%.0f", perTask)
-	return line.against(perTask*tasks, held, chart.Count), ""
+	return line.against(perTask*tasks, held, page.Count), ""
 }
 
 // timeLine recommends the time limit.
 func (g *jobGroup) timeLine() (line option, withheld string) {
 	elapsed := g.of(func(l *life) float64 { return l.seconds })
 	if n := g.States["TIMEOUT"]; float64(n) > mostTimeouts*float64(n+len(elapsed)) {
-		return line, fmt.Sprintf("time: %d of %s reached the time limit, and the time they need is not known", n, chart.Plural(n+len(elapsed), "run"))
+		return line, fmt.Sprintf("time: %d of %s reached the time limit, and the time they need is not known", n, page.Plural(n+len(elapsed), "run"))
 	}
 	quantile := stat.Quantile(elapsed, timeQuantile)
 	seconds := roundTime(quantile * timeMargin)
@@ -136,11 +136,11 @@ func (g *jobGroup) timeLine() (line option, withheld string) {
 		}
 	}
 	line = option{Option: "--time=" + slurmTime(seconds), Reason: fmt.Sprintf("%s of %s took at most %s, plus %s",
-		chart.Share(timeQuantile), chart.Plural(len(elapsed), "run"), chart.Duration(quantile), chart.Share(timeMargin-1))}
+		page.Share(timeQuantile), page.Plural(len(elapsed), "run"), page.Duration(quantile), page.Share(timeMargin-1))}
 	if longer > 0 {
 		line.Reason += fmt.Sprintf("; %d took longer than this limit", longer)
 	}
-	return line.against(seconds, float64(g.Request.LimitS), chart.Duration), ""
+	return line.against(seconds, float64(g.Request.LimitS), page.Duration), ""
 }
 
 // roundTime rounds seconds up: to 5 minutes below 6 hours, to 30 minutes below 2 days, else to hours.

@@ -10,7 +10,6 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -156,7 +155,7 @@ func (r *Report) groups(probes []run) {
 	}
 	for _, key := range sortedKeys(byKey) {
 		list := byKey[key]
-		g := group{Model: list[0].Whole.model, Dataset: chart.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
+		g := group{Model: list[0].Whole.model, Dataset: page.Clean(list[0].Whole.Job.Dataset), Totals: totals(list)}
 		var parts []run
 		for _, t := range list {
 			parts = append(parts, t.Parts...)
@@ -199,7 +198,7 @@ func (r *Report) groups(probes []run) {
 }
 
 // groupKey returns the key of a run's model and data set.
-func groupKey(r *run) string { return r.model + "\x00" + chart.Clean(r.Job.Dataset) }
+func groupKey(r *run) string { return r.model + "\x00" + page.Clean(r.Job.Dataset) }
 
 // findings returns the findings of a group: unused GPUs, flat curves and failed runs.
 func findings(g *group, parts, pieces []run, list []training) []finding {
@@ -213,7 +212,7 @@ func findings(g *group, parts, pieces []run, list []training) []finding {
 	for _, t := range list {
 		if t.Whole.State == "failed" {
 			f.RunIDs = append(f.RunIDs, t.Whole.ID)
-			reasons[chart.Clean(t.Whole.Reason)]++
+			reasons[page.Clean(t.Whole.Reason)]++
 		}
 	}
 	var words []string
@@ -222,7 +221,7 @@ func findings(g *group, parts, pieces []run, list []training) []finding {
 			words = append(words, fmt.Sprintf("%d× %s", reasons[reason], reason))
 		}
 	}
-	f.Evidence = fmt.Sprintf("%d of %s failed", g.Totals.Failed, chart.Plural(g.Totals.Runs-g.Totals.EndUnknown, "run"))
+	f.Evidence = fmt.Sprintf("%d of %s failed", g.Totals.Failed, page.Plural(g.Totals.Runs-g.Totals.EndUnknown, "run"))
 	if len(words) > 0 {
 		f.Evidence += " (" + strings.Join(words, ", ") + ")"
 	}
@@ -284,14 +283,14 @@ func priceOf(r *run) price {
 	p := price{Rates: &rates}
 	var parts []string
 	if r.Price.Instance > 0 {
-		parts = append(parts, chart.USD(float64(r.Price.Instance))+" a machine and hour")
+		parts = append(parts, page.USD(float64(r.Price.Instance))+" a machine and hour")
 	} else {
 		for _, u := range []struct {
 			usd  cost.USD
 			what string
 		}{{r.Price.GPUHour, "GPU"}, {r.Price.CPUHour, "CPU"}, {r.Price.GiBHour, "GiB"}} {
 			if u.usd > 0 {
-				parts = append(parts, chart.USD(float64(u.usd))+" a "+u.what)
+				parts = append(parts, page.USD(float64(u.usd))+" a "+u.what)
 			}
 		}
 		if len(parts) == 0 {
@@ -301,10 +300,10 @@ func priceOf(r *run) price {
 	}
 	p.Words = "at " + strings.Join(parts, ", ")
 	if r.Price.Source != "" {
-		p.Words += ", " + chart.Clean(r.Price.Source)
+		p.Words += ", " + page.Clean(r.Price.Source)
 	}
 	if r.Price.Dated != "" {
-		p.Words += " of " + chart.Clean(r.Price.Dated)
+		p.Words += " of " + page.Clean(r.Price.Dated)
 	}
 	return p
 }
@@ -332,12 +331,12 @@ func (r *Report) caveats(unended, published int) {
 	}
 	add(memory, "the memory of 1 run is not known and not in its price", "the memory of %d runs is not known and not in their price")
 	if bad > 0 {
-		r.Notes = append(r.Notes, fmt.Sprintf("%s of the training logs could not be read (%s %% of %s)", chart.Plural(bad, "row"),
-			chart.Significant(100*float64(bad)/float64(bad+rows)), chart.Thousands(float64(bad+rows))))
+		r.Notes = append(r.Notes, fmt.Sprintf("%s of the training logs could not be read (%s %% of %s)", page.Plural(bad, "row"),
+			page.Significant(100*float64(bad)/float64(bad+rows)), page.Thousands(float64(bad+rows))))
 	}
 	for _, t := range r.trainings {
 		if w := t.Whole; w.Price.Assumed != "" {
-			r.Notes = append(r.Notes, "price assumed: "+chart.Clean(w.Price.Assumed))
+			r.Notes = append(r.Notes, "price assumed: "+page.Clean(w.Price.Assumed))
 		}
 	}
 	unnamed := 0
@@ -348,7 +347,7 @@ func (r *Report) caveats(unended, published int) {
 		}
 		if scripts, params := r.spread(g); scripts > 1 || params > 1.01 {
 			r.Notes = append(r.Notes, fmt.Sprintf("%s: %s with parameters that differ by a factor of %s: not surely the same training", g.name(),
-				chart.Plural(max(1, scripts), "script"), chart.Significant(math.Max(1, params))))
+				page.Plural(max(1, scripts), "script"), page.Significant(math.Max(1, params))))
 		}
 	}
 	if unnamed > 1 {
@@ -364,7 +363,7 @@ func (r *Report) spread(g *group) (scripts int, params float64) {
 	seen := map[string]bool{}
 	var sizes []float64
 	for i := range r.runs {
-		if run := &r.runs[i]; run.model == g.Model && chart.Clean(run.Job.Dataset) == g.Dataset {
+		if run := &r.runs[i]; run.model == g.Model && page.Clean(run.Job.Dataset) == g.Dataset {
 			j := run.Job
 			if j.ScriptSHA256 != "" {
 				seen[j.ScriptSHA256] = true

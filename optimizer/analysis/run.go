@@ -9,7 +9,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
 
@@ -171,19 +171,19 @@ func named(runs []run) {
 	}
 	for i := range runs {
 		r := &runs[i]
-		r.name = chart.Clean(r.ID)
+		r.name = page.Clean(r.ID)
 		if r.Kind != history.Log || r.Source == "" {
-			r.model = modelName(r.Job, chart.Clean(origin(r.Entry)))
+			r.model = modelName(r.Job, page.Clean(origin(r.Entry)))
 			continue
 		}
 		if r.name = filepath.Base(r.Source); len(folders[r.name]) > 1 {
 			r.name = r.Source
 		}
-		r.model = modelName(r.Job, chart.Clean(r.name))
+		r.model = modelName(r.Job, page.Clean(r.name))
 		if _, number, ok := strings.Cut(r.ID, "/"); ok && r.Parent != "" {
 			r.name += " " + number
 		}
-		r.name = chart.Clean(r.name)
+		r.name = page.Clean(r.name)
 	}
 }
 
@@ -195,13 +195,13 @@ const unknownModel = "unknown model"
 func modelName(j history.Job, place string) string {
 	switch {
 	case j.Model != "":
-		return chart.Clean(j.Model)
+		return page.Clean(j.Model)
 	case j.Script != "":
-		return "script " + chart.Clean(j.Script[strings.LastIndexByte(j.Script, '/')+1:])
+		return "script " + page.Clean(j.Script[strings.LastIndexByte(j.Script, '/')+1:])
 	case j.Dataset != "":
 		return unknownModel
 	case j.ScriptSHA256 != "":
-		return "script " + chart.Clean(j.ScriptSHA256[:min(12, len(j.ScriptSHA256))])
+		return "script " + page.Clean(j.ScriptSHA256[:min(12, len(j.ScriptSHA256))])
 	}
 	return unknownModel + " in " + place
 }
@@ -215,24 +215,24 @@ func configWords(c history.Config) string {
 	case c.GPUs == 0:
 		parts = append(parts, "no GPU")
 	case c.GPU == "":
-		parts = append(parts, chart.Count(c.GPUs)+" GPU")
+		parts = append(parts, page.Count(c.GPUs)+" GPU")
 	default:
-		parts = append(parts, chart.Count(c.GPUs)+"× "+chart.Clean(c.GPU))
+		parts = append(parts, page.Count(c.GPUs)+"× "+page.Clean(c.GPU))
 	}
 	if c.Nodes > 1 {
 		parts = append(parts, fmt.Sprintf("%d nodes", c.Nodes))
 	}
 	if known(c.CPUs) {
-		parts = append(parts, chart.Count(c.CPUs)+" CPU")
+		parts = append(parts, page.Count(c.CPUs)+" CPU")
 	}
 	if known(c.MemoryGiB) {
-		parts = append(parts, chart.Count(c.MemoryGiB)+" GiB")
+		parts = append(parts, page.Count(c.MemoryGiB)+" GiB")
 	}
 	if known(c.Batch) {
-		parts = append(parts, "batch "+chart.Count(c.Batch))
+		parts = append(parts, "batch "+page.Count(c.Batch))
 	}
 	if c.Machine != "" {
-		parts = append(parts, chart.Clean(c.Machine))
+		parts = append(parts, page.Clean(c.Machine))
 	}
 	return strings.Join(parts, ", ")
 }

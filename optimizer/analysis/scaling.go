@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // curve is the speed of a model over one knob, with the others fixed.
@@ -113,9 +113,9 @@ func (h fixedQuantity) words(c history.Config) string {
 		return "no " + h.name
 	}
 	if strings.HasPrefix(h.name, "batch") {
-		return h.name + " " + chart.Count(v)
+		return h.name + " " + page.Count(v)
 	}
-	return chart.Count(v) + " " + h.name
+	return page.Count(v) + " " + h.name
 }
 
 // knobs are the abscissae of curves, each with the sets of fixed quantities, strictest first.
@@ -244,7 +244,7 @@ func probesOnly(group []observation, of func(history.Config) float64) []string {
 	var words []string
 	for _, at := range slices.Sorted(maps.Keys(whole)) {
 		if !whole[at] {
-			words = append(words, chart.Count(at))
+			words = append(words, page.Count(at))
 		}
 	}
 	return words

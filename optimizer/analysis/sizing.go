@@ -21,7 +21,6 @@ import (
 	"trainopt/cost"
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine/slurm"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -155,7 +154,7 @@ func NewSizing(jobs []slurm.Job, o SizingOptions) *sizingReport {
 		if o.User != "" && j.User != o.User {
 			continue
 		}
-		k := key{chart.Clean(j.User), chart.Clean(j.Name + j.Component())}
+		k := key{page.Clean(j.User), page.Clean(j.Name + j.Component())}
 		if groups[k] == nil {
 			groups[k] = &jobGroup{User: k.user, Name: k.name}
 			r.Groups = append(r.Groups, groups[k])
@@ -333,10 +332,10 @@ func (s *sum) value() page.Number {
 func (r *sizingReport) remark(repeated int, o SizingOptions) {
 	note := func(format string, args ...any) { r.Notes = append(r.Notes, fmt.Sprintf(format, args...)) }
 	if o.Bad > 0 {
-		note("%s of the accounting could not be read, first: %s", chart.Plural(o.Bad, "line"), chart.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))
+		note("%s of the accounting could not be read, first: %s", page.Plural(o.Bad, "line"), page.Clean(strings.Join(o.FirstBad[:min(1, len(o.FirstBad))], "")))
 	}
 	if repeated > 0 {
-		note("%s listed more than once: the last line counts", chart.Plural(repeated, "run"))
+		note("%s listed more than once: the last line counts", page.Plural(repeated, "run"))
 	}
 	var noMemory, noGPU, emptyGPU, several int
 	for i := range r.Total.lives {
@@ -358,26 +357,26 @@ func (r *sizingReport) remark(repeated int, o SizingOptions) {
 		}
 	}
 	if noMemory > 0 {
-		note("no memory is recorded of %s: shorter than the site's sampling interval, or JobAcctGatherType is not set", chart.Plural(noMemory, "ended run"))
+		note("no memory is recorded of %s: shorter than the site's sampling interval, or JobAcctGatherType is not set", page.Plural(noMemory, "ended run"))
 	}
 	if noGPU > 0 {
-		note("no GPU utilization is recorded of %s: sites record it with AccountingStorageTRES=gres/gpuutil,gres/gpumem", chart.Plural(noGPU, "ended run"))
+		note("no GPU utilization is recorded of %s: sites record it with AccountingStorageTRES=gres/gpuutil,gres/gpumem", page.Plural(noGPU, "ended run"))
 	}
 	if emptyGPU > 0 {
-		note("%s recorded 0 as both utilization and memory of the GPUs, as Slurm does where it cannot measure them: taken as no data", chart.Plural(emptyGPU, "run"))
+		note("%s recorded 0 as both utilization and memory of the GPUs, as Slurm does where it cannot measure them: taken as no data", page.Plural(emptyGPU, "run"))
 	}
 	if several > 0 {
-		note("%s ran several tasks on a node: memory is that of the largest task times the tasks, an upper bound", chart.Plural(several, "run"))
+		note("%s ran several tasks on a node: memory is that of the largest task times the tasks, an upper bound", page.Plural(several, "run"))
 	}
 	if r.Total.GPU.Of > 0 {
 		note("the GPU utilization is what Slurm recorded at the end of each step; depending on its version a sample, not a mean")
 	}
 	if r.Total.Unpriced > 0 {
-		note("%s without a price: the accounting lacks their allocation or time", chart.Plural(r.Total.Unpriced, "run"))
+		note("%s without a price: the accounting lacks their allocation or time", page.Plural(r.Total.Unpriced, "run"))
 	}
 	for _, p := range r.Prices {
 		if p.Assumed != "" {
-			note("price assumed: %s", chart.Clean(p.Assumed))
+			note("price assumed: %s", page.Clean(p.Assumed))
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -31,7 +30,7 @@ func RenderSizing(w io.Writer, r *sizingReport, format string) error {
 // document converts a report to a document.
 func (r *sizingReport) document() page.Document {
 	t := r.Total
-	d := page.Document{Title: fmt.Sprintf("Batch jobs: requested and used, %s in %s", chart.Plural(t.Jobs, "job"), chart.Plural(len(r.Groups), "group")),
+	d := page.Document{Title: fmt.Sprintf("Batch jobs: requested and used, %s in %s", page.Plural(t.Jobs, "job"), page.Plural(len(r.Groups), "group")),
 		Footer: "All figures are from the accounting of Slurm. What it does not record is “no data”. Memory is sampled, by default every 30 s."}
 	if r.From != nil && r.To != nil {
 		d.Subtitle = fmt.Sprintf("%s to %s", r.From.Format(time.DateOnly), r.To.Format(time.DateOnly))
@@ -55,18 +54,18 @@ func (r *sizingReport) tiles() []page.Tile {
 	t := r.Total
 	tile := func(label, value string, of int) page.Tile {
 		light := page.Dark
-		if value == chart.NoData {
+		if value == page.NoData {
 			light = page.Muted
 		}
-		return page.Tile{Label: label, Value: value, Note: "of " + chart.Plural(of, "run"), Light: light}
+		return page.Tile{Label: label, Value: value, Note: "of " + page.Plural(of, "run"), Light: light}
 	}
 	return []page.Tile{
-		tile("Jobs", chart.Thousands(float64(t.Jobs)), t.Runs),
-		tile("Cost", chart.USD(float64(t.CostUSD)), t.Runs-t.Unpriced),
-		tile("CPU efficiency", chart.Share(float64(t.CPU.Value)), t.CPU.Of),
-		tile("Memory used, median", chart.Share(float64(t.Memory.Median)), t.Memory.Of),
-		tile("GPU utilization", chart.Share(float64(t.GPU.Value)), t.GPU.Of),
-		tile("GPU hours", chart.Count(float64(t.Hours.GPU)), t.Runs-t.Unpriced),
+		tile("Jobs", page.Thousands(float64(t.Jobs)), t.Runs),
+		tile("Cost", page.USD(float64(t.CostUSD)), t.Runs-t.Unpriced),
+		tile("CPU efficiency", page.Share(float64(t.CPU.Value)), t.CPU.Of),
+		tile("Memory used, median", page.Share(float64(t.Memory.Median)), t.Memory.Of),
+		tile("GPU utilization", page.Share(float64(t.GPU.Value)), t.GPU.Of),
+		tile("GPU hours", page.Count(float64(t.Hours.GPU)), t.Runs-t.Unpriced),
 	}
 }
 
@@ -92,7 +91,7 @@ func (g *jobGroup) states() string {
 	})
 	var parts []string
 	for _, s := range names {
-		parts = append(parts, fmt.Sprintf("%d %s", g.States[s], strings.ToLower(strings.ReplaceAll(chart.Clean(s), "_", " "))))
+		parts = append(parts, fmt.Sprintf("%d %s", g.States[s], strings.ToLower(strings.ReplaceAll(page.Clean(s), "_", " "))))
 	}
 	for _, s := range []struct {
 		n    int
@@ -110,8 +109,8 @@ func (g *jobGroup) states() string {
 
 // both formats two values, "no data" if neither is known.
 func both(a, b, between string) string {
-	if a == chart.NoData && b == chart.NoData {
-		return chart.NoData
+	if a == page.NoData && b == page.NoData {
+		return page.NoData
 	}
 	return a + between + b
 }
@@ -121,20 +120,20 @@ func (r *sizingReport) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("job", "runs"), page.Right("time / limit", "CPUs used / allocated", "memory used / allocated", "GPUs", "GPU use")...), Named: true}
 	for _, x := range r.Groups {
 		q := x.Request
-		gpus := chart.NoData
+		gpus := page.NoData
 		if known(float64(q.GPUs)) {
-			if gpus = chart.Count(float64(q.GPUs)); q.GPUType != "" && q.GPUs > 0 {
-				gpus += " × " + chart.Clean(q.GPUType)
+			if gpus = page.Count(float64(q.GPUs)); q.GPUType != "" && q.GPUs > 0 {
+				gpus += " × " + page.Clean(q.GPUType)
 			}
 		}
-		use := chart.Share(float64(x.GPU.Value))
+		use := page.Share(float64(x.GPU.Value))
 		if q.GPUs == 0 && x.GPU.Of == 0 {
 			use = "–"
 		}
 		g.Rows = append(g.Rows, page.Row(x.name(), x.states(),
-			both(chart.Duration(float64(x.Elapsed.Median)), chart.Duration(float64(q.LimitS)), " / "),
-			both(chart.Significant(float64(x.CPUs.Median)), chart.Count(float64(q.CPUs)), " / "),
-			both(chart.GiB(float64(x.PeakGiB.Max)), chart.GiB(float64(q.MemoryGiB)), " / "), gpus, use))
+			both(page.Duration(float64(x.Elapsed.Median)), page.Duration(float64(q.LimitS)), " / "),
+			both(page.Significant(float64(x.CPUs.Median)), page.Count(float64(q.CPUs)), " / "),
+			both(page.GiB(float64(x.PeakGiB.Max)), page.GiB(float64(q.MemoryGiB)), " / "), gpus, use))
 	}
 	return g
 }
@@ -147,14 +146,14 @@ func (r *sizingReport) costTable() *page.Table {
 			if !known(float64(v)) && known(float64(x.CostUSD)) {
 				return "–"
 			}
-			return chart.USD(float64(v))
+			return page.USD(float64(v))
 		}
-		gpu := chart.USD(float64(x.Waste.GPU))
+		gpu := page.USD(float64(x.Waste.GPU))
 		if x.Hours.GPU == 0 {
 			gpu = "–"
 		}
-		g.Rows = append(g.Rows, page.Row(name, chart.Count(float64(x.Hours.CPU)), chart.Count(float64(x.Hours.GPU)), chart.USD(float64(x.CostUSD)),
-			chart.USD(float64(x.Waste.CPU)), chart.USD(float64(x.Waste.Memory)), gpu, none(x.Waste.Failed), none(x.Waste.TimedOut)))
+		g.Rows = append(g.Rows, page.Row(name, page.Count(float64(x.Hours.CPU)), page.Count(float64(x.Hours.GPU)), page.USD(float64(x.CostUSD)),
+			page.USD(float64(x.Waste.CPU)), page.USD(float64(x.Waste.Memory)), gpu, none(x.Waste.Failed), none(x.Waste.TimedOut)))
 	}
 	for _, x := range r.Groups {
 		row(x.name(), x)
@@ -176,10 +175,10 @@ func (r *sizingReport) prices() []string {
 			what string
 		}{{float64(p.Instance), "machine"}, {float64(p.GPUHour), "GPU"}, {float64(p.CPUHour), "CPU"}, {float64(p.GiBHour), "GiB"}} {
 			if u.usd > 0 && (p.Instance == 0 || u.what == "machine") {
-				parts = append(parts, chart.USD(u.usd)+" a "+u.what)
+				parts = append(parts, page.USD(u.usd)+" a "+u.what)
 			}
 		}
-		words := fmt.Sprintf("%s at %s and hour, %s, dated %s", chart.Plural(p.Runs, "run"), strings.Join(parts, ", "), chart.Clean(p.Source), chart.Clean(p.Dated))
+		words := fmt.Sprintf("%s at %s and hour, %s, dated %s", page.Plural(p.Runs, "run"), strings.Join(parts, ", "), page.Clean(p.Source), page.Clean(p.Dated))
 		out, defaults = append(out, words), defaults || p.Default
 	}
 	if defaults {
@@ -208,7 +207,7 @@ func (r *sizingReport) adviceSection() page.Section {
 		s.Blocks = append(s.Blocks, b)
 	}
 	if few > 0 {
-		s.Blocks = append(s.Blocks, page.Block{Notes: []string{fmt.Sprintf("no recommendation for %s with fewer completed runs", chart.Plural(few, "group"))}})
+		s.Blocks = append(s.Blocks, page.Block{Notes: []string{fmt.Sprintf("no recommendation for %s with fewer completed runs", page.Plural(few, "group"))}})
 	}
 	return s
 }
@@ -234,7 +233,7 @@ func (r *sizingReport) lines() [][]string {
 		}
 		rows = append(rows, []string{g.User, g.Name, strconv.Itoa(g.Jobs), strconv.Itoa(g.Runs), strconv.Itoa(g.Running), strconv.Itoa(g.Waiting),
 			strconv.Itoa(g.States["COMPLETED"]), strconv.Itoa(g.States["FAILED"]), strconv.Itoa(g.States["TIMEOUT"]), strconv.Itoa(g.States["OUT_OF_MEMORY"]),
-			cell(page.Number(nodes)), cell(q.CPUs), cell(q.GPUs), chart.Clean(q.GPUType), cell(q.MemoryGiB), cell(q.LimitS), cell(g.Elapsed.Median), cell(g.Elapsed.Max), cell(g.WaitS.Median),
+			cell(page.Number(nodes)), cell(q.CPUs), cell(q.GPUs), page.Clean(q.GPUType), cell(q.MemoryGiB), cell(q.LimitS), cell(g.Elapsed.Median), cell(g.Elapsed.Max), cell(g.WaitS.Median),
 			cell(g.CPU.Value), cell(g.CPUs.Median), cell(g.PeakGiB.Max), cell(g.Memory.Median), cell(g.GPU.Value), cell(g.GPUMemory.Max),
 			cell(g.Hours.CPU), cell(g.Hours.GPU), cell(g.Hours.GiB), cell(g.CostUSD), cell(g.Waste.CPU), cell(g.Waste.Memory), cell(g.Waste.GPU),
 			cell(g.Waste.Failed), cell(g.Waste.TimedOut), strings.Join(options, " ")})

@@ -7,7 +7,7 @@ import (
 	"github.com/go-gota/gota/dataframe"
 	"github.com/go-gota/gota/series"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // column is one column of the table of runs, the CSV and the data frames.
@@ -82,7 +82,7 @@ func (r *Report) lines() [][]string {
 		for _, c := range columns {
 			cell := ""
 			if c.text != nil {
-				cell = chart.PlainBlanks(chart.Clean(c.text(&r.runs[k])))
+				cell = page.PlainBlanks(page.Clean(c.text(&r.runs[k])))
 			} else {
 				cell = plain(c.number(&r.runs[k]))
 			}

@@ -8,7 +8,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/internal/stat"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -64,7 +63,7 @@ func unused(g *group, runs []run) []finding {
 	for _, cause := range order {
 		f := byCause[cause]
 		n := finding{Model: g.Model, Dataset: g.Dataset, Cause: cause, Advice: f.diagnosis.Advice, LostUSD: page.Number(unknown())}
-		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), chart.Plural(len(runs), "run"), f.diagnosis.Evidence)
+		n.Evidence = fmt.Sprintf("%d of %s: %s", len(f.runs), page.Plural(len(runs), "run"), f.diagnosis.Evidence)
 		if cause != "columns-absent" && len(f.runs) > 1 {
 			n.Evidence += " (the worst, " + f.worst.name + ")"
 		}
@@ -122,8 +121,8 @@ func flatCurves(g *group, runs []run) []finding {
 			continue // on CPUs, a larger batch is not expected to be faster
 		}
 		f := finding{Model: g.Model, Dataset: g.Dataset, Cause: flatCause[c.Knob], Advice: flatAdvice[c.Knob], LostUSD: page.Number(unknown())}
-		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], chart.WithUnit(float64(first.Speed.Mean), c.Unit), chart.Count(first.At),
-			chart.Significant(float64(last.Speed.Mean)), chart.Count(last.At), c.Held, use(last, byID))
+		f.Evidence = fmt.Sprintf("%s: %s at %s, %s at %s (%s)%s", knobNames[c.Knob], page.WithUnit(float64(first.Speed.Mean), c.Unit), page.Count(first.At),
+			page.Significant(float64(last.Speed.Mean)), page.Count(last.At), c.Held, use(last, byID))
 		f.RunIDs = slices.Clone(last.RunIDs)
 		var lost []float64
 		for _, id := range last.RunIDs {
@@ -133,7 +132,7 @@ func flatCurves(g *group, runs []run) []finding {
 		}
 		f.LostUSD = total(lost)
 		if f.LostUSD.Known() {
-			f.Basis = lostWords(fmt.Sprintf("what they cost more for the same work than at %s", chart.Count(first.At)), knownOf(lost), len(lost), false)
+			f.Basis = lostWords(fmt.Sprintf("what they cost more for the same work than at %s", page.Count(first.At)), knownOf(lost), len(lost), false)
 		}
 		list = append(list, f)
 	}
@@ -165,10 +164,10 @@ func use(p curvePoint, byID map[string]*run) string {
 	}
 	var parts []string
 	if v := stat.Median(knownOf(gpu)); known(v) {
-		parts = append(parts, "GPU "+chart.Percent(v))
+		parts = append(parts, "GPU "+page.Percent(v))
 	}
 	if v := stat.Median(knownOf(cpu)); known(v) {
-		parts = append(parts, "CPU "+chart.Percent(v))
+		parts = append(parts, "CPU "+page.Percent(v))
 	}
 	if len(parts) == 0 {
 		return ""

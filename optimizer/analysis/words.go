@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
@@ -26,16 +25,16 @@ func (r *Report) moneyTable() *page.Table {
 
 // row returns the cells of the money table for one model.
 func (t *runTotals) row(name string) []page.Cell {
-	failed := chart.NoData
+	failed := page.NoData
 	if t.FailedShare.Known() {
-		failed = fmt.Sprintf("%d (%s)", t.Failed, chart.Share(float64(t.FailedShare)))
+		failed = fmt.Sprintf("%d (%s)", t.Failed, page.Share(float64(t.FailedShare)))
 	}
-	lost := chart.USD(float64(t.LostUSD))
+	lost := page.USD(float64(t.LostUSD))
 	if t.Failed == 0 && t.FailedShare.Known() {
 		lost = "–"
 	}
-	return page.Row(name, chart.Thousands(float64(t.Runs)), failed, chart.Duration(float64(t.Seconds)), chart.Duration(float64(t.MedianSeconds)),
-		chart.USD(float64(t.CostUSD)), chart.USD(float64(t.MedianUSD)), lost)
+	return page.Row(name, page.Thousands(float64(t.Runs)), failed, page.Duration(float64(t.Seconds)), page.Duration(float64(t.MedianSeconds)),
+		page.USD(float64(t.CostUSD)), page.USD(float64(t.MedianUSD)), lost)
 }
 
 // useTable returns the use of resources by each model.
@@ -43,15 +42,15 @@ func (r *Report) useTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("model"), page.Right("samples/s", "GPU", "CPU", "memory", "GPU memory", "energy")...)}
 	for i := range r.Models {
 		m := &r.Models[i]
-		g.Rows = append(g.Rows, page.Row(m.name(), ranged(m.Throughput), chart.Percent(float64(m.GPUUtil.Median)), chart.Percent(float64(m.CPUUtil.Median)),
-			chart.GiB(float64(m.PeakMemoryGiB.Max)), chart.GiB(float64(m.GPUMemoryGiB.Max)), energy(float64(m.Totals.EnergyJoules))))
+		g.Rows = append(g.Rows, page.Row(m.name(), ranged(m.Throughput), page.Percent(float64(m.GPUUtil.Median)), page.Percent(float64(m.CPUUtil.Median)),
+			page.GiB(float64(m.PeakMemoryGiB.Max)), page.GiB(float64(m.GPUMemoryGiB.Max)), energy(float64(m.Totals.EnergyJoules))))
 	}
 	return g
 }
 
 // ranged formats a summary as "1,234 (980 to 1,400)".
 func ranged(s valueSummary) string {
-	text, lo, hi := chart.Significant(float64(s.Median)), chart.Significant(float64(s.Min)), chart.Significant(float64(s.Max))
+	text, lo, hi := page.Significant(float64(s.Median)), page.Significant(float64(s.Min)), page.Significant(float64(s.Max))
 	if lo != hi {
 		text += " (" + lo + " to " + hi + ")"
 	}
@@ -61,11 +60,11 @@ func ranged(s valueSummary) string {
 func energy(joules float64) string {
 	switch {
 	case !known(joules):
-		return chart.NoData
+		return page.NoData
 	case joules >= 3.6e6:
-		return chart.WithUnit(joules/3.6e6, "kWh")
+		return page.WithUnit(joules/3.6e6, "kWh")
 	}
-	return chart.WithUnit(joules/1000, "kJ")
+	return page.WithUnit(joules/1000, "kJ")
 }
 
 // measures are the labels of the criteria.
@@ -77,11 +76,11 @@ func (b bestConfig) value() string { return b.number(float64(b.Value.Mean)) + b.
 func (b bestConfig) number(v float64) string {
 	switch b.By {
 	case "time":
-		return chart.Duration(v)
+		return page.Duration(v)
 	case "cost":
-		return chart.USD(v)
+		return page.USD(v)
 	}
-	return chart.Significant(v)
+	return page.Significant(v)
 }
 
 func (b bestConfig) per() string {
@@ -93,7 +92,7 @@ func (b bestConfig) per() string {
 
 // support describes the evidence for a best configuration and the compared ones.
 func (b bestConfig) support() string {
-	parts := []string{chart.Plural(b.Value.Runs, "run")}
+	parts := []string{page.Plural(b.Value.Runs, "run")}
 	if lo, hi := b.number(float64(b.Value.Lo)), b.number(float64(b.Value.Hi)); b.Value.Lo.Known() && lo != hi {
 		parts[0] += ", 90 % interval " + lo + " to " + hi
 	}
@@ -116,7 +115,7 @@ func (b bestConfig) support() string {
 
 func pct(n page.Number) string {
 	if !n.Known() {
-		return chart.NoData
+		return page.NoData
 	}
 	return fmt.Sprintf("%.1f %%", float64(n))
 }
@@ -127,9 +126,9 @@ func (c *curve) table() *page.Table {
 	for _, p := range c.Points {
 		efficiency := "–"
 		if p.Efficiency.Mean.Known() {
-			efficiency = chart.Share(float64(p.Efficiency.Mean))
+			efficiency = page.Share(float64(p.Efficiency.Mean))
 		}
-		g.Rows = append(g.Rows, page.Row(chart.Count(p.At), fmt.Sprint(p.Speed.Runs), chart.Significant(float64(p.Speed.Mean)), p.Speed.between(), chart.Significant(float64(p.Speedup.Mean))+"×", efficiency))
+		g.Rows = append(g.Rows, page.Row(page.Count(p.At), fmt.Sprint(p.Speed.Runs), page.Significant(float64(p.Speed.Mean)), p.Speed.between(), page.Significant(float64(p.Speedup.Mean))+"×", efficiency))
 	}
 	return g
 }
@@ -138,7 +137,7 @@ func (e estimated) between() string {
 	if !e.Lo.Known() {
 		return "–"
 	}
-	return chart.Significant(float64(e.Lo)) + " to " + chart.Significant(float64(e.Hi))
+	return page.Significant(float64(e.Lo)) + " to " + page.Significant(float64(e.Hi))
 }
 
 // title describes a curve.
@@ -146,7 +145,7 @@ func (c *curve) title() string {
 	s := "Speed over " + knobNames[c.Knob]
 	var held []string
 	if c.GPU != "" {
-		held = append(held, chart.Clean(c.GPU))
+		held = append(held, page.Clean(c.GPU))
 	}
 	if c.Held != "" {
 		held = append(held, c.Held)
@@ -171,7 +170,7 @@ var causes = map[string]string{
 func (f finding) lost() string {
 	switch {
 	case f.LostUSD.Known():
-		return chart.USD(float64(f.LostUSD)) + ": " + f.Basis
+		return page.USD(float64(f.LostUSD)) + ": " + f.Basis
 	case f.Basis != "":
 		return f.Basis
 	}
@@ -183,8 +182,8 @@ var limits = map[sla.Objective]struct {
 	name string
 	one  func(float64) string
 }{
-	sla.Time: {"finish within", chart.Duration}, sla.Cost: {"spend at most", chart.USD}, sla.Throughput: {"throughput at least", chart.Throughput},
-	sla.Memory: {"memory at most", chart.GiB}, sla.GPUUtil: {"GPU utilization at least", chart.Percent}, sla.CPUUtil: {"CPU utilization at least", chart.Percent},
+	sla.Time: {"finish within", page.Duration}, sla.Cost: {"spend at most", page.USD}, sla.Throughput: {"throughput at least", page.Throughput},
+	sla.Memory: {"memory at most", page.GiB}, sla.GPUUtil: {"GPU utilization at least", page.Percent}, sla.CPUUtil: {"CPU utilization at least", page.Percent},
 }
 
 // termTable returns the number of runs that meet each limit.
@@ -192,7 +191,7 @@ func (a *limitSummary) termTable() *page.Table {
 	g := &page.Table{Columns: append(page.Left("limit"), page.Right("met", "missed", "unknown", "share missed")...)}
 	for _, t := range a.Terms {
 		w := limits[t.Objective]
-		g.Rows = append(g.Rows, page.Row(w.name+" "+w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), chart.Share(float64(t.Share))))
+		g.Rows = append(g.Rows, page.Row(w.name+" "+w.one(float64(t.Limit)), fmt.Sprint(t.Met), fmt.Sprint(t.Violated), fmt.Sprint(t.Unknown), page.Share(float64(t.Share))))
 	}
 	return g
 }
@@ -212,11 +211,11 @@ func (r *Report) headline() string {
 	if r.Runs == 0 {
 		return "No finished run to analyze"
 	}
-	s := chart.Plural(r.Runs, "run")
+	s := page.Plural(r.Runs, "run")
 	if r.Logs == r.Runs {
-		s = chart.Plural(r.Runs, "training log")
+		s = page.Plural(r.Runs, "training log")
 	} else if r.Logs > 0 {
-		s += fmt.Sprintf(" (%s)", chart.Plural(r.Logs, "imported log"))
+		s += fmt.Sprintf(" (%s)", page.Plural(r.Logs, "imported log"))
 	}
 	models, unnamed := map[string]bool{}, false
 	for _, g := range r.Models {
@@ -230,9 +229,9 @@ func (r *Report) headline() string {
 	case len(models) == 0:
 		return s + " of unknown models"
 	case unnamed:
-		return s + " of " + chart.Plural(len(models), "model") + " and of unknown ones"
+		return s + " of " + page.Plural(len(models), "model") + " and of unknown ones"
 	}
-	return s + " of " + chart.Plural(len(models), "model")
+	return s + " of " + page.Plural(len(models), "model")
 }
 
 // subtitle returns period, total time and total cost.
@@ -245,7 +244,7 @@ func (r *Report) subtitle() string {
 		}
 		parts = append(parts, from)
 	}
-	parts = append(parts, "time "+chart.Duration(float64(r.Totals.Seconds)), "cost "+chart.USD(float64(r.Totals.CostUSD)))
+	parts = append(parts, "time "+page.Duration(float64(r.Totals.Seconds)), "cost "+page.USD(float64(r.Totals.CostUSD)))
 	if r.Totals.Priced > 0 && r.Totals.Unpriced > 0 {
 		parts[len(parts)-1] += fmt.Sprintf(" (%d without a price)", r.Totals.Unpriced)
 	}
@@ -253,7 +252,7 @@ func (r *Report) subtitle() string {
 		parts = append(parts, fmt.Sprintf("%d failed", r.Totals.Failed))
 	}
 	if r.Probes > 0 {
-		parts = append(parts, chart.Plural(r.Probes, "probe"))
+		parts = append(parts, page.Plural(r.Probes, "probe"))
 	}
 	return strings.Join(parts, " · ")
 }

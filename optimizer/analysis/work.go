@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -114,9 +113,9 @@ func (w workTotals) words() string {
 	if w.Unit == "" {
 		return "No run has a measured time per unit of work: nothing can be compared."
 	}
-	s := fmt.Sprintf("Compared per %s, %s", w.Unit, chart.Plural(w.Comparable, "run"))
+	s := fmt.Sprintf("Compared per %s, %s", w.Unit, page.Plural(w.Comparable, "run"))
 	if w.Trainings < w.Comparable {
-		s = fmt.Sprintf("Compared per %s, %d segments at one allocation each in %s", w.Unit, w.Comparable, chart.Plural(w.Trainings, "training"))
+		s = fmt.Sprintf("Compared per %s, %d segments at one allocation each in %s", w.Unit, w.Comparable, page.Plural(w.Trainings, "training"))
 	}
 	if w.Left > 0 {
 		s += fmt.Sprintf(" (%d left out: other work, or no times)", w.Left)
@@ -128,7 +127,7 @@ func (w workTotals) words() string {
 		s += fmt.Sprintf("; %d without a steady state: their mean over the whole run, start-up included", w.WholeRun)
 	}
 	if w.Longest >= 2 {
-		s += fmt.Sprintf("; the longest did %s times the work of the shortest, on which start-up weighs more", chart.Significant(float64(w.Longest)))
+		s += fmt.Sprintf("; the longest did %s times the work of the shortest, on which start-up weighs more", page.Significant(float64(w.Longest)))
 	}
 	return s + "."
 }

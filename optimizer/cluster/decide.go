@@ -6,11 +6,10 @@ import (
 	"slices"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 	"trainopt/optimizer/schedule/share"
 )
 
-// Decide implements round.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
+// Decide implements schedule.World: it calls the policy with the jobs that may move. Devices of jobs that must not be
 // interrupted are not part of the snapshot. A policy that fails, or returns an invalid allocation, changes nothing:
 // holders keep their devices, and the failure is recorded.
 func (s *Scheduler) Decide(at float64) (schedule.Allocation, error) {
@@ -206,24 +205,24 @@ func (s *Scheduler) give(a *schedule.Allocation, i, other, gpus, device int) {
 	a.GPUs = append(a.GPUs, gpus)
 }
 
-// PairRates implements round.World.
-func (s *Scheduler) PairRates(first, second *round.Job) (a, b []float64) {
+// PairRates implements schedule.World.
+func (s *Scheduler) PairRates(first, second *schedule.ActiveJob) (a, b []float64) {
 	rates := [2][]float64{make([]float64, len(s.Devices)), make([]float64, len(s.Devices))}
-	pair := [2]*round.Job{first, second}
+	pair := [2]*schedule.ActiveJob{first, second}
 	s.ratePair(pair, rates)
 	s.paired[pair] = rates
 	return rates[0], rates[1]
 }
 
 // ratePair sets the rates of a pair.
-func (s *Scheduler) ratePair(pair [2]*round.Job, rates [2][]float64) {
+func (s *Scheduler) ratePair(pair [2]*schedule.ActiveJob, rates [2][]float64) {
 	for d := range s.Devices {
 		rates[0][d], rates[1][d] = s.Rates.Pair(pair[0].ID, pair[1].ID, d)
 	}
 }
 
-// SizedRate implements round.World.
-func (s *Scheduler) SizedRate(j *round.Job, device, gpus int) float64 {
+// SizedRate implements schedule.World.
+func (s *Scheduler) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
 	rate, _ := s.Rates.Alone(j.ID, device, gpus)
 	return rate
 }

@@ -1,5 +1,5 @@
 // Package cluster is the live scheduler of many trainings: it gives them leases of the devices of one machine, or of an
-// engine such as Slurm, by the policies of package share and the round engine of package round, exactly as the simulator
+// engine such as Slurm, by the policies of package share and the engine of package schedule, exactly as the simulator
 // in simulator/cluster does. Only the clock and the source of the rates differ.
 //
 //	scheduler.go, decide.go    the state machine: who holds which devices, when a job is started, stopped or moved

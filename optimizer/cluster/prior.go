@@ -10,7 +10,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/inspect"
 )
@@ -33,7 +32,7 @@ func (s *speeds) between(model, a, b string) (r logRatio, ok bool) {
 		return r, r.sd > 0
 	}
 	if s.cached == nil {
-		s.cached, s.model = map[string]logRatio{}, sync.OnceValue(func() *transfer.Model { return transfer.New(measured.Embedded(), transfer.Options{}) })
+		s.cached, s.model = map[string]logRatio{}, sync.OnceValue(func() *transfer.Model { return transfer.New(history.Published(), transfer.Options{}) })
 	}
 	r = s.predict(model, a, b)
 	s.cached[key] = r
@@ -42,7 +41,7 @@ func (s *speeds) between(model, a, b string) (r logRatio, ok bool) {
 
 // predict returns the zero value if nothing is known.
 func (s *speeds) predict(model, a, b string) logRatio {
-	devices := measured.Devices()
+	devices := history.Peaks()
 	here, found := devices[gpuModel(a)]
 	there, also := devices[gpuModel(b)]
 	if !found || !also {

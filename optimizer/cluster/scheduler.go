@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 	"trainopt/optimizer/schedule/share"
 )
 
@@ -39,7 +38,7 @@ type Options struct {
 	Clock func() time.Duration
 }
 
-// Scheduler decides which job holds which devices: the World of a round.Engine whose jobs are real. It is a state
+// Scheduler decides which job holds which devices: the World of a schedule.Engine whose jobs are real. It is a state
 // machine without clock, goroutine or I/O: times are Unix seconds and enter with each call, Step returns the lives to
 // start and to stop, and Left reports that one has ended. It is not safe for concurrent use.
 //
@@ -48,7 +47,7 @@ type Options struct {
 // job once its devices are free. No device therefore runs two jobs, unless a policy co-locates them.
 type Scheduler struct {
 	Options
-	engine *round.Engine
+	engine *schedule.Engine
 	policy schedule.Policy
 	origin float64 // Unix seconds at time 0 of policies
 	active []*member
@@ -60,7 +59,7 @@ type Scheduler struct {
 
 	index []int // of the jobs of the last snapshot in active
 	// paired are the rates of pairs that the engine retains, by numbers of both jobs.
-	paired map[[2]*round.Job][2][]float64
+	paired map[[2]*schedule.ActiveJob][2][]float64
 }
 
 // member is an active job.
@@ -68,7 +67,7 @@ type member struct {
 	*Job
 	spec    *Spec
 	trace   schedule.Job
-	round   round.Job
+	round   schedule.ActiveJob
 	asked   bool // to leave
 	partner int  // job on the same devices; 0: none
 }
@@ -84,8 +83,8 @@ type action struct {
 
 const defaultRound = 360
 
-// NewScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
-func NewScheduler(o Options, origin float64) (*Scheduler, error) {
+// newScheduler returns a scheduler without jobs. origin is the time that policies see as 0.
+func newScheduler(o Options, origin float64) (*Scheduler, error) {
 	if o.Round == 0 {
 		o.Round = defaultRound
 	}
@@ -99,12 +98,12 @@ func NewScheduler(o Options, origin float64) (*Scheduler, error) {
 	if total == 0 {
 		return nil, fmt.Errorf("schedule jobs: the cluster has no devices")
 	}
-	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*round.Job][2][]float64{}}
+	s := &Scheduler{Options: o, origin: origin, byID: map[int]*member{}, paired: map[[2]*schedule.ActiveJob][2][]float64{}}
 	var err error
 	if s.policy, err = s.newPolicy(o.Policy); err != nil {
 		return nil, err
 	}
-	s.engine = round.New(round.Options{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round}, s)
+	s.engine = schedule.NewEngine(schedule.EngineOptions{Devices: o.Devices, Traits: s.policy.Traits(), Interval: o.Round}, s)
 	return s, nil
 }
 
@@ -152,7 +151,7 @@ func (s *Scheduler) member(now float64, job *Job, spec *Spec) *member {
 	if d := spec.Config.SLA.TimeMax; d > 0 {
 		m.trace.Deadline = m.trace.Arrival + d.Seconds()
 	}
-	m.round = round.Job{Job: &m.trace, Rate: make([]float64, len(s.Devices))}
+	m.round = schedule.ActiveJob{Job: &m.trace, Rate: make([]float64, len(s.Devices))}
 	return m
 }
 
@@ -228,7 +227,7 @@ func (s *Scheduler) End(now float64, job int, state State, reason string) {
 	delete(s.byID, job)
 	s.active = slices.DeleteFunc(s.active, func(o *member) bool { return o == m })
 	s.engine.End(s.policyTime(now), &m.round)
-	maps.DeleteFunc(s.paired, func(p [2]*round.Job, _ [2][]float64) bool { return p[0] == &m.round || p[1] == &m.round })
+	maps.DeleteFunc(s.paired, func(p [2]*schedule.ActiveJob, _ [2][]float64) bool { return p[0] == &m.round || p[1] == &m.round })
 	s.log(now, Event{Kind: EventEnd, Job: job, State: state, Reason: reason, Done: m.Job.Done, Total: m.Total, Unit: m.Unit, CostUSD: m.CostUSD})
 }
 
@@ -371,7 +370,7 @@ func (s *Scheduler) numbers() map[int]*member {
 
 // lease is what the engine grants a job.
 type lease struct {
-	runnable *round.Runnable
+	runnable *schedule.Runnable
 	partner  int
 }
 

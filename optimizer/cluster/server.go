@@ -240,7 +240,7 @@ func (s *server) open() (err error) {
 func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 	if len(known) == 0 {
 		var err error
-		s.scheduler, err = NewScheduler(s.options(s.Policy), s.now())
+		s.scheduler, err = newScheduler(s.options(s.Policy), s.now())
 		return err
 	}
 	state, err := regular.ReadFile(dirOf(s.StateDir, "state.json"), maxFile)
@@ -252,7 +252,7 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 	if !errors.Is(err, fs.ErrNotExist) {
 		s.Message(fmt.Sprintf("the leases of the last server do not apply any more (%v): deciding again for all jobs", err))
 	}
-	if s.scheduler, err = NewScheduler(s.options(s.Policy), s.now()); err != nil {
+	if s.scheduler, err = newScheduler(s.options(s.Policy), s.now()); err != nil {
 		return err
 	}
 	for i, j := range known {
@@ -272,7 +272,7 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 
 // restored returns a scheduler for the present devices in a state of State.
 func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*Scheduler, error) {
-	next, err := NewScheduler(s.options(policy), s.now())
+	next, err := newScheduler(s.options(policy), s.now())
 	if err != nil {
 		return nil, err
 	}

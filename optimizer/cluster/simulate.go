@@ -236,7 +236,7 @@ func (w *virtualCluster) begin() error {
 		}
 	}}
 	var err error
-	if w.s, err = NewScheduler(o, w.From); err != nil {
+	if w.s, err = newScheduler(o, w.From); err != nil {
 		return err
 	}
 	var jobs []*Job

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 )
 
 // savedScheduler is the form of a scheduler in State.
@@ -72,7 +71,7 @@ func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	now := s.origin
 	s.origin = min(saved.Origin, now-engine.Now) // the clock may have been set back since
 	s.number, s.stale = saved.Next, saved.Stale
-	numbers := map[int]*round.Job{}
+	numbers := map[int]*schedule.ActiveJob{}
 	for i, j := range jobs {
 		number, ok := saved.Numbers[j.ID]
 		if !ok {
@@ -91,11 +90,11 @@ func (s *Scheduler) Restore(state []byte, jobs []*Job, specs []*Spec) error {
 	for _, seconds := range saved.Moved {
 		s.Moved(seconds)
 	}
-	err := s.engine.Restore(saved.Engine, func(number int) *round.Job {
+	err := s.engine.Restore(saved.Engine, func(number int) *schedule.ActiveJob {
 		if j := numbers[number]; j != nil {
 			return j
 		}
-		return &round.Job{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))} // it has ended
+		return &schedule.ActiveJob{Job: &schedule.Job{ID: -1, GPUs: 1}, Number: number, Rate: make([]float64, len(s.Devices))} // it has ended
 	})
 	if err != nil {
 		return err

@@ -54,7 +54,7 @@ func newWorld(t testing.TB, policy string, devices []schedule.DeviceType, trace 
 }
 
 func (w *world) scheduler(policy string) *Scheduler {
-	s, err := NewScheduler(Options{Devices: w.devices, Policy: policy, Rates: w, Log: func(e Event) { w.events = append(w.events, e) }}, w.now)
+	s, err := newScheduler(Options{Devices: w.devices, Policy: policy, Rates: w, Log: func(e Event) { w.events = append(w.events, e) }}, w.now)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/resources"
 )
 
@@ -168,7 +168,7 @@ func explainYAML(err error) string {
 	}
 	text = unknownField.ReplaceAllStringFunc(text, func(m string) string {
 		part := unknownField.FindStringSubmatch(m)
-		return fmt.Sprintf("unknown key %q: nearest known is %q", part[1], suggest.Nearest(part[1], keys[part[2]], 1)[0])
+		return fmt.Sprintf("unknown key %q: nearest known is %q", part[1], wording.Nearest(part[1], keys[part[2]], 1)[0])
 	})
 	return strings.ReplaceAll(strings.TrimPrefix(text, "yaml: "), "\n", " ")
 }

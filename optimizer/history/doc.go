@@ -5,6 +5,8 @@
 // one allocation, and for each imported log. Columns lists the fields of an entry with their units. Entries of runs
 // are derived from the run directories, which remain authoritative; a damaged database is rebuilt from them.
 //
+// Published returns measurements of third parties as entries of the same form, Peaks the published peak figures of GPUs.
+//
 // Calibrate scores past predictions against their outcomes: the coverage of the 90 % interval, the error of the median,
 // and the factor by which the next interval must be widened to reach its nominal coverage. The package makes no
 // predictions itself: package transfer does, from its entries. Recall returns

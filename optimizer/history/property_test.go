@@ -158,7 +158,7 @@ func TestSample(t *testing.T) {
 // FuzzRead reads arbitrary bytes: Read must not panic, must be repeatable, its counts must add up, and it must return
 // no number that no row contains.
 func FuzzRead(f *testing.F) {
-	for _, folder := range []string{"../../../monitor/trainlog/testdata/formats/*", "testdata/*.csv"} {
+	for _, folder := range []string{"../../monitor/trainlog/testdata/formats/*", "testdata/*.csv"} {
 		files, _ := filepath.Glob(folder)
 		for _, name := range files {
 			data, err := os.ReadFile(name)

@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 // errScript is wrapped by every error of Resolve: the given script or command cannot be started.
@@ -296,7 +296,7 @@ func nearest(path string) string {
 	wanted := filepath.Base(path)
 	best, distance := "", 3
 	for _, e := range entries {
-		if d := suggest.Distance(strings.ToLower(e.Name()), strings.ToLower(wanted)); !e.IsDir() && d < distance {
+		if d := wording.Distance(strings.ToLower(e.Name()), strings.ToLower(wanted)); !e.IsDir() && d < distance {
 			best, distance = e.Name(), d
 		}
 		if stem, ok := strings.CutSuffix(e.Name(), filepath.Ext(e.Name())); ok && stem == wanted && !e.IsDir() {

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 )
 
 // Backoff decides when a failed job is restarted, and when no more. It is a plain value: it can be stored, and the
@@ -105,5 +105,5 @@ func rounded(d time.Duration) string {
 	case d >= time.Second:
 		unit = 100 * time.Millisecond
 	}
-	return duration.Text(d.Round(unit).Seconds())
+	return wording.Duration(d.Round(unit).Seconds())
 }

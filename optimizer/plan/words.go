@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -43,7 +43,7 @@ func duration(seconds float64) string {
 	if math.IsNaN(seconds) || math.IsInf(seconds, 0) || math.Abs(seconds) > 1e9 {
 		return "unknown"
 	}
-	return chart.PlainBlanks(chart.Duration(seconds))
+	return page.PlainBlanks(page.Duration(seconds))
 }
 
 // durationUp formats seconds rounded up to a value suitable for --deadline.
@@ -63,7 +63,7 @@ func usd(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "unknown"
 	}
-	return chart.USD(v)
+	return page.USD(v)
 }
 
 // usdUp formats an amount rounded up to three significant digits, so that it suffices as a budget.

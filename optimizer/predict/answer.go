@@ -13,7 +13,7 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -68,7 +68,7 @@ func Ask(q *Question, entries []history.Entry, learn learner) (*Answer, error) {
 		a.Notes = append(a.Notes, fmt.Sprintf("%d of %d configurations are left out: their speed cannot be predicted from any measurement", left, left+len(s.configs)))
 	}
 	if a.Endless = s.endless(a.Options); a.Endless > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("%s on spot capacity left out: interrupted as often as is assumed, the job would hardly ever end", chart.Plural(a.Endless, "option")))
+		a.Notes = append(a.Notes, fmt.Sprintf("%s on spot capacity left out: interrupted as often as is assumed, the job would hardly ever end", page.Plural(a.Endless, "option")))
 	}
 	a.Chosen = selection(a.Options, q.market(), q.limits(), q.Preference)
 	a.OnDemand, a.SpotCapacity = cheapest(a.Options, marketOnDemand, q.top()), cheapest(a.Options, Spot, q.top())
@@ -270,7 +270,7 @@ func (a *Answer) remark() {
 		note("the time from launch to the first work is not known and not counted")
 	}
 	if !math.IsNaN(q.Batch) && a.Work.Quantity != transfer.Trainings {
-		note("the batch is %s samples over all %s, whatever their number", chart.Significant(q.Batch), map[bool]string{true: "CPUs", false: "GPUs"}[q.CPUOnly])
+		note("the batch is %s samples over all %s, whatever their number", page.Significant(q.Batch), map[bool]string{true: "CPUs", false: "GPUs"}[q.CPUOnly])
 	}
 	if len(a.SpotCapacity) > 0 || q.market() == Spot {
 		note("%s", a.spotWords())

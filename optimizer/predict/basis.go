@@ -9,7 +9,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // groundEntry is a group of measurements that supports an answer.
@@ -58,14 +58,14 @@ func (g *groundEntry) counted() string {
 	var parts []string
 	for _, k := range []history.Kind{history.Run, history.Probe, history.Log} {
 		if n := g.Kinds[k]; n > 0 {
-			parts = append(parts, chart.Plural(n, string(k)))
+			parts = append(parts, page.Plural(n, string(k)))
 		}
 	}
 	if n := g.Kinds[history.Table]; n > 0 {
 		parts = append(parts, fmt.Sprintf("%d published", n))
 	}
 	if len(parts) == 0 {
-		return chart.Plural(len(g.Entries), "measurement")
+		return page.Plural(len(g.Entries), "measurement")
 	}
 	return strings.Join(parts, " and ")
 }
@@ -142,7 +142,7 @@ func basisWords(list []groundEntry, prior float64) string {
 		parts = append(parts, "public: "+listed(public, 3))
 	}
 	if prior >= 0.005 {
-		parts = append(parts, fmt.Sprintf("%s of it on no measurement of a similar training", chart.PlainBlanks(chart.Share(prior))))
+		parts = append(parts, fmt.Sprintf("%s of it on no measurement of a similar training", page.PlainBlanks(page.Share(prior))))
 	}
 	return strings.Join(parts, ", ")
 }

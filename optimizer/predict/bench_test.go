@@ -7,7 +7,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 )
 
@@ -38,7 +37,7 @@ func BenchmarkAsk(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	entries := append(manyRuns(10_000), measured.Embedded()...)
+	entries := append(manyRuns(10_000), history.Published()...)
 	learn := func(list []history.Entry) Predictor { return transfer.New(list, transfer.Options{}) }
 	for name, job := range map[string]func(*history.Job){
 		"known": func(j *history.Job) { *j = entries[7].Job },

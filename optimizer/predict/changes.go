@@ -7,7 +7,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -234,8 +234,8 @@ func (s *predictionContext) byProbe(a *Answer) (change, bool) {
 	}
 	o := &a.Options[at]
 	return change{Kind: byProbe, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD,
-		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), chart.Significant(p.Configuration.Rate.Value.P5), s.work.Unit,
-			words(p.Slow), chart.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
+		Words: fmt.Sprintf("a probe on %s: if it runs at %s %s/s (P5), %s; if at %s (P95), %s", p.Configuration.words(), page.Significant(p.Configuration.Rate.Value.P5), s.work.Unit,
+			words(p.Slow), page.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
 }
 
 // chosenWith returns the position of the option chosen under other limits, and the options judged under them.
@@ -255,7 +255,7 @@ func (s *predictionContext) byDeadline(a *Answer) (change, bool) {
 		at, _ := s.chosenWith(a, limits{seconds, l.usd})
 		if o := a.Options[at]; at != a.Chosen && o.CostUSD.P50 < was.CostUSD.P50*(1-tie) {
 			return change{Kind: byDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
-				deadlineUp(seconds), chart.Duration(l.seconds), a.optionWords(&o), chart.USD(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
+				deadlineUp(seconds), page.Duration(l.seconds), a.optionWords(&o), page.USD(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
 		}
 	}
 	return change{}, false
@@ -272,7 +272,7 @@ func (s *predictionContext) byBudget(a *Answer) (change, bool) {
 		at, _ := s.chosenWith(a, limits{l.seconds, budget})
 		if o := a.Options[at]; at != a.Chosen && o.Seconds.P50 < was.Seconds.P50*(1-tie) {
 			return change{Kind: byBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
-				budgetUp(budget), chart.USD(l.usd), a.optionWords(&o), chart.Duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
+				budgetUp(budget), page.USD(l.usd), a.optionWords(&o), page.Duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true
 		}
 	}
 	return change{}, false
@@ -307,9 +307,9 @@ func (s *predictionContext) byMarket(a *Answer) (change, bool) {
 	if !cheaper && !surer {
 		return change{}, false
 	}
-	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), chart.USD(o.CostUSD.P50), chart.USD(was.CostUSD.P50), chart.Duration(o.Seconds.P50), chart.Duration(was.Seconds.P50))
+	words := fmt.Sprintf("%s: %s: %s instead of %s, %s instead of %s", other, a.optionWords(&o), page.USD(o.CostUSD.P50), page.USD(was.CostUSD.P50), page.Duration(o.Seconds.P50), page.Duration(was.Seconds.P50))
 	if o.Interruption > 0 {
-		words += fmt.Sprintf("; of that %s for interruptions", chart.USD(float64(o.Interruption)))
+		words += fmt.Sprintf("; of that %s for interruptions", page.USD(float64(o.Interruption)))
 	}
 	return change{Kind: byMarket, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: words}, true
 }
@@ -349,7 +349,7 @@ func (s *predictionContext) byBatch(a *Answer) (change, bool) {
 	if !ok {
 		return change{}, false
 	}
-	return s.another(a, options, byBatch, fmt.Sprintf("a batch of %s instead of %s", chart.Significant(2*s.question.Batch), chart.Significant(s.question.Batch)))
+	return s.another(a, options, byBatch, fmt.Sprintf("a batch of %s instead of %s", page.Significant(2*s.question.Batch), page.Significant(s.question.Batch)))
 }
 
 // another returns the change to the option selected among modified ones, if it differs from the choice.
@@ -359,7 +359,7 @@ func (s *predictionContext) another(a *Answer, options []option, kind, what stri
 		return change{}, false
 	}
 	o := options[at]
-	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), chart.Duration(o.Seconds.P50), chart.USD(o.CostUSD.P50))
+	words := fmt.Sprintf("%s: %s: %s, %s", what, a.optionWords(&o), page.Duration(o.Seconds.P50), page.USD(o.CostUSD.P50))
 	if a.Feasible && !o.Feasible {
 		words += fmt.Sprintf("; the limits would hold with %s only", chanceWords(o.Chance))
 	}
@@ -367,7 +367,7 @@ func (s *predictionContext) another(a *Answer, options []option, kind, what stri
 }
 
 // nearest describes what would be feasible when no option is, from the same predictions.
-func nearest(a *Answer) string { return chart.PlainBlanks(nearestWords(a)) }
+func nearest(a *Answer) string { return page.PlainBlanks(nearestWords(a)) }
 
 // nearestWords describes, in this order: the unmet requirement when no option fits, the absence of offers, or the
 // deadline and the budget that would be met by the other limit alone.
@@ -400,10 +400,10 @@ func nearestWords(a *Answer) string {
 	text := fmt.Sprintf("nothing keeps the %s with 95 %% probability", l.words())
 	later, dearer := best(seconds, inCost), best(cost, inTime)
 	if l.seconds > 0 && later != nil {
-		text += fmt.Sprintf("; a deadline of %s would do (%s, at most %s)", deadlineUp(later.Seconds.P95), a.optionWords(later), chart.USD(later.CostUSD.P95))
+		text += fmt.Sprintf("; a deadline of %s would do (%s, at most %s)", deadlineUp(later.Seconds.P95), a.optionWords(later), page.USD(later.CostUSD.P95))
 	}
 	if l.usd > 0 && dearer != nil {
-		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), chart.Duration(dearer.Seconds.P95))
+		text += fmt.Sprintf("; a budget of %s would do (%s, in at most %s)", budgetUp(dearer.CostUSD.P95), a.optionWords(dearer), page.Duration(dearer.Seconds.P95))
 	}
 	if later == nil && dearer == nil {
 		all := func(option) bool { return true }

@@ -10,7 +10,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -111,7 +110,7 @@ func enumerateConfigurations(q *Question, same []history.Entry) (configs []confi
 // prune selects mostConfigurations positions: first those on GPU models with measurements of this training, then
 // alternately by computing power per dollar and by computing power.
 func prune(configs []configuration) map[int]bool {
-	devices := measured.Devices()
+	devices := history.Peaks()
 	power := func(c configuration) float64 {
 		if c.GPUs == 0 {
 			return float64(c.CPUs * c.Nodes)

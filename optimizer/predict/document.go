@@ -10,7 +10,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
@@ -19,7 +18,7 @@ import (
 func (a *Answer) document() page.Document {
 	q := a.Question
 	picture := a.picture()
-	d := page.Document{Title: "Prediction for " + chart.Clean(q.subject()), Subtitle: jobWords(q.Job, q.Batch), Answers: a.answers(), Wide: &picture,
+	d := page.Document{Title: "Prediction for " + page.Clean(q.subject()), Subtitle: jobWords(q.Job, q.Batch), Answers: a.answers(), Wide: &picture,
 		Footer: "All numbers are predicted unless they are said to be measured; intervals are from the 5th to the 95th percentile. Prices are those of the dated catalogue."}
 	add := func(id, title, intro string, b page.Block) {
 		if b.Table != nil && len(b.Table.Rows) > 0 || len(b.Notes) > 0 {
@@ -51,10 +50,10 @@ func (a *Answer) marksWords(list []int) string {
 	for _, i := range list {
 		o := &a.Options[i]
 		if o.Fit == notChecked && lacks == "" {
-			lacks = "?:" + chart.Blank + o.Lacks
+			lacks = "?:" + page.Blank + o.Lacks
 		}
 		if a.extrapolated(o) {
-			far = "*:" + chart.Blank + "its speed is beyond what was measured"
+			far = "*:" + page.Blank + "its speed is beyond what was measured"
 		}
 	}
 	return joined(lacks, far)
@@ -82,11 +81,11 @@ func (a *Answer) answers() []page.Answer {
 		return list
 	}
 	o, c := &a.Options[a.Chosen], a.chosenConfiguration()
-	add("Chosen", "%s, %s per hour%s (preference %s)", a.optionWords(o), chart.USD(float64(o.Hourly)), priceWords(o.dated(), q.Today), preferenceWords(q.Preference))
-	add("Time", "%s", interval(o.Seconds, chart.Duration))
-	cost := interval(o.CostUSD, chart.USD)
+	add("Chosen", "%s, %s per hour%s (preference %s)", a.optionWords(o), page.USD(float64(o.Hourly)), priceWords(o.dated(), q.Today), preferenceWords(q.Preference))
+	add("Time", "%s", interval(o.Seconds, page.Duration))
+	cost := interval(o.CostUSD, page.USD)
 	if o.Interruption > 0 {
-		cost += fmt.Sprintf(", of that %s for interruptions", chart.USD(float64(o.Interruption)))
+		cost += fmt.Sprintf(", of that %s for interruptions", page.USD(float64(o.Interruption)))
 	}
 	add("Cost", "%s", cost)
 	if l := q.limits(); l.any() {
@@ -98,15 +97,15 @@ func (a *Answer) answers() []page.Answer {
 		list[len(list)-1].Light = light(a.Feasible)
 	}
 	if known(c.Throughput) {
-		add("Throughput", "%s samples/s", interval(c.Throughput, chart.Significant))
+		add("Throughput", "%s samples/s", interval(c.Throughput, page.Significant))
 	} else if a.Work.Quantity != transfer.Trainings {
-		add("Speed", "%s %s per hour", interval(scaled(c.Rate.Value, 3600), chart.Significant), a.Work.Unit)
+		add("Speed", "%s %s per hour", interval(scaled(c.Rate.Value, 3600), page.Significant), a.Work.Unit)
 	}
 	if c.GPUs > 0 {
 		add("GPU memory", "%s", peakWords(c.GPUPeak, float64(o.Offer.GPUMemory)))
 	}
 	add("Memory", "%s", peakWords(c.HostPeak, float64(o.Offer.Memory)))
-	add("Resources", "%s of the most %s that any choice holds", chart.Share(o.Resource), map[bool]string{true: "GPUs", false: "CPUs"}[c.GPUs > 0])
+	add("Resources", "%s of the most %s that any choice holds", page.Share(o.Resource), map[bool]string{true: "GPUs", false: "CPUs"}[c.GPUs > 0])
 	add("Work", "%s", a.Work.words())
 	add("Basis", "%s", basisWords(a.Basis, c.Rate.Prior))
 	add("Spread", "%s", a.spreadWords())
@@ -123,7 +122,7 @@ func priceWords(dated string, on time.Time) string {
 
 // peakWords formats a predicted memory peak with the capacity in GiB, 0 for an unknown one.
 func peakWords(peak sla.Interval, has float64) string {
-	gib := func(v float64) string { return chart.Significant(v) + " GiB" }
+	gib := func(v float64) string { return page.Significant(v) + " GiB" }
 	if !known(peak) {
 		return "peak not known: fit not checked"
 	}
@@ -151,7 +150,7 @@ func (a *Answer) spreadWords() string {
 		text = "none: the time is exact"
 	}
 	if p := u.Probe; p != nil {
-		text += fmt.Sprintf("; a probe on %s would leave %s to %s of undisturbed time, now %s", p.Configuration.words(), chart.Duration(p.Seconds.P5), chart.Duration(p.Seconds.P95), ends(a.chosenConfiguration().Seconds, chart.Duration))
+		text += fmt.Sprintf("; a probe on %s would leave %s to %s of undisturbed time, now %s", p.Configuration.words(), page.Duration(p.Seconds.P5), page.Duration(p.Seconds.P95), ends(a.chosenConfiguration().Seconds, page.Duration))
 	}
 	return text
 }
@@ -168,7 +167,7 @@ func (a *Answer) basisTable() *page.Table {
 			t.Rows = append(t.Rows, page.Row("", "", fmt.Sprintf("… %d more (all: --format json)", len(a.Basis)-i)))
 			break
 		}
-		t.Rows = append(t.Rows, page.Row(chart.Share(g.Weight), strconv.FormatFloat(g.Similarity, 'f', 2, 64), g.words()))
+		t.Rows = append(t.Rows, page.Row(page.Share(g.Weight), strconv.FormatFloat(g.Similarity, 'f', 2, 64), g.words()))
 	}
 	return t
 }
@@ -195,7 +194,7 @@ func (a *Answer) frontIntro() string {
 			weighed++
 		}
 	}
-	text := fmt.Sprintf("%s weighed; these are best in time, cost or resources", chart.Plural(weighed, "option"))
+	text := fmt.Sprintf("%s weighed; these are best in time, cost or resources", page.Plural(weighed, "option"))
 	if a.Question.limits().any() && a.Feasible {
 		text += " of those that keep the limits"
 	}
@@ -238,7 +237,7 @@ func (a *Answer) table(list []int, interruptions bool) *page.Table {
 		if i == a.Chosen {
 			name = "▸ " + name
 		}
-		row := page.Row(strings.ReplaceAll(name, " ", chart.Blank), o.Machine, dollars(float64(o.Hourly)), month(o.dated()), compact(scaled(o.Seconds, 1/unit.size), chart.Significant), compact(o.CostUSD, dollars))
+		row := page.Row(strings.ReplaceAll(name, " ", page.Blank), o.Machine, dollars(float64(o.Hourly)), month(o.dated()), compact(scaled(o.Seconds, 1/unit.size), page.Significant), compact(o.CostUSD, dollars))
 		if limited {
 			row = append(row, page.Cell{Text: chanceWords(o.Chance), Light: light(o.Feasible)})
 		}
@@ -299,7 +298,7 @@ func dollars(v float64) string {
 	if math.Abs(v) < 1e-9 {
 		return "0"
 	}
-	return chart.Significant(v)
+	return page.Significant(v)
 }
 
 // sortBy sorts positions by their keys, ascending and stable.

@@ -13,7 +13,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // exports is the registry of files for other systems, one line each.
@@ -109,16 +109,16 @@ var notInJobNames = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
 // comments states the prediction and its basis, one line each.
 func (s *submission) comments() []string {
 	a, o, c := s.answer, s.option, s.config
-	price := chart.USD(float64(o.Hourly)) + " per hour"
+	price := page.USD(float64(o.Hourly)) + " per hour"
 	if dated := o.dated(); dated != "" {
 		price += ", prices of " + dated
 	}
 	lines := []string{
 		"Predicted by optimize for " + a.Question.subject() + " on " + a.optionWords(o) + " (" + price + "):",
-		"time " + interval(o.Seconds, chart.Duration) + ", cost " + interval(o.CostUSD, func(v float64) string { return chart.USD(v) }) + " (90 % intervals)",
+		"time " + interval(o.Seconds, page.Duration) + ", cost " + interval(o.CostUSD, func(v float64) string { return page.USD(v) }) + " (90 % intervals)",
 	}
 	if known(c.HostPeak) {
-		lines = append(lines, "peak memory of a machine "+interval(c.HostPeak, chart.GiB))
+		lines = append(lines, "peak memory of a machine "+interval(c.HostPeak, page.GiB))
 	} else {
 		lines = append(lines, "memory: not predicted, since no measurement contains it; request it yourself")
 	}
@@ -126,10 +126,10 @@ func (s *submission) comments() []string {
 		lines = append(lines, "from "+a.Basis[i].words())
 	}
 	if len(a.Basis) > 3 {
-		lines = append(lines, "and "+chart.Plural(len(a.Basis)-3, "further group")+" of measurements")
+		lines = append(lines, "and "+page.Plural(len(a.Basis)-3, "further group")+" of measurements")
 	}
 	for i, line := range lines {
-		lines[i] = "# " + chart.PlainBlanks(chart.Clean(line))
+		lines[i] = "# " + page.PlainBlanks(page.Clean(line))
 	}
 	return lines
 }
@@ -147,7 +147,7 @@ func (s *submission) sbatch() (string, error) {
 		add("gpus-per-node", fmt.Sprintf("%s:%d", slurmGPU(c.GPU), c.GPUs))
 	}
 	add("cpus-per-task", s.cpus)
-	if chart.Known(s.memory) {
+	if page.Known(s.memory) {
 		add("mem", fmt.Sprintf("%.0fM", math.Ceil(s.memory*1024)))
 	}
 	lines = append(lines, fmt.Sprintf("# The upper end of the predicted time plus %.0f %%.", 100*limitMargin))
@@ -230,7 +230,7 @@ func (s *submission) sky() (string, error) {
 	if c.GPUs > 0 {
 		task.Resources.Accelerators = fmt.Sprintf("%s:%d", skyGPU(c.GPU), c.GPUs)
 	}
-	if chart.Known(s.memory) {
+	if page.Known(s.memory) {
 		task.Resources.Memory = fmt.Sprintf("%.0f+", math.Ceil(s.memory))
 	}
 	text, err := yaml.Marshal(task)

@@ -11,7 +11,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // k8sJob is the form of a Job of Kubernetes (batch/v1), limited to the fields that are written.
@@ -84,7 +84,7 @@ func (s *submission) k8sJob() (string, error) {
 		return "", errors.New("the number of CPUs is not known")
 	}
 	r := k8sResources{Requests: map[string]string{"cpu": fmt.Sprintf("%.0fm", math.Floor(1000*k8sCPUShare*float64(s.cpus)))}, Limits: map[string]string{}}
-	if chart.Known(s.memory) {
+	if page.Known(s.memory) {
 		text := fmt.Sprintf("%.0fMi", math.Ceil(s.memory*1024))
 		r.Requests["memory"], r.Limits["memory"] = text, text
 	}

@@ -9,7 +9,6 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
@@ -150,7 +149,7 @@ func renderJSON(w io.Writer, a *Answer) error {
 	if err != nil {
 		return err
 	}
-	_, err = io.WriteString(w, chart.PlainBlanks(string(data))+"\n")
+	_, err = io.WriteString(w, page.PlainBlanks(string(data))+"\n")
 	return err
 }
 
@@ -191,7 +190,7 @@ func (a *Answer) lines() [][]string {
 	yes := func(b bool) string { return map[bool]string{true: "1", false: "0"}[b] }
 	for i := range a.Options {
 		o := a.optionForm(&a.Options[i])
-		row := []string{a.Configurations[a.Options[i].Config].GPU, strconv.Itoa(o.GPUs), strconv.Itoa(o.Nodes), cell(o.CPUs), cell(o.Batch), chart.Clean(o.Machine), string(o.Market),
+		row := []string{a.Configurations[a.Options[i].Config].GPU, strconv.Itoa(o.GPUs), strconv.Itoa(o.Nodes), cell(o.CPUs), cell(o.Batch), page.Clean(o.Machine), string(o.Market),
 			cell(o.USDPerHour), a.Options[i].dated()}
 		for _, s := range []*spread{o.Seconds, o.CostUSD, o.PaidHours, o.Throughput, o.UnitsPerS, o.PeakMemory, o.PeakGPU} {
 			if s == nil {

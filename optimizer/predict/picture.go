@@ -7,16 +7,16 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // picture plots time × cost of the options in the market of the question, with the front as a line and the intervals
 // of the front.
-func (a *Answer) picture() chart.Picture {
+func (a *Answer) picture() page.Picture {
 	limits := a.Question.limits()
-	s := chart.Scatter{ID: "options", Title: "Time and cost of every option (predicted)", XName: "time of the whole job", YName: "cost of the whole job, USD", TimeX: true,
-		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: limits.seconds}, YLimit: chart.Level{Name: "budget", Value: limits.usd},
-		Keys: []chart.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"}}, Why: "no option fits"}
+	s := page.Scatter{ID: "options", Title: "Time and cost of every option (predicted)", XName: "time of the whole job", YName: "cost of the whole job, USD", TimeX: true,
+		Intervals: true, XLimit: page.Level{Name: "deadline", Value: limits.seconds}, YLimit: page.Level{Name: "budget", Value: limits.usd},
+		Keys: []page.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front, with 90 % intervals"}, {Class: "disc quiet", Name: "other"}}, Why: "no option fits"}
 	var list []*option
 	for i := range a.Options {
 		if o := &a.Options[i]; o.Fit != doesNotFit && (o.Market == a.Question.market() || o.Market == marketOwned) {
@@ -35,22 +35,22 @@ func (a *Answer) picture() chart.Picture {
 	for _, o := range list { // not dominated in time and cost
 		if o.OnFront && o.CostUSD.P50 < least {
 			least = o.CostUSD.P50
-			s.Edge = append(s.Edge, chart.Point{X: o.Seconds.P50, Y: o.CostUSD.P50})
+			s.Edge = append(s.Edge, page.Point{X: o.Seconds.P50, Y: o.CostUSD.P50})
 		}
 	}
-	s.About = fmt.Sprintf("%s, %d on the Pareto front", chart.Plural(len(list), "option"), len(a.front()))
+	s.About = fmt.Sprintf("%s, %d on the Pareto front", page.Plural(len(list), "option"), len(a.front()))
 	if limits.any() {
-		s.Keys = append(s.Keys, chart.Key{Class: "disc hollow", Name: "not sure to keep the limits"})
+		s.Keys = append(s.Keys, page.Key{Class: "disc hollow", Name: "not sure to keep the limits"})
 	}
-	s.Keys = append(s.Keys, chart.Key{Class: "sizes", Name: "size: share of the resources held"})
+	s.Keys = append(s.Keys, page.Key{Class: "sizes", Name: "size: share of the resources held"})
 	return s.Picture()
 }
 
 // mark returns the mark of an option with its tooltip and, on the front, its intervals.
-func (a *Answer) mark(o *option) chart.Mark {
-	m := chart.Mark{X: o.Seconds.P50, Y: o.CostUSD.P50, Radius: chart.ShareRadius(o.Resource), Class: "quiet"}
+func (a *Answer) mark(o *option) page.Mark {
+	m := page.Mark{X: o.Seconds.P50, Y: o.CostUSD.P50, Radius: page.ShareRadius(o.Resource), Class: "quiet"}
 	if o.OnFront {
-		m.Class, m.Whiskers = "on-front", &chart.Whiskers{XLo: o.Seconds.P5, XHi: o.Seconds.P95, YLo: o.CostUSD.P5, YHi: o.CostUSD.P95}
+		m.Class, m.Whiskers = "on-front", &page.Whiskers{XLo: o.Seconds.P5, XHi: o.Seconds.P95, YLo: o.CostUSD.P5, YHi: o.CostUSD.P95}
 	}
 	if !o.Feasible {
 		m.Class += " hollow"
@@ -58,7 +58,7 @@ func (a *Answer) mark(o *option) chart.Mark {
 	if o.Chosen {
 		m.Ring = a.Configurations[o.Config].words()
 	}
-	lines := []string{a.optionWords(o), "time " + interval(o.Seconds, chart.Duration), "cost " + interval(o.CostUSD, chart.USD)}
+	lines := []string{a.optionWords(o), "time " + interval(o.Seconds, page.Duration), "cost " + interval(o.CostUSD, page.USD)}
 	if a.Question.limits().any() {
 		lines = append(lines, "keeps the limits with "+chanceWords(o.Chance))
 	}

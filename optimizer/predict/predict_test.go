@@ -15,7 +15,7 @@ import (
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -458,7 +458,7 @@ func TestChanges(t *testing.T) {
 	}
 	a := ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 12*time.Hour, plan.Preference{Cost: 1} }))
 	c, ok := kinds(a)[byDeadline]
-	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(strings.ReplaceAll(c.Words, chart.Blank, " "), "a deadline of 14 h 00 m instead") {
+	if !ok || chosen(a) != "sky:a1" || a.Options[c.Option].Machine != "sky:t1" || !strings.Contains(strings.ReplaceAll(c.Words, page.Blank, " "), "a deadline of 14 h 00 m instead") {
 		t.Errorf("chosen %s, %+v: want that a longer deadline allows the T4", chosen(a), a.Changes)
 	}
 	a = ask(t, newFake(), asking(func(q *Question) { q.Deadline, q.Preference = 10*time.Minute*2, plan.Preference{Time: 1} }))

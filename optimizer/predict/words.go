@@ -8,7 +8,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -23,16 +23,16 @@ func plural(n float64, word string) string {
 
 func count(n float64) string {
 	if n == math.Trunc(n) {
-		return chart.Thousands(n)
+		return page.Thousands(n)
 	}
-	return chart.Significant(n)
+	return page.Significant(n)
 }
 
 // interval formats the median with the ends in parentheses.
 func interval(i sla.Interval, one func(float64) string) string {
 	switch {
 	case !known(i):
-		return chart.NoData
+		return page.NoData
 	case i.P5 == i.P95:
 		return one(i.P50)
 	}
@@ -47,7 +47,7 @@ func ends(i sla.Interval, one func(float64) string) string {
 func (c *configuration) words() string {
 	text := fmt.Sprintf("%d × %s", c.GPUs, c.GPU)
 	if c.GPUs == 0 {
-		text = chart.Plural(c.CPUs, "CPU")
+		text = page.Plural(c.CPUs, "CPU")
 	}
 	if c.Nodes > 1 {
 		text = fmt.Sprintf("%d machines of %s", c.Nodes, text)
@@ -90,7 +90,7 @@ func deadlineUp(seconds float64) string {
 	case seconds >= 600:
 		step = 60
 	}
-	return chart.Duration(math.Ceil(seconds/step) * step)
+	return page.Duration(math.Ceil(seconds/step) * step)
 }
 
 // budgetUp formats an amount rounded up to three significant digits.
@@ -137,7 +137,7 @@ func jobWords(j history.Job, batch float64) string {
 func (w *work) words() string {
 	text := w.Words
 	if w.Amount.P5 != w.Amount.P95 {
-		text += fmt.Sprintf(": %s to %s %s", chart.Significant(w.Amount.P5), chart.Significant(w.Amount.P95), w.Unit)
+		text += fmt.Sprintf(": %s to %s %s", page.Significant(w.Amount.P5), page.Significant(w.Amount.P95), w.Unit)
 	}
 	return text
 }
@@ -148,7 +148,7 @@ func (q *Question) boundsWords() string {
 	if q.CPUOnly {
 		kind = "without GPUs"
 	}
-	text := "among " + chart.Plural(len(q.Machines), "machine") + " has what is allowed: " + kind
+	text := "among " + page.Plural(len(q.Machines), "machine") + " has what is allowed: " + kind
 	for _, r := range []struct {
 		name string
 		resources.Range
@@ -172,7 +172,7 @@ func (a *Answer) spotWords() string {
 	words := "a job that is not known to resume begins again each time"
 	switch r := a.Question.Resumable; {
 	case r != nil && *r:
-		words = fmt.Sprintf("the job resumes from its last checkpoint, %s ago on average, after %s", chart.Duration(i.LostHours*3600), chart.Duration(i.RestartHours*3600))
+		words = fmt.Sprintf("the job resumes from its last checkpoint, %s ago on average, after %s", page.Duration(i.LostHours*3600), page.Duration(i.RestartHours*3600))
 	case r != nil:
 		words = "a job that does not resume begins again each time"
 	}
@@ -183,10 +183,10 @@ func (a *Answer) spotWords() string {
 func (l limits) words() string {
 	var parts []string
 	if l.seconds > 0 {
-		parts = append(parts, "deadline "+chart.Duration(l.seconds))
+		parts = append(parts, "deadline "+page.Duration(l.seconds))
 	}
 	if l.usd > 0 {
-		parts = append(parts, "budget "+chart.USD(l.usd))
+		parts = append(parts, "budget "+page.USD(l.usd))
 	}
 	return strings.Join(parts, " and ")
 }

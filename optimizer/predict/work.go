@@ -8,7 +8,7 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/history/transfer"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -64,7 +64,7 @@ func ownUnits(q *Question, same []history.Entry) (work, bool) {
 		amount, exact, words := asked(q, e)
 		quantity, what := transfer.UnitRate, unit+"s"
 		if batch := e.Observed.Batch; unit == "step" && batch > 0 { // steps with another batch size are not comparable
-			quantity, what, amount, words = transfer.Throughput, "samples", amount*batch, words+", each of "+chart.Significant(batch)+" samples"
+			quantity, what, amount, words = transfer.Throughput, "samples", amount*batch, words+", each of "+page.Significant(batch)+" samples"
 		}
 		if w.Unit == "" {
 			w.Quantity, w.Unit, w.Amount, w.Words = quantity, what, exactly(amount), words
@@ -115,7 +115,7 @@ func asked(q *Question, e history.Entry) (amount float64, exact bool, words stri
 	}
 	if more := q.Job.DataCount / e.Job.DataCount; more > 0 && math.Abs(more-1) > 1e-9 {
 		amount *= more
-		words += fmt.Sprintf(", times %s for %s samples instead of %s", chart.Significant(more), chart.Significant(q.Job.DataCount), chart.Significant(e.Job.DataCount))
+		words += fmt.Sprintf(", times %s for %s samples instead of %s", page.Significant(more), page.Significant(q.Job.DataCount), page.Significant(e.Job.DataCount))
 	}
 	return amount, exact, words
 }

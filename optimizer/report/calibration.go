@@ -10,7 +10,6 @@ import (
 
 	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -145,7 +144,7 @@ func scoreTable(t *history.Calibration) *grid {
 func calibrationPictured(t *history.Calibration) document {
 	doc := calibrationPage(t)
 	if t.All.ByQuantity[history.QuantitySeconds].N > 0 {
-		doc.Pictures = []chart.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
+		doc.Pictures = []page.Picture{ratioChart(t).Picture(), pitChart(t).Picture()}
 	}
 	return doc
 }
@@ -162,16 +161,16 @@ func times(t *history.Calibration) []history.Score {
 }
 
 // ratioChart shows the time of each run relative to its predicted median, with the interval.
-func ratioChart(t *history.Calibration) *chart.Chart {
+func ratioChart(t *history.Calibration) *page.Chart {
 	ratio := func(v float64) string { return fmt.Sprintf("%.3f", v) }
-	came := chart.Series{Name: "actual / predicted median", Class: "s1", One: ratio}
+	came := page.Series{Name: "actual / predicted median", Class: "s1", One: ratio}
 	for k, s := range times(t) {
 		x := float64(k + 1)
-		came.Points = append(came.Points, chart.Point{X: x, Y: s.Realised / s.Predicted.P50})
-		came.Band = append(came.Band, chart.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
+		came.Points = append(came.Points, page.Point{X: x, Y: s.Realised / s.Predicted.P50})
+		came.Band = append(came.Band, page.Band{X: x, Lo: s.Predicted.P5 / s.Predicted.P50, Hi: s.Predicted.P95 / s.Predicted.P50})
 	}
-	return &chart.Chart{ID: "ratio", Title: "Actual time relative to the prediction, by run", X: chart.Axis{Name: "scored run, oldest first"}, Y: chart.Axis{Name: "×"},
-		Series: []chart.Series{came}, Levels: []chart.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
+	return &page.Chart{ID: "ratio", Title: "Actual time relative to the prediction, by run", X: page.Axis{Name: "scored run, oldest first"}, Y: page.Axis{Name: "×"},
+		Series: []page.Series{came}, Levels: []page.Level{{Name: "as predicted", Value: 1, Class: "base"}}}
 }
 
 // pitBins is the number of bars of the PIT histogram.
@@ -179,19 +178,19 @@ const pitBins = 10
 
 // pitChart is the histogram of the probability integral transform, the quantile of each outcome in its predictive
 // distribution: flat if calibrated, U-shaped if the intervals are too narrow, hump-shaped if they are too wide.
-func pitChart(t *history.Calibration) *chart.Chart {
+func pitChart(t *history.Calibration) *page.Chart {
 	scores := times(t)
 	var bars [pitBins]float64
 	for _, s := range scores {
 		bars[min(int(s.PIT*pitBins), pitBins-1)]++
 	}
-	line := chart.Series{Name: "runs", Class: "s2", Step: true, Area: true, One: count}
+	line := page.Series{Name: "runs", Class: "s2", Step: true, Area: true, One: count}
 	for k, n := range bars {
-		line.Points = append(line.Points, chart.Point{X: float64(100 * k / pitBins), Y: n})
+		line.Points = append(line.Points, page.Point{X: float64(100 * k / pitBins), Y: n})
 	}
-	line.Points = append(line.Points, chart.Point{X: 100, Y: bars[pitBins-1]})
-	return &chart.Chart{ID: "pit", Title: "Position of outcomes in the predicted distributions", X: chart.Axis{Name: "percentile of the prediction"}, Y: chart.Axis{Name: "runs", Zero: true},
-		Series: []chart.Series{line}, Levels: []chart.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
+	line.Points = append(line.Points, page.Point{X: 100, Y: bars[pitBins-1]})
+	return &page.Chart{ID: "pit", Title: "Position of outcomes in the predicted distributions", X: page.Axis{Name: "percentile of the prediction"}, Y: page.Axis{Name: "runs", Zero: true},
+		Series: []page.Series{line}, Levels: []page.Level{{Name: "calibrated", Value: float64(len(scores)) / pitBins, Class: "base"}}}
 }
 
 type calibrationSummary struct {

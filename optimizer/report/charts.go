@@ -6,20 +6,20 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
 // pictures returns all charts of a run.
-func pictures(d *Data) []chart.Picture {
+func pictures(d *Data) []page.Picture {
 	marks := moments(d)
-	list := []chart.Picture{frontPicture(d)}
-	for _, c := range []func(*Data) *chart.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
+	list := []page.Picture{frontPicture(d)}
+	for _, c := range []func(*Data) *page.Chart{moneyChart, finishChart, throughputChart, utilisationChart, memoryChart, allocationChart} {
 		over := c(d)
 		over.Moments = marks
 		list = append(list, over.Picture())
 	}
-	for _, c := range []func(*Data) *chart.Chart{lossChart, accuracyChart} {
+	for _, c := range []func(*Data) *page.Chart{lossChart, accuracyChart} {
 		list = append(list, c(d).Picture())
 	}
 	if power := powerChart(d); !power.Empty() { // only machines with accelerators report power
@@ -30,8 +30,8 @@ func pictures(d *Data) []chart.Picture {
 }
 
 // moments returns the restarts, live changes and recommendations.
-func moments(d *Data) []chart.Moment {
-	var list []chart.Moment
+func moments(d *Data) []page.Moment {
+	var list []page.Moment
 	t := d.allocations
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); at > 0 && (i > 0 || t.text(i, "applied") != "launch") { // the first launch changes nothing
@@ -39,7 +39,7 @@ func moments(d *Data) []chart.Moment {
 			if g := t.number(i, "gpus"); g > 0 {
 				what += ", " + count(g) + " GPU"
 			}
-			list = append(list, chart.Moment{X: at, Class: momentClass(t.text(i, "applied")), Title: join(what, t.text(i, "reason"))})
+			list = append(list, page.Moment{X: at, Class: momentClass(t.text(i, "applied")), Title: join(what, t.text(i, "reason"))})
 		}
 	}
 	if len(list) > 0 {
@@ -47,7 +47,7 @@ func moments(d *Data) []chart.Moment {
 	}
 	for _, a := range d.Record.Actions {
 		if a.AtS.Known() {
-			list = append(list, chart.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
+			list = append(list, page.Moment{X: float64(a.AtS), Class: momentClass(a.Applied), Title: join(number(a.AtS, duration)+": "+a.Description+" ("+a.Applied+")", a.Reason)})
 		}
 	}
 	return list
@@ -63,15 +63,15 @@ func momentClass(applied string) string {
 	return "restart"
 }
 
-func limit(name string, n journal.Number) []chart.Level {
+func limit(name string, n journal.Number) []page.Level {
 	if !n.Known() {
 		return nil
 	}
-	return []chart.Level{{Name: name, Value: float64(n), Class: "limit"}}
+	return []page.Level{{Name: name, Value: float64(n), Class: "limit"}}
 }
 
 // bands returns the projections of an objective over time with their 90 % intervals.
-func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) {
+func bands(d *Data, objective string) (line []page.Point, around []page.Band) {
 	t := d.slaMetrics
 	for i := range t.rows {
 		if t.text(i, "objective") != objective {
@@ -81,9 +81,9 @@ func bands(d *Data, objective string) (line []chart.Point, around []chart.Band) 
 		if !known(x) || !known(p) {
 			continue
 		}
-		line = append(line, chart.Point{X: x, Y: p})
+		line = append(line, page.Point{X: x, Y: p})
 		if lo, hi := t.number(i, "projected_p5"), t.number(i, "projected_p95"); known(lo) && known(hi) {
-			around = append(around, chart.Band{X: x, Lo: lo, Hi: hi})
+			around = append(around, page.Band{X: x, Lo: lo, Hi: hi})
 		}
 	}
 	return line, around
@@ -97,85 +97,85 @@ func compared(r *journal.Record) bool {
 	return wholeWork(r) && r.Comparison.Basis == journal.BasisThisRun
 }
 
-func moneyChart(d *Data) *chart.Chart {
+func moneyChart(d *Data) *page.Chart {
 	line, around := bands(d, "cost")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_cost_usd")
 	}
-	c := &chart.Chart{ID: "money", Title: "Cost: spent and projected", Y: chart.Axis{Name: "USD", Zero: true}, Why: "no samples of this run",
-		Series: []chart.Series{
-			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: chart.Last},
+	c := &page.Chart{ID: "money", Title: "Cost: spent and projected", Y: page.Axis{Name: "USD", Zero: true}, Why: "no samples of this run",
+		Series: []page.Series{
+			{Name: "spent", Class: "s1", Points: d.samples.series("time_s", "cost_usd"), One: usd, Area: true, Keep: page.Last},
 			{Name: "predicted at the end", Class: "s2", Points: line, One: usd, Dashed: true, Band: around},
 		},
 		Levels: limit("budget", d.Record.SLA.LimitOf(sla.Cost))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.CostUSD) {
-		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.CostUSD.P50, Class: "base"})
+		c.Levels = append(c.Levels, page.Level{Name: "baseline (predicted)", Value: b.CostUSD.P50, Class: "base"})
 	}
 	return c
 }
 
-func finishChart(d *Data) *chart.Chart {
+func finishChart(d *Data) *page.Chart {
 	line, around := bands(d, "time")
 	if len(line) == 0 {
 		line = d.samples.series("time_s", "projected_s")
 	}
 	elapsed := d.samples.series("time_s", "time_s")
-	c := &chart.Chart{ID: "finish", Title: "Elapsed time and projected finish", Y: chart.Axis{Time: true, Zero: true}, Why: "no samples of this run",
-		Series: []chart.Series{
-			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: chart.Last},
+	c := &page.Chart{ID: "finish", Title: "Elapsed time and projected finish", Y: page.Axis{Time: true, Zero: true}, Why: "no samples of this run",
+		Series: []page.Series{
+			{Name: "passed", Class: "s1", Points: elapsed, One: duration, Area: true, Keep: page.Last},
 			{Name: "predicted finish", Class: "s2", Points: line, One: duration, Dashed: true, Band: around},
 		},
 		Levels: limit("deadline", d.Record.SLA.LimitOf(sla.Time))}
 	if b := d.Record.Baseline; b != nil && compared(d.Record) && predicted(b.Seconds) {
-		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Seconds.P50, Class: "base"})
+		c.Levels = append(c.Levels, page.Level{Name: "baseline (predicted)", Value: b.Seconds.P50, Class: "base"})
 	}
 	return c
 }
 
-func throughputChart(d *Data) *chart.Chart {
-	c := &chart.Chart{ID: "throughput", Title: "Throughput", Y: chart.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
-		Series: []chart.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
+func throughputChart(d *Data) *page.Chart {
+	c := &page.Chart{ID: "throughput", Title: "Throughput", Y: page.Axis{Name: "samples/s", Zero: true}, Why: "the training log had no rows with a throughput",
+		Series: []page.Series{{Name: "measured", Class: "s1", Points: d.performance.series("time_s", "throughput"), One: throughput}},
 		Levels: limit("minimum", d.Record.SLA.LimitOf(sla.Throughput))}
 	if b := d.Record.Baseline; b != nil && predicted(b.Throughput) && d.Record.Comparison.Basis == journal.BasisThisRun &&
 		rateUnit(d.Record.Outcome.ThroughputUnit) == journal.SamplesPerSecond {
-		c.Levels = append(c.Levels, chart.Level{Name: "baseline (predicted)", Value: b.Throughput.P50, Class: "base"})
+		c.Levels = append(c.Levels, page.Level{Name: "baseline (predicted)", Value: b.Throughput.P50, Class: "base"})
 	}
 	return c
 }
 
-func utilisationChart(d *Data) *chart.Chart {
+func utilisationChart(d *Data) *page.Chart {
 	t := d.samples
-	var cpu []chart.Point
+	var cpu []page.Point
 	for i := range t.rows {
 		if at := t.number(i, "time_s"); known(at) {
 			v := t.number(i, "tree_cpu_percent") / t.number(i, "cpus")
 			if math.IsInf(v, 0) {
 				v = math.NaN()
 			}
-			cpu = append(cpu, chart.Point{X: at, Y: v})
+			cpu = append(cpu, page.Point{X: at, Y: v})
 		}
 	}
-	return &chart.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Y: chart.Axis{Name: "%", Zero: true, Top: 100}, Why: "no samples of this run",
-		Series: []chart.Series{
+	return &page.Chart{ID: "utilisation", Title: "Utilization of allocated resources", Y: page.Axis{Name: "%", Zero: true, Top: 100}, Why: "no samples of this run",
+		Series: []page.Series{
 			{Name: "CPU", Class: "s1", Points: cpu, One: percent, Dense: true},
 			{Name: "GPU", Class: "s3", Points: t.series("time_s", "gpu_util_percent"), One: percent, Dense: true},
 		},
 		Levels: append(limit("SLA minimum, CPU", d.Record.SLA.LimitOf(sla.CPUUtil)), limit("SLA minimum, GPU", d.Record.SLA.LimitOf(sla.GPUUtil))...)}
 }
 
-func memoryChart(d *Data) *chart.Chart {
+func memoryChart(d *Data) *page.Chart {
 	t := d.samples
-	return &chart.Chart{ID: "memory", Title: "Memory", Y: chart.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
-		Series: []chart.Series{
-			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: chart.Largest},
-			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: chart.Largest},
+	return &page.Chart{ID: "memory", Title: "Memory", Y: page.Axis{Name: "GiB", Zero: true}, Why: "no samples of this run",
+		Series: []page.Series{
+			{Name: "host memory of the job", Class: "s1", Points: t.series("time_s", "tree_memory_gib"), One: gib, Area: true, Keep: page.Largest},
+			{Name: "GPU memory", Class: "s3", Points: t.series("time_s", "gpu_memory_gib"), One: gib, Dense: true, Keep: page.Largest},
 			{Name: "host memory allocated", Class: "s4", Points: t.series("time_s", "memory_gib"), One: gib, Step: true},
 		},
 		Levels: limit("SLA maximum", d.Record.SLA.LimitOf(sla.Memory))}
 }
 
 // allocationChart shows the allocated processors, from the samples or, without samples, from the allocation history.
-func allocationChart(d *Data) *chart.Chart {
+func allocationChart(d *Data) *page.Chart {
 	t := d.samples
 	if t.len() == 0 {
 		t = &table{columns: d.allocations.columns}
@@ -185,46 +185,46 @@ func allocationChart(d *Data) *chart.Chart {
 			}
 		}
 	}
-	c := &chart.Chart{ID: "allocation", Title: "Allocated processors", Y: chart.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
-		Series: []chart.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
+	c := &page.Chart{ID: "allocation", Title: "Allocated processors", Y: page.Axis{Name: "number", Zero: true, Whole: true}, Why: "no samples and no allocation history",
+		Series: []page.Series{{Name: "CPUs", Class: "s1", Points: t.series("time_s", "cpus"), One: count, Step: true}}}
 	gpus := t.series("time_s", "gpus")
 	for _, p := range gpus {
 		if p.Y > 0 {
-			c.Series = append(c.Series, chart.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
+			c.Series = append(c.Series, page.Series{Name: "GPUs", Class: "s3", Points: gpus, One: count, Step: true})
 			break
 		}
 	}
 	return c
 }
 
-func powerChart(d *Data) *chart.Chart {
-	return &chart.Chart{ID: "power", Title: "Power of the GPUs", Y: chart.Axis{Name: "W", Zero: true},
-		Series: []chart.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
+func powerChart(d *Data) *page.Chart {
+	return &page.Chart{ID: "power", Title: "Power of the GPUs", Y: page.Axis{Name: "W", Zero: true},
+		Series: []page.Series{{Name: "power", Class: "s3", Points: d.samples.series("time_s", "gpu_power_w"), One: func(v float64) string { return withUnit(v, "W") }, Area: true}}}
 }
 
 // progressAxis returns the column that measures progress: epochs if present, otherwise steps, otherwise time.
 func progressAxis(t *table) (column, name string) {
 	for _, c := range []string{"epoch", "step"} {
-		if chart.HasValue(t.series(c, c)) {
+		if page.HasValue(t.series(c, c)) {
 			return c, c
 		}
 	}
 	return "time_s", ""
 }
 
-func learningChart(d *Data, id, title, train, test, unit string, zero bool) *chart.Chart {
+func learningChart(d *Data, id, title, train, test, unit string, zero bool) *page.Chart {
 	x, name := progressAxis(d.performance)
-	return &chart.Chart{ID: id, Title: title, X: chart.Axis{Name: name}, Y: chart.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
-		Series: []chart.Series{
+	return &page.Chart{ID: id, Title: title, X: page.Axis{Name: name}, Y: page.Axis{Name: unit, Zero: zero}, Why: "the training log had no such column",
+		Series: []page.Series{
 			{Name: "training", Class: "s1", Points: d.performance.series(x, train), One: significant},
 			{Name: "test", Class: "s2", Points: d.performance.series(x, test), One: significant},
 		}}
 }
 
-func lossChart(d *Data) *chart.Chart {
+func lossChart(d *Data) *page.Chart {
 	return learningChart(d, "loss", "Loss", "train_loss", "test_loss", "loss", true)
 }
 
-func accuracyChart(d *Data) *chart.Chart {
+func accuracyChart(d *Data) *page.Chart {
 	return learningChart(d, "accuracy", "Accuracy", "train_accuracy", "test_accuracy", "as the script writes it", false)
 }

@@ -12,7 +12,7 @@ import (
 	"trainopt/internal/stat"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // runSection lists the general data of the run: command, end, times, cost, utilization, prices and seed.
@@ -312,7 +312,7 @@ func probeTable(r *journal.Record, list []journal.Probe) *grid {
 		if p.LiveCut {
 			at += ", cut live"
 		}
-		cells := []string{at, plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, chart.Rate(p.ThroughputUnit)),
+		cells := []string{at, plainCount(len(p.UnitSeconds)), number(p.Seconds, duration), unitSeconds(p.UnitSeconds), number(p.Throughput, page.Rate(p.ThroughputUnit)),
 			number(p.PeakMemoryGiB, gib), number(p.CPUUtil, percent), number(p.GPUUtil, percent), number(p.CostUSD, usd)}
 		if discarded {
 			cells = append(cells, workWords(r, p))

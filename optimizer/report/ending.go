@@ -13,7 +13,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 const (
@@ -86,7 +86,7 @@ func lastLines(data []byte) (lines []string, more bool) {
 func printable(line string) string {
 	line = stripEscapes(strings.ReplaceAll(line, "\t", "    "))
 	indent := len(line) - len(strings.TrimLeft(line, " "))
-	text := strings.Repeat(chart.Blank, indent) + chart.Clean(line)
+	text := strings.Repeat(page.Blank, indent) + page.Clean(line)
 	if utf8.RuneCountInString(text) > tailWidth {
 		text = string([]rune(text)[:tailWidth-1]) + "…"
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -19,11 +18,11 @@ func pictured(d *Data) document {
 	}
 	for _, m := range []struct {
 		class string
-		mark  page.Mark
+		mark  page.LegendMark
 	}{
-		{"restart", page.Mark{Sign: "▼", Name: "restart at another allocation"}},
-		{"live", page.Mark{Sign: "▼", Name: "changed while running (dashed)"}},
-		{"recommended", page.Mark{Sign: "▽", Name: "advice, not applied (dotted)"}},
+		{"restart", page.LegendMark{Sign: "▼", Name: "restart at another allocation"}},
+		{"live", page.LegendMark{Sign: "▼", Name: "changed while running (dashed)"}},
+		{"recommended", page.LegendMark{Sign: "▽", Name: "advice, not applied (dotted)"}},
 	} {
 		if events[m.class] {
 			doc.Marks = append(doc.Marks, m.mark)
@@ -36,7 +35,7 @@ func pictured(d *Data) document {
 	return doc
 }
 
-func allEmpty(list []chart.Picture) bool {
+func allEmpty(list []page.Picture) bool {
 	for _, p := range list {
 		if p.Empty == "" {
 			return false

@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // Data is the content of a run directory.
@@ -169,11 +169,11 @@ func (t *table) yes(row int, column string) bool {
 }
 
 // series returns a column against time_s, or against column x; rows without both values are gaps (NaN).
-func (t *table) series(x, column string) []chart.Point {
-	points := make([]chart.Point, 0, t.len())
+func (t *table) series(x, column string) []page.Point {
+	points := make([]page.Point, 0, t.len())
 	for i := range t.rows {
 		if at := t.number(i, x); !math.IsNaN(at) {
-			points = append(points, chart.Point{X: at, Y: t.number(i, column)})
+			points = append(points, page.Point{X: at, Y: t.number(i, column)})
 		}
 	}
 	return points

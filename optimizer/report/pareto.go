@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -71,12 +71,12 @@ func frontPoints(d *Data) []frontPoint {
 
 // frontPicture shows time × cost of all candidates: the front is joined; the choice, the baseline and the outcome are
 // marked; the size of a point is its resource use.
-func frontPicture(d *Data) chart.Picture {
+func frontPicture(d *Data) page.Picture {
 	r, list := d.Record, frontPoints(d)
 	sort.SliceStable(list, func(i, j int) bool { return list[i].seconds.P50 < list[j].seconds.P50 })
-	s := chart.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
-		Intervals: true, XLimit: chart.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: chart.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
-		Keys: []chart.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
+	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
+		Intervals: true, XLimit: page.Level{Name: "deadline", Value: r.SLA.TimeMax.Seconds()}, YLimit: page.Level{Name: "budget", Value: r.SLA.CostMaxUSD},
+		Keys: []page.Key{{Class: "ring", Name: "chosen, with 90 % interval"}, {Class: "disc", Name: "Pareto front"},
 			{Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}, Why: "nothing was predicted"}
 	if len(list) == 0 {
 		return s.Picture()
@@ -90,27 +90,27 @@ func frontPicture(d *Data) chart.Picture {
 	}
 	for _, o := range list {
 		if o.onFront {
-			s.Edge = append(s.Edge, chart.Point{X: o.seconds.P50, Y: o.cost.P50})
+			s.Edge = append(s.Edge, page.Point{X: o.seconds.P50, Y: o.cost.P50})
 		}
 	}
 	s.About = fmt.Sprintf("%s, %d on the Pareto front", plural(len(list), "candidate"), len(s.Edge))
 	if b := r.Baseline; b != nil && wholeWork(r) && predicted(b.Seconds) && predicted(b.CostUSD) {
-		s.Marks = append(s.Marks, chart.Mark{X: b.Seconds.P50, Y: b.CostUSD.P50, Shape: "diamond", Name: "baseline",
+		s.Marks = append(s.Marks, page.Mark{X: b.Seconds.P50, Y: b.CostUSD.P50, Shape: "diamond", Name: "baseline",
 			Title: "baseline, " + allocationText(b.Allocation) + "\ntime " + interval(b.Seconds, duration) + "\ncost " + interval(b.CostUSD, usd)})
-		s.Keys = append(s.Keys, chart.Key{Class: "diamond", Name: "baseline"})
+		s.Keys = append(s.Keys, page.Key{Class: "diamond", Name: "baseline"})
 	}
 	if o := r.Outcome; r.State == journal.Done && o.Seconds.Known() && o.CostUSD.Known() {
-		s.Marks = append(s.Marks, chart.Mark{X: float64(o.Seconds), Y: float64(o.CostUSD), Shape: "cross", Name: "this run",
+		s.Marks = append(s.Marks, page.Mark{X: float64(o.Seconds), Y: float64(o.CostUSD), Shape: "cross", Name: "this run",
 			Title: "this run, measured\ntime " + number(o.Seconds, duration) + "\ncost " + number(o.CostUSD, usd)})
-		s.Keys = append(s.Keys, chart.Key{Class: "cross", Name: "this run (measured)"})
+		s.Keys = append(s.Keys, page.Key{Class: "cross", Name: "this run (measured)"})
 	}
-	s.Keys = append(s.Keys, chart.Key{Class: "sizes", Name: "size: share of the resources held"})
+	s.Keys = append(s.Keys, page.Key{Class: "sizes", Name: "size: share of the resources held"})
 	return s.Picture()
 }
 
 // mark returns the mark of a candidate with its tooltip; the chosen one has a ring and its intervals.
-func (o *frontPoint) mark() chart.Mark {
-	m := chart.Mark{X: o.seconds.P50, Y: o.cost.P50, Radius: chart.ShareRadius(o.resource)}
+func (o *frontPoint) mark() page.Mark {
+	m := page.Mark{X: o.seconds.P50, Y: o.cost.P50, Radius: page.ShareRadius(o.resource)}
 	words := map[bool]string{true: "feasible", false: "at risk"}[o.feasible]
 	switch {
 	case o.onFront:
@@ -123,7 +123,7 @@ func (o *frontPoint) mark() chart.Mark {
 		m.Class = strings.TrimSpace(m.Class + " hollow")
 	}
 	if o.chosen {
-		m.Ring, m.Whiskers = "chosen", &chart.Whiskers{XLo: o.seconds.P5, XHi: o.seconds.P95, YLo: o.cost.P5, YHi: o.cost.P95}
+		m.Ring, m.Whiskers = "chosen", &page.Whiskers{XLo: o.seconds.P5, XHi: o.seconds.P95, YLo: o.cost.P5, YHi: o.cost.P95}
 	}
 	m.Title = strings.Join([]string{o.name, "time " + interval(o.seconds, duration) + ", predicted", "cost " + interval(o.cost, usd) + ", predicted", "resources " + share(o.resource), words}, "\n")
 	return m

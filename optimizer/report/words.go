@@ -5,32 +5,32 @@ import (
 	"strings"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
 // Numbers are formatted as on every other page.
 const (
-	noData = chart.NoData
-	nb     = chart.Blank
+	noData = page.NoData
+	nb     = page.Blank
 )
 
 var (
-	known       = chart.Known
-	significant = chart.Significant
-	thousands   = chart.Thousands
-	withUnit    = chart.WithUnit
-	duration    = chart.Duration
-	usd         = chart.USD
-	gib         = chart.GiB
-	percent     = chart.Percent
-	throughput  = chart.Throughput
-	share       = chart.Share
-	count       = chart.Count
-	plural      = chart.Plural
-	clean       = chart.Clean
-	plainBlanks = chart.PlainBlanks
+	known       = page.Known
+	significant = page.Significant
+	thousands   = page.Thousands
+	withUnit    = page.WithUnit
+	duration    = page.Duration
+	usd         = page.USD
+	gib         = page.GiB
+	percent     = page.Percent
+	throughput  = page.Throughput
+	share       = page.Share
+	count       = page.Count
+	plural      = page.Plural
+	clean       = page.Clean
+	plainBlanks = page.PlainBlanks
 )
 
 // predicted reports whether an interval contains a prediction. The zero Interval means "not predicted".
@@ -106,7 +106,7 @@ func yesNo(b *bool) string {
 }
 
 // rate returns the formatter of a run's throughput in its unit.
-func rate(r *journal.Record) func(float64) string { return chart.Rate(r.Outcome.ThroughputUnit) }
+func rate(r *journal.Record) func(float64) string { return page.Rate(r.Outcome.ThroughputUnit) }
 
 // objectiveName returns the display name of an objective.
 func objectiveName(o sla.Objective) string {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/notify"
 	"trainopt/optimizer/plan"
@@ -193,7 +193,7 @@ func (c Config) Validate() error {
 		bad("--billing-hour %g: want a price in USD per hour, 0 or more", float64(c.BillingHour))
 	}
 	if _, ok := plan.Planners[c.Planner]; !ok && c.Planner != "" {
-		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, suggest.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
+		bad("--planner %q: unknown, nearest is %s; want one of %s", c.Planner, wording.Nearest(c.Planner, slices.Sorted(maps.Keys(plan.Planners)), 1)[0], plannerNames())
 	}
 	if c.Nodes < 0 || c.Nodes > 1 && !c.elsewhere() {
 		bad("--nodes %d: want 1 or more, and more than 1 only with --engine slurm", c.Nodes)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
@@ -424,7 +424,7 @@ func (r *run) rateEvents() {
 	unit := cmp.Or(r.Progress.Unit, r.recalledUnit)
 	for _, a := range r.model.Measured() {
 		t := r.model.UnitSeconds(a)
-		r.event(Info, "measured earlier at %s: %s (90 %% interval %s to %s)", a, perUnit(t.P50, unit), duration.Text(t.P5), duration.Text(t.P95))
+		r.event(Info, "measured earlier at %s: %s (90 %% interval %s to %s)", a, perUnit(t.P50, unit), wording.Duration(t.P5), wording.Duration(t.P95))
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
 
@@ -115,7 +115,7 @@ func (r *run) closeProbe(seg *Segment) {
 	r.rec.Probes = append(r.rec.Probes, p)
 	r.noteDisturbance(seg)
 	if len(seg.Blocks) > 0 {
-		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(median(seg.Blocks), r.Progress.Unit), chart.PlainBlanks(chart.GiB(seg.PeakGiB)))
+		r.event(Info, "measured %s: %s, peak memory %s", seg.Allocation, perUnit(median(seg.Blocks), r.Progress.Unit), page.PlainBlanks(page.GiB(seg.PeakGiB)))
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/history"
 
 	"trainopt/optimizer/history/transfer"
@@ -18,7 +18,7 @@ import (
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -402,7 +402,7 @@ func (p *prior) contradiction(own []pace, progress *Progress, o perf.FitOptions)
 }
 
 func perUnit(seconds float64, unit string) string {
-	return duration.Text(seconds) + " per " + cmp.Or(unit, "unit")
+	return wording.Duration(seconds) + " per " + cmp.Or(unit, "unit")
 }
 
 // inOwnUnit converts observations to this run's samples per unit, if both are known.
@@ -455,7 +455,7 @@ func (r *run) recordPrior() {
 		}
 	}
 	slices.Reverse(words)
-	out.Words = fmt.Sprintf("%s, ±%s", strings.Join(words, "; "), chart.PlainBlanks(chart.Share(float64(out.Spread))))
+	out.Words = fmt.Sprintf("%s, ±%s", strings.Join(words, "; "), page.PlainBlanks(page.Share(float64(out.Spread))))
 	r.rec.Prior = out
 }
 
@@ -478,6 +478,6 @@ func (r *run) announcePrior() {
 	}
 	p := r.rec.Plan.Prediction
 	r.rec.Prior.Prediction = p
-	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), %s", duration.Text(p.Seconds.P50), duration.Text(p.Seconds.P5),
-		duration.Text(p.Seconds.P95), chart.USD(p.CostUSD.P50))
+	r.event(Info, "predicted before the first measurement: %s (90 %% interval %s to %s), %s", wording.Duration(p.Seconds.P50), wording.Duration(p.Seconds.P5),
+		wording.Duration(p.Seconds.P95), page.USD(p.CostUSD.P50))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/perf"
@@ -200,7 +200,7 @@ func TestConfigOfNamesTheGPUModel(t *testing.T) {
 		if got := r.configOf(resources.Allocation{GPUs: 1}).GPU; got != want {
 			t.Errorf("%s is %q, want %q", name, got, want)
 		}
-		if _, known := measured.Devices()[want]; !known {
+		if _, known := history.Peaks()[want]; !known {
 			t.Errorf("transfer has no specifications of %q", want)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -133,7 +133,7 @@ func TestPlanLineStatesTheRecordedPrediction(t *testing.T) {
 	if took := float64(rec.Outcome.Seconds); !contains(p, took) {
 		t.Errorf("predicted %.1f–%.1f s, took %.1f s", p.P5, p.P95, took)
 	}
-	stated := fmt.Sprintf("(90 %%: %s–%s)", chart.PlainBlanks(chart.Duration(p.P5)), chart.PlainBlanks(chart.Duration(p.P95)))
+	stated := fmt.Sprintf("(90 %%: %s–%s)", page.PlainBlanks(page.Duration(p.P5)), page.PlainBlanks(page.Duration(p.P95)))
 	if !strings.Contains(rec.Plan.Reason, stated) {
 		t.Errorf("the plan's line is %q, the record contains %s", rec.Plan.Reason, stated)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/monitor"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
@@ -308,7 +308,7 @@ func (r *run) watchQueue() {
 	if left := r.Config.SLA.TimeMax - r.elapsed(); r.Config.SLA.TimeMax > 0 && r.projected.seconds != nil {
 		need := r.projected.seconds.P50 - r.Progress.Current().LaunchedAt.Seconds()
 		if need > left.Seconds() && !math.IsNaN(need) {
-			r.eventOnce(Warning, "queue", "the job still waits, and its predicted run time of %s no longer fits before the deadline", duration.Text(need))
+			r.eventOnce(Warning, "queue", "the job still waits, and its predicted run time of %s no longer fits before the deadline", wording.Duration(need))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"trainopt/cost"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/capacity"
 	"trainopt/resources"
 )
@@ -410,7 +410,7 @@ func (r *run) place(ctx context.Context, a resources.Allocation, label string, r
 		r.retryAt = r.elapsed() + retryEngine
 		return
 	}
-	r.event(Info, "%s, %s: %s per hour", machineWords[c.Machine], o.Name, chart.USD(float64(r.Rates.Instance)))
+	r.event(Info, "%s, %s: %s per hour", machineWords[c.Machine], o.Name, page.USD(float64(r.Rates.Instance)))
 	r.market.nextAt = r.elapsed() + time.Duration(r.market.tickS*float64(time.Second))
 	if r.Config.elsewhere() { // nodes of another offer may be smaller
 		a = r.Limits.Clip(a)

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
@@ -400,7 +400,7 @@ func describeExit(e launch.Exit) string {
 }
 
 // length formats a duration as in the report.
-func length(d time.Duration) string { return duration.Text(d.Seconds()) }
+func length(d time.Duration) string { return wording.Duration(d.Seconds()) }
 
 func joinDetail(a, b string) string {
 	switch {

@@ -13,7 +13,7 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/observe"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -298,7 +298,7 @@ func (r *run) hopeless() (string, bool) {
 	case limitMissed(spec.TimeMax.Seconds(), r.elapsed().Seconds(), finish.Seconds(), r.projected.seconds):
 		return fmt.Sprintf("at its fastest pace so far the job needs %s, the deadline is %s", length(finish), length(spec.TimeMax)), true
 	case limitMissed(spec.CostMaxUSD, r.spent(), bill, r.projected.cost):
-		return fmt.Sprintf("at its fastest pace so far the job costs %s, the budget is %s", chart.USD(bill), chart.USD(spec.CostMaxUSD)), true
+		return fmt.Sprintf("at its fastest pace so far the job costs %s, the budget is %s", page.USD(bill), page.USD(spec.CostMaxUSD)), true
 	}
 	return "", false
 }

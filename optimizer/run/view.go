@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/notify"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 	"trainopt/sla"
 )
@@ -239,7 +239,7 @@ func (r *run) tell(event notify.Event, key, text string, limit *sla.Verdict) {
 	r.Notified = append(r.Notified, key)
 	r.saveState()
 	m := notify.Message{Event: event, At: r.Clock.Now().UTC(), RunID: r.rec.RunID, Name: r.rec.Name, State: string(r.rec.State), Limit: limit,
-		Text: chart.PlainBlanks(text), Command: "optimize report " + shellWord(r.dir.Dir()), Link: r.pageLink()}
+		Text: page.PlainBlanks(text), Command: "optimize report " + shellWord(r.dir.Dir()), Link: r.pageLink()}
 	seconds, usd := r.elapsed().Seconds(), r.spent()
 	m.Seconds, m.CostUSD = &seconds, &usd
 	r.notices.sender.Send(m)
@@ -269,7 +269,7 @@ func (r *run) pageLink() string {
 func (r *run) tellPlan(p *journal.Plan) {
 	text := fmt.Sprintf("plan: %s", p.Allocation)
 	if q := p.Prediction; q != nil {
-		text += "; predicted " + withInterval(q.Seconds, duration.Text) + " for " + withInterval(q.CostUSD, chart.USD)
+		text += "; predicted " + withInterval(q.Seconds, wording.Duration) + " for " + withInterval(q.CostUSD, page.USD)
 	} else {
 		text += "; the whole run is not predicted: the total amount of work is not known"
 	}
@@ -313,9 +313,9 @@ func limitText(v *sla.Verdict, what string) string {
 	format := func(x float64) string { return fmt.Sprintf("%.4g %s", x, v.Unit) }
 	switch v.Objective {
 	case sla.Time:
-		format = duration.Text
+		format = wording.Duration
 	case sla.Cost:
-		format = chart.USD
+		format = page.USD
 	}
 	names := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget", sla.Throughput: "throughput", sla.Memory: "memory limit",
 		sla.GPUUtil: "GPU utilization", sla.CPUUtil: "CPU utilization"}
@@ -341,7 +341,7 @@ func (r *run) tellEnd() {
 	if e.state != journal.Done {
 		text += " (" + endText(e) + ")"
 	}
-	text += fmt.Sprintf(" after %s for %s", duration.Text(r.elapsed().Seconds()), chart.USD(r.spent()))
+	text += fmt.Sprintf(" after %s for %s", wording.Duration(r.elapsed().Seconds()), page.USD(r.spent()))
 	if e.state == journal.Done && len(r.verdicts) > 0 {
 		text += map[bool]string{true: "; every limit is met", false: "; not every limit is met"}[!slices.ContainsFunc(r.verdicts, func(v sla.Verdict) bool { return v.Status != sla.Met })]
 	}

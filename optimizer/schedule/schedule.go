@@ -1,12 +1,18 @@
 // Package schedule defines what schedulers of many training jobs decide on: jobs, the device types of a cluster, a
-// snapshot of both, and policies, which compute from a snapshot the share of each device type that each job receives.
+// snapshot of both, and policies, which compute from a snapshot the share of each device type that each job receives. Its
+// Engine turns the shares into leases of devices.
 //
-// The package and those below it are pure: they read neither files nor a clock, and the same calls return the same
-// decisions. Policies are in package share, the engine that turns shares into leases of devices is in package round.
-// Simulated and live clusters drive the same code.
+// The package and those below it are pure: they read neither files nor a clock, start no goroutine, and the same calls
+// return the same decisions. Policies are in package share. Simulated and live clusters drive the same code: a World
+// reports arrivals and completions, answers questions about jobs, and carries out the commands of the engine.
 //
 //	policy, err := share.New("srtf", share.Options{})
 //	allocation, err := policy.Decide(&schedule.Snapshot{Now: now, Devices: devices, Jobs: jobs})
+//
+//	e := schedule.NewEngine(schedule.EngineOptions{Devices: devices, Interval: 360}, world)
+//	e.Arrive(now, &schedule.ActiveJob{Job: job, Number: 0, Rate: rates})
+//	commands, err := e.Step(now) // call again at e.Next(), or after an event
+//	e.End(now, job)
 package schedule
 
 // Job is one training submitted to a cluster. Unknown numbers are NaN.

@@ -15,7 +15,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/serve"
 )
 
@@ -71,7 +71,7 @@ func TestFormats(t *testing.T) {
 	w.serve()
 	values := []float64{0, 0.0123, 0.8, 1, 9.996, 42.34, 59.9, 59.96, 61, 185, 3599.4, 3600, 7500, 86399, 100_000, 172_799, 172_801, 1e6, 0.005, 0.0109, 0.1, 0.9994, 12.345, 1234.5}
 	for i, got := range evaluate[[][]string](w, "["+strings.Trim(strings.Join(strings.Fields(fmt.Sprint(values)), ","), "[]")+"].map(v => [duration(v), usd(v)])") {
-		if want := []string{chart.PlainBlanks(chart.Duration(values[i])), chart.USD(values[i])}; !slices.Equal(got, want) {
+		if want := []string{page.PlainBlanks(page.Duration(values[i])), page.USD(values[i])}; !slices.Equal(got, want) {
 			t.Errorf("%g: %q, want %q", values[i], got, want)
 		}
 	}

@@ -18,7 +18,6 @@ import (
 
 	"trainopt/internal/regular"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -87,7 +86,7 @@ type clusterBody struct {
 	Policy, Engine string
 	Since          time.Time
 	Seen           time.Time // last event of a scheduler that has ended; zero while one works
-	Chart          *chart.Picture
+	Chart          *page.Picture
 	Jobs           *page.Table
 	Decisions      *page.Table
 	Torn           int
@@ -236,7 +235,7 @@ func jobTable(jobs []clusterJob) *page.Table {
 	})
 	for _, j := range sorted[:min(len(sorted), mostJobs)] {
 		t.Rows = append(t.Rows, []page.Cell{{Text: strings.TrimSpace(fmt.Sprintf("%d %s", j.ID, j.Name))}, {Text: j.State, Sub: j.Reason, Light: clusterLight(j.State)}, {Text: devicesText(j)},
-			{Text: clusterProgress(j)}, {Text: chart.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
+			{Text: clusterProgress(j)}, {Text: page.Duration(waited(j, time.Now()))}, {Text: clusterCost(j)}, {Text: strconv.Itoa(j.Moves)}, predictedCell(j), {Text: j.Run}})
 	}
 	return t
 }
@@ -269,7 +268,7 @@ func clusterCost(j clusterJob) string {
 	if j.Run == "" {
 		return "–"
 	}
-	return chart.USD(j.CostUSD)
+	return page.USD(j.CostUSD)
 }
 
 func clusterProgress(j clusterJob) string {
@@ -278,9 +277,9 @@ func clusterProgress(j clusterJob) string {
 	}
 	unit := j.Unit + "s"
 	if j.Total > 0 {
-		return fmt.Sprintf("%s of %s %s", chart.Count(j.Done), chart.Count(j.Total), unit)
+		return fmt.Sprintf("%s of %s %s", page.Count(j.Done), page.Count(j.Total), unit)
 	}
-	return chart.Count(j.Done) + " " + unit
+	return page.Count(j.Done) + " " + unit
 }
 
 // waited returns the seconds for which a job had no devices, before its first start and between its lives.
@@ -435,7 +434,7 @@ func bars(leases []lease, least float64) []bar {
 
 // title is the description of a bar.
 func (b *bar) title() string {
-	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format(time.DateTime), chart.Duration(b.to-b.from))
+	when := fmt.Sprintf("%s\n%s for %s", b.device, unixTime(b.from).Local().Format(time.DateTime), page.Duration(b.to-b.from))
 	switch {
 	case b.mixed:
 		return fmt.Sprintf("%d leases of several jobs, from job %d %s on\n%s", b.n, b.job, b.name, when)
@@ -447,7 +446,7 @@ func (b *bar) title() string {
 
 // leaseChart draws devices over time, a bar per use with the number of the job; nil without a use. Uses that are shorter
 // than a pixel are merged.
-func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
+func leaseChart(events []clusterEvent, now time.Time) *page.Picture {
 	end := float64(now.UnixMilli()) / 1000
 	leases, devices := leasesOf(events, end)
 	if len(leases) == 0 {
@@ -465,26 +464,26 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 	from := leases[0].from
 	span := math.Max(end-from, 1)
 	shown := slices.DeleteFunc(slices.Clone(leases), func(l lease) bool { _, ok := row[l.device]; return !ok })
-	p := chart.Picture{ID: "leases", Title: "Devices over time", Note: note}
+	p := page.Picture{ID: "leases", Title: "Devices over time", Note: note}
 	step := min(leaseStep, leaseHeight/float64(len(devices)))
 	named := int(math.Ceil(leaseStep / step)) // one in that many rows has a name
 	bottom := step * float64(len(devices))
-	return p.Rows(fmt.Sprintf("%s on %s", chart.Plural(len(leases), "lease"), chart.Plural(len(devices), "device")), bottom+34, func(d *chart.Drawing) {
+	return p.Rows(fmt.Sprintf("%s on %s", page.Plural(len(leases), "lease"), page.Plural(len(devices), "device")), bottom+34, func(d *page.Drawing) {
 		at := func(t float64) float64 { return leaseName + (t-from)/span*(d.Width-leaseName-8) }
 		for i := 0; i < len(devices); i += named {
-			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, chart.Px(step*float64(i)+15), chart.Esc(devices[i]))
-			y := chart.Px(step * float64(min(i+named, len(devices))))
-			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, chart.Px(d.Width-8), y, y)
+			d.F(`<text class="end" x="%g" y="%s">%s</text>`, leaseName-8, page.Px(step*float64(i)+15), page.Esc(devices[i]))
+			y := page.Px(step * float64(min(i+named, len(devices))))
+			d.F(`<line class="grid" x1="%g" x2="%s" y1="%s" y2="%s"/>`, leaseName, page.Px(d.Width-8), y, y)
 		}
 		for _, b := range bars(shown, span/(d.Width-leaseName-8)) {
-			i, class := row[b.device], chart.Class(b.job-1)
+			i, class := row[b.device], page.Class(b.job-1)
 			x, width := at(b.from), math.Max(at(b.to)-at(b.from), 1)
 			if b.mixed {
 				class = "merged"
 			}
-			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%s"/>`, chart.Esc(b.title()), class, chart.Px(x), chart.Px(step*float64(i)+step/7), chart.Px(width), chart.Px(step*5/7))
+			d.F(`<g><title>%s</title><rect class="bar lease %s" x="%s" y="%s" width="%s" height="%s"/>`, page.Esc(b.title()), class, page.Px(x), page.Px(step*float64(i)+step/7), page.Px(width), page.Px(step*5/7))
 			if width > 16 && !b.mixed && named == 1 {
-				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, chart.Px(x+width/2), chart.Px(step*float64(i)+15), b.job)
+				d.F(`<text class="mid inbar" x="%s" y="%s">%d</text>`, page.Px(x+width/2), page.Px(step*float64(i)+15), b.job)
 			}
 			d.F(`</g>`)
 		}
@@ -494,7 +493,7 @@ func leaseChart(events []clusterEvent, now time.Time) *chart.Picture {
 			if k > 0 && k < 4 {
 				anchor = "mid"
 			}
-			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, chart.Px(at(t)), chart.Px(bottom+20), momentOf(unixTime(t), now))
+			d.F(`<text class="%s" x="%s" y="%s">%s</text>`, anchor, page.Px(at(t)), page.Px(bottom+20), momentOf(unixTime(t), now))
 		}
 	})
 }

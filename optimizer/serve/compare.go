@@ -13,7 +13,6 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/resources"
 )
@@ -37,8 +36,8 @@ type compareBody struct {
 	Missing      []string
 	Over         string // what the horizontal axes show: time or progress
 	Overs        []link
-	Charts       []chart.Picture
-	Parallel     *chart.Picture
+	Charts       []page.Picture
+	Parallel     *page.Picture
 	Settings     *page.Table
 	SameSettings *page.Table
 	Results      *page.Table
@@ -90,7 +89,7 @@ func (s *Server) comparePage(w http.ResponseWriter, r *http.Request) {
 			body.Missing = append(body.Missing, id)
 			continue
 		}
-		c := compared{Summary: run, Sign: letter(len(body.Runs)), Class: chart.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
+		c := compared{Summary: run, Sign: letter(len(body.Runs)), Class: page.Class(len(body.Runs)), Light: run.light, rec: rec, Without: address(over, id)}
 		c.samples, c.training = tableOf(run, "samples.csv", sampleColumns), tableOf(run, "performance_metrics.csv", trainingColumns)
 		body.Runs = append(body.Runs, c)
 	}
@@ -115,31 +114,31 @@ func tableOf(run *Summary, file string, names []string) map[string][]float64 {
 func (b *compareBody) fill() {
 	for _, c := range []struct {
 		id, title string
-		axis      chart.Axis
+		axis      page.Axis
 		values    func(c *compared) (x, y []float64)
 	}{
-		{"c-progress", "Progress", chart.Axis{Name: "units of work", Zero: true}, func(c *compared) ([]float64, []float64) { return c.samples["time_s"], c.samples["units"] }},
-		{"c-cost", "Cost", chart.Axis{Name: "USD", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.samples["cost_usd"] }},
-		{"c-loss", "Training loss", chart.Axis{Name: "loss"}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["train_loss"] }},
-		{"c-accuracy", "Test accuracy", chart.Axis{Name: "as the script writes it"}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["test_accuracy"] }},
-		{"c-throughput", "Throughput", chart.Axis{Name: "samples/s", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["throughput"] }},
-		{"c-utilisation", "CPU utilization", chart.Axis{Name: "%", Zero: true, Top: 100}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.utilisation() }},
-		{"c-memory", "Memory", chart.Axis{Name: "GiB", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.samples["tree_memory_gib"] }},
+		{"c-progress", "Progress", page.Axis{Name: "units of work", Zero: true}, func(c *compared) ([]float64, []float64) { return c.samples["time_s"], c.samples["units"] }},
+		{"c-cost", "Cost", page.Axis{Name: "USD", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.samples["cost_usd"] }},
+		{"c-loss", "Training loss", page.Axis{Name: "loss"}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["train_loss"] }},
+		{"c-accuracy", "Test accuracy", page.Axis{Name: "as the script writes it"}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["test_accuracy"] }},
+		{"c-throughput", "Throughput", page.Axis{Name: "samples/s", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overTraining(b.Over), c.training["throughput"] }},
+		{"c-utilisation", "CPU utilization", page.Axis{Name: "%", Zero: true, Top: 100}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.utilisation() }},
+		{"c-memory", "Memory", page.Axis{Name: "GiB", Zero: true}, func(c *compared) ([]float64, []float64) { return c.overSamples(b.Over), c.samples["tree_memory_gib"] }},
 	} {
 		if c.id == "c-progress" && b.Over == "progress" {
 			continue
 		}
-		picture := chart.Chart{ID: c.id, Title: c.title, Y: c.axis, Why: "none of the runs recorded it"}
+		picture := page.Chart{ID: c.id, Title: c.title, Y: c.axis, Why: "none of the runs recorded it"}
 		if b.Over == "progress" {
-			picture.X = chart.Axis{Name: "work done"}
+			picture.X = page.Axis{Name: "work done"}
 		}
 		for i := range b.Runs {
 			run := &b.Runs[i]
 			x, y := c.values(run)
-			line := chart.Series{Name: run.Sign + " " + titleOf(run.Summary), Class: run.Class, Sign: run.Sign, Dense: true, Dashed: i%2 == 1}
+			line := page.Series{Name: run.Sign + " " + titleOf(run.Summary), Class: run.Class, Sign: run.Sign, Dense: true, Dashed: i%2 == 1}
 			for k := range min(len(x), len(y)) {
-				if chart.Known(x[k]) {
-					line.Points = append(line.Points, chart.Point{X: x[k], Y: y[k]})
+				if page.Known(x[k]) {
+					line.Points = append(line.Points, page.Point{X: x[k], Y: y[k]})
 				}
 			}
 			picture.Series = append(picture.Series, line)
@@ -164,7 +163,7 @@ func (c *compared) overTraining(over string) []float64 {
 	if over == "time" {
 		return c.training["time_s"]
 	}
-	if slices.ContainsFunc(c.training["epoch"], chart.Known) {
+	if slices.ContainsFunc(c.training["epoch"], page.Known) {
 		return c.training["epoch"]
 	}
 	return c.training["step"]
@@ -183,39 +182,39 @@ func (c *compared) utilisation() []float64 {
 }
 
 // parallel draws the runs on parallel axes: what they had, then what came of it.
-func parallel(runs []compared) *chart.Picture {
-	p := chart.Parallel{ID: "parallel", Title: "Settings and results on parallel axes", Why: "too few runs or values"}
+func parallel(runs []compared) *page.Picture {
+	p := page.Parallel{ID: "parallel", Title: "Settings and results on parallel axes", Why: "too few runs or values"}
 	unit := ""
 	for _, r := range runs {
 		if unit == "" && r.Throughput.Known() {
 			unit = r.ThroughputUnit
 		}
-		p.Lines = append(p.Lines, chart.Thread{Name: titleOf(r.Summary), Class: r.Class, Sign: r.Sign})
+		p.Lines = append(p.Lines, page.Thread{Name: titleOf(r.Summary), Class: r.Class, Sign: r.Sign})
 	}
 	for _, a := range []struct {
 		name string
 		one  func(float64) string
 		of   func(r *compared) float64
 	}{
-		{"GPUs", chart.Count, func(r *compared) float64 { return orUnknown(r.Allocation.GPUs) }},
-		{"CPUs", chart.Count, func(r *compared) float64 { return orUnknown(r.Allocation.CPUs) }},
-		{"memory", chart.GiB, func(r *compared) float64 { return float64(r.Allocation.MemoryGiB) }},
-		{"batch", chart.Count, func(r *compared) float64 { return orUnknown(r.Allocation.BatchSize) }},
-		{"work", chart.Count, func(r *compared) float64 { return float64(r.Units) }},
-		{cmp.Or(unit, "throughput"), chart.Significant, func(r *compared) float64 {
+		{"GPUs", page.Count, func(r *compared) float64 { return orUnknown(r.Allocation.GPUs) }},
+		{"CPUs", page.Count, func(r *compared) float64 { return orUnknown(r.Allocation.CPUs) }},
+		{"memory", page.GiB, func(r *compared) float64 { return float64(r.Allocation.MemoryGiB) }},
+		{"batch", page.Count, func(r *compared) float64 { return orUnknown(r.Allocation.BatchSize) }},
+		{"work", page.Count, func(r *compared) float64 { return float64(r.Units) }},
+		{cmp.Or(unit, "throughput"), page.Significant, func(r *compared) float64 {
 			if r.ThroughputUnit != unit {
 				return math.NaN() // not comparable
 			}
 			return float64(r.Throughput)
 		}},
-		{"CPU use", chart.Percent, func(r *compared) float64 { return float64(r.CPUUtil) }},
-		{"peak memory", chart.GiB, func(r *compared) float64 { return float64(r.PeakMemoryGiB) }},
-		{"time", chart.Duration, func(r *compared) float64 { return float64(r.Seconds) }},
-		{"cost", chart.USD, func(r *compared) float64 { return float64(r.CostUSD) }},
-		{"loss", chart.Significant, func(r *compared) float64 { return float64(r.rec.Training.TrainLoss) }},
-		{"accuracy", chart.Significant, func(r *compared) float64 { return float64(r.rec.Training.TestAccuracy) }},
+		{"CPU use", page.Percent, func(r *compared) float64 { return float64(r.CPUUtil) }},
+		{"peak memory", page.GiB, func(r *compared) float64 { return float64(r.PeakMemoryGiB) }},
+		{"time", page.Duration, func(r *compared) float64 { return float64(r.Seconds) }},
+		{"cost", page.USD, func(r *compared) float64 { return float64(r.CostUSD) }},
+		{"loss", page.Significant, func(r *compared) float64 { return float64(r.rec.Training.TrainLoss) }},
+		{"accuracy", page.Significant, func(r *compared) float64 { return float64(r.rec.Training.TestAccuracy) }},
 	} {
-		c := chart.Coordinate{Name: a.name, One: a.one}
+		c := page.Coordinate{Name: a.name, One: a.one}
 		for i := range runs {
 			c.Values = append(c.Values, a.of(&runs[i]))
 		}
@@ -241,7 +240,7 @@ type property struct {
 
 func text(p *string) string {
 	if p == nil || *p == "" {
-		return chart.NoData
+		return page.NoData
 	}
 	return *p
 }
@@ -249,7 +248,7 @@ func text(p *string) string {
 func words(v any) string {
 	data, err := json.Marshal(v)
 	if err != nil {
-		return chart.NoData
+		return page.NoData
 	}
 	return string(data)
 }
@@ -265,21 +264,21 @@ func limitText(n journal.Number, one func(float64) string) string {
 func measured(n journal.Number, one func(float64) string) string { return one(float64(n)) }
 
 func rateText(rec *journal.Record) string {
-	return chart.Rate(rec.Outcome.ThroughputUnit)(float64(rec.Outcome.Throughput))
+	return page.Rate(rec.Outcome.ThroughputUnit)(float64(rec.Outcome.Throughput))
 }
 
 // allocationText returns an allocation, or "no data" without a plan.
 func allocationText(a *resources.Allocation) string {
 	if a == nil {
-		return chart.NoData
+		return page.NoData
 	}
 	return a.String()
 }
 
 var settings = []property{
-	{"script", func(r *journal.Record) string { return cmp.Or(r.Script.Path, chart.NoData) }},
+	{"script", func(r *journal.Record) string { return cmp.Or(r.Script.Path, page.NoData) }},
 	{"version of the script", func(r *journal.Record) string {
-		return cmp.Or(r.Script.SHA256[:min(12, len(r.Script.SHA256))], chart.NoData)
+		return cmp.Or(r.Script.SHA256[:min(12, len(r.Script.SHA256))], page.NoData)
 	}},
 	{"command", func(r *journal.Record) string { return strings.Join(r.Command, " ") }},
 	{"working directory", func(r *journal.Record) string { return r.Dir }},
@@ -289,33 +288,33 @@ var settings = []property{
 	}},
 	{"data set", func(r *journal.Record) string { return text(r.Training.Dataset) }},
 	{"total work", func(r *journal.Record) string {
-		return measured(r.Training.TotalUnits, chart.Count) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
+		return measured(r.Training.TotalUnits, page.Count) + " " + cmp.Or(r.Training.Unit, "unit") + "s"
 	}},
-	{"batch size", func(r *journal.Record) string { return measured(r.Training.BatchSize, chart.Count) }},
+	{"batch size", func(r *journal.Record) string { return measured(r.Training.BatchSize, page.Count) }},
 	{"seed", func(r *journal.Record) string { return fmt.Sprint(r.Seed) }},
-	{"deadline", func(r *journal.Record) string { _, d := limitsOf(r); return limitText(d, chart.Duration) }},
-	{"budget", func(r *journal.Record) string { b, _ := limitsOf(r); return limitText(b, chart.USD) }},
+	{"deadline", func(r *journal.Record) string { _, d := limitsOf(r); return limitText(d, page.Duration) }},
+	{"budget", func(r *journal.Record) string { b, _ := limitsOf(r); return limitText(b, page.USD) }},
 	{"preference", func(r *journal.Record) string { return r.Preference.String() }},
 	{"planner", func(r *journal.Record) string {
 		if r.Plan == nil {
-			return chart.NoData
+			return page.NoData
 		}
 		return r.Plan.Planner
 	}},
 	{"allocation", func(r *journal.Record) string {
 		if r.Plan == nil {
-			return chart.NoData
+			return page.NoData
 		}
 		return allocationText(&r.Plan.Allocation)
 	}},
 	{"baseline", func(r *journal.Record) string {
 		if r.Baseline == nil {
-			return chart.NoData
+			return page.NoData
 		}
 		return allocationText(&r.Baseline.Allocation)
 	}},
-	{"CPUs of the machine", func(r *journal.Record) string { return chart.Count(r.Host.CPUs) }},
-	{"memory of the machine", func(r *journal.Record) string { return chart.GiB(float64(r.Host.Memory)) }},
+	{"CPUs of the machine", func(r *journal.Record) string { return page.Count(r.Host.CPUs) }},
+	{"memory of the machine", func(r *journal.Record) string { return page.GiB(float64(r.Host.Memory)) }},
 	{"GPUs of the machine", func(r *journal.Record) string {
 		var names []string
 		for _, g := range r.Host.GPUs {
@@ -328,19 +327,19 @@ var settings = []property{
 
 var results = []property{
 	{"SLA", func(r *journal.Record) string { text, _ := report.Compliance(r); return text }},
-	{"time", func(r *journal.Record) string { return measured(r.Outcome.Seconds, chart.Duration) }},
-	{"cost", func(r *journal.Record) string { return measured(r.Outcome.CostUSD, chart.USD) }},
-	{"epochs", func(r *journal.Record) string { return measured(r.Outcome.Epochs, chart.Count) }},
-	{"steps", func(r *journal.Record) string { return measured(r.Outcome.Steps, chart.Count) }},
+	{"time", func(r *journal.Record) string { return measured(r.Outcome.Seconds, page.Duration) }},
+	{"cost", func(r *journal.Record) string { return measured(r.Outcome.CostUSD, page.USD) }},
+	{"epochs", func(r *journal.Record) string { return measured(r.Outcome.Epochs, page.Count) }},
+	{"steps", func(r *journal.Record) string { return measured(r.Outcome.Steps, page.Count) }},
 	{"throughput", rateText},
-	{"CPU utilization", func(r *journal.Record) string { return measured(r.Outcome.CPUUtil, chart.Percent) }},
-	{"GPU utilization", func(r *journal.Record) string { return measured(r.Outcome.GPUUtil, chart.Percent) }},
-	{"peak memory", func(r *journal.Record) string { return measured(r.Outcome.PeakMemoryGiB, chart.GiB) }},
+	{"CPU utilization", func(r *journal.Record) string { return measured(r.Outcome.CPUUtil, page.Percent) }},
+	{"GPU utilization", func(r *journal.Record) string { return measured(r.Outcome.GPUUtil, page.Percent) }},
+	{"peak memory", func(r *journal.Record) string { return measured(r.Outcome.PeakMemoryGiB, page.GiB) }},
 	{"restarts", func(r *journal.Record) string { return fmt.Sprint(r.Outcome.Restarts) }},
-	{"cost of probes", func(r *journal.Record) string { return measured(r.Outcome.ProbeCostUSD, chart.USD) }},
-	{"training loss", func(r *journal.Record) string { return measured(r.Training.TrainLoss, chart.Significant) }},
-	{"test accuracy", func(r *journal.Record) string { return measured(r.Training.TestAccuracy, chart.Significant) }},
-	{"energy", func(r *journal.Record) string { return chart.WithUnit(float64(r.Outcome.EnergyJoules), "J") }},
+	{"cost of probes", func(r *journal.Record) string { return measured(r.Outcome.ProbeCostUSD, page.USD) }},
+	{"training loss", func(r *journal.Record) string { return measured(r.Training.TrainLoss, page.Significant) }},
+	{"test accuracy", func(r *journal.Record) string { return measured(r.Training.TestAccuracy, page.Significant) }},
+	{"energy", func(r *journal.Record) string { return page.WithUnit(float64(r.Outcome.EnergyJoules), "J") }},
 }
 
 // tables builds the tables of differing settings, common settings, and results. Results without data in all runs are
@@ -376,7 +375,7 @@ func (b *compareBody) cells(p property) (cells []string, differ, any bool) {
 		text := p.of(r.rec)
 		cells = append(cells, text)
 		differ = differ || i > 0 && text != cells[1]
-		any = any || text != chart.NoData
+		any = any || text != page.NoData
 	}
 	return cells, differ, any
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -84,9 +83,9 @@ func byteText(n int64) string {
 	case n < 1<<10:
 		return fmt.Sprintf("%d B", n)
 	case n < 1<<20:
-		return chart.WithUnit(float64(n)/(1<<10), "KiB")
+		return page.WithUnit(float64(n)/(1<<10), "KiB")
 	}
-	return chart.WithUnit(float64(n)/(1<<20), "MiB")
+	return page.WithUnit(float64(n)/(1<<20), "MiB")
 }
 
 // resultKind tells a result file by its beginning; empty for other files.
@@ -356,9 +355,9 @@ func tableBlock(rows []orderedObject) page.Block {
 		}
 		t.Rows = append(t.Rows, page.Row(cells...))
 	}
-	b := page.Block{Caption: chart.Plural(len(rows), "row"), Table: t}
+	b := page.Block{Caption: page.Plural(len(rows), "row"), Table: t}
 	if len(rows) > mostRows {
-		b.Caption = fmt.Sprintf("The first %d of %s rows", mostRows, chart.Count(float64(len(rows))))
+		b.Caption = fmt.Sprintf("The first %d of %s rows", mostRows, page.Count(float64(len(rows))))
 	}
 	return b
 }
@@ -382,7 +381,7 @@ func plainName(name string) string {
 func valueText(name string, v any) string {
 	switch v := v.(type) {
 	case nil:
-		return chart.NoData
+		return page.NoData
 	case bool:
 		return map[bool]string{true: "yes", false: "no"}[v]
 	case string:
@@ -392,7 +391,7 @@ func valueText(name string, v any) string {
 	}
 	data, err := json.Marshal(plainValue(v))
 	if err != nil {
-		return chart.NoData
+		return page.NoData
 	}
 	return shortText(string(data), 300)
 }
@@ -408,15 +407,15 @@ func shortText(s string, most int) string {
 func unitOf(name string) func(float64) string {
 	switch {
 	case strings.HasSuffix(name, "_s"):
-		return chart.Duration
+		return page.Duration
 	case strings.HasSuffix(name, "_usd"), name == "usd":
-		return chart.USD
+		return page.USD
 	case strings.HasSuffix(name, "_joules"):
-		return func(v float64) string { return chart.WithUnit(v, "J") }
+		return func(v float64) string { return page.WithUnit(v, "J") }
 	case strings.HasSuffix(name, "_gib"):
-		return chart.GiB
+		return page.GiB
 	}
-	return chart.Count
+	return page.Count
 }
 
 // plainValue converts objects to maps for JSON.
@@ -448,7 +447,7 @@ func comparedMetrics(rows []orderedObject) page.Section {
 		}
 	}
 	for _, m := range names {
-		bars := chart.Bars{Title: plainName(m), Why: "no policy has a value"}
+		bars := page.Bars{Title: plainName(m), Why: "no policy has a value"}
 		t := &page.Table{Columns: append(page.Left("Policy"), page.Right("Mean", "Interval", "n")...), Named: true}
 		for _, r := range rows {
 			if r.text("metric") != m {
@@ -456,9 +455,9 @@ func comparedMetrics(rows []orderedObject) page.Section {
 			}
 			one, mean := unitOf(m), r.number("mean")
 			t.Rows = append(t.Rows, page.Row(r.text("policy"), one(mean), span(r.number("lo"), r.number("hi"), one), valueText("", r.get("n"))))
-			bars.Rows = append(bars.Rows, chart.Bar{Name: r.text("policy"), Text: one(mean), Parts: []chart.Part{{Value: mean, Class: "s1"}}, Title: r.text("policy") + ": " + one(mean)})
+			bars.Rows = append(bars.Rows, page.Bar{Name: r.text("policy"), Text: one(mean), Parts: []page.Part{{Value: mean, Class: "s1"}}, Title: r.text("policy") + ": " + one(mean)})
 		}
-		s.Blocks = append(s.Blocks, page.Block{Caption: plainName(m), Pictures: []chart.Picture{bars.Picture()}, Table: t})
+		s.Blocks = append(s.Blocks, page.Block{Caption: plainName(m), Pictures: []page.Picture{bars.Picture()}, Table: t})
 	}
 	return s
 }
@@ -478,7 +477,7 @@ func jobPictures(jobs []orderedObject) page.Section {
 	} {
 		var values []float64
 		for _, j := range jobs {
-			if v := d.of(j); chart.Known(v) {
+			if v := d.of(j); page.Known(v) {
 				values = append(values, v)
 			}
 		}
@@ -494,8 +493,8 @@ func jobPictures(jobs []orderedObject) page.Section {
 				values[i] /= per
 			}
 		}
-		line := chart.Distribution("jobs", values)
-		c := chart.Chart{Title: d.title, X: chart.Axis{Name: d.unit, Zero: true}, Y: chart.Axis{Name: "share of the jobs", Share: true, Zero: true, Top: 1}, Series: []chart.Series{line}}
+		line := page.Distribution("jobs", values)
+		c := page.Chart{Title: d.title, X: page.Axis{Name: d.unit, Zero: true}, Y: page.Axis{Name: "share of the jobs", Share: true, Zero: true, Top: 1}, Series: []page.Series{line}}
 		b.Pictures = append(b.Pictures, c.Picture())
 	}
 	s.Blocks = []page.Block{b}

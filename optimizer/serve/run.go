@@ -17,7 +17,6 @@ import (
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -139,7 +138,7 @@ type frontView struct {
 	Now     string
 	Weights plan.Preference
 	Presets []preset
-	Picture *chart.Picture
+	Picture *page.Picture
 	Rows    []frontRow
 	Why     string // instead of a front
 	AtS     string
@@ -178,7 +177,7 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 		}
 		return v
 	}
-	v.Planner, v.AtS = p.Planner, chart.Duration(math.Max(0, float64(p.AtS)))
+	v.Planner, v.AtS = p.Planner, page.Duration(math.Max(0, float64(p.AtS)))
 	for i := range v.Presets {
 		for _, o := range p.Options {
 			if o.Prefer == v.Presets[i].Name {
@@ -187,7 +186,7 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 		}
 	}
 	candidates := slices.DeleteFunc(slices.Clone(p.Candidates), func(c plan.Candidate) bool {
-		return !chart.Known(c.Seconds.P50) || !chart.Known(c.CostUSD.P50) || !(c.Seconds.P50 > 0)
+		return !page.Known(c.Seconds.P50) || !page.Known(c.CostUSD.P50) || !(c.Seconds.P50 > 0)
 	})
 	slices.SortStableFunc(candidates, func(a, b plan.Candidate) int {
 		switch {
@@ -202,8 +201,8 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 	})
 	prefer := plan.Preferring(candidates)
 	for i, c := range candidates {
-		row := frontRow{Allocation: c.Allocation.String(), Time: chart.Duration(c.Seconds.P50), TimeSpan: span(c.Seconds.P5, c.Seconds.P95, chart.Duration),
-			Cost: chart.USD(c.CostUSD.P50), CostSpan: span(c.CostUSD.P5, c.CostUSD.P95, chart.USD), Resource: chart.Share(c.Resource), Chance: chart.Share(c.Chance),
+		row := frontRow{Allocation: c.Allocation.String(), Time: page.Duration(c.Seconds.P50), TimeSpan: span(c.Seconds.P5, c.Seconds.P95, page.Duration),
+			Cost: page.USD(c.CostUSD.P50), CostSpan: span(c.CostUSD.P5, c.CostUSD.P95, page.USD), Resource: page.Share(c.Resource), Chance: page.Share(c.Chance),
 			Chosen: c.Allocation.Same(p.Allocation), Feasible: len(c.Breaks) == 0, OnFront: c.OnFront, Letter: letter(i)}
 		if w, ok := prefer[i]; ok {
 			row.Prefer = w.String()
@@ -215,7 +214,7 @@ func frontOf(rec *journal.Record, run *Summary) frontView {
 }
 
 func span(lo, hi float64, one func(float64) string) string {
-	if !chart.Known(lo) || !chart.Known(hi) || lo == hi {
+	if !page.Known(lo) || !page.Known(hi) || lo == hi {
 		return ""
 	}
 	return one(lo) + " to " + one(hi)
@@ -230,17 +229,17 @@ func letter(i int) string {
 }
 
 // picture draws the candidates; a point that a preference selects leads to its row.
-func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *chart.Picture {
-	s := chart.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
-		XLimit: chart.Level{Name: "deadline", Value: rec.SLA.TimeMax.Seconds()}, YLimit: chart.Level{Name: "budget", Value: rec.SLA.CostMaxUSD},
-		Keys: []chart.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front"}, {Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}}
+func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *page.Picture {
+	s := page.Scatter{ID: "front", Title: "Time and cost of every candidate (predicted)", XName: "time of the whole run", YName: "cost of the whole run, USD", TimeX: true,
+		XLimit: page.Level{Name: "deadline", Value: rec.SLA.TimeMax.Seconds()}, YLimit: page.Level{Name: "budget", Value: rec.SLA.CostMaxUSD},
+		Keys: []page.Key{{Class: "ring", Name: "chosen"}, {Class: "disc", Name: "Pareto front"}, {Class: "disc quiet", Name: "feasible"}, {Class: "disc hollow", Name: "at risk"}}}
 	for i := len(candidates) - 1; i >= 0; i-- { // those of the front above the others
 		c, row := candidates[i], v.Rows[i]
-		m := chart.Mark{X: c.Seconds.P50, Y: c.CostUSD.P50, Radius: chart.ShareRadius(c.Resource), Title: row.Allocation + "\ntime " + row.Time + "\ncost " + row.Cost}
+		m := page.Mark{X: c.Seconds.P50, Y: c.CostUSD.P50, Radius: page.ShareRadius(c.Resource), Title: row.Allocation + "\ntime " + row.Time + "\ncost " + row.Cost}
 		switch {
 		case c.OnFront:
 			m.Class, m.Name = "on-front", row.Letter
-			s.Edge = append(s.Edge, chart.Point{X: m.X, Y: m.Y})
+			s.Edge = append(s.Edge, page.Point{X: m.X, Y: m.Y})
 		case row.Feasible:
 			m.Class = "quiet"
 		}
@@ -256,7 +255,7 @@ func (v *frontView) picture(candidates []plan.Candidate, rec *journal.Record) *c
 		}
 		s.Marks = append(s.Marks, m)
 	}
-	s.About = fmt.Sprintf("%s, %d on the Pareto front", chart.Plural(len(candidates), "candidate"), len(s.Edge))
+	s.About = fmt.Sprintf("%s, %d on the Pareto front", page.Plural(len(candidates), "candidate"), len(s.Edge))
 	p := s.Picture()
 	return &p
 }

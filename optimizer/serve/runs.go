@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -48,8 +47,8 @@ type runRow struct {
 }
 
 func rowOfRun(s *Summary) runRow {
-	r := runRow{Summary: s, Light: s.light, SLALight: s.slaLight, Time: chart.Duration(float64(s.Seconds)), Cost: chart.USD(float64(s.CostUSD)), Progress: progressWords(s)}
-	if p := 100 * float64(s.Units) / float64(s.TotalUnits); chart.Known(p) {
+	r := runRow{Summary: s, Light: s.light, SLALight: s.slaLight, Time: page.Duration(float64(s.Seconds)), Cost: page.USD(float64(s.CostUSD)), Progress: progressWords(s)}
+	if p := 100 * float64(s.Units) / float64(s.TotalUnits); page.Known(p) {
 		r.Percent = strconv.Itoa(int(math.Min(100, math.Floor(p))))
 	}
 	return r
@@ -59,11 +58,11 @@ func rowOfRun(s *Summary) runRow {
 func progressWords(s *Summary) string {
 	switch {
 	case !s.Units.Known():
-		return chart.NoData
+		return page.NoData
 	case s.TotalUnits.Known():
-		return fmt.Sprintf("%s of %s %ss", chart.Count(float64(s.Units)), chart.Count(float64(s.TotalUnits)), s.Unit)
+		return fmt.Sprintf("%s of %s %ss", page.Count(float64(s.Units)), page.Count(float64(s.TotalUnits)), s.Unit)
 	}
-	return fmt.Sprintf("%s %ss", chart.Count(float64(s.Units)), s.Unit)
+	return fmt.Sprintf("%s %ss", page.Count(float64(s.Units)), s.Unit)
 }
 
 // stateWords lists the values of Summary.State that a user may select.

@@ -17,7 +17,6 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -155,7 +154,7 @@ var assets, assetsVersion = func() (map[string][]byte, string) {
 		}
 		return err
 	})
-	files["style.css"] = []byte(chart.Style + string(files["page.css"]) + string(files["uplot/uPlot.min.css"]))
+	files["style.css"] = []byte(page.Style + string(files["page.css"]) + string(files["uplot/uPlot.min.css"]))
 	for _, name := range []string{"style.css", "page.js", "uplot/uPlot.iife.min.js"} {
 		sum.Write(files[name])
 	}

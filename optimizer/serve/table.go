@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"trainopt/internal/regular"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // maxTable bounds a table that is read, in bytes; tables of runs have at most half of it.
@@ -33,7 +33,7 @@ func rowOf(columns, record []string) []byte {
 }
 
 func appendNumber(b []byte, v float64) []byte {
-	if !chart.Known(v) {
+	if !page.Known(v) {
 		return append(b, "null"...)
 	}
 	return strconv.AppendFloat(b, v, 'g', 9, 64)

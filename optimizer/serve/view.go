@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -20,11 +19,11 @@ var templateFiles embed.FS
 // so that no other command waits for them.
 var pages = sync.OnceValue(func() *template.Template {
 	return template.Must(page.Parts().Funcs(template.FuncMap{
-		"count": func(n int) string { return chart.Thousands(float64(n)) },
+		"count": func(n int) string { return page.Thousands(float64(n)) },
 		"asset": func(name string) string { return "/static/" + assetsVersion + "/" + name },
 		"when": func(t time.Time) string {
 			if t.IsZero() {
-				return chart.NoData
+				return page.NoData
 			}
 			return t.Local().Format("2006-01-02 15:04")
 		},

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -99,7 +98,7 @@ func (s *Server) wastePage(w http.ResponseWriter, r *http.Request) {
 	list := s.index.list()
 	body := wasteBody{All: list.total, Causes: causesTable(list.runs), Runs: costlyTable(list.runs), Oversize: oversizeTable(list.runs)}
 	for _, run := range list.runs {
-		if chart.Known(run.WasteUSD.most()) {
+		if page.Known(run.WasteUSD.most()) {
 			body.Known++
 		}
 	}
@@ -120,11 +119,11 @@ func causesTable(runs []*Summary) *page.Table {
 				n++
 			}
 		}
-		amount := chart.NoData
+		amount := page.NoData
 		if n > 0 {
-			amount = chart.USD(sum)
+			amount = page.USD(sum)
 		}
-		t.Rows = append(t.Rows, page.Row(c.name, amount, chart.Count(float64(n)), c.about))
+		t.Rows = append(t.Rows, page.Row(c.name, amount, page.Count(float64(n)), c.about))
 	}
 	return t
 }
@@ -142,7 +141,7 @@ func costlyTable(runs []*Summary) *page.Table {
 				cause = c.name
 			}
 		}
-		t.Rows = append(t.Rows, page.Row(run.ID, run.State, chart.USD(float64(run.CostUSD)), chart.USD(run.WasteUSD.most()), cause))
+		t.Rows = append(t.Rows, page.Row(run.ID, run.State, page.USD(float64(run.CostUSD)), page.USD(run.WasteUSD.most()), cause))
 	}
 	return t
 }
@@ -178,7 +177,7 @@ func oversizeTable(runs []*Summary) *page.Table {
 			continue
 		}
 		seen[run.Script] = true
-		t.Rows = append(t.Rows, page.Row(run.ID, run.Allocation.text, chart.Percent(float64(run.CPUUtil)), chart.Percent(float64(run.GPUUtil)), chart.GiB(float64(run.PeakMemoryGiB)), advice))
+		t.Rows = append(t.Rows, page.Row(run.ID, run.Allocation.text, page.Percent(float64(run.CPUUtil)), page.Percent(float64(run.GPUUtil)), page.GiB(float64(run.PeakMemoryGiB)), advice))
 	}
 	return t
 }

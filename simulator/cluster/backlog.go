@@ -13,9 +13,9 @@ var ErrLimit = errors.New("stopped at the limit of simulated time")
 // ErrNotStable reports that jobs arrive faster than the cluster completes them under the policy.
 var ErrNotStable = errors.New("not stable")
 
-// Unstable is the evidence that a run is not stable: the number of devices requested by active jobs at three points
+// unstable is the evidence that a run is not stable: the number of devices requested by active jobs at three points
 // in time.
-type Unstable struct {
+type unstable struct {
 	AtS     [3]float64 `json:"at_s"`    // at a quarter of the time, at half of it, and at the end
 	Demand  [3]int     `json:"demand"`  // devices requested by active jobs
 	Devices int        `json:"devices"` // number of devices in the cluster
@@ -31,7 +31,7 @@ type backlog struct {
 	demand []int
 	every  int // number of arrivals between samples
 	next   int // number of arrivals at which the next sample is due
-	found  *Unstable
+	found  *unstable
 	work   float64 // minimum device-seconds of all jobs that arrived
 }
 
@@ -74,7 +74,7 @@ func (b *backlog) check(s *simulation) error {
 		return nil
 	}
 	// The first samples after a quarter of the time, after half of it, and the last one.
-	u := Unstable{Devices: s.devices, Load: b.work / (s.now * float64(s.devices))}
+	u := unstable{Devices: s.devices, Load: b.work / (s.now * float64(s.devices))}
 	for k, part := range []float64{0.25, 0.5, 1} {
 		i, _ := slices.BinarySearch(b.times, part*s.now)
 		i = min(i, len(b.times)-1)

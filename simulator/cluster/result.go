@@ -19,8 +19,8 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// JobResult is the outcome of a job.
-type JobResult struct {
+// jobResult is the outcome of a job.
+type jobResult struct {
 	ID        int    `json:"id"`
 	ArrivalS  Number `json:"arrival_s"`
 	JCTS      Number `json:"jct_s"` // from arrival to completion; unknown if the job was abandoned
@@ -32,8 +32,8 @@ type JobResult struct {
 	EnergyJoules Number `json:"energy_joules"`
 }
 
-func newJobResult(j *job, at float64) JobResult {
-	r := JobResult{
+func newJobResult(j *job, at float64) jobResult {
+	r := jobResult{
 		ID: j.ID, ArrivalS: Number(j.Arrival), JCTS: Number(at - j.Arrival), DeadlineS: Number(j.Deadline),
 		CostUSD: Number(j.usd), EnergyJoules: Number(j.joules),
 	}
@@ -56,7 +56,7 @@ type Result struct {
 	Compat  bool           `json:"compat"`
 	Cluster map[string]int `json:"cluster"`
 
-	Jobs     []JobResult `json:"jobs"` // jobs of the window, sorted by ID
+	Jobs     []jobResult `json:"jobs"` // jobs of the window, sorted by ID
 	MeanJCTS Number      `json:"mean_jct_s"`
 	P50JCTS  Number      `json:"p50_jct_s"`
 	P99JCTS  Number      `json:"p99_jct_s"`
@@ -64,8 +64,8 @@ type Result struct {
 	MakespanS Number `json:"makespan_s"`
 	// Utilization is the mean share of the time during which devices were in use.
 	Utilization Number `json:"utilization"`
-	// Timeline is the utilization over time.
-	Timeline *Timeline `json:"timeline"`
+	// timeline is the utilization over time.
+	Timeline *timeline `json:"timeline"`
 	// CostUSD includes all jobs that ran, not only those of the window.
 	CostUSD        Number `json:"cost_usd"`
 	EnergyJoules   Number `json:"energy_joules"`
@@ -81,7 +81,7 @@ type Result struct {
 	Events      int       `json:"events"`      // number of arrivals and pieces of work
 	WallS       Number    `json:"wall_s"`
 	Stopped     string    `json:"stopped,omitempty"` // reason for which the run was stopped early
-	NotStable   *Unstable `json:"not_stable,omitempty"`
+	NotStable   *unstable `json:"not_stable,omitempty"`
 	Warnings    []string  `json:"warnings"`
 }
 
@@ -114,7 +114,7 @@ func (s *simulation) result(stopped error) *Result {
 	if s.Clock != nil {
 		r.PolicyS, r.WallS = Number(s.deciding.Seconds()), Number((s.Clock() - s.began).Seconds())
 	}
-	slices.SortFunc(r.Jobs, func(a, b JobResult) int { return a.ID - b.ID })
+	slices.SortFunc(r.Jobs, func(a, b jobResult) int { return a.ID - b.ID })
 	r.summarise()
 	return r
 }
@@ -136,7 +136,7 @@ func (r *Result) summarise() {
 	slices.Sort(jcts)
 	r.P50JCTS, r.P99JCTS = Number(percentile(jcts, 0.5)), Number(percentile(jcts, 0.99))
 	if r.Jobs == nil {
-		r.Jobs = []JobResult{}
+		r.Jobs = []jobResult{}
 	}
 }
 

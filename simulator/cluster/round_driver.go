@@ -5,32 +5,31 @@ import (
 	"math"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 )
 
-// roundDriver simulates the cluster of a round.Engine, the default mechanism: it hands arrivals and completions to the
+// roundDriver simulates the cluster of a schedule.Engine, the default mechanism: it hands arrivals and completions to the
 // engine and carries out its commands. Progress is continuous: steps are not rounded down, and completions take effect
 // immediately. Where the devices of a job are spread over servers, and the throughput table has rates for that case
 // ("v100_unconsolidated"), the job is slower.
 type roundDriver struct {
 	*simulation
-	engine *round.Engine
+	engine *schedule.Engine
 	ends   schedule.Events[ending]
 	jobs   []*job // by number in the engine; nil once ended
 }
 
-var _ round.World = (*roundDriver)(nil)
+var _ schedule.World = (*roundDriver)(nil)
 
 // leased is the state of a job under a roundDriver.
 type leased struct {
-	round   round.Job
+	round   schedule.ActiveJob
 	stretch stretch
 }
 
 // stretch is the work of a job, or of a pair, on its current devices. It is kept with the first job.
 type stretch struct {
-	runnable     *round.Runnable // nil: none
-	b            *job            // co-located job; nil: none
+	runnable     *schedule.Runnable // nil: none
+	b            *job               // co-located job; nil: none
 	device, gpus int
 	since        float64 // up to which its work has been accounted
 	resumes      float64 // time from which it makes progress
@@ -57,11 +56,11 @@ func newRoundDriver(s *simulation) *roundDriver {
 	s.snapshot.SizedRate = func(j *schedule.Job, device, gpus int) float64 {
 		return s.Throughputs.Alone(s.Devices[device].Name, j.Type, gpus)
 	}
-	var world round.World = m
+	var world schedule.World = m
 	if p, ok := s.policy.(schedule.Incremental); ok {
 		world = newUpdatingDriver(m, p)
 	}
-	o := round.Options{
+	o := schedule.EngineOptions{
 		Devices: s.Devices, Traits: s.traits, Interval: s.Interval, MinReplanInterval: s.MinRecompute, WholeRounds: s.WholeRounds,
 		Preemption: s.Preemption,
 	}
@@ -71,7 +70,7 @@ func newRoundDriver(s *simulation) *roundDriver {
 			o.PendingDelay = min(pendingDelay, s.Interval)
 		}
 	}
-	m.engine = round.New(o, world)
+	m.engine = schedule.NewEngine(o, world)
 	return m
 }
 
@@ -131,7 +130,7 @@ func (m *roundDriver) advance() error {
 
 // enter hands an arrived job to the engine.
 func (m *roundDriver) enter(j *job) {
-	j.leased = &leased{round: round.Job{Job: j.Job, Number: len(m.jobs), Rate: j.kind.rate}}
+	j.leased = &leased{round: schedule.ActiveJob{Job: j.Job, Number: len(m.jobs), Rate: j.kind.rate}}
 	m.jobs = append(m.jobs, j)
 	m.engine.Arrive(m.now, &j.round)
 }
@@ -162,7 +161,7 @@ func (m *roundDriver) endIfDone(j *job) bool {
 	return true
 }
 
-// Decide implements round.World: it accounts the work up to now and calls the policy.
+// Decide implements schedule.World: it accounts the work up to now and calls the policy.
 func (m *roundDriver) Decide(float64) (schedule.Allocation, error) {
 	for _, r := range m.engine.Running() {
 		m.settle(m.jobs[r.A.Number])
@@ -171,14 +170,14 @@ func (m *roundDriver) Decide(float64) (schedule.Allocation, error) {
 	return m.decide()
 }
 
-// PairRates implements round.World.
-func (m *roundDriver) PairRates(first, second *round.Job) (a, b []float64) {
+// PairRates implements schedule.World.
+func (m *roundDriver) PairRates(first, second *schedule.ActiveJob) (a, b []float64) {
 	p := m.estimatedRates(m.jobs[first.Number], m.jobs[second.Number])
 	return p.a, p.b
 }
 
-// SizedRate implements round.World.
-func (m *roundDriver) SizedRate(j *round.Job, device, gpus int) float64 {
+// SizedRate implements schedule.World.
+func (m *roundDriver) SizedRate(j *schedule.ActiveJob, device, gpus int) float64 {
 	return m.snapshot.SizedRate(j.Job, device, gpus)
 }
 
@@ -223,7 +222,7 @@ func (s *stretch) end() {
 }
 
 // start begins a stretch of a job, or of a pair, and schedules the end of the first of its jobs.
-func (m *roundDriver) start(a *job, c *round.Command) {
+func (m *roundDriver) start(a *job, c *schedule.Command) {
 	r, s := c.Runnable, &a.stretch
 	s.runnable, s.device, s.gpus, s.since = r, r.Device, r.GPUs, m.now
 	if r.B != nil {

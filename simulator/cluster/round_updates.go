@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 )
 
 // updatingDriver is a roundDriver whose policy decides from what has changed.
@@ -10,11 +9,11 @@ type updatingDriver struct {
 	*roundDriver
 	policy  schedule.Incremental
 	changes schedule.Changes
-	moves   []round.Place
+	moves   []schedule.JobPlace
 	latest  int // ID of the job that arrived last
 }
 
-var _ round.Updater = (*updatingDriver)(nil)
+var _ schedule.Updater = (*updatingDriver)(nil)
 
 func newUpdatingDriver(m *roundDriver, p schedule.Incremental) *updatingDriver {
 	u := &updatingDriver{roundDriver: m, policy: p}
@@ -32,8 +31,8 @@ func newUpdatingDriver(m *roundDriver, p schedule.Incremental) *updatingDriver {
 	return u
 }
 
-// Update implements round.Updater. The policy may read the remaining work of jobs, which is accounted up to now.
-func (u *updatingDriver) Update(now float64, arrived, ended []*round.Job) ([]round.Place, bool, error) {
+// Update implements schedule.Updater. The policy may read the remaining work of jobs, which is accounted up to now.
+func (u *updatingDriver) Update(now float64, arrived, ended []*schedule.ActiveJob) ([]schedule.JobPlace, bool, error) {
 	c := &u.changes
 	c.Now, c.Arrived, c.Ended = now, c.Arrived[:0], c.Ended[:0]
 	for _, j := range ended {
@@ -60,7 +59,7 @@ func (u *updatingDriver) Update(now float64, arrived, ended []*round.Job) ([]rou
 	u.decisions++
 	u.moves = u.moves[:0]
 	for _, p := range moves {
-		u.moves = append(u.moves, round.Place{Job: &u.jobs[p.Number].round, Device: p.Device})
+		u.moves = append(u.moves, schedule.JobPlace{Job: &u.jobs[p.Number].round, Device: p.Device})
 	}
 	return u.moves, true, nil
 }

@@ -3,7 +3,7 @@
 //
 // A policy (package share) computes the fraction of time that each job spends on each device type. A mechanism turns
 // shares into rounds of a few minutes, in which a device runs one job, or two jobs that are co-located on it: the
-// engine of package round, the mechanism of Gavel, or none. The package has the clock, the arrivals, the throughputs
+// engine of package schedule, the mechanism of Gavel, or none. The package has the clock, the arrivals, the throughputs
 // and the money. It reads neither files nor a clock: the same Config yields the same Result.
 //
 //	result, err := cluster.Run(ctx, cluster.Config{
@@ -22,7 +22,6 @@ import (
 	"time"
 
 	"trainopt/optimizer/schedule"
-	"trainopt/optimizer/schedule/round"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/workload"
 )
@@ -83,7 +82,7 @@ type simulation struct {
 	used      []float64 // device-seconds by type
 	usage     usage
 
-	ended    []JobResult // jobs of the window
+	ended    []jobResult // jobs of the window
 	inWindow int         // jobs of the window that have ended
 	expected int         // jobs of the window
 	usd      float64
@@ -91,7 +90,7 @@ type simulation struct {
 	snapshot  schedule.Snapshot
 	decisions int
 	events    int
-	lease     round.Leases
+	lease     schedule.Leases
 	paused    pauses
 	backlog   backlog
 	warnings  warnings

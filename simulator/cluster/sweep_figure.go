@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/workload"
@@ -278,7 +278,7 @@ func (f *Figure) Beside(o *Outcome) {
 	for _, x := range xs {
 		t.Head = append(t.Head, short(x))
 	}
-	picture := chart.Chart{Title: f.About, Note: "dashed: published", X: chart.Axis{Name: o.XName}, Y: chart.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
+	picture := page.Chart{Title: f.About, Note: "dashed: published", X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true, Max: f.ceiling()}}
 	lines := f.lines(slices.ContainsFunc(o.Scenarios, func(s Scenario) bool { return s.Group == ours }))
 	for i := range lines {
 		l := &lines[i]
@@ -287,17 +287,17 @@ func (f *Figure) Beside(o *Outcome) {
 		}
 		// Only lines of the figure have published values.
 		if i < len(f.Lines) {
-			theirs := chart.Series{Name: f.name(l) + ", published", Dashed: true, Class: chart.Class(i)}
+			theirs := page.Series{Name: f.name(l) + ", published", Dashed: true, Class: page.Class(i)}
 			for k, v := range l.Hours {
-				theirs.Points = append(theirs.Points, chart.Point{X: f.x(k), Y: v})
+				theirs.Points = append(theirs.Points, page.Point{X: f.x(k), Y: v})
 			}
 			picture.Series = append(picture.Series, theirs)
 		}
-		ours := chart.Series{Name: f.name(l), Class: chart.Class(i)}
+		ours := page.Series{Name: f.name(l), Class: page.Class(i)}
 		rows := [3][]string{{f.name(l)}, {"  ours"}, {"  ours / published"}}
 		for _, x := range xs {
 			p, m := f.at(l, x), value(o, l, x)/3600
-			ours.Points = append(ours.Points, chart.Point{X: x, Y: m})
+			ours.Points = append(ours.Points, page.Point{X: x, Y: m})
 			rows[0], rows[1], rows[2] = append(rows[0], hours(p, 2)), append(rows[1], hours(m, 2)), append(rows[2], hours(m/p, 3))
 		}
 		picture.Series = append(picture.Series, ours)
@@ -307,7 +307,7 @@ func (f *Figure) Beside(o *Outcome) {
 	if len(o.Scenarios) > 1 {
 		c.Charts = nil
 	}
-	c.Charts = append([]chart.Chart{picture}, c.Charts...)
+	c.Charts = append([]page.Chart{picture}, c.Charts...)
 }
 
 // ceiling returns the upper limit of the chart in hours, which is slightly above the published values except for

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/simulator/experiment"
@@ -120,15 +120,15 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 			fmt.Sprintf("hierarchical: jobs are divided among %d users of equal weight, in turn", entities)}}
 	nan := experiment.Number(math.NaN())
 	t := experiment.Table{Title: "seconds of a decision: published, ours, and ours by published", Head: []string{"jobs"}}
-	picture := chart.Chart{Title: "Time of a decision", Note: "dashed: published", X: chart.Axis{Name: "jobs", Log: true}, Y: chart.Axis{Name: "seconds", Log: true}}
+	picture := page.Chart{Title: "Time of a decision", Note: "dashed: published", X: page.Axis{Name: "jobs", Log: true}, Y: page.Axis{Name: "seconds", Log: true}}
 	for k := range points {
 		t.Head = append(t.Head, strconv.Itoa(16<<k))
 	}
 	for i := range runtimes {
 		l := &runtimes[i]
 		c.Policies = append(c.Policies, l.Policy)
-		theirs := chart.Series{Name: l.Policy + ", published", Dashed: true, Class: chart.Class(i)}
-		ours := chart.Series{Name: l.Policy, Class: chart.Class(i)}
+		theirs := page.Series{Name: l.Policy + ", published", Dashed: true, Class: page.Class(i)}
+		ours := page.Series{Name: l.Policy, Class: page.Class(i)}
 		lines := [3][]string{{l.Policy}, {"  ours"}, {"  ours / published"}}
 		// Published, ours, and their ratio.
 		for k := range points {
@@ -136,15 +136,15 @@ func decisionTable(took [][]float64, points int, o *DecisionOptions) *experiment
 			if k < len(l.Hours) {
 				p = l.Hours[k]
 			}
-			theirs.Points = append(theirs.Points, chart.Point{X: float64(int(16) << k), Y: p})
-			ours.Points = append(ours.Points, chart.Point{X: float64(int(16) << k), Y: m})
+			theirs.Points = append(theirs.Points, page.Point{X: float64(int(16) << k), Y: p})
+			ours.Points = append(ours.Points, page.Point{X: float64(int(16) << k), Y: m})
 			lines[0], lines[1], lines[2] = append(lines[0], significant(p)), append(lines[1], significant(m)), append(lines[2], significant(m/p))
 			c.Rows = append(c.Rows, experiment.Row{Policy: l.Policy, Metric: fmt.Sprintf("decision_s of %d jobs", 16<<k), Mean: experiment.Number(m), Lo: nan, Hi: nan, Min: nan, Max: nan, N: len(o.Seeds)})
 		}
 		picture.Series = append(picture.Series, theirs, ours)
 		t.Lines = append(t.Lines, lines[:]...)
 	}
-	c.Tables, c.Charts, c.Definitions = []experiment.Table{t}, []chart.Chart{picture}, []experiment.Metric{}
+	c.Tables, c.Charts, c.Definitions = []experiment.Table{t}, []page.Chart{picture}, []experiment.Metric{}
 	return c
 }
 

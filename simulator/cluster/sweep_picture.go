@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/workload"
@@ -74,16 +73,16 @@ func (o *Outcome) find(group string, x float64) int {
 func short(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 // loadChart returns a chart of a metric by load, with a line for each policy and group.
-func (o *Outcome) loadChart(m measure) chart.Chart {
+func (o *Outcome) loadChart(m measure) page.Chart {
 	title := map[string]string{"mean_jct_s": "Mean completion time by load", "makespan_s": "Makespan by load"}[m.Name]
-	c := chart.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
-		X: chart.Axis{Name: o.XName}, Y: chart.Axis{Name: "hours", Zero: true}}
+	c := page.Chart{Title: title, Note: "mean over seeds; a line ends where a run is not stable",
+		X: page.Axis{Name: o.XName}, Y: page.Axis{Name: "hours", Zero: true}}
 	for _, group := range o.groups() {
 		for p, policy := range o.Policies {
-			l := chart.Series{Name: o.lineName(policy, group)}
+			l := page.Series{Name: o.lineName(policy, group)}
 			for k := range o.Scenarios {
 				if s := &o.Scenarios[k]; s.Group == group {
-					l.Points = append(l.Points, chart.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
+					l.Points = append(l.Points, page.Point{X: s.X, Y: o.Mean(p, k, m.of) / 3600})
 				}
 			}
 			c.Series = append(c.Series, l)
@@ -93,11 +92,11 @@ func (o *Outcome) loadChart(m measure) chart.Chart {
 }
 
 // distributions returns charts of the distributions of completion times and fairness in a scenario over all seeds.
-func (o *Outcome) distributions(scenario int) []chart.Chart {
-	share := chart.Axis{Name: "share of jobs", Zero: true, Share: true}
-	jct := chart.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: chart.Axis{Name: "hours", Log: true}, Y: share}
-	ftf := chart.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
-		X: chart.Axis{Name: "times that of isolated", Log: true}, Y: share}
+func (o *Outcome) distributions(scenario int) []page.Chart {
+	share := page.Axis{Name: "share of jobs", Zero: true, Share: true}
+	jct := page.Chart{Title: "Completion times", Note: "share of the jobs that took at most so long; all seeds", X: page.Axis{Name: "hours", Log: true}, Y: share}
+	ftf := page.Chart{Title: "Finish-time fairness", Note: "share of the jobs with completion time of at most x times that under isolated; all seeds",
+		X: page.Axis{Name: "times that of isolated", Log: true}, Y: share}
 	for p, policy := range o.Policies {
 		var times, ratios []float64
 		for i := range o.Seeds {
@@ -107,14 +106,14 @@ func (o *Outcome) distributions(scenario int) []chart.Chart {
 				ratios = append(ratios, o.fairness(c, scenario, i)...)
 			}
 		}
-		jct.Series = append(jct.Series, chart.Distribution(policy, times))
+		jct.Series = append(jct.Series, page.Distribution(policy, times))
 		if policy != baseline {
-			l := chart.Distribution(policy, ratios)
-			l.Class = chart.Class(p)
+			l := page.Distribution(policy, ratios)
+			l.Class = page.Class(p)
 			ftf.Series = append(ftf.Series, l)
 		}
 	}
-	charts := []chart.Chart{jct}
+	charts := []page.Chart{jct}
 	if o.isolated != nil && len(ftf.Series) > 0 {
 		charts = append(charts, ftf)
 	}
@@ -122,12 +121,12 @@ func (o *Outcome) distributions(scenario int) []chart.Chart {
 }
 
 // utilization returns a chart of the utilization over time in a scenario with the first seed.
-func (o *Outcome) utilization(scenario int) chart.Chart {
-	var lines []chart.Series
+func (o *Outcome) utilization(scenario int) page.Chart {
+	var lines []page.Series
 	for p, policy := range o.Policies {
 		if c := &o.Cells[p][scenario][0]; c.known() {
 			l := utilizationLine(policy, c.Result)
-			l.Class = chart.Class(p)
+			l.Class = page.Class(p)
 			lines = append(lines, l)
 		}
 	}
@@ -162,14 +161,14 @@ func (o *Outcome) WriteJobs(w io.Writer) error {
 const shownSteps = 120
 
 // utilizationChart returns a chart of utilization over time.
-func utilizationChart(note string, lines []chart.Series) chart.Chart {
-	return chart.Chart{Title: "Utilization over time", Note: note, X: chart.Axis{Name: "hours", Zero: true},
-		Y: chart.Axis{Name: "share of devices", Zero: true, Share: true}, Series: lines}
+func utilizationChart(note string, lines []page.Series) page.Chart {
+	return page.Chart{Title: "Utilization over time", Note: note, X: page.Axis{Name: "hours", Zero: true},
+		Y: page.Axis{Name: "share of devices", Zero: true, Share: true}, Series: lines}
 }
 
 // deviceLines returns a line for each device type.
-func deviceLines(r *Result) []chart.Series {
-	var out []chart.Series
+func deviceLines(r *Result) []page.Series {
+	var out []page.Series
 	for _, name := range slices.Sorted(maps.Keys(r.Cluster)) {
 		out = append(out, utilizationLine(name, r, name))
 	}
@@ -178,8 +177,8 @@ func deviceLines(r *Result) []chart.Series {
 
 // utilizationLine returns the share of the devices of some types that were in use, by hour; without types, of all
 // devices. Each of its at most 120 points is the mean over an interval and is placed at its centre.
-func utilizationLine(name string, r *Result, types ...string) chart.Series {
-	line := chart.Series{Name: name, Dense: true}
+func utilizationLine(name string, r *Result, types ...string) page.Series {
+	line := page.Series{Name: name, Dense: true}
 	if r.Timeline == nil {
 		return line
 	}
@@ -198,7 +197,7 @@ func utilizationLine(name string, r *Result, types ...string) chart.Series {
 				used += float64(v)
 			}
 		}
-		line.Points = append(line.Points, chart.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
+		line.Points = append(line.Points, page.Point{X: (from + to) / 2 / 3600, Y: used / (float64(devices) * (to - from))})
 	}
 	return line
 }

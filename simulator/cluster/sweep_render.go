@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -133,7 +132,7 @@ func jobs(r *Result) [][]string {
 }
 
 // jobCells returns the cells of a job in the order of jobColumns.
-func jobCells(j *JobResult) []string {
+func jobCells(j *jobResult) []string {
 	cell := func(n Number) string { return page.CSVCell(float64(n), -1) }
 	missed := ""
 	if j.Missed != nil {
@@ -149,14 +148,14 @@ const slowest = 15
 // its slowest jobs.
 func (r *RunView) pictured() page.Document {
 	d := r.document()
-	charts := []chart.Chart{{
+	charts := []page.Chart{{
 		Title: "Completion times", Note: "share of the jobs that took at most so long, from arrival to completion",
-		X: chart.Axis{Name: "hours", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true},
-		Series: []chart.Series{chart.Distribution(r.Policy, hoursText(r.Result))},
+		X: page.Axis{Name: "hours", Log: true}, Y: page.Axis{Name: "share of jobs", Zero: true, Share: true},
+		Series: []page.Series{page.Distribution(r.Policy, hoursText(r.Result))},
 	}, utilizationChart("share of the devices of a type that are taken", deviceLines(r.Result))}
-	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: chart.Pictures(charts)})
-	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j JobResult) bool { return math.IsNaN(float64(j.JCTS)) })
-	slices.SortStableFunc(jobs, func(a, b JobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
+	d.Sections[0].Blocks = append(d.Sections[0].Blocks, page.Block{Pictures: page.Pictures(charts)})
+	jobs := slices.DeleteFunc(slices.Clone(r.Jobs), func(j jobResult) bool { return math.IsNaN(float64(j.JCTS)) })
+	slices.SortStableFunc(jobs, func(a, b jobResult) int { return cmp.Compare(b.JCTS, a.JCTS) })
 	var lines [][]string
 	for _, j := range jobs[:min(slowest, len(jobs))] {
 		lines = append(lines, []string{strconv.Itoa(j.ID), span(j.ArrivalS), span(j.JCTS), dollars(j.CostUSD), verdict(&j)})
@@ -183,7 +182,7 @@ func dollars(n Number) string {
 	return strconv.FormatFloat(float64(n), 'f', 2, 64) + " USD"
 }
 
-func verdict(j *JobResult) string {
+func verdict(j *jobResult) string {
 	switch {
 	case j.Missed == nil:
 		return "none"

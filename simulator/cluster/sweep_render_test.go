@@ -86,7 +86,7 @@ func TestUtilizationLine(t *testing.T) {
 			sum += float64(v)
 		}
 		r := &Result{Cluster: map[string]int{"v100": 2, "k80": 2}, MakespanS: Number(end),
-			Timeline: &Timeline{StepS: 10, UsedS: map[string][]Number{"v100": used, "k80": make([]Number, len(used))}}}
+			Timeline: &timeline{StepS: 10, UsedS: map[string][]Number{"v100": used, "k80": make([]Number, len(used))}}}
 		l := utilizationLine("", r)
 		from := 0.0
 		for _, p := range l.Points {
@@ -129,7 +129,7 @@ func TestNotes(t *testing.T) {
 	if len(got) != 4 || got[0] != "ended early: limit of 5 s" || !strings.Contains(got[1], "jobs that ended before") || got[3] != "last" {
 		t.Errorf("%q", got)
 	}
-	r.NotStable = &Unstable{}
+	r.NotStable = &unstable{}
 	if got := r.notes(); !strings.HasPrefix(got[0], "not stable") {
 		t.Errorf("%q", got)
 	}

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -116,7 +115,7 @@ func (r *RunView) document() page.Document {
 		Sections: []page.Section{{Blocks: []page.Block{{Fields: r.facts()}}, Notes: r.notes()}}}
 }
 
-func isKnown(n Number) bool { return chart.Known(float64(n)) }
+func isKnown(n Number) bool { return page.Known(float64(n)) }
 
 // span formats a duration in seconds, minutes or hours.
 func span(n Number) string {

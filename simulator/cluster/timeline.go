@@ -2,9 +2,9 @@ package cluster
 
 import "trainopt/optimizer/schedule"
 
-// Timeline contains the device-seconds in use of each device type, in steps of equal length from time 0. The number
+// timeline contains the device-seconds in use of each device type, in steps of equal length from time 0. The number
 // of steps is at most 500, regardless of the length of the run. The last step ends with the run, at MakespanS.
-type Timeline struct {
+type timeline struct {
 	StepS Number `json:"step_s"` // a power of two
 	// UsedS contains device-seconds by device type and step; 0 where nothing ran. Their sum is Utilization times the
 	// device-seconds of the run.
@@ -12,7 +12,7 @@ type Timeline struct {
 }
 
 // Steps returns the number of steps.
-func (t *Timeline) Steps() int {
+func (t *timeline) Steps() int {
 	for _, used := range t.UsedS {
 		return len(used)
 	}
@@ -60,7 +60,7 @@ func (u *usage) merge() {
 }
 
 // timeline returns the use of devices until end, the time at which the run ended.
-func (u *usage) timeline(devices []schedule.DeviceType, end float64) *Timeline {
+func (u *usage) timeline(devices []schedule.DeviceType, end float64) *timeline {
 	for end > u.step*maxSteps {
 		u.merge()
 	}
@@ -68,7 +68,7 @@ func (u *usage) timeline(devices []schedule.DeviceType, end float64) *Timeline {
 	if float64(steps)*u.step < end {
 		steps++
 	}
-	t := &Timeline{StepS: Number(u.step), UsedS: map[string][]Number{}}
+	t := &timeline{StepS: Number(u.step), UsedS: map[string][]Number{}}
 	for d := range devices {
 		used := make([]Number, steps)
 		for k, v := range u.used[d] {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // Number is a result. NaN and infinities are unknown and encoded as null, other values with six significant digits.
@@ -109,7 +109,7 @@ type Comparison struct {
 	// Tables are tables of the caller, shown after the overview.
 	Tables []Table `json:"tables,omitempty"`
 	// Charts are shown in HTML pages; their numbers are in the rows or in other output of the caller.
-	Charts []chart.Chart `json:"-"`
+	Charts []page.Chart `json:"-"`
 	// Also contains further comparisons with other cases or metrics, shown after this one.
 	Also []*Comparison `json:"also,omitempty"`
 	// Fold omits Also from the text format.

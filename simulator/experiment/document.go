@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -64,7 +63,7 @@ func (c *Comparison) section(pictured bool) page.Section {
 		s.Blocks = append(s.Blocks, page.Block{Caption: t.Title, Table: page.Grid(t.Head, t.Lines)})
 	}
 	if pictured && len(c.Charts) > 0 {
-		s.Blocks = append(s.Blocks, page.Block{Pictures: chart.Pictures(c.Charts)})
+		s.Blocks = append(s.Blocks, page.Block{Pictures: page.Pictures(c.Charts)})
 	}
 	details := page.Block{Caption: "details, means", Table: c.overview(true), Legend: []page.Field{}}
 	for _, m := range c.shown() {
@@ -86,14 +85,14 @@ func (c *Comparison) section(pictured bool) page.Section {
 }
 
 // estimates plots the mean of each policy in a metric.
-func (c *Comparison) estimates(m Metric) chart.Picture {
-	e := chart.Estimates{Title: m.label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v)) }, Why: "no policy has a value"}
+func (c *Comparison) estimates(m Metric) page.Picture {
+	e := page.Estimates{Title: m.label() + ", means and 95 % intervals", Label: func(v float64) string { return m.show(Number(v)) }, Why: "no policy has a value"}
 	for _, p := range c.Policies {
 		r, _ := c.Row(p, m.Name)
 		if r.N == 0 {
 			r.Mean = Number(math.NaN())
 		}
-		e.Rows = append(e.Rows, chart.Estimate{Name: p, Mean: float64(r.Mean), Lo: float64(r.Lo), Hi: float64(r.Hi), Text: m.show(r.Mean)})
+		e.Rows = append(e.Rows, page.Estimate{Name: p, Mean: float64(r.Mean), Lo: float64(r.Lo), Hi: float64(r.Hi), Text: m.show(r.Mean)})
 	}
 	return e.Picture()
 }

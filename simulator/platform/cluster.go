@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 // accelerators are the accelerators of one kind in a cluster.
@@ -71,7 +71,7 @@ func parseKind(part string, known []string) (accelerators, error) {
 	if i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, name) }); i >= 0 {
 		name = known[i]
 	} else if len(known) > 0 {
-		return accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(suggest.Nearest(name, known, 2), " or "))
+		return accelerators{Name: name}, fmt.Errorf("%q is not known, did you mean %s?", name, strings.Join(wording.Nearest(name, known, 2), " or "))
 	}
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || n > maxCount {

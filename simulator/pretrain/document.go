@@ -7,27 +7,26 @@ import (
 	"strconv"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
 // line returns a line over the steps.
-func (r *Result) line(name string, value func(p *point) float64) chart.Series {
-	s := chart.Series{Name: name, One: figure}
+func (r *Result) line(name string, value func(p *point) float64) page.Series {
+	s := page.Series{Name: name, One: figure}
 	for i := range r.Curve {
-		s.Points = append(s.Points, chart.Point{X: float64(r.Curve[i].Steps), Y: value(&r.Curve[i])})
+		s.Points = append(s.Points, page.Point{X: float64(r.Curve[i].Steps), Y: value(&r.Curve[i])})
 	}
 	return s
 }
 
 // charts returns the diagrams of the page, with a mark at the agent that was kept.
-func (r *Result) charts() []chart.Chart {
-	steps := chart.Axis{Name: "steps"}
-	volume := chart.Chart{Title: "Hypervolume", Note: "of the measured front, above (" + strings.Join(figures(r.Reference), ", ") + ")", X: steps,
-		Series: []chart.Series{r.line("hypervolume", func(p *point) float64 { return p.Hypervolume })}}
-	utility := chart.Chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", X: steps,
-		Series: []chart.Series{r.line("agent", func(p *point) float64 { return p.ExpectedUtility })}}
-	returns := chart.Chart{Title: "Return of the training's episodes", Note: "while exploring, under preferences drawn at random", X: steps}
+func (r *Result) charts() []page.Chart {
+	steps := page.Axis{Name: "steps"}
+	volume := page.Chart{Title: "Hypervolume", Note: "of the measured front, above (" + strings.Join(figures(r.Reference), ", ") + ")", X: steps,
+		Series: []page.Series{r.line("hypervolume", func(p *point) float64 { return p.Hypervolume })}}
+	utility := page.Chart{Title: "Expected utility", Note: "mean over preferences, of the measured agent", X: steps,
+		Series: []page.Series{r.line("agent", func(p *point) float64 { return p.ExpectedUtility })}}
+	returns := page.Chart{Title: "Return of the training's episodes", Note: "while exploring, under preferences drawn at random", X: steps}
 	if r.Jobs != nil {
 		returns.Note = "while exploring; 0 is what the performance model predicted"
 		utility.Note = "mean over preferences and jobs that were not trained on"
@@ -43,15 +42,15 @@ func (r *Result) charts() []chart.Chart {
 			return p.Returns[i]
 		}))
 	}
-	list := []chart.Chart{volume, utility,
-		{Title: "Points on the front", X: steps, Y: chart.Axis{Whole: true}, Series: []chart.Series{r.line("points", func(p *point) float64 { return float64(p.FrontSize) })}},
-		{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: chart.Axis{Log: true}, Series: []chart.Series{r.line("loss", func(p *point) float64 { return p.Loss })}},
+	list := []page.Chart{volume, utility,
+		{Title: "Points on the front", X: steps, Y: page.Axis{Whole: true}, Series: []page.Series{r.line("points", func(p *point) float64 { return float64(p.FrontSize) })}},
+		{Title: "Loss of the critics", Note: "moving average, logarithmic", X: steps, Y: page.Axis{Log: true}, Series: []page.Series{r.line("loss", func(p *point) float64 { return p.Loss })}},
 		returns,
 	}
 	for i := range list {
 		for k := range r.Curve {
 			if p := &r.Curve[k]; p.Kept {
-				list[i].Moments = append(list[i].Moments, chart.Moment{X: float64(p.Steps), Class: "live", Title: "kept: the agent of step " + chart.Count(float64(p.Steps))})
+				list[i].Moments = append(list[i].Moments, page.Moment{X: float64(p.Steps), Class: "live", Title: "kept: the agent of step " + page.Count(float64(p.Steps))})
 			}
 		}
 	}
@@ -66,8 +65,8 @@ func (r *Result) document() page.Document {
 		d.Subtitle += " The training was interrupted."
 	}
 	add := func(label, value string) { d.Tiles = append(d.Tiles, page.Tile{Label: label, Value: value}) }
-	add("steps", chart.Count(float64(r.Steps)))
-	add("kept", "step "+chart.Count(float64(r.Meta.Stats.Steps)))
+	add("steps", page.Count(float64(r.Steps)))
+	add("kept", "step "+page.Count(float64(r.Meta.Stats.Steps)))
 	add("seed", strconv.FormatUint(r.Meta.Seed, 10))
 	if r.Known {
 		add("hypervolume", figure(r.Hypervolume))
@@ -79,7 +78,7 @@ func (r *Result) document() page.Document {
 	if !math.IsNaN(r.WallSeconds) {
 		add("time", fmt.Sprintf("%.0f s", r.WallSeconds))
 	}
-	d.Sections = []page.Section{{ID: "curves", Title: "Curves", Blocks: []page.Block{{Pictures: chart.Pictures(r.charts())}}}}
+	d.Sections = []page.Section{{ID: "curves", Title: "Curves", Blocks: []page.Block{{Pictures: page.Pictures(r.charts())}}}}
 	if len(r.Front) > 0 {
 		g := &page.Table{Columns: page.Right(r.Objectives...)}
 		for _, p := range r.Front {

@@ -6,7 +6,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/resources"
 )
 
@@ -82,7 +82,7 @@ func TestUnitSecondsSound(t *testing.T) {
 
 // By hand: 2 steps per second and GPU on 8 GPUs are 64 samples per second at batch 4.
 func TestWorkloadByHand(t *testing.T) {
-	counted := CountModel{GavelCurve: measured.GavelCurve{Name: "a/b", Family: "a", GPU: "T4", Batch: 4, GPUs: []int{1, 2, 4, 8}, PerSecond: []float64{2, 4, 8, 16}}}.kind()
+	counted := CountModel{GavelCurve: history.GavelCurve{Name: "a/b", Family: "a", GPU: "T4", Batch: 4, GPUs: []int{1, 2, 4, 8}, PerSecond: []float64{2, 4, 8, 16}}}.kind()
 	for g := 1; g <= 8; g++ {
 		if u := counted.WorkloadOf(640).UnitSeconds(resources.Allocation{GPUs: g}); math.Abs(u-80/float64(g)) > 1e-9 {
 			t.Errorf("%d GPUs: %v s, want %v", g, u, 80/float64(g))

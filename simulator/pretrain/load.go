@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/resources"
 )
 
@@ -55,7 +55,7 @@ func Load(dir string) ([]Kind, error) {
 	var out []Kind
 	pollux := filepath.Join(dir, "pollux-profiles")
 	for _, family := range polluxFamilies {
-		t, err := measured.LoadPolluxTables(filepath.Join(pollux, family))
+		t, err := history.LoadPolluxTables(filepath.Join(pollux, family))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -71,7 +71,7 @@ func Load(dir string) ([]Kind, error) {
 		}
 		out = append(out, sia...)
 	}
-	counts, err := measured.LoadGavelCurves(filepath.Join(dir, "gavel"))
+	counts, err := history.LoadGavelCurves(filepath.Join(dir, "gavel"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -87,17 +87,17 @@ func Load(dir string) ([]Kind, error) {
 }
 
 // loadSia reads the Sia tables of one family; missing tables are skipped. All its kinds are held out.
-func loadSia(dir, family string, p []measured.Progress) ([]Kind, error) {
+func loadSia(dir, family string, p []history.BatchProgress) ([]Kind, error) {
 	var out []Kind
 	for _, m := range siaMachines {
-		rows, err := measured.LoadPlacements(filepath.Join(dir, "placements-"+m.suffix+".csv"))
+		rows, err := history.LoadPlacements(filepath.Join(dir, "placements-"+m.suffix+".csv"))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		k := tableKind(family+"/"+m.short, family, siaOrigin, measured.PolluxTables{Steps: rows, Progress: p}, m.perNode, m.most)
+		k := tableKind(family+"/"+m.short, family, siaOrigin, history.PolluxTables{Steps: rows, Progress: p}, m.perNode, m.most)
 		k.GPU, k.HeldOut = m.gpu, true
 		out = append(out, k)
 	}
@@ -105,7 +105,7 @@ func loadSia(dir, family string, p []measured.Progress) ([]Kind, error) {
 }
 
 // tableKind returns the kind of one pair of Pollux tables, with nodes of perNode GPUs and at most most GPUs.
-func tableKind(name, family string, o Origin, t measured.PolluxTables, perNode, most int) Kind {
+func tableKind(name, family string, o Origin, t history.PolluxTables, perNode, most int) Kind {
 	steps := newTableSteps(t, perNode, most)
 	first, last := t.Progress[0], t.Progress[len(t.Progress)-1]
 	k := Kind{
@@ -138,7 +138,7 @@ type batchCurve struct{ batch, value []float64 }
 
 // newTableSteps indexes the rows whose placement fills nodes of perNode GPUs, up to most GPUs. Efficiencies are
 // relative to the first (smallest) batch.
-func newTableSteps(t measured.PolluxTables, perNode, most int) tableSteps {
+func newTableSteps(t history.PolluxTables, perNode, most int) tableSteps {
 	s := tableSteps{curves: make([]batchCurve, most+1)}
 	for _, r := range t.Steps {
 		if g := r.GPUs(); g <= most && r.Packed(perNode) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"sync"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 	"trainopt/resources"
 )
 
@@ -58,7 +58,7 @@ type StepModel struct {
 // CountModel is a kind whose iterations per second were measured at a few numbers of GPUs.
 type CountModel struct {
 	Origin
-	measured.GavelCurve
+	history.GavelCurve
 }
 
 //go:embed models.json

@@ -13,10 +13,9 @@ import (
 	"time"
 
 	"trainopt/internal/regular"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/learned"
+	"trainopt/simulator/ancestors/metis"
 	"trainopt/simulator/ancestors/rlscheduler"
 	"trainopt/simulator/experiment"
 )
@@ -30,7 +29,7 @@ type policyWorld struct {
 
 // PolicyWorlds is the registry of these environments: one line each.
 var PolicyWorlds = map[string]policyWorld{
-	"placement": {learned.Recipes(), "episodes", trainPlacement},
+	"placement": {metis.Recipes(), "episodes", trainPlacement},
 	"queue":     {[]string{"evolution", "ppo"}, "updates", trainQueue},
 }
 
@@ -131,8 +130,8 @@ func trainPlacement(ctx context.Context, o PolicyOptions, report func(PolicyPoin
 	if o.Agent == "original" {
 		p.Measure += " above round robin"
 	}
-	options := learned.Options{Recipe: o.Agent, Table: o.Table, Seed: o.Seed, Episodes: o.Steps, Clock: o.Clock}
-	m, _, err := learned.Train(ctx, options, func(x learned.Point) {
+	options := metis.TrainOptions{Recipe: o.Agent, Table: o.Table, Seed: o.Seed, Episodes: o.Steps, Clock: o.Clock}
+	m, _, err := metis.Train(ctx, options, func(x metis.LearningPoint) {
 		p.Steps = x.Episode
 		report(PolicyPoint{Step: x.Episode, Of: max(o.Steps, x.Episode), Value: x.Value})
 	})
@@ -181,13 +180,13 @@ func (p *Policy) WriteCSV(w io.Writer) error {
 
 // WriteHTML writes the learning curve as a page.
 func (p *Policy) WriteHTML(w io.Writer, o PolicyOptions) error {
-	line := chart.Series{Name: o.Agent}
+	line := page.Series{Name: o.Agent}
 	for _, x := range p.Curve {
-		line.Points = append(line.Points, chart.Point{X: float64(x.Step), Y: x.Value})
+		line.Points = append(line.Points, page.Point{X: float64(x.Step), Y: x.Value})
 	}
-	picture := chart.Chart{Title: "Learning curve", Note: p.Measure, X: chart.Axis{Name: "steps", Zero: true}, Y: chart.Axis{Name: p.Measure}, Series: []chart.Series{line}}
+	picture := page.Chart{Title: "Learning curve", Note: p.Measure, X: page.Axis{Name: "steps", Zero: true}, Y: page.Axis{Name: p.Measure}, Series: []page.Series{line}}
 	d := page.Document{Title: fmt.Sprintf("Training of %s in %s", o.Agent, o.Env), Subtitle: fmt.Sprintf("seed %d", o.Seed),
-		Sections: []page.Section{{Blocks: []page.Block{{Pictures: []chart.Picture{picture.Picture()}}}}}}
+		Sections: []page.Section{{Blocks: []page.Block{{Pictures: []page.Picture{picture.Picture()}}}}}}
 	if p.Source != "" {
 		d.Tiles = append(d.Tiles, page.Tile{Label: "trained on", Value: p.Source})
 	}

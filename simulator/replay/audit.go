@@ -9,7 +9,7 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/share"
 	rounds "trainopt/simulator/cluster"
 )
@@ -83,8 +83,8 @@ type Calibration struct {
 	Within10    Number `json:"within_10_percent"`
 }
 
-// Waste contains device-seconds of the day that brought no progress.
-type Waste struct {
+// waste contains device-seconds of the day that brought no progress.
+type waste struct {
 	HeldS     Number `json:"held_device_s"` // all that jobs held
 	StartingS Number `json:"starting_device_s"`
 	SavingS   Number `json:"saving_device_s"`
@@ -96,8 +96,8 @@ type Waste struct {
 	Lost  int    `json:"lost"` // lives that ended before their job did, without a request to leave
 }
 
-// Faults is what went wrong on the day, and what it cost. RepeatedS and Lost of Waste belong to it.
-type Faults struct {
+// faults is what went wrong on the day, and what it cost. RepeatedS and Lost of waste belong to it.
+type faults struct {
 	Restarts  int    `json:"server_restarts"`
 	UnservedS Number `json:"unserved_s"` // without a server while jobs had not ended, at most: since its last event
 	// UnservedIdleS is the device time in that time that was free while jobs waited, or held by jobs that had left at the end
@@ -108,8 +108,8 @@ type Faults struct {
 	Relaunches int `json:"relaunches"`
 }
 
-// Starts compares the first prediction of each start with the start.
-type Starts struct {
+// starts compares the first prediction of each start with the start.
+type starts struct {
 	N            int    `json:"n"`
 	Within90     Number `json:"within_90_percent_interval"` // share of the starts
 	MedianErrorS Number `json:"median_error_s"`             // of the absolute differences from the median
@@ -146,10 +146,10 @@ type Audit struct {
 	Others      []policyAudit `json:"others"`
 	Rates       Calibration   `json:"rates"`
 	MoveCosts   Calibration   `json:"move_costs"`
-	Starts      Starts        `json:"starts"`
+	Starts      starts        `json:"starts"`
 	Pairs       []pairAudit   `json:"pairs"` // jobs that shared devices
-	Waste       Waste         `json:"waste"`
-	Faults      Faults        `json:"faults"`
+	Waste       waste         `json:"waste"`
+	Faults      faults        `json:"faults"`
 	Returned    *returned     `json:"returned"` // null: no job had devices that it did not use
 	Notes       []string      `json:"notes"`
 }
@@ -431,16 +431,16 @@ func (a *auditor) note() {
 		a.Notes = append(a.Notes, fmt.Sprintf("Not simulated, since their work or their rate is unknown: %d of %d jobs.", len(a.left), len(a.day.Jobs)))
 	}
 	if n := len(a.day.Jobs) - len(a.left) - len(a.same); n > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", chart.Plural(n, "job")))
+		a.Notes = append(a.Notes, fmt.Sprintf("Simulated but not compared, since they have not completed live: %s. A job that was stopped or failed is simulated with the work that it had done.", page.Plural(n, "job")))
 	}
 	if a.day.Failures > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("The live policy failed in %s; jobs then kept their devices.", chart.Plural(a.day.Failures, "decision")))
+		a.Notes = append(a.Notes, fmt.Sprintf("The live policy failed in %s; jobs then kept their devices.", page.Plural(a.day.Failures, "decision")))
 	}
 	if a.price != 1 {
 		a.Notes = append(a.Notes, fmt.Sprintf("Simulated costs are those of the devices for the time that jobs hold them, times %.3g: what jobs paid live relative to it.", a.price))
 	}
 	if a.day.Torn > 0 {
-		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", chart.Plural(a.day.Torn, "damaged line")))
+		a.Notes = append(a.Notes, fmt.Sprintf("Not read from the event log: %s.", page.Plural(a.day.Torn, "damaged line")))
 	}
 	if a.day.Changed {
 		a.Notes = append(a.Notes, "The devices were changed; all simulations have the last ones.")

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -30,22 +29,22 @@ func Render(w io.Writer, a *Audit, format string) error {
 	return formats.Write(w, "audit of a cluster", a, format)
 }
 
-func duration(n Number) string { return chart.Duration(float64(n)) }
+func duration(n Number) string { return page.Duration(float64(n)) }
 
 // percent formats a relative change with its sign.
 func percent(n Number) string {
-	if v := float64(n); chart.Known(v) {
+	if v := float64(n); page.Known(v) {
 		return fmt.Sprintf("%+.1f %%", 100*v)
 	}
-	return chart.NoData
+	return page.NoData
 }
 
 // with formats an estimate and its interval.
 func (e jobEstimate) with(format func(Number) string) string {
-	if !chart.Known(float64(e.Value)) {
-		return chart.NoData
+	if !page.Known(float64(e.Value)) {
+		return page.NoData
 	}
-	if !chart.Known(float64(e.Lo)) {
+	if !page.Known(float64(e.Lo)) {
 		return format(e.Value)
 	}
 	return fmt.Sprintf("%s (%s … %s)", format(e.Value), format(e.Lo), format(e.Hi))
@@ -55,11 +54,11 @@ func (e jobEstimate) with(format func(Number) string) string {
 func (a *Audit) document() page.Document {
 	day := func(n Number) string { return time.Unix(int64(n), 0).UTC().Format("2006-01-02 15:04:05") }
 	d := page.Document{
-		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", chart.Plural(a.Submitted, "job"), strings.Join(a.Policies, ", then ")),
+		Title:    fmt.Sprintf("Audit of the cluster: %s under %s", page.Plural(a.Submitted, "job"), strings.Join(a.Policies, ", then ")),
 		Subtitle: fmt.Sprintf("%s to %s UTC", day(a.From), day(a.Until)),
 		Answers:  a.answers(),
 		Sections: []page.Section{
-			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured; not compared while more than a tenth of all jobs have not ended, or if the devices were changed.", chart.Plural(a.Compared, "job")),
+			{ID: "fidelity", Title: "Live and simulated", Intro: fmt.Sprintf("The %s that completed, live and in a simulation of the same day with the rates and move costs that were measured; not compared while more than a tenth of all jobs have not ended, or if the devices were changed.", page.Plural(a.Compared, "job")),
 				Blocks: []page.Block{{Table: a.fidelity()}}},
 			{ID: "policies", Title: "Other policies on the same jobs", Intro: "Simulated, over all jobs that completed or have not ended. Intervals (95 %) contain other rates and move costs within their measured spread, and other jobs drawn from those of the day; not other arrival times.",
 				Blocks: []page.Block{{Table: a.policies()}}},
@@ -78,10 +77,10 @@ func (a *Audit) document() page.Document {
 // Document returns the audit as a document with the picture of the policies.
 func (a *Audit) Document() page.Document {
 	d := a.document()
-	e := chart.Estimates{Title: "Mean completion time by policy", Label: chart.Duration, Why: "no policy could be simulated"}
+	e := page.Estimates{Title: "Mean completion time by policy", Label: page.Duration, Why: "no policy could be simulated"}
 	for _, p := range a.Others {
 		if p.Failed == "" {
-			e.Rows = append(e.Rows, chart.Estimate{Name: p.Policy, Mean: float64(p.MeanJCTS.Value), Lo: float64(p.MeanJCTS.Lo), Hi: float64(p.MeanJCTS.Hi), Text: duration(p.MeanJCTS.Value)})
+			e.Rows = append(e.Rows, page.Estimate{Name: p.Policy, Mean: float64(p.MeanJCTS.Value), Lo: float64(p.MeanJCTS.Lo), Hi: float64(p.MeanJCTS.Hi), Text: duration(p.MeanJCTS.Value)})
 		}
 	}
 	picture := e.Picture()
@@ -92,8 +91,8 @@ func (a *Audit) Document() page.Document {
 // answers states the fidelity and the best policy.
 func (a *Audit) answers() []page.Answer {
 	out := page.Answer{Question: "Simulated", Light: page.Good}
-	if change := (a.Simulated.MeanJCTS - a.Live.MeanJCTS) / a.Live.MeanJCTS; !chart.Known(float64(change)) {
-		out.Light, out.Text = page.Muted, fmt.Sprintf("not compared with live: %s completed, %d not ended", chart.Plural(a.Compared, "job"), a.Running)
+	if change := (a.Simulated.MeanJCTS - a.Live.MeanJCTS) / a.Live.MeanJCTS; !page.Known(float64(change)) {
+		out.Light, out.Text = page.Muted, fmt.Sprintf("not compared with live: %s completed, %d not ended", page.Plural(a.Compared, "job"), a.Running)
 	} else {
 		out.Text = fmt.Sprintf("mean completion time %s, live %s (%s)", duration(a.Simulated.MeanJCTS), duration(a.Live.MeanJCTS), percent(change))
 		outside := a.Live.MeanJCTS < a.OneDay.Lo || a.Live.MeanJCTS > a.OneDay.Hi
@@ -109,11 +108,11 @@ func (a *Audit) answers() []page.Answer {
 
 // least states the policy with the least mean completion time, if any is known.
 func (a *Audit) least() (out []page.Answer) {
-	if len(a.Others) > 0 && chart.Known(float64(a.Others[0].MeanJCTS.Value)) {
+	if len(a.Others) > 0 && page.Known(float64(a.Others[0].MeanJCTS.Value)) {
 		best := a.Others[0]
 		text := fmt.Sprintf("%s: mean completion time %s of the simulated day", best.Policy, best.Change.with(percent))
 		if saved := float64(best.Saved.Value); saved > 0 && !best.InForce {
-			text += fmt.Sprintf(", %s less in all", chart.Duration(saved))
+			text += fmt.Sprintf(", %s less in all", page.Duration(saved))
 		}
 		out = append(out, page.Answer{Question: "Least time", Text: text})
 	}
@@ -123,17 +122,17 @@ func (a *Audit) least() (out []page.Answer) {
 func (a *Audit) fidelity() *page.Table {
 	change := func(live, simulated Number) string { return percent((simulated - live) / live) }
 	l, s := a.Live, a.Simulated
-	usd := func(n Number) string { return chart.USD(float64(n)) }
+	usd := func(n Number) string { return page.USD(float64(n)) }
 	rows := [][]string{
 		{"mean completion time", duration(l.MeanJCTS), duration(s.MeanJCTS), change(l.MeanJCTS, s.MeanJCTS)},
 		{"median completion time", duration(l.MedianJCTS), duration(s.MedianJCTS), change(l.MedianJCTS, s.MedianJCTS)},
 		{"makespan", duration(l.MakespanS), duration(s.MakespanS), change(l.MakespanS, s.MakespanS)},
 		{"cost", usd(l.CostUSD), usd(s.CostUSD), change(l.CostUSD, s.CostUSD)},
-		{"starts after the first", chart.Significant(float64(l.Moves)), chart.Significant(float64(s.Moves)), ""},
+		{"starts after the first", page.Significant(float64(l.Moves)), page.Significant(float64(s.Moves)), ""},
 		{"absolute error of a job, median", "", "", strings.TrimPrefix(percent(a.MedianError), "+")},
 	}
 	if a.Deadlines > 0 && a.Running == 0 {
-		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", chart.Significant(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", chart.Significant(float64(s.DeadlinesKept)), a.Deadlines), ""})
+		rows = append(rows, []string{"deadlines kept", fmt.Sprintf("%s of %d", page.Significant(float64(l.DeadlinesKept)), a.Deadlines), fmt.Sprintf("%s of %d", page.Significant(float64(s.DeadlinesKept)), a.Deadlines), ""})
 	}
 	return page.Grid([]string{"", "live", "simulated", "difference"}, rows)
 }
@@ -149,15 +148,15 @@ func (a *Audit) policies() *page.Table {
 			name += " (live)"
 		}
 		if p.Failed != "" {
-			row := page.Row(name, chart.NoData, p.Failed)
+			row := page.Row(name, page.NoData, p.Failed)
 			for len(row) < len(t.Columns) {
 				row = append(row, page.Cell{})
 			}
 			t.Rows = append(t.Rows, row)
 			continue
 		}
-		number := func(n Number) string { return chart.Significant(float64(n)) }
-		row := page.Row(name, p.MeanJCTS.with(duration), p.Change.with(percent), duration(p.MakespanS.Value), p.CostUSD.with(func(n Number) string { return chart.USD(float64(n)) }),
+		number := func(n Number) string { return page.Significant(float64(n)) }
+		row := page.Row(name, p.MeanJCTS.with(duration), p.Change.with(percent), duration(p.MakespanS.Value), p.CostUSD.with(func(n Number) string { return page.USD(float64(n)) }),
 			p.Fairness.with(number), number(p.Moves))
 		if a.Deadlines > 0 {
 			row = append(row, page.Cell{Text: fmt.Sprintf("%s of %d", number(p.DeadlinesKept.Value), a.Deadlines)})
@@ -173,14 +172,14 @@ func (a *Audit) calibration() *page.Table {
 		name string
 		Calibration
 	}{{"rates on the devices received", a.Rates}, {"move costs", a.MoveCosts}} {
-		ratio := chart.NoData
+		ratio := page.NoData
 		if c.N > 0 {
-			ratio = chart.Significant(float64(c.MedianRatio))
+			ratio = page.Significant(float64(c.MedianRatio))
 		}
-		rows = append(rows, []string{c.name, strconv.Itoa(c.N), ratio, strings.TrimPrefix(percent(c.MedianError), "+"), chart.Share(float64(c.Within10))})
+		rows = append(rows, []string{c.name, strconv.Itoa(c.N), ratio, strings.TrimPrefix(percent(c.MedianError), "+"), page.Share(float64(c.Within10))})
 	}
 	if st := a.Starts; st.N > 0 {
-		rows = append(rows, []string{fmt.Sprintf("starts of waiting jobs: %s in their 90 %% interval", chart.Share(float64(st.Within90))), strconv.Itoa(st.N), "",
+		rows = append(rows, []string{fmt.Sprintf("starts of waiting jobs: %s in their 90 %% interval", page.Share(float64(st.Within90))), strconv.Itoa(st.N), "",
 			fmt.Sprintf("%s of a wait of %s", duration(st.MedianErrorS), duration(st.MedianWaitS)), ""})
 	}
 	return page.Grid([]string{"", "predictions", "seen / predicted, median", "absolute error, median", "within 10 %"}, rows)
@@ -193,7 +192,7 @@ func (a *Audit) wasted() *page.Table {
 		name string
 		v    Number
 	}{{"starting", w.StartingS}, {"saving", w.SavingS}, {fmt.Sprintf("for steps lost (%d ends without a request)", w.Lost), w.RepeatedS}, {"free while jobs waited, at most", w.IdleS}} {
-		rows = append(rows, []string{r.name, duration(r.v), chart.Share(float64(r.v / w.HeldS))})
+		rows = append(rows, []string{r.name, duration(r.v), page.Share(float64(r.v / w.HeldS))})
 	}
 	return page.Grid([]string{"", "device time", "of the time held"}, rows)
 }
@@ -202,7 +201,7 @@ func (a *Audit) wasted() *page.Table {
 func (a *Audit) faults() page.Section {
 	s := page.Section{ID: "faults", Title: "Faults"}
 	f, w := a.Faults, a.Waste
-	if f == (Faults{}) && w.Lost == 0 {
+	if f == (faults{}) && w.Lost == 0 {
 		s.Blocks = []page.Block{{Notes: []string{"None was recorded."}}}
 		return s
 	}
@@ -236,7 +235,7 @@ func (a *Audit) returns() page.Section {
 func (a *Audit) jobs() *page.Table {
 	t := &page.Table{Columns: append(page.Left("job", "state"), page.Right("starts", "live", "simulated", "error", "cost")...), Named: true, Long: true}
 	for _, j := range a.Jobs {
-		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s", j.ID, chart.Clean(j.Name)), j.State, strconv.Itoa(j.Starts), duration(j.JCTS), duration(j.SimulatedJCTS), percent(j.Error), chart.USD(float64(j.CostUSD))))
+		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s", j.ID, page.Clean(j.Name)), j.State, strconv.Itoa(j.Starts), duration(j.JCTS), duration(j.SimulatedJCTS), percent(j.Error), page.USD(float64(j.CostUSD))))
 	}
 	return t
 }

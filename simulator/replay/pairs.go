@@ -7,7 +7,6 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -204,9 +203,9 @@ func (a *Audit) shared() page.Section {
 	t := &page.Table{Columns: append(page.Left("jobs", "device"), page.Right("time", "first", "second", "together", "gain")...), Named: true, Long: true}
 	sum, unknown := Number(0), 0
 	for _, p := range a.Pairs {
-		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s, %d %s", p.Jobs[0], chart.Clean(p.Names[0]), p.Jobs[1], chart.Clean(p.Names[1])), fmt.Sprintf("%d %s", p.GPUs, p.Device),
-			duration(p.Seconds), chart.Share(float64(p.Rates[0])), chart.Share(float64(p.Rates[1])), chart.Share(float64(p.Rates[0]+p.Rates[1])), signed(p.GainS)))
-		if chart.Known(float64(p.GainS)) {
+		t.Rows = append(t.Rows, page.Row(fmt.Sprintf("%d %s, %d %s", p.Jobs[0], page.Clean(p.Names[0]), p.Jobs[1], page.Clean(p.Names[1])), fmt.Sprintf("%d %s", p.GPUs, p.Device),
+			duration(p.Seconds), page.Share(float64(p.Rates[0])), page.Share(float64(p.Rates[1])), page.Share(float64(p.Rates[0]+p.Rates[1])), signed(p.GainS)))
+		if page.Known(float64(p.GainS)) {
 			sum += p.GainS
 		} else {
 			unknown++
@@ -216,7 +215,7 @@ func (a *Audit) shared() page.Section {
 	if unknown < len(a.Pairs) {
 		text := "All: " + signed(sum) + " of device time"
 		if unknown > 0 {
-			text += fmt.Sprintf(", without %s of which a rate was not measured", chart.Plural(unknown, "pair"))
+			text += fmt.Sprintf(", without %s of which a rate was not measured", page.Plural(unknown, "pair"))
 		}
 		s.Blocks = append(s.Blocks, page.Block{Notes: []string{text + "."}})
 	}

@@ -15,7 +15,7 @@ type change struct {
 }
 
 // waste sums up the device-seconds without progress, and what the faults cost.
-func (d *Day) waste(r *rates) (w Waste, f Faults) {
+func (d *Day) waste(r *rates) (w waste, f faults) {
 	changes := d.served()
 	for _, j := range d.Jobs {
 		from := j.Arrival
@@ -97,7 +97,7 @@ func (d *Day) served() (changes []change) {
 }
 
 // starts compares predicted starts with those of the day.
-func (d *Day) starts() Starts {
+func (d *Day) starts() starts {
 	var errs, waits []float64
 	within := 0
 	for _, j := range d.Jobs {
@@ -110,7 +110,7 @@ func (d *Day) starts() Starts {
 			}
 		}
 	}
-	return Starts{N: len(errs), Within90: Number(float64(within) / float64(len(errs))), MedianErrorS: Number(stat.Median(errs)), MedianWaitS: Number(stat.Median(waits))}
+	return starts{N: len(errs), Within90: Number(float64(within) / float64(len(errs))), MedianErrorS: Number(stat.Median(errs)), MedianWaitS: Number(stat.Median(waits))}
 }
 
 // startTolerance is the precision of predicted starts in seconds: that of displayed times.

@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/capacity"
 )
@@ -16,7 +15,7 @@ const shownTicks = 20000
 func (r *Report) pictured() page.Document {
 	d := r.document()
 	s := &d.Sections[0]
-	s.Blocks = slices.Insert(s.Blocks, 1, page.Block{Pictures: chart.Pictures([]chart.Chart{r.progress(), r.ahead()})})
+	s.Blocks = slices.Insert(s.Blocks, 1, page.Block{Pictures: page.Pictures([]page.Chart{r.progress(), r.ahead()})})
 	return d
 }
 
@@ -29,16 +28,16 @@ const (
 var zoneColors = []string{"s7", "s8", "s6"}
 
 // progress returns the chart of the work done over time, coloured by machine.
-func (r *Report) progress() chart.Chart {
-	return chart.Chart{Title: "Work done, and on which machine", X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "hours of work", Zero: true}, Series: r.lines()}
+func (r *Report) progress() page.Chart {
+	return page.Chart{Title: "Work done, and on which machine", X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "hours of work", Zero: true}, Series: r.lines()}
 }
 
 // lines returns the work of the optimum (unless it is the policy itself), of the job by machine, and last the straight
 // line.
-func (r *Report) lines() []chart.Series {
-	var out []chart.Series
+func (r *Report) lines() []page.Series {
+	var out []page.Series
 	if r.Optimum != nil && r.Policy != "optimum" {
-		line := chart.Series{Name: "optimum", Class: optimumColor, Dashed: true, Pieces: true}
+		line := page.Series{Name: "optimum", Class: optimumColor, Dashed: true, Pieces: true}
 		y := 0.0
 		for _, s := range r.Optimum.Timeline {
 			line.Points = append(line.Points, points(s, y)...)
@@ -47,22 +46,22 @@ func (r *Report) lines() []chart.Series {
 		out = append(out, line)
 	}
 	out = append(out, machineLines(r.Outcome)...)
-	return append(out, chart.Series{Name: "straight to the deadline", Class: lineColor, Dashed: true, Points: []chart.Point{{}, {X: hours(r.Job.DeadlineS), Y: hours(r.Job.WorkS)}}})
+	return append(out, page.Series{Name: "straight to the deadline", Class: lineColor, Dashed: true, Points: []page.Point{{}, {X: hours(r.Job.DeadlineS), Y: hours(r.Job.WorkS)}}})
 }
 
 func hours(seconds float64) float64 { return seconds / 3600 }
 
 // points returns the points that a period adds to a line of work at level y.
-func points(s Stretch, y float64) []chart.Point {
-	return []chart.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
+func points(s Stretch, y float64) []page.Point {
+	return []page.Point{{X: hours(s.FromS), Y: y}, {X: hours(math.Min(s.ReadyS, s.ToS)), Y: y}, {X: hours(s.ToS), Y: hours(s.DoneS)}}
 }
 
 // gap is a point that interrupts a line.
-var gap = chart.Point{X: math.NaN(), Y: math.NaN()}
+var gap = page.Point{X: math.NaN(), Y: math.NaN()}
 
 // machineLines returns the progress of an outcome, one line for each machine.
-func machineLines(o Outcome) []chart.Series {
-	out := []chart.Series{{Name: "on spot capacity", Class: spotColor, Pieces: true}, {Name: "on demand", Class: demandColor, Pieces: true}, {Name: "waiting", Class: waitColor, Pieces: true}}
+func machineLines(o Outcome) []page.Series {
+	out := []page.Series{{Name: "on spot capacity", Class: spotColor, Pieces: true}, {Name: "on demand", Class: demandColor, Pieces: true}, {Name: "waiting", Class: waitColor, Pieces: true}}
 	of := map[capacity.Machine]int{capacity.Spot: 0, capacity.OnDemand: 1, capacity.None: 2}
 	y := 0.0
 	for _, s := range o.Timeline {
@@ -75,15 +74,15 @@ func machineLines(o Outcome) []chart.Series {
 
 // ahead returns the chart of the job's lead over the straight line, coloured by machine, with the periods of capacity
 // below.
-func (r *Report) ahead() chart.Chart {
-	c := chart.Chart{Title: "Ahead of the straight line, and when there is capacity", X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "hours of work ahead"},
+func (r *Report) ahead() page.Chart {
+	c := page.Chart{Title: "Ahead of the straight line, and when there is capacity", X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "hours of work ahead"},
 		Note: "Above 0 the job is ahead of the line to its deadline. Lines at the bottom: when a zone has spot capacity."}
 	c.Series = r.lines()
 	lo, hi := 0.0, 0.0
 	for l := range c.Series {
 		line := &c.Series[l]
 		if l == len(c.Series)-1 { // the straight line itself
-			line.Points = []chart.Point{{}, {X: hours(r.Job.DeadlineS)}}
+			line.Points = []page.Point{{}, {X: hours(r.Job.DeadlineS)}}
 			continue
 		}
 		for i := range line.Points {
@@ -102,14 +101,14 @@ func (r *Report) ahead() chart.Chart {
 }
 
 // capacity returns the periods of capacity of a zone as a line at a level.
-func (r *Report) capacity(z int, level float64) chart.Series {
+func (r *Report) capacity(z int, level float64) page.Series {
 	zone := r.Market.Zones[z]
 	end := r.Job.DeadlineS
 	for _, s := range r.Outcome.Timeline {
 		end = math.Max(end, s.ToS)
 	}
 	ticks := min(shownTicks, int(math.Ceil(end/r.Market.TickS)))
-	line := chart.Series{Name: "capacity in " + zone.Name, Class: zoneColors[z%len(zoneColors)], Pieces: true, One: func(float64) string { return "available" }}
+	line := page.Series{Name: "capacity in " + zone.Name, Class: zoneColors[z%len(zoneColors)], Pieces: true, One: func(float64) string { return "available" }}
 	up := func(k int) bool { return zone.Up[(r.From+k)%len(zone.Up)] }
 	for k := 0; k < ticks; k++ {
 		if !up(k) {
@@ -120,7 +119,7 @@ func (r *Report) capacity(z int, level float64) chart.Series {
 			k++
 		}
 		at := func(k int) float64 { return hours(math.Min(end, float64(k)*r.Market.TickS)) }
-		line.Points = append(line.Points, chart.Point{X: at(from), Y: level}, chart.Point{X: at(k), Y: level}, gap)
+		line.Points = append(line.Points, page.Point{X: at(from), Y: level}, page.Point{X: at(k), Y: level}, gap)
 	}
 	return line
 }

@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 )
 
@@ -121,19 +121,19 @@ func percents(mean, lo, hi float64) string {
 }
 
 // charts returns the chart of the cost over deadlines.
-func (s *Sweep) charts(each []*experiment.Comparison) []chart.Chart {
+func (s *Sweep) charts(each []*experiment.Comparison) []page.Chart {
 	if len(each) < 2 {
 		return nil
 	}
-	c := chart.Chart{Title: "Cost by deadline", X: chart.Axis{Name: "deadline, × work"}, Y: chart.Axis{Name: "of on demand alone", Zero: true, Share: true}}
+	c := page.Chart{Title: "Cost by deadline", X: page.Axis{Name: "deadline, × work"}, Y: page.Axis{Name: "of on demand alone", Zero: true, Share: true}}
 	for _, p := range s.Policies {
-		line := chart.Series{Name: p, Dashed: p == "optimum" || p == "on-demand"}
+		line := page.Series{Name: p, Dashed: p == "optimum" || p == "on-demand"}
 		for k, one := range each {
 			if r, ok := one.Row(p, "cost_share"); ok {
-				line.Points = append(line.Points, chart.Point{X: s.Slacks[k], Y: float64(r.Mean)})
+				line.Points = append(line.Points, page.Point{X: s.Slacks[k], Y: float64(r.Mean)})
 			}
 		}
 		c.Series = append(c.Series, line)
 	}
-	return []chart.Chart{c}
+	return []page.Chart{c}
 }

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 )
 
 // Tolerances for the growth of an interval. A further GPU count contributes to the roughness of its group, and may thus
@@ -40,7 +39,7 @@ func threeCounts(entries []history.Entry, model string) bool {
 // interval of that training beyond the tolerances, with or without other data: on a new machine, on a new GPU, or as the
 // first measurement.
 func TestAgreeingMeasurementsDoNotWiden(t *testing.T) {
-	tables := map[string][]history.Entry{"nothing": nil, "the tables": measured.Embedded()}
+	tables := map[string][]history.Entry{"nothing": nil, "the tables": history.Published()}
 	gpus := []string{"T4", "RTX 6000", "A100 40GB", "A100 80GB", "H100"}
 	machines := []string{"", "alpha", "beta"}
 	rapid.Check(t, func(rt *rapid.T) {
@@ -122,7 +121,7 @@ func TestProbeAtANewMachineNarrows(t *testing.T) {
 // TestFamiliesThatDisagree requires that a model with two family names is treated as one model, and that no estimate
 // is more certain than its noise permits.
 func TestFamiliesThatDisagree(t *testing.T) {
-	table := measured.Embedded()
+	table := history.Published()
 	q := run("q", "resnet50", 1, 16, 0)
 	q.Observed.GPU = "A100 80GB"
 	if v := predict(t, append(scaling("b", 1, 8), table...), q).Value; len(table) > 0 && width(v) < 0.5 {

@@ -7,7 +7,6 @@ import (
 
 	"trainopt/internal/stat"
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 )
@@ -154,7 +153,7 @@ func batchModel(similar []history.Similar, config func(resources.Allocation) his
 	if !slices.ContainsFunc(similar, differs) {
 		return nil
 	}
-	entries := measured.Embedded()
+	entries := history.Published()
 	for i := range similar {
 		s := &similar[i]
 		for k, o := range s.Observations {

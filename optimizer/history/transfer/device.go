@@ -3,7 +3,7 @@ package transfer
 import (
 	"math"
 
-	"trainopt/optimizer/history/measured"
+	"trainopt/optimizer/history"
 )
 
 // device holds the features of a GPU model in the kernel: the logs of its published peaks; known is false without
@@ -16,7 +16,7 @@ type device struct {
 }
 
 // newDevice returns the features of a GPU model; those with unknown TFLOPS or bandwidth are not known.
-func newDevice(name string, peaks map[string]measured.Device) device {
+func newDevice(name string, peaks map[string]history.Peak) device {
 	d, ok := peaks[name]
 	if !ok || !(d.TFLOPS > 0) || !(d.BandwidthGBs > 0) {
 		return device{}
@@ -36,7 +36,7 @@ func newDevice(name string, peaks map[string]measured.Device) device {
 
 // knownDevices returns the features of all GPU models.
 func knownDevices() map[string]device {
-	peaks, out := measured.Devices(), map[string]device{}
+	peaks, out := history.Peaks(), map[string]device{}
 	for name := range peaks {
 		out[name] = newDevice(name, peaks)
 	}

@@ -2,10 +2,9 @@
 // it and of similar trainings: samples per second, units per second, whole trainings per second, host and GPU memory,
 // each with a 90 % interval and the measurements that it is based on.
 //
-// It stores no data (package history does), contains no published figures (package measured does), and makes no
-// decisions.
+// It stores no data and contains no published figures (package history does), and makes no decisions.
 //
-//	m := transfer.New(append(own, measured.Embedded()...), transfer.Options{})
+//	m := transfer.New(append(own, history.Published()...), transfer.Options{})
 //	e, err := m.Predict(transfer.Query{Job: job, Config: config}, transfer.Throughput)
 //	// e.Value {820, 950, 1100} samples/s; e.Basis[0].Measured "1, 2, 4 GPUs of T4, batch 32…128"
 //	// e.Extrapolates {"16 GPUs: measured 1…4"}

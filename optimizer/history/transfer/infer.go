@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/perf"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -42,7 +41,7 @@ const (
 func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, c CarryTarget, batch func(resources.Allocation) float64) Inferred {
 	all := entries
 	if job.Family != "" {
-		all = slices.Concat(entries, measured.Embedded())
+		all = slices.Concat(entries, history.Published())
 	}
 	if len(all) == 0 {
 		return Inferred{}
@@ -87,7 +86,7 @@ func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, 
 
 // SamplesOf returns the samples in one epoch of a job, from published measurements on its data set; NaN if unknown.
 func SamplesOf(job history.Job) float64 {
-	for _, e := range measured.Embedded() {
+	for _, e := range history.Published() {
 		if job.Dataset != "" && plain(e.Job.Dataset) == plain(job.Dataset) && e.Job.DataCount > 0 {
 			return e.Job.DataCount
 		}

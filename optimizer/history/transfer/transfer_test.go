@@ -12,7 +12,6 @@ import (
 	"pgregory.net/rapid"
 
 	"trainopt/optimizer/history"
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/sla"
 )
@@ -72,7 +71,7 @@ func TestMoreMeasurementsNeverWiden(t *testing.T) {
 }
 
 func TestOrderChangesNothing(t *testing.T) {
-	entries := append(append(scaling("a", 1, 2, 4, 8), scaling("b", 1, 2, 4)...), measured.Embedded()...)
+	entries := append(append(scaling("a", 1, 2, 4, 8), scaling("b", 1, 2, 4)...), history.Published()...)
 	q := run("q", "a", 16, 512, 0)
 	want := fmt.Sprintf("%+v", predict(t, entries, q))
 	for seed := range uint64(3) {
@@ -84,7 +83,7 @@ func TestOrderChangesNothing(t *testing.T) {
 }
 
 func TestAnswersArePositiveAndOrdered(t *testing.T) {
-	m := transfer.New(append(scaling("a", 1, 2, 4, 8), measured.Embedded()...), transfer.Options{})
+	m := transfer.New(append(scaling("a", 1, 2, 4, 8), history.Published()...), transfer.Options{})
 	rapid.Check(t, func(rt *rapid.T) {
 		q := run("q", rapid.SampledFrom([]string{"a", "resnet50", "unheard of"}).Draw(rt, "model"),
 			math.Round(math.Exp2(rapid.Float64Range(0, 14).Draw(rt, "gpus"))), math.NaN(), 0)
@@ -139,7 +138,7 @@ func TestOneIrregularRowLeavesItsNeighboursAlone(t *testing.T) {
 }
 
 func TestOwnMeasurementsTakeOver(t *testing.T) {
-	table := measured.Embedded()
+	table := history.Published()
 	if len(table) == 0 {
 		t.Skip("no measurements in the binary")
 	}
@@ -298,7 +297,7 @@ func TestLlamaOn1024GPUsFromAFew(t *testing.T) {
 	if _, err := os.Stat(data); err != nil {
 		t.Skip("the published tables are not beside this checkout")
 	}
-	all, err := measured.Load(data)
+	all, err := history.LoadPublished(data)
 	if err != nil {
 		t.Fatal(err)
 	}

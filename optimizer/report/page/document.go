@@ -1,17 +1,4 @@
-// Package page writes results: a Document, which has the same text, numbers, tables and pictures in every format, as
-// text for a terminal, as Markdown and as one self-contained HTML file; and values as JSON and rows as CSV. Formats is
-// the registry of the formats of one kind of result.
-//
-// It is independent of runs, simulations and predictions, computes nothing and supplies no wording; package chart
-// formats single numbers and draws the pictures.
-//
-//	doc := page.Document{Title: "Calibration", Answers: answers, Sections: sections}
-//	err := page.HTML(w, doc)
 package page
-
-import (
-	"trainopt/optimizer/report/chart"
-)
 
 // Document is a result independent of its format.
 type Document struct {
@@ -25,10 +12,10 @@ type Document struct {
 	Sections []Section
 
 	// Pictures are shown in HTML only: Wide across the page, the others two per row.
-	Wide     *chart.Picture
-	Pictures []chart.Picture
-	Marks    []Mark // legend of the marks used in several pictures
-	Nothing  string // reason shown if there are no pictures
+	Wide     *Picture
+	Pictures []Picture
+	Marks    []LegendMark // legend of the marks used in several pictures
+	Nothing  string       // reason shown if there are no pictures
 	Footer   string
 }
 
@@ -74,8 +61,8 @@ type Tile struct {
 	Light              Light
 }
 
-// Mark is a sign used in pictures and its meaning.
-type Mark struct{ Sign, Name string }
+// LegendMark is a sign used in pictures and its meaning.
+type LegendMark struct{ Sign, Name string }
 
 // Section is a part with a heading.
 type Section struct {
@@ -90,8 +77,8 @@ type Block struct {
 	Caption string
 	Intro   string // explanation of the caption; in the layouts Comparison and Listing and in HTML only
 	// Wide is a picture across the page, Pictures are shown two per row; both in HTML only.
-	Wide     *chart.Picture
-	Pictures []chart.Picture
+	Wide     *Picture
+	Pictures []Picture
 	Sketch   []string // a character drawing by line, shown in text only
 	Fields   []Field
 	Notes    []string

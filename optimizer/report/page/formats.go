@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"trainopt/monitor"
-	"trainopt/optimizer/report/chart"
 )
 
 // Formats contains the writers of one kind of result by format. A format is one line of a map literal.
@@ -74,7 +73,7 @@ func CSV(w io.Writer, rows [][]string) error { return monitor.NewCSVWriter(w).Wr
 
 // CSVCell formats a number for CSV with significant digits, −1 for as many as it has; "" if unknown.
 func CSVCell(v float64, digits int) string {
-	if !chart.Known(v) {
+	if !Known(v) {
 		return ""
 	}
 	return strconv.FormatFloat(v, 'g', digits, 64)
@@ -82,7 +81,7 @@ func CSVCell(v float64, digits int) string {
 
 // JSONNumber returns a number as JSON with significant digits, −1 for as many as it has; null if unknown.
 func JSONNumber(v float64, digits int) ([]byte, error) {
-	if !chart.Known(v) {
+	if !Known(v) {
 		return []byte("null"), nil
 	}
 	return strconv.AppendFloat(nil, v, 'g', digits, 64), nil
@@ -93,7 +92,7 @@ func JSONNumber(v float64, digits int) ([]byte, error) {
 type Number float64
 
 // Known reports whether the value is known.
-func (n Number) Known() bool { return chart.Known(float64(n)) }
+func (n Number) Known() bool { return Known(float64(n)) }
 
 // MarshalJSON encodes an unknown value as null.
 func (n Number) MarshalJSON() ([]byte, error) { return JSONNumber(float64(n), 9) }

@@ -8,26 +8,24 @@ import (
 	"io"
 	"slices"
 	"strings"
-
-	"trainopt/optimizer/report/chart"
 )
 
 //go:embed page.html.tmpl
 var pageText string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"clean": chart.Clean,
+	"clean": Clean,
 	"first": func(g *Table, i int) bool { return i == 0 && g.Named },
 	"mark":  func(l Light) string { return l.Mark() },
 	"split": func(v string) [2]string { // a number and its unit
-		figure, unit, ok := strings.Cut(chart.Clean(v), chart.Blank)
-		if !ok || strings.Contains(unit, chart.Blank) || v == chart.NoData {
-			return [2]string{chart.Clean(v)}
+		figure, unit, ok := strings.Cut(Clean(v), Blank)
+		if !ok || strings.Contains(unit, Blank) || v == NoData {
+			return [2]string{Clean(v)}
 		}
 		return [2]string{figure, unit}
 	},
 	"cells": func(g *Table) []titledRow { return g.titled() },
-}).Parse(chart.Figures + pageText))
+}).Parse(figures + pageText))
 
 type titledCell struct {
 	Cell
@@ -46,7 +44,7 @@ func (g *Table) titled() []titledRow {
 			if g.Columns[k].Right {
 				t.Class = "r"
 			}
-			if c.Text == chart.NoData {
+			if c.Text == NoData {
 				t.Class = strings.TrimSpace(t.Class + " nodata")
 			}
 			if figure, rest, ok := strings.Cut(c.Text, " ("); g.Columns[k].Right && ok && strings.HasSuffix(rest, ")") {
@@ -91,7 +89,7 @@ func HTML(w io.Writer, doc Document) error {
 		Document
 		Heading string
 		Style   template.CSS
-	}{doc.Captioned(), doc.heading(), template.CSS(chart.Style)})
+	}{doc.Captioned(), doc.heading(), template.CSS(Style)})
 	if err != nil {
 		return err
 	}

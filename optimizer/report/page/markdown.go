@@ -6,8 +6,6 @@ import (
 	"html"
 	"io"
 	"strings"
-
-	"trainopt/optimizer/report/chart"
 )
 
 // markdown writes a document as GitHub-flavoured Markdown.
@@ -65,14 +63,14 @@ func markdown(w io.Writer, doc Document) error {
 			}
 		}
 	}
-	_, err := io.WriteString(w, chart.PlainBlanks(b.String()))
+	_, err := io.WriteString(w, PlainBlanks(b.String()))
 	return err
 }
 
 // verbatim escapes a line within <pre> so that it stays inert even where a renderer interprets Markdown there.
 func verbatim(line string) string {
 	var b strings.Builder
-	for _, c := range chart.Clean(line) {
+	for _, c := range Clean(line) {
 		if strings.ContainsRune("\\`*_[]|~#!", c) {
 			fmt.Fprintf(&b, "&#%d;", c)
 		} else {
@@ -113,7 +111,7 @@ func markdownHead(b *bytes.Buffer, g *Table, escape func(string) string) {
 // escape escapes text so that it is not interpreted as Markdown or HTML.
 func escape(s string) string {
 	var b strings.Builder
-	for _, c := range chart.Clean(s) {
+	for _, c := range Clean(s) {
 		switch c {
 		case '<':
 			b.WriteString("&lt;")

@@ -11,8 +11,6 @@ import (
 
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"pgregory.net/rapid"
-
-	"trainopt/optimizer/report/chart"
 )
 
 func TestWrap(t *testing.T) {
@@ -20,7 +18,7 @@ func TestWrap(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		text := chart.Clean(rapid.String().Draw(t, "text"))
+		text := Clean(rapid.String().Draw(t, "text"))
 		width := rapid.IntRange(4, 40).Draw(t, "width")
 		lines := wrap(text, width)
 		if got := strings.ReplaceAll(strings.Join(lines, ""), " ", ""); got != strings.ReplaceAll(text, " ", "") {
@@ -96,7 +94,7 @@ func TestPictures(t *testing.T) {
 	drawn.Sections = []Section{plain.Sections[0]}
 	table := *plain.Sections[0].Blocks[1].Table
 	table.Folded = true
-	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &chart.Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []chart.Picture{{Title: "small", Empty: "No data"}}},
+	drawn.Sections[0].Blocks = []Block{plain.Sections[0].Blocks[0], {Wide: &Picture{Title: "wide", SVG: "<svg id='w'></svg>"}, Pictures: []Picture{{Title: "small", Empty: "No data"}}},
 		{Caption: "Numbers", Table: &table}}
 	for name, render := range map[string]func(io.Writer, Document) error{"text": Text, "markdown": markdown} {
 		var with, without bytes.Buffer
@@ -186,7 +184,7 @@ func TestPlain(t *testing.T) {
 	long := strings.Repeat("word ", 22) + "end"
 	table := Grid([]string{"policy", "s"}, [][]string{{"a|b", "1"}})
 	doc := Document{Layout: Listing, Title: long, Subtitle: "seed 0", Sections: []Section{
-		{Blocks: []Block{{Fields: Fields("jobs", "3")}, {Pictures: []chart.Picture{{Title: "p"}}}, {Caption: "wait", Intro: "in s", Table: table}, {Caption: "details", Table: table, Legend: Fields("s", "seconds")},
+		{Blocks: []Block{{Fields: Fields("jobs", "3")}, {Pictures: []Picture{{Title: "p"}}}, {Caption: "wait", Intro: "in s", Table: table}, {Caption: "details", Table: table, Legend: Fields("s", "seconds")},
 			{Caption: "in HTML", Table: table, Text: []string{"as", "drawn"}}}, Notes: []string{"last"}}, {ID: "b", Title: "More", Intro: "of it"}}}
 	for want, render := range map[string]func(io.Writer, Document) error{
 		strings.Repeat("word ", 19) + "word\n  word word end\nseed 0\n\njobs               3\n\nwait: in s\n": Text,

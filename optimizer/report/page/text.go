@@ -12,8 +12,6 @@ import (
 	"github.com/olekukonko/tablewriter/pkg/twwidth"
 	"github.com/olekukonko/tablewriter/renderer"
 	"github.com/olekukonko/tablewriter/tw"
-
-	"trainopt/optimizer/report/chart"
 )
 
 const (
@@ -30,9 +28,9 @@ func TextWithin(w io.Writer, doc Document, width int) error {
 		return plainText(w, &doc)
 	}
 	t := terminal{width: width}
-	t.hang("", chart.Clean(doc.heading()))
+	t.hang("", Clean(doc.heading()))
 	if doc.Subtitle != "" {
-		t.hang("", chart.Clean(doc.Subtitle))
+		t.hang("", Clean(doc.Subtitle))
 	}
 	if len(doc.Answers) > 0 {
 		t.WriteByte('\n')
@@ -42,7 +40,7 @@ func TextWithin(w io.Writer, doc Document, width int) error {
 		if mark == "" {
 			mark = " "
 		}
-		t.hang(fmt.Sprintf("%s %-13s ", mark, chart.Clean(a.Question)), chart.Clean(a.Text))
+		t.hang(fmt.Sprintf("%s %-13s ", mark, Clean(a.Question)), Clean(a.Text))
 	}
 	return t.sections(w, doc.Sections)
 }
@@ -69,17 +67,17 @@ func (t *terminal) sections(w io.Writer, sections []Section) error {
 			return err
 		}
 	}
-	_, err := io.WriteString(w, chart.PlainBlanks(t.String()))
+	_, err := io.WriteString(w, PlainBlanks(t.String()))
 	return err
 }
 
 func (t *terminal) section(s Section) error {
-	title := strings.ToUpper(chart.Clean(s.Title))
+	title := strings.ToUpper(Clean(s.Title))
 	t.WriteByte('\n')
 	t.hang("", title)
 	t.WriteString(strings.Repeat("─", min(twwidth.Width(title), t.width)) + "\n")
 	if s.Intro != "" {
-		t.hang("", chart.Clean(s.Intro))
+		t.hang("", Clean(s.Intro))
 	}
 	first := s.Intro == ""
 	for _, bl := range s.Blocks {
@@ -101,28 +99,28 @@ func (t *terminal) section(s Section) error {
 // verbatim lines and the table, of which a long one is truncated to longRows.
 func (t *terminal) block(bl Block) error {
 	if bl.Caption != "" {
-		t.hang("", chart.Clean(bl.Caption)+":")
+		t.hang("", Clean(bl.Caption)+":")
 	}
 	for _, line := range bl.Sketch {
 		t.WriteString(line + "\n")
 	}
 	width := 0
 	for _, f := range bl.Fields {
-		width = max(width, twwidth.Width(chart.Clean(f.Name)))
+		width = max(width, twwidth.Width(Clean(f.Name)))
 	}
 	for _, f := range bl.Fields {
-		name := chart.Clean(f.Name)
+		name := Clean(f.Name)
 		head := "  " + name + strings.Repeat(" ", width-twwidth.Width(name)+2)
-		t.hang(head, chart.Clean(f.Value))
+		t.hang(head, Clean(f.Value))
 		if f.Note != "" {
-			t.hang(strings.Repeat(" ", twwidth.Width(head)), chart.Clean(f.Note))
+			t.hang(strings.Repeat(" ", twwidth.Width(head)), Clean(f.Note))
 		}
 	}
 	for _, n := range bl.Notes {
-		t.hang("  - ", chart.Clean(n))
+		t.hang("  - ", Clean(n))
 	}
 	for _, line := range bl.Verbatim {
-		t.hang("  ", chart.Clean(line))
+		t.hang("  ", Clean(line))
 	}
 	g := bl.Table
 	if g == nil {
@@ -136,7 +134,7 @@ func (t *terminal) block(bl Block) error {
 		return err
 	}
 	if g != bl.Table {
-		fmt.Fprintf(t, " … %s more; all are in the other formats\n", chart.Plural(left, "row"))
+		fmt.Fprintf(t, " … %s more; all are in the other formats\n", Plural(left, "row"))
 	}
 	return nil
 }
@@ -218,15 +216,15 @@ func textTable(w io.Writer, g *Table, width int) error {
 	cells := make([][]string, 0, len(g.Rows)+1)
 	head := make([]string, len(g.Columns))
 	for i, c := range g.Columns {
-		head[i] = chart.Clean(c.Name)
+		head[i] = Clean(c.Name)
 	}
 	cells = append(cells, head)
 	for _, r := range g.Rows {
 		line := make([]string, len(r))
 		for i, c := range r {
-			line[i] = chart.Clean(c.Text)
+			line[i] = Clean(c.Text)
 			if m := c.Light.Mark(); m != "" {
-				line[i] = m + chart.Blank + line[i]
+				line[i] = m + Blank + line[i]
 			}
 		}
 		cells = append(cells, line)

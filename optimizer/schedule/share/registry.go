@@ -1,7 +1,7 @@
 // Package share contains the policies that divide the time of a cluster among training jobs: from a snapshot, each
 // computes the share of every device type that each job receives. A policy is one file and one line of Policies.
 //
-// It does not assign devices; package round does.
+// It does not assign devices; schedule.Engine does.
 //
 //	policy, err := share.New("max_min_fairness_perf", share.Options{})
 //	allocation, err := policy.Decide(snapshot)

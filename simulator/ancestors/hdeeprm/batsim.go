@@ -16,7 +16,7 @@ import "encoding/json"
 type BatsimWorkload struct {
 	Resources int // cores for which it was made (nb_res), informative only; 0 if unknown
 	Jobs      []BatsimJob
-	Profiles  map[string]BatsimProfile
+	Profiles  map[string]batsimProfile
 }
 
 // BatsimJob is a request of a user.
@@ -65,8 +65,8 @@ var version5 = map[string]string{
 	homogeneousTotal: "ParallelTaskHomogeneousProfile", composed: "SequentialCompositionProfile",
 }
 
-// BatsimProfile defines the work of a job.
-type BatsimProfile struct {
+// batsimProfile defines the work of a job.
+type batsimProfile struct {
 	Type     string    // one of the constants, or any other name in a file
 	Seconds  float64   // of Delay
 	CPU      []float64 // operations; one number, except for Parallel

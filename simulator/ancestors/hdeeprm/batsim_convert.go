@@ -154,7 +154,7 @@ func (w *BatsimWorkload) load(j *BatsimJob, name string, depth int) (load, error
 }
 
 // composed returns the work of a sequence of profiles.
-func (w *BatsimWorkload) composed(j *BatsimJob, p BatsimProfile, l load, depth int) (load, error) {
+func (w *BatsimWorkload) composed(j *BatsimJob, p batsimProfile, l load, depth int) (load, error) {
 	for _, name := range p.Sequence {
 		part, err := w.load(j, name, depth+1)
 		if err != nil {
@@ -176,7 +176,7 @@ func (w *BatsimWorkload) composed(j *BatsimJob, p BatsimProfile, l load, depth i
 }
 
 // job returns a job with this load; speed is in operations per second.
-func (l load) job(j *BatsimJob, p BatsimProfile, speed float64) order.Job {
+func (l load) job(j *BatsimJob, p batsimProfile, speed float64) order.Job {
 	q := order.Job{Submit: j.Submit, Procs: j.Resources, Limit: j.Walltime, Ops: l.ops, Memory: l.memory, Bandwidth: l.bandwidth,
 		Run: l.seconds, Request: p.RequestTime, RequestOps: p.RequestOps, User: -1, Group: -1, Executable: -1, Deadline: math.NaN()}
 	if l.ops > 0 {
@@ -200,11 +200,11 @@ func (l load) job(j *BatsimJob, p BatsimProfile, speed float64) order.Job {
 // FromJobs returns a Batsim workload of a simulator's jobs, with one profile for all jobs of the same work. resources
 // is the size of the machine. The Run of jobs without Ops becomes a delay.
 func FromJobs(jobs []order.Job, resources int) *BatsimWorkload {
-	w := &BatsimWorkload{Resources: resources, Profiles: map[string]BatsimProfile{}}
+	w := &BatsimWorkload{Resources: resources, Profiles: map[string]batsimProfile{}}
 	names := map[string]string{}
 	for i := range jobs {
 		j := &jobs[i]
-		p := BatsimProfile{Type: delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
+		p := batsimProfile{Type: delay, Seconds: j.Run, RequestTime: j.Request, RequestOps: j.RequestOps, Memory: j.Memory, Bandwidth: j.Bandwidth}
 		if j.Ops > 0 {
 			p.Type, p.Seconds, p.CPU, p.Com = homogeneous, 0, []float64{j.Ops}, []float64{0}
 		}

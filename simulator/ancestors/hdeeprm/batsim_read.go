@@ -53,7 +53,7 @@ func ReadWorkload(r io.Reader) (*BatsimWorkload, error) {
 	if file.Jobs == nil || file.Profiles == nil {
 		return nil, errors.New("jobs and profiles must be there")
 	}
-	w := &BatsimWorkload{Profiles: make(map[string]BatsimProfile, len(file.Profiles)), Jobs: make([]BatsimJob, 0, len(file.Jobs))}
+	w := &BatsimWorkload{Profiles: make(map[string]batsimProfile, len(file.Profiles)), Jobs: make([]BatsimJob, 0, len(file.Jobs))}
 	mistakes := &mistakes{}
 	if file.Resources != nil {
 		f := fields{where: "nb_res", all: map[string]json.RawMessage{"nb_res": file.Resources}, mistakes: mistakes}
@@ -232,10 +232,10 @@ func rest(all map[string]json.RawMessage) map[string]json.RawMessage {
 }
 
 // readProfile decodes one profile of a workload.
-func readProfile(name string, data json.RawMessage, m *mistakes) BatsimProfile {
+func readProfile(name string, data json.RawMessage, m *mistakes) batsimProfile {
 	f := newFields(fmt.Sprintf("profile %q", name), data, m)
 	f.need("type")
-	var p BatsimProfile
+	var p batsimProfile
 	f.take("type", &p.Type, "the name of a type")
 	if known, ok := oldNames[p.Type]; ok {
 		p.Type = known
@@ -278,7 +278,7 @@ func (f *fields) extraData() {
 }
 
 // ofType reads the fields specific to the type of a profile.
-func (f *fields) ofType(p *BatsimProfile) {
+func (f *fields) ofType(p *batsimProfile) {
 	switch p.Type {
 	case delay:
 		f.need("delay")

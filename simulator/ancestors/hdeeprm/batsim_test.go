@@ -94,7 +94,7 @@ func TestBatsimConvert(t *testing.T) {
 // Job names that are not numbers are kept beside the index in the workload.
 func TestConvertOfNamedJobs(t *testing.T) {
 	w := &BatsimWorkload{Jobs: []BatsimJob{{ID: "w1!b", Submit: 3, Resources: 1, Profile: "p"}, {ID: "7", Submit: 1, Resources: 1, Profile: "p"}},
-		Profiles: map[string]BatsimProfile{"p": {Type: delay, Seconds: 0.5}}}
+		Profiles: map[string]batsimProfile{"p": {Type: delay, Seconds: 0.5}}}
 	c, err := w.Convert(SpeedOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -113,12 +113,12 @@ func TestBatsimConvertWithMistakes(t *testing.T) {
 	}{
 		"no profile": {BatsimWorkload{Jobs: []BatsimJob{{ID: "a", Resources: 1, Profile: "p"}}}, SpeedOptions{}, `job "a": profile: there is no profile "p"`},
 		"of itself": {BatsimWorkload{Jobs: []BatsimJob{{ID: "a", Resources: 1, Profile: "p"}},
-			Profiles: map[string]BatsimProfile{"p": {Type: composed, Sequence: []string{"p"}}}}, SpeedOptions{}, `"p" is composed of itself`},
+			Profiles: map[string]batsimProfile{"p": {Type: composed, Sequence: []string{"p"}}}}, SpeedOptions{}, `"p" is composed of itself`},
 		"cores": {BatsimWorkload{Jobs: []BatsimJob{{ID: "a", Resources: 3, Profile: "p"}},
-			Profiles: map[string]BatsimProfile{"p": {Type: parallel, CPU: []float64{1, 2}}}}, SpeedOptions{}, `job "a": res: 3 cores, but cpu of profile "p" has 2 numbers`},
+			Profiles: map[string]batsimProfile{"p": {Type: parallel, CPU: []float64{1, 2}}}}, SpeedOptions{}, `job "a": res: 3 cores, but cpu of profile "p" has 2 numbers`},
 		"speed": {BatsimWorkload{}, SpeedOptions{Reference: -1}, "reference speed of -1"},
 		"large": {BatsimWorkload{Jobs: []BatsimJob{{ID: "a", Resources: 1, Profile: "p"}},
-			Profiles: map[string]BatsimProfile{"p": {Type: composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: homogeneous, CPU: []float64{1e308}}}},
+			Profiles: map[string]batsimProfile{"p": {Type: composed, Sequence: []string{"q"}, Repeat: 9}, "q": {Type: homogeneous, CPU: []float64{1e308}}}},
 			SpeedOptions{}, "too large"},
 	} {
 		t.Run(name, func(t *testing.T) {

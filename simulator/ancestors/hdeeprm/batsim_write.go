@@ -77,7 +77,7 @@ func (j *BatsimJob) fields(version int) map[string]any {
 }
 
 // fields returns the fields of a profile in the vocabulary of a version.
-func (p BatsimProfile) fields(version int) (map[string]any, error) {
+func (p batsimProfile) fields(version int) (map[string]any, error) {
 	extra := map[string]any{}
 	for name, v := range p.Extra {
 		extra[name] = v
@@ -115,7 +115,7 @@ func (p BatsimProfile) fields(version int) (map[string]any, error) {
 }
 
 // ofType sets the fields specific to a type; false for types whose fields are all in Extra.
-func (p BatsimProfile) ofType(f map[string]any) bool {
+func (p batsimProfile) ofType(f map[string]any) bool {
 	switch p.Type {
 	case delay:
 		f["delay"] = p.Seconds

@@ -62,7 +62,7 @@ func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
 		return nil, fmt.Errorf("convert trace: %w", err)
 	}
 	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &Converted{
-		BatsimWorkload: &BatsimWorkload{Resources: o.Resources, Profiles: map[string]BatsimProfile{}}, Dropped: map[string]int{}}}
+		BatsimWorkload: &BatsimWorkload{Resources: o.Resources, Profiles: map[string]batsimProfile{}}, Dropped: map[string]int{}}}
 	var record swf.Record
 read:
 	for o.Jobs == 0 || len(c.out.Jobs) < o.Jobs {
@@ -136,7 +136,7 @@ func (c *converter) take(record *swf.Record) (dropped string) {
 		return "a number too large to be true"
 	}
 	used, bandwidth := c.draws.share(), c.draws.bandwidth()
-	p := BatsimProfile{Type: homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
+	p := batsimProfile{Type: homogeneous, Com: []float64{0}, RequestTime: seconds, Memory: math.Trunc(memory / 1000),
 		Bandwidth: float64(bandwidth), RequestOps: math.Trunc(c.Reference * seconds * 1e9)}
 	p.CPU = []float64{math.Trunc(c.Reference * used * seconds * 1e9)}
 	c.out.Jobs = append(c.out.Jobs, BatsimJob{ID: strconv.Itoa(len(c.out.Jobs)), Submit: submit, Resources: int(procs), Profile: c.profile(p)})
@@ -145,7 +145,7 @@ func (c *converter) take(record *swf.Record) (dropped string) {
 
 // profile returns the name of a profile and registers it. As in HDeepRM, the name consists of the requests; without
 // Compat, profiles that differ only in work are distinguished by the used share of the requested time, in percent.
-func (c *converter) profile(p BatsimProfile) string {
+func (c *converter) profile(p batsimProfile) string {
 	name := fmt.Sprintf("%.0f_%.0f_%.0f", p.RequestTime, p.Memory, p.Bandwidth)
 	ops, known := c.first[name]
 	if !known {

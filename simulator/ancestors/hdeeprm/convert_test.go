@@ -212,7 +212,7 @@ func TestCustomize(t *testing.T) {
 	if a, b := w.Profiles["a"], w.Profiles["b"]; a.CPU[0] != 8e9 || a.RequestOps != 8e9 || a.Memory != 1 || b.CPU[0] != 5 {
 		t.Errorf("got %+v and %+v", a, b)
 	}
-	w.Profiles["d"] = BatsimProfile{Type: homogeneous}
+	w.Profiles["d"] = batsimProfile{Type: homogeneous}
 	if err := customize(w, 4); err == nil || !strings.Contains(err.Error(), `profile "d"`) {
 		t.Errorf("a profile without work: got %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 // keysOf lists the valid keys of an options file, by the path of their object.
@@ -59,7 +59,7 @@ func (s *section) unknown() {
 		case slices.Contains(keysOf[""], key):
 			s.problem(key, "not here: it belongs at the top")
 		default:
-			s.problem(key, "unknown key; the nearest is %s", suggest.Nearest(key, keysOf[s.path], 1)[0])
+			s.problem(key, "unknown key; the nearest is %s", wording.Nearest(key, keysOf[s.path], 1)[0])
 		}
 	}
 }

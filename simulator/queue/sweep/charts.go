@@ -6,7 +6,7 @@ import (
 	"math"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
 
@@ -18,14 +18,14 @@ type change struct{ at, by float64 }
 
 // level integrates changes and returns the mean value, times scale, over each of shownSteps equal parts from first to
 // last. X is the middle of a part, in hours from first. It sorts changes, and returns nil for an empty interval.
-func level(changes []change, first, last, scale float64) []chart.Point {
+func level(changes []change, first, last, scale float64) []page.Point {
 	if !(last > first) {
 		return nil
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.at, b.at) })
 	// Each point is the exact mean over its part: the area under the piecewise constant function, by the width.
 	width := (last - first) / shownSteps
-	out := make([]chart.Point, shownSteps)
+	out := make([]page.Point, shownSteps)
 	value, k := 0.0, 0
 	for i := range out {
 		from, to := first+float64(i)*width, first+float64(i+1)*width
@@ -38,7 +38,7 @@ func level(changes []change, first, last, scale float64) []chart.Point {
 			value += changes[k].by
 		}
 		area += value * (to - at)
-		out[i] = chart.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
+		out[i] = page.Point{X: (from + to - 2*first) / 2 / 3600, Y: area / width * scale}
 	}
 	return out
 }
@@ -59,7 +59,7 @@ func extent(r *queue.Result) (first, last float64) {
 }
 
 // queueLine returns the number of waiting jobs over hours from the first submission.
-func queueLine(name string, r *queue.Result) chart.Series {
+func queueLine(name string, r *queue.Result) page.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -72,11 +72,11 @@ func queueLine(name string, r *queue.Result) chart.Series {
 			c = append(c, change{o.Start, -1})
 		}
 	}
-	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1)}
+	return page.Series{Name: name, Dense: true, Points: level(c, first, last, 1)}
 }
 
 // utilizationLine returns the share of busy processors over hours from the first submission.
-func utilizationLine(name string, r *queue.Result) chart.Series {
+func utilizationLine(name string, r *queue.Result) page.Series {
 	first, last := extent(r)
 	var c []change
 	for i := range r.Jobs {
@@ -87,40 +87,40 @@ func utilizationLine(name string, r *queue.Result) chart.Series {
 			}
 		}
 	}
-	return chart.Series{Name: name, Dense: true, Points: level(c, first, last, 1/float64(r.Procs))}
+	return page.Series{Name: name, Dense: true, Points: level(c, first, last, 1/float64(r.Procs))}
 }
 
 // slowdownLine returns the distribution of bounded slowdowns.
-func slowdownLine(name string, r *queue.Result) chart.Series {
+func slowdownLine(name string, r *queue.Result) page.Series {
 	var v []float64
 	for i := range r.Jobs {
 		if o := &r.Jobs[i]; ended(o) {
 			v = append(v, o.BoundedSlowdown())
 		}
 	}
-	return chart.Distribution(name, v)
+	return page.Distribution(name, v)
 }
 
 // Charts used by both runs and comparisons.
-func queueChart(lines ...chart.Series) chart.Chart {
-	return chart.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
-		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "jobs", Zero: true}, Series: lines}
+func queueChart(lines ...page.Series) page.Chart {
+	return page.Chart{Title: "Jobs that wait", Note: "mean over each of 240 parts of the time, from the first submission on",
+		X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "jobs", Zero: true}, Series: lines}
 }
 
-func utilizationChart(lines ...chart.Series) chart.Chart {
-	return chart.Chart{Title: "Utilization over time", Note: "share of the processors that run something",
-		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "share of processors", Zero: true, Share: true}, Series: lines}
+func utilizationChart(lines ...page.Series) page.Chart {
+	return page.Chart{Title: "Utilization over time", Note: "share of the processors that run something",
+		X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "share of processors", Zero: true, Share: true}, Series: lines}
 }
 
-func slowdownChart(lines ...chart.Series) chart.Chart {
-	return chart.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
-		X: chart.Axis{Name: "bounded slowdown", Log: true}, Y: chart.Axis{Name: "share of jobs", Zero: true, Share: true}, Series: lines}
+func slowdownChart(lines ...page.Series) page.Chart {
+	return page.Chart{Title: "Slowdown", Note: "share of the jobs whose bounded slowdown is at most so much",
+		X: page.Axis{Name: "bounded slowdown", Log: true}, Y: page.Axis{Name: "share of jobs", Zero: true, Share: true}, Series: lines}
 }
 
 // charts returns the charts of a run.
-func charts(r *RunView) []chart.Chart {
+func charts(r *RunView) []page.Chart {
 	name := r.Method.Policy
-	out := []chart.Chart{queueChart(queueLine(name, r.Result)), utilizationChart(utilizationLine(name, r.Result)), slowdownChart(slowdownLine(name, r.Result))}
+	out := []page.Chart{queueChart(queueLine(name, r.Result)), utilizationChart(utilizationLine(name, r.Result)), slowdownChart(slowdownLine(name, r.Result))}
 	if c, ok := bandwidthChart(r); ok {
 		out = append(out, c)
 	}
@@ -138,7 +138,7 @@ const busiest = 6
 
 // bandwidthChart shows the oversubscription of bandwidth for the most affected processors; ok is false without a
 // platform or without oversubscription.
-func bandwidthChart(r *RunView) (c chart.Chart, ok bool) {
+func bandwidthChart(r *RunView) (c page.Chart, ok bool) {
 	if r.Tree == nil {
 		return c, false
 	}
@@ -154,14 +154,14 @@ func bandwidthChart(r *RunView) (c chart.Chart, ok bool) {
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(over[b].excess, over[a].excess) })
 	first, last := extent(r.Result)
-	var lines []chart.Series
+	var lines []page.Series
 	for _, p := range order[:min(busiest, len(order))] {
 		t := &r.Tree.Processors[p]
-		lines = append(lines, chart.Series{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Dense: true, Points: level(over[p].changes, first, last, 1)})
+		lines = append(lines, page.Series{Name: fmt.Sprintf("processor %d (%s)", p, t.Type), Dense: true, Points: level(over[p].changes, first, last, 1)})
 	}
-	return chart.Chart{Title: "Bandwidth asked beyond what there is",
+	return page.Chart{Title: "Bandwidth asked beyond what there is",
 		Note: fmt.Sprintf("%d of %d processors were oversubscribed at some time, which slows their jobs to 75 %%; the %d where it was most", len(order), len(over), len(lines)),
-		X:    chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "GB/s too much", Zero: true}, Series: lines}, true
+		X:    page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "GB/s too much", Zero: true}, Series: lines}, true
 }
 
 // excess is the oversubscription of a processor's bandwidth: changes over time, GB/s, and their integral, GB.
@@ -215,38 +215,38 @@ func overuse(r *RunView) []excess {
 
 // blockedChart shows the cumulative number of decisions that ended for lack of cores or memory; ok is false if there
 // were none.
-func blockedChart(r *RunView) (c chart.Chart, ok bool) {
+func blockedChart(r *RunView) (c page.Chart, ok bool) {
 	if len(r.Blocked) == 0 {
 		return c, false
 	}
 	first, _ := extent(r.Result)
-	line := chart.Series{Name: "decisions that left jobs waiting", Dense: true}
+	line := page.Series{Name: "decisions that left jobs waiting", Dense: true}
 	step := max(1, len(r.Blocked)/shownSteps)
 	for i := 0; i < len(r.Blocked); i += step {
-		line.Points = append(line.Points, chart.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
+		line.Points = append(line.Points, page.Point{X: (r.Blocked[i] - first) / 3600, Y: float64(i + 1)})
 	}
-	return chart.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
-		X: chart.Axis{Name: "hours", Zero: true}, Y: chart.Axis{Name: "decisions", Zero: true}, Series: []chart.Series{line}}, true
+	return page.Chart{Title: "Decisions that ended for lack of cores or memory", Note: "how many until then: HDeepRM passes over no job",
+		X: page.Axis{Name: "hours", Zero: true}, Y: page.Axis{Name: "decisions", Zero: true}, Series: []page.Series{line}}, true
 }
 
 // learningCharts shows rewards, makespans and losses by run.
-func learningCharts(r *RunView) []chart.Chart {
-	reward, loss, makespan := chart.Series{Name: "reward"}, chart.Series{Name: "loss"}, chart.Series{Name: "makespan"}
+func learningCharts(r *RunView) []page.Chart {
+	reward, loss, makespan := page.Series{Name: "reward"}, page.Series{Name: "loss"}, page.Series{Name: "makespan"}
 	losses := false
 	for k, l := range r.Learned {
 		x := float64(k + 1)
-		reward.Points = append(reward.Points, chart.Point{X: x, Y: l.Reward})
-		loss.Points = append(loss.Points, chart.Point{X: x, Y: l.Loss})
-		makespan.Points = append(makespan.Points, chart.Point{X: x, Y: l.Makespan / 3600})
+		reward.Points = append(reward.Points, page.Point{X: x, Y: l.Reward})
+		loss.Points = append(loss.Points, page.Point{X: x, Y: l.Loss})
+		makespan.Points = append(makespan.Points, page.Point{X: x, Y: l.Makespan / 3600})
 		losses = losses || known(l.Loss)
 	}
-	runs := chart.Axis{Name: "run"}
-	out := []chart.Chart{
-		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: chart.Axis{Name: "reward"}, Series: []chart.Series{reward}},
-		{Title: "Makespan of each run", X: runs, Y: chart.Axis{Name: "hours"}, Series: []chart.Series{makespan}},
+	runs := page.Axis{Name: "run"}
+	out := []page.Chart{
+		{Title: "Rewards", Note: "sum over each run; higher is better", X: runs, Y: page.Axis{Name: "reward"}, Series: []page.Series{reward}},
+		{Title: "Makespan of each run", X: runs, Y: page.Axis{Name: "hours"}, Series: []page.Series{makespan}},
 	}
 	if losses {
-		out = append(out, chart.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: chart.Axis{Name: "loss"}, Series: []chart.Series{loss}})
+		out = append(out, page.Chart{Title: "Losses", Note: "of the step of learning after each run", X: runs, Y: page.Axis{Name: "loss"}, Series: []page.Series{loss}})
 	}
 	return out
 }

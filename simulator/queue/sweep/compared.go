@@ -4,7 +4,6 @@ import (
 	"io"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 )
 
@@ -13,7 +12,7 @@ const readable = 3
 
 // Picture adds charts of the first case to a comparison.
 func Picture(o *Outcome) {
-	var queues, used, slowdowns []chart.Series
+	var queues, used, slowdowns []page.Series
 	for i, m := range o.Methods {
 		if len(o.Runs[i]) == 0 || o.Runs[i][0] == nil {
 			continue
@@ -24,7 +23,7 @@ func Picture(o *Outcome) {
 	if len(queues) == 0 {
 		return
 	}
-	all := []chart.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
+	all := []page.Chart{slowdownChart(slowdowns...), queueChart(queues...)}
 	if len(used) <= readable {
 		all = append(all, utilizationChart(used...))
 	}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
 
@@ -108,20 +108,20 @@ func merged(all []stretch) []stretch {
 
 // gantt draws the jobs on cores over time: a box per job, or for many jobs the busy share of groups of cores; ok is
 // false if nothing ran.
-func gantt(r *queue.Result) (p chart.Picture, ok bool) {
+func gantt(r *queue.Result) (p page.Picture, ok bool) {
 	first, last := extent(r)
 	all := boxes(r)
 	if len(all) == 0 || !(last > first) {
 		return p, false
 	}
-	p = chart.Picture{Title: "Jobs on cores", Note: "each job a box of its color: the cores that it had, over time; its name is shown when pointed at"}
+	p = page.Picture{Title: "Jobs on cores", Note: "each job a box of its color: the cores that it had, over time; its name is shown when pointed at"}
 	if len(all) > ganttBoxes {
 		p.Note = "too many jobs for boxes: the darker, the more of a group of cores runs something at a time"
 	}
-	return p.Draw(fmt.Sprintf("%d jobs on %d cores over %s", len(r.Jobs), r.Procs, span(last-first)), func(drawing *chart.Drawing) {
+	return p.Draw(fmt.Sprintf("%d jobs on %d cores over %s", len(r.Jobs), r.Procs, span(last-first)), func(drawing *page.Drawing) {
 		hours := (last - first) / 3600
 		d := ganttDrawing{Drawing: drawing,
-			x: chart.NewScale([]float64{0, hours}, 7, true, false), y: chart.NewScale([]float64{0, float64(r.Procs)}, 4, true, false), first: first}
+			x: page.NewScale([]float64{0, hours}, 7, true, false), y: page.NewScale([]float64{0, float64(r.Procs)}, 4, true, false), first: first}
 		d.x.Max, d.y.Max = hours, float64(r.Procs)
 		d.x.Ticks = slices.DeleteFunc(d.x.Ticks, func(t float64) bool { return t > hours })
 		d.Fit(d.x, d.y)
@@ -137,8 +137,8 @@ func gantt(r *queue.Result) (p chart.Picture, ok bool) {
 
 // ganttDrawing is a drawing of cores over hours since first, a time in s.
 type ganttDrawing struct {
-	*chart.Drawing
-	x, y  *chart.Scale
+	*page.Drawing
+	x, y  *page.Scale
 	first float64
 }
 
@@ -150,8 +150,8 @@ func (d ganttDrawing) boxes(r *queue.Result, all []box) {
 	for _, q := range all {
 		o := &r.Jobs[q.job]
 		left, top := d.at(q.at), d.y.At(float64(q.from))
-		d.F(`<rect class="cell %s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>job %s: %d processors, %s</title></rect>`, chart.Class(q.job), left, top,
-			math.Max(0.3, d.at(q.end)-left), math.Max(0.3, d.y.At(float64(q.to))-top), chart.Esc(o.Job.Label()), o.Job.Procs, span(o.End-o.Start))
+		d.F(`<rect class="cell %s" x="%.2f" y="%.2f" width="%.2f" height="%.2f"><title>job %s: %d processors, %s</title></rect>`, page.Class(q.job), left, top,
+			math.Max(0.3, d.at(q.end)-left), math.Max(0.3, d.y.At(float64(q.to))-top), page.Esc(o.Job.Label()), o.Job.Procs, span(o.End-o.Start))
 	}
 }
 
@@ -173,14 +173,14 @@ func (d ganttDrawing) density(r *queue.Result, all []box, last float64) {
 			}
 		}
 	}
-	wide, high := chart.Px(d.at(d.first+width)-d.at(d.first)+.2), chart.Px(d.y.At(height)-d.y.At(0)+.2)
+	wide, high := page.Px(d.at(d.first+width)-d.at(d.first)+.2), page.Px(d.y.At(height)-d.y.At(0)+.2)
 	cell := "h" + wide + "v" + high + "h-" + wide + "z"
 	var shades [ganttShades + 1]strings.Builder
 	for i := range used {
 		for k, share := range used[i] {
 			if share >= 0.005 {
 				shade := &shades[min(ganttShades, int(math.Ceil(share*ganttShades)))]
-				fmt.Fprintf(shade, "M%s %s%s", chart.Px(d.at(d.first+float64(k)*width)), chart.Px(d.y.At(float64(i)*height)), cell)
+				fmt.Fprintf(shade, "M%s %s%s", page.Px(d.at(d.first+float64(k)*width)), page.Px(d.y.At(float64(i)*height)), cell)
 			}
 		}
 	}

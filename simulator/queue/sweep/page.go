@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/queue"
 )
@@ -21,7 +20,7 @@ func (r *RunView) pictured() page.Document {
 	if p, ok := gantt(r.Result); ok {
 		blocks = append(blocks, page.Block{Wide: &p})
 	}
-	blocks = append(blocks, page.Block{Pictures: chart.Pictures(charts(r))})
+	blocks = append(blocks, page.Block{Pictures: page.Pictures(charts(r))})
 	var jobs []*queue.Outcome
 	for i := range r.Jobs {
 		if ended(&r.Jobs[i]) {

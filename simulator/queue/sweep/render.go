@@ -10,7 +10,6 @@ import (
 	"math"
 	"strconv"
 
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/queue"
@@ -69,6 +68,6 @@ var stateNames = map[queue.State]string{queue.Waiting: "waiting", queue.Running:
 
 func ended(o *queue.Outcome) bool { return o.State == queue.Completed || o.State == queue.Killed }
 
-func known(v float64) bool { return chart.Known(v) }
+func known(v float64) bool { return page.Known(v) }
 
 func cell(v float64) string { return page.CSVCell(v, -1) }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue"
 )
@@ -124,23 +124,23 @@ func frontCell(m criterion, v float64) string {
 }
 
 // frontChart returns a chart of the front in slowdown and energy, or nil if one of them is unknown.
-func frontChart(f *front) []chart.Chart {
+func frontChart(f *front) []page.Chart {
 	if !f.Known[bySlowdown] || !f.Known[byEnergy] {
 		return nil
 	}
-	on, off := chart.Series{Name: "on the front", Loose: true}, chart.Series{Name: "dominated", Class: "s4", Loose: true}
+	on, off := page.Series{Name: "on the front", Loose: true}, page.Series{Name: "dominated", Class: "s4", Loose: true}
 	var names []string
 	for _, p := range f.Points {
-		q := chart.Point{X: p.Vector[byEnergy] / 1e6, Y: p.Vector[bySlowdown]}
+		q := page.Point{X: p.Vector[byEnergy] / 1e6, Y: p.Vector[bySlowdown]}
 		if p.OnFront {
 			on.Points, names = append(on.Points, q), append(names, p.Name)
 		} else {
 			off.Points = append(off.Points, q)
 		}
 	}
-	for _, s := range []chart.Series{on, off} {
-		slices.SortFunc(s.Points, func(a, b chart.Point) int { return cmp.Compare(a.X, b.X) })
+	for _, s := range []page.Series{on, off} {
+		slices.SortFunc(s.Points, func(a, b page.Point) int { return cmp.Compare(a.X, b.X) })
 	}
-	return []chart.Chart{{Title: "Slowdown and energy", Note: "each method once; on the front: " + strings.Join(names, ", "),
-		X: chart.Axis{Name: "energy (MJ)"}, Y: chart.Axis{Name: "mean bounded slowdown", Log: true}, Series: []chart.Series{on, off}}}
+	return []page.Chart{{Title: "Slowdown and energy", Note: "each method once; on the front: " + strings.Join(names, ", "),
+		X: page.Axis{Name: "energy (MJ)"}, Y: page.Axis{Name: "mean bounded slowdown", Log: true}, Series: []page.Series{on, off}}}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/report/page"
 )
@@ -156,7 +156,7 @@ func (o *colocateOptions) summarise(p *colocate.Profile, seconds float64) error 
 	if len(rows) < p.Patterns() {
 		notes = append(notes, fmt.Sprintf("%d patterns are not in the table: optimize simulate placement --table %s estimates them.", p.Patterns()-len(rows), o.out))
 	}
-	subtitle := "measured in " + duration.Text(seconds)
+	subtitle := "measured in " + wording.Duration(seconds)
 	if o.replay != "" {
 		subtitle = "taken from " + o.replay
 	}

@@ -14,11 +14,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/colocate"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 )
 
 // placeOptions holds the flags of `profile place`.
@@ -129,7 +129,7 @@ func (o *placeOptions) run() error {
 	var all []*placed
 	patterns := map[string]bool{}
 	for _, name := range names {
-		out, err := methods.Place(context.Background(), name, problem, methods.Options{Seed: o.seed, Clock: o.Clock.Monotonic})
+		out, err := metis.Place(context.Background(), name, problem, metis.Options{Seed: o.seed, Clock: o.Clock.Monotonic})
 		if err != nil {
 			return cli.Usagef("place by %s: %w", name, err)
 		}
@@ -273,7 +273,7 @@ func (o *placeOptions) text(apps []string, all []*placed, p *colocate.Profile, s
 	if n := p.Missing(); n > 0 {
 		notes = append(notes, fmt.Sprintf("The budget is spent: %d patterns were not measured.", n))
 	}
-	subtitle := "measured in " + duration.Text(seconds)
+	subtitle := "measured in " + wording.Duration(seconds)
 	if len(all) > 1 {
 		g := gain(all[0].measured, all[1].measured)
 		if !math.IsNaN(g.Mean) {

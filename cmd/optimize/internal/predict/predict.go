@@ -19,7 +19,6 @@ import (
 	"trainopt/cost"
 	"trainopt/optimizer/history"
 
-	"trainopt/optimizer/history/measured"
 	"trainopt/optimizer/history/transfer"
 	"trainopt/optimizer/predict"
 	"trainopt/resources"
@@ -137,7 +136,7 @@ func (o *options) run() error {
 	if err := o.machines(s, vals); err != nil {
 		return cli.Usage(err)
 	}
-	entries = append(s.Entries, measured.Embedded()...)
+	entries = append(s.Entries, history.Published()...)
 	if note := predict.FillKnown(&q.Job, entries); note != "" {
 		q.Notes = append(q.Notes, note)
 	}

@@ -12,7 +12,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 
 	"trainopt/cost"
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 )
 
 func pricesCommand(e *cli.Env) *cobra.Command {
@@ -118,7 +118,7 @@ func (o *priceListOptions) checkGPU(catalogue *cost.Catalogue) error {
 			models[offer.GPU] = true
 		}
 	}
-	nearest := suggest.Nearest(o.filter.GPU, slices.Sorted(maps.Keys(models)), 3)
+	nearest := wording.Nearest(o.filter.GPU, slices.Sorted(maps.Keys(models)), 3)
 	return cli.Usagef("--gpu %q: no machine of the catalogue has such a GPU; nearest are %s", o.filter.GPU, strings.Join(nearest, ", "))
 }
 

@@ -18,7 +18,7 @@ import (
 	"trainopt/internal/regular"
 	"trainopt/optimizer/analysis"
 	"trainopt/optimizer/engine/slurm"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 // liveAccounting is the value of --sacct that calls sacct.
@@ -82,7 +82,7 @@ func (o *analyzeOptions) batchJobs(vals *cli.Values, args []string) error {
 	}
 	report := analysis.NewSizing(jobs, options)
 	if len(report.Groups) == 0 && options.Bad > 0 {
-		return cli.Usagef("analyze --sacct %s: none of %s could be read, first: %s", o.sacct, chart.Plural(options.Bad, "line"), cli.OneLine(options.FirstBad[0]))
+		return cli.Usagef("analyze --sacct %s: none of %s could be read, first: %s", o.sacct, page.Plural(options.Bad, "line"), cli.OneLine(options.FirstBad[0]))
 	}
 	if len(report.Groups) == 0 {
 		return cli.Usagef("analyze --sacct %s: no jobs%s; ask sacct for another period or user", o.sacct, after(" of user ", options.User))

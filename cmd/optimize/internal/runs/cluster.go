@@ -15,10 +15,10 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 
-	"trainopt/internal/suggest"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/cluster"
 	"trainopt/optimizer/engine"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/optimizer/schedule/share"
 	"trainopt/resources"
@@ -214,7 +214,7 @@ func checkPolicy(what, name, engine string) error {
 		return cli.Usage(err)
 	}
 	near := ""
-	if best := cli.Nearest(name, share.Names()); suggest.Distance(name, best) <= 1+len(name)/4 {
+	if best := cli.Nearest(name, share.Names()); wording.Distance(name, best) <= 1+len(name)/4 {
 		near = fmt.Sprintf(", nearest known is %s", best)
 	}
 	return cli.Usagef("%s %q: unknown%s; optimize simulate rounds --list-policies lists all", what, name, near)
@@ -319,7 +319,7 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 			if !alive {
 				return e.PrintResult("no server runs: the cancellation applies once one is started by optimize cluster serve", map[string]any{"jobs": ids, "served": false})
 			}
-			return e.PrintResult(fmt.Sprintf("cancelling %s: running jobs save first", chart.Plural(len(ids), "job")), map[string]any{"jobs": ids, "served": true})
+			return e.PrintResult(fmt.Sprintf("cancelling %s: running jobs save first", page.Plural(len(ids), "job")), map[string]any{"jobs": ids, "served": true})
 		},
 	}
 	_ = e.Options(cmd)

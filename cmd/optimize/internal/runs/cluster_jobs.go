@@ -16,9 +16,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"trainopt/cmd/optimize/internal/cli"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/cluster"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 )
 
 type jobsOptions struct {
@@ -153,7 +153,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 			draining = ", draining"
 		}
 		if err := o.Print(fmt.Sprintf("%s: %s; policy %s, rounds of %s%s\n", doc.Server.Engine, describe(doc.Server.Devices)+down(doc.Server.Down), doc.Server.Policy,
-			duration.Text(doc.Server.RoundS), draining)); err != nil {
+			wording.Duration(doc.Server.RoundS), draining)); err != nil {
 			return err
 		}
 	} else if err := o.Print("no server runs: optimize cluster serve starts one\n"); err != nil {
@@ -176,7 +176,7 @@ func (o *jobsOptions) list(doc *document, now time.Time) error {
 		return err
 	}
 	if left := len(doc.Jobs) - len(shown); left > 0 {
-		text += fmt.Sprintf("not listed: %s that ended earlier (--all)\n", chart.Plural(left, "job"))
+		text += fmt.Sprintf("not listed: %s that ended earlier (--all)\n", page.Plural(left, "job"))
 	}
 	return o.Print(text)
 }
@@ -190,7 +190,7 @@ func table(jobs []jobDocument, now time.Time) (string, error) {
 	t.Header("job", "name", "user", "state", "devices", "progress", "rate", "ends", "deadline", "waited", "cost")
 	for i := range jobs {
 		j := &jobs[i]
-		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), duration.Text(math.Round(j.Wait)), price(j)); err != nil {
+		if err := t.Append(j.ID, j.Name, j.User, state(j), devices(j), progress(j), rate(j), finish(j, now), deadline(j, now), wording.Duration(math.Round(j.Wait)), price(j)); err != nil {
 			return "", err
 		}
 	}
@@ -322,5 +322,5 @@ func price(j *jobDocument) string {
 	if j.Run == "" {
 		return unknown
 	}
-	return chart.USD(j.CostUSD)
+	return page.USD(j.CostUSD)
 }

@@ -15,7 +15,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -97,7 +97,7 @@ func drawRuns(entries []journal.Entry, t abbreviation) (text string, width int, 
 	if err := table.Render(); err != nil {
 		return "", 0, err
 	}
-	lines := strings.Split(chart.PlainBlanks(b.String()), "\n")
+	lines := strings.Split(page.PlainBlanks(b.String()), "\n")
 	for i, line := range lines {
 		lines[i] = strings.TrimRight(line, " ")
 		width = max(width, utf8.RuneCountInString(lines[i]))
@@ -201,11 +201,11 @@ func progressText(rec *journal.Record, t abbreviation) string {
 		done = rec.Outcome.Steps
 	}
 	if !done.Known() {
-		return chart.NoData
+		return page.NoData
 	}
-	text := chart.Count(float64(done))
+	text := page.Count(float64(done))
 	if rec.Training.TotalUnits.Known() {
-		text += "/" + chart.Count(float64(rec.Training.TotalUnits))
+		text += "/" + page.Count(float64(rec.Training.TotalUnits))
 	}
 	if t == inFull {
 		text = rec.Training.Unit + " " + text

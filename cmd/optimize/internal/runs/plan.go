@@ -8,10 +8,10 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
-	"trainopt/internal/duration"
+	"trainopt/internal/wording"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/sla"
 )
 
@@ -51,7 +51,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 			name string
 			of   *sla.Interval
 			show func(float64) string
-		}{{"  start-up", p.Startup, duration.Text}, {"  restart", p.Restart, duration.Text}, {"  memory", p.MemoryGiB, func(v float64) string { return fmt.Sprintf("%.2g GiB", v) }}} {
+		}{{"  start-up", p.Startup, wording.Duration}, {"  restart", p.Restart, wording.Duration}, {"  memory", p.MemoryGiB, func(v float64) string { return fmt.Sprintf("%.2g GiB", v) }}} {
 			if q.of != nil {
 				field(q.name, "%s (90 %% interval %s to %s), from other trainings", q.show(q.of.P50), q.show(q.of.P5), q.show(q.of.P95))
 			}
@@ -67,8 +67,8 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 			if float64(c.Measured) < c.Predicted.P5 || float64(c.Measured) > c.Predicted.P95 {
 				held = "missed"
 			}
-			field("  check", "%s left out: predicted %s (%s to %s), measured %s: 90 %% interval %s", c.Allocation, duration.Text(c.Predicted.P50), duration.Text(c.Predicted.P5),
-				duration.Text(c.Predicted.P95), duration.Text(float64(c.Measured)), held)
+			field("  check", "%s left out: predicted %s (%s to %s), measured %s: 90 %% interval %s", c.Allocation, wording.Duration(c.Predicted.P50), wording.Duration(c.Predicted.P5),
+				wording.Duration(c.Predicted.P95), wording.Duration(float64(c.Measured)), held)
 		}
 		for _, ignored := range m.Ignored {
 			field("  note", "%s", ignored)
@@ -85,7 +85,7 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 		}
 		field(name, "%s", startText(s))
 	}
-	if _, err := io.WriteString(w, chart.PlainBlanks(b.String())); err != nil {
+	if _, err := io.WriteString(w, page.PlainBlanks(b.String())); err != nil {
 		return err
 	}
 	if rec.Plan == nil || rec.Plan.Prediction == nil { // no prediction exists
@@ -145,17 +145,17 @@ func limitText(s sla.Spec) string {
 
 // startText describes a predicted start at a place of an engine, and what follows from it.
 func startText(s journal.Start) string {
-	text := fmt.Sprintf("%s: waits %s (%s to %s), %d ahead", s.Place, chart.Duration(s.Wait.P50), chart.Duration(s.Wait.P5), chart.Duration(s.Wait.P95), s.Ahead)
+	text := fmt.Sprintf("%s: waits %s (%s to %s), %d ahead", s.Place, page.Duration(s.Wait.P50), page.Duration(s.Wait.P5), page.Duration(s.Wait.P95), s.Ahead)
 	if s.ByLimits.Known() {
-		text += fmt.Sprintf(", %s by time limits", chart.Duration(float64(s.ByLimits)))
+		text += fmt.Sprintf(", %s by time limits", page.Duration(float64(s.ByLimits)))
 	}
 	if s.End != nil {
-		text += fmt.Sprintf("; ends after %s (%s to %s)", chart.Duration(s.End.P50), chart.Duration(s.End.P5), chart.Duration(s.End.P95))
+		text += fmt.Sprintf("; ends after %s (%s to %s)", page.Duration(s.End.P50), page.Duration(s.End.P5), page.Duration(s.End.P95))
 	}
 	if s.CostUSD != nil {
-		text += " for " + chart.USD(s.CostUSD.P50)
+		text += " for " + page.USD(s.CostUSD.P50)
 	} else if s.HourlyUSD.Known() {
-		text += "; " + chart.USD(float64(s.HourlyUSD)) + " per hour"
+		text += "; " + page.USD(float64(s.HourlyUSD)) + " per hour"
 	}
 	if s.DeadlineMet.Known() {
 		text += fmt.Sprintf("; meets the deadline with %.0f %%", 100*float64(s.DeadlineMet))

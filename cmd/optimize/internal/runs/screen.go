@@ -9,7 +9,6 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
-	"trainopt/optimizer/report/chart"
 	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/sla"
@@ -115,7 +114,7 @@ func (v *screen) block(b *strings.Builder) {
 					label = fmt.Sprintf("%-*s", labelWidth, row.label)
 				}
 				v.painted = append(v.painted, labelWidth+twwidth.Width(part))
-				b.WriteString(eraseLine + label + v.paint(row.colour, chart.PlainBlanks(part)) + "\n")
+				b.WriteString(eraseLine + label + v.paint(row.colour, page.PlainBlanks(part)) + "\n")
 			}
 		}
 	}
@@ -135,7 +134,7 @@ func (v *screen) rows() []screenRow {
 		for _, d := range s.Verdicts {
 			if d.Objective == o {
 				colour[o] = statusColour[d.Status]
-				return text + chart.Blank + lamp[d.Status]
+				return text + page.Blank + lamp[d.Status]
 			}
 		}
 		return text

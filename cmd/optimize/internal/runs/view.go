@@ -12,7 +12,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
-	"trainopt/optimizer/report/chart"
+	"trainopt/optimizer/report/page"
 	"trainopt/optimizer/run"
 	"trainopt/sla"
 )
@@ -128,7 +128,7 @@ func (v *lines) Status(s run.Status) {
 	}
 	s = v.shortened(s)
 	if !v.shown {
-		fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(headerParts(s), " · ")))
+		fmt.Fprintln(v.out, page.PlainBlanks(strings.Join(headerParts(s), " · ")))
 	}
 	if s.Log != "" && s.Log != v.log {
 		v.log = s.Log
@@ -138,7 +138,7 @@ func (v *lines) Status(s run.Status) {
 		return
 	}
 	v.shown, v.last = true, now
-	fmt.Fprintln(v.out, chart.PlainBlanks(strings.Join(statusParts(s), " · ")))
+	fmt.Fprintln(v.out, page.PlainBlanks(strings.Join(statusParts(s), " · ")))
 }
 
 func (v *lines) shortPath(path string) string {
@@ -183,17 +183,17 @@ func (v *lines) Finished(rec *journal.Record, dir string) {
 }
 
 // Numbers are formatted as in reports, with a no-break space before the unit until they are printed
-// ([chart.PlainBlanks]).
-func money(v float64) string { return chart.USD(v) }
+// ([page.PlainBlanks]).
+func money(v float64) string { return page.USD(v) }
 
 func seconds(v float64) string {
-	return strings.ReplaceAll(chart.Duration(v), " ", chart.Blank)
+	return strings.ReplaceAll(page.Duration(v), " ", page.Blank)
 }
 
 // elapsed formats a running time in whole seconds.
 func elapsed(d time.Duration) string {
 	if d < time.Minute {
-		return fmt.Sprintf("%d"+chart.Blank+"s", int(math.Min(59, math.Round(d.Seconds()))))
+		return fmt.Sprintf("%d"+page.Blank+"s", int(math.Min(59, math.Round(d.Seconds()))))
 	}
 	return seconds(math.Round(d.Seconds()))
 }
@@ -258,12 +258,12 @@ func statusParts(s run.Status) []string {
 }
 
 func progressPart(s run.Status) string {
-	done := chart.Count(s.Done)
+	done := page.Count(s.Done)
 	switch {
 	case s.Unit == "":
-		return "progress: " + chart.NoData
+		return "progress: " + page.NoData
 	case s.Total > 0:
-		return fmt.Sprintf("%s %s/%s", s.Unit, done, chart.Count(s.Total))
+		return fmt.Sprintf("%s %s/%s", s.Unit, done, page.Count(s.Total))
 	}
 	return fmt.Sprintf("%s %s, total unknown (%s)", s.Unit, done, totalHint)
 }
@@ -302,14 +302,14 @@ func usePart(s run.Status) string {
 	if math.IsNaN(s.MemoryGiB) {
 		return text
 	}
-	return text + ", " + chart.GiB(s.MemoryGiB)
+	return text + ", " + page.GiB(s.MemoryGiB)
 }
 
 // ratePart formats the throughput and the last model quality, as far as known.
 func ratePart(s run.Status) string {
 	var parts []string
 	if !math.IsNaN(s.Throughput) && s.Throughput > 0 {
-		parts = append(parts, chart.Rate(cmp.Or(s.ThroughputUnit, journal.SamplesPerSecond))(s.Throughput))
+		parts = append(parts, page.Rate(cmp.Or(s.ThroughputUnit, journal.SamplesPerSecond))(s.Throughput))
 	}
 	if !math.IsNaN(s.Loss) {
 		parts = append(parts, fmt.Sprintf("loss %.4g", s.Loss))
@@ -330,7 +330,7 @@ func riskPart(s run.Status) string {
 	}
 	text := elapsed(s.AtRisk) + " of work since the checkpoint"
 	if s.Checkpoint.Units.Known() && s.Unit != "" {
-		text += fmt.Sprintf(" at %s %s", s.Unit, chart.Count(float64(s.Checkpoint.Units)))
+		text += fmt.Sprintf(" at %s %s", s.Unit, page.Count(float64(s.Checkpoint.Units)))
 	}
 	return text
 }

@@ -12,7 +12,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 	"trainopt/simulator/experiment"
 )
 
@@ -40,7 +40,7 @@ The objective, the limits and the given throughputs apply to the methods that su
 concurrently. The same flags give the same bytes on any number of cores, except for times.
 
 --figure NAME runs the experiment of a figure of Metis' paper and prints the published values beside ours. Figures:
-` + methods.FigureNames(),
+` + metis.FigureNames(),
 		Example: `  optimize compare placement
   optimize compare placement --methods exact,greedy,spread --sizes 200,300,400 --groups 0:29 --output placement.html
   optimize compare placement --methods exact,metis --sizes 200 --groups 0:4 --predictor forest
@@ -74,10 +74,10 @@ func (o *comparePlacementOptions) rules() []cli.Rule {
 
 // run compares placement methods, either on the data of a published figure or on the workload given by flags.
 func (o *comparePlacementOptions) run() error {
-	var figure *methods.Figure
+	var figure *metis.Figure
 	if o.Changed("figure") {
 		var err error
-		if figure, err = methods.FindFigure(o.figure); err != nil {
+		if figure, err = metis.FindFigure(o.figure); err != nil {
 			return cli.Usagef("--figure: %w", err)
 		}
 		if !o.Changed("methods", "policies") {
@@ -95,7 +95,7 @@ func (o *comparePlacementOptions) run() error {
 	if err != nil {
 		return cli.Usage(placementError(err))
 	}
-	var c *methods.Comparison
+	var c *metis.Comparison
 	if figure != nil {
 		c, err = figure.Comparison(o.figureOptions(groups, s))
 	} else {
@@ -107,7 +107,7 @@ func (o *comparePlacementOptions) run() error {
 	c.Clock = o.Clock.Monotonic
 	return o.comparison.run(o.Env, func(ctx context.Context, progress func(done, total int)) (*experiment.Comparison, func(io.Writer) error, error) {
 		c.Progress = progress
-		r, err := methods.Compare(ctx, c)
+		r, err := metis.Compare(ctx, c)
 		if r == nil {
 			return nil, nil, err
 		}
@@ -131,15 +131,15 @@ func (o *comparePlacementOptions) check() ([]uint64, error) {
 		return nil, errors.New("--methods: name at least one")
 	}
 	for _, name := range o.policies {
-		if _, err := methods.Find(name); err != nil {
+		if _, err := metis.Find(name); err != nil {
 			return nil, fmt.Errorf("--methods: %w", err)
 		}
 	}
 	return groups, nil
 }
 
-func (o *comparePlacementOptions) figureOptions(groups []uint64, s *methods.Setup) methods.FigureOptions {
-	options := methods.FigureOptions{Groups: groups, Methods: o.policies, Against: o.against, Workers: o.processes, Options: s.Options}
+func (o *comparePlacementOptions) figureOptions(groups []uint64, s *metis.Setup) metis.FigureOptions {
+	options := metis.FigureOptions{Groups: groups, Methods: o.policies, Against: o.against, Workers: o.processes, Options: s.Options}
 	if s.Predicted != nil {
 		options.Told = func(*place.Table) (*place.Table, error) { return s.Predicted.Types[0].Table, nil }
 	}
@@ -147,8 +147,8 @@ func (o *comparePlacementOptions) figureOptions(groups []uint64, s *methods.Setu
 }
 
 // byFlags returns the comparison given by the flags, without a figure.
-func (o *comparePlacementOptions) byFlags(groups []uint64, s *methods.Setup) (*methods.Comparison, error) {
-	c := &methods.Comparison{Title: "Placement methods", XName: "containers", Methods: o.policies, Against: o.against, Workers: o.processes, Notes: s.Notes}
+func (o *comparePlacementOptions) byFlags(groups []uint64, s *metis.Setup) (*metis.Comparison, error) {
+	c := &metis.Comparison{Title: "Placement methods", XName: "containers", Methods: o.policies, Against: o.against, Workers: o.processes, Notes: s.Notes}
 	if s.Predicted != nil {
 		c.Notes = append(c.Notes, "methods were given throughputs by a "+s.Predictor)
 	}
@@ -192,8 +192,8 @@ func (o *comparePlacementOptions) byFlags(groups []uint64, s *methods.Setup) (*m
 }
 
 // scenario adds a scenario with the given batches to a comparison.
-func (o *comparePlacementOptions) scenario(c *methods.Comparison, s *methods.Setup, name string, x float64, batches [][]int, groups []uint64) error {
-	scenario := methods.Scenario{Name: name, X: x, Options: s.Options}
+func (o *comparePlacementOptions) scenario(c *metis.Comparison, s *metis.Setup, name string, x float64, batches [][]int, groups []uint64) error {
+	scenario := metis.Scenario{Name: name, X: x, Options: s.Options}
 	for _, g := range groups {
 		if g >= uint64(len(batches)) {
 			return fmt.Errorf("--groups: no group %d of %s, there are %d, counted from 0", g, name, len(batches))
@@ -202,7 +202,7 @@ func (o *comparePlacementOptions) scenario(c *methods.Comparison, s *methods.Set
 		if len(batch) != len(s.Apps()) {
 			return fmt.Errorf("group %d of %s has %d counts, the table has %d apps", g, name, len(batch), len(s.Apps()))
 		}
-		at := methods.Case{Group: g}
+		at := metis.Case{Group: g}
 		at.Problem, at.Told = s.WithBatch(batch)
 		if err := wantFits(at.Problem); err != nil {
 			return err

@@ -11,8 +11,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/internal/regular"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/learned"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 )
 
 // placementFlags holds the flags that define the placement problem and its objective.
@@ -57,7 +56,7 @@ func (f *placementFlags) dataPath(name string) string {
 }
 
 // setup reads all inputs except the batch.
-func (f *placementFlags) setup() (*methods.Setup, error) {
+func (f *placementFlags) setup() (*metis.Setup, error) {
 	if err := errors.Join(
 		f.Want("nodes", f.nodes >= 1, "at least 1"), f.Want("capacity", f.capacity >= 1 && f.capacity <= 255, "1 to 255"),
 		f.Want("slo", f.slo > 0 && !math.IsInf(f.slo, 1), "a throughput above 0, relative to alone"), f.Want("episodes", f.episodes >= 1, "at least 1"),
@@ -65,7 +64,7 @@ func (f *placementFlags) setup() (*methods.Setup, error) {
 		f.Check(cli.Rule{If: f.nodeTypes != "", Flags: "nodes capacity table", Conflict: "--node-types"})); err != nil {
 		return nil, err
 	}
-	s := &methods.Setup{Problem: &place.Problem{SLO: f.slo}}
+	s := &metis.Setup{Problem: &place.Problem{SLO: f.slo}}
 	var err error
 	if s.Problem.Types, err = f.types(s); err != nil {
 		return nil, err
@@ -90,7 +89,7 @@ func (f *placementFlags) setup() (*methods.Setup, error) {
 
 // types returns the node types. Estimates complete a table of profile colocate, and any other if the predictor is a forest,
 // for methods and evaluation alike.
-func (f *placementFlags) types(s *methods.Setup) ([]place.NodeType, error) {
+func (f *placementFlags) types(s *metis.Setup) ([]place.NodeType, error) {
 	if f.nodeTypes != "" {
 		types, err := place.ReadNodeTypes(f.Path(f.nodeTypes), f.Path)
 		if err != nil {
@@ -119,7 +118,7 @@ func (f *placementFlags) types(s *methods.Setup) ([]place.NodeType, error) {
 }
 
 // predict sets the throughputs that methods are given: measured ones or those predicted by a forest.
-func (f *placementFlags) predict(s *methods.Setup) error {
+func (f *placementFlags) predict(s *metis.Setup) error {
 	kind, file, named := strings.Cut(f.predictor, ":")
 	switch {
 	case kind == "measured" && !named || kind == "forest" && !named && s.Estimated != nil: // the table itself is of a forest
@@ -133,8 +132,8 @@ func (f *placementFlags) predict(s *methods.Setup) error {
 }
 
 // options sets the objective, the limits and the options of the methods.
-func (f *placementFlags) options(s *methods.Setup) error {
-	s.Options = methods.Options{Compat: f.compat, Episodes: f.episodes, Clock: f.Clock.Monotonic, Apart: f.apart,
+func (f *placementFlags) options(s *metis.Setup) error {
+	s.Options = metis.Options{Compat: f.compat, Episodes: f.episodes, Clock: f.Clock.Monotonic, Apart: f.apart,
 		Limits: place.Limits{SLOShare: f.minSLO, Nodes: f.maxNodes, Cost: f.maxCost}}
 	if f.Changed("objective") {
 		o, err := place.ParseObjective(f.objective)
@@ -165,7 +164,7 @@ func (f *placementFlags) options(s *methods.Setup) error {
 	}
 	if f.Changed("zones") {
 		var err error
-		if s.Options.Zones, err = learned.ParseZones(f.zones, s.Apps()); err != nil {
+		if s.Options.Zones, err = metis.ParseZones(f.zones, s.Apps()); err != nil {
 			return fmt.Errorf("--%w", err)
 		}
 	}
@@ -177,7 +176,7 @@ func (f *placementFlags) options(s *methods.Setup) error {
 		return fmt.Errorf("--agent: %w", err)
 	}
 	defer file.Close()
-	if s.Options.Model, err = learned.Load(file); err != nil {
+	if s.Options.Model, err = metis.LoadModel(file); err != nil {
 		return fmt.Errorf("--agent: read %s: %w", f.model, err)
 	}
 	return nil

@@ -12,7 +12,7 @@ import (
 	"trainopt/cmd/optimize/internal/cli"
 
 	"trainopt/optimizer/schedule/share"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 	"trainopt/simulator/experiment"
 	"trainopt/simulator/queue/sweep"
 	"trainopt/simulator/spot"
@@ -63,7 +63,7 @@ func engineCommand(e *cli.Env, name, short string, engines map[string]func(*cli.
 
 // policyNames lists the policies of each engine, which a shell completes.
 var policyNames = map[string]cli.Completions{
-	"placement": methods.Names,
+	"placement": metis.Names,
 	"queue":     func() []string { return sweep.Policies(false) },
 	"rounds":    share.Names,
 	"spot": func() []string {

@@ -14,7 +14,7 @@ import (
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/optimizer/schedule/place"
-	"trainopt/simulator/ancestors/metis/methods"
+	"trainopt/simulator/ancestors/metis"
 )
 
 // simulatePlacementOptions holds the flags of `simulate placement`.
@@ -58,7 +58,7 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
   optimize simulate placement --list-methods`,
 		RunE: func(*cobra.Command, []string) error {
 			if o.list {
-				return printList(o.Env, "methods", methods.List())
+				return printList(o.Env, "methods", metis.List())
 			}
 			return o.run()
 		},
@@ -73,13 +73,13 @@ Exit code 6: the batch exceeds the capacity, or no placement meets the limits.`,
 	fs.StringVar(&o.arrivals, "arrivals", "", "CSV `FILE` of arriving and departing containers: app, +1 or −1")
 	fs.IntVar(&o.migrate, "migrate", 0, "with --arrivals: maximum number `N` of migrations after each line")
 	fs.Float64Var(&o.moveCost, "move-cost", 0.1, "with --migrate: minimum gain of a migration")
-	o.format.Add(fs, "output", methods.Formats())
+	o.format.Add(fs, "output", metis.Formats())
 	fs.StringVar(&o.nodesOut, "nodes-out", "", "write the containers of each node to `FILE` as CSV")
 	return cmd
 }
 
 // rules returns the flags that cannot be combined with the method.
-func (o *simulatePlacementOptions) rules(m methods.Method) []cli.Rule {
+func (o *simulatePlacementOptions) rules(m metis.Method) []cli.Rule {
 	conflict := fmt.Sprintf("--method %s, see --list-methods", o.method)
 	return []cli.Rule{
 		{If: !m.Objective, Flags: "objective", Conflict: conflict},
@@ -152,33 +152,33 @@ func readBatch(path func(string) string, text string, apps []string) ([]int, str
 }
 
 // config returns the run given by the flags, without an outcome, and the options of the method.
-func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, error) {
-	m, err := methods.Find(o.method)
+func (o *simulatePlacementOptions) config() (*metis.Report, metis.Options, error) {
+	m, err := metis.Find(o.method)
 	if err != nil {
-		return nil, methods.Options{}, fmt.Errorf("--method: %w", err)
+		return nil, metis.Options{}, fmt.Errorf("--method: %w", err)
 	}
 	if size, _, _ := strings.Cut(strings.TrimPrefix(o.batch, place.EmbeddedData+":"), ":"); !o.Changed("nodes") && strings.HasPrefix(o.batch, place.EmbeddedData+":") && len(size) > 3 {
 		o.nodes = 729
 	}
 	if err := o.Check(o.rules(m)...); err != nil {
-		return nil, methods.Options{}, err
+		return nil, metis.Options{}, err
 	}
 	s, err := o.setup()
 	if err != nil {
-		return nil, methods.Options{}, err
+		return nil, metis.Options{}, err
 	}
 	if m.Wishes && len(s.Problem.Constraints) == 0 {
-		return nil, methods.Options{}, fmt.Errorf("--method %s uses only constraints on neighbours, and there are none", o.method)
+		return nil, metis.Options{}, fmt.Errorf("--method %s uses only constraints on neighbours, and there are none", o.method)
 	}
 	if o.method == "metis" && (len(s.Problem.Types) > 1 || s.Problem.Existing != nil) {
-		return nil, methods.Options{}, errors.New("--method metis: its sub-schedulers are for empty nodes of one type; divide-conquer has no such restriction")
+		return nil, metis.Options{}, errors.New("--method metis: its sub-schedulers are for empty nodes of one type; divide-conquer has no such restriction")
 	}
 	if o.method == "metis" && o.model == "" && !(slices.Equal(s.Apps(), place.MetisApps()) && s.Problem.Types[0].Table.Capacity() == 8) {
-		return nil, methods.Options{}, errors.New("--method metis: the embedded sub-schedulers are for the apps of Metis and nodes of 8; name others by --agent (optimize pretrain --env placement --table FILE), or use divide-conquer, which requires none")
+		return nil, metis.Options{}, errors.New("--method metis: the embedded sub-schedulers are for the apps of Metis and nodes of 8; name others by --agent (optimize pretrain --env placement --table FILE), or use divide-conquer, which requires none")
 	}
 	batch, description, err := o.selectBatch(s.Apps())
 	if err != nil {
-		return nil, methods.Options{}, err
+		return nil, metis.Options{}, err
 	}
 	r := o.result(s)
 	r.Method, r.Seed, r.Compat = o.method, o.seed, o.compat
@@ -188,7 +188,7 @@ func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, e
 		r.Notes = append(r.Notes, fmt.Sprintf("--compat has no effect on %s", o.method))
 	}
 	if err := wantFits(r.Problem); err != nil {
-		return nil, methods.Options{}, err
+		return nil, metis.Options{}, err
 	}
 	s.Options.Seed = o.seed
 	o.estimateNote = s.EstimateNote
@@ -196,8 +196,8 @@ func (o *simulatePlacementOptions) config() (*methods.Report, methods.Options, e
 }
 
 // result returns the part of a run that the setup determines.
-func (o *simulatePlacementOptions) result(s *methods.Setup) *methods.Report {
-	return &methods.Report{Objective: s.Options.Objective, Limits: s.Options.Limits, Predictor: s.Predictor, Notes: s.Notes}
+func (o *simulatePlacementOptions) result(s *metis.Setup) *metis.Report {
+	return &metis.Report{Objective: s.Options.Objective, Limits: s.Options.Limits, Predictor: s.Predictor, Notes: s.Notes}
 }
 
 func describeBatch(from string, apps []string, p *place.Problem) string {
@@ -242,7 +242,7 @@ func (o *simulatePlacementOptions) run() error {
 		if o.episodes > 0 {
 			options.Progress = func(n int) { progress(n, o.episodes) }
 		}
-		r.Outcome, err = methods.Place(ctx, o.method, known, options)
+		r.Outcome, err = metis.Place(ctx, o.method, known, options)
 		return err
 	})
 	r.SolveS = elapsed.Seconds()
@@ -281,7 +281,7 @@ func (o *simulatePlacementOptions) runArrivals() error {
 	if err != nil {
 		return cli.Usage(placementError(err))
 	}
-	lines, err := methods.ReadArrivals(o.Path(o.arrivals), s.Apps())
+	lines, err := metis.ReadArrivals(o.Path(o.arrivals), s.Apps())
 	if err != nil {
 		return cli.Usagef("--arrivals: %w", err)
 	}
@@ -292,7 +292,7 @@ func (o *simulatePlacementOptions) runArrivals() error {
 	from := o.Clock.Monotonic()
 	initial := *known
 	initial.Batch = make([]int, len(s.Apps()))
-	got, err := methods.Stream(&initial, lines, s.Options.Objective, s.Options.Limits, methods.StreamOptions{Migrations: o.migrate, MoveCost: o.moveCost})
+	got, err := metis.Stream(&initial, lines, s.Options.Objective, s.Options.Limits, metis.StreamOptions{Migrations: o.migrate, MoveCost: o.moveCost})
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -303,7 +303,7 @@ func (o *simulatePlacementOptions) runArrivals() error {
 	if r.Told != nil {
 		known, r.Told.Existing = r.Told, nil
 	}
-	r.Outcome = &methods.Outcome{Solution: place.Solution{Placement: got.Placement, Value: math.NaN(), Bound: math.NaN(), Gap: math.NaN()}}
+	r.Outcome = &metis.Outcome{Solution: place.Solution{Placement: got.Placement, Value: math.NaN(), Bound: math.NaN(), Gap: math.NaN()}}
 	if w, err := known.Evaluate(r.Placement); err == nil {
 		r.Value = r.Objective.Value(w, known.Nodes())
 	}
@@ -318,7 +318,7 @@ func (o *simulatePlacementOptions) runArrivals() error {
 	return o.write(r)
 }
 
-func (o *simulatePlacementOptions) write(r *methods.Report) error {
+func (o *simulatePlacementOptions) write(r *metis.Report) error {
 	if err := o.Write(o.format.File, "placement", func(w io.Writer) error { return r.Write(w, o.format.Name) }); err != nil || o.nodesOut == "" {
 		return err
 	}
