@@ -118,7 +118,7 @@ func powerTable(list []journal.PowerSample) *grid {
 	g := &grid{Columns: right("Limit", "Time per unit", "Power", "Energy per unit")}
 	for _, p := range list {
 		g.Rows = append(g.Rows, row(fmt.Sprintf("%d W", p.LimitW), number(journal.Number(p.SecondsPerUnit), duration)+" a "+p.Unit,
-			chart.WithUnit(p.Watts, "W"), energy(p.JoulesPerUnit)))
+			withUnit(p.Watts, "W"), energy(p.JoulesPerUnit)))
 	}
 	return g
 }
