@@ -4,6 +4,8 @@ package resources
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
@@ -135,5 +137,63 @@ func TestDiscoverTakesTheVisiblePart(t *testing.T) {
 	}
 	if n := len(s.ShutdownCalls()); n != 1 {
 		t.Errorf("NVML was shut down %d times, want once", n)
+	}
+}
+
+func TestPowerNVML(t *testing.T) {
+	limit := uint32(300_000)
+	dev := &mock.Device{
+		GetPowerManagementLimitFunc:            func() (uint32, nvml.Return) { return limit, nvml.SUCCESS },
+		GetPowerManagementLimitConstraintsFunc: func() (uint32, uint32, nvml.Return) { return 100_000, 400_000, nvml.SUCCESS },
+		SetPowerManagementLimitFunc: func(mw uint32) nvml.Return {
+			if mw > 400_000 {
+				return nvml.ERROR_INVALID_ARGUMENT
+			}
+			limit = mw
+			return nvml.SUCCESS
+		},
+	}
+	has := map[string]bool{}
+	lib := &mock.Interface{
+		InitFunc: func() nvml.Return { return nvml.SUCCESS }, ShutdownFunc: func() nvml.Return { return nvml.SUCCESS },
+		ExtensionsFunc: func() nvml.ExtendedInterface {
+			return &mock.ExtendedInterface{LookupSymbolFunc: func(s string) error {
+				if !has[s] {
+					return errors.New("absent")
+				}
+				return nil
+			}}
+		},
+		DeviceGetHandleByUUIDFunc: func(uuid string) (nvml.Device, nvml.Return) {
+			if uuid != "GPU-a" {
+				return nil, nvml.ERROR_NOT_FOUND
+			}
+			return dev, nvml.SUCCESS
+		},
+	}
+	if _, err := openPowerNVML(lib); err == nil || !strings.Contains(err.Error(), "lacks") {
+		t.Errorf("a library without the functions: %v", err)
+	}
+	for _, s := range []string{"nvmlDeviceGetPowerManagementLimit", "nvmlDeviceGetPowerManagementLimitConstraints", "nvmlDeviceSetPowerManagementLimit"} {
+		has[s] = true
+	}
+	drv, err := openPowerNVML(lib)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if now, least, most, err := drv.limits("GPU-a"); now != 300_000 || least != 100_000 || most != 400_000 || err != nil {
+		t.Errorf("limits %d, %d to %d, %v", now, least, most, err)
+	}
+	if err := drv.set("GPU-a", 200_000); err != nil || limit != 200_000 {
+		t.Errorf("set: %v, %d", err, limit)
+	}
+	for uuid, says := range map[string]string{"GPU-a": "outside the range", "GPU-b": "lost"} {
+		if err := drv.set(uuid, 500_000); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("set of %s: %v, want %q", uuid, err, says)
+		}
+	}
+	dev.SetPowerManagementLimitFunc = func(uint32) nvml.Return { return nvml.ERROR_NO_PERMISSION }
+	if err := drv.set("GPU-a", 250_000); err == nil || !strings.Contains(err.Error(), "root") {
+		t.Errorf("without permission: %v", err)
 	}
 }

@@ -46,7 +46,7 @@ func TestCompareSpotDrawn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) != 1+2*12*8 {
+	if rows, err := csv.NewReader(f).ReadAll(); err != nil || len(rows) != 1+2*12*9 {
 		t.Errorf("%d jobs, %v", len(rows), err)
 	}
 }

@@ -110,6 +110,28 @@ type Record struct {
 	Altered bool `json:"-"`
 	// Spot is the use of spot capacity and machines on demand; nil for a run that did not choose between them.
 	Spot *Spot `json:"spot,omitempty"`
+	// Power is the use of the power limit of the GPUs; nil for a run that was not allowed to change it.
+	Power *Power `json:"power_limit,omitempty"`
+}
+
+// Power is the power limit of the GPUs of a run, in W of each device.
+type Power struct {
+	Allowed      string        `json:"allowed"`       // range, as given
+	OwnW         *int          `json:"own_w"`         // before the run; null if unknown or different on the devices
+	SetW         *int          `json:"set_w"`         // the latest one of the run; null if none was set
+	Reason       string        `json:"reason"`        // of the latest one, or why none was set
+	BudgetJoules *float64      `json:"budget_joules"` // of the GPUs; null without an energy budget
+	Measured     []PowerSample `json:"measured"`
+	Restored     *bool         `json:"restored"` // null while the job runs, or if no limit could be set
+}
+
+// PowerSample is the measured pace and power of the job at one power limit.
+type PowerSample struct {
+	LimitW         int     `json:"limit_w"`
+	Unit           string  `json:"unit"` // step, or the unit of the run
+	SecondsPerUnit float64 `json:"seconds_per_unit"`
+	Watts          float64 `json:"watts"` // mean of all GPUs together
+	JoulesPerUnit  float64 `json:"joules_per_unit"`
 }
 
 // SiteProbe is a measurement of the training on another kind of node of its engine, by a short job beside the run. One

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"trainopt/resources"
 )
 
 // keeperTick is the interval at which the keeper reads control.json, in case a signal was lost.
@@ -262,6 +264,9 @@ func (k *keeper) finish() int {
 	e := o.verdict()
 	e.At, e.Ran = time.Now(), now-k.began
 	e.PeakMemoryGiB, e.CPUSeconds = k.usage(o.oomKills > 0)
+	if _, err := resources.ReleasePower(k.dir); err != nil { // before the record: the agent may then start the next job
+		fmt.Fprintln(os.Stderr, err)
+	}
 	code := k.record(ended{Exit: e})
 	if k.enforce != nil {
 		if err := k.enforce.Remove(); err != nil && len(o.stuck) == 0 {

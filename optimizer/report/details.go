@@ -59,6 +59,9 @@ func runSection(d *Data) section {
 	if o.CPUEnergyJoules != nil {
 		f = append(f, fields("energy of the machine's CPUs", number(journal.Number(*o.CPUEnergyJoules), energy)+" (other programs included)")...)
 	}
+	if r.Power != nil {
+		f = append(f, fields("power limit", powerWords(r.Power))...)
+	}
 	if o.QueueSeconds != nil {
 		f = append(f, fields("waited for places", number(journal.Number(*o.QueueSeconds), duration)+" (not charged)")...)
 	}
@@ -66,6 +69,9 @@ func runSection(d *Data) section {
 		f = append(f, fields("first start", startOutcome(r.Starts[0], r.Stretches[0]))...)
 	}
 	s.Blocks = []block{{Fields: f}}
+	if r.Power != nil && len(r.Power.Measured) > 0 {
+		s.Blocks = append(s.Blocks, block{Caption: "Power limits", Table: powerTable(r.Power.Measured)})
+	}
 	if r.Spot != nil {
 		s.Blocks = append(s.Blocks, spotBlock(r.Spot))
 	}
@@ -87,6 +93,34 @@ func startOutcome(p journal.Start, s engine.Stretch) string {
 	}
 	return fmt.Sprintf("predicted after %s (%s to %s), was after %s: %s the 90 %% interval", number(journal.Number(p.Wait.P50), duration),
 		number(journal.Number(p.Wait.P5), duration), number(journal.Number(p.Wait.P95), duration), number(journal.Number(waited), duration), verdict)
+}
+
+// powerWords describes the power limit of a run in one line.
+func powerWords(p *journal.Power) string {
+	if p.SetW == nil {
+		return "not changed: " + cmp.Or(p.Reason, "the job used no GPU")
+	}
+	words := fmt.Sprintf("%d W", *p.SetW)
+	if p.OwnW != nil {
+		words += fmt.Sprintf(", before the run %d W", *p.OwnW)
+	}
+	if p.Restored != nil {
+		words += map[bool]string{true: ", restored", false: ", NOT restored"}[*p.Restored]
+	}
+	if p.Reason != "" {
+		words += ": " + p.Reason
+	}
+	return words
+}
+
+// powerTable lists the measurements at power limits.
+func powerTable(list []journal.PowerSample) *grid {
+	g := &grid{Columns: right("Limit", "Time per unit", "Power", "Energy per unit")}
+	for _, p := range list {
+		g.Rows = append(g.Rows, row(fmt.Sprintf("%d W", p.LimitW), number(journal.Number(p.SecondsPerUnit), duration)+" a "+p.Unit,
+			withUnit(p.Watts, "W"), energy(p.JoulesPerUnit)))
+	}
+	return g
 }
 
 // spotBlock lists the machines of a run that used spot capacity, and what they saved as far as that was measured.

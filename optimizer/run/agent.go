@@ -104,6 +104,7 @@ type run struct {
 	enclosing
 	reclaiming
 	supervision
+	power powerControl
 	outcome
 
 	input       givenInput
@@ -164,6 +165,7 @@ func (a Agent) Run(ctx context.Context, cfg Config, interrupts <-chan os.Signal)
 	r.started = r.Clock.Monotonic()
 	r.openInstruments()
 	defer r.closeInstruments()
+	r.restoreAbandonedPower()
 	r.checkpoints.finder.Start(r.Clock.Now().Add(r.checkpoints.fileClock))
 	r.watchdog.watch(ctx, interrupts)
 	defer r.watchdog.close()

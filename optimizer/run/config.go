@@ -66,6 +66,10 @@ type Config struct {
 	BatchSize string `json:"batch_size"`
 	// NumWorkers is the range of loader workers that may be tried, "A:B"; empty: the script's own number only.
 	NumWorkers string `json:"num_workers"`
+	// PowerLimit is the range of power limits of the GPUs that may be set, "A:B" in W; empty: they stay as they are.
+	// EnergyBudgetKWh bounds the energy of the GPUs by the choice of that limit; 0: none.
+	PowerLimit      string  `json:"power_limit,omitempty"`
+	EnergyBudgetKWh float64 `json:"energy_budget_kwh,omitempty"`
 	// Knobs maps knob names to the user's argument templates, as returned by inspect.ParseKnob.
 	Knobs map[string]string `json:"knobs"`
 	// Observe is "auto" or "off" for the observer inside Python trainings; empty: auto.
@@ -230,6 +234,20 @@ func (c Config) Validate() error {
 		if _, err := resources.ParseRange(c.NumWorkers, resources.Range{}); err != nil {
 			bad("--num-workers: %w", err)
 		}
+	}
+	if c.PowerLimit != "" {
+		if r, err := resources.ParseRange(c.PowerLimit, powerRange); err != nil {
+			bad("--power-limit: %w", err)
+		} else if r.Min < powerRange.Min || r.Max > powerRange.Max {
+			bad("--power-limit %q: want a range within %d and %d W", c.PowerLimit, powerRange.Min, powerRange.Max)
+		} else if c.elsewhere() {
+			bad("--power-limit: the power limits of the nodes of an engine cannot be set from here")
+		}
+	}
+	if b := c.EnergyBudgetKWh; !(b >= 0 && b < 1e9) {
+		bad("--energy-budget %g: want a positive number of kWh", b)
+	} else if b > 0 && c.PowerLimit == "" {
+		bad("--energy-budget requires --power-limit: the power limit of the GPUs is chosen by it")
 	}
 	if u, err := url.Parse(c.NotifyLink); c.NotifyLink != "" && (err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "") {
 		bad("--notify-link %q: want the http or https address of the page", c.NotifyLink)

@@ -43,10 +43,11 @@ type facts struct {
 	Input       bool                 `json:"input,omitempty"` // the last job has a standard input that is not empty
 	Joules      float64              `json:"joules"`
 	// CPUJoules is the energy of the machine's processors while the run was sampled; nil where it cannot be read.
-	CPUJoules *float64  `json:"cpu_joules,omitempty"`
-	Speeds    []float64 `json:"speeds,omitempty"`   // of the machine, see steadyMachine
-	QueuedS   float64   `json:"queued_s,omitempty"` // seconds of waiting for places
-	Stretch   int       `json:"stretch,omitempty"`  // of the latest job on an engine
+	CPUJoules *float64    `json:"cpu_joules,omitempty"`
+	Power     *powerFacts `json:"power,omitempty"`    // nil until a power limit may be chosen
+	Speeds    []float64   `json:"speeds,omitempty"`   // of the machine, see steadyMachine
+	QueuedS   float64     `json:"queued_s,omitempty"` // seconds of waiting for places
+	Stretch   int         `json:"stretch,omitempty"`  // of the latest job on an engine
 	// StretchRates are the prices of the stretches, USD per hour; CorrectedUSD is the difference that their late accounts
 	// make to the meter.
 	StretchRates map[int]float64 `json:"stretch_rates,omitempty"`

@@ -49,6 +49,7 @@ func (r *run) end(e *ending) {
 // finish closes the last segment, evaluates the SLA, and writes the final record, tables and reports.
 func (r *run) finish() Result {
 	r.settleEngine()
+	r.releasePower()
 	e := r.ended
 	now := r.elapsed()
 	if r.leftBaseline() {

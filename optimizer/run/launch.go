@@ -59,6 +59,7 @@ func (r *run) attach(j launch.Job) {
 
 // detach ends the observation of a job that has ended.
 func (r *run) detach() {
+	r.releasePower()
 	r.setJob(nil)
 	r.queued = nil
 	r.publish()

@@ -60,6 +60,7 @@ type Segment struct {
 	Lost        float64              `json:"lost_usd"`            // the part of Spent for work that was not kept
 	CheckpointS float64              `json:"checkpoint_s"`        // seconds of the checkpoint that ended it, 0 if none
 	OnDemand    bool                 `json:"on_demand,omitempty"` // on the machine on demand of a run that may use spot capacity
+	PowerW      int                  `json:"power_w,omitempty"`   // power limit of the GPUs that was measured; 0: not changed
 	Partner     string               `json:"partner,omitempty"`   // that shared the devices; empty: none
 }
 

@@ -143,10 +143,12 @@ func (r *run) tick(ctx context.Context) {
 		r.safely(r.tryWorkers)
 		r.safely(r.watchWorkers)
 		r.stopMeasured()
-		switch r.Phase {
-		case probing:
+		r.safely(r.powerStep)
+		switch {
+		case r.power.measuring():
+		case r.Phase == probing:
 			r.safely(r.probeStep)
-		case working:
+		case r.Phase == working:
 			r.safely(func() { r.adaptStep(ctx) })
 			r.shrinkFootprint()
 		}

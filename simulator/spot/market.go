@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"trainopt/optimizer/schedule/capacity"
 )
@@ -21,6 +22,21 @@ type Market struct {
 type Zone struct {
 	Name string
 	Up   []bool // by tick
+	// USDHour is the price at each tick; nil: that of the job.
+	USDHour []float64
+}
+
+// Priced reports whether a zone has prices of its own.
+func (m Market) Priced() bool {
+	return slices.ContainsFunc(m.Zones, func(z Zone) bool { return z.USDHour != nil })
+}
+
+// usdHour returns the price of a zone at a tick.
+func (m Market) usdHour(j capacity.Job, zone, tick int) float64 {
+	if prices := m.Zones[zone].USDHour; prices != nil {
+		return prices[tick%m.Ticks()]
+	}
+	return j.SpotUSDHour
 }
 
 // Ticks returns the number of ticks of the market, after which it repeats.
@@ -42,10 +58,12 @@ func NewMarket(name string, traces ...capacity.Trace) (Market, error) {
 		}
 		m.TickS = t.TickS
 		short = min(short, len(t.Up))
-		m.Zones = append(m.Zones, Zone{t.Name, t.Up})
+		m.Zones = append(m.Zones, Zone{t.Name, t.Up, t.USDHour})
 	}
 	for z := range m.Zones {
-		m.Zones[z].Up = m.Zones[z].Up[:short]
+		if m.Zones[z].Up = m.Zones[z].Up[:short]; m.Zones[z].USDHour != nil {
+			m.Zones[z].USDHour = m.Zones[z].USDHour[:short]
+		}
 	}
 	return m, m.validate()
 }
@@ -61,6 +79,9 @@ func (m Market) validate() error {
 	for _, z := range m.Zones {
 		if len(z.Up) != m.Ticks() {
 			return fmt.Errorf("zone %s has %d ticks and zone %s %d: want the same", m.Zones[0].Name, m.Ticks(), z.Name, len(z.Up))
+		}
+		if z.USDHour != nil && len(z.USDHour) != len(z.Up) {
+			return fmt.Errorf("zone %s has %d ticks and %d prices: want as many", z.Name, len(z.Up), len(z.USDHour))
 		}
 	}
 	return nil

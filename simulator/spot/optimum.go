@@ -23,6 +23,9 @@ func Optimum(j capacity.Job, m Market, from int) (Outcome, error) {
 	if !j.Feasible() {
 		return Outcome{}, fmt.Errorf("optimum on spot capacity: %w: %.0f s of work and %.0f s of changeover, %.0f s to the deadline", ErrInfeasible, j.WorkS, j.ChangeoverS, j.DeadlineS)
 	}
+	if m.Priced() || j.CheckpointS > 0 {
+		return pricedOptimum(j, m, from)
+	}
 	if j.SpotUSDHour >= j.OnDemandUSDHour {
 		return Run(capacity.AlwaysOnDemand, j, m, from)
 	}

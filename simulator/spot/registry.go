@@ -35,6 +35,7 @@ func always(p capacity.Policy) func(uint64) capacity.Policy {
 // methods contains the policies, sorted by name. A new one is one line here.
 var methods = []Method{
 	{Name: "adaptive", Does: "the least expected cost by a chain estimated from the past week; uniform without a day of history", Knows: "work, deadline, past capacity", Learns: true, make: func(uint64) capacity.Policy { return new(capacity.Adaptive).Choose }},
+	{Name: "cheapest", Does: "as uniform, and moves to a cheaper zone where that pays for the changeover", Knows: "work, deadline, prices", make: always(capacity.Cheapest)},
 	{Name: "greedy", Does: "spot capacity alone until only a machine on demand can still be in time", Knows: "work, deadline", make: always(capacity.Greedy)},
 	{Name: "on-demand", Does: "never uses spot capacity", Knows: "nothing", make: always(capacity.AlwaysOnDemand)},
 	{Name: "optimum", Does: "the least that any policy could have paid and be in time", Knows: "the whole future"},

@@ -108,6 +108,7 @@ func (r *Report) record() any {
 		AloneUSD    experiment.Number `json:"on_demand_cost_usd"`
 		OptimumUSD  experiment.Number `json:"optimum_cost_usd"` // null: infeasible
 		Saving      experiment.Number `json:"saving"`           // relative to on demand, a fraction
+		WorkLostS   experiment.Number `json:"lost_work_s"`      // when machines were reclaimed, beyond changeovers
 		Others      []otherJSON       `json:"policies"`
 		Timeline    []stretchJSON     `json:"timeline"`
 		WallS       experiment.Number `json:"wall_s"`
@@ -117,7 +118,7 @@ func (r *Report) record() any {
 		SpotUSD: n(r.Job.SpotUSDHour), DemandUSD: n(r.Job.OnDemandUSDHour), Prices: r.Prices, PricesDated: r.PricesDated, CostUSD: n(r.Outcome.USD),
 		SpotS: n(r.Outcome.SpotS), DemandS: n(r.Outcome.OnDemandS), WaitS: n(r.Outcome.WaitS), LostS: n(r.Outcome.ChangeoverS), ElapsedS: n(r.Outcome.ElapsedS),
 		DoneS: n(r.Outcome.DoneS), Starts: r.Outcome.Starts, Taken: r.Outcome.Taken, Missed: r.Outcome.Missed, AloneUSD: n(r.Job.AloneUSD()),
-		OptimumUSD: n(r.optimum()), Saving: n(1 - r.Outcome.USD/r.Job.AloneUSD()), Others: []otherJSON{}, Timeline: []stretchJSON{}, WallS: r.WallS, Warnings: append([]string{}, r.Warnings...)}
+		OptimumUSD: n(r.optimum()), Saving: n(1 - r.Outcome.USD/r.Job.AloneUSD()), WorkLostS: n(r.Outcome.LostS), Others: []otherJSON{}, Timeline: []stretchJSON{}, WallS: r.WallS, Warnings: append([]string{}, r.Warnings...)}
 	if r.Drawn != nil {
 		out.Drawn = &drawnJSON{n(r.Drawn.UpS), n(r.Drawn.DownS)}
 	}

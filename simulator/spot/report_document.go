@@ -53,6 +53,9 @@ func (r *Report) facts() []page.Field {
 	add("machines started", "%d", o.Starts)
 	add("in changeovers", "%s", span(o.ChangeoverS))
 	add("reclaimed", "%d", o.Taken)
+	if r.Job.CheckpointS > 0 {
+		add("work lost", "%s", span(o.LostS))
+	}
 	return out
 }
 

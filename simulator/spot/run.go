@@ -28,8 +28,9 @@ type Outcome struct {
 	WaitS     float64 // without a machine
 	// ChangeoverS is the total start-up time of machines.
 	ChangeoverS float64
-	Starts      int // of machines
-	Taken       int // machines taken away
+	LostS       float64 // of work, when machines were taken away
+	Starts      int     // of machines
+	Taken       int     // machines taken away
 	Missed      bool
 	Timeline    []Stretch
 }
@@ -76,7 +77,8 @@ func Run(p capacity.Policy, j capacity.Job, m Market, from int) (Outcome, error)
 // runner is a job in progress.
 type runner struct {
 	capacity.State
-	out Outcome
+	out    Outcome
+	beganS float64 // work done when the machine was started
 }
 
 // see updates the state to the capacity of tick k.
@@ -98,10 +100,32 @@ func (r *runner) see(m Market, k int) {
 			r.UpS[z] = 0
 		}
 	}
+	if r.USDHour = nil; m.Priced() {
+		for z := range m.Zones {
+			r.USDHour = append(r.USDHour, m.usdHour(r.Job, z, k))
+		}
+	}
 	if r.On.Machine == capacity.Spot && !r.Up[r.On.Zone] {
 		r.On = capacity.Choice{}
 		r.out.Taken++
+		r.lose()
 	}
+}
+
+// lose takes back the work since the last checkpoint, or the time of the save within the notice.
+func (r *runner) lose() {
+	last := &r.out.Timeline[len(r.out.Timeline)-1]
+	lost := r.DoneS - r.beganS
+	if most := r.LossS(); most < r.CheckpointS {
+		lost = min(lost, most)
+	} else if r.CheckpointS > 0 {
+		lost = math.Mod(lost, r.CheckpointS)
+	} else {
+		lost = 0
+	}
+	r.out.LostS += lost
+	r.DoneS -= lost
+	last.DoneS = r.DoneS
 }
 
 // refuse returns an error for an invalid choice.
@@ -127,6 +151,7 @@ func (r *runner) step(next capacity.Choice) {
 	begins := next.Machine != capacity.None && next != r.On
 	if begins {
 		r.out.Starts++
+		r.beganS = r.DoneS
 		r.ReadyS = r.NowS + r.ChangeoverS
 	}
 	if last := len(r.out.Timeline) - 1; begins || last < 0 || r.out.Timeline[last].On != next {
@@ -159,7 +184,11 @@ func (r *runner) pay(m capacity.Machine, seconds float64) {
 		r.out.WaitS += seconds
 	case capacity.Spot:
 		r.out.SpotS += seconds
-		r.out.USD += seconds / 3600 * r.SpotUSDHour
+		usd := r.SpotUSDHour
+		if r.USDHour != nil {
+			usd = r.USDHour[r.On.Zone]
+		}
+		r.out.USD += seconds / 3600 * usd
 	case capacity.OnDemand:
 		r.out.OnDemandS += seconds
 		r.out.USD += seconds / 3600 * r.OnDemandUSDHour

@@ -1,10 +1,14 @@
 package capacity
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Adaptive is a policy that minimizes the expected cost by dynamic programming over the remaining time, the
 // remaining work, the machine, and the capacity, of which it has a Markov chain estimated from the past week of the
-// zones (State.Seen). As long as less than a day was seen, it decides as Uniform does. It contains the plan of one job;
+// zones (State.Seen). As long as less than a day was seen, it decides as Cheapest does, which is Uniform if all prices are
+// equal. It contains the plan of one job;
 // the zero value is ready.
 //
 // It meets every deadline that a machine on demand from the start would meet, by the same safety net as Uniform. It
@@ -23,6 +27,8 @@ type Adaptive struct {
 	// later is the expected value after a step, by the state chosen for it (of capacity 0) and the capacity before it.
 	later [][]float64
 	rows  [2][]float64 // buffers
+	// meanUSD is the mean price of the cheapest capacity over about a day, 0 without prices of zones.
+	meanUSD float64
 	// leastUSD is the expected cost from the last choice to the end of the job; 0 before a plan.
 	leastUSD float64
 }
@@ -61,16 +67,18 @@ func (p *Adaptive) Expected() (usd float64, ok bool) { return p.leastUSD, p.valu
 // Choose is the Policy.
 func (p *Adaptive) Choose(s State) Choice {
 	if len(s.Seen) == 0 || float64(len(s.Seen[0]))*s.TickS < planAfter {
-		return Uniform(s)
+		return Cheapest(s)
 	}
 	zone, capacity := s.capacity()
 	if s.stays() {
 		zone, capacity = s.On.Zone, upCapacity(age(s.Seen[s.On.Zone]), s.TickS)
 	}
+	s.SpotUSDHour = p.follow(s)
 	if p.value == nil || s.NowS >= p.madeS+renewal {
 		p.plan(s)
 	}
-	stays, up := s.stays(), capacity >= downCapacities
+	stays := s.stays()
+	_, up := s.spot()
 	best, least := Choice{Machine: OnDemand}, p.cost(s, capacity, OnDemand)
 	offer := func(next Choice) {
 		if usd := p.cost(s, capacity, next.Machine); usd < least {
@@ -78,14 +86,40 @@ func (p *Adaptive) Choose(s State) Choice {
 		}
 	}
 	late := s.late()
-	if stays || up && !late && s.withinRisk(s.ChangeoverS/3600*s.SpotUSDHour) {
+	usd := s.SpotUSDHour
+	if s.USDHour != nil { // it may rise to that
+		usd = s.OnDemandUSDHour
+	}
+	mayStart := !late && s.withinRisk((s.ChangeoverS+s.LossS())/3600*usd)
+	if stays || up && mayStart {
 		offer(Choice{Spot, zone})
 	}
 	if !late && (s.On.Machine == None || s.withinRisk(0)) {
 		offer(Choice{})
 	}
 	p.leastUSD = least
+	if best.Machine == Spot {
+		best.Zone = s.cheaper(best.Zone, stays, mayStart)
+	}
 	return best
+}
+
+// follow returns the price of spot capacity on which the plan is based: with prices of zones, the mean of the cheapest one.
+func (p *Adaptive) follow(s State) float64 {
+	if s.USDHour == nil {
+		return s.SpotUSDHour
+	}
+	if c, ok := s.spot(); ok {
+		usd := s.zonePrice(c.Zone)
+		if p.meanUSD == 0 {
+			p.meanUSD = usd
+		}
+		p.meanUSD += (usd - p.meanUSD) * min(1, s.TickS/planAfter)
+	}
+	if p.meanUSD == 0 { // no zone was below the price on demand so far
+		return min(s.OnDemandUSDHour, slices.Min(s.USDHour))
+	}
+	return p.meanUSD
 }
 
 // withinRisk reports whether the job stays within riskShare of the cost on demand alone if it leaves its machine, loses
@@ -160,7 +194,7 @@ func (p *Adaptive) expectAll(c *chain, k int) {
 func (p *Adaptive) backward(s State, k int) {
 	left := float64(k) * p.step
 	last := -1 // most cells of work for which the safety net does not act
-	if free := left - p.step - 2*s.ChangeoverS; free >= 0 {
+	if free := left - p.step - 2*s.ChangeoverS - s.LossS(); free >= 0 {
 		last = min(int(free/p.cell), planCells)
 	}
 	p.each(func(x state) {

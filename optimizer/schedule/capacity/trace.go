@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"trainopt/internal/regular"
@@ -19,17 +20,21 @@ type Trace struct {
 	Name  string
 	TickS float64 // seconds
 	Up    []bool
+	// USDHour is the price at each tick; nil if the trace has none.
+	USDHour []float64
 }
 
 // ReadTrace reads {"metadata": {"gap_seconds": G}, "data": [n, …]} (the format of the paper's traces,
 // skypilot-org/spot-traces), plain or gzip, where n is the number of machines available at a tick. The zone is up if
-// all machines are available, that is if n is the maximum of the trace. Other fields, such as prices, are ignored.
+// all machines are available, that is if n is the maximum of the trace. "prices", a list as long as the data or one number,
+// are USD per hour. Other fields are ignored.
 func ReadTrace(r io.Reader) (Trace, error) {
 	var in struct {
 		Metadata struct {
 			Gap float64 `json:"gap_seconds"`
 		} `json:"metadata"`
-		Data []float64 `json:"data"`
+		Data   []float64       `json:"data"`
+		Prices json.RawMessage `json:"prices"`
 	}
 	plain, err := regular.Gunzip(r)
 	if err != nil {
@@ -56,7 +61,33 @@ func ReadTrace(r io.Reader) (Trace, error) {
 	for i, n := range in.Data {
 		t.Up[i] = n == most
 	}
+	if t.USDHour, err = tracePrices(in.Prices, len(in.Data)); err != nil {
+		return Trace{}, fmt.Errorf("read spot trace: %w", err)
+	}
 	return t, nil
+}
+
+// tracePrices returns the prices of n ticks, nil without any.
+func tracePrices(data json.RawMessage, n int) ([]float64, error) {
+	if len(data) == 0 || string(data) == "null" {
+		return nil, nil
+	}
+	var list []float64
+	var one float64
+	if json.Unmarshal(data, &one) == nil {
+		list = slices.Repeat([]float64{one}, n)
+	} else if err := json.Unmarshal(data, &list); err != nil {
+		return nil, fmt.Errorf("prices: want a number, or a list of numbers: %w", err)
+	}
+	if len(list) != n {
+		return nil, fmt.Errorf("%d prices for %d values: want as many", len(list), n)
+	}
+	for i, usd := range list {
+		if !(usd > 0) {
+			return nil, fmt.Errorf("price %d is %g USD per hour: want more than 0", i, usd)
+		}
+	}
+	return list, nil
 }
 
 // Load reads the trace in a file, or every trace (*.json, *.json.gz) below a folder in lexical order; names are the

@@ -50,6 +50,8 @@ var settings = []setting{
 	{key: "resource.memory", flag: "memory", kind: text, help: "memory that may be used, `A:B` GiB; B is enforced"},
 	{key: "resource.batch_size", flag: "batch-size", kind: text, help: "batch sizes that may be tried, `A:B`: by an argument of the script or OPTIMIZER_BATCH_SIZE; changes the result of the training"},
 	{key: "resource.num_workers", flag: "num-workers", kind: text, help: "loader workers that may be tried if the training waits for data, `A:B`; N: that number from the start"},
+	{key: "resource.power_limit", flag: "power-limit", kind: text, help: "power limits of the GPUs that may be set, `A:B` W: measured, chosen by preference, restored at the end (requires root)"},
+	{key: "resource.energy_budget", flag: "energy-budget", kind: number, help: "energy of the GPUs, `kWh`, by which the power limit is chosen"},
 	{key: "resource.epochs", flag: "epochs", kind: whole, help: "epochs of the whole training, passed to the script"},
 	{key: "resource.steps", flag: "steps", kind: whole, help: "steps of the whole training, if the script does not report them"},
 	{key: "resource.dataset", flag: "dataset", kind: text, help: "data set `PATH`, passed to the script"},

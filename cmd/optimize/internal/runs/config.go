@@ -42,7 +42,8 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 		Ratio: v.Number("rl.baseline_ratio", &errs), Interval: v.Length("monitor.interval", &errs),
 		Every: v.Whole("rl.epoch_adjustment_frequency", &errs), Grace: v.Length("engine.grace", &errs),
 		Restarts: v.Whole("engine.max_restarts", &errs), Python: v.Text("engine.python"),
-		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"), Observe: v.Text("monitor.observe"),
+		Steps: v.Whole("resource.steps", &errs), NumWorkers: v.Text("resource.num_workers"),
+		PowerLimit: v.Text("resource.power_limit"), EnergyBudgetKWh: v.Number("resource.energy_budget", &errs), Observe: v.Text("monitor.observe"),
 		PTY: v.Toggle("monitor.pty", &errs), Nodes: v.Whole("engine.nodes", &errs), Requeue: v.Toggle("engine.requeue", &errs),
 	}
 	none := func(key string, n *int) { // an explicit 0 means none rather than the default
@@ -52,6 +53,9 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	}
 	none("rl.baseline_samples", &cfg.Samples)
 	none("engine.max_restarts", &cfg.Restarts)
+	if v.Set("resource.energy_budget") && cfg.EnergyBudgetKWh == 0 {
+		errs = append(errs, fmt.Errorf("%s 0: want a positive number of kWh", v.Source("resource.energy_budget")))
+	}
 	if v.Set("rl.baseline_ratio") && cfg.Ratio == 0 {
 		cfg.Samples = -1
 	}

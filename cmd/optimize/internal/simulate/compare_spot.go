@@ -231,6 +231,15 @@ func (o *compareSpotOptions) prepare() (*spot.Sweep, error) {
 	if err != nil {
 		return nil, err
 	}
+	for i := range cases {
+		words, err := o.price(&cases[i].Market, j)
+		if err != nil {
+			return nil, err
+		}
+		if words != "" && !slices.Contains(notes, words) && i < 5 {
+			notes = append(notes, words)
+		}
+	}
 	about := []string{fmt.Sprintf("%.4g h of work, changeovers of %.4g min; %s", j.WorkS/3600, j.ChangeoverS/60, prices)}
 	return &spot.Sweep{Policies: o.policies, Against: o.against, Cases: cases, Job: j, Slacks: slacks, Title: "Jobs with a deadline on spot capacity",
 		Notes: slices.Concat(about, notes, warnings), Workers: o.processes}, nil

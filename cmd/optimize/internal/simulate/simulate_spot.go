@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,7 +27,10 @@ type spotFlags struct {
 	zones                    int
 	tick                     time.Duration
 	work, changeover         time.Duration
-	spotPrice, onDemandPrice float64
+	checkpoint, save, notice time.Duration
+	spotPrice                string
+	onDemandPrice            float64
+	zonePrices               []float64 // of --spot-usd-hour, if it is a list
 	instance                 string
 }
 
@@ -48,7 +53,10 @@ func (f *spotFlags) add(o cli.Options) {
 	cli.DurationVar(fs, &f.tick, "tick", "interval at which generated capacity changes and machines are selected, `DUR`")
 	cli.DurationVar(fs, &f.work, "work", "`DUR` of the job on one uninterrupted machine")
 	cli.DurationVar(fs, &f.changeover, "changeover", "`DUR` lost, and paid, at each start of a machine: start, set-up, and work since the last checkpoint")
-	fs.Float64Var(&f.spotPrice, "spot-usd-hour", 0, "spot price of the machine, `USD` per hour")
+	cli.DurationVar(fs, &f.checkpoint, "checkpoint-interval", "work between checkpoints, of which `DUR` at most is lost when a machine is reclaimed (default: part of --changeover)")
+	cli.DurationVar(fs, &f.save, "save-time", "`DUR` of a save within the notice")
+	cli.DurationVar(fs, &f.notice, "notice", "`DUR` between the announcement and the end of spot capacity, 2m on AWS")
+	fs.StringVar(&f.spotPrice, "spot-usd-hour", "", "spot price of the machine, `USD` per hour, or one for each zone, A,B,… (default: those of the traces, if they have prices)")
 	fs.Float64Var(&f.onDemandPrice, "on-demand-usd-hour", 0, "on-demand price of the machine, `USD` per hour")
 	fs.StringVar(&f.instance, "instance", defaultSpotInstance, "use both prices of a `CLOUD:TYPE` of the catalogue, see optimize prices")
 }
@@ -62,22 +70,26 @@ func (f *spotFlags) rules(traces string) []cli.Rule {
 		{If: given, Flags: "instance", Conflict: "--spot-usd-hour and --on-demand-usd-hour"},
 		{If: !f.Changed("spot-usd-hour"), Flags: "on-demand-usd-hour", Requires: "--spot-usd-hour"},
 		{If: !f.Changed("on-demand-usd-hour"), Flags: "spot-usd-hour", Requires: "--on-demand-usd-hour"},
+		{If: !f.Changed("checkpoint-interval"), Flags: "save-time notice", Requires: "--checkpoint-interval"},
 	}
 }
 
 // job returns the job given by the flags, without its deadline, at the given prices or those of the catalogue, with
 // their description and date.
 func (f *spotFlags) job() (j capacity.Job, prices, dated string, warnings []string, err error) {
-	j = capacity.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds()}
+	j = capacity.Job{WorkS: f.work.Seconds(), ChangeoverS: f.changeover.Seconds(), CheckpointS: f.checkpoint.Seconds(), SaveS: f.save.Seconds(), NoticeS: f.notice.Seconds()}
 	if f.work == 0 {
 		return j, "", "", nil, errors.New("--work 0: want a duration above 0")
 	}
+	if f.Changed("checkpoint-interval") && (f.checkpoint == 0 || f.save > f.checkpoint) {
+		return j, "", "", nil, fmt.Errorf("--checkpoint-interval %v: want a duration above 0 and no shorter than --save-time %v", f.checkpoint, f.save)
+	}
 	if f.Changed("spot-usd-hour") {
-		if !(f.spotPrice >= 0 && f.onDemandPrice > 0 && !math.IsInf(f.spotPrice+f.onDemandPrice, 1)) {
-			return j, "", "", nil, fmt.Errorf("--spot-usd-hour %v, --on-demand-usd-hour %v: want a price of at least 0 and one above 0", f.spotPrice, f.onDemandPrice)
+		if err := f.givenPrices(); err != nil {
+			return j, "", "", nil, err
 		}
-		j.SpotUSDHour, j.OnDemandUSDHour = f.spotPrice, f.onDemandPrice
-		return j, fmt.Sprintf("%.4g USD/h on spot capacity, %.4g on demand, as given", f.spotPrice, f.onDemandPrice), "", nil, nil
+		j.SpotUSDHour, j.OnDemandUSDHour = slices.Min(f.zonePrices), f.onDemandPrice
+		return j, fmt.Sprintf("%s USD/h on spot capacity, %.4g on demand, as given", f.spotPrice, f.onDemandPrice), "", nil, nil
 	}
 	catalogue, warnings, err := f.Catalogue()
 	if err != nil {
@@ -93,6 +105,53 @@ func (f *spotFlags) job() (j capacity.Job, prices, dated string, warnings []stri
 	j.SpotUSDHour, j.OnDemandUSDHour = float64(offer.Spot), float64(offer.OnDemand)
 	prices = fmt.Sprintf("%s:%s: %.4g USD/h on spot capacity (of %s), %.4g on demand (of %s)", offer.Cloud, offer.Type, float64(offer.Spot), offer.SpotDated, float64(offer.OnDemand), offer.Dated)
 	return j, prices, min(offer.Dated, offer.SpotDated), warnings, nil
+}
+
+// givenPrices parses --spot-usd-hour.
+func (f *spotFlags) givenPrices() error {
+	wrong := fmt.Errorf("--spot-usd-hour %s, --on-demand-usd-hour %v: want a price of at least 0, or one for each zone, and one above 0", f.spotPrice, f.onDemandPrice)
+	f.zonePrices = nil
+	for _, part := range strings.Split(f.spotPrice, ",") {
+		usd, err := strconv.ParseFloat(strings.TrimSpace(part), 64)
+		if err != nil || !(usd >= 0 && f.onDemandPrice > 0 && !math.IsInf(usd+f.onDemandPrice, 1)) {
+			return wrong
+		}
+		f.zonePrices = append(f.zonePrices, usd)
+	}
+	return nil
+}
+
+// price sets the prices of the zones: those given take precedence over those of the traces. It returns what they are, for
+// zones with prices of their own.
+func (f *spotFlags) price(m *spot.Market, j capacity.Job) (string, error) {
+	if n := len(f.zonePrices); n > 1 && n != len(m.Zones) {
+		return "", fmt.Errorf("--spot-usd-hour %s: %d prices, but %s has %d zones", f.spotPrice, n, m.Name, len(m.Zones))
+	}
+	m.Zones = slices.Clone(m.Zones)
+	for z := range m.Zones {
+		if f.zonePrices != nil {
+			m.Zones[z].USDHour = nil
+		}
+		if len(f.zonePrices) > 1 {
+			m.Zones[z].USDHour = slices.Repeat([]float64{f.zonePrices[z]}, m.Ticks())
+		}
+	}
+	if !m.Priced() {
+		return "", nil
+	}
+	var parts []string
+	for _, z := range m.Zones {
+		usd := z.USDHour
+		if usd == nil {
+			usd = []float64{j.SpotUSDHour}
+		}
+		text := fmt.Sprintf("%.4g", slices.Min(usd))
+		if most := slices.Max(usd); most > slices.Min(usd) {
+			text += fmt.Sprintf(" to %.4g", most)
+		}
+		parts = append(parts, z.Name+" "+text)
+	}
+	return "spot prices of the zones, USD/h: " + strings.Join(parts, ", "), nil
 }
 
 func lacking(o cost.Offer) string {
@@ -169,16 +228,18 @@ func simulateSpotCommand(e *cli.Env) *cobra.Command {
 		Long: `Simulate one job on spot capacity that appears and disappears, and on demand where the policy selects that. The result
 contains the cost, whether the deadline is met, the cost on demand alone, and the minimum cost given perfect knowledge of the
 future. The policy "uniform" is Uniform Progress (Wu et al., "Can't Be Late", NSDI 2024); "adaptive" minimizes the expected
-cost given the capacity of the week before --start.
+cost given the capacity of the week before --start; "cheapest" is uniform with moves to cheaper zones.
 
 Capacity is a measured trace (--trace, a file in the layout of skypilot-org/spot-traces, plain or gzip; several files, or
-those of a folder, are zones, any of which the job may use), or is generated (--availability). Prices are constant. Work is
-kept when a machine is reclaimed, except for the loss given by --changeover. A missed deadline is a result, not an error.
+those of a folder, are zones, any of which the job may use), or is generated (--availability). Prices are constant, or
+"prices" in the traces, USD per hour at each tick. Work is kept when a machine is reclaimed, except for the loss that is part
+of --changeover, or, with --checkpoint-interval, the work since the last checkpoint; with --notice of at least --save-time, one is
+saved then. A missed deadline is a result, not an error.
 
 --json prints: schema, engine, policy, seed, capacity, drawn, zones, available, tick_s, start_s,
 work_s, deadline_s, changeover_s, spot_usd_per_hour, on_demand_usd_per_hour, prices, prices_dated,
 cost_usd, spot_s, on_demand_s, wait_s, changeovers_s, elapsed_s, done_s, starts, taken_away, missed,
-on_demand_cost_usd, optimum_cost_usd, saving, policies[policy, cost_usd, spot_s, on_demand_s,
+on_demand_cost_usd, optimum_cost_usd, saving, lost_work_s, policies[policy, cost_usd, spot_s, on_demand_s,
 elapsed_s, starts, missed], timeline[from_s, to_s, machine, zone, done_s], wall_s, warnings[].`,
 		Example: `  optimize simulate spot
   optimize simulate spot --work 20h --deadline 30h --availability 3h:1h --instance aws:p3.2xlarge --output page.html
@@ -280,6 +341,13 @@ func (o *simulateSpotOptions) prepare() (*spot.Report, spot.Method, error) {
 	r.Job.DeadlineS = o.deadline.Seconds()
 	if err := o.market(r); err != nil {
 		return nil, method, err
+	}
+	words, err := o.price(&r.Market, r.Job)
+	if err != nil {
+		return nil, method, err
+	}
+	if words != "" {
+		r.Prices = fmt.Sprintf("%s; on demand %.4g", words, r.Job.OnDemandUSDHour)
 	}
 	if o.traces == nil {
 		r.Warnings = append(r.Warnings, "capacity is generated, not measured: the times with and without it are memoryless")
