@@ -73,7 +73,6 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 		gib, exact = t.Memory()
 	}
 	now := make(map[procKey]procState, len(pids))
-	byPID := make(map[int]procKey, len(pids))
 	var firstErr error
 	for _, pid := range pids {
 		if err := ctx.Err(); err != nil {
@@ -87,7 +86,7 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 			firstErr = err
 		}
 		if err == nil {
-			now[p.key], byPID[pid] = p, p.key
+			now[p.key] = p
 		}
 	}
 	if len(now) == 0 {
@@ -96,7 +95,7 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 		}
 		return ErrNoData
 	}
-	t.accountEnded(now, byPID)
+	t.accountEnded(now)
 	t.cpu(now, s)
 	t.traffic(now, s)
 	if exact {
@@ -116,7 +115,7 @@ func (t *Tree) Collect(ctx context.Context, s *Sample) error {
 // accountEnded accounts for processes of the last sample that have ended. Their usage is charged to the nearest running
 // ancestor. To the extent that the ancestor's counters of waited-for children have grown, they already include it;
 // the remainder is added to goneCPU and goneIO.
-func (t *Tree) accountEnded(now map[procKey]procState, byPID map[int]procKey) {
+func (t *Tree) accountEnded(now map[procKey]procState) {
 	type debt struct{ cpu, read, written float64 }
 	debts := map[procKey]debt{}
 	before := make(map[int]procKey, len(t.procs))

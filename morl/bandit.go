@@ -182,7 +182,7 @@ func (t *Thompson) Next(rng *rand.Rand) Pull {
 	if next.Round > 0 {
 		return next
 	}
-	return Pull{Arm: argmin(t.draw(obs, kept, rng), kept)}
+	return Pull{Arm: argmin(t.draw(obs, rng), kept)}
 }
 
 // argmin returns the index of the smallest value among the arms that are kept, the first of equals.

@@ -60,7 +60,7 @@ func (t *Thompson) believe() []ArmBelief {
 
 // draw returns one joint draw of the arms' mean costs (of their logarithms with positions). Unknown independent arms
 // get -Inf, so that they are tried.
-func (t *Thompson) draw(obs []PullOutcome, kept []bool, rng *rand.Rand) []float64 {
+func (t *Thompson) draw(obs []PullOutcome, rng *rand.Rand) []float64 {
 	if t.settings.Positions != nil {
 		return t.smooth(obs).draw(rng)
 	}

@@ -60,7 +60,7 @@ func (a *Envelope) Act(o Observation, w []float32, explore bool) int {
 	q := a.Q(o, w)
 	tilde := resize(a.tilde, len(w))
 	a.scaled(tilde, w)
-	action, _ := best(q, tilde, o.Mask)
+	action := best(q, tilde, o.Mask)
 	return action
 }
 
@@ -191,7 +191,7 @@ func (a *Envelope) goal(n, anchors int) []float32 {
 				follow = a.envelope(k, n, anchors)
 			} else {
 				q := a.mean[k*a.shape.Actions*m : (k+1)*a.shape.Actions*m]
-				b, _ := best(q, a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*a.shape.Actions:(k+1)*a.shape.Actions])
+				b := best(q, a.tilde[k*m:(k+1)*m], a.batch.NextMask[k*a.shape.Actions:(k+1)*a.shape.Actions])
 				follow = q[b*m : (b+1)*m]
 			}
 		}

@@ -208,9 +208,8 @@ func utility(w, q []float32) float32 {
 }
 
 // best returns the allowed action with the highest utility, with q as actions × objectives; the first of equals.
-func best(q, w []float32, mask []bool) (action int, u float32) {
-	m := len(w)
-	action = -1
+func best(q, w []float32, mask []bool) int {
+	m, action, u := len(w), -1, float32(0)
 	for a := range len(q) / m {
 		if mask != nil && !mask[a] {
 			continue
@@ -222,7 +221,7 @@ func best(q, w []float32, mask []bool) (action int, u float32) {
 	if action < 0 {
 		panic("morl: every action is masked")
 	}
-	return action, u
+	return action
 }
 
 // smooth updates the moving average of the loss.

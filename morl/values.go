@@ -34,7 +34,7 @@ func (a *Envelope) Prefer(o Observation, w []float32) int {
 			mean[i] += v
 		}
 	}
-	action, _ := best(mean, w, o.Mask)
+	action := best(mean, w, o.Mask)
 	return action
 }
 

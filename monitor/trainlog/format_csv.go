@@ -12,7 +12,7 @@ import (
 
 // detectCanonicalCSV recognises a header with two recognised columns, and with lower confidence one.
 func detectCanonicalCSV(h *head) int {
-	cols, _ := findHeader(h)
+	cols := findHeader(h)
 	known := 0
 	for _, name := range cols {
 		if h.opts.resolve(name).kind != toNowhere {
@@ -444,12 +444,12 @@ func headerOf(text []byte, o *parseOptions) (names []string, delim byte, ok bool
 	return names, delim, best > 0
 }
 
-// findHeader returns the first header in the beginning of a file and its line index; -1 without one.
-func findHeader(h *head) (names []string, line int) {
-	for i, l := range h.lines {
+// findHeader returns the first header in the beginning of a file; nil without one.
+func findHeader(h *head) []string {
+	for _, l := range h.lines {
 		if names, _, ok := headerOf(l, h.opts); ok {
-			return names, i
+			return names
 		}
 	}
-	return nil, -1
+	return nil
 }

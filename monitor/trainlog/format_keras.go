@@ -7,7 +7,7 @@ import "strings"
 
 // detectKeras recognises a header with epoch and loss and without a canonical column that Keras does not write.
 func detectKeras(h *head) int {
-	names, _ := findHeader(h)
+	names := findHeader(h)
 	hasEpoch, hasLoss := false, false
 	for _, name := range names {
 		switch n := normalizeName(name); n {

@@ -15,7 +15,7 @@ import (
 // detectLightning recognises a header with epoch and step, if the file is named metrics.csv or a column has a prefix
 // or suffix of Lightning. A canonical column other than loss or accuracy excludes it.
 func detectLightning(h *head) int {
-	names, _ := findHeader(h)
+	names := findHeader(h)
 	hasEpoch, hasStep, mark := false, false, h.path == "metrics.csv"
 	for _, name := range names {
 		n := normalizeName(name)

@@ -121,7 +121,7 @@ func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
 		if math.IsNaN(t.number) {
 			continue
 		}
-		if counter < 0 && p.counts(i, t, line) {
+		if counter < 0 && p.counts(i, t) {
 			counter = i
 			continue
 		}
@@ -142,7 +142,7 @@ func (p *progressParser) fill(text []byte, line lineText, r *Row) bool {
 }
 
 // counts reports whether a number is the count of a bar: "45%|####| 9/20", "[9/20]", "9/20 [====>...]".
-func (p *progressParser) counts(i int, t *token, line lineText) bool {
+func (p *progressParser) counts(i int, t *token) bool {
 	if math.IsNaN(t.of) || t.of <= 0 || t.number > t.of || t.number < 0 || t.decimal || !(t.bar || t.bracket || i == 0) {
 		return false
 	}

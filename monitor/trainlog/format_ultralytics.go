@@ -7,7 +7,7 @@ import "strings"
 // versions from 1; the first row determines the base.
 
 func detectUltralytics(h *head) int {
-	names, _ := findHeader(h)
+	names := findHeader(h)
 	for _, name := range names {
 		n := strings.ToLower(strings.TrimSpace(name))
 		if strings.HasPrefix(n, "metrics/map") || strings.HasPrefix(n, "metrics/map_0.5") ||

@@ -58,10 +58,10 @@ func hasNaN(p []float64) bool {
 }
 
 // wantLength panics unless all points have n objectives.
-func wantLength(what string, points [][]float64, n int) {
+func wantLength(points [][]float64, n int) {
 	for i, p := range points {
 		if len(p) != n {
-			panic(fmt.Sprintf("pareto: %s %d has %d objectives, want %d", what, i, len(p), n))
+			panic(fmt.Sprintf("pareto: point %d has %d objectives, want %d", i, len(p), n))
 		}
 	}
 }

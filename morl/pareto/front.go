@@ -12,7 +12,7 @@ func Front(points [][]float64) []int {
 	if len(points) == 0 {
 		return nil
 	}
-	wantLength("point", points, len(points[0]))
+	wantLength(points, len(points[0]))
 	order := make([]int, 0, len(points))
 	for i, p := range points {
 		if len(p) > 0 && !hasNaN(p) {

@@ -19,7 +19,7 @@ import (
 // three; exponential in the number of objectives in the worst case, milliseconds for 64 points with 6.
 func Hypervolume(points [][]float64, reference []float64) float64 {
 	m := len(reference)
-	wantLength("point", points, m)
+	wantLength(points, m)
 	if hasNaN(reference) {
 		return math.NaN()
 	}

@@ -18,7 +18,7 @@ func ExpectedUtility(points, weights [][]float64) float64 {
 
 // bestUtility returns the largest w·p; NaN without points. Rejected points are ignored.
 func bestUtility(points [][]float64, w []float64) float64 {
-	wantLength("point", points, len(w))
+	wantLength(points, len(w))
 	best := math.NaN()
 	for _, p := range points {
 		if u := dot(w, p); !hasNaN(p) && !(u <= best) {

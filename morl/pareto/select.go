@@ -83,7 +83,7 @@ func (by Normalisation) prepare(points [][]float64, preference []float64) (sc sc
 	if w, err = normalised(preference); err != nil {
 		return scale{}, nil, nil, err
 	}
-	wantLength("point", points, len(w))
+	wantLength(points, len(w))
 	for _, i := range Front(points) {
 		if finite(points[i]) {
 			front = append(front, i)

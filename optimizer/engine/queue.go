@@ -91,14 +91,14 @@ type History struct {
 	Jobs  []Job
 }
 
-// partition returns the partition of a name, and false if the queue does not list it.
-func (q *Queue) partition(name string) (Partition, bool) {
+// partition returns the partition of a name; the zero value if the queue does not list it.
+func (q *Queue) partition(name string) Partition {
 	for _, p := range q.Partitions {
 		if p.Name == name {
-			return p, true
+			return p
 		}
 	}
-	return Partition{}, false
+	return Partition{}
 }
 
 // partitionsOf returns the names of the partitions that a job may use: those requested or the default one; nil without
@@ -119,7 +119,7 @@ func (q *Queue) partitionsOf(j *Job) []string {
 func (q *Queue) tier(j *Job) int {
 	tier := 0
 	for i, name := range q.partitionsOf(j) {
-		if p, _ := q.partition(name); i == 0 || p.Tier > tier {
+		if p := q.partition(name); i == 0 || p.Tier > tier {
 			tier = p.Tier
 		}
 	}
@@ -135,7 +135,7 @@ func (q *Queue) limit(j *Job) time.Duration {
 		return j.Limit
 	}
 	for _, name := range q.partitionsOf(j) {
-		if p, _ := q.partition(name); p.Limit > 0 {
+		if p := q.partition(name); p.Limit > 0 {
 			return p.Limit
 		}
 	}

@@ -122,7 +122,7 @@ func (t Target) deliver(ctx context.Context, m *Message) error {
 	case byMail:
 		return t.mail(ctx, m, body)
 	case byCommand:
-		return execute(ctx, exec.CommandContext(ctx, "sh", "-c", t.address), body)
+		return execute(exec.CommandContext(ctx, "sh", "-c", t.address), body)
 	}
 	for attempt := 1; ; attempt++ {
 		retry, err := t.post(ctx, body)
@@ -172,7 +172,7 @@ func (t Target) mail(ctx context.Context, m *Message, body []byte) error {
 	}
 	head := "To: " + t.address + "\r\nSubject: " + mime.QEncoding.Encode("utf-8", subject) + "\r\nMIME-Version: 1.0\r\n" +
 		"Content-Type: text/plain; charset=utf-8\r\nContent-Transfer-Encoding: 8bit\r\nAuto-Submitted: auto-generated\r\n\r\n"
-	return execute(ctx, exec.CommandContext(ctx, program, "-i", "-t"), append([]byte(head), body...))
+	return execute(exec.CommandContext(ctx, program, "-i", "-t"), append([]byte(head), body...))
 }
 
 // sendmail returns the path of the sendmail program.
@@ -188,8 +188,8 @@ func sendmail() (string, error) {
 	return "", errors.New("this machine has no sendmail program: install one, such as msmtp-mta or postfix")
 }
 
-// execute runs a program with an input; at the end of ctx it is killed with its children.
-func execute(ctx context.Context, cmd *exec.Cmd, input []byte) error {
+// execute runs a command with an input; at the end of its context it is killed with its children.
+func execute(cmd *exec.Cmd, input []byte) error {
 	var output lastBytes
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input), nil, &output
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -238,10 +238,9 @@ func (s *predictionContext) byProbe(a *Answer) (change, bool) {
 			words(p.Slow), page.Significant(p.Configuration.Rate.Value.P95), words(p.Fast))}, true
 }
 
-// chosenWith returns the position of the option chosen under other limits, and the options judged under them.
-func (s *predictionContext) chosenWith(a *Answer, l limits) (int, []option) {
-	options := slices.Clone(a.Options)
-	return selection(options, s.question.market(), l, s.question.Preference), options
+// chosenWith returns the position of the option chosen under other limits.
+func (s *predictionContext) chosenWith(a *Answer, l limits) int {
+	return selection(slices.Clone(a.Options), s.question.market(), l, s.question.Preference)
 }
 
 // byDeadline returns the change by the shortest longer deadline that selects a cheaper option.
@@ -252,7 +251,7 @@ func (s *predictionContext) byDeadline(a *Answer) (change, bool) {
 	}
 	was := a.Options[a.Chosen]
 	for _, seconds := range ascending(a.Options, l.seconds, func(o option) float64 { return o.Seconds.P95 }) {
-		at, _ := s.chosenWith(a, limits{seconds, l.usd})
+		at := s.chosenWith(a, limits{seconds, l.usd})
 		if o := a.Options[at]; at != a.Chosen && o.CostUSD.P50 < was.CostUSD.P50*(1-tie) {
 			return change{Kind: byDeadline, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a deadline of %s instead of %s: %s, which saves %s (%s)",
 				deadlineUp(seconds), page.Duration(l.seconds), a.optionWords(&o), page.USD(was.CostUSD.P50-o.CostUSD.P50), percent(o.CostUSD.P50, was.CostUSD.P50))}, true
@@ -269,7 +268,7 @@ func (s *predictionContext) byBudget(a *Answer) (change, bool) {
 	}
 	was := a.Options[a.Chosen]
 	for _, budget := range ascending(a.Options, l.usd, func(o option) float64 { return o.CostUSD.P95 }) {
-		at, _ := s.chosenWith(a, limits{l.seconds, budget})
+		at := s.chosenWith(a, limits{l.seconds, budget})
 		if o := a.Options[at]; at != a.Chosen && o.Seconds.P50 < was.Seconds.P50*(1-tie) {
 			return change{Kind: byBudget, Option: at, Seconds: o.Seconds, CostUSD: o.CostUSD, Words: fmt.Sprintf("a budget of %s instead of %s: %s, which saves %s (%s)",
 				budgetUp(budget), page.USD(l.usd), a.optionWords(&o), page.Duration(was.Seconds.P50-o.Seconds.P50), percent(o.Seconds.P50, was.Seconds.P50))}, true

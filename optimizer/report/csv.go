@@ -43,8 +43,8 @@ func (l *ledger) number(name string, n journal.Number, unit, kind string) {
 func (l *ledger) add(name, value, unit, kind string) {
 	l.list = append(l.list, fact{section: l.section, name: name, value: value, unit: unit, kind: kind})
 }
-func (l *ledger) interval(name string, i sla.Interval, unit, kind string) {
-	f := fact{section: l.section, name: name, unit: unit, kind: kind}
+func (l *ledger) interval(name string, i sla.Interval, unit string) {
+	f := fact{section: l.section, name: name, unit: unit, kind: "predicted"}
 	if predicted(i) {
 		f.value, f.p5, f.p95 = plain(i.P50), plain(i.P5), plain(i.P95)
 	}
@@ -101,7 +101,7 @@ func facts(d *Data) []fact {
 			l.add(name, "", v.Unit, "measured")
 		}
 		if v.Projected != nil && !r.Over() {
-			l.interval(name+" at the end", *v.Projected, v.Unit, "predicted")
+			l.interval(name+" at the end", *v.Projected, v.Unit)
 		}
 		l.add(name+" status", string(v.Status), "", "derived")
 	}
@@ -111,9 +111,9 @@ func facts(d *Data) []fact {
 	l.section = "comparison"
 	if b := r.Baseline; b != nil {
 		l.allocation("baseline ", b.Allocation)
-		l.interval("baseline seconds", b.Seconds, "s", "predicted")
-		l.interval("baseline cost", b.CostUSD, "USD", "predicted")
-		l.interval("baseline throughput", b.Throughput, rateUnit(o.ThroughputUnit), "predicted")
+		l.interval("baseline seconds", b.Seconds, "s")
+		l.interval("baseline cost", b.CostUSD, "USD")
+		l.interval("baseline throughput", b.Throughput, rateUnit(o.ThroughputUnit))
 	}
 	c := r.Comparison
 	if c.Basis != "" {
@@ -157,9 +157,9 @@ func planFacts(l *ledger, r *journal.Record) {
 	l.text("binding", p.Binding)
 	l.allocation("", p.Allocation)
 	if p.Prediction != nil {
-		l.interval("seconds", p.Prediction.Seconds, "s", "predicted")
-		l.interval("cost", p.Prediction.CostUSD, "USD", "predicted")
-		l.interval("throughput", p.Prediction.Throughput, rateUnit(r.Outcome.ThroughputUnit), "predicted")
+		l.interval("seconds", p.Prediction.Seconds, "s")
+		l.interval("cost", p.Prediction.CostUSD, "USD")
+		l.interval("throughput", p.Prediction.Throughput, rateUnit(r.Outcome.ThroughputUnit))
 	}
 	for _, c := range realised(r) {
 		held := ""
@@ -176,8 +176,8 @@ func planFacts(l *ledger, r *journal.Record) {
 
 func (l *ledger) candidate(prefix string, c plan.Candidate) {
 	l.allocation(prefix, c.Allocation)
-	l.interval(prefix+"seconds", c.Seconds, "s", "predicted")
-	l.interval(prefix+"cost", c.CostUSD, "USD", "predicted")
+	l.interval(prefix+"seconds", c.Seconds, "s")
+	l.interval(prefix+"cost", c.CostUSD, "USD")
 	l.add(prefix+"resource", plain(c.Resource), "", "given")
 	l.add(prefix+"feasible", strconv.FormatBool(c.Feasible), "", "predicted")
 }

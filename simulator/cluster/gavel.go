@@ -122,7 +122,7 @@ func (g *gavel) complete(p *piece) {
 	}
 	seconds := p.finish - g.roundStart
 	if !worked(p.steps, e.gpus, seconds) || e.b != nil && !worked(p.both, e.gpus, seconds) {
-		g.fail(e, p.finish)
+		g.fail(e)
 		return
 	}
 	g.charge(e.a, e.b, e.gpus, e.device, g.roundStart, seconds, 1)
@@ -143,7 +143,7 @@ func worked(steps float64, gpus int, seconds float64) bool {
 }
 
 // fail counts a round without progress of a single job and abandons the job after maxFailures of them.
-func (g *gavel) fail(e *entry, at float64) {
+func (g *gavel) fail(e *entry) {
 	g.decideNow = true
 	if e.b != nil {
 		return

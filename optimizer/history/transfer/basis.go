@@ -11,7 +11,7 @@ import (
 
 // grounds returns the groups that an estimate is based on. The weight of a group is its share of the sum of absolute
 // point weights; the weights sum to share, the part of the estimate that is not due to the prior.
-func (m *Model) grounds(t *table, g regression, share float64) []BasisGroup {
+func (m *Model) grounds(g regression, share float64) []BasisGroup {
 	byGroup := map[int][]int{}
 	var order []int
 	var total float64

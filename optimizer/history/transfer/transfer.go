@@ -279,7 +279,7 @@ func (m *Model) estimate(q Query, t *table, p *place, points []*point, g regress
 	}
 	e := Estimate{Value: sla.Interval{P5: math.Exp(middle - intervalSigma*width), P50: math.Exp(middle), P95: math.Exp(middle + up*width)}}
 	e.Prior = max(0, min(1, g.left))
-	e.Basis = m.grounds(t, g, 1-e.Prior)
+	e.Basis = m.grounds(g, 1-e.Prior)
 	e.Extrapolates = t.extrapolates(p, points)
 	return e
 }

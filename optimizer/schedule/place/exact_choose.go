@@ -57,7 +57,7 @@ func (s *search) addColumns(r *relaxation, most int) {
 	}
 	// Loss of a pattern: the best reduced value of its group minus its own.
 	for n := range g.groups {
-		_, worth := g.best(n)
+		worth := g.best(n)
 		sums := g.kinds[g.groups[n].kind].sums
 		g.groups[n].each(g, func(j int) {
 			switch loss := worth - sums[j]; {

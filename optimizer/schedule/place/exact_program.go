@@ -276,25 +276,25 @@ func (g *program) price(prices []float64, weight float64) {
 	}
 }
 
-// best returns the pattern of a group with the largest reduced value after the last call of price.
-func (g *program) best(n int) (pattern int, worth float64) {
+// best returns the largest reduced value of the patterns of a group after the last call of price.
+func (g *program) best(n int) float64 {
 	gr := &g.groups[n]
 	sums := g.kinds[gr.kind].sums
-	worth = math.Inf(-1)
+	worth := math.Inf(-1)
 	if gr.patterns == nil {
-		for j, s := range sums {
+		for _, s := range sums {
 			if s > worth {
-				pattern, worth = j, s
+				worth = s
 			}
 		}
-		return pattern, worth
+		return worth
 	}
 	for _, j := range gr.patterns {
 		if s := sums[j]; s > worth {
-			pattern, worth = int(j), s
+			worth = s
 		}
 	}
-	return pattern, worth
+	return worth
 }
 
 // bound returns an upper bound on all placements, in the scale of the program, from the last call of price with
@@ -307,7 +307,7 @@ func (g *program) bound(prices []float64) float64 {
 		size += math.Abs(y * g.rhs[i])
 	}
 	for n := range g.groups {
-		_, worth := g.best(n)
+		worth := g.best(n)
 		b += worth * float64(len(g.groups[n].nodes))
 		size += math.Abs(worth) * float64(len(g.groups[n].nodes))
 	}

@@ -209,7 +209,7 @@ func (r *relaxation) pricePatterns(weight float64) bool {
 	// Add the best pattern of every group, and further ones with at least half of its reduced profit.
 	each, found := max(1, pool/len(g.groups)), false
 	for n := range g.groups {
-		_, worth := g.best(n)
+		worth := g.best(n)
 		if worth-b.groupPrice[n] <= tiny {
 			continue
 		}

@@ -140,7 +140,7 @@ func (o *Options) environment(env *section) {
 	if o.View, err = parseView(env.text("observation")); err != nil {
 		env.problem("observation", "%v", err)
 	}
-	o.QueueSensitivity = env.number("queue_sensitivity", 0, 1e6)
+	o.QueueSensitivity = env.number("queue_sensitivity", 1e6)
 	if env.values["actions"] == nil {
 		o.Void = true
 		return
@@ -199,7 +199,7 @@ func (o *Options) canonicalCorePolicy(core string) string {
 // agent reads the agent's section, including keys of old file versions.
 func (o *Options) agent(agent *section, hasActions bool) {
 	a := &o.Agent
-	a.Hidden, a.Rate, a.Gamma = int(agent.integer("hidden", 1<<16)), agent.number("lr", 0, 100), agent.number("gamma", 0, 1)
+	a.Hidden, a.Rate, a.Gamma = int(agent.integer("hidden", 1<<16)), agent.number("lr", 100), agent.number("gamma", 1)
 	a.Method, a.Baseline = agent.text("method"), int(agent.integer("baseline", maxBaseline))
 	a.File, a.InputModel, a.OutputModel = agent.text("file"), agent.text("input_model"), agent.text("output_model")
 	pair := agent.text("policy_pair")

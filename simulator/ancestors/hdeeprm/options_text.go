@@ -104,23 +104,23 @@ func (s *section) flag(key string) bool {
 	return flag
 }
 
-// number returns a number from low to high, 0 if it is absent or invalid.
-func (s *section) number(key string, low, high float64) float64 {
+// number returns a number from 0 to high, 0 if it is absent or invalid.
+func (s *section) number(key string, high float64) float64 {
 	v, there := s.values[key]
 	if !there {
 		return 0
 	}
 	n, ok := v.(json.Number)
 	f, err := n.Float64()
-	if !ok || err != nil || f < low || f > high {
-		s.problem(key, "%s, want a number from %v to %v", show(v), low, high)
+	if !ok || err != nil || f < 0 || f > high {
+		s.problem(key, "%s, want a number from 0 to %v", show(v), high)
 		return 0
 	}
 	return f
 }
 
 func (s *section) integer(key string, high float64) int64 {
-	f := s.number(key, 0, high)
+	f := s.number(key, high)
 	if f != math.Trunc(f) {
 		s.problem(key, "%v, want a whole number", f)
 		return 0
