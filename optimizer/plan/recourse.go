@@ -23,7 +23,7 @@ func (b *evaluation) recourse(i int, among []int) int {
 	if f.perUnit || !s.Resumable || o.Feasible || o.Chance < likelyChance || !finite(o.Candidate) {
 		return -1
 	}
-	if i != b.current && moves(s)+2 > maxMoves { // one move to i, one away from it
+	if i != b.current && movesLeft(s) < 2 { // one move to i, one away from it
 		return -1
 	}
 	for _, limit := range o.Breaks { // only excesses of time and money can be averted

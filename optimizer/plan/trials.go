@@ -16,7 +16,8 @@ type Trial struct {
 }
 
 const (
-	// maxMoves is the maximum number of moves in a run, probes and reverts included.
+	// maxMoves is the maximum number of moves in a run none of which has gained, probes and reverts included. A measured
+	// gain allows one more.
 	maxMoves = 3
 	// surely is the number of standard errors by which two paces must differ to count as different.
 	surely = 2
@@ -96,10 +97,20 @@ func moves(s Snapshot) int { return max(0, len(mergeSegments(s))-1) }
 
 // MovesLeft reports whether a run may still move. If not, Worth, StayUnlessWorth, Revert, RescueProbe and NextProbe all
 // refuse.
-func MovesLeft(s Snapshot) bool { return moves(s) < maxMoves }
+func MovesLeft(s Snapshot) bool { return movesLeft(s) > 0 }
 
 // MayProbe reports whether a running job may be probed again: a further move must remain to use the result.
-func MayProbe(s Snapshot) bool { return moves(s) < maxMoves-1 }
+func MayProbe(s Snapshot) bool { return movesLeft(s) > 1 }
+
+func movesLeft(s Snapshot) int {
+	all := mergeSegments(s)
+	for _, x := range all {
+		if worse(s, all[0], x) { // a gain
+			return maxMoves + 2 - len(all)
+		}
+	}
+	return maxMoves + 1 - len(all)
+}
 
 // measuredWorse reports whether this run measured an allocation as worse than another one; it is then not chosen again.
 // The baseline and the current allocation are never excluded.

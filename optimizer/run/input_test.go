@@ -35,17 +35,26 @@ func TestInputUsed(t *testing.T) {
 	empty, writer := pipeInput(t, "")
 	writer.Close()
 	open, _ := pipeInput(t, "")
+	answered, _ := pipeInput(t, "yes\n")
+	ended, end := pipeInput(t, "")
 	for name, c := range map[string]struct {
 		stdin        *os.File
 		before, read bool // whether it is used at the launch, and after the job has read 2 bytes
-	}{"none": {}, "file": {stdin: file}, "complete pipe": {stdin: complete, read: true}, "empty pipe": {stdin: empty}, "open pipe": {open, true, true}} {
+	}{"none": {}, "file": {stdin: file}, "complete pipe": {stdin: complete, read: true}, "empty pipe": {stdin: empty}, "open pipe": {stdin: open},
+		"open pipe with an answer": {stdin: answered, read: true}, "pipe closed later": {stdin: ended, read: true}} {
 		t.Run(name, func(t *testing.T) {
 			r := &run{Agent: Agent{Stdin: c.stdin}}
 			f := r.jobInput()
 			if f != c.stdin || r.inputUsed() != c.before {
 				t.Errorf("input %v, used %v; want %v, %v", f, r.inputUsed(), c.stdin, c.before)
 			}
-			if c.stdin != nil && c.stdin != open {
+			switch c.stdin {
+			case nil, open:
+			case ended:
+				end.Write([]byte("no"))
+				end.Close()
+				fallthrough
+			default:
 				f.Read(make([]byte, 2))
 			}
 			if r.inputUsed() != c.read {

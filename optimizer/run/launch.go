@@ -435,18 +435,19 @@ func (r *run) jobInput() *os.File {
 	return f
 }
 
-// inputUsed reports whether the job may have read input that a restarted job could not read again: from a pipe, unless
-// its content was complete at the launch and is all still there.
+// inputUsed reports whether the job may have read input that a restarted job could not read again: bytes of a pipe that
+// are no longer there, or came and went until the pipe was closed. A pipe that stays open and empty, as a remote shell or
+// another program leaves it, counts as not read: what is written to it later reaches the job that runs then.
 func (r *run) inputUsed() bool {
 	in := r.input
 	if !r.Input || in.given && in.file {
 		return false
 	}
-	if !in.given || !in.closed { // the input of an earlier agent, or of a pipe that another process may write to
+	if !in.given { // by an earlier agent
 		return true
 	}
-	unread, _ := unreadInput(r.Stdin)
-	return unread < in.unread
+	unread, closed := unreadInput(r.Stdin)
+	return unread < in.unread || closed && !in.closed
 }
 
 // unreadInput returns the number of bytes that can be read from a pipe or socket, and whether no process can write more.
@@ -454,9 +455,12 @@ func (r *run) inputUsed() bool {
 func unreadInput(f *os.File) (unread int, closed bool) {
 	fd := int(f.Fd())
 	poll := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN | unix.POLLRDHUP}}
-	if _, err := unix.Poll(poll, 0); err != nil || poll[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) == 0 {
-		return 0, false
+	if _, err := unix.Poll(poll, 0); err == nil {
+		closed = poll[0].Revents&(unix.POLLHUP|unix.POLLRDHUP) != 0
 	}
 	unread, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-	return unread, err == nil
+	if err != nil {
+		return 0, closed
+	}
+	return unread, closed
 }
