@@ -24,7 +24,7 @@ func (w *world) clusterOf(policy, devices, round string, epochs ...int) (server 
 	if err := os.WriteFile(filepath.Join(w.dir, "paced.py"), []byte(Paced), 0o600); err != nil {
 		w.Fatal(err)
 	}
-	w.start("cluster", "serve", "--engine", "slurm", "--policy", policy, "--round", round, "--devices", devices)
+	server = w.start("cluster", "serve", "--engine", "slurm", "--policy", policy, "--round", round, "--devices", devices)
 	for i, n := range epochs {
 		out, err := w.command("cluster", "submit", "--grace", "3m", "--train", "paced.py", "--epochs", fmt.Sprint(n), "--", "0.25").CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), fmt.Sprint(i+1)) {
