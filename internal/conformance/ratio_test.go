@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -84,7 +85,7 @@ func pairsTable(all []series) string {
 		for _, p := range s.pairs {
 			if p.moves > 0 {
 				moved++
-				plans[p.plan] = true
+				plans[cmp.Or(p.plan, "other CPUs and back")] = true
 			}
 		}
 		changes := "none"
