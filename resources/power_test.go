@@ -47,14 +47,14 @@ func newFakePower() *fakePower {
 	return &fakePower{watts: map[string]uint32{"GPU-a": 300_000, "GPU-b": 250_000}, lost: map[string]bool{}}
 }
 
-func nobody(string) bool    { return false }
+func noneAlive(string) bool { return false }
 func everybody(string) bool { return true }
 func stored(dir string) int { list, _ := filepath.Glob(filepath.Join(dir, "*.json")); return len(list) }
 
 func TestPowerLimitIsRestored(t *testing.T) {
 	f, dir := newFakePower(), filepath.Join(t.TempDir(), "power")
 	p := f.at(dir)
-	h, err := p.hold("run1", []string{"GPU-a", "GPU-b"}, nobody)
+	h, err := p.hold("run1", []string{"GPU-a", "GPU-b"}, noneAlive)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func TestPowerLimitIsRestored(t *testing.T) {
 			t.Fatalf("after Set(%d): %v", w, f.watts)
 		}
 	}
-	again, err := p.hold("run1", []string{"GPU-a"}, nobody) // an agent that continues the run
+	again, err := p.hold("run1", []string{"GPU-a"}, noneAlive) // an agent that continues the run
 	if err != nil || again.OwnW != 300 {
 		t.Fatalf("held again: %+v, %v", again, err)
 	}
@@ -111,7 +111,7 @@ func TestPowerLimitRefusals(t *testing.T) {
 				c.damage(f, p)
 			}
 			if c.alive == nil {
-				c.alive = nobody
+				c.alive = noneAlive
 			}
 			before := f.watts["GPU-a"]
 			if _, err := p.hold("mine", c.uuids, c.alive); err == nil || !strings.Contains(err.Error(), c.says) {
@@ -126,7 +126,7 @@ func TestPowerLimitRefusals(t *testing.T) {
 
 // otherRun sets 200 W on GPU-a for another run.
 func otherRun(f *fakePower, p powerLimits) {
-	h, err := p.hold("other", []string{"GPU-a"}, nobody)
+	h, err := p.hold("other", []string{"GPU-a"}, noneAlive)
 	if err == nil {
 		err = h.Set(200)
 	}
@@ -143,7 +143,7 @@ func TestPowerLimitOfDeadRun(t *testing.T) {
 	if lines, err := p.release(func(s powerState) bool { return !everybody(s.RunDir) }); lines != nil || err != nil || f.watts["GPU-a"] != 200_000 {
 		t.Fatalf("the limit of a living run was touched: %q, %v, %v", lines, err, f.watts)
 	}
-	h, err := p.hold("mine", []string{"GPU-a"}, nobody)
+	h, err := p.hold("mine", []string{"GPU-a"}, noneAlive)
 	if err != nil || h.OwnW != 300 {
 		t.Fatalf("hold: %+v, %v; want 300 W of its own", h, err)
 	}
@@ -164,7 +164,7 @@ func TestPowerLimitOfOthersIsKept(t *testing.T) {
 func TestPowerLimitOfLostDevice(t *testing.T) {
 	f := newFakePower()
 	p := f.at(filepath.Join(t.TempDir(), "power"))
-	h, err := p.hold("run", []string{"GPU-a", "GPU-b"}, nobody)
+	h, err := p.hold("run", []string{"GPU-a", "GPU-b"}, noneAlive)
 	if err != nil || h.Set(150) != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func TestPowerLimitOfLostDevice(t *testing.T) {
 func TestPowerStateCannotBeStored(t *testing.T) {
 	f, file := newFakePower(), filepath.Join(t.TempDir(), "file")
 	os.WriteFile(file, nil, 0o644)
-	if _, err := f.at(filepath.Join(file, "power")).hold("run", []string{"GPU-a"}, nobody); err == nil || !strings.Contains(err.Error(), "store power limits") {
+	if _, err := f.at(filepath.Join(file, "power")).hold("run", []string{"GPU-a"}, noneAlive); err == nil || !strings.Contains(err.Error(), "store power limits") {
 		t.Errorf("error %v", err)
 	}
 }

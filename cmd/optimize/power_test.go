@@ -79,7 +79,7 @@ func TestPowerLimitIsRestoredAfter(t *testing.T) {
 			_ = agent.Process.Kill()
 			_ = agent.Wait()
 			if w.limit() != "150" {
-				w.t.Errorf("%s W while the training goes on, want 150", w.limit())
+				w.t.Errorf("%s W while the training continues, want 150", w.limit())
 			}
 			w.write("stop", "")
 		},

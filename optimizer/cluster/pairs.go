@@ -40,14 +40,16 @@ func (l *learner) remember(j *learned) {
 }
 
 // Pair implements Rates. A pair whose rates together, each relative to that alone, were measured to be no more than those of
-// one device does not gain by sharing and is not formed again; nor is one with a job that has failed beside another, nor one whose memory does not fit. Of one
-// job at least the rate alone on the device type must have been measured: what both lose would remain unknown.
+// one device does not gain by sharing and is not formed again; nor is one with a job that has failed beside another, nor
+// one whose memory does not fit. Of one job at least the rate alone on the device type must have been measured: what both
+// lose would remain unknown.
 func (l *learner) Pair(a, b, device int) (ra, rb float64) {
 	i, j := l.jobs[a], l.jobs[b]
 	gpus, name := max(i.spec.Min, 1), l.devices[device].Name
 	alone, _ := l.Alone(a, device, gpus)
 	other, _ := l.Alone(b, device, gpus)
-	if i.apart() || j.apart() || gpus > max(l.devices[device].PerServer, 1) || !l.fits(i, j, device, gpus) || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
+	mayShare := !i.apart() && !j.apart() && gpus <= max(l.devices[device].PerServer, 1) && l.fits(i, j, device, gpus)
+	if !mayShare || !(alone > 0 && other > 0) || i.alone(name, gpus) == 0 && j.alone(name, gpus) == 0 {
 		return 0, 0
 	}
 	x, y := l.beside(i, j, device, gpus), l.beside(j, i, device, gpus)

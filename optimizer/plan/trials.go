@@ -102,6 +102,7 @@ func MovesLeft(s Snapshot) bool { return movesLeft(s) > 0 }
 // MayProbe reports whether a running job may be probed again: a further move must remain to use the result.
 func MayProbe(s Snapshot) bool { return movesLeft(s) > 1 }
 
+// movesLeft returns the number of moves that are left to a run; a measured gain adds one.
 func movesLeft(s Snapshot) int {
 	all := mergeSegments(s)
 	for _, x := range all {
