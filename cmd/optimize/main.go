@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/term"
 
@@ -26,6 +27,10 @@ import (
 
 // keeperArg is the hidden first argument with which the binary starts itself as the keeper of a job.
 const keeperArg = "__keeper"
+
+// today, if a build sets it (-ldflags "-X main.today=2026-11-01"), is the date that all commands see, for outputs that
+// can be compared on any day.
+var today string
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == keeperArg {
@@ -76,7 +81,7 @@ func processEnv() *cli.Env {
 	}
 	e := &cli.Env{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		Environ: os.Environ(), Dir: dir, Self: []string{self, keeperArg}, Listen: listen, Clock: run.SystemClock{}, Lighten: lighten,
+		Environ: os.Environ(), Dir: dir, Self: []string{self, keeperArg}, Listen: listen, Clock: clock(), Lighten: lighten,
 		Interactive: term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd())),
 	}
 	e.Width = func() int {
@@ -91,6 +96,23 @@ func processEnv() *cli.Env {
 		return w
 	}
 	return e
+}
+
+// datedClock shows another date than the machine's clock.
+type datedClock struct {
+	run.SystemClock
+	shift time.Duration
+}
+
+func (c datedClock) Now() time.Time { return c.SystemClock.Now().Add(c.shift) }
+
+// clock returns the machine's clock; where today is set, it starts at noon of that day.
+func clock() run.Clock {
+	day, err := time.ParseInLocation(time.DateOnly, today, time.Local)
+	if err != nil {
+		return run.SystemClock{}
+	}
+	return datedClock{shift: time.Until(day.Add(12 * time.Hour))}
 }
 
 // listen subscribes to the signals that stop a run and returns a function that ends the subscription.

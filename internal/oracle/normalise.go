@@ -10,12 +10,6 @@ var volatile = []struct {
 }{
 	{"folder of the interpreter", regexp.MustCompile(`(?:/[^\s"/]+)+/python3\b`), "python3"},
 	{"start of a planned run", regexp.MustCompile(`"started_at": "[^"]+",(\s+"finished_at": null)`), `"started_at": "",$1`},
-	{"today, as the date of no price", regexp.MustCompile(`else nothing of \d{4}-\d\d-\d\d`), "else nothing of DATE"},
-	{"age of a price", regexp.MustCompile(`"age_days": \d+,(\s+)"stale": (?:true|false)`), `"age_days": 0,$1"stale": false`},
-	{"age of a price", regexp.MustCompile(`, \d+ days old(: more than 180)?`), ""},
-	{"age of a price", regexp.MustCompile(`"stale": \d+`), `"stale": 0`},
-	{"age of a price", regexp.MustCompile(`"warnings": \[\s*"prices are of [^"]*"\s*\]`), `"warnings": []`},
-	{"age of a price", regexp.MustCompile(`(?m)^.*\d+ of the prices are older than 180 days\n`), ""},
 	{"real time", regexp.MustCompile(`"(wall_s|policy_s|solve_s)": [\d.e+-]+`), `"$1": 0`},
 	{"real time", regexp.MustCompile(`((?:simulated(?: +|</dt><dd>)[\d,]+ events|decisions(?: +|</dt><dd>)[\d,]+) in|solved in(?: +|</dt><dd>)) *[\d.,]+ [a-zµ]+`), "$1"},
 	{"real time, as cells of a figure", regexp.MustCompile(`"[\d.]+(?:e-\d+)? s"`), `"0 s"`},
