@@ -20,14 +20,18 @@ type Ending struct {
 	Exit sla.Interval
 	// Drift is the relative slow drift of the remaining time, as its 5 and 95 % quantile.
 	Drift float64
+	// Load is the relative change of pace by other programs, independent of the error of the prediction: the remaining
+	// time is 1/(1+Load) to 1+Load times as long at its 5 and 95 % quantile.
+	Load float64
 }
 
 // Extend extends an interval of the completion time of the last unit of work to the end of the run. Both are in seconds
 // since its start, of which now have passed.
 func (e Ending) Extend(work sla.Interval, now float64) sla.Interval {
-	drift := e.Drift * max(0, work.P50-now)
-	early := min(max(-drift, now-work.P5), 0)
-	return sla.Interval{P5: work.P5 + early + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P95 + drift + e.Exit.P95}
+	rest, lower := max(0, work.P50-now), work.P50-work.P5
+	below := min(math.Hypot(lower, e.Load/(1+e.Load)*rest)+e.Drift*rest, max(rest, lower))
+	above := math.Hypot(work.P95-work.P50, e.Load*rest) + e.Drift*rest
+	return sla.Interval{P5: work.P50 - below + e.Exit.P5, P50: work.P50 + e.Exit.P50, P95: work.P50 + above + e.Exit.P95}
 }
 
 // extend is Extend for draws of the seconds and of the cost in USD at the price of an hour, in place.

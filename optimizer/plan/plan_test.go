@@ -543,7 +543,7 @@ func TestEndingExtendsTheDraws(t *testing.T) {
 		seconds := rapid.SliceOfN(rapid.Float64Range(now, 1000), 20, 100).Draw(t, "seconds")
 		seconds = seconds[:(len(seconds)-1)|1] // the median of an odd number is one of them
 		slices.Sort(seconds)
-		e := Ending{Drift: 0.03, Exit: sla.Interval{P5: 1, P50: 2, P95: rapid.Float64Range(2, 20).Draw(t, "late")}}
+		e := Ending{Drift: 0.03, Load: rapid.Float64Range(0, 0.5).Draw(t, "load"), Exit: sla.Interval{P5: 1, P50: 2, P95: rapid.Float64Range(2, 20).Draw(t, "late")}}
 		before := slices.Clone(seconds)
 		want := e.Extend(quantiles(before), now)
 		usd := make([]float64, len(seconds))
@@ -562,4 +562,25 @@ func TestEndingExtendsTheDraws(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestEndingCombinesErrors: the change by other programs is independent of the error of the prediction, and no end lies
+// in the past.
+func TestEndingCombinesErrors(t *testing.T) {
+	work := sla.Interval{P5: 70, P50: 100, P95: 130}
+	for name, c := range map[string]struct {
+		ending Ending
+		now    float64
+		want   sla.Interval
+	}{
+		"nothing":        {Ending{}, 20, work},
+		"drift":          {Ending{Drift: 0.1}, 20, sla.Interval{P5: 62, P50: 100, P95: 138}},
+		"load":           {Ending{Load: 1}, 20, sla.Interval{P5: 50, P50: 100, P95: 100 + math.Hypot(30, 80)}},
+		"not before now": {Ending{Load: 1, Drift: 0.5}, 60, sla.Interval{P5: 60, P50: 100, P95: 100 + math.Hypot(30, 40) + 20}},
+		"overdue":        {Ending{Load: 1, Drift: 0.5}, 110, work},
+	} {
+		if got := c.ending.Extend(work, c.now); math.Abs(got.P5-c.want.P5)+math.Abs(got.P50-c.want.P50)+math.Abs(got.P95-c.want.P95) > 1e-9 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
 }

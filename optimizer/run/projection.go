@@ -68,7 +68,7 @@ func (r *run) projectFrom(rest float64) (*sla.Interval, *sla.Interval) {
 // the process.
 const (
 	driftShare  = 0.03 // of the remaining time: 5 and 95 % quantiles of slow drift
-	loadDrift   = 0.5  // of the other programs' load: 5 and 95 % quantiles of its change
+	loadChange  = 0.5  // of the other programs' load: 5 and 95 % quantiles of its change
 	endShare    = 0.12 // of the start-up: median time from the last unit of work to the exit (final save, interpreter exit)
 	endShareMax = 0.35 // its 95 % quantile
 	endLeast    = 0.3  // seconds added to that quantile, for polling and for a process without start-up
@@ -82,26 +82,25 @@ func (r *run) ending() plan.Ending {
 	if r.observer != nil {
 		closing = r.observer.facts.Closing.Seconds()
 	}
-	return plan.Ending{Drift: r.drift(), Exit: sla.Interval{P5: closing * (1 - closingSpread), P50: closing + endShare*startup,
+	return plan.Ending{Drift: driftShare, Load: r.loadDrift(), Exit: sla.Interval{P5: closing * (1 - closingSpread), P50: closing + endShare*startup,
 		P95: closing*(1+closingSpread) + endShareMax*startup + endLeast}}
 }
 
-// drift returns the 5 and 95 % quantiles of the relative change of pace over the remaining time. To the drift of the
-// machine it adds a change of the load by other programs in the latest measured segment, less what idle CPUs absorb.
-func (r *run) drift() float64 {
+// loadDrift returns the relative change of pace over the remaining time that a change of the load by other programs
+// causes: that of the latest measured segment, less what idle CPUs absorb.
+func (r *run) loadDrift() float64 {
 	if r.sampler == nil || r.sampler.machineCPUs <= 0 {
-		return driftShare
+		return 0
 	}
 	machine := r.sampler.machineCPUs
 	for _, s := range slices.Backward(r.Progress.Segments) {
-		if s.CPUN == 0 {
-			continue
+		if s.CPUN > 0 {
+			foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*float64(s.Allocation.CPUs)
+			idle := math.Max(0, machine-foreign-own)
+			return math.Max(0, loadChange*math.Min(foreign, machine)-idle) / machine
 		}
-		foreign, own := mean(s.Foreign, s.CPUN), mean(s.CPUSum, s.CPUN)/100*float64(s.Allocation.CPUs)
-		idle := math.Max(0, machine-foreign-own)
-		return driftShare + math.Max(0, loadDrift*math.Min(foreign, machine)-idle)/machine
 	}
-	return driftShare
+	return 0
 }
 
 // measures returns the values on which the SLA is evaluated.

@@ -29,18 +29,18 @@ func TestWholeRunAddsFinalEvaluation(t *testing.T) {
 	}
 }
 
-// TestDriftFollowsLoad: other programs widen the interval as far as a change of their load would reach the training.
-func TestDriftFollowsLoad(t *testing.T) {
+// TestLoadDrift: other programs widen the interval as far as a change of their load would reach the training.
+func TestLoadDrift(t *testing.T) {
 	for name, c := range map[string]struct {
 		foreign, percent, want float64
 	}{
-		"quiet":                    {0, 100, driftShare},
-		"idle CPUs absorb it":      {1, 25, driftShare},
-		"idle CPUs absorb half":    {2, 37.5, driftShare + (2*loadDrift-0.5)/4},
-		"saturated":                {3, 25, driftShare + 3*loadDrift/4},
-		"more than the machine":    {9, 25, driftShare + loadDrift},
-		"brief peaks of the sum":   {3, 50, driftShare + 3*loadDrift/4},
-		"no load but a busy train": {0, 400, driftShare},
+		"quiet":                    {0, 100, 0},
+		"idle CPUs absorb it":      {1, 25, 0},
+		"idle CPUs absorb half":    {2, 37.5, (2*loadChange-0.5)/4},
+		"saturated":                {3, 25, 3*loadChange/4},
+		"more than the machine":    {9, 25, loadChange},
+		"brief peaks of the sum":   {3, 50, 3*loadChange/4},
+		"no load but a busy train": {0, 400, 0},
 	} {
 		r := &run{sampler: &sampling{machineCPUs: 4}}
 		r.Progress.Segments = []*Segment{
@@ -48,7 +48,7 @@ func TestDriftFollowsLoad(t *testing.T) {
 			{Allocation: resources.Allocation{CPUs: 4}, CPUN: 10, Foreign: 10 * c.foreign, CPUSum: 10 * c.percent},
 			{Allocation: resources.Allocation{CPUs: 4}}, // not sampled yet
 		}
-		if got := r.drift(); math.Abs(got-c.want) > 1e-9 {
+		if got := r.loadDrift(); math.Abs(got-c.want) > 1e-9 {
 			t.Errorf("%s: %g, want %g", name, got, c.want)
 		}
 	}
