@@ -38,9 +38,6 @@ type Result struct {
 	Severity float64
 }
 
-// NoData reports whether the log has no usable value for the objective, because its column is absent or empty.
-func (r Result) NoData() bool { return r.Rows == 0 }
-
 var logStatistics = map[Objective]struct {
 	column    string
 	prefix    bool // all columns with this prefix; a row's value is the mean of those present
