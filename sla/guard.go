@@ -74,8 +74,8 @@ type warning struct {
 	Message   string    // one sentence for the user
 }
 
-// Decision is the result of one tick.
-type Decision struct {
+// decision is the result of one tick.
+type decision struct {
 	Action action
 	// Limit is the objective that causes a stop, Cost or Time; empty before a stop. It does not change after the stop
 	// has begun.
@@ -104,7 +104,7 @@ type guardState struct {
 }
 
 // Guard decides when a run must be stopped because its budget or its deadline is used up. It is a state machine
-// without clock or goroutine: the caller ticks it no later than Decision.Next after the previous tick. It is not safe
+// without clock or goroutine: the caller ticks it no later than Next of the previous decision after the previous tick. It is not safe
 // for concurrent use.
 //
 // For a limit L (USD or time), with usage u, rate of use r and reserve R, the action is
@@ -176,10 +176,10 @@ func (g *Guard) Restore(state []byte) error {
 func (g *Guard) Stopped() Objective { return g.state.Reason }
 
 // Step processes one tick and returns the decision.
-func (g *Guard) Step(t Tick) Decision {
+func (g *Guard) Step(t Tick) decision {
 	g.observe(t)
 	reserve := max(0, t.Reserve)
-	d := Decision{Action: KeepGoing, Next: Never, Warnings: g.warnings(t)}
+	d := decision{Action: KeepGoing, Next: Never, Warnings: g.warnings(t)}
 	uses := g.uses()
 	kill, killDue := firstDue(uses, limitUsage.untilKill, g.options.Latency)
 	save, saveDue := firstDue(uses, limitUsage.untilCheckpoint, reserve)

@@ -10,10 +10,10 @@ import (
 	"trainopt/sla"
 )
 
-// Check is a leave-one-out test of the model: the prediction for an allocation from the other measurements, and the
+// check is a leave-one-out test of the model: the prediction for an allocation from the other measurements, and the
 // measurement there. Both are mean seconds per unit of the measured segment. A calibrated model has Measured within
 // P5…P95 in nine cases of ten.
-type Check struct {
+type check struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Predicted  sla.Interval         `json:"predicted"`
 	Measured   float64              `json:"measured"`
@@ -21,12 +21,12 @@ type Check struct {
 
 // LeaveOneOut predicts each measured allocation from the others, with one fit per allocation. It returns nil when
 // fewer than two allocations were measured.
-func (m *Model) LeaveOneOut() []Check {
+func (m *Model) LeaveOneOut() []check {
 	measured := m.Measured()
 	if len(measured) < 2 {
 		return nil
 	}
-	var checks []Check
+	var checks []check
 	for _, a := range measured {
 		var rest []Observation
 		for _, o := range m.observed {
@@ -44,7 +44,7 @@ func (m *Model) LeaveOneOut() []Check {
 		if m.samples > 0 && without.samples > 0 {
 			mean *= without.samples / m.samples
 		}
-		checks = append(checks, Check{a, without.segmentSeconds(a, n), mean})
+		checks = append(checks, check{a, without.segmentSeconds(a, n), mean})
 	}
 	return checks
 }

@@ -29,8 +29,8 @@ type ForestOptions struct {
 	Seed    uint64  // equal seeds produce equal forests, on any number of processors
 }
 
-// ForestReport is the quality of a forest on the held-out rows.
-type ForestReport struct {
+// forestReport is the quality of a forest on the held-out rows.
+type forestReport struct {
 	Trained, HeldOut int
 	// R2 is the coefficient of determination, R², on the held-out rows: 1 for exact predictions, 0 for predictions no
 	// better than the mean. It is the mean over apps of 1 − squared error / variance, where an absent app counts as 0
@@ -72,13 +72,13 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
+func TrainForest(s *Samples, o ForestOptions) (*Forest, forestReport, error) {
 	o, err := o.withDefaults()
 	if err == nil {
 		err = check(s)
 	}
 	if err != nil {
-		return nil, ForestReport{}, err
+		return nil, forestReport{}, err
 	}
 	n, apps := len(s.Counts), len(s.Apps)
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(n)
@@ -87,7 +87,7 @@ func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
 		held = int(math.Ceil(o.HoldOut * float64(n)))
 	}
 	if held == n {
-		return nil, ForestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
+		return nil, forestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
 	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
@@ -101,7 +101,7 @@ func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
 			f.trees[a][k] = g.grow(a, rand.New(rand.NewPCG(o.Seed, uint64(i)+1)))
 		}
 	})
-	return f, ForestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
+	return f, forestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
 }
 
 // check returns an error for invalid samples.
