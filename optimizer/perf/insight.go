@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"trainopt/resources"
 	"trainopt/sla"
@@ -133,45 +132,4 @@ func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
 	}
 	q := quantiles(la)
 	return q.P50, (q.P95 - q.P5) / 2
-}
-
-// InputBound reports whether the input pipeline rather than the GPUs limits the pace at the reference allocation (the
-// first one measured) with at least 90 % probability, with the reason. It returns false for forms without an input
-// term and when the measurements cannot distinguish the two (no knob varied alone).
-func (m *Model) InputBound() (bool, string) {
-	f, ok := m.curve.(pollux)
-	if !ok || !m.varied() {
-		return false, ""
-	}
-	bound := 0
-	for _, d := range m.draws {
-		if c, in := f.parts(d.nat, m.ref); in > c {
-			bound++
-		}
-	}
-	share := float64(bound) / float64(len(m.draws))
-	if share < 0.9 {
-		return false, ""
-	}
-	var why []string
-	measured := m.Measured()
-	for k, kn := range knobs {
-		if a, b, ok := m.widestPair(measured, k); ok && kn.value(b) > 0 {
-			mean, half := m.logRatio(a, b)
-			why = append(why, fmt.Sprintf("%d → %d %s changed the time by %+.0f %% ± %.0f %%", kn.value(a), kn.value(b), kn.many, 100*math.Expm1(mean), 100*half))
-		}
-	}
-	return true, fmt.Sprintf("the input pipeline sets the pace, not the GPUs (%.0f %% sure: %s): more CPUs or loader workers help, more GPUs do not",
-		100*share, strings.Join(why, "; "))
-}
-
-// varied reports whether some knob took two measured values with the other knobs fixed.
-func (m *Model) varied() bool {
-	measured := m.Measured()
-	for k := range knobs {
-		if _, _, ok := m.widestPair(measured, k); ok {
-			return true
-		}
-	}
-	return false
 }

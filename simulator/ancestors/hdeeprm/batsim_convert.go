@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"trainopt/optimizer/schedule/order"
 )
@@ -79,20 +78,6 @@ func (w *BatsimWorkload) Convert(o SpeedOptions) (*conversion, error) {
 	}
 	slices.SortStableFunc(c.Jobs, func(a, b order.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	return c, nil
-}
-
-// Summary returns the account in one line; "" if nothing was dropped or adjusted.
-func (c *conversion) Summary() string {
-	var parts []string
-	for _, m := range []struct {
-		verb   string
-		counts map[string]int
-	}{{"dropped", c.Dropped}, {"changed", c.Adjusted}} {
-		for _, reason := range slices.Sorted(maps.Keys(m.counts)) {
-			parts = append(parts, fmt.Sprintf("%s %d: %s", m.verb, m.counts[reason], reason))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // refusal is the reason that a job cannot be simulated.
