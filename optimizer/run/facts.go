@@ -3,9 +3,7 @@ package run
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -98,13 +96,7 @@ type origin struct {
 
 // bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,
 // because every saved state contains it.
-var bootID = sync.OnceValue(func() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-})
+var bootID = sync.OnceValue(resources.BootID)
 
 // save writes state at most once a second and run.json at most every five seconds; force writes both immediately.
 func (r *run) save(force bool) {
