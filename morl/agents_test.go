@@ -278,7 +278,7 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 			}
 			total := 0
 			for _, r := range replays(a) {
-				total += r.Len()
+				total += r.n
 				checkTags(t, env, r, c)
 			}
 			if total < 1000 {
@@ -291,8 +291,8 @@ func TestEveryStoredTransitionIsOneDecision(t *testing.T) {
 func checkTags(t *testing.T, env *tagged, r *replay, c Config) {
 	t.Helper()
 	var b batch
-	r.shapeBatch(&b, r.Len())
-	for k := range r.Len() {
+	r.shapeBatch(&b, r.n)
+	for k := range r.n {
 		r.fetch(&b, k, k)
 	}
 	for k := range b.Rows {

@@ -74,7 +74,7 @@ type Thompson struct {
 	arms     int
 	settings ThompsonSettings
 	history  []PullOutcome
-	beliefs  []ArmBelief // derived from history; nil: not computed yet
+	beliefs  []armBelief // derived from history; nil: not computed yet
 }
 
 // NewThompson returns a bandit with the given number of arms (at least 1) and no observations.

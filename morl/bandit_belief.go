@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// ArmBelief is the posterior of an arm's mean cost.
-type ArmBelief struct {
+// armBelief is the posterior of an arm's mean cost.
+type armBelief struct {
 	Mean float64 // expected cost; NaN if unknown
 	SD   float64 // standard deviation of the posterior of Mean, in the unit of cost; +Inf if unknown
 	// Pulls is the number of observations, Stopped the number of unsuccessful ones among them.
@@ -17,10 +17,10 @@ type ArmBelief struct {
 }
 
 // Beliefs returns the beliefs about all arms. O(observations + arms); O(arms³) with positions.
-func (t *Thompson) Beliefs() []ArmBelief { return slices.Clone(t.believed()) }
+func (t *Thompson) Beliefs() []armBelief { return slices.Clone(t.believed()) }
 
 // believed returns the beliefs, computed once per history.
-func (t *Thompson) believed() []ArmBelief {
+func (t *Thompson) believed() []armBelief {
 	if t.beliefs == nil {
 		t.beliefs = t.believe()
 	}
@@ -29,10 +29,10 @@ func (t *Thompson) believed() []ArmBelief {
 
 // believe computes the beliefs of all arms from the observations within the window: the posteriors with or without
 // positions, the counts, and the arms dropped by pruning.
-func (t *Thompson) believe() []ArmBelief {
+func (t *Thompson) believe() []armBelief {
 	obs := t.recent()
 	kept, _ := t.prune(obs)
-	out := make([]ArmBelief, t.arms)
+	out := make([]armBelief, t.arms)
 	if t.settings.Positions == nil {
 		for a, g := range t.gaussians(obs) {
 			out[a].Mean, out[a].SD = g.mean, g.sd

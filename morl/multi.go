@@ -142,12 +142,12 @@ func (a *MultiPolicy) Stats() Stats {
 }
 
 // ResetLog lists the resets of all policies' critics, ordered by step.
-func (a *MultiPolicy) ResetLog() []Reset {
-	var all []Reset
+func (a *MultiPolicy) ResetLog() []reset {
+	var all []reset
 	for _, p := range a.policies {
 		all = append(all, p.renew.log...)
 	}
-	slices.SortStableFunc(all, func(x, y Reset) int { return x.Step - y.Step })
+	slices.SortStableFunc(all, func(x, y reset) int { return x.Step - y.Step })
 	return all
 }
 

@@ -28,12 +28,6 @@ func newReplay(s Shape, size int) *replay {
 		open: make([]bool, size*s.Actions), openNext: make([]bool, size*s.Actions)}
 }
 
-// Len returns the number of stored transitions.
-func (r *replay) Len() int { return r.n }
-
-// Cap returns the capacity in transitions.
-func (r *replay) Cap() int { return r.size }
-
 // Add stores a copy of a transition; discount is the factor of the next state's value, 0 at the end of an episode.
 func (r *replay) Add(t Transition, discount float32) {
 	i, s, m, a := r.next, r.shape.State, len(r.shape.Objectives), r.shape.Actions

@@ -33,8 +33,8 @@ func TestReplayOverwritesTheOldest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := filled(c.size, c.added)
-			if r.Len() != c.stored || r.Cap() != c.size {
-				t.Fatalf("%d of %d, want %d", r.Len(), r.Cap(), c.stored)
+			if r.n != c.stored || r.size != c.size {
+				t.Fatalf("%d of %d, want %d", r.n, r.size, c.stored)
 			}
 			seen := map[float32]bool{}
 			var b batch

@@ -82,8 +82,8 @@ func (r Resets) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Reset records one attempt to replace a critic (all critics of an ensemble).
-type Reset struct {
+// reset records one attempt to replace a critic (all critics of an ensemble).
+type reset struct {
 	Step    int    // number of transitions observed by the agent
 	Trigger string // description of the cause
 	// HeldOutBefore and HeldOutAfter are the shares of the targets' variance on held-out transitions that the old and
@@ -93,7 +93,7 @@ type Reset struct {
 }
 
 // resetter is an agent with a log of its resets, in order; empty if resets are off or none was triggered.
-type resetter interface{ ResetLog() []Reset }
+type resetter interface{ ResetLog() []reset }
 
 const (
 	heldOutShare = 10  // one slot in heldOutShare is held out
@@ -142,7 +142,7 @@ type resetController struct {
 	stale   int     // number of successive checks with a stale critic
 	attempt int     // number of transitions at the last attempt
 	held    batch
-	log     []Reset
+	log     []reset
 }
 
 func newRenewer(c Config, objectives int, seed uint64) resetController {
@@ -193,7 +193,7 @@ func (r *resetController) resetRandomly(a resettable, severe bool, step int, lab
 	}
 	r.refresh(a)
 	a.core().stats.Resets++
-	r.log = append(r.log, Reset{Step: step, Trigger: fmt.Sprintf("%sa coin of probability %.2f", label, p), HeldOutBefore: math.NaN(),
+	r.log = append(r.log, reset{Step: step, Trigger: fmt.Sprintf("%sa coin of probability %.2f", label, p), HeldOutBefore: math.NaN(),
 		HeldOutAfter: math.NaN(), Swapped: true})
 }
 
@@ -229,7 +229,7 @@ func (r *resetController) evidence(a resettable, step int, label string) {
 // unexplained share is now.
 func (r *resetController) replaceIfBetter(a resettable, now float64, step int, label string) {
 	r.attempt, r.stale = r.seen, 0
-	e := Reset{Step: step, HeldOutBefore: now, Trigger: fmt.Sprintf(
+	e := reset{Step: step, HeldOutBefore: now, Trigger: fmt.Sprintf(
 		"%s%d of the last %d transitions had a violation more severe than %g, and the critic left %.3g of the variance of held-out transitions unexplained, %.3g at its best",
 		label, r.count, len(r.severe), r.config.Severe, now, r.best)}
 	old := r.refresh(a)
@@ -333,7 +333,7 @@ func (v *variance) share() float64 {
 }
 
 // ResetLog lists the resets of the critics, in order.
-func (l *learner) ResetLog() []Reset { return l.renew.log }
+func (l *learner) ResetLog() []reset { return l.renew.log }
 
 func (l *learner) core() *learner { return l }
 

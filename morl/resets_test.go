@@ -16,7 +16,7 @@ func renewing(mode string) Config {
 
 var renewables = []string{"conditioned", "envelope", "multi"}
 
-func logOf(a Agent) []Reset { return a.(resetter).ResetLog() }
+func logOf(a Agent) []reset { return a.(resetter).ResetLog() }
 
 // kill makes every hidden unit of the critics inactive: such a network cannot learn any more.
 func kill(a Agent) {
@@ -42,7 +42,7 @@ func each(a Agent, do func(resettable)) {
 }
 
 // ForceReset makes an attempt as in evidence mode on every critic, and returns the results.
-func ForceReset(a Agent) []Reset {
+func ForceReset(a Agent) []reset {
 	each(a, func(l resettable) {
 		r := &l.core().renew
 		r.replaceIfBetter(l, r.unexplained(l), a.Stats().Steps, "a test, ")

@@ -7,16 +7,6 @@ import (
 	"trainopt/morl/network"
 )
 
-// Estimator estimates the values of actions with their uncertainty. It is not safe for concurrent use, nor during
-// training of the agent.
-type Estimator interface {
-	// Estimate returns the discounted return of each action followed by the policy for preference w: mean and
-	// standard deviation, each actions × objectives, in the environment's units, valid until the next call. It is the
-	// uncertainty of the *expected* return; the noise of the environment is not included. The result is
-	// deterministic.
-	Estimate(o Observation, w []float32) (mean, sd []float64)
-}
-
 // valued is an agent with critics.
 type valued interface {
 	// ask returns the critics for preference w and their input: one pass has rows rows, and its output is actions ×
@@ -78,7 +68,8 @@ func (m *moments) finish(scale []float32) {
 }
 
 // Dropout estimates uncertainty by several passes with active dropout (Gal, Ghahramani, Dropout as a Bayesian
-// approximation, ICML 2016), which requires a network trained with dropout. Cost: passes × parameters.
+// approximation, ICML 2016), which requires a network trained with dropout. Cost: passes × parameters. It is not safe for
+// concurrent use, nor during training of the agent.
 type Dropout struct {
 	agent  valued
 	passes int
@@ -104,7 +95,10 @@ func NewDropout(a Agent, passes int, seed uint64) (*Dropout, error) {
 	return &Dropout{agent: v, passes: passes, seed: seed, nets: map[*network.Network]*network.Trainer{}}, nil
 }
 
-// Estimate returns mean and standard deviation over the passes; the dropout masks are the same in every call.
+// Estimate returns the discounted return of each action followed by the policy for preference w: mean and standard
+// deviation over the passes, each actions × objectives, in the environment's units, valid until the next call. It is
+// the uncertainty of the *expected* return; the noise of the environment is not included. The dropout masks are the
+// same in every call.
 func (e *Dropout) Estimate(o Observation, w []float32) (mean, sd []float64) {
 	critics, x, rows, scale := e.agent.ask(o, w)
 	rng := stream(e.seed, 0xd409)

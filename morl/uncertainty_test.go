@@ -9,6 +9,11 @@ import (
 	"trainopt/morl"
 )
 
+// estimator estimates the values of actions with their uncertainty.
+type estimator interface {
+	Estimate(o morl.Observation, w []float32) (mean, sd []float64)
+}
+
 // noisy returns n predictions with spreads between 0.5 and 2 that are understated by factor.
 func noisy(n int, factor float64, seed uint64) []morl.Prediction {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -122,7 +127,7 @@ func (c *chain) exact(a morl.Agent, w []float32, gamma float64) (value [][2]floa
 
 // foretell compares the estimates for the greedy action in each cell, for several preferences, with the exact
 // expectation; one prediction per objective.
-func foretell(a morl.Agent, e morl.Estimator, env *chain, gamma float64) (out []morl.Prediction) {
+func foretell(a morl.Agent, e estimator, env *chain, gamma float64) (out []morl.Prediction) {
 	for k := range 9 {
 		w := []float32{0.1 + 0.1*float32(k), 0.9 - 0.1*float32(k)}
 		value := env.exact(a, w, gamma)
@@ -157,7 +162,7 @@ func TestDropoutAgainstEnsemble(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, e := range map[string]morl.Estimator{"ensemble": ensemble, "dropout": dropout} {
+		for name, e := range map[string]estimator{"ensemble": ensemble, "dropout": dropout} {
 			p := told[name]
 			p[seed%2] = append(p[seed%2], foretell(a, e, env, gamma)...)
 			told[name] = p
@@ -211,7 +216,7 @@ func TestEstimates(t *testing.T) {
 			if (err == nil) != c.dropout {
 				t.Fatalf("dropout: %v", err)
 			}
-			var all []morl.Estimator
+			var all []estimator
 			if c.ensemble {
 				all = append(all, ensemble)
 			}

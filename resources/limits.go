@@ -175,40 +175,6 @@ func memoryAmount(s string) (GiB, error) {
 	return GiB(v * unit), nil
 }
 
-// Validate returns all contradictions within the limits and all limits that exceed the host, joined.
-func (l Limits) Validate(h Host) error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	ranges := []struct {
-		name  string
-		r     Range
-		least int
-		has   int
-	}{{"GPUs", l.GPUs, 0, len(h.GPUs)}, {"CPUs", l.CPUs, 1, h.wholeCPUs()}}
-	for _, c := range ranges {
-		switch {
-		case c.r.Min < c.least:
-			bad("%s: the least is %d, must be %d or more", c.name, c.r.Min, c.least)
-		case c.r.Min > c.r.Max:
-			bad("%s: from %d to %d is empty", c.name, c.r.Min, c.r.Max)
-		case c.r.Max > c.has:
-			bad("%s: up to %d requested, %s has %d", c.name, c.r.Max, h.name(), c.has)
-		}
-	}
-	switch lo, hi := float64(l.MemoryMin), float64(l.MemoryMax); {
-	case !(lo >= 0) || !(hi > 0) || math.IsInf(hi, 0):
-		bad("memory: from %v to %v GiB is no range of amounts", lo, hi)
-	case lo > hi:
-		bad("memory: from %.4g to %.4g GiB is empty", lo, hi)
-	case l.MemoryMax > h.Memory:
-		bad("memory: up to %.4g GiB requested, %s has %.4g GiB", hi, h.name(), float64(h.Memory))
-	}
-	if b := l.BatchSize; b != (Range{}) && (b.Min < 1 || b.Min > b.Max) {
-		bad("batch size: from %d to %d is no range of sizes", b.Min, b.Max)
-	}
-	return errors.Join(errs...)
-}
-
 // name returns the host's name for error messages.
 func (h Host) name() string {
 	if h.Described != "" {

@@ -108,19 +108,19 @@ func (h *PowerHold) claim(drv powerDriver, uuid string) (s powerState, now, leas
 		return s, 0, 0, 0, err
 	}
 	if err == nil && s.RunDir != h.runDir {
-		if s.BootID == bootID() && h.alive(s.RunDir) {
+		if s.BootID == BootID() && h.alive(s.RunDir) {
 			return s, 0, 0, 0, fmt.Errorf("set the power limit of %s: the run in %s has set it", uuid, s.RunDir)
 		}
 		if _, err := h.limits.restore(drv, s); err != nil {
 			return s, 0, 0, 0, err
 		}
 	}
-	ours := err == nil && s.RunDir == h.runDir && s.BootID == bootID()
+	ours := err == nil && s.RunDir == h.runDir && s.BootID == BootID()
 	if now, least, most, err = drv.limits(uuid); err != nil {
 		return s, 0, 0, 0, fmt.Errorf("read the power limit of %s: %w", uuid, err)
 	}
 	if !ours {
-		s = powerState{Schema: powerSchema, UUID: uuid, RunDir: h.runDir, BootID: bootID(), OwnMW: now}
+		s = powerState{Schema: powerSchema, UUID: uuid, RunDir: h.runDir, BootID: BootID(), OwnMW: now}
 	}
 	return s, now, least, most, nil
 }
@@ -160,7 +160,7 @@ func ReleasePower(runDir string) ([]string, error) {
 
 // RestorePower restores the power limits changed by runs of which no process lives, as after a crash; see ReleasePower.
 func RestorePower(alive func(runDir string) bool) ([]string, error) {
-	lines, err := machinePower().release(func(s powerState) bool { return s.BootID != bootID() || !alive(s.RunDir) })
+	lines, err := machinePower().release(func(s powerState) bool { return s.BootID != BootID() || !alive(s.RunDir) })
 	if errors.Is(err, fs.ErrPermission) { // limits are root's, and so are the locks that show who lives
 		return nil, nil
 	}
@@ -196,7 +196,7 @@ func (p powerLimits) restoreAll(drv powerDriver, match func(powerState) bool) (l
 // restore sets the limit of a device to that before the run, and removes its state. A limit that the run did not set
 // is another program's, and kept.
 func (p powerLimits) restore(drv powerDriver, s powerState) (line string, err error) {
-	if s.BootID == bootID() {
+	if s.BootID == BootID() {
 		now, _, _, err := drv.limits(s.UUID)
 		if err == nil && now != s.OwnMW && slices.Contains(s.SetMW, now) {
 			line = fmt.Sprintf("power limit of %s: %d → %d W (restored)", s.UUID, now/1000, s.OwnMW/1000)
@@ -285,7 +285,8 @@ func (p powerLimits) locked(do func(powerDriver) error) error {
 	}
 }
 
-func bootID() string {
+// BootID identifies this boot of the kernel; empty if the machine does not provide it.
+func BootID() string {
 	data, _ := os.ReadFile(procRoot + "/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data))
 }

@@ -66,16 +66,8 @@ const (
 	Kill action = "kill"
 )
 
-// warning reports that a share of a limit has been reached.
-type warning struct {
-	Objective Objective // Time or Cost
-	Share     float64   // threshold, as a share of the limit
-	Projected bool      // based on the projection; otherwise on the amount used
-	Message   string    // one sentence for the user
-}
-
-// Decision is the result of one tick.
-type Decision struct {
+// decision is the result of one tick.
+type decision struct {
 	Action action
 	// Limit is the objective that causes a stop, Cost or Time; empty before a stop. It does not change after the stop
 	// has begun.
@@ -86,8 +78,9 @@ type Decision struct {
 	// Next is the time until the next transition at the present rate, or Never. Set a timer for it, and tick again
 	// when it fires or when the rate, the reserve or the state changes.
 	Next time.Duration
-	// Warnings are the warnings that became due with this tick.
-	Warnings []warning
+	// Warnings are those that became due with this tick: a share of a limit was reached, by use or by projection. Each is a
+	// sentence for the user.
+	Warnings []string
 	// Explanation explains an Action other than KeepGoing in one sentence.
 	Explanation string
 }
@@ -104,7 +97,7 @@ type guardState struct {
 }
 
 // Guard decides when a run must be stopped because its budget or its deadline is used up. It is a state machine
-// without clock or goroutine: the caller ticks it no later than Decision.Next after the previous tick. It is not safe
+// without clock or goroutine: the caller ticks it no later than Next of the previous decision after the previous tick. It is not safe
 // for concurrent use.
 //
 // For a limit L (USD or time), with usage u, rate of use r and reserve R, the action is
@@ -172,14 +165,11 @@ func (g *Guard) Restore(state []byte) error {
 	return nil
 }
 
-// Stopped returns the limit for which the guard has stopped the run; empty if it has not.
-func (g *Guard) Stopped() Objective { return g.state.Reason }
-
 // Step processes one tick and returns the decision.
-func (g *Guard) Step(t Tick) Decision {
+func (g *Guard) Step(t Tick) decision {
 	g.observe(t)
 	reserve := max(0, t.Reserve)
-	d := Decision{Action: KeepGoing, Next: Never, Warnings: g.warnings(t)}
+	d := decision{Action: KeepGoing, Next: Never, Warnings: g.warnings(t)}
 	uses := g.uses()
 	kill, killDue := firstDue(uses, limitUsage.untilKill, g.options.Latency)
 	save, saveDue := firstDue(uses, limitUsage.untilCheckpoint, reserve)
@@ -322,11 +312,11 @@ func warnKey(o Objective, share float64, projected bool) string {
 }
 
 // warnings returns the warnings that are due and not yet given; none once the run is being stopped.
-func (g *Guard) warnings(t Tick) []warning {
+func (g *Guard) warnings(t Tick) []string {
 	if g.state.Reason != "" {
 		return nil
 	}
-	var due []warning
+	var due []string
 	add := func(u limitUsage, share float64, projected bool, format string, args ...any) {
 		key := warnKey(u.objective, share, projected)
 		if g.state.Warned[key] {
@@ -336,7 +326,7 @@ func (g *Guard) warnings(t Tick) []warning {
 			g.state.Warned = map[string]bool{}
 		}
 		g.state.Warned[key] = true
-		due = append(due, warning{u.objective, share, projected, fmt.Sprintf(format, args...)})
+		due = append(due, fmt.Sprintf(format, args...))
 	}
 	for _, u := range g.uses() {
 		name, projected := "budget", t.ProjectedUSD

@@ -118,9 +118,7 @@ func TestGuardWarnsOnceAtEachThreshold(t *testing.T) {
 		if s == 60 && d.Next != 20*time.Second {
 			t.Errorf("at 60 USD: next %v, want the warning at 80 in 20s", d.Next)
 		}
-		for _, w := range d.Warnings {
-			got = append(got, w.Message)
-		}
+		got = append(got, d.Warnings...)
 	}
 	want := []string{"projected cost $130: 30 % over the budget of $100", "80 % of the budget is used", "95 % of the budget is used"}
 	if strings.Join(got, "; ") != strings.Join(want, "; ") {
@@ -158,8 +156,8 @@ func TestGuardContinuesFromState(t *testing.T) {
 	if err := h.Restore(g.State()); err != nil {
 		t.Fatal(err)
 	}
-	if h.Stopped() != Cost {
-		t.Errorf("restored guard stopped for %q, want cost", h.Stopped())
+	if h.state.Reason != Cost {
+		t.Errorf("restored guard stopped for %q, want cost", h.state.Reason)
 	}
 	if d := h.Step(Tick{Elapsed: 100 * time.Second, SpentUSD: math.NaN(), USDPerHour: math.NaN()}); d.Action != KeepGoing || len(d.Warnings) > 0 {
 		t.Errorf("after restoring: %+v, want neither a second stop nor the old warnings", d)

@@ -8,13 +8,13 @@ import (
 	"github.com/go-gota/gota/dataframe"
 )
 
-// Statistic is the number derived from a whole log that is compared with a limit.
-type Statistic string
+// statistic is the number derived from a whole log that is compared with a limit.
+type statistic string
 
 const (
-	Last Statistic = "last" // the last value: time and cost, which accumulate
-	Mean Statistic = "mean" // the mean over the rows: throughput, utilization
-	Max  Statistic = "max"  // the maximum: memory
+	lastValue statistic = "last" // the last value: time and cost, which accumulate
+	meanValue statistic = "mean" // the mean over the rows: throughput, utilization
+	maximum   statistic = "max"  // the maximum: memory
 )
 
 // Result is the evaluation of one objective over a whole training log.
@@ -22,7 +22,7 @@ type Result struct {
 	Objective Objective
 	Limit     float64
 	Unit      string
-	Statistic Statistic
+	Statistic statistic
 	// Met is true only if there is data and the statistic is within the limit.
 	Met bool
 	// Rows is the number of rows with a usable value; 0 means no data.
@@ -38,20 +38,17 @@ type Result struct {
 	Severity float64
 }
 
-// NoData reports whether the log has no usable value for the objective, because its column is absent or empty.
-func (r Result) NoData() bool { return r.Rows == 0 }
-
 var logStatistics = map[Objective]struct {
 	column    string
 	prefix    bool // all columns with this prefix; a row's value is the mean of those present
-	statistic Statistic
+	statistic statistic
 }{
-	Time:       {"time_so_far", false, Last},
-	Cost:       {"cost_so_far", false, Last},
-	Throughput: {"throughput", false, Mean},
-	Memory:     {"memory_used_gb", false, Max},
-	GPUUtil:    {"gpu_utilization", true, Mean},
-	CPUUtil:    {"cpu_percent", false, Mean},
+	Time:       {"time_so_far", false, lastValue},
+	Cost:       {"cost_so_far", false, lastValue},
+	Throughput: {"throughput", false, meanValue},
+	Memory:     {"memory_used_gb", false, maximum},
+	GPUUtil:    {"gpu_utilization", true, meanValue},
+	CPUUtil:    {"cpu_percent", false, meanValue},
 }
 
 // Violations evaluates a finished training log against an SLA and returns one result per objective with a limit.
@@ -147,11 +144,11 @@ func (t target) judgeLog(values []float64, limit float64) Result {
 		return r
 	}
 	switch r.Statistic {
-	case Last:
+	case lastValue:
 		r.Value = last
-	case Mean:
+	case meanValue:
 		r.Value = mean
-	case Max:
+	case maximum:
 		r.Value = r.Worst
 	}
 	r.Severity = t.excess(r.Value, limit)

@@ -9,6 +9,10 @@ import (
 	"pgregory.net/rapid"
 )
 
+func (l level) String() string {
+	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
+}
+
 // levels returns the levels that this build and processor support.
 func levels() []level {
 	switch best := bestLevel(); best {

@@ -206,7 +206,7 @@ func TestSelectProperties(t *testing.T) {
 	})
 }
 
-// utilitiesOf returns the Utility of a Choice for every point, on the front or not, −Inf for points that are never
+// utilitiesOf returns the utility of a choice for every point, on the front or not, −Inf for points that are never
 // selected; errors are those of Select.
 func utilitiesOf(points [][]float64, preference []float64, by Normalisation) ([]float64, error) {
 	sc, _, w, err := by.prepare(points, preference)

@@ -19,8 +19,8 @@ type Normalisation struct {
 	Relative bool
 }
 
-// Choice is the point that a preference selects.
-type Choice struct {
+// choice is the point that a preference selects.
+type choice struct {
 	// Index is the index of the point in the input.
 	Index int
 	// Utility is the weighted mean of its scores: 1 is the ideal in all objectives with weight, 0 the nadir.
@@ -48,13 +48,13 @@ type Trade struct {
 // point is selected. A weighted sum only finds the supported points of a front; a point in a concave part is never
 // selected, nor are infinite points. The error wraps errEmpty if no point remains; an invalid preference or
 // normalisation is an error too. O(n log n) in addition to Front.
-func Select(points [][]float64, preference []float64, by Normalisation) (Choice, error) {
+func Select(points [][]float64, preference []float64, by Normalisation) (choice, error) {
 	sc, front, w, err := by.prepare(points, preference)
 	if err != nil {
-		return Choice{}, fmt.Errorf("select from a front: %w", err)
+		return choice{}, fmt.Errorf("select from a front: %w", err)
 	}
 	const equal = 1e-12
-	c := Choice{Index: -1}
+	c := choice{Index: -1}
 	for _, i := range front {
 		if u := sc.utility(points[i], w); c.Index < 0 || u > c.Utility+equal {
 			c.Index, c.Utility = i, u
@@ -67,7 +67,7 @@ func Select(points [][]float64, preference []float64, by Normalisation) (Choice,
 	return c, nil
 }
 
-// Trades returns the Trades of a Choice for a point that was selected otherwise; errors are those of Select. It
+// Trades returns the Trades of a choice for a point that was selected otherwise; errors are those of Select. It
 // panics if at is not an index of points.
 func Trades(points [][]float64, at int, preference []float64, by Normalisation) ([]Trade, error) {
 	sc, front, w, err := by.prepare(points, preference)

@@ -152,7 +152,7 @@ func (l *Local) Devices() []Device { return l.devices }
 func (l *Local) Up(context.Context) ([]int, error) { return nil, nil }
 
 // Place implements Site.
-func (l *Local) Place(cfg run.Config, device int, where []int32, _ string) Placement {
+func (l *Local) Place(cfg run.Config, device int, where []int32, _ string) placement {
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = "", nil, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(l.devices[device].CPUs*float64(len(where))+1e-9)))}
 	if l.gpus[device] != nil {
@@ -161,5 +161,5 @@ func (l *Local) Place(cfg run.Config, device int, where []int32, _ string) Place
 			a.GPUIDs = append(a.GPUIDs, l.gpus[device][g].UUID)
 		}
 	}
-	return Placement{Config: cfg, Lease: run.Lease{Allocation: a, CPUIDs: l.cpusOf(device, where)}}
+	return placement{Config: cfg, Lease: run.Lease{Allocation: a, CPUIDs: l.cpusOf(device, where)}}
 }

@@ -21,17 +21,17 @@ type Nodes struct {
 	devices []Device
 	offers  []engine.Offer // by type
 	list    func(ctx context.Context) ([]engine.Offer, error)
-	open    OpenOffer
+	open    openOffer
 }
 
-// OpenOffer connects an agent to the nodes of an offer.
-type OpenOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error)
+// openOffer connects an agent to the nodes of an offer.
+type openOffer func(ctx context.Context, offer engine.Offer, cfg run.Config, gpus bool) (run.Site, error)
 
 var _ Site = (*Nodes)(nil)
 
 // NewNodes returns the device types of the offers that agree with the options of the site. stated restricts the types
 // and numbers. list reads the offers again later.
-func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open OpenOffer) (*Nodes, error) {
+func NewNodes(name string, args []string, offers []engine.Offer, list func(ctx context.Context) ([]engine.Offer, error), stated []Device, open openOffer) (*Nodes, error) {
 	n := &Nodes{engine: name, args: args, list: list, open: open}
 	wish := remote.ReadWish(args)
 	if n.collect(offers, wish); len(n.offers) == 0 {
@@ -119,7 +119,7 @@ func (n *Nodes) Name() string { return n.engine }
 func (n *Nodes) Devices() []Device { return n.devices }
 
 // Place implements Site.
-func (n *Nodes) Place(cfg run.Config, device int, where []int32, hold string) Placement {
+func (n *Nodes) Place(cfg run.Config, device int, where []int32, hold string) placement {
 	o, d := n.offers[device], n.devices[device]
 	cfg.Engine, cfg.EngineArgs, cfg.GPUs, cfg.CPUs = n.engine, n.args, "", ""
 	a := resources.Allocation{CPUs: max(1, int(math.Floor(d.CPUs*float64(len(where))+1e-9)))}
@@ -132,7 +132,7 @@ func (n *Nodes) Place(cfg run.Config, device int, where []int32, hold string) Pl
 	} else {
 		o.Hold = hold
 	}
-	return Placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
+	return placement{Config: cfg, Lease: run.Lease{Allocation: a}, Site: func(ctx context.Context, cfg run.Config, _ bool) (run.Site, error) {
 		return n.open(ctx, o, cfg, o.GPUs > 0)
 	}}
 }

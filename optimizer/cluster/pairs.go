@@ -39,7 +39,7 @@ func (l *learner) remember(j *learned) {
 	l.paired[j.kind] = known[max(0, len(known)-keptOfKind):]
 }
 
-// Pair implements Rates. A pair whose rates together, each relative to that alone, were measured to be no more than those of
+// Pair implements rates. A pair whose rates together, each relative to that alone, were measured to be no more than those of
 // one device does not gain by sharing and is not formed again; nor is one with a job that has failed beside another, nor
 // one whose memory does not fit. Of one job at least the rate alone on the device type must have been measured: what both
 // lose would remain unknown.

@@ -110,10 +110,10 @@ func (l *learner) evidence(j *learned) []Rate {
 	return l.aloneBeside(j)
 }
 
-// Kind implements Rates.
+// Kind implements rates.
 func (l *learner) Kind(job int) string { return fmt.Sprintf("%d.%d", job, l.jobs[job].version) }
 
-// Alone implements Rates.
+// Alone implements rates.
 func (l *learner) Alone(job, device, gpus int) (rate float64, measured bool) {
 	j := l.jobs[job]
 	least := max(j.spec.Min, 1)
@@ -161,7 +161,7 @@ func (l *learner) assumed(j *learned, device, gpus int) float64 {
 	return (total - done) / left * math.Exp(l.ratio(j.model, device, 0).mean-fastest) * math.Pow(float64(gpus)/least, gpuScaling)
 }
 
-// Work implements Rates.
+// Work implements rates.
 func (l *learner) Work(job int) (total, done float64) {
 	j := l.jobs[job]
 	switch {

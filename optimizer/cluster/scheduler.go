@@ -12,8 +12,8 @@ import (
 	"trainopt/optimizer/schedule/share"
 )
 
-// Rates are the throughputs that policies see.
-type Rates interface {
+// rates are the throughputs that policies see.
+type rates interface {
 	// Alone returns the rate of a job in steps/s on a number of devices of a type; 0: it does not run there. measured is
 	// false for an assumption.
 	Alone(job, device, gpus int) (rate float64, measured bool)
@@ -31,7 +31,7 @@ type Options struct {
 	Policy  string  // a key of share.Policies
 	Seed    int64   // of policies that draw random numbers
 	Round   float64 // seconds; 0: 360
-	Rates   Rates
+	Rates   rates
 	// Log receives the events; nil: none.
 	Log func(Event)
 	// Clock is a monotonic clock for timing decisions; nil: they are not timed.

@@ -52,11 +52,11 @@ type Site interface {
 	Up(ctx context.Context) ([]int, error)
 	// Place returns how a job runs on devices of a type, by their numbers. hold is a directory that is the same for jobs
 	// that may share the devices; empty: it shares them with none.
-	Place(cfg run.Config, device int, where []int32, hold string) Placement
+	Place(cfg run.Config, device int, where []int32, hold string) placement
 }
 
-// Placement is how an agent runs a job on its devices.
-type Placement struct {
+// placement is how an agent runs a job on its devices.
+type placement struct {
 	Config run.Config
 	Lease  run.Lease
 	// Site connects the agent to other machines; nil: the job runs on this one.

@@ -465,7 +465,7 @@ func (w *virtualCluster) pay(t *virtualJob) {
 	w.out.Cost[t.job.ID] += usd
 }
 
-// Alone implements Rates.
+// Alone implements rates.
 func (w *virtualCluster) Alone(job, device, gpus int) (float64, bool) {
 	if w.Known {
 		return w.jobs[job].Rate(device, gpus), true
@@ -473,7 +473,7 @@ func (w *virtualCluster) Alone(job, device, gpus int) (float64, bool) {
 	return w.learner.Alone(job, device, gpus)
 }
 
-// Pair implements Rates.
+// Pair implements rates.
 func (w *virtualCluster) Pair(a, b, device int) (ra, rb float64) {
 	if !w.Known {
 		return w.learner.Pair(a, b, device)
@@ -486,7 +486,7 @@ func (w *virtualCluster) Pair(a, b, device int) (ra, rb float64) {
 	return i.Rate(device, gpus) * i.Beside(b, device), j.Rate(device, gpus) * j.Beside(a, device)
 }
 
-// Work implements Rates.
+// Work implements rates.
 func (w *virtualCluster) Work(job int) (total, done float64) {
 	if t := w.jobs[job]; w.Known {
 		w.settle(t)
@@ -495,5 +495,5 @@ func (w *virtualCluster) Work(job int) (total, done float64) {
 	return w.learner.Work(job)
 }
 
-// Kind implements Rates.
+// Kind implements rates.
 func (w *virtualCluster) Kind(job int) string { return w.learner.Kind(job) }

@@ -61,12 +61,12 @@ func (w *world) scheduler(policy string) *Scheduler {
 	return s
 }
 
-// Alone implements Rates.
+// Alone implements rates.
 func (w *world) Alone(job, device, gpus int) (float64, bool) {
 	return w.table.Alone(w.devices[device].Name, w.jobs[job].trace.Type, gpus), true
 }
 
-// Pair implements Rates.
+// Pair implements rates.
 func (w *world) Pair(a, b, device int) (ra, rb float64) {
 	x, y := w.jobs[a].trace, w.jobs[b].trace
 	if x.GPUs != y.GPUs {
@@ -79,14 +79,14 @@ func (w *world) Pair(a, b, device int) (ra, rb float64) {
 	return ra, rb
 }
 
-// Work implements Rates.
+// Work implements rates.
 func (w *world) Work(job int) (total, done float64) {
 	p := w.jobs[job]
 	w.settle(p)
 	return p.trace.Steps, p.done
 }
 
-// Kind implements Rates.
+// Kind implements rates.
 func (w *world) Kind(job int) string { return w.jobs[job].trace.Type }
 
 func (w *world) settle(p *pretended) {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,7 +27,7 @@ type Holder struct {
 
 // Alive reports whether that very process is alive on this machine.
 func (h *Holder) Alive() bool {
-	if h == nil || h.PID <= 0 || h.BootID != bootID() {
+	if h == nil || h.PID <= 0 || h.BootID != resources.BootID() {
 		return false
 	}
 	start, err := startTicks(h.PID)
@@ -199,7 +200,7 @@ func writeHolder(f *os.File, h Holder) error {
 
 // self returns the identity of this process as a holder.
 func self(now time.Time) Holder {
-	h := Holder{PID: os.Getpid(), BootID: bootID(), Since: now.Round(0)}
+	h := Holder{PID: os.Getpid(), BootID: resources.BootID(), Since: now.Round(0)}
 	h.Host, _ = os.Hostname()
 	h.Start, _ = startTicks(h.PID)
 	if up, err := os.ReadFile("/proc/uptime"); err == nil {
@@ -212,11 +213,6 @@ func self(now time.Time) Holder {
 		}
 	}
 	return h
-}
-
-func bootID() string {
-	b, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(b))
 }
 
 // startTicks returns field 22 of /proc/PID/stat. The second field is a name in parentheses that may contain any

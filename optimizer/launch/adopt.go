@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"trainopt/resources"
 )
 
 // Adopt implements Launcher. The returned Job is attached if the keeper lives; has ended if the exit is recorded; and
@@ -102,7 +103,7 @@ const lockMoment = 400 * time.Millisecond
 
 // here reports whether the handle is from this boot of the machine.
 func (j *job) here() bool {
-	now := bootID()
+	now := resources.BootID()
 	return j.handle.BootID == "" || now == "" || j.handle.BootID == now
 }
 
@@ -171,7 +172,7 @@ func lost(h Handle, began, at time.Time, sign string) Exit {
 	e.Detail = fmt.Sprintf("its supervisor (pid %d) was killed, so how it ended is not known", h.KeeperPID)
 	if asked := readEnding(h); asked != nil {
 		e.Reason, e.Detail = Stopped, fmt.Sprintf("%s, and its supervisor (pid %d) was killed before the exit was recorded", asked.Detail, h.KeeperPID)
-	} else if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+	} else if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
 		e.Detail = "the machine was restarted while it ran"
 	} else if words := keeperLogLine(h.RunDir); words != "" {
 		e.Detail += "; the last lines of its log: " + words
@@ -209,7 +210,7 @@ func lastActivity(dir string) (at time.Time, sign string) {
 // leftovers finds the processes of a job without its keeper. Parents identify nothing then: orphans belong to init.
 // Processes that started before the job are excluded.
 func leftovers(h Handle, runID string, e enforcer) []stat {
-	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
 		return nil
 	}
 	all, err := processes()

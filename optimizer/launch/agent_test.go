@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
 )
@@ -320,7 +321,7 @@ func bystander(t *testing.T) process {
 func TestPidReused(t *testing.T) {
 	other := bystander(t)
 	h := Handle{RunDir: t.TempDir(), KeeperPID: other.PID, KeeperStart: other.Start - 1,
-		PID: other.PID, Start: other.Start - 1, BootID: bootID()}
+		PID: other.PID, Start: other.Start - 1, BootID: resources.BootID()}
 	if left := leftoverPIDs(h); len(left) > 0 {
 		t.Errorf("leftoverPIDs() = %v: that is another program", left)
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"trainopt/resources"
 )
 
 // Clear prepares a run directory for its removal: it returns ErrBusy while a process of its last job lives, or may
@@ -61,7 +62,7 @@ func Living(runDir string) bool {
 
 // living returns the pid of a living process of a job, its keeper or its standby; 0 if none lives.
 func living(h Handle) int {
-	if now := bootID(); h.BootID != "" && now != "" && now != h.BootID {
+	if now := resources.BootID(); h.BootID != "" && now != "" && now != h.BootID {
 		return 0
 	}
 	for _, p := range []process{{h.PID, h.Start}, {h.KeeperPID, h.KeeperStart}, {h.StandbyPID, h.StandbyStart}} {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"trainopt/resources"
 
 	"golang.org/x/sys/unix"
 )
@@ -61,7 +62,7 @@ func (k *keeper) setUp() error {
 	if err != nil {
 		return fmt.Errorf("read own start time: %w", err)
 	}
-	k.handle = Handle{RunDir: string(k.spec.RunDir), KeeperPID: self.PID, KeeperStart: self.Start, BootID: bootID()}
+	k.handle = Handle{RunDir: string(k.spec.RunDir), KeeperPID: self.PID, KeeperStart: self.Start, BootID: resources.BootID()}
 	if parent, err := readStat(self.Parent); err == nil {
 		k.handle.StandbyPID, k.handle.StandbyStart = parent.PID, parent.Start
 	}

@@ -249,15 +249,6 @@ func tree(root int) ([]stat, error) {
 	return descendants(root, all), nil
 }
 
-// bootID identifies this boot of the kernel; empty if the machine does not provide it.
-func bootID() string {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(text))
-}
-
 // Monotonic reads the kernel's monotonic clock (CLOCK_MONOTONIC). It is common to all processes until the machine restarts, unaffected
 // by steps of the wall clock, and stops while the machine is suspended.
 func Monotonic() time.Duration {

@@ -45,7 +45,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: shown as %s, stored as %s; want %s", text, target, stored, c.shown)
 		}
 		var again Target
-		if err := json.Unmarshal(stored, &again); err != nil || again.Withheld() != c.withheld || !c.withheld && again != target {
+		if err := json.Unmarshal(stored, &again); err != nil || again.withheld != c.withheld || !c.withheld && again != target {
 			t.Errorf("%s: read again as %+v, %v", text, again, err)
 		}
 	}

@@ -124,6 +124,3 @@ func (t *Target) UnmarshalText(text []byte) error {
 	*t = read
 	return nil
 }
-
-// Withheld reports whether a part of the address was not stored, so that messages cannot be sent.
-func (t Target) Withheld() bool { return t.withheld }

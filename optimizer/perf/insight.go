@@ -4,16 +4,15 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"strings"
 
 	"trainopt/resources"
 	"trainopt/sla"
 )
 
-// Check is a leave-one-out test of the model: the prediction for an allocation from the other measurements, and the
+// check is a leave-one-out test of the model: the prediction for an allocation from the other measurements, and the
 // measurement there. Both are mean seconds per unit of the measured segment. A calibrated model has Measured within
 // P5…P95 in nine cases of ten.
-type Check struct {
+type check struct {
 	Allocation resources.Allocation `json:"allocation"`
 	Predicted  sla.Interval         `json:"predicted"`
 	Measured   float64              `json:"measured"`
@@ -21,12 +20,12 @@ type Check struct {
 
 // LeaveOneOut predicts each measured allocation from the others, with one fit per allocation. It returns nil when
 // fewer than two allocations were measured.
-func (m *Model) LeaveOneOut() []Check {
+func (m *Model) LeaveOneOut() []check {
 	measured := m.Measured()
 	if len(measured) < 2 {
 		return nil
 	}
-	var checks []Check
+	var checks []check
 	for _, a := range measured {
 		var rest []Observation
 		for _, o := range m.observed {
@@ -44,7 +43,7 @@ func (m *Model) LeaveOneOut() []Check {
 		if m.samples > 0 && without.samples > 0 {
 			mean *= without.samples / m.samples
 		}
-		checks = append(checks, Check{a, without.segmentSeconds(a, n), mean})
+		checks = append(checks, check{a, without.segmentSeconds(a, n), mean})
 	}
 	return checks
 }
@@ -133,45 +132,4 @@ func (m *Model) logRatio(a, b resources.Allocation) (mean, half float64) {
 	}
 	q := quantiles(la)
 	return q.P50, (q.P95 - q.P5) / 2
-}
-
-// InputBound reports whether the input pipeline rather than the GPUs limits the pace at the reference allocation (the
-// first one measured) with at least 90 % probability, with the reason. It returns false for forms without an input
-// term and when the measurements cannot distinguish the two (no knob varied alone).
-func (m *Model) InputBound() (bool, string) {
-	f, ok := m.curve.(pollux)
-	if !ok || !m.varied() {
-		return false, ""
-	}
-	bound := 0
-	for _, d := range m.draws {
-		if c, in := f.parts(d.nat, m.ref); in > c {
-			bound++
-		}
-	}
-	share := float64(bound) / float64(len(m.draws))
-	if share < 0.9 {
-		return false, ""
-	}
-	var why []string
-	measured := m.Measured()
-	for k, kn := range knobs {
-		if a, b, ok := m.widestPair(measured, k); ok && kn.value(b) > 0 {
-			mean, half := m.logRatio(a, b)
-			why = append(why, fmt.Sprintf("%d → %d %s changed the time by %+.0f %% ± %.0f %%", kn.value(a), kn.value(b), kn.many, 100*math.Expm1(mean), 100*half))
-		}
-	}
-	return true, fmt.Sprintf("the input pipeline sets the pace, not the GPUs (%.0f %% sure: %s): more CPUs or loader workers help, more GPUs do not",
-		100*share, strings.Join(why, "; "))
-}
-
-// varied reports whether some knob took two measured values with the other knobs fixed.
-func (m *Model) varied() bool {
-	measured := m.Measured()
-	for k := range knobs {
-		if _, _, ok := m.widestPair(measured, k); ok {
-			return true
-		}
-	}
-	return false
 }

@@ -41,25 +41,6 @@ func TestIgnoredKnobs(t *testing.T) {
 	}
 }
 
-func TestInputBound(t *testing.T) {
-	cases := map[string]struct {
-		obs  []Observation
-		want bool
-	}{
-		"more GPUs do nothing, fewer CPUs hurt": {[]Observation{repeated(gpus(4, 8), 2, 5), repeated(gpus(2, 8), 2.02, 5), repeated(gpus(4, 4), 3.9, 5)}, true},
-		"GPUs scale, CPUs do nothing":           {[]Observation{repeated(gpus(4, 8), 2, 5), repeated(gpus(1, 8), 7.6, 5), repeated(gpus(4, 4), 2.02, 5)}, false},
-		"one measurement tells nothing":         {[]Observation{repeated(gpus(4, 8), 2, 5)}, false},
-		"a CPU job has no such thing":           {[]Observation{repeated(cpus(8), 2, 5), repeated(cpus(4), 4, 5)}, false},
-		"uses one GPU, CPUs do nothing":         {[]Observation{repeated(gpus(4, 8), 2, 5), repeated(gpus(1, 8), 2, 5), repeated(gpus(4, 4), 2, 5)}, false},
-	}
-	for name, c := range cases {
-		got, why := mustFit(t, c.obs, FitOptions{}).InputBound()
-		if got != c.want || got != strings.Contains(why, "input pipeline sets the pace") {
-			t.Errorf("%s: %v %q, want %v", name, got, why, c.want)
-		}
-	}
-}
-
 func TestLeaveOneOut(t *testing.T) {
 	m := mustFit(t, []Observation{repeated(cpus(8), 2, 4), repeated(cpus(4), 3.7, 4), repeated(cpus(4), 3.8, 4), repeated(cpus(2), 7.2, 4), repeated(cpus(1), 14, 4)}, FitOptions{})
 	checks := m.LeaveOneOut()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"trainopt/cost"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -353,4 +354,51 @@ func (r *run) decideAgain() (changed bool, text string) {
 		return false, fmt.Sprintf("%s is recommended only, the running job cannot move: %s", p.Allocation, why)
 	}
 	return true, fmt.Sprintf("the plan changes to %s: %s", p.Allocation, why)
+}
+
+// arrive makes another kind of node the place of the next launch: limits and prices become its own, what was timed on the
+// earlier one is kept as a measurement of that kind, and what the probe measured counts from now on.
+func (r *run) arrive(ctx context.Context, kind engine.Kind, next resources.Allocation) error {
+	from, old, hourly := r.Current, r.site, r.Rates.Hourly(r.withMemory(r.Current))
+	if r.model != nil {
+		r.keepBaseline()
+		unit := r.model.UnitSeconds(from)
+		left := &siteProbe{Spread: math.Log(unit.P95/unit.P5) / 3.29}
+		left.Place, left.Allocation, left.Outcome, left.Confirmed = old.Place, from, probeMeasured, true
+		left.USDHour = journal.Number(hourly)
+		left.Unit, left.UnitSeconds = r.Progress.Unit, []journal.Number{journal.Number(unit.P50)}
+		r.SiteProbes = append(r.SiteProbes, left)
+	}
+	target := r.siteFor(&kind)
+	r.Config.Place = kind
+	if target.Place == kind {
+		others := []Site{old}
+		for _, o := range old.Others {
+			if o.Place != kind {
+				others = append(others, o)
+			}
+		}
+		others[0].Others, target.Others = nil, others
+		r.site, r.Launcher = target, target.Launcher
+	} else if err := r.openSite(ctx); err != nil { // of an agent that has died meanwhile
+		return err
+	}
+	r.Host = r.site.Host
+	r.resolveSiteRates()
+	if err := r.resolveLimits(); err != nil {
+		return err
+	}
+	r.Left = true
+	r.Progress.leave()
+	if p := r.probeOf(kind); p != nil && p.Outcome == probeMeasured {
+		now := r.elapsed()
+		s := r.Progress.Begin(now, p.Allocation, "probe", true)
+		s.Blocks, s.EndedAt, s.Launch = p.paces(), now, false // of another job
+	}
+	r.rec.Host, r.rec.Prices = journal.Host{Host: r.Host}, journal.Prices{Rates: r.Rates}
+	r.recall()
+	if r.model != nil {
+		r.setDecision(plan.Plan{Allocation: next, Planner: r.plan.Planner, Reason: "moved to " + kind.String(), Binding: "none"})
+	}
+	return nil
 }

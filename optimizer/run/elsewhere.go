@@ -3,9 +3,7 @@ package run
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,20 +12,15 @@ import (
 	"time"
 
 	"trainopt/cost"
-	"trainopt/internal/regular"
 	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
-	"trainopt/sla"
 )
 
 // A run on an engine may measure the other kinds of nodes that its options allow: each by a short job in which another
 // agent starts the training from the beginning, apart from its files (remote.Apart), and ends it when its pace is
 // measured. The training itself runs on meanwhile, and moves if the measurement shows that the move pays.
-
-// ResultFile is the file of a ProbeResult.
-const ResultFile = "result.json"
 
 const (
 	probeFile = "probe.json" // what a probe measures, in its directory
@@ -59,12 +52,6 @@ const (
 	probeMeasured = "measured"
 )
 
-// prober is a Launcher that can start a short job apart from the stretches of a run.
-type prober interface {
-	// Probe submits a job that measures what the directory describes; it is idempotent on key.
-	Probe(ctx context.Context, key, dir string, a resources.Allocation, limit time.Duration) (id string, err error)
-}
-
 // elsewhere is the state of the search for better nodes of the engine.
 type elsewhere struct {
 	applied    chan func() // capacity 1: what the work beside the loop found; nil while none is in progress
@@ -73,75 +60,6 @@ type elsewhere struct {
 	every      time.Duration // 0 means considerEvery
 	asked      time.Duration
 	waits      map[engine.Kind]float64 // predicted seconds in the queue, by kind of node
-}
-
-// siteProbe is a probe on another kind of node. The pace of a node that the run has left is one that ended long ago.
-type siteProbe struct {
-	journal.SiteProbe
-	Limit time.Duration `json:"limit_ns"`
-	// ExpectedUSD is what it was expected to cost.
-	ExpectedUSD float64 `json:"expected_usd"`
-	Withdrawn   string  `json:"withdrawn,omitempty"` // why it was cancelled by the run
-	Spread      float64 `json:"spread,omitempty"`
-}
-
-// active reports whether its job may be pending or running.
-func (p *siteProbe) active() bool { return p.Outcome == probeActive }
-
-// spent returns the charge of a probe until now, USD.
-func (p *siteProbe) spent(now time.Time) float64 {
-	switch {
-	case p.Started.IsZero():
-		return 0
-	case !p.Ended.IsZero():
-		now = p.Ended
-	}
-	return max(0, now.Sub(p.Started).Hours()) * float64(p.USDHour)
-}
-
-// besideUSD returns the cost of the run that its meter does not contain: late accounts, and probes on other nodes.
-func (f *facts) besideUSD(now time.Time) float64 {
-	usd := f.CorrectedUSD
-	for _, p := range f.SiteProbes {
-		usd += p.spent(now)
-	}
-	return usd
-}
-
-// besideRate returns what the probes in progress cost, USD per hour, and what they are still expected to cost, USD.
-func (f *facts) besideRate(now time.Time) (hourly, rest float64) {
-	for _, p := range f.SiteProbes {
-		if !p.active() {
-			continue
-		}
-		if !p.Started.IsZero() && p.Ended.IsZero() {
-			hourly += float64(p.USDHour)
-		}
-		rest += max(0, p.ExpectedUSD-p.spent(now))
-	}
-	return hourly, rest
-}
-
-// recordSiteProbes copies the probes to the record.
-func (r *run) recordSiteProbes() {
-	r.rec.SiteProbes = nil
-	for _, p := range r.SiteProbes {
-		p.CostUSD = journal.Number(p.spent(r.Clock.Now()))
-		if p.UnitSeconds == nil {
-			p.UnitSeconds = []journal.Number{}
-		}
-		r.rec.SiteProbes = append(r.rec.SiteProbes, p.SiteProbe)
-	}
-}
-
-// probeOf returns the probe of a kind of node; nil if it was not measured.
-func (f *facts) probeOf(kind engine.Kind) *siteProbe {
-	for _, p := range slices.Backward(f.SiteProbes) {
-		if p.Place == kind {
-			return p
-		}
-	}
-	return nil
 }
 
 // beside runs work beside the loop, one at a time; the function that it returns is called in the loop.
@@ -198,11 +116,6 @@ func (r *run) boundProbes() {
 			p.Withdrawn = "it reached the probe budget"
 		}
 	}
-}
-
-// open reports whether the engine may know more about a probe: its start, its end or its account.
-func (p *siteProbe) open(now time.Time) bool {
-	return p.active() || p.ID != "" && !p.Confirmed && (p.Ended.IsZero() || now.Sub(p.Ended) < accountWithin)
 }
 
 // mayLeave returns why the run measures no other nodes; empty if it may.
@@ -341,15 +254,6 @@ func (r *run) paceAt(o Site, a resources.Allocation, p *siteProbe) plan.Elsewher
 	return e
 }
 
-// paces returns the measured seconds per unit of work.
-func (p *siteProbe) paces() []float64 {
-	var out []float64
-	for _, v := range p.UnitSeconds {
-		out = append(out, float64(v))
-	}
-	return out
-}
-
 // probeMoney returns what all probes may cost, USD; 0 if that is unknown.
 func (r *run) probeMoney() float64 {
 	budget, _ := r.probeBudget()
@@ -472,214 +376,6 @@ func (r *run) probeDir(key string) string {
 	return r.dir.Path(filepath.Join("probes", strings.TrimPrefix(key, "optimize."+r.dir.ID()+".probe.")))
 }
 
-// ProbeSpec is what a probe measures: the configuration of a run that ends when it has measured its pace, and the
-// directories that it may change in its own view of the file system.
-type ProbeSpec struct {
-	Config Config   `json:"config"`
-	Change []string `json:"change"`
-}
-
-// ProbeResult is what a probe measured.
-type ProbeResult struct {
-	Unit        string           `json:"unit"` // of work
-	UnitSeconds []journal.Number `json:"unit_seconds"`
-	Why         string           `json:"why,omitempty"` // nothing was measured
-}
-
-// ReadProbe reads what the probe of a directory measures.
-func ReadProbe(dir string) (ProbeSpec, error) {
-	var s ProbeSpec
-	data, err := regular.ReadFile(filepath.Join(dir, probeFile), maxResult)
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	if err != nil {
-		return s, fmt.Errorf("read the probe of %s: %w", dir, err)
-	}
-	return s, nil
-}
-
-// Write stores the result in the directory of the probe.
-func (p ProbeResult) Write(dir string) error { return writeFile(dir, ResultFile, p) }
-
-func writeFile(dir, name string, v any) error {
-	data, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return regular.Replace(filepath.Join(dir, name), 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
-}
-
-// describeProbe writes what the n-th probe measures at another site.
-func (r *run) describeProbe(n int, o Site) error {
-	p := r.SiteProbes[n-1]
-	dir := r.probeDir(p.Key)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("prepare the probe: %w", err)
-	}
-	c, rates := r.Config, r.ratesAt(o)
-	c.MeasureOnly, c.Planner, c.Samples = true, "static", -1
-	c.Engine, c.EngineArgs, c.Nodes, c.BillingHour, c.Place = "", nil, 0, 0, engine.Kind{}
-	c.GPUs, c.CPUs, c.Memory, c.NumWorkers = "", "", "", "" // bounded by what the engine grants
-	c.SLA, c.Rates, c.GPUHour, c.CPUHour, c.GiBHour = sla.Spec{TimeMax: p.Limit - lastSteps}, &rates, nil, nil, nil
-	c.StateDir, c.Shared, c.Offline, c.Notify, c.NotifyLink = filepath.Join(dir, "state"), nil, nil, nil, ""
-	c.Grace, c.Restarts, c.Requeue, c.Anyway, c.Explain, c.Agent = time.Second, -1, false, true, false, ""
-	if total := r.Progress.Hints[r.Progress.Unit]; total.Units > 0 && total.Source == "--steps" {
-		c.Steps = r.Config.Steps
-	}
-	return writeFile(dir, probeFile, ProbeSpec{Config: c, Change: r.changedDirs()})
-}
-
-// changedDirs returns the directories that the training may write: those of the command, and what programs use for
-// temporary files and caches.
-func (r *run) changedDirs() []string {
-	dirs := []string{r.Config.Dir}
-	for _, a := range r.Argv {
-		_, value, _ := strings.Cut(a, "=")
-		for _, path := range []string{a, value} {
-			if filepath.IsAbs(path) {
-				dirs = append(dirs, filepath.Dir(path), path)
-			}
-		}
-	}
-	return append(dirs, lookup(r.Environ, "HOME"), lookup(r.Environ, "TMPDIR"), "/tmp", "/var/tmp", "/dev/shm")
-}
-
-// readResults takes the results that probes have written.
-func (r *run) readResults() {
-	for _, p := range r.SiteProbes {
-		if !p.active() {
-			continue
-		}
-		data, err := regular.ReadFile(filepath.Join(r.probeDir(p.Key), ResultFile), maxResult)
-		var result ProbeResult
-		if err != nil || json.Unmarshal(data, &result) != nil {
-			continue
-		}
-		r.takeResult(p, result)
-	}
-}
-
-// takeResult records the result of a probe.
-func (r *run) takeResult(p *siteProbe, result ProbeResult) {
-	where := p.Place
-	r.elsewhere.known, r.elsewhere.every = false, 0
-	switch {
-	case result.Why != "":
-		p.Outcome = result.Why
-	case len(result.UnitSeconds) == 0:
-		p.Outcome = "its pace was not measured"
-	case result.Unit != r.Progress.Unit:
-		p.Outcome = fmt.Sprintf("it measured %ss, the job is measured by %ss", cmp.Or(result.Unit, "other unit"), cmp.Or(r.Progress.Unit, "unknown unit"))
-	default:
-		p.Outcome, p.Unit, p.UnitSeconds = probeMeasured, result.Unit, result.UnitSeconds
-		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(median(p.paces()), p.Unit))
-		return
-	}
-	r.event(Warning, "%s is not measured: %s", where, p.Outcome)
-}
-
-// askProbes asks the engine beside the loop for the condition and the accounts of the probes, and cancels those that are
-// of no use any more.
-func (r *run) askProbes() {
-	open := r.openProbes()
-	eng := r.site.Engine
-	if eng == nil || len(open) == 0 {
-		return
-	}
-	r.beside(func(ctx context.Context) func() { return r.askAbout(ctx, eng, open) })
-}
-
-// openProbes returns copies of the probes of which the engine may know more.
-func (r *run) openProbes() []siteProbe {
-	var open []siteProbe
-	for _, p := range r.SiteProbes {
-		if p.open(r.Clock.Now()) {
-			open = append(open, *p)
-		}
-	}
-	return open
-}
-
-// askAbout returns a function that records what the engine knows of the probes. The accounting, whose answers the runs of
-// a user do not share, is asked about those only that were cancelled or are not listed as pending or running.
-func (r *run) askAbout(ctx context.Context, eng engine.Engine, open []siteProbe) func() {
-	var keys []string
-	for _, p := range open {
-		if keys = append(keys, p.Key); p.Withdrawn != "" && p.ID != "" {
-			eng.Cancel(ctx, p.ID) // repeated while the engine lists it
-		}
-	}
-	list, err := eng.List(ctx, keys...)
-	var ids []string
-	for _, p := range open {
-		holds := slices.ContainsFunc(list, func(s engine.Status) bool {
-			return s.Key == p.Key && (s.State == engine.Pending || s.State == engine.Running)
-		})
-		if p.ID != "" && (p.Withdrawn != "" || !holds) {
-			ids = append(ids, p.ID)
-		}
-	}
-	var lives []engine.Life
-	if len(ids) > 0 {
-		lives, _ = eng.Account(ctx, ids...)
-	}
-	return func() {
-		for _, p := range r.SiteProbes {
-			if err == nil {
-				r.noteStatus(p, list)
-			}
-			r.noteAccount(p, lives)
-		}
-	}
-}
-
-// noteStatus records the engine's present view of a probe.
-func (r *run) noteStatus(p *siteProbe, list []engine.Status) {
-	if !p.open(r.Clock.Now()) {
-		return
-	}
-	i := slices.IndexFunc(list, func(s engine.Status) bool { return s.Key == p.Key })
-	if i < 0 {
-		if p.active() && p.ID == "" && r.Clock.Now().Sub(p.Submitted) > time.Minute {
-			p.Outcome = "its job is not known to the engine"
-		}
-		return
-	}
-	s := list[i]
-	p.ID = s.ID
-	if p.Started.IsZero() && !s.Started.IsZero() && (s.State == engine.Running || s.State == engine.Ending || s.State == engine.Ended) {
-		p.Started = s.Started
-	}
-	if s.State == engine.Ended && p.Ended.IsZero() {
-		p.Ended = r.Clock.Now()
-		r.readResults()
-		if p.active() {
-			p.Outcome = cmp.Or(p.Withdrawn, "its job ended without a measurement: "+s.Raw)
-			r.event(Info, "%s is not measured: %s", p.Place, p.Outcome)
-		}
-	}
-}
-
-// noteAccount records the engine's account of a probe, once it is final.
-func (r *run) noteAccount(p *siteProbe, lives []engine.Life) {
-	for _, l := range lives {
-		if l.Key != p.Key || !l.Final || p.Confirmed {
-			continue
-		}
-		p.Confirmed, p.Started, p.Ended = true, l.Started, l.Ended
-		if !l.Started.IsZero() {
-			p.Started = l.Ended.Add(-l.Elapsed)
-		}
-		if p.active() {
-			r.readResults()
-		}
-		if p.active() {
-			p.Outcome = cmp.Or(p.Withdrawn, "its job ended without a measurement: "+l.State)
-		}
-	}
-}
-
 // endProbes cancels the probes in progress and waits a while for the accounts.
 func (r *run) endProbes() {
 	eng := r.site.Engine
@@ -741,51 +437,4 @@ func (r *run) siteFor(kind *engine.Kind) Site {
 		}
 	}
 	return r.site
-}
-
-// arrive makes another kind of node the place of the next launch: limits and prices become its own, what was timed on the
-// earlier one is kept as a measurement of that kind, and what the probe measured counts from now on.
-func (r *run) arrive(ctx context.Context, kind engine.Kind, next resources.Allocation) error {
-	from, old, hourly := r.Current, r.site, r.Rates.Hourly(r.withMemory(r.Current))
-	if r.model != nil {
-		r.keepBaseline()
-		unit := r.model.UnitSeconds(from)
-		left := &siteProbe{Spread: math.Log(unit.P95/unit.P5) / 3.29}
-		left.Place, left.Allocation, left.Outcome, left.Confirmed = old.Place, from, probeMeasured, true
-		left.USDHour = journal.Number(hourly)
-		left.Unit, left.UnitSeconds = r.Progress.Unit, []journal.Number{journal.Number(unit.P50)}
-		r.SiteProbes = append(r.SiteProbes, left)
-	}
-	target := r.siteFor(&kind)
-	r.Config.Place = kind
-	if target.Place == kind {
-		others := []Site{old}
-		for _, o := range old.Others {
-			if o.Place != kind {
-				others = append(others, o)
-			}
-		}
-		others[0].Others, target.Others = nil, others
-		r.site, r.Launcher = target, target.Launcher
-	} else if err := r.openSite(ctx); err != nil { // of an agent that has died meanwhile
-		return err
-	}
-	r.Host = r.site.Host
-	r.resolveSiteRates()
-	if err := r.resolveLimits(); err != nil {
-		return err
-	}
-	r.Left = true
-	r.Progress.leave()
-	if p := r.probeOf(kind); p != nil && p.Outcome == probeMeasured {
-		now := r.elapsed()
-		s := r.Progress.Begin(now, p.Allocation, "probe", true)
-		s.Blocks, s.EndedAt, s.Launch = p.paces(), now, false // of another job
-	}
-	r.rec.Host, r.rec.Prices = journal.Host{Host: r.Host}, journal.Prices{Rates: r.Rates}
-	r.recall()
-	if r.model != nil {
-		r.setDecision(plan.Plan{Allocation: next, Planner: r.plan.Planner, Reason: "moved to " + kind.String(), Binding: "none"})
-	}
-	return nil
 }

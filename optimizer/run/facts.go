@@ -3,14 +3,14 @@ package run
 import (
 	"encoding/json"
 	"math"
-	"os"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"trainopt/cost"
 	"trainopt/monitor/trainlog"
+	"trainopt/optimizer/engine"
+	"trainopt/optimizer/journal"
 	"trainopt/optimizer/launch"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
@@ -96,13 +96,7 @@ type origin struct {
 
 // bootID identifies this boot of the machine: monotonic times of another boot are not comparable. It is read once,
 // because every saved state contains it.
-var bootID = sync.OnceValue(func() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
-})
+var bootID = sync.OnceValue(resources.BootID)
 
 // save writes state at most once a second and run.json at most every five seconds; force writes both immediately.
 func (r *run) save(force bool) {
@@ -244,4 +238,49 @@ func spread(v []float64) sla.Interval {
 	lo, hi := slices.Min(v), slices.Max(v)
 	widen := 1 + 1/float64(len(v))
 	return sla.Interval{P5: math.Max(0, m-(m-lo)*widen-0.1*m/float64(len(v))), P50: m, P95: m + (hi-m)*widen + 0.5*m/float64(len(v))}
+}
+
+// besideUSD returns the cost of the run that its meter does not contain: late accounts, and probes on other nodes.
+func (f *facts) besideUSD(now time.Time) float64 {
+	usd := f.CorrectedUSD
+	for _, p := range f.SiteProbes {
+		usd += p.spent(now)
+	}
+	return usd
+}
+
+// besideRate returns what the probes in progress cost, USD per hour, and what they are still expected to cost, USD.
+func (f *facts) besideRate(now time.Time) (hourly, rest float64) {
+	for _, p := range f.SiteProbes {
+		if !p.active() {
+			continue
+		}
+		if !p.Started.IsZero() && p.Ended.IsZero() {
+			hourly += float64(p.USDHour)
+		}
+		rest += max(0, p.ExpectedUSD-p.spent(now))
+	}
+	return hourly, rest
+}
+
+// recordSiteProbes copies the probes to the record.
+func (r *run) recordSiteProbes() {
+	r.rec.SiteProbes = nil
+	for _, p := range r.SiteProbes {
+		p.CostUSD = journal.Number(p.spent(r.Clock.Now()))
+		if p.UnitSeconds == nil {
+			p.UnitSeconds = []journal.Number{}
+		}
+		r.rec.SiteProbes = append(r.rec.SiteProbes, p.SiteProbe)
+	}
+}
+
+// probeOf returns the probe of a kind of node; nil if it was not measured.
+func (f *facts) probeOf(kind engine.Kind) *siteProbe {
+	for _, p := range slices.Backward(f.SiteProbes) {
+		if p.Place == kind {
+			return p
+		}
+	}
+	return nil
 }

@@ -265,3 +265,110 @@ func (r *run) learnTraining(row *trainlog.Row) {
 		}
 	}
 }
+
+// learnUnit determines the unit of work: epochs if the log contains them, otherwise steps; a log with a total only
+// for its steps counts steps. It also updates Total and UnitSamples.
+func (p *Progress) learnUnit(row *trainlog.Row) {
+	_, hasEpoch := row.Value(trainlog.Epoch)
+	totalEpochs, hasTotalEpochs := row.Value(trainlog.TotalEpochs)
+	_, hasStep := row.Value(trainlog.Step)
+	totalSteps, hasTotalSteps := row.Value(trainlog.TotalSteps)
+	if p.Unit == "step" && p.Total == 0 && hasEpoch { // the log contains epochs only from the end of the first one on
+		p.restartCounting()
+	}
+	if p.Unit == "epoch" && p.Total == 0 && p.Hints["epoch"].Units == 0 && !hasEpoch && hasStep && hasTotalSteps { // steps with a total are preferred to epochs without one
+		p.restartCounting()
+	}
+	if p.Unit == "" {
+		hinted := hasStep && !hasTotalEpochs && p.Hints["epoch"].Units == 0 && p.Hints["step"].Units > 0
+		switch {
+		case hasEpoch && !hinted && (hasTotalEpochs || !hasTotalSteps):
+			p.Unit = "epoch"
+		case hasStep:
+			p.Unit = "step"
+		}
+	}
+	switch {
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0 && totalEpochs < p.Done && p.Earlier == 0: // of a second, shorter training
+	case p.Unit == "epoch" && hasTotalEpochs && totalEpochs > 0:
+		p.setTotal(totalEpochs)
+	case p.Unit == "step" && hasTotalSteps && totalSteps > 0:
+		p.setTotal(totalSteps)
+	case p.Total == 0:
+		p.Total = p.Hints[p.Unit].Units
+	}
+	if p.Unit == "epoch" {
+		if n, ok := row.Value(trainlog.DataCount); ok && n > 0 {
+			p.UnitSamples = n
+		} else if rate, ok := row.Value(trainlog.Throughput); ok && p.UnitSamples == 0 {
+			if sec, ok := row.Value(trainlog.EpochTime); ok && sec > 0 && rate > 0 {
+				p.UnitSamples = rate * sec
+			}
+		}
+	} else if n, ok := row.Value(trainlog.BatchSize); ok && n > 0 && p.Unit == "step" {
+		p.UnitSamples = n
+	}
+}
+
+// setTotal sets the total that the log states.
+func (p *Progress) setTotal(units float64) {
+	if p.Earlier > 0 {
+		p.Each = units
+	} else {
+		p.Total = units
+	}
+}
+
+// changeSource restarts counting from a better source of progress than the job's output. A total from the output
+// remains as a hint.
+func (p *Progress) changeSource() {
+	p.Suggest(p.Unit, hint{p.Total, "the job's output"})
+	p.Total, p.Backwards, p.sawResume = 0, 0, false
+	p.restartCounting()
+}
+
+// exceeding is the share of a unit by which a position may exceed the total: the length of an epoch is rounded.
+const exceeding = 0.05
+
+// dropExceededTotal drops a total that the training has exceeded, such as the epochs of one fold of a
+// cross-validation, unless the row states a total. One unit beyond a hint is a loop that includes its last index: "while
+// iter <= max_iters".
+func (p *Progress) dropExceededTotal(row *trainlog.Row) {
+	hint := p.Hints[p.Unit].Units
+	_, stated := row.Value(map[string]trainlog.Column{"epoch": trainlog.TotalEpochs, "step": trainlog.TotalSteps}[p.Unit])
+	switch {
+	case p.Total == 0 || p.Done <= p.Total+exceeding || stated:
+	case hint > p.Done:
+		p.Total = hint
+	case p.Total == hint && p.Done == hint+1:
+		p.Total = p.Done
+	default:
+		delete(p.Hints, p.Unit)
+		p.Total = 0
+	}
+}
+
+// restartCounting restarts counting in another unit: times in the old unit do not apply to it.
+func (p *Progress) restartCounting() {
+	p.Unit, p.Done, p.UnitSamples, p.UnitSteps, p.haveMark = "", 0, 0, 0, false
+	p.Earlier, p.Each, p.againAt = 0, 0, 0
+	for _, s := range p.Segments {
+		s.Blocks, s.Units, s.Timed, s.StartDone = nil, 0, 0, 0
+	}
+}
+
+// position returns the row's value in the unit of work; false if the row has none or the unit is unknown.
+func (p *Progress) position(row *trainlog.Row) (float64, bool) {
+	if p.Unit == "" {
+		return 0, false
+	}
+	return row.Value(columnOf(p.Unit))
+}
+
+// columnOf returns the log column of a unit of work.
+func columnOf(unit string) trainlog.Column {
+	if unit == "epoch" {
+		return trainlog.Epoch
+	}
+	return trainlog.Step
+}

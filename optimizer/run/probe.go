@@ -1,13 +1,25 @@
 package run
 
 import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
+	"trainopt/internal/regular"
+	"trainopt/optimizer/engine"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
 	"trainopt/optimizer/report/page"
 	"trainopt/resources"
+	"trainopt/sla"
 )
 
 // MeasuredEnough reports whether the pace of a segment is measured: two timed blocks, or one long unit. For short
@@ -225,4 +237,259 @@ func (r *run) probeCost(a resources.Allocation) float64 {
 	}
 	seconds := r.restartCost().P50 + (1+blocks)*unit
 	return seconds / 3600 * float64(r.Rates.Hourly(r.withMemory(a)))
+}
+
+// ResultFile is the file of a ProbeResult.
+const ResultFile = "result.json"
+
+// prober is a Launcher that can start a short job apart from the stretches of a run.
+type prober interface {
+	// Probe submits a job that measures what the directory describes; it is idempotent on key.
+	Probe(ctx context.Context, key, dir string, a resources.Allocation, limit time.Duration) (id string, err error)
+}
+
+// siteProbe is a probe on another kind of node. The pace of a node that the run has left is one that ended long ago.
+type siteProbe struct {
+	journal.SiteProbe
+	Limit time.Duration `json:"limit_ns"`
+	// ExpectedUSD is what it was expected to cost.
+	ExpectedUSD float64 `json:"expected_usd"`
+	Withdrawn   string  `json:"withdrawn,omitempty"` // why it was cancelled by the run
+	Spread      float64 `json:"spread,omitempty"`
+}
+
+// active reports whether its job may be pending or running.
+func (p *siteProbe) active() bool { return p.Outcome == probeActive }
+
+// spent returns the charge of a probe until now, USD.
+func (p *siteProbe) spent(now time.Time) float64 {
+	switch {
+	case p.Started.IsZero():
+		return 0
+	case !p.Ended.IsZero():
+		now = p.Ended
+	}
+	return max(0, now.Sub(p.Started).Hours()) * float64(p.USDHour)
+}
+
+// open reports whether the engine may know more about a probe: its start, its end or its account.
+func (p *siteProbe) open(now time.Time) bool {
+	return p.active() || p.ID != "" && !p.Confirmed && (p.Ended.IsZero() || now.Sub(p.Ended) < accountWithin)
+}
+
+// paces returns the measured seconds per unit of work.
+func (p *siteProbe) paces() []float64 {
+	var out []float64
+	for _, v := range p.UnitSeconds {
+		out = append(out, float64(v))
+	}
+	return out
+}
+
+// ProbeSpec is what a probe measures: the configuration of a run that ends when it has measured its pace, and the
+// directories that it may change in its own view of the file system.
+type ProbeSpec struct {
+	Config Config   `json:"config"`
+	Change []string `json:"change"`
+}
+
+// ProbeResult is what a probe measured.
+type ProbeResult struct {
+	Unit        string           `json:"unit"` // of work
+	UnitSeconds []journal.Number `json:"unit_seconds"`
+	Why         string           `json:"why,omitempty"` // nothing was measured
+}
+
+// ReadProbe reads what the probe of a directory measures.
+func ReadProbe(dir string) (ProbeSpec, error) {
+	var s ProbeSpec
+	data, err := regular.ReadFile(filepath.Join(dir, probeFile), maxResult)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
+	if err != nil {
+		return s, fmt.Errorf("read the probe of %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+// Write stores the result in the directory of the probe.
+func (p ProbeResult) Write(dir string) error { return writeFile(dir, ResultFile, p) }
+
+func writeFile(dir, name string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return regular.Replace(filepath.Join(dir, name), 0o600, func(w io.Writer) error { _, err := w.Write(data); return err })
+}
+
+// describeProbe writes what the n-th probe measures at another site.
+func (r *run) describeProbe(n int, o Site) error {
+	p := r.SiteProbes[n-1]
+	dir := r.probeDir(p.Key)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("prepare the probe: %w", err)
+	}
+	c, rates := r.Config, r.ratesAt(o)
+	c.MeasureOnly, c.Planner, c.Samples = true, "static", -1
+	c.Engine, c.EngineArgs, c.Nodes, c.BillingHour, c.Place = "", nil, 0, 0, engine.Kind{}
+	c.GPUs, c.CPUs, c.Memory, c.NumWorkers = "", "", "", "" // bounded by what the engine grants
+	c.SLA, c.Rates, c.GPUHour, c.CPUHour, c.GiBHour = sla.Spec{TimeMax: p.Limit - lastSteps}, &rates, nil, nil, nil
+	c.StateDir, c.Shared, c.Offline, c.Notify, c.NotifyLink = filepath.Join(dir, "state"), nil, nil, nil, ""
+	c.Grace, c.Restarts, c.Requeue, c.Anyway, c.Explain, c.Agent = time.Second, -1, false, true, false, ""
+	if total := r.Progress.Hints[r.Progress.Unit]; total.Units > 0 && total.Source == "--steps" {
+		c.Steps = r.Config.Steps
+	}
+	return writeFile(dir, probeFile, ProbeSpec{Config: c, Change: r.changedDirs()})
+}
+
+// changedDirs returns the directories that the training may write: those of the command, and what programs use for
+// temporary files and caches.
+func (r *run) changedDirs() []string {
+	dirs := []string{r.Config.Dir}
+	for _, a := range r.Argv {
+		_, value, _ := strings.Cut(a, "=")
+		for _, path := range []string{a, value} {
+			if filepath.IsAbs(path) {
+				dirs = append(dirs, filepath.Dir(path), path)
+			}
+		}
+	}
+	return append(dirs, lookup(r.Environ, "HOME"), lookup(r.Environ, "TMPDIR"), "/tmp", "/var/tmp", "/dev/shm")
+}
+
+// readResults takes the results that probes have written.
+func (r *run) readResults() {
+	for _, p := range r.SiteProbes {
+		if !p.active() {
+			continue
+		}
+		data, err := regular.ReadFile(filepath.Join(r.probeDir(p.Key), ResultFile), maxResult)
+		var result ProbeResult
+		if err != nil || json.Unmarshal(data, &result) != nil {
+			continue
+		}
+		r.takeResult(p, result)
+	}
+}
+
+// takeResult records the result of a probe.
+func (r *run) takeResult(p *siteProbe, result ProbeResult) {
+	where := p.Place
+	r.elsewhere.known, r.elsewhere.every = false, 0
+	switch {
+	case result.Why != "":
+		p.Outcome = result.Why
+	case len(result.UnitSeconds) == 0:
+		p.Outcome = "its pace was not measured"
+	case result.Unit != r.Progress.Unit:
+		p.Outcome = fmt.Sprintf("it measured %ss, the job is measured by %ss", cmp.Or(result.Unit, "other unit"), cmp.Or(r.Progress.Unit, "unknown unit"))
+	default:
+		p.Outcome, p.Unit, p.UnitSeconds = probeMeasured, result.Unit, result.UnitSeconds
+		r.event(Info, "measured %s beside the job, at %s: %s", where, p.Allocation, perUnit(median(p.paces()), p.Unit))
+		return
+	}
+	r.event(Warning, "%s is not measured: %s", where, p.Outcome)
+}
+
+// askProbes asks the engine beside the loop for the condition and the accounts of the probes, and cancels those that are
+// of no use any more.
+func (r *run) askProbes() {
+	open := r.openProbes()
+	eng := r.site.Engine
+	if eng == nil || len(open) == 0 {
+		return
+	}
+	r.beside(func(ctx context.Context) func() { return r.askAbout(ctx, eng, open) })
+}
+
+// openProbes returns copies of the probes of which the engine may know more.
+func (r *run) openProbes() []siteProbe {
+	var open []siteProbe
+	for _, p := range r.SiteProbes {
+		if p.open(r.Clock.Now()) {
+			open = append(open, *p)
+		}
+	}
+	return open
+}
+
+// askAbout returns a function that records what the engine knows of the probes. The accounting, whose answers the runs of
+// a user do not share, is asked about those only that were cancelled or are not listed as pending or running.
+func (r *run) askAbout(ctx context.Context, eng engine.Engine, open []siteProbe) func() {
+	var keys []string
+	for _, p := range open {
+		if keys = append(keys, p.Key); p.Withdrawn != "" && p.ID != "" {
+			eng.Cancel(ctx, p.ID) // repeated while the engine lists it
+		}
+	}
+	list, err := eng.List(ctx, keys...)
+	var ids []string
+	for _, p := range open {
+		holds := slices.ContainsFunc(list, func(s engine.Status) bool {
+			return s.Key == p.Key && (s.State == engine.Pending || s.State == engine.Running)
+		})
+		if p.ID != "" && (p.Withdrawn != "" || !holds) {
+			ids = append(ids, p.ID)
+		}
+	}
+	var lives []engine.Life
+	if len(ids) > 0 {
+		lives, _ = eng.Account(ctx, ids...)
+	}
+	return func() {
+		for _, p := range r.SiteProbes {
+			if err == nil {
+				r.noteStatus(p, list)
+			}
+			r.noteAccount(p, lives)
+		}
+	}
+}
+
+// noteStatus records the engine's present view of a probe.
+func (r *run) noteStatus(p *siteProbe, list []engine.Status) {
+	if !p.open(r.Clock.Now()) {
+		return
+	}
+	i := slices.IndexFunc(list, func(s engine.Status) bool { return s.Key == p.Key })
+	if i < 0 {
+		if p.active() && p.ID == "" && r.Clock.Now().Sub(p.Submitted) > time.Minute {
+			p.Outcome = "its job is not known to the engine"
+		}
+		return
+	}
+	s := list[i]
+	p.ID = s.ID
+	if p.Started.IsZero() && !s.Started.IsZero() && (s.State == engine.Running || s.State == engine.Ending || s.State == engine.Ended) {
+		p.Started = s.Started
+	}
+	if s.State == engine.Ended && p.Ended.IsZero() {
+		p.Ended = r.Clock.Now()
+		r.readResults()
+		if p.active() {
+			p.Outcome = cmp.Or(p.Withdrawn, "its job ended without a measurement: "+s.Raw)
+			r.event(Info, "%s is not measured: %s", p.Place, p.Outcome)
+		}
+	}
+}
+
+// noteAccount records the engine's account of a probe, once it is final.
+func (r *run) noteAccount(p *siteProbe, lives []engine.Life) {
+	for _, l := range lives {
+		if l.Key != p.Key || !l.Final || p.Confirmed {
+			continue
+		}
+		p.Confirmed, p.Started, p.Ended = true, l.Started, l.Ended
+		if !l.Started.IsZero() {
+			p.Started = l.Ended.Add(-l.Elapsed)
+		}
+		if p.active() {
+			r.readResults()
+		}
+		if p.active() {
+			p.Outcome = cmp.Or(p.Withdrawn, "its job ended without a measurement: "+l.State)
+		}
+	}
 }

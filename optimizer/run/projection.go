@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"trainopt/optimizer/journal"
+	"trainopt/optimizer/perf"
 	"trainopt/optimizer/plan"
 	"trainopt/resources"
 	"trainopt/sla"
@@ -263,4 +264,92 @@ func chanceWithin(a, b sla.Interval, limit float64) float64 {
 	s := sums(a, b)
 	n, _ := slices.BinarySearch(s, limit)
 	return float64(n) / float64(len(s))
+}
+
+// Remaining returns the remaining units of work; ok is false if the total is unknown.
+func (p *Progress) Remaining() (float64, bool) {
+	if p.Total <= 0 {
+		return 0, false
+	}
+	return math.Max(0, p.Total-p.Done), true
+}
+
+// Observations returns those of all timed segments, oldest first. Segments of the same allocation stay separate: each
+// has its own drift.
+func (p *Progress) Observations() []perf.Observation {
+	var out []perf.Observation
+	for _, s := range p.Segments {
+		if o, ok := s.Observation(p.UnitSamples); ok {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Trials returns the segments in the form required by the planner's rules for moves.
+func (p *Progress) Trials() []plan.Trial {
+	out := make([]plan.Trial, len(p.Segments))
+	for i, s := range p.Segments {
+		out[i] = plan.Trial{Allocation: s.Allocation, UnitSeconds: s.Blocks}
+	}
+	return out
+}
+
+// RestartSeconds returns the measured seconds of each restart: from the request to exit, or from the last row if the
+// job first finished its unit, to the first row after it, less the work of this row (the rest of the interrupted
+// unit). Work that was lost and done again counts as part of the restart.
+func (p *Progress) RestartSeconds() []float64 {
+	var out []float64
+	for i, s := range p.Segments {
+		if s.RestartFrom == 0 || s.FirstRowAt == 0 || i == 0 {
+			continue
+		}
+		before := p.Segments[i-1]
+		if i > 1 && !before.Launch && before.FirstRowAt == 0 { // the measurement of another job
+			before = p.Segments[i-2]
+		}
+		if len(before.timed()) == 0 || len(s.timed()) == 0 || before.LastRowAt == 0 {
+			continue
+		}
+		from := max(s.RestartFrom, before.LastRowAt)
+		part := math.Min(1, (from-before.LastRowAt).Seconds()/median(before.timed()))
+		units := 1.0
+		if !whole(s.FirstDone) || !whole(before.Reached) {
+			units = math.Max(0, s.FirstDone-before.Reached)
+		}
+		out = append(out, math.Max(0, (s.FirstRowAt-from).Seconds()-math.Max(0, units-part)*median(s.timed())))
+	}
+	return out
+}
+
+// timed returns the blocks of a segment, also after the run has left its kind of node.
+func (s *Segment) timed() []float64 {
+	if len(s.Blocks) == 0 {
+		return s.Left
+	}
+	return s.Blocks
+}
+
+// startup returns the seconds from the launch to the first row, less the part of a unit done by then.
+func (s *Segment) startup(unitSeconds float64) float64 {
+	part := 1.0
+	if !whole(s.FirstDone) || s.FirstDone == 0 {
+		part = s.FirstDone - math.Floor(s.FirstDone)
+	}
+	return math.Max(0, (s.FirstRowAt-s.LaunchedAt).Seconds()-part*unitSeconds)
+}
+
+// whole reports whether a position is at the end of a unit; a source that counts within units reports others.
+func whole(position float64) bool { return position == math.Floor(position) }
+
+// StartupSeconds returns the measured seconds from each launch to its first row, less the work of this row at its pace:
+// process start, imports, data loading, warm-up.
+func (p *Progress) StartupSeconds() []float64 {
+	var out []float64
+	for _, s := range p.Segments {
+		if s.Launch && s.RestartFrom == 0 && s.FirstRowAt > 0 && len(s.timed()) > 0 {
+			out = append(out, s.startup(median(s.timed())))
+		}
+	}
+	return out
 }

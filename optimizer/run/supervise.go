@@ -182,7 +182,7 @@ func (r *run) guardStep() {
 		r.guardAt = t.Elapsed + d.Next
 	}
 	for _, w := range d.Warnings {
-		r.event(Warning, "%s", w.Message)
+		r.event(Warning, "%s", w)
 	}
 	defer r.allocationStep()
 	why := map[sla.Objective]string{sla.Time: "deadline", sla.Cost: "budget"}[d.Limit]

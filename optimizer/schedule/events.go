@@ -46,9 +46,6 @@ func (a *event[E]) before(b *event[E]) bool {
 // Len returns the number of pending events.
 func (q *Events[E]) Len() int { return len(q.heap) }
 
-// Now returns the time of the last event taken, 0 before the first.
-func (q *Events[E]) Now() float64 { return q.now }
-
 // Push adds an event. It panics if the time is NaN, infinite or before Now: that is a bug of the simulation, whose
 // results would be wrong from there on.
 func (q *Events[E]) Push(at float64, what E) {

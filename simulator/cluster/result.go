@@ -5,19 +5,14 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
+	"trainopt/optimizer/report/page"
 )
 
 // Number is a figure of a Result. NaN means unknown and is encoded as null.
 type Number float64
 
 // MarshalJSON encodes NaN and infinities as null.
-func (n Number) MarshalJSON() ([]byte, error) {
-	if f := float64(n); !math.IsNaN(f) && !math.IsInf(f, 0) {
-		return strconv.AppendFloat(nil, f, 'g', -1, 64), nil
-	}
-	return []byte("null"), nil
-}
+func (n Number) MarshalJSON() ([]byte, error) { return page.JSONNumber(float64(n), -1) }
 
 // jobResult is the outcome of a job.
 type jobResult struct {

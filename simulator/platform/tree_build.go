@@ -261,12 +261,3 @@ func Uniform(nodes, processors, cores int, memory float64, p Processor) *Tree {
 	t.index()
 	return t
 }
-
-// GFLOPS returns the total speed of all cores.
-func (t *Tree) GFLOPS() float64 {
-	sum := 0.0
-	for _, p := range t.Processors {
-		sum += p.GFLOPS * float64(p.Cores)
-	}
-	return sum
-}

@@ -12,7 +12,7 @@ import (
 
 // prices decides whether the job runs on spot capacity and sets its rates. capacity draws the interruptions once the
 // amount of work is known.
-func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot bool) (cost.Rates, bool)) {
+func (j *job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot bool) (cost.Rates, bool)) {
 	spot := rng.Float64() < share
 	if spot {
 		if r, ok := rates(true); ok {
@@ -24,7 +24,7 @@ func (j *Job) prices(rng *rand.Rand, share float64, gpu string, rates func(spot 
 }
 
 // drawInterruptions draws the interruptions of a job on spot capacity, over a horizon of three times the longest run plus 50 h.
-func (d *Generator) drawInterruptions(rng *rand.Rand, j *Job) {
+func (d *Generator) drawInterruptions(rng *rand.Rand, j *job) {
 	if !j.onSpot {
 		return
 	}
@@ -37,7 +37,7 @@ func (d *Generator) drawInterruptions(rng *rand.Rand, j *Job) {
 
 // drawSLA draws the SLA, relative to the best attainable outcome and to the baseline. The cases and ranges are in the
 // documentation of Draw.
-func drawSLA(rng *rand.Rand, j *Job) {
+func drawSLA(rng *rand.Rand, j *job) {
 	kind := rng.Float64()
 	timely, thrifty := kind >= 0.25 && kind < 0.55 || kind >= 0.75, kind >= 0.55
 	impossible, onTime, squeeze := rng.Float64() < 0.05, rng.IntN(2) == 0, 0.6+0.35*rng.Float64()
@@ -86,7 +86,7 @@ type withSpare struct {
 const feasibilityMargin = 0.97
 
 // setFeasibility sets Feasible and Tight from the outcomes of all candidates.
-func (j *Job) setFeasibility(outs []withSpare) {
+func (j *job) setFeasibility(outs []withSpare) {
 	n := 0
 	for _, o := range outs {
 		if (j.Spec.TimeMax == 0 || o.Seconds+j.Restart <= feasibilityMargin*j.Spec.TimeMax.Seconds()) &&

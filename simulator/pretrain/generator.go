@@ -55,8 +55,8 @@ const (
 	cpuOnly       class = "cpu"
 )
 
-// Job is a drawn job: the scenario to simulate, and data for the evaluation of planners.
-type Job struct {
+// job is a drawn job: the scenario to simulate, and data for the evaluation of planners.
+type job struct {
 	training.Scenario
 	Class    class
 	Kind     string // name of the kind, empty for CPU jobs
@@ -168,7 +168,7 @@ func Scenarios(n int, seed uint64, o GeneratorOptions) ([]training.Scenario, err
 }
 
 // At returns job i, counted from 0.
-func (d *Generator) At(i int) Job {
+func (d *Generator) At(i int) job {
 	rng := rand.New(rand.NewPCG(d.o.Seed, uint64(i)+0x10b5))
 	for {
 		j, ok := d.try(rng)
@@ -180,8 +180,8 @@ func (d *Generator) At(i int) Job {
 }
 
 // try draws one job; false if the draws are incompatible (a batch that does not fit).
-func (d *Generator) try(rng *rand.Rand) (Job, bool) {
-	var j Job
+func (d *Generator) try(rng *rand.Rand) (job, bool) {
+	var j job
 	var work func(samples float64) training.Workload // units of the given number of samples
 	m := d.o.Mix
 	switch x := rng.Float64() * (m.Measured + m.Pipeline + m.CPU); {
@@ -224,7 +224,7 @@ func (d *Generator) kind(rng *rand.Rand) Kind {
 }
 
 // applyKind sets the fields of the job that follow from its kind.
-func (d *Generator) applyKind(rng *rand.Rand, j *Job, k Kind) {
+func (d *Generator) applyKind(rng *rand.Rand, j *job, k Kind) {
 	j.Name, j.Kind, j.Family, j.Scenario.GPUsPerNode, j.Measured, j.Restart = k.Name, k.Name, k.Family, k.GPUsPerNode, k.Measured, k.Restart
 	g := [10]int{4, 4, 8, 8, 8, 8, 8, 16, 16, 16}[rng.IntN(10)]
 	g = min(g, k.MaxGPUs, d.o.MaxGPUs)
@@ -236,7 +236,7 @@ func (d *Generator) applyKind(rng *rand.Rand, j *Job, k Kind) {
 
 // measured draws a job of a kind as measured, with a fixed number of CPUs, and returns the constructor of its
 // workload.
-func (d *Generator) measured(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) measured(rng *rand.Rand, j *job) func(float64) training.Workload {
 	k := d.kind(rng)
 	d.applyKind(rng, j, k)
 	cpus := 4 * j.Limits.GPUs.Max
@@ -252,7 +252,7 @@ func (d *Generator) measured(rng *rand.Rand, j *Job) func(float64) training.Work
 }
 
 // pipeline draws a job whose GPUs are fed by an input pipeline on CPUs and returns the constructor of its workload.
-func (d *Generator) pipeline(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) pipeline(rng *rand.Rand, j *job) func(float64) training.Workload {
 	k := d.kind(rng)
 	if s := synthetic(rng); rng.IntN(2) == 0 {
 		k = s
@@ -271,7 +271,7 @@ func (d *Generator) pipeline(rng *rand.Rand, j *Job) func(float64) training.Work
 }
 
 // cpu draws a job without GPUs and returns the constructor of its workload.
-func (d *Generator) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload {
+func (d *Generator) cpu(rng *rand.Rand, j *job) func(float64) training.Workload {
 	j.Name, j.Family = "cpu", "cpu"
 	j.Limits.CPUs = resources.Range{Min: 1, Max: 8 << rng.IntN(4)}
 	j.Restart = logUniform(rng, 5, 60)
@@ -291,7 +291,7 @@ func (d *Generator) cpu(rng *rand.Rand, j *Job) func(float64) training.Workload 
 }
 
 // runnable reduces the GPU limits to the longest contiguous range at which the job runs; false if it offers no choice.
-func (j *Job) runnable() bool {
+func (j *job) runnable() bool {
 	if j.Limits.GPUs.Max == 0 {
 		return true
 	}

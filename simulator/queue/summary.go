@@ -98,15 +98,15 @@ func (s *Summary) deadline(o *Outcome) {
 	}
 }
 
-// Metric is one value of a Summary with its name in files and tables.
-type Metric struct {
+// metric is one value of a Summary with its name in files and tables.
+type metric struct {
 	Name  string
 	Value float64 // NaN means unknown
 }
 
 // Metrics returns the values of the summary in display order.
-func (s *Summary) Metrics() []Metric {
-	return []Metric{
+func (s *Summary) Metrics() []metric {
+	return []metric{
 		{"mean_bounded_slowdown", s.BoundedSlowdown.Mean}, {"max_bounded_slowdown", s.BoundedSlowdown.Max},
 		{"mean_slowdown", s.Slowdown.Mean}, {"max_slowdown", s.Slowdown.Max},
 		{"mean_wait_s", s.Wait.Mean}, {"max_wait_s", s.Wait.Max},

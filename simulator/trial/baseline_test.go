@@ -68,7 +68,7 @@ func TestSLAMORL(t *testing.T) {
 	if err != nil || len(rows) != 3+2*3 || steps != 2 {
 		t.Fatalf("%v, %d rows, %d steps", err, len(rows), steps)
 	}
-	by := map[string]SLAMORLRow{}
+	by := map[string]slamorlRow{}
 	mean := 0.0
 	for _, r := range rows {
 		by[r.Policy+r.Prefer] = r

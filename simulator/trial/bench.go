@@ -40,7 +40,7 @@ type Trial struct {
 	Truth    *Truth
 	Oracle   FixedRun
 	Outcome  *Outcome
-	Regret   Regret
+	Regret   regret
 	floor    float64 `cells:"-"` // contained in Values
 	Values   map[string]float64
 }

@@ -86,28 +86,28 @@ func (j *RecurringJob) Optimum(eta float64) Setting {
 	return best
 }
 
-// RecurringRun is the result of one run, ended by reaching the target or by a stop.
-type RecurringRun struct {
+// recurringRun is the result of one run, ended by reaching the target or by a stop.
+type recurringRun struct {
 	Seconds, Joules float64
 	Reached         bool
 }
 
-// Stretch is a period at one power limit.
-type Stretch struct {
+// stretch is a period at one power limit.
+type stretch struct {
 	Watts, Seconds float64
 }
 
-// RecurringRun trains once with a batch size: first for the given stretches, at whose limits the run is measured, then at the
+// Run trains once with a batch size: first for the given stretches, at whose limits the run is measured, then at the
 // limit watts. It ends when the target is reached, when the cost with the given eta reaches the threshold (+Inf: no
 // threshold), or after MaxEpochs.
-func (j *RecurringJob) Run(batch int, first []Stretch, watts, eta, threshold float64, rng *rand.Rand) RecurringRun {
+func (j *RecurringJob) Run(batch int, first []stretch, watts, eta, threshold float64, rng *rand.Rand) recurringRun {
 	left := j.truth.draw(batch, rng)
 	reaches := left <= j.MaxEpochs // false for NaN
 	if !reaches {
 		left = j.MaxEpochs
 	}
-	var r RecurringRun
-	for _, s := range append(slices.Clone(first), Stretch{watts, math.Inf(1)}) {
+	var r recurringRun
+	for _, s := range append(slices.Clone(first), stretch{watts, math.Inf(1)}) {
 		perEpoch, power := j.truth.epoch(Setting{batch, s.Watts})
 		seconds := min(s.Seconds, left*perEpoch)
 		afford := (threshold - j.Cost(eta, r.Seconds, r.Joules)) / j.Cost(eta, 1, power)

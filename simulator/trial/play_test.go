@@ -151,19 +151,19 @@ func TestRun(t *testing.T) {
 	}}
 	for name, c := range map[string]struct {
 		batch          int
-		first          []Stretch
+		first          []stretch
 		watts          float64
 		eta, threshold float64
-		want           RecurringRun
+		want           recurringRun
 	}{
-		"plain":                   {8, nil, 250, 1, math.Inf(1), RecurringRun{1000, 200_000, true}},
-		"measured first":          {8, []Stretch{{100, 20}, {250, 10}}, 250, 1, math.Inf(1), RecurringRun{20 + 10 + 980, 1800 + 2000 + 196_000, true}},
-		"all is measuring":        {8, []Stretch{{250, 999}, {100, 50}}, 250, 1, math.Inf(1), RecurringRun{1001, 199_980, true}},
-		"never reaches it":        {16, nil, 250, 1, math.Inf(1), RecurringRun{4000, 800_000, false}},
-		"given up for energy":     {16, nil, 250, 1, 50_000, RecurringRun{250, 50_000, false}},
-		"given up for time":       {8, nil, 100, 0, 50_000, RecurringRun{200, 18_000, false}},
-		"given up while measured": {8, []Stretch{{100, 20}, {250, 10}}, 250, 1, 1800 + 1000, RecurringRun{25, 2800, false}},
-		"just in time":            {8, nil, 250, 1, 200_001, RecurringRun{1000, 200_000, true}},
+		"plain":                   {8, nil, 250, 1, math.Inf(1), recurringRun{1000, 200_000, true}},
+		"measured first":          {8, []stretch{{100, 20}, {250, 10}}, 250, 1, math.Inf(1), recurringRun{20 + 10 + 980, 1800 + 2000 + 196_000, true}},
+		"all is measuring":        {8, []stretch{{250, 999}, {100, 50}}, 250, 1, math.Inf(1), recurringRun{1001, 199_980, true}},
+		"never reaches it":        {16, nil, 250, 1, math.Inf(1), recurringRun{4000, 800_000, false}},
+		"given up for energy":     {16, nil, 250, 1, 50_000, recurringRun{250, 50_000, false}},
+		"given up for time":       {8, nil, 100, 0, 50_000, recurringRun{200, 18_000, false}},
+		"given up while measured": {8, []stretch{{100, 20}, {250, 10}}, 250, 1, 1800 + 1000, recurringRun{25, 2800, false}},
+		"just in time":            {8, nil, 250, 1, 200_001, recurringRun{1000, 200_000, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := j.Run(c.batch, c.first, c.watts, c.eta, c.threshold, rand.New(rand.NewPCG(1, 1)))
@@ -189,11 +189,11 @@ func TestThresholdHolds(t *testing.T) {
 		eta := rapid.Float64Range(0, 1).Draw(r, "eta")
 		threshold := j.ExpectedCost(eta, j.Default) * rapid.Float64Range(0.001, 3).Draw(r, "threshold")
 		seed := rapid.Uint64().Draw(r, "seed")
-		var first []Stretch
+		var first []stretch
 		for range rapid.IntRange(0, 4).Draw(r, "stretches") {
-			first = append(first, Stretch{rapid.SampledFrom(j.Limits).Draw(r, "limit"), profileSeconds})
+			first = append(first, stretch{rapid.SampledFrom(j.Limits).Draw(r, "limit"), profileSeconds})
 		}
-		run := func(threshold float64) RecurringRun {
+		run := func(threshold float64) recurringRun {
 			return j.Run(s.Batch, first, s.Watts, eta, threshold, rand.New(rand.NewPCG(seed, 1)))
 		}
 		got, more := run(threshold), run(math.Inf(1))
@@ -220,7 +220,7 @@ func TestProfiling(t *testing.T) {
 		known     int
 	}{{7, 12, 2}, {4, 1000, 6}, {1, 1000, 7}, {0, 1000, 7}} {
 		stretches, watts := p.profile(batch)
-		p.recordRun(attempt{Setting: Setting{batch, watts}, Profile: stretches}, RecurringRun{Seconds: c.seconds})
+		p.recordRun(attempt{Setting: Setting{batch, watts}, Profile: stretches}, recurringRun{Seconds: c.seconds})
 		known := 0
 		for _, m := range p.known[batch] {
 			if m.seconds > 0 {

@@ -15,7 +15,7 @@ type settingPlayer interface {
 	// Next returns the next run; retry means that the previous run of this recurrence failed.
 	Next(retry bool) attempt
 	// Observe records the result of an attempt and its cost.
-	Observe(a attempt, r RecurringRun, cost float64)
+	Observe(a attempt, r recurringRun, cost float64)
 	// Settled returns the choice of the policy without further exploration.
 	Settled() Setting
 }
@@ -23,7 +23,7 @@ type settingPlayer interface {
 // attempt is the decision on one run.
 type attempt struct {
 	Setting
-	Profile   []Stretch // power limits to measure first
+	Profile   []stretch // power limits to measure first
 	Threshold float64   // cost at which the run is stopped, +Inf: never
 }
 
@@ -60,7 +60,7 @@ var policies = map[string]policy{
 type fixedSetting struct{ Setting }
 
 func (f fixedSetting) Next(bool) attempt                      { return attempt{Setting: f.Setting, Threshold: math.Inf(1)} }
-func (f fixedSetting) Observe(attempt, RecurringRun, float64) {}
+func (f fixedSetting) Observe(attempt, recurringRun, float64) {}
 func (f fixedSetting) Settled() Setting                       { return f.Setting }
 
 // settingSearch tries every setting once, skips batch sizes that failed, and then keeps the cheapest setting.
@@ -110,7 +110,7 @@ func (s *settingSearch) Next(retry bool) attempt {
 }
 
 // Observe excludes the batch size of a failed run and records the cheapest setting.
-func (s *settingSearch) Observe(a attempt, r RecurringRun, cost float64) {
+func (s *settingSearch) Observe(a attempt, r recurringRun, cost float64) {
 	switch {
 	case !r.Reached:
 		s.failed[a.Batch] = true
@@ -156,7 +156,7 @@ func (b *banditPlayer) Next(retry bool) attempt {
 }
 
 // Observe updates the bandit and the profiler.
-func (b *banditPlayer) Observe(a attempt, r RecurringRun, cost float64) {
+func (b *banditPlayer) Observe(a attempt, r recurringRun, cost float64) {
 	_ = b.bandit.Observe(morl.PullOutcome{Arm: indexOf(b.job.Batches, a.Batch), Cost: cost, Stopped: !r.Reached}) // the error is impossible: every run has a cost
 	b.power.recordRun(a, r)
 }

@@ -38,7 +38,7 @@ func newProfiler(j *RecurringJob, eta float64, first, further int, rng *rand.Ran
 // profile returns the measuring stretches of the next run with a batch size and the power limit for the rest of the
 // run. After the planned number it continues until both neighbours of the best limit are measured: the cost has one
 // minimum over limits.
-func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
+func (p *profiler) profile(batch int) (stretches []stretch, watts float64) {
 	at, many := p.best(batch), p.further
 	if p.known[batch] == nil {
 		p.known[batch] = make([]measured, len(p.job.Limits))
@@ -49,7 +49,7 @@ func (p *profiler) profile(batch int) (stretches []Stretch, watts float64) {
 		if i < 0 || n >= many && max(i-at, at-i) > 1 {
 			break
 		}
-		stretches = append(stretches, Stretch{p.job.Limits[i], profileSeconds})
+		stretches = append(stretches, stretch{p.job.Limits[i], profileSeconds})
 		p.measure(batch, i, profileSeconds)
 		at = p.best(batch)
 	}
@@ -69,7 +69,7 @@ func (p *profiler) next(batch, at int) int {
 
 // ran records a run: limits whose stretch the run did not complete become unmeasured again, and the rest of the run
 // counts as a measurement of its own limit.
-func (p *profiler) recordRun(a attempt, r RecurringRun) {
+func (p *profiler) recordRun(a attempt, r recurringRun) {
 	known, left := p.known[a.Batch], r.Seconds
 	if known == nil {
 		return

@@ -37,9 +37,9 @@ type SLAMORL struct {
 	Progress func(done, total int)
 }
 
-// SLAMORLRow is the result of a policy under one preference: changes relative to the mean of the three static
+// slamorlRow is the result of a policy under one preference: changes relative to the mean of the three static
 // baselines, and the share of SLAs met, means over workloads.
-type SLAMORLRow struct {
+type slamorlRow struct {
 	Policy, Prefer             string
 	Jobs                       int
 	Time, Cost, Kept, Restarts float64
@@ -47,14 +47,14 @@ type SLAMORLRow struct {
 
 // Run runs the experiment. Rows are ordered by policy and preference, after the three baselines. When ctx is
 // cancelled, the rows so far are returned with its error.
-func (e *SLAMORL) Run(ctx context.Context) ([]SLAMORLRow, error) {
-	var rows []SLAMORLRow
+func (e *SLAMORL) Run(ctx context.Context) ([]slamorlRow, error) {
+	var rows []slamorlRow
 	at := make(map[[2]string]int)
 	add := func(policy, prefer string, seconds, usd, ownSeconds, ownUSD float64, kept bool, restarts int) {
 		key := [2]string{policy, prefer}
 		i, ok := at[key]
 		if !ok {
-			i, rows = len(rows), append(rows, SLAMORLRow{Policy: policy, Prefer: prefer})
+			i, rows = len(rows), append(rows, slamorlRow{Policy: policy, Prefer: prefer})
 			at[key] = i
 		}
 		r := &rows[i]
@@ -127,7 +127,7 @@ func slamorlJob(s training.Scenario) (training.Scenario, [3]training.Outcome) {
 }
 
 // WriteSLAMORL writes the rows as a text table.
-func WriteSLAMORL(w io.Writer, rows []SLAMORLRow) error {
+func WriteSLAMORL(w io.Writer, rows []slamorlRow) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "The experiment of SLA-MORL on drawn jobs: %d workloads a seed, SLA at %g × the mean of three static baselines.\n", SLAMORLWorkloads, slamorlSlack)
 	b.WriteString("Changes are against that mean. Published: -67.2 % of time and -68.8 % of cost, without the tables to check them.\n\n")

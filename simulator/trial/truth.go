@@ -178,9 +178,9 @@ func (t *Truth) MinRegret(p plan.Preference) float64 {
 	return least/t.Utility(p, oracle.objectives()) - 1
 }
 
-// Regret is the relative excess of an outcome over the oracle's utility, both without what interruptions cost; Total is
+// regret is the relative excess of an outcome over the oracle's utility, both without what interruptions cost; Total is
 // the sum of Choice, Probe and Move.
-type Regret struct {
+type regret struct {
 	Total float64
 	// Choice is caused by work at planned allocations other than the oracle's, including the start at one.
 	Choice float64
@@ -196,14 +196,14 @@ type Regret struct {
 // The pieces of the run are compared with the oracle's consumption for the same work: a piece of u units is charged
 // its seconds and USD minus u/units of the oracle's (start-up and interruptions are treated separately) and, for the
 // share of the limits, its fraction of the time multiplied by the difference of the shares.
-func (t *Truth) Regret(p plan.Preference, o *Outcome) Regret {
+func (t *Truth) Regret(p plan.Preference, o *Outcome) regret {
 	nan := math.NaN()
 	oracle, ok := t.Oracle(p)
 	if !ok || !t.Feasible || !o.Finished {
-		return Regret{nan, nan, nan, nan, nan}
+		return regret{nan, nan, nan, nan, nan}
 	}
 	reference := t.Utility(p, oracle.objectives())
-	var out Regret
+	var out regret
 	start, work := oracle.start, oracle.work
 	out.Lost = t.Utility(p, [3]float64{o.lost.seconds - oracle.lost.seconds, o.lost.usd - oracle.lost.usd, 0}) / reference
 	for _, q := range o.Pieces {

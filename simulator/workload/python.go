@@ -66,9 +66,6 @@ func (p *Python) Below(n int) int {
 	}
 }
 
-// Range implements randrange(start, stop): uniform in start…stop−1.
-func (p *Python) Range(start, stop int) int { return start + p.Below(stop-start) }
-
 // Choice implements choice(s).
 func Choice[T any](p *Python, s []T) T { return s[p.Below(len(s))] }
 

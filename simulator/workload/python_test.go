@@ -80,7 +80,7 @@ func TestDrawsAreThoseOfPython3(t *testing.T) {
 			for _, n := range []int{1, 2, 3, 26, 1000, 1 << 31, 1 << 40} {
 				number(p.Below(n))
 			}
-			number(p.Range(10, 20))
+			number(10 + p.Below(10))
 			line()
 			s := upTo(i*300 + 7)
 			Shuffle(p, s)

@@ -124,22 +124,22 @@ func level(c *history.Change) float64 {
 
 // batchEffect predicts the ratio of samples per second at an allocation between the current and the earlier batch
 // size.
-func (c *CarryTarget) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (Ratio, bool) {
+func (c *CarryTarget) batchEffect(s *history.Similar, change *history.Change, at resources.Allocation) (ratio, bool) {
 	if c.batches == nil || !change.BatchSize || !(change.Ratio > 0) || !(s.BatchSize > 0) {
-		return Ratio{}, false
+		return ratio{}, false
 	}
 	was, now := c.Config(at), c.Config(at)
 	was.Batch, now.Batch = s.BatchSize, s.BatchSize*change.Ratio
 	r, err := c.batches.Ratio(Query{s.Job, was}, Query{s.Job, now}, Throughput)
 	if err != nil {
-		return Ratio{}, false
+		return ratio{}, false
 	}
 	return within(r, math.Log(change.Ratio)), true
 }
 
 // within combines a predicted ratio of speeds with a general bound: a larger batch makes a step no shorter and a
 // sample no longer, so the speed grows by a factor between 1 and the ratio of batch sizes.
-func within(r Ratio, batch float64) Ratio {
+func within(r ratio, batch float64) ratio {
 	mean, sd := batchShare*batch, max(math.Abs(batchShare*batch), 1e-3)
 	a, b := 1/(r.SD*r.SD), 1/(sd*sd)
 	r.Mean, r.SD = (a*r.Mean+b*mean)/(a+b), math.Sqrt(1/(a+b))

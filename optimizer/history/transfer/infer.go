@@ -14,9 +14,9 @@ import (
 	"trainopt/sla"
 )
 
-// Inferred is the prediction for a run from measurements of other trainings. Zero intervals and an empty Speed mean
+// inferred is the prediction for a run from measurements of other trainings. Zero intervals and an empty Speed mean
 // that nothing similar was measured.
-type Inferred struct {
+type inferred struct {
 	// Speed holds the predicted seconds per sample, one observation per allocation, all with one common effect of the
 	// predicted width; UnitSamples is 1.
 	Speed []perf.Observation
@@ -38,13 +38,13 @@ const (
 // Infer predicts a run at the given allocations from entries of other trainings and the published measurements. batch
 // is the number of samples per step over all GPUs at an allocation, NaN if unknown. CPU trainings are predicted from
 // the user's own runs only.
-func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, c CarryTarget, batch func(resources.Allocation) float64) Inferred {
+func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, c CarryTarget, batch func(resources.Allocation) float64) inferred {
 	all := entries
 	if job.Family != "" {
 		all = slices.Concat(entries, history.Published())
 	}
 	if len(all) == 0 {
-		return Inferred{}
+		return inferred{}
 	}
 	m := New(all, Options{})
 	query := func(a resources.Allocation) Query {
@@ -52,7 +52,7 @@ func Infer(entries []history.Entry, job history.Job, at []resources.Allocation, 
 		q.Config.Batch = batch(a)
 		return q
 	}
-	var out Inferred
+	var out inferred
 	own := query(c.Reference)
 	for what, into := range map[Quantity]*sla.Interval{startup: &out.Startup, restart: &out.Restart, HostMemory: &out.Memory} {
 		if e, err := m.Predict(own, what); err == nil && e.usable() {

@@ -7,8 +7,8 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// Ratio is a predicted factor between two configurations of a training, as a logarithm.
-type Ratio struct {
+// ratio is a predicted factor between two configurations of a training, as a logarithm.
+type ratio struct {
 	Mean, SD float64 // natural logarithm of the factor, and its standard deviation
 	// Similar is the share of the prediction due to measurements of similar trainings, 0…1, as in 1 − Estimate.Prior.
 	Similar float64
@@ -16,20 +16,20 @@ type Ratio struct {
 
 // Ratio predicts the factor between a quantity of a training at two queries. Their common part cancels, so the ratio
 // is more certain than either prediction. The errors are those of Predict.
-func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
+func (m *Model) Ratio(from, to Query, what Quantity) (ratio, error) {
 	t, ok := m.tables[what]
 	if !ok || len(t.points) == 0 {
-		return Ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, jobName(to.Job), ErrNoBasis)
+		return ratio{}, fmt.Errorf("compare %s of %s: never measured: %w", what, jobName(to.Job), ErrNoBasis)
 	}
 	var places [2]place
 	for i, q := range []Query{from, to} {
 		if places[i], ok = t.index.place(t.index.trait(q.Job), q.Config, site{}); !ok {
-			return Ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, jobName(q.Job), ErrNoBasis)
+			return ratio{}, fmt.Errorf("compare %s of %s: no number of GPUs or CPUs: %w", what, jobName(q.Job), ErrNoBasis)
 		}
 	}
 	points := t.candidates(&places[1])
 	if why := missingBasis(places[1].trait, points); why != "" {
-		return Ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
+		return ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
 	}
 	t = t.learnedFor(&places[1], points)
 	t.settle(&places[0], points[0].unit, from.Config.Machine)
@@ -38,7 +38,7 @@ func (m *Model) Ratio(from, to Query, what Quantity) (Ratio, error) {
 }
 
 // ratio conditions the difference of two places on the points nearest to the second one.
-func (t *table) ratio(from, to *place, points []*point) Ratio {
+func (t *table) ratio(from, to *place, points []*point) ratio {
 	h, s := &t.hyper, t.roughnessOf(to)
 	sys := t.systemOf(t.nearest(to, points))
 	cross, _ := t.crossing(sys, to, s)
@@ -47,7 +47,7 @@ func (t *table) ratio(from, to *place, points []*point) Ratio {
 	w := sys.solve(cross)
 	prior := h.between(t, to, to).total(s) + h.between(t, from, from).total(s) - 2*h.between(t, to, from).total(s)
 	known := min(floats.Dot(w, cross), prior)
-	out := Ratio{Mean: h.mean(to, t.device(to.gpu)) - h.mean(from, t.device(from.gpu)) + floats.Dot(w, sys.residual),
+	out := ratio{Mean: h.mean(to, t.device(to.gpu)) - h.mean(from, t.device(from.gpu)) + floats.Dot(w, sys.residual),
 		SD: math.Sqrt(max(0, prior-known)+1e-6) * h.Width}
 	if prior > 0 {
 		out.Similar = max(0, known/prior)

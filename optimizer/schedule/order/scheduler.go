@@ -96,9 +96,6 @@ func New(procs int, o Order, backfilling string) (*Scheduler, error) {
 // Reserve prepares for n jobs in all, so that submitting them allocates little.
 func (s *Scheduler) Reserve(n int) { s.entries = slices.Grow(s.entries, n-len(s.entries)) }
 
-// Free returns the number of idle processors.
-func (s *Scheduler) Free() int { return int(s.free) }
-
 // Waiting returns the number of waiting jobs.
 func (s *Scheduler) Waiting() int { return len(s.queue) - s.first }
 

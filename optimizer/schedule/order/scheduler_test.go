@@ -92,7 +92,7 @@ func replay(t *testing.T, script string) string {
 			for _, id := range s.Decide(now) {
 				fmt.Fprintf(&out, "> start %s\n", name[id])
 			}
-			fmt.Fprintf(&out, "> %d free, %d waiting\n", s.Free(), s.Waiting())
+			fmt.Fprintf(&out, "> %d free, %d waiting\n", s.free, s.Waiting())
 		default:
 			t.Fatalf("unknown line %q", line)
 		}
@@ -218,8 +218,8 @@ func simulate(t *rapid.T, s *Scheduler, jobs []Job) {
 		for _, id := range s.Decide(now) {
 			ends = append(ends, end{now + jobs[id].Run, id})
 		}
-		if s.Free() < 0 {
-			t.Fatalf("%d processors free at %v s", s.Free(), now)
+		if s.free < 0 {
+			t.Fatalf("%d processors free at %v s", s.free, now)
 		}
 	}
 	if s.Waiting() > 0 {

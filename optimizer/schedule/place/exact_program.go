@@ -193,7 +193,7 @@ func (gr *group) each(g *program, f func(pattern int)) {
 }
 
 // newKind computes the values, parents and limit uses of the patterns of node type t.
-func newKind(p *Problem, t int, o Objective, rows []Row) kind {
+func newKind(p *Problem, t int, o Objective, rows []row) kind {
 	table := p.Types[t].Table
 	k := kind{
 		table: table, value: p.PatternValues(o, t),

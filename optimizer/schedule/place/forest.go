@@ -16,7 +16,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -30,8 +29,8 @@ type ForestOptions struct {
 	Seed    uint64  // equal seeds produce equal forests, on any number of processors
 }
 
-// ForestReport is the quality of a forest on the held-out rows.
-type ForestReport struct {
+// forestReport is the quality of a forest on the held-out rows.
+type forestReport struct {
 	Trained, HeldOut int
 	// R2 is the coefficient of determination, R², on the held-out rows: 1 for exact predictions, 0 for predictions no
 	// better than the mean. It is the mean over apps of 1 − squared error / variance, where an absent app counts as 0
@@ -73,13 +72,13 @@ func (o ForestOptions) withDefaults() (ForestOptions, error) {
 // TrainForest grows the forests. Each tree uses as many rows as exist, drawn with replacement, and splits by the app and
 // count of least remaining variance until a leaf has a single value or a limit is reached. O(trees × apps² × rows ×
 // depth).
-func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
+func TrainForest(s *Samples, o ForestOptions) (*Forest, forestReport, error) {
 	o, err := o.withDefaults()
 	if err == nil {
 		err = check(s)
 	}
 	if err != nil {
-		return nil, ForestReport{}, err
+		return nil, forestReport{}, err
 	}
 	n, apps := len(s.Counts), len(s.Apps)
 	order := rand.New(rand.NewPCG(o.Seed, 0)).Perm(n)
@@ -88,7 +87,7 @@ func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
 		held = int(math.Ceil(o.HoldOut * float64(n)))
 	}
 	if held == n {
-		return nil, ForestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
+		return nil, forestReport{}, fmt.Errorf("forest: %d rows, of which %d are kept back: none is left to train on", n, held)
 	}
 	train := newRows(s, order[held:])
 	f := &Forest{apps: s.Apps, trees: make([][]tree, apps)}
@@ -102,7 +101,7 @@ func TrainForest(s *Samples, o ForestOptions) (*Forest, ForestReport, error) {
 			f.trees[a][k] = g.grow(a, rand.New(rand.NewPCG(o.Seed, uint64(i)+1)))
 		}
 	})
-	return f, ForestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
+	return f, forestReport{Trained: n - held, HeldOut: held, R2: f.score(s, order[:held])}, nil
 }
 
 // check returns an error for invalid samples.
@@ -209,26 +208,6 @@ func (f *Forest) score(s *Samples, rows []int) float64 {
 		}
 	}
 	return sum / float64(apps)
-}
-
-// TableError returns the mean squared and the mean absolute error of a predicted table against a measured one, in
-// throughput of one container (relative to one alone), over the apps present in each pattern. NaN if apps or capacity
-// differ. O(patterns × apps).
-func TableError(got, want *Table) (squared, absolute float64) {
-	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
-		return math.NaN(), math.NaN()
-	}
-	cells := 0.0
-	for p := range want.Patterns() {
-		a, b := got.RPS(p), want.RPS(p)
-		for i, k := range want.Counts(p) {
-			if k > 0 {
-				d := a[i] - b[i]
-				squared, absolute, cells = squared+d*d, absolute+math.Abs(d), cells+1
-			}
-		}
-	}
-	return squared / cells, absolute / cells
 }
 
 // spread executes n tasks on all processors; worker is called once per goroutine and returns the function that

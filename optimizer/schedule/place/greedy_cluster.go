@@ -9,7 +9,7 @@ import (
 type cluster struct {
 	apps    int
 	classes []class
-	rows    []Row // limits; used contains their sums over nodes
+	rows    []row // limits; used contains their sums over nodes
 	used    []float64
 	total   float64 // value of the objective
 

@@ -129,17 +129,17 @@ func (l Limits) Check(w Metrics) error {
 	return nil
 }
 
-// Row is a limit in additive form: the uses of the patterns of all nodes sum to at most Most.
-type Row struct {
+// row is a limit in additive form: the uses of the patterns of all nodes sum to at most Most.
+type row struct {
 	Most float64
 	Uses [][]float64 // by node type and pattern
 }
 
 // Rows returns one row for each limit that is set. O(patterns × (apps + constraints)) each.
-func (p *Problem) Rows(l Limits) []Row {
-	var rows []Row
+func (p *Problem) Rows(l Limits) []row {
+	var rows []row
 	add := func(most float64, use func(t *NodeType, pattern int) float64) {
-		row := Row{Most: most, Uses: make([][]float64, len(p.Types))}
+		row := row{Most: most, Uses: make([][]float64, len(p.Types))}
 		for i := range p.Types {
 			row.Uses[i] = make([]float64, p.Types[i].Table.Patterns())
 			for j := range row.Uses[i] {

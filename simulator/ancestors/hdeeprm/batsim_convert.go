@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"trainopt/optimizer/schedule/order"
 )
@@ -20,8 +19,8 @@ type SpeedOptions struct {
 	Reference float64
 }
 
-// Conversion is a workload ready for simulation.
-type Conversion struct {
+// conversion is a workload ready for simulation.
+type conversion struct {
 	// Jobs are ordered by submission, then as in the workload. ID is the workload's number of a job; if any job of the
 	// workload has a name that is not a number, ID is its index and Name its name. Ops, Memory and Bandwidth are per
 	// core; Run is the time of the operations at the reference speed. A waiting job (delay) has no Ops, and Run is its
@@ -34,19 +33,19 @@ type Conversion struct {
 }
 
 // Profile returns the name of a job's profile, for the table of jobs.
-func (c *Conversion) Profile(j *order.Job) string { return c.profiles[j.ID] }
+func (c *conversion) Profile(j *order.Job) string { return c.profiles[j.ID] }
 
 // Convert returns the jobs for a simulator. Jobs whose profiles require a model of networks, storage or messages are
 // dropped and counted by reason. Communication is omitted and counted, as are differences between the cores of a
 // parallel job: each core has the operations of the one with most. O(n log n).
-func (w *BatsimWorkload) Convert(o SpeedOptions) (*Conversion, error) {
+func (w *BatsimWorkload) Convert(o SpeedOptions) (*conversion, error) {
 	if o.Reference == 0 {
 		o.Reference = 1
 	}
 	if !(o.Reference > 0) || math.IsInf(o.Reference, 1) {
 		return nil, fmt.Errorf("convert workload: a reference speed of %v GFLOPS, want more than 0", o.Reference)
 	}
-	c := &Conversion{Dropped: map[string]int{}, Adjusted: map[string]int{}, profiles: map[int]string{}}
+	c := &conversion{Dropped: map[string]int{}, Adjusted: map[string]int{}, profiles: map[int]string{}}
 	named := slices.ContainsFunc(w.Jobs, func(j BatsimJob) bool {
 		n, err := strconv.Atoi(j.ID)
 		return err != nil || strconv.Itoa(n) != j.ID
@@ -79,20 +78,6 @@ func (w *BatsimWorkload) Convert(o SpeedOptions) (*Conversion, error) {
 	}
 	slices.SortStableFunc(c.Jobs, func(a, b order.Job) int { return cmp.Compare(a.Submit, b.Submit) })
 	return c, nil
-}
-
-// Summary returns the account in one line; "" if nothing was dropped or adjusted.
-func (c *Conversion) Summary() string {
-	var parts []string
-	for _, m := range []struct {
-		verb   string
-		counts map[string]int
-	}{{"dropped", c.Dropped}, {"changed", c.Adjusted}} {
-		for _, reason := range slices.Sorted(maps.Keys(m.counts)) {
-			parts = append(parts, fmt.Sprintf("%s %d: %s", m.verb, m.counts[reason], reason))
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // refusal is the reason that a job cannot be simulated.

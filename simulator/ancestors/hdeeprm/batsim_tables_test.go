@@ -135,7 +135,7 @@ func TestCompare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 8 || got[0] != (ScheduleMetric{"consumed_joules", 1234.5, 1000}) || got[7] != (ScheduleMetric{"mean_waiting_time", 2.25, 2.25}) {
+	if len(got) != 8 || got[0] != (scheduleMetric{"consumed_joules", 1234.5, 1000}) || got[7] != (scheduleMetric{"mean_waiting_time", 2.25, 2.25}) {
 		t.Errorf("got %v", got)
 	}
 	if _, err := CompareSchedules(strings.NewReader(a.String()), strings.NewReader("makespan\n3\n")); err == nil || !strings.Contains(err.Error(), "the second has no column consumed_joules") {

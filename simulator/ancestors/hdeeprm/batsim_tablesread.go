@@ -62,8 +62,8 @@ func (t *table) number(row int, name string) (float64, error) {
 // compared is the number of compared columns of two schedules.
 const compared = 8
 
-// ScheduleMetric is one number of two schedules.
-type ScheduleMetric struct {
+// scheduleMetric is one number of two schedules.
+type scheduleMetric struct {
 	Name string
 	A, B float64
 }
@@ -71,7 +71,7 @@ type ScheduleMetric struct {
 // CompareSchedules compares the first eight numeric columns of two schedule tables (out_schedule.csv), as plotted by
 // hdeeprm-metrics: energy, makespan, and the largest and mean slowdown, turnaround and wait. Columns are matched by
 // name; a column missing in the second table is an error.
-func CompareSchedules(a, b io.Reader) ([]ScheduleMetric, error) {
+func CompareSchedules(a, b io.Reader) ([]scheduleMetric, error) {
 	first, err := readTable(a)
 	if err != nil {
 		return nil, fmt.Errorf("compare schedules: the first: %w", err)
@@ -83,10 +83,10 @@ func CompareSchedules(a, b io.Reader) ([]ScheduleMetric, error) {
 	if len(first.rows) == 0 || len(second.rows) == 0 {
 		return nil, errors.New("compare schedules: a table has no numbers")
 	}
-	var out []ScheduleMetric
+	var out []scheduleMetric
 	for _, name := range first.names {
 		v, err := first.number(0, name)
-		if err != nil || math.IsNaN(v) || slices.ContainsFunc(out, func(m ScheduleMetric) bool { return m.Name == name }) {
+		if err != nil || math.IsNaN(v) || slices.ContainsFunc(out, func(m scheduleMetric) bool { return m.Name == name }) {
 			continue // not numeric, such as the version
 		}
 		if _, ok := second.column[name]; !ok {
@@ -96,7 +96,7 @@ func CompareSchedules(a, b io.Reader) ([]ScheduleMetric, error) {
 		if err != nil {
 			return nil, fmt.Errorf("compare schedules: the second: %w", err)
 		}
-		if out = append(out, ScheduleMetric{name, v, w}); len(out) == compared {
+		if out = append(out, scheduleMetric{name, v, w}); len(out) == compared {
 			break
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -341,4 +342,18 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Summary returns the account in one line; "" if nothing was dropped or adjusted.
+func (c *conversion) Summary() string {
+	var parts []string
+	for _, m := range []struct {
+		verb   string
+		counts map[string]int
+	}{{"dropped", c.Dropped}, {"changed", c.Adjusted}} {
+		for _, reason := range slices.Sorted(maps.Keys(m.counts)) {
+			parts = append(parts, fmt.Sprintf("%s %d: %s", m.verb, m.counts[reason], reason))
+		}
+	}
+	return strings.Join(parts, "; ")
 }

@@ -44,8 +44,8 @@ func (o *ConvertOptions) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Converted is the workload converted from a trace.
-type Converted struct {
+// converted is the workload converted from a trace.
+type converted struct {
 	*BatsimWorkload
 	Dropped map[string]int // number of dropped jobs by reason
 	Damage  error          // error of the first damaged record, with its line; nil if none
@@ -57,11 +57,11 @@ type Converted struct {
 // requires a bandwidth drawn from 4 to 24 GB/s; the random numbers equal those of NumPy's legacy generator bit for
 // bit. Jobs have no limit. Invalid lines and a truncated file are counted in Dropped, the first with its line in
 // Damage; with Compat they are errors. O(n). A trace without usable jobs returns swf.ErrNoJobs.
-func Convert(r *swf.Reader, o ConvertOptions) (*Converted, error) {
+func Convert(r *swf.Reader, o ConvertOptions) (*converted, error) {
 	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("convert trace: %w", err)
 	}
-	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &Converted{
+	c := &converter{ConvertOptions: o, draws: newNumpyDraws(o.Seed), first: map[string]float64{}, out: &converted{
 		BatsimWorkload: &BatsimWorkload{Resources: o.Resources, Profiles: map[string]batsimProfile{}}, Dropped: map[string]int{}}}
 	var record swf.Record
 read:
@@ -110,7 +110,7 @@ read:
 type converter struct {
 	ConvertOptions
 	draws numpyDraws
-	out   *Converted
+	out   *converted
 	first map[string]float64 // operations of the first job, by profile name
 }
 

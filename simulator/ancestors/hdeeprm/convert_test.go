@@ -64,7 +64,7 @@ func TestLawOfShares(t *testing.T) {
 	}
 }
 
-func convertText(text string, o ConvertOptions) (*Converted, error) {
+func convertText(text string, o ConvertOptions) (*converted, error) {
 	r, err := swf.NewReader(strings.NewReader(text))
 	if err != nil {
 		return nil, err

@@ -130,14 +130,3 @@ func (e *Environment) Run(choose func(observation []float32) int) (*queue.Result
 	}
 	return e.Result(), nil
 }
-
-// RunPair runs one episode under one pair of policies. seed is that of the random policies,
-// compat as in Settings.
-func RunPair(tree *platform.Tree, jobs []order.Job, pair Pair, seed int64, compat bool) (*queue.Result, Counts, error) {
-	e, err := NewEnvironment(tree, jobs, Limits{}, Settings{Actions: []Pair{pair}, Void: true, View: Minimal, Objective: Completion, Seed: seed, Compat: compat})
-	if err != nil {
-		return nil, Counts{}, err
-	}
-	result, err := e.Run(func([]float32) int { return 0 })
-	return result, e.Counts(), err
-}

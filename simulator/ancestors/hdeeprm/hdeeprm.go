@@ -4,13 +4,15 @@
 // backfilling see package queue.
 //
 // Process is the decision process, which can also drive an external Batsim; Environment is a simulation as the
-// environment of an agent; RunPair runs one simulation under one pair:
+// environment of an agent, which also runs under one pair:
 //
 //	tree, err := platform.Example("gaia")
 //	…
 //	pair, err := hdeeprm.ParsePair("shortest-high_gflops")
 //	…
-//	result, counts, err := hdeeprm.RunPair(tree, jobs, pair, 0, false)
+//	e, err := hdeeprm.NewEnvironment(tree, jobs, hdeeprm.Limits{}, pair.Settings(0, false))
+//	…
+//	result, err := e.Run(func([]float32) int { return 0 })
 //
 // Errors of HDeepRM are corrected unless Settings.Compat is set; see there for a list.
 package hdeeprm

@@ -99,6 +99,12 @@ func ParsePair(s string) (Pair, error) {
 // String returns the form that ParsePair accepts.
 func (p Pair) String() string { return p.job.String() + "-" + p.core.String() }
 
+// Settings returns the settings under which every decision applies the pair; the only choice is action 0. seed and compat are
+// as in Settings.
+func (p Pair) Settings(seed int64, compat bool) Settings {
+	return Settings{Actions: []Pair{p}, Void: true, View: Minimal, Objective: Completion, Seed: seed, Compat: compat}
+}
+
 // Random reports whether the pair draws random numbers.
 func (p Pair) Random() bool { return p.job == randomJob || p.core == randomCore }
 

@@ -109,8 +109,8 @@ type StreamOptions struct {
 	MoveCost   float64 // minimum gain of a move
 }
 
-// Streamed is the result of a stream: the final placement and counts of its events.
-type Streamed struct {
+// streamed is the result of a stream: the final placement and counts of its events.
+type streamed struct {
 	Placement                place.Placement
 	Batch                    []int // containers of each app at the end
 	Arrived, Departed, Moved int
@@ -119,7 +119,7 @@ type Streamed struct {
 
 // Stream replays lines with the greedy method. Containers that run at the start are part of the stream and may depart or
 // migrate.
-func Stream(p *place.Problem, lines []Arrival, objective place.Objective, limits place.Limits, o StreamOptions) (*Streamed, error) {
+func Stream(p *place.Problem, lines []Arrival, objective place.Objective, limits place.Limits, o StreamOptions) (*streamed, error) {
 	stream, err := place.NewStream(p, objective, limits, true)
 	if err != nil {
 		return nil, err
@@ -138,7 +138,7 @@ func Stream(p *place.Problem, lines []Arrival, objective place.Objective, limits
 			return nil, err
 		}
 	}
-	out := &Streamed{Placement: s.Placement(), Arrived: s.came, Departed: s.went, Moved: s.moved, Refused: s.refused, Absent: s.absent}
+	out := &streamed{Placement: s.Placement(), Arrived: s.came, Departed: s.went, Moved: s.moved, Refused: s.refused, Absent: s.absent}
 	for _, nodes := range s.nodes {
 		out.Batch = append(out.Batch, len(nodes))
 	}

@@ -92,7 +92,7 @@ type LearningPoint struct {
 	Cost  float64 // mean share of containers that violate a soft constraint
 }
 
-// Curve is a learning curve.
-type Curve struct {
+// curve is a learning curve.
+type curve struct {
 	Points []LearningPoint
 }

@@ -23,7 +23,7 @@ func Recipes() []string { return slices.Sorted(maps.Keys(recipes)) }
 
 // Train trains sub-schedulers for 27 nodes. progress, if not nil, is called with each point of the curve. When ctx is
 // done, Train returns its error.
-func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (*Model, *Curve, error) {
+func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (*Model, *curve, error) {
 	if err := o.Validate(); err != nil {
 		return nil, nil, err
 	}
@@ -31,18 +31,18 @@ func Train(ctx context.Context, o TrainOptions, progress func(LearningPoint)) (*
 	m := &Model{recipe: o.Recipe, apps: slices.Clone(o.Table.Apps()), capacity: o.Table.Capacity(), notes: map[string]string{
 		"seed": strconv.FormatUint(o.Seed, 10), "episodes": strconv.Itoa(o.Episodes),
 	}}
-	curve := &Curve{}
+	c := &curve{}
 	report := func(p LearningPoint) {
 		p.Seconds = o.Clock().Seconds()
-		curve.Points = append(curve.Points, p)
+		c.Points = append(c.Points, p)
 		if progress != nil {
 			progress(p)
 		}
 	}
 	if err := recipes[o.Recipe](ctx, o, m, report); err != nil {
-		return nil, curve, fmt.Errorf("train placement by the %s recipe: %w", o.Recipe, err)
+		return nil, c, fmt.Errorf("train placement by the %s recipe: %w", o.Recipe, err)
 	}
-	return m, curve, nil
+	return m, c, nil
 }
 
 func trainOriginal(ctx context.Context, o TrainOptions, m *Model, report func(LearningPoint)) error {

@@ -58,12 +58,12 @@ type Run struct {
 	Blocked  []float64          // s, times of decisions that ended for lack of cores or memory, in simulations of HDeepRM
 }
 
-// Kind is the kind of a policy, derived from its name.
-type Kind uint8
+// kind is the kind of a policy, derived from its name.
+type kind uint8
 
 // The kinds of policies.
 const (
-	Unknown Kind = iota
+	Unknown kind = iota
 	Order        // one of order.Orders
 	search       // Rollout
 	builtin      // Learned
@@ -71,7 +71,7 @@ const (
 )
 
 // KindOf returns the kind of a policy name; Unknown may be a file.
-func KindOf(policy string) Kind {
+func KindOf(policy string) kind {
 	if _, ok := order.Orders[policy]; ok {
 		return Order
 	}
@@ -127,8 +127,8 @@ func (m *Method) Settle(w *Workload) error {
 }
 
 // settleEqual settles a method for equal processors.
-func (m *Method) settleEqual(kind Kind) error {
-	episodes := kind == search || kind == builtin || m.Agent != nil
+func (m *Method) settleEqual(k kind) error {
+	episodes := k == search || k == builtin || m.Agent != nil
 	if m.Backfill == "" {
 		m.Backfill = "easy"
 		if episodes {
@@ -150,8 +150,8 @@ func (m *Method) settleEqual(kind Kind) error {
 
 // settlePlatform settles a method for a platform. Pairs and agents of HDeepRM include the placement and exclude
 // backfilling; rollouts require EASY and choose the placement; orders combine with any backfilling and placement.
-func (m *Method) settlePlatform(kind Kind) error {
-	if kind == Pair || m.Agent != nil {
+func (m *Method) settlePlatform(k kind) error {
+	if k == Pair || m.Agent != nil {
 		m.Backfill = cmp.Or(m.Backfill, "none")
 		if m.Backfill != "none" {
 			return fmt.Errorf("backfill %s: pairs and agents of HDeepRM pass over no job: want none, or an order such as saf", m.Backfill)
@@ -162,7 +162,7 @@ func (m *Method) settlePlatform(kind Kind) error {
 		return nil
 	}
 	m.Backfill, m.Placement = cmp.Or(m.Backfill, "easy"), cmp.Or(m.Placement, "best")
-	if kind == search && (m.Backfill != "easy" || m.Placement != "best") {
+	if k == search && (m.Backfill != "easy" || m.Placement != "best") {
 		return fmt.Errorf("policy %s: on a platform it tries placements itself, with backfill easy", m.Policy)
 	}
 	if !slices.Contains(queue.CoreBackfills(), m.Backfill) {

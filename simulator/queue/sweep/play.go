@@ -137,7 +137,7 @@ func (r *Run) pair(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	env, err := r.environment(hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, Void: true, View: hdeeprm.Minimal, Objective: hdeeprm.Completion})
+	env, err := r.environment(pair.Settings(0, false))
 	if err != nil {
 		return err
 	}

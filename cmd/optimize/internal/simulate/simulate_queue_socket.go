@@ -85,7 +85,8 @@ func (o *simulateQueueOptions) serve(ctx context.Context) (*sweep.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		options.Pairs = &hdeeprm.Settings{Actions: []hdeeprm.Pair{pair}, Void: true, View: hdeeprm.Minimal, Objective: hdeeprm.Completion, Seed: int64(uint32(o.seed)), Compat: o.compat}
+		settings := pair.Settings(int64(uint32(o.seed)), o.compat)
+		options.Pairs = &settings
 	case sweep.Order:
 		options.Order, options.Backfill = policy, o.backfill
 	default:
