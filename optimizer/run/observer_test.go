@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
@@ -279,6 +280,19 @@ func TestRewoundJobIsStopped(t *testing.T) {
 	}
 	if _, stops := s.started()[1].counts(); stops == 0 {
 		t.Error("the job went on")
+	}
+}
+
+// TestReserveOfRanks: the ranks of a training save at a step that rank 0 chooses at least 2.5 s ahead, and at least four
+// steps after the request; one process saves at its next step.
+func TestReserveOfRanks(t *testing.T) {
+	t.Parallel()
+	for world, want := range map[int][2]float64{1: {1.7, 2}, 8: {7, 8}} {
+		r := &run{observer: &observerClient{facts: observe.Facts{CanSave: true, CanStop: true, StepTime: 200 * time.Millisecond, WorldSize: world}}}
+		r.Resumable = true
+		if got := r.reserve().Seconds(); got < want[0] || got > want[1] {
+			t.Errorf("%d ranks: reserve of %g s, want %g to %g", world, got, want[0], want[1])
+		}
 	}
 }
 

@@ -190,10 +190,9 @@ func (h *holder) leave(key string) {
 // close ends the allocation unless a tenant has come meanwhile.
 func (h *holder) close() bool {
 	h.ledger.Closed = true
-	switch err := h.write(); {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ESTALE): // the directory was removed
+	if err := h.write(); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE) { // the directory was removed
 		return true
-	case err != nil: // a full disk: whether a tenant comes is not known
+	} else if err != nil { // a full disk: whether a tenant comes is not known
 		return false
 	}
 	if h.claim(); len(h.children) == 0 {
