@@ -17,7 +17,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -60,8 +59,7 @@ var shared struct {
 
 // Require returns the cluster in the folder $TRAINOPT_LAB, or in .lab of the repository if that is 1, and starts it if it
 // does not run. It skips the test without that variable, if packages are missing, with their names, or if the process is
-// not root. A cluster that a test
-// binary has started is stopped when the last test binary that uses it has ended.
+// not root. A cluster that a test binary has started is stopped when the last test binary that uses it has ended.
 func Require(t testing.TB) *Lab {
 	t.Helper()
 	if testing.Short() {
@@ -107,29 +105,6 @@ func (l *Lab) Run(t testing.TB, name string, args ...string) string {
 		t.Fatalf("%s %s: %v", name, strings.Join(args, " "), err)
 	}
 	return strings.TrimSpace(string(out))
-}
-
-// Kill kills a daemon with SIGKILL: slurmctld, slurmdbd, or slurmd-NODE. The processes of jobs live on.
-func (l *Lab) Kill(t testing.TB, daemon string) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join(l.Dir, "run", daemon+".pid"))
-	pid, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err := errors.Join(err, convErr); err != nil || pid <= 1 {
-		t.Fatalf("kill %s: its process is not known: %v", daemon, err)
-	}
-	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-		t.Fatalf("kill %s: %v", daemon, err)
-	}
-}
-
-// Heal starts the daemons that do not run.
-func (l *Lab) Heal(t testing.TB) {
-	t.Helper()
-	cmd := exec.Command("bash", "-c", script, "lab.sh", "start", l.Dir)
-	cmd.Env = l.Env
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("start the daemons of the lab: %v: %s", err, out)
-	}
 }
 
 func exists(path string) bool { _, err := os.Stat(path); return err == nil }

@@ -1,10 +1,13 @@
 package lab
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -86,5 +89,28 @@ func TestUnsuitableFolder(t *testing.T) {
 	}
 	if _, err := os.Stat("env"); err == nil {
 		t.Error("start left a file in the working directory")
+	}
+}
+
+// Kill kills a daemon with SIGKILL: slurmctld, slurmdbd, or slurmd-NODE. The processes of jobs live on.
+func (l *Lab) Kill(t testing.TB, daemon string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(l.Dir, "run", daemon+".pid"))
+	pid, convErr := strconv.Atoi(strings.TrimSpace(string(data)))
+	if err := errors.Join(err, convErr); err != nil || pid <= 1 {
+		t.Fatalf("kill %s: its process is not known: %v", daemon, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+		t.Fatalf("kill %s: %v", daemon, err)
+	}
+}
+
+// Heal starts the daemons that do not run.
+func (l *Lab) Heal(t testing.TB) {
+	t.Helper()
+	cmd := exec.Command("bash", "-c", script, "lab.sh", "start", l.Dir)
+	cmd.Env = l.Env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("start the daemons of the lab: %v: %s", err, out)
 	}
 }

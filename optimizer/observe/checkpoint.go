@@ -122,15 +122,17 @@ func (f *CheckpointFinder) Known(path string) { f.known[filepath.Clean(path)] = 
 const renameSlack = time.Second
 
 // FinalCheckpoint returns the present path of a checkpoint whose save to path ended at the given time. A file saved under a temporary
-// name has been renamed: without its suffix, or to the checkpoint of the same directory that was modified during the
-// save. Without such a file, path is returned.
+// name has been renamed: without its suffix if that exists, or to the checkpoint of the same directory that was modified
+// during the save. Without such a file, path is returned.
 func FinalCheckpoint(path string, at time.Time, took time.Duration) string {
 	if _, err := os.Lstat(path); err == nil {
 		return path
 	}
 	for _, suffix := range []string{".tmp", ".temp", ".part", ".partial", ".new", "~"} {
 		if final, ok := strings.CutSuffix(path, suffix); ok {
-			return final
+			if _, err := os.Lstat(final); err == nil {
+				return final
+			}
 		}
 	}
 	final, nearest := path, took+renameSlack

@@ -315,7 +315,7 @@ func TestAccelerateDirectory(t *testing.T) {
 func TestFinal(t *testing.T) {
 	dir := t.TempDir()
 	saved := time.Unix(1_700_000_000, 0)
-	for name, after := range map[string]time.Duration{"checkpoint_1.pt": -9 * time.Second, "checkpoint_2.pt": 50 * time.Millisecond, "events.out.tfevents.1": 0, "run.log": 0, "x.pt": 10 * time.Second} {
+	for name, after := range map[string]time.Duration{"checkpoint_1.pt": -9 * time.Second, "checkpoint_2.pt": 50 * time.Millisecond, "last.pt": -time.Hour, "events.out.tfevents.1": 0, "run.log": 0, "x.pt": 10 * time.Second} {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, []byte("state"), 0o600); err != nil {
 			t.Fatal(err)
@@ -331,6 +331,7 @@ func TestFinal(t *testing.T) {
 	}{
 		"not renamed":       {"run.log", saved, "run.log"},
 		"suffix":            {"last.pt.tmp", saved, "last.pt"},
+		"other suffix":      {"checkpoint.tmp", saved, "checkpoint_2.pt"},
 		"random name":       {"tmpna71noxi", saved, "checkpoint_2.pt"},
 		"the one before":    {"tmpodqra_zy", saved.Add(-9 * time.Second), "checkpoint_1.pt"},
 		"removed":           {"tmpodqra_zy", saved.Add(5 * time.Second), "tmpodqra_zy"},

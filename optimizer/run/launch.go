@@ -229,8 +229,11 @@ func (r *run) continueFrom(f *observe.CheckpointFile) {
 	if f == nil {
 		return
 	}
-	position := r.positionOf(*f)
-	if r.resumption.How == inspect.ResumeItself && (r.observer == nil || !relative[r.Framework]) {
+	position, counts := r.positionOf(*f), r.observer != nil && relative[r.Framework]
+	switch {
+	case counts && math.IsNaN(position): // counted from the start of the process, whatever it loads
+		position = math.Floor(r.Progress.Done)
+	case !counts && r.resumption.How == inspect.ResumeItself:
 		position = math.NaN() // the script decides which snapshot it loads
 	}
 	r.checkpoints.resumed = true

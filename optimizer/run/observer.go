@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -299,10 +300,11 @@ func (o *observerClient) epochsSinceLaunch(p *Progress) float64 {
 }
 
 // savesOnRequest reports whether the training can resume from a checkpoint that its framework writes on request: a
-// script that loads its own snapshot ignores it, unless the framework stores both in one place.
+// script that loads its own snapshot ignores it, unless the framework stores both in one place, or the script itself writes
+// the requested one.
 func (r *run) savesOnRequest() bool {
 	o := r.observer
-	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || o.Framework == "transformers" || o.Framework == "ultralytics")
+	return o != nil && o.facts.CanSave && o.facts.CanStop && (r.resumption.How != inspect.ResumeItself || slices.Contains([]string{"transformers", "ultralytics", "optimize_hook"}, o.Framework))
 }
 
 // samples returns the number of samples in a unit of work over all ranks; 0 if unknown.
@@ -358,7 +360,9 @@ func (o *observerClient) position(unit string, c observe.Checkpoint) float64 {
 // takeAnswers processes the answers to requests.
 func (r *run) takeAnswers() {
 	if a, ok := r.observer.takeAnswer(&r.observer.saving); ok {
-		if l := r.Pending; l != nil && a.OK {
+		if a.OK && r.resumption.How == inspect.ResumeItself && strings.HasPrefix(absolute(r.Config.Dir, a.Path), r.dir.Path("observe")) {
+			r.event(Warning, "the training saved %s on request, but loads its own snapshot when it starts: its function should save that, and return its path", a.Path)
+		} else if l := r.Pending; l != nil && a.OK {
 			l.Saved, r.Asked = a.Path, absolute(r.Config.Dir, a.Path)
 			r.checkpoints.took = append(r.checkpoints.took, a.Took.Seconds())
 			r.event(Info, "checkpoint saved: %s", a.Path)

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"trainopt/monitor/trainlog"
 	"trainopt/optimizer/journal"
@@ -278,6 +280,49 @@ func TestRewoundJobIsStopped(t *testing.T) {
 	}
 	if _, stops := s.started()[1].counts(); stops == 0 {
 		t.Error("the job went on")
+	}
+}
+
+// TestReserveOfRanks: the ranks of a training save at a step that rank 0 chooses at least 2.5 s ahead, and at least four
+// steps after the request; one process saves at its next step.
+func TestReserveOfRanks(t *testing.T) {
+	t.Parallel()
+	for world, want := range map[int][2]float64{1: {1.7, 2}, 8: {7, 8}} {
+		r := &run{observer: &observerClient{facts: observe.Facts{CanSave: true, CanStop: true, StepTime: 200 * time.Millisecond, WorldSize: world}}}
+		r.Resumable = true
+		if got := r.reserve().Seconds(); got < want[0] || got > want[1] {
+			t.Errorf("%d ranks: reserve of %g s, want %g to %g", world, got, want[0], want[1])
+		}
+	}
+}
+
+// TestCheckpointOfUnknownPosition: a resumed job whose framework counts from the start of the process continues, although
+// neither the name of its checkpoint nor a report tells what that contains.
+func TestCheckpointOfUnknownPosition(t *testing.T) {
+	t.Parallel()
+	s := observedStage(t, func(a *actor) launch.Exit {
+		a.begins(map[string]any{"framework": "torch"})
+		resumed := a.n > 1
+		for a.epoch < 5 {
+			if !a.step(9, 1) {
+				return a.leave()
+			}
+		}
+		if resumed {
+			return finished
+		}
+		path, now := filepath.Join(a.stage.cfg.Dir, "ckpt.pt"), a.stage.clock.Now()
+		if err := errors.Join(os.WriteFile(path, []byte("state"), 0o600), os.Chtimes(path, now, now)); err != nil {
+			t.Error(err)
+		}
+		return died("SIGKILL")
+	})
+	res := s.run()
+	if res.Code != CodeTraining || res.Record.Checkpoint == nil {
+		t.Fatalf("exit %d (%v), checkpoint %+v; want the failure of the first start, after a checkpoint", res.Code, res.Err, res.Record.Checkpoint)
+	}
+	if res = s.resume(res.Dir, Change{}); res.Code != CodeDone {
+		t.Errorf("exit %d (%v) of the second start", res.Code, res.Err)
 	}
 }
 

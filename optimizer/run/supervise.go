@@ -253,11 +253,12 @@ func (r *run) reserve() time.Duration {
 	for _, s := range r.Progress.Segments {
 		worst = math.Max(worst, s.CheckpointS)
 	}
-	if r.savesOnRequest() { // the request is read at the end of a step
-		worst = math.Max(worst, r.observer.facts.StepTime.Seconds()+1)
-		for _, took := range r.checkpoints.took {
-			worst = math.Max(worst, took+r.observer.facts.StepTime.Seconds()+1)
+	if r.savesOnRequest() { // the request is read at the end of a step, and carried out there
+		after := r.observer.facts.StepTime.Seconds() + 1
+		if r.observer.facts.WorldSize > 1 { // the ranks agree on a step some seconds ahead
+			after *= 4
 		}
+		worst = math.Max(worst, after+slices.Max(append([]float64{0}, r.checkpoints.took...)))
 	}
 	return time.Duration(math.Max(1.5*worst, 1) * float64(time.Second))
 }

@@ -190,7 +190,9 @@ func (h *holder) leave(key string) {
 // close ends the allocation unless a tenant has come meanwhile.
 func (h *holder) close() bool {
 	h.ledger.Closed = true
-	if h.write() != nil { // a full disk: whether a tenant comes is not known
+	if err := h.write(); errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESTALE) { // the directory was removed
+		return true
+	} else if err != nil { // a full disk: whether a tenant comes is not known
 		return false
 	}
 	if h.claim(); len(h.children) == 0 {

@@ -60,6 +60,7 @@ func (t *tenant) Submit(ctx context.Context, r engine.Request) (string, error) {
 		}
 	}
 	if dir == "" {
+		t.tidy(last)
 		dir = t.numbered(last + 1)
 		for _, d := range []string{waitingDir, tenantsDir, cancelledDir} {
 			if err := os.MkdirAll(filepath.Join(dir, d), 0o700); err != nil {
@@ -136,6 +137,18 @@ func (t *tenant) join(ctx context.Context, dir string, r engine.Request) (string
 			}
 			return j.ID, nil
 		case <-time.After(nodeTick / 5):
+		}
+	}
+}
+
+// keptAllocations is how long the directory of an allocation is kept after its end, for late accounts.
+const keptAllocations = 30 * 24 * time.Hour
+
+// tidy removes the directories of allocations that ended long ago, except that of the last one, which continues the numbers.
+func (t *tenant) tidy(last int) {
+	for n := 1; n < last; n++ {
+		if l := readLedger(t.numbered(n)); !l.Wall.IsZero() && time.Since(l.Wall) > keptAllocations {
+			os.RemoveAll(t.numbered(n)) // the next one may succeed
 		}
 	}
 }

@@ -97,6 +97,42 @@ func TestSharedAllocation(t *testing.T) {
 	}
 }
 
+// TestSharedAllocationRemoved: the job of the engine ends with its last stretch also if the directory of the allocation was
+// removed meanwhile.
+func TestSharedAllocationRemoved(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	l, hold := sharing(t, c)
+	one, end := until(t, "0")
+	a := start(t, l, one)
+	awaitFile(t, filepath.Join(one.Dir, "started"))
+	if err := os.RemoveAll(filepath.Dir(hold)); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	await(t, "the end of the job", c.job(a.Handle().EngineID).over)
+}
+
+// TestOldAllocations: the directory of an allocation is removed long after its end, and not while its account may be late.
+func TestOldAllocations(t *testing.T) {
+	l := tenant{hold: t.TempDir()}
+	for n, age := range []time.Duration{40 * 24 * time.Hour, 20 * 24 * time.Hour, -1, 40 * 24 * time.Hour} {
+		dir := l.numbered(n + 1)
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if age >= 0 {
+			if err := writeJSON(dir, ledgerFile, ledger{Schema: fileSchema, Wall: time.Now().Add(-age)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l.tidy(l.latest())
+	if got := strings.Join(names(l.hold), " "); got != "2 3 4" {
+		t.Errorf("allocations %s remain, want 2 3 4: one of 20 days, one that has not begun, and the last", got)
+	}
+}
+
 // TestSharedAllocationEnds: what ends the job of the engine ends both stretches, each of which saves.
 func TestSharedAllocationEnds(t *testing.T) {
 	for name, c := range map[string]struct {
