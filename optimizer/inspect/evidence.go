@@ -321,7 +321,7 @@ func (s *script) resumeKnob(m *Mapping) (knob, bool) {
 	case found.choice != "":
 		k.Template = flag + "=" + found.choice
 	}
-	if found.use == restored {
+	if k.restores = found.use == restored; k.restores {
 		k.Source += fmt.Sprintf(", loaded in line %d", found.line)
 	}
 	return k, true

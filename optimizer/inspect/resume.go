@@ -29,13 +29,15 @@ type Resumption struct {
 	// Names are patterns (path.Match) of the base names of accepted checkpoints; nil means unknown, any.
 	Names    []string
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
+	// Restores reports that the script reads progress from the checkpoint that its argument names.
+	Restores bool
 }
 
 // Resumption returns the way in which the command resumes, with the resume knob of the mapping. A user's knob takes
 // precedence over the script's own mechanism.
 func (c *Command) Resumption(m Mapping) Resumption {
 	k, known := m.Knob(KnobResume)
-	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}}
+	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}, Restores: k.restores}
 	argument.Wants, argument.Names = c.resumeWants(k)
 	switch {
 	case known && k.Source == "--knob":

@@ -196,6 +196,7 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		directory := f.Kind == observe.HuggingFace
 		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
 	})
+	usable = r.withProgress(usable)
 	for _, f := range usable {
 		if f.Path == r.Asked && f.Complete { // written on request by the previous launch before its exit
 			return f, true
@@ -205,6 +206,16 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		return f, true
 	}
 	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+}
+
+// withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume
+// argument names.
+func (r *run) withProgress(files []observe.CheckpointFile) []observe.CheckpointFile {
+	whole := slices.DeleteFunc(slices.Clone(files), func(f observe.CheckpointFile) bool { return r.Weights[filepath.Clean(f.Path)] })
+	if len(whole) == 0 && !r.resumption.Restores {
+		return files
+	}
+	return whole
 }
 
 // keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
