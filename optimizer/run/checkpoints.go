@@ -249,6 +249,38 @@ func (r *run) stopAfterSave() {
 	r.requestStop(&pendingStop{Why: why, Words: words})
 }
 
+// checkResumption compares the epoch that a resumed training prints first with that of its beginning. The observer counts
+// from the launch and cannot tell whether the script restored its own counter. A training that began again is counted
+// from 0; it is Rewound as long as it has not replaced the checkpoint.
+func (r *run) checkResumption() {
+	printed, ok := r.log.FirstPrinted()
+	switch {
+	case !ok:
+		return
+	case !r.checkpoints.resumed:
+		if r.First == nil {
+			r.First = &printed
+		}
+		return
+	case r.First == nil || r.observer == nil || r.Origin.Unit != "epoch" || r.Origin.Position < 1 || printed > *r.First:
+		return
+	case *r.First > 1 && printed >= r.Origin.Position: // it prints every few epochs
+		return
+	}
+	from := r.Origin.Position
+	r.Origin = origin{}
+	r.Progress.Done, r.Progress.haveMark = max(0, r.Progress.Done-from), false
+	for _, c := range r.observer.facts.Checkpoints {
+		r.Positions[filepath.Clean(c.Path)] = r.observer.position(r.Progress.Unit, c)
+	}
+	if len(r.observer.facts.Checkpoints) == 0 {
+		r.Progress.Rewound = true
+		return
+	}
+	r.checkpoints.done -= from
+	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
+}
+
 // stopRewound stops a job that started from scratch although it was resumed from a checkpoint of its own, before it
 // overwrites that checkpoint.
 func (r *run) stopRewound() {
