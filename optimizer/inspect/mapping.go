@@ -33,6 +33,7 @@ type knob struct {
 	// Source is the origin of the knob: "--knob", "preset ultralytics", "option --batch-size in line 12".
 	Source string
 
+	restores  bool       // resume: the script reads progress from what the argument names
 	launcher  string     // launcher that takes the argument; "" for the program itself
 	spellings [][]string // canonical synonyms, by argument of the template
 	toggles   map[string]bool

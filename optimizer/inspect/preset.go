@@ -76,7 +76,8 @@ func (c *Command) Mapping(own map[string]string) Mapping {
 			k, ok = c.launcherKnob()
 		}
 		if !ok && c.inner == nil && !c.line.shell {
-			for _, find := range []func(string) (knob, bool){func(n string) (knob, bool) { return c.presetKnob(n, &m) }, c.dataModuleKnob, c.declaredKnob, c.configKnob} {
+			for _, find := range []func(string) (knob, bool){func(n string) (knob, bool) { return c.presetKnob(n, &m) }, c.dataModuleKnob,
+				func(n string) (knob, bool) { return c.declaredKnob(n, &m) }, c.configKnob} {
 				if k, ok = find(n); ok {
 					break
 				}
@@ -183,9 +184,9 @@ func ofTraining(n, name string) bool {
 }
 
 // declaredKnob returns the option of the script that sets the knob. The option with the best knobRank is chosen;
-// toggles qualify only for resume, and a batch size of 0 is computed by the script. The flag is the first one with
-// two dashes.
-func (c *Command) declaredKnob(n string) (knob, bool) {
+// toggles do not qualify, and a batch size of 0 is computed by the script. The option to resume by is that of
+// resumeKnob.
+func (c *Command) declaredKnob(n string, m *Mapping) (knob, bool) {
 	if c.source == nil {
 		return knob{}, false
 	}
@@ -194,11 +195,14 @@ func (c *Command) declaredKnob(n string) (knob, bool) {
 			return knob{Name: n, Template: "--init_from=resume", Source: fmt.Sprintf("option --init_from in line %d", o.line)}, true
 		}
 	}
+	if n == KnobResume {
+		return c.source.resumeKnob(m)
+	}
 	var best *option
 	rank := -1
 	for i := range c.source.options {
 		o := &c.source.options[i]
-		if len(o.flags) == 0 || o.toggle && n != KnobResume {
+		if len(o.flags) == 0 || o.toggle {
 			continue
 		}
 		if v, ok := c.source.literal(o.value); ok && v == "0" && n == KnobBatchSize {
@@ -211,20 +215,9 @@ func (c *Command) declaredKnob(n string) (knob, bool) {
 	if best == nil {
 		return knob{}, false
 	}
-	flag := best.flags[0]
-	for _, f := range best.flags {
-		if strings.HasPrefix(f, "--") {
-			flag = f
-			break
-		}
-	}
+	flag := best.flag()
 	k := knob{Name: n, Template: flag + "={}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
-	switch {
-	case best.toggle:
-		k.Template = flag
-	case n == KnobResume:
-		k.Template = flag + "={path}"
-	case !strings.HasPrefix(flag, "--"):
+	if !strings.HasPrefix(flag, "--") {
 		k.Template = flag + " {}"
 	}
 	return k, true

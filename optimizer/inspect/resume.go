@@ -29,13 +29,15 @@ type Resumption struct {
 	// Names are patterns (path.Match) of the base names of accepted checkpoints; nil means unknown, any.
 	Names    []string
 	Evidence []string // "line 31: if os.path.exists(snapshot_path):"
+	// Restores reports that the script reads progress from the checkpoint that its argument names.
+	Restores bool
 }
 
 // Resumption returns the way in which the command resumes, with the resume knob of the mapping. A user's knob takes
 // precedence over the script's own mechanism.
 func (c *Command) Resumption(m Mapping) Resumption {
 	k, known := m.Knob(KnobResume)
-	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}}
+	argument := Resumption{How: ResumeArgument, Evidence: []string{k.Template + " (" + k.Source + ")"}, Restores: k.restores}
 	argument.Wants, argument.Names = c.resumeWants(k)
 	switch {
 	case known && k.Source == "--knob":
@@ -183,9 +185,23 @@ func (s *script) tiedToArgument(i int) bool {
 			continue
 		}
 		for j, t := range st.tokens {
-			if t.kind == name && !keywords[t.s] && (j == 0 || st.tokens[j-1].s != "." || s.optionTarget(st.tokens, j)) && s.unsetOption(t.s) {
+			if t.kind == name && !keywords[t.s] && (j == 0 || st.tokens[j-1].s != "." || s.optionTarget(st.tokens, j)) && (s.unsetOption(t.s) || s.holdsUnset(t.s)) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// holdsUnset reports whether a variable holds the value of an option that is unset by default, without a fallback.
+func (s *script) holdsUnset(variable string) bool {
+	v := s.value(variable)
+	if len(v) > maxExpression || !aliasOf(v) || mentionsName(v, "or") || mentionsName(v, "if") {
+		return false
+	}
+	for j, t := range v {
+		if t.kind == name && j > 1 && v[j-1].s == "." && s.optionTarget(v, j) && s.unsetOption(t.s) {
+			return true
 		}
 	}
 	return false
@@ -200,8 +216,7 @@ func (s *script) unsetOption(n string) bool {
 		if !slices.Contains(o.names, n) || len(o.flags) == 0 {
 			continue
 		}
-		v, ok := s.literal(o.value)
-		if o.toggle || !ok && len(o.value) == 0 || ok && (v == "" || v == "None" || v == "False") {
+		if s.unset(&o) {
 			return true
 		}
 	}

@@ -199,13 +199,18 @@ type Handed struct {
 
 // Script is the result of the inspection of the script.
 type Script struct {
-	Path      string            `json:"path"`
-	SHA256    string            `json:"sha256"`
-	Framework *string           `json:"framework"`
-	Model     *string           `json:"model"`
-	Dataset   *string           `json:"dataset"`
-	UsesGPU   *bool             `json:"uses_gpu"`
-	Resumable *bool             `json:"resumable"`
+	Path      string  `json:"path"`
+	SHA256    string  `json:"sha256"`
+	Framework *string `json:"framework"`
+	Model     *string `json:"model"`
+	Dataset   *string `json:"dataset"`
+	UsesGPU   *bool   `json:"uses_gpu"`
+	Resumable *bool   `json:"resumable"`
+	// Resumes is the argument by which the script continues from a checkpoint of its own, with its origin:
+	// "--resume={path} (option --resume in line 6, loaded in line 14)"; "" without one.
+	Resumes string `json:"resumes,omitempty"`
+	// Arguments are those that set the knobs of the script, by knob, in the form of Resumes.
+	Arguments map[string]string `json:"arguments,omitempty"`
 	Evidence  map[string]string `json:"evidence,omitempty"` // finding → "line 12: text"
 	Likeness  string            `json:"likeness,omitempty"` // for comparing the text with later versions (inspect.CompareLikeness)
 }

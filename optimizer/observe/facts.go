@@ -64,6 +64,8 @@ type Checkpoint struct {
 	Took time.Duration
 	// Kind is the framework that saved it; "torch.save" for a save by the script.
 	Kind string
+	// Weights reports that it contains weights alone, without progress or optimizer.
+	Weights bool
 }
 
 // failure is a hook that has failed and is off.
@@ -165,7 +167,7 @@ func (r *Reader) checkpoint(p *process, l *line) {
 	if len(r.saved) >= maxCheckpoints {
 		r.saved = slices.Delete(r.saved, 0, len(r.saved)-maxCheckpoints+1)
 	}
-	c := Checkpoint{Path: l.Path, Step: value(l.Step), Epoch: value(l.Epoch), Wall: time.Unix(0, int64(l.Time*1e9)), Took: duration(l.Seconds), Kind: clip(l.Kind)}
+	c := Checkpoint{Path: l.Path, Step: value(l.Step), Epoch: value(l.Epoch), Wall: time.Unix(0, int64(l.Time*1e9)), Took: duration(l.Seconds), Kind: clip(l.Kind), Weights: l.Weights}
 	if !p.foreign {
 		c.At = duration(l.Mono)
 	}

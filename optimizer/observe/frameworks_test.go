@@ -27,7 +27,11 @@ func columns(o *observed) string {
 func written(f Facts) string {
 	var out []string
 	for _, c := range f.Checkpoints {
-		out = append(out, fmt.Sprintf("%s@%g", filepath.Base(c.Path), c.Step))
+		text := fmt.Sprintf("%s@%g", filepath.Base(c.Path), c.Step)
+		if c.Weights {
+			text += ":weights"
+		}
+		out = append(out, text)
 	}
 	return strings.Join(out, " ")
 }
@@ -74,7 +78,9 @@ import torch
 optimizer = torch.optim.SGD()
 for i in range(20): optimizer.step()
 torch.save({}, "ckpt.pt")
-`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20", trainings: 1, setsThreads: true},
+torch.save({"layer.weight": torch.Tensor()}, "model.pt")
+torch.save({"epoch": 1, "layer.weight": torch.Tensor()}, "whole.pt")
+`, framework: "torch", unit: "step", last: "20 - - - - -", checkpoints: "ckpt.pt@20 model.pt@20:weights whole.pt@20", trainings: 1, setsThreads: true},
 		"transformers": {script: `
 import torch, transformers.trainer
 optimizer = torch.optim.SGD()

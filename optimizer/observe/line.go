@@ -57,6 +57,7 @@ type line struct {
 	// checkpoint, answer and failure
 	Path          string   `json:"path"`
 	Kind          string   `json:"kind"`
+	Weights       bool     `json:"weights"`
 	Seconds       float64  `json:"seconds"`
 	ID            int      `json:"id"`
 	Op            op       `json:"op"`

@@ -91,6 +91,7 @@ type LogReader struct {
 	results    trainlog.Row    // printed results that no row of the observer contains yet
 	given      extent          // totals of all returned rows
 	thinned    map[string]bool // logs of which parts were skipped
+	first      *float64        // first epoch that the present launch has printed
 	lastStep   float64         // last step read from the previous location of a document that moves
 }
 
@@ -148,6 +149,17 @@ func (r *LogReader) Attach(job interface{ PIDs() ([]int, error) }, main int) {
 	r.find.writers.attach(job.PIDs, main)
 }
 
+// FirstPrinted returns the first epoch that the job has printed since Relaunched; ok is false before it.
+func (r *LogReader) FirstPrinted() (epoch float64, ok bool) {
+	if r.first == nil {
+		return 0, false
+	}
+	return *r.first, true
+}
+
+// Relaunched forgets the first epoch that was printed, because the job starts again.
+func (r *LogReader) Relaunched() { r.first = nil }
+
 // Restart discards the log of a job that restarts from scratch, and sets a new file for $OPTIMIZER_LOG.
 func (r *LogReader) Restart(own string, now time.Time) {
 	r.closeLogs()
@@ -196,6 +208,9 @@ func (r *LogReader) poll(now time.Time, last bool) ([]trainlog.Row, error) {
 	for i := range printed {
 		r.results.At = printed[i].At
 		addResults(&r.results, &printed[i])
+		if e, ok := printed[i].Value(trainlog.Epoch); ok && r.first == nil {
+			r.first = &e
+		}
 	}
 	for _, f := range []*file{r.named, r.own} {
 		if f == nil {

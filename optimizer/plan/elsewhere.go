@@ -37,7 +37,7 @@ func compareElsewhere(s Snapshot, e Elsewhere, weight float64) (c comparison, un
 	case s.Current == nil || s.Model == nil || !(e.Seconds > 0):
 		return c, "nothing is measured yet"
 	case !s.Resumable:
-		return c, "the job cannot be resumed"
+		return c, s.stays()
 	case !(s.Total > s.Done):
 		return c, "the remaining work is unknown"
 	case cost <= 0 && s.Startup.P50 <= 0:

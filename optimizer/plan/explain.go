@@ -55,7 +55,7 @@ func (b *evaluation) reason(chosen int) string {
 	text := fmt.Sprintf("%s of %d allowed allocations (%d meet the SLA): ", goal, len(b.cs), len(where(b.cs, feasible)))
 	switch {
 	case chosen == b.current && s.Current != nil && !s.Resumable && !s.Restartable:
-		text = "the job cannot be resumed, so it stays where it runs: "
+		text = s.stays() + ", so it stays where it runs: "
 	case chosen == b.current:
 		text = "nothing allowed is clearly better than where it runs: "
 	case b.forecast.perUnit:
@@ -169,7 +169,7 @@ func (b *evaluation) whyNot(nearest int) string {
 	spec, c := b.forecast.s.Spec, b.cs[nearest]
 	text := "no allowed allocation meets "
 	if s := b.forecast.s; s.Current != nil && !s.Resumable && !s.Restartable {
-		text = "the job cannot be resumed, and where it runs it does not meet "
+		text = s.stays() + ", and where it runs it does not meet "
 	}
 	for i, o := range c.Breaks {
 		if i > 0 {

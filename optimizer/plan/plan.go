@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"time"
 
 	"trainopt/cost"
@@ -49,6 +50,9 @@ type Snapshot struct {
 	// running job (its thread pools keep their size). Restartable reports the user's consent to restart a job without
 	// a checkpoint from the beginning; such a job is never restarted by default.
 	Resumable, LiveCPU, Restartable bool
+	// Stays is the reason, as a clause, why a job that is not Resumable is not restarted by choice; "" is that it
+	// cannot be resumed.
+	Stays string
 	// HoldBaseline is set when the user stated neither a preference nor a limit. Candidates predicted more than 2 %
 	// slower than Baseline are then infeasible, provided that Baseline itself is feasible. A preference for time
 	// alone implies it.
@@ -72,6 +76,9 @@ type Snapshot struct {
 	// Recurrences are earlier runs of the same job with the same target, oldest first. Used by the bandit planner.
 	Recurrences []Recurrence
 }
+
+// stays returns the reason why the job is not restarted by choice.
+func (s Snapshot) stays() string { return cmp.Or(s.Stays, "the job cannot be resumed") }
 
 // Recurrence is an earlier run of the same job.
 type Recurrence struct {

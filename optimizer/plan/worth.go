@@ -37,7 +37,7 @@ func Worth(s Snapshot, p Plan) (bool, string) {
 	}
 	f := newForecast(s)
 	if f.moveTo(p.Allocation) == again && !s.Restartable {
-		return false, "the job cannot be resumed, and is not started again by choice"
+		return false, s.stays() + ", and is not started again by choice"
 	}
 	if !MovesLeft(s) {
 		return false, fmt.Sprintf("it was moved %d times, and is not moved again by choice", moves(s))

@@ -202,6 +202,9 @@ func resumeAnswer(d *Data) (answer, bool) {
 // the limit, and otherwise to a value for which the line contains a placeholder.
 func resumeLine(r *journal.Record, name string) (line, why string) {
 	if r.State != journal.Running && (r.Script.Resumable == nil || !*r.Script.Resumable) {
+		if r.Script.Resumes != "" {
+			return "", "no checkpoint of this run was found for " + r.Script.Resumes
+		}
 		return "", "the script is not known to load a checkpoint when it starts; --resumable yes if it does"
 	}
 	line = "optimize runs resume " + name

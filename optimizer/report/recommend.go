@@ -46,7 +46,7 @@ func recommend(r *journal.Record) []recommendation {
 			add("--budget "+trim(ceilDigits(float64(o.CostUSD)*limitSlack)), "this run cost %s; this leaves 10 %%", number(o.CostUSD, usd))
 		}
 	}
-	if r.Script.Resumable != nil && !*r.Script.Resumable && r.State == journal.Done {
+	if r.Script.Resumable != nil && !*r.Script.Resumable && r.Script.Resumes == "" && r.State == journal.Done {
 		add("", "the script cannot be resumed: with a checkpoint on SIGUSR1 no work is lost by probes and early stops")
 	}
 	return list

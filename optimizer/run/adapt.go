@@ -122,7 +122,7 @@ func (r *run) moveTo(p plan.Plan) {
 	case s.LiveCPU && to.GPUs == r.Current.GPUs && to.BatchSize == r.Current.BatchSize && to.Threads == r.Current.Threads && to.CPUs < r.Current.CPUs:
 		r.applyLive(to, p.Reason)
 	default:
-		r.advise(to, p.Reason+"; the job cannot be resumed, so it stays where it is")
+		r.advise(to, p.Reason+"; "+cmp.Or(s.Stays, "the job cannot be resumed")+", so it stays where it is")
 	}
 }
 

@@ -180,7 +180,7 @@ func (r *run) requeue(ctx context.Context) {
 		return
 	}
 	switch {
-	case !r.Resumable:
+	case !r.keepsWork():
 		r.event(Warning, "%s is not requeued: the training keeps no checkpoint", r.batch)
 		return
 	case r.Progress.Done <= r.doneAt:

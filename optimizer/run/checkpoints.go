@@ -196,6 +196,7 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		directory := f.Kind == observe.HuggingFace
 		return torn || r.resumption.How == inspect.ResumeArgument && r.resumption.Wants != inspect.ResumeTakesNothing && directory != (r.resumption.Wants == inspect.ResumeTakesDirectory)
 	})
+	usable = r.withProgress(usable)
 	for _, f := range usable {
 		if f.Path == r.Asked && f.Complete { // written on request by the previous launch before its exit
 			return f, true
@@ -205,6 +206,16 @@ func (r *run) resumeFrom() (f observe.CheckpointFile, ok bool) {
 		return f, true
 	}
 	return observe.CheckpointFile{}, r.resumption.How == inspect.ResumeItself && r.Resumable
+}
+
+// withProgress removes files of weights alone if others exist, or if the script reads progress from what its resume
+// argument names.
+func (r *run) withProgress(files []observe.CheckpointFile) []observe.CheckpointFile {
+	whole := slices.DeleteFunc(slices.Clone(files), func(f observe.CheckpointFile) bool { return r.Weights[filepath.Clean(f.Path)] })
+	if len(whole) == 0 && !r.resumption.Restores {
+		return files
+	}
+	return whole
 }
 
 // keepsWork reports whether the work of the job survives a stop at a limit: it saves on request, or writes
@@ -236,6 +247,38 @@ func (r *run) stopAfterSave() {
 	words := fmt.Sprintf("the job cannot finish before the %s, and its next checkpoint is due after it: stopping at the present one", why)
 	r.event(Problem, "%s", words)
 	r.requestStop(&pendingStop{Why: why, Words: words})
+}
+
+// checkResumption compares the epoch that a resumed training prints first with that of its beginning. The observer counts
+// from the launch and cannot tell whether the script restored its own counter. A training that began again is counted
+// from 0; it is Rewound as long as it has not replaced the checkpoint.
+func (r *run) checkResumption() {
+	printed, ok := r.log.FirstPrinted()
+	switch {
+	case !ok:
+		return
+	case !r.checkpoints.resumed:
+		if r.First == nil {
+			r.First = &printed
+		}
+		return
+	case r.First == nil || r.observer == nil || r.Origin.Unit != "epoch" || r.Origin.Position < 1 || printed > *r.First:
+		return
+	case *r.First > 1 && printed >= r.Origin.Position: // it prints every few epochs
+		return
+	}
+	from := r.Origin.Position
+	r.Origin = origin{}
+	r.Progress.Done, r.Progress.haveMark = max(0, r.Progress.Done-from), false
+	for _, c := range r.observer.facts.Checkpoints {
+		r.Positions[filepath.Clean(c.Path)] = r.observer.position(r.Progress.Unit, c)
+	}
+	if len(r.observer.facts.Checkpoints) == 0 {
+		r.Progress.Rewound = true
+		return
+	}
+	r.checkpoints.done -= from
+	r.event(Warning, "the training began again: resumed from its checkpoint at epoch %g it prints epoch %g first, as at its beginning, and it has replaced the checkpoint; progress is counted from the beginning", from, printed)
 }
 
 // stopRewound stops a job that started from scratch although it was resumed from a checkpoint of its own, before it

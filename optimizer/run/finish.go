@@ -252,7 +252,7 @@ func (r *run) lostMoney() journal.Number {
 	if e := r.ended; e != nil && e.state != journal.Done {
 		saved := e.exit != nil && r.Pending != nil && r.Pending.savedBy(*e.exit)
 		switch {
-		case !r.Resumable:
+		case !r.keepsWork():
 			return journal.Number(r.spent())
 		case !saved:
 			return journal.Unknown()

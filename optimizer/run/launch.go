@@ -87,6 +87,7 @@ func (r *run) launch(ctx context.Context, a resources.Allocation, label string, 
 	r.beginSegment(now, a, label, true)
 	r.save(true) // before the start: the run of an agent that dies now must be findable
 	r.Origin = origin{}
+	r.log.Relaunched()
 	if r.observer != nil {
 		r.observer.installed.Loader = r.loaderAt(a)
 		r.workers = workerTrials{own: r.workers.own}

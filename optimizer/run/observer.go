@@ -257,6 +257,14 @@ func (r *run) observe() {
 		r.checkpoints.finder.Report(c.Path, saved)
 		r.checkpoints.lookAt = 0
 		r.checkpoints.took = append(r.checkpoints.took, c.Took.Seconds())
+		if c.Weights {
+			if o.Weights == nil {
+				o.Weights = map[string]bool{}
+			}
+			o.Weights[filepath.Clean(c.Path)] = true
+		} else {
+			delete(o.Weights, filepath.Clean(c.Path))
+		}
 		if position := o.position(r.Progress.Unit, c); !math.IsNaN(position) {
 			if o.Positions == nil {
 				o.Positions = map[string]float64{}

@@ -201,6 +201,12 @@ func (r *run) snapshot() plan.Snapshot {
 		Model: r.model, Done: r.Progress.Done, Total: r.total(), Baseline: r.Baseline, Resumable: r.Resumable && !r.inputUsed(),
 		HoldBaseline: r.holdsBaseline(), ThreadKnob: r.maySizeThreads(), LiveCPU: r.mayReduceCPUs(), LiveWorkers: r.liveWorkers(), Workers: r.workerRange(), Trials: r.Progress.Trials(), Memory: r.NeedMemory, Startup: r.startup(), Restart: r.restartCost(), Ending: r.ending(),
 		GPUUtil: math.NaN(), CPUUtil: math.NaN(), Throughput: math.NaN(), Weights: r.weights, Reserve: r.reserve(), Recurrences: r.recurrences}
+	switch {
+	case r.Resumable && r.inputUsed():
+		s.Stays = "the job has read its standard input, which a restarted one could not read again"
+	case !r.Resumable && r.canResume():
+		s.Stays = "the job resumes from its own checkpoints only, by " + r.resumptionWords()
+	}
 	if r.Config.SpotNotice != "" { // the machine may be reclaimed
 		s.Interruptions = cost.AssumedSpot(0, 0, r.Resumable)
 	}
@@ -284,8 +290,8 @@ func (r *run) decideBeyondAllocation(p plan.Plan, err error) (plan.Plan, error) 
 	}
 	r.beyond = true
 	p, err = r.planner().Decide(r.snapshot())
-	then := "it will be stopped then, with a checkpoint to resume from"
-	if !r.Resumable {
+	then := "it will be stopped then, and resumes from its checkpoint"
+	if !r.keepsWork() {
 		then = "it keeps no checkpoint: its work will be lost then; request more time from Slurm (--time)"
 	}
 	r.eventOnce(Warning, "allocation", "the training is not predicted to end before %s: %s", r.deadlineSource(), then)

@@ -231,6 +231,7 @@ func (r *run) newRecord() *journal.Record {
 	rec := journal.NewRecord()
 	rec.Name, rec.Command, rec.Dir, rec.State = r.Config.Name, launch.Redact(r.Argv), r.Config.Dir, journal.Planned
 	rec.Script = scriptRecord(r.ins, r.Resumable)
+	r.recordArguments(&rec.Script)
 	rec.Host = journal.Host{Host: r.Host}
 	if r.Host.Described != "" {
 		rec.Warnings = append(rec.Warnings, fmt.Sprintf("the machine is described (%s), not this one: nothing here was measured on it", r.Host.Described))
@@ -273,6 +274,24 @@ func scriptRecord(ins inspect.Inspection, resumable bool) journal.Script {
 	}
 	text("resumable", ins.Resumable)
 	return s
+}
+
+// recordArguments records the arguments that reach the script, and what resumes it or why an option does not.
+func (r *run) recordArguments(s *journal.Script) {
+	for _, k := range r.mapping.Knobs {
+		if s.Arguments == nil {
+			s.Arguments = map[string]string{}
+		}
+		s.Arguments[k.Name] = k.Template + " (" + k.Source + ")"
+	}
+	switch {
+	case r.canResume() && r.resumption.How == inspect.ResumeArgument:
+		s.Resumes = s.Arguments[inspect.KnobResume]
+	case r.canResume():
+		s.Resumes = "its own snapshot (" + strings.Join(r.resumption.Evidence, "; ") + ")"
+	case r.resumption.How == inspect.ResumeNone && len(r.mapping.Notes) > 0:
+		s.Evidence["resumable"] = strings.Join(r.mapping.Notes, "; ")
+	}
 }
 
 // open creates the run directory and the state of a run that is about to start.

@@ -106,7 +106,7 @@ func (r *run) restore(jd *journal.Run, change Change) error {
 	r.inspect(r.rec.Script.Path, &r.facts)
 	r.openCheckpoints()
 	if _, ok := r.resumeFrom(); r.Ended && !ok && (!r.Resumable || r.canResume()) {
-		return refuse(noCheckpoint("its job has ended"))
+		return refuse(r.noCheckpoint("its job has ended"))
 	}
 	changed := r.changeLimits(change)
 	if change.Engine != "" {
@@ -249,8 +249,11 @@ func (r *run) afterOutage(ctx context.Context, exit launch.Exit) error {
 	return nil
 }
 
-// noCheckpoint is the refusal to restart a job that saves no checkpoint.
-func noCheckpoint(why string) error {
+// noCheckpoint is the refusal to restart a job of which no checkpoint is known.
+func (r *run) noCheckpoint(why string) error {
+	if r.canResume() && !r.Resumable {
+		return fmt.Errorf("%s, and no complete checkpoint of this run was found to resume from by %s: %w", why, r.resumptionWords(), ErrNotResumable)
+	}
 	return fmt.Errorf("%s, and the script keeps no checkpoint to resume from (--resumable yes if it does): %w", why, ErrNotResumable)
 }
 
@@ -271,7 +274,7 @@ func (r *run) restartFromCheckpoint(ctx context.Context, why string) error {
 	if _, ok := r.resumeFrom(); !ok && !r.Resumable {
 		why = cmp.Or(why, "its job has ended")
 		r.recordLost(why)
-		return fmt.Errorf("resume %s: %w", r.dir.ID(), noCheckpoint(why))
+		return fmt.Errorf("resume %s: %w", r.dir.ID(), r.noCheckpoint(why))
 	}
 	if err := r.Config.SLA.Exhausted(r.elapsed(), r.spent()); err != nil {
 		return fmt.Errorf("resume %s: %w", r.dir.ID(), err)

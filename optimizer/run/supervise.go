@@ -135,6 +135,7 @@ func (r *run) tick(ctx context.Context) {
 		r.noteSilence()
 		r.watchEfficiency()
 		r.watchGPUs()
+		r.checkResumption()
 		r.stopRewound()
 		r.stopAfterSave()
 		r.safely(r.stopHopeless)

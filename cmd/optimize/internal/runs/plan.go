@@ -3,12 +3,15 @@ package runs
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"trainopt/cmd/optimize/internal/cli"
 	"trainopt/cost"
 	"trainopt/internal/wording"
+	"trainopt/optimizer/inspect"
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/report"
 	"trainopt/optimizer/report/page"
@@ -34,6 +37,16 @@ func printPlan(w io.Writer, rec *journal.Record) error {
 	}
 	field("command", "%s", cli.OneLine(strings.Join(rec.Command, " ")))
 	field("detected", "%s", detectedProperties(rec.Script))
+	if s := rec.Script; s.Resumes != "" {
+		field("resume", "%s, from its own checkpoints", cli.OneLine(s.Resumes))
+	} else if how := s.Evidence["resumable"]; how != "" {
+		field("resume", "%s", cli.OneLine(strings.TrimPrefix(how, "resume: ")))
+	}
+	for _, knob := range slices.Sorted(maps.Keys(rec.Script.Arguments)) {
+		if knob != inspect.KnobResume {
+			field("  "+knob, "%s", cli.OneLine(rec.Script.Arguments[knob]))
+		}
+	}
 	machine := fmt.Sprintf("%g CPU, %.1f GiB", rec.Host.CPUs, float64(rec.Host.Memory))
 	if n := len(rec.Host.GPUs); n > 0 {
 		machine += fmt.Sprintf(", %d × %s", n, rec.Host.GPUs[0].Name)
@@ -104,7 +117,11 @@ func detectedProperties(s journal.Script) string {
 	if s.UsesGPU != nil {
 		parts = append(parts, map[bool]string{true: "uses GPUs", false: "no GPU use"}[*s.UsesGPU])
 	}
-	if s.Resumable != nil {
+	switch {
+	case s.Resumable == nil:
+	case !*s.Resumable && s.Resumes != "":
+		parts = append(parts, "resumes from its own checkpoints")
+	default:
 		parts = append(parts, map[bool]string{true: "resumable", false: "not resumable"}[*s.Resumable])
 	}
 	if len(parts) == 0 {

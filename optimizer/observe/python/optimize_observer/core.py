@@ -286,8 +286,8 @@ class Observer:
         except Exception:
             pass
 
-    def checkpoint(self, path, seconds, kind):
-        """Report a file or directory to which the training wrote its state."""
+    def checkpoint(self, path, seconds, kind, weights=False):
+        """Report a file or directory to which the training wrote its state, or its weights alone."""
         now = clock()
         t = self.training
         if t is not None:
@@ -298,7 +298,7 @@ class Observer:
         if fill is not None:
             fill(t, self.rank()[1])
         self.write("checkpoint", path=os.path.abspath(os.fsdecode(path))[:4096], seconds=round(seconds, 4), kind=kind, rank=self.rank()[0],
-                   training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None)
+                   training=t.number if t else None, step=whole(t.step) if t else None, epoch=number(t.epoch) if t else None, weights=weights or None)
 
     def rank(self):
         """Return (rank, world size) of this process in the job: (0, 1) if it is not distributed."""
@@ -421,8 +421,11 @@ def wrap(owner, name, make):
     return original
 
 
-def timed_save(hook, path_of, kind):
-    """Return a make for wrap that reports the checkpoint at path_of(result, args, kwargs) with the seconds it took."""
+def timed_save(hook, path_of, kind, weights=lambda args, kwargs: False):
+    """Return a make for wrap that reports the checkpoint at path_of(result, args, kwargs) with the seconds it took.
+
+    weights(args, kwargs) is true if it contains no progress, only weights.
+    """
 
     def make(original):
         def save(*args, **kwargs):
@@ -434,7 +437,7 @@ def timed_save(hook, path_of, kind):
                 observer.saving -= 1
             if observer.saving == 0:
                 seconds = clock() - begun
-                safely(hook, lambda: observer.checkpoint(path_of(result, args, kwargs), seconds, kind))
+                safely(hook, lambda: observer.checkpoint(path_of(result, args, kwargs), seconds, kind, weights(args, kwargs)))
             return result
 
         return save

@@ -380,7 +380,11 @@ def install_save(torch):
         f = args[1] if len(args) > 1 else kwargs.get("f")
         return f if isinstance(f, (str, bytes)) or hasattr(f, "__fspath__") else getattr(f, "name", None)
 
-    wrap(torch, "save", timed_save("torch.save", path_of, "torch.save"))
+    def weights(args, kwargs):
+        state = args[0] if args else kwargs.get("obj")
+        return isinstance(state, dict) and len(state) > 0 and all(isinstance(v, getattr(torch, "Tensor", ())) for v in state.values())
+
+    wrap(torch, "save", timed_save("torch.save", path_of, "torch.save", weights))
     serialization = sys.modules.get("torch.serialization")
     if serialization is not None:
         serialization.save = torch.save

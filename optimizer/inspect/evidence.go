@@ -1,0 +1,344 @@
+package inspect
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// use is what a script does with the value of an option that may carry a checkpoint.
+type use uint8
+
+const (
+	unused   use = iota // nothing reads it, or nothing that loads state
+	passed              // it is passed to code outside the script
+	restored            // the script loads a checkpoint by it and restores progress
+)
+
+// optionUse is the use of an option with the line that shows it.
+type optionUse struct {
+	use  use
+	line int
+	// choice is the value with which the script compares the option before it loads: "resume" of --init_from.
+	choice string
+}
+
+var (
+	resumeChoice = regexp.MustCompile(`(?i)^(resume|continue|restore|checkpoint|ckpt|latest|last|auto)$`)
+	trackers     = set("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "swanlab")        // their resume is that of a log
+	weightCalls  = set("load_state_dict", "load_weights", "load_from_checkpoint", "from_pretrained") // no progress
+	unread       = set("print", "str", "repr", "vars", "len", "bool", "isinstance", "logging", "open")
+)
+
+// useOf returns the strongest use of an option's value. It is followed through variables of the same scope and into
+// functions of the script.
+func (s *script) useOf(o *option) optionUse {
+	best := optionUse{}
+	aliases := map[string]map[string]bool{} // scope → variables that hold the value
+	for i := range s.statements {
+		st := &s.statements[i]
+		if len(st.tokens) > maxExpression || st.tokens[0].s == "def" || st.tokens[0].s == "import" || st.tokens[0].s == "from" {
+			continue
+		}
+		at := s.mention(o, st.tokens, aliases[st.scope])
+		if at < 0 {
+			if best.use == unused && s.passesAll(st) {
+				best = optionUse{use: passed, line: st.line}
+			}
+			continue
+		}
+		if t := st.tokens; len(t) > 2 && t[0].kind == name && t[1].s == "=" && at > 1 && aliasOf(t[2:]) {
+			if aliases[st.scope] == nil {
+				aliases[st.scope] = map[string]bool{}
+			}
+			aliases[st.scope][t[0].s] = true
+		}
+		if u := s.useIn(o, i, at, aliases[st.scope]); u.use > best.use {
+			best = u
+		}
+	}
+	return best
+}
+
+// aliasOf reports whether the value of an assignment is a path again, not what was loaded from one.
+func aliasOf(value []token) bool {
+	for j, t := range value {
+		if t.kind == name && j+1 < len(value) && value[j+1].s == "(" && (loadCalls[t.s] || readCalls[t.s]) {
+			return false
+		}
+	}
+	return true
+}
+
+// mention returns the index of the token by which a statement reads an option: args.resume, cfg["resume"], a variable
+// that holds its value, or, for a constant or a parameter that is an option, its bare name; -1 without one.
+func (s *script) mention(o *option, t []token, aliases map[string]bool) int {
+	for j, one := range t {
+		before := ""
+		if j > 0 {
+			before = t[j-1].s
+		}
+		called := j+1 < len(t) && t[j+1].s == "("
+		switch {
+		case one.kind == text && before == "[" && j > 1 && t[j-2].kind == name && j+1 < len(t) && t[j+1].s == "]",
+			one.kind == name && before == "." && s.optionTarget(t, j) && t[j-2].s != "self" && !called:
+			if slices.Contains(o.names, one.s) {
+				return j
+			}
+		case one.kind == name && before != "." && !called && !(j+1 < len(t) && t[j+1].s == "=" && j > 0):
+			if aliases[one.s] && !(j == 0 && len(t) > 1 && t[1].s == "=") || o.how != byParser && slices.Contains(o.names, one.s) && j > 0 {
+				return j
+			}
+		}
+	}
+	return -1
+}
+
+// useIn returns the use of an option in statement i, which mentions it at a token.
+func (s *script) useIn(o *option, i, at int, aliases map[string]bool) optionUse {
+	st := &s.statements[i]
+	if head := st.tokens[0].s; head == "if" || head == "elif" {
+		return s.useInCondition(i, at)
+	}
+	t := st.tokens
+	match := brackets(t)
+	best := optionUse{}
+	for k := 0; k+1 < len(t); k++ {
+		if t[k].kind != name || keywords[t[k].s] || t[k+1].s != "(" {
+			continue
+		}
+		args := arguments(t, match, k+1)
+		position := slices.IndexFunc(args, func(a argument) bool {
+			return s.mention(o, a.tokens, aliases) >= 0 || o.how != byParser && len(a.tokens) == 1 && slices.Contains(o.names, a.tokens[0].s)
+		})
+		if position < 0 {
+			continue
+		}
+		if u := s.useInCall(i, k, args[position]); u.use > best.use {
+			best = u
+		}
+	}
+	return best
+}
+
+// useInCondition returns the use of an option in the condition of statement i: what the block loads that it selects.
+func (s *script) useInCondition(i, at int) optionUse {
+	st := &s.statements[i]
+	t := st.tokens
+	from, to := i+1, s.blockEnd(i)
+	negated := slices.ContainsFunc(t[:at], func(one token) bool { return one.s == "not" })
+	if at+1 < len(t) && (t[at+1].s == "!=" || t[at+1].s == "is" || t[at+1].s == "==") && at+2 < len(t) {
+		none := t[at+2].kind == name && t[at+2].s == "None" || t[at+2].kind == text && t[at+2].s == ""
+		negated = none && t[at+1].s != "!="
+	}
+	if negated {
+		if to >= len(s.statements) || s.statements[to].tokens[0].s != "else" {
+			return optionUse{}
+		}
+		from, to = to+1, s.blockEnd(to)
+	}
+	if !s.restores(from, to, 1) {
+		return optionUse{}
+	}
+	u := optionUse{use: restored, line: s.loadLine(from, to)}
+	for j, one := range t {
+		if one.kind == text && j > at && (t[j-1].s == "==" || mentionsName(t[at:j], "in")) && resumeChoice.MatchString(one.s) {
+			u.choice = one.s
+			break
+		}
+	}
+	return u
+}
+
+// loadLine returns the line of the first load in statements[from:to], otherwise of the first statement.
+func (s *script) loadLine(from, to int) int {
+	for _, st := range s.statements[from:to] {
+		for j, t := range st.tokens {
+			if t.kind == name && j+1 < len(st.tokens) && st.tokens[j+1].s == "(" && (loadCalls[t.s] || readCalls[t.s] || restoreWord.MatchString(t.s)) {
+				return st.line
+			}
+		}
+	}
+	return s.statements[from].line
+}
+
+// useInCall returns the use of an option that is an argument of the call at token k of statement i: a load whose
+// result restores progress, a function of the script that does, or code outside the script.
+func (s *script) useInCall(i, k int, a argument) optionUse {
+	st := &s.statements[i]
+	t := st.tokens
+	callee, full := t[k].s, s.resolve(t[k].s)
+	if k > 1 && t[k-1].s == "." {
+		full = s.resolve(t[k-2].s) + "." + callee
+	}
+	if at := s.defined(callee); at >= 0 {
+		if s.restores(at+1, s.blockEnd(at), 1) {
+			return optionUse{use: restored, line: st.line}
+		}
+		return optionUse{}
+	}
+	switch {
+	case trackers[root(full)] || unread[callee] || existCalls[callee] || findCalls[callee] || root(full) == "os":
+		return optionUse{}
+	case full == "torch.load" || readCalls[callee]:
+		if s.usesProgressOf(i) {
+			return optionUse{use: restored, line: st.line}
+		}
+		return optionUse{}
+	case weightCalls[callee]:
+		return optionUse{}
+	case loadCalls[callee], restoreWord.MatchString(callee), a.key != "" && slices.Contains(optionNames[KnobResume], a.key), trainName.MatchString(callee):
+		return optionUse{use: passed, line: st.line}
+	}
+	return optionUse{}
+}
+
+// usesProgressOf reports whether the script reads an epoch, a step or the optimizer's state from what statement i
+// loads into a variable.
+func (s *script) usesProgressOf(i int) bool {
+	st := &s.statements[i]
+	t := st.tokens
+	equals := slices.IndexFunc(t, func(one token) bool { return one.kind == operator && one.s == "=" })
+	if equals < 1 || t[0].kind != name {
+		return false
+	}
+	for _, one := range t[:equals] { // model, optimizer, start = torch.load(path)
+		if equals > 1 && one.kind == name && progressWord.MatchString(one.s) {
+			return true
+		}
+	}
+	loaded := t[equals-1].s
+	for k := i + 1; k < len(s.statements) && k-i < maxBlockLines; k++ {
+		if s.statements[k].scope != st.scope {
+			continue
+		}
+		u := s.statements[k].tokens
+		for j := 0; j+2 < len(u); j++ { // c["epoch"], c.get("epoch"), c.epoch
+			if u[j].kind != name || u[j].s != loaded {
+				continue
+			}
+			key := u[j+2].s
+			if key == "get" && j+4 < len(u) {
+				key = u[j+4].s
+			}
+			if (u[j+1].s == "[" || u[j+1].s == ".") && progressWord.MatchString(key) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// passesAll reports whether a statement passes all options to code outside the script: train(args), Trainer(**vars(args)).
+func (s *script) passesAll(st *statement) bool {
+	t := st.tokens
+	match := brackets(t)
+	for k := 0; k+1 < len(t); k++ {
+		if t[k].kind != name || keywords[t[k].s] || t[k+1].s != "(" || s.defined(t[k].s) >= 0 || unread[t[k].s] {
+			continue
+		}
+		for _, a := range arguments(t, match, k+1) {
+			n := len(a.tokens)
+			if n > 0 && a.tokens[0].s == "**" || n == 1 && a.tokens[0].kind == name && s.parsed(a.tokens[0].s) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// parsed reports whether a variable holds the parsed options.
+func (s *script) parsed(variable string) bool {
+	for _, a := range s.assignments {
+		if a.how == assigned && a.target == variable && slices.ContainsFunc(a.value, func(t token) bool {
+			return t.kind == name && (strings.HasPrefix(t.s, "parse_") || t.s == "cli" || s.parses(t.s))
+		}) {
+			return true
+		}
+	}
+	return false
+}
+
+// parses reports whether a function of the script parses the command line.
+func (s *script) parses(function string) bool {
+	at := s.defined(function)
+	if at < 0 {
+		return false
+	}
+	for _, st := range s.statements[at+1 : s.blockEnd(at)] {
+		if slices.ContainsFunc(st.tokens, func(t token) bool { return t.kind == name && strings.HasPrefix(t.s, "parse_") }) {
+			return true
+		}
+	}
+	return false
+}
+
+// resumeKnob returns the option by which the script resumes: one whose value leads to a checkpoint being loaded, or
+// one with a common name (optionNames) whose value leaves the script. An option with such a name of which neither holds
+// is a note.
+func (s *script) resumeKnob(m *Mapping) (knob, bool) {
+	var best, path *option
+	var found optionUse
+	rank := 0
+	note := ""
+	for i := range s.options {
+		o := &s.options[i]
+		if len(o.flags) == 0 {
+			continue
+		}
+		r, u := knobRank(KnobResume, o), s.useOf(o)
+		unset := s.unset(o)
+		if u.use == restored && !o.toggle && unset && path == nil {
+			path = o
+		}
+		switch {
+		case u.use == unused || u.use == passed && r < 0 || u.use == restored && r < 0 && !unset && u.choice == "":
+			if r >= 0 && note == "" {
+				note = fmt.Sprintf("resume: nothing in the script restores progress by option %s of line %d, so that it is not used", o.flag(), o.line)
+			}
+			continue
+		case r < 0:
+			r = len(optionNames[KnobResume])
+		}
+		if best == nil || u.use > found.use || u.use == found.use && r < rank {
+			best, found, rank = o, u, r
+		}
+	}
+	if best == nil {
+		if note != "" {
+			m.Notes = append(m.Notes, note)
+		}
+		return knob{}, false
+	}
+	flag := best.flag()
+	k := knob{Name: KnobResume, Template: flag + "={path}", Source: fmt.Sprintf("option %s in line %d", flag, best.line)}
+	switch {
+	case best.toggle && path != nil: // the toggle loads what another option names
+		k.Template = flag + " " + path.flag() + "={path}"
+	case best.toggle:
+		k.Template = flag
+	case found.choice != "":
+		k.Template = flag + "=" + found.choice
+	}
+	if k.restores = found.use == restored; k.restores {
+		k.Source += fmt.Sprintf(", loaded in line %d", found.line)
+	}
+	return k, true
+}
+
+// flag returns the spelling of an option that is used on a command line: the first one with two dashes.
+func (o *option) flag() string {
+	for _, f := range o.flags {
+		if strings.HasPrefix(f, "--") {
+			return f
+		}
+	}
+	return o.flags[0]
+}
+
+// unset reports whether an option is a toggle, or has no default or an empty one.
+func (s *script) unset(o *option) bool {
+	v, ok := s.literal(o.value)
+	return o.toggle || !ok && len(o.value) == 0 || ok && (v == "" || v == "None" || v == "False")
+}

@@ -1,0 +1,85 @@
+package inspect
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// resumeScript returns a training with an option, the code that uses it, and functions.
+func resumeScript(option, code, functions string) string {
+	return `import argparse, os, torch
+from torch import nn
+def options():
+    p = argparse.ArgumentParser()
+    p.add_argument("--epochs", type=int, default=5)
+    ` + strings.ReplaceAll(option, "\n", "\n    ") + `
+    return p.parse_args()
+` + functions + `
+def main():
+    args = options()
+    model = nn.Linear(2, 2)
+    opt = torch.optim.SGD(model.parameters(), lr=0.1)
+    start = 0
+    ` + strings.ReplaceAll(code, "\n", "\n    ") + `
+    for epoch in range(start, args.epochs):
+        opt.step()
+        torch.save({"epoch": epoch + 1, "model": model.state_dict(), "optimizer": opt.state_dict()}, "ckpt.pt")
+main()
+`
+}
+
+// TestResumeOption: an option resumes a training if the script restores progress by it, whatever its name, and not by
+// its name alone.
+func TestResumeOption(t *testing.T) {
+	const load = "    c = torch.load(%)\n    start = c[\"epoch\"]\n    model.load_state_dict(c[\"model\"])"
+	by := func(condition, path string) string {
+		return condition + ":\n" + strings.ReplaceAll(load, "%", path)
+	}
+	for name, c := range map[string]struct{ option, code, functions, want string }{
+		"a path":             {`p.add_argument("--resume", default=None)`, by("if args.resume", "args.resume"), "", "--resume={path}"},
+		"a toggle":           {`p.add_argument("--resume", action="store_true")`, by(`if args.resume and os.path.exists("ckpt.pt")`, `"ckpt.pt"`), "", "--resume"},
+		"dashes":             {`p.add_argument("--resume-from-checkpoint", default="")`, by(`if args.resume_from_checkpoint != ""`, "args.resume_from_checkpoint"), "", "--resume-from-checkpoint={path}"},
+		"another name":       {`p.add_argument("--load", default=None)`, by("if args.load is not None", "args.load"), "", "--load={path}"},
+		"its own snapshot":   {`p.add_argument("--checkpoint", default="ckpt.pt")`, by("if os.path.exists(args.checkpoint)", "args.checkpoint"), "", "itself"},
+		"through a variable": {`p.add_argument("--resume", default="")`, "path = args.resume\n" + by("if path and os.path.isfile(path)", "path"), "", "--resume={path}"},
+		"a choice":           {`p.add_argument("--init_from", default="scratch", choices=["scratch", "resume"])`, by(`if args.init_from == "resume"`, `"ckpt.pt"`), "", "--init_from=resume"},
+		"a dictionary":       {`p.add_argument("--ckpt", default="")`, "cfg = vars(args)\n" + by(`if cfg["ckpt"]`, `cfg["ckpt"]`), "", "--ckpt={path}"},
+		"in the other branch": {`p.add_argument("--load", default=None)`, "if args.load is None:\n    print(\"new\")\n" + by("else", "args.load"), "",
+			"--load={path}"},
+		"a function": {`p.add_argument("--snapshot", default=None)`, "if args.snapshot:\n    start = load_snapshot(args.snapshot, model)",
+			"def load_snapshot(path, model):\n    c = torch.load(path)\n    model.load_state_dict(c[\"model\"])\n    return c[\"epoch\"]", "--snapshot={path}"},
+		"a toggle and a path": {"p.add_argument(\"--resume\", action=\"store_true\")\np.add_argument(\"--checkpoint\", default=\"\")", by("if args.resume", "args.checkpoint"), "", "--resume --checkpoint={path}"},
+		"without a condition": {`p.add_argument("resume_dir", default="x")` + "\n" + `p.add_argument("--from", dest="start_from")`, "c = torch.load(args.start_from)\nstart = c.get(\"epoch\", 0)", "", "--from={path}"},
+		"in a library":        {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
+
+		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},
+		"unused":              {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
+		"printed":             {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
+		"weights":             {`p.add_argument("--resume", default=None)`, "if args.resume:\n    model.load_state_dict(torch.load(args.resume))", "", ""},
+		"weights, other name": {`p.add_argument("--pretrained", default=None)`, "if args.pretrained:\n    model.load_state_dict(torch.load(args.pretrained))", "", ""},
+		"data":                {`p.add_argument("--data", default=None)`, "x = torch.load(args.data)[\"x\"]", "", ""},
+		"the other way round": {`p.add_argument("--fresh", action="store_true")`, by("if not args.fresh", `"ckpt.pt"`), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "t.py"), []byte(resumeScript(c.option, c.code, c.functions)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			command := ReadCommand([]string{"python", "t.py"}, dir)
+			m := command.Mapping(nil)
+			r := command.Resumption(m)
+			got := ""
+			switch k, _ := m.Knob(KnobResume); r.How {
+			case ResumeArgument:
+				got = k.Template
+			case ResumeItself:
+				got = ResumeItself
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q: %+v %q", got, c.want, r, m.Notes)
+			}
+		})
+	}
+}
