@@ -18,15 +18,6 @@ const (
 // many reports whether the program is large.
 func (g *siaProgram) many() bool { return len(g.sizes) >= manyJobs }
 
-// attempts returns how often prices are sought and a solution is derived from them. In a large program, the first
-// solution may be so far from the bound that the steps of the prices are too long.
-func (g *siaProgram) attempts() int {
-	if g.many() {
-		return 3
-	}
-	return 1
-}
-
 // searchInPasses is localSearch for large programs.
 func (g *siaProgram) searchInPasses(chosen, left []int) {
 	for range mostPasses {
@@ -36,13 +27,6 @@ func (g *siaProgram) searchInPasses(chosen, left []int) {
 			return
 		}
 	}
-}
-
-// sortPlaced restores placed after changes that were appended.
-func (g *siaProgram) sortPlaced(chosen []int) {
-	g.placed = slices.DeleteFunc(g.placed, func(i int) bool { return chosen[i] < 0 })
-	slices.Sort(g.placed)
-	g.placed = slices.Compact(g.placed)
 }
 
 // siaChange is a candidate of a pass.
@@ -101,7 +85,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
 	best := siaChange{job: i, to: -1, gain: siaGain}
 	had, now := g.has(i, chosen[i])
-	most := g.mostRoom(had, left)
+	most := mostRoom(had, left, slices.Max(left))
 	for k, z := range g.sizes[i] {
 		if z.GPUs > most {
 			break
@@ -157,8 +141,8 @@ func (g *siaProgram) exchangeAll(chosen, left []int) bool {
 		if changed[job] || changed[c.down.job] || job == c.down.job || !g.possible(chosen, left, job, c) {
 			continue
 		}
-		g.change(chosen, left, c.down.job, c.down.to)
 		g.change(chosen, left, job, c.to)
+		g.change(chosen, left, c.down.job, c.down.to)
 		changed[job], changed[c.down.job] = true, true
 	}
 	g.sortPlaced(chosen)
@@ -179,4 +163,46 @@ func (g *siaProgram) possible(chosen, left []int, job int, c siaChange) bool {
 		room -= goes.GPUs
 	}
 	return z.GPUs <= room && (goes.Device < 0 || goes.Device == leaves.Device || goes.GPUs <= left[goes.Device])
+}
+
+// begin lists the jobs with a size, and those without by group.
+func (g *siaProgram) begin(chosen []int) {
+	g.placed = g.placed[:0]
+	for e := range g.group {
+		g.group[e].waiting = g.group[e].waiting[:0]
+	}
+	for i, k := range chosen {
+		if k >= 0 {
+			g.placed = append(g.placed, i)
+		} else {
+			e := &g.group[g.at[i]]
+			e.waiting = append(e.waiting, index(i))
+		}
+	}
+	g.sortPlaced(chosen)
+}
+
+// sortPlaced restores placed and open after changes.
+func (g *siaProgram) sortPlaced(chosen []int) {
+	g.placed = slices.DeleteFunc(g.placed, func(i int) bool { return chosen[i] < 0 })
+	slices.Sort(g.placed)
+	g.placed, g.open = slices.Compact(g.placed), g.open[:0]
+	for _, i := range g.placed {
+		if _, now := g.has(i, chosen[i]); g.peak[i]-now > siaGain {
+			g.open = append(g.open, i)
+		}
+	}
+}
+
+// each calls look for every job that has a size and a better one, and for the first job without a size of every group.
+// Most jobs of a cluster have their best size: they change only to free devices for others.
+func (g *siaProgram) each(look func(i int)) {
+	for _, i := range g.open {
+		look(i)
+	}
+	for e := range g.group {
+		if w := g.group[e].waiting; len(w) > 0 {
+			look(int(w[0]))
+		}
+	}
 }
