@@ -13,6 +13,7 @@ const (
 	manyJobs   = 512 // from which passes are used
 	passLosses = 16  // losses by type and number of devices that a pass may use
 	mostPasses = 40
+	passGain   = 1e-4 // relative gain of a pass below which no other one follows
 )
 
 // many reports whether the program is large.
@@ -21,9 +22,11 @@ func (g *siaProgram) many() bool { return len(g.sizes) >= manyJobs }
 // searchInPasses is localSearch for large programs.
 func (g *siaProgram) searchInPasses(chosen, left []int) {
 	for range mostPasses {
-		improved := g.improveAll(chosen, left)
+		worth := g.worth(chosen)
+		g.improveAll(chosen, left)
 		g.sortPlaced(chosen)
-		if !g.exchangeAll(chosen, left) && !improved {
+		g.exchangeAll(chosen, left)
+		if g.worth(chosen) <= worth*(1+passGain) {
 			return
 		}
 	}
@@ -42,7 +45,7 @@ func (a siaChange) Before(b siaChange) bool {
 
 // improveAll makes the changes for which devices are free, in descending order of gain per device. A job whose best
 // change became impossible gets its next best.
-func (g *siaProgram) improveAll(chosen, left []int) bool {
+func (g *siaProgram) improveAll(chosen, left []int) {
 	var queue schedule.Heap[siaChange]
 	consider := func(i int) {
 		if c := g.bestChange(i, chosen, left); c.to >= 0 {
@@ -50,7 +53,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		}
 	}
 	g.each(consider)
-	any, changed := false, true
+	changed := true
 	for len(queue) > 0 {
 		if changed && slices.Max(left) == 0 {
 			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left).to >= 0 }) {
@@ -71,13 +74,12 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		}
 		waited := chosen[c.job] < 0
 		g.change(chosen, left, c.job, now.to)
-		any, changed = true, true
+		changed = true
 		consider(c.job)
 		if w := g.group[g.at[c.job]].waiting; waited && len(w) > 0 {
 			consider(int(w[0]))
 		}
 	}
-	return any
 }
 
 // bestChange returns the change of a job with the largest gain per device for which devices are free; to is −1 if none
@@ -101,7 +103,7 @@ func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
 }
 
 // exchangeAll makes exchanges in descending order of gain, each job taking part in at most one.
-func (g *siaProgram) exchangeAll(chosen, left []int) bool {
+func (g *siaProgram) exchangeAll(chosen, left []int) {
 	cheapest := g.losses(chosen, left, passLosses)
 	var list []siaChange
 	g.each(func(i int) {
@@ -146,7 +148,6 @@ func (g *siaProgram) exchangeAll(chosen, left []int) bool {
 		changed[job], changed[c.down.job] = true, true
 	}
 	g.sortPlaced(chosen)
-	return len(changed) > 0
 }
 
 // possible reports whether an exchange still has room after others.
