@@ -108,15 +108,8 @@ func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 			return z
 		}), nil
 	}
-	return p.decide(s, func(i int, _ *siaJob) *siaSizes {
-		var sizes []size
-		for d, r := range s.Jobs[i].Rate {
-			if r > 0 && s.Devices[d].Count >= s.Jobs[i].GPUs {
-				sizes = append(sizes, size{d, s.Jobs[i].GPUs, r})
-			}
-		}
-		return newSiaSizes(sizes, len(s.Devices))
-	}), nil
+	sizes := rigid(s)
+	return p.decide(s, func(i int, _ *siaJob) *siaSizes { return newSiaSizes(sizes[i], len(s.Devices)) }), nil
 }
 
 // MaxLoss implements schedule.Certified.

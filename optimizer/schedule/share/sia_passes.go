@@ -48,7 +48,7 @@ func (a siaChange) Before(b siaChange) bool {
 func (g *siaProgram) improveAll(chosen, left []int) {
 	var queue schedule.Heap[siaChange]
 	consider := func(i int) {
-		if c := g.bestChange(i, chosen, left); c.to >= 0 {
+		if c := g.bestChange(i, chosen, left, slices.Max(left)); c.to >= 0 {
 			queue.Push(c)
 		}
 	}
@@ -56,7 +56,7 @@ func (g *siaProgram) improveAll(chosen, left []int) {
 	changed := true
 	for len(queue) > 0 {
 		if changed && slices.Max(left) == 0 {
-			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left).to >= 0 }) {
+			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left, slices.Max(left)).to >= 0 }) {
 				break // none of them finds room
 			}
 		}
@@ -64,7 +64,7 @@ func (g *siaProgram) improveAll(chosen, left []int) {
 		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
 			continue // listed twice
 		}
-		now := g.bestChange(c.job, chosen, left)
+		now := g.bestChange(c.job, chosen, left, slices.Max(left))
 		if now.to < 0 {
 			continue
 		}
@@ -82,14 +82,16 @@ func (g *siaProgram) improveAll(chosen, left []int) {
 	}
 }
 
-// bestChange returns the change of a job with the largest gain per device for which devices are free; to is −1 if none
-// has a gain.
-func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
+// bestChange returns the change of a job with the largest gain per device for which devices are free, free of a type at
+// most; to is −1 if none has a gain.
+func (g *siaProgram) bestChange(i int, chosen, left []int, free int) siaChange {
 	best := siaChange{job: i, to: -1, gain: siaGain}
 	had, now := g.has(i, chosen[i])
-	most := mostRoom(had, left, slices.Max(left))
+	if had.Device >= 0 {
+		free = max(free, left[had.Device]+had.GPUs)
+	}
 	for k, z := range g.sizes[i] {
-		if z.GPUs > most {
+		if z.GPUs > free {
 			break
 		}
 		if z.GPUs > roomFor(z, had, left) {

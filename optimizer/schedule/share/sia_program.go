@@ -268,27 +268,17 @@ const siaGain = 1e-9 // smaller gains are rounding errors
 
 // improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
-	job, to, most := -1, -1, siaGain
+	best := siaChange{to: -1}
 	free := slices.Max(left)
 	g.each(func(i int) {
-		had, now := g.has(i, chosen[i])
-		room := mostRoom(had, left, free)
-		for k, z := range g.sizes[i] {
-			if z.GPUs > room {
-				break
-			}
-			if z.GPUs > roomFor(z, had, left) {
-				continue
-			}
-			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most || gain == most && i < job {
-				job, to, most = i, k, gain
-			}
+		if c := g.bestChange(i, chosen, left, free); c.to >= 0 && (best.to < 0 || c.Before(best)) {
+			best = c
 		}
 	})
-	if job < 0 {
+	if best.to < 0 {
 		return false
 	}
-	g.change(chosen, left, job, to)
+	g.change(chosen, left, best.job, best.to)
 	return true
 }
 
@@ -298,14 +288,6 @@ func roomFor(z, had size, left []int) int {
 		return left[z.Device] + had.GPUs
 	}
 	return left[z.Device]
-}
-
-// mostRoom returns the largest number of free devices of a type, at least free, including those that the job holds.
-func mostRoom(had size, left []int, free int) int {
-	if had.Device >= 0 {
-		return max(free, left[had.Device]+had.GPUs)
-	}
-	return free
 }
 
 // change assigns another size to a job; −1: none.
