@@ -169,10 +169,9 @@ func (l *learner) Work(job int) (total, done float64) {
 		return j.Total, min(j.Done, j.Total)
 	case j.like != nil && j.like.State == Done && j.like.Total > j.Done:
 		return j.like.Total, j.Done
-	case len(j.Rates) > 0:
-		return j.Done + max(j.Done, j.Rates[len(j.Rates)-1].PerSec*l.round), j.Done
-	case len(j.Pairs) > 0:
-		return j.Done + max(j.Done, j.Pairs[len(j.Pairs)-1].PerSec*l.round), j.Done
+	}
+	if known := l.evidence(j); len(known) > 0 {
+		return j.Done + max(j.Done, known[len(known)-1].PerSec*l.round), j.Done
 	}
 	return j.Done + max(j.Done, 1), j.Done
 }

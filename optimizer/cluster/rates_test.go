@@ -121,6 +121,17 @@ func TestRateOfNumbers(t *testing.T) {
 	}
 }
 
+// A job of the same command that is running, or was cancelled, gives its rate and not its amount of work: the next one is
+// assumed to need a round, as one of another command, and does not overtake it.
+func TestWorkLikeAnUnfinishedJob(t *testing.T) {
+	l := learnerOf(0, &Job{ID: 1, Done: 30}, &Job{ID: 2})
+	l.observe(1, "a", 1, 0.1, 3)
+	total, done := l.Work(2)
+	if rate, measured := l.Alone(2, 0, 1); !measured || !near((total-done)/rate, l.round) {
+		t.Errorf("%v s of work, want a round of %v", (total-done)/rate, l.round)
+	}
+}
+
 func TestWorkWithoutTotal(t *testing.T) {
 	l := learnerOf(0, &Job{ID: 1, Done: 30})
 	l.observe(1, "a", 1, 0.1, 3)

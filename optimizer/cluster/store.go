@@ -70,7 +70,7 @@ func readJSON(path string, v any) error {
 
 // makeDirs creates the directories of a cluster.
 func makeDirs(stateDir string) error {
-	return errors.Join(journal.MakeStateDir(stateDir), os.MkdirAll(dirOf(stateDir, "jobs"), 0o700), os.MkdirAll(dirOf(stateDir, "spool"), 0o700))
+	return cmp.Or(journal.MakeStateDir(stateDir), os.MkdirAll(dirOf(stateDir, "jobs"), 0o700), os.MkdirAll(dirOf(stateDir, "spool"), 0o700))
 }
 
 // ErrRefused reports a job that the devices of the running server do not suffice for.

@@ -206,6 +206,9 @@ func (c Config) Validate() error {
 	if !(c.Ratio >= 0 && c.Ratio <= 1) {
 		bad("--baseline-ratio %g: want a share between 0 and 1", c.Ratio)
 	}
+	if c.Restarts < -1 {
+		bad("--max-restarts %d: want 0 or more, or -1 for none", c.Restarts)
+	}
 	if c.Epochs < 0 {
 		bad("--epochs %d: want a positive number", c.Epochs)
 	}

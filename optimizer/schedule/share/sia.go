@@ -35,11 +35,13 @@ type sia struct {
 	round    int
 	active   []*siaJob // of the jobs of the last decision, in their order; nil where a job has none
 
-	chosen  []*size   // solution of the last program
-	ids     []int     // IDs of its jobs
-	decided float64   // time of the last program
-	loss    float64   // of the last program, see MaxLoss
-	values  []float64 // of all jobs of the last program, reused
+	chosen  []*size    // solution of the last program
+	ids     []int      // IDs of its jobs
+	decided float64    // time of the last program
+	loss    float64    // of the last program, see MaxLoss
+	program siaProgram // the last one, whose memory is reused
+	values  []float64  // of its jobs, reused
+	some    []size     // of those to which not all sizes are available; chosen points to them
 }
 
 // siaJob is the state of a job between decisions.
@@ -50,6 +52,8 @@ type siaJob struct {
 	Restarts int
 	Most     []int // by type: largest number of devices held for a round
 	Round    int   // last decision at which the job was active
+	kind     string
+	sizes    *siaSizes // of a job of this kind; nil: unknown
 }
 
 // siaSizes contains the sizes at which jobs of a type run, by number of devices, and the value λ − G^p of each.
@@ -89,24 +93,23 @@ func (p *sia) Traits() schedule.Traits {
 // Decide decides shares and, if the snapshot has rates by number of devices, these numbers.
 func (p *sia) Decide(s *schedule.Snapshot) (schedule.Allocation, error) {
 	if s.SizedRate != nil {
-		return p.decide(s, func(i int) *siaSizes {
+		return p.decide(s, func(i int, j *siaJob) *siaSizes {
+			if j != nil && j.sizes != nil && j.kind == s.Jobs[i].Type {
+				return j.sizes
+			}
 			z, ok := p.sizes[s.Jobs[i].Type]
 			if !ok {
 				z = newSiaSizes(siaConfigurations(s, i), len(s.Devices))
 				p.sizes[s.Jobs[i].Type] = z
 			}
+			if j != nil {
+				j.kind, j.sizes = s.Jobs[i].Type, z
+			}
 			return z
 		}), nil
 	}
-	return p.decide(s, func(i int) *siaSizes {
-		var sizes []size
-		for d, r := range s.Jobs[i].Rate {
-			if r > 0 && s.Devices[d].Count >= s.Jobs[i].GPUs {
-				sizes = append(sizes, size{d, s.Jobs[i].GPUs, r})
-			}
-		}
-		return newSiaSizes(sizes, len(s.Devices))
-	}), nil
+	sizes := rigid(s)
+	return p.decide(s, func(i int, _ *siaJob) *siaSizes { return newSiaSizes(sizes[i], len(s.Devices)) }), nil
 }
 
 // MaxLoss implements schedule.Certified.
@@ -167,20 +170,21 @@ func newSiaSizes(all []size, types int) *siaSizes {
 
 // decide builds and solves the program and updates the state of the jobs. Waiting jobs with the same sizes are equal
 // and evaluated once. The last solution is reused if nothing but restart factors has changed recently.
-func (p *sia) decide(s *schedule.Snapshot, sizes func(job int) *siaSizes) schedule.Allocation {
+func (p *sia) decide(s *schedule.Snapshot, sizes func(job int, state *siaJob) *siaSizes) schedule.Allocation {
 	p.round++
 	if p.nothingNew(s) {
 		return sizedShares(s, p.chosen)
 	}
-	p.values = p.values[:0]
-	g := &siaProgram{sizes: make([][]size, len(s.Jobs)), value: make([][]float64, len(s.Jobs)), before: make([]int, len(s.Jobs)), same: make([]int, len(s.Jobs))}
+	p.values, p.some = p.values[:0], make([]size, 0, cap(p.some))
+	g, n := &p.program, len(s.Jobs)
+	g.sizes, g.value, g.before, g.same = resized(g.sizes, n), resized(g.value, n), resized(g.before, n), resized(g.same, n)
 	g.room, _ = freeDevices(s)
 	g.prices = p.prices
 	waiting := map[*siaSizes]int{}
 	jobs := p.find(s)
 	for i := range s.Jobs {
-		z := sizes(i)
 		j := jobs[i]
+		z := sizes(i, j)
 		g.same[i], g.before[i] = i, -1
 		if j == nil || j.Held.GPUs == 0 && (!j.Ran || !p.explores) { // no restart to account for
 			if first, ok := waiting[z]; ok {
@@ -226,42 +230,29 @@ func (p *sia) nothingNew(s *schedule.Snapshot) bool {
 		if s.Jobs[i].ID != p.ids[i] {
 			return false
 		}
-		j := p.jobs[s.Jobs[i].ID]
-		if j == nil {
-			continue
-		}
-		before := 0
-		if j.Held.GPUs > 0 {
-			before = j.Most[j.Held.Device]
-		}
-		p.job(s, i)
-		same = same && (j.Held.GPUs == 0 || j.Most[j.Held.Device] == before)
+		same = !p.see(p.jobs[p.ids[i]], s.Now) && same
 	}
 	return same
 }
 
 func newSiaJob(types int) *siaJob { return &siaJob{Most: make([]int, types)} }
 
-// job returns the state of a job, updated with the devices that it has held for a round; nil: it has not held any.
-func (p *sia) job(s *schedule.Snapshot, i int) *siaJob {
-	j := p.jobs[s.Jobs[i].ID]
-	p.see(j, s.Now)
-	return j
-}
-
-// see updates the state of an active job.
-func (p *sia) see(j *siaJob, now float64) {
+// see updates the state of an active job with the devices that it has held for a round, and reports whether it held
+// fewer of this type before.
+func (p *sia) see(j *siaJob, now float64) bool {
 	if j == nil {
-		return
+		return false
 	}
 	j.Round = p.round
-	if j.Held.GPUs > 0 && now-j.Since >= siaRoundLength*(1-1e-9) {
-		j.Most[j.Held.Device] = max(j.Most[j.Held.Device], j.Held.GPUs)
+	if j.Held.GPUs == 0 || now-j.Since < siaRoundLength*(1-1e-9) || j.Held.GPUs <= j.Most[j.Held.Device] {
+		return false
 	}
+	j.Most[j.Held.Device] = j.Held.GPUs
+	return true
 }
 
-// find returns the states of all jobs, as job does. Jobs of the last decision come in the same order as then, and most of them
-// are still there.
+// find returns the updated states of all jobs, nil for one that has not held devices. Jobs of the last decision come in
+// the same order as then, and most of them are still there.
 func (p *sia) find(s *schedule.Snapshot) []*siaJob {
 	out, k := make([]*siaJob, len(s.Jobs)), 0
 	for i := range s.Jobs {
@@ -271,10 +262,10 @@ func (p *sia) find(s *schedule.Snapshot) []*siaJob {
 		}
 		if at < len(p.active) {
 			out[i], k = p.active[at], at+1
-			p.see(out[i], s.Now)
 		} else { // it has arrived since
-			out[i] = p.job(s, i)
+			out[i] = p.jobs[s.Jobs[i].ID]
 		}
+		p.see(out[i], s.Now)
 	}
 	return out
 }
@@ -287,15 +278,15 @@ func (p *sia) options(j *siaJob, age float64, z *siaSizes) (sizes []size, value 
 		r := max(age-float64(j.Restarts)*siaRestart, 0) / (age + siaRestart)
 		worse = math.Pow(r, siaPower) // +Inf: the job is not moved
 	}
-	sizes, from := z.all, len(p.values)
+	sizes, from, first := z.all, len(p.values), len(p.some)
 	for k, c := range z.all {
 		v := z.value[k]
 		if j.Held.GPUs > 0 && c != j.Held {
 			v = siaPenalty - worse*z.power[k]
 		}
 		if v <= 0 || p.explores && c.GPUs > max(2*j.Most[c.Device], z.least[c.Device]) && c != j.Held { // left out
-			if n := len(p.values) - from; n == k {
-				sizes = slices.Clone(z.all[:k])
+			if len(p.values)-from == k {
+				p.some = append(p.some, z.all[:k]...)
 			}
 			continue
 		}
@@ -304,9 +295,12 @@ func (p *sia) options(j *siaJob, age float64, z *siaSizes) (sizes []size, value 
 			before = n
 		}
 		if n < k {
-			sizes = append(sizes, c)
+			p.some = append(p.some, c)
 		}
 		p.values = append(p.values, v)
+	}
+	if n := len(p.values) - from; n < len(z.all) {
+		sizes = p.some[first : first+n : first+n]
 	}
 	return sizes, p.values[from:len(p.values):len(p.values)], before
 }

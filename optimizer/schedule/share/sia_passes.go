@@ -13,36 +13,23 @@ const (
 	manyJobs   = 512 // from which passes are used
 	passLosses = 16  // losses by type and number of devices that a pass may use
 	mostPasses = 40
+	passGain   = 1e-4 // relative gain of a pass below which no other one follows
 )
 
 // many reports whether the program is large.
 func (g *siaProgram) many() bool { return len(g.sizes) >= manyJobs }
 
-// attempts returns how often prices are sought and a solution is derived from them. In a large program, the first
-// solution may be so far from the bound that the steps of the prices are too long.
-func (g *siaProgram) attempts() int {
-	if g.many() {
-		return 3
-	}
-	return 1
-}
-
 // searchInPasses is localSearch for large programs.
 func (g *siaProgram) searchInPasses(chosen, left []int) {
 	for range mostPasses {
-		improved := g.improveAll(chosen, left)
+		worth := g.worth(chosen)
+		g.improveAll(chosen, left)
 		g.sortPlaced(chosen)
-		if !g.exchangeAll(chosen, left) && !improved {
+		g.exchangeAll(chosen, left)
+		if g.worth(chosen) <= worth*(1+passGain) {
 			return
 		}
 	}
-}
-
-// sortPlaced restores placed after changes that were appended.
-func (g *siaProgram) sortPlaced(chosen []int) {
-	g.placed = slices.DeleteFunc(g.placed, func(i int) bool { return chosen[i] < 0 })
-	slices.Sort(g.placed)
-	g.placed = slices.Compact(g.placed)
 }
 
 // siaChange is a candidate of a pass.
@@ -58,18 +45,18 @@ func (a siaChange) Before(b siaChange) bool {
 
 // improveAll makes the changes for which devices are free, in descending order of gain per device. A job whose best
 // change became impossible gets its next best.
-func (g *siaProgram) improveAll(chosen, left []int) bool {
+func (g *siaProgram) improveAll(chosen, left []int) {
 	var queue schedule.Heap[siaChange]
 	consider := func(i int) {
-		if c := g.bestChange(i, chosen, left); c.to >= 0 {
+		if c := g.bestChange(i, chosen, left, slices.Max(left)); c.to >= 0 {
 			queue.Push(c)
 		}
 	}
 	g.each(consider)
-	any, changed := false, true
+	changed := true
 	for len(queue) > 0 {
 		if changed && slices.Max(left) == 0 {
-			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left).to >= 0 }) {
+			if changed = false; !slices.ContainsFunc(queue, func(c siaChange) bool { return g.bestChange(c.job, chosen, left, slices.Max(left)).to >= 0 }) {
 				break // none of them finds room
 			}
 		}
@@ -77,7 +64,7 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		if w := g.group[g.at[c.job]].waiting; chosen[c.job] < 0 && (len(w) == 0 || int(w[0]) != c.job) {
 			continue // listed twice
 		}
-		now := g.bestChange(c.job, chosen, left)
+		now := g.bestChange(c.job, chosen, left, slices.Max(left))
 		if now.to < 0 {
 			continue
 		}
@@ -87,23 +74,24 @@ func (g *siaProgram) improveAll(chosen, left []int) bool {
 		}
 		waited := chosen[c.job] < 0
 		g.change(chosen, left, c.job, now.to)
-		any, changed = true, true
+		changed = true
 		consider(c.job)
 		if w := g.group[g.at[c.job]].waiting; waited && len(w) > 0 {
 			consider(int(w[0]))
 		}
 	}
-	return any
 }
 
-// bestChange returns the change of a job with the largest gain per device for which devices are free; to is −1 if none
-// has a gain.
-func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
+// bestChange returns the change of a job with the largest gain per device for which devices are free, free of a type at
+// most; to is −1 if none has a gain.
+func (g *siaProgram) bestChange(i int, chosen, left []int, free int) siaChange {
 	best := siaChange{job: i, to: -1, gain: siaGain}
 	had, now := g.has(i, chosen[i])
-	most := g.mostRoom(had, left)
+	if had.Device >= 0 {
+		free = max(free, left[had.Device]+had.GPUs)
+	}
 	for k, z := range g.sizes[i] {
-		if z.GPUs > most {
+		if z.GPUs > free {
 			break
 		}
 		if z.GPUs > roomFor(z, had, left) {
@@ -117,7 +105,7 @@ func (g *siaProgram) bestChange(i int, chosen, left []int) siaChange {
 }
 
 // exchangeAll makes exchanges in descending order of gain, each job taking part in at most one.
-func (g *siaProgram) exchangeAll(chosen, left []int) bool {
+func (g *siaProgram) exchangeAll(chosen, left []int) {
 	cheapest := g.losses(chosen, left, passLosses)
 	var list []siaChange
 	g.each(func(i int) {
@@ -157,12 +145,11 @@ func (g *siaProgram) exchangeAll(chosen, left []int) bool {
 		if changed[job] || changed[c.down.job] || job == c.down.job || !g.possible(chosen, left, job, c) {
 			continue
 		}
-		g.change(chosen, left, c.down.job, c.down.to)
 		g.change(chosen, left, job, c.to)
+		g.change(chosen, left, c.down.job, c.down.to)
 		changed[job], changed[c.down.job] = true, true
 	}
 	g.sortPlaced(chosen)
-	return len(changed) > 0
 }
 
 // possible reports whether an exchange still has room after others.
@@ -179,4 +166,46 @@ func (g *siaProgram) possible(chosen, left []int, job int, c siaChange) bool {
 		room -= goes.GPUs
 	}
 	return z.GPUs <= room && (goes.Device < 0 || goes.Device == leaves.Device || goes.GPUs <= left[goes.Device])
+}
+
+// begin lists the jobs with a size, and those without by group.
+func (g *siaProgram) begin(chosen []int) {
+	g.placed = g.placed[:0]
+	for e := range g.group {
+		g.group[e].waiting = g.group[e].waiting[:0]
+	}
+	for i, k := range chosen {
+		if k >= 0 {
+			g.placed = append(g.placed, i)
+		} else {
+			e := &g.group[g.at[i]]
+			e.waiting = append(e.waiting, index(i))
+		}
+	}
+	g.sortPlaced(chosen)
+}
+
+// sortPlaced restores placed and open after changes.
+func (g *siaProgram) sortPlaced(chosen []int) {
+	g.placed = slices.DeleteFunc(g.placed, func(i int) bool { return chosen[i] < 0 })
+	slices.Sort(g.placed)
+	g.placed, g.open = slices.Compact(g.placed), g.open[:0]
+	for _, i := range g.placed {
+		if _, now := g.has(i, chosen[i]); g.peak[i]-now > siaGain {
+			g.open = append(g.open, i)
+		}
+	}
+}
+
+// each calls look for every job that has a size and a better one, and for the first job without a size of every group.
+// Most jobs of a cluster have their best size: they change only to free devices for others.
+func (g *siaProgram) each(look func(i int)) {
+	for _, i := range g.open {
+		look(i)
+	}
+	for e := range g.group {
+		if w := g.group[e].waiting; len(w) > 0 {
+			look(int(w[0]))
+		}
+	}
 }

@@ -30,9 +30,11 @@ type siaProgram struct {
 	found  float64   // value of the solution
 
 	group []siaGroup
-	at    []int // by job: its group
-	// placed contains the jobs with a size in the solution that is being improved, ascending.
-	placed []int
+	at    []int     // by job: its group
+	peak  []float64 // by job: its highest value
+	// placed contains the jobs with a size in the solution that is being improved, ascending; open those of them that
+	// have a better size.
+	placed, open []int
 	// cheapest is the last result of losses, whose memory the next one uses.
 	cheapest [][][]loss
 }
@@ -50,13 +52,17 @@ const (
 	siaFarGap     = 5e-3 // above which prices are sought again
 )
 
+// resized returns a slice of n elements, of any values, in the memory of another one if that suffices.
+func resized[T any](memory []T, n int) []T { return slices.Grow(memory[:0], n)[:n] }
+
 // solve returns the size of each job, nil for none, and sets bound and prices.
 func (g *siaProgram) solve() []*size {
 	g.prepare()
 	best, left := g.keep()
 	g.localSearch(best, left)
 	worth := g.worth(best)
-	for k := range g.attempts() {
+	// In a large program, the first solution may be so far from the bound that the steps of the prices are too long.
+	for k := 0; k == 0 || k < 3 && g.many(); k++ {
 		if k > 0 && g.bound-worth <= siaFarGap*g.bound {
 			break
 		}
@@ -97,14 +103,18 @@ func (g *siaProgram) prepare() {
 			g.same[i] = i
 		}
 	}
-	g.at, g.group = make([]int, n), make([]siaGroup, 0, n)
+	g.at, g.peak, g.group = resized(g.at, n), resized(g.peak, n), slices.Grow(g.group[:0], n)
 	for i, first := range g.same {
-		if first == i {
-			g.at[i] = len(g.group)
-			g.group = append(g.group, siaGroup{job: i})
+		if g.at[i], g.peak[i] = g.at[first], g.peak[first]; first != i {
+			g.group[g.at[i]].count++
+			continue
 		}
-		g.at[i] = g.at[first]
-		g.group[g.at[i]].count++
+		g.at[i], g.peak[i] = len(g.group), 0
+		g.group = g.group[:len(g.group)+1] // its heap keeps its memory
+		g.group[g.at[i]].job, g.group[g.at[i]].count = i, 1
+		for _, v := range g.value[i] {
+			g.peak[i] = max(g.peak[i], v)
+		}
 	}
 	if len(g.prices) != len(g.room) {
 		g.prices = make([]float64, len(g.room))
@@ -242,34 +252,7 @@ func (g *siaProgram) localSearch(chosen, left []int) {
 		if !g.improve(chosen, left) && !g.exchange(chosen, left) {
 			return
 		}
-	}
-}
-
-// begin lists the jobs with a size, and those without by group.
-func (g *siaProgram) begin(chosen []int) {
-	g.placed = g.placed[:0]
-	for e := range g.group {
-		g.group[e].waiting = g.group[e].waiting[:0]
-	}
-	for i, k := range chosen {
-		if k >= 0 {
-			g.placed = append(g.placed, i)
-		} else {
-			e := &g.group[g.at[i]]
-			e.waiting = append(e.waiting, index(i))
-		}
-	}
-}
-
-// each calls look for every job with a size and for the first job without one of every group.
-func (g *siaProgram) each(look func(i int)) {
-	for _, i := range g.placed {
-		look(i)
-	}
-	for e := range g.group {
-		if w := g.group[e].waiting; len(w) > 0 {
-			look(int(w[0]))
-		}
+		g.sortPlaced(chosen)
 	}
 }
 
@@ -285,26 +268,17 @@ const siaGain = 1e-9 // smaller gains are rounding errors
 
 // improve makes the single change with the largest gain per device. It returns false if none exists.
 func (g *siaProgram) improve(chosen, left []int) bool {
-	job, to, most := -1, -1, siaGain
+	best := siaChange{to: -1}
+	free := slices.Max(left)
 	g.each(func(i int) {
-		had, now := g.has(i, chosen[i])
-		room := g.mostRoom(had, left)
-		for k, z := range g.sizes[i] {
-			if z.GPUs > room {
-				break
-			}
-			if z.GPUs > roomFor(z, had, left) {
-				continue
-			}
-			if gain := (g.value[i][k] - now) / float64(z.GPUs); gain > most || gain == most && i < job {
-				job, to, most = i, k, gain
-			}
+		if c := g.bestChange(i, chosen, left, free); c.to >= 0 && (best.to < 0 || c.Before(best)) {
+			best = c
 		}
 	})
-	if job < 0 {
+	if best.to < 0 {
 		return false
 	}
-	g.change(chosen, left, job, to)
+	g.change(chosen, left, best.job, best.to)
 	return true
 }
 
@@ -316,15 +290,6 @@ func roomFor(z, had size, left []int) int {
 	return left[z.Device]
 }
 
-// mostRoom returns the largest number of free devices of a type, including those that the job holds.
-func (g *siaProgram) mostRoom(had size, left []int) int {
-	most := slices.Max(left)
-	if had.Device >= 0 {
-		most = max(most, left[had.Device]+had.GPUs)
-	}
-	return most
-}
-
 // change assigns another size to a job; −1: none.
 func (g *siaProgram) change(chosen, left []int, job, to int) {
 	if z, _ := g.has(job, chosen[job]); z.Device >= 0 {
@@ -333,28 +298,15 @@ func (g *siaProgram) change(chosen, left []int, job, to int) {
 	if z, _ := g.has(job, to); z.Device >= 0 {
 		left[z.Device] -= z.GPUs
 	}
-	g.list(job, chosen[job], to)
-	chosen[job] = to
-}
-
-// list records that a job changes between having a size and having none. In a pass, placed is sorted at its end.
-func (g *siaProgram) list(job, from, to int) {
-	waiting := &g.group[g.at[job]].waiting
-	switch {
-	case from < 0 && to >= 0:
+	// The first waiting job of a group is the one that changes. placed and open are sorted after the last change.
+	switch waiting := &g.group[g.at[job]].waiting; {
+	case chosen[job] < 0 && to >= 0:
 		waiting.Pop()
-		if g.many() {
-			g.placed = append(g.placed, job)
-			return
-		}
-		at, _ := slices.BinarySearch(g.placed, job)
-		g.placed = slices.Insert(g.placed, at, job)
-	case from >= 0 && to < 0:
+		g.placed = append(g.placed, job)
+	case chosen[job] >= 0 && to < 0:
 		waiting.Push(index(job))
-		if at, found := slices.BinarySearch(g.placed, job); found && !g.many() {
-			g.placed = slices.Delete(g.placed, at, at+1)
-		}
 	}
+	chosen[job] = to
 }
 
 // loss is the loss of value when a job leaves a type or reduces its devices there.
@@ -392,8 +344,8 @@ func (g *siaProgram) exchange(chosen, left []int) bool {
 	if most <= siaGain {
 		return false
 	}
-	g.change(chosen, left, down.job, down.to)
 	g.change(chosen, left, up.job, up.to)
+	g.change(chosen, left, down.job, down.to)
 	return true
 }
 

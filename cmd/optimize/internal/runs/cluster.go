@@ -295,13 +295,14 @@ func drainCommand(e *cli.Env) *cobra.Command {
 			if !alive {
 				return cli.Usagef("drain cluster: no server runs; jobs wait until one is started by optimize cluster serve")
 			}
+			text := "draining: no more jobs are admitted"
+			if save {
+				text = "draining: jobs save and stop; the next server continues them"
+			}
 			if err := cluster.Drain(e.State(), save); err != nil {
 				return err
 			}
-			if save {
-				return e.PrintResult("draining: jobs save and stop; the next server continues them", map[string]any{"save": true})
-			}
-			return e.PrintResult("draining: no more jobs are admitted", map[string]any{"save": false})
+			return e.PrintResult(text, map[string]any{"save": save})
 		},
 	}
 	o := e.Options(cmd)
@@ -333,7 +334,9 @@ func cancelCommand(e *cli.Env) *cobra.Command {
 				case j.State.Ended():
 					return cli.Usagef("job %d has ended: %s", id, j.State)
 				}
-				ids = append(ids, id)
+				if !slices.Contains(ids, id) {
+					ids = append(ids, id)
+				}
 			}
 			for _, id := range ids {
 				if err := cluster.Cancel(e.State(), id); err != nil {

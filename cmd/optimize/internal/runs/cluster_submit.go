@@ -3,9 +3,11 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os/user"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -69,14 +71,13 @@ func (o *submitOptions) run(cmd *cobra.Command, args []string) error {
 		return err
 	}
 	_, alive, _ := cluster.ReadServer(o.State())
-	if o.JSON && !o.wait {
-		if err := o.PrintJSON(map[string]any{"schema": 1, "job": id, "served": alive}); err != nil {
-			return err
-		}
-	} else if !o.JSON {
-		if err := o.Print(fmt.Sprintf("%d\n", id)); err != nil {
-			return err
-		}
+	if !o.JSON {
+		err = o.Print(fmt.Sprintf("%d\n", id))
+	} else if !o.wait {
+		err = o.PrintJSON(map[string]any{"schema": 1, "job": id, "served": alive})
+	}
+	if err != nil {
+		return err
 	}
 	if !alive {
 		fmt.Fprintf(o.Stderr, "no server runs for %s: the job waits until one is started by optimize cluster serve\n", o.State())
@@ -105,6 +106,9 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	if !(o.weight > 0 && o.weight < 1e6) {
 		return cluster.Spec{}, fmt.Errorf("--weight %g: want a number above 0 and below 1e6", o.weight)
 	}
+	if strings.ContainsFunc(o.user, unicode.IsControl) {
+		return cluster.Spec{}, fmt.Errorf("--user %q: want a name in one line, without control characters", o.user)
+	}
 	vals, err := o.ProjectSettings(o.Flags)
 	if err != nil {
 		return cluster.Spec{}, err
@@ -115,6 +119,10 @@ func (o *submitOptions) spec(cmd *cobra.Command, args []string) (cluster.Spec, e
 	}
 	cfg.Train, cfg.Args, cfg.Engine, cfg.EngineArgs = o.train, rest, "", nil
 	if err := cfg.WithDefaults().Validate(); err != nil {
+		return cluster.Spec{}, err
+	}
+	any := resources.Limits{MemoryMax: math.MaxFloat32} // how much there is depends on the devices
+	if err := any.Restrict(resources.Ranges{Memory: cfg.Memory}); err != nil {
 		return cluster.Spec{}, err
 	}
 	argv, _, err := inspect.Resolve(cfg.Train, cfg.Args, inspect.ResolveOptions{Python: cfg.Python, Dir: cfg.Dir})

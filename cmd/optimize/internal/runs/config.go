@@ -53,9 +53,14 @@ func config(o cli.Options, v *cli.Values) (run.Config, error) {
 	}
 	none("rl.baseline_samples", &cfg.Samples)
 	none("engine.max_restarts", &cfg.Restarts)
-	if v.Set("resource.energy_budget") && cfg.EnergyBudgetKWh == 0 {
-		errs = append(errs, fmt.Errorf("%s 0: want a positive number of kWh", v.Source("resource.energy_budget")))
+	positive := func(key string, n float64, what string) {
+		if v.Set(key) && n == 0 {
+			errs = append(errs, fmt.Errorf("%s 0: want a positive number%s", v.Source(key), what))
+		}
 	}
+	positive("resource.energy_budget", cfg.EnergyBudgetKWh, " of kWh")
+	positive("resource.epochs", float64(cfg.Epochs), "")
+	positive("resource.steps", float64(cfg.Steps), "")
 	if v.Set("rl.baseline_ratio") && cfg.Ratio == 0 {
 		cfg.Samples = -1
 	}
