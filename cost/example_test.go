@@ -15,7 +15,7 @@ func Example() {
 		fmt.Println(err)
 	}
 	meter.Change(10*time.Minute, cost.Run, resources.Allocation{GPUs: 2, CPUs: 24, Memory: 170})
-	fmt.Printf("%.2f USD, of it %.2f for the probe\n", meter.Total(time.Hour), meter.ByLabel(time.Hour)[cost.Probe])
+	fmt.Printf("%.2f USD, of it %.2f for the probe\n", meter.Total(time.Hour), meter.Segments(time.Hour)[0].Cost)
 	// Output: 4.64 USD, of it 0.42 for the probe
 }
 

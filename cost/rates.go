@@ -41,10 +41,6 @@ type Split struct {
 // Sum returns the total amount.
 func (s Split) Sum() USD { return s.GPU + s.CPU + s.Memory + s.Rest }
 
-func (s Split) plus(o Split) Split {
-	return Split{s.GPU + o.GPU, s.CPU + o.CPU, s.Memory + o.Memory, s.Rest + o.Rest}
-}
-
 func (s Split) times(f float64) Split {
 	k := USD(f)
 	return Split{s.GPU * k, s.CPU * k, s.Memory * k, s.Rest * k}

@@ -1,10 +1,6 @@
 package morl
 
-import (
-	"errors"
-	"fmt"
-	"math"
-)
+import "math"
 
 // PID is the multiplier λ ≥ 0 of one constraint J ≤ d, controlled by a proportional, an integral and a derivative
 // term (Stooke, Achiam, Abbeel, Responsive safety in reinforcement learning by PID Lagrangian methods, ICML 2020,
@@ -30,23 +26,6 @@ type PID struct {
 
 	integral, lambda, error, cost float64
 	started                       bool
-}
-
-// Validate reports all invalid settings.
-func (p *PID) Validate() error {
-	var errs []error
-	for _, g := range []struct {
-		name string
-		v    float64
-	}{{"Kp", p.Kp}, {"Ki", p.Ki}, {"Kd", p.Kd}, {"most", p.Most}} {
-		if !(g.v >= 0) || math.IsInf(g.v, 0) {
-			errs = append(errs, fmt.Errorf("multiplier: %s = %g, want at least 0", g.name, g.v))
-		}
-	}
-	if !(p.Smooth >= 0 && p.Smooth < 1) {
-		errs = append(errs, fmt.Errorf("multiplier: smoothing %g, want 0 ≤ s < 1", p.Smooth))
-	}
-	return errors.Join(errs...)
 }
 
 // Update records the cost of the current policy and returns the new λ. If cost or limit is not finite, λ is
@@ -83,9 +62,6 @@ func (p *PID) Update(cost, limit float64) float64 {
 
 // bounded clips relative errors to a range in which sums stay finite.
 func bounded(v float64) float64 { return max(-1e9, min(1e9, v)) }
-
-// Lambda returns the current multiplier, 0 before the first Update.
-func (p *PID) Lambda() float64 { return p.lambda }
 
 // Constrained returns the weights for an agent whose objectives have limits: (w + λ) / (1 + Σλ), where lambda has one
 // multiplier ≥ 0 per objective (0: no limit) for the cost −r of that objective. The division restores a sum of 1 and

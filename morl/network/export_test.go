@@ -1,5 +1,9 @@
 package network
 
+func (l level) String() string {
+	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
+}
+
 // Products runs only the matrix products of a training step, forward and backward: the lower bound of the time of a
 // step.
 func Products(c Config, rows int) func() {

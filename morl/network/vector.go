@@ -10,10 +10,6 @@ const (
 	levelAVX512                // AVX-512F
 )
 
-func (l level) String() string {
-	return [...]string{"Go", "C", "C, AVX2", "C, AVX-512"}[l]
-}
-
 // current is the best level of this processor and build, which determines the bits; only tests change it. All C levels produce the
 // same bits: every element of a product is one chain of fused multiply-adds in order, whatever the vector width. Go, which is
 // used in builds without cgo and on processors without fused multiply-add, rounds products before adding (except where the Go

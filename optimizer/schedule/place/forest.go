@@ -16,7 +16,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -209,26 +208,6 @@ func (f *Forest) score(s *Samples, rows []int) float64 {
 		}
 	}
 	return sum / float64(apps)
-}
-
-// TableError returns the mean squared and the mean absolute error of a predicted table against a measured one, in
-// throughput of one container (relative to one alone), over the apps present in each pattern. NaN if apps or capacity
-// differ. O(patterns × apps).
-func TableError(got, want *Table) (squared, absolute float64) {
-	if !slices.Equal(got.Apps(), want.Apps()) || got.Capacity() != want.Capacity() {
-		return math.NaN(), math.NaN()
-	}
-	cells := 0.0
-	for p := range want.Patterns() {
-		a, b := got.RPS(p), want.RPS(p)
-		for i, k := range want.Counts(p) {
-			if k > 0 {
-				d := a[i] - b[i]
-				squared, absolute, cells = squared+d*d, absolute+math.Abs(d), cells+1
-			}
-		}
-	}
-	return squared / cells, absolute / cells
 }
 
 // spread executes n tasks on all processors; worker is called once per goroutine and returns the function that
