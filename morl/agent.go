@@ -83,6 +83,10 @@ type Config struct {
 	// Graph computes gradients by Gorgonia graphs in builds that have them (network.Graphs).
 	Graph bool `json:",omitempty"`
 
+	// Policies are those of MultiPolicy, one of multiLayouts: "" has one for each of DefaultPreferences, "one" a balanced
+	// one, and in "unweighted", as in SLA-MORL's code, the preferences select a policy, but all learn the balanced one.
+	Policies string `json:",omitempty"`
+
 	// Scale divides each objective inside the networks; nil: the largest absolute return during the warm-up.
 	Scale []float64
 
@@ -136,6 +140,7 @@ func (c Config) Validate() error {
 	}
 	bad(len(c.Hidden) > 8, "%d hidden layers, want at most 8", len(c.Hidden))
 	bad(c.Activation != "" && !slices.Contains(network.Activations, c.Activation), "activation %q, want one of %s", c.Activation, strings.Join(network.Activations, ", "))
+	bad(!slices.Contains(multiLayouts, c.Policies), "policies %q, want one of %q", c.Policies, multiLayouts)
 	bad(c.History > 1<<10, "history of %d observations, want at most %d", c.History, 1<<10)
 	bad(c.Recurrent > 1<<11, "recurrent layer of %d units, want at most %d", c.Recurrent, 1<<11)
 	bad(c.Recurrent > 0 && c.History < 2, "recurrent layer of %d units: want a history of 2 observations or more", c.Recurrent)

@@ -1,8 +1,6 @@
 package morl
 
-import (
-	"math"
-)
+import "math"
 
 // PID is the multiplier λ ≥ 0 of one constraint J ≤ d, controlled by a proportional, an integral and a derivative
 // term (Stooke, Achiam, Abbeel, Responsive safety in reinforcement learning by PID Lagrangian methods, ICML 2020,

@@ -30,9 +30,22 @@ var (
 	_ resetter = (*MultiPolicy)(nil)
 )
 
-// NewMulti returns untrained policies for DefaultPreferences.
+// multiLayouts are the values of Config.Policies.
+var multiLayouts = []string{"", "one", "unweighted"}
+
+// NewMulti returns untrained policies for DefaultPreferences, or as Config.Policies requires.
 func NewMulti(s Shape, c Config, seed uint64) *MultiPolicy {
-	return NewMultiFor(DefaultPreferences(len(s.Objectives)), s, c, seed)
+	all := DefaultPreferences(len(s.Objectives))
+	if c.Policies == "one" {
+		all = all[:1]
+	}
+	a := NewMultiFor(all, s, c, seed)
+	for _, p := range a.policies {
+		if c.Policies == "unweighted" {
+			p.aim = all[0]
+		}
+	}
+	return a
 }
 
 // NewMultiFor returns one untrained policy per preference (weights ≥ 0 that sum to 1, one per objective).
@@ -159,6 +172,7 @@ func (a *MultiPolicy) Reset(k int) {
 		c.Dropout = -1 // restore the setting "none"
 	}
 	a.policies[k] = newPolicy(old.w, a.shape, c, old.seed)
+	a.policies[k].aim = old.aim
 }
 
 // Save writes the preferences, and actor and critic of every policy.
@@ -218,7 +232,7 @@ func (a *MultiPolicy) Load(r io.Reader) error {
 type policy struct {
 	learner
 	seed          uint64
-	w             []float32
+	w, aim        []float32 // the preference that selects it, and the one that it learns
 	actor, target *network.Network
 	trainer       *network.Trainer
 	critics       []*critic // length 1
@@ -230,7 +244,7 @@ type policy struct {
 }
 
 func newPolicy(w []float32, s Shape, c Config, seed uint64) *policy {
-	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, w: slices.Clone(w), dropping: stream(seed, 5)}
+	p := &policy{learner: newLearner("multi", s, c, seed), seed: seed, w: slices.Clone(w), aim: w, dropping: stream(seed, 5)}
 	c = p.config
 	m := len(s.Objectives)
 	ac := c.network(s, s.State, s.Actions)
@@ -267,7 +281,7 @@ func (p *policy) update() {
 func (p *policy) updateCritic() float64 {
 	n, m := p.config.Batch, len(p.shape.Objectives)
 	p.replay.Sample(&p.batch, n, p.sampler)
-	p.scaled(p.tilde, p.w)
+	p.scaled(p.tilde, p.aim)
 	y := p.goal(n)
 	c := p.critics[0]
 	q := c.trainer.Forward(p.pairs(n), n, p.dropping)

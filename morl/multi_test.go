@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -90,6 +91,31 @@ func TestMultiLearns(t *testing.T) {
 	}
 	if s := a.Stats(); s.Steps != 8000 || s.Updates == 0 || math.IsNaN(s.Loss) {
 		t.Fatalf("%+v", s)
+	}
+}
+
+// TestMultiLayouts trains on a corridor in which the preference (0.6, 0.4) requires the end that pays more from more cells
+// than (0.4, 0.6) does: only policies that learn their own preference differ.
+func TestMultiLayouts(t *testing.T) {
+	for layout, c := range map[string]struct {
+		policies int
+		differ   bool
+	}{"": {3, true}, "one": {1, false}, "unweighted": {3, false}} {
+		t.Run(layout, func(t *testing.T) {
+			env := &morl.Corridor{Cells: 8, Left: 1, Right: 0.3, Cost: 0.58}
+			a := morl.NewMulti(env.Shape(), morl.Config{Policies: layout, Hidden: []int{24}, Every: 4, Rate: 3e-3, Tau: 0.02, Warmup: 200, ExploreSteps: 2000}, 1)
+			if n := len(a.Preferences()); n != c.policies {
+				t.Fatalf("%d policies, want %d", n, c.policies)
+			}
+			learn(t, a, env, morl.TrainOptions{Steps: 12_000, Seed: 2})
+			pay, time := env.Greedy(a, []float32{0.6, 0.4}, 1), env.Greedy(a, []float32{0.4, 0.6}, 1)
+			if c.differ != (pay[0] > time[0] && pay[1] < time[1]) || c.differ == slices.Equal(pay, time) {
+				t.Errorf("returns %v for the preference of pay, %v for that of time; want different ones: %v", pay, time, c.differ)
+			}
+		})
+	}
+	if _, err := morl.New("multi", three().Shape(), morl.Config{Policies: "two"}, 1); err == nil {
+		t.Error("an unknown layout was taken")
 	}
 }
 

@@ -7,43 +7,27 @@ import (
 	"slices"
 )
 
-// The measures of estimated uncertainties, and the ensemble with which Dropout is compared.
+// The measures of estimated uncertainties.
 
 // ErrNoData reports that no input is available.
 var ErrNoData = errors.New("no data")
 
-// Ensemble estimates uncertainty by the spread of independently initialised critics (Lakshminarayanan, Pritzel,
-// Blundell, Simple and scalable predictive uncertainty estimation using deep ensembles, NeurIPS 2017). Cost: critics
-// × parameters.
-type Ensemble struct {
-	agent valued
-	sums  moments
-}
-
-// NewEnsemble returns an Ensemble of an agent with at least two critics per preference (Envelope, Conditioned).
-func NewEnsemble(a Agent) (*Ensemble, error) {
-	v, ok := a.(valued)
-	if !ok {
-		return nil, fmt.Errorf("ensemble of agent %s: it has no critics", a.Name())
-	}
-	if critics, _, _, _ := v.ask(Observation{State: make([]float32, a.Shape().State)}, make([]float32, len(a.Shape().Objectives))); len(critics) < 2 {
-		return nil, fmt.Errorf("ensemble of agent %s: %d critics, want at least 2", a.Name(), len(critics))
-	}
-	return &Ensemble{agent: v}, nil
-}
-
-// Estimate returns mean and standard deviation over the critics.
-func (e *Ensemble) Estimate(o Observation, w []float32) (mean, sd []float64) {
-	critics, x, rows, scale := e.agent.ask(o, w)
-	for i, c := range critics {
-		c.out = c.online.Forward(c.out, x, rows)
-		if i == 0 {
-			e.sums.start(len(c.out))
+// Estimate returns mean and standard deviation (n − 1) of an agent's values over its critics or passes, each actions ×
+// objectives.
+func Estimate(v Valuer, o Observation, w []float32) (mean, sd []float64) {
+	all := v.Values(o, w)
+	n := float64(len(all))
+	mean, sd = make([]float64, len(all[0])), make([]float64, len(all[0]))
+	for i := range mean {
+		for _, q := range all {
+			mean[i] += float64(q[i]) / n
 		}
-		e.sums.add(c.out)
+		for _, q := range all {
+			sd[i] += (float64(q[i]) - mean[i]) * (float64(q[i]) - mean[i])
+		}
+		sd[i] = math.Sqrt(sd[i] / max(1, n-1))
 	}
-	e.sums.finish(scale)
-	return e.sums.mean, e.sums.sd
+	return mean, sd
 }
 
 // Prediction is a predicted normal distribution with its outcome.
@@ -148,3 +132,6 @@ func bestFactor(off []float64) float64 {
 	}
 	return math.Pow(10, float64(from+to)/2/each)
 }
+
+// Lambda returns the current multiplier, 0 before the first Update.
+func (p *PID) Lambda() float64 { return p.lambda }

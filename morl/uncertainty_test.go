@@ -9,11 +9,6 @@ import (
 	"trainopt/morl"
 )
 
-// estimator estimates the values of actions with their uncertainty.
-type estimator interface {
-	Estimate(o morl.Observation, w []float32) (mean, sd []float64)
-}
-
 // noisy returns n predictions with spreads between 0.5 and 2 that are understated by factor.
 func noisy(n int, factor float64, seed uint64) []morl.Prediction {
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -127,7 +122,7 @@ func (c *chain) exact(a morl.Agent, w []float32, gamma float64) (value [][2]floa
 
 // foretell compares the estimates for the greedy action in each cell, for several preferences, with the exact
 // expectation; one prediction per objective.
-func foretell(a morl.Agent, e estimator, env *chain, gamma float64) (out []morl.Prediction) {
+func foretell(a morl.Agent, e morl.Valuer, env *chain, gamma float64) (out []morl.Prediction) {
 	for k := range 9 {
 		w := []float32{0.1 + 0.1*float32(k), 0.9 - 0.1*float32(k)}
 		value := env.exact(a, w, gamma)
@@ -135,7 +130,7 @@ func foretell(a morl.Agent, e estimator, env *chain, gamma float64) (out []morl.
 			o := morl.Observation{State: make([]float32, env.Cells)}
 			o.State[cell] = 1
 			action := a.Act(o, w, false)
-			mean, sd := e.Estimate(o, w)
+			mean, sd := morl.Estimate(e, o, w)
 			for i := range 2 {
 				out = append(out, morl.Prediction{Mean: mean[2*action+i], SD: sd[2*action+i], Realised: value[cell][i]})
 			}
@@ -154,15 +149,11 @@ func TestDropoutAgainstEnsemble(t *testing.T) {
 		a := morl.NewEnvelope(env.Shape(), morl.Config{Hidden: []int{32}, Gamma: gamma, Every: 4, Rate: 2e-3, Tau: 0.02, Warmup: 300, ExploreSteps: 3000,
 			Dropout: 0.1, Critics: 5, Anneal: 6000}, seed)
 		learn(t, a, env, morl.TrainOptions{Steps: 6000, Seed: seed})
-		ensemble, err := morl.NewEnsemble(a)
-		if err != nil {
-			t.Fatal(err)
-		}
 		dropout, err := morl.NewDropout(a, 40, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, e := range map[string]estimator{"ensemble": ensemble, "dropout": dropout} {
+		for name, e := range map[string]morl.Valuer{"ensemble": a, "dropout": dropout} {
 			p := told[name]
 			p[seed%2] = append(p[seed%2], foretell(a, e, env, gamma)...)
 			told[name] = p
@@ -208,23 +199,19 @@ func TestEstimates(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ensemble, err := morl.NewEnsemble(a)
-			if (err == nil) != c.ensemble {
-				t.Fatalf("ensemble: %v", err)
-			}
 			dropout, err := morl.NewDropout(a, 30, 5)
 			if (err == nil) != c.dropout {
 				t.Fatalf("dropout: %v", err)
 			}
-			var all []estimator
+			var all []morl.Valuer
 			if c.ensemble {
-				all = append(all, ensemble)
+				all = append(all, a.(morl.Valuer))
 			}
 			if c.dropout {
 				all = append(all, dropout)
 			}
 			for _, e := range all {
-				mean, sd := e.Estimate(o, w)
+				mean, sd := morl.Estimate(e, o, w)
 				if len(mean) != 8 || len(sd) != 8 {
 					t.Fatalf("%T: %d means, %d spreads, want 4 actions × 2 objectives", e, len(mean), len(sd))
 				}
@@ -234,8 +221,8 @@ func TestEstimates(t *testing.T) {
 						t.Fatalf("%T: value %d: %g ± %g, not in the environment's units", e, i, mean[i], s)
 					}
 				}
-				e.Estimate(morl.Observation{State: []float32{0, 0, 0}}, w)
-				mean, sd = e.Estimate(o, w)
+				morl.Estimate(e, morl.Observation{State: []float32{0, 0, 0}}, w)
+				mean, sd = morl.Estimate(e, o, w)
 				for i, v := range append(append([]float64(nil), mean...), sd...) {
 					if v != first[i] {
 						t.Fatalf("%T: the same question, an other answer", e)

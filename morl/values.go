@@ -40,9 +40,7 @@ func (a *Envelope) Prefer(o Observation, w []float32) int {
 
 // Prefer returns the actor's most probable action.
 func (a *conditioned) Prefer(o Observation, w []float32) int {
-	in := make([]float32, a.shape.State+len(w))
-	a.join(in, o.State, w, 1)
-	logits := a.actor.Forward(nil, in, 1)
+	logits := a.actor.Forward(nil, a.input(o, w), 1)
 	softmax(logits, o.Mask)
 	return argmax(logits)
 }
@@ -52,22 +50,21 @@ func (a *conditioned) Prefer(o Observation, w []float32) int {
 func (a *MultiPolicy) Values(o Observation, _ []float32) [][]float32 {
 	var out [][]float32
 	for _, p := range a.policies {
-		s, actions := p.shape.State, p.shape.Actions
-		in := make([]float32, actions*(s+actions))
-		for b := range actions {
-			row := in[b*(s+actions):]
-			copy(row, o.State)
-			row[s+b] = 1
-		}
-		q := p.critics[0].online.Forward(nil, in, actions)
-		for i := range q {
-			if p.scale != nil {
-				q[i] *= p.scale[i%len(p.w)]
-			}
-		}
-		out = append(out, q)
+		out = append(out, inUnits(p.critics[0].online.Forward(nil, p.inputs(o), p.shape.Actions), p.scale))
 	}
 	return out
+}
+
+// inputs returns a state joined with every action in turn.
+func (p *policy) inputs(o Observation) []float32 {
+	s, actions := p.shape.State, p.shape.Actions
+	in := make([]float32, actions*(s+actions))
+	for b := range actions {
+		row := in[b*(s+actions):]
+		copy(row, o.State)
+		row[s+b] = 1
+	}
+	return in
 }
 
 // Prefer returns the most probable action of the policy nearest to w.
@@ -79,17 +76,10 @@ func (a *MultiPolicy) Prefer(o Observation, w []float32) int {
 
 // values returns the values of each critic in the units of the reward.
 func (l *learner) values(critics []*critic, o Observation, w []float32) [][]float32 {
-	in := make([]float32, l.shape.State+len(w))
-	l.join(in, o.State, w, 1)
+	in := l.input(o, w)
 	var out [][]float32
 	for _, c := range critics {
-		q := c.online.Forward(nil, in, 1)
-		for i := range q {
-			if l.scale != nil {
-				q[i] *= l.scale[i%len(w)]
-			}
-		}
-		out = append(out, q)
+		out = append(out, inUnits(c.online.Forward(nil, in, 1), l.scale))
 	}
 	return out
 }

@@ -28,6 +28,12 @@ type MORL struct {
 	Agent *Agent
 	// Broken is the reason for a missing agent; the model then decides.
 	Broken error
+	// SpreadFactor scales the spread of the critics to a standard deviation of their error; 0: 3.35, negative: their mean
+	// decides regardless of the spread.
+	SpreadFactor float64
+	// Weights of the objectives: "" adapts them to projected violations, "preference" leaves them as preferred, and
+	// "constant" is the code of SLA-MORL: 0.6 for the leading objective, 0.1 for the others and 0.2 for the SLA, or all 0.25.
+	Weights string
 }
 
 var _ Planner = MORL{}
@@ -45,6 +51,12 @@ type Agent struct {
 
 // errForeignAgent is returned for a saved agent that cannot evaluate training jobs.
 var errForeignAgent = errors.New("not an agent for training jobs")
+
+// WithDropout returns an agent whose critics are evaluated by passes with dropout (see morl.NewDropout).
+func (a *Agent) WithDropout(passes int) (*Agent, error) {
+	d, err := morl.NewDropout(a.critics, passes, a.Meta.Seed)
+	return &Agent{Meta: a.Meta, critics: d, multiplier: a.multiplier}, err
+}
 
 // LoadAgent reads an agent file (morl.WriteFile). The agent must have critics and must have been trained in a
 // simulator/training.Environment.
@@ -115,7 +127,7 @@ func (p MORL) Decide(s Snapshot) (Plan, error) {
 		}
 		return base, nil
 	}
-	return agent.decide(s, base), nil
+	return agent.decide(s, base, p), nil
 }
 
 // Current returns the deciding agent.
@@ -130,9 +142,13 @@ func (p MORL) agent() (*Agent, error) {
 
 // decide corrects the model's candidates and chooses again. Candidates are the model's choice, the feasible part of
 // the front, the current allocation and the end of the actor's walk.
-func (a *Agent) decide(s Snapshot, base Plan) Plan {
+func (a *Agent) decide(s Snapshot, base Plan, settings MORL) Plan {
 	o := outlook(s)
-	w := a.weights(s, base)
+	w := a.weights(s, base, settings.Weights)
+	factor := settings.SpreadFactor
+	if factor == 0 {
+		factor = spreadFactor
+	}
 	l := &Learned{Agent: fmt.Sprintf("%s, %d decisions", a.Meta.Agent, a.Meta.Stats.Steps), Weights: w, Actions: a.Meta.Shape.Actions}
 	l.Action, l.Walk = a.walk(o, s, w)
 	cs := slices.Clone(base.Candidates)
@@ -170,8 +186,8 @@ func (a *Agent) decide(s Snapshot, base Plan) Plan {
 		chosen = model
 	}
 	if chosen >= 0 && chosen != model {
-		if gain, sd := by[chosen].AdvantageOver(*by[model]); !(gain > spreadFactor*sd) {
-			l.Fallback = fmt.Sprintf("the critics are not sure that %s is better (%+.3f ± %.3f)", cs[chosen].Allocation, gain, spreadFactor*sd)
+		if gain, sd := by[chosen].AdvantageOver(*by[model]); factor >= 0 && !(gain > factor*sd) {
+			l.Fallback = fmt.Sprintf("the critics are not sure that %s is better (%+.3f ± %.3f)", cs[chosen].Allocation, gain, factor*sd)
 			chosen = model
 		}
 	}
@@ -208,9 +224,12 @@ func correct(c *Candidate, j perf.CriticEstimate, own perf.BaselineRun) {
 }
 
 // weights returns the preference weights for the agent: the preference, the multiplier of the SLA, and additional
-// weight on objectives at risk at the current allocation.
-func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
+// weight on objectives at risk at the current allocation. rule is MORL.Weights.
+func (a *Agent) weights(s Snapshot, base Plan, rule string) [4]float64 {
 	p := s.Preference.normalised()
+	if rule == "constant" {
+		return constantWeights([3]float64{p.Cost, p.Time, p.Resource})
+	}
 	w := morl.Constrained([]float32{float32(p.Cost), float32(p.Time), float32(p.Resource), 0}, []float64{0, 0, 0, a.multiplier})
 	at := base.Chosen
 	for _, c := range base.Candidates {
@@ -225,6 +244,9 @@ func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 	if m := s.Spec.CostMaxUSD; m > 0 {
 		severity[0] = excess(at.CostUSD.P50, m)
 	}
+	if rule == "preference" {
+		severity = nil
+	}
 	var before []float32
 	if s.Weights != nil {
 		for _, v := range s.Weights {
@@ -236,6 +258,18 @@ func (a *Agent) weights(s Snapshot, base Plan) [4]float64 {
 		out[i] = float64(v)
 	}
 	return out
+}
+
+// constantWeights returns the weights of SLA-MORL's code for a preference (cost, time, resource).
+func constantWeights(p [3]float64) [4]float64 {
+	for i, v := range p {
+		if v > p[(i+1)%3] && v > p[(i+2)%3] {
+			out := [4]float64{0.1, 0.1, 0.1, 0.2}
+			out[i] = 0.6
+			return out
+		}
+	}
+	return [4]float64{0.25, 0.25, 0.25, 0.25}
 }
 
 // walk follows the actor from the current or initial allocation until it selects no change, for at most 16 steps. It

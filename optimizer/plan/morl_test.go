@@ -105,6 +105,67 @@ func TestCriticsThatDisagreeLeaveItToTheModel(t *testing.T) {
 	}
 }
 
+func TestSpreadFactor(t *testing.T) {
+	s := gpuScene().prefer("time=0.95,cost=0.05").snapshot(t)
+	model, _ := Model{}.Decide(s)
+	against := func(s perf.State) [4]float64 {
+		v := big(s)
+		v[1] *= -0.9
+		return v
+	}
+	for name, c := range map[string]struct {
+		factor float64
+		moved  bool
+	}{"default": {0, false}, "small": {0.01, true}, "none": {-1, true}} {
+		p := critical(big, big, against)
+		p.SpreadFactor = c.factor
+		got, err := p.Decide(s)
+		if err != nil || got.Allocation.Same(model.Allocation) == c.moved {
+			t.Errorf("%s: chose %s (the model: %s), %v", name, got.Allocation, model.Allocation, err)
+		}
+	}
+	embedded, err := MORL{}.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := embedded.WithDropout(20); err == nil {
+		t.Error("dropout in an agent trained without was accepted")
+	}
+}
+
+func TestWeightRules(t *testing.T) {
+	late := gpuScene().agreed(sla.Spec{TimeMax: time.Minute}) // no allocation is fast enough
+	for name, c := range map[string]struct {
+		rule, prefer string
+		want         [4]float64
+	}{
+		"preference":         {"preference", "cost", [4]float64{2. / 3, 0, 0, 1. / 3}},
+		"constant, cost":     {"constant", "cost", [4]float64{0.6, 0.1, 0.1, 0.2}},
+		"constant, time":     {"constant", "time", [4]float64{0.1, 0.6, 0.1, 0.2}},
+		"constant, resource": {"constant", "resource", [4]float64{0.1, 0.1, 0.6, 0.2}},
+		"constant, balanced": {"constant", "balanced", [4]float64{0.25, 0.25, 0.25, 0.25}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := late.prefer(c.prefer).snapshot(t)
+			base, err := Model{}.Decide(s)
+			var no *Infeasible
+			if errors.As(err, &no) {
+				base = no.Plan
+			}
+			agent := critical(none, none).Agent
+			got, adapted := agent.weights(s, base, c.rule), agent.weights(s, base, "")
+			for i := range got {
+				if math.Abs(got[i]-c.want[i]) > 1e-6 {
+					t.Fatalf("weights %v, want %v", got, c.want)
+				}
+			}
+			if adapted == got {
+				t.Errorf("weights that adapt to a violation are the same: %v", adapted)
+			}
+		})
+	}
+}
+
 // The agent never selects an allocation that misses the SLA by the model's prediction.
 func TestAgentNeverLeavesWhatKeepsTheAgreement(t *testing.T) {
 	tempting := func(s perf.State) [4]float64 { return [4]float64{10 * (1 - s[0]), 10 * (1 - s[0]), 0, 0} }

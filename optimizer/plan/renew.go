@@ -51,7 +51,7 @@ func (a *Agent) Renew(ctx context.Context, s Snapshot, simulate Simulate, seed u
 		return a, Renewal{}, fmt.Errorf("renew the agent: %w", errForeignAgent)
 	}
 	env := func() morl.Environment { return simulate(*outlook(s), a.Meta.Shape.Actions == 27) }
-	w := a.weights(s, Plan{Chosen: Candidate{Chance: 1}})
+	w := a.weights(s, Plan{Chosen: Candidate{Chance: 1}}, "")
 	prefer := func(dst []float32, _ *rand.Rand) {
 		for i, v := range w {
 			dst[i] = float32(v)

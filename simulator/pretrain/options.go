@@ -152,6 +152,9 @@ func merge(base, given morl.Config) morl.Config {
 	if given.Activation != "" {
 		base.Activation = given.Activation
 	}
+	if given.Policies != "" {
+		base.Policies = given.Policies
+	}
 	if given.Hidden != nil {
 		base.Hidden = given.Hidden
 	}

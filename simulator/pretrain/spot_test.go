@@ -25,9 +25,9 @@ func TestSpotFacts(t *testing.T) {
 	}
 	var ups, aways []float64
 	for _, s := range traces {
-		up, away := meanPeriods(s)
-		if math.IsNaN(up + away) {
-			t.Fatalf("%s: no complete period of capacity and of absence", s.Name)
+		up, away, _, ok := means(s)
+		if !ok {
+			t.Fatalf("%s: no whole period", s.Name)
 		}
 		ups, aways = append(ups, up), append(aways, away)
 		for _, i := range interruptionsOf(s, generator(1), 1e6) {
@@ -46,27 +46,6 @@ func TestSpotFacts(t *testing.T) {
 			t.Errorf("%s: %v, the traces say %v", what, c.got, c.want)
 		}
 	}
-}
-
-// meanPeriods returns the mean seconds of capacity and of absence in the periods that the trace does not cut; NaN
-// without such a period.
-func meanPeriods(t capacity.Trace) (up, away float64) {
-	var ups, aways []float64
-	start := -1
-	for i := 1; i < len(t.Up); i++ {
-		if t.Up[i] == t.Up[i-1] {
-			continue
-		}
-		switch seconds := float64(i-start) * t.TickS; {
-		case start < 0:
-		case t.Up[i-1]:
-			ups = append(ups, seconds)
-		default:
-			aways = append(aways, seconds)
-		}
-		start = i
-	}
-	return stat.Mean(ups), stat.Mean(aways)
 }
 
 func TestSpotTraceByHand(t *testing.T) {
@@ -173,4 +152,25 @@ func interruptionsOf(t capacity.Trace, rng *rand.Rand, seconds float64) []traini
 			return out
 		}
 	}
+}
+
+// means returns the mean seconds of capacity between two interruptions and of absence between two periods of capacity,
+// and the share of the ticks with capacity. The first and the last period are omitted, because the trace cuts them; ok is
+// false if none remain.
+func means(t capacity.Trace) (up, away, share float64, ok bool) {
+	var sum, n [2]float64
+	start := -1
+	for i, now := range t.Up {
+		k := map[bool]int{true: 1}[now]
+		share += float64(k) / float64(len(t.Up))
+		if i == 0 || now == t.Up[i-1] {
+			continue
+		}
+		if start >= 0 {
+			sum[1-k] += float64(i-start) * t.TickS
+			n[1-k]++
+		}
+		start = i
+	}
+	return sum[1] / n[1], sum[0] / n[0], share, n[0] > 0 && n[1] > 0
 }

@@ -72,11 +72,7 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 	o := b.Evaluate
 	o.Engine, o.Metrics = "training", metrics(b.Prefer)
 	o.Notes = append(slices.Clone(o.Notes), notes...)
-	cases := make([]experiment.Case, len(list))
-	for k, c := range list {
-		cases[k] = experiment.Case{Name: fmt.Sprintf("%s, seed %d, prefer %s", c.job.Scenario.Name, c.seed, c.prefer), Seed: c.seed}
-	}
-	comparison, done, err := experiment.Run(ctx, b.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
+	comparison, done, err := experiment.Run(ctx, b.Policies, experimentCases(list), o, func(_ context.Context, policy string, k int) (map[string]float64, *Trial, error) {
 		t, err := list[k].try(policy, arms[policy], b.Options)
 		if err != nil {
 			return nil, nil, err
@@ -93,6 +89,15 @@ func (b *Bench) Run(ctx context.Context) (*experiment.Comparison, []*Trial, erro
 		}
 	}
 	return comparison, trials, err
+}
+
+// experimentCases names the cases.
+func experimentCases(list []benchCase) []experiment.Case {
+	cases := make([]experiment.Case, len(list))
+	for k, c := range list {
+		cases[k] = experiment.Case{Name: fmt.Sprintf("%s, seed %d, prefer %s", c.job.Scenario.Name, c.seed, c.prefer), Seed: c.seed}
+	}
+	return cases
 }
 
 // cases returns all jobs under all preferences. The truth of a job is computed once, on first use.

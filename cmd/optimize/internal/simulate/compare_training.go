@@ -32,6 +32,7 @@ type compareTrainingOptions struct {
 	kinds, profiles   string
 	figure            string
 	jobs, recurrences int
+	steps             int // of --figure ablation
 	eta               float64
 }
 
@@ -54,12 +55,15 @@ CPUs or GPUs saves nothing.`,
   optimize compare training --policies user,model,morl,mine --agent mine=agent.bin
   optimize compare training --kinds held-out --prefer cost --job-count 20 --output comparison.html --jobs-out jobs.csv
   optimize compare training --figure slamorl --kinds held-out --seeds 0:4
+  optimize compare training --figure ablation --kinds held-out --seeds 0:4 --job-count 4
   optimize compare training --kinds zeus --policies user,oracle,zeus,bandit --eta 0.5`,
 		RunE: func(*cobra.Command, []string) error {
 			if err := o.Check(o.rules()...); err != nil {
 				return cli.Usage(err)
 			}
 			switch {
+			case o.figure == ablationFigure:
+				return o.runAblation()
 			case o.figure != "":
 				return o.runFigure()
 			case o.kinds == zeusKind:
@@ -77,7 +81,8 @@ CPUs or GPUs saves nothing.`,
 	fs.StringVar(&o.profiles, "profiles", "", "`DIR` with the measured tables (default: the curves fitted to them)")
 	fs.IntVar(&o.jobs, "job-count", 8, "jobs per seed")
 	fs.StringArrayVar(&o.agents, "agent", nil, "`NAME=FILE`: a policy NAME, the planner morl with the agent of FILE from optimize pretrain; may be repeated")
-	fs.StringVar(&o.figure, "figure", "", "run a published experiment on drawn jobs: slamorl (13 workloads, three static baselines, SLA at 1.1 × their mean)")
+	fs.StringVar(&o.figure, "figure", "", "run an experiment on drawn jobs: slamorl (published: 13 workloads, three static baselines, SLA at 1.1 × their mean) or ablation (what each component of SLA-MORL is worth, with agents trained for it)")
+	fs.IntVar(&o.steps, "steps", 2000, "with --figure ablation: decisions of each of the six trainings a seed")
 	fs.Float64Var(&o.eta, "eta", 1, "with --kinds zeus: weight of energy against time in the cost, 0 to 1")
 	fs.IntVar(&o.recurrences, "recurrences", 0, "with --kinds zeus: recurrences of each job (default 2 · batch sizes · power limits)")
 	return cmd
@@ -86,7 +91,10 @@ CPUs or GPUs saves nothing.`,
 // rules returns the flags that cannot be combined.
 func (o *compareTrainingOptions) rules() []cli.Rule {
 	return []cli.Rule{
-		{If: o.figure != "", Flags: "eta recurrences prefer job-count agent output jobs-out format against engine", Conflict: "--figure " + o.figure},
+		{If: o.figure != "", Flags: "eta recurrences agent jobs-out against engine", Conflict: "--figure " + o.figure},
+		{If: o.figure == ablationFigure, Flags: "policies", Conflict: "--figure ablation"},
+		{If: o.figure != "" && o.figure != ablationFigure, Flags: "prefer job-count output format", Conflict: "--figure " + o.figure},
+		{If: o.figure != ablationFigure, Flags: "steps", Requires: "--figure ablation"},
 		{If: o.figure == "" && o.kinds != zeusKind, Flags: "eta recurrences", Requires: "--kinds zeus"},
 		{If: o.figure == "" && o.kinds == zeusKind, Flags: "prefer job-count agent", Conflict: "--kinds zeus"},
 	}
@@ -97,6 +105,16 @@ func (o *compareTrainingOptions) checkPolicies(check func(string) error) error {
 	for _, p := range o.policies {
 		if err := check(p); err != nil {
 			return cli.Usagef("--policies: %w", err)
+		}
+	}
+	return nil
+}
+
+// checkPreferences returns an error for the first invalid value of --prefer.
+func (o *compareTrainingOptions) checkPreferences() error {
+	for _, p := range o.prefer {
+		if _, err := plan.ParsePreference(p); err != nil {
+			return cli.Usagef("--prefer: %w", err)
 		}
 	}
 	return nil
@@ -124,10 +142,8 @@ func (o *compareTrainingOptions) runTrainings() error {
 	if err != nil {
 		return cli.Usage(err)
 	}
-	for _, p := range o.prefer {
-		if _, err := plan.ParsePreference(p); err != nil {
-			return cli.Usagef("--prefer: %w", err)
-		}
+	if err := o.checkPreferences(); err != nil {
+		return err
 	}
 	if err := o.checkPolicies(func(p string) error { _, err := trial.Lookup(p, agents.planner); return err }); err != nil {
 		return err
@@ -150,7 +166,7 @@ func (o *compareTrainingOptions) runTrainings() error {
 // runFigure reproduces a published experiment.
 func (o *compareTrainingOptions) runFigure() error {
 	if o.figure != "slamorl" {
-		return cli.Usagef("--figure %q: want slamorl", o.figure)
+		return cli.Usagef("--figure %q: want slamorl or ablation", o.figure)
 	}
 	if !o.Changed("policies") {
 		o.policies = []string{"oracle", "rules", "model"}
