@@ -89,7 +89,7 @@ func conditionedSet(r recipe) recipe {
 
 // longer returns a recipe for many episodes of many decisions each.
 func longer(r recipe) recipe {
-	r.Steps, r.Measure, r.Config.Every = 2_000_000, 100_000, 10
+	r.Steps, r.Measure, r.Config.Every = 4_000_000, 200_000, 10
 	return r
 }
 
