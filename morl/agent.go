@@ -180,6 +180,7 @@ var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return newConditioned(s, c, seed) },
 	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
 	"pareto":      func(s Shape, c Config, seed uint64) Agent { return NewParetoSet(s, c, seed) },
+	"pcn":         func(s Shape, c Config, seed uint64) Agent { return newParetoConditioned(s, c, seed) },
 	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
 }
 

@@ -33,13 +33,13 @@ func recipeFor(env, agent string) (r recipe, ok bool) {
 // recipes by environment and agent; "" applies to all agents without a recipe of their own. They were determined by
 // experiment; TestGates checks them where the attainable optimum is known.
 var recipes = map[string]map[string]recipe{
-	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
-	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure)},
-	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering), "pareto": table(gathering)},
-	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
-	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits)},
-	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart)},
-	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign), "pareto": table(foreign)},
+	"problem:deep-sea-treasure":         {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure), "pcn": conditionedSet(treasure)},
+	"problem:deep-sea-treasure-concave": {"": treasure, "simple": onPolicy(treasure), "pareto": table(treasure), "pcn": conditionedSet(treasure)},
+	"problem:resource-gathering":        {"": gathering, "simple": onPolicy(gathering), "pareto": table(gathering), "pcn": conditionedSet(gathering)},
+	"problem:fruit-tree-5":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits), "pcn": conditionedSet(fruits)},
+	"problem:fruit-tree-6":              {"": fruits, "simple": onPolicy(fruits), "pareto": table(fruits), "pcn": conditionedSet(fruits)},
+	"problem:minecart-deterministic":    {"": cart, "simple": onPolicy(cart), "pcn": longer(conditionedSet(cart))},
+	ProcessPrefix:                       {"": foreign, "simple": onPolicy(foreign), "pareto": table(foreign), "pcn": conditionedSet(foreign)},
 	"training":                          {"": jobs, "simple": onPolicy(jobs)},
 }
 
@@ -77,6 +77,19 @@ func onPolicy(r recipe) recipe {
 func table(r recipe) recipe {
 	r.Focus, r.Preferences = false, 0
 	r.Config = morl.Config{Gamma: r.Config.Gamma}
+	return r
+}
+
+// conditionedSet returns a recipe for an agent that takes no preferences and repeats its best episodes.
+func conditionedSet(r recipe) recipe {
+	r.Focus, r.Preferences = false, 0
+	r.Config = morl.Config{Hidden: []int{128, 128}, Gamma: r.Config.Gamma, Every: 4, Rate: 1e-3, Warmup: 1000}
+	return r
+}
+
+// longer returns a recipe for many episodes of many decisions each.
+func longer(r recipe) recipe {
+	r.Steps, r.Measure, r.Config.Every = 4_000_000, 200_000, 10
 	return r
 }
 
