@@ -24,8 +24,8 @@ type EfficiencyOptions struct {
 	Persistence int
 }
 
-// Drift reports that a run has become more expensive or slower than its baseline, or has returned to it.
-type Drift struct {
+// efficiencyChange reports that a run has become more expensive or slower than its baseline, or has returned to it.
+type efficiencyChange struct {
 	Kind  string // "slower" or "dearer"
 	Over  bool   // false: the drift has begun; true: it has ended
 	Ratio float64
@@ -44,7 +44,7 @@ type EfficiencyMonitor struct {
 	slower, dearer drift
 }
 
-// drift is the state of one kind of Drift.
+// drift is the state of one kind of change.
 type drift struct {
 	raised bool
 	streak int // consecutive observations that contradict the current state
@@ -108,9 +108,9 @@ func median(list []rate) float64 {
 	return list[len(list)-1].perUnit
 }
 
-// Observe adds the work since the last observation and returns the changes: at most one Drift of each kind. Work
+// Observe adds the work since the last observation and returns the changes: at most one of each kind. Work
 // without units or without time is ignored.
-func (m *EfficiencyMonitor) Observe(w Work) []Drift {
+func (m *EfficiencyMonitor) Observe(w Work) []efficiencyChange {
 	if !(w.Units > 0) || math.IsInf(w.Units, 0) || w.Time <= 0 {
 		return nil
 	}
@@ -129,14 +129,14 @@ func (m *EfficiencyMonitor) Observe(w Work) []Drift {
 		return nil
 	}
 	seconds, usd := perUnit(m.recent)
-	var list []Drift
+	var list []efficiencyChange
 	list = m.slower.judge(list, m.options, "slower", "s", seconds, m.seconds)
 	return m.dearer.judge(list, m.options, "dearer", "USD", usd, m.usd)
 }
 
 // judge updates the state of one kind of drift with the current value per unit and appends a report of a change to
 // list.
-func (d *drift) judge(list []Drift, o EfficiencyOptions, kind, unit string, now, baseline float64) []Drift {
+func (d *drift) judge(list []efficiencyChange, o EfficiencyOptions, kind, unit string, now, baseline float64) []efficiencyChange {
 	ratio := now / baseline
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) {
 		return list
@@ -153,5 +153,5 @@ func (d *drift) judge(list []Drift, o EfficiencyOptions, kind, unit string, now,
 	if !d.raised {
 		words = fmt.Sprintf("the run is no longer %s than its baseline: %.4g %s per unit of work against %.4g", kind, now, unit, baseline)
 	}
-	return append(list, Drift{kind, !d.raised, ratio, words})
+	return append(list, efficiencyChange{kind, !d.raised, ratio, words})
 }

@@ -106,17 +106,17 @@ type Event struct {
 	Expected *[3]float64 `json:"expected,omitempty"`
 	GainS    *float64    `json:"gain_s,omitempty"` // predicted time by which jobs end earlier, in all
 
-	Policy    string   `json:"policy,omitempty"`
-	Seed      int64    `json:"seed,omitempty"`
-	Round     float64  `json:"round_s,omitempty"`
-	Engine    string   `json:"engine,omitempty"`
-	Restarted bool     `json:"restarted,omitempty"`
-	Devices   []Device `json:"devices,omitempty"`
-	Jobs      int      `json:"jobs,omitempty"`
-	Leases    []Lease  `json:"leases,omitempty"`
-	Save      bool     `json:"save,omitempty"`
-	State     State    `json:"state,omitempty"`
-	Reason    string   `json:"reason,omitempty"`
+	Policy    string        `json:"policy,omitempty"`
+	Seed      int64         `json:"seed,omitempty"`
+	Round     float64       `json:"round_s,omitempty"`
+	Engine    string        `json:"engine,omitempty"`
+	Restarted bool          `json:"restarted,omitempty"`
+	Devices   []Device      `json:"devices,omitempty"`
+	Jobs      int           `json:"jobs,omitempty"`
+	Leases    []leaseRecord `json:"leases,omitempty"`
+	Save      bool          `json:"save,omitempty"`
+	State     State         `json:"state,omitempty"`
+	Reason    string        `json:"reason,omitempty"`
 }
 
 // Device is a type of device of a cluster.
@@ -131,8 +131,8 @@ type Device struct {
 	GPU       bool    `json:"gpu,omitempty"` // false: the device is a CPU or a slot of several
 }
 
-// Lease is the assignment of devices to a job, or to a pair of jobs that share them.
-type Lease struct {
+// leaseRecord is the assignment of devices to a job, or to a pair of jobs that share them.
+type leaseRecord struct {
 	Job    int     `json:"job"`
 	With   int     `json:"with,omitempty"` // job on the same devices; 0: none
 	Device string  `json:"device"`

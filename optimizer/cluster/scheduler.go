@@ -351,7 +351,7 @@ func (s *Scheduler) logDecision(now float64, took time.Duration) {
 	e := Event{Kind: EventDecide, Policy: s.Policy, Jobs: len(s.active), Seconds: &seconds}
 	numbers := s.numbers()
 	for _, r := range s.engine.Running() {
-		l := Lease{Job: numbers[r.A.Number].ID, Device: s.Devices[r.Device].Name, Where: slices.Clone(r.Where)}
+		l := leaseRecord{Job: numbers[r.A.Number].ID, Device: s.Devices[r.Device].Name, Where: slices.Clone(r.Where)}
 		if r.B != nil {
 			l.With = numbers[r.B.Number].ID
 		}

@@ -446,8 +446,8 @@ func (p *Progress) leave() {
 }
 
 // pace returns what the present launch has measured.
-func (p *Progress) pace() Pace {
-	out := Pace{UnitSeconds: math.NaN(), Startup: math.NaN(), Save: math.NaN()}
+func (p *Progress) pace() measuredPace {
+	out := measuredPace{UnitSeconds: math.NaN(), Startup: math.NaN(), Save: math.NaN()}
 	for i := len(p.Segments) - 1; i >= 0 && math.IsNaN(out.Save); i-- {
 		if took := p.Segments[i].CheckpointS; took > 0 {
 			out.Save = took

@@ -90,7 +90,7 @@ type Status struct {
 	// job that keeps none. Negative: unknown.
 	AtRisk time.Duration
 	// Pace is what the present launch has measured.
-	Pace Pace
+	Pace measuredPace
 	// KeepsWork is true if the work of the job survives a stop: it saves on request, or writes checkpoints from which
 	// it can continue.
 	KeepsWork bool
@@ -106,8 +106,8 @@ type DeviceUse struct {
 	TotalGiB    float64
 }
 
-// Pace is the measured pace of one launch. Unknown numbers are NaN.
-type Pace struct {
+// measuredPace is the measured pace of one launch. Unknown numbers are NaN.
+type measuredPace struct {
 	UnitSeconds float64 // median seconds per unit of work, without warm-up
 	Blocks      int     // number of timed observations behind it
 	Settled     bool    // enough steady observations, none of them still warming up

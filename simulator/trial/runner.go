@@ -190,7 +190,7 @@ func (r *runner) spend(a resources.Allocation, s float64) {
 func (r *runner) account(a resources.Allocation, from mark, work float64, moving bool, interrupted int) {
 	all, usd := r.x.Elapsed-from.elapsed, r.x.SpentUSD-from.usd
 	hourly := r.hourly(a) / 3600
-	take := func(k Kind, s, units float64) {
+	take := func(k pieceKind, s, units float64) {
 		s = min(s, all)
 		paid := min(s*hourly, usd)
 		all, usd = all-s, usd-paid

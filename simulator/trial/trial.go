@@ -38,23 +38,23 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Kind is the purpose of a piece of a run.
-type Kind string
+// pieceKind is the purpose of a piece of a run.
+type pieceKind string
 
 // The kinds of pieces.
 const (
-	pieceStart  Kind = "start"   // from launch to the first unit of work
-	pieceProbe  Kind = "probe"   // work during the measurement of allocations
-	pieceWork   Kind = "work"    // work at a planned allocation
-	pieceMove   Kind = "move"    // restarts by choice
-	pieceLost   Kind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
-	pieceSaving Kind = "saving"  // the checkpoint of a stopped run
-	refused     Kind = "refused" // a start where the job cannot run, and the return
+	pieceStart  pieceKind = "start"   // from launch to the first unit of work
+	pieceProbe  pieceKind = "probe"   // work during the measurement of allocations
+	pieceWork   pieceKind = "work"    // work at a planned allocation
+	pieceMove   pieceKind = "move"    // restarts by choice
+	pieceLost   pieceKind = "lost"    // due to interruptions: repeated work, restarts, time without a machine
+	pieceSaving pieceKind = "saving"  // the checkpoint of a stopped run
+	refused     pieceKind = "refused" // a start where the job cannot run, and the return
 )
 
 // piece is a part of a run at one allocation; the pieces of a run add up to the whole.
 type piece struct {
-	Kind       Kind                 `json:"kind"`
+	Kind       pieceKind            `json:"kind"`
 	Allocation resources.Allocation `json:"allocation"`
 	Seconds    float64              `json:"seconds"`
 	USD        float64              `json:"usd"`

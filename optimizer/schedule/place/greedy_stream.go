@@ -78,8 +78,8 @@ func (s *Stream) Depart(node, app int) error {
 	return nil
 }
 
-// Move is the migration of a container to another node.
-type Move struct {
+// plannedMove is the migration of a container to another node.
+type plannedMove struct {
 	App, From, To int
 	Gain          float64 // increase of the objective per unit of time
 }
@@ -89,11 +89,11 @@ type Move struct {
 // loss per move, in units of the objective × time: for a container of throughput 1 that is unavailable for one
 // minute, cost is 1 with a horizon in minutes. Moves do not violate limits. A move takes O(apps × distinct nodes), or
 // O(apps × distinct nodes²) with limits.
-func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
+func (s *Stream) Migrate(cost, horizon float64, most int) ([]plannedMove, error) {
 	if !(cost >= 0) || !(horizon >= 0) || most < 0 {
 		return nil, fmt.Errorf("greedy stream: a move costs %v, horizon %v, %d moves: want none of them negative", cost, horizon, most)
 	}
-	var moves []Move
+	var moves []plannedMove
 	for len(moves) < most {
 		best := s.bestMove()
 		if !(best.gain*horizon > cost+1e-12*(1+cost)) || best.gain <= 1e-12 {
@@ -107,7 +107,7 @@ func (s *Stream) Migrate(cost, horizon float64, most int) ([]Move, error) {
 		}
 		s.c.put(from, int32(s.c.classes[best.from.class].table.Minus(int(best.from.pattern), best.app)))
 		s.c.put(to, int32(s.c.classes[best.to.class].table.Plus(int(best.to.pattern), best.app)))
-		moves = append(moves, Move{App: best.app, From: int(from), To: int(to), Gain: best.gain})
+		moves = append(moves, plannedMove{App: best.app, From: int(from), To: int(to), Gain: best.gain})
 	}
 	return moves, nil
 }

@@ -8,8 +8,8 @@ type figures struct {
 	Wait                         float64 // s; not published, from runs of this project
 }
 
-// Entry is the result of one policy on one trace.
-type Entry struct {
+// tableEntry is the result of one policy on one trace.
+type tableEntry struct {
 	Trace    string // "Lublin-1", "SDSC-SP2", "HPC2N", "Lublin-2"; "KTH-SP2" is not in the paper
 	Backfill bool
 	Policy   string // a Heuristic, or "RL": RLScheduler's agent
@@ -67,31 +67,31 @@ var more = []struct {
 var further = []string{"WFP3 true", "UNICEP true", "SAF", "smallest", "F2", "F3", "F4"}
 
 // table returns the published entries, followed by those of this project.
-func table() []Entry {
-	var t []Entry
+func table() []tableEntry {
+	var t []tableEntry
 	for _, b := range published {
 		for i, p := range policies {
 			f := figures{b.slowdown[i], b.utilization[i], math.NaN()}
 			if i < len(b.wait) && b.wait[i] > 0 {
 				f.Wait = b.wait[i]
 			}
-			t = append(t, Entry{b.trace, b.backfill, p, f, false})
+			t = append(t, tableEntry{b.trace, b.backfill, p, f, false})
 		}
 	}
 	for _, b := range more {
 		for i, p := range b.policies {
-			t = append(t, Entry{b.trace, b.backfill, p, figures{b.slowdown[i], math.NaN(), math.NaN()}, true})
+			t = append(t, tableEntry{b.trace, b.backfill, p, figures{b.slowdown[i], math.NaN(), math.NaN()}, true})
 		}
 	}
 	return t
 }
 
 // Find returns the entry of a policy on a trace; ok is false if none exists.
-func Find(trace string, backfill bool, policy string) (entry Entry, ok bool) {
+func Find(trace string, backfill bool, policy string) (entry tableEntry, ok bool) {
 	for _, e := range table() {
 		if e.Trace == trace && e.Backfill == backfill && e.Policy == policy {
 			return e, true
 		}
 	}
-	return Entry{}, false
+	return tableEntry{}, false
 }

@@ -78,7 +78,7 @@ func TestTableHasAllPublished(t *testing.T) {
 
 // reproduce runs all heuristics on the published sequences of a trace, without and with backfilling, and returns the
 // means over the sequences.
-func reproduce(name string, t *Trace) (entries []Entry) {
+func reproduce(name string, t *Trace) (entries []tableEntry) {
 	for _, backfill := range []bool{false, true} {
 		for _, h := range slices.Concat(Published, Further) {
 			var f figures
@@ -89,7 +89,7 @@ func reproduce(name string, t *Trace) (entries []Entry) {
 				f.Utilization += m.Utilization / n
 				f.Wait += m.Wait / n
 			}
-			entries = append(entries, Entry{name, backfill, h.Name, f, true})
+			entries = append(entries, tableEntry{name, backfill, h.Name, f, true})
 		}
 	}
 	return entries

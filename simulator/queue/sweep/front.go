@@ -27,8 +27,8 @@ const (
 
 var criterionNames = [criteria]string{"slowdown", "energy", "utilization", "deadlines"}
 
-// Criteria returns the names of the criteria.
-func Criteria() []string { return criterionNames[:] }
+// frontCriteria returns the names of the criteria.
+func frontCriteria() []string { return criterionNames[:] }
 
 // String returns the name of the criterion.
 func (c criterion) String() string {
