@@ -99,10 +99,7 @@ func (w *world) audit(args ...string) *replay.Audit {
 // TestClusterAudit audits a short day of two policies side by side. Busy machines delay starts, which the audit
 // measures: what they change beyond that is bounded generously. TestClusterFidelity has the real bounds.
 func TestClusterAudit(t *testing.T) {
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	day := auditedDay{devices: "a100=1@1,k80=1@0.25", round: "5s", epochs: []int{40, 30, 50, 20, 30}, every: time.Second, draws: 3}
 	for _, policy := range []string{"fifo_perf", "srtf"} {
 		t.Run(policy, func(t *testing.T) {
@@ -228,10 +225,7 @@ lease.complete()
 // start earlier, and the report contains what that gave.
 func TestClusterReturnsUnusedDevices(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for a minute")
-	}
+	needTraining(t, "trains for a minute")
 	w := newWorld(t)
 	w.write("train.py", wastefulTraining)
 	w.write("optimize_lease.py", string(observe.Python()))
@@ -307,10 +301,7 @@ func TestClusterReportRefuses(t *testing.T) {
 // The other job receives the devices then, both end with their work, and the report contains what it cost.
 func TestClusterJobIgnoresItsLease(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("waits for the grace of a job")
-	}
+	needTraining(t, "waits for the grace of a job")
 	w := newWorld(t)
 	stubborn := strings.Replace(auditedTraining, "leave.append(1))", "leave.append(1))\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)", 1)
 	stubborn = strings.Replace(stubborn, "if leave and epoch < total:\n        sys.exit(75)", "if leave and epoch < total:\n        time.sleep(600)", 1)

@@ -20,10 +20,7 @@ import (
 // leases, the next server continues them, and the report contains what the outage cost.
 func TestClusterServerSilentForThreeRounds(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("waits for three rounds")
-	}
+	needTraining(t, "waits for three rounds")
 	const round = 4 * time.Second
 	w := newWorld(t)
 	w.write("paced.py", lab.Paced)
@@ -94,10 +91,7 @@ func (w *world) awaitAll() {
 // the others start once there is space, and each unit of work is done once.
 func TestClusterFullDisk(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	w := newWorld(t)
 	small := filepath.Join(w.dir, "small")
 	if err := os.Mkdir(small, 0o700); err != nil {

@@ -90,10 +90,7 @@ func (w *world) checkSharing(epochs ...int) {
 			w.t.Errorf("job %d: %s (%s) after %g epochs, want done after %d", j.ID, j.State, j.Reason, j.Done, n)
 		}
 	}
-	events, _, err := cluster.ReadEvents(w.state())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	events := w.clusterEvents()
 	held, where, most := map[string]int{}, map[int][]int32{}, 0
 	for _, e := range events {
 		step := map[cluster.EventKind]int{cluster.EventStart: 1, cluster.EventLeft: -1}[e.Kind]
@@ -129,10 +126,7 @@ func (w *world) together() (a, b cluster.Job) {
 // is cancelled: the others continue, and have done all of their work in the end.
 func TestClusterPairs(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for a minute")
-	}
+	needTraining(t, "trains for a minute")
 	w := newSharing(t)
 	serve := []string{"--policy", "best_match_packed", "--round", "4s", "--devices", "a100=1"}
 	server := w.served(serve...)
@@ -164,10 +158,7 @@ func TestClusterPairs(t *testing.T) {
 // and one of which needs both devices.
 func TestClusterPairsUnderChanges(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	w := newSharing(t)
 	w.write("lossy.py", "import time\nfor e in range(1, 101):\n    time.sleep(0.1)\n    print('epoch %d/100 loss %g' % (e, 1 / e), flush=True)\n")
 	serve := []string{"--round", "4s", "--devices", "a100=2", "--policy", "best_match_packed"}
@@ -191,10 +182,7 @@ func TestClusterPairsUnderChanges(t *testing.T) {
 	w.run("cluster", "policy", "best_match_packed")
 	w.awaitAll()
 	w.checkSharing(60, 60, 60, 60, 100, 40)
-	events, _, err := cluster.ReadEvents(w.state())
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := w.clusterEvents()
 	for _, e := range events {
 		if e.Kind == cluster.EventDecide && e.Reason != "" {
 			t.Error(e.Reason)
@@ -205,10 +193,7 @@ func TestClusterPairsUnderChanges(t *testing.T) {
 // TestClusterPairFails: a job that fails beside another one starts again, alone, and the other continues.
 func TestClusterPairFails(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	w := newSharing(t)
 	w.served("--policy", "best_match_packed", "--round", "4s", "--devices", "a100=1")
 	w.submitEpochs(100, 100)
@@ -218,10 +203,7 @@ func TestClusterPairFails(t *testing.T) {
 	os.Remove(filepath.Join(w.dir, "fail"))
 	w.awaitAll()
 	w.checkSharing(100, 100)
-	events, _, err := cluster.ReadEvents(w.state())
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := w.clusterEvents()
 	failed := false
 	for _, e := range events {
 		failed = failed || e.Kind == cluster.EventLeft && e.Reason != "lease" && e.Done < 100
@@ -237,10 +219,7 @@ func TestClusterPairFails(t *testing.T) {
 // TestClusterPairKilled: a training that is killed leaves the other one of its pair running.
 func TestClusterPairKilled(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	w := newSharing(t)
 	w.served("--policy", "best_match_packed", "--round", "4s", "--devices", "a100=1")
 	w.submitEpochs(100, 100)
@@ -265,10 +244,7 @@ func TestClusterPairKilled(t *testing.T) {
 // runs out, and share it never again. Each does all of its work.
 func TestClusterPairMemory(t *testing.T) {
 	t.Parallel() // paced, it waits most of the time
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	w := newSharing(t)
 	activity := filepath.Join(w.dir, "activity")
 	if err := os.Mkdir(activity, 0o700); err != nil {
@@ -285,10 +261,7 @@ func TestClusterPairMemory(t *testing.T) {
 	w.submitEpochs(100, 100)
 	w.awaitAll()
 	w.checkSharing(100, 100)
-	events, _, err := cluster.ReadEvents(w.state())
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := w.clusterEvents()
 	separated := 0
 	for _, e := range events {
 		switch {
@@ -323,10 +296,7 @@ func sharedDay(t *testing.T, policy string, epochs []int, every time.Duration, d
 // of the day, for each policy. It takes some four minutes: TRAINOPT_FIDELITY=1 and -parallel 5. Otherwise one short day is held to a generous
 // bound.
 func TestClusterPairFidelity(t *testing.T) {
-	needPython(t)
-	if testing.Short() {
-		t.Skip("trains for half a minute")
-	}
+	needTraining(t, "trains for half a minute")
 	policies, epochs, every, draws, bound := []string{"best_match_packed"}, []int{60, 80, 50, 70}, 500*time.Millisecond, 3, 0.5
 	if os.Getenv("TRAINOPT_FIDELITY") != "" {
 		policies, every, draws, bound = []string{"best_match_packed", "srtf_packed", "fifo_packed", "max_min_fairness_packed", "gandiva"}, 4*time.Second, 20, 0.05

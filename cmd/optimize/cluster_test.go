@@ -42,6 +42,25 @@ func (w *world) await(what string, holds func() bool) {
 	}
 }
 
+// needTraining skips a test without Python and, for a reason, with -short.
+func needTraining(t *testing.T, short string) {
+	t.Helper()
+	needPython(t)
+	if testing.Short() {
+		t.Skip(short)
+	}
+}
+
+// clusterEvents returns the event log of the cluster.
+func (w *world) clusterEvents() []cluster.Event {
+	w.t.Helper()
+	events, _, err := cluster.ReadEvents(w.state())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return events
+}
+
 // clusterJobs returns the jobs by id.
 func (w *world) clusterJobs() map[int]cluster.Job {
 	w.t.Helper()

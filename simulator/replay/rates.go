@@ -48,6 +48,7 @@ type rates struct {
 	repeat   float64
 	transfer map[rateSource]float64
 	exit     float64 // seconds between the last step of a job and its end; 0: not measured
+	late     float64 // seconds by which a life begins to make progress after what the server measured; 0: not measured
 	pairs    pairRates
 }
 
@@ -56,6 +57,7 @@ type rates struct {
 func newRates(d *Day) *rates {
 	r := &rates{day: d, seen: map[int]map[place]float64{}, lives: map[int]map[place]int{}, transfer: map[rateSource]float64{}}
 	r.pairs = newPairRates(d, d.measuredAlone())
+	r.leave()
 	var within []float64
 	for _, j := range d.Jobs {
 		steps, time := map[place]float64{}, map[place]float64{}
@@ -64,6 +66,9 @@ func newRates(d *Day) *rates {
 		for _, l := range j.Lives {
 			p := place{l.Device, l.GPUs}
 			if done, took, ok := l.progress(); ok {
+				if math.IsNaN(l.Seen) && !math.IsNaN(l.Worked) {
+					took = max(took-r.late, took/2)
+				}
 				steps[p] += done
 				time[p] += took
 				r.lives[j.ID][p]++
@@ -87,7 +92,6 @@ func newRates(d *Day) *rates {
 			}
 		}
 	}
-	r.leave()
 	for _, j := range d.Jobs {
 		r.fit(j)
 	}
@@ -128,7 +132,8 @@ func (d *Day) measuredAlone() map[int]map[place]float64 {
 
 // leave measures how long trainings take to leave after their last step, which is time of the job and not of its starts: other
 // policies have more lives or fewer. It is by how much the time that the steps of last lives do not explain exceeds that of
-// other lives, median against median.
+// other lives, median against median; that of the others is the part of starts that the server does not measure, which would
+// make lives without a measured rate appear slow.
 func (r *rates) leave() {
 	var last, others []float64
 	for _, j := range r.day.Jobs {
@@ -147,7 +152,8 @@ func (r *rates) leave() {
 	if min(len(last), len(others)) < fewestLives {
 		return
 	}
-	r.exit = max(0, stat.Median(last)-stat.Median(others))
+	r.late = max(0, stat.Median(others))
+	r.exit = max(0, stat.Median(last)-r.late)
 	for _, j := range r.day.Jobs {
 		if n := len(j.Lives); n > 0 && j.ended() {
 			l := j.Lives[n-1]

@@ -401,3 +401,46 @@ func TestRateOfAShortLife(t *testing.T) {
 		}
 	}
 }
+
+// TestLivesWithoutMeasuredRate: on days on which the server measured the rates of half of the lives, and of each start a
+// part, the rates of the replay are unbiased: what a start takes beyond its measured part does not make a job slow.
+func TestLivesWithoutMeasuredRate(t *testing.T) {
+	sum, n := 0.0, 0.0
+	for seed := uint64(31); seed < 35; seed++ {
+		s, random := drawDay(seed, 20), rand.New(rand.NewPCG(seed, 2))
+		jobs := map[int]*simulated{}
+		for _, j := range s.jobs {
+			jobs[j.ID] = j
+			for range 60 {
+				start := 1 + 2*random.Float64()
+				j.lives = append(j.lives, cluster.LifeCosts{Start: start, Startup: 0.8 * start, Keeps: math.NaN(), Save: 0.4, Measured: 1 + random.Float64()})
+			}
+		}
+		var events []cluster.Event
+		where := map[int]place{}
+		for _, e := range s.live(t, "srtf") {
+			events = append(events, e)
+			if e.Kind == cluster.EventStart {
+				where[e.Job] = place{e.Device, e.GPUs}
+			}
+			if p := where[e.Job]; e.Kind == cluster.EventRunning && random.IntN(2) == 0 {
+				events = append(events, cluster.Event{Kind: cluster.EventRate, Time: e.Time, Job: e.Job, Stretch: e.Stretch, Device: p.device, GPUs: p.gpus, Seen: jobs[e.Job].rate[p], Blocks: 3})
+			}
+		}
+		day, err := NewDay(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRates(day)
+		for id, seen := range r.seen {
+			for p, rate := range seen {
+				sum += math.Log(rate / jobs[id].rate[p])
+				n++
+			}
+		}
+	}
+	t.Logf("%g rates, off by %+.2f %% on average", n, 100*sum/n)
+	if n < 100 || math.Abs(sum/n) > 0.004 {
+		t.Errorf("%g rates, off by %+.2f %% on average", n, 100*sum/n)
+	}
+}
