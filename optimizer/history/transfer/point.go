@@ -3,7 +3,6 @@ package transfer
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"trainopt/internal/stat"
@@ -234,21 +233,8 @@ func (p *place) siteCorrelation(q *place) float64 {
 // betweenMachines is the correlation of one machine of the user's with the part common to all of them.
 const betweenMachines = 0.95
 
-// merge replaces equal places by one point, their median, so that repetitions add no cost and an outlier has no
-// effect.
-func merge(points []point) []point {
-	order := make([]int, len(points)) // sort indices: a point is large to move
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
-	})
-	sorted := make([]point, len(points))
-	for i, from := range order {
-		sorted[i] = points[from]
-	}
-	points = sorted
+// mergeSorted merges equal places among sorted points.
+func mergeSorted(points []point) []point {
 	var out []point
 	for from := 0; from < len(points); {
 		to := from + 1

@@ -76,12 +76,14 @@ type table struct {
 	hyper    hyper
 	index    *index
 	points   []point
+	all      []*point // pointers to points, in their order
 	devices  map[string]device
 	far      *table // of the same points with the hyper-parameters of far questions; nil: those of near ones
 
 	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
 	group    map[int]float64 // roughness by group
 	source   map[int]float64 // and by source
+	traffic  []traffic       // of each point
 	variance []float64       // of each point, without the part common to all trainings
 	systems  systems
 }
@@ -90,16 +92,11 @@ func newTable(q Quantity, h hyper, x *index, devices map[string]device, points [
 	for i := range points {
 		points[i].at = i
 	}
-	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points}
-}
-
-// every returns all points.
-func (t *table) every() []*point {
-	out := make([]*point, len(t.points))
-	for i := range t.points {
-		out[i] = &t.points[i]
+	all := make([]*point, len(points))
+	for i := range points {
+		all[i] = &points[i]
 	}
-	return out
+	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points, all: all}
 }
 
 // learnedFor returns the table whose hyper-parameters answer questions about a place, with its fields computed.
@@ -114,10 +111,11 @@ func (t *table) learnedFor(p *place, points []*point) *table {
 // learn computes the roughness and the variances of this quantity.
 func (t *table) learn() {
 	t.group, t.source = t.hyper.roughness(t.points, t.device)
-	t.variance = make([]float64, len(t.points))
+	t.variance, t.traffic = make([]float64, len(t.points)), make([]traffic, len(t.points))
 	own := map[string]devicePair{}
 	for i := range t.points {
 		p := &t.points[i]
+		t.traffic[i] = t.hyper.traffic(&p.place)
 		d, ok := own[p.gpu]
 		if !ok {
 			d = t.hyper.devices(t.device(p.gpu), t.device(p.gpu), true)
@@ -135,13 +133,13 @@ func New(entries []history.Entry, o Options) *Model {
 	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
 	devices := knownDevices()
 	x := newIndex()
-	traits := x.traits(m.entries)
 	tuned, farther := maps.Clone(hypers), maps.Clone(farHypers)
 	for _, t := range o.Tuned {
 		tuned[t.quantity], farther[t.quantity] = t.hyper[near], t.hyper[far]
 	}
+	g := newGatherer(x, m.entries)
 	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, startup, restart} {
-		t := newTable(q, tuned[q], x, devices, gather(x, m.entries, traits, q))
+		t := newTable(q, tuned[q], x, devices, g.gather(q))
 		if h, ok := farther[q]; ok {
 			t.far = newTable(q, h, x, devices, t.points)
 		}
@@ -193,6 +191,9 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 // same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries, and
 // for start-ups and restarts those with the same framework.
 func (t *table) candidates(p *place) []*point {
+	if t.quantity != UnitRate && !t.quantity.overhead() {
+		return t.all
+	}
 	var out []*point
 	units := map[string]int{}
 	for i := range t.points {
