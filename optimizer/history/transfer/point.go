@@ -233,20 +233,6 @@ func (p *place) siteCorrelation(q *place) float64 {
 // betweenMachines is the correlation of one machine of the user's with the part common to all of them.
 const betweenMachines = 0.95
 
-// mergeSorted merges equal places among sorted points.
-func mergeSorted(points []point) []point {
-	var out []point
-	for from := 0; from < len(points); {
-		to := from + 1
-		for to < len(points) && points[to].job == points[from].job && points[to].beside(&points[from].place) {
-			to++
-		}
-		out = append(out, middle(points[from:to]))
-		from = to
-	}
-	return out
-}
-
 // beside reports whether two places are equal up to rounding.
 func (p *place) beside(q *place) bool {
 	const octaves = 1. / 256

@@ -104,6 +104,7 @@ type gatherer struct {
 	numbers []int    // 0…n−1, whose parts are the entries of points
 	placed  []placed // of each entry outside a unit
 	order   []int    // entries in the order of the points of the last quantity
+	points  []point  // memory for those of one quantity, before they are merged
 }
 
 // placed is the place of an entry; usable is false without a known width, or with neither data set nor family.
@@ -123,7 +124,10 @@ func newGatherer(x *index, entries []history.Entry) *gatherer {
 // gather returns the merged points of the entries that have a quantity. It also registers their machines and sources.
 // Entries without a known width, or with neither data set nor family, are skipped.
 func (g *gatherer) gather(q Quantity) []point {
-	out := make([]point, 0, len(g.entries))
+	if g.points == nil {
+		g.points = make([]point, 0, len(g.entries))
+	}
+	out := g.points[:0]
 	for i := range g.entries {
 		e := &g.entries[i]
 		v := q.observed(e)
@@ -184,12 +188,24 @@ func (g *gatherer) merge(points []point) []point {
 	slices.SortFunc(order, func(a, b int) int { // indices: a point is large to move
 		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
 	})
-	g.order = make([]int, len(order))
-	sorted := make([]point, len(points))
-	for i, from := range order {
-		g.order[i], sorted[i] = points[from].entries[0], points[from]
+	var out, equal []point
+	for from := 0; from < len(order); {
+		first := &points[order[from]]
+		equal = append(equal[:0], *first)
+		for from++; from < len(order); from++ {
+			p := &points[order[from]]
+			if p.job != first.job || !p.beside(&first.place) {
+				break
+			}
+			equal = append(equal, *p)
+		}
+		out = append(out, middle(equal))
 	}
-	return mergeSorted(sorted)
+	for i, from := range order {
+		order[i] = points[from].entries[0]
+	}
+	g.order = order
+	return out
 }
 
 // scatter returns the variance of the mean of an entry's units, relative; 0 if unknown.
