@@ -37,6 +37,7 @@ type point struct {
 type trait struct {
 	exact, dataset, model, family int
 	script, framework             int            // script by hash
+	division                      int            // of a model over GPUs other than by data parallelism, by name; 0: none known
 	size                          [sizes]float64 // unknown sizes are the constant unknown
 }
 
@@ -124,6 +125,9 @@ func (x *index) stated(j history.Job) trait {
 	if j.Framework != "" {
 		t.framework = x.name("framework", j.Framework)
 	}
+	if way := divisionOf(j); way != "" {
+		t.division = x.name("division", way)
+	}
 	for i, v := range [sizes]float64{j.Params, j.Layers, j.DataCount, j.DataSizeMB} {
 		t.size[i] = unknown
 		if v > 0 && !math.IsInf(v, 0) {
@@ -131,6 +135,20 @@ func (x *index) stated(j history.Job) trait {
 		}
 	}
 	return t
+}
+
+// divisionOf returns the division of the model over GPUs that the name of a job's model or framework states; "" without
+// one. Such a job communicates, and scales, otherwise than with data parallelism.
+func divisionOf(j history.Job) string {
+	name := plain(j.Model + " " + j.Framework)
+	for _, way := range [...][]string{{"pipeline", "gpipe", "pipedream"}, {"tensorparallel"}, {"expertparallel", "mixtureofexperts"}, {"modelparallel", "megatron"}} {
+		for _, word := range way {
+			if strings.Contains(name, word) {
+				return way[0]
+			}
+		}
+	}
+	return ""
 }
 
 // learnModel records family and sizes of an entry's model, so that all entries of a model and the queries about it
