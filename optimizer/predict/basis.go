@@ -188,11 +188,11 @@ func (q *Question) whatToGive(speedKnown bool) string {
 	}
 	text := "nothing measured resembles " + q.subject()
 	if give = append(give, work...); len(give) > 0 {
-		text += "; give " + strings.Join(give, ", ") + ","
+		text += "; give " + strings.Join(give, ", ") + ", or"
 	} else {
 		text += "; give"
 	}
-	return text + " or --like RUN|LOG of a similar training, or run it briefly: `optimize --train SCRIPT`"
+	return text + " --like RUN|LOG of a similar training, or run it briefly: `optimize --train SCRIPT`"
 }
 
 // subject returns the display name of the training in question.

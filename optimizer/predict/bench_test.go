@@ -2,6 +2,7 @@ package predict
 
 import (
 	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -29,9 +30,18 @@ func manyRuns(n int) []history.Entry {
 	return out
 }
 
+// processorSeconds returns the processor time that this process has used, in seconds.
+func processorSeconds(b *testing.B) float64 {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
 // BenchmarkAsk answers a question from 10,000 runs and the published measurements over the whole catalogue: forty
 // configurations, three or four quantities each, and the changes. "one prediction" is one quantity of one
-// configuration, "learn" is the fit before all predictions.
+// configuration, "learn" is the fit before all predictions. cpu-s/op is the processor time of an answer.
 func BenchmarkAsk(b *testing.B) {
 	offers, err := cost.Offers()
 	if err != nil {
@@ -52,11 +62,13 @@ func BenchmarkAsk(b *testing.B) {
 			}
 		})
 		b.Run(name, func(b *testing.B) {
+			before := processorSeconds(b)
 			for b.Loop() {
 				if _, err := Ask(q, entries, learn); err != nil {
 					b.Fatal(err)
 				}
 			}
+			b.ReportMetric((processorSeconds(b)-before)/float64(b.N), "cpu-s/op")
 		})
 	}
 	model := learn(entries)

@@ -3,6 +3,8 @@ package predict
 import (
 	"fmt"
 	"math"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"trainopt/optimizer/history"
@@ -54,8 +56,31 @@ func FillKnown(j *history.Job, entries []history.Entry) (note string) {
 	take(&j.Layers, "layers", j.Model, model, func(x history.Job) float64 { return x.Layers })
 	take(&j.DataCount, "samples per epoch", j.Dataset, data, func(x history.Job) float64 { return x.DataCount })
 	take(&j.DataSizeMB, "MB of data", j.Dataset, data, func(x history.Job) float64 { return x.DataSizeMB })
-	if len(taken) == 0 {
-		return ""
+	if len(taken) > 0 {
+		note = "taken from measurements of the same model or data set: " + strings.Join(taken, ", ")
 	}
-	return "taken from measurements of the same model or data set: " + strings.Join(taken, ", ")
+	if n := namedParams(j.Model); n > 0 && math.IsNaN(j.Params) {
+		j.Params = n
+		note = strings.TrimPrefix(note+"; "+count(n)+" parameters by the name of the model", "; ")
+	}
+	return note
+}
+
+// sizeInName matches a number of parameters in the name of a model: "llama2-70b", "opt_350m", "gpt2 1.5B".
+var sizeInName = regexp.MustCompile(`(?i)(?:^|[-_ ])(\d+(?:\.\d+)?)([mb])(?:$|[-_ ])`)
+
+// namedParams returns the number of parameters that the name of a model states; 0 if it states none.
+func namedParams(model string) float64 {
+	m := sizeInName.FindStringSubmatch(model)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.ParseFloat(m[1], 64)
+	if err != nil {
+		return 0
+	}
+	if strings.EqualFold(m[2], "b") {
+		return n * 1e9
+	}
+	return n * 1e6
 }

@@ -77,12 +77,12 @@ func total(p *point) float64 {
 func spread(points []*point, value func(*point) float64) []float64 {
 	var out []float64
 	for _, p := range points {
-		if v := value(p); !math.IsNaN(v) {
-			out = append(out, math.Round(v*100)/100)
+		v := math.Round(value(p)*100) / 100
+		if at, found := slices.BinarySearch(out, v); !found && !math.IsNaN(v) { // few values are distinct
+			out = slices.Insert(out, at, v)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	return out
 }
 
 // listed formats up to six values individually, more as a range.

@@ -36,10 +36,10 @@ func (f *fitting) calibrate(h *hyper, kinds []string, logf func(string, ...any))
 		}
 		t := newTable(f.quantity, *h, f.index, f.known, all)
 		t.learn()
-		visible := t.every()
+		visible := t.all
 		for k, n := range g.points {
 			p := &f.points[n]
-			if g.scored != nil && !g.scored[k] || missingBasis(p.trait, visible) != "" {
+			if g.scored != nil && !g.scored[k] || missingBasis(&p.place, visible, f.quantity) != "" {
 				continue
 			}
 			r := t.regress(&p.place, visible)

@@ -94,7 +94,7 @@ type fitting struct {
 // forms the groups to leave out: by GPU count, by device, by model, and by device except for one GPU.
 func newFitting(entries []history.Entry, q Quantity, perCount int) *fitting {
 	x := newIndex()
-	f := &fitting{all: gather(x, entries, x.traits(entries), q)}
+	f := &fitting{all: newGatherer(x, entries).gather(q)}
 	f.quantity, f.index, f.known = q, x, knownDevices()
 	id := func(p point) string { return entries[p.entries[0]].ID }
 	drawn := slices.Clone(f.all)

@@ -112,7 +112,7 @@ func sq(x float64) float64 { return x * x }
 // batch is 0.5.
 func batchAlike(a, b, length float64) float64 {
 	switch {
-	case math.IsNaN(a) && math.IsNaN(b):
+	case a == b || math.IsNaN(a) && math.IsNaN(b):
 		return 1
 	case math.IsNaN(a) || math.IsNaN(b):
 		return 0.5
@@ -133,6 +133,16 @@ func (c parts) total(s float64) float64 { return c.similar + c.general + s*s*c.o
 // covariance returns the prior covariance of two places without noise: levels, then batch, then loss and oddness
 // (doc.go). Places on CPUs and on GPUs share only the general part and a quarter of the job-level variance.
 func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
+	return h.covarianceWith(a, b, h.traffic(a), h.traffic(b), j, d)
+}
+
+// traffic holds the factors of communication at a place, computed once for many pairs.
+type traffic struct{ bytes, work float64 }
+
+func (h *hyper) traffic(p *place) traffic { return traffic{h.bytes(p), h.work(p)} }
+
+// covarianceWith is covariance with the given factors of communication of a and b.
+func (h *hyper) covarianceWith(a, b *place, ta, tb traffic, j jobPair, d devicePair) parts {
 	if a.cpu != b.cpu {
 		return parts{similar: sq(h.JobLevel) * j.level * 0.25, general: sq(h.General)}
 	}
@@ -158,12 +168,12 @@ func (h *hyper) covariance(a, b *place, j jobPair, d devicePair) parts {
 
 	m, w := min(a.width, b.width), max(a.width, b.width)
 	if m > 0 {
-		scope := (sq(h.LossGeneral)+sq(h.LossCluster)*cluster)*h.bytes(a)*h.bytes(b) + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
+		scope := (sq(h.LossGeneral)+sq(h.LossCluster)*cluster)*ta.bytes*tb.bytes + sq(h.LossJob)*j.shape + sq(h.LossJobDevice)*j.shape*d.alike
 		shape := h.Start + m + h.Smooth*m*m*(3*w-m)/6
 		if v := min(a.nodes, b.nodes); v > 0 {
 			shape += h.Step + h.Nodes*v
 		}
-		shape *= h.work(a) * h.work(b) * d.sync * (1 - h.LossBatch + h.LossBatch*batchAlike(a.batch, b.batch, h.LossBatchLength))
+		shape *= ta.work * tb.work * d.sync * (1 - h.LossBatch + h.LossBatch*batchAlike(a.batch, b.batch, h.LossBatchLength))
 		k += scope * shape
 		own = sq(h.LossGroup) * sameGroup * shape
 		if math.Abs(a.width-b.width) < 1e-3 && math.Abs(a.nodes-b.nodes) < 1e-3 {

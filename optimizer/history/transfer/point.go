@@ -3,7 +3,6 @@ package transfer
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strings"
 
 	"trainopt/internal/stat"
@@ -38,6 +37,7 @@ type point struct {
 type trait struct {
 	exact, dataset, model, family int
 	script, framework             int            // script by hash
+	division                      int            // of a model over GPUs other than by data parallelism, by name; 0: none known
 	size                          [sizes]float64 // unknown sizes are the constant unknown
 }
 
@@ -125,6 +125,9 @@ func (x *index) stated(j history.Job) trait {
 	if j.Framework != "" {
 		t.framework = x.name("framework", j.Framework)
 	}
+	if way := divisionOf(j); way != "" {
+		t.division = x.name("division", way)
+	}
 	for i, v := range [sizes]float64{j.Params, j.Layers, j.DataCount, j.DataSizeMB} {
 		t.size[i] = unknown
 		if v > 0 && !math.IsInf(v, 0) {
@@ -132,6 +135,20 @@ func (x *index) stated(j history.Job) trait {
 		}
 	}
 	return t
+}
+
+// divisionOf returns the division of the model over GPUs that the name of a job's model or framework states; "" without
+// one. Such a job communicates, and scales, otherwise than with data parallelism.
+func divisionOf(j history.Job) string {
+	name := plain(j.Model + " " + j.Framework)
+	for _, way := range [...][]string{{"pipeline", "gpipe", "pipedream"}, {"tensorparallel"}, {"expertparallel", "mixtureofexperts"}, {"modelparallel", "megatron"}} {
+		for _, word := range way {
+			if strings.Contains(name, word) {
+				return way[0]
+			}
+		}
+	}
+	return ""
 }
 
 // learnModel records family and sizes of an entry's model, so that all entries of a model and the queries about it
@@ -233,33 +250,6 @@ func (p *place) siteCorrelation(q *place) float64 {
 
 // betweenMachines is the correlation of one machine of the user's with the part common to all of them.
 const betweenMachines = 0.95
-
-// merge replaces equal places by one point, their median, so that repetitions add no cost and an outlier has no
-// effect.
-func merge(points []point) []point {
-	order := make([]int, len(points)) // sort indices: a point is large to move
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
-	})
-	sorted := make([]point, len(points))
-	for i, from := range order {
-		sorted[i] = points[from]
-	}
-	points = sorted
-	var out []point
-	for from := 0; from < len(points); {
-		to := from + 1
-		for to < len(points) && points[to].job == points[from].job && points[to].beside(&points[from].place) {
-			to++
-		}
-		out = append(out, middle(points[from:to]))
-		from = to
-	}
-	return out
-}
 
 // beside reports whether two places are equal up to rounding.
 func (p *place) beside(q *place) bool {

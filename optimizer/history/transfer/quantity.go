@@ -1,7 +1,9 @@
 package transfer
 
 import (
+	"cmp"
 	"math"
+	"slices"
 
 	"trainopt/optimizer/history"
 )
@@ -93,37 +95,117 @@ func (x *index) traits(entries []history.Entry) []trait {
 	return out
 }
 
+// gatherer derives the points of several quantities from the same entries. Most entries have several quantities: what
+// does not depend on the quantity is computed once.
+type gatherer struct {
+	index   *index
+	entries []history.Entry
+	traits  []trait
+	numbers []int    // 0…n−1, whose parts are the entries of points
+	placed  []placed // of each entry outside a unit
+	order   []int    // entries in the order of the points of the last quantity
+	points  []point  // memory for those of one quantity, before they are merged
+}
+
+// placed is the place of an entry; usable is false without a known width, or with neither data set nor family.
+type placed struct {
+	place         place
+	known, usable bool
+}
+
+func newGatherer(x *index, entries []history.Entry) *gatherer {
+	g := &gatherer{index: x, entries: entries, traits: x.traits(entries), numbers: make([]int, len(entries)), placed: make([]placed, len(entries))}
+	for i := range g.numbers {
+		g.numbers[i] = i
+	}
+	return g
+}
+
 // gather returns the merged points of the entries that have a quantity. It also registers their machines and sources.
 // Entries without a known width, or with neither data set nor family, are skipped.
-func gather(x *index, entries []history.Entry, traits []trait, q Quantity) []point {
-	var out []point
-	for i := range entries {
-		e := &entries[i]
+func (g *gatherer) gather(q Quantity) []point {
+	if g.points == nil {
+		g.points = make([]point, 0, len(g.entries))
+	}
+	out := g.points[:0]
+	for i := range g.entries {
+		e := &g.entries[i]
 		v := q.observed(e)
 		if math.IsNaN(v) {
 			continue
 		}
-		unit := ""
-		if q == UnitRate {
-			unit = e.Unit
+		unit, at := "", &g.placed[i]
+		if q == UnitRate && e.Unit != "" {
+			unit, at = e.Unit, new(placed)
 		}
-		s := siteOf(e, unit)
-		p, ok := x.place(traits[i], ran(e), s)
-		if !ok || p.trait.dataset == 0 && p.trait.family == 0 {
+		if !at.known {
+			g.place(i, unit, at)
+		}
+		if !at.usable {
 			continue
 		}
 		y := math.Log(v)
 		if q.rate() {
-			y -= p.width * math.Ln2
+			y -= at.place.width * math.Ln2
 		}
-		out = append(out, point{place: p, y: y, count: 1, scatter: scatter(e), entries: []int{i}, unit: unit})
-		for _, name := range []string{ran(e).Machine, e.Source} {
-			if k := name + "\x00" + unit; name != "" && x.machines[k] == (site{}) {
-				x.machines[k] = s
+		out = append(out, point{place: at.place, y: y, count: 1, scatter: scatter(e), entries: g.numbers[i : i+1 : i+1], unit: unit})
+	}
+	return g.merge(out)
+}
+
+// place computes the place of an entry, and registers its machine and source.
+func (g *gatherer) place(i int, unit string, at *placed) {
+	e := &g.entries[i]
+	c, s := ran(e), siteOf(e, unit)
+	at.known = true
+	at.place, at.usable = g.index.place(g.traits[i], c, s)
+	if at.usable = at.usable && (at.place.trait.dataset != 0 || at.place.trait.family != 0); !at.usable {
+		return
+	}
+	for _, name := range []string{c.Machine, e.Source} {
+		if k := name + "\x00" + unit; name != "" && g.index.machines[k] == (site{}) {
+			g.index.machines[k] = s
+		}
+	}
+}
+
+// merge replaces equal places by one point, their median, so that repetitions add no cost and an outlier has no
+// effect. Points are given in the order of their entries. Sorting starts from the order of the previous quantity,
+// which is usually the same.
+func (g *gatherer) merge(points []point) []point {
+	at := make([]int, len(g.entries)) // 1 + position of the point of an entry
+	for i := range points {
+		at[points[i].entries[0]] = 1 + i
+	}
+	order := make([]int, 0, len(points))
+	for _, list := range [][]int{g.order, g.numbers} {
+		for _, e := range list {
+			if at[e] > 0 {
+				order, at[e] = append(order, at[e]-1), 0
 			}
 		}
 	}
-	return merge(out)
+	slices.SortFunc(order, func(a, b int) int { // indices: a point is large to move
+		return cmp.Or(comparePlaces(&points[a].place, &points[b].place), cmp.Compare(a, b))
+	})
+	var out, equal []point
+	for from := 0; from < len(order); {
+		first := &points[order[from]]
+		equal = append(equal[:0], *first)
+		for from++; from < len(order); from++ {
+			p := &points[order[from]]
+			if p.job != first.job || !p.beside(&first.place) {
+				break
+			}
+			equal = append(equal, *p)
+		}
+		out = append(out, middle(equal))
+	}
+	for i, from := range order {
+		order[i] = points[from].entries[0]
+	}
+	g.order = order
+	return out
 }
 
 // scatter returns the variance of the mean of an entry's units, relative; 0 if unknown.

@@ -28,7 +28,7 @@ func (m *Model) Ratio(from, to Query, what Quantity) (ratio, error) {
 		}
 	}
 	points := t.candidates(&places[1])
-	if why := missingBasis(places[1].trait, points); why != "" {
+	if why := missingBasis(&places[1], points, what); why != "" {
 		return ratio{}, fmt.Errorf("compare %s of %s: %s: %w", what, jobName(to.Job), why, ErrNoBasis)
 	}
 	t = t.learnedFor(&places[1], points)

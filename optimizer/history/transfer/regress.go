@@ -54,11 +54,12 @@ func (t *table) regress(p *place, points []*point) regression {
 
 // crossing returns the prior covariance of a place of roughness s with each point of a system, and its parts.
 func (t *table) crossing(sys *system, p *place, s float64) (cross []float64, each []parts) {
-	shared := t.sharedWith(p)
-	for _, a := range sys.points {
+	shared, own := t.sharedWith(p), t.hyper.traffic(p)
+	cross, each = make([]float64, len(sys.points)), make([]parts, len(sys.points))
+	for i, a := range sys.points {
 		j, d := shared.of(a)
-		c := t.hyper.covariance(p, &a.place, j, d)
-		cross, each = append(cross, c.total(s)), append(each, c)
+		each[i] = t.hyper.covarianceWith(p, &a.place, own, t.traffic[a.at], j, d)
+		cross[i] = each[i].total(s)
 	}
 	for _, o := range sys.odd {
 		if sys.points[o.at].beside(p) {
@@ -125,7 +126,13 @@ type scored struct {
 
 // before compares by descending score; ties are in the order of the table.
 func (a scored) before(b scored) int {
-	return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.p.at, b.p.at))
+	switch {
+	case a.score > b.score:
+		return -1
+	case a.score < b.score:
+		return 1
+	}
+	return a.p.at - b.p.at
 }
 
 // nearest returns the points with the largest squared prior correlation with a place, at most neighbours of them.
@@ -136,10 +143,10 @@ func (t *table) nearest(p *place, points []*point) []*point {
 		return points
 	}
 	h := &t.hyper
-	all, shared := make([]scored, len(points)), t.sharedWith(p)
+	all, shared, own := make([]scored, len(points)), t.sharedWith(p), h.traffic(p)
 	for i, q := range points {
 		j, d := shared.of(q)
-		c := h.covariance(p, &q.place, j, d)
+		c := h.covarianceWith(p, &q.place, own, t.traffic[q.at], j, d)
 		all[i] = scored{q, sq(c.similar+c.own) / t.variance[q.at]}
 	}
 	for from := 0; from < len(all); {
@@ -240,7 +247,8 @@ func newPairs(t *table, points []*point) *pairs {
 }
 
 func (p *pairs) parts(i, l int) parts {
-	return p.t.hyper.covariance(&p.points[i].place, &p.points[l].place, p.jobs[p.job[i]][p.job[l]], p.devices[p.device[i]][p.device[l]])
+	a, b := p.points[i], p.points[l]
+	return p.t.hyper.covarianceWith(&a.place, &b.place, p.t.traffic[a.at], p.t.traffic[b.at], p.jobs[p.job[i]][p.job[l]], p.devices[p.device[i]][p.device[l]])
 }
 
 // covariance returns the covariance of two points without noise.

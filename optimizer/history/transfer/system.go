@@ -180,6 +180,10 @@ func (s *system) isolateOutliers() {
 	for _, q := range s.points {
 		company[q.group]++
 	}
+	alpha := s.solve(s.residual)
+	if !s.suspicious(alpha, company) {
+		return
+	}
 	inverse := slices.Clone(s.factor.Data)
 	if !lapack64.Trtri(blas64.Triangular{N: n, Stride: n, Uplo: blas.Upper, Diag: blas.NonUnit, Data: inverse}) {
 		return
@@ -189,7 +193,6 @@ func (s *system) isolateOutliers() {
 		row := inverse[i*n+i : (i+1)*n]
 		diagonal[i] = floats.Dot(row, row)
 	}
-	alpha := s.solve(s.residual)
 	for range oddPoints {
 		worst, far := -1, float64(farOut)
 		for i := range n {
@@ -214,4 +217,31 @@ func (s *system) isolateOutliers() {
 			diagonal[i] -= o.share * c * c
 		}
 	}
+}
+
+// suspicious reports whether a point may be an outlier, given the inverse times the residuals and the size of each
+// group. The variance of a point given the others is the inverse of the squared norm of a row of the factor's inverse.
+// The norm is summed until it excludes that the point is an outlier, usually after the few points of its group that follow,
+// which saves the inversion of O(n³).
+func (s *system) suspicious(alpha []float64, company map[int]int) bool {
+	n := len(s.points)
+	column := make([]float64, n)
+	for i, a := range alpha {
+		if company[s.points[i].group] < minGroupForOutliers {
+			continue
+		}
+		clear(column[i:])
+		column[i] = 1
+		enough, norm := sq(a/farOut)*(1+1e-9), 0.0
+		for l := i; l < n && norm < enough; l++ {
+			row := s.factor.Data[l*n : (l+1)*n]
+			x := column[l] / row[l]
+			norm += x * x
+			floats.AddScaled(column[l+1:], -x, row[l+1:])
+		}
+		if norm < enough {
+			return true
+		}
+	}
+	return false
 }

@@ -76,12 +76,14 @@ type table struct {
 	hyper    hyper
 	index    *index
 	points   []point
+	all      []*point // pointers to points, in their order
 	devices  map[string]device
 	far      *table // of the same points with the hyper-parameters of far questions; nil: those of near ones
 
 	learned  sync.Once       // guards the computation of the fields below, on the first query of the quantity
 	group    map[int]float64 // roughness by group
 	source   map[int]float64 // and by source
+	traffic  []traffic       // of each point
 	variance []float64       // of each point, without the part common to all trainings
 	systems  systems
 }
@@ -90,16 +92,11 @@ func newTable(q Quantity, h hyper, x *index, devices map[string]device, points [
 	for i := range points {
 		points[i].at = i
 	}
-	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points}
-}
-
-// every returns all points.
-func (t *table) every() []*point {
-	out := make([]*point, len(t.points))
-	for i := range t.points {
-		out[i] = &t.points[i]
+	all := make([]*point, len(points))
+	for i := range points {
+		all[i] = &points[i]
 	}
-	return out
+	return &table{quantity: q, hyper: h, index: x, devices: devices, points: points, all: all}
 }
 
 // learnedFor returns the table whose hyper-parameters answer questions about a place, with its fields computed.
@@ -114,10 +111,11 @@ func (t *table) learnedFor(p *place, points []*point) *table {
 // learn computes the roughness and the variances of this quantity.
 func (t *table) learn() {
 	t.group, t.source = t.hyper.roughness(t.points, t.device)
-	t.variance = make([]float64, len(t.points))
+	t.variance, t.traffic = make([]float64, len(t.points)), make([]traffic, len(t.points))
 	own := map[string]devicePair{}
 	for i := range t.points {
 		p := &t.points[i]
+		t.traffic[i] = t.hyper.traffic(&p.place)
 		d, ok := own[p.gpu]
 		if !ok {
 			d = t.hyper.devices(t.device(p.gpu), t.device(p.gpu), true)
@@ -135,13 +133,13 @@ func New(entries []history.Entry, o Options) *Model {
 	slices.SortStableFunc(m.entries, func(a, b history.Entry) int { return cmp.Compare(a.ID, b.ID) })
 	devices := knownDevices()
 	x := newIndex()
-	traits := x.traits(m.entries)
 	tuned, farther := maps.Clone(hypers), maps.Clone(farHypers)
 	for _, t := range o.Tuned {
 		tuned[t.quantity], farther[t.quantity] = t.hyper[near], t.hyper[far]
 	}
+	g := newGatherer(x, m.entries)
 	for _, q := range []Quantity{Throughput, UnitRate, Trainings, HostMemory, GPUMemory, startup, restart} {
-		t := newTable(q, tuned[q], x, devices, gather(x, m.entries, traits, q))
+		t := newTable(q, tuned[q], x, devices, g.gather(q))
 		if h, ok := farther[q]; ok {
 			t.far = newTable(q, h, x, devices, t.points)
 		}
@@ -155,8 +153,8 @@ func New(entries []history.Entry, o Options) *Model {
 func (t *table) device(name string) device { return t.devices[name] }
 
 // Predict predicts a quantity. The error wraps ErrNoBasis if no measurement is similar to the query: the job has no
-// name, hash or family; the width is unknown; or no measurement is of the same model, or of its family within 1.5
-// decades of parameters. A unit rate requires measurements of the same training. It costs O(n) for n entries, plus a few
+// name, hash or family; the width is unknown; or no measurement is of the same model or family within 1.5 decades of
+// parameters, divided over GPUs in the same way and, for rates, on CPUs or GPUs as the query. A unit rate requires measurements of the same training. It costs O(n) for n entries, plus a few
 // milliseconds if no earlier query used the same points.
 func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 	t, ok := m.tables[what]
@@ -174,7 +172,7 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 		return fail("the number of GPUs or CPUs is missing in the question")
 	}
 	points := t.candidates(&p)
-	if why := missingBasis(p.trait, points); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
+	if why := missingBasis(&p, points, what); why != "" && (what != UnitRate && !what.overhead() || len(points) == 0) {
 		return fail(why)
 	}
 	other := t.far
@@ -193,6 +191,9 @@ func (m *Model) Predict(q Query, what Quantity) (Estimate, error) {
 // same script by its hash, or the same model and data set if a hash is unknown) in the unit with the most entries, and
 // for start-ups and restarts those with the same framework.
 func (t *table) candidates(p *place) []*point {
+	if t.quantity != UnitRate && !t.quantity.overhead() {
+		return t.all
+	}
 	var out []*point
 	units := map[string]int{}
 	for i := range t.points {
@@ -225,28 +226,36 @@ func sameTraining(a, b trait) bool {
 // anotherSize is the ratio of parameter counts, in decades, from which two trainings of one family are not comparable.
 const anotherSize = 1.5
 
-// missingBasis returns the reason why points are no basis, "" if they are: a basis is a measurement of the same model,
-// or of the same family at a comparable number of parameters. A parameter count alone is none.
-func missingBasis(asked trait, points []*point) string {
-	if asked.model == 0 && asked.family == 0 {
+// missingBasis returns the reason why points are no basis for a quantity, "" if they are: a basis is a measurement of
+// the same model or family, at a comparable number of parameters, divided over GPUs in the same way, and for a rate on
+// the same kind of processor. A parameter count alone is none.
+func missingBasis(asked *place, points []*point, what Quantity) string {
+	a := asked.trait
+	if a.model == 0 && a.family == 0 {
 		return "neither its model, family nor script is known"
 	}
-	family := false
+	var size, division, processor bool // what excludes measurements of the same model or family
 	for _, p := range points {
 		t := p.trait
-		if t.model == asked.model && t.model > 0 {
+		switch {
+		case (t.model != a.model || t.model <= 0) && (t.family != a.family || t.family <= 0):
+		case t.size[0] != unknown && a.size[0] != unknown && math.Abs(t.size[0]-a.size[0]) >= anotherSize:
+			size = true
+		case t.division != a.division:
+			division = true
+		case what.rate() && p.cpu != asked.cpu:
+			processor = true
+		default:
 			return ""
 		}
-		if t.family == asked.family && t.family > 0 {
-			a, b := t.size[0], asked.size[0]
-			if a == unknown || b == unknown || math.Abs(a-b) < anotherSize {
-				return ""
-			}
-			family = true
-		}
 	}
-	if family {
-		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", math.Pow(10, anotherSize), math.Pow(10, anotherSize))
+	switch ratio := math.Pow(10, anotherSize); {
+	case processor:
+		return "its model and family were measured on " + map[bool]string{true: "GPUs only, and it uses CPUs only", false: "CPUs only, and it uses GPUs"}[asked.cpu]
+	case division:
+		return "its model is divided over GPUs in another way than every measurement of its family"
+	case size:
+		return fmt.Sprintf("every measurement of its family has less than 1/%.0f or more than %.0f times its parameters", ratio, ratio)
 	}
 	return "nothing of the same model or family was measured"
 }

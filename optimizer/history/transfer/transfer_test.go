@@ -187,6 +187,14 @@ func TestNoBasis(t *testing.T) {
 	sized.Job.Family = ""
 	huge := run("q", "z", 2, 64, 0)
 	huge.Job.Params = 3e9
+	hugeSame := run("q", "a", 2, 64, 0)
+	hugeSame.Job.Params = 3e9
+	pipelined, megatron := run("q", "a, pipeline parallel", 2, 64, 0), run("q", "a", 2, 64, 0)
+	megatron.Job.Framework = "Megatron-LM"
+	onCPUs := run("q", "a", 0, 64, 0)
+	onCPUs.Observed.GPU, onCPUs.Observed.CPUs = "", 8
+	measuredOnCPUs := onCPUs
+	measuredOnCPUs.Throughput = 20
 	anywhere := run("q", "a", math.NaN(), 64, 0)
 	for name, c := range map[string]struct {
 		entries []history.Entry
@@ -194,14 +202,19 @@ func TestNoBasis(t *testing.T) {
 		what    transfer.Quantity
 		words   string
 	}{
-		"nothing measured":          {nil, known[0], transfer.Throughput, "never measured"},
-		"nothing known of the job":  {known, nameless, transfer.Throughput, "is known"},
-		"another job without sizes": {known, other, transfer.Throughput, "same model or family"},
-		"a parameter count alone":   {known, sized, transfer.Throughput, "same model or family"},
-		"100 times the parameters":  {known, huge, transfer.Throughput, "more than 32 times its parameters"},
-		"width unknown":             {known, anywhere, transfer.Throughput, "number of GPUs or CPUs is missing"},
-		"quantity never measured":   {known, known[0], transfer.HostMemory, "never measured"},
-		"no such quantity":          {known, known[0], "colour", "no such quantity"},
+		"nothing measured":           {nil, known[0], transfer.Throughput, "never measured"},
+		"nothing known of the job":   {known, nameless, transfer.Throughput, "is known"},
+		"another job without sizes":  {known, other, transfer.Throughput, "same model or family"},
+		"a parameter count alone":    {known, sized, transfer.Throughput, "same model or family"},
+		"100 times the parameters":   {known, huge, transfer.Throughput, "more than 32 times its parameters"},
+		"the same name at 100 times": {known, hugeSame, transfer.Throughput, "more than 32 times its parameters"},
+		"pipeline parallel, by name": {known, pipelined, transfer.Throughput, "divided over GPUs in another way"},
+		"model parallel, by library": {known, megatron, transfer.Throughput, "divided over GPUs in another way"},
+		"CPUs, measured on GPUs":     {known, onCPUs, transfer.Throughput, "on GPUs only"},
+		"GPUs, measured on CPUs":     {[]history.Entry{measuredOnCPUs}, known[0], transfer.Throughput, "on CPUs only"},
+		"width unknown":              {known, anywhere, transfer.Throughput, "number of GPUs or CPUs is missing"},
+		"quantity never measured":    {known, known[0], transfer.HostMemory, "never measured"},
+		"no such quantity":           {known, known[0], "colour", "no such quantity"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := transfer.New(c.entries, transfer.Options{}).Predict(transfer.Query{Job: c.ask.Job, Config: c.ask.Observed}, c.what)
