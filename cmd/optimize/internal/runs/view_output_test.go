@@ -66,7 +66,7 @@ func TestNoKeyboard(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTheDevice: the memory of a GPU is told from that of the host; of several devices the fullest one is shown.
+// TestMemoryOfTheDevice: the memory of a GPU is shown apart from that of the host; of several devices the fullest one is shown.
 func TestMemoryOfTheDevice(t *testing.T) {
 	device := func(used float64) run.DeviceUse { return run.DeviceUse{UtilPercent: 80, MemoryGiB: used, TotalGiB: 80} }
 	for name, c := range map[string]struct {
