@@ -152,7 +152,7 @@ type outcome struct {
 // outcome predicts the whole run at an allocation. O(draws).
 func (f *forecast) outcome(a resources.Allocation) outcome {
 	unit := f.s.Model.Draws(a)
-	o := outcome{Candidate: Candidate{Allocation: a, Resource: f.heldShare(a)}}
+	o := outcome{Candidate: Candidate{Allocation: a, Resource: f.heldShare(a), Again: !f.perUnit && f.moveTo(a) == again}}
 	o.Throughput = f.throughput(unit)
 	o.seconds, o.usd = f.spend(a, unit, 1)
 	o.Seconds, o.CostUSD = quantiles(o.seconds), quantiles(o.usd)

@@ -61,3 +61,23 @@ func (s scene) with(measured ...resources.Allocation) scene {
 	s.measured = measured
 	return s
 }
+
+// TestAgainRepeatsTheWork: a job that cannot resume is predicted to repeat its work at every other allocation, also at one
+// that is hardly slower, and the candidate states it.
+func TestAgainRepeatsTheWork(t *testing.T) {
+	for _, resumable := range []bool{false, true} {
+		s := cpuScene().running(cpu(16), 40, minutes(1), 0.001, 1)
+		s.Resumable = resumable
+		p, err := Model{}.Decide(s.snapshot(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		here, near := candidate(p, cpu(16)), candidate(p, cpu(15))
+		if here.Again || near.Again == resumable {
+			t.Errorf("resumable %t: again %t where it runs, %t beside it", resumable, here.Again, near.Again)
+		}
+		if step := near.Seconds.P50 - here.Seconds.P50; near.Again != (step > 40) {
+			t.Errorf("resumable %t: %.0f s at 16 CPUs, %.0f s at 15: a step of %.0f s", resumable, here.Seconds.P50, near.Seconds.P50, step)
+		}
+	}
+}

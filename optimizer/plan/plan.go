@@ -106,6 +106,9 @@ type Candidate struct {
 	Feasible bool `json:"feasible"`
 	// Slower reports an exclusion as more than 2 % slower than the baseline; see Snapshot.HoldBaseline.
 	Slower bool `json:"slower,omitempty"`
+	// Again reports that a move there starts the running job from its beginning: time and cost contain the work done
+	// so far twice.
+	Again bool `json:"again,omitempty"`
 	// Chance is the predicted probability that both the deadline and the budget are met, 0…1.
 	Chance  float64         `json:"chance"`
 	Breaks  []sla.Objective `json:"breaks,omitempty"` // limits not met with 95 % probability

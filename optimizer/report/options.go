@@ -30,6 +30,10 @@ func optionsSection(d *Data) section {
 	if hasChance(r.SLA) {
 		s.Intro += " Chance: probability of meeting the limits on time and cost."
 	}
+	again := func(c plan.Candidate) bool { return c.Again }
+	if note := againNote(slices.ContainsFunc(r.Plan.Candidates, again)); note != "" {
+		s.Intro += " " + note
+	}
 	s.Blocks = append(s.Blocks, block{Table: optionTable(r)})
 	if len(r.Plan.Candidates) > 0 {
 		s.Blocks = append(s.Blocks, candidates(r))
@@ -93,7 +97,17 @@ func briefOptions(d *Data) section {
 		}
 		g.Rows = append(g.Rows, candidateRow(r.SLA, o.Candidate, cells))
 	}
-	return section{ID: "options", Title: "Alternatives (predicted)", Blocks: []block{{Table: g}}}
+	s := section{ID: "options", Title: "Alternatives (predicted)", Blocks: []block{{Table: g}}}
+	s.Intro = againNote(slices.ContainsFunc(options, func(o plan.Option) bool { return o.Candidate.Again }))
+	return s
+}
+
+// againNote explains the times of allocations at which the job would begin again.
+func againNote(any bool) string {
+	if !any {
+		return ""
+	}
+	return "At other allocations the training would have begun again at the time of the plan: their times and costs repeat the work done until then."
 }
 
 func optionTable(r *journal.Record) *grid {

@@ -8,6 +8,7 @@ import (
 
 	"trainopt/optimizer/journal"
 	"trainopt/optimizer/plan"
+	"trainopt/resources"
 	"trainopt/sla"
 )
 
@@ -174,4 +175,18 @@ func TestRecommend(t *testing.T) {
 
 func option(r *journal.Record, prefer string, seconds, cost float64) {
 	r.Plan.Options = []plan.Option{{Prefer: prefer, SecondsPct: &seconds, CostPct: &cost, Candidate: plan.Candidate{Allocation: cpus(32, 16), Feasible: true}}}
+}
+
+// TestAgainNote: the report states that predicted times of other allocations repeat the work done before the plan.
+func TestAgainNote(t *testing.T) {
+	for _, again := range []bool{false, true} {
+		here, other := plan.Candidate{Allocation: resources.Allocation{CPUs: 2}}, plan.Candidate{Allocation: resources.Allocation{CPUs: 1}, Again: again}
+		r := &journal.Record{Plan: &journal.Plan{Plan: plan.Plan{Allocation: here.Allocation, Candidates: []plan.Candidate{here, other},
+			Options: []plan.Option{{Prefer: "time", Candidate: here}, {Prefer: "resource", Candidate: other}}}}}
+		for name, s := range map[string]section{"brief": briefOptions(&Data{Record: r}), "full": optionsSection(&Data{Record: r})} {
+			if strings.Contains(s.Intro, "repeat the work done") != again {
+				t.Errorf("%s, again %t: %q", name, again, s.Intro)
+			}
+		}
+	}
 }

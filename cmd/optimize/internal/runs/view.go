@@ -292,15 +292,31 @@ func costPart(s run.Status) string {
 	return text
 }
 
+// usePart formats the utilization and memory of the job: those of its CPUs and, with the memory in use on the fullest
+// one, those of its GPUs.
 func usePart(s run.Status) string {
 	text := "CPU " + show(s.CPUUtil, "%.0f %%", "measuring")
-	if s.Allocation.GPUs > 0 {
-		text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
+	if !math.IsNaN(s.MemoryGiB) {
+		text += ", " + page.GiB(s.MemoryGiB)
 	}
-	if math.IsNaN(s.MemoryGiB) {
+	if s.Allocation.GPUs == 0 {
 		return text
 	}
-	return text + ", " + page.GiB(s.MemoryGiB)
+	text += ", GPU " + show(s.GPUUtil, "%.0f %%", "measuring")
+	fullest := run.DeviceUse{MemoryGiB: math.NaN()}
+	for _, d := range s.Devices {
+		if !(d.MemoryGiB <= fullest.MemoryGiB) && !math.IsNaN(d.MemoryGiB) {
+			fullest = d
+		}
+	}
+	if math.IsNaN(fullest.MemoryGiB) {
+		return text
+	}
+	text += ", " + page.GiB(fullest.MemoryGiB)
+	if fullest.TotalGiB > 0 {
+		text += " of " + page.GiB(fullest.TotalGiB)
+	}
+	return text + " GPU memory"
 }
 
 // ratePart formats the throughput and the last model quality, as far as known.

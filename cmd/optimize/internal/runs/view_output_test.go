@@ -1,10 +1,14 @@
 package runs
 
 import (
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"trainopt/optimizer/run"
+	"trainopt/resources"
 )
 
 // TestJobOutput checks that the output of a job is shown in complete lines as a terminal would leave them, once, and only
@@ -58,6 +62,28 @@ func TestNoKeyboard(t *testing.T) {
 	for _, in := range []any{f, strings.NewReader("o"), nil} {
 		if k := openKeyboard(in); k != nil || k.pressed() {
 			t.Errorf("%T is a keyboard", in)
+		}
+	}
+}
+
+// TestMemoryOfTheDevice: the memory of a GPU is shown apart from that of the host; of several devices the fullest one is shown.
+func TestMemoryOfTheDevice(t *testing.T) {
+	device := func(used float64) run.DeviceUse { return run.DeviceUse{UtilPercent: 80, MemoryGiB: used, TotalGiB: 80} }
+	for name, c := range map[string]struct {
+		gpus    int
+		devices []run.DeviceUse
+		want    string
+	}{
+		"none":             {0, nil, "CPU 12 %, 3.10 GiB"},
+		"one":              {1, []run.DeviceUse{device(20)}, "CPU 12 %, 3.10 GiB, GPU 80 %, 20.0 GiB of 80.0 GiB GPU memory"},
+		"the fullest":      {2, []run.DeviceUse{device(20), device(40)}, "CPU 12 %, 3.10 GiB, GPU 80 %, 40.0 GiB of 80.0 GiB GPU memory"},
+		"unknown":          {1, []run.DeviceUse{device(math.NaN())}, "CPU 12 %, 3.10 GiB, GPU 80 %"},
+		"one of two known": {2, []run.DeviceUse{device(math.NaN()), device(30)}, "CPU 12 %, 3.10 GiB, GPU 80 %, 30.0 GiB of 80.0 GiB GPU memory"},
+		"nothing read yet": {1, nil, "CPU 12 %, 3.10 GiB, GPU 80 %"},
+	} {
+		s := run.Status{Allocation: resources.Allocation{GPUs: c.gpus, CPUs: 4}, CPUUtil: 12, GPUUtil: 80, MemoryGiB: 3.1, Devices: c.devices}
+		if got := strings.ReplaceAll(usePart(s), "\u00a0", " "); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 }
