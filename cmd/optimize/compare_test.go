@@ -56,6 +56,22 @@ func TestCompareTrainingJSON(t *testing.T) {
 	}
 }
 
+func TestCompareAblation(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	code, out, errs := w.run(strings.Fields("compare training --figure ablation --steps 100 --seeds 0 --job-count 1 --prefer cost --json")...)
+	var c experiment.Comparison
+	if err := json.Unmarshal([]byte(out), &c); code != run.CodeDone || errs != "" || err != nil {
+		t.Fatalf("exit %d: %s, %v", code, errs, err)
+	}
+	if len(c.Policies) != 13 || !slices.Equal(c.Against, []string{"model", "all on"}) || c.Cases != 1 {
+		t.Errorf("policies %q against %q in %d cases", c.Policies, c.Against, c.Cases)
+	}
+	if r, ok := c.Row("resets off", "resets"); !ok || r.N != 1 || float64(r.Mean) != 0 {
+		t.Errorf("critics replaced without resets: %+v", r)
+	}
+}
+
 func TestCompareTrainingFormats(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -94,6 +110,9 @@ func TestCompareRefusals(t *testing.T) {
 		"compare training --kinds other":                   "want train, held-out, sia, all or zeus",
 		"compare training --kinds sia":                     "--profiles DIR",
 		"compare training --profiles nowhere":              "--profiles",
+		"compare training --steps 500":                     "--steps requires --figure ablation",
+		"compare training --figure ablation --steps 5":     "at least 100",
+		"compare training --figure other":                  "want slamorl or ablation",
 		"compare training --eta 0.5":                       "--eta requires --kinds zeus",
 		"compare training --recurrences 3":                 "--recurrences requires --kinds zeus",
 		"compare training --kinds zeus --job-count 3":      "--job-count cannot be combined with --kinds zeus",
