@@ -36,10 +36,10 @@ func TestLoadDrift(t *testing.T) {
 	}{
 		"quiet":                    {0, 100, 0},
 		"idle CPUs absorb it":      {1, 25, 0},
-		"idle CPUs absorb half":    {2, 37.5, (2*loadChange-0.5)/4},
-		"saturated":                {3, 25, 3*loadChange/4},
+		"idle CPUs absorb half":    {2, 37.5, (2*loadChange - 0.5) / 4},
+		"saturated":                {3, 25, 3 * loadChange / 4},
 		"more than the machine":    {9, 25, loadChange},
-		"brief peaks of the sum":   {3, 50, 3*loadChange/4},
+		"brief peaks of the sum":   {3, 50, 3 * loadChange / 4},
 		"no load but a busy train": {0, 400, 0},
 	} {
 		r := &run{sampler: &sampling{machineCPUs: 4}}
