@@ -28,7 +28,7 @@ var (
 	resumeChoice = regexp.MustCompile(`(?i)^(resume|continue|restore|checkpoint|ckpt|latest|last|auto)$`)
 	trackers     = set("wandb", "mlflow", "neptune", "comet_ml", "clearml", "aim", "swanlab")        // their resume is that of a log
 	weightCalls  = set("load_state_dict", "load_weights", "load_from_checkpoint", "from_pretrained") // no progress
-	unread       = set("print", "str", "repr", "vars", "len", "bool", "isinstance", "logging", "open")
+	unread       = set("print", "str", "repr", "vars", "len", "bool", "isinstance", "logging")
 )
 
 // useOf returns the strongest use of an option's value. It is followed through variables of the same scope and into
@@ -188,7 +188,7 @@ func (s *script) useInCall(i, k int, a argument) optionUse {
 		return optionUse{}
 	case weightCalls[callee]:
 		return optionUse{}
-	case loadCalls[callee], restoreWord.MatchString(callee), a.key != "" && slices.Contains(optionNames[KnobResume], a.key), trainName.MatchString(callee):
+	case callee == "open", loadCalls[callee], restoreWord.MatchString(callee), a.key != "" && slices.Contains(optionNames[KnobResume], a.key), trainName.MatchString(callee):
 		return optionUse{use: passed, line: st.line}
 	}
 	return optionUse{}

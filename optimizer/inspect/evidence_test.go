@@ -54,6 +54,7 @@ func TestResumeOption(t *testing.T) {
 		"without a condition": {`p.add_argument("resume_dir", default="x")` + "\n" + `p.add_argument("--from", dest="start_from")`, "c = torch.load(args.start_from)\nstart = c.get(\"epoch\", 0)", "", "--from={path}"},
 		"in a library":        {`p.add_argument("--resume", default="")`, "from engine import train\ntrain(args)", "", "--resume={path}"},
 
+		"its own format":      {`p.add_argument("--resume", default="")`, "if args.resume:\n    start = int(open(args.resume).read())", "", "--resume={path}"},
 		"of a tracker":        {`p.add_argument("--resume", default=None)`, "import wandb\nwandb.init(project=\"x\", resume=args.resume)", "", ""},
 		"unused":              {`p.add_argument("--resume", action="store_true")`, "pass", "", ""},
 		"printed":             {`p.add_argument("--resume", default=None)`, "print(args.resume)", "", ""},
