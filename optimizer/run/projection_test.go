@@ -34,13 +34,13 @@ func TestLoadDrift(t *testing.T) {
 	for name, c := range map[string]struct {
 		foreign, percent, want float64
 	}{
-		"quiet":                    {0, 100, 0},
-		"idle CPUs absorb it":      {1, 25, 0},
-		"idle CPUs absorb half":    {2, 37.5, (2*loadChange - 0.5) / 4},
-		"saturated":                {3, 25, 3 * loadChange / 4},
-		"more than the machine":    {9, 25, loadChange},
-		"brief peaks of the sum":   {3, 50, 3 * loadChange / 4},
-		"no load but a busy train": {0, 400, 0},
+		"quiet":                 {0, 100, 0},
+		"idle CPUs absorb it":   {1, 25, 0},
+		"idle CPUs absorb half": {2, 37.5, (2*loadChange - 0.5) / 4},
+		"saturated":             {3, 25, 3 * loadChange / 4},
+		"more than the machine": {9, 25, loadChange},
+		"more use than CPUs":    {3, 50, 3 * loadChange / 4},
+		"the training alone":    {0, 400, 0},
 	} {
 		r := &run{sampler: &sampling{machineCPUs: 4}}
 		r.Progress.Segments = []*Segment{

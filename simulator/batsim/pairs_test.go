@@ -3,10 +3,7 @@ package batsim
 import (
 	"testing"
 
-	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
-	"trainopt/simulator/platform"
-	"trainopt/simulator/queue"
 )
 
 func pairOf(name string) hdeeprm.Pair {
@@ -15,20 +12,6 @@ func pairOf(name string) hdeeprm.Pair {
 		panic(err)
 	}
 	return p
-}
-
-// runPair runs jobs under one pair of policies.
-func runPair(t testing.TB, tree *platform.Tree, jobs []order.Job, pair hdeeprm.Pair, seed int64) *queue.Result {
-	t.Helper()
-	e, err := hdeeprm.NewEnvironment(tree, jobs, hdeeprm.Limits{}, pair.Settings(seed, false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Run(func([]float32) int { return 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
 }
 
 func pairSettings(pair hdeeprm.Pair) *hdeeprm.Settings {
@@ -41,7 +24,10 @@ func TestPairs(t *testing.T) {
 	table := append(hdeeprm.Table(), pairOf("shortest-high_free_cores"))
 	for _, pair := range table {
 		t.Run(pair.String(), func(t *testing.T) {
-			want := runPair(t, tree, jobs, pair, 7)
+			want, _, err := pair.Run(tree, jobs, 7, false)
+			if err != nil {
+				t.Fatal(err)
+			}
 			got, decided := both(t, tree, jobs, ServeOptions{Tree: tree, Pairs: pairSettings(pair)}, SimulateOptions{})
 			same(t, got, want, true)
 			same(t, decided, want, true)
@@ -62,7 +48,10 @@ func TestPairsMini(t *testing.T) {
 	}
 	for i, pair := range table {
 		t.Run(pair.String(), func(t *testing.T) {
-			want := runPair(t, tree, jobs, pair, 7)
+			want, _, err := pair.Run(tree, jobs, 7, false)
+			if err != nil {
+				t.Fatal(err)
+			}
 			got, decided := both(t, tree, jobs, ServeOptions{Tree: tree, Pairs: pairSettings(pair)}, SimulateOptions{ForwardProfiles: i%2 == 1})
 			same(t, got, want, true)
 			same(t, decided, want, true)

@@ -6,7 +6,6 @@ import (
 	"math"
 	"testing"
 
-	"trainopt/optimizer/schedule/order"
 	"trainopt/simulator/ancestors/hdeeprm"
 	"trainopt/simulator/platform"
 	"trainopt/simulator/queue"
@@ -17,20 +16,6 @@ var (
 	againstJobs = flag.Int("against-jobs", 500, "jobs of each workload")
 	againstLoad = flag.Float64("against-load", 0.7, "load of each workload")
 )
-
-// runPair runs jobs under one pair of policies.
-func runPair(t testing.TB, tree *platform.Tree, jobs []order.Job, pair hdeeprm.Pair, seed int64) *queue.Result {
-	t.Helper()
-	e, err := hdeeprm.NewEnvironment(tree, jobs, hdeeprm.Limits{}, pair.Settings(seed, false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Run(func([]float32) int { return 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
 
 // TestAgainstPairs compares the defaults, by objective, with the best of the 36 pairs for each metric, on five
 // workloads by the model of Lublin and Feitelson: the mean ratio of ours to theirs with a 95 % interval (Student, 4
@@ -59,7 +44,11 @@ func TestAgainstPairs(t *testing.T) {
 		jobs := lublin(t, tree, *againstJobs, seed+1, *againstLoad)
 		pair := [3]float64{math.Inf(1), math.Inf(1), math.Inf(1)}
 		for _, p := range hdeeprm.Table() {
-			for i, v := range numbers(runPair(t, tree, jobs, p, 0), nil) {
+			r, _, err := p.Run(tree, jobs, 0, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, v := range numbers(r, nil) {
 				pair[i] = min(pair[i], v)
 			}
 		}

@@ -67,7 +67,7 @@ func benchmark(b *testing.B, tree *platform.Tree, jobs []order.Job, pair string,
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, _, err := runPair(tree, jobs, p, 1, false); err != nil {
+		if _, _, err := p.Run(tree, jobs, 1, false); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -45,7 +45,7 @@ func TestPrepareCustom(t *testing.T) {
 			t.Errorf("warnings %q, want %q", warnings, w)
 		}
 	}
-	result, _, err := runPair(e.Tree, e.Jobs, Pair{shortestJob, highMemBW}, 0, false)
+	result, _, err := Pair{shortestJob, highMemBW}.Run(e.Tree, e.Jobs, 0, false)
 	if err != nil {
 		t.Fatal(err)
 	}

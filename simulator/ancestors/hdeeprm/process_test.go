@@ -80,15 +80,6 @@ func TestWaitingIsSorted(t *testing.T) {
 	})
 }
 
-func runPair(tree *platform.Tree, jobs []order.Job, p Pair, seed int64, compat bool) (*queue.Result, Counts, error) {
-	e, err := NewEnvironment(tree, jobs, Limits{}, p.Settings(seed, compat))
-	if err != nil {
-		return nil, Counts{}, err
-	}
-	r, err := e.Run(func([]float32) int { return 0 })
-	return r, e.Counts(), err
-}
-
 func environment(t testing.TB, tree *platform.Tree, jobs []order.Job, s Settings) *Environment {
 	t.Helper()
 	e, err := NewEnvironment(tree, jobs, Limits{}, s)
@@ -235,11 +226,11 @@ func TestVoid(t *testing.T) {
 func TestImpossibleJob(t *testing.T) {
 	jobs := append([]order.Job{{ID: 7, Procs: 5, Request: 1, Ops: 1e9}, {ID: 8, Procs: 3, Memory: 16000, Request: 1, Ops: 1e9}}, learningJobs()...)
 	tree := example(t, "learning")
-	r, c, err := runPair(tree, jobs, Pair{firstJob, highMem}, 0, false)
+	r, c, err := Pair{firstJob, highMem}.Run(tree, jobs, 0, false)
 	if err != nil || c.Rejected != 2 || r.Jobs[0].State != queue.Rejected || r.Jobs[1].State != queue.Rejected || r.Jobs[3].State != queue.Completed {
 		t.Errorf("got %v, %+v", err, c)
 	}
-	r, _, err = runPair(tree, jobs, Pair{firstJob, highMem}, 0, true)
+	r, _, err = Pair{firstJob, highMem}.Run(tree, jobs, 0, true)
 	if !errors.Is(err, ErrBlocked) || !strings.Contains(err.Error(), "job 7") || r.Jobs[3].State != queue.Waiting {
 		t.Errorf("compatible: got %v", err)
 	}

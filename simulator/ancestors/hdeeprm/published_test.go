@@ -139,7 +139,7 @@ func TestPublishedPairs(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, compat := range []bool{false, true} {
-					r, _, err := runPair(tree, jobs, pair, 0, compat)
+					r, _, err := pair.Run(tree, jobs, 0, compat)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -185,7 +185,7 @@ func TestMiniPairs(t *testing.T) {
 		if p.job == randomJob || p.core == randomCore {
 			continue
 		}
-		r, c, err := runPair(tree, jobs, p, 0, true)
+		r, c, err := p.Run(tree, jobs, 0, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,7 +215,7 @@ func TestMiniPairs(t *testing.T) {
 
 // The best placement of the learning experiment; requires no published file.
 func TestOptimalLearning(t *testing.T) {
-	r, _, err := runPair(example(t, "learning"), learningJobs(), Pair{firstJob, highMemBW}, 0, false)
+	r, _, err := Pair{firstJob, highMemBW}.Run(example(t, "learning"), learningJobs(), 0, false)
 	if err != nil || summary(r).Makespan != 5.25 {
 		t.Errorf("got %v, %v, want 5.25 s", summary(r).Makespan, err)
 	}

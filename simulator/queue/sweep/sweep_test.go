@@ -28,20 +28,6 @@ const example = "../../../examples/cluster.swf"
 
 var exampleModel = swf.Lublin{Jobs: 600, Procs: 64, Seed: 2026, Load: 0.85, Overestimate: 5}
 
-// runPair runs jobs under one pair of policies.
-func runPair(t testing.TB, tree *platform.Tree, jobs []order.Job, pair hdeeprm.Pair, seed int64) *queue.Result {
-	t.Helper()
-	e, err := hdeeprm.NewEnvironment(tree, jobs, hdeeprm.Limits{}, pair.Settings(seed, false))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := e.Run(func([]float32) int { return 0 })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
 // TestExampleTrace checks the included trace against its header.
 func TestExampleTrace(t *testing.T) {
 	jobs, err := exampleModel.Generate()
@@ -149,7 +135,10 @@ func TestSameAsTheSimulatorsThemselves(t *testing.T) {
 	}
 	m := onMini(t, 60)
 	pair, _ := hdeeprm.ParsePair("smallest-high_mem_bw")
-	alone := runPair(t, m.Tree, m.Jobs, pair, 0)
+	alone, _, err := pair.Run(m.Tree, m.Jobs, 0, false)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if got, want := mustRun(t, m, Method{Policy: "smallest-high_mem_bw"}, Window{}).Summary(), alone.Summary(); got.Energy != want.Energy || got.Wait != want.Wait {
 		t.Errorf("pair: %v, want %v", got, want)
 	}
