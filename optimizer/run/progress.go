@@ -146,6 +146,8 @@ type Progress struct {
 	markAt    time.Duration // end of the last timed block
 	markDone  float64
 	haveMark  bool
+	blockTook time.Duration // of the last timed block, which ended at the mark
+	blockOf   float64       // its units; 0: no block ended at the mark
 	freshMark bool          // the mark is that of the first row read by this agent, or since the launch
 	reachedAt time.Duration // time at which Done was reached
 	sawResume bool          // a row has arrived since the last launch
@@ -371,9 +373,15 @@ func (p *Progress) Add(row *trainlog.Row, at time.Duration) {
 	case seg.Timed == 0: // read together with the first row: the time of that one is unknown
 		seg.Units = 0
 		p.mark(at, done)
+	case p.blockOf > 0 && at == p.markAt: // read together with the row that ended the last block: of that block
+		p.blockOf += done - p.markDone
+		seg.Blocks[len(seg.Blocks)-1] = p.blockTook.Seconds() / p.blockOf
+		p.markDone = done
 	case p.blockEnds(at, done):
-		seg.addBlock((at - p.markAt).Seconds() / (done - p.markDone))
+		took, of := at-p.markAt, done-p.markDone
+		seg.addBlock(took.Seconds() / of)
 		p.mark(at, done)
+		p.blockTook, p.blockOf = took, of
 	}
 }
 
@@ -420,6 +428,7 @@ func (p *Progress) blockEnds(at time.Duration, done float64) bool {
 
 func (p *Progress) mark(at time.Duration, done float64) {
 	p.markAt, p.markDone, p.haveMark, p.reachedAt = at, done, true, at
+	p.blockTook, p.blockOf = 0, 0
 }
 
 // addBlock appends a block. Beyond maxBlocks it averages older blocks pairwise into a new slice.

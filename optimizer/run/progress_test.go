@@ -87,9 +87,9 @@ func TestProgressTimes(t *testing.T) {
 		"rows read together with the first one have no time": {
 			rows: []arrival{{1, epochRow(1, 0)}, {1, epochRow(30, 0)}, {2, epochRow(31, 0)}},
 			unit: "epoch", done: 31, blocks: []float64{1}, units: 1},
-		"rows read together do not make a unit of no time": {
-			rows: []arrival{{1, epochRow(1, 0)}, {2, epochRow(2, 0)}, {2, epochRow(3, 0)}, {3, epochRow(4, 0)}},
-			unit: "epoch", done: 4, blocks: []float64{1, 0.5}, units: 3},
+		"rows read together are of one block": {
+			rows: []arrival{{1, epochRow(1, 0)}, {2, epochRow(2, 0)}, {2, epochRow(3, 0)}, {2, epochRow(5, 0)}, {3, epochRow(6, 0)}, {3, epochRow(9, 0)}, {4, epochRow(10, 0)}},
+			unit: "epoch", done: 10, blocks: []float64{0.25, 0.25, 1}, units: 9},
 		"a skipped epoch counts as two": {
 			rows: []arrival{{1, epochRow(1, 0)}, {5, epochRow(3, 0)}},
 			unit: "epoch", done: 3, blocks: []float64{2}, units: 2},
