@@ -127,7 +127,7 @@ type Changes struct {
 	Remaining func(number int) float64
 }
 
-// Arrival is a job that arrived, with a number of the scheduler's choice that no other active job has.
+// Arrival is a job that arrived, with its number from 0 in order of arrival.
 type Arrival struct {
 	Number int
 	JobState

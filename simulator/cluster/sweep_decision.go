@@ -140,8 +140,8 @@ type drawn struct {
 	kinds    []decisionKind
 	snapshot schedule.Snapshot
 	changes  schedule.Changes
-	number   map[int]int // index in the snapshot by number of the job
-	rate     []float64   // by number: steps/s since the last decision
+	number   []int     // index in the snapshot by number of the job
+	rate     []float64 // by index: steps/s since the last decision
 }
 
 // decisionKind is what jobs of a kind have in common.
@@ -155,7 +155,7 @@ type decisionKind struct {
 const mostDevices = 16
 
 func newDrawn(c DecisionConfig) *drawn {
-	d := &drawn{DecisionConfig: c, random: rand.New(rand.NewPCG(c.Seed, 1)), number: map[int]int{}}
+	d := &drawn{DecisionConfig: c, random: rand.New(rand.NewPCG(c.Seed, 1))}
 	for t := range c.Types {
 		count := c.Devices / c.Types
 		if t < c.Devices%c.Types {
@@ -192,6 +192,8 @@ func newDrawn(c DecisionConfig) *drawn {
 		k := kindOf[j.Type]
 		return k.rate[device] * math.Pow(float64(gpus), k.scaling)
 	}
+	d.snapshot.Jobs, d.changes.Arrived = make([]schedule.JobState, 0, c.Jobs), make([]schedule.Arrival, 0, c.Jobs)
+	d.number, d.rate = make([]int, c.Jobs+c.Changes), make([]float64, 0, c.Jobs)
 	d.changes.Devices = d.snapshot.Devices
 	d.changes.Remaining = func(number int) float64 { return d.snapshot.Jobs[d.number[number]].Remaining }
 	for i := range c.Jobs {
@@ -227,12 +229,8 @@ func (d *drawn) decide(policy schedule.Policy) (apply func() int, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() int { return d.share(a) }, d.check(a, policy.Traits())
-}
-
-func (d *drawn) check(a schedule.Allocation, t schedule.Traits) error {
-	_, err := a.Check(&d.snapshot, t)
-	return err
+	_, err = a.Check(&d.snapshot, policy.Traits())
+	return func() int { return d.share(a) }, err
 }
 
 // move applies the changes of an update.
@@ -283,7 +281,6 @@ func (d *drawn) advance() {
 	if d.Changes > 0 {
 		every = len(d.snapshot.Jobs) / d.Changes
 	}
-	clear(d.number)
 	for i, j := range d.snapshot.Jobs {
 		if i%every == every-1 && len(d.changes.Ended) < d.Changes {
 			d.changes.Ended = append(d.changes.Ended, j.ID)

@@ -1,6 +1,7 @@
 package share
 
 import (
+	"cmp"
 	"slices"
 
 	"trainopt/optimizer/schedule"
@@ -40,6 +41,17 @@ type rankedJob struct {
 type mover struct {
 	job  int // −1: none
 	gain float64
+}
+
+// Before reports whether a move has the larger gain; among equal gains, the smaller index comes first.
+func (b mover) Before(o mover) bool { return b.gain > o.gain || b.gain == o.gain && b.job < o.job }
+
+// or returns the better one of two moves, either of which may be none.
+func (b mover) or(o mover) mover {
+	if o.job >= 0 && (b.job < 0 || o.Before(b)) {
+		return o
+	}
+	return b
 }
 
 // reset starts with the jobs of a snapshot, all unassigned and without value.
@@ -91,13 +103,7 @@ func (a *assigner) fill() {
 		a.queue = append(a.queue, rankedJob{i, slices.Max(a.value[i*a.types:(i+1)*a.types]) / float64(a.gpus[i])})
 	}
 	slices.SortFunc(a.queue, func(x, y rankedJob) int {
-		switch {
-		case x.density > y.density:
-			return -1
-		case x.density < y.density:
-			return 1
-		}
-		return x.job - y.job
+		return cmp.Or(cmp.Compare(y.density, x.density), x.job-y.job)
 	})
 	for _, r := range a.queue {
 		i := r.job
@@ -217,15 +223,10 @@ func (a *assigner) offer(b *mover, jobs []int, from, to int) {
 		if from < n {
 			here = a.value[i*n+from]
 		}
-		larger := here
-		if there > here {
-			larger = there
-		}
+		larger := max(here, there)
 		gain := there - here
 		gain -= leastExchange * larger
-		if gain > most.gain || most.job < 0 || gain == most.gain && i < most.job {
-			most = mover{i, gain}
-		}
+		most = most.or(mover{i, gain})
 	}
 	*b = most
 }

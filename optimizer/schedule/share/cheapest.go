@@ -100,10 +100,7 @@ func (p *costPlan) byCost(i int) []int {
 		}
 	}
 	slices.SortStableFunc(types, func(a, b int) int {
-		if c := cmp.Compare(p.Devices[a].USDHour/j.Rate[a], p.Devices[b].USDHour/j.Rate[b]); c != 0 {
-			return c
-		}
-		return cmp.Compare(j.Rate[b], j.Rate[a])
+		return cmp.Or(cmp.Compare(p.Devices[a].USDHour/j.Rate[a], p.Devices[b].USDHour/j.Rate[b]), cmp.Compare(j.Rate[b], j.Rate[a]))
 	})
 	return types
 }

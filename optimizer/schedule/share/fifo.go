@@ -1,6 +1,7 @@
 package share
 
 import (
+	"maps"
 	"slices"
 
 	"trainopt/optimizer/schedule"
@@ -110,12 +111,7 @@ func (p *publishedFIFO) Decide(s *schedule.Snapshot) (schedule.Allocation, error
 // replace assigns the device type of each ended job to the head of the queue, if the head runs on that type and fits
 // the devices left by jobs with lower IDs.
 func (p *publishedFIFO) replace(s *schedule.Snapshot, index map[int]int, queue, free []int) []int {
-	ids := make([]int, 0, len(p.held))
-	for id := range p.held {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(p.held)) {
 		h := p.held[id]
 		if _, running := index[id]; running {
 			free[h.device] -= h.gpus

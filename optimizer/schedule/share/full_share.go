@@ -19,13 +19,17 @@ func freeDevices(s *schedule.Snapshot) (free []int, all int) {
 
 // fullShares returns the allocation of full shares.
 func fullShares(s *schedule.Snapshot, placed []fullShare) schedule.Allocation {
+	return shares(s, placed, func(x []float64, w fullShare) { x[w.device] = 1 })
+}
+
+// shares returns an allocation whose shares are set by a function.
+func shares(s *schedule.Snapshot, who []fullShare, set func(x []float64, w fullShare)) schedule.Allocation {
 	n := len(s.Devices)
-	shares := make([]float64, n*len(placed))
-	entries := make([]schedule.Entry, len(placed))
-	for i, w := range placed {
-		x := shares[i*n : (i+1)*n : (i+1)*n]
-		x[w.device] = 1
-		entries[i] = schedule.Entry{A: w.a, B: w.b, X: x}
+	all := make([]float64, n*len(who))
+	entries := make([]schedule.Entry, len(who))
+	for i, w := range who {
+		entries[i] = schedule.Entry{A: w.a, B: w.b, X: all[i*n : (i+1)*n : (i+1)*n]}
+		set(entries[i].X, w)
 	}
 	return schedule.Allocation{Entries: entries}
 }
@@ -33,11 +37,7 @@ func fullShares(s *schedule.Snapshot, placed []fullShare) schedule.Allocation {
 // equalShares divides the cluster equally among jobs and pairs: N_j / (m s_c), scaled down where the shares of an
 // entry exceed 1.
 func equalShares(s *schedule.Snapshot, who []fullShare) schedule.Allocation {
-	n := len(s.Devices)
-	shares := make([]float64, n*len(who))
-	entries := make([]schedule.Entry, len(who))
-	for i, w := range who {
-		x := shares[i*n : (i+1)*n : (i+1)*n]
+	return shares(s, who, func(x []float64, w fullShare) {
 		sum := 0.0
 		for d := range x {
 			x[d] = float64(s.Devices[d].Count) / float64(len(who)) / float64(s.Jobs[w.a].GPUs)
@@ -46,9 +46,7 @@ func equalShares(s *schedule.Snapshot, who []fullShare) schedule.Allocation {
 		for d := range x {
 			x[d] /= max(sum, 1)
 		}
-		entries[i] = schedule.Entry{A: w.a, B: w.b, X: x}
-	}
-	return schedule.Allocation{Entries: entries}
+	})
 }
 
 // placeInOrder places jobs in order of arrival until one does not fit. next is the first job that was not considered,

@@ -2,7 +2,6 @@ package share
 
 import (
 	"encoding/binary"
-	"maps"
 	"math"
 	"slices"
 
@@ -18,7 +17,7 @@ import (
 // time of completion is constant. A value is computed when it is compared. Where times are unknown, the job that arrived
 // last is the shortest: jobs that have been served least are likely to end first.
 //
-// O(kinds · types²) a decision, and at most O(kinds · types + log jobs) for each job that moves.
+// O(kinds · types²) a decision, and mostly O(types · log kinds + log jobs) for each job that moves.
 type matching struct {
 	chains
 	bestMatch
@@ -26,8 +25,13 @@ type matching struct {
 	size    int // devices of every job
 	kinds   []*matchedKind
 	byRates map[string]*matchedKind
-	jobs    map[int]*matchedJob // by number
-	best    []mover             // from × to; job is the index of a kind
+	byFirst map[*float64]*matchedKind // by the place of its rates: jobs of a kind mostly share them
+	jobs    []*matchedJob             // by number; nil: not active
+	active  int
+	best    []mover // from × to; job is the index of a kind
+	// ranked contains, by from × to, the kinds by the gain of their first movers, the largest first; empty: not yet ranked
+	// in this decision. A gain that has decreased is corrected when it comes first, one that has increased is added.
+	ranked  []schedule.Heap[mover]
 	now     float64
 	changes *schedule.Changes
 	touched []*matchedJob
@@ -63,13 +67,14 @@ type matchedJob struct {
 }
 
 func newMatching(p bestMatch, devices []schedule.DeviceType) *matching {
-	m := &matching{bestMatch: p, devices: devices, byRates: map[string]*matchedKind{}}
+	m := &matching{bestMatch: p, devices: devices, byRates: map[string]*matchedKind{}, byFirst: map[*float64]*matchedKind{}}
 	m.types = len(devices)
 	m.path = make([]int, 0, longestChain+1)
 	for d := range devices {
 		m.room = append(m.room, devices[d].Count)
 	}
 	m.best = make([]mover, (m.types+1)*(m.types+1))
+	m.ranked = make([]schedule.Heap[mover], len(m.best))
 	m.present = make([][]int, m.types+1)
 	return m
 }
@@ -81,9 +86,6 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 	for _, number := range c.Ended {
 		m.remove(number)
 	}
-	if len(m.jobs) == 0 {
-		m.jobs = make(map[int]*matchedJob, len(c.Arrived))
-	}
 	added := make([]matchedJob, len(c.Arrived))
 	for i := range c.Arrived {
 		if !m.add(&c.Arrived[i], &added[i]) {
@@ -92,7 +94,7 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 	}
 	m.fill()
 	m.findMovers()
-	for rest := 4 * len(m.jobs); rest > 0 && m.find(m.best, m.size); {
+	for rest := 4 * m.active; rest > 0 && m.find(m.best, m.size); {
 		for again := true; again && rest > 0; again = m.again() {
 			m.exchange()
 			rest--
@@ -104,10 +106,8 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 			continue
 		}
 		j.before = j.at
-		if j.at == m.types {
-			moves = append(moves, schedule.Place{Number: j.number, Device: -1})
-		} else {
-			moves = append(moves, schedule.Place{Number: j.number, Device: j.at})
+		if moves = append(moves, schedule.Place{Number: j.number, Device: j.at}); j.at == m.types {
+			moves[len(moves)-1].Device = -1
 		}
 	}
 	return moves, true
@@ -115,20 +115,27 @@ func (m *matching) update(c *schedule.Changes) (moves []schedule.Place, ok bool)
 
 // add adds a waiting job. It returns false if the job has another size than the others.
 func (m *matching) add(a *schedule.Arrival, j *matchedJob) bool {
-	if len(m.jobs) == 0 {
+	if m.active == 0 {
 		m.size = a.GPUs
 	}
 	if a.GPUs != m.size {
 		return false
 	}
 	*j = matchedJob{number: a.Number, kind: m.kindOf(a), at: m.types, before: m.types}
+	m.jobs = append(m.jobs, make([]*matchedJob, max(0, a.Number+1-len(m.jobs)))...)
 	m.jobs[a.Number] = j
+	m.active++
 	m.enter(j, m.types, a.Remaining)
 	return true
 }
 
 // kindOf returns the kind of a job.
 func (m *matching) kindOf(a *schedule.Arrival) int {
+	if len(a.Rate) > 0 {
+		if k, ok := m.byFirst[&a.Rate[0]]; ok {
+			return k.index
+		}
+	}
 	m.key = m.key[:0]
 	for _, r := range a.Rate {
 		m.key = binary.LittleEndian.AppendUint64(m.key, math.Float64bits(r))
@@ -149,16 +156,20 @@ func (m *matching) kindOf(a *schedule.Arrival) int {
 	}
 	m.kinds = append(m.kinds, k)
 	m.byRates[string(m.key)] = k
+	if len(a.Rate) > 0 {
+		m.byFirst[&a.Rate[0]] = k
+	}
 	return k.index
 }
 
 // remove removes an ended job.
 func (m *matching) remove(number int) {
-	j := m.jobs[number]
-	if j == nil {
+	if number >= len(m.jobs) || m.jobs[number] == nil {
 		return
 	}
-	delete(m.jobs, number)
+	j := m.jobs[number]
+	m.jobs[number] = nil
+	m.active--
 	m.leave(j)
 	if j.at < m.types {
 		m.room[j.at] += m.size
@@ -296,31 +307,67 @@ func (m *matching) bestRoom(k *matchedKind) int {
 // findMovers computes the best mover between each two types.
 func (m *matching) findMovers() {
 	for e := range m.best {
-		m.findMover(e)
+		m.best[e], m.ranked[e] = mover{job: -1}, m.ranked[e][:0]
+		from, to := e/(m.types+1), e%(m.types+1)
+		if from == to {
+			continue
+		}
+		for _, k := range m.present[from] {
+			m.best[e] = m.best[e].or(m.moverOf(k, from, to))
+		}
 	}
 }
 
-// findMover computes the best mover of an entry of best.
+// findMover computes the best mover of an entry of best again. O(log kinds) for each kind whose gain has decreased, and
+// O(kinds) for the first time in a decision.
 func (m *matching) findMover(e int) {
-	from, to := e/(m.types+1), e%(m.types+1)
-	m.best[e] = mover{job: -1}
-	if from == to {
-		return
+	from, to, ranked := e/(m.types+1), e%(m.types+1), &m.ranked[e]
+	if len(*ranked) == 0 {
+		for _, k := range m.present[from] {
+			if b := m.moverOf(k, from, to); b.job >= 0 {
+				*ranked = append(*ranked, b)
+			}
+		}
+		ranked.Init()
 	}
-	for _, k := range m.present[from] {
-		m.offer(e, from, to, k)
+	m.best[e] = mover{job: -1}
+	for len(*ranked) > 0 {
+		was := (*ranked)[0]
+		b := m.moverOf(was.job, from, to)
+		if b.job >= 0 && !(b.gain < was.gain) {
+			m.best[e] = b
+			return
+		}
+		for len(*ranked) > 0 && (*ranked)[0] == was { // once or, if it was added again, several times
+			ranked.Pop()
+		}
+		if b.job >= 0 {
+			ranked.Push(b)
+		}
 	}
 }
 
-// offer replaces the best mover of an entry by the first of a kind if its gain is larger.
-func (m *matching) offer(e, from, to, kind int) {
-	k := m.kinds[kind]
-	if to < m.types && k.relative[to] == 0 {
+// offer replaces the best mover of an entry by the first of the kind of a job that has come, if its gain is larger.
+func (m *matching) offer(e, from, to int, j *matchedJob) {
+	b, k := m.moverOf(j.kind, from, to), m.kinds[j.kind]
+	if b.job < 0 {
 		return
 	}
-	j := m.first(k, from, to)
-	if j == nil {
+	if len(m.ranked[e]) > 0 && (k.count[from] == 1 || m.varies(from, to) && m.first(k, from, to) == j) {
+		m.ranked[e].Push(b)
+	}
+	if m.best[e].job == j.kind && m.varies(from, to) {
+		m.findMover(e)
 		return
+	}
+	m.best[e] = m.best[e].or(b)
+}
+
+// moverOf returns the gain of the first job of a kind from a move between two types; job is −1 if none can move.
+func (m *matching) moverOf(kind, from, to int) mover {
+	k := m.kinds[kind]
+	if k.count[from] == 0 || to < m.types && k.relative[to] == 0 {
+		return mover{job: -1}
 	}
 	here, there := 0.0, 0.0
 	if from < m.types {
@@ -331,7 +378,7 @@ func (m *matching) offer(e, from, to, kind int) {
 	}
 	larger := max(here, there)
 	if from == m.types || to == m.types { // otherwise the remaining time counts on both sides
-		s := m.shortness(k, j)
+		s := m.shortness(k, m.first(k, from, to))
 		larger += s
 		if from == m.types {
 			there += s
@@ -339,9 +386,7 @@ func (m *matching) offer(e, from, to, kind int) {
 			here += s
 		}
 	}
-	if gain := there - here - leastExchange*larger; m.best[e].job < 0 || gain > m.best[e].gain || gain == m.best[e].gain && kind < m.best[e].job {
-		m.best[e] = mover{kind, gain}
-	}
+	return mover{kind, there - here - leastExchange*larger}
 }
 
 // exchange performs the exchange of chain and updates the best movers.
@@ -359,16 +404,11 @@ func (m *matching) exchange() {
 	for c := range last {
 		from, to, kind := m.chain[c], m.chain[c+1], moved[c].kind
 		for other := range n {
-			if other != from && m.best[from*n+other].job == kind && m.worse(kind, from, other) {
+			if other != from && m.best[from*n+other].job == kind && (m.kinds[kind].count[from] == 0 || m.varies(from, other)) {
 				m.findMover(from*n + other)
 			}
-			if other == to {
-				continue
-			}
-			if e := to*n + other; m.best[e].job == kind && m.shortest && (to == m.types || other == m.types) {
-				m.findMover(e)
-			} else {
-				m.offer(e, to, other, kind)
+			if other != to {
+				m.offer(to*n+other, to, other, moved[c])
 			}
 		}
 	}
@@ -392,10 +432,10 @@ func (m *matching) again() bool {
 // nearGain is the part of the gain of an exchange from which the same exchange is repeated.
 const nearGain = 0.99
 
-// worse reports whether the gain of a kind's move between two types may have decreased since one of its jobs left the
-// first: no job is left, or the remaining time of the job counts.
-func (m *matching) worse(kind, from, to int) bool {
-	return m.kinds[kind].count[from] == 0 || m.shortest && (from == m.types || to == m.types)
+// varies reports whether the gain of a kind's move between two types depends on which of its jobs is the first: the
+// remaining time of the job counts.
+func (m *matching) varies(from, to int) bool {
+	return m.shortest && (from == m.types || to == m.types)
 }
 
 // jobHeap is a heap of jobs by key. Jobs that have left are removed when they come first, or once they are the majority.
@@ -436,59 +476,4 @@ func (h *jobHeap) first() *matchedJob {
 		h.list.Pop()
 	}
 	return nil
-}
-
-// maxLoss returns the most by which the value of the matching can be below the optimum, relative to it. For any
-// nonnegative prices of devices, the devices at these prices and the largest gain of every job above them are an upper
-// bound (linear programming duality). The price of a type is the gain from one more device of it, along any chain of
-// moves: with an optimal matching the bound is its value. O(types³ · kinds + jobs · (types + log jobs)).
-func (m *matching) maxLoss() float64 {
-	m.findMovers()
-	price := m.prices()
-	value, bound := 0.0, 0.0
-	for d, p := range price {
-		bound += p * float64(m.devices[d].Count)
-	}
-	for _, number := range slices.Sorted(maps.Keys(m.jobs)) { // in one order: sums of floats depend on it
-		j := m.jobs[number]
-		k := m.kinds[j.kind]
-		own := m.shortness(k, j)
-		if j.at < m.types {
-			value += k.relative[j.at] + own
-		}
-		most := 0.0
-		for d, r := range k.relative {
-			if r > 0 {
-				most = max(most, r+own-price[d]*float64(m.size))
-			}
-		}
-		bound += most
-	}
-	if bound == 0 {
-		return 0
-	}
-	return max(0, 1-value/bound)
-}
-
-// prices returns the gain per device from devices for one more job on each type; 0 where devices are free.
-func (m *matching) prices() []float64 {
-	n := m.types + 1
-	gain := make([]float64, n) // from one more place on a type, by chains of moves into it
-	for range n {
-		for to := range m.types {
-			if m.room[to] >= m.size {
-				continue
-			}
-			for from := range n {
-				if b := m.best[from*n+to]; from != to && b.job >= 0 {
-					gain[to] = max(gain[to], b.gain+gain[from])
-				}
-			}
-		}
-	}
-	price := gain[:m.types]
-	for d := range price {
-		price[d] /= float64(m.size)
-	}
-	return price
 }

@@ -2,6 +2,7 @@ package share
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -122,6 +123,11 @@ func TestUpdatesStayNearTheOptimum(t *testing.T) {
 						}
 					}
 					w.decide(r)
+					m := w.policy.kept.matching
+					movers := slices.Clone(m.best)
+					if m.findMovers(); !slices.Equal(movers, m.best) {
+						r.Fatalf("best movers %v after the exchanges, want %v", movers, m.best)
+					}
 					value, best := w.optimum()
 					if value > best*(1+1e-9) || value < 0.9*best {
 						r.Fatalf("worth %v, the optimum %v", value, best)
@@ -194,7 +200,7 @@ func TestMatchingForgets(t *testing.T) {
 	w.decide(t)
 	m := w.policy.kept.matching
 	k := m.kinds[0]
-	if n := len(k.long[0].list) + len(k.short[0].list) + len(k.waiting.list); n > 600 || len(m.jobs) != 0 {
-		t.Errorf("%d entries and %d jobs are kept of 5000 jobs that ended", n, len(m.jobs))
+	if n := len(k.long[0].list) + len(k.short[0].list) + len(k.waiting.list); n > 600 || m.active != 0 {
+		t.Errorf("%d entries and %d jobs are kept of 5000 jobs that ended", n, m.active)
 	}
 }

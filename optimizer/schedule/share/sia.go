@@ -200,7 +200,7 @@ func (p *sia) decide(s *schedule.Snapshot, sizes func(job int, state *siaJob) *s
 	}
 	held := g.solve()
 	p.loss = g.maxLoss()
-	p.prices, p.chosen, p.ids, p.decided = g.prices, held, p.ids[:0], s.Now
+	p.prices, p.chosen, p.ids, p.decided = g.prices, held, slices.Grow(p.ids[:0], n), s.Now
 	// Record the devices held from now on.
 	for i, z := range held {
 		id := s.Jobs[i].ID

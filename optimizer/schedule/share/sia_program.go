@@ -103,14 +103,14 @@ func (g *siaProgram) prepare() {
 			g.same[i] = i
 		}
 	}
-	g.at, g.peak, g.group = resized(g.at, n), resized(g.peak, n), slices.Grow(g.group[:0], n)
+	g.at, g.peak, g.group = resized(g.at, n), resized(g.peak, n), g.group[:0]
 	for i, first := range g.same {
 		if g.at[i], g.peak[i] = g.at[first], g.peak[first]; first != i {
 			g.group[g.at[i]].count++
 			continue
 		}
 		g.at[i], g.peak[i] = len(g.group), 0
-		g.group = g.group[:len(g.group)+1] // its heap keeps its memory
+		g.group = slices.Grow(g.group, 1)[:len(g.group)+1] // its heap keeps its memory
 		g.group[g.at[i]].job, g.group[g.at[i]].count = i, 1
 		for _, v := range g.value[i] {
 			g.peak[i] = max(g.peak[i], v)
@@ -222,12 +222,19 @@ func (g *siaProgram) choose() (chosen, left []int) {
 		job, size int
 		worth     float64 // per device
 	}
+	best := make([]wish, len(g.group))
+	for e := range g.group {
+		i := g.group[e].job
+		if best[e].size, best[e].worth = g.choice(i, g.prices); best[e].size >= 0 {
+			best[e].worth /= float64(g.sizes[i][best[e].size].GPUs)
+		}
+	}
 	wishes := make([]wish, 0, len(g.sizes))
 	chosen = make([]int, len(g.sizes))
-	for i, first := range g.same {
+	for i, e := range g.at {
 		chosen[i] = -1
-		if k, worth := g.choice(first, g.prices); k >= 0 {
-			wishes = append(wishes, wish{i, k, worth / float64(g.sizes[i][k].GPUs)})
+		if w := best[e]; w.size >= 0 {
+			wishes = append(wishes, wish{i, w.size, w.worth})
 		}
 	}
 	slices.SortStableFunc(wishes, func(a, b wish) int { return cmp.Compare(b.worth, a.worth) })
