@@ -11,8 +11,8 @@ import (
 	"trainopt/morl/network"
 )
 
-// Transition is one decision and its result, from one step of the environment.
-type Transition struct {
+// transition is one decision and its result, from one step of the environment.
+type transition struct {
 	State  []float32
 	Mask   []bool // allowed actions in State; nil means all
 	Action int
@@ -37,16 +37,16 @@ type Agent interface {
 	// explore, the action may deviate from the best known one; without, it is deterministic.
 	Act(o Observation, w []float32, explore bool) int
 	// Observe records a transition that was decided under preference w, and trains when due.
-	Observe(t Transition, w []float32)
+	Observe(t transition, w []float32)
 	// Stats returns counters of the training so far.
-	Stats() Stats
+	Stats() stats
 	// Save writes the state that Act requires; Load restores it in an agent created with the same Shape and Config.
 	Save(w io.Writer) error
 	Load(r io.Reader) error
 }
 
-// Stats holds counters of an agent's training.
-type Stats struct {
+// stats holds counters of an agent's training.
+type stats struct {
 	Steps   int     // transitions observed
 	Updates int     // gradient steps so far
 	Loss    float64 // moving average of the critic's loss; NaN before the first update
@@ -65,7 +65,7 @@ type Config struct {
 	Every   int     // transitions between gradient steps; default 10
 	Updates int     // gradient steps when due; default 1
 	Warmup  int     // transitions before the first gradient step; default 10 batches
-	Dropout float64 // dropout of hidden units; default 0.1 in SimplePolicy and MultiPolicy, else 0; negative: none
+	Dropout float64 // dropout of hidden units; default 0.1 in simplePolicy and MultiPolicy, else 0; negative: none
 
 	// Exploration is the final share of random actions: it decreases linearly from 1 over ExploreSteps transitions.
 	Exploration  float64 // default 0.05

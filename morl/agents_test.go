@@ -250,7 +250,7 @@ func (e *tagged) Step(action int) Outcome {
 
 func replays(a Agent) []*replay {
 	switch a := a.(type) {
-	case *Envelope:
+	case *envelope:
 		return []*replay{a.replay}
 	case *conditioned:
 		return []*replay{a.replay}

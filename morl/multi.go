@@ -127,7 +127,7 @@ func (a *MultiPolicy) Act(o Observation, w []float32, explore bool) int {
 }
 
 // Observe passes a transition to the policy that decided it, and trains that policy when due.
-func (a *MultiPolicy) Observe(t Transition, w []float32) {
+func (a *MultiPolicy) Observe(t transition, w []float32) {
 	k := nearest(a.policies, w)
 	p := a.policies[k]
 	for range p.store(t) {
@@ -137,8 +137,8 @@ func (a *MultiPolicy) Observe(t Transition, w []float32) {
 }
 
 // Stats returns the sums of the policies' counters; the loss is the mean of theirs.
-func (a *MultiPolicy) Stats() Stats {
-	var s Stats
+func (a *MultiPolicy) Stats() stats {
+	var s stats
 	var sum float64
 	known := 0
 	for _, p := range a.policies {

@@ -13,7 +13,7 @@ import (
 	"trainopt/morl/pareto"
 )
 
-// ParetoSet learns the whole Pareto set of an environment with finitely many states, also where the front is concave
+// paretoSet learns the whole Pareto set of an environment with finitely many states, also where the front is concave
 // and no linear preference selects its points: Pareto Q-learning (Van Moffaert, Nowé 2014, JMLR 15) with a learned
 // model. It counts the outcomes of each action in each state, and keeps for each state the set of non-dominated vectors
 //
@@ -26,7 +26,7 @@ import (
 // For a preference, Act follows the vector of the largest weighted sum; Policies returns a policy per vector of the
 // start. Sets are limited to maxSet vectors. All settings except Gamma are ignored. The number of states is not
 // limited: with states that do not recur, nothing is learned, and memory grows with the steps.
-type ParetoSet struct {
+type paretoSet struct {
 	shape Shape
 	gamma float64
 	seed  uint64
@@ -82,24 +82,24 @@ const (
 	changed      = 1e-4 // change of a value, relative to the values of its set, that is propagated while learning
 )
 
-var _ Agent = (*ParetoSet)(nil)
+var _ Agent = (*paretoSet)(nil)
 
 // NewParetoSet returns an untrained agent.
-func NewParetoSet(s Shape, c Config, seed uint64) *ParetoSet {
-	return &ParetoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
+func NewParetoSet(s Shape, c Config, seed uint64) *paretoSet {
+	return &paretoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
 }
 
 // Name implements Agent.
-func (a *ParetoSet) Name() string { return "pareto" }
+func (a *paretoSet) Name() string { return "pareto" }
 
 // Shape implements Agent.
-func (a *ParetoSet) Shape() Shape { return a.shape }
+func (a *paretoSet) Shape() Shape { return a.shape }
 
 // Stats implements Agent. Updates counts computed sets; there is no loss.
-func (a *ParetoSet) Stats() Stats { return Stats{Steps: a.steps, Updates: a.sets, Loss: math.NaN()} }
+func (a *paretoSet) Stats() stats { return stats{Steps: a.steps, Updates: a.sets, Loss: math.NaN()} }
 
 // Act implements Agent.
-func (a *ParetoSet) Act(o Observation, w []float32, explore bool) int {
+func (a *paretoSet) Act(o Observation, w []float32, explore bool) int {
 	s, ok := a.index[key(o.State)]
 	if !ok {
 		return a.any(o.Mask)
@@ -125,10 +125,10 @@ func (a *ParetoSet) Act(o Observation, w []float32, explore bool) int {
 }
 
 // any returns the first allowed action.
-func (a *ParetoSet) any(mask []bool) int { return max(0, slices.Index(mask, true)) }
+func (a *paretoSet) any(mask []bool) int { return max(0, slices.Index(mask, true)) }
 
 // explore returns the action in a state that leads to the nearest one that was tried less than level times.
-func (a *ParetoSet) explore(s int) int {
+func (a *paretoSet) explore(s int) int {
 	for {
 		if a.distance == nil {
 			a.measureDistances()
@@ -163,7 +163,7 @@ func (a *ParetoSet) explore(s int) int {
 	return best
 }
 
-func (a *ParetoSet) random(s int) int {
+func (a *paretoSet) random(s int) int {
 	for {
 		if i := a.rng.IntN(a.shape.Actions); a.states[s].Mask == nil || a.states[s].Mask[i] {
 			return i
@@ -172,7 +172,7 @@ func (a *ParetoSet) random(s int) int {
 }
 
 // measureDistances computes the number of actions from each state to the nearest one tried less than level times.
-func (a *ParetoSet) measureDistances() {
+func (a *paretoSet) measureDistances() {
 	a.distance = make([]int, len(a.states))
 	var queue []int
 	for s, state := range a.states {
@@ -205,7 +205,7 @@ func key(state []float32) string {
 }
 
 // visit returns the number of a state, which it creates if necessary.
-func (a *ParetoSet) visit(state []float32, mask []bool) int {
+func (a *paretoSet) visit(state []float32, mask []bool) int {
 	k := key(state)
 	s, ok := a.index[k]
 	if !ok {
@@ -219,7 +219,7 @@ func (a *ParetoSet) visit(state []float32, mask []bool) int {
 }
 
 // Observe implements Agent. The preference is ignored.
-func (a *ParetoSet) Observe(t Transition, _ []float32) {
+func (a *paretoSet) Observe(t transition, _ []float32) {
 	a.steps++
 	s := a.visit(t.State, t.Mask)
 	if a.fresh {
@@ -258,7 +258,7 @@ func (a *ParetoSet) Observe(t Transition, _ []float32) {
 	}
 }
 
-func (a *ParetoSet) enqueue(s int) {
+func (a *paretoSet) enqueue(s int) {
 	if !a.queued[s] {
 		a.queued[s] = true
 		a.queue = append(a.queue, s)
@@ -267,7 +267,7 @@ func (a *ParetoSet) enqueue(s int) {
 
 // propagate computes the set of the first state of the queue, and queues its predecessors if the set has changed by
 // more than a tolerance. It returns false if the queue is empty.
-func (a *ParetoSet) propagate(tolerance float64) bool {
+func (a *paretoSet) propagate(tolerance float64) bool {
 	if len(a.queue) == 0 {
 		return false
 	}
@@ -290,7 +290,7 @@ func (a *ParetoSet) propagate(tolerance float64) bool {
 const mostSettling = 2000
 
 // settle computes the sets until they do not change any more, if anything was learned since the last time.
-func (a *ParetoSet) settle() {
+func (a *paretoSet) settle() {
 	if a.settled == a.steps {
 		return
 	}
@@ -308,7 +308,7 @@ func (a *ParetoSet) settle() {
 }
 
 // compute returns the non-dominated vectors of a state.
-func (a *ParetoSet) compute(state *tableState) []tableVector {
+func (a *paretoSet) compute(state *tableState) []tableVector {
 	var all []tableVector
 	for i := range state.Actions {
 		x := &state.Actions[i]
@@ -396,7 +396,7 @@ func alike(a, b []tableVector, tolerance float64) bool {
 // Policies returns a stationary policy for each non-dominated vector of the start of the last episode, in ascending order
 // of the vectors; none before the first episode. A state that several paths of a policy reach has one action. States
 // that a policy does not lead to have the first allowed action. The policies remain valid until the agent learns.
-func (a *ParetoSet) Policies() []func(state []float32, mask []bool) int {
+func (a *paretoSet) Policies() []func(state []float32, mask []bool) int {
 	if a.start < 0 {
 		return nil
 	}
@@ -418,7 +418,7 @@ func (a *ParetoSet) Policies() []func(state []float32, mask []bool) int {
 }
 
 // follow sets the actions of the policy that earns a vector of a state.
-func (a *ParetoSet) follow(s, vector int, actions map[int]int) {
+func (a *paretoSet) follow(s, vector int, actions map[int]int) {
 	if _, ok := actions[s]; ok || vector < 0 || vector >= len(a.states[s].set) {
 		return
 	}
@@ -441,7 +441,7 @@ type savedSet struct {
 }
 
 // Save implements Agent.
-func (a *ParetoSet) Save(w io.Writer) error {
+func (a *paretoSet) Save(w io.Writer) error {
 	if err := json.NewEncoder(w).Encode(savedSet{a.steps, a.sets, a.start, a.level, a.states}); err != nil {
 		return fmt.Errorf("save agent pareto: %w", err)
 	}
@@ -449,7 +449,7 @@ func (a *ParetoSet) Save(w io.Writer) error {
 }
 
 // Load implements Agent.
-func (a *ParetoSet) Load(r io.Reader) error {
+func (a *paretoSet) Load(r io.Reader) error {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return fmt.Errorf("load agent pareto: %w", err)
@@ -483,7 +483,7 @@ func (a *ParetoSet) Load(r io.Reader) error {
 }
 
 // plausible reports whether a stored state belongs to the shape of the agent.
-func (a *ParetoSet) plausible(s *tableState) bool {
+func (a *paretoSet) plausible(s *tableState) bool {
 	if s == nil || len(s.Key) != a.shape.State || len(s.Actions) != a.shape.Actions || s.Mask != nil && len(s.Mask) != a.shape.Actions {
 		return false
 	}

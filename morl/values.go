@@ -13,13 +13,13 @@ type Valuer interface {
 }
 
 var (
-	_ Valuer = (*Envelope)(nil)
+	_ Valuer = (*envelope)(nil)
 	_ Valuer = (*conditioned)(nil)
 	_ Valuer = (*MultiPolicy)(nil)
 )
 
 // Values returns the values of each network.
-func (a *Envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
+func (a *envelope) Values(o Observation, w []float32) [][]float32 { return a.values(a.critics, o, w) }
 
 // Values returns the values of each critic.
 func (a *conditioned) Values(o Observation, w []float32) [][]float32 {
@@ -27,7 +27,7 @@ func (a *conditioned) Values(o Observation, w []float32) [][]float32 {
 }
 
 // Prefer returns the greedy action in w·Q.
-func (a *Envelope) Prefer(o Observation, w []float32) int {
+func (a *envelope) Prefer(o Observation, w []float32) int {
 	mean := make([]float32, a.shape.Actions*len(w))
 	for _, q := range a.Values(o, w) {
 		for i, v := range q {

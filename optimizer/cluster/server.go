@@ -69,7 +69,7 @@ type server struct {
 	info      Server
 	clock     clock
 	lock      os.FileInfo // of the lock file
-	scheduler *Scheduler
+	scheduler *scheduler
 	rates     *learner
 	log       *eventLog
 	jobs      map[int]*live // that have not ended
@@ -274,7 +274,7 @@ func (s *server) openScheduler(known []*Job, specs []*Spec) error {
 }
 
 // restored returns a scheduler for the present devices in a state of State.
-func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*Scheduler, error) {
+func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spec) (*scheduler, error) {
 	next, err := newScheduler(s.options(policy), s.now())
 	if err != nil {
 		return nil, err
@@ -282,8 +282,8 @@ func (s *server) restored(policy string, state []byte, jobs []*Job, specs []*Spe
 	return next, next.Restore(state, jobs, specs)
 }
 
-func (s *server) options(policy string) Options {
-	return Options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
+func (s *server) options(policy string) options {
+	return options{Policy: policy, Seed: s.Seed, Round: s.Round.Seconds(), Rates: s.rates, Log: func(e Event) {
 		s.record(e.Time, e)
 	}, Clock: s.Agent.Clock.Monotonic, Devices: s.rates.devices}
 }

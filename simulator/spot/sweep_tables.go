@@ -12,7 +12,7 @@ import (
 
 // tables returns the cost by deadline, and the share of the gap between greedy and the optimum that each policy
 // closes.
-func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.Table {
+func (s *Sweep) tables(each []*experiment.Comparison, all [][]ran) []experiment.Table {
 	head := []string{"policy"}
 	for _, slack := range s.Slacks[:len(each)] {
 		head = append(head, fmt.Sprintf("%.4g", slack))
@@ -60,7 +60,7 @@ func (s *Sweep) tables(each []*experiment.Comparison, all [][]Ran) []experiment.
 }
 
 // closed returns (greedy − policy) / (greedy − optimum) of the mean costs, with an interval.
-func (s *Sweep) closed(ran []Ran, policy int) string {
+func (s *Sweep) closed(ran []ran, policy int) string {
 	greedy := slices.Index(s.Policies, "greedy")
 	at := map[uint64]int{}
 	var above, gap []float64 // sums by group

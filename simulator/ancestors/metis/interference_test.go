@@ -146,17 +146,17 @@ func TestOwnKind(t *testing.T) {
 func TestRulesRefuse(t *testing.T) {
 	one := &place.Samples{Apps: []string{"a", "b"}, Counts: [][]uint8{{1, 0}}, RPS: [][]float64{{1, math.NaN()}}}
 	for name, c := range map[string]struct {
-		do   func() ([]Row, error)
+		do   func() ([]derivedRow, error)
 		want string
 	}{
-		"missing":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{}) }, "a is not known for [2 0]"},
-		"many":     {func() ([]Row, error) { return fromSamples(one, 9, RuleOptions{}) }, "such throughputs in all"},
-		"options":  {func() ([]Row, error) { return fromSamples(one, 2, RuleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
-		"capacity": {func() ([]Row, error) { return fromSamples(one, 0, RuleOptions{}) }, "0 containers a node"},
-		"rows": {func() ([]Row, error) {
+		"missing":  {func() ([]derivedRow, error) { return fromSamples(one, 2, RuleOptions{}) }, "a is not known for [2 0]"},
+		"many":     {func() ([]derivedRow, error) { return fromSamples(one, 9, RuleOptions{}) }, "such throughputs in all"},
+		"options":  {func() ([]derivedRow, error) { return fromSamples(one, 2, RuleOptions{Gain: 0.5, Loss: math.NaN()}) }, "loss NaN"},
+		"capacity": {func() ([]derivedRow, error) { return fromSamples(one, 0, RuleOptions{}) }, "0 containers a node"},
+		"rows": {func() ([]derivedRow, error) {
 			return fromSamples(&place.Samples{Apps: one.Apps, Counts: one.Counts}, 2, RuleOptions{})
 		}, "1 rows of counts, 0"},
-		"alone": {func() ([]Row, error) {
+		"alone": {func() ([]derivedRow, error) {
 			return FromTable(table(t, make([]float64, 5), make([]float64, 5)), RuleOptions{})
 		}, "a runs at 0 alone"},
 	} {

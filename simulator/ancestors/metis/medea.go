@@ -42,8 +42,8 @@ type MedeaOptions struct {
 	Throughput place.ExactSettings
 }
 
-// MedeaReport holds the metrics of Medea and of Metis's comparison with it.
-type MedeaReport struct {
+// medeaReport holds the metrics of Medea and of Metis's comparison with it.
+type medeaReport struct {
 	// Magnitude is the objective, the weighted sum of violations; Instances is the number of (constraint, container)
 	// pairs that are violated.
 	Magnitude float64
@@ -59,7 +59,7 @@ type MedeaReport struct {
 // PlaceMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
 // among placements of minimal violation with BestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
-func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.Solution, MedeaReport, error) {
+func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.Solution, medeaReport, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
 	}
@@ -68,11 +68,11 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	}
 	s, err := place.Exact(ctx, p, place.Objective{Missed: 1}, place.Limits{}, o.Missed)
 	if err != nil {
-		return nil, MedeaReport{}, fmt.Errorf("medea: %w", err)
+		return nil, medeaReport{}, fmt.Errorf("medea: %w", err)
 	}
 	r, err := report(p, s)
 	if err != nil {
-		return nil, MedeaReport{}, err
+		return nil, medeaReport{}, err
 	}
 	if r.Least = max(0, -s.Bound); r.Magnitude-r.Least <= 1e-9*r.Magnitude {
 		r.Least = r.Magnitude // equal up to rounding
@@ -82,7 +82,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 	}
 	tied, err := settle(ctx, p, s, r.Magnitude, o)
 	if err != nil {
-		return nil, MedeaReport{}, fmt.Errorf("medea: among placements that miss %v: %w", r.Magnitude, err)
+		return nil, medeaReport{}, fmt.Errorf("medea: among placements that miss %v: %w", r.Magnitude, err)
 	}
 	least := r.Least
 	r, err = report(p, tied)
@@ -105,10 +105,10 @@ func settle(ctx context.Context, p *place.Problem, s place.Solution, missed floa
 }
 
 // report computes the metrics of a placement.
-func report(p *place.Problem, s place.Solution) (MedeaReport, error) {
+func report(p *place.Problem, s place.Solution) (medeaReport, error) {
 	w, err := p.Evaluate(s.Placement)
 	if err != nil {
-		return MedeaReport{}, fmt.Errorf("medea: %w", err)
+		return medeaReport{}, fmt.Errorf("medea: %w", err)
 	}
 	containers := make([]int, p.Apps())
 	for _, counts := range s.Placement {
@@ -116,7 +116,7 @@ func report(p *place.Problem, s place.Solution) (MedeaReport, error) {
 			containers[a] += int(k)
 		}
 	}
-	r := MedeaReport{Magnitude: w.Magnitude, Instances: w.Instances}
+	r := medeaReport{Magnitude: w.Magnitude, Instances: w.Instances}
 	for _, c := range p.Constraints {
 		r.Slacks += containers[c.App] * p.Nodes()
 	}

@@ -221,7 +221,7 @@ func BenchmarkPlace(b *testing.B) {
 			b.Run(fmt.Sprintf("%d/%s", c[0], name), func(b *testing.B) {
 				p := metisProblem(b, c[0], c[1], 0)
 				var s *place.Solution
-				var r MedeaReport
+				var r medeaReport
 				for b.Loop() {
 					var err error
 					if s, r, err = PlaceMedea(b.Context(), p, MedeaOptions{Tie: tie}); err != nil {
