@@ -65,7 +65,7 @@ type Config struct {
 	Every   int     // transitions between gradient steps; default 10
 	Updates int     // gradient steps when due; default 1
 	Warmup  int     // transitions before the first gradient step; default 10 batches
-	Dropout float64 // dropout of hidden units; default 0.1 in simplePolicy and MultiPolicy, else 0; negative: none
+	Dropout float64 // dropout of hidden units; default 0.1 in simplePolicy and multiPolicy, else 0; negative: none
 
 	// Exploration is the final share of random actions: it decreases linearly from 1 over ExploreSteps transitions.
 	Exploration  float64 // default 0.05
@@ -83,7 +83,7 @@ type Config struct {
 	// Graph computes gradients by Gorgonia graphs in builds that have them (network.Graphs).
 	Graph bool `json:",omitempty"`
 
-	// Policies are those of MultiPolicy, one of multiLayouts: "" has one for each of DefaultPreferences, "one" a balanced
+	// Policies are those of multiPolicy, one of multiLayouts: "" has one for each of defaultPreferences, "one" a balanced
 	// one, and in "unweighted", as in SLA-MORL's code, the preferences select a policy, but all learn the balanced one.
 	Policies string `json:",omitempty"`
 
@@ -176,12 +176,12 @@ func (c Config) network(s Shape, inputs, outputs int) network.Config {
 
 // Agents maps names to constructors. Each kind of agent is one file and one line here.
 var Agents = map[string]func(s Shape, c Config, seed uint64) Agent{
-	"envelope":    func(s Shape, c Config, seed uint64) Agent { return NewEnvelope(s, c, seed) },
+	"envelope":    func(s Shape, c Config, seed uint64) Agent { return newEnvelope(s, c, seed) },
 	"conditioned": func(s Shape, c Config, seed uint64) Agent { return newConditioned(s, c, seed) },
-	"simple":      func(s Shape, c Config, seed uint64) Agent { return NewSimple(s, c, seed) },
-	"pareto":      func(s Shape, c Config, seed uint64) Agent { return NewParetoSet(s, c, seed) },
+	"simple":      func(s Shape, c Config, seed uint64) Agent { return newSimple(s, c, seed) },
+	"pareto":      func(s Shape, c Config, seed uint64) Agent { return newParetoSet(s, c, seed) },
 	"pcn":         func(s Shape, c Config, seed uint64) Agent { return newParetoConditioned(s, c, seed) },
-	"multi":       func(s Shape, c Config, seed uint64) Agent { return NewMulti(s, c, seed) },
+	"multi":       func(s Shape, c Config, seed uint64) Agent { return newMulti(s, c, seed) },
 }
 
 // New creates an untrained agent by its name in Agents.

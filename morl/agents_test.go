@@ -254,7 +254,7 @@ func replays(a Agent) []*replay {
 		return []*replay{a.replay}
 	case *conditioned:
 		return []*replay{a.replay}
-	case *MultiPolicy:
+	case *multiPolicy:
 		var all []*replay
 		for _, p := range a.policies {
 			all = append(all, p.replay)

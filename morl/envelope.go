@@ -40,8 +40,8 @@ type envelope struct {
 
 var _ Agent = (*envelope)(nil)
 
-// NewEnvelope returns an untrained agent.
-func NewEnvelope(s Shape, c Config, seed uint64) *envelope {
+// newEnvelope returns an untrained agent.
+func newEnvelope(s Shape, c Config, seed uint64) *envelope {
 	a := &envelope{learner: newLearner("envelope", s, c, seed)}
 	c = a.config
 	m := len(s.Objectives)

@@ -84,8 +84,8 @@ const (
 
 var _ Agent = (*paretoSet)(nil)
 
-// NewParetoSet returns an untrained agent.
-func NewParetoSet(s Shape, c Config, seed uint64) *paretoSet {
+// newParetoSet returns an untrained agent.
+func newParetoSet(s Shape, c Config, seed uint64) *paretoSet {
 	return &paretoSet{shape: s, gamma: c.withDefaults().Gamma, seed: seed, rng: stream(seed, 1), index: map[string]int{}, settled: -1, start: -1, fresh: true, level: 1}
 }
 
@@ -458,7 +458,7 @@ func (a *paretoSet) Load(r io.Reader) error {
 	if err := json.Unmarshal(data, &in); err != nil || len(data) == 0 || data[len(data)-1] != '\n' {
 		return fmt.Errorf("load agent pareto: %v: %w", err, ErrCorrupt)
 	}
-	b := NewParetoSet(a.shape, Config{Gamma: a.gamma}, a.seed)
+	b := newParetoSet(a.shape, Config{Gamma: a.gamma}, a.seed)
 	b.gamma, b.steps, b.sets, b.start, b.level, b.states = a.gamma, in.Steps, in.Sets, in.Start, in.Level, in.States
 	b.queued = make([]bool, len(b.states))
 	if in.Start < -1 || in.Start >= len(in.States) || in.Steps < 0 || in.Sets < 0 || in.Level < 1 {

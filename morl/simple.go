@@ -58,8 +58,8 @@ type rollout struct {
 
 var _ Agent = (*simplePolicy)(nil)
 
-// NewSimple returns an untrained policy.
-func NewSimple(s Shape, c Config, seed uint64) *simplePolicy {
+// newSimple returns an untrained policy.
+func newSimple(s Shape, c Config, seed uint64) *simplePolicy {
 	if c.Dropout == 0 {
 		c.Dropout = defaultDropout
 	}
@@ -79,13 +79,13 @@ func NewSimple(s Shape, c Config, seed uint64) *simplePolicy {
 // uncertainty.
 const defaultDropout = 0.1
 
-// Reset discards all training: the policy is as returned by NewSimple.
+// Reset discards all training: the policy is as returned by newSimple.
 func (a *simplePolicy) Reset() {
 	c := a.config
 	if c.Dropout == 0 {
 		c.Dropout = -1 // restore the setting "none"
 	}
-	*a = *NewSimple(a.shape, c, a.seed)
+	*a = *newSimple(a.shape, c, a.seed)
 }
 
 // Act returns the most probable action; with explore it samples from the policy, and a share ε is uniform.

@@ -30,7 +30,7 @@ func (a *conditioned) ask(o Observation, w []float32) ([]*critic, []float32, int
 	return a.critics, a.input(o, w), 1, a.scale
 }
 
-func (a *MultiPolicy) ask(o Observation, w []float32) ([]*critic, []float32, int, []float32) {
+func (a *multiPolicy) ask(o Observation, w []float32) ([]*critic, []float32, int, []float32) {
 	p := a.policies[nearest(a.policies, w)]
 	return p.critics, p.inputs(o), a.shape.Actions, p.scale
 }

@@ -46,7 +46,7 @@ type ran struct {
 	Case    string
 	Policy  string
 	Seed    uint64
-	Outcome Outcome
+	Outcome outcome
 	// Costs on demand alone and of the optimum, USD.
 	Alone, Optimum float64
 
@@ -106,7 +106,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	if !j.Feasible() {
 		return nil, nil, fmt.Errorf("a deadline of %.4g × work: %w: it needs %.4g × work", slack, ErrInfeasible, (j.WorkS+j.ChangeoverS)/j.WorkS)
 	}
-	least := make([]*Outcome, len(s.Cases)) // set by the trials of a case, which run one after another
+	least := make([]*outcome, len(s.Cases)) // set by the trials of a case, which run one after another
 	cases := make([]experiment.Case, len(s.Cases))
 	for k := range s.Cases {
 		cases[k] = experiment.Case{Name: s.Cases[k].name(), Seed: s.Cases[k].Group}

@@ -29,16 +29,16 @@ type medeaTie int
 
 const (
 	anyOptimum medeaTie = iota // the first found by the search; deterministic
-	BestRPS                    // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
+	bestRPS                    // one of the highest mean throughput found; Solution.Gap bounds its distance from the highest
 	worstRPS                   // one of the lowest, likewise
 )
 
-// MedeaOptions are the settings; the zero value returns any optimum.
-type MedeaOptions struct {
+// medeaOptions are the settings; the zero value returns any optimum.
+type medeaOptions struct {
 	Tie medeaTie
 	// Missed are the settings of the search for the minimal violation. A Gap of 0 means the exact optimum.
 	Missed place.ExactSettings
-	// Throughput are the settings of the search for BestRPS and WorstRPS. A Gap of 0 means the exact optimum.
+	// Throughput are the settings of the search for bestRPS and WorstRPS. A Gap of 0 means the exact optimum.
 	Throughput place.ExactSettings
 }
 
@@ -57,9 +57,9 @@ type medeaReport struct {
 }
 
 // PlaceMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
-// among placements of minimal violation with BestRPS, and to its negative with WorstRPS. The error wraps
+// among placements of minimal violation with bestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
-func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.Solution, medeaReport, error) {
+func PlaceMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
 	}
@@ -91,7 +91,7 @@ func PlaceMedea(ctx context.Context, p *place.Problem, o MedeaOptions) (*place.S
 }
 
 // settle finds a placement with the violation of s, at most missed, and the highest or lowest throughput.
-func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o MedeaOptions) (place.Solution, error) {
+func settle(ctx context.Context, p *place.Problem, s place.Solution, missed float64, o medeaOptions) (place.Solution, error) {
 	objective, limits := place.Objective{RPS: 1}, place.Limits{MaxViolation: &missed}
 	if o.Tie == worstRPS {
 		objective.RPS = -1
