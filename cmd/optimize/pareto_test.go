@@ -109,7 +109,7 @@ func TestParetoOfARun(t *testing.T) {
 	if again.Source != "model" || len(again.Points) != 8 || again.Chosen.Allocation.CPUs > 2 {
 		t.Errorf("%+v: want a prediction for each of 8 CPU counts, and one of the least, at most what was measured, chosen by cost", again)
 	}
-	took := float64(rec.Outcome.Seconds) // 3 s and what a busy machine adds
+	took := float64(rec.Outcome.Seconds)                                // 3 s and what a busy machine adds
 	if v := again.Chosen.CostUSD.P50; v < 3.0/3600 || v > 3*took/3600 { // 1 CPU may not have been measured
 		t.Errorf("about %.1f s at $1 an hour cost $%v", took, v)
 	}
