@@ -223,6 +223,9 @@ func TestResumeRefused(t *testing.T) {
 			if first.Code != CodeGuard || first.Record.Exit.Reason != c.reason {
 				t.Fatalf("exit %d %+v (%v), want %d by the %s", first.Code, first.Record.Exit, first.Err, CodeGuard, c.reason)
 			}
+			if limit := s.started()[0].limit; limit < 900*time.Millisecond || limit > time.Second { // else the supervisor would interrupt the save
+				t.Errorf("after the request to save, the supervisor's limit was %v ahead, want the rest of 1 s", limit)
+			}
 			refused := s.resume(first.Dir, Change{})
 			if refused.Code != CodeUsage || refused.Err == nil || !strings.Contains(refused.Err.Error(), c.reason) {
 				t.Errorf("resume: exit %d, %v; want %d and the %s", refused.Code, refused.Err, CodeUsage, c.reason)

@@ -150,13 +150,17 @@ func (r *run) launchLabel() string {
 }
 
 // deadMan returns how long the job may run if this agent dies: until the budget or the deadline is nearly reached. It
-// is half the reserve later than the guard's own stop, so that a living agent always acts first. 0 means no limit.
+// is half the reserve later than the guard's own stop, so that a living agent always acts first, and later still, at the
+// limit, for a job that has been asked to save and exit. 0 means no limit.
 func (r *run) deadMan() time.Duration {
 	_, left := r.nearestLimit()
 	if left == math.MaxInt64 {
 		return 0
 	}
-	return max(left-r.reserve()/2, time.Millisecond)
+	if r.Pending == nil {
+		left -= r.reserve() / 2
+	}
+	return max(left, time.Millisecond)
 }
 
 // stopBy returns the deadline on the wall clock; zero without a deadline.

@@ -262,3 +262,30 @@ func TestAccountsOfEndedProbes(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusOfNodes: the live view shows what the engine has granted, which may be more memory than was asked for, on
+// each node.
+func TestStatusOfNodes(t *testing.T) {
+	t.Parallel()
+	s := &Status{Allocation: resources.Allocation{CPUs: 2, Memory: 1.5}}
+	if got := s.Resources(); got != "2 CPU, 1.5 GiB" {
+		t.Errorf("one node: %q", got)
+	}
+	s.Nodes = 2
+	if got := s.Resources(); got != "2 nodes of 2 CPU, 1.5 GiB" {
+		t.Errorf("two nodes: %q", got)
+	}
+	r := &run{}
+	r.Launcher, r.Current = granting{}, resources.Allocation{CPUs: 1, Memory: 1}
+	if got := r.charged(r.Current); got.Memory != 2 {
+		t.Errorf("granted %v, want 2 GiB", got)
+	}
+}
+
+// granting is an engine that grants 2 GiB.
+type granting struct{ launch.Launcher }
+
+func (granting) Charged(a resources.Allocation) resources.Allocation {
+	a.Memory = 2
+	return a
+}

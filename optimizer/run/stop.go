@@ -58,6 +58,9 @@ func (r *run) requestStop(l *pendingStop) {
 	if how.err != nil && !errors.Is(how.err, launch.ErrNoCheckpoint) && !errors.Is(how.err, os.ErrProcessDone) { // its exit is about to arrive
 		r.event(Warning, "request a checkpoint: %v", how.err)
 	}
+	if r.deadMan() > 0 {
+		r.moveTimeLimit()
+	}
 }
 
 // stopMethod is the way in which a job is asked to exit before SIGTERM.

@@ -161,9 +161,14 @@ func (r *run) tick(ctx context.Context) {
 	r.save(false)
 }
 
-// newGuard creates the guard of the SLA.
+// newGuard creates the guard of the SLA. A place on an engine is paid for until the engine has noticed the end of the job,
+// in whole seconds.
 func (r *run) newGuard() error {
-	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn, Latency: 100 * time.Millisecond})
+	latency := 100 * time.Millisecond
+	if r.Config.elsewhere() {
+		latency = 2 * time.Second
+	}
+	g, err := sla.NewGuard(r.Config.SLA, sla.GuardOptions{WarnAt: r.Config.Warn, Latency: latency})
 	r.guard = g
 	return err
 }
@@ -246,6 +251,9 @@ func (r *run) nearestOwnLimit() (why string, left time.Duration) {
 	return why, left
 }
 
+// launcherPoll is the interval at which torchrun looks at its ranks by default (PyTorch 1.13; since 2.4 every 0.1 s).
+const launcherPoll = 5 * time.Second
+
 // reserve returns the expected time of an orderly exit: one and a half times the slowest measured checkpoint, at
 // least a second; for a job that keeps no checkpoint, the time that a process needs to exit on SIGTERM.
 func (r *run) reserve() time.Duration {
@@ -258,8 +266,8 @@ func (r *run) reserve() time.Duration {
 	}
 	if r.savesOnRequest() { // the request is read at the end of a step, and carried out there
 		after := r.observer.facts.StepTime.Seconds() + 1
-		if r.observer.facts.WorldSize > 1 { // the ranks agree on a step some seconds ahead
-			after *= 4
+		if r.observer.facts.WorldSize > 1 { // the ranks agree on a step some seconds ahead, and their launcher notices their end
+			after = 4*after + launcherPoll.Seconds()
 		}
 		worst = math.Max(worst, after+slices.Max(append([]float64{0}, r.checkpoints.took...)))
 	}

@@ -56,10 +56,11 @@ func (SystemClock) Monotonic() time.Duration { return launch.Monotonic() }
 type Status struct {
 	RunID      string
 	Name       string
-	Script     string // path, or the program of a command
-	Log        string // source of progress: path and format
-	Phase      string // "measuring", "training", "saving", "stopping", "waiting to start again", "waiting: …" for a place
-	Allocation resources.Allocation
+	Script     string               // path, or the program of a command
+	Log        string               // source of progress: path and format
+	Phase      string               // "measuring", "training", "saving", "stopping", "waiting to start again", "waiting: …" for a place
+	Allocation resources.Allocation // as granted, on each of Nodes
+	Nodes      int                  // of an engine's job; 0 or 1: one
 	Done       float64
 	Total      float64 // 0: unknown; then Finish and CostAtEnd are nil
 	Unit       string
@@ -163,10 +164,18 @@ func (r *run) currentRate() (rate float64, unit string) {
 	return per / seg.Blocks[len(seg.Blocks)-1], unit
 }
 
+// Resources describes the allocation of all nodes.
+func (s *Status) Resources() string {
+	if s.Nodes > 1 {
+		return fmt.Sprintf("%d nodes of %s", s.Nodes, s.Allocation)
+	}
+	return s.Allocation.String()
+}
+
 // status returns the current picture of the run for the view.
 func (r *run) status() Status {
 	deadline, _ := r.deadline()
-	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.Current, Done: r.Progress.Done, Total: r.Progress.Total,
+	s := Status{RunID: r.rec.RunID, Name: r.Config.Name, Phase: "training", Allocation: r.charged(r.Current), Nodes: r.Config.Nodes, Done: r.Progress.Done, Total: r.Progress.Total,
 		Unit: r.Progress.Unit, Elapsed: r.elapsed(), Finish: r.projected.seconds, Spent: cost.USD(r.spent()), CostAtEnd: r.projected.cost,
 		CPUUtil: r.sampler.last.Tree.CPUPercent / math.Max(1, float64(r.Current.CPUs)), GPUUtil: r.sampler.last.GPUMean(),
 		MemoryGiB: r.sampler.last.Tree.MemoryGiB, Throughput: math.NaN(), Loss: float64(r.rec.Training.TrainLoss),

@@ -151,7 +151,7 @@ func (v *screen) rows() []screenRow {
 	rows := []screenRow{{label: "run", text: run}, {label: firstWord(s.Phase), text: v.bar()}}
 	rows = append(rows, screenRow{"time", marked(sla.Time, timePart(s)), ""}, screenRow{"cost", marked(sla.Cost, costPart(s)), ""})
 	rows[2].colour, rows[3].colour = colour[sla.Time], colour[sla.Cost]
-	rows = append(rows, screenRow{label: "use", text: s.Allocation.String() + "; " + usePart(s)})
+	rows = append(rows, screenRow{label: "use", text: s.Resources() + "; " + usePart(s)})
 	if rate := ratePart(s); rate != "" {
 		rows = append(rows, screenRow{label: "rate", text: rate})
 	}

@@ -242,7 +242,7 @@ func clockAt(s run.Status, at float64) string {
 
 // statusParts returns the parts of a status line, most important first.
 func statusParts(s run.Status) []string {
-	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Allocation.String(), usePart(s)}
+	parts := []string{s.Phase, progressPart(s), "time " + timePart(s), "cost " + costPart(s), s.Resources(), usePart(s)}
 	if rate := ratePart(s); rate != "" {
 		parts = append(parts, rate)
 	}
