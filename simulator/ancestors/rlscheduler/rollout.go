@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"trainopt/internal/stat"
 	"trainopt/optimizer/schedule/order"
 )
 
@@ -177,7 +178,7 @@ func (r *rollout) choose(rules, n int) int {
 		least := math.Inf(1)
 		for i := range rules {
 			v := r.worth[(c*rules+i)*n : (c*rules+i+1)*n]
-			if m := mean(v); m < least {
+			if m := stat.Mean(v); m < least {
 				best, least = v, m
 			}
 		}
@@ -194,21 +195,13 @@ func (r *rollout) choose(rules, n int) int {
 	return best
 }
 
-func mean(v []float64) float64 {
-	sum := 0.0
-	for _, x := range v {
-		sum += x
-	}
-	return sum / float64(len(v))
-}
-
 // standardError returns the standard error of the mean of paired differences; 0 for one sample.
 func standardError(a, b []float64) float64 {
 	n := float64(len(a))
 	if n < 2 {
 		return 0
 	}
-	d, squares := mean(a)-mean(b), 0.0
+	d, squares := stat.Mean(a)-stat.Mean(b), 0.0
 	for i := range a {
 		squares += (a[i] - b[i] - d) * (a[i] - b[i] - d)
 	}
