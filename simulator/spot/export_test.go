@@ -8,3 +8,5 @@ var Run = run
 
 type Stretch = stretch
 type Zone = zone
+
+var Optimum = hindsight

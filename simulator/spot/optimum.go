@@ -13,10 +13,10 @@ import (
 // ErrInfeasible is returned if not even a machine on demand from the start meets the deadline.
 var ErrInfeasible = errors.New("a machine on demand from the start would be too late")
 
-// Optimum returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
+// hindsight returns the cheapest run in time with knowledge of the whole future and changes at ticks, as for policies:
 // no policy that is in time costs less. It is exact; see optimum for the algorithm. The error wraps ErrInfeasible if
 // the deadline cannot be met.
-func Optimum(j capacity.Job, m Market, from int) (outcome, error) {
+func hindsight(j capacity.Job, m Market, from int) (outcome, error) {
 	if err := check(j, m, from); err != nil {
 		return outcome{}, fmt.Errorf("optimum on spot capacity: %w", err)
 	}

@@ -121,7 +121,7 @@ func (s *Sweep) deadline(ctx context.Context, i int, slack float64) (*experiment
 	c, ran, err := experiment.Run(ctx, s.Policies, cases, o, func(_ context.Context, policy string, k int) (map[string]float64, ran, error) {
 		one := &s.Cases[k]
 		if least[k] == nil {
-			best, err := Optimum(j, one.Market, one.From)
+			best, err := hindsight(j, one.Market, one.From)
 			if err != nil {
 				return nil, ran{}, err
 			}

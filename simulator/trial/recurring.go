@@ -55,7 +55,7 @@ type recurringResult struct {
 	Policy  string
 	Seed    uint64
 	Job     *RecurringJob `cells:"-"`
-	Optimum Setting
+	Optimum jobSetting
 	Outcome recurringOutcome
 	eta     float64 `cells:"-"`
 	Values  map[string]float64
@@ -214,7 +214,7 @@ func (r *Recurring) tables(all []*recurringResult) []experiment.Table {
 // jobLine returns the table row of one job over its seeds, at least one.
 func jobLine(of []*recurringResult) []string {
 	j := of[0].Job
-	setting := func(s Setting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
+	setting := func(s jobSetting) string { return fmt.Sprintf("%d/%g", s.Batch, s.Watts) }
 	percent := func(v float64) string {
 		if math.IsNaN(v) {
 			return "–"
@@ -228,7 +228,7 @@ func jobLine(of []*recurringResult) []string {
 		}
 		return sum / float64(len(of))
 	}
-	count := map[Setting]int{}
+	count := map[jobSetting]int{}
 	var needed []float64
 	off := math.Inf(-1)
 	for _, t := range of {
@@ -263,7 +263,7 @@ func WriteRecurred(w io.Writer, all []*recurringResult) error {
 	for _, t := range all {
 		j, o := t.Job, &t.Outcome
 		line := []string{t.Policy, strconv.FormatUint(t.Seed, 10), j.Dataset + "/" + j.Network, j.GPU, number(t.eta), strconv.Itoa(len(o.JoulesAfter))}
-		for _, s := range []Setting{j.Default, t.Optimum, o.Settled} {
+		for _, s := range []jobSetting{j.Default, t.Optimum, o.Settled} {
 			_, joules := j.Expected(s)
 			line = append(line, strconv.Itoa(s.Batch), number(s.Watts), number(joules))
 		}

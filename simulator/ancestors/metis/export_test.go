@@ -9,3 +9,5 @@ var FromTable = fromTable
 
 type MedeaOptions = medeaOptions
 type RuleOptions = ruleOptions
+
+var PlaceMedea = placeByMedea

@@ -56,10 +56,10 @@ type medeaReport struct {
 	Ratio  float64
 }
 
-// PlaceMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
+// placeByMedea solves the program. Value, Bound and Gap of the solution refer to −Magnitude with Any, to the mean throughput
 // among placements of minimal violation with bestRPS, and to its negative with WorstRPS. The error wraps
 // place.ErrInfeasible if the batch does not fit, or is the context's.
-func PlaceMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
+func placeByMedea(ctx context.Context, p *place.Problem, o medeaOptions) (*place.Solution, medeaReport, error) {
 	if o.Missed.Gap == 0 {
 		o.Missed.Gap = -1
 	}

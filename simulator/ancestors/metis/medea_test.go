@@ -19,7 +19,7 @@ import (
 func TestMissesAsLittleAsPublished(t *testing.T) {
 	checked := 0
 	for _, want := range publishedResults(t, "medea") {
-		_, r, err := PlaceMedea(t.Context(), metisProblem(t, want.Size, want.Nodes, want.Group), medeaOptions{})
+		_, r, err := placeByMedea(t.Context(), metisProblem(t, want.Size, want.Nodes, want.Group), medeaOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +36,7 @@ func TestMissesAsLittleAsPublished(t *testing.T) {
 // The paper's example (table I): the published program has 468 slacks, and Medea's optimum a violation of 4.
 func TestPublishedExample(t *testing.T) {
 	p := sixNodes()
-	_, r, err := PlaceMedea(t.Context(), p, medeaOptions{})
+	_, r, err := placeByMedea(t.Context(), p, medeaOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestTies(t *testing.T) {
 			rps := map[medeaTie]float64{}
 			var missed float64
 			for _, tie := range []medeaTie{anyOptimum, bestRPS, worstRPS} {
-				s, r, err := PlaceMedea(t.Context(), p, medeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
+				s, r, err := placeByMedea(t.Context(), p, medeaOptions{Tie: tie, Throughput: place.ExactSettings{Branches: 200}})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -164,7 +164,7 @@ func TestSolvesThePublishedProgram(t *testing.T) {
 		}
 		want := program(p)
 		for _, tie := range []medeaTie{anyOptimum, bestRPS, worstRPS} {
-			_, got, err := PlaceMedea(t.Context(), p, medeaOptions{Tie: tie})
+			_, got, err := placeByMedea(t.Context(), p, medeaOptions{Tie: tie})
 			if err != nil {
 				r.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestKeepsWhatRuns(t *testing.T) {
 		p.Existing[n][n%7] = uint8(n % 3)
 	}
 	do := func(o medeaOptions) *place.Solution {
-		s, _, err := PlaceMedea(t.Context(), p, o)
+		s, _, err := placeByMedea(t.Context(), p, o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -203,12 +203,12 @@ func TestKeepsWhatRuns(t *testing.T) {
 
 func TestRefuses(t *testing.T) {
 	p := metisProblem(t, 200, 20, 0)
-	if _, _, err := PlaceMedea(t.Context(), p, medeaOptions{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
+	if _, _, err := placeByMedea(t.Context(), p, medeaOptions{}); err == nil || !strings.Contains(err.Error(), "200 containers on 20 nodes that hold 160") {
 		t.Errorf("too large a batch: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, _, err := PlaceMedea(ctx, metisProblem(t, 400, 81, 0), medeaOptions{Tie: bestRPS}); !errors.Is(err, context.Canceled) {
+	if _, _, err := placeByMedea(ctx, metisProblem(t, 400, 81, 0), medeaOptions{Tie: bestRPS}); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -224,7 +224,7 @@ func BenchmarkPlace(b *testing.B) {
 				var r medeaReport
 				for b.Loop() {
 					var err error
-					if s, r, err = PlaceMedea(b.Context(), p, medeaOptions{Tie: tie}); err != nil {
+					if s, r, err = placeByMedea(b.Context(), p, medeaOptions{Tie: tie}); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -198,7 +198,7 @@ func placeGreedy(improve bool) func(context.Context, *place.Problem, Options) (*
 
 func placeMedea(tie medeaTie) func(context.Context, *place.Problem, Options) (*Outcome, error) {
 	return func(ctx context.Context, p *place.Problem, _ Options) (*Outcome, error) {
-		s, report, err := PlaceMedea(ctx, p, medeaOptions{Tie: tie})
+		s, report, err := placeByMedea(ctx, p, medeaOptions{Tie: tie})
 		if err != nil {
 			return nil, err
 		}
