@@ -1,7 +1,7 @@
 // Package replay audits a live cluster: it reads the event log of a day, simulates the same jobs with the rates and the
 // move costs that were measured, and compares the live day with its simulation and with every other policy.
 //
-// The simulated cluster is driven by the same cluster.Scheduler as the live one; only the clock and the source of rates
+// The simulated cluster is driven by the same scheduler as the live one; only the clock and the source of rates
 // differ. The package reads no clock: the same events and options give the same Audit.
 //
 //	events, torn, err := cluster.ReadEvents(stateDir)

@@ -7,7 +7,7 @@ package metis
 // It is not a throughput model: a constraint covers a pair of apps with a single threshold. Package forest contains a
 // model.
 //
-//	rows, err := metis.FromTable(place.MetisTable(), metis.RuleOptions{})
+//	rows, err := fromTable(place.MetisTable(), ruleOptions{})
 //	problem.Constraints = methods.constraints(rows) // 39 for the apps of Metis
 
 import (

@@ -13,7 +13,7 @@ package metis
 // nodes. Since the containers of an app are identical, the violation on a node depends only on its pattern, and
 // choosing the number of nodes per pattern is an equivalent program of eight rows.
 //
-//	solution, report, err := metis.PlaceMedea(ctx, problem, metis.MedeaOptions{Tie: metis.BestRPS})
+//	solution, report, err := placeByMedea(ctx, problem, medeaOptions{Tie: bestRPS})
 
 import (
 	"context"

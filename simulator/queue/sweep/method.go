@@ -16,7 +16,7 @@ import (
 	"trainopt/simulator/queue"
 )
 
-// Rollout is the name of the policy that searches by rollouts (rlscheduler.Rollout; on platforms cores.Rollout).
+// Rollout is the name of the policy that searches by rollouts (rlscheduler.NewRollout; on platforms cores.Rollout).
 const Rollout = "rollout"
 
 // learnedKind is the name of the agents included in the program, for equal processors (rlscheduler.BuiltinAgent).
